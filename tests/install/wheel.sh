@@ -89,7 +89,7 @@ for library in $needed; do
     cp "$work/launcher" "$launcher"
     take "$library"
     check "without $library a job is refused" exits 127 "$bin/ddprun" -n 2 "${sample[@]}"
-    check "and its package is named" says "^ddprun: libraries of the system are missing: ${library%?}x; install them \(Debian: apt-get install lib[a-z0-9-]+\)\$"
+    check "and its package is named" says "^ddprun: libraries of the system are missing: ${library%?}x; install them \(Debian: apt-get install [a-z0-9-]+\)\$"
 done
 for library in $needed; do
     take "$library"

@@ -87,7 +87,6 @@ static const struct sample {
     {"json", "check.json"},
     {"batch-grows", NULL},
     {"free", NULL},
-    {"scout", NULL},
     {"annotations", "off"},
     {"per-rank", "a3,a7"},
     {"keep-files", "kept"},

@@ -175,13 +175,9 @@ static const struct flagged {
      "bucket-mb no-overlap no-trials reduce sync-every outer-lr outer-momentum compress communicators nccl check-every "
      "verify "},
     {NOT_HANDED_ON, "ranks hosts nnodes node-rank master by yes dry-run steps alone reference sample tolerance "
-                    "floor-factor batch-grows free "
-                    "scout annotations "
-                    "per-rank json keep-files "},
+                    "floor-factor batch-grows free annotations per-rank json keep-files "},
     {COMMAND_LINE_ONLY, "hosts nnodes node-rank master by yes dry-run version help help-all steps alone reference "
-                        "sample tolerance floor-factor "
-                        "batch-grows free scout "
-                        "annotations per-rank json keep-files "},
+                        "sample tolerance floor-factor batch-grows free annotations per-rank json keep-files "},
 };
 
 TABLE_TEST(flags_are_on_the_options_that_they_are_for, flagged)

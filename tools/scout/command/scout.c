@@ -195,9 +195,8 @@ report_instead(const struct scout_order *order, const struct request *request, c
 static bool
 has_figures(const struct scout_log *log, const struct scout_tensor *tensor)
 {
-    enum { NUMBERS = 4 };
     bool is_own = tensor->role == ROLE_STATISTICS;
-    bool any = tensor->type == SCOUT_INTEGER || tensor->hi - tensor->lo < NUMBERS * scout_type_bytes(tensor->type);
+    bool any = tensor->type == SCOUT_INTEGER || tensor->hi - tensor->lo <= ELEMENT_BYTES;
     for (uint32_t i = 0; i < log->op_count && is_own && !any; ++i) {
         const struct scout_op *op = &log->ops[i];
         any = op->kind == SCOUT_COPY && op->to.alloc == SCOUT_NONE && op->from.alloc == tensor->alloc &&

@@ -20,7 +20,7 @@ static const char *const habits[] = {
     "host-softmax", "host-loss",      "sums",           "history",      "late-loss",
     "plateau",      "batch-hits",     "validation",     "test-pass",    "checkpoint",
     "leak",         "arena",          "managed",        "ring",         "sums-loss",
-    "sums-hits"};
+    "sums-hits",    "sums-worst"};
 enum { FUSED = 8, TENSORS = 4, SAMPLES = BATCHES * BATCH, TEST = 3 * BATCH, RING = 4 };
 
 static const char *habit;
@@ -214,7 +214,10 @@ create_more(void)
         create_weights(&more, &of_more, CLASSES);
         CHECK(cudaMemcpy(more, closed.data(), CLASSES * sizeof(float), cudaMemcpyHostToDevice));
     }
-    side = is("gemm-update") ? to_device(ones.data(), BATCH) : zeros<float>(is("ring") ? RING : BATCH * HIDDEN);
+    side = is("gemm-update") ? to_device(ones.data(), BATCH)
+                             : zeros<float>(is("ring")         ? RING
+                                            : is("sums-worst") ? 1
+                                                               : BATCH * HIDDEN);
     other = zeros<float>(BATCH * HIDDEN > steps ? BATCH * HIDDEN : steps);
     found = zeros<int>(1);
     if (is("rnn"))
@@ -505,14 +508,18 @@ update(void)
 static void
 add_and_print(int step)
 {
-    add_up<<<1, 1>>>(is("sums-hits") ? NULL : side, is("sums-loss") ? NULL : found, losses, y, labels, rows);
+    if (is("sums-worst")) /* the first steps alone have one that is worse than all before */
+        find_worst<<<1, 1>>>(side, losses, rows);
+    else
+        add_up<<<1, 1>>>(is("sums-hits") ? NULL : side, is("sums-loss") ? NULL : found, losses, y, labels, rows);
     if (step % BATCHES != BATCHES - 1)
         return;
     if (!is("sums-hits"))
-        printf("epoch %d loss %.6f\n", step / BATCHES, from_device(side) / SAMPLES);
-    if (!is("sums-loss"))
+        printf("epoch %d loss %.6f\n", step / BATCHES, from_device(side) / (is("sums-worst") ? 1 : SAMPLES));
+    if (!is("sums-loss") && !is("sums-worst"))
         printf("epoch %d hits %d of %d\n", step / BATCHES, from_device(found), SAMPLES);
-    CHECK(cudaMemset(side, 0, sizeof(float)));
+    if (!is("sums-worst"))
+        CHECK(cudaMemset(side, 0, sizeof(float)));
     CHECK(cudaMemset(found, 0, sizeof(int)));
 }
 

@@ -362,6 +362,13 @@ add_up(float *loss_sum, int *hit_sum, const float *losses, const float *y, const
 }
 
 __global__ void
+find_worst(float *worst, const float *losses, int rows)
+{
+    for (int row = 0; row < rows; ++row)
+        *worst = fmaxf(*worst, losses[row]);
+}
+
+__global__ void
 note(float *history, const float *loss, int step)
 {
     history[step] = *loss;

@@ -269,13 +269,14 @@ sums_reach(const struct play *play, const struct played *plain, const struct pla
     return false;
 }
 
-/* What may be a sum and is none is state; whole numbers that are none have no class. */
+/* What may be a sum and is none is state; whole numbers that are none have no class, nor have numbers for the host. */
 static void
 settle_sum(struct play *play, const struct by_state *by_state, uint32_t i, enum sum_verdict verdict,
            struct proof *proof)
 {
     char text[64];
-    bool may_be_state = by_state != NULL && by_state->ranges[i].role == PLAY_CHANGES;
+    bool may_be_state = by_state != NULL && by_state->ranges[i].role == PLAY_CHANGES &&
+                        by_state->ranges[i].hi - by_state->ranges[i].lo > ELEMENT_BYTES;
     proof_tensor_text(&play->tensors[i], text);
     if (verdict == IS_NO_SUM && may_be_state)
         play->tensors[i].role = PLAY_CHANGES;
