@@ -205,8 +205,7 @@ has_figures(const struct scout_log *log, const struct scout_tensor *tensor)
     return is_own && any;
 }
 
-/* By gradients each rank has such memory for itself: a sum that the host reads there is that of the rank's own steps.
- */
+/* By gradients each rank has such memory for itself: what the host reads there is of its own steps. */
 static bool
 has_own_figures(const struct scout_log *log, const struct scout_finding *finding, struct error *error)
 {
@@ -215,10 +214,9 @@ has_own_figures(const struct scout_log *log, const struct scout_finding *finding
         if (has_figures(log, &finding->tensors[i]))
             text = sites_explain(log, scout_tensor_place(&finding->tensors[i], place));
     bool has =
-        text != NULL && !error_set(error, DDPRUN_EXIT_FAILURE,
-                                   "%s stays, and nothing is trained by it: what the program prints of it would be "
-                                   "of one rank's batches; --by gradients runs it so",
-                                   text);
+        text != NULL &&
+        !error_set(error, DDPRUN_EXIT_FAILURE,
+                   "%s is for the host alone, and each rank would have its own; --by gradients runs it so", text);
     free(text);
     return has;
 }
