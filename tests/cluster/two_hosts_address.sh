@@ -58,7 +58,7 @@ BY_ADDRESS=10.88.0.5 digits_equal "an address of no interface" "${variables[@]}"
 run "${nodes[@]}" "$ddprun" --max-restarts 2 --device softgpu --unannotated \
     sh -c 'echo "attempt ${DDPRUN_RESTART:-0} of $RANK"; [ "$RANK.$DDPRUN_RESTART" != 3. ] || exit 5; [ "$RANK.$DDPRUN_RESTART" != 0.1 ] || exit 6'
 succeeded "a job begins anew twice"
-check "... said once each time" [ "$(grep -c '^ddprun: restart [12] of 2$' "$work/stderr")" -eq 2 ]
+check "... said once each time" [ "$(grep -c '^ddprun: restart [12] of 2: DDPRUN_RESTART=' "$work/stderr")" -eq 2 ]
 check "... by all four ranks" [ "$(grep -c 'attempt 2 of ' "$work/stdout")" -eq 4 ]
 clean "a job begins anew"
 launch=("${variables[@]}")

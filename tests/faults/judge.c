@@ -158,7 +158,7 @@ judge_leave(const struct run *run, const struct job *job, char why[KINDS_WHY_BYT
            "^ddprun: .*(" RANK
            " (has ended|ended|annotated [0-9]+ gradients? and ended|left|has left|waits at the end of the "
            "program|(is )?at the end of the program|before its "
-           "first step: .*ended( without a DDP_STEP|, and no step of the plan began))|differs between ranks .*%d)",
+           "first step: .*ended( without a DDP_STEP|, and no step of the plan began))|differs between ranks? .*%d)",
            why);
     expect_no_rank_alone(run, job, why);
     return true;
