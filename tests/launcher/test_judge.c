@@ -158,6 +158,7 @@ TEST(no_collective_of_a_step_that_is_over_is_told)
     views[1].wait_ns = 2000 * MS; /* hosts run ahead of their devices */
     rank_describe_activity(&views[1], text, sizeof(text));
     ck_assert_str_eq(text, "its GPU has not reached bucket 0 of step 4");
+    judge_free(judge);
 }
 
 TEST(who_trains_unseen_fails_the_job)
