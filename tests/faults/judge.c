@@ -27,16 +27,22 @@ wrong(char why[KINDS_WHY_BYTES], const char *format, ...)
     snprintf(why + used, KINDS_WHY_BYTES - used, "; ");
 }
 
-/* The first line that begins so and reports neither a change of overlap nor what a plan has left over; "" if no line
- * does. */
+/* Whether a line is of overlap, or of what a plan has left over. */
+static bool
+is_by_the_way(const char *at)
+{
+    static const char overlap[] = "ddprun: overlap is o", left_over[] = "ddprun: plan: ";
+    const char *words = strstr(at, " are averaged at DDP_STEP, without overlap");
+    return strncmp(at, overlap, strlen(overlap)) == 0 || strncmp(at, left_over, strlen(left_over)) == 0 ||
+           (words != NULL && words < at + strcspn(at, "\n"));
+}
+
+/* The first line that begins so and says more than that; "" if no line does. */
 static void
 first_line(const struct job *job, const char *beginning, char *line, size_t bytes)
 {
-    static const char overlap[] = "ddprun: overlap is o", left_over[] = "ddprun: plan: ";
     const char *at = job->text;
-    while (at != NULL &&
-           (strncmp(at, beginning, strlen(beginning)) != 0 || strncmp(at, overlap, strlen(overlap)) == 0 ||
-            strncmp(at, left_over, strlen(left_over)) == 0)) {
+    while (at != NULL && (strncmp(at, beginning, strlen(beginning)) != 0 || is_by_the_way(at))) {
         at = strchr(at, '\n');
         at = at != NULL ? at + 1 : NULL;
     }
