@@ -435,10 +435,8 @@ judge_place(struct finder *finder, struct place *place)
     char text[64];
     if (alloc->memory == SCOUT_PINNED)
         return true;
-    if (!place->is_written && !is_remade && !place->is_read) /* few steps change a number such as the largest loss */
-        place->role = memory->bytes <= ELEMENT_BYTES ? PLAY_STREAM : 0;
-    else if (!place->is_written)
-        place->role = !is_remade ? PLAY_UNWRITTEN : 0;
+    if (!place->is_written)
+        place->role = place->is_read && !is_remade ? PLAY_UNWRITTEN : 0;
     else if (!place->stays && !is_remade && is_history(finder, place))
         place->role = PLAY_SUM; /* of words: each is changed by one rank, from what it held as the round began */
     else if (!place->stays)
