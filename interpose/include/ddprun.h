@@ -114,7 +114,7 @@ ddp_interface_get(void)
 static inline void
 ddp_shard_alone(size_t total, size_t *first, size_t *count)
 {
-    if (first == NULL || count == NULL) /* ddprun says so */
+    if (first == NULL || count == NULL) /* ddprun ends the job, and names the place */
         return;
     *first = 0;
     *count = total;

@@ -120,31 +120,20 @@ mode_of(int flags, va_list more)
     return (flags & (O_CREAT | __O_TMPFILE)) != 0 ? va_arg(more, mode_t) : 0;
 }
 
-#define OPEN(name)                                                 \
-    SHOWN int name(const char *path, int flags, ...)               \
-    {                                                              \
-        va_list more;                                              \
-        va_start(more, flags);                                     \
-        mode_t mode = mode_of(flags, more);                        \
-        va_end(more);                                              \
-        errno = EMFILE;                                            \
-        return FAILS("open") ? -1 : REAL(name)(path, flags, mode); \
+#define OPEN(name, parameters, arguments)                 \
+    SHOWN int name parameters                             \
+    {                                                     \
+        va_list more;                                     \
+        va_start(more, flags);                            \
+        mode_t mode = mode_of(flags, more);               \
+        va_end(more);                                     \
+        errno = EMFILE;                                   \
+        return FAILS("open") ? -1 : REAL(name) arguments; \
     }
-OPEN(open)
-OPEN(open64)
-
-#define OPEN_AT(name)                                                      \
-    SHOWN int name(int folder, const char *path, int flags, ...)           \
-    {                                                                      \
-        va_list more;                                                      \
-        va_start(more, flags);                                             \
-        mode_t mode = mode_of(flags, more);                                \
-        va_end(more);                                                      \
-        errno = EMFILE;                                                    \
-        return FAILS("open") ? -1 : REAL(name)(folder, path, flags, mode); \
-    }
-OPEN_AT(openat)
-OPEN_AT(openat64)
+OPEN(open, (const char *path, int flags, ...), (path, flags, mode))
+OPEN(open64, (const char *path, int flags, ...), (path, flags, mode))
+OPEN(openat, (int folder, const char *path, int flags, ...), (folder, path, flags, mode))
+OPEN(openat64, (int folder, const char *path, int flags, ...), (folder, path, flags, mode))
 
 SHOWN FILE *
 fopen(const char *path, const char *mode)

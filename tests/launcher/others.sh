@@ -1,6 +1,6 @@
 #!/bin/bash
 # others.sh BUILD - what another user of the machine prepares: folders that it may change, files and links in folders that all may write
-# to. ddprun neither works in them nor writes into them, and says so. As root, who can play two users.
+# to. ddprun neither works in them nor writes into them, and its message names them. As root, who can play two users.
 # shellcheck source=tests/launcher/lib.sh
 source "$(dirname "$0")/lib.sh"
 work=$top

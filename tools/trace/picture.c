@@ -85,7 +85,7 @@ picture_begin(struct picture *picture)
     picture->out = open_memstream(&picture->text, &picture->bytes);
 }
 
-/* By gzip (RFC 1952), where the file's name says so. False: it is still as it was. */
+/* Compresses a file whose name ends in .gz, by gzip (RFC 1952). False: the file is still as it was. */
 static bool
 compress_for(const char *file, struct picture *picture)
 {
