@@ -206,6 +206,7 @@ enum { PLAY_SLOTS = 64, PLAY_SLOT_BYTES = 64 << 10, PLAY_READERS = 256 };
 struct play_exchange {
     _Atomic uint32_t changes;             /* of all below; what waits for one is woken */
     _Atomic uint32_t ended[PLAY_READERS]; /* 1: the rank has ended */
+    _Atomic uint32_t unsure;              /* reads of which ranks had different values, and none is known to be right */
     struct play_slot {
         _Atomic uint64_t holds; /* the exchange whose bytes are there, + 1 */
         _Atomic uint64_t taken; /* how often ranks have read it, in all exchanges */

@@ -52,6 +52,8 @@ enum { GIVES_AT_MOST = 8 };
 #define SEVERAL UINT64_MAX
 static __thread struct reading {
     bool is_any, is_given;
+    bool is_unsure; /* steps that were not recorded may have written it: of some rank, that none knows */
+    bool differs;   /* the rank's own bytes from those that were brought */
     uint32_t owner;
     uint64_t exchange, period;
     const struct operand *to;
@@ -346,8 +348,38 @@ has_class(const struct allocation *allocation, uint64_t lo, uint64_t hi)
     return has;
 }
 
+static uint64_t named_at;     /* periods that had begun when an operation between them was made, */
+static uint64_t all_named_at; /* and when one might have written any memory */
+
+static bool
+note_name(uint64_t address)
+{
+    struct allocation *allocation = allocations_known(address);
+    if (allocation != NULL)
+        allocation->named_between = named_at;
+    return allocation != NULL;
+}
+
+/* An operation between periods may write all that it names, but for what a copy reads. */
+static void
+note_between(const struct operation *operation, uint64_t period)
+{
+    const struct kernel *kernel = operation->function != NULL ? kernels_find(operation->function) : NULL;
+    named_at = period + 1;
+    if (operation->opaque || operation->graph != NULL || (kernel != NULL && !kernel->known))
+        all_named_at = named_at;
+    for (unsigned i = 0; i < operation->operand_count; ++i) {
+        const struct operand *operand = &operation->operands[i];
+        if (operand->pointer_count > 0)
+            all_named_at = named_at;
+        if (!is_copy(operation) || is_target(operation, operand))
+            (void)note_name(operand->address);
+    }
+    (void)player_any_word(operation, note_name);
+}
+
 /* What no step writes may be computed between steps from what one has left, as hits in its batch: the rank of the
- * newest step has it. */
+ * newest step has it. If none has named it since then, all ranks show whether they have the same. */
 static bool
 find_newest(const struct allocation *allocation, uint64_t lo, uint64_t hi, uint32_t *owner_p)
 {
@@ -356,6 +388,7 @@ find_newest(const struct allocation *allocation, uint64_t lo, uint64_t hi, uint3
         newest = written_at[i] > newest ? written_at[i] : newest;
     if (newest == 0 || has_class(allocation, lo, hi))
         return false;
+    now.is_unsure = allocation->named_between < newest && all_named_at < newest;
     *owner_p = owner_of(newest - 1);
     return true;
 }
@@ -434,6 +467,8 @@ reads_begin(struct operation *operation, uint32_t index, uint64_t period)
     if (index != READS_BETWEEN) {
         written_at[index] = period + 1;
         give_later(index, period);
+    } else {
+        note_between(operation, period);
     }
     now.is_any = find_read(operation, index, period);
     if (!now.is_any)
@@ -444,7 +479,30 @@ reads_begin(struct operation *operation, uint32_t index, uint64_t period)
         now.exchange = next_exchange;
         next_exchange += exchanges_of(now.to);
     }
-    operation->skip = operation->skip || (now.owner != rank && is_copy(operation));
+    operation->skip = operation->skip || (now.owner != rank && is_copy(operation) && !now.is_unsure);
+}
+
+static void
+bring(char *to, const char *from, size_t bytes)
+{
+    now.differs = now.differs || memcmp(to, from, bytes) != 0;
+    memcpy(to, from, bytes);
+}
+
+/* Once on each machine. */
+static void
+say_unsure(const struct operation *operation)
+{
+    static const char what[] =
+        "reads memory that no recorded step writes, and ranks have different values there: steps "
+        "that were not recorded have changed it, as of a largest or first loss";
+    if (player.play.plan.data != PLAY_TRAINING)
+        refuse(operation, what);
+    if (atomic_fetch_add(&shared->unsure, 1) == 0)
+        message_warning("unsure_reads",
+                        "plan: behind batch %llu of the program, %s %s; it brings what rank %u has, which may not be "
+                        "what one process has",
+                        (unsigned long long)now.period + 1, operation->name, what, now.owner);
 }
 
 /* Between the host's memory and slots, one behind another. `gives`: to them. */
@@ -465,7 +523,7 @@ exchange(bool gives, const char *name)
             if (gives)
                 memcpy(bytes_of(number) + at, bytes + done, count);
             else if (!MUTANT(PLAN_READS_OWN))
-                memcpy(bytes + done, bytes_of(number) + at, count);
+                bring(bytes + done, bytes_of(number) + at, count);
             at += count;
             bool is_end = at == PLAY_SLOT_BYTES || (row + 1 == rows_of(now.to) && done + count == row_bytes(now.to));
             if (is_end && gives)
@@ -486,7 +544,7 @@ gather(char *bytes, bool is_back)
     for (size_t row = 0; row < rows_of(now.to); ++row) {
         char *there = (char *)(uintptr_t)now.to->address + row * now.to->pieces.inner_stride;
         char *here = bytes + row * row_bytes(now.to);
-        memcpy(is_back ? there : here, is_back ? here : there, row_bytes(now.to));
+        bring(is_back ? there : here, is_back ? here : there, row_bytes(now.to));
     }
 }
 
@@ -555,15 +613,14 @@ reads_end(const struct operation *operation)
         return;
     now.is_any = false;
     bool is_own = now.owner == rank;
-    if (is_apart) {
+    if (is_apart || !is_own || !now.is_given)
         scout_require(scout_state.driver.cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
+    if (is_apart)
         exchange_apart(is_own, operation);
-        return;
-    }
-    if (!is_own || !now.is_given)
-        scout_require(scout_state.driver.cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
-    if (!is_own || !now.is_given)
+    else if (!is_own || !now.is_given)
         exchange(is_own, operation->name);
+    if (!is_own && now.is_unsure && now.differs)
+        say_unsure(operation);
 }
 
 void

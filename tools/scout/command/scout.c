@@ -205,18 +205,55 @@ has_figures(const struct scout_log *log, const struct scout_tensor *tensor)
     return is_own && any;
 }
 
+static bool
+writes_nothing(const struct scout_effect *effect)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; effect != NULL && i < effect->written_count; ++i)
+        count += effect->written[i].ranges.count;
+    for (uint32_t i = 0; effect != NULL && i < effect->segment_count; ++i)
+        count += effect->segments[i].killed.count + effect->segments[i].modified.count;
+    for (uint32_t i = 0; effect != NULL && i < effect->dependence_count; ++i)
+        count += effect->dependences[i].changed.count;
+    return effect != NULL && count == 0;
+}
+
+/* A launch behind the place where gradients are averaged, by which nothing has changed in any recorded step; the end of
+ * the step: there is none. It may write a figure in another one, of which most drop it by gradients. */
+static uint32_t
+find_idle(const struct scout_log *log, const struct scout_finding *finding)
+{
+    uint32_t at = finding->group_count > 0 ? finding->groups[0].before : finding->first + finding->period;
+    for (; at < finding->first + finding->period; ++at) {
+        bool is_idle = log->ops[at].kind == SCOUT_LAUNCH;
+        for (uint32_t op = at; op < finding->end && is_idle; op += finding->period)
+            is_idle = writes_nothing(log->ops[op].effect);
+        if (is_idle)
+            break;
+    }
+    return at;
+}
+
 /* By gradients each rank has such memory for itself: what the host reads there is of its own steps. */
 static bool
 has_own_figures(const struct scout_log *log, const struct scout_finding *finding, struct error *error)
 {
-    char place[64], *text = NULL;
+    char place[64], name[SCOUT_NAME_BYTES], *text = NULL;
+    uint32_t idle = find_idle(log, finding);
     for (uint32_t i = 0; i < finding->tensor_count && text == NULL; ++i)
         if (has_figures(log, &finding->tensors[i]))
             text = sites_explain(log, scout_tensor_place(&finding->tensors[i], place));
-    bool has =
-        text != NULL &&
-        !error_set(error, DDPRUN_EXIT_FAILURE,
-                   "%s is for the host alone, and each rank would have its own; --by gradients runs it so", text);
+    bool has = true;
+    if (text != NULL)
+        error_set(error, DDPRUN_EXIT_FAILURE,
+                  "%s is for the host alone, and each rank would have its own; --by gradients runs it so", text);
+    else if (idle < finding->first + finding->period)
+        error_set(error, DDPRUN_EXIT_FAILURE,
+                  "%s, behind the update, has changed nothing in the recorded steps: if it changes a figure in others, "
+                  "most of them would be left out; --by gradients runs it so",
+                  scout_op_name(log, &log->ops[idle], name));
+    else
+        has = false;
     free(text);
     return has;
 }

@@ -97,6 +97,7 @@ struct allocation {
     bool is_shared;           /* the host wrote it between launches */
     struct scout_range batch; /* what the last copy from the host has brought */
     uint64_t brought_at;      /* operations before it */
+    uint64_t named_between;   /* of a run by a plan: periods that had begun when an operation between them named it */
     bool hash_known;
     uint64_t hash;     /* of what it held last */
     uint64_t *offsets; /* sorted: at which pointers into it were seen */

@@ -20,7 +20,7 @@ static const char *const habits[] = {
     "host-softmax", "host-loss",      "sums",           "history",      "late-loss",
     "plateau",      "batch-hits",     "validation",     "test-pass",    "checkpoint",
     "leak",         "arena",          "managed",        "ring",         "sums-loss",
-    "sums-hits",    "sums-worst"};
+    "sums-hits",    "sums-worst",     "early-first",    "early-worst",  "early-shown"};
 enum { FUSED = 8, TENSORS = 4, SAMPLES = BATCHES * BATCH, TEST = 3 * BATCH, RING = 4 };
 
 static const char *habit;
@@ -60,6 +60,12 @@ static bool
 is_sums(void)
 {
     return strncmp(habit, "sums", 4) == 0;
+}
+
+static bool
+is_early(void)
+{
+    return strncmp(habit, "early", 5) == 0;
 }
 
 static bool
@@ -215,9 +221,9 @@ create_more(void)
         CHECK(cudaMemcpy(more, closed.data(), CLASSES * sizeof(float), cudaMemcpyHostToDevice));
     }
     side = is("gemm-update") ? to_device(ones.data(), BATCH)
-                             : zeros<float>(is("ring")         ? RING
-                                            : is("sums-worst") ? 1
-                                                               : BATCH * HIDDEN);
+                             : zeros<float>(is("ring")                       ? RING
+                                            : is("sums-worst") || is_early() ? 1
+                                                                             : BATCH * HIDDEN);
     other = zeros<float>(BATCH * HIDDEN > steps ? BATCH * HIDDEN : steps);
     found = zeros<int>(1);
     if (is("rnn"))
@@ -555,7 +561,11 @@ print_figures(int step)
         note<<<1, 1>>>(side, loss, step % RING);
     if (is_sums())
         add_and_print(step);
-    if (is("history") || is("ring") || is_sums() || is("host-softmax") || is("late-loss"))
+    if (is_early()) /* only the first steps change it */
+        find_worst<<<1, 1>>>(side, losses, !is("early-worst") && step > 1 ? 0 : rows);
+    if (is("early-shown"))
+        printf("step %d worst %.6f\n", step, from_device(side));
+    if (is("history") || is("ring") || is_sums() || is_early() || is("host-softmax") || is("late-loss"))
         return;
     if (is("managed"))
         CHECK(cudaDeviceSynchronize());
@@ -648,6 +658,8 @@ train(void)
             printf("validation hits %d of %d\n", sum, TEST);
         }
     }
+    if (is_early())
+        printf("worst %.6f\n", from_device(side));
     for (int step = 0; step < RING && is("ring"); ++step)
         printf("ring %d loss %.6f\n", step, from_device(side + step));
     for (int step = 0; step < steps && is("history"); ++step)

@@ -25,6 +25,7 @@ struct place {
     bool is_read;        /* by one, on the device */
     bool stays;          /* what is there is read in a later period */
     bool host_later;     /* and by the host */
+    bool is_shown;       /* the host reads it in the period */
     bool is_state;       /* it feeds back, by way of other memory, and data enters; or is computed from such */
     bool leaves;         /* other memory is computed from it */
     bool is_overwritten; /* of state: no element comes from its own old value */
@@ -168,6 +169,7 @@ look_at_places(struct finder *finder)
             place->is_read = place->is_read || !is_host;
             place->stays = place->stays || (is_later && !is_host);
             place->host_later = place->host_later || (is_later && is_host);
+            place->is_shown = place->is_shown || is_host;
             place->leaves = place->leaves || (!is_host && place_of(finder, to) != place);
         }
     }
@@ -436,7 +438,7 @@ judge_place(struct finder *finder, struct place *place)
     if (alloc->memory == SCOUT_PINNED)
         return true;
     if (!place->is_written)
-        place->role = place->is_read && !is_remade ? PLAY_UNWRITTEN : 0;
+        place->role = (place->is_read || place->is_shown) && !is_remade ? PLAY_UNWRITTEN : 0;
     else if (!place->stays && !is_remade && is_history(finder, place))
         place->role = PLAY_SUM; /* of words: each is changed by one rank, from what it held as the round began */
     else if (!place->stays)

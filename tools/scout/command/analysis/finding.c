@@ -23,15 +23,21 @@ scout_brings_data(const struct scout_op *op)
            op->bytes * op->rows > DATA_BYTES;
 }
 
-/* Whether an operation computes from nothing: a fill, or a kernel that only sets. */
+/* Whether an operation computes from nothing: a fill, or a kernel that only sets. One that has written nothing, as of
+ * figures that only the first steps change, is none: it may end the step before. */
 static bool
 only_sets(const struct graph *graph, uint32_t position)
 {
-    for (uint32_t i = 0; i < graph->version_count; ++i)
-        if (graph->versions[i].op == (int32_t)position &&
-            (graph->versions[i].in_count > 0 || graph->versions[i].from_host))
+    bool sets = false;
+    for (uint32_t i = 0; i < graph->version_count; ++i) {
+        const struct graph_version *version = &graph->versions[i];
+        if (version->op != (int32_t)position)
+            continue;
+        sets = true;
+        if (version->in_count > 0 || version->from_host)
             return false;
-    return true;
+    }
+    return sets;
 }
 
 static bool
