@@ -10,7 +10,7 @@ pattern=${2:-.}
 program=$build/tests/tools/plan/habits
 export program ddprun work options="${*:3}"
 steps=61 # no whole number of rounds
-few='^(batch-hits|clip|device-weight|half-scaling|history|host-loss|managed|rnn|shuffle-host|sums-loss)$'
+few='^(batch-hits|clip|device-weight|early-first|half-scaling|history|host-loss|least-loss|managed|rnn|shuffle-host|sums-loss)$'
 least=10 # of these run
 ranks=2
 if [ "${DDPRUN_SOAK:-0}" -eq 1 ]; then

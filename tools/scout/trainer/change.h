@@ -68,6 +68,16 @@ change_float(uint32_t word, bool held_floats)
     return (changed & is_float) | (not_zero & is_zero) | (word & ~is_float & ~is_zero);
 }
 
+/* The same, a quarter of it: what keeps the smallest of all does not depend on larger ones. */
+static inline uint32_t
+change_lower(uint32_t word, bool held_floats)
+{
+    const uint32_t quarter = UINT32_C(2) << CHANGE_EXPONENT_SHIFT, below_zero = UINT32_C(0xBE800000); /* -0.25 */
+    if (!change_looks_like_float(word))
+        return held_floats && change_is_zero(word) ? below_zero : word;
+    return word - quarter;
+}
+
 static inline bool
 change_is_of_floats(enum change change)
 {

@@ -181,6 +181,8 @@ change_part(const struct part *part, const struct image *image, size_t at, size_
     bool held_floats = image->allocation->held_floats;
     change_words(stays ? CHANGE_NONE : part->change, image->before + at, integers, held_floats, count, (uint32_t)at & 1,
                  to);
+    for (size_t i = 0; i < count && part->is_lower; ++i)
+        to[i] = change_lower(image->before[at + i], held_floats);
     if (at + count < image->words || image->last_mask == UINT32_MAX)
         return;
     uint32_t *last = &to[count - 1];
@@ -433,6 +435,17 @@ judge_part(struct effect *effect, struct part *part)
         part->killed.count == 0 && part->modified.count == 0 && is_all_tested(effect, part->image);
     settle_scattered(part, images[part->image].allocation);
     part->matters = part->matters || part->modified.count > 0;
+}
+
+bool
+effect_may_be_least(const struct effect *effect, const struct part *part)
+{
+    bool is_number = part->killed.count == 1 && part->modified.count == 0 &&
+                     part->killed.items[0].hi - part->killed.items[0].lo <= sizeof(uint64_t);
+    bool is_float = change_is_of_floats(part->change) && !change_is_of_pairs(part->change);
+    for (size_t k = 0; k < effect->images.count; ++k)
+        is_number = is_number && part->changed[k].count == 0;
+    return is_number && is_float && !part->is_lower;
 }
 
 void

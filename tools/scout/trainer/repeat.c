@@ -148,11 +148,12 @@ key_of(const struct part *part)
     return XXH3_64bits(words, sizeof(words));
 }
 
+enum { OTHER_TESTS = 4 };
+
 /* Marks the parts that an earlier launch has tested, to come last if not all of them can be tested in this one. */
 static void
 share_tests(void)
 {
-    enum { OTHER_TESTS = 4 };
     size_t arguments = 0;
     for (size_t i = 0; i < effect.part_count; ++i)
         arguments += effect.parts[i].is_argument;
@@ -387,6 +388,20 @@ judge_group(void)
     }
 }
 
+/* A single number that was overwritten is tried once more, where that leaves room for the tests of others. */
+static void
+try_lower(struct part *part)
+{
+    size_t open = 0;
+    for (size_t i = 0; i < effect.part_count; ++i)
+        open += effect.parts[i].is_argument && !effect.parts[i].was_tried;
+    if (!effect_may_be_least(&effect, part) || effect.tests + open + OTHER_TESTS > most_tests)
+        return;
+    part->is_lower = true;
+    part->is_tested = part->was_tried = false;
+    ranges_clear(&part->killed);
+}
+
 static void
 judge_repeat(enum run run)
 {
@@ -414,6 +429,7 @@ judge_repeat(enum run run)
     case RUN_PART:
         effect_judge(&effect, &effect.parts[at]);
         note_shown(&had, key_of(&effect.parts[at]));
+        try_lower(&effect.parts[at]);
         break;
     case RUN_GROUP:
         judge_group();

@@ -393,6 +393,7 @@ struct part {
     bool is_argument;
     bool is_tested;
     bool was_tried;             /* also if it cannot be changed */
+    bool is_lower;              /* its numbers become smaller: larger ones have shown nothing */
     size_t tested_before;       /* by an earlier launch: the larger, the later; 0: never */
     bool matters;               /* something outside depends on it, or it is modified */
     size_t few;                 /* words that were changed in the last run of few */
@@ -433,6 +434,9 @@ void effect_make_parts(struct effect *effect, const struct noted *noted, bool ar
 bool effect_change(struct effect *effect, struct part *part);
 /* What the run did with it, and with those that were changed with it. */
 void effect_judge(struct effect *effect, struct part *part);
+/* Whether the judged part is a single number that was overwritten, and may depend on smaller ones than it was changed
+ * to, as the smallest loss so far does. */
+bool effect_may_be_least(const struct effect *effect, const struct part *part);
 /* Changes the first part of each batch. False: there is none. */
 bool effect_change_shares(struct effect *effect);
 /* Whether that has changed the first part of the results alone, as it does where records lie one behind the other. */

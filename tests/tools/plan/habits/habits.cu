@@ -20,7 +20,7 @@ static const char *const habits[] = {
     "host-softmax", "host-loss",      "sums",           "history",      "late-loss",
     "plateau",      "batch-hits",     "validation",     "test-pass",    "checkpoint",
     "leak",         "arena",          "managed",        "ring",         "sums-loss",
-    "sums-hits",    "sums-worst",     "early-first",    "early-worst",  "early-shown"};
+    "sums-hits",    "sums-worst",     "early-first",    "least-loss",   "early-shown"};
 enum { FUSED = 8, TENSORS = 4, SAMPLES = BATCHES * BATCH, TEST = 3 * BATCH, RING = 4 };
 
 static const char *habit;
@@ -65,7 +65,7 @@ is_sums(void)
 static bool
 is_early(void)
 {
-    return strncmp(habit, "early", 5) == 0;
+    return strncmp(habit, "early", 5) == 0 || is("least-loss");
 }
 
 static bool
@@ -562,9 +562,9 @@ print_figures(int step)
     if (is_sums())
         add_and_print(step);
     if (is_early()) /* only the first steps change it */
-        find_worst<<<1, 1>>>(side, losses, !is("early-worst") && step > 1 ? 0 : rows);
+        find_worst<<<1, 1>>>(side, losses, !is("least-loss") && step > 1 ? 0 : rows);
     if (is("early-shown"))
-        printf("step %d worst %.6f\n", step, from_device(side));
+        printf("step %d side %.6f\n", step, from_device(side));
     if (is("history") || is("ring") || is_sums() || is_early() || is("host-softmax") || is("late-loss"))
         return;
     if (is("managed"))
@@ -659,7 +659,7 @@ train(void)
         }
     }
     if (is_early())
-        printf("worst %.6f\n", from_device(side));
+        printf("side %.6f\n", from_device(side));
     for (int step = 0; step < RING && is("ring"); ++step)
         printf("ring %d loss %.6f\n", step, from_device(side + step));
     for (int step = 0; step < steps && is("history"); ++step)
