@@ -167,7 +167,7 @@ check "... kept, of 48 on each rank" hold 2 'near($4, 48 * $1 * $3)'
 check "... steps a second are those of the step" hold 1 'near($3, 1000 / $2)'
 check "... speed-up is the efficiency of each rank" hold 1 'near($5, $1 * $6)'
 check "... in both" hold 2 'near($5, $1 * $6)'
-check "... each figure has a range" [ "$(grep -c '^Ranges of [2-5] rehearsals, the batch ' "$work/stdout")" -eq 2 ]
+check "... each figure has a range" [ "$(grep -c '^Ranges of [3-9] rehearsals, the batch ' "$work/stdout")" -eq 2 ]
 check "... and none is above what so many ranks can do" awk 'NF == 7 && $1 + 0 > 0 && ($6 > $1 + 0.005 || $7 > 1.0005) { bad = 1 } END { exit bad }' "$work/stdout"
 check "... and it says how many are worth it" grep -Eq '^With the batch kept, (up to [24] ranks are|none of these numbers of ranks is) worth it' "$work/stdout"
 check "... each share was rehearsed" [ "$(grep -c 'the share of the batch that each of [24] ranks has' "$work/stderr")" -eq 2 ]

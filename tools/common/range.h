@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { RANGE_MOST_VALUES = 5, RANGE_LEAST_VALUES = 2 };
+enum { RANGE_MOST_VALUES = 9, RANGE_LEAST_VALUES = 3 };
 
 /* Zeroed at first. */
 struct range {
@@ -21,8 +21,9 @@ struct range {
 /* Takes one more value; of what cannot be more than `most` (INFINITY: nothing bounds it), that. */
 void range_add(struct range *range, double value, double most);
 
-/* Of at least one value: the middle one, and where the next is to be expected. The next of few values is often outside
- * of them: so half of their spread more on both sides, and a twentieth of the middle at least. */
+/* Of at least one value: the middle one, and where the next is to be expected. Of n values and the next one, each is as
+ * likely the first or the last, so it lies outside of them in 2 of n + 1 cases: hence an n-th of their spread more on
+ * both sides, where about nine of ten lie, and a twentieth of the middle at least. */
 double range_low(const struct range *range);
 double range_middle(const struct range *range);
 double range_high(const struct range *range);
