@@ -53,6 +53,11 @@ changed predict '(without averaging a step takes )[0-9.]+' '\17.77'
 changed predict '^( +3 +)[0-9.]+' '\17.777'
 held slow
 
+# The progress line is of steps of its own, and names the same rank.
+TERM=xterm "$build/tests/launcher/launcher_screen" --watch 'waiting for rank 1: ' "$work/seen" "$ddprun" --device softgpu -n 3 "${paced[@]}" \
+    --late-us "$late" --late-rank 1 >"$work/screen"
+check "on a terminal, the progress line waits for rank 1" [ -e "$work/seen" ]
+
 kind turns 0 -n 3 -- "${paced[@]}" --late-us "$late" --late-rank -1
 SOFTGPU_LINK=latency_us=8000,gbytes_per_s=1 kind link 0 -n 2 -- "${paced[@]}"
 kind host 0 -n 2 -- "${paced[@]}" --host-from 0
