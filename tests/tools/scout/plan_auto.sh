@@ -60,8 +60,10 @@ ends "other arguments" 0 'bitwise identical' 'scouted rehearsed'
 check "they have a plan of their own" test "$(kept)" -eq 2
 auto --yes "${digits[@]}" --steps 60
 ends "the same again" 0 'bitwise identical' ''
-auto -q --yes --bucket-mb 1 "${digits[@]}" --steps 60
+SOFTGPU_COPY_US=3000 auto -q --yes --bucket-mb 1 "${digits[@]}" --steps 60
 ends "other options are rehearsed, and -q is short" 0 'plan: a round took' 'rehearsed'
+process=$(sed -nE 's/.* a round took ([0-9.]+) ms, ([0-9.]+) times as fast .*/\1 \2/p' "$work/stderr" | awk '{ print $1 * $2 }')
+check "one process takes at least 10 ms of its 12 ms of copies for two batches: $process" awk "BEGIN { exit !($process >= 10) }"
 check "-q: no preview" test -z "$(grep averaged "$work/stderr")"
 touch -d '2001-01-01' digits.csv
 auto --yes "${digits[@]}" --steps 60

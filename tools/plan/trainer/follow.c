@@ -567,13 +567,30 @@ follow_operation(struct operation *operation, bool is_load)
         is_open = true; /* a batch that is only copied, ahead of the next one, sends no gradient */
 }
 
-/* Of one process that is only timed: nothing is annotated, and call sites are looked up where a name asks for it. */
+/* Whether some place calls both operations, as the loop over tensors of an update does. */
+static bool
+share_place(const struct play_operation *a, const struct play_operation *b)
+{
+    bool share = false;
+    for (uint32_t i = 0; i < a->site_count * b->site_count && !share; ++i)
+        share = memcmp(&a->sites[i / b->site_count], &b->sites[i % b->site_count], sizeof(a->sites[0])) == 0;
+    return share;
+}
+
+/* Of one process that is only timed: nothing is annotated, and call sites are looked up where a name asks for it. A
+ * period calls as many operations from the place that shows it as the plan has there. */
 static void
 watch(const struct operation *operation)
 {
+    static uint32_t met, each;
     uint32_t at = player.play.plan.average_before % player.play.plan.operation_count;
+    const struct play_operation *shows = &player.play.operations[at];
     struct place place = {.found = false};
-    if (hash_of_name(operation) == names[at] && is_at(&place, &player.play.operations[at]))
+    if (each == 0) {
+        for (uint32_t i = 0; i < player.play.plan.operation_count; ++i)
+            each += names[i] == names[at] && share_place(&player.play.operations[i], shows);
+    }
+    if (hash_of_name(operation) == names[at] && is_at(&place, shows) && met++ % each == 0)
         rounds_note();
 }
 
