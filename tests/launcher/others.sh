@@ -67,5 +67,50 @@ for option in --summary-json --metrics; do
     victim "$top/home/tmp" -n 2 $option "$sticky/own$option" "$fake" exit 0
     report "$option: a file of one's own in such a folder" "$(expect 0)$(grep -qx old "$sticky/own$option" && echo "it is as it was ")"
 done
+
+# ---- a job under way ----
+# denied NAME COMMAND...: the other user can neither do it nor see anything by it.
+denied() {
+    local can=
+    as $other "${@:2}" >"$top/seen" 2>/dev/null && can='it can '
+    report "a job under way: $1" "$can$(head -c 60 "$top/seen")"
+}
+install -d -o $victim -m 700 "$top/home/pids"
+as $victim env HOME="$top/home" TMPDIR="$sticky" timeout -k 1 "$limit" "$ddprun" -n 2 --metrics "$sticky/under-way" \
+    "$fake" stage 3 pid "$top/home/pids" step 1 await "$top/home/go" exit 0 >"$out" 2>"$err" </dev/null &
+job=$!
+within 20 files_in "$top/home/pids" 2
+within 20 test -e "$sticky/under-way"
+folder=$(echo "$sticky"/ddprun-$victim-*)
+for command in ls rmdir 'rm -r' 'chmod 777' "chown $other" 'touch -d 2001-01-01'; do
+    # shellcheck disable=SC2086 # several words
+    denied "$command its folder" $command "$folder"
+done
+denied "move its folder" mv "$folder" "$sticky/elsewhere"
+denied "a file into its folder" cp /etc/hostname "$folder/new"
+denied "a link into its folder" ln -s /etc "$folder/new"
+for file in "$folder"/*; do
+    for command in 'head -c 1' 'truncate -s 0' 'rm -f'; do
+        # shellcheck disable=SC2086
+        denied "$command ${file##*/}" $command "$file"
+    done
+done
+for command in 'truncate -s 0' 'rm -f' 'chmod 666'; do
+    # shellcheck disable=SC2086
+    denied "$command its metrics" $command "$sticky/under-way"
+done
+ranks=$(cat "$top/home/pids"/*)
+for pid in $(pgrep -P "$job") $ranks; do
+    denied "end process $pid" kill -TERM "$pid"
+    denied "stop process $pid" kill -STOP "$pid"
+    denied "limit process $pid" prlimit --pid "$pid" --nofile=3
+    for file in environ maps mem fd/ cwd/ root/; do
+        denied "read $file of process $pid" sh -c ": </proc/$pid/$file"
+    done
+done
+as $victim touch "$top/home/go"
+wait "$job"
+rc=$?
+report "a job under way: it ends as if alone" "$(expect 0)"
 report "nothing is left" "$([ -z "$(ls -A "$top/home/tmp")" ] || ls "$top/home/tmp")"
 finish
