@@ -4,7 +4,6 @@
 #include "tools/check/command/session.h"
 
 #include "base/clock.h"
-#include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 #include "tools/check/command/check.h"
@@ -95,35 +94,38 @@ print_uncompared(FILE *out, const struct scout_log *log, const struct scout_find
                 elements, name);
 }
 
-/* Into *text_p what equal steps leave open; empty: nothing. False: why it cannot be told. */
-static bool
-compare_annotations(const char *path, char **text_p, char *why, size_t room)
+static void
+print_not_held(FILE *out, const char *why)
+{
+    fprintf(out, "not compared: annotations with a scouted run, which shows what depends on what: %s\n", why);
+}
+
+/* What equal steps leave open. A step is missing only where all that was recorded shows the same. */
+static void
+print_open(FILE *out, const char *path)
 {
     struct scout_log log;
     struct scout_finding finding;
     const char *unreadable;
-    size_t bytes;
     if (!scout_log_open(path, &log, &unreadable)) {
-        snprintf(why, room, "%s", unreadable);
-        return false;
+        print_not_held(out, unreadable);
+        return;
     }
     scout_find(&log, &finding);
-    bool found = finding.found && averages_gradients(&log, &finding);
-    FILE *out = found ? open_memstream(text_p, &bytes) : NULL;
-    if (out != NULL) {
+    if (finding.found && averages_gradients(&log, &finding)) {
         struct sites *sites = sites_open(&log);
         (void)annotated_print_open(out, &log, &finding, sites);
+        sites_close(sites);
+    } else {
+        print_not_held(out, finding.found ? "not only gradients are averaged" : finding.reason);
+    }
+    if (finding.found || finding.is_rough || finding.is_open) {
         print_uncompared(out, &log, &finding, ROLE_AVERAGE,
                          "an average of gradients or parameters (DDP_STATE compares it)");
         print_uncompared(out, &log, &finding, ROLE_STATISTICS, "statistics of each rank's own data");
-        sites_close(sites);
-        fclose(out);
-    } else {
-        snprintf(why, room, "%s", finding.found ? "not only gradients are averaged" : finding.reason);
     }
     scout_finding_free(&finding);
     scout_log_free(&log);
-    return out != NULL;
 }
 
 char *
@@ -136,15 +138,18 @@ scouted_compare(const struct check *check, const struct check_verdict *verdict)
                                 .silent = true};
     struct error error;
     char *text = NULL;
+    size_t bytes;
     bool reduces = false; /* what it annotates is a part of what is reduced */
     for (size_t i = 0; i < verdict->item_count; ++i)
         reduces = reduces || verdict->items[i].tensor.role == CHECK_REDUCE;
     if (choice == ANNOTATIONS_OFF || reduces || check->in_cluster || check->has_reference)
         return NULL;
-    bool ok = scout_program(check, &order, &outcome, &error) &&
-              compare_annotations(outcome.log, &text, error.text, sizeof(error.text));
-    if (!ok && (check->options->verbose || choice == ANNOTATIONS_ON))
-        message_line("check: the annotations are not held against a scouted run: %s", error.text);
+    FILE *out = open_memstream(&text, &bytes);
+    if (scout_program(check, &order, &outcome, &error))
+        print_open(out, outcome.log);
+    else
+        print_not_held(out, error.text);
+    fclose(out);
     free(outcome.log);
     return text;
 }

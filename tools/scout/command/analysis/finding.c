@@ -132,14 +132,22 @@ is_kept_equal(const struct scout_tensor *tensor)
     return tensor->role == ROLE_OPTIMIZER_STATE || tensor->role == ROLE_AVERAGE;
 }
 
-/* How much of its memory a state's update touches may differ between steps. */
 static bool
-is_same_tensor(const struct scout_tensor *a, const struct scout_tensor *b)
+may_be_trained(const struct scout_tensor *tensor)
 {
-    bool exact = a->role == ROLE_PARAMETER || a->role == ROLE_GRADIENT;
+    return tensor->role == ROLE_PARAMETER || tensor->role == ROLE_SUSPECT;
+}
+
+/* How much of its memory a state's update touches may differ between steps. `rough`: so it may of the others, and of a
+ * parameter the elements that no step changes are suspects. */
+static bool
+is_same_tensor(const struct scout_tensor *a, const struct scout_tensor *b, bool rough)
+{
+    bool exact = !rough && (a->role == ROLE_PARAMETER || a->role == ROLE_GRADIENT);
     bool same_place = exact ? a->lo == b->lo && a->hi == b->hi : a->lo < b->hi && b->lo < a->hi;
-    bool same_role = a->role == b->role || (is_kept_equal(a) && is_kept_equal(b));
-    return a->alloc == b->alloc && same_role && same_place && a->fused == b->fused && a->group == b->group;
+    bool same_role = a->role == b->role || (is_kept_equal(a) && is_kept_equal(b)) ||
+                     (rough && may_be_trained(a) && may_be_trained(b));
+    return a->alloc == b->alloc && same_role && same_place && (rough || (a->fused == b->fused && a->group == b->group));
 }
 
 /* Whole numbers that each rank has for itself, as masks and counts: what they are, and how far they reach, decides
@@ -153,12 +161,12 @@ is_mere_count(const struct scout_tensor *tensor)
 
 /* Whether a finding has a tensor as another one has it. */
 static bool
-has_tensor(const struct scout_finding *finding, const struct scout_tensor *tensor)
+has_tensor(const struct scout_finding *finding, const struct scout_tensor *tensor, bool rough)
 {
     bool found = is_mere_count(tensor);
     for (uint32_t i = 0; i < finding->tensor_count && !found; ++i) {
         const struct scout_tensor *it = &finding->tensors[i];
-        found = is_same_tensor(it, tensor) ||
+        found = is_same_tensor(it, tensor, rough) ||
                 (is_mere_count(it) && it->alloc == tensor->alloc && it->lo < tensor->hi && tensor->lo < it->hi);
     }
     return found;
@@ -185,12 +193,12 @@ describe_scouted(const struct scout_finding *finding, const struct scout_tensor 
 
 /* A tensor that only one of two readings has; NULL: they agree. */
 static const struct scout_tensor *
-find_unlike(const struct scout_finding *one, const struct scout_finding *other)
+find_unlike(const struct scout_finding *one, const struct scout_finding *other, bool rough)
 {
     for (uint32_t i = 0; i < one->tensor_count + other->tensor_count; ++i) {
         bool first = i < one->tensor_count;
         const struct scout_tensor *tensor = first ? &one->tensors[i] : &other->tensors[i - one->tensor_count];
-        if (!has_tensor(first ? other : one, tensor))
+        if (!has_tensor(first ? other : one, tensor, rough))
             return tensor;
     }
     return NULL;
@@ -202,7 +210,7 @@ take_states(struct scout_finding *finding, const struct scout_finding *other)
 {
     for (uint32_t i = 0; i < other->tensor_count; ++i)
         for (uint32_t k = 0; k < finding->tensor_count; ++k) {
-            if (!is_same_tensor(&finding->tensors[k], &other->tensors[i]))
+            if (!is_same_tensor(&finding->tensors[k], &other->tensors[i], false))
                 continue;
             finding->tensors[k].updated |= other->tensors[i].updated;
             finding->tensors[k].grows |= other->tensors[i].grows;
@@ -219,13 +227,14 @@ compare_readings(const struct scout_log *lent, uint32_t open, struct scout_findi
     struct scout_finding other = {0};
     char name[SCOUT_NAME_BYTES], this[128], that[128];
     enum roles_verdict verdict = read_period(lent, finding->first, finding->period, &other);
-    const struct scout_tensor *unlike = verdict == ROLES_FOUND ? find_unlike(finding, &other) : NULL;
+    const struct scout_tensor *unlike = verdict == ROLES_FOUND ? find_unlike(finding, &other, false) : NULL;
     char how[192] = "the recorded periods disagree: by the first of them";
     if (open != UINT32_MAX)
         snprintf(how, sizeof(how), "too few elements changed to tell whether %s goes element by element: if not,",
                  scout_op_name(lent, &lent->ops[open], name));
     const char *else_by = open != UINT32_MAX ? "else" : "by the last";
     if (unlike != NULL) {
+        finding->is_rough = find_unlike(finding, &other, true) == NULL;
         describe_scouted(finding, unlike, this);
         describe_scouted(&other, unlike, that);
         verdict = note_refuse(finding, ROLES_REFUSED, "%s %s is found, %s %s; scout steps that are alike", how, this,

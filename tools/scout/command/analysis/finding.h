@@ -52,6 +52,7 @@ struct scout_group {
 struct scout_finding {
     bool found;
     bool is_open;           /* not found, but for a question: which ROLE_SUSPECT is state that each rank carries? */
+    bool is_rough;          /* not found, but only what is trained is not the same in all readings, or other bytes */
     bool feeds_back;        /* something leads from a period into its own place in the next one: it is a step */
     char *reason;           /* why not; NULL if found */
     uint32_t first, period; /* operations [first, first + period) of the log are a period, from border to border */
