@@ -100,7 +100,6 @@ enum mutant {
     MUTANT_WEIGHTS_UNCOMPARED,          /* weights are not, either */
     MUTANT_OWN_GRADIENTS_LATE,          /* ranks' own gradients are hashed behind their reduction, when all are equal */
     MUTANT_FORGOTTEN_TENSOR_UNCOMPARED, /* whatever is in a parameter's place and changes is taken for a parameter */
-    MUTANT_FORGOTTEN_STATE_UNCOMPARED,  /* whatever an update writes beside parameters is taken for state */
 
     MUTANT_RUNNING_UNSEEN,  /* parameters that forward writes are taken for others */
     MUTANT_STEPLESS_UNSEEN, /* parameters that change although no DDP_STEP comes do not end the job */

@@ -137,10 +137,6 @@ sync_every() { # as by a program that says itself where
     run "$launcher" -n 2 --sync-every 4 --timeout "$seconds" "$trainers/fused" gemm --steps 40 --save "$work/rank-%d"
     [ "$code" -eq 0 ] && cmp -s "$work/rank-0" "$by_hand-0"
 }
-sync_clears() { # an update that makes gradients zero keeps no state
-    run "$launcher" -n 2 --sync-every 4 --timeout "$seconds" "$trainers/fused" clears --steps 12 && [ "$code" -eq 0 ] &&
-        ! grep -q 'annotated as nothing' "$work/stderr"
-}
 scratch() { # what is written anew in each step is no parameter
     run "$launcher" -n 2 --timeout "$seconds" "$trainers/forgotten" right-scratch && [ "$code" -eq 0 ] && not_asked "$work/stderr"
 }
@@ -256,7 +252,6 @@ mutant STATE_NOT_AVERAGED fused_momentum
 mutant RUNNING_UNSEEN statistics
 mutant SYNC_COUNTS_PASSES sync_every
 mutant FORGOTTEN_TENSOR_UNCOMPARED scratch
-mutant FORGOTTEN_STATE_UNCOMPARED sync_clears
 mutant OUTER_MOMENTUM_LEFT_OUT outer
 mutant OUTER_AT_EVERY_SYNC outer
 mutant OUTER_STATE_AVERAGED outer

@@ -10,8 +10,7 @@
  * updated inside backward and are group 1; graph: forward and backward are a CUDA graph; weighted: DDP_WEIGHT, for
  * ranks that do not divide the batch; streams: kernels, and biases are updated on a stream of their own, which
  * DDP_STEP_PARAMETERS does not name; evaluates: a forward pass before every third step; whole: as kernels, and one
- * kernel updates a layer's weights and computes the gradient of its input; clears: weights have gradients that are not
- * annotated, and the kernel that updates the weights makes them zero
+ * kernel updates a layer's weights and computes the gradient of its input
  * For --sync-every: descent: weights have gradients and DDP_STEP, and it stands before the update; local: the same, and
  * instead of DDP_STEP parameters are averaged before the update that follows every K-th one (--every); with --every the
  * others average after every K-th step only. --sync 1: DDP_SYNC at the end, in `local` an average. passes: as gemm,
@@ -113,14 +112,6 @@ update_and_pass(float *w, float *passed, const float *delta, const float *x, flo
         for (int i = 0; i < items; ++i)
             w[k] -= rate * delta[i * WIDTH + k % WIDTH] * x[i * WIDTH + k / WIDTH];
     }
-}
-
-__global__ void
-update_and_clear(float *w, float *gradient, float rate)
-{
-    int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    w[i] -= rate * gradient[i];
-    gradient[i] = 0;
 }
 
 __global__ void
@@ -248,14 +239,10 @@ end_step(int step)
         DDP_NO_SYNC_BEGIN();
     if (is_mode("local") && step > 0 && step % every == 0)
         DDP_STEP_PARAMETERS(stream);
-    if (gradient[0] != NULL && !is_mode("gradients") && !is_mode("local") && !is_mode("clears"))
+    if (gradient[0] != NULL && !is_mode("gradients") && !is_mode("local"))
         DDP_STEP(stream);
-    for (int l = 0; gradient[l] != NULL && l < LAYERS; ++l) {
-        if (is_mode("clears"))
-            update_and_clear<<<WIDTH, WIDTH, 0, stream>>>(weight[l], gradient[l], rate);
-        else
-            CHECK(cublasSaxpy(blas, SQUARE, &minus, gradient[l], 1, weight[l], 1));
-    }
+    for (int l = 0; gradient[l] != NULL && l < LAYERS; ++l)
+        CHECK(cublasSaxpy(blas, SQUARE, &minus, gradient[l], 1, weight[l], 1));
     if (is_mode("descent") || is_mode("local") || (step + 1) % every != 0)
         return;
     if (is_mode("step") || (is_mode("both") && step == 10))
@@ -337,7 +324,7 @@ create(void)
         make(&bias[l], WIDTH, 0.1f);
         if (is_mode("momentum"))
             make(&velocity[l], SQUARE, 0);
-        if (is_one_of({"mixed", "gradients", "descent", "local", "clears"}))
+        if (is_one_of({"mixed", "gradients", "descent", "local"}))
             make(&gradient[l], SQUARE, 0);
     }
     if (is_mode("momentum")) {
@@ -353,7 +340,7 @@ annotate(void)
     for (int l = 0; l < LAYERS; ++l) {
         DDP_GRADIENT_GROUP(0);
         DDP_PARAMETER(weight[l], SQUARE, DDP_FLOAT32);
-        if (gradient[l] != NULL && !is_mode("local") && !is_mode("clears"))
+        if (gradient[l] != NULL && !is_mode("local"))
             DDP_GRADIENT(gradient[l], SQUARE, DDP_FLOAT32);
         if (velocity[l] != NULL && !forgets)
             DDP_STATE(velocity[l], SQUARE, DDP_FLOAT32);

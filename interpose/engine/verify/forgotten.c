@@ -1,6 +1,6 @@
 /*
- * forgotten.c - is a parameter annotated as nothing, or was one moved and not annotated again? With --sync-every, does
- * the optimizer keep state that is annotated as nothing? Each rank then trains it alone, and no comparison knows of it.
+ * forgotten.c - is a parameter annotated as nothing, or was one moved and not annotated again? Each rank then trains it
+ * alone, and no comparison knows of it.
  *
  * On rank 0, in a few steps: the first ones, others far apart, and those after annotated memory has moved or a gradient
  * is touched no more. In these steps hooks report every launch, and memory behind pointers of those that may update is
@@ -11,11 +11,7 @@
  * An argument of a kernel, or of a library's call, is a parameter's place if an annotated one was there while an
  * annotated gradient was another argument, the gradient's place. An operation is suspicious if it gets memory that is
  * annotated as nothing in both places, and no annotated parameter or gradient at all. Momentum that such a kernel
- * updates is no parameter: it is seen beside an annotated one. What DDP_REDUCE gets is the program's own affair. With
- * --sync-every, and without an outer step, what an operation changes beside an annotated parameter is state; an update
- * inside backward may also write what passes to the layer before, so that without an annotated gradient among its
- * pointers only an allocation of the parameter's size counts. Memory that the update writes, and never reads, looks the
- * same.
+ * updates is no parameter: it is seen beside an annotated one. What DDP_REDUCE gets is the program's own affair.
  *
  * In the same steps it is noted which annotated parameters operations name: those that none names any more are
  * reported, too. All are reported once, as questions, and nothing ends. What graphs do, and what is captured, is not
@@ -32,16 +28,14 @@
 #include <string.h>
 
 enum {
-    FIRST_LOOK = 2,      /* DDP_STEPs before the steps that are looked at */
-    LOOK_STEPS = 5,      /* so many of them */
-    LATER = 16,          /* the next look comes after so many times as many steps */
-    ASKED_AT_MOST = 8,   /* looks because something moved */
-    STEPS_NEEDED = 3,    /* in which memory is a parameter's, or was named or touched before it was no more */
-    STATE_STEPS = 2,     /* in which it is state */
-    BYTES = 4096,        /* behind a pointer, at most */
-    LEAST = 32,          /* bytes that an update changes: fewer are a counter or a sum */
-    LEAST_ELEMENTS = 64, /* of a parameter: the state of a smaller one is not told from a counter */
-    GAP = 64,            /* bytes that stay as they are end what was changed */
+    FIRST_LOOK = 2,    /* DDP_STEPs before the steps that are looked at */
+    LOOK_STEPS = 5,    /* so many of them */
+    LATER = 16,        /* the next look comes after so many times as many steps */
+    ASKED_AT_MOST = 8, /* looks because something moved */
+    STEPS_NEEDED = 3,  /* in which memory is a parameter's, or was named or touched before it was no more */
+    BYTES = 4096,      /* behind a pointer, at most */
+    LEAST = 32,        /* bytes that an update changes: fewer are a counter or a sum */
+    GAP = 64,          /* bytes that stay as they are end what was changed */
     POINTERS_AT_MOST = 16,
     PLACES_AT_MOST = 256,
     FOLLOWED_AT_MOST = 256,
@@ -55,21 +49,13 @@ struct place {
     struct tensor tensor; /* one of them */
 };
 
-enum kind {
-    PARAMETER, /* annotated: is the operation an update? */
-    IN_PLACE,  /* of a parameter, and annotated as nothing */
-    BESIDE,    /* an annotated parameter */
-};
-
-/* Memory behind a pointer, around an operation; or what updates have left there, from step to step. */
+/* Memory in a parameter's place, around an operation; or what updates have left there, from step to step. */
 struct followed {
-    enum kind kind;
     uint64_t call;
     uint32_t argument, gradient_argument;
     CUdeviceptr address, gradient;
-    struct tensor tensor;     /* PARAMETER */
-    size_t bytes, allocation; /* bytes: that are copied; then, that updates change */
-    uint64_t step;            /* of the last update */
+    size_t bytes;  /* that are copied; then, that updates change */
+    uint64_t step; /* of the last update */
     unsigned steps;
     char before[BYTES], after[BYTES];
 };
@@ -82,7 +68,7 @@ static struct {
     size_t followed_count;
     struct operand exempt[EXEMPT_AT_MOST]; /* memory beside annotated parameters, or that DDP_REDUCE got */
     size_t exempt_count;
-    bool reported, reported_state;
+    bool reported;
 
     _Atomic bool looking; /* operations are looked at */
     _Atomic bool blind;   /* and not all that they reach is seen */
@@ -106,8 +92,7 @@ static __thread struct {
     } pointers[POINTERS_AT_MOST];
     size_t count;
     bool has_parameter, has_gradient;
-    struct followed *around[POINTERS_AT_MOST]; /* [around_count], malloc'ed: what is copied */
-    size_t around_count;
+    struct followed *around; /* malloc'ed: what is copied; NULL: nothing */
 } current;
 
 /* ---- before an operation: what it names ---- */
@@ -197,25 +182,20 @@ learn(void)
 
 /* What lies behind the pointer is copied, if it is the device's. */
 static struct followed *
-look_behind(const struct pointer *pointer, enum kind kind)
+look_behind(const struct pointer *pointer)
 {
     CUdeviceptr address = pointer->pointed.address, next;
     struct memory_facts facts = device_ask_about(address);
     struct tensor tensor;
-    if (facts.type != CU_MEMORYTYPE_DEVICE || facts.is_managed || facts.begin == 0)
+    if (facts.type != CU_MEMORYTYPE_DEVICE || facts.is_managed || facts.begin == 0 ||
+        pointers_annotated(address, &tensor, &next))
         return NULL;
-    bool annotated = pointers_annotated(address, &tensor, &next);
-    CUdeviceptr end = facts.begin + facts.bytes;
-    end = annotated ? tensor.address + tensor.bytes : next < end ? next : end;
+    CUdeviceptr end = next < facts.begin + facts.bytes ? next : facts.begin + facts.bytes;
     struct followed *it = engine_calloc(1, sizeof(*it));
-    *it = (struct followed){.kind = kind,
-                            .call = current.call,
+    *it = (struct followed){.call = current.call,
                             .argument = pointer->pointed.argument,
                             .address = address,
-                            .tensor = pointer->tensor,
-                            .bytes = end - address < BYTES ? end - address : BYTES,
-                            .allocation = facts.begin == address ? facts.bytes : 0};
-    current.around[current.around_count++] = it;
+                            .bytes = end - address < BYTES ? end - address : BYTES};
     return it;
 }
 
@@ -235,27 +215,11 @@ look_in_place(void)
     }
     if (parameter == NULL || gradient == NULL || gradient->pointed.address == parameter->pointed.address)
         return;
-    struct followed *it = look_behind(parameter, IN_PLACE);
-    if (it != NULL) {
-        it->gradient = gradient->pointed.address;
-        it->gradient_argument = gradient->pointed.argument;
+    current.around = look_behind(parameter);
+    if (current.around != NULL) {
+        current.around->gradient = gradient->pointed.address;
+        current.around->gradient_argument = gradient->pointed.argument;
     }
-}
-
-static void
-look_beside(void)
-{
-    for (size_t i = 0; i < current.count; ++i) {
-        const struct pointer *pointer = &current.pointers[i];
-        if (!pointer->pointed.is_read && (!pointer->annotated || pointer->tensor.role == TENSOR_PARAMETER))
-            (void)look_behind(pointer, pointer->annotated ? PARAMETER : BESIDE);
-    }
-}
-
-static bool
-keeps_state(void)
-{
-    return engine_state.options.sync_every > 0 && !engine_state.options.has_outer;
 }
 
 static void
@@ -292,15 +256,14 @@ look_at_names(const struct operation *operation)
 static void
 release(void)
 {
-    for (size_t i = 0; i < current.around_count; ++i)
-        free(current.around[i]);
-    current.around_count = 0;
+    free(current.around);
+    current.around = NULL;
 }
 
 void
 forgotten_begin(const struct operation *operation)
 {
-    current.around_count = 0;
+    current.around = NULL;
     if (!atomic_load_explicit(&looks.looking, memory_order_relaxed) || atomic_load(&engine_state.context_ended) ||
         collectives_own_stream(&engine_state.collectives, operation->stream))
         return;
@@ -315,18 +278,15 @@ forgotten_begin(const struct operation *operation)
     pthread_mutex_lock(&looks.lock);
     if (current.has_parameter)
         learn();
-    if (current.has_parameter && keeps_state() && !looks.reported_state)
-        look_beside();
-    else if (!current.has_parameter && !current.has_gradient && !looks.reported)
+    else if (!current.has_gradient && !looks.reported)
         look_in_place();
     pthread_mutex_unlock(&looks.lock);
-    if (current.around_count > 0 && !may_wait())
+    if (current.around != NULL && !may_wait())
         release();
-    if (current.around_count == 0)
+    if (current.around == NULL)
         return;
     CUcontext before = context_enter();
-    for (size_t i = 0; i < current.around_count; ++i)
-        copy_out(current.around[i], current.around[i]->before, operation->stream);
+    copy_out(current.around, current.around->before, operation->stream);
     context_leave(before);
 }
 
@@ -340,49 +300,6 @@ bytes_changed(const struct followed *it)
     for (size_t i = 0; i < it->bytes && i < end + GAP; ++i)
         end = it->before[i] != it->after[i] ? i + 1 : end;
     return end >= LEAST ? end : 0;
-}
-
-static size_t
-count_changes(const struct followed *it, size_t bytes)
-{
-    size_t changes = 0;
-    for (size_t i = 0; i < bytes; ++i)
-        changes += it->before[i] != it->after[i];
-    return changes;
-}
-
-/* Of the parameters that it has changed the one with the fewest elements; NULL if it has changed none. */
-static const struct tensor *
-smallest_updated(void)
-{
-    const struct tensor *smallest = NULL;
-    for (size_t i = 0; i < current.around_count; ++i) {
-        const struct followed *it = current.around[i];
-        if (it->kind == PARAMETER && count_changes(it, it->bytes) > 0 &&
-            (smallest == NULL || it->tensor.count < smallest->count))
-            smallest = &it->tensor;
-    }
-    return smallest;
-}
-
-/* Whether an allocation of `bytes` may be all state of a parameter, in its type or in float32. */
-static bool
-is_of_size(size_t bytes, const struct tensor *parameter)
-{
-    size_t wide = parameter->count * sizeof(float);
-    return (bytes >= parameter->bytes && bytes - parameter->bytes < 512) || (bytes >= wide && bytes - wide < 512);
-}
-
-/* Bytes of state that the update of the parameter has changed, one for each element; 0: it is no state. */
-static size_t
-state_changed(const struct followed *it, const struct tensor *parameter)
-{
-    if (parameter == NULL || parameter->count < LEAST_ELEMENTS)
-        return 0;
-    size_t least = parameter->count < BYTES ? parameter->count : BYTES;
-    bool counts = it->bytes >= least && count_changes(it, least) >= least / 2 &&
-                  (current.has_gradient || is_of_size(it->allocation, parameter));
-    return counts ? least : 0;
 }
 
 static void
@@ -407,37 +324,18 @@ report_tensor(const struct followed *it)
     }
 }
 
-static void
-report_state(const struct followed *it)
-{
-    if (looks.reported_state)
-        return;
-    looks.reported_state = true;
-    message_warning("forgotten_state",
-                    "--sync-every: %s updates parameters, and keeps values from one update to the next in memory "
-                    "that is annotated as nothing, %p, its argument %u: each rank has values of its own there, "
-                    "and parameters are averaged. Annotate optimizer state with DDP_STATE, or give --outer-lr",
-                    current.name, (void *)(uintptr_t)it->address,
-                    (it->argument & ((1u << POINTER_WORD_SHIFT) - 1)) + 1);
-}
-
 /* With the lock held. Returns whether it is kept. */
 static bool
 follow(struct followed *it)
 {
     for (size_t i = 0; i < looks.followed_count; ++i) {
         struct followed *kept = looks.followed[i];
-        if (kept->kind != it->kind || kept->call != it->call || kept->argument != it->argument ||
-            kept->address != it->address)
+        if (kept->call != it->call || kept->argument != it->argument || kept->address != it->address)
             continue;
-        bool stayed = memcmp(kept->after, it->before, kept->bytes) == 0 ||
-                      (it->kind == BESIDE ? MUTANT(FORGOTTEN_STATE_UNCOMPARED) : MUTANT(FORGOTTEN_TENSOR_UNCOMPARED));
+        bool stayed = memcmp(kept->after, it->before, kept->bytes) == 0 || MUTANT(FORGOTTEN_TENSOR_UNCOMPARED);
         it->steps = it->bytes == 0 ? 0 : it->step == kept->step ? kept->steps : stayed ? kept->steps + 1 : 1;
         *kept = *it;
-        if (it->kind == BESIDE && it->steps >= STATE_STEPS)
-            report_state(it);
-        else if (it->kind == IN_PLACE && it->steps >= STEPS_NEEDED && !is_exempt(it->address) &&
-                 !is_exempt(it->gradient))
+        if (it->steps >= STEPS_NEEDED && !is_exempt(it->address) && !is_exempt(it->gradient))
             report_tensor(it);
         return false;
     }
@@ -451,24 +349,18 @@ follow(struct followed *it)
 void
 forgotten_end(const struct operation *operation, bool enqueued)
 {
-    if (current.around_count == 0)
+    struct followed *it = current.around;
+    if (it == NULL)
         return;
     if (enqueued) {
         CUcontext before = context_enter();
-        for (size_t i = 0; i < current.around_count; ++i)
-            copy_out(current.around[i], current.around[i]->after, operation->stream);
+        copy_out(it, it->after, operation->stream);
         require_cuda(engine_state.driver.cuStreamSynchronize_p(operation->stream), "copying memory of an update");
         context_leave(before);
-        const struct tensor *updated = smallest_updated();
         pthread_mutex_lock(&looks.lock);
-        for (size_t i = 0; i < current.around_count; ++i) {
-            struct followed *it = current.around[i];
-            it->step = engine_state.boundary_count;
-            if (it->kind != PARAMETER) {
-                it->bytes = it->kind == BESIDE ? state_changed(it, updated) : bytes_changed(it);
-                current.around[i] = follow(it) ? NULL : it;
-            }
-        }
+        it->step = engine_state.boundary_count;
+        it->bytes = bytes_changed(it);
+        current.around = follow(it) ? NULL : it;
         pthread_mutex_unlock(&looks.lock);
     }
     release();

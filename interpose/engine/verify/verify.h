@@ -77,7 +77,7 @@ void duplicate_batch_compare(void) BY_ISSUER;
  */
 void coverage_look(void);
 
-/* ---- forgotten.c: parameters that are annotated as nothing, or were moved; with --sync-every, such state ---- */
+/* ---- forgotten.c: parameters that are annotated as nothing, or were moved ---- */
 /* Around each operation, on rank 0. */
 void forgotten_begin(const struct operation *operation);
 void forgotten_end(const struct operation *operation, bool enqueued);
