@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -50,6 +51,42 @@ direct_read(int fd, void *data, size_t bytes, off_t at)
         done += got > 0 ? (size_t)got : 0;
     }
     return true;
+}
+
+/* The same of a file that holds nothing else; it is made, or replaced. */
+static inline bool
+direct_save(const char *path, const void *data, size_t bytes)
+{
+    int fd = open_direct(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    bool ok = fd >= 0 && direct_write(fd, data, bytes, -1);
+    return fd >= 0 && close(fd) == 0 && ok;
+}
+
+static inline bool
+direct_load(const char *path, void *data, size_t bytes)
+{
+    int fd = open_direct(path, O_RDONLY | O_CLOEXEC, 0);
+    bool ok = fd >= 0 && direct_read(fd, data, bytes, -1);
+    int cause = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = cause;
+    return ok;
+}
+
+/* A page that several processes share; `create`: its file is made, or emptied. NULL with errno. */
+static inline void *
+direct_map(const char *path, size_t bytes, bool create)
+{
+    int fd = open_direct(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | (create ? O_CREAT | O_TRUNC : 0), 0600);
+    void *page = MAP_FAILED;
+    if (fd >= 0 && (!create || ftruncate(fd, (off_t)bytes) == 0))
+        page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    int cause = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = cause;
+    return page != MAP_FAILED ? page : NULL;
 }
 
 #endif

@@ -71,7 +71,7 @@ refused "--steps 0" 2 "'0' is not a number of steps" check --steps 0 "${right[@]
 refused "--steps x" 2 "'x' is not a number of steps" check --steps x "${right[@]}"
 refused "--tolerance 2" 2 "'2' is not a relative difference from 0 to 1, in --tolerance" check --tolerance 2 "${right[@]}"
 refused "--floor-factor 0" 2 "'0' is not a number from 1 to 1000000, in --floor-factor" check --floor-factor 0 "${right[@]}"
-refused "--alone with a quote that is not closed" 2 "quote is not closed" check --alone "a 'b" "${right[@]}"
+refused "--alone with a quote that is not closed" 2 "close each quote" check --alone "a 'b" "${right[@]}"
 refused "-n 1 without --reference" 2 "-n 1 compares one rank with itself" check -n 1 "${right[@]}"
 for option in --steps=3 --alone=x --reference=x --sample=1 --free --tolerance=0.1 --floor-factor=2 --json=x --keep-files=x; do
     refused "$option without check" 2 "${option%%=*} is an option of ddprun check" "$option" "${right[@]}"

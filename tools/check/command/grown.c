@@ -24,6 +24,12 @@ enum { PIECE_BYTES = 1 << 12 };
 
 /* ---- the mean of the turns ---- */
 
+static size_t
+piece_at(uint64_t at, uint64_t bytes)
+{
+    return bytes - at < PIECE_BYTES ? (size_t)(bytes - at) : PIECE_BYTES;
+}
+
 /* Of its elements; 0: not known. */
 static int
 type_of(struct reference_reader *reader, const struct reference_key *key)
@@ -41,25 +47,18 @@ put_mean(struct reference_writer *writer, const struct reference_entry *entry, s
          int count, int type)
 {
     char bytes[PIECE_BYTES];
-    double mean[PIECE_BYTES];
     size_t each = element_size(type);
     bool ok = type > 0 && reference_begin(writer, &entry->record.key);
-    for (int r = 0; r < count && ok; ++r) {
-        const struct reference_entry *own = reference_find(&turns[r], &entry->record.key);
-        ok = own != NULL && own->record.bytes == entry->record.bytes && reference_start(&turns[r], own);
-    }
-    for (uint64_t at = 0; at < entry->record.bytes && ok;) {
-        size_t here = entry->record.bytes - at < PIECE_BYTES ? (size_t)(entry->record.bytes - at) : PIECE_BYTES;
-        memset(mean, 0, here / each * sizeof(*mean));
-        for (int r = 0; r < count && ok; ++r) {
-            ok = reference_next(&turns[r], bytes, here);
-            for (size_t i = 0; i < here / each && ok; ++i)
-                mean[i] += element_get(type, bytes, i) / count;
-        }
+    for (int r = 0; r < count && ok; ++r)
+        ok = reference_start_of(&turns[r], &entry->record.key, entry->record.bytes);
+    for (uint64_t at = 0; at < entry->record.bytes && ok; at += PIECE_BYTES) {
+        size_t here = piece_at(at, entry->record.bytes);
+        double mean[PIECE_BYTES] = {0};
+        for (int r = 0; r < count && ok; ++r)
+            ok = reference_add(&turns[r], type, here / each, 1.0 / count, mean);
         for (size_t i = 0; i < here / each; ++i)
             element_put(type, bytes, i, mean[i]);
         ok = ok && reference_append(writer, bytes, here);
-        at += here;
     }
     return ok && reference_end(writer, 0);
 }
@@ -70,10 +69,9 @@ put_copy(struct reference_writer *writer, struct reference_reader *reader, const
 {
     char bytes[PIECE_BYTES];
     bool ok = reference_begin(writer, key) && reference_start(reader, entry);
-    for (uint64_t at = 0; at < entry->record.bytes && ok;) {
-        size_t here = entry->record.bytes - at < PIECE_BYTES ? (size_t)(entry->record.bytes - at) : PIECE_BYTES;
+    for (uint64_t at = 0; at < entry->record.bytes && ok; at += PIECE_BYTES) {
+        size_t here = piece_at(at, entry->record.bytes);
         ok = reference_next(reader, bytes, here) && reference_append(writer, bytes, here);
-        at += here;
     }
     return ok && reference_end(writer, entry->record.whole);
 }
@@ -110,33 +108,29 @@ compare_first(struct reference_reader *ranks, struct reference_reader *turn, str
 {
     struct reference_key before = *key;
     int type = type_of(ranks, key);
-    size_t each = element_size(type);
-    char bytes[PIECE_BYTES], old[PIECE_BYTES];
-    double mine[PIECE_BYTES], theirs[PIECE_BYTES];
+    bool of_change = key->role != CHECK_GRADIENT;
+    const struct reference_entry *own = reference_find(turn, key);
+    uint64_t total = own != NULL ? own->record.bytes : 0;
     struct norms *norms = xcalloc(1, sizeof(*norms));
     before.step = 0;
-    const struct reference_entry *own = reference_find(turn, key), *other = reference_find(alone, key),
-                                 *old_entry = key->role == CHECK_GRADIENT ? NULL : reference_find(ranks, &before);
-    bool ok = type > 0 && own != NULL && other != NULL && own->record.bytes == other->record.bytes &&
-              (key->role == CHECK_GRADIENT || (old_entry != NULL && old_entry->record.bytes == own->record.bytes)) &&
-              reference_start(turn, own) && reference_start(alone, other) &&
-              (old_entry == NULL || reference_start(ranks, old_entry));
-    norms_begin(norms, ok ? own->record.bytes / each : 0);
-    for (uint64_t at = 0; ok && at < own->record.bytes; at += PIECE_BYTES) {
-        size_t here = own->record.bytes - at < PIECE_BYTES ? (size_t)(own->record.bytes - at) : PIECE_BYTES;
-        ok = old_entry == NULL || reference_next(ranks, old, here);
-        ok = ok && reference_next(turn, bytes, here);
-        for (size_t i = 0; i < here / each && ok; ++i)
-            mine[i] = element_get(type, bytes, i) - (old_entry != NULL ? element_get(type, old, i) : 0);
-        ok = ok && reference_next(alone, bytes, here);
-        for (size_t i = 0; i < here / each && ok; ++i)
-            theirs[i] = element_get(type, bytes, i) - (old_entry != NULL ? element_get(type, old, i) : 0);
-        norms_add(norms, ELEMENT_FLOAT64, mine, theirs, ok ? here / each : 0);
+    bool ok = type > 0 && own != NULL && reference_start(turn, own) && reference_start_of(alone, key, total) &&
+              (!of_change || reference_start_of(ranks, &before, total));
+    norms_begin(norms, ok ? total / element_size(type) : 0);
+    for (uint64_t at = 0; ok && at < total; at += PIECE_BYTES) {
+        double mine[PIECE_BYTES] = {0}, theirs[PIECE_BYTES] = {0}, old[PIECE_BYTES] = {0};
+        size_t here = piece_at(at, total) / element_size(type);
+        ok = (!of_change || reference_add(ranks, type, here, 1, old)) && reference_add(turn, type, here, 1, mine) &&
+             reference_add(alone, type, here, 1, theirs);
+        for (size_t i = 0; i < here && of_change; ++i) {
+            mine[i] -= old[i];
+            theirs[i] -= old[i];
+        }
+        norms_add(norms, ELEMENT_FLOAT64, mine, theirs, ok ? here : 0);
     }
     struct check_norms result = norms_end(norms);
     *row = (struct check_row){.kind = CHECK_ROW_TENSOR,
                               .step = 1,
-                              .averaged = key->role != CHECK_GRADIENT,
+                              .averaged = of_change,
                               .tensor = {.role = CHECK_GRADIENT, .number = key->number},
                               .norms = {.difference = result.difference,
                                         .reference = result.reference,

@@ -40,7 +40,7 @@ OPTION("steps", "K", WHOLE(steps, 1, 10000, "a number of steps from 1 to 10000")
 OPTION("alone", "ARGS", SPECIAL(take_alone),
        .help = "the program's arguments in the runs of one rank, in place of all\n"
                "others: for programs whose own options set the batch of a rank\n"
-               "(split at blanks; quotes as in a shell, nothing is expanded)")
+               "(words as a shell makes them, without commands)")
 OPTION("reference", "FILE", TEXT(reference, "a file"),
        .help = "check in two commands: with -n 1 write what one rank computes to\n"
                "FILE, with more ranks, also under srun or mpirun, compare with FILE")

@@ -21,6 +21,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include <wordexp.h>
 
 enum { DEFAULT_RANKS = 2 };
 
@@ -158,6 +159,25 @@ prepare_kept_files(struct error *error)
     return empty || error_set(error, DDPRUN_EXIT_USAGE, "%s, in --keep-files, is not empty; name a new folder", dir);
 }
 
+/* The program and its arguments in runs of one rank: the words that a shell makes of --alone. NULL with an error. */
+static char **
+split_alone(const char *program, const char *line, struct error *error)
+{
+    struct word_list list = {0};
+    wordexp_t words;
+    if (wordexp(line, &words, WRDE_NOCMD) != 0) {
+        error_set(error, DDPRUN_EXIT_USAGE,
+                  "'%s', in --alone, is no list of arguments for a shell: close each quote, and quote ;|&<>(){} and $(",
+                  line);
+        return NULL;
+    }
+    word_list_add(&list, xstrdup(program));
+    for (size_t i = 0; i < words.we_wordc; ++i)
+        word_list_add(&list, xstrdup(words.we_wordv[i]));
+    wordfree(&words);
+    return list.list;
+}
+
 bool
 session_prepare(struct check *check, struct error *error)
 {
@@ -173,7 +193,7 @@ session_prepare(struct check *check, struct error *error)
         !prepare_kept_files(error) || !job_folder_make(&check->folder, error) ||
         (options->plan != NULL && !by_plan_prepare(check, error)))
         return false;
-    check->alone = check_options.alone != NULL ? words_split(options->program[0], check_options.alone, error)
+    check->alone = check_options.alone != NULL ? split_alone(options->program[0], check_options.alone, error)
                                                : environment_copy(options->program);
     if (check->alone == NULL)
         return false;

@@ -120,14 +120,6 @@ char *scouted_compare(const struct check *check, const struct check_verdict *ver
 bool turns_compare(const char *reference, char *const *files, int count, bool sums, uint32_t step,
                    struct check_rows *rows) __attribute__((warn_unused_result));
 
-/* ---- words.c: a line of arguments split as a shell splits words, nothing expanded (--alone) ---- */
-/*
- * Words are separated by blanks; '...' holds everything but ', "..." everything but " and \ in front of " \ $ `, and \
- * outside of quotes takes the next character as it is (POSIX, Shell Command Language, 2.2). `first` comes before them.
- * NULL-terminated, malloc'ed as a list and one by one; NULL with an error (DDPRUN_EXIT_USAGE): a quote is not closed.
- */
-char **words_split(const char *first, const char *line, struct error *error);
-
 /* ---- show.c: the verdict of a check, for people (a table on stdout) and for programs (--json) ---- */
 /* At most 20 tensors, worst first, and what limits the comparison. */
 void check_print_table(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict);

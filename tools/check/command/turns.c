@@ -9,6 +9,7 @@
 #include "tools/check/format/reference.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { PIECE_ELEMENTS = 1 << 16 };
 
@@ -23,29 +24,6 @@ struct products {
     double *values[2];    /* [PIECE_ELEMENTS]: mean of the shares, the whole */
     double *share_values; /* [count][PIECE_ELEMENTS] */
 };
-
-/* A piece of the current record as doubles, each `factor` times, added to values[count]. */
-static bool
-add_piece(struct reference_reader *reader, int type, size_t count, double factor, double *values)
-{
-    char bytes[8 * 1024];
-    size_t each = element_bytes(type), at_once = sizeof(bytes) / each;
-    for (size_t at = 0; at < count; at += at_once) {
-        size_t here = count - at < at_once ? count - at : at_once;
-        if (!reference_next(reader, bytes, here * each))
-            return false;
-        for (size_t i = 0; i < here; ++i)
-            values[at + i] += factor * element_get(type, bytes, i);
-    }
-    return true;
-}
-
-static bool
-start(struct reference_reader *reader, const struct reference_key *key, uint64_t bytes)
-{
-    const struct reference_entry *entry = reference_find(reader, key);
-    return entry != NULL && entry->record.bytes == bytes && reference_start(reader, entry);
-}
 
 static double
 product(const double *a, const double *b, size_t count)
@@ -133,17 +111,16 @@ compare_gradient(struct reference_reader *reference, struct reference_reader *tu
     norms_begin(norms, elements);
     bool ok = true;
     for (int r = 0; r < count && ok; ++r)
-        ok = start(&turns[r], &key, entry->record.bytes);
+        ok = reference_start_of(&turns[r], &key, entry->record.bytes);
     for (size_t at = 0; at < elements && ok; at += PIECE_ELEMENTS) {
         size_t here = elements - at < PIECE_ELEMENTS ? elements - at : PIECE_ELEMENTS;
-        for (size_t i = 0; i < here; ++i)
-            mean[i] = whole[i] = 0;
-        ok = add_piece(reference, (int)tensor->type, here, 1, whole);
+        memset(mean, 0, here * sizeof(*mean));
+        memset(whole, 0, here * sizeof(*whole));
+        ok = reference_add(reference, (int)tensor->type, here, 1, whole);
         for (int r = 0; r < count && ok; ++r) {
             double *own = products->share_values + (size_t)r * PIECE_ELEMENTS;
-            for (size_t i = 0; i < here; ++i)
-                own[i] = 0;
-            ok = add_piece(&turns[r], (int)tensor->type, here, 1, own);
+            memset(own, 0, here * sizeof(*own));
+            ok = reference_add(&turns[r], (int)tensor->type, here, 1, own);
             for (size_t i = 0; i < here; ++i)
                 mean[i] += factor * own[i];
         }

@@ -119,6 +119,12 @@ bool reference_is_one(const char *path);
 bool reference_start(struct reference_reader *reader, const struct reference_entry *entry)
     __attribute__((warn_unused_result));
 bool reference_next(struct reference_reader *reader, void *data, size_t bytes) __attribute__((warn_unused_result));
+/* Begins the record of this key, of exactly so many bytes. */
+bool reference_start_of(struct reference_reader *reader, const struct reference_key *key, uint64_t bytes)
+    __attribute__((warn_unused_result));
+/* The next elements of a type of element.h: each of them, `factor` times, is added to values[count]. */
+bool reference_add(struct reference_reader *reader, int type, size_t count, double factor, double *values)
+    __attribute__((warn_unused_result));
 /* All of a record, of exactly so many bytes. */
 bool reference_get(struct reference_reader *reader, const struct reference_entry *entry, void *data, size_t bytes)
     __attribute__((warn_unused_result));

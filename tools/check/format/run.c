@@ -14,21 +14,13 @@
 bool
 check_run_save(const char *path, const struct check_run *run)
 {
-    int fd = open_direct(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return false;
-    bool ok = direct_write(fd, run, sizeof(*run), -1);
-    return close(fd) == 0 && ok;
+    return direct_save(path, run, sizeof(*run));
 }
 
 bool
 check_run_load(const char *path, struct check_run *run)
 {
-    int fd = open_direct(path, O_RDONLY | O_CLOEXEC, 0);
-    if (fd < 0)
-        return false;
-    bool ok = direct_read(fd, run, sizeof(*run), -1);
-    close(fd);
+    bool ok = direct_load(path, run, sizeof(*run));
     run->reference[sizeof(run->reference) - 1] = run->results[sizeof(run->results) - 1] = '\0';
     return ok;
 }

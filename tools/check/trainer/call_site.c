@@ -4,6 +4,8 @@
  */
 #include "tools/check/trainer/check.h"
 
+#include "base/printable.h"
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -31,7 +33,7 @@ is_left_out(const char *path)
 {
     static const char *const begins[] = {"libddprun", "libcuda.so", "libcudart", "libsoftgpu",
                                          "ld-linux",  "libstdc++",  "libc.so",   "libpthread"};
-    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+    const char *name = file_name_of(path);
     for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); ++i) {
         if (strncmp(name, begins[i], strlen(begins[i])) == 0)
             return true;
@@ -83,7 +85,7 @@ call_site_find(char *text, size_t bytes)
         struct frame frame = find_frame(stack[i]);
         if (frame.object == NULL)
             continue;
-        const char *slash = strrchr(frame.object, '/'), *name = slash != NULL ? slash + 1 : frame.object;
+        const char *name = file_name_of(frame.object);
         site = XXH3_64bits_withSeed(name, strlen(name), site);
         site = XXH3_64bits_withSeed(&frame.offset, sizeof(frame.offset), site);
         int wanted = snprintf(text + used, bytes - used, "%s %llx\n", frame.object, (unsigned long long)frame.offset);

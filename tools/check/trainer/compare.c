@@ -7,6 +7,7 @@
 #include "tools/check/trainer/check.h"
 
 #include "base/mutant.h"
+#include "base/printable.h"
 #include "comm/hash.h"
 #include "tools/check/format/element.h"
 #include "tools/check/format/norms.h"
@@ -46,9 +47,8 @@ describe(const struct tensor *tensor, struct check_tensor *described)
                                        .type = (uint32_t)tensor->type,
                                        .count = tensor->count,
                                        .line = tensor->site.line};
-    const char *slash = strrchr(tensor->site.file, '/');
     snprintf(described->text, sizeof(described->text), "%s", tensor->site.text);
-    snprintf(described->file, sizeof(described->file), "%s", slash != NULL ? slash + 1 : tensor->site.file);
+    snprintf(described->file, sizeof(described->file), "%s", file_name_of(tensor->site.file));
 }
 
 void
@@ -397,9 +397,8 @@ compare_mean(double value, uint32_t call, uint32_t step, const struct ddp_site *
     } mine = {.tensor = {.role = CHECK_MEAN, .number = call, .type = DDP_FLOAT32, .count = 1, .line = site->line},
               .value = value},
       theirs;
-    const char *slash = strrchr(site->file, '/');
     snprintf(mine.tensor.text, sizeof(mine.tensor.text), "%s", site->text);
-    snprintf(mine.tensor.file, sizeof(mine.tensor.file), "%s", slash != NULL ? slash + 1 : site->file);
+    snprintf(mine.tensor.file, sizeof(mine.tensor.file), "%s", file_name_of(site->file));
     struct reference_key key = {.kind = REFERENCE_MEAN, .number = call};
     if (values_writer() != NULL)
         values_put(&key, &mine, sizeof(mine));

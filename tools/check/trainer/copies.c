@@ -8,6 +8,7 @@
 #include "tools/check/trainer/check.h"
 
 #include "base/mutant.h"
+#include "base/printable.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -365,8 +366,7 @@ copies_shard(size_t total, size_t first, size_t count, const struct ddp_site *si
     pthread_mutex_lock(&copies_lock);
     copies.shard =
         (struct check_copy){.items = total, .first = first, .count = count, .shard_line = (int32_t)site->line};
-    const char *slash = strrchr(site->file, '/');
-    snprintf(copies.shard.shard_file, sizeof(copies.shard.shard_file), "%s", slash != NULL ? slash + 1 : site->file);
+    snprintf(copies.shard.shard_file, sizeof(copies.shard.shard_file), "%s", file_name_of(site->file));
     pthread_mutex_unlock(&copies_lock);
 }
 

@@ -10,6 +10,7 @@
 #include "tools/check/trainer/check.h"
 
 #include "base/mutant.h"
+#include "base/printable.h"
 #include "tools/check/format/element.h"
 
 #include <math.h>
@@ -70,9 +71,8 @@ describe(const struct tensor *memory, int op)
                                      .type = (uint32_t)memory->type,
                                      .count = memory->count,
                                      .line = memory->site.line};
-    const char *slash = strrchr(memory->site.file, '/');
     snprintf(described.text, sizeof(described.text), "%s", memory->site.text);
-    snprintf(described.file, sizeof(described.file), "%s", slash != NULL ? slash + 1 : memory->site.file);
+    snprintf(described.file, sizeof(described.file), "%s", file_name_of(memory->site.file));
     return described;
 }
 

@@ -136,27 +136,12 @@ page_bytes(const struct play_plan *plan)
     return sizeof(struct play_page) + hashes_bytes(plan) + (size_t)plan->tensor_count * PLAY_SAMPLES * sizeof(float);
 }
 
-static void *
-map_file(const char *path, size_t bytes, bool create)
-{
-    int fd = open_direct(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | (create ? O_CREAT | O_TRUNC : 0), 0600);
-    if (fd < 0)
-        return NULL;
-    void *page = MAP_FAILED;
-    if (!create || ftruncate(fd, (off_t)bytes) == 0)
-        page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    int cause = errno;
-    close(fd);
-    errno = cause;
-    return page != MAP_FAILED ? page : NULL;
-}
-
 struct play_page *
 play_page_map(const struct play_plan *plan, int rank, bool create)
 {
     char path[PATH_MAX + 16];
     snprintf(path, sizeof(path), "%s-%d", plan->pages, rank);
-    return map_file(path, page_bytes(plan), create);
+    return direct_map(path, page_bytes(plan), create);
 }
 
 struct play_exchange *
@@ -164,7 +149,7 @@ play_exchange_map(const char *path, bool create)
 {
     char reads[PATH_MAX + 16];
     snprintf(reads, sizeof(reads), "%s.reads", path);
-    return map_file(reads, sizeof(struct play_exchange), create);
+    return direct_map(reads, sizeof(struct play_exchange), create);
 }
 
 void

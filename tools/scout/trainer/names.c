@@ -5,6 +5,8 @@
  */
 #include "tools/scout/trainer/scout.h"
 
+#include "base/printable.h"
+
 #include <dlfcn.h>
 #include <elf.h>
 #include <execinfo.h>
@@ -49,7 +51,7 @@ static size_t object_room;
 static bool
 is_called(const char *path, const char *const *begins, size_t count)
 {
-    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+    const char *name = file_name_of(path);
     for (size_t i = 0; i < count; ++i) {
         if (strncmp(name, begins[i], strlen(begins[i])) == 0)
             return true;

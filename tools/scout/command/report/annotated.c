@@ -6,6 +6,7 @@
  */
 #include "tools/scout/command/report/lines.h"
 
+#include "base/printable.h"
 #include "launcher/common/xcalloc.h"
 #include "tools/scout/command/analysis/rules.h"
 
@@ -140,8 +141,7 @@ print_group(struct comparison *it, uint32_t number, const struct scout_annotatio
     else
         print_operation(it, group->before);
     if (other != NULL) {
-        const char *slash = strrchr(other->file, '/');
-        fprintf(it->out, "; DDP_STEP stands at %s:%u", slash != NULL ? slash + 1 : other->file, other->line);
+        fprintf(it->out, "; DDP_STEP stands at %s:%u", file_name_of(other->file), other->line);
     }
     fputc('\n', it->out);
 }

@@ -3,6 +3,7 @@
  */
 #include "tools/scout/command/report/lines.h"
 
+#include "base/printable.h"
 #include "launcher/common/xcalloc.h"
 
 #ifdef DDPRUN_LIBDW
@@ -186,15 +187,13 @@ is_stub(const struct site_place *place)
 static void
 fill_in_frame(const struct sites *sites, const struct scout_frame *frame, struct site_place *place)
 {
-    const char *path = sites->log->objects[frame->object].path;
-    const char *file = strrchr(place->file, '/'), *object = strrchr(path, '/');
+    const char *object = file_name_of(sites->log->objects[frame->object].path);
     if (place->file[0] != '\0')
-        snprintf(place->text, sizeof(place->text), "%s:%d", file != NULL ? file + 1 : place->file, place->line);
+        snprintf(place->text, sizeof(place->text), "%s:%d", file_name_of(place->file), place->line);
     else if (place->function[0] != '\0')
-        snprintf(place->text, sizeof(place->text), "%s in %s", place->function, object != NULL ? object + 1 : path);
+        snprintf(place->text, sizeof(place->text), "%s in %s", place->function, object);
     else
-        snprintf(place->text, sizeof(place->text), "%s+0x%llx", object != NULL ? object + 1 : path,
-                 (unsigned long long)frame->offset);
+        snprintf(place->text, sizeof(place->text), "%s+0x%llx", object, (unsigned long long)frame->offset);
 }
 
 bool
