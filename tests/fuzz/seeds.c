@@ -114,7 +114,7 @@ put_references(void)
 {
     static unsigned char bytes[ROOM];
     char path[512];
-    const struct reference_header header = {.steps = 3, .sample = 100, .program = 7};
+    const struct reference_header header = {.steps = 3, .program = 7};
     const float values[] = {1, -2, 0.5f};
     struct reference_writer writer;
     snprintf(path, sizeof(path), "%s/a-reference", seeds_folder);

@@ -91,8 +91,8 @@ complete_words() {
 }
 [ "$(complete_words ddprun doctor --)" = '--json --help ' ] || complain "completion of doctor --: $(complete_words ddprun doctor --)"
 [ "$(complete_words ddprun check -n 4 --ste)" = '--steps ' ] || complain "completion of check --ste: $(complete_words ddprun check -n 4 --ste)"
-[ "$(complete_words ddprun check --sample 9 ./train --l)" = 'program:4 ' ] ||
-    complain "completion behind the program of check: $(complete_words ddprun check --sample 9 ./train --l)"
+[ "$(complete_words ddprun check --steps 9 ./train --l)" = 'program:4 ' ] ||
+    complain "completion behind the program of check: $(complete_words ddprun check --steps 9 ./train --l)"
 [ "$(complete_words ddprun --no-o)" = '--no-overlap ' ] || complain "completion of --no-o: $(complete_words ddprun --no-o)"
 [ "$(complete_words ddprun --device s)" = 'softgpu ' ] || complain "completion of --device s: $(complete_words ddprun --device s)"
 [ "$(complete_words ddprun scout --pr)" = '--prove ' ] || complain "completion of scout --pr: $(complete_words ddprun scout --pr)"

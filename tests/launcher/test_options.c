@@ -54,7 +54,7 @@ TEST(defaults_are_those_of_the_protocol)
     options_free(&options);
     ck_assert_int_eq(parse("check ./train", &options, &error), OPTIONS_RUN);
     ck_assert(options.mixed && options.mixed_given == NULL);
-    ck_assert(check_options.steps == 0 && check_options.sample == 0 && check_options.floor_factor == 20);
+    ck_assert(check_options.steps == 0 && check_options.tolerance < 0);
     ck_assert(check_options.alone == NULL && check_options.reference == NULL && check_options.json == NULL &&
               check_options.keep_files == NULL);
     options_free(&options);
@@ -64,20 +64,18 @@ TEST(every_option_of_check_reaches_its_field)
 {
     struct options options;
     struct error error;
-    ck_assert_int_eq(
-        parse("-n 8 check --steps 10000 --alone --quiet --reference ref --sample 100 --tolerance 2.5e-3 "
-              "--floor-factor 1e6 --free --json out.json --keep-files kept --no-overlap ./train --steps 3 -n 5",
-              &options, &error),
-        OPTIONS_RUN);
+    ck_assert_int_eq(parse("-n 8 check --steps 10000 --alone --quiet --reference ref --tolerance 2.5e-3 "
+                           "--free --json out.json --keep-files kept --no-overlap ./train --steps 3 -n 5",
+                           &options, &error),
+                     OPTIONS_RUN);
     ck_assert(options.mixed);
     ck_assert_str_eq(options.mixed_given, "steps");
     ck_assert_uint_eq(check_options.steps, 10000);
     ck_assert_str_eq(check_options.alone, "--quiet"); /* its value, and no option */
     ck_assert(!options.quiet);
     ck_assert_str_eq(check_options.reference, "ref");
-    ck_assert_uint_eq(check_options.sample, 100);
     ck_assert(check_options.is_free);
-    ck_assert(check_options.tolerance == 2.5e-3 && check_options.floor_factor == 1e6);
+    ck_assert(check_options.tolerance == 2.5e-3);
     ck_assert_str_eq(check_options.json, "out.json");
     ck_assert_str_eq(check_options.keep_files, "kept");
     ck_assert_int_eq(options.rank_count, 8);
@@ -174,10 +172,10 @@ static const struct flagged {
     {TRACED,
      "bucket-mb no-overlap no-trials reduce sync-every outer-lr outer-momentum compress communicators nccl check-every "
      "verify "},
-    {NOT_HANDED_ON, "ranks hosts nnodes node-rank master by yes dry-run steps alone reference sample tolerance "
-                    "floor-factor batch-grows free annotations per-rank json keep-files "},
+    {NOT_HANDED_ON, "ranks hosts nnodes node-rank master by yes dry-run steps alone reference tolerance "
+                    "batch-grows free annotations per-rank json keep-files "},
     {COMMAND_LINE_ONLY, "hosts nnodes node-rank master by yes dry-run version help help-all steps alone reference "
-                        "sample tolerance floor-factor batch-grows free annotations per-rank json keep-files "},
+                        "tolerance batch-grows free annotations per-rank json keep-files "},
 };
 
 TABLE_TEST(flags_are_on_the_options_that_they_are_for, flagged)
@@ -392,17 +390,12 @@ static const char *const bad_lines[] = {
     "check --steps -1 ./train",
     "check --steps 10001 ./train",
     "check --steps ./train",
-    "check --sample 0 ./train",
-    "check --sample 1.5 ./train",
     "check --tolerance 2 ./train",
     "check --tolerance -1e-4 ./train",
     "check --tolerance nan ./train",
     "check --tolerance 0x1 ./train",
     "check --tolerance '' ./train",
     "check --tolerance 1e-4x ./train",
-    "check --floor-factor 0 ./train",
-    "check --floor-factor inf ./train",
-    "check --floor-factor 1e7 ./train",
     "check --reference '' ./train",
     "check --json '' ./train",
     "check --keep-files '' ./train",

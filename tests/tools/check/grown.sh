@@ -56,7 +56,6 @@ while read -r option; do
 done <<'END'
 --reference reference
 --alone x
---sample 7
 --free
 END
 check "leaves nothing" test -z "$(ls -A "$TMPDIR")"

@@ -70,10 +70,9 @@ refused "options and no program" 2 "no program given, after check" check -n 2 --
 refused "--steps 0" 2 "'0' is not a number of steps" check --steps 0 "${right[@]}"
 refused "--steps x" 2 "'x' is not a number of steps" check --steps x "${right[@]}"
 refused "--tolerance 2" 2 "'2' is not a relative difference from 0 to 1, in --tolerance" check --tolerance 2 "${right[@]}"
-refused "--floor-factor 0" 2 "'0' is not a number from 1 to 1000000, in --floor-factor" check --floor-factor 0 "${right[@]}"
 refused "--alone with a quote that is not closed" 2 "close each quote" check --alone "a 'b" "${right[@]}"
 refused "-n 1 without --reference" 2 "-n 1 compares one rank with itself" check -n 1 "${right[@]}"
-for option in --steps=3 --alone=x --reference=x --sample=1 --free --tolerance=0.1 --floor-factor=2 --json=x --keep-files=x; do
+for option in --steps=3 --alone=x --reference=x --free --tolerance=0.1 --json=x --keep-files=x; do
     refused "$option without check" 2 "${option%%=*} is an option of ddprun check" "$option" "${right[@]}"
 done
 refused "--max-restarts" 2 "--max-restarts and check contradict each other" --max-restarts 1 check "${right[@]}"
@@ -162,18 +161,12 @@ succeeded "-n 1 --reference of a link to a reference"
 check "a link to a reference stays one" [ -L link ]
 run "$ddprun" -q check -n 1 --reference wrong "$conv" --quiet --mistake forgotten_gradient
 judged "two commands: different" 1 tensor fc_weight 2 "--reference wrong" "$conv" --quiet --mistake forgotten_gradient
-run "$ddprun" -q check -n 1 --steps 12 --sample 100 --reference sampled "${right[@]}"
-check "a sample needs less room" [ "$(stat -c %s sampled)" -lt "$size" ]
-run "$ddprun" -q check -n 1 --steps 5 --sample 100 --reference sampled "${right[@]}"
-judged "two commands with a sample of five steps" 0 null - 2 "--reference sampled" "${right[@]}"
+run "$ddprun" -q check -n 1 --steps 5 --reference whole "${right[@]}"
+judged "two commands of five steps" 0 null - 2 "--reference whole" "${right[@]}"
 check "its steps are compared" grep -q ': in 5 steps ' "$work/stdout"
-rm -f whole wrong sampled damaged link
+rm -f whole wrong damaged link
 
 # ---- other options ----
-judged "--sample: equal" 0 null - 2 "--sample 100" "${right[@]}"
-check "--sample is named" grep -q 'a sample of elements was compared' "$work/stdout"
-judged "--sample: different" 1 tensor fc_weight 2 "--sample 100" "$conv" --quiet --mistake forgotten_gradient
-judged "--sample 1: different" 1 scale - 2 "--sample 1" "$conv" --quiet --mistake divisor_whole_batch
 judged "--alone" 0 null - 2 "--alone '--quiet --local-batch \"24\"'" "$conv" --quiet --local-batch 12
 judged "--alone: quotes" 2 - - 2 "--alone \"--quiet '--local-batch 24'\"" "$conv" --quiet --local-batch 12
 judged "--tolerance 1 takes no mistake for equal" 3 chaotic - 2 "--tolerance 1" "$updates" --mistake rate_nearly
@@ -220,7 +213,7 @@ checked 2 "" "$conv" --quiet --mistake forgotten_gradient
 check "--json has all members" python3 -IS -c '
 import json, sys
 found = json.load(open(sys.argv[1]))
-members = """ddprun_version verdict cause exit_code text advice ranks steps overlapped_steps tolerance floor_factor
+members = """ddprun_version verdict cause exit_code text advice ranks steps overlapped_steps tolerance
     largest_difference factor first_step tensor tensors""".split()
 of_tensors = """role number group text file line elements type differs scratch sampled first_step first_rank
     ranks_that_differ difference floor""".split()

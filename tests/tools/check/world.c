@@ -98,9 +98,8 @@ add_rank(struct check_rows *rows, int rank, unsigned steps)
 void
 make_world(struct world *world, int ranks, unsigned steps)
 {
-    *world = (struct world){
-        .steps = steps,
-        .evidence = {.steps = steps, .ranks = ranks, .tolerance = 1e-5, .floor_factor = 20, .ranked = world->ranked}};
+    *world = (struct world){.steps = steps,
+                            .evidence = {.steps = steps, .ranks = ranks, .tolerance = 1e-5, .ranked = world->ranked}};
     add_tensors(&world->evidence.again, steps, 0);
     add_tensors(&world->evidence.perturbed, steps, 3e-7);
     add_note(&world->evidence.alone, CHECK_ROW_SHARD, 0, 24);

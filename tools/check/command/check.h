@@ -32,9 +32,7 @@ enum annotations_choice {
 /* What was asked for. */
 struct check_options {
     unsigned steps;        /* 0: not given */
-    unsigned sample;       /* elements of a tensor that are kept at most; 0: all */
     double tolerance;      /* relative difference that always counts as equal; below 0: not given */
-    double floor_factor;   /* times the program's own differences from run to run, which too */
     const char *alone;     /* arguments of the program in runs of one rank; NULL: as in all */
     const char *reference; /* file; NULL: one of its own */
     const char *json;      /* file for what was found; NULL: none */

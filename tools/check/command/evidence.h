@@ -38,11 +38,10 @@ struct check_evidence {
     bool is_asked;    /* it was given; filled in by check_judge() */
     double bearable;  /* above this nothing counts as equal; filled in by check_judge() */
     bool forced;      /* every step began from the reference, but for CUDA graphs */
-    double floor_factor;
-    bool sums;     /* --reduce sum */
-    bool grows;    /* --batch-grows: runs of one rank are of all ranks, and compared is with `turns` by turns */
-    bool by_plan;  /* --plan: ranks take turns, and one process plays all turns; a step is a round */
-    int wire_type; /* of element.h, that --compress sends gradients as; 0: their own */
+    bool sums;        /* --reduce sum */
+    bool grows;       /* --batch-grows: runs of one rank are of all ranks, and compared is with `turns` by turns */
+    bool by_plan;     /* --plan: ranks take turns, and one process plays all turns; a step is a round */
+    int wire_type;    /* of element.h, that --compress sends gradients as; 0: their own */
     struct check_rows alone; /* of the run that wrote the reference: notes only */
     struct check_rows again; /* one rank, compared with itself; count 0: not known */
     struct check_rows perturbed;

@@ -60,7 +60,7 @@ put_mean(struct reference_writer *writer, const struct reference_entry *entry, s
             element_put(type, bytes, i, mean[i]);
         ok = ok && reference_append(writer, bytes, here);
     }
-    return ok && reference_end(writer, 0);
+    return ok && reference_end(writer);
 }
 
 static bool
@@ -73,7 +73,7 @@ put_copy(struct reference_writer *writer, struct reference_reader *reader, const
         size_t here = piece_at(at, entry->record.bytes);
         ok = reference_next(reader, bytes, here) && reference_append(writer, bytes, here);
     }
-    return ok && reference_end(writer, entry->record.whole);
+    return ok && reference_end(writer);
 }
 
 /* What is averaged: gradients, and what the turns have kept besides. */

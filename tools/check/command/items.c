@@ -343,8 +343,7 @@ is_rounding(const struct check_evidence *evidence, const struct check_row *row, 
     double explained = tolerance * norms->rounding + 2 * norms->unit * norms->unit;
     bool counts = row->of_change && !row->averaged && row->tensor.role != CHECK_MEMORY;
     return !counts || norms->spread <= tolerance * norms->reference ||
-           norms->spread * norms->spread <= times * explained ||
-           distance->spread <= evidence->floor_factor * floor->spread;
+           norms->spread * norms->spread <= times * explained || distance->spread <= ITEMS_FLOOR_FACTOR * floor->spread;
 }
 
 /* Units in the last place explain the difference, and are much of what the update has changed at all. */
@@ -363,7 +362,7 @@ static bool
 is_vanishing(const struct check_evidence *evidence, const struct check_row *row, const struct distance *floor,
              double most)
 {
-    double noise = fmax(evidence->floor_factor * floor->absolute, evidence->tolerance * most / 2);
+    double noise = fmax(ITEMS_FLOOR_FACTOR * floor->absolute, evidence->tolerance * most / 2);
     bool may = row->tensor.role == CHECK_GRADIENT || (row->tensor.role == CHECK_REDUCE && !is_exact(evidence, row));
     return may && row->norms.unbounded == 0 && row->norms.reference < most / 10 &&
            row->norms.difference <= fmin(noise, evidence->bearable * most);
@@ -416,7 +415,7 @@ is_nudged(struct check_item *item, const struct check_evidence *evidence, const 
         bool is_same = own->step == row->step && own->tensor.number == row->tensor.number;
         most = is_same ? fmax(most, own->norms.difference) : most;
     }
-    if (!(most > 0 && row->norms.difference <= evidence->floor_factor * most) ||
+    if (!(most > 0 && row->norms.difference <= ITEMS_FLOOR_FACTOR * most) ||
         distance->typical > bearable_of(evidence, row) || MUTANT(CHECK_NUDGED_UNSEEN))
         return false;
     item->floor = fmax(item->floor, distance->whole * most / row->norms.difference);
@@ -430,8 +429,8 @@ add_row(struct check_item *item, const struct check_evidence *evidence, const st
 {
     const struct check_item before = *item;
     double tolerance = tolerance_of(evidence, row);
-    double whole_limit = fmax(evidence->floor_factor * floor->whole, tolerance);
-    double block_limit = fmax(evidence->floor_factor * floor->block, tolerance);
+    double whole_limit = fmax(ITEMS_FLOOR_FACTOR * floor->whole, tolerance);
+    double block_limit = fmax(ITEMS_FLOOR_FACTOR * floor->block, tolerance);
     double relative = fmax(distance->whole, distance->block);
     bool beyond = !row->same_bits && !is_rounding(evidence, row, distance, floor, 4);
     if (is_exact(evidence, row) && !row->same_bits && floor->whole <= 0) /* of numbers that doubles do not hold, too */

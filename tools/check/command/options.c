@@ -10,7 +10,7 @@ struct check_options check_options;
 void
 check_options_reset(void)
 {
-    check_options = (struct check_options){.tolerance = -1, .floor_factor = 20};
+    check_options = (struct check_options){.tolerance = -1};
 }
 
 /* May be empty: no arguments. */
@@ -44,16 +44,10 @@ OPTION("alone", "ARGS", SPECIAL(take_alone),
 OPTION("reference", "FILE", TEXT(reference, "a file"),
        .help = "check in two commands: with -n 1 write what one rank computes to\n"
                "FILE, with more ranks, also under srun or mpirun, compare with FILE")
-OPTION("sample", "COUNT",
-       WHOLE(sample, 1, 1000000000, "a number of elements from 1 to 1000000000"),
-       .help = "keep COUNT elements of each larger tensor, and a hash of all of it,\n"
-               "for models whose states do not fit the disk")
 OPTION("tolerance", "X", REAL(tolerance, 0, 1, "a relative difference from 0 to 1"),
        .help = "relative difference that counts as equal (default 1e-5; 4e-3 where\n"
                "gradients have or are sent in float16, 3e-2 in bfloat16); what\n"
                "differs by more than 4 times the default is never called equal")
-OPTION("floor-factor", "X", REAL(floor_factor, 1, 1e6, "a number from 1 to 1000000"),
-       .help = "so does X times what repeating and rounding alone make (default 20)")
 OPTION("batch-grows", NULL, SWITCH(batch_grows),
        .help = "N ranks make one update of N batches of one rank, such as of N\n"
                "single records: compare with the mean of what one rank computes of\n"

@@ -73,7 +73,6 @@ refuse_others(const struct check *check, struct error *error)
                          "--per-rank names what --plan auto asks about, and ddprun check makes no plan; leave it out");
     const char *other = check_options.reference != NULL ? "--reference"
                         : check_options.alone != NULL   ? "--alone"
-                        : check_options.sample > 0      ? "--sample"
                         : check_options.is_free         ? "--free"
                         : options->hosts != NULL        ? "--hosts"
                                                         : NULL;
@@ -182,8 +181,7 @@ bool
 session_prepare(struct check *check, struct error *error)
 {
     const struct options *options = check->options;
-    check->is_free = check_options.is_free || check_options.sample > 0 ||
-                     options->plan != NULL; /* a sample is no step to begin from */
+    check->is_free = check_options.is_free || options->plan != NULL;
     bool grows = check_options.batch_grows; /* all ranks make as many steps, whatever time they take */
     check->chooses_steps = check_options.steps == 0 && !grows;
     check->steps = check_options.steps != 0 ? check_options.steps : grows ? CHECK_STEPS_GROWN : CHECK_STEPS;
@@ -214,7 +212,6 @@ session_prepare(struct check *check, struct error *error)
     check->evidence.steps = check->steps;
     check->evidence.tolerance = check_options.tolerance;
     check->evidence.forced = !check->is_free;
-    check->evidence.floor_factor = check_options.floor_factor;
     check->evidence.sums = options->job.reduction == DDPRUN_REDUCE_SUM;
     static const int wire_types[] = {[DDPRUN_COMPRESS_NONE] = 0,
                                      [DDPRUN_COMPRESS_FP16] = ELEMENT_FLOAT16,

@@ -109,14 +109,13 @@ print_item(FILE *out, const struct check_item *item, double tolerance)
 static void
 print_notes(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict)
 {
-    bool sampled = false, memory = false, compensated = false;
+    bool sampled = false, compensated = false;
     for (size_t i = 0; i < verdict->item_count; ++i) {
         compensated = compensated || verdict->items[i].compensated;
         sampled = sampled || verdict->items[i].sampled;
-        memory = memory || verdict->items[i].tensor.role == CHECK_MEMORY;
     }
     if (sampled)
-        fputs("* of these a sample of elements was compared (unannotated memory: sums of elements)\n", out);
+        fputs("* of this unannotated memory sums of elements were compared\n", out);
     if (evidence->by_plan)
         return;
     if (evidence->ranks > 0 && check_rows_find(&evidence->ranked[0], CHECK_ROW_GRAPHS) != NULL)
@@ -124,7 +123,7 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
               "step began from the reference, so differences add up\n",
               out);
     else if (!check_evidence_is_forced(evidence))
-        fputs("no step began from the reference (--free, --sample, or a program that tests its results): differences "
+        fputs("no step began from the reference (--free, or a program that tests its results): differences "
               "add up from step to step, and those below the tolerance are not seen\n",
               out);
     if (compensated)
@@ -276,7 +275,7 @@ check_print_verdict(FILE *out, const struct check_evidence *evidence, const stru
                 evidence->grows ? "the mean of what one rank computes of each rank's batch" : "what one rank computes",
                 evidence->steps, in_rounds ? "round" : "step", evidence->steps == 1 ? "" : "s",
                 in_rounds ? "results of DDP_REDUCE" : "gradients and parameters", verdict->largest,
-                fmin(fmax(verdict->tolerance, evidence->floor_factor * verdict->largest_floor),
+                fmin(fmax(verdict->tolerance, ITEMS_FLOOR_FACTOR * verdict->largest_floor),
                      fmax(verdict->tolerance, verdict->bearable)));
     else
         fprintf(out, "%s\n", verdict->text);
@@ -390,7 +389,6 @@ describe_check(const struct check_evidence *evidence, const struct check_verdict
     json_object_object_add(object, "same_bits", json_object_new_boolean(check_evidence_same_bits(evidence)));
     add_number(object, "overlapped_steps", evidence->overlapped_steps);
     add_real(object, "tolerance", verdict->tolerance);
-    add_real(object, "floor_factor", evidence->floor_factor);
     add_real(object, "largest_difference", verdict->largest);
     add_real(object, "largest_floor", verdict->largest_floor);
     json_object_object_add(object, "factor", verdict->factor != 0 ? json_object_new_double(verdict->factor) : NULL);

@@ -3,8 +3,8 @@
  *
  * Equal is a tensor whose difference from the reference, relative to the larger of the tensor's norm and 1e-4 of the
  * norm of all tensors of its role, scaled to its count (a gradient that is zero in theory is rounding noise), is at
- * most max(floor_factor x floor, tolerance), as a whole and in each block of its elements. The floor of a tensor is
- * what repeating the program on one rank, or starting it one unit in the last place away, makes of it. What began a
+ * most max(ITEMS_FLOOR_FACTOR x floor, tolerance), as a whole and in each block of its elements. The floor of a tensor
+ * is what repeating the program on one rank, or starting it one unit in the last place away, makes of it. What began a
  * step with the reference's values is held against what the step has changed (tools/check/format/norms.h). A tolerance
  * that hides mistakes makes nothing equal.
  */
@@ -167,8 +167,8 @@ unsigned items_moment_of(const struct check_row *row);
 uint32_t items_step(const struct check_item *item);
 
 /* The relative difference that counts as equal in a type of element.h; above ITEMS_BEARABLE times that, nothing does.
- */
-enum { ITEMS_BEARABLE = 4 };
+ * So does ITEMS_FLOOR_FACTOR times the floor. */
+enum { ITEMS_BEARABLE = 4, ITEMS_FLOOR_FACTOR = 20 };
 double items_tolerance(int type);
 
 /* Puts those that differ first, and the worst of them before others. */

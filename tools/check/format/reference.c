@@ -67,9 +67,8 @@ reference_append(struct reference_writer *writer, const void *data, size_t bytes
 }
 
 bool
-reference_end(struct reference_writer *writer, uint64_t whole)
+reference_end(struct reference_writer *writer)
 {
-    writer->record.whole = whole;
     writer->record.contents = XXH3_64bits_digest(writer->state);
     writer->record.hash = record_hash(&writer->record);
     return direct_write(writer->fd, &writer->record, sizeof(writer->record), (off_t)writer->record_at);
@@ -78,7 +77,7 @@ reference_end(struct reference_writer *writer, uint64_t whole)
 bool
 reference_put(struct reference_writer *writer, const struct reference_key *key, const void *data, size_t bytes)
 {
-    return reference_begin(writer, key) && reference_append(writer, data, bytes) && reference_end(writer, 0);
+    return reference_begin(writer, key) && reference_append(writer, data, bytes) && reference_end(writer);
 }
 
 bool

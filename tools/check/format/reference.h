@@ -15,11 +15,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define REFERENCE_VERSION 6
+#define REFERENCE_VERSION 7
 
 enum reference_kind {
     REFERENCE_TENSOR = 1, /* struct check_tensor: what `number` of its role is, or which call of DDP_REDUCE */
-    REFERENCE_VALUES,     /* the elements, or a sample of them, of a tensor at a step */
+    REFERENCE_VALUES,     /* the elements of a tensor at a step */
     REFERENCE_MEAN,       /* a double: what DDP_MEAN found, `number`-th call since the start */
     REFERENCE_MEMORY,     /* struct check_memory: where unannotated memory is */
     REFERENCE_SKETCH,     /* struct sketch: what it holds at a step; of a gradient: as an update gets it */
@@ -36,11 +36,10 @@ enum reference_kind {
 struct reference_header {
     char magic[8]; /* "ddpcheck" */
     uint32_t version;
-    uint32_t steps;   /* that were asked for */
-    uint32_t sample;  /* elements of a tensor that are kept at most; 0: all */
-    uint32_t is_free; /* runs that are compared are not forced */
-    uint64_t program; /* identity of the executable */
-    uint64_t hash;    /* of what is before it */
+    uint32_t steps;           /* that were asked for */
+    uint32_t is_free, unused; /* is_free: runs that are compared are not forced */
+    uint64_t program;         /* identity of the executable */
+    uint64_t hash;            /* of what is before it */
 };
 
 /* What a record is. Not all kinds use all fields; the others are 0. */
@@ -54,7 +53,6 @@ struct reference_key {
 struct reference_record {
     struct reference_key key;
     uint64_t bytes;    /* of what follows */
-    uint64_t whole;    /* hash (docs/hash.md) of what `values` are a sample of; 0: they are all */
     uint64_t contents; /* hash of what follows */
     uint64_t hash;     /* of what is before it */
 };
@@ -76,7 +74,7 @@ bool reference_begin(struct reference_writer *writer, const struct reference_key
     __attribute__((warn_unused_result));
 bool reference_append(struct reference_writer *writer, const void *data, size_t bytes)
     __attribute__((warn_unused_result));
-bool reference_end(struct reference_writer *writer, uint64_t whole) __attribute__((warn_unused_result));
+bool reference_end(struct reference_writer *writer) __attribute__((warn_unused_result));
 /* All of a record at once. */
 bool reference_put(struct reference_writer *writer, const struct reference_key *key, const void *data, size_t bytes)
     __attribute__((warn_unused_result));

@@ -40,7 +40,6 @@ struct check_run {
     uint32_t mode;      /* enum check_mode */
     uint32_t steps;     /* after the update of this one the program is ended */
     bool chooses_steps; /* CHECK_WRITES: `steps` is the most that may be made */
-    uint32_t sample;    /* elements that are kept of a tensor at most; 0: all */
     bool perturbed;     /* every parameter begins one unit in the last place away, */
     bool is_far;        /* or far away: only copies are compared then */
     uint32_t nudge;     /* forced: and each a unit in the last place away, by a pattern of this number; 0: not */

@@ -99,9 +99,6 @@ define(const struct check_tensor *mine)
 /* A tensor on its way from the device to the reference, or past it. */
 struct passing {
     int type;
-    size_t stride;       /* every so manieth element is kept */
-    size_t at;           /* elements that have passed */
-    uint64_t whole;      /* sum of their hash, if it is a sample that is kept */
     struct norms *norms; /* NULL: it is written */
     XXH3_state_t *hash;  /* of all of it, where it is compared */
     bool same_bits;
@@ -117,39 +114,22 @@ count_endless(int type, const char *values, size_t count)
     return endless;
 }
 
-/* Keeps what is sampled of piece[count], in its place; returns how many. */
-static size_t
-keep_sample(const struct passing *passing, char *piece, size_t count)
-{
-    size_t bytes = element_size(passing->type), kept = 0;
-    size_t first = (passing->stride - passing->at % passing->stride) % passing->stride;
-    for (size_t i = first; i < count; i += passing->stride)
-        memmove(piece + bytes * kept++, piece + bytes * i, bytes);
-    return kept;
-}
-
 static void
 pass_piece(void *arg, const void *piece, size_t bytes)
 {
     struct passing *passing = arg;
-    size_t each = element_size(passing->type), count = bytes / each, kept = count;
-    if (passing->norms != NULL)
-        (void)XXH3_64bits_update(passing->hash, piece, bytes);
-    if (passing->stride > 1) {
-        passing->whole = hash_part(passing->whole, passing->at * each, piece, bytes);
-        kept = keep_sample(passing, values_piece(), count);
-    }
-    passing->at += count;
+    size_t count = bytes / element_size(passing->type);
     if (passing->norms == NULL) {
-        passing->endless += count_endless(passing->type, values_piece(), kept);
-        if (!reference_append(values_writer(), values_piece(), kept * each))
+        passing->endless += count_endless(passing->type, piece, count);
+        if (!reference_append(values_writer(), piece, bytes))
             values_stop_writing();
         return;
     }
-    if (kept > 0 && !reference_next(values_reader(), values_theirs(), kept * each))
+    (void)XXH3_64bits_update(passing->hash, piece, bytes);
+    if (!reference_next(values_reader(), values_theirs(), bytes))
         values_stop_damaged();
-    passing->same_bits = passing->same_bits && memcmp(values_piece(), values_theirs(), kept * each) == 0;
-    norms_add(passing->norms, passing->type, values_piece(), values_theirs(), kept);
+    passing->same_bits = passing->same_bits && memcmp(piece, values_theirs(), bytes) == 0;
+    norms_add(passing->norms, passing->type, piece, values_theirs(), count);
 }
 
 static void
@@ -158,7 +138,7 @@ write_tensor(const struct tensor *tensor, struct passing *passing, const struct 
     if (!reference_begin(values_writer(), key))
         values_stop_writing();
     values_read_tensor(tensor, pass_piece, passing);
-    if (!reference_end(values_writer(), passing->stride > 1 ? hash_end(passing->whole, tensor->bytes) : 0))
+    if (!reference_end(values_writer()))
         values_stop_writing();
 }
 
@@ -178,18 +158,14 @@ static void
 compare_values(const struct tensor *tensor, struct passing *passing, const struct reference_entry *entry,
                struct check_row *row)
 {
-    size_t kept = (tensor->count + passing->stride - 1) / passing->stride;
-    if (entry->record.bytes != kept * type_bytes(tensor->type) || !reference_start(values_reader(), entry))
+    if (entry->record.bytes != tensor->bytes || !reference_start(values_reader(), entry))
         values_stop_damaged();
     passing->hash = begin_hash();
     passing->norms = values_room(NULL, sizeof(*passing->norms));
-    norms_begin(passing->norms, kept);
+    norms_begin(passing->norms, tensor->count);
     values_read_tensor(tensor, pass_piece, passing);
     row->norms = norms_end(passing->norms);
-    row->norms.block_first *= passing->stride;
-    row->norms.block_count *= passing->stride;
-    row->sampled = passing->stride > 1;
-    row->same_bits = row->sampled ? hash_end(passing->whole, tensor->bytes) == entry->record.whole : passing->same_bits;
+    row->same_bits = passing->same_bits;
     row->value = XXH3_64bits_digest(passing->hash);
     free(passing->norms);
 }
@@ -316,10 +292,7 @@ compare_described(const struct tensor *tensor, const struct compare_at *at, stru
 {
     struct reference_key key = {
         .kind = REFERENCE_VALUES, .step = at->step, .role = row->tensor.role, .number = row->tensor.number};
-    bool sampled = check_run.sample > 0 && tensor->count > check_run.sample;
-    struct passing passing = {.type = tensor->type,
-                              .stride = sampled ? (tensor->count + check_run.sample - 1) / check_run.sample : 1,
-                              .same_bits = true};
+    struct passing passing = {.type = tensor->type, .same_bits = true};
     row->kind = CHECK_ROW_TENSOR;
     row->step = at->step;
     row->during = at->during;
@@ -334,13 +307,12 @@ compare_described(const struct tensor *tensor, const struct compare_at *at, stru
     if (entry == NULL) /* the one rank had ended before, or had freed it */
         return false;
     const struct reference_entry *before = find_before(&key, entry);
-    row->moved = before != NULL && (sampled ? before->record.whole != entry->record.whole
-                                            : before->record.contents != entry->record.contents);
+    row->moved = before != NULL && before->record.contents != entry->record.contents;
     if (at->is_update)
         compare_update(tensor, at, before, entry, row);
     else
         compare_values(tensor, &passing, entry, row);
-    if (row->tensor.role == CHECK_GRADIENT && !sampled && row->norms.difference > 1e-6 * row->norms.reference)
+    if (row->tensor.role == CHECK_GRADIENT && row->norms.difference > 1e-6 * row->norms.reference)
         row->norms.along = find_along(tensor, entry);
     values_row(row);
     return true;
@@ -434,7 +406,7 @@ are_same(uint32_t step, uint32_t other)
     const struct reference_entry *a, *b;
     uint32_t number = 0;
     for (; (a = parameter_at(step, number)) != NULL && (b = parameter_at(other, number)) != NULL; ++number) {
-        if (a->record.contents != b->record.contents || a->record.whole != b->record.whole)
+        if (a->record.contents != b->record.contents)
             return false;
     }
     return number > 0;

@@ -396,7 +396,7 @@ write_site(struct reference_writer *writer, struct site *site, uint32_t step)
     bool ok = reference_begin(writer, &key) && reference_append(writer, own, sizeof(*own)) &&
               reference_append(writer, site->hashes, own->piece_count * sizeof(*site->hashes)) &&
               reference_append(writer, site->probes, own->probe_count * sizeof(site->probes[0])) &&
-              reference_end(writer, 0);
+              reference_end(writer);
     if (!ok)
         values_stop_writing();
 }

@@ -113,8 +113,8 @@ values_refuse(const char *format, ...)
 void
 values_stop_writing(void)
 {
-    values_refuse("cannot write the reference %.300s: %s; make room there, set TMPDIR, or use --sample",
-                  check_run.reference, strerror(errno));
+    values_refuse("cannot write the reference %.300s: %s; make room there, or set TMPDIR", check_run.reference,
+                  strerror(errno));
 }
 
 void
@@ -163,10 +163,8 @@ program_identity(void)
 static void
 open_reference(void)
 {
-    struct reference_header header = {.steps = check_run.steps,
-                                      .sample = check_run.sample,
-                                      .is_free = !check_run.forced,
-                                      .program = program_identity()};
+    struct reference_header header = {
+        .steps = check_run.steps, .is_free = !check_run.forced, .program = program_identity()};
     size_t length = strlen(check_run.reference);
     if (check_run.mode == CHECK_WRITES && engine_state.rendezvous.rank > 0) /* the reference is rank 0's */
         snprintf(check_run.reference + length, sizeof(check_run.reference) - length, "-%d",
@@ -185,7 +183,6 @@ open_reference(void)
     values.reads = true;
     if (values.reader.header.program != header.program)
         values_refuse("the reference %.300s is of another program; write it again with this one", check_run.reference);
-    check_run.sample = values.reader.header.sample;
 }
 
 void
@@ -242,7 +239,7 @@ values_keep(const struct tensor *tensor, uint32_t role, uint32_t step)
     if (!reference_begin(writer, &key))
         values_stop_writing();
     values_read_tensor(tensor, keep_piece, writer);
-    if (!reference_end(writer, 0))
+    if (!reference_end(writer))
         values_stop_writing();
 }
 
@@ -283,8 +280,7 @@ values_ask_for_room(void)
     engine_lock();
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
         const struct tensor *tensor = &memory_state.tensors[i];
-        size_t kept = check_run.sample > 0 && tensor->count > check_run.sample ? check_run.sample : tensor->count;
-        bytes[tensor->role] += kept * type_bytes(tensor->type);
+        bytes[tensor->role] += tensor->bytes;
     }
     engine_unlock();
     uint32_t steps = check_run.chooses_steps ? CHECK_STEPS_LEAST : check_run.steps;
@@ -296,7 +292,7 @@ values_ask_for_room(void)
     values.room = (uint64_t)place.f_bavail * place.f_frsize;
     if (needed > values.room)
         values_refuse("the reference needs %.1f MiB for %u steps, and where %.300s is there are %.1f MiB; set TMPDIR, "
-                      "or use --reference, --steps or --sample",
+                      "or use --reference or --steps",
                       (double)needed / 1048576, steps, check_run.reference, (double)values.room / 1048576);
 }
 

@@ -251,17 +251,24 @@ take_operation(struct reader *reader, struct json_object *from, const struct pla
 }
 
 static void
+take_place(struct reader *reader, struct json_object *from, uint32_t *alloc, uint32_t *ordinal, uint64_t *bytes,
+           uint64_t *lo, uint64_t *hi)
+{
+    *alloc = (uint32_t)take_number(reader, from, "allocation", UINT32_MAX);
+    *ordinal = (uint32_t)take_number(reader, from, "ordinal", UINT32_MAX);
+    *bytes = take_number(reader, from, "bytes", INT64_MAX);
+    *lo = take_number(reader, from, "begin", *bytes);
+    *hi = take_number(reader, from, "end", *bytes);
+    if (reader->wrong == NULL && *lo >= *hi)
+        reader->wrong = "end";
+}
+
+static void
 take_tensor(struct reader *reader, struct json_object *from, const struct play_plan *plan, struct play_tensor *to)
 {
     to->role = take_word(reader, from, "role", roles, ROLES);
     to->type = (uint32_t)take_number(reader, from, "type", TYPES - 1);
-    to->alloc = (uint32_t)take_number(reader, from, "allocation", UINT32_MAX);
-    to->ordinal = (uint32_t)take_number(reader, from, "ordinal", UINT32_MAX);
-    to->bytes = take_number(reader, from, "bytes", INT64_MAX);
-    to->lo = take_number(reader, from, "begin", to->bytes);
-    to->hi = take_number(reader, from, "end", to->bytes);
-    if (reader->wrong == NULL && to->lo >= to->hi)
-        reader->wrong = "end";
+    take_place(reader, from, &to->alloc, &to->ordinal, &to->bytes, &to->lo, &to->hi);
     if (reader->wrong == NULL && to->role < PLAY_COMPARED && to->type == 0)
         reader->wrong = "type";
     if (reader->wrong == NULL && !play_tensor_fits(plan, to))
@@ -283,13 +290,7 @@ take_written(struct reader *reader, struct json_object *from, const struct play_
     to->writer = (uint32_t)take_number(reader, from, "by", plan->operation_count > 0 ? plan->operation_count - 1 : 0);
     to->moves = (uint32_t)take_number(reader, from, "moves", 1);
     to->unread = (uint32_t)take_number(reader, from, "unread", 1);
-    to->alloc = (uint32_t)take_number(reader, from, "allocation", UINT32_MAX);
-    to->ordinal = (uint32_t)take_number(reader, from, "ordinal", UINT32_MAX);
-    to->bytes = take_number(reader, from, "bytes", INT64_MAX);
-    to->lo = take_number(reader, from, "begin", to->bytes);
-    to->hi = take_number(reader, from, "end", to->bytes);
-    if (reader->wrong == NULL && to->lo >= to->hi)
-        reader->wrong = "end";
+    take_place(reader, from, &to->alloc, &to->ordinal, &to->bytes, &to->lo, &to->hi);
 }
 
 bool

@@ -11,7 +11,6 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/scout/command/analysis/rules.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,18 +44,6 @@ struct finder {
     uint32_t *first_place;                 /* [memory_count]: places of a memory, in the order of its cuts */
     bool *from_data, *from_state, *needed; /* [version_count] */
 };
-
-static bool __attribute__((format(printf, 2, 3))) refuse(struct by_state *to, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    free(to->reason);
-    to->reason = xstrdup(text);
-    return false;
-}
 
 static const char *
 name_at(const struct finder *finder, uint32_t at, char text[SCOUT_NAME_BYTES])
@@ -218,7 +205,7 @@ find_types(struct finder *finder)
                                   .group = GROUP_NONE,
                                   .writer = writer};
     }
-    bool ok = types_find(finder->graph, &typed) == ROLES_FOUND || refuse(finder->to, "%s", typed.reason);
+    bool ok = types_find(finder->graph, &typed) == ROLES_FOUND || turns_refuse(&finder->to->reason, "%s", typed.reason);
     for (uint32_t t = 0; t < typed.tensor_count && ok; ++t)
         finder->places[place_at[t]].type = typed.tensors[t].type;
     scout_finding_free(&typed);
@@ -334,7 +321,8 @@ find_state(struct finder *finder)
     }
     while (spread_state(finder))
         ;
-    return any || refuse(finder->to, "nothing stays on the device that is computed from itself and from data");
+    return any ||
+           turns_refuse(&finder->to->reason, "nothing stays on the device that is computed from itself and from data");
 }
 
 /* ---- classes ---- */
@@ -392,12 +380,13 @@ judge_state(const struct finder *finder, struct place *place)
         return true;
     }
     if (place->type == SCOUT_INTEGER)
-        return refuse(finder->to,
-                      "%s holds whole numbers that are computed from data, which have no average; --per-rank a%u gives "
-                      "each rank its own",
-                      text, finder->graph->memories[place->memory].alloc);
+        return turns_refuse(
+            &finder->to->reason,
+            "%s holds whole numbers that are computed from data, which have no average; --per-rank a%u gives "
+            "each rank its own",
+            text, finder->graph->memories[place->memory].alloc);
     if (!is_float(place))
-        return refuse(finder->to, "the type of %s, which stays from step to step, cannot be told", text);
+        return turns_refuse(&finder->to->reason, "the type of %s, which stays from step to step, cannot be told", text);
     place->role = PLAY_CHANGES;
     place->may_be_sum = !place->leaves;
     return true;
@@ -444,8 +433,8 @@ judge_place(struct finder *finder, struct place *place)
     else if (!place->stays)
         place->role = place->host_later && !is_remade ? PLAY_LAST : 0;
     else if (is_remade)
-        return refuse(finder->to, "%s stays from step to step, and is freed and made again",
-                      name_place(finder, place, text));
+        return turns_refuse(&finder->to->reason, "%s stays from step to step, and is freed and made again",
+                            name_place(finder, place, text));
     else if (place->is_state || is_count)
         return judge_state(finder, place);
     else
@@ -523,10 +512,11 @@ judge_parts(struct finder *finder)
             continue;
         const struct place *place = place_of(finder, version);
         if (place->role != 0 && place->role != PLAY_STREAM)
-            return refuse(finder->to,
-                          "%s writes %s, which each rank changes in its own step, and memory that is the same on all "
-                          "ranks",
-                          name_at(finder, position(finder, version), name), name_place(finder, place, text));
+            return turns_refuse(
+                &finder->to->reason,
+                "%s writes %s, which each rank changes in its own step, and memory that is the same on all "
+                "ranks",
+                name_at(finder, position(finder, version), name), name_place(finder, place, text));
     }
     return true;
 }
@@ -541,19 +531,19 @@ judge_operation(const struct finder *finder, uint32_t at)
     char name[SCOUT_NAME_BYTES];
     (void)name_at(finder, at, name);
     if (op->kind == SCOUT_GRAPH)
-        return refuse(finder->to, "a step launches a CUDA graph, of which nothing can be left out");
+        return turns_refuse(&finder->to->reason, "a step launches a CUDA graph, of which nothing can be left out");
     if (effect == NULL || op->kind != SCOUT_LAUNCH)
         return true;
     if (effect->hidden_write != SCOUT_NONE)
-        return refuse(finder->to, "%s writes memory that is not among its arguments", name);
+        return turns_refuse(&finder->to->reason, "%s writes memory that is not among its arguments", name);
     if (effect->hidden_read != 0)
-        return refuse(finder->to, "%s reads memory that is not among its arguments", name);
+        return turns_refuse(&finder->to->reason, "%s reads memory that is not among its arguments", name);
     if (effect->verdict == SCOUT_TOLERANCE || effect->verdict == SCOUT_DIFFERS)
-        return refuse(finder->to, "the same launch of %s twice gives different bits", name);
+        return turns_refuse(&finder->to->reason, "the same launch of %s twice gives different bits", name);
     if (effect->verdict == SCOUT_EXCLUDED || effect->verdict == SCOUT_TOO_LARGE)
-        return refuse(finder->to, "what %s reads and writes is not known: %s", name,
-                      effect->verdict == SCOUT_TOO_LARGE ? "there is no room for copies"
-                                                         : scout_log_name(finder->graph->log, effect->why));
+        return turns_refuse(&finder->to->reason, "what %s reads and writes is not known: %s", name,
+                            effect->verdict == SCOUT_TOO_LARGE ? "there is no room for copies"
+                                                               : scout_log_name(finder->graph->log, effect->why));
     return true;
 }
 
@@ -577,17 +567,19 @@ judge_host(const struct finder *finder)
             continue;
         for (uint32_t k = 0; k < graph->version_count; ++k) {
             if (finder->from_data[k] && may_be_updated(finder, sent, &graph->versions[k]))
-                return refuse(finder->to,
-                              "%llu bytes that are computed from state are copied to the host, and as many come back: "
-                              "the host may update them",
-                              (unsigned long long)sent->bytes);
+                return turns_refuse(
+                    &finder->to->reason,
+                    "%llu bytes that are computed from state are copied to the host, and as many come back: "
+                    "the host may update them",
+                    (unsigned long long)sent->bytes);
         }
     }
     for (uint32_t i = 0; i < graph->log->op_count; ++i) {
         const struct scout_op *op = &graph->log->ops[i];
         if (op->kind == SCOUT_COPY && op->bytes == 0 && op->to.alloc != SCOUT_NONE)
-            return refuse(finder->to, "the host writes a%u, which it shares with the device, and no call says when",
-                          op->to.alloc);
+            return turns_refuse(&finder->to->reason,
+                                "the host writes a%u, which it shares with the device, and no call says when",
+                                op->to.alloc);
     }
     return true;
 }
@@ -693,7 +685,7 @@ by_state_find(const struct scout_log *log, const struct scout_finding *finding, 
     struct graph graph;
     *by_state = (struct by_state){.parts = xcalloc(finding->period + 1, sizeof(*by_state->parts))};
     if (finding->period == 0) {
-        (void)refuse(by_state, "%s", finding->reason);
+        (void)turns_refuse(&by_state->reason, "%s", finding->reason);
         return;
     }
     borrow_make(log, finding->begin, finding->end, finding->period, READING_OLD, &lent);

@@ -31,15 +31,16 @@ struct sorter {
     uint32_t period, before;
 };
 
-static bool __attribute__((format(printf, 2, 3))) refuse(struct turns *turns, const char *format, ...)
+bool
+turns_refuse(char **reason, const char *format, ...)
 {
     char text[512];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    free(turns->reason);
-    turns->reason = xstrdup(text);
+    free(*reason);
+    *reason = xstrdup(text);
     return false;
 }
 
@@ -251,9 +252,10 @@ settle_reads(struct sorter *sorter)
             uint32_t at = position(sorter, from);
             sorter->root[at] = sorter->root[position(sorter, to)];
             if (!may_be_common(sorter, at))
-                return refuse(sorter->turns,
-                              "%s writes memory that is the same on all ranks, and depends on data of one rank, by %s",
-                              name_at(sorter, sorter->root[at], reader), name_at(sorter, at, writer));
+                return turns_refuse(
+                    &sorter->turns->reason,
+                    "%s writes memory that is the same on all ranks, and depends on data of one rank, by %s",
+                    name_at(sorter, sorter->root[at], reader), name_at(sorter, at, writer));
             sorter->turns->parts[at] = PLAY_BY_ALL;
             more = true;
         }
@@ -275,8 +277,9 @@ judge_gradients(const struct sorter *sorter)
         if (to->op >= 0 && to->memory != HOST_MEMORY && position(sorter, to) >= sorter->before &&
             meets_gradient(sorter, to) && !graph->edges[e].elementwise && from->bytes > SCALAR_BYTES &&
             !is_held(sorter, from, true))
-            return refuse(sorter->turns, "%s computes gradients behind the place where they are averaged",
-                          name_at(sorter, position(sorter, to), name));
+            return turns_refuse(&sorter->turns->reason,
+                                "%s computes gradients behind the place where they are averaged",
+                                name_at(sorter, position(sorter, to), name));
     }
     return true;
 }
@@ -290,15 +293,16 @@ judge_operation(const struct sorter *sorter, uint32_t at)
     char name[SCOUT_NAME_BYTES];
     (void)name_at(sorter, at, name);
     if (writes->common && (writes->own || (writes->gradient && !is_update)))
-        return refuse(sorter->turns, "%s writes memory that is the same on all ranks beside %s", name,
-                      writes->own ? "memory of one rank" : "gradients");
+        return turns_refuse(&sorter->turns->reason, "%s writes memory that is the same on all ranks beside %s", name,
+                            writes->own ? "memory of one rank" : "gradients");
     if (writes->host && writes->any && sorter->turns->parts[at] != PLAY_BY_ALL)
-        return refuse(sorter->turns, "%s gives the host a result, and writes memory that one rank computes", name);
+        return turns_refuse(&sorter->turns->reason,
+                            "%s gives the host a result, and writes memory that one rank computes", name);
     if (op->effect != NULL && op->effect->hidden_write != SCOUT_NONE)
-        return refuse(sorter->turns, "%s writes memory that is not among its arguments", name);
+        return turns_refuse(&sorter->turns->reason, "%s writes memory that is not among its arguments", name);
     if (op->effect != NULL && op->kind == SCOUT_LAUNCH &&
         (op->effect->verdict == SCOUT_TOLERANCE || op->effect->verdict == SCOUT_DIFFERS))
-        return refuse(sorter->turns, "the same launch of %s twice gives different bits", name);
+        return turns_refuse(&sorter->turns->reason, "the same launch of %s twice gives different bits", name);
     return true;
 }
 
@@ -315,11 +319,11 @@ judge_tensors(const struct sorter *sorter)
     for (uint32_t t = 0; t < sorter->finding->tensor_count; ++t) {
         const struct scout_tensor *tensor = &sorter->finding->tensors[t];
         if (is_remade(sorter, tensor->alloc))
-            return refuse(sorter->turns, "a%u is freed and made again in each step", tensor->alloc);
+            return turns_refuse(&sorter->turns->reason, "a%u is freed and made again in each step", tensor->alloc);
         if (tensor->role == ROLE_GRADIENT && tensor->guessed)
-            return refuse(sorter->turns,
-                          "no name of a kernel and no call of a library says in which type gradient a%u adds up",
-                          tensor->alloc);
+            return turns_refuse(&sorter->turns->reason,
+                                "no name of a kernel and no call of a library says in which type gradient a%u adds up",
+                                tensor->alloc);
     }
     return true;
 }

@@ -79,6 +79,8 @@ struct turns {
 /* Of a finding that was found, with one group. turns_free() releases it. */
 void turns_find(const struct scout_log *log, const struct scout_finding *finding, struct turns *turns);
 void turns_free(struct turns *turns);
+/* Why ranks cannot take turns, in place of an earlier reason. Always false. */
+bool turns_refuse(char **reason, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
  * ---- by_state.c: what ranks average that take turns by state. Of a round's periods rank r makes period r completely,
