@@ -87,7 +87,6 @@ static const struct sample {
     {"free", NULL},
     {"annotations", "off"},
     {"per-rank", "a3,a7"},
-    {"keep-files", "kept"},
     {"np", "2"},
     {"nproc-per-node", "2"},
     {"nproc_per_node", "2"},

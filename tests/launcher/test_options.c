@@ -55,8 +55,7 @@ TEST(defaults_are_those_of_the_protocol)
     ck_assert_int_eq(parse("check ./train", &options, &error), OPTIONS_RUN);
     ck_assert(options.mixed && options.mixed_given == NULL);
     ck_assert(check_options.steps == 0 && check_options.tolerance < 0);
-    ck_assert(check_options.alone == NULL && check_options.reference == NULL && check_options.json == NULL &&
-              check_options.keep_files == NULL);
+    ck_assert(check_options.alone == NULL && check_options.reference == NULL && check_options.json == NULL);
     options_free(&options);
 }
 
@@ -65,7 +64,7 @@ TEST(every_option_of_check_reaches_its_field)
     struct options options;
     struct error error;
     ck_assert_int_eq(parse("-n 8 check --steps 10000 --alone --quiet --reference ref --tolerance 2.5e-3 "
-                           "--free --json out.json --keep-files kept --no-overlap ./train --steps 3 -n 5",
+                           "--free --json out.json --no-overlap ./train --steps 3 -n 5",
                            &options, &error),
                      OPTIONS_RUN);
     ck_assert(options.mixed);
@@ -77,7 +76,6 @@ TEST(every_option_of_check_reaches_its_field)
     ck_assert(check_options.is_free);
     ck_assert(check_options.tolerance == 2.5e-3);
     ck_assert_str_eq(check_options.json, "out.json");
-    ck_assert_str_eq(check_options.keep_files, "kept");
     ck_assert_int_eq(options.rank_count, 8);
     ck_assert(!options.job.overlap);
     ck_assert_str_eq(options.program[0], "./train");
@@ -173,9 +171,9 @@ static const struct flagged {
      "bucket-mb no-overlap no-trials reduce sync-every outer-lr outer-momentum compress communicators nccl check-every "
      "verify "},
     {NOT_HANDED_ON, "ranks hosts nnodes node-rank master by yes dry-run steps alone reference tolerance "
-                    "batch-grows free annotations per-rank json keep-files "},
+                    "batch-grows free annotations per-rank json "},
     {COMMAND_LINE_ONLY, "hosts nnodes node-rank master by yes dry-run version help help-all steps alone reference "
-                        "tolerance batch-grows free annotations per-rank json keep-files "},
+                        "tolerance batch-grows free annotations per-rank json "},
 };
 
 TABLE_TEST(flags_are_on_the_options_that_they_are_for, flagged)
@@ -398,10 +396,8 @@ static const char *const bad_lines[] = {
     "check --tolerance 1e-4x ./train",
     "check --reference '' ./train",
     "check --json '' ./train",
-    "check --keep-files '' ./train",
     "--steps 3 ./train",
     "--json x ./train",
-    "--keep-files x ./train check",
 };
 
 TABLE_TEST(bad_lines_get_one_error_each, bad_lines)

@@ -72,7 +72,7 @@ refused "--steps x" 2 "'x' is not a number of steps" check --steps x "${right[@]
 refused "--tolerance 2" 2 "'2' is not a relative difference from 0 to 1, in --tolerance" check --tolerance 2 "${right[@]}"
 refused "--alone with a quote that is not closed" 2 "close each quote" check --alone "a 'b" "${right[@]}"
 refused "-n 1 without --reference" 2 "-n 1 compares one rank with itself" check -n 1 "${right[@]}"
-for option in --steps=3 --alone=x --reference=x --free --tolerance=0.1 --json=x --keep-files=x; do
+for option in --steps=3 --alone=x --reference=x --free --tolerance=0.1 --json=x; do
     refused "$option without check" 2 "${option%%=*} is an option of ddprun check" "$option" "${right[@]}"
 done
 refused "--max-restarts" 2 "--max-restarts and check contradict each other" --max-restarts 1 check "${right[@]}"
@@ -81,8 +81,6 @@ refused "--trace" 2 "--trace and check contradict each other" check --trace trac
 refused "a word of ddprun's as the program" 2 "check wants a program, and doctor is a word of ddprun" check doctor
 refused "no such program" 127 "cannot start ./nothing" check ./nothing
 printf 'mine\n' >mine
-refused "--keep-files that has files" 2 "is not empty; name a new folder" check --keep-files . "${right[@]}"
-refused "--keep-files that is a file" 2 "--keep-files" check --keep-files mine "${right[@]}"
 refused "--json where nothing can be written" 2 "cannot write to ./no/folder/x, in --json" check --json ./no/folder/x "${right[@]}"
 run "$ddprun" -q check --json /dev/full "${right[@]}"
 failed_with "--json without room" 2 "cannot write /dev/full, in --json: No space left"
@@ -186,16 +184,11 @@ check "a captured DDP_STEP is named" grep -q '^DDP_STEP is captured in a CUDA gr
 judged "a buffer that depends on the share" 3 batch_dependent - 2 "" "$conv" --quiet --batchnorm
 check "a buffer is compared" grep -Eq '^buffer 1 .*DIFFERS$' "$work/stdout"
 
-# --keep-files: what each rank wrote in each run; the user's own files are as they were.
+# The user's own files are as they were.
 run "$conv" --quiet --steps 6 --checkpoint "$user/old" --save "$user/model-%d"
 before=$(sha256sum -- *)
-for kept in "$work/kept" kept; do # a folder of any place, and one that is named from where the user is
-    judged "--keep-files ${kept##*/}: equal" 0 null - 2 "--keep-files $kept" "$conv" --quiet --resume "$user/old" --checkpoint "$user/old"
-    check "--keep-files ${kept##*/}: every run is there" [ "$(find "$kept" -path '*rank-0*' -name old -size +1 | wc -l)" -eq 4 ]
-    check "--keep-files ${kept##*/}: and every rank" [ -d "$kept/ranks/rank-1" ]
-    rm -rf "$kept"
-    check "--keep-files ${kept##*/}: the user's files are as before" [ "$(sha256sum -- *)" = "$before" ]
-done
+judged "a program that writes: equal" 0 null - 2 "" "$conv" --quiet --resume "$user/old" --checkpoint "$user/old"
+check "the user's files are as before" [ "$(sha256sum -- *)" = "$before" ]
 
 # Files that several ranks write by one name are a warning; those of one rank, or with the rank in the name, are none.
 judged "one file of all ranks" 0 null - 3 "" "$conv" --quiet --steps 6 --save "$user/one"

@@ -299,7 +299,7 @@ run_and_look(struct check *check, struct check_order *order, struct error *error
     bool ok = run_ranks(check, order, &check->evidence.ranked, &check->evidence.ranks, error);
     if (files != NULL && ok)
         check->evidence.written = written_find(files, check->evidence.ranks);
-    if (files != NULL && check_options.keep_files == NULL)
+    if (files != NULL)
         job_folder_clear(files); /* it may be as large as what the program saves */
     free(files);
     return ok;

@@ -39,8 +39,7 @@ struct check_options {
     bool batch_grows;      /* N ranks make one update of N batches of one rank */
     bool is_free;          /* steps do not begin from the reference */
     enum annotations_choice annotations;
-    const char *per_rank;   /* with --plan auto: suspects that are state of each rank: "a3,a7"; NULL: none is named */
-    const char *keep_files; /* folder for what the program writes; NULL: removed */
+    const char *per_rank; /* with --plan auto: suspects that are state of each rank: "a3,a7"; NULL: none is named */
 };
 extern struct check_options check_options;
 

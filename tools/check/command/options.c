@@ -64,8 +64,6 @@ OPTION_ALSO("per-rank", "LIST", OF_JOBS_TOO, TEXT(per_rank, "memory as a3,a7"),
                "from batch to batch, LIST (a3,a7) is carried")
 OPTION("json", "FILE", TEXT(json, "a file"),
        .help = "write the verdict and all tensors to FILE, as JSON")
-OPTION("keep-files", "DIR", TEXT(keep_files, "a folder"),
-       .help = "keep the files that the program writes, by run and rank, in DIR\n(default: they are removed)")
 {0}};
 /* clang-format on */
 

@@ -7,7 +7,6 @@
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/host_list.h"
-#include "launcher/output/output.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/start/environment.h"
 #include "tools/check/command/check.h"
@@ -15,7 +14,6 @@
 #include "tools/check/format/reference.h"
 #include "tools/common/tool_options.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,25 +137,6 @@ look_at_reference(struct check *check, struct error *error)
     return true;
 }
 
-static bool
-prepare_kept_files(struct error *error)
-{
-    const char *dir = check_options.keep_files;
-    if (dir == NULL)
-        return true;
-    if (!output_prepare_folder(dir, "--keep-files", false, error))
-        return false;
-    DIR *folder = opendir(dir);
-    struct dirent *entry = NULL;
-    while (folder != NULL && (entry = readdir(folder)) != NULL &&
-           (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)) {
-    }
-    bool empty = folder != NULL && entry == NULL;
-    if (folder != NULL)
-        closedir(folder);
-    return empty || error_set(error, DDPRUN_EXIT_USAGE, "%s, in --keep-files, is not empty; name a new folder", dir);
-}
-
 /* The program and its arguments in runs of one rank: the words that a shell makes of --alone. NULL with an error. */
 static char **
 split_alone(const char *program, const char *line, struct error *error)
@@ -188,8 +167,7 @@ session_prepare(struct check *check, struct error *error)
     check->evidence.grows = grows;
     check->evidence.by_plan = options->plan != NULL;
     if (!find_ranks(check, error) || !refuse_others(check, error) || !look_at_reference(check, error) ||
-        !prepare_kept_files(error) || !job_folder_make(&check->folder, error) ||
-        (options->plan != NULL && !by_plan_prepare(check, error)))
+        !job_folder_make(&check->folder, error) || (options->plan != NULL && !by_plan_prepare(check, error)))
         return false;
     check->alone = check_options.alone != NULL ? split_alone(options->program[0], check_options.alone, error)
                                                : environment_copy(options->program);

@@ -96,15 +96,8 @@ command_of(const struct check_place *place, const struct check_order *order, con
 char *
 check_run_files(const struct check_place *place, const struct check_order *order)
 {
-    const char *kept = check_options.keep_files;
-    if (kept == NULL)
-        return place->shared != NULL || order->hosts || !order->lists_files
-                   ? NULL
-                   : xasprintf("%s/%s.files", place->folder, order->name);
-    char *folder = realpath(kept, NULL); /* ranks may be elsewhere */
-    char *files = xasprintf("%s/%s", folder != NULL ? folder : kept, order->name);
-    free(folder);
-    return files;
+    bool is_here = place->shared == NULL && !order->hosts && order->lists_files;
+    return is_here ? xasprintf("%s/%s.files", place->folder, order->name) : NULL;
 }
 
 static void

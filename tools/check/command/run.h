@@ -50,8 +50,7 @@ struct check_outcome {
     char *results; /* malloc'ed: for check_rows_append() */
 };
 
-/* Folder of the private folders of the run's ranks, as --keep-files or below that of the check, malloc'ed; NULL: they
- * are elsewhere. */
+/* Folder of the private folders of the run's ranks, below that of the check, malloc'ed; NULL: they are elsewhere. */
 char *check_run_files(const struct check_place *place, const struct check_order *order);
 
 /* Error: the run could not be started. A run that fails is no error. */

@@ -18,8 +18,7 @@
 
 /* Absolute path of struct check_run; absent: an ordinary run. */
 #define DDPRUN_ENV_CHECK_RUN "_DDPRUN_CHECK_RUN"
-/* Folder that what such ranks write is kept in, with --keep-files: one in it for each rank; absent: in the job folder.
- */
+/* Folder that what such ranks write lies in, one in it for each rank; absent: in the job folder. */
 #define DDPRUN_ENV_CHECK_FILES "_DDPRUN_CHECK_FILES"
 
 enum { CHECK_PROBED_AT_MOST = 4096 }; /* as many as there may be ranges (tools/check/trainer/memory.c) */
