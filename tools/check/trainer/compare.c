@@ -8,7 +8,6 @@
 
 #include "base/mutant.h"
 #include "base/printable.h"
-#include "comm/hash.h"
 #include "tools/check/format/element.h"
 #include "tools/check/format/norms.h"
 
@@ -96,50 +95,21 @@ define(const struct check_tensor *mine)
                       theirs.line, (unsigned long long)theirs.count, type_name((int)theirs.type));
 }
 
-/* A tensor on its way from the device to the reference, or past it. */
+/* A tensor on its way from the device past the reference. */
 struct passing {
     int type;
-    struct norms *norms; /* NULL: it is written */
-    XXH3_state_t *hash;  /* of all of it, where it is compared */
-    bool same_bits;
-    uint64_t endless; /* where it is written: elements that are infinite or NaN */
+    struct norms *norms;
+    XXH3_state_t *hash; /* of all of it */
 };
-
-static uint64_t
-count_endless(int type, const char *values, size_t count)
-{
-    uint64_t endless = 0;
-    for (size_t i = 0; i < count; ++i)
-        endless += !isfinite(element_get(type, values, i));
-    return endless;
-}
 
 static void
 pass_piece(void *arg, const void *piece, size_t bytes)
 {
     struct passing *passing = arg;
-    size_t count = bytes / element_size(passing->type);
-    if (passing->norms == NULL) {
-        passing->endless += count_endless(passing->type, piece, count);
-        if (!reference_append(values_writer(), piece, bytes))
-            values_stop_writing();
-        return;
-    }
     (void)XXH3_64bits_update(passing->hash, piece, bytes);
     if (!reference_next(values_reader(), values_theirs(), bytes))
         values_stop_damaged();
-    passing->same_bits = passing->same_bits && memcmp(piece, values_theirs(), bytes) == 0;
-    norms_add(passing->norms, passing->type, piece, values_theirs(), count);
-}
-
-static void
-write_tensor(const struct tensor *tensor, struct passing *passing, const struct reference_key *key)
-{
-    if (!reference_begin(values_writer(), key))
-        values_stop_writing();
-    values_read_tensor(tensor, pass_piece, passing);
-    if (!reference_end(values_writer()))
-        values_stop_writing();
+    norms_add(passing->norms, passing->type, piece, values_theirs(), bytes / element_size(passing->type));
 }
 
 static XXH3_state_t *
@@ -155,19 +125,18 @@ begin_hash(void)
 
 /* Element by element. */
 static void
-compare_values(const struct tensor *tensor, struct passing *passing, const struct reference_entry *entry,
-               struct check_row *row)
+compare_values(const struct tensor *tensor, const struct reference_entry *entry, struct check_row *row)
 {
+    struct passing passing = {
+        .type = tensor->type, .norms = values_room(NULL, sizeof(*passing.norms)), .hash = begin_hash()};
     if (entry->record.bytes != tensor->bytes || !reference_start(values_reader(), entry))
         values_stop_damaged();
-    passing->hash = begin_hash();
-    passing->norms = values_room(NULL, sizeof(*passing->norms));
-    norms_begin(passing->norms, tensor->count);
-    values_read_tensor(tensor, pass_piece, passing);
-    row->norms = norms_end(passing->norms);
-    row->same_bits = passing->same_bits;
-    row->value = XXH3_64bits_digest(passing->hash);
-    free(passing->norms);
+    norms_begin(passing.norms, tensor->count);
+    values_read_tensor(tensor, pass_piece, &passing);
+    row->norms = norms_end(passing.norms);
+    row->value = XXH3_64bits_digest(passing.hash);
+    row->same_bits = row->value == entry->record.contents;
+    free(passing.norms);
 }
 
 /* Whether the gradient is the reference's and a multiple of its parameter, as by a term of the weights: that multiple.
@@ -292,14 +261,13 @@ compare_described(const struct tensor *tensor, const struct compare_at *at, stru
 {
     struct reference_key key = {
         .kind = REFERENCE_VALUES, .step = at->step, .role = row->tensor.role, .number = row->tensor.number};
-    struct passing passing = {.type = tensor->type, .same_bits = true};
     row->kind = CHECK_ROW_TENSOR;
     row->step = at->step;
     row->during = at->during;
     row->averaged = at->is_averaged;
     if (values_writer() != NULL) {
-        write_tensor(tensor, &passing, &key);
-        if (row->tensor.role == CHECK_PARAMETER && passing.endless > 0)
+        uint64_t endless = values_keep(tensor, key.role, key.number, at->step);
+        if (row->tensor.role == CHECK_PARAMETER && endless > 0)
             compare_note(CHECK_ROW_ENDLESS, at->step, tensor);
         return false;
     }
@@ -311,7 +279,7 @@ compare_described(const struct tensor *tensor, const struct compare_at *at, stru
     if (at->is_update)
         compare_update(tensor, at, before, entry, row);
     else
-        compare_values(tensor, &passing, entry, row);
+        compare_values(tensor, entry, row);
     if (row->tensor.role == CHECK_GRADIENT && row->norms.difference > 1e-6 * row->norms.reference)
         row->norms.along = find_along(tensor, entry);
     values_row(row);

@@ -76,7 +76,7 @@ check_annotated(const struct tensor *parameter)
         if (check_run.perturbed)
             values_perturb(parameter);
         else if (check_run.keeps_start)
-            values_keep(parameter, CHECK_PARAMETER, 0);
+            (void)values_keep(parameter, CHECK_PARAMETER, (uint32_t)parameter->index, 0);
         else /* rank 0's, as all ranks have them */
             compare_set(parameter, &(struct check_tensor){.number = (uint32_t)parameter->index}, 0, 1);
         context_leave(before);
@@ -229,7 +229,8 @@ look_at_averaged(int group, uint32_t step)
             if (step == 1)
                 compare_note(CHECK_ROW_AVERAGED, 1, &list[i]);
             if (check_run.grown_count > 0)
-                values_keep(&list[i], roles[k] == TENSOR_STATE ? CHECK_STATE : CHECK_PARAMETER, step + 1);
+                (void)values_keep(&list[i], roles[k] == TENSOR_STATE ? CHECK_STATE : CHECK_PARAMETER,
+                                  (uint32_t)list[i].index, step + 1);
             compare_tensor(&list[i], &at, &row);
         }
         free(list);

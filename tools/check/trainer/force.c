@@ -58,7 +58,7 @@ force_gradients(const struct tensor *list, size_t count, int group, const struct
         const struct check_tensor described = {.role = CHECK_GRADIENT, .number = (uint32_t)list[i].index};
         if (MUTANT(CHECK_GROWN_TAKEN))
             compare_set(&list[i], &described, at->step, 1);
-        values_keep(&list[i], CHECK_GRADIENT, at->step);
+        (void)values_keep(&list[i], CHECK_GRADIENT, (uint32_t)list[i].index, at->step);
         compare_set(&list[i], &described, at->step, 1);
     }
     if (keeps)

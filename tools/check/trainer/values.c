@@ -223,24 +223,33 @@ values_close(uint32_t steps, bool by_us, bool in_rounds)
     values_note(CHECK_ROW_END, steps, by_us);
 }
 
+struct keeping {
+    struct reference_writer *writer;
+    int type;
+    uint64_t endless;
+};
+
 static void
 keep_piece(void *arg, const void *piece, size_t bytes)
 {
-    if (!reference_append(arg, piece, bytes))
+    struct keeping *keeping = arg;
+    for (size_t i = 0; i < bytes / element_size(keeping->type); ++i)
+        keeping->endless += !isfinite(element_get(keeping->type, piece, i));
+    if (!reference_append(keeping->writer, piece, bytes))
         values_stop_writing();
 }
 
-void
-values_keep(const struct tensor *tensor, uint32_t role, uint32_t step)
+uint64_t
+values_keep(const struct tensor *tensor, uint32_t role, uint32_t number, uint32_t step)
 {
-    struct reference_writer *writer = values.writes ? &values.writer : &values.own;
-    const struct reference_key key = {
-        .kind = REFERENCE_VALUES, .role = role, .step = step, .number = (uint32_t)tensor->index};
-    if (!reference_begin(writer, &key))
+    struct keeping keeping = {.writer = values.writes ? &values.writer : &values.own, .type = tensor->type};
+    const struct reference_key key = {.kind = REFERENCE_VALUES, .role = role, .step = step, .number = number};
+    if (!reference_begin(keeping.writer, &key))
         values_stop_writing();
-    values_read_tensor(tensor, keep_piece, writer);
-    if (!reference_end(writer))
+    values_read_tensor(tensor, keep_piece, &keeping);
+    if (!reference_end(keeping.writer))
         values_stop_writing();
+    return keeping.endless;
 }
 
 /* Of main memory, what programs may still take; bytes. */

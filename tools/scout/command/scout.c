@@ -31,7 +31,7 @@ struct request {
     unsigned steps, timeout_s;
     const char *json;
     const char *record;   /* the recording is kept there; NULL: it is removed */
-    const char *by;       /* "gradients", "state"; NULL: gradients, or `either` */
+    unsigned by;          /* enum plan_by; 0: gradients, or `either` */
     bool either;          /* for --plan auto: by state, where it cannot be by gradients */
     const char *per_rank; /* suspects that are state of each rank: "a3,a7"; NULL: none is named */
     bool prove;
@@ -62,8 +62,8 @@ static const struct option_row rows[] = {
      .help = "of what is trained, or carried from batch to batch, LIST (a3,a7) is\n"
              "carried: each rank has its own"},
     {.name = "by",
-     .argument = "WHAT",
-     TEXT(by, "gradients or state"),
+     .argument = "gradients|state",
+     ONE_OF(by, PLAN_BY_GRADIENTS),
      .help = "what ranks average that take turns: gradients (default), or state,\n"
              "what stays on the device from step to step, of which no gradient\n"
              "has to be found"},
@@ -76,12 +76,6 @@ static const struct option_row rows[] = {
     {0}};
 
 static bool
-is_by_state(const struct request *request)
-{
-    return request->by != NULL && strcmp(request->by, "state") == 0;
-}
-
-static bool
 refuse(const struct options *options, const struct request *request, struct error *error)
 {
     if (options->rank_count > 1)
@@ -89,8 +83,6 @@ refuse(const struct options *options, const struct request *request, struct erro
                          "-n %d and scout contradict each other: the program is scouted in one process; leave -n out",
                          options->rank_count);
     static const char *const refused[] = {"hosts", "dry-run", NULL};
-    if (request->by != NULL && !is_by_state(request) && strcmp(request->by, "gradients") != 0)
-        return error_set(error, DDPRUN_EXIT_USAGE, "--by %s is neither gradients nor state", request->by);
     return options_refuse(options_set(options, refused), "scout", error) &&
            (request->json == NULL || whole_file_check(request->json, "--json", error)) &&
            (request->record == NULL || whole_file_check(request->record, "--record", error));
@@ -282,7 +274,7 @@ report_findings(const struct scout_order *order, const struct request *request, 
     struct scout_proofs proofs = {0};
     scout_find(log, &finding);
     tell_left_out(outcome, &finding);
-    if (is_by_state(request)) {
+    if (request->by == PLAN_BY_STATE) {
         bool made = report_by_state(order, request, log, &finding, error);
         scout_finding_free(&finding);
         return made;
@@ -373,7 +365,7 @@ scout_make_plan(struct scout_order *order, const char *path, const char *per_ran
 {
     const struct request request = {.json = path,
                                     .per_rank = per_rank,
-                                    .by = by == PLAN_BY_STATE ? "state" : NULL,
+                                    .by = by,
                                     .either = by == 0 && !unproved,
                                     .prove = true,
                                     .unproved = unproved,
