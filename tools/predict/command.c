@@ -12,6 +12,7 @@
 #include "tools/common/inner_run.h"
 #include "tools/common/range.h"
 #include "tools/common/tool_options.h"
+#include "tools/predict/model.h"
 
 #include <stdlib.h>
 
@@ -58,7 +59,7 @@ predict_from(const struct predict_request *request, struct error *error)
 {
     struct table *table = table_new();
     struct model *model = model_from(request->folder, request, error);
-    struct forecasts forecasts = {.request = request, .kept = model, .shares = model != NULL ? model_ranks(model) : 1};
+    struct forecasts forecasts = {.request = request, .kept = model, .shares = model != NULL ? model->ranks : 1};
     bool more, ok = model != NULL && table_add(table, &forecasts, &more, error);
     if (ok)
         table_print(table, &forecasts);
@@ -105,7 +106,7 @@ rehearse_all(struct rehearsal *rehearsal, struct forecasts *forecasts, struct er
     bool ok = forecasts->kept != NULL;
     for (size_t i = 0; ok && i < request->count_count; ++i) {
         unsigned ranks = request->counts[i];
-        if (ranks < 2 || ranks > model_batch(forecasts->kept))
+        if (ranks < 2 || ranks > forecasts->kept->batch)
             continue;
         forecasts->shared[i] = rehearse_share(rehearsal, ranks, error);
         ok = forecasts->shared[i] != NULL;

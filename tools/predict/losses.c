@@ -7,6 +7,7 @@
 #include "base/protocol.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -25,42 +26,40 @@ compare_gains(const void *a, const void *b)
     return left->gain_us > right->gain_us ? -1 : left->gain_us < right->gain_us;
 }
 
-static struct loss *
-add_loss(struct found *found, double lost_us, double gain_us)
+/* Unless the gain is too small. `advice` and what follows: as of printf(). NULL: it is. */
+static struct loss *__attribute__((format(printf, 4, 5)))
+add_loss(struct found *found, double gain_us, const char *what, const char *advice, ...)
 {
+    va_list arguments;
     if (!(gain_us >= found->least_us) || found->count == found->room)
         return NULL;
     struct loss *loss = &found->losses[found->count++];
-    *loss = (struct loss){.lost_us = lost_us, .gain_us = gain_us};
+    *loss = (struct loss){.gain_us = gain_us};
+    snprintf(loss->what, sizeof(loss->what), "%s", what);
+    va_start(arguments, advice);
+    vsnprintf(loss->advice, sizeof(loss->advice), advice, arguments);
+    va_end(arguments);
     return loss;
 }
 
-static void
-add_straggler(const struct model *model, struct found *found)
-{
-    const struct model_rank *rank = model->straggler;
-    struct loss *loss = rank != NULL ? add_loss(found, rank->ahead_us, rank->ahead_us) : NULL;
-    if (loss == NULL)
-        return;
-    snprintf(loss->what, sizeof(loss->what), "%s", model->waiting);
-    snprintf(loss->advice, sizeof(loss->advice),
-             "look at rank %d (%s): its host's load, its GPU's clock and temperature, its data loader, its share of "
-             "the batch",
-             rank->rank, rank->host);
-}
-
-/* Of ranks that are late in turns. */
+/* For one rank, or for ranks that are late in turns. */
 static void
 add_waiting(const struct model *model, struct found *found)
 {
-    struct loss *loss = model->straggler == NULL ? add_loss(found, model->waiting_us, model->waiting_us) : NULL;
-    if (loss == NULL)
+    if (model->straggler >= 0) {
+        add_loss(found, model->straggler_us, model->waiting,
+                 "look at rank %d (%s): its host's load, its GPU's clock and temperature, its data loader, its share "
+                 "of the batch",
+                 model->straggler, model->straggler_host);
         return;
-    loss->at_most = true;
-    snprintf(loss->what, sizeof(loss->what), "%s", model->waiting);
-    snprintf(loss->advice, sizeof(loss->advice), "%s",
-             model->unbound ? "--bind core gives each rank cores of its own, which nothing does here"
-                            : "let steps take equally long: batches of one size, cores that no other process uses");
+    }
+    struct loss *loss =
+        add_loss(found, model->waiting_us, model->waiting, "%s",
+                 model->unbound ? "--bind core gives each rank cores of its own, which nothing does here"
+                                : "let steps take equally long: batches of one size, cores that no other process "
+                                  "uses");
+    if (loss != NULL)
+        loss->at_most = true;
 }
 
 /* What buckets planned from measured times leave exposed, with so many thousandths of the bytes. NAN: not known. */
@@ -73,49 +72,34 @@ best_exposed(const struct model *model, unsigned bytes_kept)
                                                                                                              : NAN;
 }
 
+/* And of the network, what is beyond that which better buckets save. */
 static void
 add_buckets(const struct model *model, struct found *found)
 {
-    struct loss *loss = model->fixed && model->overlapped
-                            ? add_loss(found, model->exposed_us, model->exposed_us - best_exposed(model, model->kept))
-                            : NULL;
-    if (loss == NULL)
-        return;
-    snprintf(loss->what, sizeof(loss->what), "buckets have the size that --bucket-mb gives");
-    snprintf(loss->advice, sizeof(loss->advice), "leave --bucket-mb out: buckets are then planned from measured times");
-}
-
-/* Beyond what better buckets save. */
-static void
-add_network(const struct model *model, struct found *found)
-{
-    double best_us = model->fixed ? best_exposed(model, model->kept) : model->exposed_us;
-    struct loss *loss =
-        model->narrow
-            ? NULL
-            : add_loss(found, best_us, fmin(best_us, best_exposed(model, model->kept)) - best_exposed(model, 500));
-    if (loss == NULL)
-        return;
-    snprintf(loss->what, sizeof(loss->what), "the network is too slow for the gradients");
-    snprintf(loss->advice, sizeof(loss->advice),
-             "--compress fp16 or bf16 sends half of the bytes, and rounds gradients");
+    double best_us = best_exposed(model, model->kept), left_us = model->fixed ? best_us : model->exposed_us;
+    if (model->fixed && model->overlapped)
+        add_loss(found, model->exposed_us - best_us, "buckets have the size that --bucket-mb gives",
+                 "leave --bucket-mb out: buckets are then planned from measured times");
+    if (!model->narrow)
+        add_loss(found, fmin(left_us, best_us) - best_exposed(model, 500), "the network is too slow for the gradients",
+                 "--compress fp16 or bf16 sends half of the bytes, and rounds gradients");
 }
 
 static void
 add_checks(const struct model *model, struct found *found)
 {
+    char what[sizeof(found->losses->what)];
     double every = model->verify ? 1.0 : (double)model->check_every;
-    double lost_us = every > 0.0 ? model->checks_us / every : 0.0;
     unsigned rarer = model->check_every < DDPRUN_DEFAULT_CHECK_EVERY ? DDPRUN_DEFAULT_CHECK_EVERY : 1000;
-    struct loss *loss = every > 0.0 ? add_loss(found, lost_us, lost_us * (1.0 - every / rarer)) : NULL;
-    if (loss == NULL)
+    if (!(every > 0.0))
         return;
-    snprintf(loss->what, sizeof(loss->what), "a comparison of all parameters takes %.3f ms, every %.0f step%s",
+    double gain_us = model->checks_us / every * (1.0 - every / rarer);
+    snprintf(what, sizeof(what), "a comparison of all parameters takes %.3f ms, every %.0f step%s",
              model->checks_us / 1e3, every, every > 1.0 ? "s" : "");
     if (model->verify)
-        snprintf(loss->advice, sizeof(loss->advice), "leave --verify out");
+        add_loss(found, gain_us, what, "leave --verify out");
     else
-        snprintf(loss->advice, sizeof(loss->advice), "--check-every %u", rarer);
+        add_loss(found, gain_us, what, "--check-every %u", rarer);
 }
 
 size_t
@@ -125,10 +109,8 @@ model_losses(const struct model *model, struct loss *losses, size_t room)
     found.least_us = LEAST_GAIN * model->measured_step_us;
     if (model->ranks == 1) /* which loses nothing to others */
         return 0;
-    add_straggler(model, &found);
     add_waiting(model, &found);
     add_buckets(model, &found);
-    add_network(model, &found);
     add_checks(model, &found);
     if (found.count > 1)
         qsort(losses, found.count, sizeof(*losses), compare_gains);

@@ -33,10 +33,10 @@ static double
 ready_of(const struct looked_at *at, size_t k)
 {
     double *values = xcalloc(at->step_count, sizeof(*values)), latest = -INFINITY;
-    for (size_t r = 0; r < at->run_count; ++r) {
+    for (size_t r = 0; r < at->facts->rank_count; ++r) {
         size_t count = 0;
         for (size_t s = 0; s < at->step_count; ++s) {
-            const struct trace_step *step = at->steps[s * at->run_count + r];
+            const struct trace_step *step = at->steps[s * at->facts->rank_count + r];
             if (k >= step->bucket_count)
                 continue;
             const struct trace_bucket *bucket = &step->buckets[k];
@@ -56,7 +56,7 @@ first_ready(const struct looked_at *at)
     double *values = xcalloc(at->step_count, sizeof(*values));
     size_t count = 0;
     for (size_t s = 0; s < at->step_count; ++s) {
-        double backward_us = at->steps[s * at->run_count]->backward_us;
+        double backward_us = at->steps[s * at->facts->rank_count]->backward_us;
         if (backward_us < 0.0)
             values[count++] = backward_us;
     }
@@ -118,11 +118,11 @@ take_order(struct model *model, const struct looked_at *at)
 static bool
 take_ready(struct model *model, const struct looked_at *at)
 {
-    const struct trace_run *run = at->runs[0];
+    const struct trace_run *run = at->facts->first;
     const struct trace_ready *last = NULL;
     for (size_t i = 0; i < run->ready_count; ++i) {
         const struct trace_ready *ready = &run->readies[i];
-        last = ready->group == at->group && ready->count == model->gradient_count ? ready : last;
+        last = ready->group == at->facts->group && ready->count == model->gradient_count ? ready : last;
     }
     for (size_t i = 0; last != NULL && i < model->gradient_count; ++i) {
         double us = fmax(0.0, model->own_us + last->us[i]);
@@ -144,15 +144,15 @@ type_of(const struct trace_tensor *tensors, size_t i)
 static bool
 take_gradients(struct model *model, const struct looked_at *at)
 {
-    const struct trace_run *run = at->runs[0];
-    size_t count = run->tensor_counts[at->group];
+    const struct trace_run *run = at->facts->first;
+    size_t count = run->tensor_counts[at->facts->group];
     model->gradient_count = count;
     model->gradients = xcalloc(count + 1, sizeof(*model->gradients));
     model->ready_ns = xcalloc(count + 1, sizeof(*model->ready_ns));
     model->order = xcalloc(count + 1, sizeof(*model->order));
     for (size_t i = 0; i < count; ++i) {
-        model->gradients[i].bytes = run->tensors[at->group][i].bytes;
-        model->gradients[i].type = type_of(run->tensors[at->group], i);
+        model->gradients[i].bytes = run->tensors[at->facts->group][i].bytes;
+        model->gradients[i].type = type_of(run->tensors[at->facts->group], i);
         model->bytes += model->gradients[i].bytes;
     }
     take_order(model, at);
@@ -163,20 +163,20 @@ take_gradients(struct model *model, const struct looked_at *at)
 
 /* ---- ranks ---- */
 
+/* From the end of the step before until backward was done, on ranks that are no stragglers. */
 static void
-take_rank_times(struct model *model, const struct looked_at *at)
+take_own(struct model *model, const struct looked_at *at)
 {
-    double *values = xcalloc(at->step_count, sizeof(*values));
-    model->rank_count = at->run_count;
-    model->of_rank = xcalloc(at->run_count, sizeof(*model->of_rank));
-    for (size_t r = 0; r < at->run_count; ++r) {
-        struct model_rank *rank = &model->of_rank[r];
-        rank->rank = at->runs[r]->rank;
-        snprintf(rank->host, sizeof(rank->host), "%s", at->runs[r]->host);
+    size_t ranks = at->facts->rank_count, count = 0;
+    double *values = xcalloc(at->step_count, sizeof(*values)), *own = xcalloc(ranks, sizeof(*own));
+    for (size_t r = 0; r < ranks; ++r) {
         for (size_t s = 0; s < at->step_count; ++s)
-            values[s] = -at->steps[s * at->run_count + r]->begin_us;
-        rank->own_us = waiting_median(values, at->step_count);
+            values[s] = -at->steps[s * ranks + r]->begin_us;
+        if ((int)r != at->facts->waited.straggler)
+            own[count++] = waiting_median(values, at->step_count);
     }
+    model->own_us = waiting_median(own, count);
+    free(own);
     free(values);
 }
 
@@ -213,18 +213,28 @@ end_without_checks(const struct trace_step *step)
     return latest;
 }
 
+/* The step of the rank that waited for the network alone. */
+static const struct trace_step *
+last_of(const struct trace_step *const *row, size_t ranks)
+{
+    struct last_rank last = last_rank_none();
+    for (size_t r = 0; r < ranks; ++r)
+        last_rank_add(&last, (int)r, fmax(row[r]->released_us, 0.0));
+    return row[last.rank];
+}
+
 /* What the last rank waited, of each step: for averages, and for checks beside that. A step may wait for its own check
  * or for that of the step before. */
 static void
-take_exposed(struct model *model, const struct looked_at *at, const size_t *last)
+take_exposed(struct model *model, const struct looked_at *at)
 {
     double *exposed = xcalloc(at->step_count, sizeof(*exposed)), *checked = xcalloc(at->step_count, sizeof(*checked)),
            *others = xcalloc(at->step_count, sizeof(*others));
-    size_t checked_count = 0, other_count = 0;
+    size_t checked_count = 0, other_count = 0, ranks = at->facts->rank_count;
     for (size_t s = 0; s < at->step_count; ++s) {
-        const struct trace_step *const *row = &at->steps[s * at->run_count];
-        const struct trace_step *step = row[last[s]];
-        bool checks = row[0]->check_bytes > 0 || (s > 0 && row[-(ptrdiff_t)at->run_count]->check_bytes > 0);
+        const struct trace_step *const *row = &at->steps[s * ranks];
+        const struct trace_step *step = last_of(row, ranks);
+        bool checks = row[0]->check_bytes > 0 || (s > 0 && row[-(ptrdiff_t)ranks]->check_bytes > 0);
         exposed[s] = end_without_checks(step);
         if (checks)
             checked[checked_count++] = step->released_us - exposed[s];
@@ -241,27 +251,21 @@ take_exposed(struct model *model, const struct looked_at *at, const size_t *last
     free(exposed);
 }
 
-/* Who was last, and what that cost, is the trace's other figures'; here only which rank waited for the network alone.
- */
+/* Who was last, and what that cost, is the trace's other figures'. */
 static void
-take_waits(struct model *model, const struct looked_at *at, const struct facts *facts)
+take_waits(struct model *model, const struct facts *facts)
 {
-    size_t *last = xcalloc(at->step_count, sizeof(*last));
-    for (size_t s = 0; s < at->step_count; ++s) {
-        struct last_rank found = last_rank_none();
-        for (size_t r = 0; r < at->run_count; ++r)
-            last_rank_add(&found, (int)r, fmax(at->steps[s * at->run_count + r]->released_us, 0.0));
-        last[s] = (size_t)found.rank;
-    }
-    take_exposed(model, at, last);
-    free(last);
-    for (size_t r = 0; r < at->run_count; ++r)
-        model->of_rank[r].ahead_us = facts->ranks[r].kept_us;
     model->measured_step_us = facts->step_us;
     model->measured_exposed_us = facts->exposed_us;
     model->waiting_us = facts->rank_count > 1 ? fmax(0.0, facts->waiting_us) : 0.0; /* a NAN is not */
-    model->straggler = facts->waited.straggler >= 0 ? &model->of_rank[facts->waited.straggler] : NULL;
     (void)facts_waiting_text(facts, model->waiting);
+    model->straggler = -1;
+    if (facts->waited.straggler < 0)
+        return;
+    const struct rank_facts *straggler = &facts->ranks[facts->waited.straggler];
+    model->straggler = straggler->run->rank;
+    model->straggler_us = straggler->kept_us;
+    snprintf(model->straggler_host, sizeof(model->straggler_host), "%s", straggler->run->host);
 }
 
 /* What the group's last trial of steps with and without overlap found. */
@@ -269,25 +273,11 @@ static void
 take_trial(struct model *model, const struct looked_at *at)
 {
     const struct trace_trial *last = NULL;
-    for (size_t i = 0; i < at->runs[0]->trial_count; ++i)
-        last = at->runs[0]->trials[i].group == at->group ? &at->runs[0]->trials[i] : last;
+    for (size_t i = 0; i < at->facts->first->trial_count; ++i)
+        last = at->facts->first->trials[i].group == at->facts->group ? &at->facts->first->trials[i] : last;
     if (last == NULL || !at->overlapped || model->ranks == 1)
         return;
     model->slowed_us = fmin(fmax(0.0, last->slowed_us), 0.9 * model->own_us); /* a NAN is not */
-}
-
-/* Of ranks that are no stragglers. */
-static void
-take_own(struct model *model)
-{
-    double *values = xcalloc(model->rank_count, sizeof(*values));
-    size_t count = 0;
-    for (size_t r = 0; r < model->rank_count; ++r) {
-        if (&model->of_rank[r] != model->straggler)
-            values[count++] = model->of_rank[r].own_us;
-    }
-    model->own_us = waiting_median(values, count);
-    free(values);
 }
 
 /* ---- the cost of an all-reduce ---- */
@@ -305,8 +295,8 @@ point_of(const struct looked_at *at, size_t k)
     struct point point = {0.0, NAN};
     for (size_t s = 0; s < at->step_count; ++s) {
         double least = INFINITY;
-        for (size_t r = 0; r < at->run_count; ++r) {
-            const struct trace_step *step = at->steps[s * at->run_count + r];
+        for (size_t r = 0; r < at->facts->rank_count; ++r) {
+            const struct trace_step *step = at->steps[s * at->facts->rank_count + r];
             if (k >= step->bucket_count)
                 continue;
             double us = took(step, k);
@@ -380,37 +370,27 @@ take_cost(struct model *model, const struct looked_at *at)
 
 /* ---- all of it ---- */
 
-static double
-said(json_object *summary, const char *name)
-{
-    json_object *value;
-    bool known = json_object_object_get_ex(summary, name, &value) && value != NULL;
-    double number = known ? json_object_get_double(value) : 0.0;
-    return isfinite(number) && number > 0.0 ? number : 0.0;
-}
-
 /* As the launcher has it. */
 static void
-take_items(struct model *model, const struct trace_run *run)
+take_items(struct model *model, const struct facts *facts)
 {
-    json_object *summary;
-    if (!json_object_object_get_ex(run->told, "summary", &summary))
-        return;
-    double steps_per_s = said(summary, "steps_per_second");
-    model->unbound = said(summary, "unbound") > 0.0;
-    model->batch = (uint64_t)fmin(said(summary, "batch_per_pass"), 1e18);
-    if (steps_per_s > 0.0)
-        model->items = said(summary, "items_per_second") / steps_per_s;
+    json_object *unbound;
+    double batch = facts_number(facts->summary, "batch_per_pass");
+    double items_per_s = facts_number(facts->summary, "items_per_second");
+    double steps_per_s = facts_number(facts->summary, "steps_per_second");
+    model->unbound = json_object_object_get_ex(facts->summary, "unbound", &unbound) && json_object_get_boolean(unbound);
+    model->batch = batch > 0.0 ? (uint64_t)fmin(batch, 1e18) : 0;
+    model->items = items_per_s > 0.0 && steps_per_s > 0.0 ? items_per_s / steps_per_s : 0.0;
 }
 
 static void
 take_last_words(struct model *model, const struct looked_at *at)
 {
-    const struct trace_step *last = at->steps[(at->step_count - 1) * at->run_count];
+    const struct trace_step *last = at->steps[(at->step_count - 1) * at->facts->rank_count];
     model->overlapped = at->overlapped || model->ranks == 1; /* which could */
-    model->check_every = at->runs[0]->check_every;
-    model->fixed = at->runs[0]->bucket_bytes > 0;
-    model->verify = at->runs[0]->verify;
+    model->check_every = at->facts->first->check_every;
+    model->fixed = at->facts->first->bucket_bytes > 0;
+    model->verify = at->facts->first->verify;
     for (size_t k = 0; k < last->bucket_count; ++k)
         model->narrow = model->narrow || strcmp(last->buckets[k].type, "float32") != 0;
     double sent = 0.0;
@@ -423,26 +403,28 @@ take_last_words(struct model *model, const struct looked_at *at)
 struct model *
 model_of_facts(const struct facts *facts, char *why, size_t size)
 {
-    struct looked_at at = {0};
+    struct looked_at at;
     struct model *model = NULL;
     const char *missing = steps_look(facts, &at);
     if (missing == NULL) {
         model = xcalloc(1, sizeof(*model));
-        model->ranks = (unsigned)at.runs[0]->world;
+        model->ranks = (unsigned)at.facts->first->world;
         model->step_count = at.step_count;
-        take_rank_times(model, &at);
-        take_waits(model, &at, facts);
-        take_own(model);
+        model->rank_count = facts->rank_count;
+        snprintf(model->host, sizeof(model->host), "%s", facts->first->host);
+        take_waits(model, facts);
+        take_exposed(model, &at);
+        take_own(model, &at);
         take_trial(model, &at);
         if (model->ranks > 1)
-            take_measured_cost(model, at.runs[0]);
+            take_measured_cost(model, at.facts->first);
         if (model->ranks > 1 && !model->cost_measured)
             take_cost(model, &at);
         missing = take_gradients(model, &at) ? NULL : "it does not say what the gradients are";
         take_last_words(model, &at);
-        take_items(model, at.runs[0]);
+        take_items(model, facts);
     }
-    steps_free(&at);
+    free(at.steps);
     if (missing == NULL)
         return model;
     model_free(model);
@@ -468,7 +450,6 @@ model_free(struct model *model)
 {
     if (model == NULL)
         return;
-    free(model->of_rank);
     free(model->gradients);
     free(model->ready_ns);
     free(model->order);

@@ -11,19 +11,14 @@
 
 enum { MODEL_SAMPLES_AT_MOST = COST_SEGMENTS_AT_MOST - 1 };
 
-struct model_rank {
-    int rank;
-    char host[65];
-    double own_us;   /* of a step: from the end of the one before until backward was done */
-    double ahead_us; /* how much later than the next one it was done, in the mean; 0 where it was not the last */
-};
-
 struct model {
     unsigned ranks;
-    struct model_rank *of_rank;         /* [rank_count] */
-    size_t rank_count;                  /* that have a trace */
-    const struct model_rank *straggler; /* NULL: none */
-    char waiting[WAITING_TEXT_BYTES];   /* the sentence about it, and what ranks waited for each other: */
+    size_t rank_count;       /* that have a trace */
+    char host[65];           /* of the first of them */
+    int straggler;           /* the rank; -1: none */
+    char straggler_host[65]; /* of it, and how much later than the next rank it was done, in the mean */
+    double straggler_us;
+    char waiting[WAITING_TEXT_BYTES]; /* the sentence about it, and what ranks waited for each other: */
     double waiting_us;
     bool unbound; /* ranks are bound to no cores, and there is one for each */
 
@@ -73,20 +68,17 @@ enum { STEPS_FIRST = 4 };
 /* A plan with fewer says little of its steps. */
 enum { STEPS_ENOUGH = 8 };
 
-/* Points into the trace. */
+/* Points into the facts, and into their trace. */
 struct looked_at {
-    uint64_t first, last;          /* the window of steps */
-    bool overlapped;               /* its steps do */
-    const struct trace_run **runs; /* one of each rank, of the last job */
-    size_t run_count;
-    int group;
+    const struct facts *facts;
+    uint64_t first, last; /* the window of steps */
+    bool overlapped;      /* its steps do */
     const struct trace_plan *plan;
-    const struct trace_step **steps; /* [step_count * run_count], oldest first */
+    const struct trace_step **steps; /* [step_count * facts->rank_count], oldest first; the caller frees it */
     size_t step_count;
 };
 
-/* NULL; or what is missing, for the user. steps_free() in any case. */
+/* NULL; or what is missing, for the user. */
 const char *steps_look(const struct facts *facts, struct looked_at *at) __attribute__((warn_unused_result));
-void steps_free(struct looked_at *at);
 
 #endif

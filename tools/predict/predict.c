@@ -103,7 +103,7 @@ off_by(const struct model *model)
     if (model->ranks < 2 || !model_cost(model, model->ranks, NULL, &cost) ||
         !model_exposed(model, &cost, model->kept, &exposed_us))
         return off;
-    bool alike = model->straggler == NULL; /* others are predicted without it */
+    bool alike = model->straggler < 0; /* others are predicted without it */
     off.exposed_us = (alike ? model->measured_exposed_us : model->exposed_us) - exposed_us;
     off.step_us = alike ? model->measured_step_us - model->own_us - exposed_us : off.exposed_us;
     return off;
@@ -133,16 +133,4 @@ model_predict(const struct model *model, unsigned ranks, const struct link *link
     found.efficiency = alone_us / found.step_us;
     *prediction = found;
     return true;
-}
-
-uint64_t
-model_batch(const struct model *model)
-{
-    return model->batch;
-}
-
-unsigned
-model_ranks(const struct model *model)
-{
-    return model->ranks;
 }

@@ -29,12 +29,6 @@ void model_free(struct model *model);
 /* The same of a trace whose figures the caller does not need. */
 struct model *model_of_trace(const struct trace *trace, char *why, size_t size);
 
-/* Items that DDP_SHARD shares out by one call; 0: not known. */
-uint64_t model_batch(const struct model *model);
-
-/* How many ranks the trace is of. */
-unsigned model_ranks(const struct model *model);
-
 struct prediction {
     unsigned ranks;
     double step_us, exposed_us;
@@ -52,7 +46,7 @@ bool model_predict(const struct model *model, unsigned ranks, const struct link 
 /* What a step loses. */
 struct loss {
     char what[200], advice[200]; /* advice: the option or change that saves gain_us */
-    double lost_us, gain_us;     /* of a step */
+    double gain_us;              /* of a step */
     bool at_most;                /* it saves so much at most */
 };
 

@@ -272,8 +272,8 @@ print_assumptions(const struct table *table, const struct forecasts *forecasts)
         "- each rank has a GPU of its own, and as many CPU cores as a rank had here; with fewer it is slower.\n"
         "- gradients: %zu, of %.2f MB; %s.\n",
         range_middle(&table->alone_us) / 1e3, model->step_count, model->ranks, model->ranks == 1 ? "" : "s",
-        model->of_rank[0].host, table->rehearsals > 1 ? ", in each rehearsal" : "",
-        model->straggler != NULL ? ": the straggler in the trace is left out" : "", model->gradient_count,
+        model->host, table->rehearsals > 1 ? ", in each rehearsal" : "",
+        model->straggler >= 0 ? ": the straggler in the trace is left out" : "", model->gradient_count,
         (double)model->bytes / 1e6,
         !model->overlapped       ? "steps do not overlap here: all of them are sent after backward"
         : model->ready_by_bucket ? "when each is ready is known of buckets, and spread over their gradients by bytes"
@@ -316,7 +316,7 @@ print_unshared(const struct forecasts *forecasts)
     if (forecasts->request->folder != NULL)
         printf("A trace is of one share of the batch; with the batch shared out among other numbers of ranks: ddprun\n"
                "predict PROGRAM.\n\n");
-    else if (model_batch(forecasts->kept) == 0)
+    else if (forecasts->kept->batch == 0)
         printf(
             "The program does not share out a batch by DDP_SHARD, or not always the same: each rank has one as large\n"
             "as here.\n\n");
@@ -328,7 +328,7 @@ table_print(const struct table *table, const struct forecasts *forecasts)
     const struct scaling *shared = &table->shared, *kept = &table->kept;
     if (shared->count > 0) {
         printf("The batch shared out, as ddprun -n does it: %llu items for all ranks together (DDP_SHARD)\n",
-               (unsigned long long)model_batch(forecasts->kept));
+               (unsigned long long)forecasts->kept->batch);
         print_rows(shared);
         printf("\nThe batch kept: as many items for each rank\n");
     } else {

@@ -235,7 +235,6 @@ TEST(one_rank_shows_no_link)
     struct prediction prediction;
     ck_assert(!model_predict(model, 2, NULL, &prediction));
     ck_assert(!model_predict(model, 0, NULL, &prediction));
-    ck_assert_uint_eq(model_ranks(model), 1);
     model_free(model);
 }
 
@@ -340,8 +339,7 @@ TEST(small_buckets_are_found)
     struct loss losses[8];
     ck_assert_uint_ge(losses_of(&small, losses), 1);
     ck_assert_ptr_nonnull(strstr(losses[0].advice, "--bucket-mb"));
-    NEAR(losses[0].lost_us, 4 * 4001 - 6000);
-    NEAR(losses[0].gain_us, losses[0].lost_us - predicted(&small, 2, &same).exposed_us);
+    NEAR(losses[0].gain_us, 4 * 4001 - 6000 - predicted(&small, 2, &same).exposed_us);
     ck_assert_double_ge(losses[0].gain_us, 4000);
     small.fixed = false;
     ck_assert(!is_suggested(&small, "--bucket-mb"));
@@ -354,7 +352,6 @@ TEST(checks_are_found)
     checked.check_us = 8000;
     ck_assert_uint_ge(losses_of(&checked, losses), 1);
     ck_assert_str_eq(losses[0].advice, "--check-every 100");
-    NEAR(losses[0].lost_us, 8000);
     NEAR(losses[0].gain_us, 8000 * 0.99);
 }
 
