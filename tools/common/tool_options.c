@@ -40,6 +40,15 @@ command_begin(const struct command *command, char **words, void *target, char **
     return true;
 }
 
+int
+command_end(bool ok, const struct error *error)
+{
+    if (ok)
+        return close_stdout(stdout);
+    message_line("%s", error->text);
+    return error->exit_code;
+}
+
 bool
 tool_wants_colour(void)
 {

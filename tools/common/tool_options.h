@@ -14,6 +14,9 @@
 bool command_begin(const struct command *command, char **words, void *target, char ***rest_p, int *exit_code)
     __attribute__((warn_unused_result));
 
+/* Its end: flushes standard output; where it has failed, prints why. Returns ddprun's exit code. */
+int command_end(bool ok, const struct error *error);
+
 /* Whether standard output is a terminal, of a reader who has not said no (no-color.org). */
 bool tool_wants_colour(void);
 

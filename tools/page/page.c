@@ -4,14 +4,12 @@
 #include "tools/page/page.h"
 
 #include "base/message.h"
-#include "base/protocol.h"
 #include "launcher/options/command.h"
 #include "launcher/options/options.h"
+#include "tools/common/tool_options.h"
 #include "tools/page/html.h"
 #include "tools/page/sections.h"
 #include "tools/trace/picture.h"
-
-#include <stdlib.h>
 
 void
 page_write(FILE *out, const struct trace *trace, const struct run_clock *clocks)
@@ -45,53 +43,31 @@ page_write(FILE *out, const struct trace *trace, const struct run_clock *clocks)
     facts_free(&facts);
 }
 
+static void
+write_with_remarks(FILE *out, const struct trace *trace, const struct run_clock *clocks)
+{
+    for (size_t i = 0; i < trace->remark_count; ++i)
+        message_line("report: %s", trace->remarks[i]);
+    page_write(out, trace, clocks);
+}
+
+static const struct picture page = {.name = "page", .ends = true, .write = write_with_remarks};
+
 bool
 page_make(const char *folder, const char *file, const char *option, struct error *error)
 {
-    struct trace trace;
-    bool ok = picture_read(folder, true, &trace, error);
-    for (size_t i = 0; ok && i < trace.remark_count; ++i)
-        message_line("report: %s", trace.remarks[i]);
-    if (ok) {
-        struct run_clock *clocks = clocks_align(&trace);
-        struct picture picture;
-        picture_begin(&picture);
-        if (picture.out != NULL)
-            page_write(picture.out, &trace, clocks);
-        ok = picture_end(&picture, file, option, error);
-        clocks_free(clocks, &trace);
-    }
-    trace_free(&trace);
-    return ok;
+    return picture_make(&page, folder, file, option, error);
 }
 
 /* Two folders are compared, on standard output. */
 static int
-run_compare(char *const folders[2])
-{
-    struct error error;
-    if (page_compare(folders, &error))
-        return close_stdout(stdout);
-    message_line("%s", error.text);
-    return error.exit_code;
-}
-
-static int
 run_report(const struct command *command, const struct options *options)
 {
-    struct picture_request request;
     struct error error;
-    int exit_code;
     char *const *words = options->program;
     if (words[1] != NULL && words[1][0] != '-' && words[2] != NULL && words[2][0] != '-' && words[3] == NULL)
-        return run_compare(words + 1);
-    if (!picture_take(command, "page", options->program, &request, &exit_code))
-        return exit_code;
-    if (!page_make(request.folder, request.file, "-o", &error)) {
-        message_line("%s", error.text);
-        return error.exit_code;
-    }
-    return close_stdout(stdout);
+        return command_end(page_compare(words + 1, &error), &error);
+    return picture_run(&page, command, options->program);
 }
 
 const struct command report_command = {

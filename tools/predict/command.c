@@ -166,11 +166,7 @@ run_predict(const struct command *command, const struct options *options)
     predict_take_program(&request, words);
     bool ok = refuse(options, &error) &&
               (request.folder != NULL ? predict_from(&request, &error) : predict_by_run(options, &request, &error));
-    if (!ok) {
-        message_line("%s", error.text);
-        return error.exit_code;
-    }
-    return close_stdout(stdout);
+    return command_end(ok, &error);
 }
 
 const struct command predict_command = {

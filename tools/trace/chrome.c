@@ -4,7 +4,7 @@
 #include "tools/trace/clocks.h"
 
 #include "launcher/common/xcalloc.h"
-#include "tools/trace/read.h"
+#include "tools/trace/facts.h"
 
 #include <json-c/json.h>
 
@@ -413,22 +413,11 @@ put_run(struct writing *w)
 static unsigned
 batches_per_step(const struct trace *trace, const struct trace_run *run)
 {
-    json_object *summary, *batches;
     for (size_t i = 0; i < trace->run_count; ++i) {
-        if (trace->runs[i].job == run->job && json_object_object_get_ex(trace->runs[i].told, "summary", &summary) &&
-            json_object_object_get_ex(summary, "batches_per_step", &batches) &&
-            json_object_get_int(batches) == run->world)
+        if (trace->runs[i].job == run->job && facts_number(trace->runs[i].summary, "batches_per_step") == run->world)
             return (unsigned)run->world;
     }
     return 1;
-}
-
-static const char *
-text_of(json_object *object, const char *name)
-{
-    json_object *found;
-    const char *text = json_object_object_get_ex(object, name, &found) ? json_object_get_string(found) : NULL;
-    return text != NULL ? text : "";
 }
 
 /* A mark of the launcher's line, where the rank released that step; 0, or a step that it does not have: its last one.
@@ -451,24 +440,20 @@ put_told(struct writing *w, const char *name, const char *text, uint64_t step)
 static void
 put_end(struct writing *w, const struct run_clock *clocks)
 {
-    json_object *summary, *nonfinite, *value;
     for (size_t i = 0; i < w->trace->run_count; ++i) {
         const struct trace_run *told = &w->trace->runs[i];
-        if (!json_object_object_get_ex(told->told, "summary", &summary))
-            continue;
+        json_object *nonfinite = NULL;
         w->run = told;
         w->clock = &clocks[i];
-        if (json_object_object_get_ex(summary, "exit_code", &value) && json_object_get_int(value) != 0)
-            put_told(w, "the job failed", text_of(summary, "reason"), 0);
-        if (!json_object_object_get_ex(summary, "nonfinite", &nonfinite) || nonfinite == NULL)
-            continue;
+        if (facts_number(told->summary, "exit_code") > 0)
+            put_told(w, "the job failed", facts_string(told->summary, "reason"), 0);
+        (void)json_object_object_get_ex(told->summary, "nonfinite", &nonfinite);
         for (size_t r = 0; r < w->trace->run_count; ++r) {
             w->run = &w->trace->runs[r];
             w->clock = &clocks[r];
-            if (w->run->job == told->job && json_object_object_get_ex(nonfinite, "rank", &value) &&
-                json_object_get_int(value) == w->run->rank && json_object_object_get_ex(nonfinite, "step", &value))
-                put_told(w, "infinite value or NaN", text_of(nonfinite, "text"),
-                         (uint64_t)json_object_get_int64(value));
+            if (w->run->job == told->job && facts_number(nonfinite, "rank") == w->run->rank)
+                put_told(w, "infinite value or NaN", facts_string(nonfinite, "text"),
+                         (uint64_t)fmax(facts_number(nonfinite, "step"), 0));
         }
     }
 }

@@ -13,8 +13,9 @@
 
 #define WAITING_LEAST_US 1e3
 
-double
-facts_duration(const struct trace_step *step)
+/* From the end of the step before; NAN: not known. */
+static double
+duration_of(const struct trace_step *step)
 {
     double us = step->released_us - step->begin_us;
     return us > 0 ? us : NAN;
@@ -22,23 +23,24 @@ facts_duration(const struct trace_step *step)
 
 /* ---- ranks and their steps ---- */
 
-static bool
-is_shown(const struct trace_step *step, int group)
-{
-    return step->group == group && !step->in_graph;
-}
-
+/* The group that stands for all: of those with steps outside of graphs, the one with most bytes. */
 static void
-count_groups(struct facts *facts)
+take_groups(struct facts *facts)
 {
-    for (size_t i = 0; i < facts->first->step_count; ++i) {
-        const struct trace_step *step = &facts->first->steps[i];
-        facts->graph_steps += step->in_graph;
-        facts->group_steps[step->group] += !step->in_graph;
+    const struct trace_run *run = facts->first;
+    uint64_t most = 0;
+    for (size_t i = 0; i < run->step_count; ++i) {
+        facts->graph_steps += run->steps[i].in_graph;
+        facts->group_steps[run->steps[i].group] += !run->steps[i].in_graph;
     }
-    for (int g = 0; g < TRACE_GROUPS; ++g)
-        facts->group_count += facts->group_steps[g] > 0;
-    facts->group = trace_main_group(facts->first);
+    for (int g = 0; g < TRACE_GROUPS; ++g) {
+        uint64_t bytes = facts->group_steps[g] > 0; /* and one more: 0 of a group without steps */
+        for (size_t i = 0; i < run->tensor_counts[g] && bytes > 0; ++i)
+            bytes += run->tensors[g][i].bytes;
+        facts->group_count += bytes > 0;
+        facts->group = bytes > most ? g : facts->group;
+        most = bytes > most ? bytes : most;
+    }
 }
 
 static int
@@ -53,7 +55,7 @@ take_steps(struct rank_facts *rank, int group)
 {
     rank->steps = xcalloc(rank->run->step_count + 1, sizeof(rank->steps[0]));
     for (size_t i = 0; i < rank->run->step_count; ++i) {
-        if (is_shown(&rank->run->steps[i], group))
+        if (rank->run->steps[i].group == group && !rank->run->steps[i].in_graph)
             rank->steps[rank->step_count++] = &rank->run->steps[i];
     }
     if (rank->step_count > 1)
@@ -71,18 +73,23 @@ facts_step_of(const struct rank_facts *rank, uint64_t number)
     return found != NULL ? *found : NULL;
 }
 
+/* The runs of the last job, one of each rank. */
 static void
 take_ranks(struct facts *facts, const struct run_clock *clocks)
 {
     const struct trace *trace = facts->trace;
-    const struct trace_run **runs = xcalloc(trace->run_count, sizeof(*runs));
-    facts->rank_count = trace_last_job(trace, runs);
-    facts->ranks = xcalloc(facts->rank_count, sizeof(facts->ranks[0]));
-    for (size_t r = 0; r < facts->rank_count; ++r)
-        facts->ranks[r] =
-            (struct rank_facts){.run = runs[r], .clock = clocks != NULL ? &clocks[runs[r] - trace->runs] : NULL};
-    facts->first = runs[0];
-    free(runs);
+    int64_t job = INT64_MIN;
+    facts->ranks = xcalloc(trace->run_count, sizeof(facts->ranks[0]));
+    for (size_t i = 0; i < trace->run_count; ++i)
+        job = trace->runs[i].job > job ? trace->runs[i].job : job;
+    for (size_t i = 0; i < trace->run_count; ++i) {
+        const struct trace_run *run = &trace->runs[i];
+        bool again = facts->rank_count > 0 && facts->ranks[facts->rank_count - 1].run->rank == run->rank;
+        if (run->job == job && !again)
+            facts->ranks[facts->rank_count++] =
+                (struct rank_facts){.run = run, .clock = clocks != NULL ? &clocks[i] : NULL};
+    }
+    facts->first = facts->ranks[0].run;
 }
 
 /* ---- a step ---- */
@@ -97,7 +104,7 @@ take_step(const struct facts *facts, uint64_t number, double *durations, struct 
         const struct trace_step *own = facts_step_of(&facts->ranks[r], number);
         if (own == NULL)
             return false;
-        durations[r] = facts_duration(own);
+        durations[r] = duration_of(own);
         last_rank_add(&step->last, (int)r, fmax(own->released_us, 0));
         step->least_us = fmin(step->least_us, durations[r]);
         step->most_us = fmax(step->most_us, durations[r]);
@@ -149,8 +156,7 @@ take_job(struct facts *facts)
 {
     json_object *found, *job = facts->first->told;
     facts->program = facts_string(job, "program");
-    if (json_object_object_get_ex(job, "summary", &found) && json_object_is_type(found, json_type_object))
-        facts->summary = found;
+    facts->summary = facts->first->summary;
     if (json_object_object_get_ex(job, "settings", &found) && json_object_is_type(found, json_type_object))
         facts->settings = found;
 }
@@ -224,7 +230,7 @@ take_rank(struct facts *facts, size_t r)
         if (!step->counts || own == NULL)
             continue;
         bool is_last = step->last.rank == (int)r && facts->rank_count > 1;
-        columns[STEP][count] = facts_duration(own);
+        columns[STEP][count] = duration_of(own);
         columns[BEFORE][count] = own->backward_us - own->begin_us;
         columns[BACKWARD][count++] = -own->backward_us;
         rank->waiting_us += (fmax(own->released_us, 0) - step->last.waited) / (double)facts->counted;
@@ -343,7 +349,7 @@ facts_find(const struct trace *trace, const struct run_clock *clocks, struct fac
 {
     *facts = (struct facts){.trace = trace, .world = trace->world};
     take_ranks(facts, clocks);
-    count_groups(facts);
+    take_groups(facts);
     for (size_t r = 0; r < facts->rank_count; ++r)
         take_steps(&facts->ranks[r], facts->group);
     take_job(facts);

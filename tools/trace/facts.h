@@ -76,7 +76,4 @@ const char *facts_string(struct json_object *object, const char *name);
 /* The rank's step of that number; NULL: it has none. */
 const struct trace_step *facts_step_of(const struct rank_facts *rank, uint64_t number);
 
-/* Duration of a step, from the end of the one before; NAN: not known. */
-double facts_duration(const struct trace_step *step);
-
 #endif

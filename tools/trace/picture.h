@@ -7,7 +7,7 @@
 
 #include "launcher/common/error.h"
 #include "launcher/options/command.h"
-#include "tools/trace/read.h"
+#include "tools/trace/clocks.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,27 +18,26 @@ struct picture_request {
 
 extern const struct option_row picture_rows[]; /* up to one without a name */
 
-/* A command line with picture_rows and a folder; that FILE can be written is looked at, too. `what` the file is, for
- * messages. False: as of command_begin(). */
-bool picture_take(const struct command *command, const char *what, char **words, struct picture_request *request,
-                  int *exit_code) __attribute__((warn_unused_result));
+/* What is made of a trace. */
+struct picture {
+    const char *name; /* "page" */
+    bool ends;        /* also of a trace without steps, in a job whose summary says that it failed */
+    void (*write)(FILE *out, const struct trace *trace, const struct run_clock *clocks);
+};
 
-/* Reads the folder. An error if no step is whole, but with `ends` in a job whose summary says that it failed; what is
- * missing is in the trace's remarks. trace_free() in any case. */
+/* Reads the folder. An error if no step is whole, but where the picture is of ends, too; what is missing is in the
+ * trace's remarks. trace_free() in any case. */
 bool picture_read(const char *folder, bool ends, struct trace *trace, struct error *error)
     __attribute__((warn_unused_result));
 
-/* The file while it is made, in memory. */
-struct picture {
-    FILE *out; /* what is written here is its content; NULL: no memory, which picture_end() reports */
-    char *text;
-    size_t bytes;
-};
+/* Reads the folder, and writes the file whole or not at all, for the user alone. `option`: where it was named, for
+ * messages. */
+bool picture_make(const struct picture *picture, const char *folder, const char *file, const char *option,
+                  struct error *error) __attribute__((warn_unused_result));
 
-void picture_begin(struct picture *picture);
-/* Writes the file whole or not at all, for the user alone. `option`: where it was named, for messages. */
-bool picture_end(struct picture *picture, const char *file, const char *option, struct error *error)
-    __attribute__((warn_unused_result));
+/* The same as a command, with picture_rows and a folder: returns its exit code. That the file can be written is looked
+ * at first. */
+int picture_run(const struct picture *picture, const struct command *command, char **words);
 
 /* ---- trace.c: `ddprun trace DIR -o FILE`: what `ddprun --trace DIR` has written, for a viewer of timelines ---- */
 /*

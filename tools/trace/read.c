@@ -320,6 +320,8 @@ take_summary(struct trace_run *run, json_object *line)
 {
     json_object_put(run->told);
     run->told = json_object_get(line);
+    if (!get(line, "summary", json_type_object, &run->summary))
+        run->summary = NULL;
 }
 
 static void
@@ -549,38 +551,6 @@ trace_read(const char *folder, struct trace *trace, struct error *error)
 }
 
 /* ---- parts of it ---- */
-
-size_t
-trace_last_job(const struct trace *trace, const struct trace_run **runs)
-{
-    int64_t job = INT64_MIN;
-    size_t count = 0;
-    for (size_t i = 0; i < trace->run_count; ++i)
-        job = trace->runs[i].job > job ? trace->runs[i].job : job;
-    for (size_t i = 0; i < trace->run_count; ++i) {
-        bool again = count > 0 && runs[count - 1]->rank == trace->runs[i].rank;
-        if (trace->runs[i].job == job && !again)
-            runs[count++] = &trace->runs[i];
-    }
-    return count;
-}
-
-int
-trace_main_group(const struct trace_run *run)
-{
-    uint64_t bytes[TRACE_GROUPS] = {0}; /* and one more: 0 of a group without steps */
-    int chosen = 0;
-    for (size_t i = 0; i < run->step_count; ++i) {
-        if (!run->steps[i].in_graph)
-            bytes[run->steps[i].group] = 1;
-    }
-    for (int g = 0; g < TRACE_GROUPS; ++g) {
-        for (size_t i = 0; i < run->tensor_counts[g] && bytes[g] > 0; ++i)
-            bytes[g] += run->tensors[g][i].bytes;
-        chosen = bytes[g] > bytes[chosen] ? g : chosen;
-    }
-    return chosen;
-}
 
 const struct trace_plan *
 trace_last_plan(const struct trace_run *run, int group)

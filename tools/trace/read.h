@@ -116,6 +116,7 @@ struct trace_run {
     uint64_t check_every;     /* of --check-every; 0: never, or not known */
     bool overlap, verify;     /* not --no-overlap, or not known; --verify */
     struct json_object *told; /* what the launcher has added at the end (docs/trace.md, "summary"); NULL: it has not */
+    struct json_object *summary; /* in it; NULL: the same */
     struct trace_step *steps;
     struct trace_exchange *exchanges;
     struct trace_mean *means;
@@ -141,13 +142,6 @@ struct trace {
 /* Reads all of it; trace_free() releases it, in any case. Error: there is no trace, or not one that can be read. */
 bool trace_read(const char *folder, struct trace *trace, struct error *error) __attribute__((warn_unused_result));
 void trace_free(struct trace *trace);
-
-/* The runs of the last job, one of each rank, in their order; `runs` has room for trace->run_count. Returns how many.
- */
-size_t trace_last_job(const struct trace *trace, const struct trace_run **runs);
-
-/* The group that stands for all: of those with steps outside of graphs, the one with most bytes. */
-int trace_main_group(const struct trace_run *run);
 
 /* The group's last plan, and where its overlap was switched last; NULL: it has none, or nowhere. */
 const struct trace_plan *trace_last_plan(const struct trace_run *run, int group);

@@ -31,32 +31,18 @@ say_remarks(const struct trace *trace, const struct run_clock *clocks)
                  (double)error_ns / 1e6, (double)device_ns / 1e6);
 }
 
+static void
+write_timeline(FILE *out, const struct trace *trace, const struct run_clock *clocks)
+{
+    say_remarks(trace, clocks);
+    chrome_write(out, trace, clocks);
+}
+
 static int
 run_trace(const struct command *command, const struct options *options)
 {
-    struct picture_request request;
-    struct error error;
-    struct trace trace = {0};
-    int exit_code;
-    if (!picture_take(command, "timeline", options->program, &request, &exit_code))
-        return exit_code;
-    bool ok = picture_read(request.folder, false, &trace, &error);
-    if (ok) {
-        struct run_clock *clocks = clocks_align(&trace);
-        say_remarks(&trace, clocks);
-        struct picture picture;
-        picture_begin(&picture);
-        if (picture.out != NULL)
-            chrome_write(picture.out, &trace, clocks);
-        ok = picture_end(&picture, request.file, "-o", &error);
-        clocks_free(clocks, &trace);
-    }
-    trace_free(&trace);
-    if (!ok) {
-        message_line("%s", error.text);
-        return error.exit_code;
-    }
-    return close_stdout(stdout);
+    static const struct picture timeline = {.name = "timeline", .write = write_timeline};
+    return picture_run(&timeline, command, options->program);
 }
 
 const struct command trace_command = {
