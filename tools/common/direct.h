@@ -53,7 +53,7 @@ direct_read(int fd, void *data, size_t bytes, off_t at)
     return true;
 }
 
-/* The same of a file that holds nothing else; it is made, or replaced. */
+/* A file of these bytes, mode 0600, in place of what it held. False with errno. */
 static inline bool
 direct_save(const char *path, const void *data, size_t bytes)
 {
@@ -62,31 +62,30 @@ direct_save(const char *path, const void *data, size_t bytes)
     return fd >= 0 && close(fd) == 0 && ok;
 }
 
+/* The first bytes of a file. */
 static inline bool
 direct_load(const char *path, void *data, size_t bytes)
 {
     int fd = open_direct(path, O_RDONLY | O_CLOEXEC, 0);
     bool ok = fd >= 0 && direct_read(fd, data, bytes, -1);
-    int cause = errno;
     if (fd >= 0)
         close(fd);
-    errno = cause;
     return ok;
 }
 
-/* A page that several processes share; `create`: its file is made, or emptied. NULL with errno. */
+/* The pages of a file, shared; `create`: makes it, mode 0600, of zeros. NULL with errno. Ends with munmap(). */
 static inline void *
 direct_map(const char *path, size_t bytes, bool create)
 {
     int fd = open_direct(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | (create ? O_CREAT | O_TRUNC : 0), 0600);
-    void *page = MAP_FAILED;
+    void *pages = MAP_FAILED;
     if (fd >= 0 && (!create || ftruncate(fd, (off_t)bytes) == 0))
-        page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     int cause = errno;
     if (fd >= 0)
         close(fd);
     errno = cause;
-    return page != MAP_FAILED ? page : NULL;
+    return pages != MAP_FAILED ? pages : NULL;
 }
 
 #endif

@@ -246,8 +246,7 @@ scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, s
     char *settings_path = xasprintf("%s/scout.run", order->folder),
          *summary = xasprintf("%s/scout.json", order->folder), *errors = xasprintf("%s/scout.err", order->folder);
     static struct scout_run_settings settings; /* large */
-    settings = (struct scout_run_settings){.version = SCOUT_RUN_VERSION,
-                                           .periods = order->steps > DEFAULT_PERIODS ? order->steps : DEFAULT_PERIODS,
+    settings = (struct scout_run_settings){.periods = order->steps > DEFAULT_PERIODS ? order->steps : DEFAULT_PERIODS,
                                            .tests = TESTS_AT_MOST,
                                            .goes_on = order->steps == 0,
                                            .least_period = order->least_period};

@@ -15,8 +15,6 @@
 /* Absolute path of struct scout_run_settings; absent: an ordinary run. */
 #define DDPRUN_ENV_SCOUT_RUN "_DDPRUN_SCOUT_RUN"
 
-#define SCOUT_RUN_VERSION 2
-
 /* A launch that ended a run when it was made again: its kernel and its grid, and whether that was with other integers.
  * The next run leaves these integers as they are, or makes such launches once. */
 struct scout_left_out {
@@ -26,7 +24,6 @@ struct scout_left_out {
 enum { SCOUT_LEFT_OUT_AT_MOST = 8 };
 
 struct scout_run_settings {
-    uint32_t version;      /* SCOUT_RUN_VERSION */
     uint32_t periods;      /* that are recorded with repeated launches */
     uint32_t tests;        /* at most, of a launch */
     uint32_t goes_on;      /* 1: the trainer continues after them; 0: it is ended */
@@ -57,7 +54,7 @@ struct scout_progress {
 
 /* Creates the file, mode 0600. False with errno. */
 bool scout_run_save(const char *path, const struct scout_run_settings *settings) __attribute__((warn_unused_result));
-/* False with errno; EINVAL: it is of another version. */
+/* False with errno. */
 bool scout_run_load(const char *path, struct scout_run_settings *settings) __attribute__((warn_unused_result));
 
 /* The file's page, shared; `create`: makes the file, mode 0600. NULL with errno. Ends with munmap(). */
