@@ -219,9 +219,8 @@ put_scout(void)
     effect.elementwise = &map;
     bool ok = scout_writer_open(&writer, NULL, fd) && scout_writer_put(&writer, SCOUT_NAME, "sgd");
     for (uint32_t i = 0; i < 2; ++i)
-        ok = ok &&
-             scout_writer_put(&writer, SCOUT_ALLOC,
-                              &(struct scout_alloc){.bytes = 64, .ordinal = i, .site = SCOUT_NONE, .name = SCOUT_NONE});
+        ok = ok && scout_writer_put(&writer, SCOUT_ALLOC,
+                                    &(struct scout_alloc){.bytes = 64, .ordinal = i, .site = SCOUT_NONE});
     for (int step = 0; step < 4; ++step)
         ok = ok && scout_writer_put(&writer, SCOUT_OP, &copy) && scout_writer_put(&writer, SCOUT_EFFECT, &none) &&
              scout_writer_put(&writer, SCOUT_OP, &launch) && scout_writer_put(&writer, SCOUT_EFFECT, &effect);

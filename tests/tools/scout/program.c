@@ -80,8 +80,7 @@ allocate(struct memory *memory)
     put(SCOUT_ALLOC, &(struct scout_alloc){.bytes = memory->elements * memory->element_bytes,
                                            .ordinal = (uint32_t)(memory - memories),
                                            .memory = SCOUT_DEVICE,
-                                           .site = SCOUT_NONE,
-                                           .name = SCOUT_NONE});
+                                           .site = SCOUT_NONE});
     memory->alloc = alloc_count;
     snprintf(alloc_names[alloc_count++], sizeof(alloc_names[0]), "%s", memory->name);
 }

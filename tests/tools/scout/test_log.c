@@ -53,9 +53,9 @@ put_all(void)
     ck_assert(scout_writer_put(&writer, SCOUT_SITE, &(struct scout_site){.frames = frames, .count = 2}));
     ck_assert(scout_writer_put(&writer, SCOUT_NAME, "sgd"));
     for (uint32_t i = 0; i < 2; ++i)
-        ck_assert(scout_writer_put(
-            &writer, SCOUT_ALLOC,
-            &(struct scout_alloc){.bytes = 4096, .ordinal = i, .memory = SCOUT_DEVICE, .site = 0, .name = SCOUT_NONE}));
+        ck_assert(
+            scout_writer_put(&writer, SCOUT_ALLOC,
+                             &(struct scout_alloc){.bytes = 4096, .ordinal = i, .memory = SCOUT_DEVICE, .site = 0}));
     ck_assert(scout_writer_put(&writer, SCOUT_OP,
                                &(struct scout_op){.kind = SCOUT_COPY,
                                                   .name = SCOUT_NONE,
@@ -240,7 +240,7 @@ TABLE_TEST(what_refers_to_nothing_is_refused, wrongs)
     const struct wrong *wrong = &wrongs[_i];
     begin();
     struct scout_op good = {.kind = SCOUT_FILL, .site = SCOUT_NONE, .bytes = 4096, .rows = 1};
-    struct scout_alloc alloc = {.bytes = 4096, .site = SCOUT_NONE, .name = SCOUT_NONE};
+    struct scout_alloc alloc = {.bytes = 4096, .site = SCOUT_NONE};
     struct scout_range range = wrong->range;
     struct scout_segment segment = {.hi = 4096, .killed = {&range, 1}};
     struct scout_effect effect = {

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SCOUT_LOG_VERSION 3
+#define SCOUT_LOG_VERSION 4
 
 #define SCOUT_NONE UINT32_MAX /* no name, no call site, no allocation: a host address */
 
@@ -71,14 +71,13 @@ struct scout_site {
     uint32_t count;
 };
 
-enum scout_memory { SCOUT_DEVICE = 1, SCOUT_MANAGED, SCOUT_PINNED, SCOUT_POOL };
+enum scout_memory { SCOUT_DEVICE = 1, SCOUT_MANAGED, SCOUT_PINNED };
 
 struct scout_alloc {
     uint64_t bytes;
     uint32_t ordinal; /* the smallest number that no live allocation of that size had when this one was made */
     uint32_t memory;  /* enum scout_memory */
     uint32_t site;    /* or SCOUT_NONE */
-    uint32_t name;    /* of a variable; else SCOUT_NONE */
 
     /* set by the reader: operations before it was made, and before it was freed (UINT64_MAX: never) */
     uint64_t made_at, freed_at;

@@ -54,7 +54,7 @@ insert(uint64_t address, uint64_t bytes, uint32_t memory)
     ++changes;
     ++live_count;
     const struct scout_alloc record = {
-        .bytes = bytes, .ordinal = allocation->ordinal, .memory = memory, .site = names_site(), .name = SCOUT_NONE};
+        .bytes = bytes, .ordinal = allocation->ordinal, .memory = memory, .site = names_site()};
     (void)scout_writer_put(&scout_state.log, SCOUT_ALLOC, &record);
     return allocation;
 }

@@ -69,8 +69,6 @@ put_allocations(struct json_object *plan, const struct scout_log *log, struct si
         play_put_number(item, "made_at", alloc->made_at);
         if (alloc->freed_at != UINT64_MAX)
             play_put_number(item, "freed_at", alloc->freed_at);
-        if (alloc->name != SCOUT_NONE)
-            play_put_text(item, "name", scout_log_name(log, alloc->name));
         put_source(item, "allocated_at", sites, alloc->site);
     }
 }
