@@ -7,22 +7,16 @@
 
 #include <stdbool.h>
 
-struct layout {
+static const struct layout {
     unsigned bytes, fraction_bits;
     uint64_t magnitude; /* mask of all bits but the sign */
+    int least_exponent;
+} layouts[] = {
+    [ELEMENT_FLOAT32] = {4, 23, 0x7fffffff, -126},
+    [ELEMENT_FLOAT64] = {8, 52, INT64_MAX, -1022},
+    [ELEMENT_FLOAT16] = {2, 10, 0x7fff, -14},
+    [ELEMENT_BFLOAT16] = {2, 7, 0x7fff, -126},
 };
-
-static struct layout
-layout_of(int type)
-{
-    static const struct layout layouts[] = {
-        [ELEMENT_FLOAT32] = {4, 23, 0x7fffffff},
-        [ELEMENT_FLOAT64] = {8, 52, INT64_MAX},
-        [ELEMENT_FLOAT16] = {2, 10, 0x7fff},
-        [ELEMENT_BFLOAT16] = {2, 7, 0x7fff},
-    };
-    return layouts[type];
-}
 
 static uint64_t
 moved(uint64_t bits, const struct layout *layout, uint64_t units, bool up)
@@ -43,37 +37,31 @@ element_perturb(int type, void *data, size_t count, size_t first, unsigned units
 {
     if (type > ELEMENT_BFLOAT16) /* an integer */
         return;
-    struct layout layout = layout_of(type);
+    const struct layout *layout = &layouts[type];
     for (size_t i = 0; i < count; ++i) {
         uint64_t bits = 0; /* little-endian, as every machine with CUDA is */
-        memcpy(&bits, (char *)data + i * layout.bytes, layout.bytes);
-        bits = moved(bits, &layout, units, (element_scramble(first + i) & 1) != 0);
-        memcpy((char *)data + i * layout.bytes, &bits, layout.bytes);
+        memcpy(&bits, (char *)data + i * layout->bytes, layout->bytes);
+        bits = moved(bits, layout, units, (element_scramble(first + i) & 1) != 0);
+        memcpy((char *)data + i * layout->bytes, &bits, layout->bytes);
     }
 }
 
 double
 element_unit(int type, double value)
 {
-    static const struct {
-        int fraction_bits, least_exponent;
-    } types[] = {[ELEMENT_FLOAT32] = {23, -126},
-                 [ELEMENT_FLOAT64] = {52, -1022},
-                 [ELEMENT_FLOAT16] = {10, -14},
-                 [ELEMENT_BFLOAT16] = {7, -126}};
     int exponent;
     if (type > ELEMENT_BFLOAT16)
         return 0;
     (void)frexp(value, &exponent); /* of a fraction in [0.5, 1) */
-    int of = value == 0 || exponent - 1 < types[type].least_exponent ? types[type].least_exponent : exponent - 1;
-    return ldexp(1, of - types[type].fraction_bits);
+    int least = layouts[type].least_exponent, of = value == 0 || exponent - 1 < least ? least : exponent - 1;
+    return ldexp(1, of - (int)layouts[type].fraction_bits);
 }
 
 /* Of the values of a type with 16 bits, the nearest. */
 static uint16_t
 narrow(int type, double value)
 {
-    unsigned fraction_bits = type == ELEMENT_FLOAT16 ? 10 : 7;
+    unsigned fraction_bits = layouts[type].fraction_bits;
     uint16_t sign = signbit(value) ? 0x8000 : 0, infinity = type == ELEMENT_FLOAT16 ? 0x7c00 : 0x7f80;
     if (isnan(value))
         return (uint16_t)(sign | infinity | 1u << (fraction_bits - 1));

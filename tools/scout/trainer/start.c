@@ -33,26 +33,18 @@ at_exit(int exit_status, void *unused)
 
 /* ---- annotations ---- */
 
-static size_t
-type_bytes(int type)
-{
-    static const size_t bytes[] = {[DDP_FLOAT32] = 4, [DDP_FLOAT64] = 8, [DDP_FLOAT16] = 2, [DDP_BFLOAT16] = 2,
-                                   [DDP_INT32] = 4,   [DDP_INT64] = 8,   [DDP_UINT8] = 1};
-    return type > 0 && (size_t)type < sizeof(bytes) / sizeof(bytes[0]) ? bytes[type] : 0;
-}
-
 static uint32_t chosen_group; /* by the trainer's thread that annotates */
 
 static void
 parameter(void *ptr, size_t count, int type, const struct ddp_site *site)
 {
-    record_annotation(SCOUT_SAYS_PARAMETER, 0, ptr, count * type_bytes(type), (uint32_t)type, site);
+    record_annotation(SCOUT_SAYS_PARAMETER, 0, ptr, count * element_bytes(type), (uint32_t)type, site);
 }
 
 static void
 gradient(void *ptr, size_t count, int type, const struct ddp_site *site)
 {
-    record_annotation(SCOUT_SAYS_GRADIENT, chosen_group, ptr, count * type_bytes(type), (uint32_t)type, site);
+    record_annotation(SCOUT_SAYS_GRADIENT, chosen_group, ptr, count * element_bytes(type), (uint32_t)type, site);
 }
 
 static void
@@ -72,13 +64,13 @@ step(int group, void *stream, const struct ddp_site *site)
 static void
 buffer(void *ptr, size_t count, int type, const struct ddp_site *site)
 {
-    record_annotation(SCOUT_SAYS_BUFFER, 0, ptr, count * type_bytes(type), (uint32_t)type, site);
+    record_annotation(SCOUT_SAYS_BUFFER, 0, ptr, count * element_bytes(type), (uint32_t)type, site);
 }
 
 static void
 state(void *ptr, size_t count, int type, const struct ddp_site *site)
 {
-    record_annotation(SCOUT_SAYS_STATE, 0, ptr, count * type_bytes(type), (uint32_t)type, site);
+    record_annotation(SCOUT_SAYS_STATE, 0, ptr, count * element_bytes(type), (uint32_t)type, site);
 }
 
 /* ---- memory and graphs ---- */
