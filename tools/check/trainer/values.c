@@ -316,44 +316,32 @@ own_stream(void)
     return values.stream;
 }
 
-static void
-values_copy_out(void *host, CUdeviceptr address, size_t bytes)
-{
-    require_cuda(engine_state.driver.cuMemcpyDtoHAsync_p(host, address, bytes, own_stream()),
-                 "copying memory that is compared");
-    require_cuda(engine_state.driver.cuStreamSynchronize_p(own_stream()), "copying memory that is compared");
-}
-
-static void
-values_copy_in(CUdeviceptr address, const void *host, size_t bytes)
-{
-    require_cuda(engine_state.driver.cuMemcpyHtoDAsync_p(address, host, bytes, own_stream()),
-                 "changing memory that is tested");
-    require_cuda(engine_state.driver.cuStreamSynchronize_p(own_stream()), "changing memory that is tested");
-}
-
-/* No copy engine is asked where the host can read. */
+/* Of what lies at `address`: to `to`, or from `from`, of which one is NULL. No copy engine is asked where the host can
+ * read. False: memory of the host that has gone. */
 static bool
-is_of_host(CUdeviceptr address)
+copy_memory(CUdeviceptr address, bool is_of_host, size_t bytes, void *to, const void *from)
 {
-    return device_ask_about(address).type == CU_MEMORYTYPE_HOST;
+    const struct driver *driver = &engine_state.driver;
+    if (is_of_host)
+        return (to != NULL ? peek(address, to, bytes) : poke(address, from, bytes)) == bytes;
+    require_cuda(to != NULL ? driver->cuMemcpyDtoHAsync_p(to, address, bytes, own_stream())
+                            : driver->cuMemcpyHtoDAsync_p(address, from, bytes, own_stream()),
+                 "copying memory that is compared");
+    require_cuda(driver->cuStreamSynchronize_p(own_stream()), "copying memory that is compared");
+    return true;
 }
 
 void
 values_memory_out(void *to, CUdeviceptr address, size_t bytes)
 {
-    if (!is_of_host(address))
-        values_copy_out(to, address, bytes);
-    else if (peek(address, to, bytes) < bytes)
+    if (!copy_memory(address, device_ask_about(address).type == CU_MEMORYTYPE_HOST, bytes, to, NULL))
         stop_job("memory of the host that an update writes has gone");
 }
 
 void
 values_memory_in(CUdeviceptr address, const void *from, size_t bytes)
 {
-    if (!is_of_host(address))
-        values_copy_in(address, from, bytes);
-    else if (poke(address, from, bytes) < bytes)
+    if (!copy_memory(address, device_ask_about(address).type == CU_MEMORYTYPE_HOST, bytes, NULL, from))
         stop_job("memory of the host that an update writes has gone");
 }
 
@@ -362,18 +350,14 @@ values_memory_in(CUdeviceptr address, const void *from, size_t bytes)
 void
 values_tensor_out(char *to, const struct tensor *tensor, size_t at, size_t bytes)
 {
-    if (tensor->kind != MEMORY_HOST)
-        values_copy_out(to, tensor->address + at, bytes);
-    else if (peek(tensor->address + at, to, bytes) < bytes)
+    if (!copy_memory(tensor->address + at, tensor->kind == MEMORY_HOST, bytes, to, NULL))
         tensor_refuse_missing(tensor, "read");
 }
 
 void
 values_tensor_in(const struct tensor *tensor, size_t at, const char *from, size_t bytes)
 {
-    if (tensor->kind != MEMORY_HOST)
-        values_copy_in(tensor->address + at, from, bytes);
-    else if (poke(tensor->address + at, from, bytes) < bytes)
+    if (!copy_memory(tensor->address + at, tensor->kind == MEMORY_HOST, bytes, NULL, from))
         tensor_refuse_missing(tensor, "written");
 }
 
