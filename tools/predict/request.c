@@ -4,6 +4,7 @@
 #include "tools/predict/request.h"
 
 #include "base/protocol.h"
+#include "launcher/common/xcalloc.h"
 #include "launcher/options/option_rows.h"
 
 #include <stdio.h>
@@ -58,36 +59,24 @@ predict_parse_link(const char *text, struct link *link)
 }
 
 static bool
-parse_number(const char *text, size_t length, unsigned least, unsigned most, unsigned *number_p)
-{
-    unsigned long number = 0;
-    if (length == 0 || length > 9 || strspn(text, "0123456789") < length)
-        return false;
-    for (size_t i = 0; i < length; ++i)
-        number = number * 10 + (unsigned long)(text[i] - '0');
-    *number_p = (unsigned)number;
-    return number >= least && number <= most;
-}
-
-static bool
 take_counts(const struct option_row *row, void *target, const char *value, struct error *error)
 {
     struct predict_request *request = target;
+    char *copy = xstrdup(value), *rest = copy;
+    bool ok = true;
     (void)row;
     request->count_count = 0;
-    for (const char *at = value;; ++at) {
-        size_t length = strcspn(at, ",");
-        unsigned *count = &request->counts[request->count_count];
-        if (request->count_count == PREDICT_MOST_COUNTS || !parse_number(at, length, 1, PREDICT_MOST_RANKS, count))
-            return error_set(error, DDPRUN_EXIT_USAGE,
-                             "'%s' is not a list of at most %d numbers of ranks from 1 to %d, in -n of predict; write "
-                             "for example 2,4,8",
-                             value, PREDICT_MOST_COUNTS, PREDICT_MOST_RANKS);
-        ++request->count_count;
-        at += length;
-        if (*at == '\0')
-            return true;
+    for (char *word; ok && (word = strsep(&rest, ",")) != NULL;) {
+        unsigned long count = 0;
+        ok = request->count_count < PREDICT_MOST_COUNTS && option_whole_number(word, 1, PREDICT_MOST_RANKS, &count);
+        if (ok)
+            request->counts[request->count_count++] = (unsigned)count;
     }
+    free(copy);
+    return ok || error_set(error, DDPRUN_EXIT_USAGE,
+                           "'%s' is not a list of at most %d numbers of ranks from 1 to %d, in -n of predict; write "
+                           "for example 2,4,8",
+                           value, PREDICT_MOST_COUNTS, PREDICT_MOST_RANKS);
 }
 
 static bool
