@@ -17,14 +17,19 @@ enum { RUNS = 2, FIGURES = 14 };
 
 struct figure {
     const char *name;
-    const char *(*text)(double value, char text[FIGURE_BYTES]);
+    enum { TIME, PLAIN, COUNT, PERCENT } kind;
     double value;
 };
 
 static const char *
-count_text(double value, char text[FIGURE_BYTES])
+text_of(const struct figure *figure, char text[FIGURE_BYTES])
 {
-    return value >= 0 && value < 1e18 ? figure_count((uint64_t)value, text) : figure_plain(value, text);
+    double value = figure->value;
+    if (figure->kind == COUNT && value >= 0 && value < 1e18)
+        return figure_count((uint64_t)value, text);
+    return figure->kind == TIME      ? figure_time(value, text)
+           : figure->kind == PERCENT ? figure_percent(value, text)
+                                     : figure_plain(value, text);
 }
 
 static void
@@ -34,12 +39,12 @@ put_figure(const struct figure *one, const struct figure *other)
     double a = one->value, b = other->value;
     if (isnan(a) && isnan(b))
         return;
-    if (one->text == figure_percent && isfinite(b - a))
+    if (one->kind == PERCENT && isfinite(b - a))
         snprintf(change, sizeof(change), "%+.1f points", 100 * (b - a));
     else if (isfinite(b / a) && a > 0)
         snprintf(change, sizeof(change), "%+.1f %%", 100 * (b / a - 1));
-    (void)one->text(a, first);
-    (void)one->text(b, second);
+    (void)text_of(one, first);
+    (void)text_of(other, second);
     /* figures have spaces and letters of two bytes: printf's widths count bytes */
     printf("%-32s %s%*s %s%*s %s\n", one->name, first, 12 - figure_width(first), "", second, 12 - figure_width(second),
            "", change);
@@ -54,21 +59,20 @@ take(const struct trace *trace, struct figure figures[FIGURES])
     facts_find(trace, NULL, &facts);
     struct model *model = model_of_facts(&facts, why, sizeof(why));
     bool known = model != NULL && facts.world > 1 && model_predict(model, (unsigned)facts.world, NULL, &own);
-    const struct figure found[FIGURES] = {
-        {"ranks", count_text, facts.world},
-        {"a step takes", figure_time, facts.step_us},
-        {"p50 of all steps", figure_time, facts_percentile(&facts, 50)},
-        {"p95", figure_time, facts_percentile(&facts, 95)},
-        {"p99", figure_time, facts_percentile(&facts, 99)},
-        {"exposed communication a step", figure_time, facts.exposed_us},
-        {"its lower bound", figure_time, facts.bound_us},
-        {"waiting for ranks a step", figure_time, facts.waiting_us},
-        {"efficiency", figure_percent, known ? own.efficiency : NAN},
-        {"steps a second after start-up", figure_plain, facts.steps_per_s},
-        {"items a second", figure_plain, facts_number(facts.summary, "items_per_second")},
-        {"buckets", count_text, facts_number(facts.summary, "buckets")},
-        {"steps", count_text, facts_number(facts.summary, "steps")},
-        {"wall time", figure_time, facts_number(facts.summary, "seconds") * 1e6}};
+    const struct figure found[FIGURES] = {{"ranks", COUNT, facts.world},
+                                          {"a step takes", TIME, facts.step_us},
+                                          {"p50 of all steps", TIME, facts_percentile(&facts, 50)},
+                                          {"p95", TIME, facts_percentile(&facts, 95)},
+                                          {"p99", TIME, facts_percentile(&facts, 99)},
+                                          {"exposed communication a step", TIME, facts.exposed_us},
+                                          {"its lower bound", TIME, facts.bound_us},
+                                          {"waiting for ranks a step", TIME, facts.waiting_us},
+                                          {"efficiency", PERCENT, known ? own.efficiency : NAN},
+                                          {"steps a second after start-up", PLAIN, facts.steps_per_s},
+                                          {"items a second", PLAIN, facts_number(facts.summary, "items_per_second")},
+                                          {"buckets", COUNT, facts_number(facts.summary, "buckets")},
+                                          {"steps", COUNT, facts_number(facts.summary, "steps")},
+                                          {"wall time", TIME, facts_number(facts.summary, "seconds") * 1e6}};
     memcpy(figures, found, sizeof(found));
     model_free(model);
     facts_free(&facts);

@@ -38,10 +38,11 @@ write_timeline(FILE *out, const struct trace *trace, const struct run_clock *clo
     chrome_write(out, trace, clocks);
 }
 
+static const struct picture timeline = {.name = "timeline", .write = write_timeline};
+
 static int
 run_trace(const struct command *command, const struct options *options)
 {
-    static const struct picture timeline = {.name = "timeline", .write = write_timeline};
     return picture_run(&timeline, command, options->program);
 }
 
