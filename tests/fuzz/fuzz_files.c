@@ -1,5 +1,5 @@
 /*
- * fuzz_files.c - targets: programs and scripts, as ddprun and its doctor look at them before anything is started.
+ * fuzz_files.c - targets: programs, as ddprun and its doctor look at them before anything is started.
  *
  * Required: what is said of a file is in the file.
  */
@@ -7,7 +7,6 @@
 
 #include "launcher/start/elf_file.h"
 #include "tools/doctor/elf_needs.h"
-#include "tools/doctor/examine.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -37,24 +36,4 @@ fuzz_elf(const uint8_t *bytes, size_t count)
     fuzz_require(needs.rpath == NULL || strlen(needs.rpath) < count, "so do folders");
     fuzz_require(needs.runpath == NULL || strlen(needs.runpath) < count, "of both kinds");
     elf_needs_free(&needs);
-}
-
-/* A hazard that is found stands in the text. */
-void
-fuzz_script(const uint8_t *bytes, size_t count)
-{
-    char *text = malloc(count + 1); /* exactly as long as it says, so that a look beyond the end is noticed */
-    text = realloc(text, count > 0 ? count : 1);
-    memcpy(text, bytes, count);
-    const char *hazard = count > 0 ? script_find_hazard(text, count) : NULL;
-    fuzz_require(hazard == NULL || memmem(text, count, hazard, strlen(hazard)) != NULL, "what is found is there");
-    free(text);
-}
-
-/* The one call of script.c that is of no interest here. */
-void
-findings_say(struct findings *findings, enum finding_state state, const char *subject, const char *advice,
-             const char *format, ...)
-{
-    (void)findings, (void)state, (void)subject, (void)advice, (void)format;
 }

@@ -35,7 +35,6 @@ static const struct target {
     {"view", fuzz_view},
     {"frames", fuzz_frames},
     {"auth", fuzz_auth},
-    {"script", fuzz_script},
     {"reference", fuzz_reference},
     {"mangled", fuzz_mangled},
     {"scout", fuzz_scout},

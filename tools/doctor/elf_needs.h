@@ -27,7 +27,6 @@ struct elf_needs {
     bool names_driver_entry; /* "cuGetProcAddress_v2": so does cudart */
     bool names_softgpu;      /* "libsoftgpu.so": it was linked with the stand-in's libraries or their forwarders */
     bool is_annotated;       /* "ddprun_interface": it was compiled with ddprun.h, and uses it */
-    bool searched_all;       /* else it was too long to look through all of it for the texts */
 };
 
 /* Returns 0, EBADMSG (no dynamically linked ELF file of 64 bits, or a damaged one), or the errno of a failed read. */

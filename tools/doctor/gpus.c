@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* CUDA 12.4 brought the call by which kernels' arguments are read; release 580 serves CUDA 13. */
 enum { LEAST_CUDA = 12040, WANTED_CUDA = 13000, LIMIT_S = 60, MOST_PRINTED = 64 };
@@ -242,18 +241,6 @@ examine_driver(struct examination *examination, int known)
     return found;
 }
 
-static void
-examine_mps(struct examination *examination)
-{
-    const char *pipes = getenv("CUDA_MPS_PIPE_DIRECTORY");
-    if (pipes == NULL && access("/tmp/nvidia-mps/control", F_OK) != 0)
-        return;
-    findings_say(examination->findings, FINDING_NOTE, "MPS",
-                 "nothing, unless ranks cannot reach the GPUs: then stop it",
-                 "CUDA's multi-process service seems to run, in %s; it carries ranks too",
-                 pipes != NULL ? pipes : "/tmp/nvidia-mps");
-}
-
 /* What shows nothing of CUDA may start a program of softgpu-cc's, and a job has to be told. */
 static bool
 may_be_wrapper(const struct examination *examination)
@@ -311,7 +298,6 @@ examine_gpus(struct examination *examination)
             judge_gpus(examination, &gpus);
         if (gpus.count > 0)
             (void)examine_driver(examination, gpus.count);
-        examine_mps(examination);
     }
     free(gpus.described);
     free(result);

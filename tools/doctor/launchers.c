@@ -26,43 +26,15 @@ keep_first_words(char *text)
     text[strcspn(text, "\n")] = '\0';
 }
 
-/* Runs `path argument`; the first words of what it says are left in result->text unless `whole`. */
+/* Runs `path --version`; the first words of what it says are left in result->text. */
 static bool
-ask_launcher(const char *path, char *argument, bool whole, struct child_result *result)
+ask_launcher(const char *path, struct child_result *result)
 {
-    char *words[] = {xstrdup(path), argument, NULL};
+    char *words[] = {xstrdup(path), "--version", NULL};
     child_run(words, environ, LIMIT_S, result);
     free(words[0]);
-    if (!whole)
-        keep_first_words(result->text);
+    keep_first_words(result->text);
     return result->end == CHILD_EXITED && result->code == 0;
-}
-
-/* A word of its own in a list such as "MPI plugin types are...\n\tpmix\n\tnone". */
-static bool
-has_word(const char *text, const char *word)
-{
-    static const char parting[] = " \t\n,:()";
-    for (const char *at = text; (at = strstr(at, word)) != NULL; at += strlen(word)) {
-        char after = at[strlen(word)];
-        if ((at == text || strchr(parting, at[-1]) != NULL) && (after == '\0' || strchr(parting, after) != NULL))
-            return true;
-    }
-    return false;
-}
-
-static void
-examine_srun_pmix(struct examination *examination, const char *srun, struct child_result *result)
-{
-    char end[64];
-    if (!ask_launcher(srun, "--mpi=list", true, result))
-        findings_say(examination->findings, FINDING_WARNING, "srun", "run srun --mpi=list, and fix what it reports",
-                     "srun --mpi=list fails: %.*s", (int)strcspn(result->text, "\n"),
-                     result->length > 0 ? result->text : child_end_text(result, end));
-    else if (has_word(result->text, "pmix"))
-        findings_ok(examination->findings, "srun", "has PMIx: srun --mpi=pmix -n 64 ddprun ./train");
-    else
-        findings_ok(examination->findings, "srun", "has no PMIx; ranks meet without: srun -n 64 ddprun ./train");
 }
 
 static bool
@@ -74,7 +46,7 @@ examine_launcher(struct examination *examination, const char *name)
         return false;
     struct child_result *result = xcalloc(1, sizeof(*result));
     char end[64];
-    bool works = ask_launcher(found.path, "--version", false, result);
+    bool works = ask_launcher(found.path, result);
     if (works && strpbrk(result->text, "0123456789") != NULL)
         findings_ok(examination->findings, name, "%s (%s)", found.path, result->text);
     else if (works)
@@ -87,8 +59,6 @@ examine_launcher(struct examination *examination, const char *name)
                      "ignore this unless you use this launcher; otherwise run it by hand and fix what it reports",
                      "%s --version fails: %s", found.path,
                      result->text[0] != '\0' ? result->text : child_end_text(result, end));
-    if (works && strcmp(name, "srun") == 0)
-        examine_srun_pmix(examination, found.path, result);
     free(result);
     program_free(&found);
     return true;

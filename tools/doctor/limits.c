@@ -4,6 +4,7 @@
  */
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/job_folder.h"
+#include "tools/common/room.h"
 #include "tools/doctor/examine.h"
 
 #include <dirent.h>
@@ -23,20 +24,6 @@
 /* Two pipes and a socket for each rank, and some: what 32 ranks want. Threads of NCCL and the trainer count as
  * processes. */
 enum { LEAST_FILES = 1024, LEAST_PROCESSES = 4096, LEAST_SHM_MIB = 256, LEAST_LOCKED_MIB = 1024 };
-
-/* The first line of a small file, without its newline; false: it cannot be read. */
-static bool
-read_line(const char *path, char *line, size_t bytes)
-{
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return false;
-    bool ok = fgets(line, (int)bytes, file) != NULL;
-    fclose(file);
-    if (ok)
-        line[strcspn(line, "\n")] = '\0';
-    return ok;
-}
 
 static bool
 has_entries(const char *folder)
@@ -90,16 +77,6 @@ examine_locked_memory(struct findings *findings)
                     infiniband ? "" : ", and no InfiniBand that needs more");
 }
 
-static void
-examine_core(struct findings *findings)
-{
-    if (limit_of(RLIMIT_CORE) == 0)
-        findings_say(findings, FINDING_NOTE, "core files", "ulimit -c unlimited, before looking into a crash",
-                     "a rank that crashes leaves none");
-    else
-        findings_ok(findings, "core files", "a rank that crashes leaves one");
-}
-
 /* NCCL's ranks of one machine exchange through /dev/shm; so do those of the stand-in. */
 static void
 examine_shared_memory(struct findings *findings)
@@ -120,53 +97,11 @@ examine_shared_memory(struct findings *findings)
         findings_ok(findings, "/dev/shm", "%.0f MiB free of %.0f MiB", space, size);
 }
 
-/* The folder of this process's cgroup 2, below /sys/fs/cgroup: the line "0::/path" of /proc/self/cgroup. */
-static bool
-own_cgroup(char path[PATH_MAX])
-{
-    char line[PATH_MAX];
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    bool found = false;
-    while (file != NULL && !found && fgets(line, sizeof(line), file) != NULL) {
-        found = strncmp(line, "0::/", 4) == 0;
-        line[strcspn(line, "\n")] = '\0';
-    }
-    if (file != NULL)
-        fclose(file);
-    if (found)
-        snprintf(path, PATH_MAX, "%s", strcmp(line + 3, "/") == 0 ? "" : line + 3);
-    return found;
-}
-
-/* The least value of a limit in this cgroup and those around it; UINT64_MAX: no limit. "max" is no number. */
-static uint64_t
-least_limit(const char *cgroup, const char *name)
-{
-    char folder[PATH_MAX], value[64];
-    uint64_t least = UINT64_MAX;
-    snprintf(folder, sizeof(folder), "%s", cgroup);
-    for (;;) {
-        char *path = xasprintf("/sys/fs/cgroup%s/%s", folder, name);
-        if (read_line(path, value, sizeof(value)) && value[0] >= '0' && value[0] <= '9') {
-            uint64_t limit = strtoull(value, NULL, 10);
-            least = limit < least ? limit : least;
-        }
-        free(path);
-        char *slash = strrchr(folder, '/');
-        if (slash == NULL)
-            return least;
-        *slash = '\0';
-    }
-}
-
 /* Limits of this container or job, which all its ranks share. Processors are in `binding`. */
 static void
 examine_cgroup(struct findings *findings)
 {
-    char cgroup[PATH_MAX];
-    if (!own_cgroup(cgroup))
-        return;
-    uint64_t bytes = least_limit(cgroup, "memory.max"), processes = least_limit(cgroup, "pids.max");
+    uint64_t bytes = room_limit("memory.max"), processes = room_limit("pids.max");
     char *memory = bytes != UINT64_MAX ? xasprintf("%.0f MiB of memory", (double)bytes / MIB_BYTES) : xstrdup("");
     char *pids = processes < LEAST_PROCESSES ? xasprintf("%llu processes", (unsigned long long)processes) : xstrdup("");
     if (memory[0] == '\0' && pids[0] == '\0')
@@ -184,13 +119,13 @@ examine_cgroup(struct findings *findings)
 static void
 examine_tracing(struct findings *findings)
 {
-    char value[32];
-    int scope = read_line("/proc/sys/kernel/yama/ptrace_scope", value, sizeof(value)) ? atoi(value) : 0;
+    uint64_t scope = 0;
+    (void)room_number("/proc/sys/kernel/yama/ptrace_scope", "", &scope);
     if (scope >= 3 || (scope == 2 && geteuid() != 0))
         findings_say(findings, FINDING_WARNING, "stacks of ranks", "set kernel.yama.ptrace_scope to 1, as root",
-                     "kernel.yama.ptrace_scope is %d: a report of ranks that hang cannot show where", scope);
+                     "kernel.yama.ptrace_scope is %d: a report of ranks that hang cannot show where", (int)scope);
     else
-        findings_ok(findings, "stacks of ranks", "can be read for a report (ptrace_scope %d)", scope);
+        findings_ok(findings, "stacks of ranks", "can be read for a report (ptrace_scope %d)", (int)scope);
 }
 
 static void
@@ -255,7 +190,6 @@ examine_limits(struct examination *examination)
     examine_count(findings, RLIMIT_NPROC, LEAST_PROCESSES, "processes", "ulimit -u 16384, or ask who runs this machine",
                   "processes and threads of yours; each rank has dozens");
     examine_cgroup(findings);
-    examine_core(findings);
     examine_tracing(findings);
     examine_network(findings);
 }

@@ -2,7 +2,7 @@
  * trainer.c - the doctor's look at the program: what it was built with, from its file, and what the dynamic loader
  * would make of it with the shim in front. None of the program's own code runs.
  *
- * Scripts are in script.c, the loader's answer in loading.c.
+ * The loader's answer is in loading.c.
  */
 #include "launcher/common/xcalloc.h"
 #include "tools/doctor/examine.h"
@@ -180,7 +180,11 @@ void
 examine_program(struct examination *examination)
 {
     if (examination->program->is_script) {
-        examine_script(examination);
+        findings_say(examination->findings, FINDING_NOTE, "file",
+                     "examine the program that it starts too: ddprun doctor PROGRAM; and say --device softgpu if that "
+                     "was built by softgpu-cc",
+                     "a script for %s, which the shim passes through without effect",
+                     examination->program->interpreter);
         return;
     }
     if (examination->needs == NULL) {

@@ -135,7 +135,6 @@ TEST(what_a_program_needs_is_read)
     ck_assert(needs.names_driver);
     ck_assert(needs.is_annotated); /* a linker may merge it into the end of a longer text */
     ck_assert(!needs.names_driver_entry);
-    ck_assert(needs.searched_all);
     elf_needs_free(&needs);
     image.sections[2].sh_type = SHT_NOBITS; /* as in a file of debug information */
     ck_assert_int_eq(read_needs(&image, sizeof(image), &needs), 0);
@@ -297,29 +296,6 @@ TEST(interpreters_of_scripts)
     memcpy(endless, "#!/", 3);
     ck_assert(program_script_interpreter(endless, sizeof(endless), interpreter));
     ck_assert_uint_eq(strlen(interpreter), PROGRAM_INTERPRETER_BYTES - 1);
-}
-
-TEST(what_a_script_does_to_the_preload)
-{
-    const struct {
-        const char *text, *hazard;
-    } cases[] = {
-        {"exec ./train \"$@\"\n", NULL},
-        {"unset LD_PRELOAD\n./train", "LD_PRELOAD"},
-        {"exec env -i ./train", "env -i"},
-        {"/usr/bin/sudo ./train", "sudo"},
-        {"# sudo is not needed\n  # srun neither\n./train", NULL},
-        {"echo pseudosudo sudoers my-sudo", NULL},
-        {"x=1\nsrun ./train", "srun"},
-        {"", NULL},
-    };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
-        const char *hazard = script_find_hazard(cases[i].text, strlen(cases[i].text));
-        if (cases[i].hazard == NULL)
-            ck_assert_ptr_null(hazard);
-        else
-            ck_assert_str_eq(hazard, cases[i].hazard);
-    }
 }
 
 /* ---- what is printed ---- */

@@ -1,10 +1,10 @@
 /*
- * Main memory that copies may take (tools/scout/trainer/room.c) is what the machine has, and no more than the
+ * Main memory that copies may take (tools/common/room.c) is what the machine has, and no more than the
  * tightest control group leaves, of either version, on the way up from the process's own; files that were read count as
  * free.
  */
 #include "tests/test.h"
-#include "tools/scout/trainer/scout.h"
+#include "tools/common/room.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -174,13 +174,6 @@ exchange_all(bool puts)
 
 /* ---- halves of data ---- */
 
-/* Of a copy: where it brings something. */
-static bool
-is_target(const struct operand *operand)
-{
-    return (operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0;
-}
-
 static struct brought *
 next_brought(void)
 {
@@ -330,7 +323,7 @@ void
 exchange_planned(const struct operation *operation)
 {
     for (unsigned i = 0; i < operation->operand_count && operation->function == NULL; ++i)
-        if (is_target(&operation->operands[i]))
+        if (operand_is_target(&operation->operands[i]))
             note_filled(operation->operands[i].address, operation->operands[i].bytes);
 }
 
@@ -411,13 +404,12 @@ exchange_note(const struct operation *operation)
         exchange_part(operation);
     for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
-        bool has_rows = operand->pieces.bytes != 0;
-        if (operation->function != NULL || !is_target(operand) || allocations_find(operand->address) != NULL)
+        if (operation->function != NULL || !operand_is_target(operand) || allocations_find(operand->address) != NULL)
             continue;
         scout_require(scout_state.driver.cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
         const char *bytes = (const char *)(uintptr_t)operand->address;
-        for (uint64_t row = 0; row < (has_rows ? operand->pieces.inner_count : 1); ++row)
-            read_hash = XXH3_64bits_withSeed(bytes + row * operand->pieces.inner_stride,
-                                             has_rows ? operand->pieces.bytes : operand->bytes, read_hash + 1);
+        for (uint64_t row = 0; row < operand_rows(operand); ++row)
+            read_hash = XXH3_64bits_withSeed(bytes + row * operand->pieces.inner_stride, operand_row_bytes(operand),
+                                             read_hash + 1);
     }
 }

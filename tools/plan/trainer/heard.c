@@ -128,12 +128,6 @@ add_launch(const struct operation *operation)
 
 /* ---- copies and calls of libraries ---- */
 
-static bool
-is_first(const struct operand *operand)
-{
-    return (operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0;
-}
-
 static void
 add_operands(const struct operation *operation)
 {
@@ -187,12 +181,11 @@ hash_source(const struct operation *operation, uint64_t seed, uint64_t *bytes_p)
     *bytes_p = operation->host_bytes;
     for (unsigned i = 0; i < operation->operand_count && source == NULL; ++i) {
         const struct operand *operand = &operation->operands[i];
-        if (is_first(operand) || !allocations_is_host(operand->address))
+        if (operand_is_target(operand) || !allocations_is_host(operand->address))
             continue;
-        bool has_rows = operand->pieces.bytes != 0;
         source = (const char *)(uintptr_t)operand->address;
-        *bytes_p = has_rows ? operand->pieces.bytes : operand->bytes;
-        rows = has_rows ? operand->pieces.inner_count : 1;
+        *bytes_p = operand_row_bytes(operand);
+        rows = operand_rows(operand);
         pitch = operand->pieces.inner_stride;
     }
     for (size_t row = 0; row < rows && source != NULL; ++row)

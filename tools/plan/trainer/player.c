@@ -228,7 +228,7 @@ player_source_of(const struct operation *operation, CUdeviceptr *to_p, uint64_t 
     *to_p = 0;
     for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
-        if ((operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0) {
+        if (operand_is_target(operand)) {
             *to_p = operand->address;
             *bytes_p = operand->bytes;
         } else if (source == NULL) {

@@ -191,8 +191,7 @@ is_copy(const struct operation *operation)
 static bool
 is_target(const struct operation *operation, const struct operand *operand)
 {
-    return is_copy(operation) ? (operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0
-                              : operand->access == ACCESS_WRITE;
+    return is_copy(operation) ? operand_is_target(operand) : operand->access == ACCESS_WRITE;
 }
 
 /* Where it writes memory of the host. NULL: nowhere that is seen. */
@@ -209,18 +208,6 @@ target_of(const struct operation *operation)
         found = operand;
     }
     return found;
-}
-
-static size_t
-rows_of(const struct operand *operand)
-{
-    return operand->pieces.bytes != 0 ? operand->pieces.inner_count : 1;
-}
-
-static size_t
-row_bytes(const struct operand *operand)
-{
-    return operand->pieces.bytes != 0 ? operand->pieces.bytes : operand->bytes;
 }
 
 /* What a copy reads; NULL: several places. */
@@ -242,7 +229,7 @@ source_of(const struct operation *operation)
 static uint64_t
 exchanges_of(const struct operand *to)
 {
-    return (rows_of(to) * row_bytes(to) + PLAY_SLOT_BYTES - 1) / PLAY_SLOT_BYTES;
+    return (operand_rows(to) * operand_row_bytes(to) + PLAY_SLOT_BYTES - 1) / PLAY_SLOT_BYTES;
 }
 
 /* ---- of the period ---- */
@@ -297,7 +284,7 @@ begin_read(const struct operation *operation, struct read *read, uint64_t period
     const struct operand *from = is_copy(operation) ? source_of(operation) : NULL;
     const struct allocation *allocation = from != NULL ? allocations_find(from->address) : NULL;
     struct read before = *read;
-    read->is_known = allocation != NULL && rows_of(from) == 1 && rows_of(now.to) == 1;
+    read->is_known = allocation != NULL && operand_rows(from) == 1 && operand_rows(now.to) == 1;
     if (read->is_known) {
         read->alloc = allocation->number;
         read->offset = from->address - allocation->address;
@@ -511,10 +498,10 @@ exchange(bool gives, const char *name)
 {
     uint64_t number = now.exchange;
     size_t at = 0;
-    for (size_t row = 0; row < rows_of(now.to); ++row) {
+    for (size_t row = 0; row < operand_rows(now.to); ++row) {
         char *bytes = (char *)(uintptr_t)now.to->address + row * now.to->pieces.inner_stride;
-        for (size_t done = 0, count; done < row_bytes(now.to); done += count) {
-            size_t left = row_bytes(now.to) - done;
+        for (size_t done = 0, count; done < operand_row_bytes(now.to); done += count) {
+            size_t left = operand_row_bytes(now.to) - done;
             count = left < PLAY_SLOT_BYTES - at ? left : PLAY_SLOT_BYTES - at;
             if (at == 0 && gives)
                 wait_until(is_free, number, NULL);
@@ -525,7 +512,8 @@ exchange(bool gives, const char *name)
             else if (!MUTANT(PLAN_READS_OWN))
                 bring(bytes + done, bytes_of(number) + at, count);
             at += count;
-            bool is_end = at == PLAY_SLOT_BYTES || (row + 1 == rows_of(now.to) && done + count == row_bytes(now.to));
+            bool is_end =
+                at == PLAY_SLOT_BYTES || (row + 1 == operand_rows(now.to) && done + count == operand_row_bytes(now.to));
             if (is_end && gives)
                 fill(number++);
             else if (is_end)
@@ -541,10 +529,10 @@ exchange(bool gives, const char *name)
 static void
 gather(char *bytes, bool is_back)
 {
-    for (size_t row = 0; row < rows_of(now.to); ++row) {
+    for (size_t row = 0; row < operand_rows(now.to); ++row) {
         char *there = (char *)(uintptr_t)now.to->address + row * now.to->pieces.inner_stride;
-        char *here = bytes + row * row_bytes(now.to);
-        bring(is_back ? there : here, is_back ? here : there, row_bytes(now.to));
+        char *here = bytes + row * operand_row_bytes(now.to);
+        bring(is_back ? there : here, is_back ? here : there, operand_row_bytes(now.to));
     }
 }
 
@@ -558,7 +546,7 @@ exchange_apart(bool gives, const struct operation *operation)
     static char *bytes;
     static size_t room;
     const struct driver *driver = &scout_state.driver;
-    size_t count = (rows_of(now.to) * row_bytes(now.to) + 3) / 4;
+    size_t count = (operand_rows(now.to) * operand_row_bytes(now.to) + 3) / 4;
     if (count == 0)
         return;
     pthread_mutex_lock(&lock);

@@ -75,8 +75,9 @@ fetch(const struct image *image, uint32_t *to)
         fetch_blocks(image, first, end, to);
 }
 
-bool
-images_is_large(const struct allocation *allocation)
+/* Whether no more of it than needed is copied. */
+static bool
+is_large(const struct allocation *allocation)
 {
     return allocation->bytes >= LARGE_BYTES && allocation->memory == SCOUT_DEVICE;
 }
@@ -84,7 +85,7 @@ images_is_large(const struct allocation *allocation)
 uint64_t
 images_bytes(const struct allocation *allocation)
 {
-    return (images_is_large(allocation) ? COPIES_LARGE_TIMES : COPIES_VIEWS) * allocation->bytes;
+    return (is_large(allocation) ? COPIES_LARGE_TIMES : COPIES_VIEWS) * allocation->bytes;
 }
 
 static bool
@@ -130,7 +131,7 @@ images_add(struct images *images, struct allocation *allocation)
                                    sizeof(uint32_t),
                           .last_mask = UINT32_MAX >> (0 - allocation->bytes) % sizeof(uint32_t) * CHAR_BIT,
                           .blocks = (allocation->bytes + BLOCK_BYTES - 1) / BLOCK_BYTES,
-                          .is_large = images_is_large(allocation)};
+                          .is_large = is_large(allocation)};
     bool has_copies = get_copies(&image, room);
     image.looked = calloc(image.blocks, sizeof(*image.looked));
     image.written = calloc(image.blocks, sizeof(*image.written));

@@ -49,7 +49,7 @@ loaders_note(const struct operation *operation)
     bool comes = false, is_transfer = loaders_is_transfer(operation);
     launches = launches || !is_transfer;
     for (unsigned i = 0; i < operation->operand_count && !launches; ++i) {
-        bool is_target = (operation->operands[i].argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0;
+        bool is_target = operand_is_target(&operation->operands[i]);
         if (is_target != is_of_device(&operation->operands[i]))
             return false;
         comes = comes || is_target;

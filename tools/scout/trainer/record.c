@@ -116,8 +116,8 @@ static struct scout_place
 place_of_operand(const struct operand *operand, struct noted *noted)
 {
     struct allocation *allocation = allocations_find(operand->address);
-    noted->op.bytes = operand->pieces.bytes != 0 ? operand->pieces.bytes : operand->bytes;
-    noted->op.rows = operand->pieces.bytes != 0 ? operand->pieces.inner_count : 1;
+    noted->op.bytes = operand_row_bytes(operand);
+    noted->op.rows = operand_rows(operand);
     if (allocation == NULL || allocation->memory == SCOUT_PINNED)
         return (struct scout_place){.alloc = SCOUT_NONE, .offset = operand->address};
     uint64_t offset = operand->address - allocation->address;
@@ -135,7 +135,7 @@ describe_copy(struct noted *noted, const struct operation *operation)
     const struct operand *from = NULL;
     for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
-        if ((operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0)
+        if (operand_is_target(operand))
             noted->op.to = place_of_operand(operand, noted);
         else
             from = operand;

@@ -22,6 +22,7 @@
 #include "base/protocol.h"
 #include "comm/driver.h"
 #include "interpose/engine.h"
+#include "tools/common/room.h"
 #include "tools/scout/format/log.h"
 #include "tools/scout/format/run.h"
 #include "tools/scout/trainer/change.h"
@@ -147,11 +148,6 @@ void copies_free(void);
  * not wait. NULL: there are none. */
 void *copies_map(size_t bytes);
 
-/* ---- room.c: main memory that may be taken ---- */
-
-/* Bytes, of the machine and of the job's control groups. `root`: where /proc and /sys are; "". */
-uint64_t room_available(const char *root);
-
 /* ---- memory.c: copies ---- */
 
 /* Waits until the bytes are there, and for all before. */
@@ -235,6 +231,28 @@ void record_capture_begun(CUstream stream, bool done);
 void record_capture_ended(const CUgraph *graph, bool done);
 void record_graph_made(CUgraph from, const CUgraphExec *made, bool done);
 
+/* ---- operands of copies ---- */
+
+/* Whether the copy, or an entry of its list, brings something there. */
+static inline bool
+operand_is_target(const struct operand *operand)
+{
+    return (operand->argument & ((1u << OPERAND_LIST_SHIFT) - 1)) == 0;
+}
+
+/* Rows, and bytes of each. */
+static inline size_t
+operand_rows(const struct operand *operand)
+{
+    return operand->pieces.bytes != 0 ? operand->pieces.inner_count : 1;
+}
+
+static inline size_t
+operand_row_bytes(const struct operand *operand)
+{
+    return operand->pieces.bytes != 0 ? operand->pieces.bytes : operand->bytes;
+}
+
 /* ---- loaders.c: copies of threads that launch nothing ---- */
 
 /* Whether it is a copy or a fill that the log has as such. Layers of rows, and lists of copies, are looked at as calls
@@ -308,8 +326,6 @@ struct images {
 bool images_add(struct images *images, struct allocation *allocation) __attribute__((warn_unused_result));
 /* Reads bytes [lo, hi) of one that was added, if they are not there yet: before the first run. */
 void images_look(struct image *image, uint64_t lo, uint64_t hi);
-/* Whether no more of it than needed is copied. */
-bool images_is_large(const struct allocation *allocation);
 /* What images of an allocation take of main memory, at most. */
 uint64_t images_bytes(const struct allocation *allocation);
 /* Notes what managed memory the host has written since the last launch. */
