@@ -79,200 +79,166 @@ play_put_item(struct json_object *list)
     return item;
 }
 
-/* ---- writing ---- */
+/* ---- writing and reading: each function below does both ---- */
 
-static void
-put_site(struct json_object *to, const struct play_site *site)
-{
-    struct json_object *frames = play_put_list(to, "frames");
-    for (uint32_t i = 0; i < site->frame_count; ++i) {
-        struct json_object *frame = play_put_item(frames);
-        play_put_number(frame, "object", site->frames[i].object);
-        play_put_number(frame, "offset", site->frames[i].offset);
-    }
-}
-
-static void
-put_operation(struct json_object *to, const struct play_operation *operation)
-{
-    play_put_text(to, "name", operation->name);
-    play_put_text(to, "made_by", parts[operation->part]);
-    play_put_number(to, "host_bytes", operation->host_bytes);
-    if (operation->reads != PLAY_READS_NOTHING) {
-        play_put_text(to, "reads", reads[operation->reads]);
-        play_put_number(to, "written_by", operation->writer);
-        play_put_number(to, "periods_before", operation->back);
-    }
-    struct json_object *sites = play_put_list(to, "sites");
-    for (uint32_t i = 0; i < operation->site_count; ++i)
-        put_site(play_put_item(sites), &operation->sites[i]);
-}
-
-static void
-put_place(struct json_object *to, uint32_t alloc, uint32_t ordinal, uint64_t bytes, uint64_t lo, uint64_t hi)
-{
-    play_put_number(to, "allocation", alloc);
-    play_put_number(to, "ordinal", ordinal);
-    play_put_number(to, "bytes", bytes);
-    play_put_number(to, "begin", lo);
-    play_put_number(to, "end", hi);
-}
-
-struct json_object *
-play_json_of(const struct play *play)
-{
-    struct json_object *root = json_object_new_object();
-    play_put_number(root, "version", PLAY_VERSION);
-    play_put_text(root, "ddprun", DDPRUN_VERSION);
-    play_put_text(root, "by", kinds[play->plan.by]);
-    play_put_number(root, "proof_rounds", play->plan.steps);
-    play_put_number(root, "reduce_before", play->plan.average_before);
-    struct json_object *list = play_put_list(root, "operations");
-    for (uint32_t i = 0; i < play->plan.operation_count; ++i)
-        put_operation(play_put_item(list), &play->operations[i]);
-    list = play_put_list(root, "memory");
-    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &play->tensors[i];
-        struct json_object *item = play_put_item(list);
-        play_put_text(item, "role", roles[tensor->role]);
-        play_put_number(item, "type", tensor->type);
-        put_place(item, tensor->alloc, tensor->ordinal, tensor->bytes, tensor->lo, tensor->hi);
-    }
-    list = play_put_list(root, "written");
-    for (uint32_t i = 0; i < play->plan.written_count; ++i) {
-        const struct play_written *written = &play->written[i];
-        struct json_object *item = play_put_item(list);
-        play_put_number(item, "by", written->writer);
-        play_put_number(item, "moves", written->moves);
-        play_put_number(item, "unread", written->unread);
-        put_place(item, written->alloc, written->ordinal, written->bytes, written->lo, written->hi);
-    }
-    list = play_put_list(root, "objects");
-    for (uint32_t i = 0; i < play->plan.object_count; ++i) {
-        struct json_object *item = play_put_item(list);
-        play_put_text(item, "path", play->objects[i].path);
-        play_put_text(item, "build_id", play->objects[i].build_id);
-    }
-    return root;
-}
-
-/* ---- reading ---- */
-
-/* What was wrong first: the key. */
-struct reader {
-    const char *wrong;
+struct codec {
+    bool writes;
+    const char *wrong; /* of what is read: the first key that is missing, or has no possible value */
 };
 
+/* A member of what is read. */
 static struct json_object *
-take(struct reader *reader, struct json_object *from, const char *key, enum json_type type)
+take(struct codec *codec, struct json_object *from, const char *key, enum json_type type)
 {
     struct json_object *member = NULL;
-    if (reader->wrong == NULL && (!json_object_object_get_ex(from, key, &member) || !json_object_is_type(member, type)))
-        reader->wrong = key;
-    return reader->wrong == NULL ? member : NULL;
-}
-
-static uint64_t
-take_number(struct reader *reader, struct json_object *from, const char *key, uint64_t most)
-{
-    struct json_object *member = take(reader, from, key, json_type_int);
-    int64_t is_signed = member != NULL ? json_object_get_int64(member) : 0;
-    uint64_t number = member != NULL ? json_object_get_uint64(member) : 0;
-    if (member != NULL && (is_signed < 0 || number > most))
-        reader->wrong = key;
-    return reader->wrong == NULL ? number : 0;
+    if (codec->wrong == NULL && (!json_object_object_get_ex(from, key, &member) || !json_object_is_type(member, type)))
+        codec->wrong = key;
+    return codec->wrong == NULL ? member : NULL;
 }
 
 static void
-take_text(struct reader *reader, struct json_object *from, const char *key, char *text, size_t room)
+code_number(struct codec *codec, struct json_object *object, const char *key, uint64_t most, uint64_t *number)
 {
-    struct json_object *member = take(reader, from, key, json_type_string);
-    if (member != NULL && (size_t)snprintf(text, room, "%s", json_object_get_string(member)) >= room)
-        reader->wrong = key;
+    if (codec->writes) {
+        play_put_number(object, key, *number);
+        return;
+    }
+    struct json_object *member = take(codec, object, key, json_type_int);
+    *number = member != NULL ? json_object_get_uint64(member) : 0;
+    if (member != NULL && (json_object_get_int64(member) < 0 || *number > most)) {
+        codec->wrong = key;
+        *number = 0;
+    }
 }
 
-static uint32_t
-take_word(struct reader *reader, struct json_object *from, const char *key, const char *const *words, uint32_t count)
+static void
+code_whole(struct codec *codec, struct json_object *object, const char *key, uint32_t most, uint32_t *number)
 {
-    struct json_object *member = take(reader, from, key, json_type_string);
+    uint64_t wide = *number;
+    code_number(codec, object, key, most, &wide);
+    *number = (uint32_t)wide;
+}
+
+static void
+code_text(struct codec *codec, struct json_object *object, const char *key, char *text, size_t room)
+{
+    if (codec->writes) {
+        play_put_text(object, key, text);
+        return;
+    }
+    struct json_object *member = take(codec, object, key, json_type_string);
+    if (member != NULL && (size_t)snprintf(text, room, "%s", json_object_get_string(member)) >= room)
+        codec->wrong = key;
+}
+
+static void
+code_word(struct codec *codec, struct json_object *object, const char *key, const char *const *words, uint32_t count,
+          uint32_t *word)
+{
+    if (codec->writes) {
+        play_put_text(object, key, words[*word]);
+        return;
+    }
+    struct json_object *member = take(codec, object, key, json_type_string);
+    *word = 0;
     for (uint32_t i = 0; member != NULL && i < count; ++i) {
-        if (words[i] != NULL && strcmp(words[i], json_object_get_string(member)) == 0)
-            return i;
+        if (words[i] != NULL && strcmp(words[i], json_object_get_string(member)) == 0) {
+            *word = i;
+            return;
+        }
     }
     if (member != NULL)
-        reader->wrong = key;
-    return 0;
+        codec->wrong = key;
 }
 
-/* A list of objects; its length in *count. NULL: it is wrong. */
+/* A list of objects, for code_item(); its length in *count. */
 static struct json_object *
-take_list(struct reader *reader, struct json_object *from, const char *key, uint32_t most, uint32_t *count)
+code_list(struct codec *codec, struct json_object *object, const char *key, uint32_t most, uint32_t *count)
 {
-    struct json_object *list = take(reader, from, key, json_type_array);
+    if (codec->writes)
+        return play_put_list(object, key);
+    struct json_object *list = take(codec, object, key, json_type_array);
     size_t length = list != NULL ? json_object_array_length(list) : 0;
     if (length > most)
-        reader->wrong = key;
-    for (size_t i = 0; i < length && reader->wrong == NULL; ++i) {
+        codec->wrong = key;
+    for (size_t i = 0; i < length && codec->wrong == NULL; ++i) {
         if (!json_object_is_type(json_object_array_get_idx(list, i), json_type_object))
-            reader->wrong = key;
+            codec->wrong = key;
     }
-    *count = reader->wrong == NULL ? (uint32_t)length : 0;
+    *count = codec->wrong == NULL ? (uint32_t)length : 0;
     return list;
 }
 
-static void
-take_site(struct reader *reader, struct json_object *from, struct play_site *to, uint32_t objects)
+static struct json_object *
+code_item(const struct codec *codec, struct json_object *list, uint32_t i)
 {
-    struct json_object *frames = take_list(reader, from, "frames", PLAY_FRAMES, &to->frame_count);
-    for (uint32_t i = 0; i < to->frame_count; ++i) {
-        struct json_object *frame = json_object_array_get_idx(frames, i);
-        to->frames[i].object = (uint32_t)take_number(reader, frame, "object", objects > 0 ? objects - 1 : 0);
-        to->frames[i].offset = take_number(reader, frame, "offset", INT64_MAX);
+    return codec->writes ? play_put_item(list) : json_object_array_get_idx(list, i);
+}
+
+static void
+code_site(struct codec *codec, struct json_object *object, const struct play_plan *plan, struct play_site *site)
+{
+    uint32_t most = plan->object_count > 0 ? plan->object_count - 1 : 0;
+    struct json_object *frames = code_list(codec, object, "frames", PLAY_FRAMES, &site->frame_count);
+    for (uint32_t i = 0; i < site->frame_count; ++i) {
+        struct json_object *frame = code_item(codec, frames, i);
+        code_whole(codec, frame, "object", most, &site->frames[i].object);
+        code_number(codec, frame, "offset", INT64_MAX, &site->frames[i].offset);
     }
 }
 
 static void
-take_operation(struct reader *reader, struct json_object *from, const struct play_plan *plan, struct play_operation *to)
+code_operation(struct codec *codec, struct json_object *object, const struct play_plan *plan,
+               struct play_operation *operation)
 {
-    uint32_t objects = plan->object_count;
-    take_text(reader, from, "name", to->name, sizeof(to->name));
-    to->part = take_word(reader, from, "made_by", parts, PARTS);
-    if (to->part == (plan->by == PLAY_BY_STATE ? PLAY_BY_LAST : PLAY_BY_CHOICE))
-        reader->wrong = "made_by";
-    to->host_bytes = take_number(reader, from, "host_bytes", INT64_MAX);
-    if (json_object_object_get_ex(from, "reads", NULL)) {
-        to->reads = take_word(reader, from, "reads", reads, READS);
-        to->writer = (uint32_t)take_number(reader, from, "written_by", plan->operation_count - 1);
-        to->back = (uint32_t)take_number(reader, from, "periods_before", MOST);
+    code_text(codec, object, "name", operation->name, sizeof(operation->name));
+    code_word(codec, object, "made_by", parts, PARTS, &operation->part);
+    if (operation->part == (plan->by == PLAY_BY_STATE ? PLAY_BY_LAST : PLAY_BY_CHOICE))
+        codec->wrong = "made_by";
+    code_number(codec, object, "host_bytes", INT64_MAX, &operation->host_bytes);
+    if (codec->writes ? operation->reads != PLAY_READS_NOTHING : json_object_object_get_ex(object, "reads", NULL)) {
+        code_word(codec, object, "reads", reads, READS, &operation->reads);
+        code_whole(codec, object, "written_by", plan->operation_count - 1, &operation->writer);
+        code_whole(codec, object, "periods_before", MOST, &operation->back);
     }
-    struct json_object *sites = take_list(reader, from, "sites", PLAY_SITES, &to->site_count);
-    for (uint32_t i = 0; i < to->site_count; ++i)
-        take_site(reader, json_object_array_get_idx(sites, i), &to->sites[i], objects);
+    struct json_object *sites = code_list(codec, object, "sites", PLAY_SITES, &operation->site_count);
+    for (uint32_t i = 0; i < operation->site_count; ++i)
+        code_site(codec, code_item(codec, sites, i), plan, &operation->sites[i]);
 }
 
 static void
-take_place(struct reader *reader, struct json_object *from, uint32_t *alloc, uint32_t *ordinal, uint64_t *bytes,
+code_place(struct codec *codec, struct json_object *object, uint32_t *alloc, uint32_t *ordinal, uint64_t *bytes,
            uint64_t *lo, uint64_t *hi)
 {
-    *alloc = (uint32_t)take_number(reader, from, "allocation", UINT32_MAX);
-    *ordinal = (uint32_t)take_number(reader, from, "ordinal", UINT32_MAX);
-    *bytes = take_number(reader, from, "bytes", INT64_MAX);
-    *lo = take_number(reader, from, "begin", *bytes);
-    *hi = take_number(reader, from, "end", *bytes);
-    if (reader->wrong == NULL && *lo >= *hi)
-        reader->wrong = "end";
+    code_whole(codec, object, "allocation", UINT32_MAX, alloc);
+    code_whole(codec, object, "ordinal", UINT32_MAX, ordinal);
+    code_number(codec, object, "bytes", INT64_MAX, bytes);
+    code_number(codec, object, "begin", *bytes, lo);
+    code_number(codec, object, "end", *bytes, hi);
+    if (codec->wrong == NULL && *lo >= *hi)
+        codec->wrong = "end";
 }
 
 static void
-take_tensor(struct reader *reader, struct json_object *from, const struct play_plan *plan, struct play_tensor *to)
+code_tensor(struct codec *codec, struct json_object *object, const struct play_plan *plan, struct play_tensor *tensor)
 {
-    to->role = take_word(reader, from, "role", roles, ROLES);
-    to->type = (uint32_t)take_number(reader, from, "type", TYPES - 1);
-    take_place(reader, from, &to->alloc, &to->ordinal, &to->bytes, &to->lo, &to->hi);
-    if (reader->wrong == NULL && to->role < PLAY_COMPARED && to->type == 0)
-        reader->wrong = "type";
-    if (reader->wrong == NULL && !play_tensor_fits(plan, to))
-        reader->wrong = "role";
+    code_word(codec, object, "role", roles, ROLES, &tensor->role);
+    code_whole(codec, object, "type", TYPES - 1, &tensor->type);
+    code_place(codec, object, &tensor->alloc, &tensor->ordinal, &tensor->bytes, &tensor->lo, &tensor->hi);
+    if (codec->wrong == NULL && tensor->role < PLAY_COMPARED && tensor->type == 0)
+        codec->wrong = "type";
+    if (codec->wrong == NULL && !play_tensor_fits(plan, tensor))
+        codec->wrong = "role";
+}
+
+static void
+code_written(struct codec *codec, struct json_object *object, const struct play_plan *plan,
+             struct play_written *written)
+{
+    code_whole(codec, object, "by", plan->operation_count > 0 ? plan->operation_count - 1 : 0, &written->writer);
+    code_whole(codec, object, "moves", 1, &written->moves);
+    code_whole(codec, object, "unread", 1, &written->unread);
+    code_place(codec, object, &written->alloc, &written->ordinal, &written->bytes, &written->lo, &written->hi);
 }
 
 /* A plan by state averages at the period's end; one by gradients in front of an operation. */
@@ -284,51 +250,66 @@ is_place_of_average(const struct play_plan *plan)
     return plan->average_before > 0 && plan->average_before < plan->operation_count;
 }
 
-static void
-take_written(struct reader *reader, struct json_object *from, const struct play_plan *plan, struct play_written *to)
+/* The items of a list that is read. */
+static void *
+room_for(const struct codec *codec, void *items, uint32_t count, size_t size)
 {
-    to->writer = (uint32_t)take_number(reader, from, "by", plan->operation_count > 0 ? plan->operation_count - 1 : 0);
-    to->moves = (uint32_t)take_number(reader, from, "moves", 1);
-    to->unread = (uint32_t)take_number(reader, from, "unread", 1);
-    take_place(reader, from, &to->alloc, &to->ordinal, &to->bytes, &to->lo, &to->hi);
+    return codec->writes ? items : xcalloc(count + 1, size);
+}
+
+static void
+code_play(struct codec *codec, struct json_object *root, struct play *play)
+{
+    struct play_plan *plan = &play->plan;
+    code_word(codec, root, "by", kinds, KINDS, &plan->by);
+    struct json_object *list = code_list(codec, root, "objects", MOST, &plan->object_count);
+    play->objects = room_for(codec, play->objects, plan->object_count, sizeof(*play->objects));
+    for (uint32_t i = 0; i < plan->object_count; ++i) {
+        struct json_object *item = code_item(codec, list, i);
+        code_text(codec, item, "path", play->objects[i].path, sizeof(play->objects[i].path));
+        code_text(codec, item, "build_id", play->objects[i].build_id, sizeof(play->objects[i].build_id));
+    }
+    list = code_list(codec, root, "operations", MOST, &plan->operation_count);
+    play->operations = room_for(codec, play->operations, plan->operation_count, sizeof(*play->operations));
+    for (uint32_t i = 0; i < plan->operation_count; ++i)
+        code_operation(codec, code_item(codec, list, i), plan, &play->operations[i]);
+    list = code_list(codec, root, "memory", MOST, &plan->tensor_count);
+    play->tensors = room_for(codec, play->tensors, plan->tensor_count, sizeof(*play->tensors));
+    for (uint32_t i = 0; i < plan->tensor_count; ++i)
+        code_tensor(codec, code_item(codec, list, i), plan, &play->tensors[i]);
+    list = code_list(codec, root, "written", MOST, &plan->written_count);
+    play->written = room_for(codec, play->written, plan->written_count, sizeof(*play->written));
+    for (uint32_t i = 0; i < plan->written_count; ++i)
+        code_written(codec, code_item(codec, list, i), plan, &play->written[i]);
+    code_whole(codec, root, "proof_rounds", MOST_ROUNDS, &plan->steps);
+    code_whole(codec, root, "reduce_before", plan->operation_count, &plan->average_before);
+    if (codec->wrong == NULL && !is_place_of_average(plan))
+        codec->wrong = "reduce_before";
+}
+
+struct json_object *
+play_json_of(const struct play *play)
+{
+    struct codec codec = {.writes = true};
+    struct json_object *root = json_object_new_object();
+    struct play copy = *play;
+    play_put_number(root, "version", PLAY_VERSION);
+    play_put_text(root, "ddprun", DDPRUN_VERSION);
+    code_play(&codec, root, &copy);
+    return root;
 }
 
 bool
 play_json_read(struct json_object *from, struct play *play, char *why)
 {
-    struct reader reader = {0};
-    struct json_object *list;
-    struct play_plan *plan = &play->plan;
+    struct codec codec = {.writes = false};
     *play = (struct play){.plan.version = PLAY_VERSION};
     if (!json_object_is_type(from, json_type_object))
-        reader.wrong = "turns";
-    list = take_list(&reader, from, "objects", MOST, &plan->object_count);
-    play->objects = xcalloc(plan->object_count + 1, sizeof(*play->objects));
-    for (uint32_t i = 0; i < plan->object_count; ++i) {
-        struct json_object *item = json_object_array_get_idx(list, i);
-        take_text(&reader, item, "path", play->objects[i].path, sizeof(play->objects[i].path));
-        take_text(&reader, item, "build_id", play->objects[i].build_id, sizeof(play->objects[i].build_id));
-    }
-    plan->by = take_word(&reader, from, "by", kinds, KINDS);
-    list = take_list(&reader, from, "operations", MOST, &plan->operation_count);
-    play->operations = xcalloc(plan->operation_count + 1, sizeof(*play->operations));
-    for (uint32_t i = 0; i < plan->operation_count; ++i)
-        take_operation(&reader, json_object_array_get_idx(list, i), plan, &play->operations[i]);
-    list = take_list(&reader, from, "memory", MOST, &plan->tensor_count);
-    play->tensors = xcalloc(plan->tensor_count + 1, sizeof(*play->tensors));
-    for (uint32_t i = 0; i < plan->tensor_count; ++i)
-        take_tensor(&reader, json_object_array_get_idx(list, i), plan, &play->tensors[i]);
-    list = take_list(&reader, from, "written", MOST, &plan->written_count);
-    play->written = xcalloc(plan->written_count + 1, sizeof(*play->written));
-    for (uint32_t i = 0; i < plan->written_count; ++i)
-        take_written(&reader, json_object_array_get_idx(list, i), plan, &play->written[i]);
-    plan->steps = (uint32_t)take_number(&reader, from, "proof_rounds", MOST_ROUNDS);
-    plan->average_before = (uint32_t)take_number(&reader, from, "reduce_before", plan->operation_count);
-    if (reader.wrong == NULL && !is_place_of_average(plan))
-        reader.wrong = "reduce_before";
-    if (reader.wrong != NULL)
-        snprintf(why, PLAY_WHY_BYTES, "turns.%s is missing or has no possible value", reader.wrong);
-    return reader.wrong == NULL;
+        codec.wrong = "turns";
+    code_play(&codec, from, play);
+    if (codec.wrong != NULL)
+        snprintf(why, PLAY_WHY_BYTES, "turns.%s is missing or has no possible value", codec.wrong);
+    return codec.wrong == NULL;
 }
 
 /* ---- the hash ---- */
