@@ -22,21 +22,22 @@ chart_open(FILE *out, const char *id, const char *kind, int height, const char *
 }
 
 void
-chart_legend(FILE *out, const char *kind, const char *meaning)
+chart_legend(FILE *out, const char *kind, bool is_line, const char *meaning)
 {
+    html_put(out, "<span class='key'><svg class='swatch' width='12' height='12' aria-hidden='true'>");
     html_put(out,
-             "<span class='key'><svg class='swatch' width='12' height='12' aria-hidden='true'>"
-             "<rect class='%s' width='12' height='12' rx='2'/></svg>%s</span>\n",
+             is_line ? "<line class='%s' x1='6' x2='6' y1='0' y2='12'/></svg>%s</span>\n"
+                     : "<rect class='%s' width='12' height='12' rx='2'/></svg>%s</span>\n",
              kind, meaning);
 }
 
 void
-chart_legend_line(FILE *out, const char *kind, const char *meaning)
+chart_legend_of_step(FILE *out)
 {
-    html_put(out,
-             "<span class='key'><svg class='swatch' width='12' height='12' aria-hidden='true'>"
-             "<line class='%s' x1='6' x2='6' y1='0' y2='12'/></svg>%s</span>\n",
-             kind, meaning);
+    chart_legend(out, "before", false, "before backward");
+    chart_legend(out, "backward", false, "backward");
+    chart_legend(out, "network", false, "exposed communication");
+    chart_legend(out, "ranks", false, "waits for other ranks");
 }
 
 double

@@ -96,8 +96,9 @@ double chart_tick(double most, int least_count);
 /* Begins a picture with its names, for all readers; "</svg>" ends it. */
 void chart_open(FILE *out, const char *id, const char *kind, int height, const char *title, const char *description);
 
-/* The entry of a legend: a square or a line of that class, and what it means. */
-void chart_legend(FILE *out, const char *kind, const char *meaning);
-void chart_legend_line(FILE *out, const char *kind, const char *meaning);
+/* The entry of a legend: a square or, of marks from top to bottom, a line of that class, and what it means. */
+void chart_legend(FILE *out, const char *kind, bool is_line, const char *meaning);
+/* Of the parts of a step, as bars show them. */
+void chart_legend_of_step(FILE *out);
 
 #endif

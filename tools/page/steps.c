@@ -60,10 +60,8 @@ put_legend(FILE *out, const struct chart_mark *marks, size_t count)
         size_t i = 0;
         while (i < count && strcmp(marks[i].kind, meanings[m][0]) != 0)
             ++i;
-        if (i < count && isnan(marks[i].y))
-            chart_legend_line(out, meanings[m][0], meanings[m][1]);
-        else if (i < count)
-            chart_legend(out, meanings[m][0], meanings[m][1]);
+        if (i < count)
+            chart_legend(out, meanings[m][0], isnan(marks[i].y), meanings[m][1]);
     }
     fputs(count > 0 ? "</div>\n" : "", out);
 }
@@ -154,10 +152,7 @@ put_ranks(FILE *out, const struct facts *facts)
              "what the "
              "others waited longer, it kept them.</p>\n<div class='legend'>\n",
              (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
-    chart_legend(out, "before", "before backward");
-    chart_legend(out, "backward", "backward");
-    chart_legend(out, "network", "exposed communication");
-    chart_legend(out, "ranks", "waits for other ranks");
+    chart_legend_of_step(out);
     fputs("</div>\n", out);
     html_table(out, "Times by rank", "Rank|Host|A step|#Before|#Backward|#Exposed|#Waits|#Step|#Last in|#Kept others");
     for (size_t r = 0; r < shown; ++r)

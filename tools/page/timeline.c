@@ -280,17 +280,14 @@ static void
 put_legend(FILE *out, bool has_bound)
 {
     fputs("<div class='legend'>\n", out);
-    chart_legend(out, "before", "before backward");
-    chart_legend(out, "backward", "backward");
-    chart_legend(out, "network", "exposed communication");
-    chart_legend(out, "ranks", "waits for other ranks");
-    chart_legend(out, "early", "bucket, sent during backward");
-    chart_legend(out, "late", "bucket, sent after it");
+    chart_legend_of_step(out);
+    chart_legend(out, "early", false, "bucket, sent during backward");
+    chart_legend(out, "late", false, "bucket, sent after it");
     fputs("<span class='key'><svg class='swatch' width='12' height='12' aria-hidden='true'><circle class='dot' cx='6' "
           "cy='6' r='2.5'/></svg>its gradients are ready</span>\n",
           out);
     if (has_bound)
-        chart_legend_line(out, "bound", "lower bound of any bucket layout");
+        chart_legend(out, "bound", true, "lower bound of any bucket layout");
     fputs("</div>\n", out);
 }
 
