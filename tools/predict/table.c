@@ -74,38 +74,25 @@ add_row(struct scaling *scaling, const struct prediction *found, double alone_us
     range_add(&row->speed_up, alone_us / found->step_us * times, found->ranks);
 }
 
+/* With the batch kept, each rank has the model's batch; else its share of one, and speed-up is over one rank that has
+ * the whole of it. Rows that were not looked at are left out. */
 static bool
-add_kept(const struct forecasts *forecasts, struct scaling *scaling, struct error *error)
-{
-    const struct predict_request *request = forecasts->request;
-    const struct model *model = forecasts->kept;
-    struct prediction found;
-    scaling->name = "kept";
-    for (size_t i = 0; i < request->count_count; ++i) {
-        unsigned ranks = request->counts[i];
-        if (!predict(forecasts, model, ranks, &found, error))
-            return false;
-        add_row(scaling, &found, alone_us(model), ranks, model->items / forecasts->shares * ranks);
-    }
-    return true;
-}
-
-/* Speed-up is over one rank that has the whole batch. Rows that were not looked at are left out. */
-static bool
-add_shared(const struct forecasts *forecasts, struct scaling *scaling, struct error *error)
+add_rows(const struct forecasts *forecasts, bool keeps, struct scaling *scaling, struct error *error)
 {
     const struct predict_request *request = forecasts->request;
     const struct model *whole = forecasts->kept;
     struct prediction found;
-    scaling->name = "shared out";
-    if (whole->batch == 0 || forecasts->shares > 1)
+    scaling->name = keeps ? "kept" : "shared out";
+    if (!keeps && (whole->batch == 0 || forecasts->shares > 1))
         return true;
     for (size_t i = 0; i < request->count_count; ++i) {
-        const struct model *model = request->counts[i] == 1 ? whole : forecasts->shared[i];
-        if (model != NULL && !predict(forecasts, model, request->counts[i], &found, error))
+        unsigned ranks = request->counts[i];
+        const struct model *model = keeps || ranks == 1 ? whole : forecasts->shared[i];
+        if (model != NULL && !predict(forecasts, model, ranks, &found, error))
             return false;
         if (model != NULL)
-            add_row(scaling, &found, alone_us(whole), 1, whole->items);
+            add_row(scaling, &found, alone_us(whole), keeps ? ranks : 1,
+                    keeps ? whole->items / forecasts->shares * ranks : whole->items);
     }
     return true;
 }
@@ -128,7 +115,7 @@ table_new(void)
 bool
 table_add(struct table *table, const struct forecasts *forecasts, bool *more_p, struct error *error)
 {
-    if (!add_shared(forecasts, &table->shared, error) || !add_kept(forecasts, &table->kept, error))
+    if (!add_rows(forecasts, false, &table->shared, error) || !add_rows(forecasts, true, &table->kept, error))
         return false;
     range_add(&table->alone_us, alone_us(forecasts->kept), INFINITY);
     ++table->rehearsals;
