@@ -39,24 +39,6 @@ inner_run_block_signals(sigset_t *old)
     sigprocmask(SIG_BLOCK, &blocked, old);
 }
 
-int
-inner_run_next_signal(void)
-{
-    sigset_t wanted = read_here();
-    int number = sigtimedwait(&wanted, NULL, &(struct timespec){.tv_nsec = 250000000});
-    return number > 0 ? number : 0;
-}
-
-bool
-inner_run_has_ended(pid_t pid, int *status_p)
-{
-    pid_t ended;
-    do
-        ended = waitpid(pid, status_p, WNOHANG);
-    while (ended < 0 && errno == EINTR);
-    return ended == pid;
-}
-
 void
 inner_run_become(char **command, pid_t parent, const char *errors, bool all, const char *const *sets,
                  const sigset_t *old)
@@ -91,12 +73,14 @@ bool
 inner_run_goes_on(struct inner_run *run)
 {
     int status;
-    if (inner_run_has_ended(run->pid, &status)) {
+    pid_t ended = waitpid(run->pid, &status, WNOHANG);
+    if (ended == run->pid) {
         run->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
         return false;
     }
-    int number = inner_run_next_signal();
-    if (number != 0 && number != SIGCHLD)
+    sigset_t wanted = read_here();
+    int number = sigtimedwait(&wanted, NULL, &(struct timespec){.tv_nsec = 250000000});
+    if (number > 0 && number != SIGCHLD)
         ask(run, run->signal = number);
     else if (run->asked_ms != 0 && clock_now_ms() - run->asked_ms > PATIENCE_MS)
         kill(run->pid, SIGKILL);

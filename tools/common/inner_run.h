@@ -11,15 +11,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* From now on SIGCHLD and the signals that ask for the end are read by inner_run_next_signal(). *old: the mask that the
+/* From now on SIGCHLD and the signals that ask for the end are read by inner_run_goes_on(). *old: the mask that the
  * inner ddprun gets. */
 void inner_run_block_signals(sigset_t *old);
-
-/* The next such signal, or 0 after a quarter of a second. */
-int inner_run_next_signal(void);
-
-/* Whether the child has ended; then its status is in *status_p, and it is no longer a child. Does not wait. */
-bool inner_run_has_ended(pid_t pid, int *status_p);
 
 struct inner_run {
     pid_t pid;
@@ -34,8 +28,8 @@ struct inner_run {
 void inner_run_become(char **command, pid_t parent, const char *errors, bool all, const char *const *sets,
                       const sigset_t *old) __attribute__((noreturn));
 
-/* Waits as inner_run_next_signal() does, hands on what it brings, and kills a run that was asked to end and does not.
- * False: the run has ended. */
+/* Waits for the next such signal, or a quarter of a second; hands it on, and kills a run that was asked to end and does
+ * not. False: the run has ended, and is no longer a child. */
 bool inner_run_goes_on(struct inner_run *run);
 
 /* Asks it to end, once. */
