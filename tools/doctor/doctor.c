@@ -55,7 +55,6 @@ examine_machine(struct examination *examination)
     findings_section(examination->findings, "machine", "this machine");
     examine_installation(examination);
     examine_gpus(examination);
-    examine_binding(examination);
     examine_libraries(examination);
     examine_launchers(examination);
     examine_limits(examination);

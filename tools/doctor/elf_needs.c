@@ -3,6 +3,7 @@
  */
 #include "tools/doctor/elf_needs.h"
 
+#include "launcher/common/xcalloc.h"
 #include "launcher/start/elf_parts.h"
 
 #include <errno.h>
@@ -22,7 +23,6 @@ struct reader {
     struct elf_parts parts;
     char *names; /* dynamic string table, with a NUL behind it */
     uint64_t names_bytes;
-    bool read_symbols[2]; /* of the table of each kind, there being one */
     struct elf_needs needs;
 };
 
@@ -56,17 +56,13 @@ static bool
 add_needed(struct reader *reader, uint64_t offset)
 {
     struct elf_needs *needs = &reader->needs;
-    char *name = NULL;
     if (needs->needed_count == MOST_NEEDED)
         return false;
-    char **list = realloc(needs->needed, (needs->needed_count + 1) * sizeof(*list));
-    if (list == NULL)
-        return false;
-    needs->needed = list;
-    if (!copy_name(reader, offset, &name))
-        return false;
-    needs->needed[needs->needed_count++] = name;
-    return true;
+    needs->needed = xrealloc(needs->needed, (needs->needed_count + 1) * sizeof(*needs->needed));
+    needs->needed[needs->needed_count] = NULL;
+    bool ok = copy_name(reader, offset, &needs->needed[needs->needed_count]);
+    needs->needed_count += ok;
+    return ok;
 }
 
 /* ---- the dynamic section ---- */
@@ -128,63 +124,12 @@ read_dynamic(struct reader *reader)
 
 /* ---- sections ---- */
 
-static bool
-begins(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
-/* A function cu... followed by a capital is the driver's; cublas... and the like are not. */
-static bool
-is_driver_name(const char *name)
-{
-    return begins(name, "cu") && name[2] >= 'A' && name[2] <= 'Z';
-}
-
-static void
-note_symbol(struct elf_needs *needs, const Elf64_Sym *symbol, const char *name, bool is_dynamic)
-{
-    bool is_defined = symbol->st_shndx != SHN_UNDEF;
-    if (!is_dynamic) {
-        needs->defines_cudart = needs->defines_cudart || (is_defined && strcmp(name, "cudaMalloc") == 0);
-    } else if (is_defined) {
-        needs->defines_dlsym = needs->defines_dlsym || strcmp(name, "dlsym") == 0;
-    } else {
-        needs->imports_cudart = needs->imports_cudart || begins(name, "cuda") || begins(name, "__cuda");
-        needs->imports_driver = needs->imports_driver || is_driver_name(name);
-    }
-}
-
-/* A table that is too long, or leads nowhere, is no evidence; the loader does not use these headers. */
-static void
-read_symbols(struct reader *reader, const Elf64_Shdr *sections, const Elf64_Shdr *table)
-{
-    if (table->sh_link >= reader->parts.header.e_shnum || table->sh_entsize != sizeof(Elf64_Sym))
-        return;
-    const Elf64_Shdr *texts = &sections[table->sh_link];
-    Elf64_Sym *symbols =
-        (Elf64_Sym *)elf_source_get(reader->parts.source, table->sh_size, table->sh_offset, MOST_TABLE_BYTES);
-    char *names = elf_source_get(reader->parts.source, texts->sh_size, texts->sh_offset, MOST_TABLE_BYTES);
-    for (size_t i = 0; symbols != NULL && names != NULL && i < table->sh_size / sizeof(*symbols); ++i) {
-        if (symbols[i].st_name < texts->sh_size)
-            note_symbol(&reader->needs, &symbols[i], names + symbols[i].st_name, table->sh_type == SHT_DYNSYM);
-    }
-    free(symbols);
-    free(names);
-}
-
 static void
 look_at_section(const Elf64_Shdr *sections, int index, const char *name, void *data)
 {
-    struct reader *reader = data;
-    const Elf64_Shdr *section = &sections[index];
-    bool is_dynamic = section->sh_type == SHT_DYNSYM;
-    if (strcmp(name, ".nv_fatbin") == 0 && section->sh_type != SHT_NOBITS) /* which a file of symbols has */
-        reader->needs.has_kernels = true;
-    if ((is_dynamic || section->sh_type == SHT_SYMTAB) && !reader->read_symbols[is_dynamic]) {
-        read_symbols(reader, sections, section);
-        reader->read_symbols[is_dynamic] = true;
-    }
+    struct elf_needs *needs = data;
+    if (strcmp(name, ".nv_fatbin") == 0 && sections[index].sh_type != SHT_NOBITS) /* which a file of symbols has */
+        needs->has_kernels = true;
 }
 
 /* ---- texts ---- */
@@ -208,7 +153,7 @@ elf_needs_read(struct elf_source *source, struct elf_needs *needs)
     struct reader reader = {0};
     bool is_open = elf_parts_open(source, &reader.parts), ok = is_open && read_dynamic(&reader);
     if (ok) {
-        reader.needs.has_sections = elf_parts_sections(&reader.parts, look_at_section, &reader);
+        (void)elf_parts_sections(&reader.parts, look_at_section, &reader.needs);
         (void)search_texts(&reader); /* of a file that is too long, some of it */
     }
     if (is_open)

@@ -16,13 +16,7 @@ struct elf_needs {
     char *rpath;   /* DT_RPATH: searched before LD_LIBRARY_PATH; NULL: none */
     char *runpath; /* DT_RUNPATH: searched after it, and switches DT_RPATH off; NULL: none */
 
-    bool has_sections;   /* else the next five say nothing */
-    bool has_kernels;    /* a section .nv_fatbin: nvcc compiled some of it */
-    bool defines_cudart; /* its symbol table has cudart's functions: static cudart */
-    bool defines_dlsym;  /* exports a dlsym of its own, which goes before a preloaded one */
-    bool imports_cudart; /* functions cuda... from a library */
-    bool imports_driver; /* functions cu... from a library */
-
+    bool has_kernels;        /* a section .nv_fatbin: nvcc compiled some of it */
     bool names_driver;       /* the text "libcuda.so.1" is in it: it opens the driver by itself */
     bool names_driver_entry; /* "cuGetProcAddress_v2": so does cudart */
     bool names_softgpu;      /* "libsoftgpu.so": it was linked with the stand-in's libraries or their forwarders */

@@ -30,7 +30,6 @@ struct examination {
 
 void examine_installation(struct examination *examination); /* installed.c: ddprun's own parts */
 void examine_gpus(struct examination *examination);         /* gpus.c: driver and GPUs */
-void examine_binding(struct examination *examination);      /* binding.c: which processors ranks would get */
 void examine_libraries(struct examination *examination);    /* libraries.c: CUDA, NCCL */
 void examine_launchers(struct examination *examination);    /* launchers.c: mpirun, srun, prterun, allocations */
 void examine_limits(struct examination *examination);       /* limits.c: what the system allows */

@@ -31,9 +31,8 @@ opens_driver_itself(const struct elf_needs *needs)
 bool
 trainer_shows_cuda(const struct elf_needs *needs)
 {
-    return needs->has_kernels || needs->defines_cudart || needs->imports_cudart || needs->imports_driver ||
-           opens_driver_itself(needs) || needs_library(needs, "libcudart.so") || needs_library(needs, "libcuda.so") ||
-           needs_library(needs, "libcublas");
+    return needs->has_kernels || opens_driver_itself(needs) || needs_library(needs, "libcudart.so") ||
+           needs_library(needs, "libcuda.so") || needs_library(needs, "libcublas");
 }
 
 static void
@@ -46,10 +45,9 @@ examine_device(struct examination *examination)
         findings_say_error(findings, FINDING_PROBLEM, "device", error.text);
     else if (examination->facts->built_for_softgpu)
         findings_ok(findings, "device", "built by softgpu-cc, for the stand-in");
-    else if (examination->softgpu && (needs->has_kernels || needs->defines_cudart))
+    else if (examination->softgpu && needs->has_kernels)
         findings_say(findings, FINDING_PROBLEM, "device", "build it with softgpu-cc, or leave --device softgpu out",
-                     "built for GPUs, with %s, which the stand-in cannot run",
-                     needs->has_kernels ? "kernels of its own" : "NVIDIA's cudart inside");
+                     "built for GPUs, with kernels of its own, which the stand-in cannot run");
     else if (trainer_shows_cuda(needs))
         findings_ok(findings, "device", "built for GPUs%s", needs->has_kernels ? ", with kernels of its own" : "");
     else
@@ -82,22 +80,12 @@ static void
 examine_softgpu_cudart(struct examination *examination)
 {
     struct findings *findings = examination->findings;
-    const char *folder = examination->facts->softgpu_folder;
-    char *library = xasprintf("%s/libcudart.so.13", folder);
     if (!examination->needs->names_softgpu && opens_driver_itself(examination->needs))
         findings_say(findings, FINDING_PROBLEM, "cudart",
                      "link it with softgpu-cc, or with -L and the stand-in's folder before that of the toolkit",
                      "static and NVIDIA's (libcudart_static.a), which cannot run kernels that softgpu-cc compiled");
-    else if (folder[0] == '\0')
-        findings_ok(findings, "cudart", "the stand-in's, loaded when the program first calls it");
-    else if (access(library, R_OK) == 0)
-        findings_ok(findings, "cudart", "the stand-in's, loaded when the program starts, without ddprun from %s",
-                    folder);
     else
-        findings_say(findings, FINDING_NOTE, "cudart",
-                     "nothing, under ddprun; compile the program again to run it alone",
-                     "the stand-in's, but not from %s any more, where it was when the program was compiled", folder);
-    free(library);
+        findings_ok(findings, "cudart", "the stand-in's");
 }
 
 /* Which runtime library calls the driver for it. Static cudart leaves no name in NEEDED; the rest is evidence. */
@@ -110,14 +98,10 @@ examine_cudart(struct examination *examination)
         examine_shared_cudart(examination);
     else if (examination->facts->built_for_softgpu && (needs->names_softgpu || opens_driver_itself(needs)))
         examine_softgpu_cudart(examination);
-    else if (needs->defines_cudart || opens_driver_itself(needs))
-        findings_ok(findings, "cudart", "static, as far as its file shows: %s",
-                    needs->defines_cudart ? "it has cudart's functions" : "it opens the driver by name");
-    else if (needs_library(needs, "libcuda.so") || needs->imports_driver)
+    else if (opens_driver_itself(needs))
+        findings_ok(findings, "cudart", "static, as far as its file shows: it opens the driver by name");
+    else if (needs_library(needs, "libcuda.so"))
         findings_ok(findings, "cudart", "none: it calls the driver");
-    else if (!needs->has_sections && !trainer_shows_cuda(needs))
-        findings_say(findings, FINDING_NOTE, "cudart", "nothing; the loader's answer below decides",
-                     "cannot be told: the file was stripped of its section headers");
 }
 
 /* ---- folders that the program itself tells the loader to search ---- */
@@ -126,15 +110,11 @@ static void
 examine_entry(struct findings *findings, const char *kind, const char *entry)
 {
     char *driver = xasprintf("%s/libcuda.so.1", entry);
-    bool is_stubs = strstr(entry, "/stubs") != NULL;
-    if (is_stubs && access(driver, F_OK) == 0)
+    if (strstr(entry, "/stubs") != NULL && access(driver, F_OK) == 0)
         findings_say(
             findings, FINDING_PROBLEM, kind, "link without -rpath to the toolkit's stubs folder",
             "%s holds a libcuda.so.1 that is a stub for linking: the program would find it instead of the driver",
             entry);
-    else if (is_stubs)
-        findings_say(findings, FINDING_NOTE, kind, "link without -rpath to the toolkit's stubs folder",
-                     "%s is for linking only, not for running", entry);
     else if (entry[0] != '/' && strncmp(entry, "$ORIGIN", 7) != 0 && strncmp(entry, "${ORIGIN}", 9) != 0)
         findings_say(findings, FINDING_WARNING, kind, "link with -rpath '$ORIGIN/...', or with an absolute path",
                      "'%s' is relative: which libraries are found depends on the folder that ranks start in", entry);
@@ -168,14 +148,6 @@ examine_search_path(struct examination *examination)
     }
 }
 
-static void
-examine_own_dlsym(struct examination *examination)
-{
-    if (examination->needs->defines_dlsym)
-        findings_say(examination->findings, FINDING_PROBLEM, "dlsym", "link without it, or without -rdynamic",
-                     "the program exports a dlsym of its own, which goes before the shim's: CUDA calls would pass by");
-}
-
 void
 examine_program(struct examination *examination)
 {
@@ -195,7 +167,6 @@ examine_program(struct examination *examination)
     findings_ok(examination->findings, "file", "dynamically linked ELF, by %s", examination->facts->interpreter);
     examine_device(examination);
     examine_cudart(examination);
-    examine_own_dlsym(examination);
     examine_search_path(examination);
     examine_loading(examination);
 }

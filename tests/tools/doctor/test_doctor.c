@@ -26,8 +26,8 @@ enum { CASES = 2000, TEXT_CASES = 500 };
 
 /* ---- files ---- */
 
-static const char names[] = "\0libcudart.so.13\0libc.so.6\0/opt/lib:lib\0cudaMalloc\0cuInit\0dlsym";
-static const char titles[] = "\0.nv_fatbin\0.dynsym\0.dynstr\0.symtab";
+static const char names[] = "\0libcudart.so.13\0libc.so.6\0/opt/lib:lib";
+static const char titles[] = "\0.nv_fatbin\0.dynstr";
 
 static size_t
 place_in(const char *table, size_t bytes, const char *word)
@@ -39,23 +39,16 @@ place_in(const char *table, size_t bytes, const char *word)
 #define NAME(word)  place_in(names, sizeof(names), word)
 #define TITLE(word) place_in(titles, sizeof(titles), word)
 
-enum { SECTIONS = 6, SYMBOLS = 4 };
+enum { SECTIONS = 4 };
 
 struct image {
     Elf64_Ehdr header;
     Elf64_Phdr segments[2];
     Elf64_Dyn entries[8];
-    Elf64_Sym symbols[SYMBOLS];
     Elf64_Shdr sections[SECTIONS];
     char names[sizeof(names)], titles[sizeof(titles)];
     char text[64];
 };
-
-static void
-add_symbol(struct image *image, int i, const char *name, bool is_defined)
-{
-    image->symbols[i] = (Elf64_Sym){.st_name = (Elf64_Word)NAME(name), .st_shndx = is_defined ? 1 : SHN_UNDEF};
-}
 
 static void
 make_image(struct image *image)
@@ -90,17 +83,9 @@ make_image(struct image *image)
     const Elf64_Shdr sections[SECTIONS] = {
         [1] = {.sh_offset = offsetof(struct image, titles), .sh_size = sizeof(titles)},
         [2] = {.sh_name = (Elf64_Word)TITLE(".nv_fatbin")},
-        [3] = {.sh_name = (Elf64_Word)TITLE(".dynsym"),
-               .sh_type = SHT_DYNSYM,
-               .sh_link = 4,
-               .sh_entsize = sizeof(Elf64_Sym),
-               .sh_offset = offsetof(struct image, symbols),
-               .sh_size = sizeof(image->symbols)},
-        [4] = {.sh_offset = offsetof(struct image, names), .sh_size = sizeof(names)},
+        [3] = {.sh_offset = offsetof(struct image, names), .sh_size = sizeof(names)},
     };
     memcpy(image->sections, sections, sizeof(sections));
-    add_symbol(image, 1, "cudaMalloc", false);
-    add_symbol(image, 2, "cuInit", false);
     memcpy(image->text, "libcuda.so.1\0xddprun_interface\0cuGetProcAddress_v2x", 52);
 }
 
@@ -129,9 +114,7 @@ TEST(what_a_program_needs_is_read)
     ck_assert_str_eq(needs.needed[1], "libc.so.6");
     ck_assert_str_eq(needs.runpath, "/opt/lib:lib");
     ck_assert_ptr_null(needs.rpath);
-    ck_assert(needs.has_sections && needs.has_kernels);
-    ck_assert(needs.imports_cudart && needs.imports_driver);
-    ck_assert(!needs.defines_dlsym && !needs.defines_cudart);
+    ck_assert(needs.has_kernels);
     ck_assert(needs.names_driver);
     ck_assert(needs.is_annotated); /* a linker may merge it into the end of a longer text */
     ck_assert(!needs.names_driver_entry);
@@ -139,22 +122,6 @@ TEST(what_a_program_needs_is_read)
     image.sections[2].sh_type = SHT_NOBITS; /* as in a file of debug information */
     ck_assert_int_eq(read_needs(&image, sizeof(image), &needs), 0);
     ck_assert(!needs.has_kernels);
-    elf_needs_free(&needs);
-}
-
-TEST(symbols_that_are_defined_tell_of_static_cudart_and_of_a_dlsym)
-{
-    struct image image;
-    struct elf_needs needs;
-    make_image(&image);
-    add_symbol(&image, 1, "cudaMalloc", true);
-    add_symbol(&image, 2, "dlsym", true);
-    ck_assert_int_eq(read_needs(&image, sizeof(image), &needs), 0);
-    ck_assert(needs.defines_dlsym && !needs.imports_cudart && !needs.imports_driver && !needs.defines_cudart);
-    elf_needs_free(&needs);
-    image.sections[3].sh_type = SHT_SYMTAB;
-    ck_assert_int_eq(read_needs(&image, sizeof(image), &needs), 0);
-    ck_assert(needs.defines_cudart && !needs.defines_dlsym);
     elf_needs_free(&needs);
 }
 
