@@ -38,12 +38,6 @@ struct auto_run {
     bool is_refused; /* by the rehearsal: ranks cannot follow it */
 };
 
-static bool
-is_at_terminal(void)
-{
-    return isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
-}
-
 /* One line, read byte by byte, for what follows is the program's. */
 static bool
 ask_user(struct error *error)
@@ -128,18 +122,12 @@ conditions_of(const struct auto_run *run)
 }
 
 static bool
-is_forecast_for(struct json_object *plan, const char *conditions)
-{
-    return strcmp(play_text(json_object_object_get(plan, "forecast"), "conditions"), conditions) == 0;
-}
-
-static bool
 forecast(struct auto_run *run, struct error *error)
 {
     struct rehearsal rehearsal;
     char *conditions = conditions_of(run);
     bool ok = true;
-    if (!is_forecast_for(run->plan, conditions)) {
+    if (strcmp(play_text(json_object_object_get(run->plan, "forecast"), "conditions"), conditions) != 0) {
         message_line("plan: a rehearsal of %d ranks and of one process, by turns", run->job->ranks);
         ok = scout_rehearse(&run->order, json_object_object_get(run->plan, "turns"), &rehearsal, error) &&
              (rehearsal.why[0] == '\0' ||
@@ -232,7 +220,7 @@ can_begin(const struct options *options, const struct auto_job *job, bool asks, 
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "--plan auto is for one machine; make the plan on one, by ddprun scout --prove --json FILE, "
                          "and give --plan FILE");
-    return !asks || is_at_terminal() ||
+    return !asks || (isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) ||
            error_set(error, DDPRUN_EXIT_USAGE,
                      "--plan auto asks before %s is trained, and there is no terminal to ask at; add --yes",
                      options->program[0]);

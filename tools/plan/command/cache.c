@@ -230,12 +230,12 @@ put_known(struct json_object *cached, struct json_object *plan)
     struct json_object *objects = json_object_object_get(json_object_object_get(plan, "program"), "objects");
     struct json_object *files = json_object_object_get(plan, "files"), *to = play_put_list(cached, "objects");
     char is[STAMP_BYTES];
-    for (size_t i = 0; json_object_is_type(objects, json_type_array) && i < json_object_array_length(objects); ++i) {
+    for (size_t i = 0; i < play_length(objects); ++i) {
         struct json_object *object = json_object_array_get_idx(objects, i);
         add_known(to, play_text(object, "path"), play_text(object, "build_id"));
     }
     to = play_put_list(cached, "files");
-    for (size_t i = 0; json_object_is_type(files, json_type_array) && i < json_object_array_length(files); ++i) {
+    for (size_t i = 0; i < play_length(files); ++i) {
         struct json_object *file = json_object_array_get_idx(files, i);
         stamp_of(play_text(file, "path"), is);
         if (!json_object_get_boolean(json_object_object_get(file, "writes")) && is[0] != '\0')

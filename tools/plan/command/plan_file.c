@@ -66,18 +66,10 @@ plan_file_take_places(struct json_object *root, struct play *play)
     struct json_object *list = json_object_object_get(root, "allocations");
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
         struct play_tensor *tensor = &play->tensors[i];
-        bool is_list = json_object_is_type(list, json_type_array) && tensor->alloc < json_object_array_length(list);
-        struct json_object *of = is_list ? json_object_array_get_idx(list, tensor->alloc) : NULL;
+        struct json_object *of =
+            tensor->alloc < play_length(list) ? json_object_array_get_idx(list, tensor->alloc) : NULL;
         snprintf(tensor->at, sizeof(tensor->at), "%s", play_text(of, "allocated_at"));
     }
-}
-
-static bool
-make_exchange(const char *to)
-{
-    struct play_exchange *exchange = play_exchange_map(to, true);
-    play_exchange_unmap(exchange);
-    return exchange != NULL;
 }
 
 static bool
@@ -122,8 +114,10 @@ prepare_plan(struct json_object *root, const char *path, bool unproved, bool rea
     play.plan.forecast_high = (uint32_t)forecast_of(root, "high");
     if (!ok)
         error_set(error, DDPRUN_EXIT_USAGE, "the plan %s is damaged: %s; make it anew by ddprun scout", path, why);
-    else if (!play_save(to, &play) || !make_exchange(to))
+    struct play_exchange *exchange = ok && play_save(to, &play) ? play_exchange_map(to, true) : NULL;
+    if (ok && exchange == NULL)
         ok = error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s: %s", to, strerror(errno));
+    play_exchange_unmap(exchange);
     play_free(&play);
     return ok;
 }

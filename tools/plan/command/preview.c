@@ -20,12 +20,6 @@ or_unknown(const char *text)
     return text[0] != '\0' ? text : "?";
 }
 
-static size_t
-length_of(struct json_object *list)
-{
-    return json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
-}
-
 static const char *
 size_text(uint64_t bytes, char text[SIZE_BYTES])
 {
@@ -46,7 +40,7 @@ print_memory(struct json_object *plan, const char *roles, const char *title)
     char size[SIZE_BYTES];
     uint64_t rest_bytes = 0;
     size_t rows = 0, rest = 0;
-    for (size_t i = 0; i < length_of(tensors); ++i) {
+    for (size_t i = 0; i < play_length(tensors); ++i) {
         struct json_object *tensor = json_object_array_get_idx(tensors, i);
         const char *role = play_text(tensor, "role"), *found = strstr(roles, role);
         uint64_t begin = play_number(tensor, "begin"), end = play_number(tensor, "end");
@@ -115,7 +109,7 @@ static const char *
 place_of(struct json_object *plan, size_t number)
 {
     struct json_object *reads = json_object_object_get(json_object_object_get(plan, "period"), "reads");
-    const char *at = number < length_of(reads) ? play_text(json_object_array_get_idx(reads, number), "at") : "";
+    const char *at = number < play_length(reads) ? play_text(json_object_array_get_idx(reads, number), "at") : "";
     return at[0] != '\0' ? at : "?";
 }
 
@@ -124,7 +118,7 @@ preview_reads(struct json_object *plan, bool prints)
 {
     struct json_object *list = json_object_object_get(json_object_object_get(plan, "turns"), "operations");
     unsigned count = 0;
-    for (size_t i = 0; i < length_of(list); ++i) {
+    for (size_t i = 0; i < play_length(list); ++i) {
         struct json_object *read = json_object_array_get_idx(list, i);
         uint64_t writer = play_number(read, "written_by");
         char name[256];
@@ -136,7 +130,7 @@ preview_reads(struct json_object *plan, bool prints)
                          "that, %" PRIu64 " of %zu operations",
                          play_text(read, "name"), place_of(plan, i),
                          plain_name(play_text(json_object_array_get_idx(list, writer), "name"), name, sizeof(name)),
-                         writer + 1, length_of(list));
+                         writer + 1, play_length(list));
     }
     return count;
 }
@@ -146,7 +140,7 @@ static void
 print_by_gradients(struct json_object *plan, int ranks)
 {
     struct json_object *groups = json_object_object_get(plan, "groups");
-    struct json_object *group = length_of(groups) > 0 ? json_object_array_get_idx(groups, 0) : NULL;
+    struct json_object *group = play_length(groups) > 0 ? json_object_array_get_idx(groups, 0) : NULL;
     char title[512];
     snprintf(title, sizeof(title), "averaged over %d ranks, in front of %s at %s:", ranks, play_text(group, "text"),
              or_unknown(play_text(group, "at")));

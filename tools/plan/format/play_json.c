@@ -51,6 +51,12 @@ play_number(struct json_object *from, const char *key)
     return json_object_get_uint64(json_object_object_get(from, key));
 }
 
+size_t
+play_length(struct json_object *list)
+{
+    return json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
+}
+
 void
 play_put_text(struct json_object *to, const char *key, const char *text)
 {

@@ -28,6 +28,8 @@ const char *play_json_damage(struct json_object *plan) __attribute__((warn_unuse
 /* "" and 0: there is none. */
 const char *play_text(struct json_object *from, const char *key);
 uint64_t play_number(struct json_object *from, const char *key);
+/* Of a list; of anything else 0. */
+size_t play_length(struct json_object *list);
 
 void play_put_text(struct json_object *to, const char *key, const char *text); /* NULL: null */
 void play_put_number(struct json_object *to, const char *key, uint64_t number);
