@@ -6,6 +6,7 @@
 #include "base/printable.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
+#include "tools/common/direct.h"
 
 #include <json-c/json.h>
 
@@ -407,23 +408,15 @@ static char *
 contents(int fd, size_t *bytes_p)
 {
     struct stat file;
-    size_t bytes = 0;
     if (fd < 0 || fstat(fd, &file) != 0)
         return NULL;
-    if (!S_ISREG(file.st_mode)) {
-        errno = EINVAL;
-        return NULL;
-    }
-    char *all = xcalloc(1, (size_t)file.st_size + 1);
-    for (ssize_t got = 1; got > 0 && bytes < (size_t)file.st_size; bytes += (size_t)got) {
-        got = read(fd, all + bytes, (size_t)file.st_size - bytes);
-        if (got < 0) {
-            free(all);
-            return NULL;
-        }
-    }
-    *bytes_p = bytes;
-    return all;
+    *bytes_p = (size_t)file.st_size;
+    errno = EINVAL;
+    char *all = S_ISREG(file.st_mode) ? xcalloc(1, *bytes_p + 1) : NULL;
+    if (all != NULL && direct_read(fd, all, *bytes_p, 0))
+        return all;
+    free(all);
+    return NULL;
 }
 
 static void

@@ -98,12 +98,11 @@ void values_tensor_in(const struct tensor *tensor, size_t at, const char *from, 
 void values_read_tensor(const struct tensor *tensor, void (*take)(void *arg, const void *piece, size_t bytes),
                         void *arg);
 
-/* The reference, being written or read; NULL where it is the other. Two pieces: of this process and of the reference.
- */
+/* The reference, being written or read; NULL where it is the other. */
 struct reference_writer *values_writer(void);
 struct reference_reader *values_reader(void);
-char *values_piece(void);
-char *values_theirs(void);
+/* [VALUES_PIECE_BYTES]: of this process, and of the reference. */
+extern char *values_piece, *values_theirs;
 /* All of a record goes into the reference; or comes from there: false if it has none. */
 void values_put(const struct reference_key *key, const void *data, size_t bytes);
 bool values_get(const struct reference_key *key, void *data, size_t bytes) __attribute__((warn_unused_result));

@@ -107,9 +107,9 @@ pass_piece(void *arg, const void *piece, size_t bytes)
 {
     struct passing *passing = arg;
     (void)XXH3_64bits_update(passing->hash, piece, bytes);
-    if (!reference_next(values_reader(), values_theirs(), bytes))
+    if (!reference_next(values_reader(), values_theirs, bytes))
         values_stop_damaged();
-    norms_add(passing->norms, passing->type, piece, values_theirs(), bytes / element_size(passing->type));
+    norms_add(passing->norms, passing->type, piece, values_theirs, bytes / element_size(passing->type));
 }
 
 static XXH3_state_t *
@@ -159,14 +159,14 @@ find_along(const struct tensor *gradient, const struct reference_entry *entry)
     char *weights = values_room(NULL, VALUES_PIECE_BYTES);
     for (size_t at = 0, here; at < gradient->bytes; at += here) {
         here = gradient->bytes - at < VALUES_PIECE_BYTES ? gradient->bytes - at : VALUES_PIECE_BYTES;
-        values_tensor_out(values_piece(), gradient, at, here);
+        values_tensor_out(values_piece, gradient, at, here);
         values_tensor_out(weights, &parameter, at, here);
-        if (!reference_next(values_reader(), values_theirs(), here))
+        if (!reference_next(values_reader(), values_theirs, here))
             values_stop_damaged();
         for (size_t i = 0; i < here / type_bytes(gradient->type); ++i) {
             double weight = element_get(gradient->type, weights, i),
                    off =
-                       element_get(gradient->type, values_piece(), i) - element_get(gradient->type, values_theirs(), i);
+                       element_get(gradient->type, values_piece, i) - element_get(gradient->type, values_theirs, i);
             product += off * weight;
             square += weight * weight;
             difference += off * off;
@@ -211,11 +211,11 @@ compare_change(const struct tensor *tensor, double units, const struct reference
     bool ok = reference_start(values_reader(), after) && (before == NULL || reference_start(&second, before));
     for (size_t at = 0, here; at < tensor->bytes && ok; at += here) {
         here = tensor->bytes - at < VALUES_PIECE_BYTES ? tensor->bytes - at : VALUES_PIECE_BYTES;
-        values_tensor_out(values_piece(), tensor, at, here);
-        ok = reference_next(values_reader(), values_theirs(), here) &&
+        values_tensor_out(values_piece, tensor, at, here);
+        ok = reference_next(values_reader(), values_theirs, here) &&
              (before == NULL || reference_next(&second, old, here));
-        change_add(change, tensor->type, units, values_piece(), old, values_theirs(), here / type_bytes(tensor->type));
-        values_tensor_in(tensor, at, values_theirs(), here);
+        change_add(change, tensor->type, units, values_piece, old, values_theirs, here / type_bytes(tensor->type));
+        values_tensor_in(tensor, at, values_theirs, here);
     }
     if (!ok)
         values_stop_damaged();
@@ -320,9 +320,9 @@ compare_set(const struct tensor *tensor, const struct check_tensor *described, u
     bool ok = entry->record.bytes == tensor->bytes && reference_start(values_reader(), entry);
     for (size_t at = 0, here; at < tensor->bytes && ok; at += here) {
         here = tensor->bytes - at < VALUES_PIECE_BYTES ? tensor->bytes - at : VALUES_PIECE_BYTES;
-        ok = reference_next(values_reader(), values_theirs(), here);
-        scale_elements(tensor->type, values_theirs(), here / type_bytes(tensor->type), factor);
-        values_tensor_in(tensor, at, values_theirs(), here);
+        ok = reference_next(values_reader(), values_theirs, here);
+        scale_elements(tensor->type, values_theirs, here / type_bytes(tensor->type), factor);
+        values_tensor_in(tensor, at, values_theirs, here);
     }
     if (!ok)
         values_stop_damaged();

@@ -145,13 +145,13 @@ change_elements(const struct tensor *memory, uint32_t number)
     bool is_integer = memory->type > DDP_BFLOAT16;
     for (size_t at = 0; at < memory->bytes; at += VALUES_PIECE_BYTES) {
         size_t here = memory->bytes - at < VALUES_PIECE_BYTES ? memory->bytes - at : VALUES_PIECE_BYTES;
-        values_tensor_out(values_piece(), memory, at, here);
+        values_tensor_out(values_piece, memory, at, here);
         for (size_t i = 0; i < here / each; ++i) {
             uint64_t random = element_scramble((at / each + i) ^ (uint64_t)number << 40) % 1024;
-            double more = 1 + (double)random / 1024, value = element_get(memory->type, values_piece(), i);
-            element_put(memory->type, values_piece(), i, is_integer ? rint(value * (1 + more / 2)) + 1 : value * more);
+            double more = 1 + (double)random / 1024, value = element_get(memory->type, values_piece, i);
+            element_put(memory->type, values_piece, i, is_integer ? rint(value * (1 + more / 2)) + 1 : value * more);
         }
-        values_tensor_in(memory, at, values_piece(), here);
+        values_tensor_in(memory, at, values_piece, here);
     }
 }
 

@@ -28,6 +28,7 @@
 _Static_assert(VALUES_PIECE_BYTES % HASH_BLOCK == 0, "hash_part()");
 
 struct check_run check_run;
+char *values_piece, *values_theirs;
 
 static struct {
     struct reference_writer writer;
@@ -37,8 +38,6 @@ static struct {
     uint64_t room; /* for the reference, at its beginning; bytes */
     int rows_fd;
     CUstream stream; /* NULL: not made yet */
-    char *piece;     /* VALUES_PIECE_BYTES, of the device */
-    char *theirs;    /* the same, of the reference */
 } values = {.rows_fd = -1};
 
 static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER; /* guards values.rows_fd */
@@ -62,18 +61,6 @@ struct reference_reader *
 values_reader(void)
 {
     return values.reads ? &values.reader : NULL;
-}
-
-char *
-values_piece(void)
-{
-    return values.piece;
-}
-
-char *
-values_theirs(void)
-{
-    return values.theirs;
 }
 
 /* ---- rows ---- */
@@ -193,8 +180,8 @@ values_open(void)
         stop_job("cannot write the results of ddprun check to %s-%d: %m; on several hosts use --reference with a file "
                  "in a folder that all of them have",
                  check_run.results, engine_state.rendezvous.rank);
-    values.piece = values_room(NULL, VALUES_PIECE_BYTES);
-    values.theirs = values_room(NULL, VALUES_PIECE_BYTES);
+    values_piece = values_room(NULL, VALUES_PIECE_BYTES);
+    values_theirs = values_room(NULL, VALUES_PIECE_BYTES);
     open_reference();
 }
 
@@ -366,8 +353,8 @@ values_read_tensor(const struct tensor *tensor, void (*take)(void *arg, const vo
 {
     for (size_t at = 0; at < tensor->bytes; at += VALUES_PIECE_BYTES) {
         size_t here = tensor->bytes - at < VALUES_PIECE_BYTES ? tensor->bytes - at : VALUES_PIECE_BYTES;
-        values_tensor_out(values.piece, tensor, at, here);
-        take(arg, values.piece, here);
+        values_tensor_out(values_piece, tensor, at, here);
+        take(arg, values_piece, here);
     }
 }
 
@@ -435,12 +422,12 @@ values_perturb(const struct tensor *tensor)
     size_t each = type_bytes(tensor->type);
     for (size_t at = 0; at < tensor->bytes; at += VALUES_PIECE_BYTES) {
         size_t here = tensor->bytes - at < VALUES_PIECE_BYTES ? tensor->bytes - at : VALUES_PIECE_BYTES;
-        values_tensor_out(values.piece, tensor, at, here);
+        values_tensor_out(values_piece, tensor, at, here);
         if (check_run.is_far && !MUTANT(CHECK_FAR_NEAR))
-            move_far(tensor->type, values.piece, here / each, at / each);
+            move_far(tensor->type, values_piece, here / each, at / each);
         else
-            element_perturb(tensor->type, values.piece, here / each, apart + at / each, 1);
-        values_tensor_in(tensor, at, values.piece, here);
+            element_perturb(tensor->type, values_piece, here / each, apart + at / each, 1);
+        values_tensor_in(tensor, at, values_piece, here);
     }
 }
 
