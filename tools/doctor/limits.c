@@ -7,10 +7,9 @@
 #include "tools/common/room.h"
 #include "tools/doctor/examine.h"
 
-#include <dirent.h>
 #include <errno.h>
+#include <glob.h>
 #include <ifaddrs.h>
-#include <limits.h>
 #include <net/if.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -24,18 +23,6 @@
 /* Two pipes and a socket for each rank, and some: what 32 ranks want. Threads of NCCL and the trainer count as
  * processes. */
 enum { LEAST_FILES = 1024, LEAST_PROCESSES = 4096, LEAST_SHM_MIB = 256, LEAST_LOCKED_MIB = 1024 };
-
-static bool
-has_entries(const char *folder)
-{
-    DIR *entries = opendir(folder);
-    bool some = false;
-    for (struct dirent *entry; entries != NULL && !some && (entry = readdir(entries)) != NULL;)
-        some = entry->d_name[0] != '.';
-    if (entries != NULL)
-        closedir(entries);
-    return some;
-}
 
 /* An unlimited limit is RLIM_INFINITY, the greatest number. */
 static rlim_t
@@ -64,7 +51,9 @@ static void
 examine_locked_memory(struct findings *findings)
 {
     rlim_t locked = limit_of(RLIMIT_MEMLOCK);
-    bool infiniband = has_entries("/sys/class/infiniband");
+    glob_t adapters = {0};
+    bool infiniband = glob("/sys/class/infiniband/*", GLOB_NOSORT, NULL, &adapters) == 0;
+    globfree(&adapters);
     if (infiniband && locked < (rlim_t)LEAST_LOCKED_MIB << 20)
         findings_say(
             findings, FINDING_WARNING, "locked memory",
@@ -97,7 +86,7 @@ examine_shared_memory(struct findings *findings)
         findings_ok(findings, "/dev/shm", "%.0f MiB free of %.0f MiB", space, size);
 }
 
-/* Limits of this container or job, which all its ranks share. Processors are in `binding`. */
+/* Limits of this container or job, which all its ranks share. */
 static void
 examine_cgroup(struct findings *findings)
 {
