@@ -57,7 +57,8 @@ put_mean(FILE *out, const struct trace_run *run, size_t first, size_t number)
                           .y = y,
                           .count = count,
                           .top = NAN,
-                          .height = CHART_HEIGHT};
+                          .height = CHART_HEIGHT,
+                          .x_name = "step"};
     chart_curve(out, &curve);
     fputs("</div>\n", out);
     free(x);

@@ -18,7 +18,7 @@ void section_failure(FILE *out, const struct facts *facts);
 void section_warnings(FILE *out, const struct facts *facts);
 /* steps.c */
 void section_steps(FILE *out, const struct facts *facts);
-/* spread.c: percentiles, a histogram, and what was exposed over the run */
+/* spread.c: percentiles, a histogram, and curves over the run */
 void section_spread(FILE *out, const struct facts *facts);
 /* timeline.c: one step, with buckets */
 void section_timeline(FILE *out, const struct facts *facts);

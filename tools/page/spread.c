@@ -1,6 +1,6 @@
 /*
- * spread.c - how steps differ over the run: percentiles and a histogram of their durations, and what was exposed as the
- * run went on. Of all steps in the trace but control steps.
+ * spread.c - how steps differ over the run: percentiles and a histogram of their durations, and what was exposed,
+ * waited for and done per second as the run went on. Of all steps in the trace but control steps.
  */
 #include "tools/page/html.h"
 #include "tools/page/sections.h"
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { BARS = 40, HISTOGRAM_HEIGHT = 140, HISTOGRAM_AXIS = 20, CURVE_HEIGHT = 150 };
+enum { BARS = 40, HISTOGRAM_HEIGHT = 140, HISTOGRAM_AXIS = 20, CURVE_HEIGHT = 150, SPANS = 60 };
 
 static void
 put_percentiles(FILE *out, const struct facts *facts)
@@ -64,27 +64,35 @@ put_histogram(FILE *out, const struct facts *facts)
 }
 
 static void
-put_exposed(FILE *out, const struct facts *facts)
+put_over_time(FILE *out, const char *id, const char *title, const double *x, double *y, size_t count)
 {
-    size_t count = facts->step_count;
-    double *x = xcalloc(2 * count, sizeof(*x)), *share = x + count;
-    for (size_t i = 0; i < count; ++i) {
-        const struct step_facts *step = &facts->steps[i];
-        x[i] = (double)step->number;
-        share[i] = step->control ? NAN : fmin(100, 100 * fmax(step->last.waited, 0) / step->middle_us);
-    }
-    struct curve curve = {.id = "exposed-curve",
-                          .title = "Exposed communication, percent of the step",
+    struct curve curve = {.id = id,
+                          .title = title,
                           .description = "Its value by step.",
                           .x = x,
-                          .y = share,
+                          .y = y,
                           .count = count,
                           .from_zero = true,
                           .top = NAN,
-                          .height = CURVE_HEIGHT};
-    html_put(out, "<h3>%s</h3>\n", curve.title);
+                          .height = CURVE_HEIGHT,
+                          .x_name = "step"};
+    html_put(out, "<div><h3>%s</h3>\n", title);
     chart_curve(out, &curve);
-    free(x);
+    fputs("</div>\n", out);
+}
+
+/* Over a sixtieth of the run each, on the clock of the lowest rank's device. */
+static void
+take_rates(const struct facts *facts, double *y)
+{
+    size_t span = facts->step_count / SPANS + 1;
+    for (size_t i = 0; i < facts->step_count; ++i) {
+        const struct step_facts *now = &facts->steps[i], *before = &facts->steps[i >= span ? i - span : 0];
+        const struct trace_step *last = facts_step_of(&facts->ranks[0], now->number);
+        const struct trace_step *first = facts_step_of(&facts->ranks[0], before->number);
+        double seconds = (double)(last->boundary_ns - first->boundary_ns) / 1e9;
+        y[i] = i >= span && seconds > 0 ? (double)(now->number - before->number) / seconds : NAN;
+    }
 }
 
 void
@@ -96,8 +104,19 @@ section_spread(FILE *out, const struct facts *facts)
         fputs("<p>There are too few steps of which times of all ranks are known.</p>\n</section>\n", out);
         return;
     }
+    size_t count = facts->step_count;
+    double *x = xcalloc(3 * count, sizeof(*x)), *share = x + count, *rate = x + 2 * count;
+    for (size_t i = 0; i < count; ++i) {
+        const struct step_facts *step = &facts->steps[i];
+        x[i] = (double)step->number;
+        share[i] = step->control ? NAN : fmin(100, 100 * fmax(step->last.waited, 0) / step->middle_us);
+    }
+    take_rates(facts, rate);
     put_percentiles(out, facts);
     put_histogram(out, facts);
-    put_exposed(out, facts);
-    fputs("</section>\n", out);
+    fputs("<div class='curves'>\n", out);
+    put_over_time(out, "exposed-curve", "Exposed communication, percent of the step", x, share, count);
+    put_over_time(out, "rate-curve", "Steps per second", x, rate, count);
+    fputs("</div>\n</section>\n", out);
+    free(x);
 }
