@@ -1,6 +1,5 @@
 /*
- * cache_folder.h - ${XDG_CACHE_HOME:-~/.cache}/ddprun: what is kept from run to run. Costs of an all-reduce, plans of
- * `--plan auto`.
+ * cache_folder.h - ${XDG_CACHE_HOME:-~/.cache}/ddprun: what is kept from run to run: plans of `--plan auto`.
  */
 #ifndef DDPRUN_BASE_CACHE_FOLDER_H
 #define DDPRUN_BASE_CACHE_FOLDER_H

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DDPRUN_PROTOCOL_VERSION 13
+#define DDPRUN_PROTOCOL_VERSION 14
 
 /*
  * ---- environment: launcher to shim and engine ----
@@ -56,10 +56,11 @@
 /* For users' programs: decimal, how often --max-restarts has begun anew; absent: not yet. */
 #define DDPRUN_ENV_RESTART "DDPRUN_RESTART"
 
-/* For tests. Decimal ms after its first launch for which a program is given to annotate without a warning; and
- * bucket_bytes of one rank, in place of what the launcher says. */
+/* For tests. Decimal ms after its first launch for which a program is given to annotate without a warning;
+ * bucket_bytes of one rank, in place of what the launcher says; and what a byte costs, in place of what is measured. */
 #define DDPRUN_ENV_UNANNOTATED_MS "DDPRUN_TEST_UNANNOTATED_MS"
 #define DDPRUN_ENV_BUCKET_BYTES   "DDPRUN_TEST_BUCKET_BYTES"
+#define DDPRUN_ENV_NS_PER_BYTE    "DDPRUN_TEST_NS_PER_BYTE"
 
 /* Set for users' programs and scripts, with the names that torchrun made common. */
 #define DDPRUN_ENV_RANK             "RANK"
@@ -113,7 +114,6 @@ struct job_options {
     uint64_t trace_last;
     uint32_t timeout_s;             /* for which a rank may wait for the others */
     bool has_outer;                 /* there is a step behind such an average */
-    bool cost_cache;                /* what an all-reduce costs is kept from run to run */
     bool overlap;                   /* false: reduce everything at the boundary */
     bool trials;                    /* steps may try other ways of averaging, and go the best one */
     bool verify;                    /* check everything in every step */

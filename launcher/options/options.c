@@ -72,7 +72,6 @@ default_options(void)
         .job = {.protocol = DDPRUN_PROTOCOL_VERSION,
                 .overlap = true,
                 .trials = true,
-                .cost_cache = true,
                 .communicator_count = 1,
                 .outer_rate = 1,
                 .check_every = DDPRUN_DEFAULT_CHECK_EVERY,

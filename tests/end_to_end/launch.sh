@@ -10,8 +10,7 @@ succeeded "ranks that join and leave"
 check "and are not said to have trained" grep -q 'no rank made a step' "$work/stderr"
 
 # Nothing is written but what was asked for: all that a job opens for writing, makes, moves or removes lies in its own folder,
-# or is one of the files of its options; and nothing is left. What an all-reduce costs is kept in $XDG_CACHE_HOME unless that is
-# turned off.
+# or is one of the files of its options; and nothing is left.
 around=$work/around
 mkdir -p "$around"/{home,tmp,here,asked}
 listing() { (cd "$around" && find home tmp here | sort) && find /dev/shm -newer "$around/asked" -user "$(id -u)" 2>/dev/null; }
@@ -21,7 +20,7 @@ if command -v strace >/dev/null && [ "$sanitized" = 0 ] && strace -o /dev/null t
     watched=(strace -ff -qq -e signal=none -e "trace=open,openat,creat,mkdir,mkdirat,unlink,unlinkat,rename,renameat,renameat2,link,linkat,symlink,symlinkat,mknod,mknodat,chmod,fchmodat,truncate" -o "$work/strace")
 fi
 (cd "$around/here" && run "${watched[@]}" env -u XDG_RUNTIME_DIR -u XDG_CACHE_HOME HOME="$around/home" TMPDIR="$around/tmp" \
-    "$ddprun" -n 2 --no-cost-cache --trace "$around/asked/trace" --output "files=$around/asked/out" \
+    "$ddprun" -n 2 --trace "$around/asked/trace" --output "files=$around/asked/out" \
     --summary-json "$around/asked/end.json" "$digits" --data "$data" --steps 12 --log-every 4 --save "$around/asked/saved-%d"
     exit "$code")
 code=$?

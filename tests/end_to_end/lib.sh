@@ -12,7 +12,7 @@ digits_plain=$build/samples/digits_plain
 compare=$build/samples/compare
 data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../samples/data" && pwd)/digits.csv
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-e2e-XXXXXX")
-export XDG_CACHE_HOME=$work/cache # what is measured stays in the test
+export XDG_CACHE_HOME=$work/cache # plans that are kept stay in the test
 export DDPRUN_REPORT=-            # reports are looked at whole, and leave no file
 at_exit 'rm -rf "$work"'
 shown=$work/stderr
@@ -41,16 +41,6 @@ run() {
     code=0
     timeout -k 2 "$(patient "${limit:-120}")" "${runtime[@]}" "$@" </dev/null >"$work/stdout" 2>"$work/stderr" || code=$?
     [ "$asks" = any ] || not_asked "$work/stderr" >"$work/asked" || not_ok "nothing is asked of forgotten memory" "$(cat "$work/asked")"
-}
-
-# seal_costs FILE: the hash of what the cost of an all-reduce is kept in (cost_cache.c, FNV-1a), after it was changed.
-seal_costs() {
-    python3 -IS -c '
-import sys
-text, sum = open(sys.argv[1], "rb").read().rsplit(b"end ", 1)[0], 0xcbf29ce484222325
-for byte in text:
-    sum = (sum ^ byte) * 0x100000001b3 % 2**64
-open(sys.argv[1], "wb").write(text + b"end %016x\n" % sum)' "$1"
 }
 
 # succeeded NAME: the last command ended with 0.

@@ -32,7 +32,7 @@ train() {
         shift
     done
     rm -rf "${work:?}/$name"
-    SOFTGPU_LINK=$model run "$ddprun" --device softgpu -n "$ranks" --no-cost-cache -q "${options[@]}" --trace "$work/$name" "${@:2}"
+    SOFTGPU_LINK=$model run "$ddprun" --device softgpu -n "$ranks" -q "${options[@]}" --trace "$work/$name" "${@:2}"
     read -r step slow < <(look "$name" "$model")
     busy=$((busy + slow))
     [ "$code" -eq 0 ]

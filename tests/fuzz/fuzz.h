@@ -21,7 +21,6 @@ void fuzz_hosts(const uint8_t *bytes, size_t count);
 void fuzz_elf(const uint8_t *bytes, size_t count);
 void fuzz_control(const uint8_t *bytes, size_t count);
 void fuzz_status(const uint8_t *bytes, size_t count);
-void fuzz_cost_cache(const uint8_t *bytes, size_t count);
 void fuzz_handshake(const uint8_t *bytes, size_t count);
 void fuzz_view(const uint8_t *bytes, size_t count);
 void fuzz_frames(const uint8_t *bytes, size_t count);

@@ -30,7 +30,6 @@ static const struct target {
     {"elf", fuzz_elf},
     {"control", fuzz_control},
     {"status", fuzz_status},
-    {"cost_cache", fuzz_cost_cache},
     {"handshake", fuzz_handshake},
     {"view", fuzz_view},
     {"frames", fuzz_frames},

@@ -362,9 +362,9 @@ static void
 do_options(char **words)
 {
     (void)words;
-    printf("protocol=%u\nbucket_bytes=%llu\noverlap=%u\ncost_cache=%u\ncheck_every=%llu\nverify=%u\nunannotated=%u\n"
+    printf("protocol=%u\nbucket_bytes=%llu\noverlap=%u\ncheck_every=%llu\nverify=%u\nunannotated=%u\n"
            "timeout_s=%u\nreduction=%u\ncompression=%u\ncommunicator_count=%u\nnccl=%s\nkernels=%s\ntrace_dir=%s\n",
-           options->protocol, (unsigned long long)options->bucket_bytes, options->overlap, options->cost_cache,
+           options->protocol, (unsigned long long)options->bucket_bytes, options->overlap,
            (unsigned long long)options->check_every, options->verify, options->unannotated, options->timeout_s,
            options->reduction, options->compression, options->communicator_count, options->nccl, options->kernels,
            options->trace_dir);

@@ -27,7 +27,6 @@ static const struct sample {
     {"share-gpu", NULL},
     {"bind", "core"},
     {"bucket-mb", "10"},
-    {"no-cost-cache", NULL},
     {"no-overlap", NULL},
     {"no-trials", NULL},
     {"reduce", "sum"},

@@ -51,8 +51,6 @@ command_of(const struct rehearsal *rehearsal, const struct run_files *files)
     word_list_add(&words, xasprintf("--ranks=%d", ranks));
     word_list_add(&words, xasprintf("--trace=%s", rehearsal->trace));
     word_list_add(&words, xasprintf("--summary-json=%s", files->summary));
-    if (ranks == 1)
-        word_list_add(&words, xstrdup("--no-cost-cache"));
     word_list_add(&words, xasprintf("--output=files=%s", files->outputs));
     word_list_add(&words, xstrdup("--progress=off"));
     word_list_add(&words, xstrdup("--quiet"));

@@ -6,35 +6,23 @@
  * agree after each size whether there is time for the next, so that all make the same calls. The samples, and so the
  * function made of them, are the same on all ranks.
  *
- * What an earlier run has kept is believed if one size still takes about as long.
- *
  * Called at the first agreement on annotations only: this is the one place where the host waits for what it measures.
  */
 #include "interpose/engine/measure/measure.h"
 
-#include "base/message.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* The device is busy with IN_FRONT all-reduces when a measured one comes, as it is in backward: the host's time to
  * launch it is hidden. */
-enum { REPEATS = 5, SIZE_FACTOR = 4, IN_FRONT = 2, ANOTHER = 3, CALLS = (1 + REPEATS) * (1 + IN_FRONT) };
+enum { REPEATS = 5, SIZE_FACTOR = 4, IN_FRONT = 2, CALLS = (1 + REPEATS) * (1 + IN_FRONT) };
+enum { SAMPLES_AT_MOST = COST_SEGMENTS_AT_MOST - 1 };
 
 static const uint64_t smallest_bytes = 4096, largest_bytes = UINT64_C(64) << 20;
 static const uint64_t worth_bytes = UINT64_C(256) << 10;      /* below, one bucket is as good as any */
-static const int64_t budget_ns = INT64_C(1000) * 1000 * 1000; /* of all measuring, about, */
-static const int64_t look_ns = INT64_C(250) * 1000 * 1000;    /* and of a look whether what was kept still holds */
+static const int64_t budget_ns = INT64_C(1000) * 1000 * 1000; /* of all measuring, about */
 
 static struct cost cost;
 static bool sought;
-static char key[700];
-static struct cost_kept kept; /* for the key */
 
 const struct cost *
 all_reduce_cost(void)
@@ -106,9 +94,9 @@ largest_size(uint64_t gradient_bytes)
     return most;
 }
 
-/* Fills samples[COST_SAMPLES_AT_MOST], of sizes from `least` up to `most`; the same on all ranks. */
+/* Fills samples[SAMPLES_AT_MOST], of sizes up to `most`; the same on all ranks. */
 static size_t
-measure_samples(uint64_t least, uint64_t most, struct cost_sample *samples) BY_ISSUER
+measure_samples(uint64_t most, struct cost_sample *samples) BY_ISSUER
 {
     const struct driver *driver = &engine_state.driver;
     uint64_t got;
@@ -119,109 +107,21 @@ measure_samples(uint64_t least, uint64_t most, struct cost_sample *samples) BY_I
     CUevent events[2];
     for (int i = 0; i < 2; ++i)
         require_cuda(driver->cuEventCreate_p(&events[i], CU_EVENT_DEFAULT), "cuEventCreate");
+    const char *said = getenv(DDPRUN_ENV_NS_PER_BYTE);
     size_t count = 0;
     int64_t spent_ns = 0, ns = 0;
-    for (uint64_t bytes = least; bytes <= most; bytes *= SIZE_FACTOR) {
+    for (uint64_t bytes = smallest_bytes; bytes <= most; bytes *= SIZE_FACTOR) {
         if (spent_ns + SIZE_FACTOR * CALLS * ns > budget_ns)
             break;
         ns = (int64_t)greatest_of_ranks("the time of an all-reduce", (uint64_t)time_of_size(memory, bytes, events));
         spent_ns += CALLS * ns;
-        samples[count++] = (struct cost_sample){bytes, ns};
+        samples[count++] = (struct cost_sample){bytes, said != NULL ? (int64_t)bytes * atoll(said) : ns};
     }
     for (int i = 0; i < 2; ++i)
         (void)driver->cuEventDestroy_p(events[i]);
     if (got > 0)
         (void)driver->cuMemFree_p(memory);
     return count;
-}
-
-/*
- * Whether what was kept still holds, by one size, the largest that takes little time: it does unless that takes ANOTHER
- * times as long now, or took so then. Jobs that share the network, then or now, change what an all-reduce costs.
- */
-static bool
-still_holds(void) BY_ISSUER
-{
-    struct cost_sample now = {0}, then = kept.samples[0];
-    for (size_t i = 1; i < kept.count && kept.samples[i].ns * CALLS <= look_ns; ++i)
-        then = kept.samples[i];
-    if (measure_samples(then.bytes, then.bytes, &now) == 0)
-        return true;
-    bool holds = now.ns / ANOTHER <= then.ns && then.ns / ANOTHER <= now.ns;
-    if (!holds && engine_state.rendezvous.rank == 0)
-        message_line("an all-reduce of %llu KiB takes %.3g ms here, and took %.3g ms when that was last measured; "
-                     "measured again",
-                     (unsigned long long)then.bytes / 1024, (double)now.ns * 1e-6, (double)then.ns * 1e-6);
-    return holds;
-}
-
-/* ---- what it was measured for ---- */
-
-/* The variables that change what an all-reduce costs, whatever their order; not those that only name this run. */
-static uint64_t
-hash_of_environment(void)
-{
-    static const char *const counted[] = {"NCCL_", "CUDA_VISIBLE_DEVICES=", "SOFTGPU_"};
-    static const char *const left_out[] = {"NCCL_HOSTID=", "NCCL_DEBUG"};
-    uint64_t hash = 0;
-    for (char **entry = environ; *entry != NULL; ++entry) {
-        bool counts = false;
-        for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); ++i)
-            counts = counts || strncmp(*entry, counted[i], strlen(counted[i])) == 0;
-        for (size_t i = 0; i < sizeof(left_out) / sizeof(left_out[0]); ++i)
-            counts = counts && strncmp(*entry, left_out[i], strlen(left_out[i])) != 0;
-        if (counts)
-            hash ^= XXH3_64bits(*entry, strlen(*entry));
-    }
-    return hash;
-}
-
-/* This rank's part of the key. */
-static void
-describe_machine(char *text, size_t bytes)
-{
-    char host[256] = "?", gpu[128] = "?";
-    int version = 0;
-    (void)gethostname(host, sizeof(host) - 1);
-    if (engine_state.driver.cuDeviceGetName_p != NULL)
-        (void)engine_state.driver.cuDeviceGetName_p(gpu, sizeof(gpu), (CUdevice)engine_state.device);
-    if (engine_state.driver.cuDriverGetVersion_p != NULL)
-        (void)engine_state.driver.cuDriverGetVersion_p(&version);
-    snprintf(text, bytes, "host %s, gpu %s, driver %d, nccl %d, world %d, compression %d, variables %016llx", host, gpu,
-             version, engine_state.nccl.version, engine_state.rendezvous.world_size,
-             (int)engine_state.collectives.setting.compression, (unsigned long long)hash_of_environment());
-}
-
-/* ---- finding ---- */
-
-/* What rank 0 has kept, to all ranks. */
-static void
-share_kept(void)
-{
-    if (engine_state.rendezvous.rank == 0)
-        cost_cache_read(key, &kept);
-    struct control_messages all;
-    exchange("the cost of an all-reduce, from rank 0", &kept, sizeof(kept), &all);
-    if (all.bytes[0] != sizeof(kept))
-        stop_job("rank 0 sent %zu bytes as the cost of an all-reduce", all.bytes[0]);
-    memcpy(&kept, all.messages[0], sizeof(kept));
-    control_free_messages(&all);
-}
-
-/* The key of rank 0, with what all other ranks say in it. A program that needs larger sizes has another. */
-static void
-make_key(uint64_t most)
-{
-    char mine[600] = {0};
-    struct control_messages all;
-    XXH64_hash_t hash = 0;
-    describe_machine(mine, sizeof(mine));
-    exchange("the machines of all ranks", mine, sizeof(mine), &all);
-    for (int r = 0; r < all.count; ++r)
-        hash = XXH3_64bits_withSeed(all.messages[r], all.bytes[r], hash);
-    control_free_messages(&all);
-    snprintf(key, sizeof(key), "%s, ranks %016llx, up to %llu bytes", mine, (unsigned long long)hash,
-             (unsigned long long)most);
 }
 
 void
@@ -232,23 +132,15 @@ all_reduce_cost_find(uint64_t gradient_bytes)
         return;
     sought = true;
 
-    uint64_t most = largest_size(gradient_bytes);
-    make_key(most);
-    share_kept();
+    struct cost_sample samples[SAMPLES_AT_MOST];
     const struct driver *driver = &engine_state.driver;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* or a capture in another thread would end */
     role_take();
     require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
-    bool is_new = kept.count == 0 || !still_holds();
-    if (is_new) {
-        kept = (struct cost_kept){0};
-        kept.count = measure_samples(smallest_bytes, most, kept.samples);
-    }
+    size_t count = measure_samples(largest_size(gradient_bytes), samples);
     require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
     role_give();
-    if (is_new && engine_state.rendezvous.rank == 0 && kept.count > 0)
-        cost_cache_write(key, &kept);
     struct cost fitted;
-    if (kept.count > 0 && cost_fit(kept.samples, kept.count, &fitted))
+    if (count > 0 && cost_fit(samples, count, &fitted))
         cost = fitted;
 }

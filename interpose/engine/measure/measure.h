@@ -1,9 +1,9 @@
 /*
  * measure.h - what the engine measures so that plans of buckets fit the machine and the program.
  *
- * all_reduce_cost.c: what an all-reduce costs, once, at the first agreement on annotations; cost_cache.c keeps it from
- * run to run. measure.c: when gradients become ready, and how long the trainer's stream waited at boundaries: by
- * events on the device that are read when they are complete. The host waits for nothing after the start.
+ * all_reduce_cost.c: what an all-reduce costs, once, at the first agreement on annotations. measure.c: when gradients
+ * become ready, and how long the trainer's stream waited at boundaries: by events on the device that are read when they
+ * are complete. The host waits for nothing after the start.
  *
  * Used by planner.c (which makes plans of it), boundary.c and touches.c (where things happen), trace.c.
  */
@@ -24,23 +24,10 @@
 const struct cost *all_reduce_cost(void);
 
 /*
- * Collective, at the first agreement: finds the cost, by measuring or from the cache, unless there is nothing to gain
- * from it. `gradient_bytes` is the size of all gradients. Takes the issuer's role.
+ * Collective, at the first agreement: measures the cost, unless there is nothing to gain from it. `gradient_bytes` is
+ * the size of all gradients. Takes the issuer's role.
  */
 void all_reduce_cost_find(uint64_t gradient_bytes);
-
-/* ---- cost_cache.c: rank 0 only; never fails, and reports once if it cannot read or write ---- */
-
-enum { COST_SAMPLES_AT_MOST = COST_SEGMENTS_AT_MOST - 1 };
-
-/* What was measured for a key. */
-struct cost_kept {
-    struct cost_sample samples[COST_SAMPLES_AT_MOST];
-    size_t count;
-};
-/* Reads it, if it is there and sound; count 0: it is not. */
-void cost_cache_read(const char *key, struct cost_kept *kept);
-void cost_cache_write(const char *key, const struct cost_kept *kept);
 
 /* ---- measure.c ---- */
 

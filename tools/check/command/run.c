@@ -79,7 +79,6 @@ command_of(const struct check_place *place, const struct check_order *order, con
     word_list_add(&words, xstrdup("--progress=off"));
     word_list_add(&words, xstrdup("--quiet"));
     word_list_add(&words, xstrdup("--max-restarts=0"));
-    word_list_add(&words, xstrdup("--no-cost-cache"));
     if (!place->options->verbose && has_other_hosts(place))
         word_list_add(&words, xstrdup("--output=none"));
     else if (!place->options->verbose)

@@ -39,10 +39,8 @@ command_of(const struct scout_order *order, const struct scout_child *child)
     word_list_add(&words, xstrdup("ddprun"));
     options_hand_on_but(order->options, scout_sets, false, &words);
     word_list_add(&words, xasprintf("--ranks=%d", child->ranks));
-    if (child->ranks > 1 && !child->is_rehearsal) {
+    if (child->ranks > 1 && !child->is_rehearsal)
         word_list_add(&words, xstrdup("--check-every=0")); /* ranks are compared by the proof */
-        word_list_add(&words, xstrdup("--no-cost-cache"));
-    }
     if (child->silent)
         word_list_add(&words, xstrdup("--output=none"));
     word_list_add(&words, xstrdup("--progress=off"));
