@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# mutants.sh BUILD [MUTANT...] - the tests would notice: for each defect that base/mutant.h names there is a scene, a run that the real
+# mutants.sh BUILD [MUTANT...] - the tests would notice: for each defect that tests/mutants.txt names there is a scene, a run that the real
 # engine passes and the broken one fails.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
