@@ -221,13 +221,6 @@ meet_connected(struct job *job, bool *common_p, struct error *error)
     return ok;
 }
 
-static bool
-make_secret(struct job *job, struct error *error)
-{
-    return cluster_make_secret(&job->cluster, job->handshakes[0].secret) ||
-           error_set(error, DDPRUN_EXIT_FAILURE, "libcrypto cannot make the job's secret");
-}
-
 bool
 job_meet(struct job *job, const struct error *bad, int *exit_code_p)
 {
@@ -237,8 +230,10 @@ job_meet(struct job *job, const struct error *bad, int *exit_code_p)
     make_handshake(job, bad, &mine);
     job->handshakes = xcalloc((size_t)job->cluster.world_size, sizeof(*job->handshakes));
     if (exchange_handshakes(job, "ddprun.supervisor", &mine, NULL, job->handshakes, &common, &error) &&
-        make_secret(job, &error) && meet_connected(job, &common, &error)) {
-        cluster_end_exchanges(&job->cluster);
+        (job->cluster.member->make_secret(job->handshakes[0].secret) ||
+         error_set(&error, DDPRUN_EXIT_FAILURE, "libcrypto cannot make the job's secret")) &&
+        meet_connected(job, &common, &error)) {
+        job->cluster.member->end_fences();
         job->have_met = true;
         return true;
     }

@@ -6,11 +6,13 @@
 #include "base/clock.h"
 #include "base/protocol.h"
 #include "launcher/cluster/addresses.h"
+#include "launcher/cluster/pmix/library.h"
 #include "launcher/common/xcalloc.h"
 
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { LAST_WAIT_S = 5, IDLE_MS = 100 };
 
@@ -78,35 +80,14 @@ cluster_wait_for_all(struct cluster *cluster, const struct signals *signals)
     (void)!fence(cluster, signals, LAST_WAIT_S, NULL, &ignored);
 }
 
-bool
-cluster_make_secret(const struct cluster *cluster, unsigned char *bytes)
-{
-    return cluster->member->make_secret(bytes);
-}
-
-void
-cluster_end_exchanges(struct cluster *cluster)
-{
-    cluster->member->end_fences();
-}
-
-bool
-cluster_launcher_is_gone(const struct cluster *cluster)
-{
-    return cluster->member->launcher_is_gone();
-}
-
-int
-cluster_launcher_fd(const struct cluster *cluster)
-{
-    return cluster->member->launcher_fd();
-}
-
 void
 cluster_leave(struct cluster *cluster)
 {
-    if (cluster->member != NULL)
-        cluster->member->leave();
+    if (cluster->member == NULL)
+        return;
+    cluster->member->leave();
+    if (cluster->claim >= 0)
+        close(cluster->claim);
 }
 
 /* Which of the ranks of this host it is: the launcher's word, or the order of ranks with the same host. */
@@ -135,11 +116,19 @@ bool
 cluster_join(struct cluster *cluster, const struct launched *launched, const struct cluster_terms *terms,
              const struct signals *signals, struct error *error)
 {
-    const struct cluster_member *member = launched->address[0] != '\0' ? &address_met : &pmix_joined;
+    const struct cluster_member *member = &address_met;
     struct cluster_place place;
+    int claim = -1;
+    if (launched->address[0] == '\0') {
+        const struct pmix_library *library = pmix_library_open(error);
+        claim = library != NULL ? pmix_claim_rank(error) : -1;
+        if (claim < 0)
+            return false;
+        member = &library->member;
+    }
     if (!member->join(launched, terms, &place, error))
         return false;
-    struct cluster joined = {place.rank, place.world_size, place.local_rank, place.local_size, member};
+    struct cluster joined = {place.rank, place.world_size, place.local_rank, place.local_size, member, claim};
     if (place.local_size == 0 && !find_local_place(&joined, &place, signals, terms->timeout_s, error)) {
         member->end_fences();
         return false;

@@ -17,6 +17,7 @@
 struct cluster {
     int rank, world_size, local_rank, local_size;
     const struct cluster_member *member; /* NULL: not joined */
+    int claim;                           /* by PMIx, held as long as this process is the rank; else -1 */
 };
 
 /*
@@ -25,13 +26,6 @@ struct cluster {
  */
 bool cluster_join(struct cluster *cluster, const struct launched *launched, const struct cluster_terms *terms,
                   const struct signals *signals, struct error *error) __attribute__((warn_unused_result));
-
-/* The job's secret, from the bytes that rank 0 has published: by PMIx these, else what the user's secret makes of them.
- * In place; before cluster_end_exchanges(). */
-bool cluster_make_secret(const struct cluster *cluster, unsigned char *bytes) __attribute__((warn_unused_result));
-
-/* No exchange follows. */
-void cluster_end_exchanges(struct cluster *cluster);
 
 /* What is to be done while others are waited for: step(data) when `fd` is readable, and now and then. */
 struct cluster_idle_callback {
@@ -51,10 +45,6 @@ bool cluster_exchange(struct cluster *cluster, const struct signals *signals, co
 
 /* Collective: returns when all have come, or a few seconds are over. */
 void cluster_wait_for_all(struct cluster *cluster, const struct signals *signals);
-
-/* Whether the launcher's own daemon has gone without ending this process; launcher_fd() becomes readable then. */
-bool cluster_launcher_is_gone(const struct cluster *cluster);
-int cluster_launcher_fd(const struct cluster *cluster);
 
 /* Leaves in order, which makes this process's end a good one for the launcher. */
 void cluster_leave(struct cluster *cluster);

@@ -1,7 +1,6 @@
 /*
  * member.h - how this process becomes a member of a job of several processes, and gets what the others publish: one
- * table of calls for each way, pmix/joined.c and address/meeting.c. Called by cluster.c only, one way in a process, by
- * one thread.
+ * table of calls for each way, pmix/member.c and address/meeting.c. One way in a process, called by one thread.
  */
 #ifndef DDPRUN_LAUNCHER_CLUSTER_MEMBER_H
 #define DDPRUN_LAUNCHER_CLUSTER_MEMBER_H
@@ -61,6 +60,6 @@ struct cluster_member {
     bool (*launcher_is_gone)(void);
 };
 
-extern const struct cluster_member pmix_joined, address_met;
+extern const struct cluster_member address_met; /* that of PMIx: pmix/library.h */
 
 #endif

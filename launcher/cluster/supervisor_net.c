@@ -56,7 +56,7 @@ supervisor_net_poll(const struct supervisor_net *net, struct pollfd polled[SUPER
         polled[i] = (struct pollfd){.fd = -1, .events = POLLIN};
     if (job->cluster == NULL)
         return;
-    polled[SUPERVISOR_NET_LAUNCHER].fd = cluster_launcher_fd(job->cluster);
+    polled[SUPERVISOR_NET_LAUNCHER].fd = job->cluster->member->launcher_fd();
     if (job->server != NULL)
         polled[SUPERVISOR_NET_PEERS].fd = supervisor_server_fd(job->server);
     else if (job->client != NULL && job->client->lost == NULL)
@@ -122,7 +122,7 @@ supervisor_net_step(struct supervisor_net *net)
     bool news = false;
     if (job->cluster == NULL)
         return false;
-    while (read(cluster_launcher_fd(job->cluster), bytes, sizeof(bytes)) > 0)
+    while (read(job->cluster->member->launcher_fd(), bytes, sizeof(bytes)) > 0)
         news = true;
     if (job->server != NULL)
         news = supervisor_server_step(job->server, net->views) || news;
@@ -176,7 +176,7 @@ supervisor_net_find_error(const struct supervisor_net *net, struct error *error)
                           "rank",
                           job->cluster->rank, job->handshakes[job->cluster->rank].host, job->handshakes[0].pid,
                           job->handshakes[0].host, job->client->lost);
-    if (cluster_launcher_is_gone(net->job.cluster))
+    if (job->cluster->member->launcher_is_gone())
         return !error_set(error, DDPRUN_EXIT_FAILURE,
                           "the launcher that started rank %d's ddprun (host %s) is gone; ending the job",
                           job->cluster->rank, job->handshakes[job->cluster->rank].host);

@@ -1,7 +1,7 @@
 /*
  * installed.c - the doctor's look at ddprun itself: its parts, and the libraries that they need.
  */
-#include "launcher/cluster/pmix/joined.h"
+#include "launcher/cluster/pmix/library.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/elf_file.h"
 #include "launcher/start/loader.h"
@@ -97,13 +97,13 @@ static void
 examine_pmix(struct examination *examination)
 {
     struct error error;
-    const struct pmix_member *member = pmix_library_open(&error);
-    if (member == NULL) {
+    const struct pmix_library *library = pmix_library_open(&error);
+    if (library == NULL) {
         findings_say_error(examination->findings, getenv("PMIX_NAMESPACE") != NULL ? FINDING_PROBLEM : FINDING_NOTE,
                            "PMIx", error.text);
         return;
     }
-    const char *version = member->version();
+    const char *version = library->version();
     const char *blank = strchr(version, ' ');
     size_t length = blank != NULL ? (size_t)(blank - version) + 1 + strcspn(blank + 1, " ,(") : strlen(version);
     findings_ok(examination->findings, "PMIx", "%.*s, for jobs of srun, mpirun and prterun; others do not use it",
