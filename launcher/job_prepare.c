@@ -311,8 +311,6 @@ job_prepare(struct job *job, struct error *error)
         return false;
     if (job->place.first_rank == 0)
         tell_connections(job);
-    if (job->place.first_rank == 0 && !job->options.quiet && job->restarts == 0)
-        settings_warn_unknown();
     return may_open_files(job, error) && check_page(job, error) && make_trace_dir(job, error) &&
            output_prepare(&job->options, error) &&
            (!reports || (whole_file_check(job->options.summary_json, "--summary-json", error) &&

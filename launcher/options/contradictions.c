@@ -63,55 +63,13 @@ holds(enum contradiction which, const struct options *options)
     return hold[which];
 }
 
-/* Gives up what a setting says, where the command line says the other. */
-static void
-settle(enum contradiction which, struct options *options, const struct options *given)
-{
-    switch (which) {
-    case QUIET_AND_VERBOSE:
-        options->verbose = options->verbose && !given->quiet;
-        options->quiet = options->quiet && !given->verbose;
-        break;
-    case QUIET_AND_PROGRESS:
-        if (given->quiet)
-            options->progress = PROGRESS_AUTO;
-        else if (given->progress == PROGRESS_ON)
-            options->quiet = false;
-        break;
-    case VERIFY_AND_NEVER: /* checks are added without asking, but never taken away by --check-every 0 */
-        if (given->job.verify)
-            options->job.check_every = DDPRUN_DEFAULT_CHECK_EVERY;
-        break;
-    case SYNC_AND_SUM:
-    case SYNC_AND_COMPRESS:
-        if (given->job.sync_every > 0) {
-            options->job.reduction = DDPRUN_REDUCE_MEAN;
-            options->job.compression = DDPRUN_COMPRESS_NONE;
-        } else if (given->job.reduction == DDPRUN_REDUCE_SUM || given->job.compression != DDPRUN_COMPRESS_NONE) {
-            options->job.sync_every = 0;
-            options->job.has_outer = false;
-        }
-        break;
-    case PARTS_WITHOUT_TRACE:
-        options->job.trace_first = options->job.trace_last = 0;
-        options->trace_args = false;
-        break;
-    case TEE_WITHOUT_FILES:
-        options->tee = false;
-        break;
-    default: /* nothing is to be given up */
-        break;
-    }
-}
-
 bool
-contradictions_settle(struct options *options, const struct options *given, struct error *error)
+contradictions_check(const struct options *options, struct error *error)
 {
     for (enum contradiction which = 0; which < CONTRADICTIONS; ++which) {
-        if (holds(which, options) && !holds(which, given))
-            settle(which, options, given);
         if (holds(which, options))
-            return error_set(error, DDPRUN_EXIT_USAGE, "%s", texts[which]);
+            return error_set(error, DDPRUN_EXIT_USAGE, "%s%s", texts[which],
+                             options->has_settings ? " (DDPRUN_ variables in the environment are options, too)" : "");
     }
     return true;
 }

@@ -23,17 +23,13 @@ const struct option_row *option_row_of_given(const char *given);
 
 /* ---- contradictions.c ---- */
 
-/*
- * Of two options that exclude each other, one of the command line and one of a setting, the command line's counts;
- * where it is not clear that this is what is wanted, or both have the same source, it is an error (DDPRUN_EXIT_USAGE).
- * `given`: what the command line alone says.
- */
-bool contradictions_settle(struct options *options, const struct options *given, struct error *error)
-    __attribute__((warn_unused_result));
+/* Error (DDPRUN_EXIT_USAGE): two options exclude each other, wherever they come from. */
+bool contradictions_check(const struct options *options, struct error *error) __attribute__((warn_unused_result));
 
 /* ---- settings.c ---- */
 
-/* Applies the environment's settings. Error (DDPRUN_EXIT_USAGE): a value is wrong, or a name nearly right. */
+/* Applies the environment's settings, but for what the command line gives. Error (DDPRUN_EXIT_USAGE): a value is
+ * wrong, or a name nearly right. */
 bool settings_apply(struct options *options, struct error *error) __attribute__((warn_unused_result));
 
 /* "bucket-mb" gives "DDPRUN_BUCKET_MB". */

@@ -53,16 +53,14 @@ parse_all(int argc, char **argv, struct options *options, struct error *error)
     return OPTIONS_RUN;
 }
 
-/* --ranks accepts as many as several hosts can have. `given`: by the command line alone. */
+/* --ranks accepts as many as several hosts can have. */
 static bool
-check_rank_count(const struct options *options, const struct options *given, struct error *error)
+check_rank_count(const struct options *options, struct error *error)
 {
-    if (options->rank_count <= OPTIONS_MOST_RANKS || options->hosts != NULL)
-        return true;
-    bool set = given->rank_count == 0 && options->ranks_by_setting;
-    return error_set(error, DDPRUN_EXIT_USAGE,
+    return options->rank_count <= OPTIONS_MOST_RANKS || options->hosts != NULL ||
+           error_set(error, DDPRUN_EXIT_USAGE,
                      "%s'%d' is not a number of ranks from 1 to %d, in --ranks; see ddprun --help",
-                     set ? "DDPRUN_RANKS: " : "", options->rank_count, OPTIONS_MOST_RANKS);
+                     options->ranks_by_setting ? "DDPRUN_RANKS: " : "", options->rank_count, OPTIONS_MOST_RANKS);
 }
 
 static struct options
@@ -93,28 +91,22 @@ check_mixed(const struct options *options, struct error *error)
                      option_mixed->name);
 }
 
-/* Twice: what the environment says counts only where the command line is right, and gives way to it. */
+/* What the environment says counts only where the command line is right. */
 enum options_result
 options_parse(int argc, char **argv, struct options *options_p, struct error *error)
 {
-    struct options first = default_options(), options = default_options();
-    enum options_result result = parse_all(argc, argv, &first, error);
-    if (first.dry_run)
+    struct options options = default_options();
+    enum options_result result = parse_all(argc, argv, &options, error);
+    if (options.dry_run)
         options_p->dry_run = true;
-    if (result != OPTIONS_RUN) {
-        options_free(&first);
-        return result;
-    }
-    bool ok = settings_apply(&options, error) && parse_all(argc, argv, &options, error) == OPTIONS_RUN &&
-              check_rank_count(&options, &first, error) && check_mixed(&options, error) &&
-              contradictions_settle(&options, &first, error);
-    options_free(&first);
-    if (!ok) {
+    if (result == OPTIONS_RUN && !(settings_apply(&options, error) && check_rank_count(&options, error) &&
+                                   check_mixed(&options, error) && contradictions_check(&options, error)))
+        result = OPTIONS_BAD;
+    if (result == OPTIONS_RUN)
+        *options_p = options;
+    else
         options_free(&options);
-        return OPTIONS_BAD;
-    }
-    *options_p = options;
-    return OPTIONS_RUN;
+    return result;
 }
 
 /* Unless the user says, longer than it takes until a hang ends the job. */

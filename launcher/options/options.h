@@ -67,7 +67,8 @@ enum plan_reads { PLAN_READS_OWNER = 1, PLAN_READS_OWN };
 struct options {
     struct job_options job; /* what the engine reads, too; job_prepare() settles the paths in it */
     int rank_count;         /* 0: not given */
-    bool ranks_by_setting;  /* DDPRUN_RANKS was given */
+    bool ranks_by_setting;  /* DDPRUN_RANKS counts */
+    bool has_settings;      /* some DDPRUN_ variable does */
     bool ranks_per_host;    /* rank_count was given as --nproc-per-node */
     const char *hosts;      /* hosts and their ranks, as in host_list.h; NULL: this machine only */
     unsigned node_count;    /* --nnodes; 0: not given */
@@ -124,10 +125,6 @@ enum options_result options_parse(int argc, char **argv, struct options *options
 
 /* What the engines of all ranks find in the status page: options->job, and what follows from several options. */
 void options_settle_job(const struct options *options, struct job_options *job);
-
-/* Warns of variables DDPRUN_... in the environment that ddprun does not know; what is nearly one that it knows has been
- * refused. */
-void settings_warn_unknown(void);
 
 void options_free(struct options *options);
 

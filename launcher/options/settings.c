@@ -5,7 +5,6 @@
  */
 #include "launcher/options/option_table.h"
 
-#include "base/message.h"
 #include "base/protocol.h"
 
 #include <ctype.h>
@@ -19,6 +18,19 @@ settings_variable_name(const char *option, char *name, size_t bytes)
     snprintf(name, bytes, "DDPRUN_%s", option);
     for (char *p = name; *p != '\0'; ++p)
         *p = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
+}
+
+/* The command line goes before the environment. */
+static bool
+is_given(const struct options *options, const struct option_row *row)
+{
+    size_t length = strlen(row->name);
+    for (size_t i = 0; i < options->given.count; ++i) {
+        const char *name = options->given.list[i] + strlen("--");
+        if (strncmp(name, row->name, length) == 0 && (name[length] == '=' || name[length] == '\0'))
+            return true;
+    }
+    return false;
 }
 
 static bool
@@ -36,8 +48,8 @@ apply(struct options *options, const struct option_row *row, const char *value, 
     struct error inner;
     if (!option_take(row, options, "", option_keep(options, value), &inner))
         return error_set(error, DDPRUN_EXIT_USAGE, "%s: %.1500s", variable, inner.text);
-    if (strcmp(row->name, "ranks") == 0)
-        options->ranks_by_setting = true;
+    options->has_settings = true;
+    options->ranks_by_setting = options->ranks_by_setting || strcmp(row->name, "ranks") == 0;
     return true;
 }
 
@@ -95,31 +107,13 @@ refuse_mistyped(struct error *error)
     return true;
 }
 
-void
-settings_warn_unknown(void)
-{
-    static const char *const others[] = {"restart", "soak", "mutant"}; /* what ranks read, and tests */
-    for (char **entry = environ; *entry != NULL; ++entry) {
-        char name[64], meant[64];
-        bool known = !option_name_of(*entry, name, sizeof(name)) || option_row_named(&ddprun_command, name) != NULL ||
-                     strncmp(name, "test-", 5) == 0;
-        for (size_t i = 0; !known && i < sizeof(others) / sizeof(others[0]); ++i)
-            known = strcmp(name, others[i]) == 0;
-        if (known)
-            continue;
-        settings_variable_name(option_nearest(&ddprun_command, name, sizeof(name)), meant, sizeof(meant));
-        message_line("%.*s, in the environment, is not a setting, and has no effect; the nearest one is %s",
-                     (int)strcspn(*entry, "="), *entry, meant);
-    }
-}
-
 bool
 settings_apply(struct options *options, struct error *error)
 {
     if (!refuse_mistyped(error))
         return false;
     for (const struct option_row *row = option_rows; row->name != NULL; ++row) {
-        if ((row->flags & COMMAND_LINE_ONLY) != 0)
+        if ((row->flags & COMMAND_LINE_ONLY) != 0 || is_given(options, row))
             continue;
         char name[64];
         settings_variable_name(row->name, name, sizeof(name));

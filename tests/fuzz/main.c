@@ -23,22 +23,10 @@ static const struct target {
     const char *name;
     fuzz_function run;
 } targets[] = {
-    {"options", fuzz_options},
-    {"gpu_list", fuzz_gpu_list},
-    {"hosts", fuzz_hosts},
-    {"substitute", fuzz_substitute},
-    {"elf", fuzz_elf},
-    {"control", fuzz_control},
-    {"status", fuzz_status},
-    {"handshake", fuzz_handshake},
-    {"view", fuzz_view},
-    {"frames", fuzz_frames},
-    {"auth", fuzz_auth},
-    {"reference", fuzz_reference},
-    {"mangled", fuzz_mangled},
-    {"scout", fuzz_scout},
-    {"plan", fuzz_plan},
-    {"play", fuzz_play},
+    {"options", fuzz_options}, {"gpu_list", fuzz_gpu_list}, {"hosts", fuzz_hosts},   {"substitute", fuzz_substitute},
+    {"elf", fuzz_elf},         {"control", fuzz_control},   {"status", fuzz_status}, {"handshake", fuzz_handshake},
+    {"view", fuzz_view},       {"frames", fuzz_frames},     {"auth", fuzz_auth},     {"reference", fuzz_reference},
+    {"mangled", fuzz_mangled}, {"scout", fuzz_scout},       {"plan", fuzz_plan},     {"play", fuzz_play},
     {"trace", fuzz_trace},
 };
 

@@ -172,7 +172,8 @@ static const struct flagged {
      "verify "},
     {NOT_HANDED_ON, "ranks hosts nnodes node-rank master by yes dry-run steps alone reference tolerance "
                     "batch-grows free annotations per-rank json "},
-    {COMMAND_LINE_ONLY, "hosts nnodes node-rank master by yes dry-run version help help-all steps alone reference "
+    {COMMAND_LINE_ONLY, "hosts nnodes node-rank master by yes trace-steps trace-args dry-run tee version help help-all "
+                        "steps alone reference "
                         "tolerance batch-grows free annotations per-rank json "},
 };
 

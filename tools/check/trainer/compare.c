@@ -165,8 +165,7 @@ find_along(const struct tensor *gradient, const struct reference_entry *entry)
             values_stop_damaged();
         for (size_t i = 0; i < here / type_bytes(gradient->type); ++i) {
             double weight = element_get(gradient->type, weights, i),
-                   off =
-                       element_get(gradient->type, values_piece, i) - element_get(gradient->type, values_theirs, i);
+                   off = element_get(gradient->type, values_piece, i) - element_get(gradient->type, values_theirs, i);
             product += off * weight;
             square += weight * weight;
             difference += off * off;
