@@ -144,27 +144,6 @@ check_kernels(const struct job *job, struct error *error)
                      option, option);
 }
 
-/* Ranks that start elsewhere still run the program that was found from here. */
-static bool
-check_cwd(struct job *job, struct error *error)
-{
-    const char *cwd = job->options.cwd;
-    struct stat folder;
-    if (cwd == NULL)
-        return true;
-    if (stat(cwd, &folder) != 0 || !S_ISDIR(folder.st_mode) || access(cwd, X_OK) != 0)
-        return error_set(error, DDPRUN_EXIT_USAGE,
-                         "%s, in --cwd, is not a folder that can be entered; name one that is", cwd);
-    char *here = getcwd(NULL, 0);
-    if (job->program.path[0] != '/' && here != NULL) {
-        char *path = xasprintf("%s/%s", here, job->program.path);
-        free(job->program.path);
-        job->program.path = path;
-    }
-    free(here);
-    return true;
-}
-
 /* What has another owner under a cluster's launcher. */
 static bool
 check_cluster(const struct job *job, struct error *error)
@@ -303,7 +282,7 @@ job_prepare(struct job *job, struct error *error)
 {
     bool reports = !job->in_cluster || job->cluster.rank == 0;
     if ((job->in_cluster && !check_cluster(job, error)) || !job_choose(job, error) || !check_kernels(job, error) ||
-        !check_nccl(job, error) || !check_cwd(job, error))
+        !check_nccl(job, error))
         return false;
     ask_nccl(job);
     find_job_place(job);

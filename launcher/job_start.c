@@ -111,8 +111,6 @@ start_rank(struct job *job, const struct rank_settings *settings, int index, str
         .signals = &job->signals,
         .input = job->input.read_end,
         .limit_s = job->options.timeout_s < START_LIMIT_S ? job->options.timeout_s : START_LIMIT_S,
-        .by_lines = job->options.buffering == BUFFERING_LINE,
-        .cwd = job->options.cwd,
         .place = &job->placement.ranks[index],
     };
     struct spawned spawned;

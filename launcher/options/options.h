@@ -47,12 +47,6 @@ enum output_choice {
     OUTPUT_NONE,      /* nowhere */
 };
 
-/* When what a rank prints leaves it. */
-enum buffering_choice {
-    BUFFERING_LINE, /* with the end of each line */
-    BUFFERING_FULL, /* as libc has it: when some KiB have come together, in pipes and files */
-};
-
 /* Whether the course of training is shown (progress.h). */
 enum progress_choice {
     PROGRESS_AUTO, /* where stderr is a terminal */
@@ -89,13 +83,11 @@ struct options {
     const char *trace_dir;                   /* NULL: no trace */
     bool trace_args;                         /* it has the program's arguments */
     struct word_list variables;              /* "NAME=value" for the ranks */
-    const char *cwd;                         /* folder that ranks start in; NULL: this one */
     bool subst; /* {rank}, {local_rank} and {world_size} in arguments and variables are replaced */
     bool dry_run;
     enum output_choice output;
     const char *output_dir; /* with OUTPUT_FILES */
     bool tee;               /* with OUTPUT_FILES: as OUTPUT_TAGGED besides */
-    enum buffering_choice buffering;
     enum progress_choice progress;
     const char *summary_json; /* file for the summary; NULL: none */
     const char *page;         /* file for a page about the run; NULL: none */

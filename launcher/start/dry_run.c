@@ -64,11 +64,6 @@ print_rank(FILE *out, const struct rank_settings *settings, const struct program
     char *where = placement_describe(place);
     fprintf(out, "# rank %d, on %s\n", settings->place.first_rank + index, where);
     free(where);
-    if (settings->options->cwd != NULL) {
-        fputs("cd ", out);
-        print_word(out, settings->options->cwd);
-        fputs(" && ", out);
-    }
     if (place->list != NULL)
         fprintf(out, "taskset -c %s ", place->list);
     fputs("env", out);

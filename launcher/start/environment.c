@@ -193,11 +193,6 @@ environment_arguments(const struct rank_settings *settings, int index)
     words = xrealloc(words, bytes + sizeof(*words));
     memmove(words + 1, words, bytes);
     words[0] = xstrdup(python);
-    char *found = options->cwd != NULL ? realpath(words[1], NULL) : NULL; /* from here, not from --cwd */
-    if (found != NULL) {
-        free(words[1]);
-        words[1] = found;
-    }
     return words;
 }
 

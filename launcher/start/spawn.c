@@ -96,8 +96,7 @@ become_rank(const struct spawn_order *order, const struct pipes *pipes, pid_t la
     struct outcome outcome = {.what = OUTCOME_NOT_BOUND};
     outcome.error = order->place != NULL ? placement_enter(order->place) : 0;
     if (outcome.error == 0) {
-        if (order->cwd == NULL || chdir(order->cwd) == 0)
-            execve(order->path, order->arguments, *order->environment);
+        execve(order->path, order->arguments, *order->environment);
         outcome = (struct outcome){OUTCOME_NOT_RUN, errno};
     }
     ssize_t ignored = write(pipes->outcome[1], &outcome, sizeof(outcome));
@@ -166,7 +165,7 @@ name_output(const struct spawn_order *order, const struct pipes *pipes)
     char link[32], place[PATH_MAX];
     int fd = order->pipe_output ? pipes->output[1] : order->output_file;
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    ssize_t length = order->by_lines && fd >= 0 ? readlink(link, place, sizeof(place) - 1) : -1;
+    ssize_t length = fd >= 0 ? readlink(link, place, sizeof(place) - 1) : -1;
     environment_unset(*order->environment, DDPRUN_ENV_STDOUT);
     if (length <= 0)
         return;

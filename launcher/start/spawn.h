@@ -25,9 +25,7 @@ struct spawn_order {
     int error_file;   /* likewise stderr */
     int output_copy;  /* which a relay writes what comes through the pipe of stdout to; -1: none */
     int error_copy;   /* likewise stderr */
-    bool by_lines;    /* what it prints to a pipe or a file of ddprun's is to come line by line */
     unsigned limit_s; /* in which the program must have been started */
-    const char *cwd;  /* folder that it starts in; NULL: the launcher's */
     const struct rank_place *place; /* what it runs on; NULL: what the launcher does */
 };
 

@@ -80,8 +80,6 @@ one_line "no DDP_STEP, and an end after two updates" 1 "parameter [1-9] of [0-9]
 check "a job that is ended: what was printed is there" grep -Eqx '(\[1\] )?pass 2' "$work/stdout"
 run "$ddprun" -n 2 --output "files=$work/files" "$stepless" train 2
 check "a job that is ended: and in files" grep -qx 'pass 2' "$work/files/rank-0.out" "$work/files/rank-1.out"
-run "$ddprun" -n 2 --output-buffering full "$stepless" train 2
-check "a job that is ended, --output-buffering full: it is lost, as libc has it" [ ! -s "$work/stdout" ]
 # shellcheck disable=SC2016 # the ranks expand it
 run "$ddprun" -n 2 --device softgpu sh -c 'exec "$0" train 2 >"$1-$RANK"' "$stepless" "$work/redirected"
 check "a job that is ended: a script's own redirection is left as it is" [ ! -s "$work/redirected-0" ]

@@ -59,7 +59,7 @@ report "--summary-json" "$why$(find "$top" -name 'end.json.*')"
 run --summary-json "$top/end.json" "$fake" exit 0
 run --dry-run --summary-json "$top/end.json" "$top/nowhere"
 why=$(cmp <(echo 0) <(tr -d ' ,' <"$top/end.json" | sed -n 's/^"exit_code"://p' | head -1))
-for refused in "127:cannot start:$top/nowhere" "2:in --cwd:--cwd $top/nowhere $fake" "2:3 ranks want:-n 3 $fake"; do
+for refused in "127:cannot start:$top/nowhere" "2:cannot read:--nccl $top/nowhere $fake" "2:3 ranks want:-n 3 $fake"; do
     IFS=: read -r code text arguments <<<"$refused"
     # shellcheck disable=SC2086
     SOFTGPU_DEVICES=2 run --summary-json "$top/end.json" $arguments

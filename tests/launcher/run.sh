@@ -291,12 +291,6 @@ report "settings: environment, command line" "$(expect 0 "$out" '^\[1\] check_ev
 bad "--config is gone" 2 "unknown or ambiguous option --config" --config x "$fake" exit 0
 run -n 2 --env 'WHO=I am {rank} of {world_size}' --subst "$fake" env WHO env RANK say 'at {local_rank} {other}'
 report "--env and --subst" "$(expect 0 "$out" '\[1\] WHO=I am 1 of 2$' "$out" '\[1\] RANK=1' "$out" 'at 1 \{other\}')"
-# shellcheck disable=SC2086
-run $soft -n 2 --cwd "$top/elsewhere" pwd
-report "--cwd" "$(expect 0 "$out" "^$top/elsewhere\$" "$out" "^\[1\] $top/elsewhere\$")"
-run_in_front sh -c 'cd "$1" && timeout -k 1 "$limit" "$0" -n 2 --cwd "$2" ./launcher_fake_softgpu env RANK' "$ddprun" "$helpers" "$top/elsewhere"
-report "--cwd keeps the program that was found from here" "$(expect 0 "$out" '^\[1\] RANK=1')"
-bad "--cwd to nowhere" 2 "is not a folder that can be entered" --cwd "$top/nowhere" "$fake"
 bad "a mistyped option" 2 "did you mean --bucket-mb" --bukcet-mb 3 "$fake"
 
 # shellcheck disable=SC2016,SC2086

@@ -59,7 +59,6 @@ static const struct sample {
     {"trace-args", NULL},
     {"page", "page.html"},
     {"env", "A=1"},
-    {"cwd", "/tmp"},
     {"subst", NULL},
     {"hosts", "h1:1,h2:1"},
     {"nnodes", "2"},
@@ -91,7 +90,6 @@ static const struct sample {
     {"nproc_per_node", "2"},
     {"report", "report.txt"},
     {"unannotated", NULL},
-    {"output-buffering", "full"},
 };
 
 enum { SAMPLES = sizeof(samples) / sizeof(samples[0]) };

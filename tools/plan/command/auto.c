@@ -249,9 +249,8 @@ plan_auto(struct options *options, const struct auto_job *job, struct error *err
     if (!can_begin(options, job, asks, error))
         return false;
     run.order = (struct scout_order){.options = options, .program = options->program, .ranks = job->ranks};
-    const char *folder = options->cwd != NULL || getcwd(here, sizeof(here)) == NULL ? options->cwd : here;
-    bool ok = plan_cache_open(job->program, options->program, folder != NULL ? folder : "", job->softgpu, &run.cache,
-                              error) &&
+    const char *folder = getcwd(here, sizeof(here)) != NULL ? here : "";
+    bool ok = plan_cache_open(job->program, options->program, folder, job->softgpu, &run.cache, error) &&
               prepare_auto_run(&run, error);
     if (ok && (asks || (!options->quiet && !job->is_restart))) {
         message_line("plan: kept as %s", run.cache.path);
