@@ -3,7 +3,6 @@
  */
 #include "tools/plan/command/auto.h"
 
-#include "base/cache_folder.h"
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
@@ -91,16 +90,23 @@ check_folder(const char *path, struct error *error)
     return (S_ISDIR(folder.st_mode) && is_own(&folder)) || refuse_foreign(path, error);
 }
 
+/* A relative XDG_CACHE_HOME is to be ignored (XDG Base Directory Specification). */
 static bool
 open_folder(struct plan_cache *cache, struct error *error)
 {
-    char base[PATH_MAX - 64];
-    if (!cache_folder(base, sizeof(base)))
+    const char *given = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    bool is_given = given != NULL && given[0] == '/';
+    if (!is_given && (home == NULL || home[0] != '/'))
         return error_set(error, DDPRUN_EXIT_USAGE,
-                         "there is no folder to keep plans of --plan auto in%s%s; set HOME or XDG_CACHE_HOME",
-                         errno != 0 ? ": " : "", errno != 0 ? strerror(errno) : "");
-    cache->folder = xasprintf("%s/plans", base);
-    return check_folder(base, error) && check_folder(cache->folder, error);
+                         "there is no folder to keep plans of --plan auto in; set HOME or XDG_CACHE_HOME");
+    char *caches = xasprintf("%s%s", is_given ? given : home, is_given ? "" : "/.cache");
+    char *own = xasprintf("%s/ddprun", caches);
+    (void)mkdir(caches, 0700);
+    cache->folder = xasprintf("%s/plans", own);
+    bool ok = check_folder(own, error) && check_folder(cache->folder, error);
+    free(caches);
+    free(own);
+    return ok;
 }
 
 /* Of what a plan is: the program, its arguments, and where it runs. */
@@ -277,7 +283,8 @@ plan_cache_keep(const struct plan_cache *cache, struct json_object *plan, struct
     put_known(cached, plan);
     json_object_object_add(plan, "cache", cached);
     mode_t mask = umask(077);
-    bool ok = whole_file_write(cache->path, json_object_to_json_string_ext(plan, JSON_C_TO_STRING_PLAIN));
+    const char *text = json_object_to_json_string_ext(plan, JSON_C_TO_STRING_PLAIN);
+    bool ok = whole_file_write(cache->path, text, strlen(text));
     int cause = errno;
     umask(mask);
     if (!ok)
