@@ -258,12 +258,6 @@ readiness_withhold(struct readiness *readiness)
     readiness->deviates = true;
 }
 
-void
-readiness_refused(struct readiness *readiness)
-{
-    readiness->deviates = true;
-}
-
 static bool
 launch_next(struct readiness *readiness, size_t *bucket_p)
 {

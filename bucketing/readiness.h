@@ -90,11 +90,9 @@ bool readiness_enqueued(struct readiness *readiness, size_t gradient);
  * memory runs out: it follows the one that it did. */
 bool readiness_switch(struct readiness *readiness, const struct plan *plan) __attribute__((warn_unused_result));
 
-/* At the beginning of an interval: no bucket is launched before its boundary. */
+/* No bucket is launched any more before the interval's boundary: at its beginning, or because the driver has refused a
+ * touch that had begun. */
 void readiness_withhold(struct readiness *readiness);
-
-/* The driver has refused a touch that had begun. */
-void readiness_refused(struct readiness *readiness);
 
 /*
  * Takes the next bucket that may be launched before the boundary: returns true, and it counts as launched. False when

@@ -354,7 +354,7 @@ wait_for_something(struct supervisor *s)
 {
     struct pollfd polled[3 + SUPERVISOR_NET_FDS] = {
         {.fd = s->job->signals.fd, .events = POLLIN},
-        {.fd = engine_link_fd(&s->job->link), .events = POLLIN},
+        {.fd = s->job->link.epoll, .events = POLLIN},
     };
     terminal_input_poll(&s->job->input, &polled[2]);
     if (s->ending) /* input does not matter any more */
@@ -589,7 +589,7 @@ static void
 close_supervisor(struct supervisor *s)
 {
     supervisor_net_close(&s->net);
-    local_ranks_free(&s->local);
+    free(s->local.ended_ns);
     preload_watch_free(s->watch);
     process_list_free(&s->processes);
     free(s->before);

@@ -74,19 +74,13 @@ static void
 get_field(struct serialize_buffer *from, const struct view_field *field, char *at)
 {
     unsigned char flag;
-    switch (field->kind) {
-    case FIELD_TEXT:
+    if (field->kind == FIELD_TEXT) {
         serialize_get_text(from, at, field->bytes);
-        break;
-    case FIELD_FLAG: /* any other byte in a bool is undefined behaviour */
+    } else if (field->kind == FIELD_FLAG) { /* any other byte in a bool is undefined behaviour */
         serialize_get_bytes(from, &flag, 1);
         *(bool *)at = flag != 0;
-        break;
-    case FIELD_LONG:
-    case FIELD_NUMBER:
-    case FIELD_INT:
+    } else {
         serialize_get_bytes(from, at, field->bytes);
-        break;
     }
 }
 

@@ -95,12 +95,6 @@ supervisor_client_step(struct supervisor_client *client, const struct rank_view 
 }
 
 void
-supervisor_client_say_error(struct supervisor_client *client, const struct peer_order *error)
-{
-    peer_link_send_order(&client->link, FRAME_ERROR, error);
-}
-
-void
 supervisor_client_say_done(struct supervisor_client *client, const struct rank_view *view)
 {
     tell(client, view, false);

@@ -36,7 +36,6 @@ void supervisor_client_close(struct supervisor_client *client);
 /* Hears and says what is due. To be called whenever the socket is readable, and twice a second. */
 void supervisor_client_step(struct supervisor_client *client, const struct rank_view *view);
 
-void supervisor_client_say_error(struct supervisor_client *client, const struct peer_order *error);
 void supervisor_client_say_done(struct supervisor_client *client, const struct rank_view *view);
 
 /* Answers `asked_view`. */

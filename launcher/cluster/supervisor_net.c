@@ -77,15 +77,12 @@ give_all(struct supervisor_net *net)
         memset(net->given, 0, (size_t)world_size * sizeof(*net->given));
     }
     for (int rank = 1; rank < world_size; ++rank) {
-        if (net->given[rank])
+        int *fd = &supervisor_server_peer(net->job.server, rank)->engine_socket;
+        if (net->given[rank] || *fd < 0)
             continue;
-        int fd = supervisor_server_take_engine_socket(net->job.server, rank);
-        if (fd < 0)
-            continue;
-        if (!engine_link_give(net->job.link, 0, rank, fd)) {
-            supervisor_server_put_engine_socket(net->job.server, rank, fd);
+        if (!engine_link_give(net->job.link, 0, rank, *fd))
             return;
-        }
+        *fd = -1;
         net->given[rank] = true;
     }
 }
@@ -228,7 +225,7 @@ supervisor_net_say_error(struct supervisor_net *net, const struct error *error, 
     struct peer_order order = {.exit_code = error->exit_code, .signal = signal};
     snprintf(order.text, sizeof(order.text), "%.1000s", error->text);
     if (net->job.client != NULL)
-        supervisor_client_say_error(net->job.client, &order);
+        peer_link_send_order(&net->job.client->link, FRAME_ERROR, &order);
 }
 
 bool

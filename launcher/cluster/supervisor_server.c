@@ -422,24 +422,10 @@ supervisor_server_step(struct supervisor_server *server, struct rank_view *views
     return server->news;
 }
 
-const struct peer *
+struct peer *
 supervisor_server_peer(const struct supervisor_server *server, int rank)
 {
     return &server->items[rank];
-}
-
-int
-supervisor_server_take_engine_socket(struct supervisor_server *server, int rank)
-{
-    int fd = server->items[rank].engine_socket;
-    server->items[rank].engine_socket = -1;
-    return fd;
-}
-
-void
-supervisor_server_put_engine_socket(struct supervisor_server *server, int rank, int fd)
-{
-    server->items[rank].engine_socket = fd;
 }
 
 void
@@ -479,15 +465,6 @@ supervisor_server_mark(struct supervisor_server *server, const unsigned char *ma
 {
     memcpy(server->mark, mark, AUTH_MARK_BYTES);
     server->has_mark = true;
-}
-
-unsigned char *
-supervisor_server_take_given(struct supervisor_server *server, int rank, size_t *count)
-{
-    unsigned char *given = server->items[rank].given;
-    *count = server->items[rank].given_count;
-    server->items[rank].given = NULL;
-    return given;
 }
 
 void

@@ -41,14 +41,14 @@ struct peer {
     bool has_error;   /* it ends by itself: */
     struct peer_order error;
     char *report;         /* that was asked for; NULL: has not come */
-    unsigned char *given; /* in a meeting; NULL: nothing */
+    unsigned char *given; /* in a meeting, malloc'ed; NULL: nothing */
     size_t given_count;
+    int engine_socket; /* of its rank's control plane; -1: it has not come yet */
     /* of supervisor_server.c */
     struct peer_link link;
     int64_t heard_ms;
     bool spoke;     /* before, it may be busy with starting its rank */
     bool owes_view; /* it was asked for one */
-    int engine_socket;
     bool waits_to_write;
 };
 
@@ -67,12 +67,8 @@ int supervisor_server_fd(const struct supervisor_server *server);
  * second, for what does not make it so. Returns whether there is something new that may decide how the job ends. */
 bool supervisor_server_step(struct supervisor_server *server, struct rank_view *views);
 
-const struct peer *supervisor_server_peer(const struct supervisor_server *server, int rank);
-
-/* The socket of a rank's control plane, which the caller then owns; -1: it has not come yet. */
-int supervisor_server_take_engine_socket(struct supervisor_server *server, int rank);
-/* Gives it back: it could not be handed over yet. */
-void supervisor_server_put_engine_socket(struct supervisor_server *server, int rank, int fd);
+/* Its engine's socket, and what it has given, the caller may take, leaving -1 or NULL. */
+struct peer *supervisor_server_peer(const struct supervisor_server *server, int rank);
 
 /* Asks all clients for views of this moment; then, whether all that are there have answered. */
 void supervisor_server_ask_views(struct supervisor_server *server);
@@ -85,8 +81,6 @@ void supervisor_server_ask_report(struct supervisor_server *server, int rank, bo
 
 /* What the challenge begins with from now on: AUTH_MARK_BYTES. */
 void supervisor_server_mark(struct supervisor_server *server, const unsigned char *mark);
-/* What a client has given, malloc'ed and from then on the caller's; NULL: nothing. */
-unsigned char *supervisor_server_take_given(struct supervisor_server *server, int rank, size_t *count);
 /* Gives the bytes of `rank` to all clients; `wakes`: they are the last of the round. */
 void supervisor_server_give(struct supervisor_server *server, int rank, const void *bytes, size_t count, bool wakes);
 /* Whether all that was said has left this process. */

@@ -192,15 +192,9 @@ write_content(const struct content *content)
 }
 
 bool
-whole_file_write_bytes(const char *path, const void *bytes, size_t count)
+whole_file_write(const char *path, const void *bytes, size_t count)
 {
     return write_content(&(struct content){.path = path, .bytes = bytes, .count = count});
-}
-
-bool
-whole_file_write(const char *path, const char *text)
-{
-    return whole_file_write_bytes(path, text, strlen(text));
 }
 
 bool

@@ -20,13 +20,11 @@
 bool whole_file_check(const char *path, const char *option, struct error *error) __attribute__((warn_unused_result));
 
 /*
- * Puts `text` in the place of what the file holds: a reader finds the old or the new text, whole. A link stays one;
+ * Puts the bytes in the place of what the file holds: a reader finds the old or the new ones, whole. A link stays one;
  * what is no regular file (a pipe, /dev/stdout) is written into. False with errno, for file_why(); a regular file
  * is then as it was.
  */
-bool whole_file_write(const char *path, const char *text) __attribute__((warn_unused_result));
-/* The same with bytes[0..count), which need not be text. */
-bool whole_file_write_bytes(const char *path, const void *bytes, size_t count) __attribute__((warn_unused_result));
+bool whole_file_write(const char *path, const void *bytes, size_t count) __attribute__((warn_unused_result));
 
 /* Puts `text` at the end of the file; `anew`: in the place of what it holds. False with errno. */
 bool whole_file_append(const char *path, bool anew, const char *text) __attribute__((warn_unused_result));

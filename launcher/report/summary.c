@@ -255,8 +255,8 @@ least_overlapped(const struct summary *job)
     return least;
 }
 
-/* The figures of base/rank_fields.def, in their order. */
-struct json_object *
+/* The figures of base/rank_fields.def, in their order; the caller's, for json_object_put(). */
+static struct json_object *
 summary_describe(const struct summary *job)
 {
     const struct rank_view *first = &job->ranks[0];

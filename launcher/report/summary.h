@@ -10,8 +10,6 @@
 #include "launcher/options/options.h"
 #include "launcher/output/whole_file.h"
 
-struct json_object;
-
 /* What becomes of a job. */
 struct summary {
     const struct rank_view *ranks; /* [rank_count], and one if that is 0 */
@@ -35,9 +33,6 @@ uint64_t summary_nonfinite_step(const struct summary *summary);
 
 /* How many warnings there were, of all ranks and of ddprun itself. */
 uint64_t summary_warning_count(const struct summary *summary);
-
-/* All that the file holds; the caller's, for json_object_put(). */
-struct json_object *summary_describe(const struct summary *summary);
 
 /* The file of --summary-json; NULL: none. */
 struct side_file summary_file(const char *path);

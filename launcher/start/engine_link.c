@@ -105,12 +105,6 @@ engine_link_close(struct engine_link *link)
     link->count = link->stranger_count = 0;
 }
 
-int
-engine_link_fd(const struct engine_link *link)
-{
-    return link->epoll;
-}
-
 /* ---- to the engines ---- */
 
 /*

@@ -29,7 +29,8 @@ struct engine_slot {
 };
 
 struct engine_link {
-    int epoll, listener;
+    int epoll; /* readable when there is something to do */
+    int listener;
     int first_rank, count, world_size, first_local_rank;
     struct engine_slot *slots; /* [count] */
     int *strangers;            /* [stranger_count]: connected, and no JOIN has come; -1: free */
@@ -41,9 +42,6 @@ struct engine_link {
 bool engine_link_open(struct engine_link *link, int folder_fd, const char *folder, int first_rank, int count,
                       int world_size, int first_local_rank, struct error *error) __attribute__((warn_unused_result));
 void engine_link_close(struct engine_link *link);
-
-/* Readable when there is something to do. */
-int engine_link_fd(const struct engine_link *link);
 
 /* Returns whether a rank asked for the end of the job. */
 bool engine_link_step(struct engine_link *link);

@@ -305,12 +305,6 @@ local_ranks_place(struct local_ranks *local, const char *const *gpus, bool softg
     }
 }
 
-void
-local_ranks_free(struct local_ranks *local)
-{
-    free(local->ended_ns);
-}
-
 /* A child of the launcher that has ended, 0: no child has. One call, in the long time in which no child has ended. */
 static pid_t
 find_ended(void)

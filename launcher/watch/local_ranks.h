@@ -35,9 +35,8 @@ struct local_ranks {
     int look_at;             /* the rank whose process is looked at next: one at each look */
 };
 
-/* Once, at first: where each rank is. `gpus[i]`: its CUDA_VISIBLE_DEVICES, or NULL. local_ranks_free() releases it. */
+/* Once, at first: where each rank is. `gpus[i]`: its CUDA_VISIBLE_DEVICES, or NULL. Makes `ended_ns`, to be freed. */
 void local_ranks_place(struct local_ranks *local, const char *const *gpus, bool softgpu);
-void local_ranks_free(struct local_ranks *local);
 
 /* Brings `views` up to date. An end is noticed once, and stays noticed. */
 void local_ranks_look(struct local_ranks *local);

@@ -35,7 +35,7 @@ static bool
 step(void)
 {
     bool asked = false;
-    struct pollfd polled = {.fd = engine_link_fd(&link_), .events = POLLIN};
+    struct pollfd polled = {.fd = link_.epoll, .events = POLLIN};
     for (int i = 0; poll(&polled, 1, 0) == 1; ++i) {
         ck_assert_int_lt(i, 10000);
         asked = engine_link_step(&link_) || asked;

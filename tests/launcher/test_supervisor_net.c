@@ -141,7 +141,6 @@ TEST(a_client_is_heard_and_hears_while_it_connects)
     NET_STEP_UNTIL(&play.test, ((void)supervisor_net_step(&play.net), has_link(&play)));
     ck_assert(!play.net.connecting);
     ck_assert_int_eq(play.net.connection.tried, 1); /* the address of its own connection */
-    close(supervisor_server_take_engine_socket(play.test.server, CLIENT));
     close_play(&play);
 }
 
@@ -161,9 +160,7 @@ TEST(an_address_without_an_answer_is_passed_over)
     connection.step_deadline_ms = clock_now_ms(); /* it has waited long enough */
     NET_STEP_UNTIL(&play.test, supervisor_connect_step(&connection, &fd, &error) == CONNECT_DONE);
     ck_assert_int_eq(connection.tried, 2);
-    int ours = supervisor_server_take_engine_socket(play.test.server, CLIENT);
-    ck_assert_int_ge(ours, 0);
-    close(ours);
+    ck_assert_int_ge(supervisor_server_peer(play.test.server, CLIENT)->engine_socket, 0);
     close(fd);
     close_play(&play);
 }
@@ -181,6 +178,5 @@ TEST(an_engine_that_has_gone_gets_no_connection)
     play.link.slots[0].joined = true; /* another program of the rank's */
     ++play.link.slots[0].joins;
     NET_STEP_UNTIL(&play.test, ((void)supervisor_net_step(&play.net), has_link(&play)));
-    close(supervisor_server_take_engine_socket(play.test.server, CLIENT));
     close_play(&play);
 }

@@ -326,7 +326,7 @@ count_touch(const struct hits *hits, struct hit *hit, uint64_t stream_mask) WITH
     if (!group->overlapping || hit->declared)
         return;
     if (!hit->begun || hit->boundary != group->boundary_count)
-        readiness_refused(&group->readiness); /* a boundary came between, in another thread */
+        readiness_withhold(&group->readiness); /* a boundary came between, in another thread */
     else if (!hit->late && readiness_enqueued(&group->readiness, hit->gradient))
         hit->ready_event = measure_ready_event(group, hit->gradient);
 }
@@ -348,7 +348,7 @@ count_touches(const struct operation *operation, struct touches *touches, bool e
         if (enqueued)
             count_touch(hits, hit, stream_mask);
         else if (hit->group->overlapping)
-            readiness_refused(&hit->group->readiness);
+            readiness_withhold(&hit->group->readiness);
     }
     engine_unlock();
     for (size_t i = 0; i < hits->count; ++i) {

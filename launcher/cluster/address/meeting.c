@@ -320,7 +320,7 @@ step_server(struct error *error)
     bool have_all = meeting.in_round;
     (void)supervisor_server_step(meeting.server, meeting.views);
     for (int i = 0; i < meeting.world_size; ++i) {
-        const struct peer *peer = supervisor_server_peer(meeting.server, i + 1);
+        struct peer *peer = supervisor_server_peer(meeting.server, i + 1);
         struct cluster_blob *given = &meeting.given[i];
         bool is_own = i == meeting.rank;
         if (peer->came_twice || (is_own && peer->given != NULL))
@@ -330,8 +330,10 @@ step_server(struct error *error)
                              i, meeting.address, meeting.port);
         if (!meeting.in_round || is_own)
             continue;
-        if (given->bytes == NULL)
-            given->bytes = supervisor_server_take_given(meeting.server, i + 1, &given->count);
+        if (given->bytes == NULL) {
+            *given = (struct cluster_blob){peer->given, peer->given_count};
+            peer->given = NULL;
+        }
         if (given->bytes == NULL && peer->state == PEER_LOST)
             return error_set(error, DDPRUN_EXIT_FAILURE,
                              "rank %d has left before all ranks had met (%s); its output may say why", i, peer->lost);

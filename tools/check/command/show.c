@@ -408,7 +408,7 @@ write_object(const char *path, struct json_object *object)
     char *text =
         xasprintf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
                                                                      JSON_C_TO_STRING_NOSLASHESCAPE));
-    bool ok = whole_file_write(path, text);
+    bool ok = whole_file_write(path, text, strlen(text));
     int cause = errno;
     free(text);
     json_object_put(object);

@@ -227,7 +227,7 @@ plan_write(const char *path, const struct scout_log *log, const struct scout_fin
 {
     char *text = plan_text(log, finding, proofs);
     mode_t old = umask(077);
-    bool written = whole_file_write(path, text);
+    bool written = whole_file_write(path, text, strlen(text));
     int cause = errno;
     umask(old);
     free(text);
