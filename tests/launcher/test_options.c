@@ -44,7 +44,7 @@ TEST(defaults_are_those_of_the_protocol)
     ck_assert_uint_eq(options.timeout_s, DDPRUN_DEFAULT_TIMEOUT_S);
     ck_assert_ptr_null(options.nccl);
     ck_assert_ptr_null(options.trace_dir);
-    ck_assert(options.variables.list == NULL && options.cwd == NULL && !options.subst && !options.dry_run);
+    ck_assert(options.variables.list == NULL && !options.subst && !options.dry_run);
     ck_assert_int_eq(options.output, OUTPUT_TAGGED);
     ck_assert(options.summary_json == NULL && options.report == NULL && options.max_restarts == 0 && !options.verbose);
     ck_assert_int_eq(options.job.reduction, DDPRUN_REDUCE_MEAN);
@@ -100,7 +100,7 @@ TEST(every_option_reaches_its_field)
     struct error error;
     ck_assert_int_eq(
         parse("-n 8 --device softgpu --gpus 0,2,5-7 --share-gpu --bucket-mb 0.25 --no-overlap --nccl ./n.so "
-              "--check-every 0 --timeout 30 --trace out -q --env A=1 --env B_2= --cwd /tmp --subst --dry-run "
+              "--check-every 0 --timeout 30 --trace out -q --env A=1 --env B_2= --subst --dry-run "
               "--output files=logs --summary-json end.json --report why.txt --max-restarts 3 --reduce sum --compress "
               "bf16 "
               "--communicators 3 ./train",
@@ -119,7 +119,6 @@ TEST(every_option_reaches_its_field)
     ck_assert_str_eq(options.variables.list[0], "A=1");
     ck_assert_str_eq(options.variables.list[1], "B_2=");
     ck_assert_ptr_null(options.variables.list[2]);
-    ck_assert_str_eq(options.cwd, "/tmp");
     ck_assert(options.subst && options.dry_run);
     ck_assert_int_eq(options.output, OUTPUT_FILES);
     ck_assert_str_eq(options.output_dir, "logs");
@@ -366,7 +365,6 @@ static const char *const bad_lines[] = {
     "--env 1A=1 ./train",
     "--env DDPRUN_RANK=1 ./train",
     "--env PMIX_RANK=1 ./train",
-    "--cwd '' ./train",
     "--output ./train",
     "--output files= ./train",
     "--output rank1 ./train",

@@ -108,11 +108,7 @@ write_file(bool ok, const char *file, char **text, size_t bytes, const char *opt
     if (ok && strcmp(file, "-") == 0)
         ok = fwrite(*text, 1, bytes, stdout) == bytes;
     else
-<<<<<<< HEAD
-        ok = ok && whole_file_write_bytes(file, *text, bytes);
-=======
-        ok = ok && whole_file_write(file, picture->text, picture->bytes);
->>>>>>> fd75cc9f (Functions that only pass on are gone)
+        ok = ok && whole_file_write(file, *text, bytes);
     int cause = errno;
     umask(mask);
     return ok || error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s, in %s: %s", file, option, file_why(cause));
