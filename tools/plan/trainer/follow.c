@@ -567,13 +567,22 @@ follow_operation(struct operation *operation, bool is_load)
         is_open = true; /* a batch that is only copied, ahead of the next one, sends no gradient */
 }
 
+static bool
+is_same_site(const struct play_site *a, const struct play_site *b)
+{
+    bool same = a->frame_count == b->frame_count;
+    for (uint32_t i = 0; same && i < a->frame_count; ++i)
+        same = a->frames[i].object == b->frames[i].object && a->frames[i].offset == b->frames[i].offset;
+    return same;
+}
+
 /* Whether some place calls both operations, as the loop over tensors of an update does. */
 static bool
 share_place(const struct play_operation *a, const struct play_operation *b)
 {
     bool share = false;
     for (uint32_t i = 0; i < a->site_count * b->site_count && !share; ++i)
-        share = memcmp(&a->sites[i / b->site_count], &b->sites[i % b->site_count], sizeof(a->sites[0])) == 0;
+        share = is_same_site(&a->sites[i / b->site_count], &b->sites[i % b->site_count]);
     return share;
 }
 
