@@ -456,8 +456,9 @@ carried_find_other(const struct check_evidence *evidence, uint32_t step, int *ra
         while ((row = check_rows_next(&evidence->ranked[r], CHECK_ROW_COPY, row)) != NULL) {
             const struct check_copy *mine = &row->copy;
             *rank_p = r;
+            bool repeats = find_of_site(&evidence->again, mine->site, 0) == NULL; /* addresses do not, for instance */
             if (row->step <= step && mine->bytes == mine->whole && mine->values != 0 &&
-                mine->values != mine->whole_values)
+                mine->values != mine->whole_values && repeats)
                 return row;
         }
     }

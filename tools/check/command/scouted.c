@@ -80,7 +80,8 @@ print_uncompared(FILE *out, const struct scout_log *log, const struct scout_find
     uint64_t elements = 0;
     for (uint32_t i = 0; i < finding->tensor_count; ++i) {
         const struct scout_tensor *tensor = &finding->tensors[i];
-        uint64_t own = (tensor->hi - tensor->lo) / scout_type_bytes(tensor->type);
+        uint32_t known = scout_type_bytes(tensor->type), each = known > 0 ? known : sizeof(float);
+        uint64_t own = (tensor->hi - tensor->lo) / each;
         bool annotated;
         (void)end_alike(log, tensor->alloc, tensor->lo, tensor->hi, &annotated);
         if (tensor->role != role || annotated || own < LEAST_ELEMENTS)
