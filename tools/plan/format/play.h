@@ -24,7 +24,7 @@
 #define DDPRUN_ENV_PLAN_TURNS "_DDPRUN_PLAN_TURNS"
 
 /* Of run files, and of `turns` in plans: raised when what ranks follow changes its form or its meaning. */
-#define PLAY_VERSION 12
+#define PLAY_VERSION 13
 
 enum {
     PLAY_RANKS = 2,
@@ -33,6 +33,7 @@ enum {
     PLAY_SITES = 4,
     PLAY_BUILD_ID_BYTES = 136,
     PLAY_SAMPLES = 4096,
+    PLAY_GROUPS = 16, /* as DDP_GRADIENT_GROUP */
     PLAY_WHY_BYTES = 512
 };
 
@@ -65,7 +66,9 @@ struct play_tensor {
     uint32_t ordinal; /* of the allocation among live ones of its size, */
     uint64_t bytes;   /* which is this */
     uint64_t lo, hi;
-    char at[64]; /* where the program allocates it, for messages; "": not known */
+    uint32_t group;  /* of a gradient: as DDP_GRADIENT_GROUP, for proof (c) */
+    uint32_t before; /* and the operation of the period in front of which it is averaged there */
+    char at[64];     /* where the program allocates it, for messages; "": not known */
 };
 
 /* Who makes an operation, where ranks take turns: of a round's periods, rank r plays period r. */
@@ -151,7 +154,8 @@ struct play_plan {
     uint32_t reads_own;      /* the host reads what its own rank has */
     uint32_t turns;          /* PLAY_TRAINING in one process: of a round, all of which it plays; else 0 */
     uint32_t by;             /* enum play_by */
-    uint32_t average_before; /* operation of the period; operation_count: the period's end, as always by state */
+    uint32_t average_before; /* operation of the period, the last if there are several; operation_count: the period's
+                              * end, as always by state */
     uint64_t forecast_ns;    /* of training: what a round takes with so many ranks, as rehearsed; 0: it was not */
     uint64_t forecast_one;   /* and a period of one process, in nanoseconds */
     uint32_t forecast_ranks;
@@ -219,7 +223,7 @@ struct play_exchange *play_exchange_map(const char *path, bool create) __attribu
 void play_exchange_unmap(struct play_exchange *exchange);
 
 /* Hash of a tensor as step `step` has left it; 0: as it begins. With other data, of gradients in step 1: this rank's
- * own in the step that has it. 0: it is not there. */
+ * own in the step that has it, and of other tensors that must be alike behind it. 0: it is not there. */
 uint64_t *play_hash(const struct play_plan *plan, struct play_page *page, uint32_t step, uint32_t tensor);
 /* [PLAY_SAMPLES]: elements at equal distances, 0 where there are fewer: of an averaged gradient in the step that has
  * other data, of memory that each rank has for itself after it; by state: of what ranks average, behind the step in

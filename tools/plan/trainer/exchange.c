@@ -223,13 +223,14 @@ exchange_part(const struct operation *operation)
     *of = (struct brought){bytes, now};
 }
 
+/* Of gradients: those that are averaged in front of operation `place`. */
 static void
-sample(uint32_t role)
+sample(uint32_t role, uint32_t place)
 {
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
         const struct allocation *allocation = tensor->role == role ? player_allocation(tensor) : NULL;
-        if (allocation != NULL)
+        if (allocation != NULL && (role != PLAY_GRADIENT || tensor->before == place))
             player_sample(tensor, allocation, play_sample(&player.play.plan, player.pages[0], i));
     }
 }
@@ -242,23 +243,28 @@ exchange_step(uint64_t period)
     if (step != FIRST_EXCHANGE + 1)
         return;
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
-    sample(PLAY_PER_RANK);
+    sample(PLAY_PER_RANK, 0);
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        uint32_t role = player.play.tensors[i].role;
+        if (role != PLAY_GRADIENT && role <= PLAY_COMPARED)
+            *play_hash(&player.play.plan, player.pages[0], 1, i) = player_hash(&player.play.tensors[i]);
+    }
     player_set_steps(1);
     player_wait_for_end(PLAY_OVER);
 }
 
 void
-exchange_averages(bool are_made)
+exchange_averages(uint32_t place, bool are_made)
 {
     if (!player_makes_all() || step != FIRST_EXCHANGE)
         return;
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
     for (uint32_t i = 0; i < player.play.plan.tensor_count && !are_made; ++i) {
-        if (player.play.tensors[i].role == PLAY_GRADIENT)
+        if (player.play.tensors[i].role == PLAY_GRADIENT && player.play.tensors[i].before == place)
             *play_hash(&player.play.plan, player.pages[0], 1, i) = player_hash(&player.play.tensors[i]);
     }
     if (are_made)
-        sample(PLAY_GRADIENT);
+        sample(PLAY_GRADIENT, place);
 }
 
 /* ---- sums ---- */
@@ -380,9 +386,9 @@ exchange_border(uint32_t border)
     if (border == FIRST_EXCHANGE && player.play.plan.data == PLAY_BORDERS)
         bits_judge();
     if (border == FIRST_EXCHANGE + 1) {
-        sample(PLAY_CHANGES);
-        sample(PLAY_SUM);
-        sample(PLAY_PER_RANK);
+        sample(PLAY_CHANGES, 0);
+        sample(PLAY_SUM, 0);
+        sample(PLAY_PER_RANK, 0);
     }
     if (player.play.plan.data == PLAY_SUMS_EXCHANGED)
         watch_sums(border);

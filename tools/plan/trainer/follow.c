@@ -218,6 +218,21 @@ annotate_rest(uint32_t number, CUdeviceptr address)
     }
 }
 
+/* Whether a gradient lies in memory of another one, at another time: the engine knows the larger, or the first. */
+static bool
+is_in_other(uint32_t number)
+{
+    const struct play_tensor *it = &player.play.tensors[number];
+    bool is_in = false;
+    for (uint32_t i = 0; i < player.play.plan.tensor_count && it->role == PLAY_GRADIENT && !is_in; ++i) {
+        const struct play_tensor *other = &player.play.tensors[i];
+        bool is_same = other->lo == it->lo && other->hi == it->hi;
+        is_in = other->role == PLAY_GRADIENT && other->bytes == it->bytes && other->ordinal == it->ordinal &&
+                other->lo <= it->lo && it->hi <= other->hi && (!is_same || i < number);
+    }
+    return is_in;
+}
+
 static void
 annotate(uint32_t number)
 {
@@ -230,13 +245,14 @@ annotate(uint32_t number)
     void *memory = (void *)(uintptr_t)(allocation->address + tensor->lo);
     int type = MUTANT(SCOUT_PLAY_TYPE_WRONG) && tensor->role == PLAY_GRADIENT ? ELEMENT_BFLOAT16 : (int)tensor->type;
     size_t count = (size_t)(player_end(number) - tensor->lo) / element_size(type);
-    if (count == 0)
+    if (count == 0 || is_in_other(number))
         return;
     switch ((enum play_role)tensor->role) {
     case PLAY_PARAMETER:
         real->parameter(memory, count, (int)tensor->type, &player.named[number].site);
         break;
     case PLAY_GRADIENT:
+        real->gradient_group((int)tensor->group, &player.named[number].site);
         real->gradient(memory, count, type, &player.named[number].site);
         break;
     case PLAY_STATE:
@@ -255,12 +271,14 @@ annotate(uint32_t number)
     }
 }
 
+/* In front of operation `at` of the plan. */
 static void
-require_tensors(void)
+require_tensors(uint32_t at)
 {
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
-        if (tensor->role < PLAY_COMPARED && !player.named[i].live)
+        bool is_elsewhere = tensor->role == PLAY_GRADIENT && player_makes_all() && tensor->before != at;
+        if (tensor->role < PLAY_COMPARED && !player.named[i].live && !is_elsewhere)
             scout_stop("a%u of the plan, of %llu bytes, is not there in batch %llu of the program: the model has other "
                        "sizes than when its plan was made; make the plan anew, by ddprun scout --prove with these "
                        "arguments",
@@ -303,11 +321,27 @@ variable_found(CUdeviceptr address, size_t bytes)
 
 /* ---- operations ---- */
 
+/* Whether gradients are averaged in front of operation `at` of the plan, and of which group; by turns there is one. */
+static bool
+is_place(uint32_t at, int *group)
+{
+    const struct play_plan *plan = &player.play.plan;
+    uint32_t i = 0;
+    while (i < plan->tensor_count &&
+           (player.play.tensors[i].role != PLAY_GRADIENT || player.play.tensors[i].before != at))
+        ++i;
+    bool is = player_makes_all() && i < plan->tensor_count;
+    *group = is ? (int)player.play.tensors[i].group : 0;
+    return is || at == plan->average_before;
+}
+
 static void
-reduce(CUstream stream)
+reduce_at(uint32_t at, CUstream stream)
 {
     static const struct ddp_site site = {"the plan", "ddprun --plan", 0};
-    require_tensors();
+    int group;
+    (void)is_place(at, &group);
+    require_tensors(at);
     if (!is_given_up)
         rounds_note();
     if (player_is_by_state()) {
@@ -315,9 +349,9 @@ reduce(CUstream stream)
     } else {
         heard_show(stream);
         alone_hold(false);
-        exchange_averages(false);
-        real->step(0, stream, &site);
-        exchange_averages(true);
+        exchange_averages(at, false);
+        real->step(group, stream, &site);
+        exchange_averages(at, true);
     }
     if (!is_awaited && on_exit(at_exit, NULL) != 0) /* once more: the libraries that the first step needs are there */
         scout_stop("out of memory");
@@ -326,11 +360,17 @@ reduce(CUstream stream)
     is_pending = is_open = false;
 }
 
+static void
+reduce(CUstream stream)
+{
+    reduce_at(player.play.plan.average_before, stream);
+}
+
 /* What one process that plays all turns has computed in this one. */
 static void
 add_up(void)
 {
-    require_tensors();
+    require_tensors(player.play.plan.average_before);
     turns_add_up((uint32_t)period);
 }
 
@@ -544,7 +584,9 @@ follow_operation(struct operation *operation, bool is_load)
     is_elsewhere = false;
     next = at + 1 < plan->operation_count ? at + 1 : 0;
     const struct play_operation *of = &player.play.operations[at];
-    bool averages = at == plan->average_before + MUTANT(SCOUT_PLAY_TOO_LATE);
+    uint32_t place = at - MUTANT(SCOUT_PLAY_TOO_LATE);
+    int group;
+    bool averages = is_place(place, &group);
     if ((of->part != PLAY_BY_LAST || is_last()) && !exchange_is_on() && !player_makes_all())
         heard_note(operation, at, of->part == PLAY_BY_LAST);
     if (averages)
@@ -552,7 +594,7 @@ follow_operation(struct operation *operation, bool is_load)
     if (averages && player_plays_all())
         add_up();
     if (averages && is_last())
-        reduce(operation->stream);
+        reduce_at(place, operation->stream);
     if (exchange_is_on())
         exchange_planned(operation);
     operation->skip = !is_made(of->part);

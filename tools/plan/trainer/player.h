@@ -117,8 +117,8 @@ void state_say(void);
 
 /* In front of a step's first operation. Does not return behind the step that has other data. */
 void exchange_step(uint64_t period);
-/* In front of the place where gradients are averaged, and behind it. */
-void exchange_averages(bool are_made);
+/* In front of the operation before which gradients are averaged, of which there may be several; and once they are. */
+void exchange_averages(uint32_t place, bool are_made);
 
 /* ---- exchange.c: of proofs of plans by state, in one process that trains as it is ---- */
 

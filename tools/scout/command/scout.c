@@ -271,7 +271,7 @@ report_findings(const struct scout_order *order, const struct request *request, 
                 const struct scout_log *log, struct error *error)
 {
     struct scout_finding finding;
-    struct scout_proofs proofs = {0};
+    struct scout_proofs proofs = {.for_plan = request->silent};
     scout_find(log, &finding);
     tell_left_out(outcome, &finding);
     if (request->by == PLAN_BY_STATE) {

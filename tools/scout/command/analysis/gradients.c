@@ -202,6 +202,7 @@ gradients_find(struct roles *roles, struct scout_finding *finding)
         if (way.follows && !way.own)
             finding->tensors[way.tensor].role = ROLE_AVERAGE;
         finding->tensors[way.tensor].fused = way.own;
+        finding->has_later = finding->has_later || roles->between[i];
         if (roles->between[i])
             note_add(finding, "a period holds several updates of parameters: average before each of them; groups show "
                               "the first");

@@ -63,6 +63,25 @@ compare_averages(const struct play *play, struct play_page *const pages[2], stru
             shown);
 }
 
+/* Of several groups, which no turns prove: what must be alike on all ranks, behind a step in which their data differ.
+ */
+static void
+judge_alike(const struct play *play, const struct played *whole, struct proof *proof)
+{
+    const struct play_page *const pages[] = {whole->pages[0], whole->pages[1]};
+    char text[64];
+    for (uint32_t i = 0; i < play->plan.tensor_count && proof->end == PROOF_NOT_ASKED; ++i) {
+        const struct play_tensor *tensor = &play->tensors[i];
+        if (tensor->role == PLAY_GRADIENT || tensor->role > PLAY_COMPARED || played_is_same(play, pages, 1, i))
+            continue;
+        proof_tensor_text(tensor, text);
+        proof_conclude(proof, PROOF_FAILED,
+                       "behind a step in which two ranks have different data %s differs: a gradient is missing, or it "
+                       "is averaged in the wrong place",
+                       text);
+    }
+}
+
 static void
 judge_halves(const struct play *play, const struct played *whole, const struct played *halves,
              struct scout_proofs *proofs)
@@ -170,7 +189,10 @@ prove_halves(const struct scout_order *order, const struct scout_log *log, const
     if (!can && !has_named(finding))
         return true;
     bool ok = played_make(order, play, PLAY_STEP_BEFORE, &whole, error);
-    if (ok && played_steps(&whole, &then, proof) > 0 && (ok = played_make(order, play, PLAY_HALVES, &halves, error)) &&
+    bool has_run = ok && played_steps(&whole, &then, proof) > 0;
+    if (has_run && can && finding->group_count > 1)
+        judge_alike(play, &whole, proof);
+    if (has_run && proof->end == PROOF_NOT_ASKED && (ok = played_make(order, play, PLAY_HALVES, &halves, error)) &&
         played_steps(&halves, &then, proof) > 0) {
         if (can)
             judge_halves(play, &whole, &halves, proofs);
@@ -191,16 +213,22 @@ scout_prove(const struct scout_order *order, const struct scout_log *log, const 
     struct turns turns;
     turns_find(log, finding, &turns);
     proofs->needs_halves = turns.is_scaled;
-    if (play_plan_make(log, finding, &turns, &play, why)) {
-        proofs->played = play_json_of(&play);
-        ok = prove_halves(order, log, finding, &play, proofs, error) &&
-             proof_play_turns(order, &play, &proofs->turns, error);
-    } else {
-        proofs->played = json_object_new_object();
-        json_object_object_add(proofs->played, "reason", json_object_new_string(why));
+    bool can = play_plan_make(log, finding, &turns, &play, why), several = finding->group_count > 1;
+    if (!can)
         proof_conclude(&proofs->halves, PROOF_IMPOSSIBLE, "%s", why);
+    bool by_turns = (can || several) && play_plan_has_turns(finding, &turns, why) && can;
+    proofs->halves_suffice = several;
+    proofs->played = by_turns ? play_json_of(&play) : json_object_new_object();
+    if (!by_turns) {
+        json_object_object_add(proofs->played, "reason", json_object_new_string(why));
         proof_conclude(&proofs->turns, PROOF_IMPOSSIBLE, "%s", why);
     }
+    if (by_turns || (can && several && !proofs->for_plan))
+        ok = prove_halves(order, log, finding, &play, proofs, error);
+    else if (can)
+        proof_conclude(&proofs->halves, PROOF_IMPOSSIBLE, "%s", why);
+    if (ok && by_turns)
+        ok = proof_play_turns(order, &play, &proofs->turns, error);
     if (has_named(finding) && proofs->own.end == PROOF_NOT_ASKED)
         proof_conclude(&proofs->own, PROOF_IMPOSSIBLE,
                        "whether what --per-rank names is carried from batch to batch, or trained, cannot be shown: %s",

@@ -239,6 +239,20 @@ add_tensor(const struct scout_log *log, struct play *play, const struct play_ten
     to->bytes = log->allocs[tensor->alloc].bytes;
 }
 
+/* Gradients that share memory have one annotation, and one group; that is the lowest of theirs. */
+static uint32_t
+group_of(const struct scout_finding *finding, const struct scout_tensor *gradient)
+{
+    uint32_t group = gradient->group;
+    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
+        const struct scout_tensor *other = &finding->tensors[i];
+        if (other->role == ROLE_GRADIENT && other->alloc == gradient->alloc && other->lo < gradient->hi &&
+            gradient->lo < other->hi && other->group < group)
+            group = other->group;
+    }
+    return finding->group_count <= PLAY_GROUPS ? group : 0;
+}
+
 static bool
 take_tensors(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
              struct play *play, char *why)
@@ -254,9 +268,13 @@ take_tensors(const struct scout_log *log, const struct scout_finding *finding, c
             role = PLAY_COMPARED;
         if ((role == PLAY_PARAMETER || role == PLAY_GRADIENT) && type == play_plan_type(SCOUT_INTEGER))
             return refuse(why, "the type of the %s a%u is not known", scout_role_name(tensor->role), tensor->alloc);
-        add_tensor(log, play,
-                   &(struct play_tensor){
-                       .role = role, .type = type, .alloc = tensor->alloc, .lo = tensor->lo, .hi = tensor->hi});
+        struct play_tensor to = {
+            .role = role, .type = type, .alloc = tensor->alloc, .lo = tensor->lo, .hi = tensor->hi};
+        if (role == PLAY_GRADIENT) {
+            to.group = group_of(finding, tensor);
+            to.before = counted(log, finding->first, finding->groups[tensor->group].before);
+        }
+        add_tensor(log, play, &to);
     }
     for (uint32_t i = 0; i < turns->stay_count; ++i) {
         const struct turns_range *range = &turns->stays[i];
@@ -288,14 +306,25 @@ play_plan_make(const struct scout_log *log, const struct scout_finding *finding,
                struct play *play, char *why)
 {
     begin_play(log, finding, finding->tensor_count + turns->stay_count, play);
-    if (finding->group_count != 1)
-        return refuse(why, "gradients are averaged in %u places", finding->group_count);
-    play->plan.average_before = counted(log, finding->first, finding->groups[0].before);
-    bool is_inside = play->plan.average_before > 0 && play->plan.average_before < play->plan.operation_count;
+    bool is_inside = finding->group_count > 0;
+    for (uint32_t g = 0; g < finding->group_count; ++g) {
+        play->plan.average_before = counted(log, finding->first, finding->groups[g].before);
+        is_inside =
+            is_inside && play->plan.average_before > 0 && play->plan.average_before < play->plan.operation_count;
+    }
     return take_operations(log, finding, turns->parts, &turns->reads, play, why) &&
            take_tensors(log, finding, turns, play, why) &&
-           (turns->reason == NULL || refuse(why, "%s", turns->reason)) &&
-           (is_inside || refuse(why, "gradients are averaged where a step begins"));
+           (is_inside || refuse(why, "gradients are averaged where a step begins")) &&
+           (finding->group_count == 1 || !finding->has_later ||
+            refuse(why, "a period holds several updates of parameters, of which groups show the first"));
+}
+
+bool
+play_plan_has_turns(const struct scout_finding *finding, const struct turns *turns, char *why)
+{
+    if (finding->group_count != 1)
+        return refuse(why, "gradients are averaged in %u places", finding->group_count);
+    return turns->reason == NULL || refuse(why, "%s", turns->reason);
 }
 
 /* Of what is added up. Words of a history are added as words, whatever they hold. */

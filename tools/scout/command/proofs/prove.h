@@ -48,6 +48,8 @@ bool scout_rehearse(const struct scout_order *order, struct json_object *turns, 
  * PLAY_WHY_BYTES: this finding cannot be played. */
 bool play_plan_make(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
                     struct play *play, char *why) __attribute__((warn_unused_result));
+/* Whether ranks can take turns by such a plan; if not, why. */
+bool play_plan_has_turns(const struct scout_finding *finding, const struct turns *turns, char *why);
 /* The same of turns by state, of a period alone. */
 bool play_plan_make_by_state(const struct scout_log *log, const struct scout_finding *finding,
                              const struct by_state *by_state, struct play *play, char *why)
