@@ -8,6 +8,8 @@
  *   fused             the update computes the gradient: DDP_STEP_PARAMETERS averages the weights
  *   fused_seeded      fused, and weights begin with random numbers of the rank's own
  *   fused_sum         fused, where the loss is a sum over records: the rate is times DDP_WORLD_SIZE()
+ *   dealt             all records are shared out, once
+ *   together          as many records as there are ranks are shared out in each step
  *
  * and that are mistakes:
  *
@@ -18,6 +20,7 @@
  *   early             the update stands before DDP_STEP
  *   fused_rate        the learning rate of fused updates is divided by the number of ranks
  *   fused_forgotten   fused updates, and biases without annotation
+ *   split             one record is shared out in each step
  */
 #include "tests/tools/frame.h"
 
@@ -102,7 +105,7 @@ main(int argc, char **argv)
     names_take(
         argc, argv,
         " plain momentum adam seeded fused fused_seeded fused_sum sum divided forgotten same rate early fused_rate "
-        "fused_forgotten ");
+        "fused_forgotten dealt together split ");
     int ranks = DDP_WORLD_SIZE(), rank = DDP_RANK();
     bool fused = given_names[0] != NULL && strncmp(given_names[0], "fused", 5) == 0;
     bool forgets = is("forgotten") || is("fused_forgotten");
@@ -124,8 +127,13 @@ main(int argc, char **argv)
         if (!forgets)
             DDP_GRADIENT(gb, OUTPUTS, DDP_FLOAT32);
     }
+    size_t first = (size_t)rank, count = 0;
+    if (is("dealt"))
+        DDP_SHARD(RECORDS, &first, &count);
     for (int i = 0; (i + 1) * ranks <= RECORDS; ++i) {
-        const float *record = records[is("same") ? i : i * ranks + rank];
+        if (is("together") || is("split"))
+            DDP_SHARD(is("split") ? INPUTS : ranks, &first, &count);
+        const float *record = records[is("same") || is("split") ? i : is("dealt") ? first + i : i * ranks + first];
         CHECK(cudaMemcpy(x, record, sizeof(records[0]), cudaMemcpyHostToDevice));
         forward<<<1, OUTPUTS>>>(delta, x, w, b, x + INPUTS);
         if (fused) {

@@ -16,7 +16,7 @@ judged() {
     report "$1" "$(why_not "$2" "$3" "$4")"
 }
 
-for habit in plain momentum adam seeded fused fused_seeded fused_sum; do
+for habit in plain momentum adam seeded dealt together fused fused_seeded fused_sum; do
     judged "$habit" 0 null - 2 --batch-grows "$grown" "$habit"
 done
 for habit in plain fused; do
@@ -36,6 +36,9 @@ fused_rate 3 scale -
 fused_forgotten 2 unannotated memory
 END
 judged "--reduce sum" 1 scale gradient 2 "--reduce sum --batch-grows" "$grown" plain
+
+run "$ddprun" -q -n 2 check --batch-grows "$grown" split
+failed_with "one record that ranks share" 2 "gives a rank 6 of one rank's 12 in each step; leave --batch-grows out"
 
 offer='check with --batch-grows'
 for habit in plain fused; do

@@ -197,11 +197,30 @@ run_ranks(struct check *check, struct error *error)
     return ok && session_run_floor(check, error);
 }
 
+/* Ranks that share a batch in each step make no larger one; a share of all records, once, is a batch of one's own. */
+static bool
+grows(const struct check *check, const struct check_rows *rank, const struct check_rows *alone, struct error *error)
+{
+    const struct check_row *whole = check_rows_find(alone, CHECK_ROW_SHARD), *row = NULL;
+    uint64_t share = 0, steps = 0;
+    while ((row = check_rows_next(rank, CHECK_ROW_SHARD, row)) != NULL) {
+        share = row->value / (uint64_t)check->ranks;
+        steps += row->step == steps;
+    }
+    if (whole == NULL || steps < check->steps || share >= whole->value)
+        return true;
+    return error_set(error, DDPRUN_EXIT_USAGE,
+                     "--batch-grows is for ranks that each have a whole batch, and here DDP_SHARD gives a rank %llu of "
+                     "one rank's %llu in each step; leave --batch-grows out, or give each rank a batch of its own",
+                     (unsigned long long)share, (unsigned long long)whole->value);
+}
+
 bool
 grown_make_reference(struct check *check, struct error *error)
 {
     char **files = xcalloc((size_t)check->ranks + 2, sizeof(*files)); /* of the turns, and of one rank alone */
     char *mean = xasprintf("%s/mean", check->folder.path);
+    struct check_rows rows[2] = {{0}}; /* of the turns, and of one rank alone */
     bool ok = run_ranks(check, error);
     for (int r = 0; r <= check->ranks && ok; ++r) {
         bool is_alone = r == check->ranks;
@@ -209,8 +228,11 @@ grown_make_reference(struct check *check, struct error *error)
                                       .grown_count = is_alone ? 1 : (uint32_t)check->ranks,
                                       .steps = is_alone ? 1 : check->steps};
         ok = session_run_turn(check, &run, is_alone ? "one rank" : "one rank, with the batch of each rank in turn",
-                              &files[r], error);
+                              &files[r], &rows[is_alone], error);
     }
+    ok = ok && grows(check, &rows[0], &rows[1], error);
+    check_rows_free(&rows[0]);
+    check_rows_free(&rows[1]);
     if (ok && !average(check, files, mean))
         ok = error_set(error, DDPRUN_EXIT_USAGE,
                        "what one rank computed of each rank's batch cannot be put together: it made other steps than "

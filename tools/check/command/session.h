@@ -83,9 +83,10 @@ bool session_run(struct check *check, enum session_run which, const struct check
 struct check_rows *session_rows(struct check *check, enum session_run which);
 /* The first two. */
 bool session_run_floor(struct check *check, struct error *error) __attribute__((warn_unused_result));
-/* A process that is, by `turn`, a rank to the program, or gets its share: its own gradients go into a file, *own_p. */
+/* A process that is, by `turn`, a rank to the program, or gets its share: its own gradients go into a file, *own_p,
+ * and its rows behind `rows`. */
 bool session_run_turn(struct check *check, const struct check_run *turn, const char *title, char **own_p,
-                      struct error *error) __attribute__((warn_unused_result));
+                      struct check_rows *rows, struct error *error) __attribute__((warn_unused_result));
 /* Each rank's share, up to the gradients of step `step`; the steps before are the reference's. */
 bool session_run_turns(struct check *check, uint32_t step, struct error *error) __attribute__((warn_unused_result));
 

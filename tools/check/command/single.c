@@ -128,9 +128,8 @@ session_run_alone(struct check *check, const struct check_order *order, struct c
 
 bool
 session_run_turn(struct check *check, const struct check_run *turn, const char *title, char **own_p,
-                 struct error *error)
+                 struct check_rows *rows, struct error *error)
 {
-    struct check_rows rows = {0};
     uint32_t number = turn->turn + turn->grown;
     char *name = xasprintf("turn-%u-of-%u", number, turn->turn_count + turn->grown_count);
     struct check_order order = session_order(check, name, title, CHECK_COMPARES);
@@ -143,8 +142,7 @@ session_run_turn(struct check *check, const struct check_run *turn, const char *
     order.run.grown = turn->grown;
     order.run.grown_count = turn->grown_count;
     snprintf(order.run.own, sizeof(order.run.own), "%s", *own_p);
-    bool ok = session_run_alone(check, &order, &rows, error);
-    check_rows_free(&rows);
+    bool ok = session_run_alone(check, &order, rows, error);
     free(name);
     return ok;
 }
@@ -303,7 +301,9 @@ session_run_turns(struct check *check, uint32_t step, struct error *error)
     bool ok = true;
     for (uint32_t r = 0; r < (uint32_t)count && ok; ++r) {
         const struct check_run run = {.turn = r, .turn_count = (uint32_t)count, .steps = step};
-        ok = session_run_turn(check, &run, "one rank, with the share of each rank in turn", &files[r], error);
+        struct check_rows rows = {0};
+        ok = session_run_turn(check, &run, "one rank, with the share of each rank in turn", &files[r], &rows, error);
+        check_rows_free(&rows);
     }
     if (ok && !turns_compare(check->reference, files, count, check->evidence.sums, step, &check->evidence.turns))
         ok = error_set(error, DDPRUN_EXIT_FAILURE,

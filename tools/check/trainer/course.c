@@ -110,11 +110,14 @@ check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *s
     struct check_row row = {
         .kind = CHECK_ROW_SHARD, .step = course.steps, .value = total, .uneven = total % world != 0};
     static size_t last;
-    if (course.shards == 0 || row.uneven || (total != last && course.shards < SHARDS_AT_MOST)) {
+    static uint32_t last_step;
+    bool is_other = total != last || (check_run.grown_count > 0 && course.steps != last_step);
+    if (course.shards == 0 || row.uneven || (is_other && course.shards < SHARDS_AT_MOST)) {
         ++course.shards;
         values_row(&row);
     }
     last = total;
+    last_step = course.steps;
 }
 
 /* Memory of a tensor that is annotated. */
