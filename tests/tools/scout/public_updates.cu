@@ -17,6 +17,8 @@
  *   rprop       signs of this and the last gradient, a rate for each weight
  *   host-bias   the host updates the biases, the device the weights
  *   partial     each block writes a sum of its own, and a second kernel adds them up
+ *   rolling     the kernel of the update adds activations to a rolling mean, which nothing reads
+ *   rolling-used  the same, and a kernel that computes nothing reads the mean, as units do that are dead
  *   pulled      the weights go to the host and come back unchanged in each step
  */
 #include "tests/tools/scout/public.h"
@@ -517,18 +519,64 @@ train_pulled(void)
     }
 }
 
+/* ---- rolling ---- */
+
+__global__ void
+scale(float *values, float by, int count)
+{
+    if (INDEX < count)
+        values[INDEX] *= by;
+}
+
+static void
+roll(bool is_used)
+{
+    float *mean = floats(HIDDEN, 0);
+    create_net();
+    for (int step = 0; step < STEPS; ++step) {
+        step_to_gradients(false);
+        descend_all();
+        RUN(scale, HIDDEN)(mean, 0.9f, HIDDEN);
+        RUN(descend, HIDDEN)(mean, h, -0.1f, HIDDEN);
+        if (is_used)
+            RUN(slope, HIDDEN)(below, mean, 0);
+    }
+}
+
+static void
+train_rolling(void)
+{
+    roll(false);
+}
+
+static void
+train_rolling_used(void)
+{
+    roll(true);
+}
+
 int
 main(int argc, char **argv)
 {
     static const struct habit habits[] = {
-        {"swap", train_swap},           {"clears", train_clears},
-        {"blas", train_blas},           {"norm-block", train_norm_block},
-        {"norm-rows", train_norm_rows}, {"trust", train_trust},
-        {"kahan", train_kahan},         {"functor", train_functor},
-        {"counter", train_counter},     {"max-norm", train_max_norm},
-        {"factored", train_factored},   {"rprop", train_rprop},
-        {"host-bias", train_host_bias}, {"partial", train_partial},
-        {"pulled", train_pulled},       {"signs", train_signs},
+        {"swap", train_swap},
+        {"clears", train_clears},
+        {"blas", train_blas},
+        {"norm-block", train_norm_block},
+        {"norm-rows", train_norm_rows},
+        {"trust", train_trust},
+        {"kahan", train_kahan},
+        {"functor", train_functor},
+        {"counter", train_counter},
+        {"max-norm", train_max_norm},
+        {"factored", train_factored},
+        {"rprop", train_rprop},
+        {"host-bias", train_host_bias},
+        {"partial", train_partial},
+        {"pulled", train_pulled},
+        {"rolling", train_rolling},
+        {"rolling-used", train_rolling_used},
+        {"signs", train_signs},
     };
     return run_habit(habits, sizeof(habits) / sizeof(*habits), argc > 1 ? argv[1] : NULL);
 }

@@ -3,6 +3,7 @@
  * many biases, all of them TYPE (float, double, half, bfloat16), which the names of kernels say, unless HABIT says
  * otherwise:
  *
+ *   small      all kernels are templates, and most updates are too small for 16 bits
  *   plain      all kernels are templates     scaled: and gradients are 1024 times as large     words: `sgd` gets `void
  * *`, all others have names of C (float) c          all kernels have names of C (float): only the bits are left c-half
  * forward and backward have: `sgd` says the types (float) blas       all kernels have, the update is cublasSaxpy
@@ -160,14 +161,14 @@ template <class T>
 static int
 train(int rows, const char *habit)
 {
-    const float scale = strcmp(habit, "scaled") == 0 ? 1024 : 1;
+    const float scale = strcmp(habit, "scaled") == 0 ? 1024 : 1, rate = strcmp(habit, "small") == 0 ? 4e-5f : 0.05f;
     memory<T> x(ITEMS * COLUMNS), y(ITEMS * rows), w(rows * COLUMNS), b(rows), gw(rows * COLUMNS), gb(rows);
     w.fill(-0.5f), b.fill(-0.5f);
     for (int step = 0; step < STEPS; ++step) {
         x.fill(0), y.fill(0.5f);
         forward_backward<<<1, 32>>>(x.data, y.data, w.data, b.data, gw.data, gb.data, rows, scale);
-        sgd<<<rows, COLUMNS>>>(w.data, gw.data, rows * COLUMNS, 0.05f / scale);
-        sgd<<<1, 32>>>(b.data, gb.data, rows, 0.05f / scale);
+        sgd<<<rows, COLUMNS>>>(w.data, gw.data, rows * COLUMNS, rate / scale);
+        sgd<<<1, 32>>>(b.data, gb.data, rows, rate / scale);
     }
     CHECK(cudaDeviceSynchronize());
     return 0;
@@ -253,7 +254,7 @@ main(int argc, char **argv)
     const char *type = argv[1], *habit = argv[3];
     int rows = atoi(argv[2]);
     srand(argc > 4 ? (unsigned)atoi(argv[4]) : 1);
-    if (strcmp(habit, "plain") != 0 && strcmp(habit, "scaled") != 0)
+    if (strcmp(habit, "plain") != 0 && strcmp(habit, "scaled") != 0 && strcmp(habit, "small") != 0)
         return train_habit(rows, habit);
     return strcmp(type, "double") == 0     ? train<double>(rows, habit)
            : strcmp(type, "half") == 0     ? train<__half>(rows, habit)

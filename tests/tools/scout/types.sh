@@ -63,6 +63,9 @@ done
 refused "nothing says the type" "the type of parameter .* cannot be told" float 1 c
 refused "a pointer to anything says nothing" "the type of parameter .* cannot be told" float 1 words
 refused "two types" "holds float64 for watch and float32 for sgd|holds float32 for sgd and float64 for watch" float 4 two
+for seed in 1 2 3 4; do
+    refused "updates that 16 bits cannot hold, seed $seed" "how far parameter .* updates that are below half of a last place are lost in float16" half 20 small "$seed"
+done
 scouts float 20 c
 check "the bits of many numbers are a guess" found "float32?" 20 sgd_c
 check "the guess is in the plan" test "$(grep -c '"guessed":true' "$work/plan.json")" -eq 4

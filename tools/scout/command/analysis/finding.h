@@ -34,6 +34,7 @@ struct scout_tensor {
     uint32_t pair;   /* of a parameter: its gradient; of a gradient: its parameter; of optimizer state: the parameter */
     uint32_t group;  /* of parameters and gradients; GROUP_NONE */
     uint32_t writer; /* operation of the log that leaves its value in the first period */
+    bool cut;        /* parameter of 16 bits of which some elements may not have changed */
     bool fused;      /* parameter without a gradient of its own: its change is what is to be averaged */
     bool updated;    /* of a suspect: it is written as parameters are */
     bool grows;      /* of a suspect: of its own old value, element by element; a parameter, or a cell */

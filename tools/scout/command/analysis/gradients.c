@@ -17,6 +17,7 @@ struct way {
     bool *visited;
     bool follows; /* the way goes through another parameter's new value */
     bool own;     /* it ends at the parameter */
+    bool is_part; /* of 16 bits, the gradient goes on beyond the parameter */
     uint32_t gradients;
 };
 
@@ -79,6 +80,8 @@ end_way(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
         way->own = true;
         return;
     }
+    way->is_part =
+        way->is_part || (scout_type_bytes(version->type) == sizeof(uint16_t) && (version->lo < lo || version->hi > hi));
     if (MUTANT(SCOUT_BYTES_SEEN)) {
         lo = version->lo;
         hi = version->lo + version->bytes;
@@ -180,6 +183,21 @@ note_unlike(const struct roles *roles, struct scout_finding *finding, uint32_t n
              version_place(roles, number, place), others, version_op_name(roles, number, name));
 }
 
+/* Whether the launch that updates a parameter may reach more of its memory. */
+static bool
+reaches_further(const struct roles *roles, uint32_t number)
+{
+    const struct graph_version *version = version_of(roles, number);
+    const struct scout_op *op = graph_op(roles->graph, version);
+    bool reaches = false;
+    for (uint32_t i = 0; i < op->argument_count && !reaches; ++i) {
+        const struct scout_argument *it = &op->arguments[i];
+        reaches = roles->graph->memory_of[it->alloc] == (uint32_t)version->memory && it->offset <= version->lo &&
+                  it->end >= version->hi && it->end - it->offset > version->hi - version->lo;
+    }
+    return reaches;
+}
+
 void
 gradients_find(struct roles *roles, struct scout_finding *finding)
 {
@@ -202,6 +220,7 @@ gradients_find(struct roles *roles, struct scout_finding *finding)
         if (way.follows && !way.own)
             finding->tensors[way.tensor].role = ROLE_AVERAGE;
         finding->tensors[way.tensor].fused = way.own;
+        finding->tensors[way.tensor].cut = way.is_part && reaches_further(roles, i);
         finding->has_later = finding->has_later || roles->between[i];
         if (roles->between[i])
             note_add(finding, "a period holds several updates of parameters: average before each of them; groups show "

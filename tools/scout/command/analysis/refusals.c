@@ -93,6 +93,15 @@ is_gradient_in_place(const struct roles *roles, const struct scout_finding *find
 enum roles_verdict
 refusals_judge_fused(const struct roles *roles, struct scout_finding *finding)
 {
+    for (uint32_t t = 0; t < finding->tensor_count; ++t) {
+        const struct scout_tensor *tensor = &finding->tensors[t];
+        char place[64];
+        if (tensor->cut)
+            return note_refuse(finding, ROLES_REFUSED,
+                               "how far parameter %s reaches cannot be told: updates that are below half of a last "
+                               "place are lost in %s; scout with a larger rate",
+                               scout_tensor_place(tensor, place), scout_type_name(tensor->type));
+    }
     for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
         char place[64], name[SCOUT_NAME_BYTES];
         if (!roles->parameter[i])

@@ -117,6 +117,33 @@ has_place(const struct scout_finding *finding, uint32_t alloc, uint64_t lo, bool
     return false;
 }
 
+static bool
+is_written_by(const struct roles *roles, uint32_t memory, uint32_t op)
+{
+    bool is = false;
+    for (uint32_t i = 0; i < roles->graph->version_count && !is; ++i)
+        is = version_of(roles, i)->op == (int32_t)op && version_of(roles, i)->memory == (int32_t)memory;
+    return is;
+}
+
+/* Whether all operations of the period that get a memory write it: nothing is computed from it, not even by units that
+ * are dead, and the host does not copy it. */
+static bool
+is_for_nothing(const struct roles *roles, uint32_t memory)
+{
+    const struct graph *graph = roles->graph;
+    bool is = graph->log->allocs[graph->memories[memory].alloc].memory == SCOUT_DEVICE;
+    for (uint32_t k = 0; k < roles->period && is; ++k) {
+        const struct scout_op *op = &graph->log->ops[graph->first + k];
+        bool gets =
+            op->kind == SCOUT_COPY && op->from.alloc != SCOUT_NONE && graph->memory_of[op->from.alloc] == memory;
+        for (uint32_t a = 0; a < op->argument_count && !gets; ++a)
+            gets = graph->memory_of[op->arguments[a].alloc] == memory;
+        is = !gets || (op->kind == SCOUT_LAUNCH && is_written_by(roles, memory, k));
+    }
+    return is;
+}
+
 /* A launch of the kernel that updates a parameter gets other memory in the parameter's place, which is none: where no
  * gradient flows, as in a layer whose units are dead, it may be one. */
 static void
@@ -127,7 +154,7 @@ suspect_beside(const struct roles *roles, struct scout_finding *finding, const s
         const struct scout_argument *it = &op->arguments[i];
         uint32_t memory = roles->graph->memory_of[it->alloc], alloc = roles->graph->memories[memory].alloc;
         if (it->slot != place->slot || it->at != place->at || has_place(finding, alloc, it->offset, false) ||
-            !is_kept(roles, memory, it->offset) || MUTANT(SCOUT_SUSPECTS_TRUSTED))
+            !is_kept(roles, memory, it->offset) || is_for_nothing(roles, memory) || MUTANT(SCOUT_SUSPECTS_TRUSTED))
             continue;
         for (uint32_t t = 0; t < finding->tensor_count; ++t)
             if (finding->tensors[t].alloc == alloc && finding->tensors[t].lo <= it->offset &&
