@@ -117,31 +117,38 @@ has_place(const struct scout_finding *finding, uint32_t alloc, uint64_t lo, bool
     return false;
 }
 
+/* Whether launches of a kernel write a memory; parameters of whatever memory. */
 static bool
-is_written_by(const struct roles *roles, uint32_t memory, uint32_t op)
+writes(const struct roles *roles, uint32_t name, uint32_t memory, bool parameters)
 {
-    bool is = false;
-    for (uint32_t i = 0; i < roles->graph->version_count && !is; ++i)
-        is = version_of(roles, i)->op == (int32_t)op && version_of(roles, i)->memory == (int32_t)memory;
-    return is;
+    bool does = false;
+    for (uint32_t i = 0; i < roles->graph->version_count && !does; ++i) {
+        const struct graph_version *version = version_of(roles, i);
+        does = version->op >= 0 && graph_op(roles->graph, version)->name == name &&
+               (parameters ? roles->parameter[i] : version->memory == (int32_t)memory);
+    }
+    return does;
 }
 
-/* Whether all operations of the period that get a memory write it: nothing is computed from it, not even by units that
- * are dead, and the host does not copy it. */
+/* Whether all operations of the program that get a memory are launches that write it, but for what fills it, and one of
+ * them is of a kernel that updates no parameter: a rolling mean, and not weights whose copies are rarely renewed.
+ * Nothing is computed from it, not even by units that are dead, and nothing copies it. */
 static bool
 is_for_nothing(const struct roles *roles, uint32_t memory)
 {
     const struct graph *graph = roles->graph;
-    bool is = graph->log->allocs[graph->memories[memory].alloc].memory == SCOUT_DEVICE;
-    for (uint32_t k = 0; k < roles->period && is; ++k) {
-        const struct scout_op *op = &graph->log->ops[graph->first + k];
+    const struct scout_log *log = graph->log;
+    bool is = log->allocs[graph->memories[memory].alloc].memory == SCOUT_DEVICE, rolls = false;
+    for (uint32_t k = 0; k < log->op_count && is; ++k) {
+        const struct scout_op *op = &log->ops[k];
         bool gets =
             op->kind == SCOUT_COPY && op->from.alloc != SCOUT_NONE && graph->memory_of[op->from.alloc] == memory;
         for (uint32_t a = 0; a < op->argument_count && !gets; ++a)
             gets = graph->memory_of[op->arguments[a].alloc] == memory;
-        is = !gets || (op->kind == SCOUT_LAUNCH && is_written_by(roles, memory, k));
+        is = !gets || (op->kind == SCOUT_LAUNCH && writes(roles, op->name, memory, false));
+        rolls = rolls || (gets && !writes(roles, op->name, memory, true));
     }
-    return is;
+    return is && rolls;
 }
 
 /* A launch of the kernel that updates a parameter gets other memory in the parameter's place, which is none: where no

@@ -8,6 +8,7 @@
 #include "tools/scout/command/report/lines.h"
 
 #include "launcher/common/xcalloc.h"
+#include "tools/plan/format/play.h"
 #include "tools/scout/command/analysis/rules.h"
 
 #include <inttypes.h>
@@ -261,7 +262,7 @@ share_annotation(const struct search *search, const struct scout_tensor *a, cons
 }
 
 /* An annotation gives a gradient one group, so groups that share one get one number, and a step each. What such a step
- * averages once more is the same on all ranks, and stays. */
+ * averages once more is the same on all ranks, and stays. So do all groups where there are more than numbers. */
 static void
 number_groups(const struct search *search)
 {
@@ -282,6 +283,10 @@ number_groups(const struct search *search)
         }
     for (uint32_t g = 0; g < finding->group_count; ++g) /* without gaps; a number is that of its first group */
         number[g] = number[g] < g ? number[number[g]] : search->to->groups++;
+    if (search->to->groups > PLAY_GROUPS) {
+        memset(number, 0, finding->group_count * sizeof(*number));
+        search->to->groups = 1;
+    }
 }
 
 /* ---- steps ---- */
@@ -451,7 +456,8 @@ print_insertion(FILE *out, const struct insertion *insertion)
 }
 
 void
-lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites)
+lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites,
+            const char *folder)
 {
     struct insertions insertions;
     char site[256];
@@ -463,6 +469,7 @@ lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *
             fprintf(out, "@@ %s, before line %d @@\n", here->file, here->line);
         print_insertion(out, here);
     }
+    lines_compile(out, &insertions, folder);
     for (uint32_t i = 0; i < finding->tensor_count; ++i)
         if (insertions_wants(finding, &finding->tensors[i]) && !insertions.placed[i])
             print_tensor(out, log, &finding->tensors[i], &insertions, sites);
@@ -470,6 +477,11 @@ lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *
     if (insertions.forgotten != SCOUT_NONE)
         fprintf(out, "by hand: DDP_FORGET, before memory is freed that is allocated at %s: its size changes\n",
                 sites_text(sites, log->allocs[insertions.forgotten].site, site, sizeof(site)));
+    if (insertions.has_no_data)
+        fputs(
+            "by hand: DDP_SHARD, of records that lie on the device, or in memory that it shares with the host: no copy "
+            "brings any to a step; let each rank's launches read its own\n",
+            out);
     if (insertions.open_copy != SCOUT_NONE) {
         fputs("by hand: DDP_SHARD, of the records that come by ", out);
         print_place(out, log, insertions.open_copy, sites);

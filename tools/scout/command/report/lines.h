@@ -179,6 +179,7 @@ struct insertions {
     uint32_t *group_of;  /* [group_count]: the number that lines give a group of the finding */
     uint32_t groups;     /* of lines */
     uint32_t forgotten;  /* DDP_FORGET comes before it is freed: one annotation is of several sizes; SCOUT_NONE */
+    bool has_no_data;    /* no copy brings any to a step */
     bool has_no_records; /* several are not shown in open_copy */
     uint32_t open_copy;  /* an operation that brings data and has no line; SCOUT_NONE */
 };
@@ -191,9 +192,16 @@ void insertions_free(struct insertions *insertions);
 /* Whether a tensor has an annotation of its own. */
 bool insertions_wants(const struct scout_finding *finding, const struct scout_tensor *tensor);
 
-/* ---- lines.c: the annotation lines that a finding comes to, and where they stand ---- */
-/* The patch-like listing. */
-void lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites);
+/* The patch-like listing. `folder`: for copies that are compiled. */
+void lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites,
+                 const char *folder);
+
+/* ---- compiled.c: whether files compile with their lines ---- */
+/*
+ * Of each file with lines, whether a copy with all of them compiles, by the command that a compile_commands.json in a
+ * folder around it, or in "build" there, has for the file: a line. `folder`: for copies and what is made of them.
+ */
+void lines_compile(FILE *out, const struct insertions *insertions, const char *folder);
 
 /* ---- annotated.c ---- */
 /*

@@ -260,6 +260,7 @@ shares_place(struct search *search)
         all = records > all ? records : all;
         *open = i;
     }
+    search->to->has_no_data = *open == SCOUT_NONE;
     search->to->has_no_records = *open != SCOUT_NONE && all != RECORDS_SHOWN;
     if (search->to->has_no_records)
         return;
