@@ -4,7 +4,9 @@
  *   sparse N   only every N-th input is ever other than zero, and so most elements of the first gradient are zero
  *   tiny S     a softmax over logits of scale S: most probabilities, and the gradients of their classes, are tiny
  *   random     a net that the seed makes: its widths (biases have 1 to 32 elements), inputs that are zero, units that
- *              never fire, rows with padding, scale, optimizer, kernels with the names of C
+ *              never fire, rows with padding, scale, optimizer, kernels with the names of C; one buffer for all
+ *              gradients, memory of each step, updates inside backward, a scale of the loss, records that a table
+ *              chooses, one record a step, gradients that several launches add up
  *   row        the update computes its gradient from the parameter's rows: no element comes from its old value alone
  *   stale      forward uses copies of weights that are never renewed: the second weights feed back in two steps only
  *   pointers   one kernel does all, and gets all of 16 pointers in each launch, of which it reads few
@@ -24,8 +26,9 @@ enum { STEPS = 40, TENSORS = 4, BLOCK = 32 };
 /* Rows of the first weights are `pitch` elements apart, of which `hidden` are used. */
 static struct {
     int inputs, hidden, outputs, batch, pitch, every, optimizer;
-    bool relu, dead, linkage, adds, softmax;
-    float scale;
+    int times; /* launches that add up a gradient, each of a part of the batch */
+    bool relu, dead, linkage, adds, softmax, shared, remade, inside, gathered;
+    float scale, loss;
 } net;
 
 #define INDEX (int)(blockIdx.x * blockDim.x + threadIdx.x)
@@ -117,6 +120,21 @@ update_c(float *p, const float *g, float *m, float *v, int n, float rate, int op
         update_one(&p[INDEX], &g[INDEX], &m[INDEX], &v[INDEX], rate, optimizer);
 }
 
+/* The records of a batch, which a table chooses. */
+__global__ void
+gather(float *to, const float *all, const int *table, int count, int columns)
+{
+    if (INDEX < count * columns)
+        to[INDEX] = all[table[INDEX / columns] * columns + INDEX % columns];
+}
+
+__global__ void
+multiply(float *values, float by, int count)
+{
+    if (INDEX < count)
+        values[INDEX] *= by;
+}
+
 /* ---- memory ---- */
 
 static float
@@ -148,10 +166,35 @@ upload(T *to, const std::vector<T> &from)
 
 /* ---- a net of two layers ---- */
 
+/* Where memory and launches are otherwise, numbers are as those of most trainers. */
+static void
+choose_habits(void)
+{
+    net.shared = rand() % 3 == 0;
+    net.remade = !net.shared && rand() % 3 == 0;
+    net.inside = net.shared || net.remade || rand() % 3 == 0;
+    net.loss = rand() % 3 == 0 ? 1024 : 1;
+    net.gathered = rand() % 3 == 0;
+    net.times = rand() % 3 == 0 ? 2 + rand() % 3 : 1;
+    net.adds = net.adds || net.times > 1;
+    net.batch = rand() % 6 == 0 ? net.times : net.batch / net.times * net.times + net.times;
+    net.scale = 0.5f;
+    net.every = 1;
+    net.dead = false;
+}
+
 static void
 choose(bool random, int number)
 {
-    net = {.inputs = 96, .hidden = 16, .outputs = 10, .batch = 16, .pitch = 16, .every = 1, .scale = 0.5f};
+    net = {.inputs = 96,
+           .hidden = 16,
+           .outputs = 10,
+           .batch = 16,
+           .pitch = 16,
+           .every = 1,
+           .times = 1,
+           .scale = 0.5f,
+           .loss = 1};
     if (!random)
         return;
     net.inputs = 4 + rand() % 120;
@@ -167,23 +210,45 @@ choose(bool random, int number)
     net.adds = rand() % 2;
     net.softmax = net.outputs > 1 && rand() % 2;
     net.scale = rand() % 3 || !net.softmax ? 0.5f : (float)(1 + rand() % 100);
+    if (rand() % 2 == 0)
+        choose_habits();
     if (getenv("MATRIX_DESCRIBE") != NULL)
-        fprintf(stderr, "%d: %d-%d-%d batch %d pitch %d every %d optimizer %d%s%s%s%s%s scale %g\n", number, net.inputs,
-                net.hidden, net.outputs, net.batch, net.pitch, net.every, net.optimizer, net.relu ? " relu" : "",
-                net.dead ? " dead" : "", net.linkage ? " C" : "", net.adds ? " adds" : "",
-                net.softmax ? " softmax" : "", net.scale);
+        fprintf(stderr,
+                "%d: %d-%d-%d batch %d pitch %d every %d optimizer %d%s%s%s%s%s%s%s%s%s times %d loss %g scale %g\n",
+                number, net.inputs, net.hidden, net.outputs, net.batch, net.pitch, net.every, net.optimizer,
+                net.relu ? " relu" : "", net.dead ? " dead" : "", net.linkage ? " C" : "", net.adds ? " adds" : "",
+                net.softmax ? " softmax" : "", net.shared ? " shared" : "", net.remade ? " remade" : "",
+                net.inside ? " inside" : "", net.gathered ? " gathered" : "", net.times, net.loss, net.scale);
+}
+
+enum { RECORDS = 64 };
+
+static float *all;  /* the records, where a table chooses among them */
+static int *chosen; /* the table */
+
+static std::vector<float>
+draw_records(int count)
+{
+    std::vector<float> inputs(count * net.inputs);
+    for (int i = 0; i < (int)inputs.size(); ++i)
+        inputs[i] = i % net.inputs % net.every == net.every / 2 ? draw() + 0.6f : 0.0f;
+    return inputs;
 }
 
 static void
 load(float *x, int *wanted)
 {
-    std::vector<float> inputs(net.batch * net.inputs);
-    std::vector<int> classes(net.batch);
-    for (int i = 0; i < (int)inputs.size(); ++i)
-        inputs[i] = i % net.inputs % net.every == net.every / 2 ? draw() + 0.6f : 0.0f;
+    std::vector<int> classes(net.batch), table(net.batch);
     for (int &number : classes)
         number = rand() % (1 + net.outputs / 2); /* the others never occur */
-    upload(x, inputs);
+    for (int &number : table)
+        number = net.gathered ? rand() % RECORDS : 0;
+    if (net.gathered) {
+        upload(chosen, table);
+        RUN(gather, net.batch * net.inputs)(x, all, chosen, net.batch, net.inputs);
+    } else {
+        upload(x, draw_records(net.batch));
+    }
     upload(wanted, classes);
 }
 
@@ -197,24 +262,72 @@ bury(float *bias)
     upload(bias, values);
 }
 
+/* Of each tensor: parameter, gradient, state of the optimizer, and how many elements it has. */
+static float *p[TENSORS], *g[TENSORS], *m[TENSORS], *v[TENSORS];
+static int counts[TENSORS];
+
 static void
-train(void)
+create(void)
 {
-    const int counts[TENSORS] = {net.inputs * net.pitch, net.hidden, net.hidden * net.outputs, net.outputs};
-    float *p[TENSORS], *g[TENSORS], *m[TENSORS], *v[TENSORS], *x = floats(net.batch * net.inputs, 0);
-    float *h = floats(net.batch * net.hidden, 0), *z = floats(net.batch * net.outputs, 0);
-    float *error = floats(net.batch * net.outputs, 0), *below = floats(net.batch * net.hidden, 0);
-    int *wanted = (int *)floats(net.batch, 0), act = net.relu ? 2 : 1;
+    const int sizes[TENSORS] = {net.inputs * net.pitch, net.hidden, net.hidden * net.outputs, net.outputs};
+    int most = 0;
+    for (int t = 0; t < TENSORS; ++t) {
+        counts[t] = sizes[t];
+        most = sizes[t] > most ? sizes[t] : most;
+    }
+    float *buffer = net.shared ? floats(most, 0) : NULL;
     for (int t = 0; t < TENSORS; ++t) {
         p[t] = floats(counts[t], t == 2 ? net.scale : t % 2 ? 0.1f : 0.5f);
-        g[t] = floats(counts[t], 0);
+        g[t] = net.shared ? buffer : net.remade ? NULL : floats(counts[t], 0);
         m[t] = floats(counts[t], 0);
         v[t] = floats(counts[t], 0);
         DDP_PARAMETER(p[t], counts[t], DDP_FLOAT32);
-        DDP_GRADIENT(g[t], counts[t], DDP_FLOAT32);
+        if (g[t] != NULL && !net.shared)
+            DDP_GRADIENT(g[t], counts[t], DDP_FLOAT32);
     }
+    if (net.shared)
+        DDP_GRADIENT(buffer, most, DDP_FLOAT32);
     if (net.dead)
         bury(p[1]);
+    if (net.gathered) {
+        all = floats(RECORDS * net.inputs, 0);
+        upload(all, draw_records(RECORDS));
+        chosen = (int *)floats(net.batch, 0);
+    }
+}
+
+static void
+update_tensor(int t)
+{
+    float rate = net.optimizer < 2 ? 0.01f / net.loss : 0.01f; /* Adam's steps know no scale */
+    if (net.linkage)
+        RUN(update_c, counts[t])(p[t], g[t], m[t], v[t], counts[t], rate, net.optimizer);
+    else
+        RUN(update, counts[t])(p[t], g[t], m[t], v[t], counts[t], rate, net.optimizer);
+}
+
+/* By `times` launches, each of a part of the batch. */
+static void
+compute(int t, const float *in, const float *out)
+{
+    int rows = t == 0 ? net.inputs : t == 2 ? net.hidden : 1, columns = t < 2 ? net.hidden : net.outputs;
+    int part = net.batch / net.times;
+    if (net.adds)
+        CHECK(cudaMemset(g[t], 0, counts[t] * sizeof(float)));
+    for (int k = 0; k < net.times; ++k)
+        RUN(gradient_of, rows * columns)
+    (g[t], in != NULL ? in + k * part * rows : NULL, out + k * part * columns, part, rows, columns,
+     t == 0 ? net.pitch : columns, net.adds);
+}
+
+static void
+train(void)
+{
+    float *x = floats(net.batch * net.inputs, 0), *h = floats(net.batch * net.hidden, 0);
+    float *z = floats(net.batch * net.outputs, 0), *error = floats(net.batch * net.outputs, 0);
+    float *below = floats(net.batch * net.hidden, 0);
+    int *wanted = (int *)floats(net.batch, 0), act = net.relu ? 2 : 1;
+    create();
     for (int step = 0; step < STEPS; ++step) {
         load(x, wanted);
         RUN(forward, net.batch * net.hidden)(h, x, p[0], p[1], net.batch, net.inputs, net.hidden, net.pitch, act);
@@ -223,23 +336,31 @@ train(void)
             RUN(softmax_error, net.batch)(error, z, wanted, net.batch, net.outputs);
         else
             RUN(square_error, net.batch * net.outputs)(error, z, wanted, net.batch, net.outputs);
+        if (net.loss > 1)
+            RUN(multiply, net.batch * net.outputs)(error, net.loss, net.batch * net.outputs);
         RUN(error_below, net.batch * net.hidden)
         (below, error, p[2], h, net.batch, net.hidden, net.outputs, net.relu);
-        for (int t = 0; t < TENSORS && net.adds; ++t)
-            CHECK(cudaMemset(g[t], 0, counts[t] * sizeof(float)));
         const float *in[TENSORS] = {x, NULL, h, NULL}, *out[TENSORS] = {below, below, error, error};
         for (int t = 0; t < TENSORS; ++t) {
-            int rows = t == 0 ? net.inputs : t == 2 ? net.hidden : 1, columns = t < 2 ? net.hidden : net.outputs;
-            RUN(gradient_of, rows * columns)
-            (g[t], in[t], out[t], net.batch, rows, columns, t == 0 ? net.pitch : columns, net.adds);
+            if (net.remade) {
+                CHECK(cudaMalloc(&g[t], counts[t] * sizeof(float)));
+                CHECK(cudaMemset(g[t], 0, counts[t] * sizeof(float)));
+                DDP_GRADIENT(g[t], counts[t], DDP_FLOAT32);
+            }
+            compute(t, in[t], out[t]);
+            if (net.inside) {
+                DDP_STEP(0);
+                update_tensor(t);
+            }
+            if (net.remade) {
+                DDP_FORGET(g[t]);
+                CHECK(cudaFree(g[t]));
+            }
         }
-        DDP_STEP(0);
-        for (int t = 0; t < TENSORS; ++t) {
-            if (net.linkage)
-                RUN(update_c, counts[t])(p[t], g[t], m[t], v[t], counts[t], 0.01f, net.optimizer);
-            else
-                RUN(update, counts[t])(p[t], g[t], m[t], v[t], counts[t], 0.01f, net.optimizer);
-        }
+        if (!net.inside)
+            DDP_STEP(0);
+        for (int t = 0; t < TENSORS && !net.inside; ++t)
+            update_tensor(t);
         CHECK(cudaDeviceSynchronize());
     }
 }

@@ -119,9 +119,9 @@ for mode in gemm mixed; do
     pasted $mode "$matrix" "$work/fused.plain" "$work/$mode.d" "-I. tests/trainers/fused.cu samples/common/parameter_file.c" $mode --steps 40
 done
 
-# Habits of public trainers: "program habit", and what of its lines is left by hand.
-while read -r program habit rest; do
-    is_wanted "$habit" || continue
+# Habits of public trainers: "program habit", and what of its lines is left by hand. -: with DDPRUN_SOAK=1 only.
+while read -r mark program habit rest; do
+    is_wanted "$habit" "$([ "$mark" = + ] || echo soak)" || continue
     [ -x "$work/$program" ] || compile "$matrix" "$work/$program" -I. "tests/tools/scout/$program.cu" -lcurand
     if [ -n "$rest" ]; then
         run "$ddprun" -q scout "$work/$program" "$habit"
@@ -131,9 +131,25 @@ while read -r program habit rest; do
     cp -r "$matrix" "$work/$habit.d"
     pasted "$habit" "$matrix" "$work/$program" "$work/$habit.d" "-I. tests/tools/scout/$program.cu -lcurand" "$habit"
 done <<END
-public_nets reuse
-public_memory resident DDP_SHARD, of records that lie on the device
-public_nets single DDP_SHARD, of the records that come by .*: no launch shows that these are several
-public_nets per-step DDP_FORGET, before memory is freed that is allocated at public_nets.cu:[0-9]* from public_nets.cu:[0-9]*: its size changes
++ public_nets reuse
++ public_updates swap
+- public_updates clears
++ public_updates blas
+- public_updates norm-block
+- public_updates trust
+- public_updates kahan
+- public_updates counter
+- public_updates max-norm
+- public_updates factored
+- public_updates signs
+- public_updates partial
+- public_nets target
+- public_nets bias-row
+- public_nets recompute
++ public_memory arena DDP_SHARD, of the records that come by
++ public_memory pitch gradient a
++ public_memory resident DDP_SHARD, of records that lie on the device
++ public_nets single DDP_SHARD, of the records that come by .*: no launch shows that these are several
++ public_nets per-step DDP_FORGET, before memory is freed that is allocated at public_nets.cu:[0-9]* from public_nets.cu:[0-9]*: its size changes
 END
 finish

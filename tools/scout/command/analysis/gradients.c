@@ -136,6 +136,21 @@ go_up(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
     }
 }
 
+/* Whether a small input is a part of something large, as the errors of a few records are, and no number that scales: it
+ * comes from large memory, which may lie on the device, or element by element from what does. */
+static bool
+is_vector(const struct roles *roles, uint32_t number)
+{
+    bool is = roles->source[number] && !roles->constant[number];
+    for (uint32_t e = 0; e < version_of(roles, number)->in_count && !is; ++e) {
+        const struct graph_edge *edge = version_in_edge(roles, number, e);
+        bool is_data = elementwise_matters(roles, edge) || version_of(roles, edge->from)->op == VERSION_BEFORE;
+        is = is_data && !roles->chain[edge->from] &&
+             (!elementwise_may_scale(roles, edge->from) || (edge->elementwise && is_vector(roles, edge->from)));
+    }
+    return is;
+}
+
 bool
 gradients_find_vectors(struct roles *roles)
 {
@@ -147,14 +162,8 @@ gradients_find_vectors(struct roles *roles)
             elementwise_goes(roles, edge) || version_of(roles, from)->bytes <= ELEMENT_BYTES ||
             !elementwise_may_scale(roles, from) || elementwise_has_others(roles, edge->to))
             continue;
-        bool is_vector = roles->source[from] && !roles->constant[from];
-        for (uint32_t e = 0; e < version_of(roles, from)->in_count; ++e) {
-            uint32_t of = version_in_edge(roles, from, e)->from;
-            is_vector = is_vector || (elementwise_matters(roles, version_in_edge(roles, from, e)) &&
-                                      !roles->chain[of] && !elementwise_may_scale(roles, of));
-        }
-        roles->vector[from] = is_vector;
-        some = some || is_vector;
+        roles->vector[from] = is_vector(roles, from);
+        some = some || roles->vector[from];
     }
     return some;
 }
