@@ -3,6 +3,7 @@
  */
 #include "tools/scout/command/report/lines.h"
 
+#include "launcher/common/path_walk.h"
 #include "launcher/common/xcalloc.h"
 
 #include <fcntl.h>
@@ -36,11 +37,28 @@ is_file(const char *folder, const char *name, const char *path)
     return is;
 }
 
+/* What it says is executed: one that another user has made, or can change or replace, is none. NULL: there is none. */
+static struct json_object *
+read_own(const char *commands)
+{
+    struct stat file;
+    bool refused;
+    char *name = path_walk(commands, PATH_KEPT, &refused);
+    int fd = name != NULL && !refused ? open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+    bool is_own = fd >= 0 && fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && !owner_is_other(file.st_uid) &&
+                  !others_can_replace(&file, file.st_uid);
+    struct json_object *all = is_own ? json_object_from_fd(fd) : NULL;
+    if (fd >= 0)
+        close(fd);
+    free(name);
+    return all;
+}
+
 /* The entry of a file in a compile_commands.json; NULL: there is none. *all_p is to be released. */
 static struct json_object *
 entry_in(const char *commands, const char *path, struct json_object **all_p)
 {
-    *all_p = json_object_from_file(commands);
+    *all_p = read_own(commands);
     size_t count = json_object_is_type(*all_p, json_type_array) ? json_object_array_length(*all_p) : 0;
     for (size_t i = 0; i < count; ++i) {
         struct json_object *entry = json_object_array_get_idx(*all_p, i);
@@ -103,29 +121,39 @@ own_folder(const char *below)
     return xasprintf("-I%.*s%s", (int)(length > 0 ? length : 0), path, below);
 }
 
-/* The command, for a copy of the file in a folder. Takes `words`. */
+/* The command, for a copy of the file in a folder, which leaves the program's own objects as they are. Takes `words`.
+ */
 static char **
 for_copy(char **words, const char *folder, const char *path, const char *copy)
 {
-    size_t count = 0;
-    while (words[count] != NULL)
-        ++count;
-    words = xrealloc(words, (count + 4) * sizeof(*words));
-    for (size_t i = 1; i < count; ++i) {
-        bool is_output = strcmp(words[i - 1], "-o") == 0 || strcmp(words[i - 1], "-MF") == 0;
-        char *other = is_output                         ? xasprintf("%s.%s", copy, words[i - 1] + 1)
-                      : is_file(folder, words[i], path) ? xstrdup(copy)
-                                                        : NULL;
-        if (other != NULL) {
-            free(words[i]);
-            words[i] = other;
+    static const char *const outputs[] = {"-o", "--output-file", "-MF", "--dependency-output"};
+    struct word_list list = {0};
+    char *other = NULL; /* comes in place of the next word */
+    bool has_output = false;
+    for (size_t i = 0; words[i] != NULL; ++i) {
+        char *word = other != NULL                              ? other
+                     : i > 0 && is_file(folder, words[i], path) ? xstrdup(copy)
+                                                                : xstrdup(words[i]);
+        bool is_word = other == NULL;
+        other = NULL;
+        for (size_t k = 0; k < sizeof(outputs) / sizeof(outputs[0]) && is_word; ++k) {
+            if (strcmp(word, outputs[k]) != 0)
+                continue;
+            other = xasprintf("%s.%zu", copy, k / 2);
+            has_output = has_output || k < 2;
         }
+        word_list_add(&list, word);
     }
-    words[count++] = xasprintf("-I%.*s", (int)(strrchr(path, '/') - path), path);
-    words[count++] = own_folder("../include");
-    words[count++] = own_folder("../../interpose/include");
-    words[count] = NULL;
-    return words;
+    free(other);
+    words_free(words);
+    word_list_add(&list, xasprintf("-I%.*s", (int)(strrchr(path, '/') - path), path));
+    word_list_add(&list, own_folder("../include"));
+    word_list_add(&list, own_folder("../../interpose/include"));
+    if (!has_output) {
+        word_list_add(&list, xstrdup("-o"));
+        word_list_add(&list, xasprintf("%s.0", copy));
+    }
+    return list.list;
 }
 
 /* ---- the copy ---- */
@@ -204,9 +232,7 @@ print_compiled(FILE *out, const struct insertions *insertions, const char *path,
             print_message(out, messages);
             fputs("; put them in by hand\n", out);
         }
-        for (size_t i = 0; words[i] != NULL; ++i)
-            free(words[i]);
-        free(words);
+        words_free(words);
     }
     json_object_put(all);
     free(messages);
