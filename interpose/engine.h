@@ -70,6 +70,7 @@ struct operation {
     const void *host_source; /* of a copy from the host: host_bytes bytes; else NULL */
     size_t host_bytes;
     bool opaque;                  /* enqueues work that cannot be looked into */
+    bool answers;                 /* returns a result that the device has computed */
     CUgraphExec graph;            /* of a graph's launch, else NULL: the engine knows what was captured */
     CUfunction function;          /* of a launch, else NULL: the engine looks at its parameters */
     void *const *params;          /* kernelParams of the launch, or NULL */

@@ -48,7 +48,7 @@ struct library {
     _Atomic unsigned caller_count, copy_count;
     _Atomic(void *) helper[LIBRARY_COPIES][LIBRARY_HELPERS];
 };
-extern struct library library_cublas, library_cublaslt, library_cudnn;
+extern struct library library_cublas, library_cublas_legacy, library_cublaslt, library_cudnn;
 
 /*
  * The function behind functions[index] for a call that returns to `caller`; NULL if not found. The same as the

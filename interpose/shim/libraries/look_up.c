@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static struct library *const libraries[] = {&library_cublas, &library_cublaslt, &library_cudnn};
+static struct library *const libraries[] = {&library_cublas, &library_cublas_legacy, &library_cublaslt, &library_cudnn};
 enum { LIBRARIES = sizeof(libraries) / sizeof(libraries[0]) };
 
 struct thunk {

@@ -48,16 +48,17 @@ note_floats(struct library_call *call, uint32_t type, size_t bytes)
     return bytes;
 }
 
+/* cuBLAS's enumerators, and the letters of its older interface. */
 static inline bool
 is_plain(int op)
 {
-    return op == CUBLAS_OP_N;
+    return op == CUBLAS_OP_N || op == 'n' || op == 'N';
 }
 
 static inline bool
 is_left(int side)
 {
-    return side == CUBLAS_SIDE_LEFT;
+    return side == CUBLAS_SIDE_LEFT || side == 'l' || side == 'L';
 }
 
 #endif

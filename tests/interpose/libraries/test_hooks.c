@@ -51,6 +51,17 @@ static const struct row table[] = {
 };
 enum { ROWS = sizeof(table) / sizeof(table[0]) };
 
+/* The interface before handles, as text only: test_legacy_extents.c calls it. */
+static const struct legacy_row {
+    const char *symbol, *parameters, *arguments, *operands;
+} legacy[] = {
+#define CALL(symbol, ...)                         CALL_(symbol, __VA_ARGS__)
+#define ANSWER(type, symbol, ...)                 CALL_(symbol, __VA_ARGS__)
+#define CALL_(symbol, parameters, arguments, ...) {#symbol, #parameters, #arguments, #__VA_ARGS__},
+#include "interpose/shim/libraries/cublas_legacy.def"
+};
+enum { LEGACY_ROWS = sizeof(legacy) / sizeof(legacy[0]) };
+
 static struct values
 make_values(void)
 {
@@ -114,6 +125,22 @@ check_order(const char *symbol, const char *parameter_list, const char *argument
 LOOP_TEST(arguments_are_the_parameters_in_order, 0, ROWS)
 {
     check_order(table[_i].symbol, table[_i].parameters, table[_i].arguments);
+}
+
+LOOP_TEST(rows_without_handles_say_the_right_places, 0, LEGACY_ROWS)
+{
+    const struct legacy_row *row = &legacy[_i];
+    char names[ARGUMENTS_AT_MOST][32], name[32];
+    unsigned count = names_in(row->arguments, names), place, found = 0;
+    check_order(row->symbol, row->parameters, row->arguments);
+    for (const char *at = row->operands; (at = strpbrk(at, "io")) != NULL; ++at) {
+        if (sscanf(at, "in(%u, %31[A-Za-z]", &place, name) != 2 && sscanf(at, "out(%u, %31[A-Za-z]", &place, name) != 2)
+            continue;
+        ck_assert_uint_lt(place, count);
+        ck_assert_msg(strcmp(names[place], name) == 0, "%s: argument %u is not %s", row->symbol, place, name);
+        ++found;
+    }
+    ck_assert_msg(found >= 1, "%s names no operand", row->symbol);
 }
 
 /* ---- each hook ---- */

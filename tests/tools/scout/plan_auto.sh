@@ -119,7 +119,7 @@ refused "a link to a folder" "$foreign"
 rm "$plans"
 (
     export XDG_CACHE_HOME=$work/digits.csv
-    refused "a folder that cannot be made" 'there is no folder to keep plans'
+    refused "a folder that cannot be made" 'cannot make the folder .*, for plans of --plan auto'
     exit $((failures > 0))
 ) || not_ok "a folder that cannot be made"
 

@@ -159,6 +159,7 @@ describe_copy(struct noted *noted, const struct operation *operation)
 static void
 describe_call(struct noted *noted, const struct operation *operation)
 {
+    noted->op.answers = operation->answers;
     for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
         if (operand->access == ACCESS_WRITE && allocations_is_host(operand->address)) {
