@@ -388,14 +388,16 @@ judge_group(void)
     }
 }
 
-/* A single number that was overwritten is tried once more, where that leaves room for the tests of others. */
+/* A single number that was overwritten is tried once more, where that leaves room for the tests of others, and results
+ * do not differ by chance: one more run is one more chance. */
 static void
 try_lower(struct part *part)
 {
     size_t open = 0;
     for (size_t i = 0; i < effect.part_count; ++i)
         open += effect.parts[i].is_argument && !effect.parts[i].was_tried;
-    if (!effect_may_be_least(&effect, part) || effect.tests + open + OTHER_TESTS > most_tests)
+    if (!effect_may_be_least(&effect, part) || effect.verdict == SCOUT_TOLERANCE ||
+        effect.tests + open + OTHER_TESTS > most_tests)
         return;
     part->is_lower = true;
     part->is_tested = part->was_tried = false;
