@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DDPRUN_PROTOCOL_VERSION 14
+#define DDPRUN_PROTOCOL_VERSION 15
 
 /*
  * ---- environment: launcher to shim and engine ----

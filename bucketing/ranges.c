@@ -3,17 +3,19 @@
  */
 #include "bucketing/ranges.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Index of the first range that ends after `address`: the only candidate to hold it. */
+enum { RECENT_AT_MOST = 512 };
+
+/* Index of the first range of [low, high) that ends after `address`: the only candidate to hold it. */
 static size_t
-first_ending_after(const struct ranges *ranges, uint64_t address)
+first_ending_after(const struct range *sorted, size_t low, size_t high, uint64_t address)
 {
-    size_t low = 0, high = ranges->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (ranges->sorted[middle].end <= address)
+        if (sorted[middle].end <= address)
             low = middle + 1;
         else
             high = middle;
@@ -21,13 +23,14 @@ first_ending_after(const struct ranges *ranges, uint64_t address)
     return low;
 }
 
+/* Behind the table there is room for what ranges_settle() sets aside. */
 static int
 ranges_make_room(struct ranges *ranges)
 {
-    if (ranges->count < ranges->capacity)
+    if (ranges->count + RECENT_AT_MOST < ranges->capacity)
         return 1;
 
-    size_t capacity = ranges->capacity == 0 ? 64 : 2 * ranges->capacity;
+    size_t capacity = 2 * (ranges->count + RECENT_AT_MOST);
     struct range *grown = realloc(ranges->sorted, capacity * sizeof(*grown));
     if (grown == NULL)
         return 0;
@@ -36,22 +39,44 @@ ranges_make_room(struct ranges *ranges)
     return 1;
 }
 
+void
+ranges_settle(struct ranges *ranges)
+{
+    size_t old = ranges->count - ranges->recent;
+    struct range *sorted = ranges->sorted, *recent = sorted + ranges->count;
+    if (ranges->recent > 0)
+        memcpy(recent, sorted + old, ranges->recent * sizeof(*recent));
+    for (size_t left = ranges->recent; left > 0; --left) {
+        size_t at = first_ending_after(sorted, 0, old, recent[left - 1].begin);
+        memmove(&sorted[at + left], &sorted[at], (old - at) * sizeof(*sorted));
+        sorted[at + left - 1] = recent[left - 1];
+        old = at;
+    }
+    ranges->recent = 0;
+}
+
 enum ranges_status
 ranges_add(struct ranges *ranges, uint64_t begin, uint64_t bytes, size_t id, struct range *other_p)
 {
     uint64_t end = begin + bytes;
     if (bytes == 0 || end < begin)
         return RANGES_EMPTY;
+    if (ranges->recent == RECENT_AT_MOST)
+        ranges_settle(ranges);
 
-    size_t at = first_ending_after(ranges, begin);
-    if (at < ranges->count && ranges->sorted[at].begin < end) {
+    size_t old = ranges->count - ranges->recent;
+    size_t among_old = first_ending_after(ranges->sorted, 0, old, begin);
+    size_t at = first_ending_after(ranges->sorted, old, ranges->count, begin);
+    bool in_old = among_old < old && ranges->sorted[among_old].begin < end;
+    if (in_old || (at < ranges->count && ranges->sorted[at].begin < end)) {
         if (other_p != NULL)
-            *other_p = ranges->sorted[at];
+            *other_p = ranges->sorted[in_old ? among_old : at];
         return RANGES_OVERLAP;
     }
     if (!ranges_make_room(ranges))
         return RANGES_NO_MEMORY;
 
+    ranges->recent += ranges->recent > 0 || among_old < old;
     memmove(&ranges->sorted[at + 1], &ranges->sorted[at], (ranges->count - at) * sizeof(ranges->sorted[0]));
     ranges->sorted[at] = (struct range){.begin = begin, .end = end, .id = id};
     ++ranges->count;
@@ -61,7 +86,8 @@ ranges_add(struct ranges *ranges, uint64_t begin, uint64_t bytes, size_t id, str
 int
 ranges_remove(struct ranges *ranges, uint64_t begin)
 {
-    size_t at = first_ending_after(ranges, begin);
+    ranges_settle(ranges);
+    size_t at = first_ending_after(ranges->sorted, 0, ranges->count, begin);
     if (at == ranges->count || ranges->sorted[at].begin != begin)
         return 0;
 
@@ -71,13 +97,14 @@ ranges_remove(struct ranges *ranges, uint64_t begin)
 }
 
 const struct range *
-ranges_find(const struct ranges *ranges, uint64_t begin, uint64_t bytes, size_t *count_p)
+ranges_find(struct ranges *ranges, uint64_t begin, uint64_t bytes, size_t *count_p)
 {
     uint64_t last = bytes == 0 ? begin : begin + (bytes - 1);
     if (last < begin) /* wraps: clip at the end of the address space */
         last = UINT64_MAX;
 
-    size_t first = first_ending_after(ranges, begin), at = first;
+    ranges_settle(ranges);
+    size_t first = first_ending_after(ranges->sorted, 0, ranges->count, begin), at = first;
     while (at < ranges->count && ranges->sorted[at].begin <= last)
         ++at;
 

@@ -2,7 +2,8 @@
  * ranges.h - which tracked memory range does an address belong to?
  *
  * A table of disjoint address ranges, each with a number of the caller's. Looked into for every pointer argument of
- * every launch, so a search is a binary search over a flat array; changed only by annotations and frees.
+ * every launch, so a search is a binary search over a flat array; changed only by annotations and frees. Many that are
+ * added in a row, in any order, get their places together.
  *
  * Pure: addresses are never followed. Not thread-safe: the owner locks.
  */
@@ -22,6 +23,7 @@ struct range {
 struct ranges {
     struct range *sorted; /* by begin; disjoint */
     size_t count;
+    size_t recent; /* of count, the last, which are sorted among themselves until ranges_settle() */
     size_t capacity;
 };
 
@@ -39,6 +41,9 @@ enum ranges_status {
 enum ranges_status ranges_add(struct ranges *ranges, uint64_t begin, uint64_t bytes, size_t id, struct range *other_p)
     __attribute__((warn_unused_result));
 
+/* To be called before `sorted` is looked into; the functions below do so. */
+void ranges_settle(struct ranges *ranges);
+
 /* Removes the range that begins exactly at `begin`; returns 1 if there was one, else 0. */
 int ranges_remove(struct ranges *ranges, uint64_t begin);
 
@@ -47,7 +52,7 @@ int ranges_remove(struct ranges *ranges, uint64_t begin);
  * *count_p. NULL and 0 when there are none. Valid until the table changes. bytes = 1 asks for the range that an address
  * lies in.
  */
-const struct range *ranges_find(const struct ranges *ranges, uint64_t begin, uint64_t bytes, size_t *count_p);
+const struct range *ranges_find(struct ranges *ranges, uint64_t begin, uint64_t bytes, size_t *count_p);
 
 void ranges_free(struct ranges *ranges);
 

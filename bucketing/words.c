@@ -155,8 +155,9 @@ is_wider(const struct ranges *ranges, size_t at, size_t than)
 }
 
 struct words_spans
-words_spans_of(const struct ranges *ranges)
+words_spans_of(struct ranges *ranges)
 {
+    ranges_settle(ranges);
     struct words_spans spans = {0};
     size_t widest[WORDS_SPANS - 1] = {0}; /* ranges behind the widest gaps; 0: none */
     for (size_t i = 1; i < ranges->count; ++i) {

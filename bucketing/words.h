@@ -29,7 +29,7 @@ struct words_spans {
 };
 
 /* Spans that hold all of the ranges, and of what lies between them as little as so few spans can. */
-struct words_spans words_spans_of(const struct ranges *ranges);
+struct words_spans words_spans_of(struct ranges *ranges);
 
 /*
  * The first offset >= from, a multiple of 4, at which the 8 bytes of memory[0..bytes) are a number that is looked for,

@@ -123,7 +123,7 @@ run_in_time(struct collectives *c, bool (*work)(struct collectives *, struct com
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed) {
         free(task);
-        return comm_fail(error, "%s: out of threads", what);
+        return comm_fail(error, "%s: out of threads, or of memory for thread-local variables", what);
     }
     if (!wait_for_task(task, c->timeout_s)) {
         (void)pthread_detach(thread);

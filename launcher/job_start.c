@@ -53,7 +53,7 @@ make_shared_things(struct job *job, struct error *error)
     if ((job->signals.fd < 0 && !signals_take_over(&job->signals, error)) || !messages_open(&job->messages, error) ||
         !job_folder_make(&job->folder, error))
         return false;
-    guardian_start(job->folder.path);
+    guardian_start(job->folder.path, NULL);
     job->status_page = status_page_map(job->folder.path, job->place.rank_count, true);
     if (job->status_page == NULL)
         return error_set(error, DDPRUN_EXIT_FAILURE,

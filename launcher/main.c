@@ -292,16 +292,10 @@ print_answer(enum options_result result)
     }
 }
 
-int
-main(int argc, char **argv)
+/* Of a function by itself: check_stack() comes first, and this has a frame that the least stack does not hold. */
+static int __attribute__((noinline)) work(int argc, char **argv)
 {
-    open_standard_descriptors();
-    options_mix(&check_command, check_rows);
     struct error error;
-    if (!check_setuid(&error) || !check_stack(&error)) {
-        message_line("%s", error.text);
-        return error.exit_code;
-    }
     if (argc == 2 && strcmp(argv[1], "--complete") == 0) { /* for ddprun.bash */
         commands_print_completion(stdout, commands);
         return close_stdout(stdout);
@@ -330,4 +324,16 @@ main(int argc, char **argv)
     if (!ended) /* a cluster's job: what exit() calls might wait for PMIx's threads, or take away what they use */
         _exit(exit_code);
     return exit_code;
+}
+
+int
+main(int argc, char **argv)
+{
+    open_standard_descriptors();
+    options_mix(&check_command, check_rows);
+    struct error error;
+    if (check_setuid(&error) && check_stack(&error))
+        return work(argc, argv);
+    message_line("%s", error.text);
+    return error.exit_code;
 }

@@ -75,8 +75,7 @@ struct supervisor {
     struct side_file summary, trace, page;
     bool ending, hurried; /* hurried: a signal asked for the end, so no reader is waited for long */
     bool interrupted;     /* that is why it ends */
-    uint64_t kill_at_ns;
-    uint64_t begin_ns;
+    uint64_t begin_ns, kill_at_ns;
     bool failed;           /* `reason` holds why */
     bool told;             /* the user knows it already */
     struct report details; /* below the reason, if it is anything */

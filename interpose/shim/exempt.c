@@ -33,13 +33,7 @@ exempt_has(const void *caller)
     return false;
 }
 
-struct exempt_search {
-    uintptr_t address;
-    struct code_range found;
-    bool is_driver; /* by its file's name: libcuda.so.1, libcuda.so.1.1 */
-};
-
-struct code_range
+static struct code_range
 code_range_of(const struct dl_phdr_info *info)
 {
     struct code_range range = {UINTPTR_MAX, 0};
@@ -55,38 +49,45 @@ code_range_of(const struct dl_phdr_info *info)
 }
 
 static int
-find_library(struct dl_phdr_info *info, size_t size, void *data)
+match_object(struct dl_phdr_info *info, size_t size, void *data)
 {
     (void)size;
-    struct exempt_search *search = data;
-    struct code_range range = code_range_of(info);
-    if (search->address < range.begin || search->address >= range.end)
+    struct object_search *search = data;
+    struct code_range object = code_range_of(info);
+    if (search->file != NULL ? strncmp(file_name_of(info->dlpi_name), search->file, strlen(search->file)) != 0
+                             : !is_inside(&object, search->address))
         return 0;
-    search->found = range;
-    search->is_driver = strncmp(file_name_of(info->dlpi_name), "libcuda.so", strlen("libcuda.so")) == 0;
+    search->object = object;
+    search->path = info->dlpi_name; /* the loader's, as long-lived as the object */
     return 1;
+}
+
+bool
+object_find(struct object_search *search)
+{
+    return dl_iterate_phdr(match_object, search) != 0;
 }
 
 void
 exempt_add(const void *address)
 {
-    struct exempt_search search = {.address = (uintptr_t)address};
-    if (dl_iterate_phdr(find_library, &search) == 0 || exempt_has(address))
+    struct object_search search = {.address = (uintptr_t)address};
+    if (!object_find(&search) || exempt_has(address))
         return;
     unsigned at = atomic_fetch_add(&exempt_count, 1);
     if (at < EXEMPT_LIBRARIES) {
-        atomic_store(&exempt[at].begin, search.found.begin);
-        atomic_store(&exempt[at].end, search.found.end);
+        atomic_store(&exempt[at].begin, search.object.begin);
+        atomic_store(&exempt[at].end, search.object.end);
     }
 }
 
 bool
 exempt_has_driver(const void *caller)
 {
-    struct exempt_search search = {.address = (uintptr_t)caller};
+    struct object_search search = {.address = (uintptr_t)caller};
     if (exempt_has(caller))
         return true;
-    if (dl_iterate_phdr(find_library, &search) == 0 || !search.is_driver)
+    if (!object_find(&search) || strncmp(file_name_of(search.path), "libcuda.so", strlen("libcuda.so")) != 0)
         return false;
     exempt_add(caller);
     return true;

@@ -115,7 +115,7 @@ stream_of(CUstream stream, bool per_thread)
     }
 #define CONFIG_OF_CONFIG config
 
-#define DEFINE_LAUNCH(fn, shape, per_thread, parameters, arguments, stream_, function_, params_, extra_)       \
+#define DEFINE_LAUNCH(shape, fn, per_thread, parameters, arguments, stream_, function_, params_, extra_)       \
     DEFINE_TOLD(fn, parameters)                                                                                \
     {                                                                                                          \
         note_allocation();                                                                                     \
@@ -127,42 +127,51 @@ stream_of(CUstream stream, bool per_thread)
                         listing.operation.config = CONFIG_OF_##shape);                                         \
     }
 
-#define DEFINE_ALLOCATION(fn, parameters, arguments, memory)      \
-    DEFINE_TOLD(fn, parameters)                                   \
-    {                                                             \
-        note_allocation();                                        \
-        bool noted = shim_is_watched();                           \
-        struct rank_call *call = noted ? calls_enter(#fn) : NULL; \
-        CUresult result = REAL(fn) arguments;                     \
-        if (result == CUDA_SUCCESS && shim_is_watched()) {        \
-            ++shim_depth;                                         \
-            shim.engine->allocated memory;                        \
-            --shim_depth;                                         \
-        }                                                         \
-        if (noted)                                                \
-            calls_leave(call, true);                              \
-        return result;                                            \
+#define DEFINE_LAUNCH_PLAIN(...)  DEFINE_LAUNCH(PLAIN, __VA_ARGS__)
+#define DEFINE_LAUNCH_CONFIG(...) DEFINE_LAUNCH(CONFIG, __VA_ARGS__)
+
+#define DEFINE_ALLOCATION(fn, per_thread, parameters, arguments, memory) \
+    DEFINE_TOLD(fn, parameters)                                          \
+    {                                                                    \
+        note_allocation();                                               \
+        bool noted = shim_is_watched();                                  \
+        struct rank_call *call = noted ? calls_enter(#fn) : NULL;        \
+        CUresult result = REAL(fn) arguments;                            \
+        if (result == CUDA_SUCCESS && shim_is_watched()) {               \
+            ++shim_depth;                                                \
+            shim.engine->allocated memory;                               \
+            --shim_depth;                                                \
+        }                                                                \
+        if (noted)                                                       \
+            calls_leave(call, true);                                     \
+        return result;                                                   \
     }
 
 /* It is reported to the engine first: afterwards the address or handle may belong to something else. */
-#define DEFINE_NOTIFICATION(fn, parameters, arguments, before, after) \
-    DEFINE_TOLD(fn, parameters)                                       \
-    {                                                                 \
-        if (!shim_is_trainers_call())                                 \
-            return REAL(fn) arguments;                                \
-        ++shim_depth;                                                 \
-        struct rank_call *call = calls_enter(#fn);                    \
-        const struct engine *engine = shim.engine;                    \
-        before;                                                       \
-        CUresult result = REAL(fn) arguments;                         \
-        after;                                                        \
-        calls_leave(call, true);                                      \
-        --shim_depth;                                                 \
-        return result;                                                \
+#define DEFINE_NOTIFICATION(fn, per_thread, parameters, arguments, before, after) \
+    DEFINE_TOLD(fn, parameters)                                                   \
+    {                                                                             \
+        if (!shim_is_trainers_call())                                             \
+            return REAL(fn) arguments;                                            \
+        ++shim_depth;                                                             \
+        struct rank_call *call = calls_enter(#fn);                                \
+        const struct engine *engine = shim.engine;                                \
+        before;                                                                   \
+        CUresult result = REAL(fn) arguments;                                     \
+        after;                                                                    \
+        calls_leave(call, true);                                                  \
+        --shim_depth;                                                             \
+        return result;                                                            \
     }
 
+#define DEFINE_RELEASE_ASYNC(fn, per_thread, parameters, arguments, address, bytes) \
+    DEFINE_NOTIFICATION(fn, per_thread, parameters, arguments, engine->before_release(address, bytes), (void)0)
+#define DEFINE_RELEASE(fn, per_thread, parameters, arguments, address, bytes)           \
+    DEFINE_NOTIFICATION(fn, per_thread, parameters, arguments, engine->may_wait(false); \
+                        engine->before_release(address, bytes), (void)0)
+
 /* Captures and graphs: `before` may list work, as an operation does. */
-#define DEFINE_GRAPH(fn, per_thread, parameters, arguments, stream_, before, after)                 \
+#define DEFINE_GRAPH_STREAM(fn, per_thread, parameters, arguments, stream_, before, after)          \
     DEFINE_TOLD(fn, parameters)                                                                     \
     {                                                                                               \
         if (!shim_is_watched())                                                                     \
@@ -184,28 +193,31 @@ stream_of(CUstream stream, bool per_thread)
         return result;                                                                              \
     }
 
-#define DEFINE_MODULE(fn, parameters, arguments) \
-    DEFINE_TOLD(fn, parameters)                  \
-    {                                            \
-        if (shim_is_watched())                   \
-            shim.engine->may_wait(true);         \
-        return REAL(fn) arguments;               \
+#define DEFINE_GRAPH(fn, per_thread, parameters, arguments, before, after) \
+    DEFINE_GRAPH_STREAM(fn, false, parameters, arguments, 0, before, after)
+
+#define DEFINE_MODULE(fn, per_thread, parameters, arguments) \
+    DEFINE_TOLD(fn, parameters)                              \
+    {                                                        \
+        if (shim_is_watched())                               \
+            shim.engine->may_wait(true);                     \
+        return REAL(fn) arguments;                           \
     }
 
-#define DEFINE_WAIT(fn, parameters, arguments)     \
-    DEFINE_TOLD(fn, parameters)                    \
-    {                                              \
-        if (!shim_is_watched())                    \
-            return REAL(fn) arguments;             \
-        struct rank_call *call = calls_enter(#fn); \
-        CUresult result = REAL(fn) arguments;      \
-        calls_leave(call, true);                   \
-        if (shim.engine->waited != NULL)           \
-            shim.engine->waited();                 \
-        return result;                             \
+#define DEFINE_WAIT(fn, per_thread, parameters, arguments) \
+    DEFINE_TOLD(fn, parameters)                            \
+    {                                                      \
+        if (!shim_is_watched())                            \
+            return REAL(fn) arguments;                     \
+        struct rank_call *call = calls_enter(#fn);         \
+        CUresult result = REAL(fn) arguments;              \
+        calls_leave(call, true);                           \
+        if (shim.engine->waited != NULL)                   \
+            shim.engine->waited();                         \
+        return result;                                     \
     }
 
-#define DEFINE_RECORDED(fn, parameters, arguments)                                                 \
+#define DEFINE_RECORDED(fn, per_thread, parameters, arguments)                                     \
     DEFINE_TOLD(fn, parameters)                                                                    \
     {                                                                                              \
         if (shim_depth == 0)                                                                       \
@@ -213,42 +225,8 @@ stream_of(CUstream stream, bool per_thread)
         return REAL(fn) arguments;                                                                 \
     }
 
-#define OPERATION(symbol, twin, name, version, twin_version, parameters, arguments, stream_, operands_) \
-    extern __typeof__(symbol) symbol##twin;                                                             \
-    DEFINE_OPERATION(symbol, false, parameters, arguments, stream_, operands_)                          \
-    DEFINE_OPERATION(symbol##twin, true, parameters, arguments, stream_, operands_)
-#define LAUNCH(symbol, twin, shape, name, version, twin_version, parameters, arguments, stream_, function_, params_, \
-               extra_)                                                                                               \
-    extern __typeof__(symbol) symbol##twin;                                                                          \
-    DEFINE_LAUNCH(symbol, shape, false, parameters, arguments, stream_, function_, params_, extra_)                  \
-    DEFINE_LAUNCH(symbol##twin, shape, true, parameters, arguments, stream_, function_, params_, extra_)
-#define ALLOCATION_SINGLE(symbol, name, version, parameters, arguments, memory) \
-    DEFINE_ALLOCATION(symbol, parameters, arguments, memory)
-#define ALLOCATION(symbol, twin, name, version, twin_version, parameters, arguments, memory) \
-    extern __typeof__(symbol) symbol##twin;                                                  \
-    DEFINE_ALLOCATION(symbol, parameters, arguments, memory)                                 \
-    DEFINE_ALLOCATION(symbol##twin, parameters, arguments, memory)
-#define RELEASE_SINGLE(symbol, name, version, parameters, arguments, address, bytes) \
-    DEFINE_NOTIFICATION(symbol, parameters, arguments, engine->may_wait(false);      \
-                        engine->before_release(address, bytes), (void)0)
-#define RELEASE(symbol, twin, name, version, twin_version, parameters, arguments, address, bytes)       \
-    extern __typeof__(symbol) symbol##twin;                                                             \
-    DEFINE_NOTIFICATION(symbol, parameters, arguments, engine->before_release(address, bytes), (void)0) \
-    DEFINE_NOTIFICATION(symbol##twin, parameters, arguments, engine->before_release(address, bytes), (void)0)
-#define NOTIFICATION(symbol, name, version, parameters, arguments, before, after) \
-    DEFINE_NOTIFICATION(symbol, parameters, arguments, before, after)
-#define MODULE(symbol, name, version, parameters, arguments) DEFINE_MODULE(symbol, parameters, arguments)
-#define GRAPH(symbol, name, version, parameters, arguments, before, after) \
-    DEFINE_GRAPH(symbol, false, parameters, arguments, 0, before, after)
-#define GRAPH_STREAM(symbol, twin, name, version, twin_version, parameters, arguments, stream_, before, after) \
-    extern __typeof__(symbol) symbol##twin;                                                                    \
-    DEFINE_GRAPH(symbol, false, parameters, arguments, stream_, before, after)                                 \
-    DEFINE_GRAPH(symbol##twin, true, parameters, arguments, stream_, before, after)
-#define WAIT_SINGLE(symbol, name, version, parameters, arguments) DEFINE_WAIT(symbol, parameters, arguments)
-#define WAIT(symbol, twin, name, version, twin_version, parameters, arguments) \
-    extern __typeof__(symbol) symbol##twin;                                    \
-    DEFINE_WAIT(symbol, parameters, arguments)                                 \
-    DEFINE_WAIT(symbol##twin, parameters, arguments)
-#define RECORDED(symbol, name, version, parameters, arguments) DEFINE_RECORDED(symbol, parameters, arguments)
+#define ONE(kind, symbol, name, version, ...) DEFINE_##kind(symbol, false, __VA_ARGS__)
+#define TWO(kind, symbol, twin, name, version, twin_version, ...) \
+    extern __typeof__(symbol) symbol##twin;                       \
+    DEFINE_##kind(symbol, false, __VA_ARGS__) DEFINE_##kind(symbol##twin, true, __VA_ARGS__)
 #include "interpose/shim/hooks.def"
-#include "interpose/shim/hooks_undef.h"

@@ -130,21 +130,11 @@
         END     \name
         .endm
 
-#define OPERATION(symbol, twin, ...)   HOOK symbol, MODE_ALONE, gt; HOOK symbol##twin, MODE_ALONE, gt
-#define ALLOCATION(symbol, twin, ...)  HOOK symbol, MODE_UNDECIDED, ge; HOOK symbol##twin, MODE_UNDECIDED, ge
-#define RELEASE(symbol, twin, ...)     HOOK symbol, MODE_PASSIVE, ne; HOOK symbol##twin, MODE_PASSIVE, ne
-#define ALLOCATION_SINGLE(symbol, ...) HOOK symbol, MODE_UNDECIDED, ge
-#define RELEASE_SINGLE(symbol, ...)    HOOK symbol, MODE_PASSIVE, ne
-#define NOTIFICATION(symbol, ...)      HOOK symbol, MODE_PASSIVE, ne
-#define MODULE(symbol, ...)            HOOK symbol, MODE_PASSIVE, ne
-#define GRAPH(symbol, ...)              HOOK symbol, MODE_ALONE, gt
-#define GRAPH_STREAM(symbol, twin, ...)  HOOK symbol, MODE_ALONE, gt; HOOK symbol##twin, MODE_ALONE, gt
-#define RECORDED(symbol, ...)          HOOK symbol, MODE_ALONE, gt
-#define WAIT(symbol, twin, ...)      HOOK symbol, MODE_ALONE, gt; HOOK symbol##twin, MODE_ALONE, gt
-#define WAIT_SINGLE(symbol, ...)     HOOK symbol, MODE_ALONE, gt
+#define IF_ABOVE     gt
+#define IF_NOT_BELOW ge
+#define IF_OTHER     ne
 
 /* cuLaunchKernel's parameters: `function` first, `params` the second on the stack; cuLaunchKernelEx's: second and third. */
-#define LAUNCH(symbol, twin, shape, ...) LAUNCH_##shape symbol; LAUNCH_##shape symbol##twin
         .macro  LAUNCH_PLAIN name
         LAUNCH_HOOK \name, x0, ldr x9, [sp, #8]
         .endm

@@ -121,21 +121,11 @@
         END     \name
         .endm
 
-#define OPERATION(symbol, twin, ...)  HOOK symbol, MODE_ALONE, jg; HOOK symbol##twin, MODE_ALONE, jg
-#define ALLOCATION(symbol, twin, ...) HOOK symbol, MODE_UNDECIDED, jge; HOOK symbol##twin, MODE_UNDECIDED, jge
-#define RELEASE(symbol, twin, ...)    HOOK symbol, MODE_PASSIVE, jne; HOOK symbol##twin, MODE_PASSIVE, jne
-#define ALLOCATION_SINGLE(symbol, ...) HOOK symbol, MODE_UNDECIDED, jge
-#define RELEASE_SINGLE(symbol, ...)    HOOK symbol, MODE_PASSIVE, jne
-#define NOTIFICATION(symbol, ...)      HOOK symbol, MODE_PASSIVE, jne
-#define MODULE(symbol, ...)            HOOK symbol, MODE_PASSIVE, jne
-#define GRAPH(symbol, ...)              HOOK symbol, MODE_ALONE, jg
-#define GRAPH_STREAM(symbol, twin, ...)  HOOK symbol, MODE_ALONE, jg; HOOK symbol##twin, MODE_ALONE, jg
-#define RECORDED(symbol, ...)          HOOK symbol, MODE_ALONE, jg
-#define WAIT(symbol, twin, ...)      HOOK symbol, MODE_ALONE, jg; HOOK symbol##twin, MODE_ALONE, jg
-#define WAIT_SINGLE(symbol, ...)     HOOK symbol, MODE_ALONE, jg
+#define IF_ABOVE     jg
+#define IF_NOT_BELOW jge
+#define IF_OTHER     jne
 
 /* cuLaunchKernel's parameters: `function` first, `params` the fourth on the stack; cuLaunchKernelEx's: second and third. */
-#define LAUNCH(symbol, twin, shape, ...) LAUNCH_##shape symbol; LAUNCH_##shape symbol##twin
         .macro  LAUNCH_PLAIN name
         LAUNCH_HOOK \name, %rdi, 32(%rsp)
         .endm

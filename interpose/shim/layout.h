@@ -31,4 +31,24 @@
 #define FILTER_END    0xFFFF
 #define FILTER_UNROLL 4
 
+#ifdef __ASSEMBLER__
+/* How the hook of each kind begins: HOOK compares the mode, and goes on in C if it is above, not below, other. */
+#define BEGIN_OPERATION(symbol)     HOOK symbol, MODE_ALONE, IF_ABOVE
+#define BEGIN_LAUNCH_PLAIN(symbol)  LAUNCH_PLAIN symbol
+#define BEGIN_LAUNCH_CONFIG(symbol) LAUNCH_CONFIG symbol
+#define BEGIN_ALLOCATION(symbol)    HOOK symbol, MODE_UNDECIDED, IF_NOT_BELOW
+#define BEGIN_RELEASE(symbol)       HOOK symbol, MODE_PASSIVE, IF_OTHER
+#define BEGIN_RELEASE_ASYNC         BEGIN_RELEASE
+#define BEGIN_NOTIFICATION          BEGIN_RELEASE
+#define BEGIN_MODULE                BEGIN_RELEASE
+#define BEGIN_GRAPH                 BEGIN_OPERATION
+#define BEGIN_GRAPH_STREAM          BEGIN_OPERATION
+#define BEGIN_WAIT                  BEGIN_OPERATION
+#define BEGIN_RECORDED              BEGIN_OPERATION
+#define ONE(kind, symbol, ...)      BEGIN_##kind(symbol)
+#define TWO(kind, symbol, twin, ...) \
+    BEGIN_##kind(symbol);            \
+    BEGIN_##kind(symbol##twin)
+#endif
+
 #endif

@@ -40,28 +40,28 @@ find_real(unsigned index)
         return found != NULL ? ((__typeof__(&(fn)))found)arguments : CUDA_ERROR_NOT_FOUND; \
     }
 
-#define ONE(symbol, name, version, parameters, arguments, ...) DEFINE_FIRST(symbol, parameters, arguments)
-#define TWO(symbol, twin, name, version, twin_version, parameters, arguments, ...) \
-    extern __typeof__(symbol) symbol##twin;                                        \
-    DEFINE_FIRST(symbol, parameters, arguments)                                    \
+#define ONE(kind, symbol, name, version, parameters, arguments, ...) DEFINE_FIRST(symbol, parameters, arguments)
+#define TWO(kind, symbol, twin, name, version, twin_version, parameters, arguments, ...) \
+    extern __typeof__(symbol) symbol##twin;                                              \
+    DEFINE_FIRST(symbol, parameters, arguments)                                          \
     DEFINE_FIRST(symbol##twin, parameters, arguments)
-#define LAUNCH(symbol, twin, shape, ...) TWO(symbol, twin, __VA_ARGS__)
-#define OPERATION                        TWO
-#define ALLOCATION                       TWO
-#define RELEASE                          TWO
-#define WAIT                             TWO
-#define GRAPH_STREAM                     TWO
-#define ALLOCATION_SINGLE                ONE
-#define RELEASE_SINGLE                   ONE
-#define WAIT_SINGLE                      ONE
-#define NOTIFICATION                     ONE
-#define MODULE                           ONE
-#define GRAPH                            ONE
-#define RECORDED                         ONE
 #include "interpose/shim/hooks.def"
-#include "interpose/shim/hooks_undef.h"
 
 /* ---- the routing table ---- */
+enum {
+    WAIT,
+    OPERATION,
+    LAUNCH_PLAIN,
+    LAUNCH_CONFIG,
+    ALLOCATION,
+    RELEASE,
+    RELEASE_ASYNC,
+    NOTIFICATION,
+    MODULE,
+    GRAPH,
+    GRAPH_STREAM,
+    RECORDED
+};
 #define ROW(symbol_, name_, version_, flags_, only_waits_) \
     {.symbol = #symbol_,                                   \
      .name = name_,                                        \
@@ -71,28 +71,10 @@ find_real(unsigned index)
      .first = (void *)symbol_##_first,                     \
      .real = (void *)symbol_##_first,                      \
      .only_waits = only_waits_},
-#define PLAIN(symbol, name, version) ROW(symbol, name, version, 0, 0)
-#define TWIN(symbol, name, version)  ROW(symbol, name, version, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, 0)
-#define WAIT(symbol, twin, name, version, twin_version, ...) \
-    ROW(symbol, name, version, 0, 1)                         \
-    ROW(symbol##twin, name, twin_version, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, 1)
-#define WAIT_SINGLE(symbol, name, version, ...) ROW(symbol, name, version, 0, 1)
-#define OPERATION(symbol, twin, name, version, twin_version, ...) \
-    PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
-#define LAUNCH(symbol, twin, shape, name, version, twin_version, ...) \
-    PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
-#define ALLOCATION(symbol, twin, name, version, twin_version, ...) \
-    PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
-#define RELEASE(symbol, twin, name, version, twin_version, ...) \
-    PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
-#define ALLOCATION_SINGLE(symbol, name, version, ...) PLAIN(symbol, name, version)
-#define RELEASE_SINGLE(symbol, name, version, ...)    PLAIN(symbol, name, version)
-#define NOTIFICATION(symbol, name, version, ...)      PLAIN(symbol, name, version)
-#define MODULE(symbol, name, version, ...)            PLAIN(symbol, name, version)
-#define GRAPH(symbol, name, version, ...)             PLAIN(symbol, name, version)
-#define GRAPH_STREAM(symbol, twin, name, version, twin_version, ...) \
-    PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
-#define RECORDED(symbol, name, version, ...) PLAIN(symbol, name, version)
+#define ONE(kind, symbol, name, version, ...) ROW(symbol, name, version, 0, kind == WAIT)
+#define TWO(kind, symbol, twin, name, version, twin_version, ...) \
+    ROW(symbol, name, version, 0, kind == WAIT)                   \
+    ROW(symbol##twin, name, twin_version, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, kind == WAIT)
 struct route shim_routes[] = {
 #include "interpose/shim/hooks.def"
 };

@@ -91,6 +91,11 @@ void crash_watch(void);
 /* In a forked child, which is not the rank. */
 void crash_watch_no_more(void);
 
+/* ---- execs.c ---- */
+
+/* Once, by the constructor: what the hooks of exec need, which may look nothing up. */
+void execs_begin(void);
+
 /* ---- original.c ---- */
 
 /* Finds libc's own dlsym and dlvsym, once. */
@@ -118,24 +123,12 @@ extern struct route shim_routes[] __attribute__((visibility("hidden")));
 extern const unsigned shim_route_count __attribute__((visibility("hidden")));
 
 /* The places of hooked functions in shim_routes[], generated from hooks.def: ROUTE_symbol. */
-#define OPERATION(symbol, twin, ...)    ROUTE_##symbol, ROUTE_##symbol##twin,
-#define LAUNCH(symbol, twin, ...)       ROUTE_##symbol, ROUTE_##symbol##twin,
-#define ALLOCATION(symbol, twin, ...)   ROUTE_##symbol, ROUTE_##symbol##twin,
-#define RELEASE(symbol, twin, ...)      ROUTE_##symbol, ROUTE_##symbol##twin,
-#define ALLOCATION_SINGLE(symbol, ...)  ROUTE_##symbol,
-#define RELEASE_SINGLE(symbol, ...)     ROUTE_##symbol,
-#define NOTIFICATION(symbol, ...)       ROUTE_##symbol,
-#define MODULE(symbol, ...)             ROUTE_##symbol,
-#define WAIT(symbol, twin, ...)         ROUTE_##symbol, ROUTE_##symbol##twin,
-#define WAIT_SINGLE(symbol, ...)        ROUTE_##symbol,
-#define GRAPH(symbol, ...)              ROUTE_##symbol,
-#define GRAPH_STREAM(symbol, twin, ...) ROUTE_##symbol, ROUTE_##symbol##twin,
-#define RECORDED(symbol, ...)           ROUTE_##symbol,
+#define ONE(kind, symbol, ...)       ROUTE_##symbol,
+#define TWO(kind, symbol, twin, ...) ROUTE_##symbol, ROUTE_##symbol##twin,
 enum {
 #include "interpose/shim/hooks.def"
     ROUTE_COUNT
 };
-#include "interpose/shim/hooks_undef.h"
 
 /*
  * Where to look the driver's functions up that the program has not: behind this library, or, where libcuda is in the
@@ -155,8 +148,21 @@ void *gate_driver_function(const char *name, int version);
 struct code_range {
     uintptr_t begin, end;
 };
-struct dl_phdr_info;
-struct code_range code_range_of(const struct dl_phdr_info *info);
+
+static inline bool
+is_inside(const struct code_range *object, uintptr_t address)
+{
+    return address >= object->begin && address < object->end;
+}
+
+/* Finds the object that holds `address`, or with `file` one whose file's name begins so. False: there is none. */
+struct object_search {
+    uintptr_t address;
+    const char *file;
+    struct code_range object;
+    const char *path;
+};
+bool object_find(struct object_search *search);
 
 /* Code of the loaded library that holds `address` gets the driver's own pointers from now on. */
 void exempt_add(const void *address);

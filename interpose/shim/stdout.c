@@ -6,10 +6,10 @@
  * stdio's stdout writes at the end of each line, as `stdbuf -oL` has it. Output that a script has redirected is left
  * alone, and so is a program that asks for a buffer of its own, or does not print through libc's stdio.
  *
- * The shim's only constructor: it must come before the program's first output. Reads the environment and one link, and
- * fails in silence.
+ * The shim's only constructor: it must come before the program's first output, and before it starts a program
+ * (execs.c). Reads the environment and one link, and fails in silence.
  */
-#include "base/protocol.h"
+#include "interpose/shim/shim.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +20,7 @@ __attribute__((constructor)) static void
 write_line_by_line(void)
 {
     char place[512];
+    execs_begin();
     const char *wanted = getenv(DDPRUN_ENV_STDOUT);
     if (wanted == NULL || getenv("_STDBUF_O") != NULL) /* a stdbuf within the rank has its own wish */
         return;

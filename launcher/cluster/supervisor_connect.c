@@ -231,7 +231,7 @@ wait_for(const struct supervisor_connect *connection, const struct signals *sign
     int64_t left_ms = connection->step_deadline_ms - clock_now_ms();
     struct pollfd polled[2] = {supervisor_connect_poll(connection), {.fd = signals->fd, .events = POLLIN}};
     poll(polled, 2, left_ms > 0 ? (int)left_ms : 0);
-    if (polled[1].revents != 0 && signals_end_is_pending())
+    if (polled[1].revents != 0 && signals_pending_end() != 0)
         return true;
     if (polled[1].revents != 0 && polled[0].revents == 0)
         poll(polled, 1, SIGNAL_STEP_MS);

@@ -3,8 +3,10 @@
  */
 #include "launcher/common/file_read.h"
 
+#include "base/protocol.h"
 #include "launcher/common/helper.h"
 #include "launcher/common/path_walk.h"
+#include "launcher/common/signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -100,6 +102,16 @@ file_read(const char *path, size_t most, size_t *count, struct stat *status)
     munmap(reading, room);
     errno = cause == 0 ? ENOMEM : cause;
     return bytes;
+}
+
+bool
+file_read_refused(const char *before, const char *path, const char *behind, struct error *error)
+{
+    int cause = errno, number = cause == EINTR ? signals_pending_end() : 0;
+    if (number != 0)
+        return error_set(error, 128 + number, "SIG%s while %s%s%s was read", sigabbrev_np(number), before, path,
+                         behind);
+    return error_set(error, DDPRUN_EXIT_USAGE, "cannot read %s%s%s: %s", before, path, behind, file_why(cause));
 }
 
 const char *

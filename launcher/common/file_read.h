@@ -9,6 +9,8 @@
 #ifndef DDPRUN_LAUNCHER_COMMON_FILE_READ_H
 #define DDPRUN_LAUNCHER_COMMON_FILE_READ_H
 
+#include "launcher/common/error.h"
+
 #include <stddef.h>
 #include <sys/stat.h>
 
@@ -17,6 +19,11 @@
  * be NULL. NULL with errno, for file_why(): EFBIG: it has more than `most` bytes.
  */
 char *file_read(const char *path, size_t most, size_t *count, struct stat *status);
+
+/* The message of a failed file_read(), whose errno is still set; returns false. Before and behind the path: "the plan
+ * ",
+ * ", in --plan". Where a signal has ended the reading, its exit code. */
+bool file_read_refused(const char *before, const char *path, const char *behind, struct error *error);
 
 /* What errno of this file and of output/whole_file.h means, for messages: "it is a folder". */
 const char *file_why(int cause);

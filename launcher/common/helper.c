@@ -136,7 +136,7 @@ is_over(struct helper *helper, bool waits, int *cause)
     if (helper->until_ns == 0 && (hurried || is_stopped(helper->pid)))
         helper->until_ns = clock_ns() + LIMIT_NS;
     bool late = helper->until_ns != 0 && clock_ns() >= helper->until_ns;
-    *cause = late ? ETIMEDOUT : waits && signals_end_is_pending() ? EINTR : 0;
+    *cause = late ? ETIMEDOUT : waits && signals_pending_end() != 0 ? EINTR : 0;
     if (*cause != 0)
         kill(helper->pid, SIGKILL);
     return *cause != 0;

@@ -96,16 +96,16 @@ signals_is_for_ranks(int number)
     return number == SIGUSR1 || number == SIGUSR2;
 }
 
-bool
-signals_end_is_pending(void)
+int
+signals_pending_end(void)
 {
     sigset_t pending;
     sigpending(&pending);
     for (int i = 0; i < END_COUNT; ++i) {
         if (sigismember(&pending, ends[i]) == 1)
-            return true;
+            return ends[i];
     }
-    return false;
+    return 0;
 }
 
 void

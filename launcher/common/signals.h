@@ -33,8 +33,8 @@ bool signals_end_was_asked(const struct signals *signals);
  * signal means. */
 bool signals_is_for_ranks(int number);
 
-/* Whether a signal that asks for the end waits to be read. It is left where it is. */
-bool signals_end_is_pending(void);
+/* The number of a signal that asks for the end and waits to be read, 0: there is none. It is left where it is. */
+int signals_pending_end(void);
 
 /* Before execve: the mask and the dispositions that ddprun was started with. Async-signal-safe. */
 void signals_give_back(const struct signals *signals);

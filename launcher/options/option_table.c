@@ -151,3 +151,12 @@ static const struct option_synonym synonyms[] = {
     {"np", "ranks"}, {"nproc-per-node", "ranks"}, {"nproc_per_node", "ranks"}, {0}};
 
 const struct command ddprun_command = {.name = "", .rows = option_rows, .synonyms = synonyms, .note = note_option};
+
+const struct option_row *
+option_row_of_given(const char *given)
+{
+    char *name = xasprintf("%.*s", (int)strcspn(given + 2, "="), given + 2);
+    const struct option_row *row = option_row_named(&ddprun_command, name);
+    free(name);
+    return row;
+}

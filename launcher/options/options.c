@@ -139,15 +139,6 @@ options_free(struct options *options)
 
 /* ---- options by their names ---- */
 
-const struct option_row *
-option_row_of_given(const char *given)
-{
-    char *name = xasprintf("%.*s", (int)strcspn(given + 2, "="), given + 2);
-    const struct option_row *row = option_row_named(&ddprun_command, name);
-    free(name);
-    return row;
-}
-
 void
 options_hand_on(const struct options *options, struct word_list *words)
 {

@@ -24,13 +24,10 @@ settings_variable_name(const char *option, char *name, size_t bytes)
 static bool
 is_given(const struct options *options, const struct option_row *row)
 {
-    size_t length = strlen(row->name);
-    for (size_t i = 0; i < options->given.count; ++i) {
-        const char *name = options->given.list[i] + strlen("--");
-        if (strncmp(name, row->name, length) == 0 && (name[length] == '=' || name[length] == '\0'))
-            return true;
-    }
-    return false;
+    bool is = false;
+    for (size_t i = 0; i < options->given.count && !is; ++i)
+        is = option_row_of_given(options->given.list[i]) == row;
+    return is;
 }
 
 static bool
@@ -107,19 +104,24 @@ refuse_mistyped(struct error *error)
     return true;
 }
 
+/* Variables of --env add up. Those of the command line stand behind the setting's, and so count where both set one. */
 bool
 settings_apply(struct options *options, struct error *error)
 {
-    if (!refuse_mistyped(error))
-        return false;
-    for (const struct option_row *row = option_rows; row->name != NULL; ++row) {
-        if ((row->flags & COMMAND_LINE_ONLY) != 0 || is_given(options, row))
+    struct word_list given = options->variables;
+    options->variables = (struct word_list){0};
+    bool ok = refuse_mistyped(error);
+    for (const struct option_row *row = option_rows; row->name != NULL && ok; ++row) {
+        bool adds_up = strcmp(row->name, "env") == 0;
+        if ((row->flags & COMMAND_LINE_ONLY) != 0 || (is_given(options, row) && !adds_up))
             continue;
         char name[64];
         settings_variable_name(row->name, name, sizeof(name));
         const char *value = getenv(name);
-        if (value != NULL && value[0] != '\0' && !apply(options, row, value, name, error))
-            return false;
+        ok = value == NULL || value[0] == '\0' || apply(options, row, value, name, error);
     }
-    return true;
+    for (size_t i = 0; i < given.count; ++i)
+        word_list_add(&options->variables, given.list[i]);
+    free(given.list);
+    return ok;
 }

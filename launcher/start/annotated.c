@@ -29,8 +29,7 @@ open_source(const char *path, struct elf_source *source)
 static void
 note_kernels(const Elf64_Shdr *sections, int index, const char *name, void *found)
 {
-    bool is_of_kernels = strcmp(name, ".nv_fatbin") == 0 || strcmp(name, ".softgpu_kernels") == 0;
-    if (is_of_kernels && sections[index].sh_type != SHT_NOBITS) /* which a file of symbols has */
+    if (is_section_of_kernels(name) && sections[index].sh_type != SHT_NOBITS)
         *(bool *)found = true;
 }
 
@@ -73,7 +72,7 @@ static bool
 is_of_program(const struct loader_list *loaded, size_t i, const char *shim)
 {
     const struct loader_library *library = &loaded->libraries[i];
-    return !loader_is_of_cuda(library->name) && strstr(library->name, "libsoftgpu.so") == NULL &&
+    return !is_library_of_cuda(library->name) && strstr(library->name, "libsoftgpu.so") == NULL &&
            strncmp(library->name, "linux-", 6) != 0 && loader_place_of(loaded, shim) != (int)i;
 }
 

@@ -32,7 +32,7 @@ close_all_but(int kept)
     close_range((unsigned)kept + 1, ~0u, 0);
 }
 
-static void __attribute__((noreturn)) guard(int from, const char *folder)
+static void __attribute__((noreturn)) guard(int from, const char *folder, const char *file)
 {
     static pid_t groups[OPTIONS_MOST_RANKS];
     size_t count = 0;
@@ -59,18 +59,20 @@ static void __attribute__((noreturn)) guard(int from, const char *folder)
     for (size_t i = 0; i < count; ++i)
         kill(-groups[i], SIGKILL);
     job_folder_clear(folder);
+    if (file != NULL && poll(NULL, 0, END_MS) == 0) /* who writes it is ending */
+        unlink(file);
     _exit(0);
 }
 
 void
-guardian_start(const char *folder)
+guardian_start(const char *folder, const char *file)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return;
     guardian = fork();
     if (guardian == 0)
-        guard(ends[1], folder);
+        guard(ends[1], folder, file);
     close(ends[1]);
     fd = ends[0];
     if (guardian > 0)

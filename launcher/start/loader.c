@@ -3,7 +3,6 @@
  */
 #include "launcher/start/loader.h"
 
-#include "base/printable.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/child.h"
 #include "launcher/start/elf_file.h"
@@ -17,21 +16,6 @@
 #include <unistd.h>
 
 enum { LIMIT_S = 60, MOST_LIBRARIES = 4096, LONGEST_COMPLAINT = 400, WHY_BYTES = 96 };
-
-/* CUDA's libraries, of which the stand-in has some and NVIDIA's toolkit all. */
-static const char *const cuda_families[] = {"libcuda.so",     "libcudart.so",   "libcublas.so", "libcublasLt.so",
-                                            "libcurand.so",   "libcudnn",       "libnccl.so",   "libcufft.so",
-                                            "libcusparse.so", "libcusolver.so", "libnvrtc",     "libnvJitLink.so"};
-
-bool
-loader_is_of_cuda(const char *name)
-{
-    for (size_t i = 0; i < sizeof(cuda_families) / sizeof(cuda_families[0]); ++i) {
-        if (strncmp(file_name_of(name), cuda_families[i], strlen(cuda_families[i])) == 0)
-            return true;
-    }
-    return false;
-}
 
 /* A loader of another name could be any program: only the one that runs ddprun is asked. */
 bool

@@ -9,6 +9,8 @@
 #ifndef DDPRUN_LAUNCHER_START_LOADER_H
 #define DDPRUN_LAUNCHER_START_LOADER_H
 
+#include "base/cuda_files.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -27,9 +29,6 @@ struct loader_list {
 
 /* Whether this loader is the one that runs ddprun. Any other could be any program, and is not asked. */
 bool loader_is_own(const char *loader);
-
-/* Whether a library of this name or path is one of CUDA's, of which the stand-in has some and NVIDIA's toolkit all. */
-bool loader_is_of_cuda(const char *name);
 
 /*
  * Asks the loader `loader` about `program`, as it would be started with `environment`. False: it gave no answer, and

@@ -114,7 +114,7 @@ wait_for_outcome(int fd, const struct signals *signals, int64_t deadline_ms)
         int ready = poll(polled, 2, left_ms > 0 ? (int)left_ms : 0);
         if (ready > 0 && polled[0].revents != 0)
             return true;
-        if (left_ms <= 0 || (ready > 0 && signals_end_is_pending()))
+        if (left_ms <= 0 || (ready > 0 && signals_pending_end() != 0))
             return false;
         if (ready > 0) /* another signal, which is the supervisor's to read */
             poll(polled, 1, SIGNAL_STEP_MS);

@@ -68,13 +68,12 @@ void file_limit_give_back(void);
  * session of its own, so that what is sent to ddprun's group does not reach it. One in a process; main thread.
  */
 
-/* As soon as there is the job folder, whose path is `folder`. Where no process can be made, there is no guardian. */
-void guardian_start(const char *folder);
+/* As soon as there is the job folder, whose path is `folder`; `file`, if not NULL, is one that is whole under another
+ * name only, and goes too. Where no process can be made, there is no guardian. */
+void guardian_start(const char *folder, const char *file);
 
-/*
- * The process group of a rank. Async-signal-safe: the rank's process itself says it before its program runs. The number
- * must not be free before guardian_forget_groups().
- */
+/* The process group of a rank, whose number is not free before guardian_forget_groups(). Async-signal-safe: the rank's
+ * process itself says it before its program runs. */
 void guardian_add(pid_t group);
 
 /* When no rank is left: the guardian kills no process, and still removes the folder. */

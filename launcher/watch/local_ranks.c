@@ -183,7 +183,8 @@ rank_record_read(const struct rank_status *status, struct rank_view *view)
 /* ---- the ranks ---- */
 
 /* For which helpers that a program has left running may end by themselves, before they count as left behind. */
-#define LEFT_NS UINT64_C(1000000000)
+#define LEFT_NS     UINT64_C(1000000000)
+#define ENTERING_NS UINT64_C(200000000) /* of these, for a daemon to enter its session */
 
 /* The process that is the rank, if what its record says is a process that was started for it; else that one. */
 static pid_t
@@ -219,13 +220,24 @@ look_at_process(struct local_ranks *local)
     view->exiting = is_exiting(status, view->pid);
 }
 
+/* Whose end is a rank's, and whose number is that of a group of processes (processes.h). */
+static bool
+is_kept(const struct local_ranks *local, pid_t pid)
+{
+    for (int i = 0; i < local->count; ++i) {
+        if (pid == local->pids[i])
+            return true;
+    }
+    return false;
+}
+
 /*
  * A process of rank i that may be its trainer and lives although the rank's own has ended: the one that the status page
- * names, in the middle of its training; a copy that the trainer has left in a session of its own, as daemon(3) does;
- * or, where nothing has trained, any of the rank's group. 0: no such process.
+ * names, in the middle of its training; a copy that the trainer has left in a session of its own, as daemon(3) does, or
+ * that may be about to enter one; or, where nothing has trained, any of the rank's group. 0: no such process.
  */
 static pid_t
-find_left(const struct local_ranks *local, int i)
+find_left(const struct local_ranks *local, int i, uint64_t now)
 {
     const struct rank_status *status = status_page_rank(local->status_page, i);
     unsigned stage = atomic_load(&status->stage);
@@ -237,13 +249,14 @@ find_left(const struct local_ranks *local, int i)
     if (midway && trainer != local->pids[i])
         return process_descends(trainer, getpid()) && process_read(trainer, 0, &process) && !process.is_zombie ? trainer
                                                                                                                : 0;
+    bool is_fresh = local->ended_ns[i] == 0 || now - local->ended_ns[i] < ENTERING_NS;
     struct process_list processes = {0};
     process_list_read(&processes);
     for (size_t k = 0; k < processes.count; ++k) {
         const struct process *other = &processes.items[k];
-        bool is_copy = has_name && other->parent == getpid() && getsid(other->pid) != getsid(0) &&
+        bool is_copy = has_name && other->parent == getpid() && (is_fresh || getsid(other->pid) != getsid(0)) &&
                        strcmp(other->name, process.name) == 0;
-        if ((midway ? is_copy : other->group == local->pids[i]) && other->pid != local->pids[i] && !other->is_zombie)
+        if ((midway ? is_copy : other->group == local->pids[i]) && !is_kept(local, other->pid) && !other->is_zombie)
             left = other->pid;
     }
     process_list_free(&processes);
@@ -255,7 +268,7 @@ static bool
 waits_for_left(struct local_ranks *local, int i, uint64_t now)
 {
     struct rank_view *view = &local->views[i];
-    pid_t left = find_left(local, i);
+    pid_t left = find_left(local, i, now);
     if (left == 0)
         return false;
     if (local->ended_ns[i] == 0)
@@ -313,17 +326,6 @@ find_ended(void)
     return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 ? info.si_pid : 0;
 }
 
-/* Whose end is a rank's, and whose number is that of a group of processes (processes.h). */
-static bool
-is_kept(const struct local_ranks *local, pid_t pid)
-{
-    for (int i = 0; i < local->count; ++i) {
-        if (pid == local->pids[i])
-            return true;
-    }
-    return false;
-}
-
 /*
  * Takes away what has fallen to us and ended: in a job of days, helpers of the ranks would use up the numbers. The
  * system tells of one ended child only, and may always tell of one that is kept; behind it, all children are asked.
@@ -345,26 +347,6 @@ reap_orphans(const struct local_ranks *local)
     }
     if (children != NULL)
         fclose(children);
-}
-
-/* Whether our library has reached the processes that use the driver. */
-static void
-watch_preload(struct local_ranks *local, uint64_t now)
-{
-    struct preload_subject *subjects = xcalloc((size_t)local->count, sizeof(*subjects));
-    for (int i = 0; i < local->count; ++i) {
-        subjects[i].pid = local->pids[i];
-        const struct rank_view *view = &local->views[i];
-        subjects[i].is_rank = view->ended || view->stage >= RANK_STAGE_RANK || view->generation > 0;
-        subjects[i].asked = view->stage != RANK_STAGE_NONE;
-    }
-    pid_t pid;
-    int rank = preload_watch_look(local->watch, subjects, now, &pid);
-    free(subjects);
-    for (int i = 0; i < local->count; ++i)
-        local->views[i].missed_preload = preload_watch_saw(local->watch, i);
-    if (rank >= 0)
-        local->views[rank].preload_suspect = (int)pid;
 }
 
 static void
@@ -398,7 +380,7 @@ local_ranks_look(struct local_ranks *local)
         rank_record_read(status_page_rank(local->status_page, i), &local->views[i]);
         rank_record_read_activity(status_page_rank(local->status_page, i), now, &local->views[i]);
     }
-    watch_preload(local, now);
+    preload_watch_look(local->watch, local->pids, local->views, now);
 }
 
 void

@@ -20,25 +20,24 @@
 
 struct preload_watch {
     int rank_count;
-    uint64_t start_ns, interval_ns;
+    uint64_t start_ns, next_ns, interval_ns;
     struct process_list processes;
     struct watched {
         pid_t suspect; /* has the driver and not our library; 0: none */
-        uint64_t since_ns, next_ns;
-        bool saw;
+        uint64_t since_ns;
+        bool saw; /* one, ever */
     } * ranks;
 };
 
-enum mapping { MAPPING_NO_DRIVER, MAPPING_WITH_SHIM, MAPPING_WITHOUT_SHIM };
-
-static enum mapping
-look_at_maps(pid_t pid)
+/* Whether it has the driver mapped, and our library not. */
+static bool
+is_without_shim(pid_t pid)
 {
     char path[32];
     snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
     FILE *maps = fopen(path, "re");
     if (maps == NULL)
-        return MAPPING_NO_DRIVER;
+        return false;
     bool driver = false, shim = false;
     char *line = NULL;
     size_t room = 0;
@@ -48,9 +47,7 @@ look_at_maps(pid_t pid)
     }
     free(line);
     fclose(maps);
-    if (shim)
-        return MAPPING_WITH_SHIM;
-    return driver ? MAPPING_WITHOUT_SHIM : MAPPING_NO_DRIVER;
+    return driver && !shim;
 }
 
 /* The first process in the rank's tree that uses the driver without us; 0 if none. */
@@ -60,7 +57,7 @@ find_suspect(const struct preload_watch *watch, pid_t root)
     for (size_t i = 0; i < watch->processes.count; ++i) {
         const struct process *process = &watch->processes.items[i];
         if (!process->is_zombie && process_list_is_in_tree(&watch->processes, process->pid, root) &&
-            look_at_maps(process->pid) == MAPPING_WITHOUT_SHIM)
+            is_without_shim(process->pid))
             return process->pid;
     }
     return 0;
@@ -70,71 +67,55 @@ struct preload_watch *
 preload_watch_new(int rank_count, uint64_t now_ns)
 {
     struct preload_watch *watch = xcalloc(1, sizeof(*watch));
-    watch->rank_count = rank_count;
-    watch->start_ns = now_ns;
-    watch->interval_ns = FIRST_INTERVAL_NS;
-    watch->ranks = xcalloc((size_t)rank_count, sizeof(*watch->ranks));
-    for (int rank = 0; rank < rank_count; ++rank)
-        watch->ranks[rank].next_ns = now_ns + FIRST_INTERVAL_NS;
+    *watch = (struct preload_watch){.rank_count = rank_count,
+                                    .start_ns = now_ns,
+                                    .next_ns = now_ns + FIRST_INTERVAL_NS,
+                                    .interval_ns = FIRST_INTERVAL_NS,
+                                    .ranks = xcalloc((size_t)rank_count, sizeof(*watch->ranks))};
     return watch;
 }
 
+/* It has ended, or a process has become the rank, now or in an earlier program: there is nothing to look for. */
 static bool
-is_due(const struct preload_watch *watch, const struct preload_subject *subjects, int rank, uint64_t now_ns)
+is_settled(const struct rank_view *view)
 {
-    return !subjects[rank].is_rank && now_ns >= watch->ranks[rank].next_ns;
+    return view->ended || view->stage >= RANK_STAGE_RANK || view->generation > 0;
 }
 
-static bool
-any_is_due(const struct preload_watch *watch, const struct preload_subject *subjects, uint64_t now_ns)
+/* Suspects are looked at again within their patience, however rarely the others are. */
+static void
+look_at_ranks(struct preload_watch *watch, const pid_t *pids, struct rank_view *views, uint64_t now_ns)
 {
-    for (int rank = 0; rank < watch->rank_count; ++rank) {
-        if (is_due(watch, subjects, rank, now_ns))
-            return true;
-    }
-    return false;
-}
-
-/* A suspect is looked at again within its patience, however rarely the others are. */
-static uint64_t
-interval_of(const struct preload_watch *watch, const struct preload_subject *subject, pid_t suspect, uint64_t now_ns)
-{
-    bool rarely = subject->asked || now_ns - watch->start_ns > BUSY_PERIOD_NS;
-    if (!rarely)
-        return watch->interval_ns;
-    return suspect != 0 ? USUAL_INTERVAL_NS : LATER_INTERVAL_NS;
-}
-
-int
-preload_watch_look(struct preload_watch *watch, const struct preload_subject *subjects, uint64_t now_ns, pid_t *pid)
-{
-    if (!any_is_due(watch, subjects, now_ns))
-        return -1;
-
-    watch->interval_ns = watch->interval_ns * 2 < USUAL_INTERVAL_NS ? watch->interval_ns * 2 : USUAL_INTERVAL_NS;
+    bool often = false, any_suspect = false;
     process_list_read(&watch->processes);
     for (int rank = 0; rank < watch->rank_count; ++rank) {
         struct watched *watched = &watch->ranks[rank];
-        if (!is_due(watch, subjects, rank, now_ns))
+        if (is_settled(&views[rank]))
             continue;
-        pid_t suspect = find_suspect(watch, subjects[rank].pid);
+        pid_t suspect = find_suspect(watch, pids[rank]);
         if (suspect != watched->suspect)
             watched->since_ns = now_ns;
         watched->suspect = suspect;
         watched->saw = watched->saw || suspect != 0;
-        watched->next_ns = now_ns + interval_of(watch, &subjects[rank], suspect, now_ns);
-        if (suspect != 0 && now_ns - watched->since_ns >= PATIENCE_NS) {
-            *pid = suspect;
-            return rank;
-        }
+        if (suspect != 0 && now_ns - watched->since_ns >= PATIENCE_NS)
+            views[rank].preload_suspect = (int)suspect;
+        any_suspect = any_suspect || suspect != 0;
+        often = often || (views[rank].stage == RANK_STAGE_NONE && now_ns - watch->start_ns <= BUSY_PERIOD_NS);
     }
-    return -1;
+    watch->interval_ns = watch->interval_ns * 2 < USUAL_INTERVAL_NS ? watch->interval_ns * 2 : USUAL_INTERVAL_NS;
+    watch->next_ns = now_ns + (often ? watch->interval_ns : any_suspect ? USUAL_INTERVAL_NS : LATER_INTERVAL_NS);
 }
 
-bool
-preload_watch_saw(const struct preload_watch *watch, int rank)
+void
+preload_watch_look(struct preload_watch *watch, const pid_t *pids, struct rank_view *views, uint64_t now_ns)
 {
-    return watch->ranks[rank].saw;
+    bool any = false;
+    for (int rank = 0; rank < watch->rank_count; ++rank)
+        any = any || !is_settled(&views[rank]);
+    if (any && now_ns >= watch->next_ns)
+        look_at_ranks(watch, pids, views, now_ns);
+    for (int rank = 0; rank < watch->rank_count; ++rank)
+        views[rank].missed_preload |= watch->ranks[rank].saw;
 }
 
 void

@@ -5,7 +5,7 @@
  * the difference between two kinds is what a hook adds to a call. Then the search for addresses in copies from the
  * host, in instructions a byte (tests/bucketing/test_words.c). Then a trainer with 2,000 launches a step
  * (bench/thousands) on the stand-in, in a world of one and bare, in turn: instructions of the training thread and time,
- * as medians of the ratios of pairs with their 95 % intervals.
+ * as medians of the ratios of pairs with their 95 % intervals. Then the CPU time of annotations, in pairs too.
  *
  * Last what checks cost: two ranks with 200 parameters (tests/trainers/paced), where a host function costs 20 us and a
  * copy 10 us as on a GPU; steps with a check beside steps without one in the same run, medians over runs.
@@ -14,6 +14,7 @@
 
 #include "base/protocol.h"
 #include "base/status_page.h"
+#include "bucketing/ranges.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -21,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { PAIRS_AT_MOST = 101, COMMAND_BYTES = 4 * PATH_MAX, FEW_CALLS = 1000, MANY_CALLS = 11000 };
@@ -172,6 +174,33 @@ measure_world_of_one(struct report *report, int pairs)
     measure_pairs(report, "world of one / bare: time", one, bare, "trained for ", pairs);
 }
 
+/* ---- annotations ---- */
+
+/* CPU time of this many, of two arenas in turn. */
+static double
+annotating_s(size_t count)
+{
+    struct ranges ranges = {0};
+    clock_t begin = clock();
+    for (size_t i = 0; i < count; ++i) {
+        if (ranges_add(&ranges, (i % 2 + 1) << 40 | i << 4, 8, i, NULL) != RANGES_OK)
+            exit(1);
+    }
+    ranges_free(&ranges);
+    return (double)(clock() - begin) / CLOCKS_PER_SEC;
+}
+
+static void
+measure_annotating(struct report *report, int pairs)
+{
+    double ratios[PAIRS_AT_MOST];
+    for (int i = 0; i < pairs; ++i) {
+        double few_s = annotating_s(10000);
+        ratios[i] = annotating_s(100000) / few_s;
+    }
+    report_ratio(report, "100,000 annotations beside 10,000, of two arenas in turn", ratios, (size_t)pairs, 12.5);
+}
+
 /* ---- checks ---- */
 
 enum { CHECK_TENSORS = 200, CHECK_RUNS_AT_MOST = 5, CHECK_STEPS = 300 };
@@ -261,6 +290,7 @@ main(int argc, char **argv)
     measure_calls(&report);
     measure_copies(&report);
     measure_world_of_one(&report, pairs);
+    measure_annotating(&report, pairs);
     measure_checks(&report, pairs);
     return 0;
 }

@@ -217,7 +217,7 @@ carried_link() {
 delayed() {
     local answer fd
     [ -z "$link" ] || kill "$link"
-    exec {fd}< <(exec python3 "$(dirname "$0")/slow_link.py" "$(cat "$hosts_work/h1/pid")" eth0 "$1" "$(cat "$hosts_work/h2/pid")" eth0 "$2" "${3:-0}" 2>&1)
+    exec {fd}< <(exec python3 "$(dirname "$0")/slow_link.py" "$(cat "$hosts_work/h1/pid")" eth0 "$1" "$(cat "$hosts_work/h2/pid")" eth0 "$2" "${3:-0}" ${4:+"$4"} 2>&1)
     link=$!
     read -r -t 60 -u "$fd" answer || answer="it does not answer"
     [ "$answer" = ready ] || skip "no slow link: $answer"

@@ -6,13 +6,10 @@
 
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../end_to_end/lib.sh"
-export TMPDIR=$work/tmp
-mkdir "$TMPDIR"
+watch_leftovers
 fake=$build/tests/launcher/launcher_fake_softgpu
 root=()
 [ "$(id -u)" -ne 0 ] || root=(--allow-run-as-root)
-mark=$work
-export DDPRUN_TEST_MARK=$mark # in the environment of everything that is started
 limit=60
 
 # Names of launchers' own; what they are started in decides whether they work at all.

@@ -1,9 +1,11 @@
-"""slow_link.py PID1 NAME1 MS1 PID2 NAME2 MS2 [LOST] - carries Ethernet frames between two TAP devices in the network namespaces of
+"""slow_link.py PID1 NAME1 MS1 PID2 NAME2 MS2 [LOST [FILE]] - carries Ethernet frames between two TAP devices in the network namespaces of
 two processes, each frame MS milliseconds late: MS1 is of what the first device sends. LOST: of 100 frames so many, by chance, are not
-carried. Prints "ready", and runs until it is ended."""
-import collections
+carried. FILE may say at any time: 12=N, 21=N of 100 frames of that direction are lost, ms=N more, late=N of 100 come 20 ms later.
+Prints "ready", and runs until it is ended."""
 import ctypes
 import fcntl
+import heapq
+import itertools
 import os
 import random
 import select
@@ -13,6 +15,7 @@ import time
 
 CLONE_NEWNET, TUNSETIFF, IFF_TAP, IFF_NO_PI = 0x40000000, 0x400454CA, 0x0002, 0x1000
 FRAME_BYTES = 65536
+number = itertools.count()
 
 
 def attach(process, name):
@@ -24,26 +27,37 @@ def attach(process, name):
     return device
 
 
-def carry(ends, lost):
-    """`ends`: (from, to, seconds) of each direction."""
-    queues = {source: collections.deque() for source, _, _ in ends}
+def told(path):
+    try:
+        with open(path) as file:
+            return {word.split("=")[0]: float(word.split("=")[1]) for word in file.read().split()}
+    except OSError:
+        return {}
+
+
+def carry(ends, lost, path):
+    """`ends`: (from, to, seconds, name) of each direction."""
+    queues = {end[0]: [] for end in ends}
     while True:
         now = time.monotonic()
-        wakes = [queue[0][0] - now for queue in queues.values() if queue]
+        wakes = [queue[0][0] - now for queue in queues.values() if queue] + ([0.05] if path else [])
         readable, _, _ = select.select(list(queues), [], [], max(0, min(wakes)) if wakes else None)
-        for source, target, seconds in ends:
+        says = told(path) if path else {}
+        for source, target, seconds, name in ends:
             if source in readable:
                 frame = os.read(source, FRAME_BYTES)
-                if random.random() * 100 >= lost:
-                    queues[source].append((time.monotonic() + seconds, frame))
+                if random.random() * 100 >= says.get(name, lost):
+                    late = 0.02 if random.random() * 100 < says.get("late", 0) else 0
+                    heapq.heappush(queues[source], (time.monotonic() + seconds + says.get("ms", 0) / 1e3 + late, next(number), frame))
             while queues[source] and queues[source][0][0] <= time.monotonic():
-                os.write(target, queues[source].popleft()[1])
+                os.write(target, heapq.heappop(queues[source])[2])
 
 
 def main():
     one, other = attach(*sys.argv[1:3]), attach(*sys.argv[4:6])
     print("ready", flush=True)
-    carry([(one, other, float(sys.argv[3]) / 1e3), (other, one, float(sys.argv[6]) / 1e3)], float((sys.argv + ["0"])[7]))
+    ends = [(one, other, float(sys.argv[3]) / 1e3, "12"), (other, one, float(sys.argv[6]) / 1e3, "21")]
+    carry(ends, float((sys.argv + ["0"])[7]), (sys.argv + [None] * 2)[8])
 
 
 main()

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-SECTIONS = ["verdict", "step-times", "timeline", "means", "buckets", "prediction", "settings"]
+SECTIONS = ["verdict", "step-times", "timeline", "means", "buckets", "settings"]
 
 # What reaches beyond the window. A box that scrolls is itself looked at, but not what is in it.
 WIDE = """(() => {

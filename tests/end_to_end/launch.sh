@@ -9,6 +9,30 @@ run "$ddprun" -n 3 --device softgpu "$build/bench/launch_rank"
 succeeded "ranks that join and leave"
 check "and are not said to have trained" grep -q 'no rank made a step' "$work/stderr"
 
+# A program that uses CUDA and is started without ddprun's library is seen by whatever door, and if it runs for a millisecond; other
+# programs are left alone, and those that cannot be started. (With a sanitizer none could be started so.)
+export doors=$build/tests/trainers/doors work
+alone="used the CUDA driver in a process that ddprun's library was not loaded into"
+mkdir "$work/path"
+ln -s "$doors" "$work/path/short"
+cp "$doors" "$work/closed" && chmod a-x "$work/closed"
+cp "$doors" "$work/changes_rights" && chmod u+s "$work/changes_rights"
+for door in execv execve execl execle fexecve execveat execveat_fd posix_spawn vfork execvp execvpe execlp posix_spawnp; do
+    [ "$sanitized" = 0 ] || break
+    target=$doors
+    [[ $door != *p && $door != *vpe ]] || target=short
+    run env PATH="$work:/:$PATH:$work/path" "$ddprun" -n 2 --device softgpu "$doors" "$door" "$target"
+    failed_with "a short program without the library, by $door" 1 "$alone"
+    # shellcheck disable=SC2016
+    run "$ddprun" -n 2 --device softgpu sh -c '"$doors" "$0" /bin/true && "$doors" "$0" "$work/changes_rights" && "$doors" kept "$doors" &&
+        ! "$doors" "$0" "$work/closed" && ! "$doors" "$0" "$work/none"' "$door"
+    succeeded "other programs, by $door"
+done
+if [ "$sanitized" = 0 ]; then
+    run "$ddprun" -n 2 --device softgpu env -i "$build/tests/trainers/ladder_static" --steps 1
+    failed_with "a trainer that names no library, and holds kernels" 1 "$alone"
+fi
+
 # Nothing is written but what was asked for: all that a job opens for writing, makes, moves or removes lies in its own folder,
 # or is one of the files of its options; and nothing is left.
 around=$work/around

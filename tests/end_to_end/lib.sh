@@ -43,6 +43,22 @@ run() {
     [ "$asks" = any ] || not_asked "$work/stderr" >"$work/asked" || not_ok "nothing is asked of forgotten memory" "$(cat "$work/asked")"
 }
 
+# watch_leftovers: what is left in $TMPDIR, and by none_left, is this test's.
+watch_leftovers() {
+    export TMPDIR=$work/tmp DDPRUN_TEST_MARK=$work # in the environment of all that is started
+    mark=$work
+    mkdir "$TMPDIR"
+}
+
+# install_broken: $broken is as installed, but for the recorder and player, which do what DDPRUN_MUTANT says.
+broken=$work/broken
+install_broken() {
+    mkdir -p "$broken/bin" "$broken/lib"
+    cp "$ddprun" "$broken/bin/"
+    ln -s "$build"/lib/libddprun{,-engine,-check,-files}.so "$build/lib/softgpu" "$broken/lib/"
+    [ ! -e "$build/tests/mutants/libddprun-scout.so" ] || ln -s "$build/tests/mutants/libddprun-scout.so" "$broken/lib/"
+}
+
 # succeeded NAME: the last command ended with 0.
 succeeded() {
     check "$1" [ "$code" -eq 0 ]

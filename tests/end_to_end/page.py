@@ -18,7 +18,7 @@ import re
 import statistics
 import sys
 
-SECTIONS = ["verdict", "step-times", "spread", "timeline", "means", "buckets", "prediction", "settings"]
+SECTIONS = ["verdict", "step-times", "spread", "timeline", "means", "buckets", "settings"]
 ALONE = {"meta", "link", "br", "img", "input"}
 AT_MOST = 2 << 20
 HOSTILE = ["</script><script>alert(1)</script>", "'\"><img src=http://a.example/x onerror=alert(1)>", "&lt;b&gt; \u202e \x07 ]]>", "-->",
@@ -220,14 +220,6 @@ def agree(path, summary_path, closing_path, timeline_path, trace_path):
         share = 100 * int(sentence[4]) / int(sentence[5])
         if abs(share - float(cells(sections["step-times"], "Last in")[named[1]].split("\u00a0")[0])) > 0.51:
             complain("'%s' is above %s" % (sentence[1], cells(sections["step-times"], "Last in")))
-    own = [name for name in cells(sections["prediction"], "Step") if "this run, measured" in name]
-    if len(own) != 1:
-        complain("%d rows of the prediction are this run" % len(own))
-        return
-    shown_as("this run's step beside predictions", us_of(cells(sections["prediction"], "Step")[own[0]]), step_us)
-    shown_as("this run's exposed beside predictions", us_of(cells(sections["prediction"], "Exposed")[own[0]]), exposed_us)
-    if cells(sections["prediction"], "")[own[0]] != lead[7]:
-        complain("the efficiency is %s in the verdict, and %s below" % (lead[7], cells(sections["prediction"], "")[own[0]]))
 
     # the timeline: the same steps. Its events on the device are others than the summary's, and a busy machine may come between.
     steps, controls = {}, set()
@@ -340,8 +332,7 @@ GROUPS = {"verdict": ["A step takes 20.0 ms, of which 800 \u00b5s (4.0 %) is exp
           "step-times": ["Of 2 gradient groups, group 1, which has most bytes", "0h16.2 ms3.00 ms800 \u00b5s0 \u00b5s20.0 ms"],
           "timeline": ["took 20.0 ms, of which 800 \u00b5s", "the first row is group 1"],
           "buckets": ["Buckets of group 0", "014.00 KiB905 \u00b5s1.00 ms", "w0t.c:1float32416 bytes0", "Buckets of group 1",
-                      "014.00 KiB1.21 ms2.00 ms", "w1t.c:1float321664 bytes0"],
-          "prediction": ["Of the steps of group 1"]}
+                      "014.00 KiB1.21 ms2.00 ms", "w1t.c:1float321664 bytes0"]}
 
 
 def hold_to_known(path, wanted=None):

@@ -173,6 +173,10 @@ check "... and it says how many are worth it" grep -Eq '^With the batch kept, (u
 check "... each share was rehearsed" [ "$(grep -c 'the share of the batch that each of [24] ranks has' "$work/stderr")" -eq 2 ]
 run "$ddprun" -q predict -n 2,64 --steps 40 --link "$link" "$ladder" --layers 4 --width 32 --batch 48
 check "more ranks than items share nothing out" [ "$(rows | awk '{ printf "%s ", $1 }')" = "2 2 64 " ]
+printf '#!/bin/sh\nmkdir "$0.once" 2>/dev/null && exec "$@" --steps 3\nexec "$@"\n' >"$work/shy"
+chmod +x "$work/shy"
+run "$ddprun" -q --device softgpu predict -n 2 --steps 40 --link "$link" "$work/shy" "$ladder" --layers 4 --width 32 --batch 48
+succeeded "a first rehearsal in which no step counts is made once more"
 cat >"$work/share.py" <<'END'
 import ddprun
 print(ddprun.shard(50))

@@ -102,11 +102,6 @@ def read_page(text, summary):
                 complain("'%s' is under %s %%" % (under[1], shown))
         for rank, row in table.items():
             say("exposed", "page's table, rank " + rank, ms(row["Exposed"]))
-    for name, row in rows(sections["prediction"], "Efficiency").items():
-        if "this run" in name:
-            say("step", "page's prediction", ms(row["Step"]))
-            say("exposed", "page's prediction", ms(row["Exposed"]))
-            say("efficiency", "page's prediction", float(row[""].split("\u00a0")[0].split()[0]))
     found = re.search(r"id='run-nonfinite'>(.*?)</p>", text)
     if found:
         say("nonfinite", "page", html.unescape(found[1])[:190])

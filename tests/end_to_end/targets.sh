@@ -5,10 +5,7 @@
 # command with each of them.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
-mark=targets-$$
-export DDPRUN_TEST_MARK=$mark
-export TMPDIR=$work/tmp
-mkdir "$TMPDIR"
+watch_leftovers
 cd "$work" || exit 1
 soak=${DDPRUN_SOAK:-0}
 short=("$ladder" --layers 2 --width 16 --batch 8 --steps 6)

@@ -235,7 +235,24 @@ job_wait(struct job *job, int64_t limit_ns)
     return true;
 }
 
-/* The `which`th child of a process, by the order in which they were made; 0: no such child. */
+/* A process that reads or writes a file for ddprun, and ends with that. Its name comes after it, or the rank's. */
+static bool
+is_helper(long pid)
+{
+    char path[64], name[16] = "ddprun\n";
+    snprintf(path, sizeof(path), "/proc/%ld/comm", pid);
+    for (int i = 0; i < 1000 && strcmp(name, "ddprun\n") == 0; ++i) {
+        usleep(100);
+        FILE *file = fopen(path, "re");
+        if (file == NULL || fgets(name, sizeof(name), file) == NULL)
+            name[0] = '\0';
+        if (file != NULL)
+            fclose(file);
+    }
+    return strcmp(name, "ddprun-files\n") == 0;
+}
+
+/* The `which`th child of a process, by the order in which they were made, without helpers; 0: no such child. */
 static pid_t
 child_of(pid_t pid, int which)
 {
@@ -248,7 +265,7 @@ child_of(pid_t pid, int which)
     text[length] = '\0';
     char *at = text, *next;
     for (long child; (child = strtol(at, &next, 10)) > 0 && next != at; at = next) {
-        if (which-- == 0)
+        if (!is_helper(child) && which-- == 0)
             return (pid_t)child;
     }
     return 0;

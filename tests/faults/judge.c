@@ -195,7 +195,9 @@ judge_asked(const struct run *run, const struct job *job, int number, const char
         return true;
     }
     snprintf(pattern, sizeof(pattern),
-             "^ddprun: SIG%s(: ending %d ranks| while the process of rank [0-9]+ had not started)", name, job->ranks);
+             "^ddprun: SIG%s(: ending %d ranks| while the process of rank [0-9]+ had not started| while the plan .* "
+             "was read)",
+             name, job->ranks);
     expect(run, job, 128 + number, pattern, why);
     return true;
 }

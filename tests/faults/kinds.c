@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { START_POINTS = 7, MPIRUN_LIMIT_S = 5 };
+enum { START_POINTS = 7, MPIRUN_LIMIT_S = 5, USUAL_LIMIT_S = 2 };
 
 /* The first collective, in which ranks connect, lasts longer than inject_kill_connecting() waits. */
 #define CONNECT_LINK "latency_us=2000000"
@@ -66,8 +66,8 @@ choose_kind(unsigned number, const struct place *place)
 int
 run_limit_s(const struct run *run, const struct place *place)
 {
-    bool mpirun = place->where != ON_NODE;
-    return mpirun && run->kind->limit_s < MPIRUN_LIMIT_S ? MPIRUN_LIMIT_S : run->kind->limit_s;
+    int usual = place->where != ON_NODE ? MPIRUN_LIMIT_S : USUAL_LIMIT_S;
+    return run->kind->limit_s < usual ? usual : run->kind->limit_s;
 }
 
 void
@@ -88,23 +88,16 @@ const struct kind kind_none = {
     .name = "none", .about = "nothing happens", .where = ANYWHERE, .judge = judge_none, .limit_s = 60};
 
 const struct kind kinds[] = {
-    {.name = "kill",
-     .where = ANYWHERE,
-     .about = "SIGKILL of a rank",
-     .limit_s = 2,
-     .inject = inject_kill_rank,
-     .judge = judge_kill},
+    {.name = "kill", .where = ANYWHERE, .about = "SIGKILL of a rank", .inject = inject_kill_rank, .judge = judge_kill},
     {.name = "connect",
      .where = ON_NODE | UNDER_MPIRUN,
      .about = "SIGKILL of a rank while ranks connect",
      .link = CONNECT_LINK,
-     .limit_s = 2,
      .inject = inject_kill_connecting,
      .judge = judge_kill},
     {.name = "segv",
      .where = ANYWHERE,
      .about = "SIGSEGV of a rank",
-     .limit_s = 2,
      .inject = inject_crash_rank,
      .judge = judge_crash},
     {.name = "stop",
@@ -118,62 +111,52 @@ const struct kind kinds[] = {
      .where = ON_NODE | UNDER_MPIRUN,
      .about = "a rank calls exit(0)",
      .arguments = "exit 0 %d %d",
-     .limit_s = 2,
      .judge = judge_leave},
     {.name = "_exit0",
      .where = ON_NODE | UNDER_MPIRUN,
      .about = "a rank calls _exit(0)",
      .arguments = "_exit 0 %d %d",
-     .limit_s = 2,
      .judge = judge_leave},
     {.name = "exit3",
      .where = ANYWHERE,
      .about = "a rank calls exit(3)",
      .arguments = "exit 3 %d %d",
-     .limit_s = 2,
      .judge = judge_exit},
     {.name = "_exit3",
      .where = ON_NODE | UNDER_MPIRUN,
      .about = "a rank calls _exit(3)",
      .arguments = "_exit 3 %d %d",
-     .limit_s = 2,
      .judge = judge_exit},
     {.name = "term",
      .where = ANYWHERE,
      .about = "SIGTERM of ddprun or mpirun",
-     .limit_s = 2,
      .inject = inject_terminate_launcher,
      .judge = judge_terminate},
     {.name = "int",
      .where = ON_NODE | UNDER_MPIRUN,
      .about = "SIGINT of ddprun or mpirun",
-     .limit_s = 2,
      .inject = inject_interrupt_launcher,
      .judge = judge_interrupt},
     {.name = "launcher",
      .where = ANYWHERE,
      .about = "SIGKILL of ddprun or mpirun",
      .sweeps = true,
-     .limit_s = 2,
      .inject = inject_kill_launcher,
      .judge = judge_launcher_killed},
     {.name = "shell",
      .where = ON_NODE | UNDER_MPIRUN,
      .about = "SIGKILL of the shell between",
      .wrapper = true,
-     .limit_s = 2,
      .inject = inject_kill_shell,
      .judge = judge_kill},
     {.name = "memory",
      .where = ON_NODE | UNDER_MPIRUN,
      .about = "no more memory for a rank",
-     .limit_s = 2,
      .inject = inject_limit_memory,
      .judge = judge_memory},
     {.name = "reader",
      .where = ON_NODE,
      .about = "stdout's reader leaves",
-     .limit_s = 2,
      .inject = inject_leave_output,
      .judge = judge_reader_left},
     {.name = "full",
@@ -181,14 +164,12 @@ const struct kind kinds[] = {
      .about = "SIGKILL of a rank behind a full pipe",
      .arguments = "chat 500",
      .small_pipe = true,
-     .limit_s = 2,
      .inject = inject_kill_behind_full_pipe,
      .judge = judge_kill},
     {.name = "closed",
      .where = ON_NODE,
      .about = "SIGKILL of a rank, stdout closed",
      .closed_output = true,
-     .limit_s = 2,
      .inject = inject_kill_rank,
      .judge = judge_kill},
     {.name = "pause",
@@ -203,13 +184,11 @@ const struct kind kinds[] = {
      .about = "SIGKILL of a rank's ddprun",
      .where = UNDER_MPIRUN | ON_HOSTS,
      .sweeps = true,
-     .limit_s = 2,
      .inject = inject_kill_supervisor,
      .judge = judge_supervisor_killed},
     {.name = "daemon",
      .about = "SIGKILL of mpirun's daemon on the other host",
      .where = ON_HOSTS,
-     .limit_s = 2,
      .inject = inject_kill_daemon,
      .judge = judge_torn},
     {.name = "cut",

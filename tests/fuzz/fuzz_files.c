@@ -27,13 +27,6 @@ fuzz_elf(const uint8_t *bytes, size_t count)
         fuzz_require(facts.interpreter[0] != '\0' && strnlen(facts.interpreter, PATH_MAX) < PATH_MAX,
                      "a dynamic program names its loader");
     int failed = elf_needs_read(&source, &needs);
-    fuzz_require(failed == 0 || failed == EBADMSG, "what it needs is read, or it is damaged");
-    if (failed != 0)
-        return;
-    fuzz_require(is_elf, "only an ELF file needs anything");
-    for (size_t i = 0; i < needs.needed_count; ++i)
-        fuzz_require(strlen(needs.needed[i]) < count, "names come from the file");
-    fuzz_require(needs.rpath == NULL || strlen(needs.rpath) < count, "so do folders");
-    fuzz_require(needs.runpath == NULL || strlen(needs.runpath) < count, "of both kinds");
-    elf_needs_free(&needs);
+    fuzz_require(failed == 0 || failed == EBADMSG, "what it shows is read, or it is damaged");
+    fuzz_require(failed != 0 || is_elf, "only an ELF file says something");
 }

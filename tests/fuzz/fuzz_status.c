@@ -199,18 +199,10 @@ out_of_memory_kills(const char *root)
     return 0;
 }
 
-int
-preload_watch_look(struct preload_watch *watch, const struct preload_subject *subjects, uint64_t now, pid_t *pid)
+void
+preload_watch_look(struct preload_watch *watch, const pid_t *pids, struct rank_view *views, uint64_t now)
 {
-    (void)watch, (void)subjects, (void)now, (void)pid;
-    return -1;
-}
-
-bool
-preload_watch_saw(const struct preload_watch *watch, int rank)
-{
-    (void)watch, (void)rank;
-    return false;
+    (void)watch, (void)pids, (void)views, (void)now;
 }
 
 bool

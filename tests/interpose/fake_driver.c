@@ -31,31 +31,12 @@ static CUresult count_call(const char *symbol, unsigned count, const uint64_t *v
         const uint64_t values[] = {WORDS arguments};                            \
         return count_call(#symbol, sizeof(values) / sizeof(values[0]), values); \
     }
-#define BODIES(symbol, twin, parameters, arguments) \
-    extern __typeof__(symbol) symbol##twin;         \
-    BODY(symbol, parameters, arguments)             \
+#define ONE(kind, symbol, name, version, parameters, arguments, ...) BODY(symbol, parameters, arguments)
+#define TWO(kind, symbol, twin, name, version, twin_version, parameters, arguments, ...) \
+    extern __typeof__(symbol) symbol##twin;                                              \
+    BODY(symbol, parameters, arguments)                                                  \
     BODY(symbol##twin, parameters, arguments)
-#define OPERATION(symbol, twin, name, version, twin_version, parameters, arguments, ...) \
-    BODIES(symbol, twin, parameters, arguments)
-#define LAUNCH(symbol, twin, shape, name, version, twin_version, parameters, arguments, ...) \
-    BODIES(symbol, twin, parameters, arguments)
-#define ALLOCATION(symbol, twin, name, version, twin_version, parameters, arguments, ...) \
-    BODIES(symbol, twin, parameters, arguments)
-#define RELEASE(symbol, twin, name, version, twin_version, parameters, arguments, ...) \
-    BODIES(symbol, twin, parameters, arguments)
-#define ALLOCATION_SINGLE(symbol, name, version, parameters, arguments, ...) BODY(symbol, parameters, arguments)
-#define RELEASE_SINGLE(symbol, name, version, parameters, arguments, ...)    BODY(symbol, parameters, arguments)
-#define NOTIFICATION(symbol, name, version, parameters, arguments, ...)      BODY(symbol, parameters, arguments)
-#define MODULE(symbol, name, version, parameters, arguments, ...)            BODY(symbol, parameters, arguments)
-#define GRAPH(symbol, name, version, parameters, arguments, ...)             BODY(symbol, parameters, arguments)
-#define GRAPH_STREAM(symbol, twin, name, version, twin_version, parameters, arguments, ...) \
-    BODIES(symbol, twin, parameters, arguments)
-#define WAIT(symbol, twin, name, version, twin_version, parameters, arguments) \
-    BODIES(symbol, twin, parameters, arguments)
-#define WAIT_SINGLE(symbol, name, version, parameters, arguments) BODY(symbol, parameters, arguments)
-#define RECORDED(symbol, name, version, parameters, arguments)    BODY(symbol, parameters, arguments)
 #include "interpose/shim/hooks.def"
-#include "interpose/shim/hooks_undef.h"
 
 /* A version of a hooked call from the future of this shim, one from before its time, and a call without a hook. */
 CUresult cuMemcpyHtoD_v9(CUdeviceptr dst, const void *src, size_t bytes, int how);
@@ -64,31 +45,17 @@ CUresult cuMemFree_v1(unsigned dptr);
 BODY(cuMemFree_v1, (unsigned dptr), (dptr))
 BODY(cuInit, (unsigned flags), (flags))
 
-#define PLAIN(symbol, name, version) {#symbol, name, version, 0, (void *)symbol, 0},
-#define TWIN(symbol, name, version)  {#symbol, name, version, 2, (void *)symbol, 0},
-#define OPERATION(symbol, twin, name, version, twin_version, ...) \
-    PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
-#define LAUNCH(symbol, twin, shape, name, version, twin_version, ...) \
-    PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
-#define ALLOCATION(symbol, twin, name, version, twin_version, ...) \
-    PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
-#define RELEASE(symbol, twin, name, version, twin_version, ...) \
-    PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
-#define ALLOCATION_SINGLE(symbol, name, version, ...) PLAIN(symbol, name, version)
-#define RELEASE_SINGLE(symbol, name, version, ...)    PLAIN(symbol, name, version)
-#define NOTIFICATION(symbol, name, version, ...)      PLAIN(symbol, name, version)
-#define MODULE(symbol, name, version, ...)            PLAIN(symbol, name, version)
-#define GRAPH(symbol, name, version, ...)             PLAIN(symbol, name, version)
-#define GRAPH_STREAM(symbol, twin, name, version, twin_version, ...) \
-    PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
-#define WAIT(symbol, twin, name, version, twin_version, ...) \
-    PLAIN(symbol, name, version) TWIN(symbol##twin, name, twin_version)
-#define WAIT_SINGLE(symbol, name, version, ...) PLAIN(symbol, name, version)
-#define RECORDED(symbol, name, version, ...)    PLAIN(symbol, name, version)
+#define ONE(kind, symbol, name, version, ...) {#symbol, name, version, 0, (void *)symbol, 0},
+#define TWO(kind, symbol, twin, name, version, twin_version, ...) \
+    {#symbol, name, version, 0, (void *)symbol, 0}, {#symbol #twin, name, twin_version, 2, (void *)symbol##twin, 0},
 static struct row rows[] = {
+    {"cuMemcpyHtoD_v9", "cuMemcpyHtoD", 13990, 0, (void *)cuMemcpyHtoD_v9, 0},
+    {"cuMemFree_v1", "cuMemFree", 2000, 0, (void *)cuMemFree_v1, 0},
+    {"cuInit", "cuInit", 2000, 0, (void *)cuInit, 0},
+    {"cuGetProcAddress", "cuGetProcAddress", 11030, 0, (void *)cuGetProcAddress, 0},
+    {"cuGetProcAddress_v2", "cuGetProcAddress", 12000, 0, (void *)cuGetProcAddress_v2, 0},
 #include "interpose/shim/hooks.def"
-    PLAIN(cuMemcpyHtoD_v9, "cuMemcpyHtoD", 13990) PLAIN(cuMemFree_v1, "cuMemFree", 2000) PLAIN(cuInit, "cuInit", 2000)
-        PLAIN(cuGetProcAddress, "cuGetProcAddress", 11030) PLAIN(cuGetProcAddress_v2, "cuGetProcAddress", 12000)};
+};
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 
 /* What else cudart asks for: an address that is no function, and must not be called. */

@@ -282,8 +282,10 @@ start_child(const char *folder, const char *name, int own_session)
 {
     pid_t pid = fork();
     if (pid == 0) {
-        if (own_session)
+        if (own_session) {
+            pause_ms(50); /* its parent may end before */
             setsid();
+        }
         signal(SIGTERM, SIG_IGN);
         do_hang(NULL);
     }

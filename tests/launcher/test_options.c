@@ -242,6 +242,20 @@ TEST(options_are_handed_on_and_refused_by_their_names)
     unsetenv("DDPRUN_VERIFY");
 }
 
+TEST(variables_of_a_setting_come_in_front_of_those_of_the_command_line)
+{
+    struct options options;
+    struct error error;
+    setenv("DDPRUN_ENV", "A=1", 1);
+    ck_assert_int_eq(parse("--env A=2 --env B=3 ./train", &options, &error), OPTIONS_RUN);
+    unsetenv("DDPRUN_ENV");
+    ck_assert_uint_eq(options.variables.count, 3);
+    ck_assert_str_eq(options.variables.list[0], "A=1");
+    ck_assert_str_eq(options.variables.list[1], "A=2");
+    ck_assert_str_eq(options.variables.list[2], "B=3");
+    options_free(&options);
+}
+
 TEST(options_end_at_the_program)
 {
     struct options options;

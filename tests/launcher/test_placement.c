@@ -50,6 +50,16 @@ expect_list(hwloc_const_bitmap_t share, const char *list)
 
 /* ---- examples ---- */
 
+static struct share_request
+share_of(hwloc_topology_t topology, enum bind_choice bind, int count)
+{
+    return (struct share_request){.topology = topology,
+                                  .allowed = hwloc_topology_get_topology_cpuset(topology),
+                                  .bind = bind,
+                                  .rank_count = count,
+                                  .local_size = count};
+}
+
 TEST_GROUP(all, .timeout_s = 120);
 
 TEST(without_gpus_neighbours_share_a_node)
@@ -57,11 +67,7 @@ TEST(without_gpus_neighbours_share_a_node)
     hwloc_topology_t topology = machine("numa:2 core:4 pu:1");
     hwloc_bitmap_t *shares = new_shares();
     struct error error;
-    struct share_request request = {.topology = topology,
-                                    .allowed = hwloc_topology_get_topology_cpuset(topology),
-                                    .bind = BIND_NUMA,
-                                    .rank_count = 3,
-                                    .local_size = 3};
+    struct share_request request = share_of(topology, BIND_NUMA, 3);
     ck_assert(placement_share(&request, shares, &error));
     expect_list(shares[0], "0-3");
     expect_list(shares[1], "0-3");
@@ -81,12 +87,8 @@ TEST(cores_near_a_gpu_are_divided_among_those_who_are_near_it)
     hwloc_const_bitmap_t first = hwloc_get_numanode_obj_by_os_index(topology, 0)->cpuset;
     hwloc_const_bitmap_t second = hwloc_get_numanode_obj_by_os_index(topology, 1)->cpuset;
     const hwloc_const_bitmap_t near[] = {second, first, second, second};
-    struct share_request request = {.topology = topology,
-                                    .allowed = hwloc_topology_get_topology_cpuset(topology),
-                                    .bind = BIND_CORE,
-                                    .rank_count = 4,
-                                    .local_size = 4,
-                                    .near = near};
+    struct share_request request = share_of(topology, BIND_CORE, 4);
+    request.near = near;
     ck_assert(placement_share(&request, shares, &error));
     expect_list(shares[0], "8-9");
     expect_list(shares[1], "0-7");
@@ -107,11 +109,7 @@ TEST(too_few_cores_are_refused)
     hwloc_topology_t topology = machine("numa:1 core:2 pu:4");
     hwloc_bitmap_t *shares = new_shares();
     struct error error;
-    struct share_request request = {.topology = topology,
-                                    .allowed = hwloc_topology_get_topology_cpuset(topology),
-                                    .bind = BIND_CORE,
-                                    .rank_count = 3,
-                                    .local_size = 3};
+    struct share_request request = share_of(topology, BIND_CORE, 3);
     ck_assert(!placement_share(&request, shares, &error));
     ck_assert_int_eq(error.exit_code, 2);
     ck_assert_ptr_nonnull(strstr(error.text, "3 ranks would share 2"));

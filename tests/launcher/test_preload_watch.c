@@ -23,7 +23,7 @@ static char folder[] = "/tmp/preload_watch_XXXXXX";
 static pid_t child;
 static uint64_t now_ns;
 static struct preload_watch *watch;
-static struct preload_subject subject;
+static struct rank_view view;
 
 static void
 map_file(const char *name)
@@ -73,7 +73,7 @@ begin(const char *first, const char *second)
     child = start_process(first, second);
     now_ns = 5000 * MS;
     watch = preload_watch_new(1, now_ns);
-    subject = (struct preload_subject){.pid = child};
+    view = (struct rank_view){0};
 }
 
 static void
@@ -88,14 +88,11 @@ static int
 named_after(int ms)
 {
     for (int passed = 100; passed <= ms; passed += 100) {
-        pid_t pid;
         now_ns += 100 * MS;
-        int rank = preload_watch_look(watch, &subject, now_ns, &pid);
-        if (rank < 0)
-            continue;
-        ck_assert_int_eq(rank, 0);
-        ck_assert_int_eq(pid, child);
-        return passed;
+        preload_watch_look(watch, &child, &view, now_ns);
+        if (view.preload_suspect == child)
+            return passed;
+        ck_assert_int_eq(view.preload_suspect, 0);
     }
     return 0;
 }
@@ -106,7 +103,7 @@ TEST(who_stays_is_named)
 {
     begin("libcuda.so.1", NULL);
     ck_assert_int_eq(named_after(5000), 0);
-    ck_assert(preload_watch_saw(watch, 0));
+    ck_assert(view.missed_preload);
     ck_assert_int_ne(named_after(2000), 0);
     finish();
 }
@@ -114,7 +111,7 @@ TEST(who_stays_is_named)
 TEST(a_probe_before_it_hides_no_process)
 {
     begin("libcuda.so.1", NULL);
-    subject.asked = true;
+    view.stage = RANK_STAGE_GATE;
     ck_assert_int_eq(named_after(5000), 0);
     ck_assert_int_ne(named_after(11000), 0);
     finish();
@@ -123,10 +120,10 @@ TEST(a_probe_before_it_hides_no_process)
 TEST(a_probe_that_is_seen_hides_no_process)
 {
     begin("no_driver.so", NULL);
-    subject.asked = true;
+    view.stage = RANK_STAGE_GATE;
     ck_assert_int_eq(named_after(3000), 0);
     end_process(child);
-    subject.pid = child = start_process("libcuda.so.1", NULL);
+    child = start_process("libcuda.so.1", NULL);
     ck_assert_int_ne(named_after(16000), 0);
     finish();
 }
@@ -135,16 +132,16 @@ TEST(with_ddpruns_library_no_process_is_named)
 {
     begin("libcuda.so.1", "libddprun.so");
     ck_assert_int_eq(named_after(30000), 0);
-    ck_assert(!preload_watch_saw(watch, 0));
+    ck_assert(!view.missed_preload);
     finish();
 }
 
 TEST(beside_the_rank_no_process_is_looked_for)
 {
     begin("libcuda.so.1", NULL);
-    subject.asked = subject.is_rank = true;
+    view.stage = RANK_STAGE_RANK;
     ck_assert_int_eq(named_after(30000), 0);
-    ck_assert(!preload_watch_saw(watch, 0));
+    ck_assert(!view.missed_preload);
     finish();
 }
 

@@ -4,6 +4,7 @@
 #include "tools/common/inner_run.h"
 
 #include <fcntl.h>
+#include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,6 +23,15 @@ inner_log_read(const char *path, char *message, size_t size)
     }
     if (log != NULL)
         fclose(log);
+}
+
+void
+inner_run_reason(const char *summary, char *reason, size_t room)
+{
+    struct json_object *root = json_object_from_file(summary);
+    const char *said = json_object_get_string(json_object_object_get(root, "reason"));
+    snprintf(reason, room, "%s", said != NULL ? said : "");
+    json_object_put(root);
 }
 
 enum { LAST_LINES = 10, LAST_BYTES = 8192 };

@@ -40,6 +40,18 @@ inner_run_block_signals(sigset_t *old)
 }
 
 void
+inner_run_words(struct word_list *words, const char *summary, char *const *program)
+{
+    word_list_add(words, xstrdup("--progress=off"));
+    word_list_add(words, xstrdup("--quiet"));
+    word_list_add(words, xstrdup("--max-restarts=0"));
+    word_list_add(words, xasprintf("--summary-json=%s", summary));
+    word_list_add(words, xstrdup("--"));
+    for (; *program != NULL; ++program)
+        word_list_add(words, xstrdup(*program));
+}
+
+void
 inner_run_become(char **command, pid_t parent, const char *errors, bool all, const char *const *sets,
                  const sigset_t *old)
 {
@@ -79,7 +91,8 @@ inner_run_goes_on(struct inner_run *run)
         return false;
     }
     sigset_t wanted = read_here();
-    int number = sigtimedwait(&wanted, NULL, &(struct timespec){.tv_nsec = 250000000});
+    int64_t took_ms = clock_now_ms() - run->begin_ms, wait_ms = took_ms < 16 ? 1 : took_ms > 4000 ? 250 : took_ms / 16;
+    int number = sigtimedwait(&wanted, NULL, &(struct timespec){.tv_nsec = wait_ms * 1000000});
     if (number > 0 && number != SIGCHLD)
         ask(run, run->signal = number);
     else if (run->asked_ms != 0 && clock_now_ms() - run->asked_ms > PATIENCE_MS)

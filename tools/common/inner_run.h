@@ -5,6 +5,8 @@
 #ifndef DDPRUN_TOOLS_COMMON_INNER_RUN_H
 #define DDPRUN_TOOLS_COMMON_INNER_RUN_H
 
+#include "launcher/common/xcalloc.h"
+
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,6 +16,10 @@
 /* From now on SIGCHLD and the signals that ask for the end are read by inner_run_goes_on(). *old: the mask that the
  * inner ddprun gets. */
 void inner_run_block_signals(sigset_t *old);
+
+/* Ends the words of an inner ddprun's command: it is silent, starts no job again, writes its summary to the file, and
+ * runs the program. */
+void inner_run_words(struct word_list *words, const char *summary, char *const *program);
 
 struct inner_run {
     pid_t pid;
@@ -28,8 +34,8 @@ struct inner_run {
 void inner_run_become(char **command, pid_t parent, const char *errors, bool all, const char *const *sets,
                       const sigset_t *old) __attribute__((noreturn));
 
-/* Waits for the next such signal, or a quarter of a second; hands it on, and kills a run that was asked to end and does
- * not. False: the run has ended, and is no longer a child. */
+/* Waits for the next such signal, a sixteenth of what the run took, or a quarter of a second; hands it on, and kills a
+ * run that was asked to end and does not. False: the run has ended, and is no longer a child. */
 bool inner_run_goes_on(struct inner_run *run);
 
 /* Asks it to end, once. */
@@ -42,6 +48,9 @@ bool inner_run_is_late(const struct inner_run *run, unsigned limit_s);
 /* The first message of ddprun's own in the file, without "ddprun: "; nothing changes where there is none, or where
  * `message` is not empty. */
 void inner_log_read(const char *path, char *message, size_t size);
+
+/* The reason that the summary has; "" without one. */
+void inner_run_reason(const char *summary, char *reason, size_t room);
 
 /* Shows the last lines of the file on stderr; false if there is nothing in it. */
 bool inner_log_show_end(const char *path);

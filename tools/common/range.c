@@ -29,7 +29,7 @@ range_middle(const struct range *range)
 static double
 margin(const struct range *range)
 {
-    return fmax((range->values[range->count - 1] - range->values[0]) / (double)range->count,
+    return fmax(3.0 * (range->values[range->count - 1] - range->values[0]) / (double)range->count,
                 range_middle(range) / 20.0);
 }
 

@@ -22,8 +22,8 @@ struct range {
 void range_add(struct range *range, double value, double most);
 
 /* Of at least one value: the middle one, and where the next is to be expected. Of n values and the next one, each is as
- * likely the first or the last, so it lies outside of them in 2 of n + 1 cases: hence an n-th of their spread more on
- * both sides, where about nine of ten lie, and a twentieth of the middle at least. */
+ * likely the first or the last, so it lies outside of them in 2 of n + 1 cases: hence three n-ths of their spread more
+ * on both sides, where of nine values about 19 of 20 lie, and a twentieth of the middle at least. */
 double range_low(const struct range *range);
 double range_middle(const struct range *range);
 double range_high(const struct range *range);

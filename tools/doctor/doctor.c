@@ -3,8 +3,6 @@
  */
 #include "tools/doctor/examine.h"
 
-#include "base/message.h"
-#include "base/printable.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/option_rows.h"
@@ -12,7 +10,6 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* What was asked of the doctor; words point into argv. */
@@ -54,6 +51,7 @@ examine_machine(struct examination *examination)
 {
     findings_section(examination->findings, "machine", "this machine");
     examine_installation(examination);
+    examine_list(examination);
     examine_gpus(examination);
     examine_libraries(examination);
     examine_launchers(examination);
@@ -70,19 +68,6 @@ examine_target(struct examination *examination, const char *name, const struct t
         examine_program(examination);
     else
         findings_say_error(examination->findings, FINDING_PROBLEM, "file", target->error.text);
-}
-
-/* What comes after the doctor, for a program of which nothing is known that would stop it. */
-static void
-print_next(const struct findings *findings, const char *name)
-{
-    if (name == NULL || findings_count(findings, FINDING_PROBLEM) > 0 || findings_warn_of(findings, "annotations"))
-        return;
-    char *printable = xstrdup(name);
-    printable_make(printable, "");
-    printf("next: ddprun check %s ..., which compares a few steps on two ranks with the same steps on one\n",
-           printable);
-    free(printable);
 }
 
 static int
@@ -113,16 +98,14 @@ run_doctor(const struct command *command, const struct options *options)
     if (request.name != NULL)
         examine_target(&examination, request.name, &target);
 
-    if (request.json) {
+    if (request.json)
         findings_print_json(examination.findings, request.name, stdout);
-    } else {
+    else
         findings_print(examination.findings, tool_wants_colour(), stdout);
-        print_next(examination.findings, request.name);
-    }
     bool is_well = findings_count(examination.findings, FINDING_PROBLEM) == 0;
     findings_free(examination.findings);
     installation_free(&examination.found);
-    elf_needs_free(&target.needs);
+    loader_list_free(&examination.loaded);
     program_free(&target.program);
     int printed = close_stdout(stdout);
     return is_well ? printed : DDPRUN_EXIT_FAILURE;

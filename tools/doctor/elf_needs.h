@@ -1,5 +1,5 @@
 /*
- * elf_needs.h - what a program asks of the dynamic loader, and what its file tells of CUDA: for `ddprun doctor`.
+ * elf_needs.h - what a program's file tells of CUDA: for `ddprun doctor`. Which libraries it needs, the loader says.
  *
  * Evidence, not proof: a file can be stripped of what is looked for. Nothing of the file is believed; whatever points
  * outside of it makes it damaged.
@@ -9,23 +9,14 @@
 
 #include "launcher/start/elf_file.h"
 
-/* Release with elf_needs_free(). Strings are the file's own: any bytes but NUL. */
 struct elf_needs {
-    char **needed; /* DT_NEEDED, in order */
-    size_t needed_count;
-    char *rpath;   /* DT_RPATH: searched before LD_LIBRARY_PATH; NULL: none */
-    char *runpath; /* DT_RUNPATH: searched after it, and switches DT_RPATH off; NULL: none */
-
     bool has_kernels;        /* a section .nv_fatbin: nvcc compiled some of it */
     bool names_driver;       /* the text "libcuda.so.1" is in it: it opens the driver by itself */
     bool names_driver_entry; /* "cuGetProcAddress_v2": so does cudart */
     bool names_softgpu;      /* "libsoftgpu.so": it was linked with the stand-in's libraries or their forwarders */
-    bool is_annotated;       /* "ddprun_interface": it was compiled with ddprun.h, and uses it */
 };
 
 /* Returns 0, EBADMSG (no dynamically linked ELF file of 64 bits, or a damaged one), or the errno of a failed read. */
 int elf_needs_read(struct elf_source *source, struct elf_needs *needs) __attribute__((warn_unused_result));
-
-void elf_needs_free(struct elf_needs *needs);
 
 #endif

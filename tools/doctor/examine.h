@@ -10,6 +10,7 @@
 #include "launcher/options/options.h"
 #include "launcher/start/elf_file.h"
 #include "launcher/start/environment.h"
+#include "launcher/start/loader.h"
 #include "launcher/start/program.h"
 #include "tools/doctor/elf_needs.h"
 #include "tools/doctor/findings.h"
@@ -26,6 +27,9 @@ struct examination {
     const struct program *program; /* NULL: none was named, or it cannot be started at all */
     const struct elf_facts *facts; /* of the program, or of a script's interpreter; NULL: not known */
     const struct elf_needs *needs; /* the same */
+    bool has_list;                 /* then the next is what the loader would load for the program, with the shim */
+    struct loader_list loaded;
+    char why[96]; /* it has none */
 };
 
 void examine_installation(struct examination *examination); /* installed.c: ddprun's own parts */
@@ -42,8 +46,10 @@ void examine_program(struct examination *examination);      /* trainer.c: the pr
  */
 
 /* Does the file show that it computes with CUDA? */
-bool trainer_shows_cuda(const struct elf_needs *needs);
+bool trainer_shows_cuda(const struct examination *examination);
 
+/* Asks the loader. */
+void examine_list(struct examination *examination);
 /* Which libraries the loader finds, which of CUDA, and where the shim comes; which file is annotated. */
 void examine_loading(struct examination *examination);
 

@@ -5,6 +5,7 @@
 
 #include "base/printable.h"
 #include "launcher/common/xcalloc.h"
+#include "tools/common/grown.h"
 
 #include <json-c/json.h>
 #include <stdarg.h>
@@ -78,13 +79,12 @@ add_finding(struct findings *findings, enum finding_state state, const char *sub
     char *todo = advice != NULL ? xstrdup(advice) : NULL;
     if (todo != NULL)
         printable_make(todo, "");
-    findings->items = xrealloc(findings->items, (findings->count + 1) * sizeof(*findings->items));
-    findings->items[findings->count++] = (struct finding){.state = state,
-                                                          .section = findings->section,
-                                                          .title = findings->title,
-                                                          .subject = subject,
-                                                          .text = text,
-                                                          .advice = todo};
+    *GROWN(findings->items, findings->count) = (struct finding){.state = state,
+                                                                .section = findings->section,
+                                                                .title = findings->title,
+                                                                .subject = subject,
+                                                                .text = text,
+                                                                .advice = todo};
     findings->title = NULL;
 }
 
@@ -125,17 +125,6 @@ findings_count(const struct findings *findings, enum finding_state state)
     for (size_t i = 0; i < findings->count; ++i)
         count += findings->items[i].state == state;
     return count;
-}
-
-bool
-findings_warn_of(const struct findings *findings, const char *subject)
-{
-    for (size_t i = 0; i < findings->count; ++i) {
-        const struct finding *finding = &findings->items[i];
-        if (finding->state >= FINDING_WARNING && strcmp(finding->subject, subject) == 0)
-            return true;
-    }
-    return false;
 }
 
 static void

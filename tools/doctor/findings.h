@@ -39,9 +39,6 @@ void findings_say_error(struct findings *findings, enum finding_state state, con
 
 int findings_count(const struct findings *findings, enum finding_state state);
 
-/* Whether one of the findings about `subject` is worse than a note. */
-bool findings_warn_of(const struct findings *findings, const char *subject);
-
 /* For people: a line each, what to do beneath it, at the end how many there are of each state. */
 void findings_print(const struct findings *findings, bool colour, FILE *out);
 

@@ -246,7 +246,7 @@ static bool
 may_be_wrapper(const struct examination *examination)
 {
     return examination->options->device == DEVICE_AUTO && examination->program != NULL &&
-           (examination->needs == NULL || !trainer_shows_cuda(examination->needs));
+           !trainer_shows_cuda(examination);
 }
 
 static void

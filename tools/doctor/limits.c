@@ -118,35 +118,15 @@ examine_tracing(struct findings *findings)
 }
 
 static void
-examine_network(struct findings *findings)
+examine_loopback(struct findings *findings)
 {
     struct ifaddrs *all = NULL;
-    char *names = NULL;
-    bool loopback = getifaddrs(&all) != 0;
-    if (loopback)
-        all = NULL;
-    for (const struct ifaddrs *one = all; one != NULL; one = one->ifa_next) {
-        loopback = loopback || (one->ifa_flags & (IFF_LOOPBACK | IFF_UP)) == (IFF_LOOPBACK | IFF_UP);
-        bool is_address =
-            one->ifa_addr != NULL && (one->ifa_addr->sa_family == AF_INET || one->ifa_addr->sa_family == AF_INET6);
-        if (!is_address || (one->ifa_flags & IFF_LOOPBACK) != 0 || (one->ifa_flags & IFF_UP) == 0 ||
-            (names != NULL && strstr(names, one->ifa_name) != NULL))
-            continue;
-        char *before = names;
-        names = xasprintf("%s%s%s", before != NULL ? before : "", before != NULL ? ", " : "", one->ifa_name);
-        free(before);
-    }
-    if (names != NULL)
-        findings_ok(findings, "network", "%s", names);
-    else
-        findings_say(findings, FINDING_NOTE, "network",
-                     "nothing, on one machine; if NCCL finds no interface, set "
-                     "NCCL_SOCKET_IFNAME=lo",
-                     loopback ? "no interface is up but the loopback" : "no interface is up");
-    if (!loopback)
+    bool is_up = getifaddrs(&all) != 0;
+    for (const struct ifaddrs *one = is_up ? NULL : all; one != NULL; one = one->ifa_next)
+        is_up = is_up || (one->ifa_flags & (IFF_LOOPBACK | IFF_UP)) == (IFF_LOOPBACK | IFF_UP);
+    if (!is_up)
         findings_say(findings, FINDING_PROBLEM, "loopback", "ip link set lo up, as root",
                      "the interface lo is down; NCCL's ranks of one machine, and PMIx, meet on it");
-    free(names);
     if (all != NULL)
         freeifaddrs(all);
 }
@@ -180,5 +160,5 @@ examine_limits(struct examination *examination)
                   "processes and threads of yours; each rank has dozens");
     examine_cgroup(findings);
     examine_tracing(findings);
-    examine_network(findings);
+    examine_loopback(findings);
 }

@@ -2,7 +2,6 @@
  * loading.c - what the dynamic loader says of the program with the shim preloaded, as a rank would be started.
  */
 #include "launcher/common/xcalloc.h"
-#include "launcher/start/loader.h"
 #include "tools/doctor/examine.h"
 
 #include <stdio.h>
@@ -55,9 +54,9 @@ judge_libraries(struct examination *examination, const struct loader_list *loade
         const struct loader_library *library = &loaded->libraries[i];
         if (library->path == NULL)
             findings_say(examination->findings, FINDING_PROBLEM,
-                         loader_is_of_cuda(library->name) ? "CUDA library" : "library",
+                         is_library_of_cuda(library->name) ? "CUDA library" : "library",
                          "install it, or name its folder in LD_LIBRARY_PATH", "%s is not found", library->name);
-        else if (loader_is_of_cuda(library->name))
+        else if (is_library_of_cuda(library->name))
             judge_cuda_library(examination, library);
     }
 }
@@ -100,11 +99,11 @@ judge_preload(struct examination *examination, const struct loader_list *loaded)
 /* ---- annotations ---- */
 
 static void
-examine_annotations(struct examination *examination, const struct loader_list *loaded)
+examine_annotations(struct examination *examination)
 {
     struct findings *findings = examination->findings;
     const char *where;
-    switch (annotated_judge(examination->program->path, loaded, examination->found.shim, &where)) {
+    switch (annotated_judge(examination->program->path, &examination->loaded, examination->found.shim, &where)) {
     case ANNOTATED_YES:
         findings_ok(findings, "annotations", "%s uses ddprun.h",
                     where == examination->program->path ? "the program" : where);
@@ -139,28 +138,31 @@ environment_of_rank(const struct examination *examination)
 }
 
 void
+examine_list(struct examination *examination)
+{
+    if (!examination->is_installed || examination->needs == NULL || !loader_is_own(examination->facts->interpreter))
+        return;
+    char **environment = environment_of_rank(examination);
+    examination->has_list = loader_ask(examination->facts->interpreter, examination->program->path, environment,
+                                       &examination->loaded, examination->why);
+    words_free(environment);
+}
+
+void
 examine_loading(struct examination *examination)
 {
     struct findings *findings = examination->findings;
-    struct loader_list loaded;
-    char why[96];
     if (!examination->is_installed)
         return; /* said already */
     if (!loader_is_own(examination->facts->interpreter)) {
         findings_say(findings, FINDING_WARNING, "shim", "try it: ddprun -n 1 PROGRAM",
                      "the program has a loader of its own, %s, which was not asked", examination->facts->interpreter);
-        return;
-    }
-    char **environment = environment_of_rank(examination);
-    bool ok = loader_ask(examination->facts->interpreter, examination->program->path, environment, &loaded, why);
-    words_free(environment);
-    if (!ok) {
+    } else if (!examination->has_list) {
         findings_say(findings, FINDING_WARNING, "shim", "try it: ddprun -n 1 PROGRAM", "the loader gave no list: %s",
-                     why);
-        return;
+                     examination->why);
+    } else {
+        judge_preload(examination, &examination->loaded);
+        judge_libraries(examination, &examination->loaded);
+        examine_annotations(examination);
     }
-    judge_preload(examination, &loaded);
-    judge_libraries(examination, &loaded);
-    examine_annotations(examination, &loaded);
-    loader_list_free(&loaded);
 }

@@ -4,19 +4,16 @@
  *
  * The loader's answer is in loading.c.
  */
-#include "launcher/common/xcalloc.h"
 #include "tools/doctor/examine.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static bool
-needs_library(const struct elf_needs *needs, const char *prefix)
+needs_library(const struct examination *examination, const char *prefix)
 {
-    for (size_t i = 0; i < needs->needed_count; ++i) {
-        if (strncmp(needs->needed[i], prefix, strlen(prefix)) == 0)
+    for (size_t i = 0; i < examination->loaded.count; ++i) {
+        if (strncmp(examination->loaded.libraries[i].name, prefix, strlen(prefix)) == 0)
             return true;
     }
     return false;
@@ -29,10 +26,13 @@ opens_driver_itself(const struct elf_needs *needs)
 }
 
 bool
-trainer_shows_cuda(const struct elf_needs *needs)
+trainer_shows_cuda(const struct examination *examination)
 {
-    return needs->has_kernels || opens_driver_itself(needs) || needs_library(needs, "libcudart.so") ||
-           needs_library(needs, "libcuda.so") || needs_library(needs, "libcublas");
+    const struct elf_needs *needs = examination->needs;
+    bool shows = needs != NULL && (needs->has_kernels || opens_driver_itself(needs));
+    for (size_t i = 0; i < examination->loaded.count; ++i)
+        shows = shows || is_library_of_cuda(examination->loaded.libraries[i].name);
+    return shows;
 }
 
 static void
@@ -48,7 +48,7 @@ examine_device(struct examination *examination)
     else if (examination->softgpu && needs->has_kernels)
         findings_say(findings, FINDING_PROBLEM, "device", "build it with softgpu-cc, or leave --device softgpu out",
                      "built for GPUs, with kernels of its own, which the stand-in cannot run");
-    else if (trainer_shows_cuda(needs))
+    else if (trainer_shows_cuda(examination))
         findings_ok(findings, "device", "built for GPUs%s", needs->has_kernels ? ", with kernels of its own" : "");
     else
         findings_say(
@@ -62,10 +62,9 @@ examine_device(struct examination *examination)
 static void
 examine_shared_cudart(struct examination *examination)
 {
-    const struct elf_needs *needs = examination->needs;
     int major = 0;
-    for (size_t i = 0; i < needs->needed_count; ++i)
-        (void)sscanf(needs->needed[i], "libcudart.so.%4d", &major);
+    for (size_t i = 0; i < examination->loaded.count; ++i)
+        (void)sscanf(examination->loaded.libraries[i].name, "libcudart.so.%4d", &major);
     if (!examination->softgpu && examination->driver_cuda > 0 && major > examination->driver_cuda / 1000)
         findings_say(examination->findings, FINDING_PROBLEM, "cudart",
                      "update the driver (release 580 or newer for CUDA 13), or build with an older toolkit",
@@ -94,58 +93,14 @@ examine_cudart(struct examination *examination)
 {
     struct findings *findings = examination->findings;
     const struct elf_needs *needs = examination->needs;
-    if (needs_library(needs, "libcudart.so"))
+    if (needs_library(examination, "libcudart.so"))
         examine_shared_cudart(examination);
     else if (examination->facts->built_for_softgpu && (needs->names_softgpu || opens_driver_itself(needs)))
         examine_softgpu_cudart(examination);
     else if (opens_driver_itself(needs))
         findings_ok(findings, "cudart", "static, as far as its file shows: it opens the driver by name");
-    else if (needs_library(needs, "libcuda.so"))
+    else if (needs_library(examination, "libcuda.so"))
         findings_ok(findings, "cudart", "none: it calls the driver");
-}
-
-/* ---- folders that the program itself tells the loader to search ---- */
-
-static void
-examine_entry(struct findings *findings, const char *kind, const char *entry)
-{
-    char *driver = xasprintf("%s/libcuda.so.1", entry);
-    if (strstr(entry, "/stubs") != NULL && access(driver, F_OK) == 0)
-        findings_say(
-            findings, FINDING_PROBLEM, kind, "link without -rpath to the toolkit's stubs folder",
-            "%s holds a libcuda.so.1 that is a stub for linking: the program would find it instead of the driver",
-            entry);
-    else if (entry[0] != '/' && strncmp(entry, "$ORIGIN", 7) != 0 && strncmp(entry, "${ORIGIN}", 9) != 0)
-        findings_say(findings, FINDING_WARNING, kind, "link with -rpath '$ORIGIN/...', or with an absolute path",
-                     "'%s' is relative: which libraries are found depends on the folder that ranks start in", entry);
-    free(driver);
-}
-
-static void
-examine_entries(struct findings *findings, const char *kind, const char *list)
-{
-    enum { MOST_ENTRIES = 64 };
-    char *copy = xstrdup(list), *rest = copy;
-    int count = 0;
-    for (char *entry; (entry = strsep(&rest, ":")) != NULL && count < MOST_ENTRIES; ++count)
-        examine_entry(findings, kind, entry);
-    free(copy);
-}
-
-static void
-examine_search_path(struct examination *examination)
-{
-    const struct elf_needs *needs = examination->needs;
-    struct findings *findings = examination->findings;
-    if (needs->runpath != NULL) {
-        findings_ok(findings, "RUNPATH", "%s (searched after LD_LIBRARY_PATH)", needs->runpath);
-        examine_entries(findings, "RUNPATH", needs->runpath);
-    } else if (needs->rpath != NULL) {
-        findings_say(findings, FINDING_NOTE, "RPATH",
-                     "link with -Wl,--enable-new-dtags, which makes it a RUNPATH, if LD_LIBRARY_PATH is to decide",
-                     "%s is searched before LD_LIBRARY_PATH", needs->rpath);
-        examine_entries(findings, "RPATH", needs->rpath);
-    }
 }
 
 void
@@ -167,6 +122,5 @@ examine_program(struct examination *examination)
     findings_ok(examination->findings, "file", "dynamically linked ELF, by %s", examination->facts->interpreter);
     examine_device(examination);
     examine_cudart(examination);
-    examine_search_path(examination);
     examine_loading(examination);
 }

@@ -59,15 +59,13 @@ add_medians(const struct group_facts *of, unsigned number, struct bucket_facts *
 }
 
 static void
-put_bucket(FILE *out, const struct group_facts *of, unsigned number, double greatest)
+put_bucket(FILE *out, const struct group_facts *of, unsigned number)
 {
     char text[FIGURE_BYTES];
     struct bucket_facts bucket = {0};
     add_medians(of, number, &bucket);
-    struct bar_part bar = {"plain", 100 * bucket.bytes / greatest, "bytes, beside the largest"};
     html_put(out, "<tr><th scope='row'>%u</th>", number);
     html_figure_cell(out, figure_count(of->plan->member_counts[number], text));
-    chart_bar_cell(out, &bar, 1);
     html_figure_cell(out, figure_bytes(bucket.bytes, text));
     html_figure_cell(out, figure_time(bucket.ready_us, text));
     html_figure_cell(out, figure_time(bucket.reduce_us, text));
@@ -77,26 +75,13 @@ put_bucket(FILE *out, const struct group_facts *of, unsigned number, double grea
     fputs("</tr>\n", out);
 }
 
-static double
-greatest_bytes(const struct group_facts *of)
-{
-    double greatest = 1;
-    for (size_t i = 0; i < of->run->step_count; ++i) {
-        const struct trace_step *step = &of->run->steps[i];
-        for (size_t k = 0; is_of_plan(of, step) && k < step->bucket_count; ++k)
-            greatest = fmax(greatest, (double)step->buckets[k].bytes);
-    }
-    return greatest;
-}
-
 static void
 put_buckets(FILE *out, const struct group_facts *of, size_t most)
 {
-    double greatest = greatest_bytes(of);
     size_t count = of->plan->bucket_count, shown = count < most ? count : most;
-    html_table(out, "Buckets", "Bucket|#Tensors|Bytes|#|#Ready before end|#All-reduce|#GB/s|Path|Sent as");
+    html_table(out, "Buckets", "Bucket|#Tensors|#Bytes|#Ready before end|#All-reduce|#GB/s|Path|Sent as");
     for (size_t k = 0; k < shown; ++k)
-        put_bucket(out, of, (unsigned)k, greatest);
+        put_bucket(out, of, (unsigned)k);
     html_table_end(out, shown, count, "buckets");
 }
 

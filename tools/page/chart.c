@@ -197,7 +197,7 @@ draw_marks(FILE *out, const struct curve *curve, const struct points *points)
         else
             html_put(out, "<circle class='%s' cx='%.2f%%' cy='%.1f' r='3'>", mark->kind, x,
                      TOP + plot * down(points, mark->y) / UNITS);
-        html_put(out, "<title>%s %s</title></%s>\n", curve->x_name, figure_count((uint64_t)mark->x, text),
+        html_put(out, "<title>step %s</title></%s>\n", figure_count((uint64_t)mark->x, text),
                  isnan(mark->y) ? "line" : "circle");
     }
 }
@@ -247,7 +247,7 @@ draw_x_names(FILE *out, const struct curve *curve, const struct points *points)
     double middle = (points->first + points->last) / 2;
     int y = curve->height - 6;
     if (points->last > points->first) {
-        html_put(out, "<text class='tick' x='0' y='%d'>%s %s</text>\n", y, curve->x_name,
+        html_put(out, "<text class='tick' x='0' y='%d'>step %s</text>\n", y,
                  figure_count((uint64_t)points->first, text));
         html_put(out, "<text class='tick' x='100%%' y='%d' text-anchor='end'>%s</text>\n", y,
                  figure_count((uint64_t)points->last, text));

@@ -11,31 +11,17 @@
 
 enum { MOST_RANKS = 64, MOST_WARNINGS = 64 };
 
-/* The number of its last step in the trace; 0: it has none. */
-static uint64_t
-last_in_trace(const struct facts *facts, double number)
-{
-    for (size_t r = 0; r < facts->rank_count; ++r) {
-        const struct rank_facts *rank = &facts->ranks[r];
-        if (rank->run->rank == number && rank->step_count > 0)
-            return rank->steps[rank->step_count - 1]->number;
-    }
-    return 0;
-}
-
 static void
-put_rank(FILE *out, const struct facts *facts, json_object *rank)
+put_rank(FILE *out, json_object *rank)
 {
     char text[FIGURE_BYTES];
     double number = facts_number(rank, "rank"), steps = facts_number(rank, "steps"),
            code = facts_number(rank, "exit_code");
-    uint64_t last = last_in_trace(facts, number);
     bool bad = facts_string(rank, "signal")[0] != '\0' || code > 0;
     html_put(out, "<tr><th scope='row'>%.0f</th>", number);
     html_text_cell(out, facts_string(rank, "host"));
     html_text_cell(out, facts_string(rank, "gpu"));
     html_figure_cell(out, steps >= 0 && steps < 1e18 ? figure_count((uint64_t)steps, text) : "-");
-    html_figure_cell(out, last > 0 ? figure_count(last, text) : "-");
     html_put(out, bad ? "<td class='bad'>" : "<td>");
     if (facts_string(rank, "signal")[0] != '\0')
         html_put(out, "SIG");
@@ -97,9 +83,9 @@ section_failure(FILE *out, const struct facts *facts)
         return;
     size_t count = json_object_array_length(ranks), shown = count < MOST_RANKS ? count : MOST_RANKS;
     html_section(out, "failure", "How it ended", "The steps that each rank had made, and how its process ended.");
-    html_table(out, "Ends", "Rank|Host|GPU|#Steps|#Last in the trace|End");
+    html_table(out, "Ends", "Rank|Host|GPU|#Steps|End");
     for (size_t i = 0; i < shown; ++i)
-        put_rank(out, facts, json_object_array_get_idx(ranks, i));
+        put_rank(out, json_object_array_get_idx(ranks, i));
     html_table_end(out, shown, count, "ranks");
     fputs("</section>\n", out);
 }

@@ -61,7 +61,7 @@ struct chart_mark {
     double x, y;
 };
 
-/* A curve of y over x, which grows; NAN is a gap. */
+/* A curve of y over steps x, which grow; NAN is a gap. */
 struct curve {
     const char *id;          /* of the picture; a word */
     const char *title;       /* text from a trace, perhaps; for readers who do not see it */
@@ -73,7 +73,6 @@ struct curve {
     double top;     /* what is above is cut; NAN: nothing is */
     int height;
     bool is_time;                   /* y is in microseconds; else a number without a unit */
-    const char *x_name;             /* "step" */
     const struct chart_mark *marks; /* the first few hundred of those between the ends of x are drawn */
     size_t mark_count;
 };

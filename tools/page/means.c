@@ -33,7 +33,7 @@ static void
 put_mean(FILE *out, const struct trace_run *run, size_t first, size_t number)
 {
     const struct trace_mean *mean = &run->means[first];
-    double *x = xcalloc(run->mean_count, sizeof(*x)), *y = xcalloc(run->mean_count, sizeof(*y)), last = NAN;
+    double *x = xcalloc(run->mean_count, sizeof(*x)), *y = xcalloc(run->mean_count, sizeof(*y));
     char id[32], text[FIGURE_BYTES];
     size_t count = 0;
     for (size_t i = first; i < run->mean_count; ++i) {
@@ -42,14 +42,13 @@ put_mean(FILE *out, const struct trace_run *run, size_t first, size_t number)
             continue;
         x[count] = (double)run->means[i].after_step;
         y[count++] = run->means[i].value;
-        last = run->means[i].value;
     }
     snprintf(id, sizeof(id), "mean-%zu", number);
     fputs("<div><h3>", out);
     html_text(out, mean->name);
     fputs(" <span>", out);
     html_text(out, mean->place);
-    html_put(out, " &#183; last %s</span></h3>\n", figure_plain(last, text));
+    html_put(out, " &#183; last %s</span></h3>\n", figure_plain(y[count - 1], text));
     struct curve curve = {.id = id,
                           .title = mean->name,
                           .description = "Its value after each step.",
@@ -57,8 +56,7 @@ put_mean(FILE *out, const struct trace_run *run, size_t first, size_t number)
                           .y = y,
                           .count = count,
                           .top = NAN,
-                          .height = CHART_HEIGHT,
-                          .x_name = "step"};
+                          .height = CHART_HEIGHT};
     chart_curve(out, &curve);
     fputs("</div>\n", out);
     free(x);

@@ -143,17 +143,20 @@ put_loss(FILE *out, const struct facts *facts, const struct loss *loss, const ch
 }
 
 static void
-put_losses(FILE *out, const struct facts *facts, const struct model *model)
+put_losses(FILE *out, const struct facts *facts, const struct model *model, const char *why)
 {
     static const char *const names[SENTENCES] = {"The largest loss of time", "The next one"};
     struct loss losses[SENTENCES];
     size_t count = model != NULL ? model_losses(model, losses, SENTENCES) : 0;
     for (size_t i = 0; i < count && i < SENTENCES; ++i)
         put_loss(out, facts, &losses[i], names[i]);
-    if (model == NULL)
-        fputs("<p class='lead'>What saves some of it is not known, as there is no prediction below.</p>\n", out);
-    else if (count == 0)
+    if (model == NULL) {
+        fputs("<p class='lead'>What saves some of it is not known: ", out);
+        html_text(out, why);
+        fputs(".</p>\n", out);
+    } else if (count == 0) {
         fputs("<p class='lead'>No option of ddprun is known to save a hundredth of a step.</p>\n", out);
+    }
 }
 
 /* A tile with a figure; `id`: the member of the summary that it is, whose value readers of the page find there. */
@@ -218,7 +221,7 @@ put_tiles(FILE *out, const struct facts *facts)
 }
 
 void
-section_overview(FILE *out, const struct facts *facts, const struct model *model)
+section_overview(FILE *out, const struct facts *facts, const struct model *model, const char *why)
 {
     fputs("<header><p class='brand'>ddprun</p>\n<h1>", out);
     html_text(out, facts->program[0] != '\0' ? facts->program : "A training");
@@ -232,7 +235,7 @@ section_overview(FILE *out, const struct facts *facts, const struct model *model
     fputs("</header>\n<section id='verdict' aria-label='Verdict'>\n", out);
     put_step(out, facts, model);
     put_speed(out, facts);
-    put_losses(out, facts, model);
+    put_losses(out, facts, model, why);
     put_tiles(out, facts);
     fputs("</section>\n", out);
 }

@@ -26,7 +26,7 @@ page_write(FILE *out, const struct trace *trace, const struct run_clock *clocks)
     html_text(out, facts.program[0] != '\0' ? facts.program : "A training");
     html_put(out, " on %d rank%s - ddprun report</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n", facts.world,
              facts.world == 1 ? "" : "s", page_style);
-    section_overview(out, &facts, model);
+    section_overview(out, &facts, model, why);
     section_failure(out, &facts);
     section_warnings(out, &facts);
     section_steps(out, &facts);
@@ -34,7 +34,6 @@ page_write(FILE *out, const struct trace *trace, const struct run_clock *clocks)
     section_timeline(out, &facts);
     section_means(out, &facts);
     section_buckets(out, &facts);
-    section_prediction(out, &facts, model, why);
     section_settings(out, &facts);
     fputs("<footer>Made by ddprun report from the run's trace. Medians do not add up exactly.</footer>\n"
           "</main>\n</body>\n</html>\n",
@@ -77,7 +76,7 @@ const struct command report_command = {
              "       ddprun report DIR DIR\n\n"
              "Makes one HTML page of what ddprun --trace DIR has written: how fast the run was,\n"
              "what cost time and what saves it, step times by rank, one step's timeline,\n"
-             "stragglers, curves of DDP_MEAN, buckets and tensors, other numbers of ranks, and\n"
+             "stragglers, curves of DDP_MEAN, buckets and tensors, and\n"
              "the settings. The page needs no network and no script. Of two folders it prints the\n"
              "figures of the two runs side by side, with the difference.\n",
     .notes = "ddprun --page FILE makes it at the end of a run.\n\n"

@@ -10,8 +10,9 @@
 
 #include <stdio.h>
 
-/* overview.c: whose run it was, what the trace lacks, and the verdict. `model`: NULL: none could be made. */
-void section_overview(FILE *out, const struct facts *facts, const struct model *model);
+/* overview.c: whose run it was, what the trace lacks, and the verdict. `model`: NULL: none could be made, and `why`.
+ */
+void section_overview(FILE *out, const struct facts *facts, const struct model *model, const char *why);
 /* failure.c: of a job that failed, who, where, and how many steps each rank had made; nothing of others */
 void section_failure(FILE *out, const struct facts *facts);
 /* and what was warned of; nothing if nothing was */
@@ -26,8 +27,6 @@ void section_timeline(FILE *out, const struct facts *facts);
 void section_means(FILE *out, const struct facts *facts);
 /* buckets.c */
 void section_buckets(FILE *out, const struct facts *facts);
-/* prediction.c: other numbers of ranks; `why` there is no model */
-void section_prediction(FILE *out, const struct facts *facts, const struct model *model, const char *why);
 /* settings.c: settings, versions, checks */
 void section_settings(FILE *out, const struct facts *facts);
 

@@ -91,9 +91,6 @@ put_versions(FILE *out, const struct facts *facts)
     begin_table(out, "Versions");
     put_row(out, "ddprun", "ddprun_version", facts_string(facts->summary, "ddprun_version"));
     put_row(out, "NCCL", "nccl_version", facts_string(facts->summary, "nccl_version"));
-    char text[FIGURE_BYTES];
-    snprintf(text, sizeof(text), "%d", TRACE_VERSION);
-    put_row(out, "format of the trace", NULL, text);
     end_table(out);
 }
 

@@ -74,8 +74,7 @@ put_over_time(FILE *out, const char *id, const char *title, const double *x, dou
                           .count = count,
                           .from_zero = true,
                           .top = NAN,
-                          .height = CURVE_HEIGHT,
-                          .x_name = "step"};
+                          .height = CURVE_HEIGHT};
     html_put(out, "<div><h3>%s</h3>\n", title);
     chart_curve(out, &curve);
     fputs("</div>\n", out);

@@ -86,7 +86,6 @@ put_curve(FILE *out, const struct facts *facts)
                           .top = top_of(facts, &above),
                           .height = CHART_HEIGHT,
                           .is_time = true,
-                          .x_name = "step",
                           .marks = marks,
                           .mark_count = mark_count};
     for (size_t i = 0; i < count; ++i) {

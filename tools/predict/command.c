@@ -83,16 +83,21 @@ say_rehearsal(const struct rehearsal *rehearsal)
         message_line("predict: the same with the share of the batch that each of %u ranks has", rehearsal->shares);
 }
 
-/* The program's model where DDP_SHARD gives the share of one of so many ranks. */
+/* The program's model where DDP_SHARD gives the share of one of so many ranks. Once more where no step counts. */
 static struct model *
 rehearse_share(struct rehearsal *rehearsal, unsigned shares, struct error *error)
 {
-    char *trace = xasprintf("%s/trace-%u-%u", rehearsal->folder, rehearsal->number, shares);
+    struct model *model = NULL;
+    bool ran = true;
     rehearsal->shares = shares;
-    rehearsal->trace = trace;
     say_rehearsal(rehearsal);
-    struct model *model = rehearse(rehearsal, error) ? model_from(trace, rehearsal->request, error) : NULL;
-    free(trace);
+    for (int attempt = 0; attempt < 2 && ran && model == NULL; ++attempt) {
+        char *trace = xasprintf("%s/trace-%u-%u-%d", rehearsal->folder, rehearsal->number, shares, attempt);
+        rehearsal->trace = trace;
+        ran = rehearse(rehearsal, error);
+        model = ran ? model_from(trace, rehearsal->request, error) : NULL;
+        free(trace);
+    }
     return model;
 }
 

@@ -15,7 +15,6 @@
 #include "tools/common/tool_options.h"
 
 #include <errno.h>
-#include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,14 +49,8 @@ command_of(const struct rehearsal *rehearsal, const struct run_files *files)
     options_hand_on_but(rehearsal->options, given_here, ranks == 1, &words);
     word_list_add(&words, xasprintf("--ranks=%d", ranks));
     word_list_add(&words, xasprintf("--trace=%s", rehearsal->trace));
-    word_list_add(&words, xasprintf("--summary-json=%s", files->summary));
     word_list_add(&words, xasprintf("--output=files=%s", files->outputs));
-    word_list_add(&words, xstrdup("--progress=off"));
-    word_list_add(&words, xstrdup("--quiet"));
-    word_list_add(&words, xstrdup("--max-restarts=0"));
-    word_list_add(&words, xstrdup("--"));
-    for (char *const *argument = rehearsal->request->program; *argument != NULL; ++argument)
-        word_list_add(&words, xstrdup(*argument));
+    inner_run_words(&words, files->summary, rehearsal->request->program);
     return words;
 }
 
@@ -69,6 +62,7 @@ struct follower {
     char *line;
     size_t room;
     unsigned steps;
+    int64_t first_ms; /* when the first was seen */
     bool has_times;
 };
 
@@ -87,6 +81,8 @@ follow_trace(struct follower *follower, const char *trace)
         follower->steps += strncmp(follower->line, "{\"step\":", 8) == 0;
         follower->has_times = follower->has_times || strncmp(follower->line, "{\"ready\":", 9) == 0;
     }
+    if (follower->first_ms == 0 && follower->steps > 0)
+        follower->first_ms = clock_now_ms();
 }
 
 static void
@@ -97,7 +93,8 @@ show_progress(const struct follower *follower, unsigned steps, bool over)
     if (over)
         fputs("\r\033[K", stderr);
     else
-        fprintf(stderr, "\r\033[Kddprun: predict: step %u of %u", follower->steps, steps);
+        fprintf(stderr, "\r\033[Kddprun: predict: step %u of %u", follower->steps < steps ? follower->steps : steps,
+                steps);
     fflush(stderr);
 }
 
@@ -110,6 +107,9 @@ struct ending {
     bool late;
 };
 
+/* A process that has just begun is interrupted less often than others on a busy machine. */
+enum { LEAST_MS = 500 };
+
 static struct ending
 attend(const struct rehearsal *rehearsal, pid_t pid)
 {
@@ -121,7 +121,8 @@ attend(const struct rehearsal *rehearsal, pid_t pid)
         follow_trace(&follower, rehearsal->trace);
         show_progress(&follower, request->steps, false);
         if (run.asked_ms == 0)
-            ending.complete = follower.steps >= request->steps + (follower.has_times ? 0 : STEPS_FOR_TIMES);
+            ending.complete = follower.steps >= request->steps + (follower.has_times ? 0 : STEPS_FOR_TIMES) &&
+                              clock_now_ms() - follower.first_ms >= LEAST_MS;
         ending.late = ending.late || (!ending.complete && inner_run_is_late(&run, request->timeout_s));
         if (ending.complete || ending.late)
             inner_run_end(&run);
@@ -140,11 +141,8 @@ static bool
 explain(const struct rehearsal *rehearsal, const struct run_files *files, const struct ending *ending,
         struct error *error)
 {
-    struct json_object *root = json_object_from_file(files->summary), *member;
-    char reason[1200] = "";
-    if (root != NULL && json_object_object_get_ex(root, "reason", &member) && json_object_get_string(member) != NULL)
-        snprintf(reason, sizeof(reason), "%s", json_object_get_string(member));
-    json_object_put(root);
+    char reason[1200];
+    inner_run_reason(files->summary, reason, sizeof(reason));
     inner_log_read(files->log, reason, sizeof(reason));
     int ranks = ranks_of(rehearsal);
     bool shown = false;

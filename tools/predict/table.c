@@ -238,24 +238,15 @@ print_link(const struct model *model, const struct link *link)
            (double)model->bytes / 1e6);
 }
 
-static unsigned
-most_of(const struct predict_request *request)
-{
-    unsigned most = 0;
-    for (size_t i = 0; i < request->count_count; ++i)
-        most = request->counts[i] > most ? request->counts[i] : most;
-    return most;
-}
-
 static void
 print_assumptions(const struct table *table, const struct forecasts *forecasts)
 {
     const struct model *model = forecasts->kept;
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     printf(
         "\nAssumptions:\n"
         "- without averaging a step takes %.3f ms: median of %zu steps of %u rank%s (%s)%s; with the batch kept, each\n"
-        "  rank has a batch as large as it has here; all are equally fast%s.\n"
+        "  rank has a batch as large as it has here; all are equally fast%s. Pauses, as other programs on the machine\n"
+        "  make, and a job's start, come on top.\n"
         "- each rank has a GPU of its own, and as many CPU cores as a rank had here; with fewer it is slower.\n"
         "- gradients: %zu, of %.2f MB; %s.\n",
         range_middle(&table->alone_us) / 1e3, model->step_count, model->ranks, model->ranks == 1 ? "" : "s",
@@ -265,10 +256,9 @@ print_assumptions(const struct table *table, const struct forecasts *forecasts)
         !model->overlapped       ? "steps do not overlap here: all of them are sent after backward"
         : model->ready_by_bucket ? "when each is ready is known of buckets, and spread over their gradients by bytes"
                                  : "when each is ready is measured");
-    if (forecasts->request->folder == NULL && cores > 0 && most_of(forecasts->request) > (unsigned long)cores)
-        printf("- this machine has %ld cores: what more ranks than that take from each other on one machine is not "
-               "known.\n",
-               cores);
+    if (forecasts->request->folder == NULL)
+        printf("- this machine has %ld cores: what more ranks than that take from each other here is not known.\n",
+               sysconf(_SC_NPROCESSORS_ONLN));
     print_link(model, link_of(forecasts));
     if (link_of(forecasts) != NULL || model->ranks < 2)
         printf("- buckets are planned for each number of ranks; one all-reduce at a time; checks cost nothing.\n");

@@ -16,9 +16,9 @@
 #include <sys/auxv.h>
 
 enum object { OBJECT_OTHER, OBJECT_PROGRAM, OBJECT_PASSES_ON }; /* the last: what it asks, it asks for its caller */
-enum { PLACES = 1024, TRIES = 8, FRAMES = 32, ELF_TYPE_AT = 16, ELF_FIXED = 2 };
+enum { TRIES = 8, FRAMES = 32, ELF_TYPE_AT = 16, ELF_FIXED = 2 };
 
-static _Atomic uintptr_t places[PLACES]; /* twice the address, and 1 more: the program's */
+static _Atomic uintptr_t known[CALLERS]; /* with a flag: the program's */
 static __thread bool inside __attribute__((tls_model("initial-exec")));
 
 /* ---- objects ---- */
@@ -88,7 +88,7 @@ find_object(const void *address, Dl_info *object)
     if (is_program(object))
         return OBJECT_PROGRAM;
     const char *slash = strrchr(object->dli_fname, '/'), *name = slash != NULL ? slash + 1 : object->dli_fname;
-    if (begins_with_any(name, passing, sizeof(passing) / sizeof(passing[0])) || holds(object, places))
+    if (begins_with_any(name, passing, sizeof(passing) / sizeof(passing[0])) || holds(object, known))
         return OBJECT_PASSES_ON;
     bool is_programs = !begins_with_any(name, foreign, sizeof(foreign) / sizeof(foreign[0])) &&
                        (strncmp(name, "libpython", 9) == 0 || lies_beside_program(object->dli_fname));
@@ -112,11 +112,11 @@ find_asker(Dl_info *object)
 
 /* Where the place is in the table, or may be put; NULL: there is no room. */
 static _Atomic uintptr_t *
-find_caller_slot(const void *caller)
+find_caller_slot(_Atomic uintptr_t places[CALLERS], const void *caller)
 {
     size_t at = (size_t)(((uintptr_t)caller * UINT64_C(0x9E3779B97F4A7C15)) >> 54);
     for (size_t i = 0; i < TRIES; ++i) {
-        _Atomic uintptr_t *place = &places[(at + i) % PLACES];
+        _Atomic uintptr_t *place = &places[(at + i) % CALLERS];
         uintptr_t here = atomic_load_explicit(place, memory_order_relaxed);
         if (here == 0 || here >> 1 == (uintptr_t)caller)
             return place;
@@ -124,13 +124,12 @@ find_caller_slot(const void *caller)
     return NULL;
 }
 
-/* Whether it is new. */
-static bool
-keep_place(const void *caller, bool is_programs)
+bool
+caller_keep(_Atomic uintptr_t places[CALLERS], const void *caller, bool flag)
 {
     uintptr_t none = 0;
-    _Atomic uintptr_t *place = find_caller_slot(caller);
-    return place != NULL && atomic_compare_exchange_strong(place, &none, (uintptr_t)caller << 1 | is_programs);
+    _Atomic uintptr_t *place = find_caller_slot(places, caller);
+    return place != NULL && atomic_compare_exchange_strong(place, &none, (uintptr_t)caller << 1 | flag);
 }
 
 static void
@@ -161,9 +160,9 @@ look_up_caller(const char *name, const void *caller)
         caller = find_asker(&object);
         kind = caller != NULL ? find_object(caller, &object) : OBJECT_OTHER;
     } else if (kind == OBJECT_OTHER) {
-        (void)keep_place(caller, false);
+        (void)caller_keep(known, caller, false);
     }
-    if (kind == OBJECT_PROGRAM && keep_place(caller, true) && name != NULL)
+    if (kind == OBJECT_PROGRAM && caller_keep(known, caller, true) && name != NULL)
         note(name, &object, caller);
     return kind == OBJECT_PROGRAM;
 }
@@ -171,10 +170,10 @@ look_up_caller(const char *name, const void *caller)
 bool
 caller_is_programs(const char *name, const void *caller)
 {
-    const _Atomic uintptr_t *place = caller != NULL ? find_caller_slot(caller) : NULL;
-    uintptr_t known = place != NULL ? atomic_load_explicit(place, memory_order_relaxed) : 0;
-    if (known != 0 || inside)
-        return (known & 1) != 0;
+    const _Atomic uintptr_t *place = caller != NULL ? find_caller_slot(known, caller) : NULL;
+    uintptr_t found = place != NULL ? atomic_load_explicit(place, memory_order_relaxed) : 0;
+    if (found != 0 || inside)
+        return (found & 1) != 0;
     int saved = errno;
     inside = true;
     bool is_programs = look_up_caller(name, caller);

@@ -11,32 +11,11 @@
  * The library never prints, never ends the process, and takes no lock. If the overlay itself fails, because its disk is
  * full, the call of the program fails with that errno. A hook needs up to 40 KiB of stack.
  *
- * Not redirected: what is no regular file, directory or symbolic link (devices, pipes, sockets: opened, renamed or
- * removed, they are the real ones); /proc, /sys and /dev, with /dev/shm; the private folder; FILES_ENV_EXCEPT; the
- * cache of CUDA (CUDA_CACHE_PATH, else ~/.nv); the files that NCCL_DEBUG_FILE, NCCL_GRAPH_DUMP_FILE and
- * NCCL_TOPO_DUMP_FILE name.
- *
- * Not covered:
- *  - System calls that do not pass libc: static programs, programs in Go, syscall(2), io_uring.
- *  - Paths through /proc/self/fd/N/, /proc/self/cwd/ and /proc/self/root/: they lead to real directories.
- *  - Programs that drop LD_PRELOAD or the variables from the environment, and setuid programs.
- *  - Descriptors that were open for writing when the program started, such as its redirected output, and those that
- *    another process passes over a socket: they lead to the real file.
- *  - A file that is open for reading, or mapped, before the run first opens it for writing: that descriptor keeps the
- *    real file, with its old content. The copy is another inode, so a lock on the one does not hold for the other.
- *  - Hard links among real files: writing through one name is not seen through the other. Links made in the run are
- *    true links.
- *  - The mode, owner, times and attributes of a real directory, and of a real file by a descriptor that was opened for
- *    reading: a change of them succeeds without effect. A copy has the mode, the times and where possible the owner of
- *    its file, but no extended attributes and no access list.
- *  - unix sockets: bind() and connect() use the real path, and fail in a folder that the run has made.
- *  - What libc opens by itself: dlopen() of a library that the run has made, fts_open(), ftw(), nftw(), readdir_r(),
- *    seekdir() and getdents64(), which list real directories; a program that the run has made, started otherwise than
- *    by execve(), execv() and posix_spawn().
- *  - A process whose current folder is a real directory that the run renames or removes stays in the real one.
- *  - Paths of more than 4095 bytes together with the private folder's path: ENAMETOOLONG.
- *  - Quotas and the free space of the user's file system. A real file that is opened for writing without being emptied,
- *    such as a data file opened with "r+", is copied whole, which takes time and space.
+ * For what is not redirected, and what the overlay does not cover, see docs/check.md, "Files that the program
+ * writes". Beside that:
+ *  - FILES_ENV_EXCEPT and the private folder are not redirected.
+ *  - Paths through /proc/self/fd/N/, /proc/self/cwd/ and /proc/self/root/ lead to real directories.
+ *  - A copy has the mode, the times and where possible the owner of its file. Links made in the run are true links.
  *  - Renaming between an excepted path and another: EXDEV, as between file systems; programs then copy.
  *  - renameat2() with RENAME_EXCHANGE: EINVAL, as where a file system cannot do it.
  */

@@ -57,4 +57,15 @@ enum real_name {
 void *real_function(enum real_name name);
 #define REAL(name) ((__typeof__(&(name)))real_function(REAL_##name))
 
+/* A hook of (path, ...), or (version, path, ...), that reads. With overlay.h, as the next one. */
+#define HOOK_PATH(type, name, follow, declared, given)                                       \
+    type name declared                                                                       \
+    {                                                                                        \
+        struct place place;                                                                  \
+        int dirfd = AT_FDCWD;                                                                \
+        return place_read(&dirfd, &path, follow, &place) != 0 ? (type)-1 : REAL(name) given; \
+    }
+
+#define FOLLOWS(flags) PLACE_FOLLOW_UNLESS(((flags)&AT_SYMLINK_NOFOLLOW) != 0)
+
 #endif

@@ -85,8 +85,6 @@ is_real_file(int fd)
         return is_real_file(fd) ? 0 : REAL(name) given; \
     }
 
-#define FOLLOWS(flags) PLACE_FOLLOW_UNLESS(((flags)&AT_SYMLINK_NOFOLLOW) != 0)
-
 HOOK_CHANGE(chmod, PLACE_FOLLOW, false, (const char *path, mode_t mode), (path, mode))
 HOOK_CHANGE(lchmod, PLACE_NO_FOLLOW, false, (const char *path, mode_t mode), (path, mode))
 HOOK_CHANGE_AT(fchmodat, dirfd, FOLLOWS(flags), false, (int dirfd, const char *path, mode_t mode, int flags),

@@ -12,14 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HOOK_ENTERS(name, declared, given)                                                   \
-    int name declared                                                                        \
-    {                                                                                        \
-        struct place place;                                                                  \
-        int dirfd = AT_FDCWD;                                                                \
-        return place_read(&dirfd, &path, PLACE_FOLLOW, &place) != 0 ? -1 : REAL(name) given; \
-    }
-HOOK_ENTERS(chdir, (const char *path), (path))
+HOOK_PATH(int, chdir, PLACE_FOLLOW, (const char *path), (path))
 
 /* The current folder's path as the program has it, if it is the run's own. */
 static bool
@@ -72,9 +65,9 @@ HOOK_FOLDER(__getwd_chk, (char *target, size_t room), (target, room), target, ro
 
 /* ---- programs ---- */
 
-HOOK_ENTERS(execve, (const char *path, char *const arguments[], char *const environment[]),
-            (path, arguments, environment))
-HOOK_ENTERS(execv, (const char *path, char *const arguments[]), (path, arguments))
+HOOK_PATH(int, execve, PLACE_FOLLOW, (const char *path, char *const arguments[], char *const environment[]),
+          (path, arguments, environment))
+HOOK_PATH(int, execv, PLACE_FOLLOW, (const char *path, char *const arguments[]), (path, arguments))
 
 int
 posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,

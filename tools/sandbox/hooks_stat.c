@@ -12,15 +12,6 @@
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
 
-/* A hook of (path, ...), or (version, path, ...). */
-#define HOOK_PATH(type, name, follow, declared, given)                                       \
-    type name declared                                                                       \
-    {                                                                                        \
-        struct place place;                                                                  \
-        int dirfd = AT_FDCWD;                                                                \
-        return place_read(&dirfd, &path, follow, &place) != 0 ? (type)-1 : REAL(name) given; \
-    }
-
 /* A hook of (dirfd, path, ...). */
 #define HOOK_AT(type, name, follow, declared, given)                                         \
     type name declared                                                                       \
@@ -28,8 +19,6 @@
         struct place place;                                                                  \
         return place_read(&dirfd, &path, follow, &place) != 0 ? (type)-1 : REAL(name) given; \
     }
-
-#define FOLLOWS(flags) PLACE_FOLLOW_UNLESS(((flags)&AT_SYMLINK_NOFOLLOW) != 0)
 
 HOOK_PATH(int, stat, PLACE_FOLLOW, (const char *path, struct stat *found), (path, found))
 HOOK_PATH(int, stat64, PLACE_FOLLOW, (const char *path, struct stat64 *found), (path, found))

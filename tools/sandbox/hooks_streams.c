@@ -62,62 +62,60 @@ HOOK_FREOPEN(freopen64)
 
 /* ---- temporary files ---- */
 
-enum { LETTERS = 6, ATTEMPTS = 10000 };
-
-static void
-fill(char letters[LETTERS])
+/* What libc is to make a name of: `template`, or a copy of it in `place`, in the run's own folder. NULL with errno. */
+static char *
+prepare_temporary(char *template, struct place *place)
 {
-    static const char alphabet[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-    struct timespec now = {0, 0};
-    raw_now(&now);
-    unsigned long long number = (unsigned long long)now.tv_nsec * 1000003 + (unsigned long long)now.tv_sec * 65537 +
-                                (unsigned long long)syscall(SYS_gettid);
-    for (int i = 0; i < LETTERS; ++i, number /= sizeof(alphabet) - 1)
-        letters[i] = alphabet[number % (sizeof(alphabet) - 1)];
-}
-
-/* Makes the file, or with flags of -1 the folder, that `template` becomes the name of. */
-static int
-make_temporary(char *template, int suffix, int flags)
-{
-    size_t length = strlen(template);
     int saved = errno;
-    if (suffix < 0 || length < LETTERS + (size_t)suffix ||
-        memcmp(template + length - (size_t)suffix - LETTERS, "XXXXXX", LETTERS) != 0)
-        return files_fail(EINVAL);
-    char *letters = template + length - (size_t)suffix - LETTERS;
-    for (int attempt = 0; attempt < ATTEMPTS; ++attempt) {
-        fill(letters);
-        errno = saved;
-        int made = flags == -1 ? mkdir(template, 0700)
-                               : open(template, (flags & ~O_ACCMODE) | O_RDWR | O_CREAT | O_EXCL, 0600);
-        if (made >= 0)
-            return made;
-        if (errno != EEXIST)
-            break;
+    if (place_resolve(AT_FDCWD, template, PLACE_ENTRY, place) != 0)
+        return NULL;
+    if (place->kind == PLACE_PASS)
+        return place->steered ? place->copy + files_config()->written_length : template;
+    if (place->last != LAST_NAME || place->ends_in_slash) {
+        errno = EINVAL;
+        return NULL;
     }
-    memcpy(letters, "XXXXXX", LETTERS);
-    return -1;
+    if (overlay_prepare_create(place) != 0)
+        return NULL;
+    errno = saved;
+    return place->copy;
 }
 
-#define HOOK_MAKE(name, declared, given, suffix, flags)                                             \
-    int name declared                                                                               \
-    {                                                                                               \
-        return files_config() == NULL ? REAL(name) given : make_temporary(template, suffix, flags); \
+/* Copies the last name of `path`, which is as long as that of `template`. */
+static void
+take_name(char *template, const char *path)
+{
+    const char *slash = strrchr(template, '/');
+    size_t length = strlen(slash != NULL ? slash + 1 : template);
+    memmove(template + strlen(template) - length, path + strlen(path) - length, length);
+}
+
+#define HOOK_MAKE(name, declared, given)                  \
+    int name declared                                     \
+    {                                                     \
+        struct place place;                               \
+        char *path = prepare_temporary(template, &place); \
+        int made = path != NULL ? REAL(name) given : -1;  \
+        if (made >= 0)                                    \
+            take_name(template, path);                    \
+        return made;                                      \
     }
-HOOK_MAKE(mkstemp, (char *template), (template), 0, 0)
-HOOK_MAKE(mkstemp64, (char *template), (template), 0, 0)
-HOOK_MAKE(mkostemp, (char *template, int flags), (template, flags), 0, flags)
-HOOK_MAKE(mkostemp64, (char *template, int flags), (template, flags), 0, flags)
-HOOK_MAKE(mkstemps, (char *template, int suffix), (template, suffix), suffix, 0)
-HOOK_MAKE(mkstemps64, (char *template, int suffix), (template, suffix), suffix, 0)
-HOOK_MAKE(mkostemps, (char *template, int suffix, int flags), (template, suffix, flags), suffix, flags)
-HOOK_MAKE(mkostemps64, (char *template, int suffix, int flags), (template, suffix, flags), suffix, flags)
+HOOK_MAKE(mkstemp, (char *template), (path))
+HOOK_MAKE(mkstemp64, (char *template), (path))
+HOOK_MAKE(mkostemp, (char *template, int flags), (path, flags))
+HOOK_MAKE(mkostemp64, (char *template, int flags), (path, flags))
+HOOK_MAKE(mkstemps, (char *template, int suffix), (path, suffix))
+HOOK_MAKE(mkstemps64, (char *template, int suffix), (path, suffix))
+HOOK_MAKE(mkostemps, (char *template, int suffix, int flags), (path, suffix, flags))
+HOOK_MAKE(mkostemps64, (char *template, int suffix, int flags), (path, suffix, flags))
 
 char *
 mkdtemp(char *template)
 {
-    if (files_config() == NULL)
-        return REAL(mkdtemp)(template);
-    return make_temporary(template, 0, -1) == 0 ? template : NULL;
+    struct place place;
+    char *path = prepare_temporary(template, &place);
+    if (path == NULL || REAL(mkdtemp)(path) == NULL)
+        return NULL;
+    take_name(template, path);
+    return template;
 }

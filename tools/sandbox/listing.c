@@ -73,13 +73,11 @@ is_seen(const char *path, const char *name)
 {
     char child[PATH_MAX], copy[FILES_PATH_MAX];
     struct stat found;
-    const struct files_config *config = files_config();
     if (is_dots(name))
         return true;
     if (!child_path(child, path, name))
         return true;
-    memcpy(copy, config->written, config->written_length);
-    memcpy(copy + config->written_length, child, strlen(child) + 1);
+    path_in(copy, files_config()->written, child);
     return raw_lstat(copy, &found) != 0 && !overlay_is_removed(child);
 }
 
@@ -119,11 +117,9 @@ bool
 listing_again(struct listing *listing)
 {
     char copy[FILES_PATH_MAX];
-    const struct files_config *config = files_config();
     int saved = errno;
     listing->used = listing->at = 0;
-    memcpy(copy, config->written, config->written_length);
-    memcpy(copy + config->written_length, listing->path, strlen(listing->path) + 1);
+    path_in(copy, files_config()->written, listing->path);
     if (for_each_entry(listing->path, add_real, listing) != 0)
         return false;
     if (for_each_entry(copy, add_copy, listing) != 0 && errno != ENOENT)

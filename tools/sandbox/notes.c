@@ -13,14 +13,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CALLS_AT_MOST = 512, TEXT_BYTES = 128 * 1024, PLACES = 1024 };
+enum { CALLS_AT_MOST = 512, TEXT_BYTES = 128 * 1024 };
 
 static struct host_call calls[CALLS_AT_MOST];
 static _Atomic size_t call_count;
 static char text[TEXT_BYTES];
 static size_t text_used;
 static atomic_flag taken = ATOMIC_FLAG_INIT;
-static _Atomic(void *) places[PLACES]; /* callers of clocks, by hash; a full table notes no more */
+static _Atomic uintptr_t callers[CALLERS]; /* of clocks; a full table notes no more */
 static __thread bool inside __attribute__((tls_model("initial-exec")));
 
 __attribute__((visibility("default"))) size_t ddprun_host_calls(const struct host_call **list_p);
@@ -70,18 +70,9 @@ note_clock(const char *name, void *caller)
     int saved = errno;
     if (!files_notes())
         return;
-    size_t at = (size_t)(((uintptr_t)caller * UINT64_C(0x9E3779B97F4A7C15)) >> 54) % PLACES;
-    void *none = NULL;
-    for (size_t tries = 0; tries < 8; ++tries, at = (at + 1) % PLACES) {
-        if (atomic_load_explicit(&places[at], memory_order_relaxed) == caller)
-            return;
-        if (atomic_compare_exchange_strong(&places[at], &none, caller)) {
-            note(CALL_CLOCK, name, 0);
-            errno = saved;
-            return;
-        }
-        none = NULL;
-    }
+    if (caller_keep(callers, caller, false))
+        note(CALL_CLOCK, name, 0);
+    errno = saved;
 }
 
 /* The file that `path` names, behind the folder in which the program believes to be if it is relative. */

@@ -18,15 +18,6 @@
 
 enum { COPY_CHUNK_BYTES = 16384 };
 
-static void
-path_in(char target[FILES_PATH_MAX], const char *folder, const char *path)
-{
-    size_t length = strlen(folder), size = strnlen(path, PATH_MAX - 1);
-    memcpy(target, folder, length);
-    memcpy(target + length, path, size);
-    target[length + size] = '\0';
-}
-
 /* ---- what is there ---- */
 
 bool

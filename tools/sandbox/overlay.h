@@ -36,6 +36,9 @@ bool place_canonical(const char *path, char canonical[PATH_MAX]);
 /* Whether it is below /proc, /sys or /dev, whose links are not what they read as. */
 bool files_is_magic(const char *path);
 
+/* `path` in a folder of the private one. */
+void path_in(char target[FILES_PATH_MAX], const char *folder, const char *path);
+
 /* `text` without `prefix`, if that ends where a name ends: "" or "/..."; NULL if it does not begin with it. */
 const char *files_below(const char *text, const char *prefix);
 
@@ -158,6 +161,11 @@ void note_file(int dirfd, const char *path, int fd, int flags);
 void note_clock(const char *name, void *caller);
 
 /* ---- callers.c ---- */
+
+/* Whether the place in the program is new, and the table (by hash; twice the address, and 1 more with a flag) has room.
+ */
+enum { CALLERS = 1024 };
+bool caller_keep(_Atomic uintptr_t places[CALLERS], const void *caller, bool flag);
 
 /* Whether the call of `name`, which returns to `caller`, is made by the program or a library of its own; NULL: by the
  * stack. It is then noted in FILES_READINGS, once for each place; name NULL: it is not. */

@@ -62,15 +62,22 @@ go_up(struct walk *walk)
         cut(walk, (size_t)(slash - walk->path));
 }
 
+void
+path_in(char target[FILES_PATH_MAX], const char *folder, const char *path)
+{
+    size_t length = strlen(folder), size = strnlen(path, PATH_MAX - 1);
+    memcpy(target, folder, length);
+    memcpy(target + length, path, size);
+    target[length + size] = '\0';
+}
+
 /* The mark of the path: in walk->marks_end or walk->hidden_from. */
 static void
 look_for_mark(struct walk *walk)
 {
     char mark[FILES_PATH_MAX];
-    size_t length = strlen(walk->config->removed);
     struct stat found;
-    memcpy(mark, walk->config->removed, length);
-    memcpy(mark + length, walk->path, walk->length + 1);
+    path_in(mark, walk->config->removed, walk->path);
     if (raw_lstat(mark, &found) != 0)
         *(errno == ENOTDIR ? &walk->hidden_from : &walk->marks_end) = walk->length;
     else if (S_ISREG(found.st_mode))

@@ -18,7 +18,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <json-c/json.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -26,12 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { JSON_VERSION = 1, LOOK_MS = 1000, JOBS_AT_MOST = 1024 };
-
-struct request {
-    bool json;
-    pid_t pid; /* of a ddprun; 0: all */
-};
+enum { LOOK_MS = 1000, JOBS_AT_MOST = 1024 };
 
 /* One ddprun and the ranks that it has started. */
 struct running {
@@ -44,9 +38,7 @@ struct running {
     double steps_per_s;
 };
 
-#define OPTION_TARGET struct request
-static const struct option_row rows[] = {
-    {.name = "json", SWITCH(json), .help = "print the same as JSON"}, HELP_ROW, {0}};
+static const struct option_row rows[] = {HELP_ROW, {0}};
 
 /* ---- finding jobs ---- */
 
@@ -147,27 +139,28 @@ open_running(pid_t pid, const char *folder, struct running *running)
     return true;
 }
 
-/* What a ddprun has started for itself has the folder, too, and is not shown. */
+/* `asked`: the ddprun that is to be shown; 0: all. What a ddprun has started for itself has the folder, too, and is not
+ * shown. */
 static bool
-is_wanted(pid_t pid, const struct request *request)
+is_wanted(pid_t pid, pid_t asked)
 {
     struct process process;
     char folder[PATH_MAX];
     if (!is_ddprun(pid) || !process_read(pid, 0, &process))
         return false;
-    bool is_asked_for = request->pid == 0 || request->pid == pid || request->pid == process.parent;
+    bool is_asked_for = asked == 0 || asked == pid || asked == process.parent;
     return is_asked_for && !(is_ddprun(process.parent) && find_folder(process.parent, folder));
 }
 
 static int
-find_running(const struct request *request, struct running *found)
+find_running(pid_t asked, struct running *found)
 {
     int count = 0;
     char folder[PATH_MAX];
     DIR *processes = opendir("/proc");
     for (struct dirent *entry; processes != NULL && count < JOBS_AT_MOST && (entry = readdir(processes)) != NULL;) {
         pid_t pid = atoi(entry->d_name);
-        if (pid > 0 && is_wanted(pid, request) && find_folder(pid, folder))
+        if (pid > 0 && is_wanted(pid, asked) && find_folder(pid, folder))
             count += open_running(pid, folder, &found[count]);
     }
     if (processes != NULL)
@@ -207,98 +200,43 @@ print_running(const struct running *running)
     }
 }
 
-static void
-add_number(struct json_object *to, const char *key, double value, bool is_known)
-{
-    json_object_object_add(to, key, is_known ? json_object_new_double(value) : NULL);
-}
-
-static struct json_object *
-rank_object(const struct running *running, int i)
-{
-    const struct rank_view *view = &running->views[i];
-    struct json_object *rank = json_object_new_object();
-    json_object_object_add(rank, "rank", json_object_new_int(running->first_rank + i));
-    json_object_object_add(rank, "process", json_object_new_int(view->pid));
-    json_object_object_add(rank, "step", json_object_new_int64((int64_t)view->step));
-    json_object_object_add(rank, "waits_for",
-                           view->wait != RANK_WAIT_NONE ? json_object_new_string(view->wait_for) : NULL);
-    add_number(rank, "waits_s", (double)view->wait_ns * 1e-9, view->wait != RANK_WAIT_NONE);
-    return rank;
-}
-
-static struct json_object *
-running_object(const struct running *running)
-{
-    struct pace pace = pace_of(running->views, running->count);
-    struct json_object *job = json_object_new_object(), *ranks = json_object_new_array(),
-                       *means = json_object_new_object();
-    json_object_object_add(job, "process", json_object_new_int(running->pid));
-    json_object_object_add(job, "program", json_object_new_string(running->program));
-    json_object_object_add(job, "world_size", json_object_new_int(running->world_size));
-    json_object_object_add(job, "step",
-                           json_object_new_int64((int64_t)verdict_least_steps(running->views, running->count)));
-    add_number(job, "steps_per_s", running->steps_per_s, running->steps_per_s > 0);
-    add_number(job, "exposed_ms", (double)pace.exposed_ns * 1e-6, pace.count > 0);
-    json_object_object_add(job, "waits_for_rank",
-                           pace.straggler >= 0 ? json_object_new_int(running->first_rank + pace.straggler) : NULL);
-    for (unsigned i = 0; i < running->views[0].mean_count; ++i) {
-        const struct mean_view *mean = &running->views[0].means[i];
-        add_number(means, mean->name, mean->value, true);
-    }
-    json_object_object_add(job, "means", means);
-    for (int i = 0; i < running->count; ++i)
-        json_object_array_add(ranks, rank_object(running, i));
-    json_object_object_add(job, "ranks", ranks);
-    return job;
-}
-
 static int
-show_running(const struct request *request, struct running *found, int count)
+show_running(struct running *found, int count)
 {
-    struct json_object *whole = json_object_new_object(), *jobs = json_object_new_array();
     if (count > 0)
         poll(NULL, 0, LOOK_MS);
     for (int i = 0; i < count; ++i) {
         measure(&found[i]);
-        if (request->json)
-            json_object_array_add(jobs, running_object(&found[i]));
-        else
-            print_running(&found[i]);
+        print_running(&found[i]);
         status_page_unmap(found[i].page, found[i].count);
         free(found[i].views);
     }
-    json_object_object_add(whole, "version", json_object_new_int(JSON_VERSION));
-    json_object_object_add(whole, "jobs", jobs);
-    if (request->json)
-        puts(json_object_to_json_string_ext(whole, JSON_C_TO_STRING_PRETTY));
-    json_object_put(whole);
     return close_stdout(stdout);
 }
 
 static int
 run_status(const struct command *command, const struct options *options)
 {
-    struct request request = {0};
+    pid_t asked = 0;
     char **rest, *end = NULL;
     int exit_code;
-    if (!command_begin(command, options->program, &request, &rest, &exit_code))
+    if (!command_begin(command, options->program, NULL, &rest, &exit_code))
         return exit_code;
     if (rest[0] != NULL) {
-        request.pid = (pid_t)strtol(rest[0], &end, 10);
-        if (*end != '\0' || request.pid <= 0 || rest[1] != NULL) {
+        asked = (pid_t)strtol(rest[0], &end, 10);
+        if (*end != '\0' || asked <= 0 || rest[1] != NULL) {
             message_line("'%s' is not the number of one process, after status; see ddprun status --help",
-                         rest[*end == '\0' && request.pid > 0 ? 1 : 0]);
+                         rest[*end == '\0' && asked > 0 ? 1 : 0]);
             return DDPRUN_EXIT_USAGE;
         }
     }
     struct running *found = xcalloc(JOBS_AT_MOST, sizeof(*found));
-    int count = find_running(&request, found);
-    exit_code = show_running(&request, found, count);
+    int count = find_running(asked, found);
+    exit_code = show_running(found, count);
     free(found);
-    if (count == 0 && request.pid > 0)
+    if (count == 0 && asked > 0)
         message_line("process %d is not a ddprun of this user with a running job; ddprun status shows all of them",
-                     (int)request.pid);
+                     (int)asked);
     else if (count == 0)
         message_line("no job of this user runs on this machine");
     return count > 0 ? exit_code : DDPRUN_EXIT_FAILURE;
@@ -307,7 +245,7 @@ run_status(const struct command *command, const struct options *options)
 const struct command status_command = {
     .name = "status",
     .brief = "what running jobs do: steps, losses, who waits",
-    .usage = "Usage: ddprun status [--json] [PID]\n\n"
+    .usage = "Usage: ddprun status [PID]\n\n"
              "Shows the running jobs of this user on this machine, or the one of the ddprun with\n"
              "the process number PID: its step, steps a second in the last second, exposed\n"
              "communication, who waits for whom, and what DDP_MEAN found last. Of a job on\n"

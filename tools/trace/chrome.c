@@ -4,6 +4,7 @@
 #include "tools/trace/clocks.h"
 
 #include "launcher/common/xcalloc.h"
+#include "tools/common/grown.h"
 #include "tools/trace/facts.h"
 
 #include <json-c/json.h>
@@ -45,7 +46,7 @@ struct writing {
     unsigned batches;        /* of a step: more than one where ranks take turns */
     int64_t ends_ns[TRACKS]; /* of each track: when the last slice ended */
     struct shown_bucket *buckets;
-    size_t bucket_count, bucket_capacity;
+    size_t bucket_count;
 };
 
 static void
@@ -209,16 +210,12 @@ keep_bucket(struct writing *w, const struct trace_step *step, const struct trace
 {
     if (isnan(bucket->begin_us) || isnan(bucket->end_us) || bucket->communicator >= COMMUNICATORS_AT_MOST)
         return;
-    if (w->bucket_count == w->bucket_capacity) {
-        w->bucket_capacity = 2 * w->bucket_capacity + 64;
-        w->buckets = xrealloc(w->buckets, w->bucket_capacity * sizeof(w->buckets[0]));
-    }
-    w->buckets[w->bucket_count++] = (struct shown_bucket){.step = step,
-                                                          .bucket = bucket,
-                                                          .begin_ns = after_boundary(w, step, bucket->begin_us),
-                                                          .end_ns = after_boundary(w, step, bucket->end_us),
-                                                          .step_begin_ns = step_begin_ns,
-                                                          .released_ns = released_ns};
+    *GROWN(w->buckets, w->bucket_count) = (struct shown_bucket){.step = step,
+                                                                .bucket = bucket,
+                                                                .begin_ns = after_boundary(w, step, bucket->begin_us),
+                                                                .end_ns = after_boundary(w, step, bucket->end_us),
+                                                                .step_begin_ns = step_begin_ns,
+                                                                .released_ns = released_ns};
 }
 
 static void

@@ -4,6 +4,7 @@
 #include "tools/trace/clocks.h"
 
 #include "launcher/common/xcalloc.h"
+#include "tools/common/grown.h"
 
 #include <stdlib.h>
 
@@ -30,8 +31,7 @@ static void
 add_point(struct run_clock *clock, const struct bounds *bounds)
 {
     int64_t width_ns = bounds->most_ns - bounds->least_ns;
-    clock->points = xrealloc(clock->points, (clock->count + 1) * sizeof(clock->points[0]));
-    clock->points[clock->count++] =
+    *GROWN(clock->points, clock->count) =
         (struct clock_difference){.at_ns = bounds->begin_ns + (bounds->end_ns - bounds->begin_ns) / 2,
                                   .difference_ns = bounds->least_ns + width_ns / 2,
                                   .error_ns = (width_ns < 0 ? -width_ns : width_ns) / 2}; /* negative: it has drifted */

@@ -7,6 +7,7 @@
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 #include "tools/common/direct.h"
+#include "tools/common/grown.h"
 
 #include <json-c/json.h>
 
@@ -22,11 +23,6 @@
 #include <unistd.h>
 
 enum { DEEPEST = 8, MOST_REMARKS = 20 };
-
-/* The places of what has grown: room for one more of them. */
-#define GROWN(array, count)                                                                                         \
-    ((array) = xrealloc((array), ((count) + 1) * sizeof(*(array))), memset(&(array)[(count)], 0, sizeof(*(array))), \
-     &(array)[(count)++])
 
 static void __attribute__((format(printf, 2, 3))) remark(struct trace *trace, const char *format, ...)
 {
@@ -326,31 +322,28 @@ take_summary(struct trace_run *run, json_object *line)
 }
 
 static void
+take_end(struct trace_run *run, json_object *line)
+{
+    (void)line;
+    run->ended = true;
+}
+
+/* By the first of these members that it has. */
+static void
 take_line(struct trace_run *run, json_object *line)
 {
-    json_object *value;
-    if (json_object_object_get_ex(line, "step", &value))
-        take_step(run, line);
-    else if (json_object_object_get_ex(line, "plan", &value))
-        take_plan(run, line);
-    else if (json_object_object_get_ex(line, "ready", &value))
-        take_ready(run, line);
-    else if (json_object_object_get_ex(line, "trial", &value))
-        take_trial(run, line);
-    else if (json_object_object_get_ex(line, "overlap", &value))
-        take_overlap(run, line);
-    else if (json_object_object_get_ex(line, "all_reduce_ns", &value))
-        take_costs(run, line);
-    else if (json_object_object_get_ex(line, "exchange", &value))
-        take_exchange(run, line);
-    else if (json_object_object_get_ex(line, "mean", &value))
-        take_mean(run, line);
-    else if (json_object_object_get_ex(line, "warning", &value))
-        take_warning(run, line);
-    else if (json_object_object_get_ex(line, "end", &value))
-        run->ended = true;
-    else if (json_object_object_get_ex(line, "summary", &value))
-        take_summary(run, line);
+    static const struct {
+        const char *member;
+        void (*take)(struct trace_run *run, json_object *line);
+    } lines[] = {{"step", take_step},         {"plan", take_plan},       {"ready", take_ready},
+                 {"trial", take_trial},       {"overlap", take_overlap}, {"all_reduce_ns", take_costs},
+                 {"exchange", take_exchange}, {"mean", take_mean},       {"warning", take_warning},
+                 {"end", take_end},           {"summary", take_summary}};
+    size_t i = 0;
+    while (i < sizeof(lines) / sizeof(lines[0]) && !json_object_object_get_ex(line, lines[i].member, NULL))
+        ++i;
+    if (i < sizeof(lines) / sizeof(lines[0]))
+        lines[i].take(run, line);
 }
 
 /* ---- a file ---- */

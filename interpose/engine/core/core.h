@@ -195,6 +195,7 @@ unsigned stream_index(CUstream handle) WITH_LOCK;
 bool stream_is_captured(CUstream stream);
 /* Makes the stream wait for the last reduction, once after each boundary. */
 void stream_wait_for_reduction(CUstream handle);
+CUevent timing_event(void); /* a new one */
 /* Records the event behind what the trainer has enqueued there; ends the job, naming `what` or the foreign context, if
  * that fails. */
 void stream_record(CUstream handle, CUevent event, const char *what);

@@ -57,6 +57,14 @@ require_own_context(CUstream handle)
     context_require(handle, current, "work on gradients", NULL);
 }
 
+CUevent
+timing_event(void)
+{
+    CUevent event;
+    require_cuda(engine_state.driver.cuEventCreate_p(&event, CU_EVENT_DEFAULT), "cuEventCreate");
+    return event;
+}
+
 void
 stream_record(CUstream handle, CUevent event, const char *what)
 {

@@ -57,14 +57,6 @@ measured_of(const struct group *group)
     return &groups[group->id];
 }
 
-static CUevent
-timing_event(void)
-{
-    CUevent event;
-    require_cuda(engine_state.driver.cuEventCreate_p(&event, CU_EVENT_DEFAULT), "cuEventCreate");
-    return event;
-}
-
 static void
 record(CUevent event, CUstream stream)
 {

@@ -14,17 +14,7 @@
 
 enum { LOOK_AT_MOST = 64 << 10, CHUNK_BYTES = 16 << 10 };
 
-static struct ranges visible; /* id: enum memory_kind; guarded by the engine's lock */
-static _Atomic uint64_t host_accessible_lowest = UINT64_MAX, host_accessible_highest;
-
-static void
-update_bounds(void) WITH_LOCK
-{
-    size_t count = visible.count;
-    atomic_store(&host_accessible_lowest, count > 0 ? visible.sorted[0].begin : UINT64_MAX);
-    atomic_store(&host_accessible_highest, count > 0 ? visible.sorted[count - 1].end : 0);
-    launch_filter_ranges_changed(&visible);
-}
+static struct bounded_ranges visible; /* id: enum memory_kind; guarded by the engine's lock */
 
 static void
 host_accessible_add(CUdeviceptr address, size_t bytes, enum memory_kind kind)
@@ -33,9 +23,9 @@ host_accessible_add(CUdeviceptr address, size_t bytes, enum memory_kind kind)
     enum ranges_status status;
     engine_lock();
     /* What overlaps is gone, and its release was not reported. */
-    while ((status = ranges_add(&visible, address, bytes, (size_t)kind, &other)) == RANGES_OVERLAP)
-        (void)ranges_remove(&visible, other.begin);
-    update_bounds();
+    while ((status = ranges_add(&visible.ranges, address, bytes, (size_t)kind, &other)) == RANGES_OVERLAP)
+        (void)ranges_remove(&visible.ranges, other.begin);
+    launch_filter_ranges_changed(&visible);
     engine_unlock();
     require_allocated(status != RANGES_NO_MEMORY);
 }
@@ -46,16 +36,15 @@ host_accessible_remove(CUdeviceptr address)
     if (!host_accessible_may_hold(address))
         return;
     engine_lock();
-    (void)ranges_remove(&visible, address);
-    update_bounds();
+    (void)ranges_remove(&visible.ranges, address);
+    launch_filter_ranges_changed(&visible);
     engine_unlock();
 }
 
 bool
 host_accessible_may_hold(uint64_t address)
 {
-    return address >= atomic_load_explicit(&host_accessible_lowest, memory_order_relaxed) &&
-           address < atomic_load_explicit(&host_accessible_highest, memory_order_relaxed);
+    return bounded_may_hold(&visible, address, 1);
 }
 
 bool
@@ -83,7 +72,7 @@ host_accessible_has(uint64_t address, size_t bytes)
     if (!host_accessible_may_hold(address))
         return false;
     engine_lock();
-    const struct range *range = ranges_find(&visible, address, bytes, &count);
+    const struct range *range = ranges_find(&visible.ranges, address, bytes, &count);
     bool all = count == 1 && range->begin <= address && range->end >= address + bytes;
     engine_unlock();
     return all;
@@ -96,7 +85,7 @@ host_accessible_is_pinned(uint64_t address)
     if (!host_accessible_may_hold(address))
         return false;
     engine_lock();
-    const struct range *range = ranges_find(&visible, address, 1, &count);
+    const struct range *range = ranges_find(&visible.ranges, address, 1, &count);
     bool pinned = range != NULL && range->begin == address && range->id == MEMORY_PINNED;
     engine_unlock();
     return pinned;
@@ -121,7 +110,7 @@ host_accessible_look_behind(uint64_t address)
     size_t count;
     struct range found = {0};
     engine_lock();
-    const struct range *range = ranges_find(&visible, address, 1, &count);
+    const struct range *range = ranges_find(&visible.ranges, address, 1, &count);
     if (range != NULL)
         found = *range;
     engine_unlock();

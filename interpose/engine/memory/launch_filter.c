@@ -20,7 +20,7 @@
 enum { OWNERS_AT_MOST = 4 };
 
 static _Atomic bool index_is_old;
-static const struct ranges *owned[OWNERS_AT_MOST]; /* besides tensors; guarded by the engine's lock */
+static struct bounded_ranges *owned[OWNERS_AT_MOST]; /* besides tensors; guarded by the engine's lock */
 static size_t owner_count;
 
 /* While every launch is to be reported the hooks see no kernel; guarded by the lock of functions.c. */
@@ -29,35 +29,31 @@ static struct filter_kernels no_kernels = {.mask = 0, .slot_count = 1, .slots = 
 static struct filter_kernels *paused; /* those that they see again then, or NULL */
 
 static void
-extend_bounds(const struct ranges *ranges, uint64_t *lowest_p, uint64_t *highest_p)
+enter_owner(struct bounded_ranges *bounded)
 {
-    if (ranges->count == 0)
-        return;
-    uint64_t begin = ranges->sorted[0].begin, end = ranges->sorted[ranges->count - 1].end;
-    *lowest_p = begin < *lowest_p ? begin : *lowest_p;
-    *highest_p = end > *highest_p ? end : *highest_p;
-}
-
-static void
-enter_owner(const struct ranges *ranges)
-{
+    struct ranges *ranges = &bounded->ranges;
+    ranges_settle(ranges);
+    atomic_store(&bounded->lowest, ranges->count > 0 ? ranges->sorted[0].begin : UINT64_MAX);
+    atomic_store(&bounded->highest, ranges->count > 0 ? ranges->sorted[ranges->count - 1].end : 0);
     for (size_t i = 0; i < owner_count; ++i) {
-        if (owned[i] == ranges)
+        if (owned[i] == bounded)
             return;
     }
     if (owner_count == OWNERS_AT_MOST)
         stop_job("internal error: the filter of launches has no room for the ranges of another file");
-    owned[owner_count++] = ranges;
+    owned[owner_count++] = bounded;
 }
 
 void
-launch_filter_ranges_changed(const struct ranges *ranges)
+launch_filter_ranges_changed(struct bounded_ranges *bounded)
 {
-    if (ranges != NULL)
-        enter_owner(ranges);
+    if (bounded != NULL)
+        enter_owner(bounded);
     uint64_t lowest = atomic_load(&memory_state.lowest), highest = atomic_load(&memory_state.highest);
-    for (size_t i = 0; i < owner_count && highest != 0; ++i)
-        extend_bounds(owned[i], &lowest, &highest);
+    for (size_t i = 0; i < owner_count && highest != 0; ++i) {
+        lowest = owned[i]->lowest < lowest ? owned[i]->lowest : lowest;
+        highest = owned[i]->highest > highest ? owned[i]->highest : highest;
+    }
     filter_set_bounds(engine_state.services->filter, lowest, highest);
     atomic_store(&index_is_old, true);
 }
@@ -67,14 +63,6 @@ compare_begins(const void *a, const void *b)
 {
     uint64_t left = ((const struct filter_span *)a)->begin, right = ((const struct filter_span *)b)->begin;
     return left < right ? -1 : left > right;
-}
-
-static size_t
-append_spans(struct filter_span *spans, size_t count, const struct ranges *ranges)
-{
-    for (size_t i = 0; i < ranges->count; ++i)
-        spans[count++] = (struct filter_span){ranges->sorted[i].begin, ranges->sorted[i].end};
-    return count;
 }
 
 /* Spans in order, and those that overlap made one; returns how many are left. */
@@ -98,7 +86,7 @@ list_spans(size_t *count_p) WITH_LOCK
 {
     size_t count = 0, most = memory_state.ranges.count;
     for (size_t i = 0; i < owner_count; ++i)
-        most += owned[i]->count;
+        most += owned[i]->ranges.count;
     struct filter_span *spans = malloc((most + 1) * sizeof(*spans));
     if (spans == NULL)
         return NULL;
@@ -107,8 +95,10 @@ list_spans(size_t *count_p) WITH_LOCK
         if (tensor->role != TENSOR_PARAMETER || (tensor->averaged && !MUTANT(PARAMETERS_UNSEEN)))
             spans[count++] = (struct filter_span){tensor->address, tensor->address + tensor->bytes};
     }
-    for (size_t i = 0; i < owner_count; ++i)
-        count = append_spans(spans, count, owned[i]);
+    for (size_t i = 0; i < owner_count; ++i) {
+        for (size_t k = 0; k < owned[i]->ranges.count; ++k)
+            spans[count++] = (struct filter_span){owned[i]->ranges.sorted[k].begin, owned[i]->ranges.sorted[k].end};
+    }
     *count_p = merge(spans, count);
     return spans;
 }

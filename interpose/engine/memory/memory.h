@@ -44,6 +44,7 @@ struct tensor {
     size_t bytes;
     int type; /* enum ddp_type */
     struct ddp_site site;
+    char *ahead;         /* of a copy of this struct: what it holds, on the host; NULL: that is not there */
     uint64_t touched_by; /* gradients: mask of streams since their group's last boundary */
 
     /* While operations are looked at: forgotten.c. */
@@ -251,9 +252,19 @@ void functions_report_each(bool each);
 uint64_t call_identity(const char *name);
 
 /* ---- launch_filter.c: what the hooks of launches know ---- */
-/* With lock held: ranges have come, gone or moved: of tensors (NULL), or of memory that counts as they do, whose owner
- * keeps `ranges` for ever. */
-void launch_filter_ranges_changed(const struct ranges *ranges) WITH_LOCK;
+/* Memory that counts as tensors do. The bounds are looked at without the lock. */
+struct bounded_ranges {
+    struct ranges ranges;
+    _Atomic uint64_t lowest, highest;
+};
+static inline bool
+bounded_may_hold(const struct bounded_ranges *bounded, uint64_t address, size_t bytes)
+{
+    return address < atomic_load_explicit(&bounded->highest, memory_order_relaxed) &&
+           address + bytes > atomic_load_explicit(&bounded->lowest, memory_order_relaxed);
+}
+/* With lock held: ranges have come, gone or moved: of tensors (NULL), or these, which are kept for ever. */
+void launch_filter_ranges_changed(struct bounded_ranges *bounded) WITH_LOCK;
 /* At a launch that reached the engine: does the work that changes have postponed. */
 void launch_filter_refresh(void);
 /* functions.c, with its lock held: */

@@ -189,7 +189,7 @@ tensor_drop(struct tensor *tensor)
         if (memory_state.tensors[i].role == role && memory_state.tensors[i].index > index)
             --memory_state.tensors[i].index;
     }
-    for (size_t i = 0; i < memory_state.ranges.count; ++i) {
+    for (size_t i = 0; i < memory_state.ranges.count; ++i) { /* in any order */
         if (memory_state.ranges.sorted[i].id > at)
             --memory_state.ranges.sorted[i].id;
     }

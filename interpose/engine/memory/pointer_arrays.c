@@ -13,45 +13,34 @@
 
 enum { TABLES_AT_MOST = 256, TABLE_BYTES_AT_MOST = 1 << 20 };
 
-static struct ranges tables;
-static _Atomic uint64_t pointer_arrays_lowest = UINT64_MAX, pointer_arrays_highest;
-
-static void
-update_bounds(void) WITH_LOCK
-{
-    size_t count = tables.count;
-    atomic_store(&pointer_arrays_lowest, count > 0 ? tables.sorted[0].begin : UINT64_MAX);
-    atomic_store(&pointer_arrays_highest, count > 0 ? tables.sorted[count - 1].end : 0);
-    launch_filter_ranges_changed(&tables);
-}
+static struct bounded_ranges tables;
 
 bool
 pointer_arrays_may_hold(uint64_t address, size_t bytes)
 {
-    return address < atomic_load_explicit(&pointer_arrays_highest, memory_order_relaxed) &&
-           address + bytes > atomic_load_explicit(&pointer_arrays_lowest, memory_order_relaxed);
+    return bounded_may_hold(&tables, address, bytes);
 }
 
 void
 pointer_arrays_copied(uint64_t address, size_t bytes, bool has_addresses)
 {
     size_t count;
-    const struct range *there = ranges_find(&tables, address, bytes, &count);
+    const struct range *there = ranges_find(&tables.ranges, address, bytes, &count);
     uint64_t begin = address, end = address + bytes;
     if (bytes > TABLE_BYTES_AT_MOST || (there == NULL && !has_addresses))
         return;
     if (there != NULL && count == 1 && there->begin <= begin && there->end >= end)
         return; /* as in every step */
-    while ((there = ranges_find(&tables, address, bytes, &count)) != NULL) {
+    while ((there = ranges_find(&tables.ranges, address, bytes, &count)) != NULL) {
         begin = there->begin < begin ? there->begin : begin;
         end = there->end > end ? there->end : end;
-        (void)ranges_remove(&tables, there->begin);
+        (void)ranges_remove(&tables.ranges, there->begin);
     }
-    if (tables.count == TABLES_AT_MOST)
-        ranges_free(&tables);
-    if (ranges_add(&tables, begin, end - begin, 0, NULL) != RANGES_OK)
-        ranges_free(&tables); /* out of memory: nothing is known */
-    update_bounds();
+    if (tables.ranges.count == TABLES_AT_MOST)
+        ranges_free(&tables.ranges);
+    if (ranges_add(&tables.ranges, begin, end - begin, 0, NULL) != RANGES_OK)
+        ranges_free(&tables.ranges); /* out of memory: nothing is known */
+    launch_filter_ranges_changed(&tables);
 }
 
 void
@@ -59,9 +48,9 @@ pointer_arrays_touched(uint64_t address, size_t bytes)
 {
     size_t count;
     const struct range *there;
-    while ((there = ranges_find(&tables, address, bytes, &count)) != NULL) {
-        (void)ranges_remove(&tables, there->begin);
-        update_bounds();
+    while ((there = ranges_find(&tables.ranges, address, bytes, &count)) != NULL) {
+        (void)ranges_remove(&tables.ranges, there->begin);
+        launch_filter_ranges_changed(&tables);
     }
 }
 
@@ -69,6 +58,6 @@ bool
 pointer_arrays_know(uint64_t address, size_t bytes)
 {
     size_t count;
-    const struct range *there = ranges_find(&tables, address, bytes, &count);
+    const struct range *there = ranges_find(&tables.ranges, address, bytes, &count);
     return MUTANT(ARRAY_TRUSTED) || (count == 1 && there->begin <= address && there->end >= address + bytes);
 }

@@ -84,20 +84,13 @@ pointers_may_update(const struct operation *operation, const struct function_lay
 bool
 pointers_annotated(CUdeviceptr address, struct tensor *tensor_p, CUdeviceptr *next_p)
 {
-    bool found = false;
-    *next_p = UINT64_MAX;
+    size_t count;
     engine_lock();
-    for (size_t i = 0; i < memory_state.ranges.count; ++i) {
-        const struct range *range = &memory_state.ranges.sorted[i];
-        if (range->begin > address) {
-            *next_p = range->begin;
-            break;
-        }
-        if (address < range->end) {
-            *tensor_p = memory_state.tensors[range->id];
-            found = true;
-        }
-    }
+    const struct range *range = ranges_find(&memory_state.ranges, address, UINT64_MAX, &count); /* and all behind it */
+    bool found = range != NULL && range->begin <= address;
+    if (found)
+        *tensor_p = memory_state.tensors[range->id];
+    *next_p = count > found ? range[found].begin : UINT64_MAX;
     engine_unlock();
     return found;
 }

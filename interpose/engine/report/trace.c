@@ -64,14 +64,6 @@ static struct group_trace *groups[GROUPS_AT_MOST]; /* NULL: no plan so far */
 static CUstream ready_stream, anchor_stream;
 static struct anchor anchor;
 
-static CUevent
-timing_event(void)
-{
-    CUevent event;
-    require_cuda(engine_state.driver.cuEventCreate_p(&event, CU_EVENT_DEFAULT), "cuEventCreate for the trace");
-    return event;
-}
-
 /* ---- the device's clock ---- */
 
 static void

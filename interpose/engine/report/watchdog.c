@@ -325,7 +325,7 @@ watch_start(void (*period)(void))
     int failed = pthread_create(&watcher, NULL, watch, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed)
-        stop_job("cannot start the watch thread: out of threads");
+        stop_job("cannot start the watch thread: out of threads, or of memory for thread-local variables");
     atomic_store(&watching, true);
 }
 

@@ -133,8 +133,6 @@ void step_open(uint64_t number, const char *what, const struct ddp_site *site) T
  * and for the one that the trainer names. Where parameters are compared, for those of other groups too: their
  * optimizers have read their gradients there. `group` NULL: those of all groups. */
 void step_wait_for_producers(const struct group *group, CUstream stream) BY_ISSUER;
-/* Collectives wait for all work on gradients, of all groups, and for this stream. */
-void step_wait_for_all_producers(CUstream stream);
 /* The stream, and others before they touch gradients, wait for all collectives so far, and for what is checked of them.
  */
 void step_release(const struct group *group, CUstream stream) BY_ISSUER;

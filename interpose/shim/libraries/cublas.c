@@ -40,12 +40,6 @@ static struct library_reals reals[FUNCTIONS];
 struct library library_cublas = {
     .file = "libcublas.so", .functions = functions, .reals = reals, .function_count = FUNCTIONS, .helpers = helpers};
 
-/* The function behind hook `symbol`, for the object that called the hook. */
-#define REAL_OF(symbol) \
-    ((__typeof__(&(symbol)))library_real(&library_cublas, INDEX_##symbol, __builtin_return_address(0)))
-
-#define EXPORT __attribute__((visibility("default")))
-
 /* ---- workspaces that trainers have set ---- */
 
 enum { WORKSPACES = 64 };
@@ -105,41 +99,26 @@ add_workspace(struct library_call *call, cublasHandle_t handle)
                     extent_solid(found.bytes));
 }
 
-EXPORT cublasStatus_t
-cublasSetWorkspace_v2(cublasHandle_t handle, void *workspace, size_t bytes)
-{
-    __typeof__(&cublasSetWorkspace_v2) real = REAL_OF(cublasSetWorkspace_v2);
-    if (real == NULL)
-        return CUBLAS_STATUS_NOT_SUPPORTED;
-    cublasStatus_t status = real(handle, workspace, bytes);
-    if (status == CUBLAS_STATUS_SUCCESS && shim_is_trainers_call())
-        workspace_set(handle, workspace, workspace != NULL ? bytes : 0);
-    return status;
-}
-
-/* Gives the handle its own workspace back (documentation of cublasSetStream). */
-EXPORT cublasStatus_t
-cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream)
-{
-    __typeof__(&cublasSetStream_v2) real = REAL_OF(cublasSetStream_v2);
-    if (real == NULL)
-        return CUBLAS_STATUS_NOT_SUPPORTED;
-    cublasStatus_t status = real(handle, stream);
-    if (status == CUBLAS_STATUS_SUCCESS && shim_is_trainers_call())
-        workspace_set(handle, NULL, 0);
-    return status;
-}
-
-EXPORT cublasStatus_t
-cublasDestroy_v2(cublasHandle_t handle)
-{
-    __typeof__(&cublasDestroy_v2) real = REAL_OF(cublasDestroy_v2);
-    if (real == NULL)
-        return CUBLAS_STATUS_NOT_SUPPORTED;
-    if (shim_is_trainers_call())
-        workspace_set(handle, NULL, 0); /* first: afterwards the handle may be another thread's */
-    return real(handle);
-}
+/* Calls after which a handle has another workspace; with a new stream it is the handle's own (documentation of
+ * cublasSetStream). What is destroyed has none before: afterwards the handle may be another thread's. */
+#define HANDLE_HOOK(symbol, parameters, arguments, before, after)       \
+    EXPORT cublasStatus_t symbol parameters                             \
+    {                                                                   \
+        __typeof__(&(symbol)) real = REAL_OF(library_cublas, symbol);   \
+        if (real == NULL)                                               \
+            return CUBLAS_STATUS_NOT_SUPPORTED;                         \
+        if (shim_is_trainers_call())                                    \
+            before;                                                     \
+        cublasStatus_t status = real arguments;                         \
+        if (status == CUBLAS_STATUS_SUCCESS && shim_is_trainers_call()) \
+            after;                                                      \
+        return status;                                                  \
+    }
+HANDLE_HOOK(cublasSetWorkspace_v2, (cublasHandle_t handle, void *workspace, size_t bytes), (handle, workspace, bytes),
+            (void)0, workspace_set(handle, workspace, workspace != NULL ? bytes : 0))
+HANDLE_HOOK(cublasSetStream_v2, (cublasHandle_t handle, cudaStream_t stream), (handle, stream), (void)0,
+            workspace_set(handle, NULL, 0))
+HANDLE_HOOK(cublasDestroy_v2, (cublasHandle_t handle), (handle), workspace_set(handle, NULL, 0), (void)0)
 
 /* ---- the hooks ---- */
 

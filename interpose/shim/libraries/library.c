@@ -7,10 +7,7 @@
  */
 #include "interpose/shim/libraries/library.h"
 
-#include "base/printable.h"
-
 #include <dlfcn.h>
-#include <link.h>
 #include <sched.h>
 #include <string.h>
 
@@ -21,37 +18,6 @@ __thread void *library_bound __attribute__((tls_model("initial-exec"), visibilit
 static atomic_flag adding = ATOMIC_FLAG_INIT;
 
 /* ---- loaded objects ---- */
-
-struct search {
-    uintptr_t address; /* looked for, or */
-    const char *file;  /* so begins the name of the file */
-    const char *skip;  /* objects of this name were tried */
-    struct code_range object;
-    const char *path;
-};
-
-static bool
-is_inside(const struct code_range *object, uintptr_t address)
-{
-    return address >= object->begin && address < object->end;
-}
-
-static int
-match_object(struct dl_phdr_info *info, size_t size, void *data)
-{
-    (void)size;
-    struct search *search = data;
-    struct code_range object = code_range_of(info);
-    if (search->file != NULL) {
-        if (strncmp(file_name_of(info->dlpi_name), search->file, strlen(search->file)) != 0)
-            return 0;
-    } else if (!is_inside(&object, search->address)) {
-        return 0;
-    }
-    search->object = object;
-    search->path = info->dlpi_name; /* the loader's, as long-lived as the object */
-    return 1;
-}
 
 /* `name` as the object with this path would get it: from itself, and what it was linked with. */
 static void *
@@ -76,7 +42,7 @@ is_own(const struct library *library, const void *found)
 }
 
 static void *
-search_real(const struct library *library, const char *name, const struct search *caller)
+search_real(const struct library *library, const char *name, const struct object_search *caller)
 {
     void *found = NULL;
     if (caller->path != NULL && caller->path[0] != '\0') /* the program's own name is empty */
@@ -84,8 +50,8 @@ search_real(const struct library *library, const char *name, const struct search
     if (found == NULL || is_own(library, found))
         found = shim_real_dlsym(RTLD_NEXT, name);
     if (found == NULL) { /* a tail call from an object that we do not see, into a library that is loaded locally */
-        struct search any = {.file = library->file};
-        if (dl_iterate_phdr(match_object, &any) != 0)
+        struct object_search any = {.file = library->file};
+        if (object_find(&any))
             found = look_up_from(any.path, name);
     }
     return found;
@@ -133,8 +99,8 @@ library_real(struct library *library, unsigned index, const void *caller)
         break;
     }
 
-    struct search search = {.address = (uintptr_t)caller};
-    bool known = dl_iterate_phdr(match_object, &search) != 0;
+    struct object_search search = {.address = (uintptr_t)caller};
+    bool known = object_find(&search);
     real = search_real(library, library->functions[index].name, &search);
     if (real == NULL || !known)
         return real;
@@ -157,8 +123,8 @@ library_helper(struct library *library, const void *real, unsigned number)
         break;
     }
 
-    struct search search = {.address = (uintptr_t)real};
-    if (dl_iterate_phdr(match_object, &search) == 0)
+    struct object_search search = {.address = (uintptr_t)real};
+    if (!object_find(&search))
         return NULL;
     void *helper = look_up_from(search.path, library->helpers[number]);
     unsigned at = place_of_object(library->copies, &library->copy_count, LIBRARY_COPIES, search.object);

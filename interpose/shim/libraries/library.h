@@ -143,26 +143,31 @@ enum { LIBRARY_THUNKS = 1024, LIBRARY_THUNK_BYTES = 16 }; /* also in thunks.S */
 
 /* ---- hooks ---- */
 
+#define EXPORT __attribute__((visibility("default")))
+
+/* The function behind hook `symbol`, for the object that called the hook. */
+#define REAL_OF(library, symbol) \
+    ((__typeof__(&(symbol)))library_real(&(library), INDEX_##symbol, __builtin_return_address(0)))
+
 /* The hook of a call of `library`, which answers `success` if it has enqueued its work, and `missing` where the library
  * has no such function; `begins` begins the call behind the statements that follow, which say its operands. */
-#define LIBRARY_HOOK(type, success, missing, library, symbol, parameters, arguments, begins, ...)         \
-    __attribute__((visibility("default"))) type symbol parameters                                         \
-    {                                                                                                     \
-        __typeof__(&(symbol)) real =                                                                      \
-            (__typeof__(&(symbol)))library_real(&(library), INDEX_##symbol, __builtin_return_address(0)); \
-        if (real == NULL)                                                                                 \
-            return missing;                                                                               \
-        if (!shim_is_watched())                                                                           \
-            return real arguments;                                                                        \
-        struct library_call call;                                                                         \
-        library_call_init(&call, #symbol);                                                                \
-        __VA_ARGS__                                                                                       \
-        begins;                                                                                           \
-        type status;                                                                                      \
-        do                                                                                                \
-            status = call.operation.skip ? (success) : real arguments;                                    \
-        while (library_call_end(&call, status == (success)));                                             \
-        return status;                                                                                    \
+#define LIBRARY_HOOK(type, success, missing, library, symbol, parameters, arguments, begins, ...) \
+    EXPORT type symbol parameters                                                                 \
+    {                                                                                             \
+        __typeof__(&(symbol)) real = REAL_OF(library, symbol);                                    \
+        if (real == NULL)                                                                         \
+            return missing;                                                                       \
+        if (!shim_is_watched())                                                                   \
+            return real arguments;                                                                \
+        struct library_call call;                                                                 \
+        library_call_init(&call, #symbol);                                                        \
+        __VA_ARGS__                                                                               \
+        begins;                                                                                   \
+        type status;                                                                              \
+        do                                                                                        \
+            status = call.operation.skip ? (success) : real arguments;                            \
+        while (library_call_end(&call, status == (success)));                                     \
+        return status;                                                                            \
     }
 
 /* ---- types.c: sizes of the element types of CUDA's libraries ---- */

@@ -70,7 +70,7 @@ secret_read(const char *path, bool is_private, struct secret *secret, bool *is_m
     char *bytes = file_read(path, MOST_BYTES, &count, &file);
     *is_missing_p = bytes == NULL && errno == ENOENT;
     if (bytes == NULL)
-        return error_set(error, DDPRUN_EXIT_USAGE, "cannot read the secret %s: %s", path, file_why(errno));
+        return file_read_refused("the secret ", path, "", error);
     bool ok = check_rights(&file, path, is_private, error) && (!is_private || check_way(path, error));
     count = count < sizeof(secret->bytes) ? count : sizeof(secret->bytes);
     memcpy(secret->bytes, bytes, count);

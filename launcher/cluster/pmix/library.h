@@ -26,7 +26,7 @@ struct pmix_library {
 const struct pmix_library *pmix_library_open(struct error *error) __attribute__((warn_unused_result));
 
 /* The right to be this rank of the launcher's job, until the descriptor is closed: two processes with one PMIx rank
- * corrupt every fence (facts). -1: another ddprun has it. */
+ * corrupt every fence. -1: another ddprun has it. */
 int pmix_claim_rank(struct error *error) __attribute__((warn_unused_result));
 
 #endif

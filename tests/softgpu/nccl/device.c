@@ -36,6 +36,16 @@ device_read_floats(float *destination, const float *device, size_t count)
 }
 
 void
+expect_all(const float *device, size_t count, float value)
+{
+    float *host = malloc(count * sizeof(*host));
+    device_read_floats(host, device, count);
+    for (size_t i = 0; i < count; ++i)
+        EXPECT(host[i] == value);
+    free(host);
+}
+
+void
 device_free(void *device)
 {
     EXPECT_CUDA(cuMemFree((CUdeviceptr)device));

@@ -20,6 +20,9 @@ float *device_floats(size_t count, float value);
 /* Copies floats back, without waiting for anything. */
 void device_read_floats(float *destination, const float *device, size_t count);
 
+/* All of them have the value, or the rank ends. */
+void expect_all(const float *device, size_t count, float value);
+
 void device_free(void *device);
 
 CUstream device_stream(void);

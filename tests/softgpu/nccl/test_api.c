@@ -12,16 +12,6 @@
 
 enum { COUNT = 200003 };
 
-static void
-expect_all(const float *device, size_t count, float value)
-{
-    float *host = malloc(count * sizeof(*host));
-    device_read_floats(host, device, count);
-    for (size_t i = 0; i < count; ++i)
-        EXPECT(host[i] == value);
-    free(host);
-}
-
 static int
 collectives(int rank, int n, struct ranks_shared *shared)
 {

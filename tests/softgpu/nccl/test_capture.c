@@ -8,20 +8,9 @@
 #include "tests/test.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 enum { COUNT = 70001 };
-
-static void
-expect_all(const float *device, size_t count, float value)
-{
-    float *host = malloc(count * sizeof(*host));
-    device_read_floats(host, device, count);
-    for (size_t i = 0; i < count; ++i)
-        EXPECT(host[i] == value);
-    free(host);
-}
 
 static void
 begin(CUstream stream)

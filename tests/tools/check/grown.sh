@@ -7,8 +7,7 @@ source "$(dirname "$0")/../../end_to_end/lib.sh"
 # shellcheck source=tests/tools/check/lib.sh
 source "$(dirname "$0")/lib.sh"
 grown=$build/tests/tools/check/grown
-export TMPDIR=$work/tmp
-mkdir "$TMPDIR"
+watch_leftovers
 
 # judged NAME CODE CAUSES TENSOR RANKS OPTIONS PROGRAM...: checked() of lib.sh has this verdict.
 judged() {

@@ -78,7 +78,6 @@ done
 refused "--max-restarts" 2 "--max-restarts and check contradict each other" --max-restarts 1 check "${right[@]}"
 refused "--dry-run" 2 "--dry-run and check contradict each other" --dry-run check "${right[@]}"
 refused "--trace" 2 "--trace and check contradict each other" check --trace traces "${right[@]}"
-refused "a word of ddprun's as the program" 2 "check wants a program, and doctor is a word of ddprun" check doctor
 refused "no such program" 127 "cannot start ./nothing" check ./nothing
 printf 'mine\n' >mine
 refused "--json where nothing can be written" 2 "cannot write to ./no/folder/x, in --json" check --json ./no/folder/x "${right[@]}"

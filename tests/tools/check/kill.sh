@@ -25,9 +25,8 @@ printf 'to be kept\n' >"$user/notes"
 before=$(cd "$user" && sha256sum -- *)
 command=("$ddprun" check -n 2 "$conv" --steps 40 --resume "$user/old" --checkpoint "$user/checkpoint" --save "$user/model-%d")
 
-folders() {
-    find "$TMPDIR" -mindepth 1
-}
+folders() { find "$TMPDIR" -mindepth 1; }
+half_written() { find "$work" -name 'reference.*'; }
 
 # until_empty COMMAND: waits until it prints nothing; prints what it printed last.
 until_empty() {
@@ -84,6 +83,12 @@ for round in "${rounds[@]}"; do
     else
         ok "$name"
     fi
+done
+# A reference is whole, or not there.
+command=("$ddprun" check -q -n 1 --reference "$work/reference" "$conv" --quiet --steps 40)
+for moment_us in 30000 60000 90000 150000 250000; do
+    kill_at "$moment_us" KILL one
+    check "a reference after $((moment_us / 1000)) ms of a killed check: nothing half-written" [ -z "$(until_empty half_written)" ]
 done
 printf '# %d rounds in runs of %d ms, %d failures\n' "${#rounds[@]}" $((length_us / 1000)) "$failures"
 finish

@@ -6,15 +6,8 @@
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 command -v python3 >/dev/null || skip "no python3, which reads JSON here"
-export TMPDIR=$work/tmp
-mkdir "$TMPDIR"
-mark=check-plan-$$
-export DDPRUN_TEST_MARK=$mark
-broken=$work/broken # as installed, but for the player
-mkdir -p "$broken/bin" "$broken/lib"
-cp "$ddprun" "$broken/bin/"
-ln -s "$build"/lib/libddprun{,-engine,-check,-files}.so "$build/lib/softgpu" "$broken/lib/"
-[ ! -e "$build/tests/mutants/libddprun-scout.so" ] || ln -s "$build/tests/mutants/libddprun-scout.so" "$broken/lib/libddprun-scout.so"
+watch_leftovers
+install_broken
 cd "$work" || exit 1
 head -n 1440 "$data" >digits.csv # 1152 of them to train with
 digits=("$build/samples/digits_plain" --data digits.csv --batch 24 --quiet)

@@ -271,7 +271,6 @@ set_note(struct check_rows *rows, const struct edit *edit, enum check_row_kind k
                                        .bytes = 64,
                                        .whole = 64,
                                        .chain = (uint64_t)edit->value,
-                                       .whole_chain = 1,
                                        .values = edit->first > 0 ? 0 : (uint64_t)edit->value,
                                        .whole_values = edit->first > 0 ? 0 : 1};
     for (size_t i = 0; i < rows->count; ++i) {

@@ -43,11 +43,6 @@ finds() {
         fi
     done
 }
-# last_words NAME PROGRAM REGEX: the last line for people.
-last_words() {
-    timeout -k 1 "$limit" "$ddprun" doctor "$2" >"$top/out" 2>&1 </dev/null
-    report "$1" "$(tail -1 "$top/out" | grep -qE -- "$3" || echo "the last line is: $(tail -1 "$top/out")")"
-}
 # with NAME=VALUE... -- ARGS...: examine with these variables.
 with() {
     local variables=()
@@ -121,9 +116,8 @@ printf '%s\n' '#include <stdio.h>' '#include <stdlib.h>' \
 printf 'extern int cudaMalloc(void);\nint main(void) { return cudaMalloc(); }\n' >"$top/calls.c"
 export TRACE=$top/trace
 include=$sources/../../../interpose/include
-mkdir -p "$top/p/lib" "$top/p/stubs"
+mkdir -p "$top/p/lib"
 link -shared -fPIC -Wl,-soname,libcudart.so.13 -o "$top/p/lib/libcudart.so.13" "$top/library.c"
-touch "$top/p/stubs/libcuda.so.1"
 fake=$helpers/launcher_fake_softgpu
 
 link -DANNOTATED -I"$include" -o "$top/p/plain" "$top/main.c"
@@ -159,10 +153,10 @@ if unshare -n true 2>/dev/null; then
     whole=$ddprun
     printf '#!/bin/sh\nexec unshare -n "%s" "$@"\n' "$whole" >"$top/unshared" && chmod 755 "$top/unshared"
     searched=$PATH ddprun=$top/unshared examine ./plain
-    report "a loopback that is down" "$(finds 1 '^machine\|problem\|loopback\|the interface lo is down.*\|ip link set lo up, as root' '\|network\|no interface is up\|')"
+    report "a loopback that is down" "$(finds 1 '^machine\|problem\|loopback\|the interface lo is down.*\|ip link set lo up, as root')"
     printf '#!/bin/sh\nexec unshare -n sh -c "ip link set lo up && exec \\"\\$@\\"" sh "%s" "$@"\n' "$whole" >"$top/unshared"
     searched=$PATH ddprun=$top/unshared examine ./plain
-    command -v ip >/dev/null && report "a loopback that is up" "$(finds "$rc" '!\|loopback\|' '\|network\|no interface is up but the loopback\|')"
+    command -v ip >/dev/null && report "a loopback that is up" "$(finds "$rc" '!\|loopback\|')"
 fi
 with STUB_GPUS=0 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
 report "a driver, but no GPU" "$(finds 1 '^machine\|problem\|GPUs\|none: the driver runs')"
@@ -188,11 +182,10 @@ link -c -o "$top/note.o" "$sources/../../launcher/softgpu_note.c"
 link -o "$top/p/wrong_library" "$top/calls.c" "$top/note.o" "$top/p/lib/libcudart.so.13" -Wl,--disable-new-dtags -Wl,-rpath,"$top/p/lib"
 cp "$top/p/lib/libcudart.so.13" "$top/lib/softgpu/libcudart.so.13"
 examine ./wrong_library
-report "an RPATH that goes before the stand-in" "$(finds 1 '^program\|note\|RPATH\|.*before LD_LIBRARY_PATH' \
-    "^program\|problem\|CUDA library\|libcudart.so.13 is found at $top/p/lib/libcudart.so.13, not in the stand-in")"
+report "an RPATH that goes before the stand-in" "$(finds 1 "^program\|problem\|CUDA library\|libcudart.so.13 is found at $top/p/lib/libcudart.so.13, not in the stand-in")"
 link -o "$top/p/right_library" "$top/calls.c" "$top/note.o" "$top/p/lib/libcudart.so.13" -Wl,--enable-new-dtags -Wl,-rpath,"$top/p/lib"
 examine ./right_library
-report "a RUNPATH that does not" "$(finds 1 '^program\|ok\|RUNPATH' "^program\|ok\|CUDA library\|libcudart.so.13 is $top/lib/softgpu/" '!^program\|problem')"
+report "a RUNPATH that does not" "$(finds 1 "^program\|ok\|CUDA library\|libcudart.so.13 is $top/lib/softgpu/" '!^program\|problem')"
 link -o "$top/p/static_runtime" "$top/main.c" "$top/note.o"
 examine ./static_runtime
 report "NVIDIA's static cudart in a program for the stand-in" "$(finds 1 '^program\|problem\|cudart\|static and NVIDIA.*\|link it with softgpu-cc')"
@@ -219,10 +212,6 @@ link -shared -fPIC -Wl,-soname,libcudnn.so.77 -o "$top/p/libcudnn.so.77" "$top/l
 link -o "$top/p/lacks" "$top/calls.c" "$top/p/libcudnn.so.77"
 examine ./lacks
 report "a library that is not there" "$(finds 1 '^program\|problem\|CUDA library\|libcudnn.so.77 is not found')"
-link -o "$top/p/relative" "$top/calls.c" "$top/p/lib/libcudart.so.13" -Wl,--enable-new-dtags -Wl,-rpath,lib:"$top/p/stubs"
-examine ./relative
-report "relative folders and stubs in a RUNPATH" "$(finds 1 "^program\|warning\|RUNPATH\|'lib' is relative" \
-    "^program\|problem\|RUNPATH\|$top/p/stubs holds")"
 link -DANNOTATED -I"$include" -shared -fPIC -o "$top/p/lib/libtrainer.so" "$top/main.c"
 link -o "$top/p/in_library" "$top/main.c" -Wl,--no-as-needed "$top/p/lib/libtrainer.so" -Wl,-rpath,"$top/p/lib"
 examine ./in_library
@@ -231,9 +220,6 @@ printf '#!/bin/sh\ntouch "%s"\n' "$TRACE" >"$top/p/loader" && chmod 755 "$top/p/
 link -o "$top/p/own_loader" "$top/main.c" -Wl,--dynamic-linker="$top/p/loader"
 examine ./own_loader
 report "a loader of its own is not run" "$(finds "$rc" '^program\|warning\|shim\|the program has a loader of its own')"
-link -o "$top/p/hostile" "$top/main.c" -Wl,-rpath,$'/\033[31m/\001\200lib'
-examine ./hostile
-report "a RUNPATH cannot speak to the terminal" "$(finds "$rc" '^program\|ok\|RUNPATH\|/\?\[31m/\?\?lib')"
 head -c 3000 "$top/p/plain" >"$top/p/cut" && chmod 755 "$top/p/cut"
 examine ./cut
 report "a file that is cut" "$(finds 1 '^program\|problem\|file\|')$(grep -c '^program' "$top/findings" | grep -vx 1)"
@@ -264,17 +250,9 @@ report "few open files" "$(grep -qE '^machine\|warning\|open files\|at most 256'
 with SLURM_JOB_ID=7 SLURM_STEP_NUM_TASKS=4 SLURM_MPI_TYPE=none --
 report "srun without PMIx" "$(finds 1 '^machine\|ok\|Slurm\|inside allocation 7' '^machine\|problem\|launcher\|SLURM_STEP_NUM_TASKS=4 says that ddprun is one of .*but SLURM_PROCID.*')"
 mkdir "$top/path"
-printf '#!/bin/sh\necho slurm 22.05.8\n' >"$top/path/srun"
-printf '#!/bin/sh\nexit 3\n' >"$top/path/mpirun"
-chmod 755 "$top"/path/*
+printf '#!/bin/sh\ntouch "%s"\n' "$TRACE" >"$top/path/mpirun" && chmod 755 "$top/path/mpirun"
 with "searched=$top/path" --
-report "an srun, an mpirun that fails" "$(finds "$(well)" '^machine\|ok\|srun\|.*slurm 22.05.8' '^machine\|note\|mpirun\|.*it ended with exit code 3')"
-printf '#!/bin/sh\nprintf -- "----\\nSorry, no help\\n----\\n"\n' >"$top/path/prterun"
-printf '#!/bin/sh\nprintf "\\nmpirun (Open MPI) 5.0.11\\n\\nReport bugs\\n"\n' >"$top/path/mpirun"
-chmod 755 "$top"/path/*
-with "searched=$top/path" --
-report "an mpirun, a prterun that was moved" "$(finds "$(well)" '^machine\|ok\|mpirun\|.*/mpirun \(mpirun \(Open MPI\) 5.0.11\)' \
-    '^machine\|note\|prterun\|.*does not say which: Sorry, no help\|.*PRTE_PREFIX')"
+report "an mpirun, which is not run" "$(finds "$(well)" '^machine\|ok\|mpirun\|/.*/path/mpirun' '!^machine\|ok\|srun')$([ ! -e "$TRACE" ] || echo 'it has run')"
 mv "$top/lib/libddprun-engine.so" "$top/lib/gone"
 examine
 report "no engine" "$(finds 1 '^machine\|problem\|ddprun\|the engine of ddprun is missing')"
@@ -305,12 +283,6 @@ if [ -e "$build/lib/softgpu/libnccl.so.2" ] && [ -e "$build/lib/libddprun-engine
     ddprun=$build/bin/ddprun
     examine "$fake"
     report "the build, and a program for the stand-in" "$(finds 0 '^machine\|ok\|engine\|.*libunwind' '^machine\|ok\|NCCL\|2\.[0-9]+\.[0-9]+' '!problem')"
-    last_words "a program that is not annotated: no word of check" "$fake" '^[0-9]+ ok, .*0 problems$'
-    if [ -e "$build/samples/digits" ]; then
-        last_words "a program without a problem: check is next" "$build/samples/digits" '^next: ddprun check .*/samples/digits \.\.\., which compares'
-    else
-        echo "skip - a program without a problem: check is next (not built)"
-    fi
 else
     echo "skip - the build, and a program for the stand-in (not built)"
 fi

@@ -7,12 +7,8 @@
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 arena=$build/tests/tools/scout/arena
-broken=$work/broken # as installed, but for the recorder
-mkdir -p "$broken/bin" "$broken/lib" "$work/tmp"
-cp "$ddprun" "$broken/bin/"
-ln -s "$build"/lib/libddprun{,-engine,-files}.so "$build/lib/softgpu" "$broken/lib/"
-ln -s "$build/tests/mutants/libddprun-scout.so" "$broken/lib/libddprun-scout.so"
-export TMPDIR=$work/tmp
+install_broken
+watch_leftovers
 scouts=("$ddprun" -q --device softgpu scout)
 
 # right NAME: what was found is what the program's annotations say.

@@ -3,8 +3,7 @@
 # compared depends on: a moving average of what only one rank has.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
-export TMPDIR=$work/tmp
-mkdir "$TMPDIR"
+watch_leftovers
 steps=(--steps 4)
 
 # verdict NAME CODE WORDS...: `ddprun check WORDS...` ends with CODE and leaves nothing.

@@ -11,11 +11,7 @@ source "$(dirname "$0")/../../end_to_end/lib.sh"
 first=${2:-1}
 last=${3:-$((${DDPRUN_SOAK:-0} == 1 ? 500 : 40))}
 evidence=$build/tests/tools/scout/evidence
-broken=$work/broken # as installed, but for the recorder
-mkdir -p "$broken/bin" "$broken/lib"
-cp "$ddprun" "$broken/bin/"
-ln -s "$build"/lib/libddprun{,-engine,-files}.so "$build/lib/softgpu" "$broken/lib/"
-ln -s "$build/tests/mutants/libddprun-scout.so" "$broken/lib/libddprun-scout.so"
+install_broken
 export evidence work
 
 # verdict DDPRUN WORDS...: scouts the trainer; "right", "refused", or "wrong", if no word was said, in $work/verdict-WORDS.

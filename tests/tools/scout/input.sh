@@ -4,10 +4,7 @@
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 wrong=$build/tests/tools/scout/wrong
-export TMPDIR=$work/tmp
-mkdir "$TMPDIR"
-mark=scout-input-$$
-export DDPRUN_TEST_MARK=$mark
+watch_leftovers
 
 # refused NAME CODE PATTERN WORDS...: `ddprun -q WORDS...` ends with CODE and one line that matches.
 refused() {

@@ -4,8 +4,7 @@
 # With DDPRUN_SOAK=1 more programs and ways.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
-export TMPDIR=$work/tmp
-mkdir "$TMPDIR"
+watch_leftovers
 habits=$build/tests/tools/plan/habits
 cd "$work" || exit 1
 

@@ -5,15 +5,8 @@
 # that are not proved, are refused. Only rank 0 writes files. With DDPRUN_SOAK=1 on more ranks.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
-export TMPDIR=$work/tmp
-mkdir "$TMPDIR"
-mark=scout-plan-$$
-export DDPRUN_TEST_MARK=$mark
-broken=$work/broken # as installed, but for the player
-mkdir -p "$broken/bin" "$broken/lib"
-cp "$ddprun" "$broken/bin/"
-ln -s "$build"/lib/libddprun{,-engine,-files}.so "$build/lib/softgpu" "$broken/lib/"
-ln -s "$build/tests/mutants/libddprun-scout.so" "$broken/lib/libddprun-scout.so"
+watch_leftovers
+install_broken
 head -n 1440 "$data" >"$work/digits.csv" # 1152 of them to train with: whole batches of 24 on 2, 3, 4 and 8 ranks
 digits=(--data "$work/digits.csv" --batch 24)
 chargpt=(--data "$(dirname "$data")/shakespeare.txt" --layers 2 --width 32 --heads 2 --context 16 --batch 4 --eval-every 60)

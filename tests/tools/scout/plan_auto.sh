@@ -5,10 +5,7 @@
 # there is none. What cannot take turns is refused by name. On whatever way, the bits are those of `--plan FILE`.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
-export TMPDIR=$work/tmp
-mkdir "$TMPDIR"
-mark=scout-plan-auto-$$
-export DDPRUN_TEST_MARK=$mark
+watch_leftovers
 plans=$XDG_CACHE_HOME/ddprun/plans
 head -n 1440 "$data" >"$work/digits.csv"
 cd "$work" || exit 1

@@ -5,10 +5,7 @@
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 pattern=${2:-}
-export TMPDIR=$work/tmp
-mkdir "$TMPDIR"
-mark=scout-plan-guards-$$
-export DDPRUN_TEST_MARK=$mark
+watch_leftovers
 broken=$work/broken # as installed, but for what a mutant breaks
 mkdir -p "$broken/bin" "$broken/lib"
 cp "$ddprun" "$broken/bin/"

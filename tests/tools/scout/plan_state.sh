@@ -6,15 +6,8 @@
 # DDPRUN_SOAK=1 on more ranks.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
-export TMPDIR=$work/tmp
-mkdir "$TMPDIR"
-mark=scout-plan-state-$$
-export DDPRUN_TEST_MARK=$mark
-broken=$work/broken # as installed, but for the player
-mkdir -p "$broken/bin" "$broken/lib"
-cp "$ddprun" "$broken/bin/"
-ln -s "$build"/lib/libddprun{,-engine,-files}.so "$build/lib/softgpu" "$broken/lib/"
-ln -s "$build/tests/mutants/libddprun-scout.so" "$broken/lib/libddprun-scout.so"
+watch_leftovers
+install_broken
 head -n 1440 "$data" >"$work/digits.csv" # 1152 of them to train with: whole batches of 24 on 2, 3, 4 and 8 ranks
 digits=("$build/samples/digits_plain" --data "$work/digits.csv" --batch 24 --quiet)
 chargpt=("$build/samples/chargpt_plain" --data "$(dirname "$data")/shakespeare.txt" --layers 2 --width 32 --heads 2 --context 16 --batch 4 --eval-every 25)

@@ -4,15 +4,8 @@
 # the tensor; what cannot be played is said to be so. The program's files stay as they are, and nothing is left behind.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
-export TMPDIR=$work/tmp
-mkdir "$TMPDIR"
-mark=scout-prove-$$
-export DDPRUN_TEST_MARK=$mark
-broken=$work/broken # as installed, but for the player
-mkdir -p "$broken/bin" "$broken/lib"
-cp "$ddprun" "$broken/bin/"
-ln -s "$build"/lib/libddprun{,-engine,-files}.so "$build/lib/softgpu" "$broken/lib/"
-ln -s "$build/tests/mutants/libddprun-scout.so" "$broken/lib/libddprun-scout.so"
+watch_leftovers
+install_broken
 training=(--data "$data" --steps 40 --quiet)
 
 # says NAME CODE PROOF PATTERN: the last command ended with CODE, and its line on the proof (c or d) matches.

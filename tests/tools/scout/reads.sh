@@ -4,15 +4,8 @@
 # has computed ends the job with one line, and leaves nothing. What cannot be exchanged is refused by name.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
-export TMPDIR=$work/tmp
-mkdir "$TMPDIR"
-mark=scout-reads-$$
-export DDPRUN_TEST_MARK=$mark
-broken=$work/broken # as installed, but for the player
-mkdir -p "$broken/bin" "$broken/lib"
-cp "$ddprun" "$broken/bin/"
-ln -s "$build"/lib/libddprun{,-engine,-files}.so "$build/lib/softgpu" "$broken/lib/"
-ln -s "$build/tests/mutants/libddprun-scout.so" "$broken/lib/libddprun-scout.so"
+watch_leftovers
+install_broken
 reads=$build/tests/tools/scout/reads
 cd "$work" || exit 1
 
@@ -58,7 +51,7 @@ done
 cp each.json leaves.json
 cp each.json dies.json
 by_plan "$ddprun" 3 leaves
-ends "a rank that ends" 1 'rank 1 has ended, and in batch [0-9]+ of the program cuMemcpyDtoH_v2 reads what|differs between ranks'
+ends "a rank that ends" 1 'rank 1 has ended, and in batch [0-9]+ of the program cuMemcpyDtoH_v2 reads what|differs between rank'
 by_plan "$ddprun" 3 dies
 ends "a rank that is killed" 137 'rank 1 was ended by SIGKILL'
 planned thread

@@ -5,8 +5,7 @@
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 scout=$build/tests/tools/scout
 text=$(dirname "$data")/shakespeare.txt
-export TMPDIR=$work/tmp
-mkdir "$TMPDIR"
+watch_leftovers
 
 # undisturbed NAME PROGRAM...: ends with the same file @ in a bare run and after scouting.
 undisturbed() {

@@ -9,11 +9,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 pattern=${2:-}
 export build ddprun work data
 export TEXT=${data%/*}/shakespeare.txt
-broken=$work/broken # as installed, but for the player
-mkdir -p "$broken/bin" "$broken/lib"
-cp "$ddprun" "$broken/bin/"
-ln -s "$build"/lib/libddprun{,-engine,-files}.so "$build/lib/softgpu" "$broken/lib/"
-ln -s "$build/tests/mutants/libddprun-scout.so" "$broken/lib/libddprun-scout.so"
+install_broken
 
 # played PROGRAM...: what proof (d) says, without numbers of memory; or why scout failed.
 played() {

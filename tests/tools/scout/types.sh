@@ -5,13 +5,8 @@
 # DDPRUN_SOAK=1 1 to 32 rows, ten seeds each.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
-export TMPDIR=$work/tmp
-mkdir "$TMPDIR"
-broken=$work/broken # as installed, but for the recorder
-mkdir -p "$broken/bin" "$broken/lib"
-cp "$ddprun" "$broken/bin/"
-ln -s "$build"/lib/libddprun{,-engine,-files}.so "$build/lib/softgpu" "$broken/lib/"
-ln -s "$build/tests/mutants/libddprun-scout.so" "$broken/lib/libddprun-scout.so"
+watch_leftovers
+install_broken
 if [ "${DDPRUN_SOAK:-0}" = 1 ]; then
     rows=({1..32})
     seeds=({1..10})

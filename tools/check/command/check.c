@@ -1,10 +1,9 @@
 /*
  * check.c - `ddprun check`: which runs there are, in which order, and what becomes of what they find (check.h).
  *
- * Four runs: one rank, which writes the reference; one rank again; one rank from a start that is one unit in the last
- * place away; N ranks. At most two more where those differ, which the verdict asks for, and two with dates of their own
- * where nothing differs and the program reads the date. With --reference FILE the first
- * three and the fourth may be two commands; the first then also finds out which unannotated memory lasts.
+ * Four runs: one rank, which writes the reference; one rank again, and from a start one unit in the last place away; N
+ * ranks. At most two more where those differ, and two with other dates where nothing does and the program reads the
+ * date. With --reference FILE they may be two commands; the first then also finds out which unannotated memory lasts.
  */
 #include "tools/check/command/check.h"
 
@@ -15,6 +14,7 @@
 #include "launcher/options/option_table.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/start/environment.h"
+#include "launcher/start/spawn.h"
 #include "tools/check/command/evidence.h"
 #include "tools/check/command/session.h"
 #include "tools/check/command/verdict.h"
@@ -44,8 +44,7 @@ order_ranks(const struct check *check, const char *name, const char *title)
     return order;
 }
 
-/* As many as another launcher has started: rank 0 wrote the number into its first row of a step. 0: rank 0 made no
- * step. */
+/* As many as another launcher has started, which rank 0 wrote into its first row of a step; 0: it made none. */
 static int
 count_ranks(const char *results)
 {
@@ -203,9 +202,8 @@ run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struc
         *ok = run_apart(check, wishes->apart - 1, error);
         return true;
     }
-    if (check->in_cluster || check->has_reference) /* no run of one rank can be made like the others */
-        return false;
-    if (check->evidence.by_plan && !wishes->plain) /* the others divide batches */
+    /* No run of one rank can be made like the others, or the others divide batches. */
+    if (check->in_cluster || check->has_reference || (check->evidence.by_plan && !wishes->plain))
         return false;
     const bool wanted[SESSION_RUNS] = {[SESSION_LATER] = wishes->later,
                                        [SESSION_FAR] = wishes->far,
@@ -372,6 +370,7 @@ free_check(struct check *check)
     free_ranked(&evidence->apart[1], evidence->ranks);
     written_free(&evidence->written);
     job_folder_remove(&check->folder);
+    guardian_dismiss();
     words_free(check->alone);
     free(check->reference);
 }

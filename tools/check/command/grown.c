@@ -127,15 +127,11 @@ compare_first(struct reference_reader *ranks, struct reference_reader *turn, str
         }
         norms_add(norms, ELEMENT_FLOAT64, mine, theirs, ok ? here : 0);
     }
-    struct check_norms result = norms_end(norms);
     *row = (struct check_row){.kind = CHECK_ROW_TENSOR,
                               .step = 1,
                               .averaged = of_change,
                               .tensor = {.role = CHECK_GRADIENT, .number = key->number},
-                              .norms = {.difference = result.difference,
-                                        .reference = result.reference,
-                                        .own = result.own,
-                                        .product = result.product}};
+                              .norms = norms_end(norms)};
     free(norms);
     return ok;
 }

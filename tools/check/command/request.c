@@ -16,7 +16,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 #include <wordexp.h>
@@ -76,13 +75,7 @@ refuse_others(const struct check *check, struct error *error)
                                                         : NULL;
     if (check_options.batch_grows && other != NULL)
         return error_set(error, DDPRUN_EXIT_USAGE, "%s and --batch-grows contradict each other; leave one out", other);
-    if (check_options.json != NULL && !whole_file_check(check_options.json, "--json", error))
-        return false;
-    if (strcmp(options->program[0], "check") == 0 || strcmp(options->program[0], "doctor") == 0)
-        return error_set(error, DDPRUN_EXIT_USAGE,
-                         "check wants a program, and %s is a word of ddprun; a program of that name is ./%s",
-                         options->program[0], options->program[0]);
-    return true;
+    return whole_file_check(check_options.json, "--json", error);
 }
 
 /* An absolute path for a file that need not exist; where a link is, that of what it names. */

@@ -76,17 +76,11 @@ command_of(const struct check_place *place, const struct check_order *order, con
         word_list_add(&words, xstrdup("--no-overlap"));
     if (order->dry)
         word_list_add(&words, xstrdup("--dry-run"));
-    word_list_add(&words, xstrdup("--progress=off"));
-    word_list_add(&words, xstrdup("--quiet"));
-    word_list_add(&words, xstrdup("--max-restarts=0"));
     if (!place->options->verbose && has_other_hosts(place))
         word_list_add(&words, xstrdup("--output=none"));
     else if (!place->options->verbose)
         word_list_add(&words, xasprintf("--output=files=%s/%s.output", place->folder, order->name));
-    word_list_add(&words, xasprintf("--summary-json=%s", files->summary));
-    word_list_add(&words, xstrdup("--"));
-    for (char *const *argument = order->arguments; *argument != NULL; ++argument)
-        word_list_add(&words, xstrdup(*argument));
+    inner_run_words(&words, files->summary, order->arguments);
     return words;
 }
 

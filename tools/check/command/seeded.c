@@ -86,12 +86,10 @@ static bool
 may_be_random(const struct check_evidence *evidence, const struct check_verdict *verdict)
 {
     const struct check_item *first = verdict->first;
-    double n = evidence->ranks, factor = verdict->factor;
-    bool is_plain = fabs(factor * n - 1) < 0.02 || fabs(factor / n - 1) < 0.02;
     if (verdict->result != CHECK_DIFFERENT || first == NULL || first->tensor.role != CHECK_GRADIENT)
         return false;
     return verdict->cause == CAUSE_DIRECTION || (verdict->cause == CAUSE_DATA && verdict->is_vague) ||
-           (verdict->cause == CAUSE_SCALE && !is_plain) ||
+           (verdict->cause == CAUSE_SCALE && factor_meaning(evidence, verdict->factor)[0] == '\0') ||
            ((verdict->cause == CAUSE_TENSOR || verdict->cause == CAUSE_UPDATE) && first->first_step > 1);
 }
 

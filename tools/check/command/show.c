@@ -6,6 +6,7 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
 #include "tools/check/command/verdict.h"
+#include "tools/plan/format/play_json.h"
 
 #include <errno.h>
 #include <json-c/json.h>
@@ -307,18 +308,6 @@ check_print_table(FILE *out, const struct check_evidence *evidence, const struct
 
 /* ---- JSON ---- */
 
-static void
-add_text(struct json_object *object, const char *name, const char *text)
-{
-    json_object_object_add(object, name, text != NULL && text[0] != '\0' ? json_object_new_string(text) : NULL);
-}
-
-static void
-add_number(struct json_object *object, const char *name, uint64_t value)
-{
-    json_object_object_add(object, name, json_object_new_uint64(value));
-}
-
 /* JSON has no infinities: null. */
 static void
 add_real(struct json_object *object, const char *name, double value)
@@ -331,16 +320,16 @@ describe_item(const struct check_item *item)
 {
     struct json_object *object = json_object_new_object();
     const struct check_tensor *tensor = &item->tensor;
-    add_text(object, "role", check_role_name(tensor->role));
-    add_number(object, "number", tensor->number + 1);
-    add_number(object, "group", tensor->role == CHECK_GRADIENT ? tensor->group : 0);
+    play_put_text(object, "role", check_role_name(tensor->role));
+    play_put_number(object, "number", tensor->number + 1);
+    play_put_number(object, "group", tensor->role == CHECK_GRADIENT ? tensor->group : 0);
     if (item->factor > 0)
         add_real(object, "factor", item->factor);
-    add_text(object, "text", tensor->text);
-    add_text(object, "file", tensor->file);
+    play_put_text(object, "text", tensor->text);
+    play_put_text(object, "file", tensor->file[0] != '\0' ? tensor->file : NULL);
     json_object_object_add(object, "line", json_object_new_int(tensor->line));
-    add_number(object, "elements", tensor->count);
-    add_text(object, "type", type_name(tensor->type));
+    play_put_number(object, "elements", tensor->count);
+    play_put_text(object, "type", type_name(tensor->type));
     json_object_object_add(object, "differs", json_object_new_boolean(item->differs));
     json_object_object_add(object, "scratch", json_object_new_boolean(item->is_scratch));
     json_object_object_add(object, "repeats", json_object_new_boolean(!item->ignored));
@@ -349,45 +338,41 @@ describe_item(const struct check_item *item)
     json_object_object_add(object, "unclear", json_object_new_boolean(item->unclear));
     json_object_object_add(object, "first_step", item->differs ? json_object_new_int((int)items_step(item)) : NULL);
     json_object_object_add(object, "first_rank", item->differs ? json_object_new_int(item->first_rank) : NULL);
-    add_number(object, "ranks_that_differ", (uint64_t)item->rank_count);
+    play_put_number(object, "ranks_that_differ", (uint64_t)item->rank_count);
     add_real(object, "difference", item->difference);
     add_real(object, "floor", item->floor);
     if (item->block_count > 0) {
-        add_number(object, "elements_from", item->block_first);
-        add_number(object, "elements_count", item->block_count);
+        play_put_number(object, "elements_from", item->block_first);
+        play_put_number(object, "elements_count", item->block_count);
     }
     return object;
 }
 
-static struct json_object *
-describe_written(const struct written *written)
+static void
+describe_written(struct json_object *all, const struct written *written)
 {
-    struct json_object *all = json_object_new_array();
     for (size_t i = 0; i < written->count; ++i) {
-        struct json_object *object = json_object_new_object(), *ranks = json_object_new_array();
-        add_text(object, "path", written->files[i].path);
+        struct json_object *object = play_put_item(all), *ranks = play_put_list(object, "ranks");
+        play_put_text(object, "path", written->files[i].path);
         for (int k = 0; k < written->files[i].rank_count; ++k)
             json_object_array_add(ranks, json_object_new_int(written->files[i].ranks[k]));
-        json_object_object_add(object, "ranks", ranks);
-        json_object_array_add(all, object);
     }
-    return all;
 }
 
 static struct json_object *
 describe_check(const struct check_evidence *evidence, const struct check_verdict *verdict, int exit_code)
 {
-    struct json_object *object = json_object_new_object(), *all = json_object_new_array();
-    add_text(object, "ddprun_version", DDPRUN_VERSION);
-    add_text(object, "verdict", result_name(verdict->result));
-    add_text(object, "cause", check_cause_name(verdict->cause));
+    struct json_object *object = json_object_new_object(), *all;
+    play_put_text(object, "ddprun_version", DDPRUN_VERSION);
+    play_put_text(object, "verdict", result_name(verdict->result));
+    play_put_text(object, "cause", check_cause_name(verdict->cause));
     json_object_object_add(object, "exit_code", json_object_new_int(exit_code));
-    add_text(object, "text", verdict->text);
-    add_text(object, "advice", verdict->advice);
+    play_put_text(object, "text", verdict->text[0] != '\0' ? verdict->text : NULL);
+    play_put_text(object, "advice", verdict->advice[0] != '\0' ? verdict->advice : NULL);
     json_object_object_add(object, "ranks", json_object_new_int(evidence->ranks));
-    add_number(object, "steps", evidence->steps);
+    play_put_number(object, "steps", evidence->steps);
     json_object_object_add(object, "same_bits", json_object_new_boolean(check_evidence_same_bits(evidence)));
-    add_number(object, "overlapped_steps", evidence->overlapped_steps);
+    play_put_number(object, "overlapped_steps", evidence->overlapped_steps);
     add_real(object, "tolerance", verdict->tolerance);
     add_real(object, "largest_difference", verdict->largest);
     add_real(object, "largest_floor", verdict->largest_floor);
@@ -395,10 +380,10 @@ describe_check(const struct check_evidence *evidence, const struct check_verdict
     json_object_object_add(object, "first_step",
                            verdict->first != NULL ? json_object_new_int((int)items_step(verdict->first)) : NULL);
     json_object_object_add(object, "tensor", verdict->first != NULL ? describe_item(verdict->first) : NULL);
+    all = play_put_list(object, "tensors");
     for (size_t i = 0; i < verdict->item_count; ++i)
         json_object_array_add(all, describe_item(&verdict->items[i]));
-    json_object_object_add(object, "tensors", all);
-    json_object_object_add(object, "written_by_several", describe_written(&evidence->written));
+    describe_written(play_put_list(object, "written_by_several"), &evidence->written);
     return object;
 }
 
@@ -427,10 +412,10 @@ bool
 check_write_json_error(const char *path, const struct error *error)
 {
     struct json_object *object = json_object_new_object();
-    add_text(object, "ddprun_version", DDPRUN_VERSION);
-    add_text(object, "verdict", NULL);
-    add_text(object, "cause", NULL);
+    play_put_text(object, "ddprun_version", DDPRUN_VERSION);
+    play_put_text(object, "verdict", NULL);
+    play_put_text(object, "cause", NULL);
     json_object_object_add(object, "exit_code", json_object_new_int(error->exit_code));
-    add_text(object, "text", error->text);
+    play_put_text(object, "text", error->text);
     return write_object(path, object);
 }

@@ -8,6 +8,7 @@
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/environment.h"
+#include "launcher/start/spawn.h"
 #include "tools/check/command/check.h"
 #include "tools/check/format/reference.h"
 
@@ -35,7 +36,6 @@ session_order(const struct check *check, const char *name, const char *title, en
     return order;
 }
 
-/* A run that did not reach its end. `all`: rows of its ranks. False always. */
 bool
 session_explain(const struct check *check, const struct check_order *order, const struct check_outcome *outcome,
                 const struct check_row *stop, bool any_step, struct error *error)
@@ -210,19 +210,19 @@ session_run_floor(struct check *check, struct error *error)
 
 /* Adds to the file what the two other runs have found, and puts it in its place. */
 static bool
-keep_reference(struct check *check, const char *unfinished, struct error *error)
+keep_reference(struct check *check, const char *final, struct error *error)
 {
     struct reference_writer writer;
     struct reference_key end = {
         .kind = REFERENCE_END, .step = check->steps, .number = check_evidence_in_rounds(&check->evidence)};
-    bool ok = reference_extend(unfinished, &writer);
+    bool ok = reference_extend(check->reference, &writer);
     for (uint32_t number = 0; number < SESSION_KEPT && ok; ++number) {
         const struct reference_key key = {.kind = REFERENCE_FLOOR, .number = number};
         const struct check_rows *rows = session_rows(check, number);
         ok = reference_put(&writer, &key, rows->rows, rows->count * sizeof(*rows->rows));
     }
     ok = ok && reference_put(&writer, &end, "", 0);
-    ok = reference_close(&writer) && ok && rename(unfinished, check->reference) == 0;
+    ok = reference_close(&writer) && ok && rename(check->reference, final) == 0;
     return ok || error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s, in --reference: %s; make room there",
                            check_options.reference, strerror(errno));
 }
@@ -258,7 +258,6 @@ session_load_reference(struct check *check, struct error *error)
                            check->reference);
 }
 
-/* The three runs of one rank. */
 bool
 session_make_reference(struct check *check, struct error *error)
 {
@@ -266,6 +265,7 @@ session_make_reference(struct check *check, struct error *error)
     bool kept = check_options.reference != NULL;
     if (kept)
         check->reference = xasprintf("%s.%d.new", final, (int)getpid());
+    guardian_start(check->folder.path, kept ? check->reference : NULL);
     const char *title = check->evidence.by_plan ? "one process that plays all turns" : "one rank";
     struct check_order first = session_order(check, "one", title, CHECK_WRITES);
     first.run.chooses_steps = check->chooses_steps;
@@ -280,19 +280,17 @@ session_make_reference(struct check *check, struct error *error)
                ? session_run(check, SESSION_SCALED, &(struct check_wishes){.factor = 2}, error)
                : session_run(check, SESSION_PROBE, &none, error) && session_run(check, SESSION_FAR, &none, error)));
     if (kept) {
-        char *unfinished = check->reference;
-        check->reference = final;
-        ok = ok && keep_reference(check, unfinished, error);
+        ok = ok && keep_reference(check, final, error);
         if (!ok)
-            unlink(unfinished);
-        free(unfinished);
+            unlink(check->reference);
+        free(check->reference);
+        check->reference = final;
     }
     return ok;
 }
 
 /* ---- further runs ---- */
 
-/* One rank gets each rank's share in turn, a process for each. */
 bool
 session_run_turns(struct check *check, uint32_t step, struct error *error)
 {

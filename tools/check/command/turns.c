@@ -7,6 +7,7 @@
 #include "tools/check/format/element.h"
 #include "tools/check/format/norms.h"
 #include "tools/check/format/reference.h"
+#include "tools/common/grown.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -86,11 +87,8 @@ note_weights(const struct products *products, struct check_rows *rows)
             rest += weights[r] * weights[k] * own[k];
         ok = weights[r] > 0;
     }
-    if (ok && rest <= 1e-8 * products->whole) {
-        rows->rows = xrealloc(rows->rows, (rows->count + (size_t)count) * sizeof(*rows->rows));
-        for (int r = 0; r < count; ++r)
-            rows->rows[rows->count++] = (struct check_row){.kind = CHECK_ROW_PART, .norms = {.product = weights[r]}};
-    }
+    for (int r = 0; r < count && ok && rest <= 1e-8 * products->whole; ++r)
+        *GROWN(rows->rows, rows->count) = (struct check_row){.kind = CHECK_ROW_PART, .norms = {.product = weights[r]}};
     free(weights);
 }
 
@@ -127,14 +125,7 @@ compare_gradient(struct reference_reader *reference, struct reference_reader *tu
         add_products(products, here);
         norms_add(norms, ELEMENT_FLOAT64, mean, whole, here);
     }
-    struct check_norms result = norms_end(norms);
-    *row = (struct check_row){.kind = CHECK_ROW_TENSOR,
-                              .step = step,
-                              .tensor = *tensor,
-                              .norms = {.difference = result.difference,
-                                        .reference = result.reference,
-                                        .own = result.own,
-                                        .product = result.product}};
+    *row = (struct check_row){.kind = CHECK_ROW_TENSOR, .step = step, .tensor = *tensor, .norms = norms_end(norms)};
     free(norms);
     return ok;
 }
@@ -154,8 +145,7 @@ compare_all(struct reference_reader *reference, struct reference_reader *turns, 
             continue;
         if (!compare_gradient(reference, turns, products, factor, step, &tensor, &row))
             return false;
-        rows->rows = xrealloc(rows->rows, (rows->count + 1) * sizeof(*rows->rows));
-        rows->rows[rows->count++] = row;
+        *GROWN(rows->rows, rows->count) = row;
     }
     return true;
 }

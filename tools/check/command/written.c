@@ -4,6 +4,7 @@
 #include "tools/check/command/evidence.h"
 
 #include "launcher/common/xcalloc.h"
+#include "tools/common/grown.h"
 
 #include <fts.h>
 #include <stdlib.h>
@@ -17,17 +18,13 @@ struct copy {
 
 struct copies {
     struct copy *list;
-    size_t count, capacity;
+    size_t count;
 };
 
 static void
 add_copy(struct copies *copies, const char *path, int rank)
 {
-    if (copies->count == copies->capacity) {
-        copies->capacity = copies->capacity > 0 ? 2 * copies->capacity : 64;
-        copies->list = xrealloc(copies->list, copies->capacity * sizeof(*copies->list));
-    }
-    copies->list[copies->count++] = (struct copy){xstrdup(path), rank};
+    *GROWN(copies->list, copies->count) = (struct copy){xstrdup(path), rank};
 }
 
 static void

@@ -47,7 +47,7 @@ struct check_copy {
     uint64_t bytes, whole;        /* of this rank's copies, and of the reference's in this step */
     uint64_t record;              /* of the reference, as above */
     uint64_t items, first, count; /* DDP_SHARD's, when the first of them was made; 0: there was none */
-    uint64_t chain, whole_chain;
+    uint64_t chain;
     uint64_t sum, whole_sum;
     uint64_t values, whole_values;
     int64_t begins; /* where among the reference's bytes the first copy begins; -1: nowhere */

@@ -36,20 +36,13 @@ convert(int type, const void *data, size_t first, size_t count, double *values)
     }
 }
 
-/* Whether all values are finite: x - x is 0 of those, and NaN of others. */
+/* Whether sums of squares are finite, as they are of finite floats: x - x is 0 of those, and NaN of others. */
 static bool
-are_finite(const double *values, size_t count)
+are_finite(const double *lanes)
 {
-    double lanes[NORM_LANES] = {0}, sum = 0;
-    size_t whole = count - count % NORM_LANES;
-    for (size_t i = 0; i < whole; i += NORM_LANES) {
-        for (size_t lane = 0; lane < NORM_LANES; ++lane)
-            lanes[lane] += values[i + lane] - values[i + lane];
-    }
-    for (size_t i = whole; i < count; ++i)
-        sum += values[i] - values[i];
+    double sum = 0;
     for (size_t lane = 0; lane < NORM_LANES; ++lane)
-        sum += lanes[lane];
+        sum += lanes[lane] - lanes[lane];
     return sum == 0;
 }
 
@@ -81,10 +74,9 @@ add_one(struct norm_lanes *lanes, size_t lane, double mine, double theirs)
 }
 
 /* The elements' lanes follow from their places in the block: the sums do not depend on how many are added at a time. */
-static void
-add_to_lanes(struct norm_lanes *of, size_t place, const double *mine, const double *theirs, size_t count)
+static struct norm_lanes
+add_to_lanes(struct norm_lanes lanes, size_t place, const double *mine, const double *theirs, size_t count)
 {
-    struct norm_lanes lanes = *of;
     size_t i = 0;
     for (; i < count && (place + i) % NORM_LANES != 0; ++i)
         add_one(&lanes, (place + i) % NORM_LANES, mine[i], theirs[i]);
@@ -94,7 +86,7 @@ add_to_lanes(struct norm_lanes *of, size_t place, const double *mine, const doub
     }
     for (size_t lane = 0; i < count; ++i, ++lane)
         add_one(&lanes, lane, mine[i], theirs[i]);
-    *of = lanes;
+    return lanes;
 }
 
 /* The block that has begun ends. */
@@ -122,9 +114,12 @@ norms_add(struct norms *norms, int type, const void *own, const void *reference,
         here = here < CHUNK ? here : CHUNK;
         convert(type, own, done, here, mine);
         convert(type, reference, done, here, theirs);
-        if (!are_finite(mine, here) || !are_finite(theirs, here))
+        struct norm_lanes lanes = add_to_lanes(norms->lanes, place, mine, theirs, here);
+        if (!are_finite(lanes.own) || !are_finite(lanes.reference)) {
             take_out_unbounded(norms, mine, theirs, here);
-        add_to_lanes(&norms->lanes, place, mine, theirs, here);
+            lanes = add_to_lanes(norms->lanes, place, mine, theirs, here);
+        }
+        norms->lanes = lanes;
         norms->at += here;
         done += here;
         if (norms->at % norms->block_elements == 0)

@@ -8,20 +8,9 @@
  * compares what comes from the host, by the call that brings it (call_site.c); updaters.c finds the unannotated memory
  * that updates write, memory.c compares it, and the gradients that updates read, calls.c has their arguments.
  *
- * What is compared, with steps numbered from 1: the parameters when the program reaches boundary k (as step k - 1 has
- * left them; k up to steps + 1), and the gradients and buffers when boundary k is over. Parameters and states that
- * DDP_STEP_PARAMETERS averages are read when boundary k is over, and count as what step k has left. Boundaries of the
- * group that came first count as steps; another group's gradients are compared at its own. Where DDP_STEP is captured,
- * the launch of a graph is the boundary, and only parameters are compared.
- *
- * Where no DDP_STEP comes and no gradient is annotated, a step is a round of DDP_REDUCE calls: the next one begins with
- * a call at a line that this one has called. A first run that has made enough of them waits for a DDP_STEP for as long
- * again; if one comes the reference is written anew, by its steps. What DDP_REDUCE finds is compared by line and by
- * number of the call there in the step, from the first step on.
- *
- * In a run that is forced every step begins from the reference: gradients that DDP_STEP has averaged are compared, and
- * then are the reference's, and so are parameters and states as the update has left them. So differences do not add up
- * from step to step, and an update is held against what it has changed, however little that is.
+ * Three sections of docs/check.md tell what is compared: "What is compared, and when", "Every step begins from the
+ * reference" and "DDP_REDUCE". Parameters and states that DDP_STEP_PARAMETERS averages are read when boundary k is
+ * over, and count as what step k has left.
  *
  * The host waits for the device at each boundary. Nothing else here changes what the trainer computes, but for a
  * perturbed start and for probes, which the launcher asks for in runs of their own.
@@ -87,9 +76,14 @@ void values_row(const struct check_row *row);
 /* A row that is no more than a kind, a step and a value. */
 void values_note(enum check_row_kind kind, uint32_t step, uint64_t value);
 
-/* Memory of the device, or of the host if the driver knows it; the context is current. */
-void values_memory_out(void *to, CUdeviceptr address, size_t bytes);
-void values_memory_in(CUdeviceptr address, const void *from, size_t bytes);
+/* Memory of the device, or of the host if the driver knows it, to `to` or from `from`, of which one is NULL; the
+ * context is current. */
+void values_memory(CUdeviceptr address, size_t bytes, void *to, const void *from);
+
+/* Tensors that are about to be looked at are read together, as far as there is room: what they hold is read and written
+ * through this list then, and is on the device behind values_wait(). */
+void values_together(struct tensor *list, size_t count);
+void values_wait(void);
 
 /* A part of a tensor, in the device's memory or the host's. */
 void values_tensor_out(char *to, const struct tensor *tensor, size_t at, size_t bytes);
@@ -169,7 +163,7 @@ void updaters_open(void);
 /* A boundary of the first group; `step` as in values_tensor(). */
 void updaters_boundary(uint32_t step);
 void updaters_operation_begins(const struct operation *operation);
-void updaters_operation_ends(const struct operation *operation, bool enqueued);
+void updaters_operation_ends(bool enqueued);
 
 /* ---- memory.c: unannotated memory that updates write. It and calls.c with memory_lock held, across calls of the
  * driver; nothing that they wait for takes it ---- */

@@ -488,7 +488,6 @@ compare_site(struct site *site, uint32_t step)
     row.copy.whole = known->copies.bytes;
     row.copy.record = known->copies.record;
     row.copy.chain = mine->chain;
-    row.copy.whole_chain = known->copies.chain;
     row.copy.sum = mine->sum;
     row.copy.whole_sum = known->copies.sum;
     row.copy.values = mine->values;

@@ -120,17 +120,6 @@ check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *s
     last_step = course.steps;
 }
 
-/* Memory of a tensor that is annotated. */
-static bool
-is_annotated(uint64_t address)
-{
-    size_t count;
-    engine_lock();
-    bool found = address != 0 && ranges_find(&memory_state.ranges, address, 1, &count) != NULL;
-    engine_unlock();
-    return found;
-}
-
 void
 check_copied(CUdeviceptr to, const void *source, size_t bytes, size_t pitch, size_t rows)
 {
@@ -146,7 +135,9 @@ check_copied(CUdeviceptr to, const void *source, size_t bytes, size_t pitch, siz
     }
     char place[sizeof((struct check_row){0}.text)];
     uint64_t site = call_site_find(place, sizeof(place));
-    bool annotated = is_annotated(to) || is_annotated((uintptr_t)source);
+    struct tensor tensor;
+    CUdeviceptr next;
+    bool annotated = pointers_annotated(to, &tensor, &next) || pointers_annotated((uintptr_t)source, &tensor, &next);
     for (size_t row = 0; row < rows && site != 0; ++row)
         copies_seen(site, place, (const char *)source + row * pitch, bytes, annotated);
 }
@@ -193,12 +184,14 @@ look_at(enum tensor_role role, uint32_t step, bool is_last)
     struct tensor *list = list_tensors(role, -1, &count);
     const struct compare_at at = {
         .step = step, .is_update = check_run.forced && step > 1 && !course.graphs && role != TENSOR_BUFFER, .units = 1};
+    values_together(list, count);
     for (size_t i = 0; i < count; ++i) {
         if (!is_last || list[i].kind != MEMORY_HOST)
             compare_tensor(&list[i], &at, &row);
         if (!is_last && role == TENSOR_PARAMETER && check_run.nudge > 0)
             values_perturb(&list[i]);
     }
+    values_wait();
     free(list);
 }
 
@@ -209,7 +202,9 @@ look_at_gradients(int group, uint32_t step)
     if (compare_leads_on(during(step) > 0 ? during(step) : step))
         return;
     struct tensor *list = list_tensors(TENSOR_GRADIENT, group, &count);
+    values_together(list, count);
     force_gradients(list, count, group, &(struct compare_at){.step = step, .during = during(step)});
+    values_wait();
     free(list);
 }
 
@@ -643,7 +638,7 @@ check_operation_ends(const struct operation *operation, bool enqueued)
         context_leave(before);
     }
     if (!course.over && course.steps > 0 && !course.in_rounds && check_run.turn_count == 0)
-        updaters_operation_ends(operation, enqueued);
+        updaters_operation_ends(enqueued);
 }
 
 void

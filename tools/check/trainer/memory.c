@@ -129,20 +129,18 @@ key_of_sketch(uint32_t role, size_t number, uint32_t step)
     return (struct reference_key){.kind = REFERENCE_SKETCH, .role = role, .step = step, .number = (uint32_t)number};
 }
 
-/* False: it is not where it was, or nothing of the kind. */
-static bool
-sketch_range(const struct range_found *range, struct sketch *sketch)
+/* Of no bytes: it is not where it was, or nothing of the kind. */
+static struct tensor
+tensor_of(const struct range_found *range)
 {
     struct memory_facts facts = range->address != 0 ? device_ask_about(range->address) : (struct memory_facts){0};
     if (facts.begin == 0 || facts.begin + facts.bytes < range->address + range->memory.bytes)
-        return false;
-    sketch_tensor(&(struct tensor){.address = range->address,
-                                   .kind = facts.type == CU_MEMORYTYPE_HOST ? MEMORY_HOST : MEMORY_DEVICE,
-                                   .bytes = range->memory.bytes,
-                                   .count = range->memory.tensor.count,
-                                   .type = (int)range->memory.tensor.type},
-                  sketch);
-    return true;
+        return (struct tensor){.bytes = 0};
+    return (struct tensor){.address = range->address,
+                           .kind = facts.type == CU_MEMORYTYPE_HOST ? MEMORY_HOST : MEMORY_DEVICE,
+                           .bytes = range->memory.bytes,
+                           .count = range->memory.tensor.count,
+                           .type = (int)range->memory.tensor.type};
 }
 
 /* Adds a hundredth of each element, up or down, to it; keeps a sketch of that. */
@@ -156,7 +154,7 @@ change_range(struct range_found *range)
     double *moved = values_room(NULL, count * sizeof(*moved));
     range->change = values_room(NULL, sizeof(*range->change));
     range->changed_at = range->address;
-    values_memory_out(old, range->address, range->memory.bytes);
+    values_memory(range->address, range->memory.bytes, old, NULL);
     memcpy(new, old, range->memory.bytes);
     unsigned units = fraction_bits > 31 ? 1u << 30 : 1u << (fraction_bits - (fraction_bits > 7 ? 7 : 3));
     element_perturb(type, new, count, 0, type == ELEMENT_BFLOAT16 ? 2 : units);
@@ -164,7 +162,7 @@ change_range(struct range_found *range)
         moved[i] = element_get(type, new, i) - element_get(type, old, i);
     sketch_begin(range->change, count);
     sketch_add(range->change, ELEMENT_FLOAT64, moved, count);
-    values_memory_in(range->address, new, range->memory.bytes);
+    values_memory(range->address, range->memory.bytes, NULL, new);
     free(old);
     free(new);
     free(moved);
@@ -188,10 +186,8 @@ is_probed(const struct range_found *range, uint32_t step)
         return false;
     for (uint32_t i = 0; i < check_run.probed_count; ++i)
         named = named || check_run.probed[i] == range->memory.tensor.number;
-    struct sketch *theirs = values_room(NULL, sizeof(*theirs));
-    bool seen = named && (step < FIRST_STEP ? step == check_run.steps : get_sketch(range, step, theirs));
-    free(theirs);
-    return seen;
+    static struct sketch theirs; /* large */
+    return named && (step < FIRST_STEP ? step == check_run.steps : get_sketch(range, step, &theirs));
 }
 
 /*
@@ -202,35 +198,35 @@ static bool
 compare_change(const struct range_found *range, uint32_t step, const struct sketch *own, const struct sketch *theirs,
                struct check_norms *norms)
 {
-    struct sketch *before = values_room(NULL, sizeof(*before)), *mine = range->before;
+    static struct sketch before; /* large */
+    const struct sketch *mine = range->before;
     bool known = check_run.forced && mine != NULL && range->before_step + 1 == step;
-    known = known && get_sketch(range, step - 1, before);
+    known = known && get_sketch(range, step - 1, &before);
     if (known) {
         double size = sketch_compare(theirs, &(struct sketch){.count = own->count}).difference;
         double unit = size > 0 ? element_unit((int)range->memory.tensor.type, size) : 0;
         uint64_t unbounded = norms->unbounded;
-        *norms = sketch_compare_changes(mine, own, before, theirs);
+        *norms = sketch_compare_changes(mine, own, &before, theirs);
         norms->unbounded = unbounded;
         norms->spread = norms->difference;
         norms->difference = norms->spread > unit ? norms->spread - unit : 0;
     }
-    free(before);
     return known;
 }
 
 static void
-compare_range(struct range_found *range, uint32_t step)
+compare_range(struct range_found *range, const struct sketch *own, uint32_t step)
 {
-    struct sketch *own = values_room(NULL, 2 * sizeof(*own)), *theirs = own + 1;
-    if (sketch_range(range, own) && get_sketch(range, step, theirs)) {
+    static struct sketch theirs; /* large */
+    if (get_sketch(range, step, &theirs)) {
         struct check_row row = {.kind = CHECK_ROW_TENSOR,
                                 .step = step,
                                 .tensor = range->memory.tensor,
-                                .norms = sketch_compare(own, theirs),
+                                .norms = sketch_compare(own, &theirs),
                                 .sampled = own->count > SKETCH_COUNTERS};
-        row.norms.unbounded = own->unbounded != theirs->unbounded;
+        row.norms.unbounded = own->unbounded != theirs.unbounded;
         row.same_bits = row.norms.difference == 0 && row.norms.unbounded == 0;
-        row.of_change = compare_change(range, step, own, theirs, &row.norms);
+        row.of_change = compare_change(range, step, own, &theirs, &row.norms);
         values_row(&row);
         range->before = values_room(range->before, sizeof(*own));
         *range->before = *own;
@@ -240,37 +236,44 @@ compare_range(struct range_found *range, uint32_t step)
             row.kind = CHECK_ROW_RETAINED;
             /* A tensor that has moved was copied, before it was changed or behind that. */
             bool is_known = range->changed_at == range->address || range->memory.tensor.group != 1;
-            row.norms.product = is_known ? sketch_retained(own, theirs, range->change) : NAN;
+            row.norms.product = is_known ? sketch_retained(own, &theirs, range->change) : NAN;
             values_row(&row);
         }
     }
-    free(own);
 }
 
 static void
-write_range(const struct range_found *range, uint32_t step)
+look_at_range(struct range_found *range, const struct tensor *tensor, uint32_t step)
 {
-    struct sketch *own = values_room(NULL, sizeof(*own));
+    static struct sketch own; /* large */
     const struct reference_key key = key_of_sketch(CHECK_MEMORY, range->memory.tensor.number, step);
-    if (sketch_range(range, own))
-        values_put(&key, own, sizeof(*own));
-    free(own);
+    sketch_tensor(tensor, &own);
+    if (values_writer() != NULL)
+        values_put(&key, &own, sizeof(own));
+    else
+        compare_range(range, &own, step);
 }
 
 void
 memory_boundary(uint32_t step)
 {
+    struct tensor *tensors = values_room(NULL, memory.range_count * sizeof(*tensors));
     for (size_t i = 0; i < memory.range_count; ++i) {
         struct range_found *range = &memory.ranges[i];
         range->updates += range->updated;
-        if (step >= FIRST_STEP && values_writer() != NULL)
-            write_range(range, step);
-        else if (step >= FIRST_STEP && values_reader() != NULL && range->updates >= UPDATES_NEEDED)
-            compare_range(range, step);
+        bool is_seen = values_writer() != NULL || (values_reader() != NULL && range->updates >= UPDATES_NEEDED);
+        tensors[i] = step >= FIRST_STEP && is_seen ? tensor_of(range) : (struct tensor){.bytes = 0};
+    }
+    values_together(tensors, memory.range_count);
+    for (size_t i = 0; i < memory.range_count; ++i) {
+        struct range_found *range = &memory.ranges[i];
+        if (tensors[i].bytes > 0)
+            look_at_range(range, &tensors[i], step);
         if (is_probed(range, step))
             change_range(range);
         range->updated = false;
     }
+    free(tensors);
     for (size_t i = 0; i < memory.range_count && values_writer() == NULL; ++i)
         memory.ranges[i].address = 0; /* until its operation comes again */
 }
@@ -288,20 +291,19 @@ used_gradient(const struct tensor *gradient, uint32_t step, const char *function
         return;
     seen[gradient->index] = step;
     const struct reference_key key = key_of_sketch(CHECK_GRADIENT, gradient->index, step);
-    struct sketch *own = values_room(NULL, 2 * sizeof(*own)), *theirs = own + 1;
+    static struct sketch own, theirs; /* large */
     context_synchronize("before an operation that updates parameters");
-    sketch_tensor(gradient, own);
+    sketch_tensor(gradient, &own);
     if (values_writer() != NULL) {
-        values_put(&key, own, sizeof(*own));
-    } else if (values_get(&key, theirs, sizeof(*theirs))) {
+        values_put(&key, &own, sizeof(own));
+    } else if (values_get(&key, &theirs, sizeof(theirs))) {
         struct check_row row;
         compare_describe(gradient, CHECK_ROW_USED, step, &row);
-        row.norms = sketch_compare(own, theirs);
-        row.norms.unbounded = own->unbounded + theirs->unbounded;
+        row.norms = sketch_compare(&own, &theirs);
+        row.norms.unbounded = own.unbounded + theirs.unbounded;
         snprintf(row.text, sizeof(row.text), "%s", function);
         values_row(&row);
     }
-    free(own);
 }
 
 /* ---- where ranges are, as is known before the first step ---- */

@@ -10,11 +10,9 @@
 #include "tools/check/trainer/check.h"
 
 #include "base/mutant.h"
-#include "base/printable.h"
 #include "tools/check/format/element.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,17 +28,14 @@ struct call {
 
 static struct {
     struct call *list;
-    size_t count, capacity;
+    size_t count;
     bool is_read; /* from the reference */
 } calls;
 
 static struct call *
 add_call(const struct check_tensor *tensor)
 {
-    if (calls.count == calls.capacity) {
-        calls.capacity = calls.capacity > 0 ? 2 * calls.capacity : 16;
-        calls.list = values_room(calls.list, calls.capacity * sizeof(*calls.list));
-    }
+    calls.list = values_room(calls.list, (calls.count + 1) * sizeof(*calls.list));
     calls.list[calls.count] = (struct call){.tensor = *tensor};
     return &calls.list[calls.count++];
 }
@@ -66,14 +61,11 @@ read_calls(void)
 static struct check_tensor
 describe(const struct tensor *memory, int op)
 {
-    struct check_tensor described = {.role = CHECK_REDUCE,
-                                     .group = (uint32_t)op,
-                                     .type = (uint32_t)memory->type,
-                                     .count = memory->count,
-                                     .line = memory->site.line};
-    snprintf(described.text, sizeof(described.text), "%s", memory->site.text);
-    snprintf(described.file, sizeof(described.file), "%s", file_name_of(memory->site.file));
-    return described;
+    struct check_row row;
+    compare_describe(memory, CHECK_ROW_TENSOR, 0, &row);
+    row.tensor.role = CHECK_REDUCE;
+    row.tensor.group = (uint32_t)op;
+    return row.tensor;
 }
 
 static bool

@@ -96,11 +96,11 @@ static size_t
 probe(const struct watched *watched, char *bytes)
 {
     if (watched->bytes <= (size_t)PROBES * PROBE_BYTES) {
-        values_memory_out(bytes, watched->begin, watched->bytes);
+        values_memory(watched->begin, watched->bytes, bytes, NULL);
         return watched->bytes;
     }
     for (size_t i = 0; i < PROBES; ++i)
-        values_memory_out(bytes + i * PROBE_BYTES, watched->begin + watched->bytes / PROBES * i, PROBE_BYTES);
+        values_memory(watched->begin + watched->bytes / PROBES * i, PROBE_BYTES, bytes + i * PROBE_BYTES, NULL);
     return (size_t)PROBES * PROBE_BYTES;
 }
 
@@ -266,7 +266,7 @@ watch_unannotated(void *arg, const struct pointed *pointed)
                                 .bytes = bytes,
                                 .type = of_type,
                                 .before = values_room(NULL, bytes)};
-    values_memory_out(watched->before, begin, bytes);
+    values_memory(begin, bytes, watched->before, NULL);
     ++around.count;
 }
 
@@ -312,7 +312,7 @@ static void
 compare_around(const struct watched *watched)
 {
     char *after = values_room(NULL, watched->bytes);
-    values_memory_out(after, watched->begin, watched->bytes);
+    values_memory(watched->begin, watched->bytes, after, NULL);
     for (size_t at = 0; at < watched->bytes;) {
         struct tensor tensor;
         CUdeviceptr next;
@@ -453,9 +453,8 @@ updaters_operation_begins(const struct operation *operation)
 }
 
 void
-updaters_operation_ends(const struct operation *operation, bool enqueued)
+updaters_operation_ends(bool enqueued)
 {
-    (void)operation;
     if (!around.active)
         return;
     around.active = false;

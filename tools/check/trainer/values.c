@@ -9,6 +9,7 @@
 #include "base/mutant.h"
 #include "comm/hash.h"
 #include "tools/check/format/element.h"
+#include "tools/common/room.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -21,6 +22,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -39,6 +42,8 @@ static struct {
     int rows_fd;
     CUstream stream; /* NULL: not made yet */
 } values = {.rows_fd = -1};
+
+enum { TOGETHER_BYTES = 1 << 20, TOGETHER_APART = 64 };
 
 static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER; /* guards values.rows_fd */
 
@@ -84,7 +89,6 @@ values_note(enum check_row_kind kind, uint32_t step, uint64_t value)
     values_row(&(struct check_row){.kind = kind, .step = step, .value = value});
 }
 
-/* What the user can put right: ends the run, and the launcher with DDPRUN_EXIT_USAGE. */
 void
 values_refuse(const char *format, ...)
 {
@@ -133,17 +137,16 @@ static uint64_t
 program_identity(void)
 {
     uint64_t identity = 0;
-    XXH3_state_t *state = XXH3_createState();
+    struct stat file;
     int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    if (fd >= 0 && state != NULL && XXH3_64bits_reset(state) == XXH_OK) {
-        char bytes[1 << 14];
-        for (ssize_t got; (got = read(fd, bytes, sizeof(bytes))) > 0;)
-            (void)XXH3_64bits_update(state, bytes, (size_t)got);
-        identity = XXH3_64bits_digest(state);
+    size_t bytes = fd >= 0 && fstat(fd, &file) == 0 ? (size_t)file.st_size : 0;
+    void *content = bytes > 0 ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+    if (content != MAP_FAILED) {
+        identity = XXH3_64bits(content, bytes);
+        (void)munmap(content, bytes);
     }
     if (fd >= 0)
         close(fd);
-    XXH3_freeState(state);
     return identity;
 }
 
@@ -239,20 +242,6 @@ values_keep(const struct tensor *tensor, uint32_t role, uint32_t number, uint32_
     return keeping.endless;
 }
 
-/* Of main memory, what programs may still take; bytes. */
-static uint64_t
-available_memory(void)
-{
-    unsigned long long kib = UINT64_MAX >> 10;
-    char line[128];
-    FILE *file = fopen("/proc/meminfo", "re");
-    while (file != NULL && fgets(line, sizeof(line), file) != NULL && sscanf(line, "MemAvailable: %llu", &kib) != 1) {
-    }
-    if (file != NULL)
-        fclose(file);
-    return (uint64_t)kib << 10;
-}
-
 bool
 values_room_ends(uint32_t done)
 {
@@ -262,7 +251,7 @@ values_room_ends(uint32_t done)
         return false;
     bool in_memory =
         fstatfs(values.writer.fd, &place) == 0 && (place.f_type == TMPFS_MAGIC || place.f_type == RAMFS_MAGIC);
-    uint64_t memory = in_memory ? available_memory() + values.writer.at : room; /* as it was at the beginning */
+    uint64_t memory = in_memory ? room_available("") + values.writer.at : room; /* as it was at the beginning */
     room = memory < room ? memory : room;
     return values.writer.at / done * (done + 1) > room / 2;
 }
@@ -303,8 +292,37 @@ own_stream(void)
     return values.stream;
 }
 
+void
+values_wait(void)
+{
+    if (values.stream != NULL)
+        require_cuda(engine_state.driver.cuStreamSynchronize_p(values.stream), "copying memory that is compared");
+}
+
+static char *locked; /* [TOGETHER_BYTES] once it is needed: what tensors hold that are looked at together */
+
+void
+values_together(struct tensor *list, size_t count)
+{
+    const struct driver *driver = &engine_state.driver;
+    size_t used = 0;
+    for (size_t i = 0; i < count; ++i) {
+        struct tensor *it = &list[i];
+        if (it->kind == MEMORY_HOST || it->bytes == 0 || it->bytes > TOGETHER_BYTES - used)
+            continue;
+        if (locked == NULL)
+            require_cuda(driver->cuMemHostAlloc_p((void **)&locked, TOGETHER_BYTES, CU_MEMHOSTALLOC_PORTABLE),
+                         "cuMemHostAlloc");
+        if (driver->cuMemcpyDtoHAsync_p(locked + used, it->address, it->bytes, own_stream()) == CUDA_SUCCESS)
+            it->ahead = locked + used; /* else who reads it says why */
+        used += (it->bytes + TOGETHER_APART - 1) / TOGETHER_APART * TOGETHER_APART;
+    }
+    if (used > 0)
+        values_wait();
+}
+
 /* Of what lies at `address`: to `to`, or from `from`, of which one is NULL. No copy engine is asked where the host can
- * read. False: memory of the host that has gone. */
+ * read; what comes from `locked` is not waited for. False: memory of the host that has gone. */
 static bool
 copy_memory(CUdeviceptr address, bool is_of_host, size_t bytes, void *to, const void *from)
 {
@@ -314,21 +332,15 @@ copy_memory(CUdeviceptr address, bool is_of_host, size_t bytes, void *to, const 
     require_cuda(to != NULL ? driver->cuMemcpyDtoHAsync_p(to, address, bytes, own_stream())
                             : driver->cuMemcpyHtoDAsync_p(address, from, bytes, own_stream()),
                  "copying memory that is compared");
-    require_cuda(driver->cuStreamSynchronize_p(own_stream()), "copying memory that is compared");
+    if (locked == NULL || (uintptr_t)from - (uintptr_t)locked >= TOGETHER_BYTES)
+        values_wait();
     return true;
 }
 
 void
-values_memory_out(void *to, CUdeviceptr address, size_t bytes)
+values_memory(CUdeviceptr address, size_t bytes, void *to, const void *from)
 {
-    if (!copy_memory(address, device_ask_about(address).type == CU_MEMORYTYPE_HOST, bytes, to, NULL))
-        stop_job("memory of the host that an update writes has gone");
-}
-
-void
-values_memory_in(CUdeviceptr address, const void *from, size_t bytes)
-{
-    if (!copy_memory(address, device_ask_about(address).type == CU_MEMORYTYPE_HOST, bytes, NULL, from))
+    if (!copy_memory(address, device_ask_about(address).type == CU_MEMORYTYPE_HOST, bytes, to, from))
         stop_job("memory of the host that an update writes has gone");
 }
 
@@ -337,13 +349,17 @@ values_memory_in(CUdeviceptr address, const void *from, size_t bytes)
 void
 values_tensor_out(char *to, const struct tensor *tensor, size_t at, size_t bytes)
 {
-    if (!copy_memory(tensor->address + at, tensor->kind == MEMORY_HOST, bytes, to, NULL))
+    if (tensor->ahead != NULL)
+        memcpy(to, tensor->ahead + at, bytes);
+    else if (!copy_memory(tensor->address + at, tensor->kind == MEMORY_HOST, bytes, to, NULL))
         tensor_refuse_missing(tensor, "read");
 }
 
 void
 values_tensor_in(const struct tensor *tensor, size_t at, const char *from, size_t bytes)
 {
+    if (tensor->ahead != NULL)
+        from = memcpy(tensor->ahead + at, from, bytes);
     if (!copy_memory(tensor->address + at, tensor->kind == MEMORY_HOST, bytes, NULL, from))
         tensor_refuse_missing(tensor, "written");
 }
@@ -431,12 +447,6 @@ values_perturb(const struct tensor *tensor)
     }
 }
 
-static bool
-is_whole(float value)
-{
-    return value == truncf(value);
-}
-
 void
 values_perturb_copied(CUdeviceptr to, const void *source, size_t bytes)
 {
@@ -445,7 +455,7 @@ values_perturb_copied(CUdeviceptr to, const void *source, size_t bytes)
     bool are_floats = bytes % sizeof(float) == 0 && (uintptr_t)source % sizeof(float) == 0;
     for (size_t i = 0; i < count && are_floats; ++i) {
         are_floats = isnormal(old[i]) || old[i] == 0;
-        fractions += are_floats && !is_whole(old[i]);
+        fractions += are_floats && old[i] != truncf(old[i]);
     }
     if (!are_floats || fractions == 0 || device_ask_about(to).type != CU_MEMORYTYPE_DEVICE)
         return;
@@ -453,8 +463,8 @@ values_perturb_copied(CUdeviceptr to, const void *source, size_t bytes)
     memcpy(new, old, bytes);
     element_perturb(ELEMENT_FLOAT32, new, count, (size_t)check_run.nudge << 40, 1);
     for (size_t i = 0; i < count; ++i)
-        new[i] = is_whole(old[i]) ? old[i] : new[i];
+        new[i] = old[i] == truncf(old[i]) ? old[i] : new[i];
     context_synchronize("behind a copy from the host");
-    values_memory_in(to, new, bytes);
+    values_memory(to, bytes, NULL, new);
     free(new);
 }

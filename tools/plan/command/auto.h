@@ -39,9 +39,6 @@ void preview_print(struct json_object *plan, int ranks, bool reads_own);
 /* How many operations of a step bring to the host what one rank computes; `prints`: each on a line. */
 unsigned preview_reads(struct json_object *plan, bool prints);
 
-/* ---- preview_state.c: the same of a plan by state, but for the forecast ---- */
-void preview_by_state(struct json_object *plan, int ranks);
-
 /* ---- plan_file.c: `--plan FILE`: a plan of `ddprun scout --prove --json FILE`, made ready for the ranks ---- */
 /*
  * Reads the plan `path` and writes `to`, mode 0600, for the players of the ranks (tools/plan/format/play.h).
@@ -52,9 +49,8 @@ void preview_by_state(struct json_object *plan, int ranks);
 bool plan_file_prepare(const char *path, bool unproved, bool reads_own, const char *to, struct error *error)
     __attribute__((warn_unused_result));
 
-struct play;
-/* Where the program allocates what previews and messages name, by `plan`, the whole of a plan. */
-void plan_file_take_places(struct json_object *plan, struct play *play);
+/* Where the program allocates what previews and messages name, by `plan`, the whole of a plan; "": not known. */
+const char *plan_file_place(struct json_object *plan, uint64_t alloc);
 bool plan_file_is_by_state(struct json_object *plan);
 
 /* ---- cache.c: plans that `--plan auto` has made, kept in ${XDG_CACHE_HOME:-~/.cache}/ddprun/plans ---- */

@@ -1,6 +1,8 @@
 /*
  * cache.c - see auto.h.
  */
+#define XXH_INLINE_ALL
+
 #include "tools/plan/command/auto.h"
 
 #include "base/message.h"
@@ -20,6 +22,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #define CACHE_VERSION "4 " DDPRUN_VERSION
 
@@ -50,16 +53,6 @@ build_of(const char *path, char build[STAMP_BYTES])
     stamp_of(path, build);
     if (facts.build_id[0] != '\0')
         snprintf(build, STAMP_BYTES, "%s", facts.build_id);
-}
-
-/* FNV-1a: for names of files, whose contents are compared. */
-static uint64_t
-hash_text(const char *text)
-{
-    uint64_t sum = 0xcbf29ce484222325;
-    for (; *text != '\0'; ++text)
-        sum = (sum ^ (unsigned char)*text) * 0x100000001b3;
-    return sum;
 }
 
 /* ---- the folder ---- */
@@ -132,8 +125,8 @@ plan_cache_open(const char *program, char *const *arguments, const char *folder,
     *cache = (struct plan_cache){.subject = subject_of(program, arguments, folder, softgpu)};
     if (!open_folder(cache, error))
         return false;
-    cache->path =
-        xasprintf("%s/%016" PRIx64 ".json", cache->folder, hash_text(json_object_to_json_string(cache->subject)));
+    const char *text = json_object_to_json_string(cache->subject);
+    cache->path = xasprintf("%s/%016" PRIx64 ".json", cache->folder, XXH3_64bits(text, strlen(text)));
     return true;
 }
 
@@ -169,6 +162,15 @@ is_whole(struct json_object *plan)
     return ok;
 }
 
+static void
+remove_plan(const char *path, const char *what, struct json_object **plan)
+{
+    message_line("the kept plan %s is %s; it is removed", path, what);
+    json_object_put(*plan);
+    *plan = NULL;
+    unlink(path);
+}
+
 /* *plan: NULL without a file, and of one that is damaged. */
 static bool
 read_plan(const char *path, struct json_object **plan, struct error *error)
@@ -183,12 +185,8 @@ read_plan(const char *path, struct json_object **plan, struct error *error)
     free(text);
     if (!own)
         return refuse_foreign(path, error);
-    if (*plan == NULL || !is_whole(*plan)) {
-        message_line("the kept plan %s is damaged; it is removed", path);
-        json_object_put(*plan);
-        *plan = NULL;
-        unlink(path);
-    }
+    if (*plan == NULL || !is_whole(*plan))
+        remove_plan(path, "damaged", plan);
     return true;
 }
 
@@ -208,14 +206,8 @@ plan_cache_find(const struct plan_cache *cache, struct json_object **plan, struc
 {
     if (!read_plan(cache->path, plan, error))
         return false;
-    if (*plan != NULL && !is_usable(cache, *plan)) {
-        message_line(
-            "the kept plan %s is of another build, of other files or of another version of ddprun; it is removed",
-            cache->path);
-        json_object_put(*plan);
-        *plan = NULL;
-        unlink(cache->path);
-    }
+    if (*plan != NULL && !is_usable(cache, *plan))
+        remove_plan(cache->path, "of another build, of other files or of another version of ddprun", plan);
     return true;
 }
 

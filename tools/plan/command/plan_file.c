@@ -60,16 +60,11 @@ forecast_of(struct json_object *root, const char *key)
     return play_number(json_object_object_get(root, "forecast"), key);
 }
 
-void
-plan_file_take_places(struct json_object *root, struct play *play)
+const char *
+plan_file_place(struct json_object *root, uint64_t alloc)
 {
     struct json_object *list = json_object_object_get(root, "allocations");
-    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
-        struct play_tensor *tensor = &play->tensors[i];
-        struct json_object *of =
-            tensor->alloc < play_length(list) ? json_object_array_get_idx(list, tensor->alloc) : NULL;
-        snprintf(tensor->at, sizeof(tensor->at), "%s", play_text(of, "allocated_at"));
-    }
+    return alloc < play_length(list) ? play_text(json_object_array_get_idx(list, alloc), "allocated_at") : "";
 }
 
 static bool
@@ -103,7 +98,8 @@ prepare_plan(struct json_object *root, const char *path, bool unproved, bool rea
                          path, damage, path);
     bool ok = play_json_read(member, &play, why);
     const char *turns = getenv(DDPRUN_ENV_PLAN_TURNS);
-    plan_file_take_places(root, &play);
+    for (uint32_t i = 0; i < play.plan.tensor_count; ++i)
+        snprintf(play.tensors[i].at, sizeof(play.tensors[i].at), "%s", plan_file_place(root, play.tensors[i].alloc));
     play.plan.data = PLAY_TRAINING;
     play.plan.reads_own = reads_own;
     play.plan.turns = turns != NULL ? (uint32_t)strtoul(turns, NULL, 10) : 0;
@@ -127,7 +123,7 @@ plan_file_prepare(const char *path, bool unproved, bool reads_own, const char *t
 {
     char *text = file_read(path, PLAN_MOST_BYTES, NULL, NULL);
     if (text == NULL)
-        return error_set(error, DDPRUN_EXIT_USAGE, "cannot read the plan %s, in --plan: %s", path, file_why(errno));
+        return file_read_refused("the plan ", path, ", in --plan", error);
     struct json_object *root = json_tokener_parse(text);
     free(text);
     if (root == NULL)

@@ -32,26 +32,25 @@ size_text(uint64_t bytes, char text[SIZE_BYTES])
     return text;
 }
 
-/* Memory of these roles ("a|b"), under a title. */
+/* Of a list of memory that of these roles ("a|b"), under a title. */
 static void
-print_memory(struct json_object *plan, const char *roles, const char *title)
+print_memory(struct json_object *plan, struct json_object *list, const char *roles, const char *title)
 {
-    struct json_object *tensors = json_object_object_get(plan, "tensors");
     char size[SIZE_BYTES];
     uint64_t rest_bytes = 0;
     size_t rows = 0, rest = 0;
-    for (size_t i = 0; i < play_length(tensors); ++i) {
-        struct json_object *tensor = json_object_array_get_idx(tensors, i);
-        const char *role = play_text(tensor, "role"), *found = strstr(roles, role);
-        uint64_t begin = play_number(tensor, "begin"), end = play_number(tensor, "end");
+    for (size_t i = 0; i < play_length(list); ++i) {
+        struct json_object *memory = json_object_array_get_idx(list, i);
+        const char *role = play_text(memory, "role"), *found = strstr(roles, role);
+        uint64_t begin = play_number(memory, "begin"), end = play_number(memory, "end"),
+                 alloc = play_number(memory, "allocation");
         if (found == NULL)
             continue;
         if (rows == 0)
             message_line("%s", title);
         if (rows++ < ROWS) {
-            message_line("  %-16s a%" PRIu64 "[%" PRIu64 ":%" PRIu64 "], %s, %s, allocated at %s", role,
-                         play_number(tensor, "allocation"), begin, end, size_text(end - begin, size),
-                         play_text(tensor, "type"), or_unknown(play_text(tensor, "allocated_at")));
+            message_line("  %-16s a%" PRIu64 "[%" PRIu64 ":%" PRIu64 "], %s, allocated at %s", role, alloc, begin, end,
+                         size_text(end - begin, size), or_unknown(plan_file_place(plan, alloc)));
         } else {
             rest += 1;
             rest_bytes += end - begin;
@@ -139,15 +138,16 @@ preview_reads(struct json_object *plan, bool prints)
 static void
 print_by_gradients(struct json_object *plan, int ranks)
 {
-    struct json_object *groups = json_object_object_get(plan, "groups");
+    struct json_object *groups = json_object_object_get(plan, "groups"),
+                       *tensors = json_object_object_get(plan, "tensors");
     struct json_object *group = play_length(groups) > 0 ? json_object_array_get_idx(groups, 0) : NULL;
     char title[512];
     snprintf(title, sizeof(title), "averaged over %d ranks, in front of %s at %s:", ranks, play_text(group, "text"),
              or_unknown(play_text(group, "at")));
-    print_memory(plan, "gradient", title);
-    print_memory(plan, "parameter|optimizer state|moving average|random state",
+    print_memory(plan, tensors, "gradient", title);
+    print_memory(plan, tensors, "parameter|optimizer state|moving average|random state",
                  "compared, and bitwise the same on all ranks:");
-    print_memory(plan, "statistics|carried state", "of each rank alone, and not compared:");
+    print_memory(plan, tensors, "statistics|carried state", "of each rank alone, and not compared:");
     print_proofs(plan);
     message_line("%d batches of the program become one update; rank r computes batch r of them, and all see the same "
                  "data; the learning rate stays the program's; batches at the end that make no round of %d change "
@@ -155,11 +155,60 @@ print_by_gradients(struct json_object *plan, int ranks)
                  ranks, ranks);
 }
 
+static uint64_t
+bytes_of_round(const struct play *play)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &play->tensors[i];
+        bool is_half = tensor->type == 3 || tensor->type == 4; /* its change travels as float32 */
+        if (tensor->role == PLAY_CHANGES)
+            bytes += (tensor->hi - tensor->lo) * (is_half ? 2 : 1);
+    }
+    return bytes;
+}
+
+static void
+print_by_state(struct json_object *plan, int ranks)
+{
+    struct json_object *proof = json_object_object_get(plan, "proof");
+    struct json_object *because = json_object_object_get(plan, "by_state_for");
+    static const char *const proofs[] = {"complete", "turns"};
+    struct play play;
+    char why[PLAY_WHY_BYTES];
+    struct json_object *memory = json_object_object_get(json_object_object_get(plan, "turns"), "memory");
+    message_line("by state%s%s", because != NULL ? ", for by gradients it cannot be: " : ", as --by asks for",
+                 because != NULL ? json_object_get_string(because) : "");
+    print_memory(plan, memory, "state by change",
+                 "state, of which the ranks' changes are averaged at the end of a round:");
+    print_memory(plan, memory, "sum", "sums, which get the changes of all ranks:");
+    print_memory(plan, memory, "stream", "the same on all ranks, which make it in each step:");
+    print_memory(plan, memory, "last", "what the host reads later, of the rank with the latest step:");
+    print_memory(plan, memory, "per rank", "of each rank alone, as --per-rank says, and not compared:");
+    if (play_json_read(json_object_object_get(plan, "turns"), &play, why))
+        message_line("each rank takes %" PRIu64 " bytes of device memory besides the program's; %" PRIu64
+                     " bytes are averaged in a round",
+                     play_state_bytes(&play), bytes_of_round(&play));
+    play_free(&play);
+    for (size_t i = 0; i < sizeof(proofs) / sizeof(proofs[0]); ++i) {
+        struct json_object *it = json_object_object_get(proof, proofs[i]);
+        message_line("proof (%s): %s: %s", i == 0 ? proofs[i] : "d", play_text(it, "end"), play_text(it, "text"));
+    }
+    message_line(
+        "rank r makes step r of each %d steps of the program completely, update included, and at the round's end "
+        "all ranks have the mean of what the steps have changed; the learning rate stays the program's",
+        ranks);
+    message_line(
+        "for SGD, momentum and weight decay that is what the average of gradients gives, but for rounding; for "
+        "clipping, updates by signs or norms, and Adam it is parameter averaging in each step, which is another "
+        "training");
+}
+
 void
 preview_print(struct json_object *plan, int ranks, bool reads_own)
 {
     if (plan_file_is_by_state(plan))
-        preview_by_state(plan, ranks);
+        print_by_state(plan, ranks);
     else
         print_by_gradients(plan, ranks);
     unsigned reads = preview_reads(plan, true);

@@ -31,7 +31,7 @@ static struct piece {
     uint64_t lo, bytes;
     char *held;
 } * pieces;
-static size_t piece_count;
+static size_t piece_count, piece_room;
 
 static bool is_put; /* between these two steps, outside of the plan, memory was exchanged */
 static uint64_t read_hash, changed_bytes;
@@ -42,7 +42,7 @@ static struct brought {
     uint64_t bytes;
     char *content;
 } * brought;
-static size_t brought_count, copy_count; /* ever, and in this step */
+static size_t brought_count, brought_room, copy_count; /* ever, and in this step */
 
 bool
 exchange_is_on(void)
@@ -58,9 +58,7 @@ piece_at(uint32_t number, uint64_t lo, uint64_t bytes)
         ++i;
     if (i < piece_count)
         return &pieces[i];
-    pieces = realloc(pieces, (piece_count + 1) * sizeof(*pieces));
-    if (pieces == NULL)
-        player_refuse("no memory");
+    pieces = scout_grown(pieces, piece_count + 1, &piece_room, sizeof(*pieces));
     pieces[piece_count] = (struct piece){.number = number, .lo = lo, .bytes = bytes};
     return &pieces[piece_count++];
 }
@@ -91,22 +89,20 @@ static struct filled {
     uint32_t number; /* of the allocation */
     uint64_t lo, hi;
 } * filled;
-static size_t filled_count;
+static size_t filled_count, filled_room;
 
 static void
 note_filled(CUdeviceptr address, uint64_t bytes)
 {
     const struct allocation *allocation = allocations_find(address);
-    struct filled it = {.number = allocation != NULL ? allocation->number : 0};
-    it.lo = allocation != NULL ? address - allocation->address : 0;
+    if (allocation == NULL)
+        return;
+    struct filled it = {.number = allocation->number, .lo = address - allocation->address};
     it.hi = it.lo + bytes;
-    for (size_t i = 0; i < filled_count && allocation != NULL; ++i)
+    for (size_t i = 0; i < filled_count; ++i)
         if (filled[i].number == it.number && filled[i].lo == it.lo && filled[i].hi == it.hi)
             return;
-    struct filled *grown = allocation != NULL ? realloc(filled, (filled_count + 1) * sizeof(*filled)) : NULL;
-    if (grown == NULL)
-        return;
-    filled = grown;
+    filled = scout_grown(filled, filled_count + 1, &filled_room, sizeof(*filled));
     filled[filled_count++] = it;
 }
 
@@ -179,9 +175,7 @@ next_brought(void)
 {
     if (copy_count < brought_count)
         return &brought[copy_count++];
-    brought = realloc(brought, (brought_count + 1) * sizeof(*brought));
-    if (brought == NULL)
-        player_refuse("no memory");
+    brought = scout_grown(brought, brought_count + 1, &brought_room, sizeof(*brought));
     brought[brought_count++] = (struct brought){0};
     return &brought[copy_count++];
 }
@@ -287,9 +281,7 @@ watch_sums(uint32_t border)
 {
     const uint32_t count = player.play.plan.tensor_count;
     if (at_borders == NULL)
-        at_borders = calloc(count + 1, sizeof(*at_borders));
-    if (at_borders == NULL)
-        player_refuse("no memory");
+        at_borders = scout_zeroed(count, sizeof(*at_borders));
     for (uint32_t i = 0; i < count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
         const struct allocation *allocation = tensor->role == PLAY_SUM ? player_allocation(tensor) : NULL;

@@ -95,10 +95,8 @@ static void __attribute__((noreturn)) no_update(const char *name)
 static void
 new_object(uint32_t number, const char *path, const char *build_id)
 {
-    uint32_t *grown = realloc(numbers, (number + 1) * sizeof(*numbers));
-    if (grown == NULL)
-        scout_stop("out of memory");
-    numbers = grown;
+    static size_t room;
+    numbers = scout_grown(numbers, number + 1, &room, sizeof(*numbers));
     number_count = number + 1;
     numbers[number] = NO_PLACE;
     for (uint32_t i = 0; i < player.play.plan.object_count; ++i) {
@@ -807,9 +805,9 @@ play_start(const struct shim_services *services, struct rank_status *status, con
     names_new_object = new_object;
     variables_new = variable_found;
     reads_open(path, real);
-    names = calloc(play->plan.operation_count + 1, sizeof(*names));
-    chains = calloc(play->plan.operation_count + 1, sizeof(*chains));
-    if (names == NULL || chains == NULL || on_exit(at_exit, NULL) != 0)
+    names = scout_zeroed(play->plan.operation_count, sizeof(*names));
+    chains = scout_zeroed(play->plan.operation_count, sizeof(*chains));
+    if (on_exit(at_exit, NULL) != 0)
         scout_stop("out of memory");
     for (uint32_t i = 0; i < play->plan.operation_count; ++i)
         names[i] = kernels_hash(play->operations[i].name);

@@ -482,7 +482,7 @@ say_unsure(const struct operation *operation)
 {
     static const char what[] =
         "reads memory that no recorded step writes, and ranks have different values there: steps "
-        "that were not recorded have changed it, as of a largest or first loss";
+        "that were not recorded have changed it, such as the first loss or the largest";
     if (player.play.plan.data != PLAY_TRAINING)
         refuse(operation, what);
     if (atomic_fetch_add(&shared->unsure, 1) == 0)
@@ -557,9 +557,7 @@ exchange_apart(bool gives, const struct operation *operation)
             real->before_release(words, 0);
             scout_require(driver->cuMemFree_p(words), "cuMemFree");
         }
-        bytes = calloc(1, room);
-        if (bytes == NULL)
-            scout_stop("out of memory");
+        bytes = scout_zeroed(1, room);
         scout_require(driver->cuMemAlloc_p(&words, room), "cuMemAlloc");
         real->allocated(&words, room, MEMORY_DEVICE);
     }
@@ -666,11 +664,9 @@ reads_open(const char *path, const struct engine *engine)
     world = (uint32_t)engine->world_size;
     if (!by_turns || plan->reads_own || plan->turns > 0 || world < 2)
         return;
-    reads = calloc(plan->operation_count + 1, sizeof(*reads));
-    written_at = calloc(plan->operation_count + 1, sizeof(*written_at));
-    shown_at = calloc(plan->written_count + 1, sizeof(*shown_at));
-    if (reads == NULL || written_at == NULL || shown_at == NULL)
-        scout_stop("out of memory");
+    reads = scout_zeroed(plan->operation_count, sizeof(*reads));
+    written_at = scout_zeroed(plan->operation_count, sizeof(*written_at));
+    shown_at = scout_zeroed(plan->written_count, sizeof(*shown_at));
     for (uint32_t i = 0; i < plan->operation_count; ++i) {
         if (player.play.operations[i].reads == PLAY_READS_STEP)
             reads[read_count++].index = i;

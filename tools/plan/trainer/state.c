@@ -183,9 +183,7 @@ make_tables(void)
             tables[is_sum(i)].room += (uint32_t)((element_count(i) + STATE_CHUNK - 1) / STATE_CHUNK);
     }
     for (int t = 0; t < 2; ++t) {
-        tables[t].host = calloc(tables[t].room + 1, sizeof(struct state_chunk));
-        if (tables[t].host == NULL)
-            scout_stop("out of memory");
+        tables[t].host = scout_zeroed(tables[t].room, sizeof(struct state_chunk));
         tables[t].chunks = tables[t].room > 0 ? allocate(tables[t].room * sizeof(struct state_chunk)) : 0;
     }
 }
@@ -285,9 +283,7 @@ state_begin(const struct engine *engine)
     const uint32_t count = player.play.plan.tensor_count;
     uint32_t back = 0, missing;
     real = engine;
-    kept = calloc(count + 1, sizeof(*kept));
-    if (kept == NULL)
-        scout_stop("out of memory");
+    kept = scout_zeroed(count, sizeof(*kept));
     load_kernels();
     place_all();
     memory = allocate(memory_end + 1);

@@ -16,7 +16,6 @@
 #include "tools/scout/format/run.h"
 
 #include <errno.h>
-#include <json-c/json.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,16 +42,10 @@ command_of(const struct scout_order *order, const struct scout_child *child)
         word_list_add(&words, xstrdup("--check-every=0")); /* ranks are compared by the proof */
     if (child->silent)
         word_list_add(&words, xstrdup("--output=none"));
-    word_list_add(&words, xstrdup("--progress=off"));
-    word_list_add(&words, xstrdup("--quiet"));
-    word_list_add(&words, xstrdup("--max-restarts=0"));
     word_list_add(&words, xstrdup("--hang-timeout=0"));
     word_list_add(&words, xstrdup("--hang-warning=0"));
     word_list_add(&words, xstrdup("--unannotated"));
-    word_list_add(&words, xasprintf("--summary-json=%s", child->summary));
-    word_list_add(&words, xstrdup("--"));
-    for (char *const *argument = order->program; *argument != NULL; ++argument)
-        word_list_add(&words, xstrdup(*argument));
+    inner_run_words(&words, child->summary, order->program);
     return words;
 }
 
@@ -152,18 +145,6 @@ attend(const struct scout_order *order, struct scout_progress *progress, pid_t p
     outcome->signal = run.signal;
 }
 
-void
-scout_child_reason(const char *summary, char *reason, size_t room)
-{
-    struct json_object *root = json_object_from_file(summary), *member;
-    reason[0] = '\0';
-    if (root == NULL)
-        return;
-    if (json_object_object_get_ex(root, "reason", &member) && json_object_get_string(member) != NULL)
-        snprintf(reason, room, "%s", json_object_get_string(member));
-    json_object_put(root);
-}
-
 /* What the program wrote to stderr, without lines of its ddprun. */
 static void
 show_errors(const char *path)
@@ -199,7 +180,7 @@ make_run(const struct scout_order *order, const struct scout_child *child, const
         outcome->deep = atomic_load(&progress->deep);
         outcome->stage = atomic_load(&progress->stage);
         snprintf(outcome->kernel, sizeof(outcome->kernel), "%s", progress->kernel);
-        scout_child_reason(child->summary, outcome->reason, sizeof(outcome->reason));
+        inner_run_reason(child->summary, outcome->reason, sizeof(outcome->reason));
         bool is_fault =
             outcome->repeated && outcome->signal == 0 && !outcome->late && (outcome->hung || outcome->exit_code != 0);
         outcome->failed = is_fault ? progress->launch : (struct scout_left_out){0};
@@ -246,8 +227,7 @@ scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, s
     static struct scout_run_settings settings; /* large */
     settings = (struct scout_run_settings){.periods = order->steps > DEFAULT_PERIODS ? order->steps : DEFAULT_PERIODS,
                                            .tests = TESTS_AT_MOST,
-                                           .goes_on = order->steps == 0,
-                                           .least_period = order->least_period};
+                                           .goes_on = order->steps == 0};
     snprintf(settings.log, sizeof(settings.log), "%s", outcome->log);
     snprintf(settings.progress, sizeof(settings.progress), "%s/scout.progress", order->folder);
     const struct scout_child child = {.variable = DDPRUN_ENV_SCOUT_RUN,

@@ -15,15 +15,14 @@
 
 struct scout_order {
     const struct options *options;
-    char *const *program;  /* with its arguments */
-    const char *folder;    /* for its files */
-    const char *record;    /* the file that the recording is kept in; NULL: one of these */
-    sigset_t old_mask;     /* for the child */
-    unsigned steps;        /* after so many periods the program is ended; 0: it goes on to its end */
-    uint64_t least_period; /* in operations; shorter ones are passed over */
-    unsigned timeout_s;    /* in which all must be recorded */
-    bool silent;           /* what the program prints is dropped */
-    int ranks;             /* of a rehearsal (prove.h) */
+    char *const *program; /* with its arguments */
+    const char *folder;   /* for its files */
+    const char *record;   /* the file that the recording is kept in; NULL: one of these */
+    sigset_t old_mask;    /* for the child */
+    unsigned steps;       /* after so many periods the program is ended; 0: it goes on to its end */
+    unsigned timeout_s;   /* in which all must be recorded */
+    bool silent;          /* what the program prints is dropped */
+    int ranks;            /* of a rehearsal (prove.h) */
 };
 
 struct scout_outcome {
@@ -56,8 +55,6 @@ struct scout_child {
 /* Returns its process, -1 with errno. It is a process group of its own. */
 pid_t scout_child_start(const struct scout_order *order, const struct scout_child *child)
     __attribute__((warn_unused_result));
-/* The reason that its summary has; "" without one. */
-void scout_child_reason(const char *summary, char *reason, size_t room);
 
 /* Of ddprun's options those whose value in the runs scout gives; ends with NULL. */
 extern const char *const scout_sets[];

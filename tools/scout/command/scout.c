@@ -3,7 +3,6 @@
  */
 #include "tools/scout/command/scout.h"
 
-#include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/option_rows.h"
@@ -84,8 +83,7 @@ refuse(const struct options *options, const struct request *request, struct erro
                          options->rank_count);
     static const char *const refused[] = {"hosts", "dry-run", NULL};
     return options_refuse(options_set(options, refused), "scout", error) &&
-           (request->json == NULL || whole_file_check(request->json, "--json", error)) &&
-           (request->record == NULL || whole_file_check(request->record, "--record", error));
+           whole_file_check(request->json, "--json", error) && whole_file_check(request->record, "--record", error);
 }
 
 /* ---- the run ---- */
@@ -122,16 +120,16 @@ explain_proofs(const struct scout_log *log, struct scout_proofs *proofs)
 static bool
 is_asked_by_state(const struct by_state *by_state, const char *list)
 {
+    uint32_t alloc;
     while (list != NULL && *list != '\0') {
-        char *end = (char *)list;
-        unsigned long alloc = list[0] == 'a' && list[1] >= '0' && list[1] <= '9' ? strtoul(list + 1, &end, 10) : 0;
         uint32_t i = 0;
+        if (!scout_list_next(&list, &alloc))
+            return false;
         while (i < by_state->range_count &&
                (by_state->ranges[i].role != PLAY_PER_RANK || by_state->ranges[i].alloc != alloc))
             ++i;
-        if (end == list || (*end != ',' && *end != '\0') || i == by_state->range_count)
+        if (i == by_state->range_count)
             return false;
-        list = end + (*end == ',');
     }
     return true;
 }
@@ -197,19 +195,6 @@ has_figures(const struct scout_log *log, const struct scout_tensor *tensor)
     return is_own && any;
 }
 
-static bool
-writes_nothing(const struct scout_effect *effect)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; effect != NULL && i < effect->written_count; ++i)
-        count += effect->written[i].ranges.count;
-    for (uint32_t i = 0; effect != NULL && i < effect->segment_count; ++i)
-        count += effect->segments[i].killed.count + effect->segments[i].modified.count;
-    for (uint32_t i = 0; effect != NULL && i < effect->dependence_count; ++i)
-        count += effect->dependences[i].changed.count;
-    return effect != NULL && count == 0;
-}
-
 /* A launch behind the place where gradients are averaged, by which nothing has changed in any recorded step; the end of
  * the step: there is none. It may write a figure in another one, of which most drop it by gradients. */
 static uint32_t
@@ -219,7 +204,7 @@ find_idle(const struct scout_log *log, const struct scout_finding *finding)
     for (; at < finding->first + finding->period; ++at) {
         bool is_idle = log->ops[at].kind == SCOUT_LAUNCH;
         for (uint32_t op = at; op < finding->end && is_idle; op += finding->period)
-            is_idle = writes_nothing(log->ops[op].effect);
+            is_idle = scout_writes_nothing(log->ops[op].effect);
         if (is_idle)
             break;
     }
@@ -235,17 +220,15 @@ has_own_figures(const struct scout_log *log, const struct scout_finding *finding
     for (uint32_t i = 0; i < finding->tensor_count && text == NULL; ++i)
         if (has_figures(log, &finding->tensors[i]))
             text = sites_explain(log, scout_tensor_place(&finding->tensors[i], place));
-    bool has = true;
+    bool is_idle = idle < finding->first + finding->period, has = text != NULL || is_idle;
     if (text != NULL)
         error_set(error, DDPRUN_EXIT_FAILURE,
                   "%s is for the host alone, and each rank would have its own; --by gradients runs it so", text);
-    else if (idle < finding->first + finding->period)
+    else if (is_idle)
         error_set(error, DDPRUN_EXIT_FAILURE,
                   "%s, behind the update, has changed nothing in the recorded steps: if it changes a figure in others, "
                   "most of them would be left out; --by gradients runs it so",
                   scout_op_name(log, &log->ops[idle], name));
-    else
-        has = false;
     free(text);
     return has;
 }
@@ -397,11 +380,7 @@ run_scout(const struct command *command, const struct options *options)
         ok = scout(&order, &request, &error);
         job_folder_remove(&folder);
     }
-    if (!ok) {
-        message_line("%s", error.text);
-        return error.exit_code;
-    }
-    return close_stdout(stdout);
+    return command_end(ok, &error);
 }
 
 const struct command scout_command = {

@@ -466,7 +466,6 @@ take_record(struct scout_log *log, const struct kind *kind, enum scout_record nu
     switch (number) {
     case SCOUT_RUN:
         log->run = *(struct scout_run *)record;
-        log->has_run = true;
         break;
     case SCOUT_ALLOC:
         ((struct scout_alloc *)record)->made_at = log->op_count;

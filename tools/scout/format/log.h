@@ -251,7 +251,7 @@ bool scout_writer_close(struct scout_writer *writer);
 struct scout_log {
     struct scout_run run;
     struct scout_end end;
-    bool has_run, has_end;
+    bool has_end;
     bool whole;    /* no damaged record was met */
     uint64_t used; /* bytes of the file up to the end of the last whole record */
     char **names;

@@ -67,7 +67,7 @@ static _Atomic bool closed; /* the log has its end */
 static bool sizes = true;   /* of operations count: at a second look only what they do, and where */
 static size_t next_search = FIRST_SEARCH;
 static size_t period, deep_begin;
-static uint64_t least_period;
+static size_t least_period = LEAST_PERIOD;
 static unsigned left_count;
 
 /* Periods that were none of a step: wherever they begin, these operations. */
@@ -235,8 +235,7 @@ is_refused(size_t lag)
 static size_t
 find_alike(size_t many)
 {
-    size_t least = least_period > LEAST_PERIOD ? least_period : LEAST_PERIOD;
-    for (size_t lag = least; many * lag <= brief_count; ++lag) {
+    for (size_t lag = least_period; many * lag <= brief_count; ++lag) {
         size_t alike = 0;
         while (alike < (many - 1) * lag && is_alike(brief_count - 1 - alike, lag))
             ++alike;
@@ -278,13 +277,11 @@ look(void)
     size_t count;
     struct allocation **all = allocations_all(&count);
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    memory_hash(all, count, false);
     for (size_t i = 0; i < count; ++i) {
-        if (all[i]->memory == SCOUT_PINNED)
-            continue;
-        uint64_t hash = memory_hash(all[i]);
-        if (all[i]->hash_known && hash != all[i]->hash && !all[i]->host_wrote)
+        if (all[i]->hash_known && all[i]->met != all[i]->hash && !all[i]->host_wrote)
             note_written(all[i]->number);
-        all[i]->hash = hash;
+        all[i]->hash = all[i]->met;
         all[i]->hash_known = true;
         all[i]->host_wrote = false;
     }
@@ -443,8 +440,6 @@ refuse_period(void)
 void
 course_note(const struct noted *noted)
 {
-    if (least_period == 0)
-        least_period = scout_state.settings.least_period;
     atomic_store(&scout_state.progress->operations, scout_state.operation_count);
     keep(noted);
     if (course_now() == COURSE_DEEP) {

@@ -5,10 +5,7 @@
  */
 #include "tools/scout/trainer/scout.h"
 
-static struct other {
-    struct allocation *allocation;
-    uint64_t hash, changed;
-} * others;
+static struct allocation **others; /* [other_count] */
 static size_t other_count, other_room;
 
 void
@@ -16,20 +13,24 @@ hidden_begin(const struct images *images)
 {
     size_t count;
     struct allocation **all = allocations_all(&count);
-    others = scout_grown(others, count, &other_room, sizeof(*others));
+    others = scout_grown(others, count, &other_room, sizeof(struct allocation *));
     other_count = 0;
     for (size_t i = 0; i < count; ++i) {
         if (all[i]->memory != SCOUT_PINNED && images_find(images, all[i]->number) == NULL)
-            others[other_count++] = (struct other){.allocation = all[i], .hash = memory_hash(all[i])};
+            others[other_count++] = all[i];
     }
+    memory_hash(others, other_count, false);
+    for (size_t i = 0; i < other_count; ++i)
+        others[i]->held = others[i]->met;
 }
 
 uint32_t
 hidden_written(void)
 {
+    memory_hash(others, other_count, false);
     for (size_t i = 0; i < other_count; ++i) {
-        if (memory_hash(others[i].allocation) != others[i].hash)
-            return others[i].allocation->number;
+        if (others[i]->met != others[i]->held)
+            return others[i]->number;
     }
     return SCOUT_NONE;
 }
@@ -37,16 +38,17 @@ hidden_written(void)
 void
 hidden_change(void)
 {
+    memory_hash(others, other_count, true);
     for (size_t i = 0; i < other_count; ++i)
-        others[i].changed = memory_change_reversibly(others[i].allocation, NULL);
+        others[i]->changed = others[i]->turned;
 }
 
 void
 hidden_change_back(const char *kernel)
 {
+    memory_hash(others, other_count, true);
     for (size_t i = 0; i < other_count; ++i) {
-        uint64_t before, after = memory_change_reversibly(others[i].allocation, &before);
-        if (before != others[i].changed || after != others[i].hash)
+        if (others[i]->met != others[i]->changed || others[i]->turned != others[i]->held)
             scout_stop("%s writes memory that is not among its arguments, at some contents of its memory: its launches "
                        "cannot be made again",
                        kernel);

@@ -211,12 +211,12 @@ is_passed_over(const struct image *image)
     return !image->is_written && image->is_settled;
 }
 
-/* Those that were not read since the last run. */
-static void
-read_images(struct images *images, bool all)
+void
+images_read(struct images *images, bool all, bool again)
 {
     for (size_t i = 0; i < images->count; ++i) {
         struct image *image = &images->items[i];
+        image->is_read = image->is_read && !again;
         if (image->is_read || (!all && is_passed_over(image)))
             continue;
         fetch(image, image->now);
@@ -231,20 +231,6 @@ read_images(struct images *images, bool all)
         image->is_known = image->is_known || image->is_fresh;
         image->is_fresh = false;
     }
-}
-
-void
-images_read(struct images *images, bool all)
-{
-    for (size_t i = 0; i < images->count; ++i)
-        images->items[i].is_read = false;
-    read_images(images, all);
-}
-
-void
-images_read_rest(struct images *images)
-{
-    read_images(images, true);
 }
 
 /* Whether the device may hold something else than `wanted`, which is `after` or `before`, in a block. */

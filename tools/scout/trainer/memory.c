@@ -1,6 +1,6 @@
 /*
- * memory.c - copies between the device's memory and the recorder's own, on a stream of its own. Copies are enqueued,
- * and waited for together: to wait costs more than most of them.
+ * memory.c - copies between the device's memory and the recorder's own, on the stream of the launch that is made again,
+ * else on one of its own. Copies are enqueued, and waited for together: to wait costs more than most of them.
  *
  * Called when the device has nothing to do. Pinned memory of the trainer is read where it is.
  */
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-static CUstream stream;
+static CUstream stream, followed; /* NULL: none */
 static CUcontext stream_context;
 static bool any_enqueued;
 
@@ -18,15 +18,24 @@ void
 memory_wait(void)
 {
     if (any_enqueued)
-        scout_require(scout_state.driver.cuStreamSynchronize_p(stream), "copying memory of the trainer");
+        scout_require(scout_state.driver.cuStreamSynchronize_p(followed != NULL ? followed : stream),
+                      "copying memory of the trainer");
     any_enqueued = false;
+}
+
+void
+memory_follow(CUstream launch)
+{
+    followed = launch;
 }
 
 /* Streams belong to a context, and a trainer may use several. */
 static CUstream
-own_stream(void)
+stream_now(void)
 {
     CUcontext context = NULL;
+    if (followed != NULL)
+        return followed;
     scout_require(scout_state.driver.cuCtxGetCurrent_p(&context), "cuCtxGetCurrent");
     if (stream == NULL || context != stream_context) {
         memory_wait();
@@ -46,7 +55,7 @@ memory_read_later(const struct allocation *allocation, uint64_t offset, void *to
         memcpy(to, (const void *)(uintptr_t)(allocation->address + offset), bytes);
         return;
     }
-    CUstream on = own_stream();
+    CUstream on = stream_now();
     scout_require(scout_state.driver.cuMemcpyDtoHAsync_p(to, allocation->address + offset, bytes, on), "cuMemcpyDtoH");
     any_enqueued = true;
 }
@@ -67,7 +76,7 @@ memory_write(const struct allocation *allocation, uint64_t offset, const void *f
         memcpy((void *)(uintptr_t)(allocation->address + offset), from, bytes);
         return;
     }
-    CUstream on = own_stream();
+    CUstream on = stream_now();
     scout_require(scout_state.driver.cuMemcpyHtoDAsync_p(allocation->address + offset, from, bytes, on),
                   "cuMemcpyHtoD");
     any_enqueued = true;
@@ -75,110 +84,117 @@ memory_write(const struct allocation *allocation, uint64_t offset, const void *f
 
 /* ---- by pieces ---- */
 
-enum { PIECE_BYTES = 1 << 20, PAGE_BYTES = 4096 };
+enum { PIECE_BYTES = 1 << 20, PAGE_BYTES = 4096, APART_BYTES = 64 };
 
 /* Two in turn: one is filled while the other one is worked on. */
 static char *pieces; /* [2 * PIECE_BYTES] once they are needed */
 
-static void
-ensure_pieces(void)
-{
-    if (pieces == NULL)
-        pieces = copies_map(2UL * PIECE_BYTES);
-    if (pieces == NULL)
-        scout_stop("out of memory");
-}
-
-/* Bytes [offset, end) as they pass by, one piece after the other. */
-struct passing {
-    const struct allocation *allocation;
-    uint64_t offset, end; /* of what is not under way yet */
-    unsigned turn;
-    struct piece {
-        uint64_t offset;
-        size_t bytes;
-    } under_way;
+/* What a piece has of an allocation. Those that fit into a piece share one; others have several, from a begin on. */
+struct chunk {
+    struct allocation *allocation;
+    uint64_t offset;
+    size_t bytes;
+    void *words;
 };
+
+/* Bytes [first, end) of each allocation of a list, but for pinned ones, as they pass by, one chunk after the other. */
+struct passing {
+    struct allocation *const *list;
+    size_t count;
+    uint64_t first, end;
+    struct place { /* where the next chunk begins: in the list and in the piece */
+        size_t which, used;
+        uint64_t offset;
+        unsigned turn;
+    } taken, under_way, next; /* in the piece that is worked on; that is being filled; behind that */
+};
+
+/* False: the piece has no room for it, or there is none. */
+static bool
+take_chunk(const struct passing *passing, struct place *place, struct chunk *chunk)
+{
+    while (place->which < passing->count && passing->list[place->which]->memory == SCOUT_PINNED)
+        ++place->which;
+    if (place->which == passing->count)
+        return false;
+    struct allocation *allocation = passing->list[place->which];
+    uint64_t end = allocation->bytes < passing->end ? allocation->bytes : passing->end, rest = end - place->offset;
+    if (place->used > 0 && place->used + rest > PIECE_BYTES)
+        return false;
+    *chunk = (struct chunk){allocation, place->offset, rest < PIECE_BYTES ? (size_t)rest : PIECE_BYTES,
+                            pieces + place->turn * PIECE_BYTES + place->used};
+    place->used += (chunk->bytes + APART_BYTES - 1) / APART_BYTES * APART_BYTES;
+    place->offset += chunk->bytes;
+    if (place->offset == end)
+        ++place->which, place->offset = passing->first;
+    return true;
+}
 
 static void
 pass_on(struct passing *passing)
 {
-    uint64_t rest = passing->end - passing->offset;
-    passing->under_way = (struct piece){passing->offset, rest < PIECE_BYTES ? (size_t)rest : PIECE_BYTES};
-    memory_read_later(passing->allocation, passing->offset, pieces + passing->turn * PIECE_BYTES,
-                      passing->under_way.bytes);
-    passing->offset += passing->under_way.bytes;
+    struct place place = passing->under_way = passing->next;
+    struct chunk chunk;
+    while (take_chunk(passing, &place, &chunk))
+        memory_read_later(chunk.allocation, chunk.offset, chunk.words, chunk.bytes);
+    passing->next = (struct place){.which = place.which, .offset = place.offset, .turn = place.turn ^ 1};
 }
 
 static struct passing
-pass_begin(const struct allocation *allocation, uint64_t offset, uint64_t bytes)
+pass_begin(struct allocation *const *list, size_t count, uint64_t first, uint64_t end)
 {
-    struct passing passing = {.allocation = allocation, .offset = offset, .end = offset + bytes};
-    ensure_pieces();
+    struct passing passing = {list, count, first, end, {.which = count}, {0}, {.offset = first}};
+    pieces = pieces == NULL ? copies_map(2UL * PIECE_BYTES) : pieces;
+    if (pieces == NULL)
+        scout_stop("out of memory");
     pass_on(&passing);
     return passing;
 }
 
-/* The next piece, which the caller has until it asks for another one; NULL: that was all. A long pass is no launch that
- * hangs. */
-static void *
-pass_next(struct passing *passing, struct piece *piece)
+/* The next chunk, which the caller has until it asks for another one; false: that was all. A long pass is no launch
+ * that hangs. */
+static bool
+pass_next(struct passing *passing, struct chunk *chunk)
 {
-    *piece = passing->under_way;
-    if (piece->bytes == 0)
-        return NULL;
+    if (take_chunk(passing, &passing->taken, chunk))
+        return true;
+    if (passing->under_way.which == passing->count)
+        return false;
     memory_wait();
     if (scout_state.progress != NULL && atomic_load(&scout_state.progress->repeat_ms) != 0)
         atomic_store(&scout_state.progress->repeat_ms, (uint64_t)clock_now_ms());
-    void *bytes = pieces + passing->turn * PIECE_BYTES;
-    passing->turn ^= 1;
+    passing->taken = passing->under_way;
     pass_on(passing);
-    return bytes;
-}
-
-uint64_t
-memory_hash(struct allocation *allocation)
-{
-    struct passing passing = pass_begin(allocation, 0, allocation->bytes);
-    struct piece piece;
-    uint64_t hash = allocation->bytes;
-    for (uint32_t *words; (words = pass_next(&passing, &piece)) != NULL;) {
-        hash = XXH3_64bits_withSeed(words, piece.bytes, hash);
-        allocation->held_floats =
-            allocation->held_floats || change_looks_like_floats(words, piece.bytes / sizeof(uint32_t));
-    }
-    return hash;
-}
-
-uint64_t
-memory_change_reversibly(const struct allocation *allocation, uint64_t *before_p)
-{
-    struct passing passing = pass_begin(allocation, 0, allocation->bytes);
-    struct piece piece;
-    uint64_t before = allocation->bytes, after = allocation->bytes;
-    for (uint32_t *words; (words = pass_next(&passing, &piece)) != NULL;) {
-        if (before_p != NULL)
-            before = XXH3_64bits_withSeed(words, piece.bytes, before);
-        change_reversibly(words, piece.bytes / sizeof(uint32_t));
-        after = XXH3_64bits_withSeed(words, piece.bytes, after);
-        memory_write(allocation, piece.offset, words, piece.bytes);
-    }
-    if (before_p != NULL)
-        *before_p = before;
-    return after;
+    return take_chunk(passing, &passing->taken, chunk);
 }
 
 void
-memory_update(const struct allocation *allocation, uint64_t offset, void *to, size_t bytes)
+memory_hash(struct allocation *const *list, size_t count, bool changes)
 {
-    struct passing passing = pass_begin(allocation, offset, bytes);
-    struct piece piece;
-    for (const char *from; (from = pass_next(&passing, &piece)) != NULL;) {
-        char *into = (char *)to + (piece.offset - offset);
-        for (size_t at = 0; at < piece.bytes; at += PAGE_BYTES) {
-            size_t count = piece.bytes - at < PAGE_BYTES ? piece.bytes - at : PAGE_BYTES;
-            if (memcmp(into + at, from + at, count) != 0)
-                memcpy(into + at, from + at, count);
+    struct passing passing = pass_begin(list, count, 0, UINT64_MAX);
+    for (struct chunk chunk; pass_next(&passing, &chunk);) {
+        struct allocation *it = chunk.allocation;
+        it->met = XXH3_64bits_withSeed(chunk.words, chunk.bytes, chunk.offset == 0 ? it->bytes : it->met);
+        it->held_floats = it->held_floats || change_looks_like_floats(chunk.words, chunk.bytes / sizeof(uint32_t));
+        if (!changes)
+            continue;
+        change_reversibly(chunk.words, chunk.bytes / sizeof(uint32_t));
+        it->turned = XXH3_64bits_withSeed(chunk.words, chunk.bytes, chunk.offset == 0 ? it->bytes : it->turned);
+        memory_write(it, chunk.offset, chunk.words, chunk.bytes);
+    }
+}
+
+void
+memory_update(struct allocation *allocation, uint64_t offset, void *to, size_t bytes)
+{
+    struct passing passing = pass_begin(&allocation, 1, offset, offset + bytes);
+    for (struct chunk chunk; pass_next(&passing, &chunk);) {
+        const char *from = chunk.words;
+        char *into = (char *)to + (chunk.offset - offset);
+        for (size_t at = 0; at < chunk.bytes; at += PAGE_BYTES) {
+            size_t length = chunk.bytes - at < PAGE_BYTES ? chunk.bytes - at : PAGE_BYTES;
+            if (memcmp(into + at, from + at, length) != 0)
+                memcpy(into + at, from + at, length);
         }
     }
 }

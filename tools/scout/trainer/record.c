@@ -284,7 +284,7 @@ record_begin(struct operation *operation)
     written = false;
     operation->notes = &current;
     if (is_deep && is_tried(&current))
-        repeat_begin(&current);
+        repeat_begin(&current, operation->stream);
     (void)exchange_mode(mode);
 }
 

@@ -269,8 +269,9 @@ reason_to_exclude(void)
 }
 
 void
-repeat_begin(struct noted *begun)
+repeat_begin(struct noted *begun, CUstream stream)
 {
+    memory_follow(stream);
     noted = begun;
     next = RUN_FIRST;
     at = learned = hidden_runs = 0;
@@ -538,7 +539,7 @@ finish_repeat(bool repeated)
         !are_gaps_open())
         note_shown(&near, reach());
     if (repeated) {
-        images_read_rest(&effect.images);
+        images_read(&effect.images, true, false);
         images_restore(&effect.images, true);
         memory_wait();
         quiet_end();
@@ -555,6 +556,7 @@ finish_repeat(bool repeated)
     elementwise_fill(&effect);
     effect_put(&effect);
     effect_free(&effect);
+    memory_follow(NULL);
     atomic_store(&scout_state.progress->repeat_ms, 0);
 }
 
@@ -592,7 +594,7 @@ repeat_next(void)
             scout_stop("%s failed with %s when it was made again with other %s", noted->text,
                        driver_result_name(&scout_state.driver, device_answer),
                        effect.has_integers ? "integers" : "inputs");
-        images_read(&effect.images, next == RUN_AGAIN || next == RUN_HIDDEN);
+        images_read(&effect.images, next == RUN_AGAIN || next == RUN_HIDDEN, true);
         judge_repeat(next);
         if (next == RUN_AGAIN && quiet_has_text()) {
             excluded = "it prints";
@@ -610,7 +612,8 @@ repeat_next(void)
         finish_repeat(true);
         return false;
     }
-    memory_wait();
+    if (noted->opaque) /* it may run on another stream */
+        memory_wait();
     ++effect.tests;
     scout_state.progress->launch = (struct scout_left_out){kernel_and_grid, effect.has_integers, 0};
     atomic_fetch_add(&scout_state.progress->tests, 1);

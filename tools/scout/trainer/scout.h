@@ -99,6 +99,7 @@ struct allocation {
     struct scout_range batch; /* what the last copy from the host has brought */
     uint64_t brought_at;      /* operations before it */
     uint64_t named_between;   /* of a run by a plan: periods that had begun when an operation between them named it */
+    uint64_t met, turned, held, changed; /* hashes of what passed by last and of what was made of it; hidden.c's */
     bool hash_known;
     uint64_t hash;     /* of what it held last */
     uint64_t *offsets; /* sorted: at which pointers into it were seen */
@@ -156,13 +157,13 @@ void memory_read(const struct allocation *allocation, uint64_t offset, void *to,
 void memory_read_later(const struct allocation *allocation, uint64_t offset, void *to, size_t bytes);
 void memory_write(const struct allocation *allocation, uint64_t offset, const void *from, size_t bytes);
 void memory_wait(void);
+/* When nothing is under way: from now on copies are enqueued on the stream of a launch; NULL: on one of their own. */
+void memory_follow(CUstream launch);
 /* Reads, and writes what is another there to `to`, page by page. */
-void memory_update(const struct allocation *allocation, uint64_t offset, void *to, size_t bytes);
-/* Of all that it holds. Also notes whether it holds numbers with a fraction. */
-uint64_t memory_hash(struct allocation *allocation);
-/* Changes all of it by change_reversibly(), piece by piece. Returns the hash of what it holds then; *before_p, if it is
- * not NULL: of what it held. */
-uint64_t memory_change_reversibly(const struct allocation *allocation, uint64_t *before_p);
+void memory_update(struct allocation *allocation, uint64_t offset, void *to, size_t bytes);
+/* `met` of each, but for pinned memory, and whether it holds numbers with a fraction. `changes`: all of it is changed
+ * by change_reversibly(), and `turned` is of what it holds then. */
+void memory_hash(struct allocation *const *list, size_t count, bool changes);
 
 /* ---- variables.c: memory that kernels reach without an argument ---- */
 
@@ -335,10 +336,8 @@ void images_note_left(const struct images *images);
 struct image *images_find(const struct images *images, uint32_t alloc);
 /* What the first run has left. Returns whether memory of the host was changed. */
 bool images_first_run(struct images *images);
-/* After a run: what the device holds. `all`: also what no run has written. */
-void images_read(struct images *images, bool all);
-/* What images_read() has left out. */
-void images_read_rest(struct images *images);
+/* What the device holds: after a run `again`, else what was left out before. `all`: also what no run has written. */
+void images_read(struct images *images, bool all, bool again);
 /* Puts `wanted` (before or after) back where the device holds something else. */
 void images_restore(struct images *images, bool after);
 /* Writes words [first, end) of `now` to the device. */
@@ -478,7 +477,7 @@ void elementwise_fill(struct effect *effect);
 /* What the device answered when it was waited for, after a call. */
 void repeat_note_done(CUresult result);
 /* Before the call. */
-void repeat_begin(struct noted *launch);
+void repeat_begin(struct noted *launch, CUstream stream);
 /* After a call that the device has done: true, the same call is to be made once more. When it returns false, the
  * effect is written and the memory is as the first call left it. */
 bool repeat_next(void);

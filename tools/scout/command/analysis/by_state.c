@@ -9,6 +9,7 @@
 
 #include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
+#include "tools/common/grown.h"
 #include "tools/scout/command/analysis/rules.h"
 
 #include <stdio.h>
@@ -65,15 +66,8 @@ static struct place *
 segment_of(const struct finder *finder, const struct graph_version *version)
 {
     const struct graph_memory *memory = &finder->graph->memories[version->memory];
-    uint32_t from = 0, to = memory->cut_count;
-    while (from + 1 < to) { /* the last cut that is not behind it */
-        uint32_t middle = from + (to - from) / 2;
-        if (memory->cuts[middle] <= version->lo)
-            from = middle;
-        else
-            to = middle;
-    }
-    return &finder->places[finder->first_place[version->memory] + from * PARTS];
+    uint32_t cut = graph_count_up_to(memory->cuts, memory->cut_count, sizeof(*memory->cuts), 0, version->lo) - 1;
+    return &finder->places[finder->first_place[version->memory] + cut * PARTS];
 }
 
 /* What was there before lies in all parts of its segment, and counts where no operation writes. */
@@ -619,15 +613,14 @@ add_range(struct finder *finder, const struct place *place)
         last->hi = place->hi;
         return;
     }
-    to->ranges = xrealloc(to->ranges, (to->range_count + 1) * sizeof(*to->ranges));
-    to->ranges[to->range_count++] = (struct by_state_range){.role = place->role,
-                                                            .type = type,
-                                                            .is_overwritten = place->is_overwritten,
-                                                            .may_be_sum = place->may_be_sum,
-                                                            .width = place->width,
-                                                            .alloc = alloc,
-                                                            .lo = place->lo,
-                                                            .hi = place->hi};
+    *GROWN(to->ranges, to->range_count) = (struct by_state_range){.role = place->role,
+                                                                  .type = type,
+                                                                  .is_overwritten = place->is_overwritten,
+                                                                  .may_be_sum = place->may_be_sum,
+                                                                  .width = place->width,
+                                                                  .alloc = alloc,
+                                                                  .lo = place->lo,
+                                                                  .hi = place->hi};
 }
 
 /* Operations that write what ranks average, and nothing else: a step without them leaves no memory of its own as

@@ -396,13 +396,27 @@ ask_about_notes(struct scout_finding *finding)
 }
 
 bool
+scout_list_next(const char **list, uint32_t *alloc)
+{
+    char *end = NULL;
+    bool is_name = (*list)[0] == 'a' && (*list)[1] >= '0' && (*list)[1] <= '9';
+    if (is_name)
+        *alloc = (uint32_t)strtoul(*list + 1, &end, 10);
+    if (!is_name || (*end != ',' && *end != '\0'))
+        return false;
+    *list = end + (*end == ',');
+    return true;
+}
+
+bool
 scout_finding_name(struct scout_finding *finding, const char *list, bool is_tested)
 {
+    uint32_t alloc;
     while (*list != '\0') {
-        char *end = (char *)list;
         bool known = false;
-        unsigned long alloc = list[0] == 'a' && list[1] >= '0' && list[1] <= '9' ? strtoul(list + 1, &end, 10) : 0;
-        for (uint32_t i = 0; i < finding->tensor_count && list[0] == 'a'; ++i) {
+        if (!scout_list_next(&list, &alloc))
+            return false;
+        for (uint32_t i = 0; i < finding->tensor_count; ++i) {
             struct scout_tensor *tensor = &finding->tensors[i];
             if (tensor->alloc != alloc || (tensor->role != ROLE_SUSPECT && tensor->role != ROLE_CARRIED))
                 continue;
@@ -412,13 +426,27 @@ scout_finding_name(struct scout_finding *finding, const char *list, bool is_test
             if (tensor->named)
                 tensor->role = ROLE_CARRIED;
         }
-        if (!known || (*end != ',' && *end != '\0'))
+        if (!known)
             return false;
-        list = end + (*end == ',');
     }
     if (finding->is_open)
         ask_about_notes(finding);
     return true;
+}
+
+bool
+scout_writes_nothing(const struct scout_effect *effect)
+{
+    bool nothing = effect != NULL && effect->written_count == 0 && effect->dependence_count == 0;
+    for (uint32_t i = 0; nothing && i < effect->segment_count; ++i)
+        nothing = effect->segments[i].killed.count == 0 && effect->segments[i].modified.count == 0;
+    return nothing;
+}
+
+bool
+scout_is_remade(const struct scout_log *log, const struct scout_finding *finding, uint32_t alloc)
+{
+    return log->allocs[alloc].made_at > finding->first || log->allocs[alloc].freed_at < finding->end;
 }
 
 bool

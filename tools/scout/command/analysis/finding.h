@@ -79,9 +79,15 @@ void scout_find(const struct scout_log *log, struct scout_finding *finding);
 /* The user says which suspects are state that each rank carries: "a3,a7". When no suspect is left, the finding is
  * found. What is written as parameters are stays a suspect, and what grows, unless a proof is going to test it
  * (`is_tested`). False: the list names something else. */
+/* Takes the first name of such a list. False: it has none. */
+bool scout_list_next(const char **list, uint32_t *alloc) __attribute__((warn_unused_result));
 #define SCOUT_UNASKED "--per-rank %s names memory of which there is no question; name what scout asks about"
 bool scout_finding_name(struct scout_finding *finding, const char *list, bool is_tested)
     __attribute__((warn_unused_result));
+/* Whether an operation was looked at, and has changed nothing, as it was and with other inputs. */
+bool scout_writes_nothing(const struct scout_effect *effect);
+/* Whether an allocation is made or freed in each step. */
+bool scout_is_remade(const struct scout_log *log, const struct scout_finding *finding, uint32_t alloc);
 /* Whether it shares bytes with a gradient, as momentum that is kept in a gradient's buffer. */
 bool scout_is_in_gradient(const struct scout_finding *finding, const struct scout_tensor *tensor);
 void scout_finding_free(struct scout_finding *finding);

@@ -5,6 +5,7 @@
 
 #include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
+#include "tools/common/grown.h"
 
 #include <stdlib.h>
 
@@ -32,9 +33,8 @@ gradients_add_tensor(struct scout_finding *finding, const struct scout_tensor *t
             other->hi == tensor->hi && !is_other)
             return i;
     }
-    finding->tensors = xrealloc(finding->tensors, (finding->tensor_count + 1) * sizeof(*finding->tensors));
-    finding->tensors[finding->tensor_count] = *tensor;
-    return finding->tensor_count++;
+    *GROWN(finding->tensors, finding->tensor_count) = *tensor;
+    return finding->tensor_count - 1;
 }
 
 uint32_t
@@ -137,16 +137,17 @@ go_up(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
 }
 
 /* Whether a small input is a part of something large, as the errors of a few records are, and no number that scales: it
- * comes from large memory, which may lie on the device, or element by element from what does. */
+ * comes from large memory, which may lie on the device, or element by element from what does. `vectors`: the same of
+ * all versions before it, of which it is computed. */
 static bool
-is_vector(const struct roles *roles, uint32_t number)
+is_vector(const struct roles *roles, uint32_t number, const bool *vectors)
 {
     bool is = roles->source[number] && !roles->constant[number];
     for (uint32_t e = 0; e < version_of(roles, number)->in_count && !is; ++e) {
         const struct graph_edge *edge = version_in_edge(roles, number, e);
         bool is_data = elementwise_matters(roles, edge) || version_of(roles, edge->from)->op == VERSION_BEFORE;
         is = is_data && !roles->chain[edge->from] &&
-             (!elementwise_may_scale(roles, edge->from) || (edge->elementwise && is_vector(roles, edge->from)));
+             (!elementwise_may_scale(roles, edge->from) || (edge->elementwise && vectors[edge->from]));
     }
     return is;
 }
@@ -154,7 +155,9 @@ is_vector(const struct roles *roles, uint32_t number)
 bool
 gradients_find_vectors(struct roles *roles)
 {
-    bool some = false;
+    bool some = false, *vectors = xcalloc(roles->graph->version_count + 1, sizeof(*vectors));
+    for (uint32_t i = 0; i < roles->graph->version_count; ++i)
+        vectors[i] = is_vector(roles, i, vectors);
     for (uint32_t i = 0; i < roles->graph->edge_count; ++i) {
         const struct graph_edge *edge = &roles->graph->edges[i];
         uint32_t from = edge->from;
@@ -162,9 +165,10 @@ gradients_find_vectors(struct roles *roles)
             elementwise_goes(roles, edge) || version_of(roles, from)->bytes <= ELEMENT_BYTES ||
             !elementwise_may_scale(roles, from) || elementwise_has_others(roles, edge->to))
             continue;
-        roles->vector[from] = is_vector(roles, from);
+        roles->vector[from] = vectors[from];
         some = some || roles->vector[from];
     }
+    free(vectors);
     return some;
 }
 

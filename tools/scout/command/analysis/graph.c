@@ -4,6 +4,7 @@
 #include "tools/scout/command/analysis/rules.h"
 
 #include "launcher/common/xcalloc.h"
+#include "tools/common/grown.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@ struct target {
 struct builder {
     struct graph *graph;
     struct target *targets;
-    uint32_t target_count, target_room;
+    uint32_t target_count;
     uint32_t *seen; /* by version: mark of the last edge's list it is in */
     uint32_t *edge_at;
     uint32_t seen_room;
@@ -63,9 +64,7 @@ add_cut(struct graph *graph, uint32_t alloc, uint64_t offset)
     struct graph_memory *memory = &graph->memories[graph->memory_of[alloc]];
     if (offset > memory->bytes)
         return;
-    if ((memory->cut_count & (memory->cut_count - 1)) == 0)
-        memory->cuts = xrealloc(memory->cuts, (memory->cut_count == 0 ? 1 : 2 * memory->cut_count) * sizeof(uint64_t));
-    memory->cuts[memory->cut_count++] = offset;
+    *GROWN(memory->cuts, memory->cut_count) = offset;
 }
 
 static void
@@ -90,13 +89,10 @@ cut_by_op(struct graph *graph, const struct scout_op *op)
 static uint32_t
 add_version(struct graph *graph, const struct graph_version *version)
 {
-    if (graph->version_count == graph->version_room) {
-        graph->version_room = graph->version_room == 0 ? 256 : 2 * graph->version_room;
-        graph->versions = xrealloc(graph->versions, graph->version_room * sizeof(*graph->versions));
-    }
-    graph->versions[graph->version_count] = *version;
-    graph->versions[graph->version_count].first_in = graph->edge_count;
-    return graph->version_count++;
+    struct graph_version *added = GROWN(graph->versions, graph->version_count);
+    *added = *version;
+    added->first_in = graph->edge_count;
+    return graph->version_count - 1;
 }
 
 /* Fills a memory with versions of no operation, one for each segment. */
@@ -161,19 +157,28 @@ enter_memory(struct graph *graph, uint32_t alloc)
     return number;
 }
 
-/* The first span that ends behind `lo`. */
-static uint32_t
-span_at(const struct graph_memory *memory, uint64_t lo)
+uint32_t
+graph_count_up_to(const void *items, uint32_t count, size_t size, size_t offset, uint64_t at)
 {
-    uint32_t from = 0, to = memory->span_count;
+    uint32_t from = 0, to = count;
     while (from < to) {
         uint32_t middle = from + (to - from) / 2;
-        if (memory->spans[middle].hi <= lo)
+        uint64_t number;
+        memcpy(&number, (const char *)items + middle * size + offset, sizeof(number));
+        if (number <= at)
             from = middle + 1;
         else
             to = middle;
     }
     return from;
+}
+
+/* The first span that ends behind `lo`. */
+static uint32_t
+span_at(const struct graph_memory *memory, uint64_t lo)
+{
+    return graph_count_up_to(memory->spans, memory->span_count, sizeof(struct graph_span),
+                             offsetof(struct graph_span, hi), lo);
 }
 
 /* ---- edges ---- */
@@ -196,16 +201,12 @@ add_edge(struct builder *builder, uint32_t from, uint32_t to, const struct graph
         edge->elementwise = edge->elementwise && map != NULL;
         return;
     }
-    if (graph->edge_count == graph->edge_room) {
-        graph->edge_room = graph->edge_room == 0 ? 256 : 2 * graph->edge_room;
-        graph->edges = xrealloc(graph->edges, graph->edge_room * sizeof(*graph->edges));
-    }
     struct graph_edge edge = {.from = from, .to = to, .elementwise = map != NULL};
     if (map != NULL)
         edge.map = *map;
     builder->seen[from] = to;
     builder->edge_at[from] = graph->edge_count;
-    graph->edges[graph->edge_count++] = edge;
+    *GROWN(graph->edges, graph->edge_count) = edge;
     graph->versions[to].in_count += 1;
 }
 
@@ -252,11 +253,7 @@ add_target(struct builder *builder, uint32_t memory, uint64_t lo, uint64_t hi)
 {
     if (hi <= lo)
         return;
-    if (builder->target_count == builder->target_room) {
-        builder->target_room = builder->target_room == 0 ? 64 : 2 * builder->target_room;
-        builder->targets = xrealloc(builder->targets, builder->target_room * sizeof(*builder->targets));
-    }
-    builder->targets[builder->target_count++] = (struct target){memory, lo, hi};
+    *GROWN(builder->targets, builder->target_count) = (struct target){memory, lo, hi};
     builder->graph->memories[memory].written = true;
 }
 
@@ -280,15 +277,8 @@ compare_targets(const void *a, const void *b)
 static uint64_t
 segment_end(const struct graph_memory *memory, uint64_t lo)
 {
-    uint32_t from = 0, to = memory->cut_count;
-    while (from < to) {
-        uint32_t middle = from + (to - from) / 2;
-        if (memory->cuts[middle] <= lo)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return from < memory->cut_count ? memory->cuts[from] : memory->bytes;
+    uint32_t next = graph_count_up_to(memory->cuts, memory->cut_count, sizeof(*memory->cuts), 0, lo);
+    return next < memory->cut_count ? memory->cuts[next] : memory->bytes;
 }
 
 /* Sorts, joins what overlaps, and splits at the cuts of each memory. */
@@ -300,7 +290,7 @@ arrange_targets(struct builder *builder)
     if (count > 0)
         qsort(old, count, sizeof(*old), compare_targets);
     builder->targets = NULL;
-    builder->target_count = builder->target_room = 0;
+    builder->target_count = 0;
     for (uint32_t i = 0; i < count;) {
         struct target joined = old[i++];
         for (; i < count && old[i].memory == joined.memory && old[i].lo <= joined.hi; ++i)
@@ -396,19 +386,12 @@ put_versions(struct builder *builder, uint32_t number)
 static uint32_t
 range_at(const struct scout_ranges *ranges, uint64_t lo)
 {
-    uint32_t from = 0, to = ranges->count;
-    while (from < to) {
-        uint32_t middle = from + (to - from) / 2;
-        if (ranges->items[middle].hi <= lo)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return from;
+    return graph_count_up_to(ranges->items, ranges->count, sizeof(*ranges->items), offsetof(struct scout_range, hi),
+                             lo);
 }
 
-static bool
-meets(const struct scout_ranges *ranges, uint64_t lo, uint64_t hi)
+bool
+graph_ranges_meet(const struct scout_ranges *ranges, uint64_t lo, uint64_t hi)
 {
     uint32_t i = range_at(ranges, lo);
     return i < ranges->count && ranges->items[i].lo < hi;
@@ -477,7 +460,7 @@ add_self_edges(struct builder *builder, const struct scout_op *op, uint32_t numb
             uint64_t hi = segment->hi < target.hi ? segment->hi : target.hi;
             if (builder->graph->versions[number].type == SCOUT_UNKNOWN)
                 builder->graph->versions[number].type = segment->type;
-            if (segment->tested != 0 && meets(&segment->modified, lo, hi)) {
+            if (segment->tested != 0 && graph_ranges_meet(&segment->modified, lo, hi)) {
                 const struct graph_map *same =
                     find_map(effect, alloc, lo, hi, alloc, &builder->graph->versions[number], &map);
                 if (same != NULL && same->from_base != same->to_base)
@@ -492,7 +475,8 @@ add_self_edges(struct builder *builder, const struct scout_op *op, uint32_t numb
             }
             killed = killed || (segment->tested != 0 && covers(&segment->killed, target.lo, target.hi));
             if (segment->tested != 0 && segment->lo <= target.lo && segment->hi >= target.hi &&
-                !meets(&segment->modified, target.lo, target.hi) && meets(&segment->killed, target.lo, target.hi)) {
+                !graph_ranges_meet(&segment->modified, target.lo, target.hi) &&
+                graph_ranges_meet(&segment->killed, target.lo, target.hi)) {
                 /* what is neither killed nor modified was changed through other segments only, element by element */
                 uint64_t at = target.lo;
                 struct graph_map same = {0, 0, 1, 1};
@@ -515,7 +499,7 @@ add_self_edges(struct builder *builder, const struct scout_op *op, uint32_t numb
             bool modified = false;
             for (uint32_t i = 0; i < effect->segment_count; ++i)
                 modified = modified || (effect->segments[i].alloc == alloc &&
-                                        meets(&effect->segments[i].modified, target.lo, target.hi));
+                                        graph_ranges_meet(&effect->segments[i].modified, target.lo, target.hi));
             if (!modified)
                 add_edges(builder, target.memory, target.lo, target.hi, SCOUT_UNKNOWN, number, &same);
         }
@@ -541,7 +525,7 @@ add_dependence_edges(struct builder *builder, const struct scout_op *op, uint32_
         const struct scout_segment *from = &effect->segments[dependence->from];
         bool reached = false; /* of a part: all of it does the same */
         for (uint32_t t = first; t < end && dependence->to == alloc && dependence->read.count == 0 && !reached; ++t)
-            reached = meets(&dependence->changed, builder->targets[t].lo, builder->targets[t].hi);
+            reached = graph_ranges_meet(&dependence->changed, builder->targets[t].lo, builder->targets[t].hi);
         if (!reached)
             continue;
         uint32_t memory = enter_memory(builder->graph, from->alloc);

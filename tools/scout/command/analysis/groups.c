@@ -5,6 +5,7 @@
 
 #include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
+#include "tools/common/grown.h"
 
 #include <stdlib.h>
 
@@ -106,9 +107,8 @@ first_reader(const struct graph *graph, uint32_t period, const struct scout_tens
 static uint32_t
 add_group(struct scout_finding *finding, uint32_t before, bool fused)
 {
-    finding->groups = xrealloc(finding->groups, (finding->group_count + 1) * sizeof(*finding->groups));
-    finding->groups[finding->group_count] = (struct scout_group){.before = before, .fused = fused};
-    return finding->group_count++;
+    *GROWN(finding->groups, finding->group_count) = (struct scout_group){.before = before, .fused = fused};
+    return finding->group_count - 1;
 }
 
 static void

@@ -5,6 +5,7 @@
 
 #include "base/printable.h"
 #include "launcher/common/xcalloc.h"
+#include "tools/common/grown.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -99,8 +100,7 @@ void __attribute__((format(printf, 2, 3))) note_add(struct scout_finding *findin
     for (uint32_t i = 0; i < finding->note_count; ++i)
         if (strcmp(finding->notes[i], text) == 0)
             return;
-    finding->notes = xrealloc(finding->notes, (finding->note_count + 1) * sizeof(*finding->notes));
-    finding->notes[finding->note_count++] = xstrdup(text);
+    *GROWN(finding->notes, finding->note_count) = xstrdup(text);
 }
 
 enum roles_verdict __attribute__((format(printf, 3, 4)))

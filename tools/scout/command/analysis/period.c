@@ -8,6 +8,7 @@
 #include "tools/scout/command/analysis/finding.h"
 
 #include "launcher/common/xcalloc.h"
+#include "tools/common/grown.h"
 #include "tools/scout/command/analysis/rules.h"
 
 #include <stdlib.h>
@@ -43,7 +44,7 @@ struct listing {
     const uint32_t *memory_of;
     const bool *written;
     struct place *places;
-    uint32_t count, room;
+    uint32_t count;
     uint64_t what; /* of the operation that is listed */
     bool sizes;    /* count */
 };
@@ -60,11 +61,7 @@ list_place(struct listing *listing, uint32_t op, uint32_t alloc, uint64_t offset
     if (!listing->written[listing->memory_of[alloc]])
         return;
     listing->what = mix(listing->what, 3);
-    if (listing->count == listing->room) {
-        listing->room = listing->room > 0 ? 2 * listing->room : 256;
-        listing->places = xrealloc(listing->places, listing->room * sizeof(*listing->places));
-    }
-    listing->places[listing->count++] = (struct place){listing->memory_of[alloc], offset, op, 0};
+    *GROWN(listing->places, listing->count) = (struct place){listing->memory_of[alloc], offset, op, 0};
 }
 
 static void

@@ -4,6 +4,7 @@
 #include "tools/scout/command/analysis/turns.h"
 
 #include "launcher/common/xcalloc.h"
+#include "tools/common/grown.h"
 
 #include <stdlib.h>
 
@@ -130,8 +131,7 @@ note_write(struct finder *finder, const struct graph_version *version)
             return;
         }
     }
-    finder->seen = xrealloc(finder->seen, (finder->seen_count + 1) * sizeof(*finder->seen));
-    finder->seen[finder->seen_count++] =
+    *GROWN(finder->seen, finder->seen_count) =
         (struct seen){.written = {alloc, version->lo, version->hi, writer, .unread = unread},
                       .memory = version->memory,
                       .periods = 1};

@@ -73,7 +73,7 @@ struct graph {
     struct graph_version *versions;
     struct graph_edge *edges; /* by `to` */
     uint32_t *outs;
-    uint32_t version_count, version_room, edge_count, edge_room;
+    uint32_t version_count, edge_count;
 };
 
 /* The memory of each allocation of the log, in memory_of[]; returns the number of memories. The caller frees it. */
@@ -82,6 +82,11 @@ uint32_t graph_name_memories(const struct scout_log *log, uint32_t **memory_of);
 /* The graph of operations [first, first + count), all of the deep pass. graph_free() releases it. */
 void graph_build(const struct scout_log *log, uint32_t first, uint32_t count, struct graph *graph);
 void graph_free(struct graph *graph);
+
+/* How many of the sorted items, of `size` bytes, have a number at `offset` that is not above `at`. */
+uint32_t graph_count_up_to(const void *items, uint32_t count, size_t size, size_t offset, uint64_t at);
+/* Whether some of [lo, hi) lies in the ranges. */
+bool graph_ranges_meet(const struct scout_ranges *ranges, uint64_t lo, uint64_t hi);
 
 /* The operation of a version, NULL for what was there before. */
 const struct scout_op *graph_op(const struct graph *graph, const struct graph_version *version);

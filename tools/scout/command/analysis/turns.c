@@ -5,6 +5,7 @@
 
 #include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
+#include "tools/common/grown.h"
 #include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/command/analysis/rules.h"
 
@@ -307,18 +308,11 @@ judge_operation(const struct sorter *sorter, uint32_t at)
 }
 
 static bool
-is_remade(const struct sorter *sorter, uint32_t alloc)
-{
-    const struct scout_alloc *it = &sorter->graph->log->allocs[alloc];
-    return it->made_at > sorter->finding->first || it->freed_at < sorter->finding->end;
-}
-
-static bool
 judge_tensors(const struct sorter *sorter)
 {
     for (uint32_t t = 0; t < sorter->finding->tensor_count; ++t) {
         const struct scout_tensor *tensor = &sorter->finding->tensors[t];
-        if (is_remade(sorter, tensor->alloc))
+        if (scout_is_remade(sorter->graph->log, sorter->finding, tensor->alloc))
             return turns_refuse(&sorter->turns->reason, "a%u is freed and made again in each step", tensor->alloc);
         if (tensor->role == ROLE_GRADIENT && tensor->guessed)
             return turns_refuse(&sorter->turns->reason,
@@ -375,8 +369,7 @@ add_stay(struct turns *turns, const struct turns_range *range)
         last->hi = range->hi;
         return;
     }
-    turns->stays = xrealloc(turns->stays, (turns->stay_count + 1) * sizeof(*turns->stays));
-    turns->stays[turns->stay_count++] = *range;
+    *GROWN(turns->stays, turns->stay_count) = *range;
 }
 
 /* Whether a loader's copies, and nothing else, write a memory, as they do one in the period: it may be ahead by another
@@ -407,8 +400,8 @@ find_stays(struct sorter *sorter)
     const struct graph *graph = sorter->graph;
     for (uint32_t m = 0; m < graph->memory_count; ++m) {
         const struct graph_memory *memory = &graph->memories[m];
-        if (graph->log->allocs[memory->alloc].memory == SCOUT_PINNED || is_remade(sorter, memory->alloc) ||
-            is_loaded(sorter, m))
+        if (graph->log->allocs[memory->alloc].memory == SCOUT_PINNED ||
+            scout_is_remade(graph->log, sorter->finding, memory->alloc) || is_loaded(sorter, m))
             continue;
         for (uint32_t s = 0; s < memory->span_count; ++s) {
             const struct graph_span *span = &memory->spans[s];

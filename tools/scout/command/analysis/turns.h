@@ -85,17 +85,9 @@ bool turns_refuse(char **reason, const char *format, ...) __attribute__((format(
 /*
  * ---- by_state.c: what ranks average that take turns by state. Of a round's periods rank r makes period r completely,
  * update included, from the state at the round's begin, and drops the others; what its period has changed in the state
- * is averaged. No gradient has to be found: what stays on the device across the border of a period has a class.
- *
- *     constant   no operation of the period writes it
- *     state      numbers with a fraction that are computed from themselves by way of other memory and of data, or that
- *                are computed from such: parameters, momentum, running statistics
- *     stream     written, and not computed from state: counters, random states, batches that are loaded ahead. All
- *                ranks make its operations in each period, and what writes that which they read
- *     sum        computed from state, element by element from itself, and read by nothing else: whole numbers
- *     last       overwritten, and read by the host alone in a later period
- *     hidden     carried from period to period, or whole numbers that are computed from data: --per-rank names it, and
- *                each rank has its own
+ * is averaged. No gradient has to be found: what stays on the device across the border of a period has a class, by the
+ * table of docs/plan.md, "By state". State is parameters, momentum and running statistics; of a stream all ranks make
+ * as well what writes that which its operations read.
  */
 /* Bytes that have a class. */
 struct by_state_range {

@@ -9,6 +9,7 @@
 
 #include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
+#include "tools/common/grown.h"
 #include "tools/scout/format/log.h"
 
 #include <stdio.h>
@@ -30,7 +31,7 @@ struct types {
     bool *guessed;
     uint32_t *version_of; /* tensor */
     struct use *uses;
-    uint32_t use_count, use_room;
+    uint32_t use_count;
 };
 
 static bool
@@ -95,16 +96,13 @@ add_uses(struct types *types, uint32_t version_number, int32_t at)
         const struct scout_argument *argument = &op->arguments[i];
         if (argument->alloc != best->alloc || argument->offset != best->offset)
             continue;
-        if (types->use_count == types->use_room) {
-            types->use_room = types->use_room == 0 ? 256 : 2 * types->use_room;
-            types->uses = xrealloc(types->uses, types->use_room * sizeof(*types->uses));
-        }
-        types->uses[types->use_count++] = (struct use){.version = version_number,
-                                                       .op = number,
-                                                       .said = argument->type,
-                                                       .name = learns(graph->log, op, argument) ? op->name : SCOUT_NONE,
-                                                       .slot = argument->slot,
-                                                       .at = argument->at};
+        *GROWN(types->uses, types->use_count) =
+            (struct use){.version = version_number,
+                         .op = number,
+                         .said = argument->type,
+                         .name = learns(graph->log, op, argument) ? op->name : SCOUT_NONE,
+                         .slot = argument->slot,
+                         .at = argument->at};
     }
 }
 

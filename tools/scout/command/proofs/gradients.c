@@ -42,8 +42,6 @@ compare_averages(const struct play *play, struct play_page *const pages[2], stru
         worst = difference / largest;
         worst_tensor = i;
     }
-    char text[64];
-    proof_tensor_text(&play->tensors[worst_tensor], text);
     bool is_changed = !(worst <= 1) || !isfinite(largest), is_scaled = proofs->needs_halves;
     proofs->needs_halves = is_scaled || is_changed;
     double shown = worst * (play->tensors[worst_tensor].type <= 2 ? rounding : rounding_16);
@@ -51,7 +49,7 @@ compare_averages(const struct play *play, struct play_page *const pages[2], stru
         proof_conclude(proof, is_scaled ? PROOF_FAILED : PROOF_IMPOSSIBLE,
                        "with halves of their data exchanged the ranks have another average of %s, by %.2g of the "
                        "gradients: %s",
-                       text, shown,
+                       proof_name(proof, &play->tensors[worst_tensor]), shown,
                        is_scaled ? "it is no sum over records where it is averaged (clipped, or normalised over the "
                                    "batch)"
                                  : "records do not lie one behind the other in what is copied, or it is normalised "
@@ -69,16 +67,14 @@ static void
 judge_alike(const struct play *play, const struct played *whole, struct proof *proof)
 {
     const struct play_page *const pages[] = {whole->pages[0], whole->pages[1]};
-    char text[64];
     for (uint32_t i = 0; i < play->plan.tensor_count && proof->end == PROOF_NOT_ASKED; ++i) {
         const struct play_tensor *tensor = &play->tensors[i];
         if (tensor->role == PLAY_GRADIENT || tensor->role > PLAY_COMPARED || played_is_same(play, pages, 1, i))
             continue;
-        proof_tensor_text(tensor, text);
         proof_conclude(proof, PROOF_FAILED,
                        "behind a step in which two ranks have different data %s differs: a gradient is missing, or it "
                        "is averaged in the wrong place",
-                       text);
+                       proof_name(proof, tensor));
     }
 }
 
@@ -145,13 +141,11 @@ static void
 judge_own(const struct scout_finding *finding, const struct play *play, const struct played *whole,
           const struct played *halves, struct proof *proof)
 {
-    char text[64];
     for (uint32_t i = 0; i < play->plan.tensor_count && proof->end != PROOF_FAILED; ++i) {
         uint32_t counts[FOLLOWED] = {0};
         if (play->tensors[i].role != PLAY_PER_RANK)
             continue;
         count_followed(play, whole, halves, i, counts);
-        proof_tensor_text(&play->tensors[i], text);
         if (is_carried(finding, &play->tensors[i], counts))
             proof_conclude(proof, PROOF_PASSED,
                            "each element that was looked at follows one half of a batch: it is carried, not trained");
@@ -161,7 +155,8 @@ judge_own(const struct scout_finding *finding, const struct play *play, const st
                 "%s: of the elements that were looked at, %u follow the first half of a batch, %u the second, %u "
                 "both, %u none: trained, or carried from batch to batch? No rank may have for itself what is "
                 "trained",
-                text, counts[BY_FIRST], counts[BY_SECOND], counts[BY_BOTH], counts[BY_NONE]);
+                proof_name(proof, &play->tensors[i]), counts[BY_FIRST], counts[BY_SECOND], counts[BY_BOTH],
+                counts[BY_NONE]);
     }
 }
 

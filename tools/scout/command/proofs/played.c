@@ -28,23 +28,23 @@ proof_conclude(struct proof *proof, enum proof_end end, const char *format, ...)
     proof->end = end;
 }
 
-void
-proof_tensor_text(const struct play_tensor *tensor, char text[64])
+const char *
+proof_name(struct proof *proof, const struct play_tensor *tensor)
 {
-    static const char *const names[] = {[PLAY_PARAMETER] = "parameter",
-                                        [PLAY_GRADIENT] = "gradient",
-                                        [PLAY_STATE] = "state",
-                                        [PLAY_COMPARED] = "state",
-                                        [PLAY_PER_RANK] = "memory of each rank",
-                                        [PLAY_STAYS] = "memory",
-                                        [PLAY_UNWRITTEN] = "memory",
-                                        [PLAY_UNREAD] = "memory",
-                                        [PLAY_CHANGES] = "state",
-                                        [PLAY_STREAM] = "stream",
-                                        [PLAY_SUM] = "sum",
-                                        [PLAY_LAST] = "memory"};
-    snprintf(text, 64, "%s a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]", names[tensor->role], tensor->alloc, tensor->lo,
-             tensor->hi);
+    static const char *const names[PLAY_LAST + 1] = {
+        [PLAY_PARAMETER] = "parameter",
+        [PLAY_GRADIENT] = "gradient",
+        [PLAY_STATE] = "state",
+        [PLAY_COMPARED] = "state",
+        [PLAY_PER_RANK] = "memory of each rank",
+        [PLAY_CHANGES] = "state",
+        [PLAY_STREAM] = "stream",
+        [PLAY_SUM] = "sum",
+    };
+    const char *name = names[tensor->role];
+    snprintf(proof->name, sizeof(proof->name), "%s a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]",
+             name != NULL ? name : "memory", tensor->alloc, tensor->lo, tensor->hi);
+    return proof->name;
 }
 
 /* ---- a run ---- */
@@ -139,7 +139,7 @@ played_make(const struct scout_order *order, struct play *play, enum play_data d
     pid_t pid = ok ? scout_child_start(order, &child) : -1;
     if (pid > 0) {
         attend(order, play, pid, played);
-        scout_child_reason(summary, played->reason, sizeof(played->reason));
+        inner_run_reason(summary, played->reason, sizeof(played->reason));
     } else {
         played_release(play, played);
         *played = (struct played){0};
@@ -158,7 +158,6 @@ played_make(const struct scout_order *order, struct play *play, enum play_data d
 
 /* ---- what it shows ---- */
 
-/* How many steps both ranks have completed, and recorded. */
 uint32_t
 played_completed(const struct played *played)
 {
@@ -170,8 +169,6 @@ played_completed(const struct played *played)
     return steps;
 }
 
-/* How many steps can be judged; 0, with the end of the proof: none, or the run failed. *why: what came then; "": all
- * was seen. */
 uint32_t
 played_steps(const struct played *played, const char **why, struct proof *proof)
 {

@@ -89,8 +89,8 @@ uint32_t played_steps(const struct played *played, const char **why, struct proo
 /* Whether a tensor has the same hash after a step in both pages; 0: before the first. */
 bool played_is_same(const struct play *play, const struct play_page *const pages[2], uint32_t step, uint32_t tensor);
 
-/* A tensor for people, with its role. */
-void proof_tensor_text(const struct play_tensor *tensor, char text[64]);
+/* A tensor for people, with its role, in proof->name. */
+const char *proof_name(struct proof *proof, const struct play_tensor *tensor);
 /* Ends a proof. */
 void proof_conclude(struct proof *proof, enum proof_end end, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

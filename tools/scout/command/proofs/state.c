@@ -34,13 +34,12 @@ find_unlike_border(const struct play *play, const struct played *a, const struct
 static bool
 judge_borders(const struct play *play, const struct played *plain, uint32_t borders, struct proof *proof)
 {
-    char text[64];
     for (uint32_t i = 0; i < play->plan.tensor_count && proof->end != PROOF_FAILED; ++i) {
         uint64_t first = *play_hash(&play->plan, plain->pages[0], 0, i);
         for (uint32_t border = borders; border > 0 && play->tensors[i].role == PLAY_UNWRITTEN; --border) {
-            proof_tensor_text(&play->tensors[i], text);
             if (*play_hash(&play->plan, plain->pages[0], border, i) != first)
-                proof_conclude(proof, PROOF_FAILED, "%s is called constant, and has changed in step %u", text, border);
+                proof_conclude(proof, PROOF_FAILED, "%s is called constant, and has changed in step %u",
+                               proof_name(proof, &play->tensors[i]), border);
         }
     }
     return proof->end != PROOF_FAILED;
@@ -51,25 +50,23 @@ judge_rest(const struct play *play, const struct played *plain, const struct pla
            struct proof *proof)
 {
     uint32_t tensor, border;
-    char text[64];
     uint64_t exchanged = atomic_load(&rest->pages[0]->exchanged);
     if (find_unlike_border(play, plain, rest, 0, borders, &tensor, &border)) {
-        proof_tensor_text(&play->tensors[tensor], text);
         if (border < BORDERS - 2)
             proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program differ by themselves: %s, after step %u",
-                           text, border);
+                           proof_name(proof, &play->tensors[tensor]), border);
         else if (border == OUTSIDE)
             proof_conclude(proof, PROOF_FAILED,
                            "where memory without a class gets what it held one step before, %s differs behind what the "
                            "program does between steps: that uses what an earlier step has left, which is another on "
                            "each rank",
-                           text);
+                           proof_name(proof, &play->tensors[tensor]));
         else
             proof_conclude(
                 proof, PROOF_FAILED,
                 "where memory without a class gets what it held one step before, %s differs after step %u: the plan "
                 "misses memory that stays from step to step",
-                text, border);
+                proof_name(proof, &play->tensors[tensor]), border);
     } else if (atomic_load(&plain->pages[0]->reads) != atomic_load(&rest->pages[0]->reads)) {
         proof_conclude(
             proof, PROOF_FAILED,
@@ -131,7 +128,6 @@ differs(const struct play *play, const struct played *a, const struct played *b,
 static void
 judge_reached(const struct play *play, const struct played *plain, const struct played halves[2], struct proof *proof)
 {
-    char text[64];
     uint32_t reached = 0, other = play->plan.tensor_count;
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
         bool is_reached = differs(play, plain, &halves[0], i) || differs(play, plain, &halves[1], i);
@@ -142,9 +138,9 @@ judge_reached(const struct play *play, const struct played *plain, const struct 
     }
     if (proof->end != PROOF_PASSED || reached == 0 || other == play->plan.tensor_count)
         return;
-    proof_tensor_text(&play->tensors[other], text);
     proof_conclude(proof, PROOF_IMPOSSIBLE,
-                   "%s changes, and no data reach it: whether it is trained, or a stream, cannot be told", text);
+                   "%s changes, and no data reach it: whether it is trained, or a stream, cannot be told",
+                   proof_name(proof, &play->tensors[other]));
 }
 
 /* What --per-rank names is carried, or whole numbers: what both halves of a batch change is trained. */
@@ -170,7 +166,6 @@ static void
 judge_carried(const struct play *play, const struct played *plain, const struct played halves[2],
               const struct by_state *by_state, struct proof *proof)
 {
-    char text[64];
     for (uint32_t i = 0; i < play->plan.tensor_count && proof->end == PROOF_PASSED; ++i) {
         const struct play_tensor *tensor = &play->tensors[i];
         if (tensor->role != PLAY_CHANGES && tensor->role != PLAY_PER_RANK)
@@ -178,7 +173,7 @@ judge_carried(const struct play *play, const struct played *plain, const struct 
         struct touched touched = touched_by_halves(play, plain, halves, i);
         bool is_split = touched.first > 0 && touched.second > 0 && touched.both == 0;
         bool is_open = by_state != NULL && by_state->ranges[i].is_overwritten && touched.both == 0;
-        proof_tensor_text(tensor, text);
+        const char *text = proof_name(proof, tensor);
         if (tensor->role == PLAY_PER_RANK)
             judge_own(tensor, &touched, text, proof);
         else if (is_split)
@@ -212,18 +207,16 @@ prove_classes(const struct scout_order *order, struct play *play, const struct b
 {
     struct played state = {0}, halves[2] = {{{0}}, {{0}}};
     uint32_t tensor, border;
-    char text[64];
     bool whole[3];
     bool ok = exchange(order, play, PLAY_STATE_EXCHANGED, &state, &whole[0], error) &&
               exchange(order, play, PLAY_FIRST_HALVES, &halves[0], &whole[1], error) &&
               exchange(order, play, PLAY_SECOND_HALVES, &halves[1], &whole[2], error);
     if (ok && whole[0] && find_unlike_border(play, plain, &state, PLAY_STREAM, BORDERS, &tensor, &border)) {
-        proof_tensor_text(&play->tensors[tensor], text);
         proof_conclude(
             proof, PROOF_FAILED,
             "%s is called a stream, and differs after step %u where what ranks average gets what it held one step "
             "before",
-            text, border);
+            proof_name(proof, &play->tensors[tensor]), border);
     } else if (ok && whole[0] && whole[1] && whole[2]) {
         judge_carried(play, plain, halves, by_state, proof);
         judge_reached(play, plain, halves, proof);
@@ -274,17 +267,17 @@ static void
 settle_sum(struct play *play, const struct by_state *by_state, uint32_t i, enum sum_verdict verdict,
            struct proof *proof)
 {
-    char text[64];
     bool may_be_state = by_state != NULL && by_state->ranges[i].role == PLAY_CHANGES &&
                         by_state->ranges[i].hi - by_state->ranges[i].lo > ELEMENT_BYTES;
-    proof_tensor_text(&play->tensors[i], text);
     if (verdict == IS_NO_SUM && may_be_state)
         play->tensors[i].role = PLAY_CHANGES;
     else if (verdict == IS_NO_SUM)
-        proof_conclude(proof, PROOF_FAILED, "%s is called a sum, and what a step adds depends on what it held", text);
+        proof_conclude(proof, PROOF_FAILED, "%s is called a sum, and what a step adds depends on what it held",
+                       proof_name(proof, &play->tensors[i]));
     else if (verdict == SHOWS_NOTHING)
         proof_conclude(proof, PROOF_IMPOSSIBLE,
-                       "whether %s is a sum, or an average that moves slowly, cannot be told: it hardly changes", text);
+                       "whether %s is a sum, or an average that moves slowly, cannot be told: it hardly changes",
+                       proof_name(proof, &play->tensors[i]));
 }
 
 /* `by_state`: what may be a sum; NULL: of a plan, which says it. */
@@ -295,7 +288,6 @@ prove_sums(const struct scout_order *order, struct play *play, const struct by_s
     struct played sums = {0};
     bool any = false, whole = false, ok = true;
     uint32_t tensor;
-    char text[64];
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
         if (by_state != NULL && by_state->ranges[i].may_be_sum)
             play->tensors[i].role = PLAY_SUM;
@@ -306,9 +298,9 @@ prove_sums(const struct scout_order *order, struct play *play, const struct by_s
     if (any && ok && !whole) {
         proof_conclude(proof, PROOF_IMPOSSIBLE, "the program ended where sums were exchanged");
     } else if (any && ok && sums_reach(play, plain, &sums, &tensor)) {
-        proof_tensor_text(&play->tensors[tensor], text);
         proof_conclude(proof, PROOF_FAILED,
-                       "%s is computed from what is called a sum, or two runs differ by themselves", text);
+                       "%s is computed from what is called a sum, or two runs differ by themselves",
+                       proof_name(proof, &play->tensors[tensor]));
     }
     for (uint32_t i = 0; i < play->plan.tensor_count && any && ok && proof->end == PROOF_NOT_ASKED; ++i) {
         if (play->tensors[i].role == PLAY_SUM)
@@ -359,7 +351,6 @@ static bool
 prove_numbers(const struct scout_order *order, struct play *play, const struct by_state *by_state,
               const struct played *plain, struct proof *proof, struct error *error)
 {
-    char text[64];
     bool ok = true;
     for (uint32_t i = 0, tried = 0; i < play->plan.tensor_count && ok && tried < NUMBERS; ++i) {
         struct play_tensor *tensor = &play->tensors[i];
@@ -369,11 +360,10 @@ prove_numbers(const struct scout_order *order, struct play *play, const struct b
             continue;
         ++tried;
         ok = try_number(order, play, plain, i, &role, error);
-        proof_tensor_text(tensor, text);
         if (role == PLAY_SUM && by_state != NULL)
             tensor->role = role;
         else if (role != PLAY_CHANGES && by_state == NULL)
-            proof_conclude(proof, PROOF_FAILED, "%s is no state%s", text,
+            proof_conclude(proof, PROOF_FAILED, "%s is no state%s", proof_name(proof, tensor),
                            role == PLAY_SUM ? " but a sum: what a step adds does not depend on it"
                                             : ": nothing depends on what it held");
     }

@@ -75,13 +75,11 @@ repeat(const struct scout_order *order, struct play *play, enum play_data data, 
 {
     struct played again;
     uint32_t tensor, round;
-    char text[64];
     if (!played_make(order, play, data, &again, error))
         return false;
     if (played_completed(&again) >= rounds && find_unlike(play, first, &again, rounds, &tensor, &round)) {
-        proof_tensor_text(&play->tensors[tensor], text);
         proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program differ by themselves: %s, after round %u",
-                       text, round);
+                       proof_name(proof, &play->tensors[tensor]), round);
     }
     played_release(play, &again);
     return true;
@@ -93,21 +91,20 @@ judge_turns(const struct scout_order *order, struct play *play, const struct pla
             uint32_t rounds, struct proof *proof, struct error *error)
 {
     uint32_t tensor, round;
-    char text[64];
     if (!find_unlike(play, ranks, alone, rounds, &tensor, &round)) {
         conclude_alike(play, ranks, alone, rounds, proof);
         return true;
     }
-    proof_tensor_text(&play->tensors[tensor], text);
     if (round == 0) {
-        proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program do not begin alike: %s differs", text);
+        proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program do not begin alike: %s differs",
+                       proof_name(proof, &play->tensors[tensor]));
         return true;
     }
     proof_conclude(
         proof, PROOF_FAILED,
         "after round %u %s is not what one process has that plays the turns of all ranks: %s, the host changes it, "
         "or sums depend on the order of threads",
-        round, text,
+        round, proof_name(proof, &play->tensors[tensor]),
         play->plan.by == PLAY_BY_STATE
             ? "the plan misses memory that stays"
             : "a gradient is missing or has another type, it is averaged in the wrong place");
@@ -115,7 +112,6 @@ judge_turns(const struct scout_order *order, struct play *play, const struct pla
            (proof->end == PROOF_IMPOSSIBLE || repeat(order, play, PLAY_TURNS, ranks, round, proof, error));
 }
 
-/* (d), of a plan of turns. */
 bool
 proof_play_turns(const struct scout_order *order, struct play *play, struct proof *proof, struct error *error)
 {

@@ -193,10 +193,7 @@ annotated_print(FILE *out, const struct scout_log *log, const struct scout_findi
 static bool
 shares_bytes(const struct scout_ranges *ranges, const struct scout_tensor *tensor)
 {
-    bool shares = false;
-    for (uint32_t i = 0; i < ranges->count; ++i)
-        shares = shares || (ranges->items[i].lo < tensor->hi && ranges->items[i].hi > tensor->lo);
-    return shares;
+    return graph_ranges_meet(ranges, tensor->lo, tensor->hi);
 }
 
 /* Whether the operation changes what it finds there, in these steps or in others. What is overwritten may be the
@@ -259,15 +256,6 @@ counts(const struct comparison *it, uint32_t op, const struct scout_tensor *tens
            !commutes(it, it->log->ops[op].effect, tensor);
 }
 
-static bool
-writes_nothing(const struct scout_effect *effect)
-{
-    bool nothing = effect->written_count == 0 && effect->dependence_count == 0;
-    for (uint32_t i = 0; i < effect->segment_count; ++i)
-        nothing = nothing && effect->segments[i].killed.count == 0 && effect->segments[i].modified.count == 0;
-    return nothing;
-}
-
 /* Whether an operation from `begin` on, before `op`, leaves something in memory that `op` gets. */
 static bool
 gets_result(const struct comparison *it, uint32_t begin, uint32_t op)
@@ -296,7 +284,7 @@ may_change(const struct comparison *it, uint32_t begin, uint32_t op, const struc
         gets = gets || (its->arguments[i].alloc != SCOUT_NONE &&
                         it->memory_of[its->arguments[i].alloc] == it->memory_of[tensor->alloc] &&
                         its->arguments[i].offset >= tensor->lo && its->arguments[i].offset < tensor->hi);
-    return gets && writes_nothing(its->effect) && gets_result(it, begin, op);
+    return gets && scout_writes_nothing(its->effect) && gets_result(it, begin, op);
 }
 
 /* Whether a step stands in front of the group's use, and behind the last operation before its gradients' last write

@@ -188,9 +188,8 @@ find_tensor_line(struct search *search, const struct scout_tensor *tensor, uint3
     if (depth < least || depth >= made.count || !lift(&search->sources, made.frames, depth, &said) ||
         !tensor_text(search, &wide, &said, text))
         return false;
-    return parts && depth == least
-               ? spot_find_behind_both(search, &made.frames[depth], &set.frames[at_set], &said, spot)
-               : spot_find_behind(search, &made.frames[depth], spot);
+    return parts && depth == least ? spot_find_behind_both(search, &made.frames[depth], &set.frames[at_set], spot)
+                                   : spot_find_behind(search, &made.frames[depth], spot);
 }
 
 bool
@@ -243,13 +242,6 @@ place_tensor(struct search *search, const struct scout_tensor *tensor)
 
 /* ---- groups ---- */
 
-static bool
-is_remade(const struct search *search, uint32_t alloc)
-{
-    const struct scout_alloc *it = &search->log->allocs[alloc];
-    return it->made_at > search->finding->first || it->freed_at < search->finding->end;
-}
-
 /* Whether one annotation names two gradients: they share memory, or one call allocates them in each step. */
 static bool
 share_annotation(const struct search *search, const struct scout_tensor *a, const struct scout_tensor *b)
@@ -258,7 +250,8 @@ share_annotation(const struct search *search, const struct scout_tensor *a, cons
                  other = spot_stack(search, search->log->allocs[b->alloc].site);
     return share_place(search, a, b) ||
            (a->role == ROLE_GRADIENT && b->role == ROLE_GRADIENT && a->group != b->group &&
-            is_remade(search, a->alloc) && is_remade(search, b->alloc) && spot_is_same_chain(&one, &other, 0));
+            scout_is_remade(search->log, search->finding, a->alloc) &&
+            scout_is_remade(search->log, search->finding, b->alloc) && spot_is_same_chain(&one, &other, 0));
 }
 
 /* An annotation gives a gradient one group, so groups that share one get one number, and a step each. What such a step

@@ -96,16 +96,6 @@ next_name(const char *expression, size_t *at, struct span *name)
     return false;
 }
 
-bool
-lift_uses_local(const struct source *source, const char *expression, size_t begin, size_t end)
-{
-    struct span name;
-    for (size_t at = 0; next_name(expression, &at, &name);)
-        if (is_declared(source, expression + name.begin, name.end - name.begin, begin, end))
-            return true;
-    return false;
-}
-
 /* ---- from a function to its caller ---- */
 
 /* The function in which an expression was said, and the call of it. */

@@ -129,9 +129,6 @@ bool lift(struct sources *sources, const struct site_place *frames, uint32_t dep
 /* Takes the brackets away that are around all of an expression, in its own memory. */
 char *lift_bare(char *expression);
 
-/* Whether a name of an expression is declared among the statements in [begin, end) of the text. */
-bool lift_uses_local(const struct source *source, const char *expression, size_t begin, size_t end);
-
 /* ---- calls.c: calls in a source's text, with their arguments and the object of a method. For lift.c ---- */
 enum { ARGUMENTS_AT_MOST = 24 };
 
@@ -244,7 +241,6 @@ struct spot {
     uint32_t node;
     size_t behind; /* 0: in front of the node; else behind this place */
     bool needs_braces;
-    char loops[LIFT_BYTES];             /* "for (...) " around the line, "" without one */
     const struct site_place *from, *to; /* of a boundary: the calls of the last write and of the first read */
 };
 
@@ -271,7 +267,7 @@ uint32_t spot_node(struct search *search, const struct site_place *place, const 
 bool spot_find_behind(struct search *search, const struct site_place *place, struct spot *spot);
 /* Behind the statement `set`, for what is said at the statement `made` of the same function. */
 bool spot_find_behind_both(struct search *search, const struct site_place *made, const struct site_place *set,
-                           const struct lifted *said, struct spot *spot);
+                           struct spot *spot);
 
 /* ---- shares.c: the lines that give each rank its share of the data ---- */
 /* All data, or none: labels that are not shared as their images are wrong. */

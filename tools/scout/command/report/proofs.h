@@ -16,6 +16,7 @@ enum proof_end { PROOF_NOT_ASKED, PROOF_PASSED, PROOF_FAILED, PROOF_IMPOSSIBLE }
 struct proof {
     enum proof_end end;
     char text[1024]; /* what was seen, or why not */
+    char name[64];   /* of the tensor that it names */
 };
 
 struct json_object;

@@ -4,6 +4,7 @@
 #include "tools/scout/command/report/lines.h"
 
 #include "launcher/common/xcalloc.h"
+#include "tools/common/grown.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -105,12 +106,8 @@ source_skip_angles(const char *text, size_t at, size_t end)
 static uint32_t
 add_node(struct source *source, size_t begin, uint32_t parent)
 {
-    if ((source->count & (source->count - 1)) == 0) {
-        size_t room = source->count > 0 ? 2 * (size_t)source->count : 1;
-        source->nodes = xrealloc(source->nodes, room * sizeof(*source->nodes));
-    }
-    source->nodes[source->count] = (struct source_node){.begin = begin, .end = begin, .parent = parent};
-    return source->count++;
+    *GROWN(source->nodes, source->count) = (struct source_node){.begin = begin, .end = begin, .parent = parent};
+    return source->count - 1;
 }
 
 static bool
@@ -256,8 +253,7 @@ sources_open(struct sources *sources, const char *path)
     struct source *source = xcalloc(1, sizeof(*source));
     source->path = xstrdup(path);
     source->text = read_text(path);
-    sources->files = xrealloc(sources->files, (sources->count + 1) * sizeof(struct source *));
-    sources->files[sources->count++] = source;
+    *GROWN(sources->files, sources->count) = source;
     if (source->text == NULL)
         return NULL;
     size_t at = source_skip(source->text, 0);

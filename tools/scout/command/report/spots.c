@@ -4,6 +4,7 @@
 #include "tools/scout/command/report/lines.h"
 
 #include "launcher/common/xcalloc.h"
+#include "tools/common/grown.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,8 +53,7 @@ spot_add(struct insertions *to, const char *file, int line, const char *text)
     for (uint32_t i = 0; i < to->count; ++i)
         if (to->items[i].line == line && strcmp(to->items[i].text, text) == 0 && strcmp(to->items[i].file, file) == 0)
             return;
-    to->items = xrealloc(to->items, (to->count + 1) * sizeof(*to->items));
-    to->items[to->count++] = (struct insertion){xstrdup(file), line, xstrdup(text)};
+    *GROWN(to->items, to->count) = (struct insertion){xstrdup(file), line, xstrdup(text)};
 }
 
 bool
@@ -88,11 +88,9 @@ void
 spot_add_text(struct search *search, const struct spot *spot, const char *text)
 {
     const char *path = spot->source->path;
-    char *whole = xasprintf("%s%s", spot->loops, text);
     if (spot->needs_braces)
         spot_add(search->to, path, source_line(spot->source, spot->source->nodes[spot->node].begin), "{");
-    spot_add(search->to, path, spot_line(spot), whole);
-    free(whole);
+    spot_add(search->to, path, spot_line(spot), text);
     if (spot->needs_braces)
         spot_add(search->to, path, spot_line(spot), "}");
     spot_add_include(search, spot, "#include <ddprun.h>");
@@ -141,45 +139,9 @@ spot_find_behind(struct search *search, const struct site_place *place, struct s
     return node->parent != NODE_NONE && spot_is_usable(spot);
 }
 
-/* The heads of the loops around a statement, up to `outermost`. False: what is around it is more than loops, or the
- * expressions use what is declared there. */
-static bool
-copy_loops(const struct source *source, uint32_t node, uint32_t outermost, const struct lifted *said,
-           char loops[LIFT_BYTES])
-{
-    size_t said_at = source->nodes[node].begin;
-    char text[LIFT_BYTES];
-    for (uint32_t at = source->nodes[node].parent; at != NODE_NONE; at = source->nodes[at].parent) {
-        const struct source_node *loop = &source->nodes[at];
-        size_t inside = at + 1 < source->count ? source->nodes[at + 1].begin : loop->end;
-        if (loop->is_block) {
-            if (lift_uses_local(source, said->memory, loop->begin + 1, said_at + 1) ||
-                lift_uses_local(source, said->bytes, loop->begin + 1, said_at + 1))
-                return false;
-        } else if (!loop->is_loop || strncmp(source->text + loop->begin, "for", 3) != 0 ||
-                   snprintf(text, sizeof(text), "%.*s%s", (int)(inside - loop->begin), source->text + loop->begin,
-                            loops) >= LIFT_BYTES) {
-            return false;
-        } else {
-            size_t length = 0;
-            for (size_t i = 0; text[i] != '\0'; ++i) { /* on one line */
-                bool is_blank = strchr(" \t\n", text[i]) != NULL;
-                if (!is_blank)
-                    loops[length++] = text[i];
-                else if (length > 0 && loops[length - 1] != ' ')
-                    loops[length++] = ' ';
-            }
-            loops[length] = '\0';
-        }
-        if (at == outermost)
-            return true;
-    }
-    return false;
-}
-
 bool
 spot_find_behind_both(struct search *search, const struct site_place *made, const struct site_place *set,
-                      const struct lifted *said, struct spot *spot)
+                      struct spot *spot)
 {
     *spot = (struct spot){0};
     uint32_t from = spot_node(search, made, &spot->source), to = spot_node(search, set, &spot->source);
@@ -187,9 +149,7 @@ spot_find_behind_both(struct search *search, const struct site_place *made, cons
         return false;
     uint32_t ours = source_beside(spot->source, from, to);
     spot->node = source_beside(spot->source, to, from);
-    if (ours == NODE_NONE || spot->node == NODE_NONE || ours == spot->node)
-        return false;
-    if (ours != from && !copy_loops(spot->source, from, ours, said, spot->loops))
+    if (ours != from || spot->node == NODE_NONE || ours == spot->node)
         return false;
     if (spot->source->nodes[ours].end > spot->source->nodes[spot->node].end)
         spot->node = ours;
