@@ -41,13 +41,22 @@ succeeded "--no-trials: all means are right"
 check "--no-trials: no step tries another way" bash -c "! grep -q '\"control\":true\|\"layout_trial\"' '$trace-without/rank-0.jsonl'"
 
 # One group at a time: the boundary of the other, in each step, leaves its layouts alone.
-rm -rf "$trace"
-run "$ddprun" -n 2 --trace "$trace" --trace-steps 1-400 "${paced[@]}" --layers 24 --groups 2 --steps 200
+# control_steps GROUP: how many there are with overlap, and how many of them have other buckets than the steps before.
+control_steps() {
+    grep "^{\"step\":.*\"overlapped\":true,\"group\":$1," "$trace/rank-0.jsonl" |
+        awk '{ control = /"control":true/; count = gsub(/"bucket":/, "") } !control { own = count } control { differ += count != own; tried++ }
+             END { print tried + 0, differ + 0 }'
+}
+# Again if a busy machine had trials of overlap repeated, and none of other buckets was reached.
+for ((try = 1; try <= 3; try++)); do
+    rm -rf "$trace"
+    run "$ddprun" -n 2 --trace "$trace" --trace-steps 1-520 "${paced[@]}" --layers 24 --groups 2 --steps 260
+    [ "$code" -eq 0 ] && { [ "$(control_steps 0)" = '0 0' ] || [ "$(control_steps 1)" = '0 0' ]; } || break
+done
 succeeded "two groups: all means are right"
 for group in 0 1; do
-    check "two groups: control steps of group $group have other buckets" [ "$(grep "^{\"step\":.*\"overlapped\":true,\"group\":$group," "$trace/rank-0.jsonl" |
-        awk '{ control = /"control":true/; count = gsub(/"bucket":/, "") } !control { own = count } control { differ += count != own; tried++ }
-             END { print (tried > 0 && differ == tried) }')" = 1 ]
+    read -r steps other <<<"$(control_steps "$group")"
+    check "two groups: all $steps control steps of group $group have other buckets" [ "$other" = "${steps/#0/no}" ]
 done
 
 run "$ddprun" -n 2 --no-overlap "${paced[@]}" --layer-us 0 --steps 260
