@@ -30,6 +30,8 @@ says() {
 ended() {
     check "$1: exit code" [ "$code" -eq "$2" ]
 }
+# has_said PATTERN: the job in the background, or it has ended.
+has_said() { grep -q "$1" "$work/stderr" || ! kill -0 "$job" 2>/dev/null; }
 place='rank 1 \(host [^ ,]+, process [0-9]+, a device of the stand-in\)'
 
 train host
@@ -115,11 +117,7 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
     # None waits for another: said, and said how to end it; not taken for a hang, for kernels may take that long.
     "$ddprun" -n 2 --hang-warning 1 "$hangs" --how kernels </dev/null >"$work/stdout" 2>"$work/stderr" &
     job=$!
-    end=$((SECONDS + limit))
-    until grep -q '^ddprun: no rank has made a CUDA call' "$work/stderr"; do
-        [ "$SECONDS" -lt "$end" ] && kill -0 "$job" 2>/dev/null || break
-        sleep 0.1 # between looks
-    done
+    within "$limit" has_said '^ddprun: no rank has made a CUDA call'
     kill -TERM "$job"
     wait "$job"
     code=$?
@@ -165,11 +163,7 @@ export HANGS_GO_ON=$work/go-on
 "${runtime[@]}" "$ddprun" -n 2 --bucket-mb 0.02 --hang-warning "$warning" "$hangs" --how checkpoint --rank 0 \
     </dev/null >"$work/stdout" 2>"$work/stderr" &
 job=$!
-end=$((SECONDS + limit))
-until grep -q '^ddprun: rank 0 .*a long checkpoint, say, is not a fault: the job continues, unless this lasts 600 s' "$work/stderr"; do
-    [ "$SECONDS" -lt "$end" ] && kill -0 "$job" 2>/dev/null || break
-    sleep 0.1 # between looks
-done
+within "$limit" has_said '^ddprun: rank 0 .*a long checkpoint, say, is not a fault: the job continues, unless this lasts 600 s'
 touch "$HANGS_GO_ON"
 wait "$job"
 code=$?
@@ -182,11 +176,7 @@ rm "$HANGS_GO_ON"
 "${runtime[@]}" "$ddprun" -n 2 -v --bucket-mb 0.02 --hang-warning "$warning" "$hangs" --how mean --rank 0 \
     </dev/null >"$work/stdout" 2>"$work/stderr" &
 job=$!
-end=$((SECONDS + limit))
-until grep -q '^ddprun: rank 0 .*rank 1 waits at DDP_MEAN' "$work/stderr"; do
-    [ "$SECONDS" -lt "$end" ] && kill -0 "$job" 2>/dev/null || break
-    sleep 0.1 # between looks
-done
+within "$limit" has_said '^ddprun: rank 0 .*rank 1 waits at DDP_MEAN'
 stopped=$(sed -n 's/^ddprun: rank 1 is process \([0-9]*\),.*/\1/p' "$work/stderr")
 kill -STOP "$stopped"
 touch "$HANGS_GO_ON"
