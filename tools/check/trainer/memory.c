@@ -176,8 +176,8 @@ get_sketch(const struct range_found *range, uint32_t step, struct sketch *sketch
     return values_get(&key, sketch, sizeof(*sketch));
 }
 
-/* Whether a range is to be changed now, behind its first update that the reference has seen; all are if none is named.
- * Of two steps only the end of the second is in the reference. */
+/* Whether a range is to be changed now, behind an update: the reference has it at the next boundary. All are if none is
+ * named. */
 static bool
 is_probed(const struct range_found *range, uint32_t step)
 {
@@ -187,7 +187,7 @@ is_probed(const struct range_found *range, uint32_t step)
     for (uint32_t i = 0; i < check_run.probed_count; ++i)
         named = named || check_run.probed[i] == range->memory.tensor.number;
     static struct sketch theirs; /* large */
-    return named && (step < FIRST_STEP ? step == check_run.steps : get_sketch(range, step, &theirs));
+    return named && get_sketch(range, step + 1, &theirs);
 }
 
 /*
