@@ -264,7 +264,6 @@ if [ "$soak" = 1 ]; then
         command_at "$kind" -o trace locked --
         command_at "$kind" -o report locked --
         command_at "$kind" --json scout -- "${short[@]}" --steps 12
-        command_at "$kind" --record scout -- "${short[@]}" --steps 12
         lossy=2 command_at "$kind" --json check -- "${short[@]}"
         case $kind in
         folder | missing | foreign) ;;

@@ -9,7 +9,7 @@ text=$(dirname "$data")/shakespeare.txt
 judged() {
     local name
     name=$(basename "$1")
-    run "$ddprun" -q scout --record "$work/$name" "$@"
+    DDPRUN_TEST_RECORDING=$work/$name run "$ddprun" -q scout "$@"
     succeeded "$name: recorded"
     "$build/tests/tools/scout/annotations" "$work/$name" >"$work/changes" || failures=$((failures + 1))
     cat "$work/changes"

@@ -39,8 +39,8 @@ failed_with "beside a capture" 1 "forward cannot be repeated: a stream is captur
 # limited TEXT: scouts the program where /proc/meminfo has TEXT.
 limited() {
     printf '%s\n' "$1" >"$work/meminfo"
-    run unshare -rm bash -c 'mount --bind "$1" /proc/meminfo && shift && exec "$@"' _ "$work/meminfo" \
-        "${scouts[@]}" --record "$work/recording" "$arena" 32 4 20 "$work/scouted"
+    DDPRUN_TEST_RECORDING=$work/recording run unshare -rm bash -c 'mount --bind "$1" /proc/meminfo && shift && exec "$@"' _ "$work/meminfo" \
+        "${scouts[@]}" "$arena" 32 4 20 "$work/scouted"
 }
 if unshare -rm mount --bind "$work/bare" /proc/meminfo 2>"$work/refused"; then
     limited "MemAvailable:   61440 kB"

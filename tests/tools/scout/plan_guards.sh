@@ -91,6 +91,11 @@ right lines soak
 right shares soak
 right constants soak
 right stop soak
+right clears
+if wanted clears; then
+    installed=$broken/bin/ddprun DDPRUN_MUTANT=PLAN_FILLS_FIRST by_plan 2 clears --save turns.par
+    check "clears: without its fills the first batch has an update of its own" bash -c '! cmp -s turns.par alone.par'
+fi
 if wanted tests; then
     installed=$broken/bin/ddprun DDPRUN_MUTANT=PLAN_PLACES_ALIKE by_plan 2 tests --steps 121
     check "tests: where lines of one function are alike, the first test is of an old batch" test "$code" -ne 0
@@ -113,6 +118,8 @@ DDPRUN_READS=own guarded amax-host PLAN_NUMBERS_UNHEARD "$numbers" soak
 DDPRUN_READS=own guarded plateau PLAN_RATE_UNHEARD 'the numbers and sizes of the program.s update.* differs between ranks'
 DDPRUN_READS=own guarded returns PLAN_DATA_UNHEARD "$batches" soak
 guarded passing PLAN_COMPARED_RARELY 'differs between ranks 0 and 1 after update [12][0-9] of --plan' soak
+guarded late PLAN_STRANGERS_UNASKED 'shrink changes what is trained in each batch of a round, and is not in the plan'
+guarded signs PLAN_COMPLETE_UNASKED 'keep_sign changes a gradient that waits for the other ranks, and is not in the plan'
 guarded rare PLAN_PLACES_ALIKE 'dense.* is called from a place that is not in the plan'
 guarded elsewhere PLAN_UPDATE_ELSEWHERE 'makes an update, and is called from a place that is not in the plan'
 guarded validates PLAN_UPDATE_UNASKED 'comes again, and the update that the plan has in between did not come' soak

@@ -13,7 +13,7 @@ undisturbed() {
     shift
     run "$ddprun" -q -n 1 --unannotated "${@//@/$work/bare}"
     [ "$code" -eq 0 ] || { not_ok "$name" "the bare run ends with $code"; return; }
-    run "$ddprun" -q scout --steps 0 --record "$work/recording" "${@//@/$work/scouted}"
+    DDPRUN_TEST_RECORDING=$work/recording run "$ddprun" -q scout --steps 0 "${@//@/$work/scouted}"
     check "$name: the same bits" cmp "$work/bare" "$work/scouted"
     check "$name: recorded to the end" test -s "$work/recording"
     check "$name: leaves nothing" test -z "$(ls -A "$TMPDIR")"

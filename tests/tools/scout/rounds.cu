@@ -18,6 +18,7 @@
  *   lines      a step calls a kernel from one of two lines of a function, by turns
  *   next       each step ends with a copy of the next batch
  *   shares     behind training comes a test, by the lines of training
+ *   clears     gradients are cleared behind the update
  *
  * (figures of `tests` and `epochs` are held against the host's) and by guards, which end it:
  *
@@ -26,6 +27,8 @@
  *   stop       training ends when the loss is small
  *   plateau    the rate falls when the loss does not
  *   returns    what the host reads of a step goes back to the device
+ *   late       from MORE_FIRST on each batch ends with a decay of the weights
+ *   signs      from MORE_FIRST on of complete gradients signs are kept
  *   validates  a forward pass of its own comes from the same lines as training's
  *   passing    memory that the update reads holds what one rank has computed, for a while
  *   elsewhere  from MORE_FIRST on each fifth batch, a smaller one, has lines of its own
@@ -144,6 +147,20 @@ multiply(float *to, const float *from, int count)
 {
     if (INDEX < count)
         to[INDEX] *= from[INDEX];
+}
+
+__global__ void
+shrink(float *x, int count)
+{
+    if (INDEX < count)
+        x[INDEX] *= 0.99f;
+}
+
+__global__ void
+keep_sign(float *x, int count)
+{
+    if (INDEX < count)
+        x[INDEX] = copysignf(0.01f, x[INDEX]);
 }
 
 /* By cuBLAS's count, from 1. */
@@ -465,8 +482,14 @@ train(void)
         }
         rate_now = has("plateau") && loss > best && step > 30 ? 0.9f * rate_now : rate_now;
         best = loss < best ? loss : best;
+        for (int t = 0; t < TENSORS && has("signs") && step >= MORE_FIRST; ++t)
+            RUN(keep_sign, tensor_count[t])(g[t], tensor_count[t]);
         if (completes_round())
             update(rate_now);
+        for (int t = 0; t < TENSORS && has("late") && step >= MORE_FIRST; ++t)
+            RUN(shrink, tensor_count[t])(w[t], tensor_count[t]);
+        for (int t = 0; t < TENSORS && has("clears"); ++t)
+            CHECK(cudaMemset(g[t], 0, (size_t)tensor_count[t] * sizeof(float)));
         if (has("passing"))
             pass_on(step);
         if (has("events"))

@@ -158,6 +158,18 @@ hash_of_name(const struct operation *operation)
     return operation->function != NULL ? kernels_find(operation->function)->hash : kernels_hash(operation->name);
 }
 
+/* Operations that clear memory at the beginning of the plan: where the program clears behind its update, its first
+ * batch comes without them. */
+static uint32_t
+leading_fills(void)
+{
+    uint32_t count = 0;
+    while (count + 1 < player.play.plan.operation_count &&
+           strncmp(player.play.operations[count].name, "cuMemset", strlen("cuMemset")) == 0)
+        ++count;
+    return MUTANT(PLAN_FILLS_FIRST) ? 0 : count;
+}
+
 /* The operation of the plan that this is; NO_PLACE: none. */
 static __attribute__((noinline)) uint32_t
 place_of_operation(const struct operation *operation)
@@ -177,6 +189,9 @@ place_of_operation(const struct operation *operation)
         if (name == names[at] && is_at(&place, &player.play.operations[at]))
             return at;
     }
+    uint32_t first = begun ? 0 : leading_fills();
+    if (first > 0 && name == names[first] && is_at(&place, &player.play.operations[first]))
+        return first;
     is_elsewhere = is_elsewhere || (begun && name == names[next]);
     return NO_PLACE;
 }
@@ -522,7 +537,7 @@ static void
 meet(const struct operation *operation, const char *name)
 {
     if (state_in_step())
-        looks = waiting_touched(operation);
+        seen += looks = waiting_touched(operation);
     else if (state_is_open() && waiting_may_touch(operation))
         close_round(name, operation->stream);
 }
@@ -547,11 +562,14 @@ follow_stranger(const struct operation *operation, const char *name)
         return;
     }
     bool touches = is_pending && waiting_touched(operation);
-    /* its own gradients, by its own operation */
-    bool computes = is_own_turn() && next > 0 && next <= player.play.plan.average_before;
+    /* its own gradients, by its own operation, before they are complete: behind that it clips what should be a mean */
+    bool computes =
+        touches && is_own_turn() && next > 0 && next <= player.play.plan.average_before && !waiting_is_complete(next);
     looks = touches && !computes;
     seen += touches;
     is_stray = begun && heard_update(operation, name);
+    if (begun && player_world() > 1 && !player_plays_all())
+        strangers_meet(hash_of_name(operation), name, period);
 }
 
 /* `is_load`: a copy of a thread that has launched nothing so far. */
@@ -585,6 +603,9 @@ follow_operation(struct operation *operation, bool is_load)
     uint32_t place = at - MUTANT(SCOUT_PLAY_TOO_LATE);
     int group;
     bool averages = is_place(place, &group);
+    if (!exchange_is_on() && !player_is_by_state() && at < plan->average_before &&
+        period < (uint64_t)WARM_ROUNDS * player_world())
+        waiting_reached(operation, at);
     if ((of->part != PLAY_BY_LAST || is_last()) && !exchange_is_on() && !player_makes_all())
         heard_note(operation, at, of->part == PLAY_BY_LAST);
     if (averages)
@@ -693,6 +714,8 @@ end(struct operation *operation, bool enqueued)
 {
     if (looks)
         end_look(operation, enqueued);
+    if (strangers_changed(enqueued))
+        no_fit(name_of(operation), "changes what is trained in each batch of a round, and is not in the plan");
     if (is_stray && enqueued)
         no_fit(name_of(operation), "makes an update, and is called from a place that is not in the plan");
     if (is_reported(operation))
@@ -774,16 +797,26 @@ at_exit(int exit_status, void *unused)
         return;
     rounds_end();
     state_say();
-    if (left != 0)
+    strangers_say();
+    if (left != 0 && player_is_by_state())
+        message_warning(
+            "batches_left",
+            "plan: the program ended in the middle of a step: what the last %llu of %llu batches changed was "
+            "not averaged, and what the program has read since is of one rank",
+            (unsigned long long)left, (unsigned long long)periods);
+    else if (left != 0)
         message_warning("batches_left",
                         "plan: the last %llu of %llu batches make no whole round of %u ranks, and changed nothing",
                         (unsigned long long)left, (unsigned long long)periods, player_world());
     if (seen > 0)
         message_warning(
             "unplanned_reads",
-            "plan: %llu operations that are not in the plan, for a log perhaps, have read gradients before they "
-            "were averaged: what they show is of one rank",
-            (unsigned long long)seen);
+            "plan: %llu operations that are not in the plan, for a log perhaps, have read %s: what they show "
+            "is of one rank",
+            (unsigned long long)seen,
+            player_is_by_state() ? "what ranks average in the middle of a step, as a validation does that "
+                                   "stands before the step's last operation"
+                                 : "gradients before they were averaged");
     if (heard_smaller() > 0)
         message_warning("smaller_batches",
                         "plan: %llu copies brought less data than in the plan; a smaller batch counts as a whole one",

@@ -156,6 +156,20 @@ void waiting_made(uint32_t tensor);
 void waiting_keep(void);
 bool waiting_changed(void);
 
+/* Operation `at` of the plan, in front of the average, comes in the first rounds: gradients that it touches are not
+ * complete before; and whether one of the last waiting_touched() is complete in front of operation `next`. */
+void waiting_reached(const struct operation *operation, uint32_t at);
+bool waiting_is_complete(uint32_t next);
+
+/* ---- strangers.c: of launches that are not in a plan by gradients ---- */
+
+/* In front of one, by the hash of its name, in this batch; and behind it: whether it comes in each batch and has
+ * changed what is trained. */
+void strangers_meet(uint64_t hash, const char *name, uint64_t period);
+bool strangers_changed(bool enqueued);
+/* At the end: a line for each that came in each batch. */
+void strangers_say(void);
+
 /* ---- heard.c: whether all ranks of `ddprun --plan` do the same ---- */
 
 /* At the plan's first operation: annotates what is compared. */

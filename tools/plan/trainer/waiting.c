@@ -17,6 +17,8 @@ static uint64_t *kept; /* [tensor_count]: hash of each gradient that is touched,
 static bool *touched;  /* [tensor_count] */
 static bool *used;     /* [tensor_count]: by an operation of the plan, since the memory was made */
 static bool any_unused = true;
+static uint32_t
+    *reached; /* [tensor_count]: behind the plan's last operation that touches it before the average; or 0 */
 
 bool
 waiting_is_averaged(const struct play_tensor *tensor)
@@ -59,6 +61,7 @@ ensure_lists(void)
     touched = scout_zeroed(count, sizeof(*touched));
     used = scout_zeroed(count, sizeof(*used));
     kept = scout_zeroed(count, sizeof(*kept));
+    reached = scout_zeroed(count, sizeof(*reached));
 }
 
 static bool
@@ -79,6 +82,23 @@ waiting_touched(const struct operation *operation)
     for (uint32_t i = 0; any && i < player.play.plan.tensor_count; ++i)
         waits = waits || (touched[i] && (used[i] || player_is_by_state()));
     return waits;
+}
+
+void
+waiting_reached(const struct operation *operation, uint32_t at)
+{
+    bool any = mark_all(operation);
+    for (uint32_t i = 0; any && i < player.play.plan.tensor_count; ++i)
+        reached[i] = touched[i] && reached[i] <= at ? at + 1 : reached[i];
+}
+
+bool
+waiting_is_complete(uint32_t next)
+{
+    bool is = false;
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
+        is = is || (touched[i] && reached[i] > 0 && reached[i] <= next);
+    return is && !MUTANT(PLAN_COMPLETE_UNASKED);
 }
 
 enum { TABLE_BYTES = 1 << 16 };

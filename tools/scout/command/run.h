@@ -17,7 +17,6 @@ struct scout_order {
     const struct options *options;
     char *const *program; /* with its arguments */
     const char *folder;   /* for its files */
-    const char *record;   /* the file that the recording is kept in; NULL: one of these */
     sigset_t old_mask;    /* for the child */
     unsigned steps;       /* after so many periods the program is ended; 0: it goes on to its end */
     unsigned timeout_s;   /* in which all must be recorded */

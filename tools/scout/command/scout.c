@@ -29,7 +29,6 @@ enum { DEFAULT_STEPS = 3, MOST_STEPS = 100, MOST_TIMEOUT_S = 1000000 };
 struct request {
     unsigned steps, timeout_s;
     const char *json;
-    const char *record;   /* the recording is kept there; NULL: it is removed */
     unsigned by;          /* enum plan_by; 0: gradients, or `either` */
     bool either;          /* for --plan auto: by state, where it cannot be by gradients */
     const char *per_rank; /* suspects that are state of each rank: "a3,a7"; NULL: none is named */
@@ -70,9 +69,9 @@ static const struct option_row rows[] = {
      .argument = "FILE",
      TEXT(json, "a file"),
      .help = "write what was found to FILE, also if it is refused"},
-    {.name = "record", .argument = "FILE", TEXT(record, "a file"), .help = "keep the recording in FILE"},
     HELP_ROW,
-    {0}};
+    {0},
+};
 
 static bool
 refuse(const struct options *options, const struct request *request, struct error *error)
@@ -83,7 +82,7 @@ refuse(const struct options *options, const struct request *request, struct erro
                          options->rank_count);
     static const char *const refused[] = {"hosts", "dry-run", NULL};
     return options_refuse(options_set(options, refused), "scout", error) &&
-           whole_file_check(request->json, "--json", error) && whole_file_check(request->record, "--record", error);
+           whole_file_check(request->json, "--json", error);
 }
 
 /* ---- the run ---- */
@@ -374,7 +373,6 @@ run_scout(const struct command *command, const struct options *options)
     if (ok) {
         order.program = request.program;
         order.folder = folder.path;
-        order.record = request.record;
         order.steps = request.steps;
         order.timeout_s = request.timeout_s;
         ok = scout(&order, &request, &error);

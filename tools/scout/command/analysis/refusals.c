@@ -170,7 +170,7 @@ sent_and_returned(const struct roles *roles)
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < count && bytes == 0; ++i) {
         const struct graph_version *sent = version_of(roles, i);
-        if (sent->memory != HOST_MEMORY || sent->bytes <= DATA_BYTES)
+        if (sent->memory != HOST_MEMORY || sent->bytes <= ELEMENT_BYTES)
             continue;
         memset(leads, 0, count * sizeof(*leads));
         leads[i] = true;
@@ -178,7 +178,7 @@ sent_and_returned(const struct roles *roles)
             for (uint32_t e = 0; e < version_of(roles, k)->in_count && leads[k]; ++e)
                 leads[version_in_edge(roles, k, e)->from] = true;
             if (leads[k] && version_of(roles, k)->from_host && version_of(roles, k)->bytes == sent->bytes &&
-                !roles->constant[k])
+                version_of(roles, k)->type != SCOUT_INTEGER && !roles->constant[k])
                 bytes = sent->bytes;
         }
     }
