@@ -158,8 +158,8 @@ hash_of_name(const struct operation *operation)
     return operation->function != NULL ? kernels_find(operation->function)->hash : kernels_hash(operation->name);
 }
 
-/* Operations that clear memory at the beginning of the plan: where the program clears behind its update, its first
- * batch comes without them. */
+/* By gradients, operations that clear memory at the beginning of the plan: where the program clears behind its update,
+ * its first batch comes without them. */
 static uint32_t
 leading_fills(void)
 {
@@ -167,7 +167,7 @@ leading_fills(void)
     while (count + 1 < player.play.plan.operation_count &&
            strncmp(player.play.operations[count].name, "cuMemset", strlen("cuMemset")) == 0)
         ++count;
-    return MUTANT(PLAN_FILLS_FIRST) ? 0 : count;
+    return player_is_by_state() || MUTANT(PLAN_FILLS_FIRST) ? 0 : count;
 }
 
 /* The operation of the plan that this is; NO_PLACE: none. */
