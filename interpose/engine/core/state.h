@@ -125,6 +125,7 @@ struct engine_state {
     _Atomic bool device_closed; /* our end has been made, on the device */
     bool alone_at_end;          /* a rank had left when this one reached the end: no collective any more */
     _Atomic bool context_ended; /* the trainer has reset the device: no call into CUDA any more */
+    _Atomic bool touched_late;  /* a gradient in front of its boundary, when its bucket had left */
 };
 
 extern struct engine_state engine_state;

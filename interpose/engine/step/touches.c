@@ -105,6 +105,7 @@ begin_late(const struct operation *operation, struct hits *hits)
         char call[CALL_TEXT_BYTES];
         hit->measured = late_begin(operation, describe_hit(hits, hit, call), &tensor, bucket, hit->anew);
         flight_note(FLIGHT_LATE_TOUCH, bucket, 0, call);
+        atomic_store(&engine_state.touched_late, true);
     }
 }
 

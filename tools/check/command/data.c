@@ -201,6 +201,8 @@ find_wrong(struct search *search, uint32_t last, struct copied *wrong, struct co
             if (!look_at_site(search, search->sites[i], step, scratch))
                 continue;
             unknown = unknown || (kinds[i] == COPIED_SILENT && step + EARLIER >= last && copied_is_divided(scratch));
+            if (step > last && scratch->kind == COPIED_UNEQUAL) /* how much is copied is known in each step */
+                continue;
             if (kinds[i] > COPIED_RIGHT && (wrong->kind == COPIED_SILENT || is_worse(scratch, wrong))) {
                 const struct check_copy **of = wrong->of;
                 *wrong = *scratch;
@@ -274,9 +276,10 @@ say_shares(const struct copied *wrong, struct check_verdict *verdict, const char
 }
 
 static void
-say_other(const struct copied *wrong, struct check_verdict *verdict, const char *place)
+say_other(const struct copied *wrong, struct check_verdict *verdict, const char *place, bool beside_right)
 {
     const struct check_copy *it = wrong->of[wrong->rank];
+    bool are_values = beside_right && !copied_is_telling(it) && it->elsewhere == 0;
     char what[160] = "";
     if (!copied_is_telling(it))
         snprintf(what, sizeof(what), "%llu of %llu items are those of its share, and all were in an earlier step",
@@ -288,11 +291,15 @@ say_other(const struct copied *wrong, struct check_verdict *verdict, const char 
     else
         snprintf(what, sizeof(what), "one rank has them in this step in another order");
     sentence_say(verdict->text,
-                 "in step %u rank %d copies other data than its share of one rank's batch at %s (%s): the ranks go "
-                 "through the data in another order",
-                 wrong->step, wrong->rank, place, what);
-    sentence_say(verdict->advice, "shuffle alike on all ranks: the same seed, and from the shuffle's generator nothing "
-                                  "that depends on the rank or its share; the same number of batches in each epoch");
+                 "in step %u rank %d copies other data than its share of one rank's batch at %s (%s): %s", wrong->step,
+                 wrong->rank, place, what,
+                 are_values ? "they are computed otherwise" : "the ranks go through the data in another order");
+    sentence_say(verdict->advice,
+                 are_values ? "look for what the host computes of the share alone: a greatest, a sum or a mean that "
+                              "values are divided by (DDP_REDUCE makes the batch's); random numbers; labels that are "
+                              "shuffled otherwise than their records"
+                            : "shuffle alike on all ranks: the same seed, and from the shuffle's generator nothing "
+                              "that depends on the rank or its share; the same number of batches in each epoch");
 }
 
 static void
@@ -333,14 +340,14 @@ say_unequal(const struct copied *wrong, struct check_verdict *verdict, const cha
 }
 
 static void
-say(const struct copied *wrong, struct check_verdict *verdict, const char *place)
+say(const struct copied *wrong, struct check_verdict *verdict, const char *place, bool beside_right)
 {
     const struct check_copy *it = wrong->of[0];
     char part[96];
     if (wrong->kind < COPIED_SAME) {
         say_shares(wrong, verdict, place);
     } else if (wrong->kind == COPIED_OTHER) {
-        say_other(wrong, verdict, place);
+        say_other(wrong, verdict, place, beside_right);
     } else if (wrong->kind == COPIED_UNEQUAL) {
         say_unequal(wrong, verdict, place);
     } else if (wrong->kind == COPIED_UNKNOWN) {
@@ -383,7 +390,7 @@ judge_copies(struct hearing *hearing, bool unknown_too)
     if (found) {
         char place[DATA_PLACE_BYTES], other[DATA_PLACE_BYTES], differs[600], said[1024];
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_DATA, pattern->first);
-        say(&wrong, verdict, data_name_site(evidence, wrong.site, place));
+        say(&wrong, verdict, data_name_site(evidence, wrong.site, place), right != 0);
         memcpy(said, verdict->text, sizeof(said));
         if (right != 0 && strcmp(data_name_site(evidence, right, other), place) == 0)
             snprintf(other, sizeof(other), "the same line besides");

@@ -228,7 +228,8 @@ gradients_say_dependent(struct hearing *hearing)
     return hearing_advise(hearing,
                           "look at what makes a share's result its own: statistics of the share, such as a sum, a mean "
                           "or a ranking (DDP_REDUCE makes the batch's) or those of batch-norm; means over "
-                          "micro-batches of unequal sizes; random numbers (check with dropout and augmentation off); "
+                          "micro-batches of unequal sizes; a term of the loss that is divided by the whole batch; "
+                          "random numbers (check with dropout and augmentation off); "
                           "what is read of the batch with `first` and `count` of DDP_SHARD");
 }
 

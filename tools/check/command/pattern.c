@@ -242,9 +242,10 @@ pattern_parts(const struct check_evidence *evidence, double *least_p, double *mo
 }
 
 bool
-pattern_depends_on_batch(const struct check_evidence *evidence)
+pattern_depends_on_batch(const struct check_evidence *evidence, double difference)
 {
-    return evidence->turns.count > 0 && pattern_worst(evidence, &evidence->turns) > 10 * evidence->tolerance;
+    double worst = evidence->turns.count > 0 ? pattern_worst(evidence, &evidence->turns) : 0;
+    return worst > 10 * evidence->tolerance || (worst > evidence->tolerance && worst > difference / 2);
 }
 
 bool

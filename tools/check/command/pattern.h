@@ -47,8 +47,9 @@ bool pattern_sees_factor(const struct check_evidence *evidence);
 /* One rank's gradients whose norm is the same in several steps, and never larger, were clipped; *norm_p. */
 bool pattern_is_clipped(const struct check_evidence *evidence, double *norm_p);
 
-/* Whether each rank's own share, on one rank, has gradients whose mean is not that of the whole batch. */
-bool pattern_depends_on_batch(const struct check_evidence *evidence);
+/* Whether each rank's own share, on one rank, has gradients whose mean is not that of the whole batch, of which all
+ * ranks' differ by `difference`. */
+bool pattern_depends_on_batch(const struct check_evidence *evidence, double difference);
 
 /* The whole batch's gradient is a sum of the shares', which count as different parts of it, [*least_p, *most_p], and
  * the ranks average them as equals. */
@@ -204,6 +205,13 @@ enum { DATA_PLACE_BYTES = 300 };
 const char *data_name_site(const struct check_evidence *evidence, uint64_t site, char text[DATA_PLACE_BYTES]);
 
 /* ---- equal.c: is what does not differ from one rank equal? For verdict.c. Pure ---- */
+/*
+ * The gradient, as of step 1, whose difference grows most from the first quarter of the steps to the last; NULL: none
+ * grows twofold. Where each step begins from the reference rounding does not: what ranks train and nothing compares
+ * does.
+ */
+const struct check_row *equal_find_growing(const struct check_evidence *evidence, double *growth_p);
+
 /* Where the ranks' gradients are a multiple of one rank's, and the update is known to undo that, they do not differ;
  * *pattern is then found again. */
 void equal_settle_factor(const struct check_evidence *evidence, struct check_verdict *verdict, struct pattern *pattern);

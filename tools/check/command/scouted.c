@@ -91,8 +91,9 @@ print_uncompared(FILE *out, const struct scout_log *log, const struct scout_find
             (void)scout_op_name(log, &log->ops[tensor->writer], name);
     }
     if (elements > 0)
-        fprintf(out, "not compared: %s, %" PRIu64 " elements, which `%s` writes, and nothing else depends on\n", what,
-                elements, name);
+        fprintf(out,
+                "not compared: %s, %" PRIu64 " elements, which `%s` writes, and nothing else depends on in a step\n",
+                what, elements, name);
 }
 
 static void

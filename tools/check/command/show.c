@@ -5,6 +5,7 @@
 
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
+#include "tools/check/command/pattern.h"
 #include "tools/check/command/verdict.h"
 #include "tools/plan/format/play_json.h"
 
@@ -167,7 +168,8 @@ static void
 print_unseen(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict)
 {
     const struct check_row *seen = check_rows_find(&evidence->alone, CHECK_ROW_SEEN),
-                           *limit = check_rows_find(&evidence->alone, CHECK_ROW_SHORT);
+                           *limit = check_rows_find(&evidence->alone, CHECK_ROW_SHORT),
+                           *end = check_rows_find(&evidence->alone, CHECK_ROW_END);
     uint64_t habits = seen != NULL ? seen->value : 0;
     if (check_evidence_in_rounds(evidence) || evidence->by_plan)
         return;
@@ -189,6 +191,8 @@ print_unseen(FILE *out, const struct check_evidence *evidence, const struct chec
     text = add_unmoved(text, verdict);
     if ((habits & CHECK_SEEN_WORK) == 0)
         text = add_words(text, "evaluation between steps");
+    if (end != NULL && end->value != 0)
+        text = add_words(text, "the program's end");
     if ((habits & CHECK_SEEN_MOVED) == 0)
         text = add_words(text, "gradients that move");
     if (evidence->readings != 0 && evidence->apart[0] == NULL)
@@ -200,6 +204,15 @@ print_unseen(FILE *out, const struct check_evidence *evidence, const struct chec
     if (text[0] != '\0')
         fprintf(out, "not exercised: %s\n", text);
     free(text);
+    double growth;
+    char name[400];
+    const struct check_row *growing = equal_find_growing(evidence, &growth);
+    if (growing != NULL)
+        fprintf(
+            out,
+            "not compared: %s; its difference is rounding, and %.1f times as large in the last steps as in the first: "
+            "a larger learning rate shows whether ranks train memory that has no annotation\n",
+            sentence_name_tensor(&growing->tensor, name), growth);
 }
 
 /* In a training each of these ranks would replace what the others have written. */

@@ -447,9 +447,13 @@ bool
 update_say_all(struct hearing *hearing)
 {
     bool same = find_used(hearing->evidence, hearing->first).any;
+    bool captured = check_rows_find(&hearing->evidence->ranked[0], CHECK_ROW_GRAPHS) != NULL;
     return hearing_conclude(
         hearing,
-        pattern_is_common(hearing->evidence, hearing->first)
+        captured
+            ? "check it without CUDA graphs, which names the cause; else look for a moment, a norm or clipping before "
+              "DDP_STEP, a divisor of the loss, a tensor that is not annotated, the data of the shares"
+        : pattern_is_common(hearing->evidence, hearing->first)
             ? "all ranks have the same bits, and one rank has others: look for what depends on the number of ranks or "
               "on the size of a share, and is the same on all ranks: a rate, a divisor, a count that DDP_REDUCE has "
               "added up, a decision by averaged values"
@@ -463,5 +467,8 @@ update_say_all(struct hearing *hearing)
             : "the update uses what is not averaged: a moment, a norm or an average that is computed before DDP_STEP, "
               "or gradients that are clipped there; DDP_STEP stands in front of backward, within it or behind the "
               "optimizer; optimizer state (DDP_STATE) or a decision on the host is not the same on all ranks",
-        ", and the gradients of the step are equal%s", same ? ", as the update gets them, too" : "");
+        "%s",
+        captured ? "; gradients that a CUDA graph averages were not compared"
+        : same   ? ", and the gradients of the step are equal, as the update gets them, too"
+                 : ", and the gradients of the step are equal");
 }

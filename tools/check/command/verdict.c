@@ -205,6 +205,28 @@ say_stopped(struct hearing *hearing)
     return true;
 }
 
+/* One rank's program has ended by itself, twice after as many steps, and a rank's was ended by ddprun. */
+static bool
+say_goes_on(struct hearing *hearing)
+{
+    const struct check_evidence *evidence = hearing->evidence;
+    const struct check_row *alone = check_rows_find(&evidence->alone, CHECK_ROW_END), *end = NULL,
+                           *again = check_rows_find(&evidence->again, CHECK_ROW_END);
+    bool ended = alone != NULL && again != NULL && alone->value + again->value == 0 && alone->step == again->step;
+    int r = 0;
+    for (; ended && r < evidence->ranks; ++r) {
+        end = check_rows_find(&evidence->ranked[r], CHECK_ROW_END);
+        if (end != NULL && end->value != 0 && end->step >= alone->step)
+            break;
+    }
+    return ended && r < evidence->ranks && !MUTANT(CHECK_END_UNSEEN) &&
+           hearing_conclude(
+               hearing,
+               "count the items of the whole batch, not of the rank's share; end by what DDP_MEAN makes of "
+               "a loss, not by the rank's own",
+               "one rank's program ends after %u steps, and rank %d's goes on", evidence->steps, r);
+}
+
 static const struct check_row *
 find_alarm(const struct check_evidence *evidence)
 {
@@ -248,6 +270,8 @@ say_unbounded(struct hearing *hearing)
     return hearing_conclude(hearing,
                             hearing->evidence->wire_type != 0
                                 ? "16 bits do not hold these gradients: use --compress bf16, or none"
+                            : hearing->first->tensor.role != CHECK_GRADIENT
+                                ? "let the search for infinities, as a loss scaler makes it, stand behind DDP_STEP"
                                 : "look for a sum over ranks that does not fit its type, or for a share without items",
                             ": %s",
                             hearing->first->endless ? "other elements are infinite or NaN than on one rank"
@@ -291,6 +315,7 @@ static const struct verdict_row table[] = {
     ROW(STOPPED, DIFFERENT, SHOWN_ALARM, SHOWN_DIFFERENCE, say_alarm),
     ROW(REDUCTION, DIFFERENT, SHOWN_ROUNDS, 0, reductions_say_rounds),
     ROW(SCALE, DIFFERENT, SHOWN_GROWS, 0, say_grown),
+    ROW(STOPPED, DIFFERENT, 0, SHOWN_DIFFERENCE | SHOWN_ROUNDS | SHOWN_GROWS | SHOWN_PLAN, say_goes_on),
     ROW(NONE, EQUAL, 0, SHOWN_DIFFERENCE, equal_say),
     ROW(OVERLAP, DIFFERENT, SHOWN_PLAIN_RIGHT, 0, say_overlap),
     ROW(PLAN, DIFFERENT, SHOWN_PLAN, 0, say_plan),
@@ -373,7 +398,7 @@ shown_of_first(struct hearing *hearing)
     double factor, least, most;
     bool starts = pattern->moment == items_moment(CHECK_PARAMETER, 1), is_gradient = role == CHECK_GRADIENT,
          is_first = is_gradient && pattern->moment == items_moment(CHECK_GRADIENT, 1),
-         depends = is_gradient && pattern_depends_on_batch(evidence);
+         depends = is_gradient && pattern_depends_on_batch(evidence, first->at_first);
     if (pattern->ever[CHECK_PARAMETER] + pattern->ever[CHECK_GRADIENT] == 0 && role == CHECK_MEMORY &&
         pattern->memory == NULL)
         pattern->memory = first;

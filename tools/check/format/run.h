@@ -156,6 +156,7 @@ enum check_seen {
     CHECK_SEEN_NO_SYNC = 1, /* DDP_NO_SYNC_BEGIN */
     CHECK_SEEN_MOVED = 2,   /* gradients or buffers came, went or moved after the first step */
     CHECK_SEEN_WORK = 4,    /* steps with other work than the least of them: evaluation, for instance */
+    CHECK_SEEN_LATE = 8,    /* work in front of DDP_STEP on gradients whose buckets had left */
 };
 
 enum { CHECK_TYPES_FLOAT16 = 1, CHECK_TYPES_BFLOAT16 = 2 }; /* or narrower */

@@ -9,8 +9,9 @@
 
 static const char names[] =
     " micro grow gan target tasks restore half short_last parameters sanity evaluation replay "
+    "budget norm_seen norm_used "
     "micro_unweighted grow_own critic_unaveraged tasks_by_rank restore_own sanity_on_0 draws_on_0 sharded_twice "
-    "parameters_adam padded_last replay_by_rank ";
+    "parameters_adam padded_last replay_by_rank budget_own norm_used_own ";
 
 static int batches_ahead, drawn;        /* of the order of records: what was taken and drawn besides the training's */
 static float *critic, *critic_gradient; /* a linear one, of predictions */
@@ -18,6 +19,7 @@ static __half *halves[TENSORS];         /* of gradients, which are as large as t
 static float loss_scale = 65536;
 static float best[TENSORS][HID * IN], best_loss = 1e30f;
 static float *target[TENSORS], *target_p;
+static float rate; /* of this step */
 
 /* ---- kernels ---- */
 
@@ -203,13 +205,13 @@ update(const struct tensor &t)
     if (is("parameters_adam"))
         LAUNCH(adam, t.count)(t.value, t.gradient, t.first, t.second, t.count, options.rate);
     else
-        LAUNCH(sgd, t.count)(t.value, t.gradient, t.count, options.rate);
+        LAUNCH(sgd, t.count)(t.value, t.gradient, t.count, rate);
 }
 
 static void
 train_step(int step)
 {
-    bool updates = true;
+    bool updates = true, looks = step % 8 == 7;
     load(step);
     if (is("micro") || is("micro_unweighted"))
         run_parts();
@@ -219,10 +221,16 @@ train_step(int step)
         run_target(step);
     else
         run_passes(0);
+    /* Mistake: now and then a norm of own gradients decides the rate. */
+    if (looks && (is("norm_seen") || is("norm_used_own")))
+        rate = options.rate / (0.5f + norm_of(true));
+    rate = is("norm_seen") ? options.rate : rate;
     if (is("half"))
         updates = step_halves();
     else if (!is("parameters") && !is("parameters_adam"))
         DDP_STEP(stream);
+    if (looks && is("norm_used"))
+        rate = options.rate / (0.5f + norm_of(true));
     for (const struct tensor &t : net)
         if (updates)
             update(t);
@@ -275,8 +283,12 @@ main(int argc, char **argv)
         run_passes(0);
         ++batches_ahead;
     }
-    for (int step = 0; step < options.steps; ++step)
+    rate = options.rate;
+    size_t seen = 0; /* mistake: each rank counts what it has seen of its own share; half as much suffices */
+    for (int step = 0; seen < (size_t)options.steps * BATCH / (is("budget") || is("budget_own") ? 2 : 1); ++step) {
         train_step(step);
+        seen += is("budget_own") ? batch.count : (size_t)BATCH;
+    }
     CHECK(cudaDeviceSynchronize());
     save_network();
     return 0;
