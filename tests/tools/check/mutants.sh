@@ -65,6 +65,11 @@ host_memory() { # a weight of the host's that is annotated as nothing, of which 
     [ -z "$(why_not 3 host_memory -)" ]
 }
 
+late_norm() { # of own gradients, in each eighth step: with overlap it is that of averages
+    checked 2 "" "$build/tests/tools/check/jury/loops" norm_used_own
+    [ -z "$(why_not 1 update -)" ]
+}
+
 grown() { # sums, where compared is with means
     checked 2 "--reduce sum --batch-grows" "$build/tests/tools/check/grown"
     [ -z "$(why_not 1 scale gradient)" ]
@@ -113,6 +118,7 @@ mutant CHECK_FAR_NEAR host_memory
 mutant CHECK_GROWN_TAKEN grown
 mutant CHECK_LEAVES_BUCKETS idle
 mutant CHECK_LATE_UNSEEN probe
+mutant CHECK_LATE_EQUAL late_norm
 mutant CHECK_STEPS_APART several_steps
 mutant CHECK_DATA_STILL cancels
 finish

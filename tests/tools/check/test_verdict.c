@@ -7,6 +7,7 @@
  */
 #include "world.h"
 
+#include "tools/check/command/pattern.h"
 #include "tools/check/command/verdict.h"
 
 #include "base/mutant.h"
@@ -773,6 +774,8 @@ static const struct scene {
      .cause = CAUSE_UPDATE, .says = "later ddprun ended the run: rank 1 waited"},
     {"ddprun ended the run, in which nothing differs", .edits = {{STOPPED}}, .result = CHECK_DIFFERENT,
      .cause = CAUSE_STOPPED},
+    {"one rank's program ends, and the ranks' goes on", .edits = {{ENDED}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_STOPPED, .says = "rank 0's goes on"},
     {"ddprun would have ended it", .edits = {{ALARM, .rank = 2}}, .result = CHECK_DIFFERENT, .cause = CAUSE_STOPPED,
      .says = "what would have ended the job"},
 
@@ -934,6 +937,28 @@ LOOP_TEST(what_was_not_compared_is_not_equal, 0, 3)
     ck_assert_int_ne(verdict.result, CHECK_EQUAL);
     ck_assert(verdict.text[0] != '\0');
     check_verdict_free(&verdict);
+    free_world(&world);
+}
+
+/* In the last quarter `_i` times what it is in the first. */
+LOOP_TEST(a_difference_that_grows_is_named, 1, 4)
+{
+    enum { QUARTER = 8 };
+    struct world world;
+    double growth;
+    make_world(&world, 2, 4 * QUARTER);
+    world.evidence.forced = true;
+    for (uint32_t step = 1; step <= 4 * QUARTER; ++step)
+        change_tensors(&world.ranked[0],
+                       &(struct edit){DIFFERENCE, .value = 1e-7 * (1 + (_i - 1) * (step - 1.0) / (3.5 * QUARTER)),
+                                      ONE(GRADIENT, 1), .from = step});
+    for (int broken = 0; broken < 2; ++broken) {
+        const struct check_row *found = equal_find_growing(&world.evidence, &growth);
+        ck_assert_int_eq(found != NULL, _i > 2 && !broken);
+        ck_assert(found == NULL || (found->tensor.number == 1 && growth > 2 && growth < _i + 0.1));
+        setenv("DDPRUN_MUTANT", "CHECK_GROWTH_UNSEEN", 1);
+    }
+    unsetenv("DDPRUN_MUTANT");
     free_world(&world);
 }
 
@@ -1141,6 +1166,7 @@ TEST(each_broken_rule_is_noticed)
         {"CHECK_ANY_TOLERANCE", "just chaos"},
         {"CHECK_DRIFT_COUNTS", "chaos from run to run is no floor where every step begins from the reference"},
         {"CHECK_UNMOVED_EQUAL", "no parameter moves"},
+        {"CHECK_END_UNSEEN", "one rank's program ends, and the ranks' goes on"},
         {"CHECK_APART_EQUAL", "data that depend on the date"},
         {"CHECK_CARRIED_UNSEEN", "memory of the host that each rank computes for itself"},
         {"CHECK_CARRIED_DATA", "data of the ranks' own, whose size does not depend on them"},

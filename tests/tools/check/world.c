@@ -369,6 +369,10 @@ apply(struct world *world, const struct edit *edit)
         else
             snprintf(evidence->stopped, sizeof(evidence->stopped), "rank 1 waited");
         return;
+    case ENDED:
+        add_note(&evidence->alone, CHECK_ROW_END, world->steps, 0);
+        add_note(&evidence->again, CHECK_ROW_END, world->steps, 0);
+        return;
     case COMPRESSED:
         evidence->wire_type = ELEMENT_FLOAT16;
         return;

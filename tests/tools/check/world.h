@@ -63,6 +63,7 @@ enum what {
     RETAINED,  /* of memory number `first`: `value` is left */
     OVERLAPPED,
     STOPPED,
+    ENDED, /* one rank's program ends by itself behind the last step, and the ranks' does not */
     COMPRESSED,
     SUMS,
     BY_PLAN,

@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "base/message.h"
-#include "base/mutant.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/option_table.h"
@@ -295,10 +294,13 @@ judge_late(struct check *check, struct check_verdict *verdict, struct error *err
 {
     struct check_evidence *evidence = &check->evidence;
     struct check_rows *overlapped = evidence->ranked;
-    const struct check_row *seen = check_rows_find(&overlapped[0], CHECK_ROW_SEEN);
     uint64_t steps = evidence->overlapped_steps;
-    if (verdict->result != CHECK_EQUAL || seen == NULL || (seen->value & CHECK_SEEN_LATE) == 0 || check->in_cluster ||
-        evidence->plain != NULL || MUTANT(CHECK_LATE_EQUAL))
+    bool any = false;
+    for (int r = 0; r < evidence->ranks; ++r) {
+        const struct check_row *seen = check_rows_find(&overlapped[r], CHECK_ROW_SEEN);
+        any = any || (seen != NULL && (seen->value & CHECK_SEEN_LATE) != 0);
+    }
+    if (!any || verdict->result != CHECK_EQUAL || check->in_cluster || evidence->plain != NULL)
         return true;
     if (!run_plain(check, error))
         return false;

@@ -196,7 +196,7 @@ equal_find_growing(const struct check_evidence *evidence, double *growth_p)
     const struct check_row *first = NULL, *found = NULL;
     uint32_t quarter = evidence->steps / 4;
     *growth_p = LEAST_GROWTH;
-    while (quarter >= LEAST_QUARTER && check_evidence_is_forced(evidence) &&
+    while (quarter >= LEAST_QUARTER && !MUTANT(CHECK_GROWTH_UNSEEN) && check_evidence_is_forced(evidence) &&
            (first = check_rows_next_of(&evidence->ranked[0], CHECK_GRADIENT, first)) != NULL && first->step == 1) {
         double sums[2][3] = {{0}}, growth[2]; /* as they are, and relative; of the first quarter, the half, the last */
         for (const struct check_row *row = first; row != NULL && element_bytes((int)first->tensor.type) >= 4;

@@ -287,7 +287,7 @@ static void
 note_at_end(void)
 {
     note_readings();
-    course.seen |= atomic_load(&engine_state.touched_late) ? CHECK_SEEN_LATE : 0;
+    course.seen |= atomic_load(&engine_state.touched_late) && !MUTANT(CHECK_LATE_EQUAL) ? CHECK_SEEN_LATE : 0;
     values_note(CHECK_ROW_SEEN, course.steps, course.seen);
     if (course.in_rounds)
         values_note(CHECK_ROW_ROUNDS, course.steps, 0);
