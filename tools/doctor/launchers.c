@@ -1,5 +1,5 @@
 /*
- * launchers.c - the doctor's look at cluster launchers: which are installed, and whether one of them started us.
+ * launchers.c - the doctor's look at where we are: started by a launcher, in an allocation of a scheduler.
  */
 #include "launcher/cluster/launched.h"
 #include "tools/doctor/examine.h"
@@ -12,9 +12,8 @@ or_unknown(const char *value)
     return value != NULL && value[0] != '\0' ? value : "?";
 }
 
-/* Where we are ourselves: started by a launcher, in an allocation of a scheduler. */
-static void
-examine_surroundings(struct examination *examination)
+void
+examine_launchers(struct examination *examination)
 {
     struct findings *findings = examination->findings;
     struct launched launched;
@@ -27,24 +26,4 @@ examine_surroundings(struct examination *examination)
         findings_say_error(findings, FINDING_PROBLEM, "launcher", error.text);
     else if (launched.by != LAUNCHED_ALONE)
         findings_ok(findings, "launcher", "this process is one of several, by %s", launched.variables);
-}
-
-void
-examine_launchers(struct examination *examination)
-{
-    static const char *const names[] = {"mpirun", "prterun", "srun"};
-    bool any = false;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
-        struct program found;
-        struct error error;
-        if (!program_find(names[i], getenv("PATH"), &found, &error))
-            continue;
-        findings_ok(examination->findings, names[i], "%s", found.path);
-        program_free(&found);
-        any = true;
-    }
-    if (!any)
-        findings_ok(examination->findings, "launchers",
-                    "no mpirun, prterun or srun in PATH; jobs on this machine need none");
-    examine_surroundings(examination);
 }

@@ -249,10 +249,6 @@ report "no place for the job's folder" "$(finds 1 '^machine\|problem\|job folder
 report "few open files" "$(grep -qE '^machine\|warning\|open files\|at most 256' "$top/few" || cat "$top/few")"
 with SLURM_JOB_ID=7 SLURM_STEP_NUM_TASKS=4 SLURM_MPI_TYPE=none --
 report "srun without PMIx" "$(finds 1 '^machine\|ok\|Slurm\|inside allocation 7' '^machine\|problem\|launcher\|SLURM_STEP_NUM_TASKS=4 says that ddprun is one of .*but SLURM_PROCID.*')"
-mkdir "$top/path"
-printf '#!/bin/sh\ntouch "%s"\n' "$TRACE" >"$top/path/mpirun" && chmod 755 "$top/path/mpirun"
-with "searched=$top/path" --
-report "an mpirun, which is not run" "$(finds "$(well)" '^machine\|ok\|mpirun\|/.*/path/mpirun' '!^machine\|ok\|srun')$([ ! -e "$TRACE" ] || echo 'it has run')"
 mv "$top/lib/libddprun-engine.so" "$top/lib/gone"
 examine
 report "no engine" "$(finds 1 '^machine\|problem\|ddprun\|the engine of ddprun is missing')"

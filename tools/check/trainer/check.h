@@ -47,7 +47,6 @@ void check_copied(CUdeviceptr to, const void *source, size_t bytes, size_t pitch
 /* As realloc(), `old` may be NULL; without memory it ends the job. */
 void *values_room(void *old, size_t bytes);
 
-struct check_values;
 extern struct check_run check_run;
 
 enum { VALUES_PIECE_BYTES = 4 << 20 };
