@@ -6,8 +6,6 @@
 
 #include <json-c/json.h>
 
-#include <math.h>
-
 enum { MOST_SETTINGS = 40, MOST_ARGUMENTS = 200 };
 
 static void

@@ -4,7 +4,6 @@
 #include "tools/trace/picture.h"
 
 #include "base/message.h"
-#include "base/protocol.h"
 #include "launcher/options/command.h"
 #include "launcher/options/options.h"
 #include "tools/trace/clocks.h"

@@ -21,7 +21,6 @@
 #include "tools/scout/command/scout.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

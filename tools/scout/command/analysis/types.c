@@ -12,7 +12,6 @@
 #include "tools/common/grown.h"
 #include "tools/scout/format/log.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

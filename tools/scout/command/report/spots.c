@@ -6,8 +6,6 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct stack
