@@ -4,8 +4,6 @@
 #include "tools/page/page.h"
 
 #include "base/message.h"
-#include "launcher/options/command.h"
-#include "launcher/options/options.h"
 #include "tools/common/tool_options.h"
 #include "tools/page/html.h"
 #include "tools/page/sections.h"

@@ -4,11 +4,7 @@
 #include "tools/trace/picture.h"
 
 #include "base/message.h"
-#include "launcher/options/command.h"
 #include "launcher/options/options.h"
-#include "tools/trace/clocks.h"
-
-#include <stdio.h>
 
 static void
 say_remarks(const struct trace *trace, const struct run_clock *clocks)

@@ -15,9 +15,7 @@
 #include "tools/scout/command/proofs/prove.h"
 #include "tools/scout/command/report/lines.h"
 #include "tools/scout/command/report/proofs.h"
-#include "tools/scout/command/run.h"
 #include "tools/scout/format/log.h"
-#include "tools/scout/format/run.h"
 
 #include <json-c/json.h>
 #include <stdio.h>

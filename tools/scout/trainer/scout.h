@@ -28,9 +28,6 @@
 #include "tools/scout/trainer/change.h"
 
 #include <math.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 /* ---- core.c: one for the process ---- */
 

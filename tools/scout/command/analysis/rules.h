@@ -6,11 +6,8 @@
 #define DDPRUN_TOOLS_SCOUT_COMMAND_ANALYSIS_RULES_H
 
 #include "tools/scout/command/analysis/finding.h"
-#include "tools/scout/format/log.h"
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 /*
  * ---- graph.c: which bytes of which operation became which bytes of a later one: versions of memory, and the edges

@@ -10,7 +10,6 @@
 #include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
-#include "tools/scout/format/log.h"
 
 #include <stdlib.h>
 #include <string.h>

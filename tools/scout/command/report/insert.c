@@ -12,7 +12,6 @@
 #include "tools/scout/command/analysis/rules.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
