@@ -50,9 +50,6 @@ void proofs_print(FILE *out, const struct scout_proofs *proofs);
 
 #define SCOUT_PLAN_VERSION 2
 
-/* The plan as text; free() releases it. */
-char *plan_text(const struct scout_log *log, const struct scout_finding *finding, const struct scout_proofs *proofs);
-
 /* Writes it, with mode 0600: it names files and addresses of the program. Error: the file cannot be written. */
 bool plan_write(const char *path, const struct scout_log *log, const struct scout_finding *finding,
                 const struct scout_proofs *proofs, struct error *error) __attribute__((warn_unused_result));
