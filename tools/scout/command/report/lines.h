@@ -197,14 +197,8 @@ void lines_print(FILE *out, const struct scout_log *log, const struct scout_find
  */
 void lines_compile(FILE *out, const struct insertions *insertions, const char *folder);
 
-/* ---- annotated.c ---- */
-/*
- * The annotations of a program, held against what was found: what is missing, what is superfluous.
- *
- * Threads: one at a time.
- */
-
-/* One line for each difference; one line if there is none. */
+/* ---- annotated.c: the annotations of a program, held against what was found ---- */
+/* One line for each that is missing or superfluous; one line if there is none. */
 void annotated_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding);
 
 /*
