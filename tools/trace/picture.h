@@ -40,10 +40,6 @@ bool picture_make(const struct picture *picture, const char *folder, const char 
 int picture_run(const struct picture *picture, const struct command *command, char **words);
 
 /* ---- trace.c: `ddprun trace DIR -o FILE`: what `ddprun --trace DIR` has written, for a viewer of timelines ---- */
-/*
- * Called by main() when "trace" stands where a program would. Starts nothing.
- */
-
 /* Exit code 1: there is no trace to be read. Main thread. */
 extern const struct command trace_command;
 
