@@ -7,11 +7,9 @@
 #include "base/protocol.h"
 #include "tools/common/tool_options.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>

@@ -67,7 +67,7 @@ number_text(double value, double tick, char text[FIGURE_BYTES])
 
 /* What is drawn: at most MOST_POINTS, each of several points. */
 struct points {
-    double *x, *y, *low, *high;
+    double *x, *y, *low, *high; /* all of them in the memory of x */
     size_t count;
     double first, last, bottom, top; /* of the picture */
 };
@@ -124,22 +124,14 @@ static void
 take_points(const struct curve *curve, struct points *points)
 {
     size_t each = (curve->count + MOST_POINTS - 1) / MOST_POINTS;
-    double **all[] = {&points->x, &points->y, &points->low, &points->high};
+    points->x = xcalloc(4 * MOST_POINTS, sizeof(double));
+    points->y = points->x + MOST_POINTS;
+    points->low = points->y + MOST_POINTS;
+    points->high = points->low + MOST_POINTS;
     points->count = 0;
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); ++i)
-        *all[i] = xcalloc(MOST_POINTS + 1, sizeof(double));
     for (size_t i = 0; i < curve->count; i += each)
         add_point(curve, i, i + each < curve->count ? i + each : curve->count, points);
     find_extent(curve, points);
-}
-
-static void
-free_points(struct points *points)
-{
-    free(points->x);
-    free(points->y);
-    free(points->low);
-    free(points->high);
 }
 
 static double
@@ -277,7 +269,7 @@ chart_curve(FILE *out, const struct curve *curve)
     draw_marks(out, curve, &points);
     draw_x_names(out, curve, &points);
     fputs("</svg></div>\n", out);
-    free_points(&points);
+    free(points.x);
 }
 
 /* ---- bars ---- */

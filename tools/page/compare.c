@@ -10,7 +10,6 @@
 #include "tools/trace/picture.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { RUNS = 2, FIGURES = 14 };

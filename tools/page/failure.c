@@ -7,7 +7,6 @@
 #include <json-c/json.h>
 
 #include <math.h>
-#include <string.h>
 
 enum { MOST_RANKS = 64, MOST_WARNINGS = 64 };
 

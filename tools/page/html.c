@@ -6,6 +6,7 @@
 #include "base/printable.h"
 #include "launcher/common/xcalloc.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -22,24 +23,8 @@ html_put(FILE *out, const char *format, ...)
     va_end(arguments);
 }
 
-static const char *
-escape_of(char letter)
-{
-    switch (letter) {
-    case '&':
-        return "&amp;";
-    case '<':
-        return "&lt;";
-    case '>':
-        return "&gt;";
-    case '"':
-        return "&quot;";
-    case '\'':
-        return "&#39;";
-    default:
-        return NULL;
-    }
-}
+static const char *const escapes[UCHAR_MAX + 1] = {
+    ['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;", ['"'] = "&quot;", ['\''] = "&#39;"};
 
 void
 html_text(FILE *out, const char *text)
@@ -53,7 +38,7 @@ html_text(FILE *out, const char *text)
             fputs("\xe2\x80\xa6", out); /* an ellipsis */
             break;
         }
-        const char *escape = escape_of(*at);
+        const char *escape = escapes[(unsigned char)*at];
         if (escape != NULL)
             fputs(escape, out);
         else

@@ -3,9 +3,6 @@
  */
 #include "tools/page/page.h"
 
-#include "base/message.h"
-#include "launcher/options/command.h"
-#include "launcher/options/options.h"
 #include "tools/common/tool_options.h"
 #include "tools/page/html.h"
 #include "tools/page/sections.h"
@@ -42,15 +39,7 @@ page_write(FILE *out, const struct trace *trace, const struct run_clock *clocks)
     facts_free(&facts);
 }
 
-static void
-write_with_remarks(FILE *out, const struct trace *trace, const struct run_clock *clocks)
-{
-    for (size_t i = 0; i < trace->remark_count; ++i)
-        message_line("report: %s", trace->remarks[i]);
-    page_write(out, trace, clocks);
-}
-
-static const struct picture page = {.name = "page", .ends = true, .write = write_with_remarks};
+static const struct picture page = {.command = "report", .name = "page", .ends = true, .write = page_write};
 
 bool
 page_make(const char *folder, const char *file, const char *option, struct error *error)

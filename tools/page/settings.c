@@ -6,8 +6,6 @@
 
 #include <json-c/json.h>
 
-#include <math.h>
-
 enum { MOST_SETTINGS = 40, MOST_ARGUMENTS = 200 };
 
 static void
@@ -73,22 +71,15 @@ put_number(FILE *out, const struct facts *facts, const char *name, const char *m
 }
 
 static void
-put_checks(FILE *out, const struct facts *facts)
+put_checks_and_versions(FILE *out, const struct facts *facts)
 {
     double comparisons = facts_number(facts->summary, "comparisons");
-    begin_table(out, "Checks");
+    begin_table(out, "Checks and versions");
     put_number(out, facts, "comparisons of parameters across ranks", "comparisons");
     put_row(out, "hash of the parameters, the same on all ranks", "parameter_hash",
             comparisons > 0 ? facts_string(facts->summary, "parameter_hash") : "");
     put_number(out, facts, "elements of parameters compared", "parameter_elements");
     put_number(out, facts, "restarts", "restarts");
-    end_table(out);
-}
-
-static void
-put_versions(FILE *out, const struct facts *facts)
-{
-    begin_table(out, "Versions");
     put_row(out, "ddprun", "ddprun_version", facts_string(facts->summary, "ddprun_version"));
     put_row(out, "NCCL", "nccl_version", facts_string(facts->summary, "nccl_version"));
     end_table(out);
@@ -106,8 +97,6 @@ section_settings(FILE *out, const struct facts *facts)
     }
     fputs("<div class='pair'>\n", out);
     put_settings(out, facts);
-    fputs("<div>\n", out);
-    put_checks(out, facts);
-    put_versions(out, facts);
-    fputs("</div></div></section>\n", out);
+    put_checks_and_versions(out, facts);
+    fputs("</div></section>\n", out);
 }

@@ -6,7 +6,6 @@
 #include "tools/trace/read.h"
 
 #include <math.h>
-#include <string.h>
 
 enum {
     MOST_LANES = 8,

@@ -8,7 +8,6 @@
 #include "tools/sandbox/raw.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
 enum { READINGS_MOST = 10000, US = 1000000, LEAST_BYTE = 16 }; /* the last: AHEAD more or less is no carry */
 

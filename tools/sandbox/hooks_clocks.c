@@ -8,7 +8,6 @@
 #include "tools/sandbox/raw.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdatomic.h>
 
 /* In std::random_device, which may ask others in its turn. */

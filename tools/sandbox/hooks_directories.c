@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <string.h>
 
 enum { SLOTS = 1024 };
 

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <linux/fs.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>

@@ -17,7 +17,6 @@
 #include "tools/common/tool_options.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdlib.h>

@@ -33,13 +33,9 @@ void clocks_free(struct run_clock *clocks, const struct trace *trace);
 int64_t clock_common(const struct run_clock *clock, int64_t ns);
 
 /* ---- chrome.c ---- */
-/*
- * A trace as Chrome's trace events (Google, "Trace Event Format"), which Perfetto and chrome://tracing show: a
- * process for each rank, with tracks for its trainer, its collectives and its host.
- */
-
-/* Slices of one track never overlap: where clocks differ by less than is known of them, one begins where the one
- * before it has ended. */
+/* A trace as Chrome's trace events (Google, "Trace Event Format"), which Perfetto and chrome://tracing show: a
+ * process for each rank, with tracks for its trainer, its collectives and its host. Slices of one track never overlap:
+ * where clocks differ by less than is known of them, one begins where the one before it has ended. */
 void chrome_write(FILE *out, const struct trace *trace, const struct run_clock *clocks);
 
 #endif

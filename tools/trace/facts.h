@@ -10,9 +10,7 @@
 #ifndef DDPRUN_TOOLS_TRACE_FACTS_H
 #define DDPRUN_TOOLS_TRACE_FACTS_H
 
-#include "launcher/common/waiting.h"
 #include "tools/trace/clocks.h"
-#include "tools/trace/read.h"
 
 /* One rank; of the steps that count, medians. NAN where nothing is known. */
 struct rank_facts {

@@ -120,6 +120,8 @@ picture_make(const struct picture *picture, const char *folder, const char *file
 {
     struct trace trace;
     bool ok = picture_read(folder, picture->ends, &trace, error);
+    for (size_t i = 0; ok && i < trace.remark_count; ++i)
+        message_line("%s: %s", picture->command, trace.remarks[i]);
     if (ok) {
         struct run_clock *clocks = clocks_align(&trace);
         char *text = NULL;

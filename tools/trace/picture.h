@@ -20,8 +20,8 @@ extern const struct option_row picture_rows[]; /* up to one without a name */
 
 /* What is made of a trace. */
 struct picture {
-    const char *name; /* "page" */
-    bool ends;        /* also of a trace without steps, in a job whose summary says that it failed */
+    const char *command, *name; /* "report", "page" */
+    bool ends;                  /* also of a trace without steps, in a job whose summary says that it failed */
     void (*write)(FILE *out, const struct trace *trace, const struct run_clock *clocks);
 };
 
@@ -30,8 +30,8 @@ struct picture {
 bool picture_read(const char *folder, bool ends, struct trace *trace, struct error *error)
     __attribute__((warn_unused_result));
 
-/* Reads the folder, and writes the file whole or not at all, for the user alone. `option`: where it was named, for
- * messages. */
+/* Reads the folder, and writes the file whole or not at all, for the user alone; says what of the trace is missing.
+ * `option`: where it was named, for messages. */
 bool picture_make(const struct picture *picture, const char *folder, const char *file, const char *option,
                   struct error *error) __attribute__((warn_unused_result));
 
@@ -40,10 +40,6 @@ bool picture_make(const struct picture *picture, const char *folder, const char 
 int picture_run(const struct picture *picture, const struct command *command, char **words);
 
 /* ---- trace.c: `ddprun trace DIR -o FILE`: what `ddprun --trace DIR` has written, for a viewer of timelines ---- */
-/*
- * Called by main() when "trace" stands where a program would. Starts nothing.
- */
-
 /* Exit code 1: there is no trace to be read. Main thread. */
 extern const struct command trace_command;
 

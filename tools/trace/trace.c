@@ -4,19 +4,13 @@
 #include "tools/trace/picture.h"
 
 #include "base/message.h"
-#include "base/protocol.h"
-#include "launcher/options/command.h"
 #include "launcher/options/options.h"
-#include "tools/trace/clocks.h"
 
-#include <stdio.h>
-
+/* And says how far clocks can be believed. */
 static void
-say_remarks(const struct trace *trace, const struct run_clock *clocks)
+write_timeline(FILE *out, const struct trace *trace, const struct run_clock *clocks)
 {
     int64_t error_ns = 0, device_ns = 0;
-    for (size_t i = 0; i < trace->remark_count; ++i)
-        message_line("trace: %s", trace->remarks[i]);
     for (size_t i = 0; i < trace->run_count; ++i) {
         if (clocks[i].error_ns == INT64_MAX)
             message_line("trace: the clock of rank %d is not compared with that of the others", trace->runs[i].rank);
@@ -29,16 +23,10 @@ say_remarks(const struct trace *trace, const struct run_clock *clocks)
     }
     message_line("trace: the ranks' clocks are aligned within %.3f ms, each device's with its host's within %.3f ms",
                  (double)error_ns / 1e6, (double)device_ns / 1e6);
-}
-
-static void
-write_timeline(FILE *out, const struct trace *trace, const struct run_clock *clocks)
-{
-    say_remarks(trace, clocks);
     chrome_write(out, trace, clocks);
 }
 
-static const struct picture timeline = {.name = "timeline", .write = write_timeline};
+static const struct picture timeline = {.command = "trace", .name = "timeline", .write = write_timeline};
 
 static int
 run_trace(const struct command *command, const struct options *options)

@@ -21,7 +21,6 @@
 #include "tools/scout/command/scout.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -232,19 +231,17 @@ plan_auto(struct options *options, const struct auto_job *job, struct error *err
     struct auto_run run = {.options = options, .job = job};
     char here[PATH_MAX] = "";
     bool asks = !options->yes && !job->is_restart;
-    if (options->by != 0 && (options->plan == NULL || strcmp(options->plan, "auto") != 0))
+    bool is_auto = options->plan != NULL && strcmp(options->plan, "auto") == 0;
+    if (!is_auto && (options->by != 0 || job->per_rank != NULL))
         return error_set(error, DDPRUN_EXIT_USAGE,
-                         "--by is for --plan auto; a plan of a file says itself what ranks average");
-    if (job->per_rank != NULL && (options->plan == NULL || strcmp(options->plan, "auto") != 0))
-        return error_set(error, DDPRUN_EXIT_USAGE,
-                         "--per-rank is an option of --plan auto, and of ddprun scout and check: a plan of a file has "
-                         "it already");
+                         "%s is an option of --plan auto, and of ddprun scout: a plan of a file has it already",
+                         options->by != 0 ? "--by" : "--per-rank");
     if (options->plan == NULL)
         return true;
     if (job->ranks < 2 && getenv(DDPRUN_ENV_CHECK_RUN) == NULL)
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "--plan is for two ranks or more, and this job has one; leave --plan out, or give -n N");
-    if (strcmp(options->plan, "auto") != 0)
+    if (!is_auto)
         return true;
     if (!can_begin(options, job, asks, error))
         return false;

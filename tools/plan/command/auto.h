@@ -10,7 +10,6 @@
 
 #include <json-c/json.h>
 #include <stdbool.h>
-#include <stddef.h>
 
 enum { PLAN_MOST_BYTES = 128 << 20 }; /* of a file */
 struct auto_job {

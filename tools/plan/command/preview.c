@@ -103,15 +103,6 @@ print_proofs(struct json_object *plan)
         "or a schedule that is meant for one batch; whether the loss is a mean or a sum over a batch");
 }
 
-/* What scout has noted, as that the host may update parameters, which are then not averaged. */
-static void
-print_notes(struct json_object *plan)
-{
-    struct json_object *notes = json_object_object_get(plan, "notes");
-    for (size_t i = 0; i < play_length(notes); ++i)
-        message_line("note: %s", json_object_get_string(json_object_array_get_idx(notes, i)));
-}
-
 /* Where in the source the program calls operation `number` of a step. */
 static const char *
 place_of(struct json_object *plan, size_t number)
@@ -148,7 +139,8 @@ static void
 print_by_gradients(struct json_object *plan, int ranks)
 {
     struct json_object *groups = json_object_object_get(plan, "groups"),
-                       *tensors = json_object_object_get(plan, "tensors");
+                       *tensors = json_object_object_get(plan, "tensors"),
+                       *notes = json_object_object_get(plan, "notes");
     struct json_object *group = play_length(groups) > 0 ? json_object_array_get_idx(groups, 0) : NULL;
     char title[512];
     snprintf(title, sizeof(title), "averaged over %d ranks, in front of %s at %s:", ranks, play_text(group, "text"),
@@ -158,7 +150,8 @@ print_by_gradients(struct json_object *plan, int ranks)
                  "compared, and bitwise the same on all ranks:");
     print_memory(plan, tensors, "statistics|carried state", "of each rank alone, and not compared:");
     print_proofs(plan);
-    print_notes(plan);
+    for (size_t i = 0; i < play_length(notes); ++i)
+        message_line("note: %s", json_object_get_string(json_object_array_get_idx(notes, i)));
     message_line("%d batches of the program become one update; rank r computes batch r of them, and all see the same "
                  "data; the learning rate stays the program's; batches at the end that make no round of %d change "
                  "nothing",

@@ -7,6 +7,7 @@
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/environment.h"
+#include "tools/common/direct.h"
 #include "tools/common/inner_run.h"
 #include "tools/common/tool_options.h"
 #include "tools/plan/format/play.h"
@@ -169,8 +170,10 @@ make_run(const struct scout_order *order, const struct scout_child *child, const
     outcome->hung = outcome->late = outcome->refused = false;
     (void)unlink(outcome->log); /* whose it was, and who could read it */
     (void)unlink(settings->progress);
-    struct scout_progress *progress = scout_progress_map(settings->progress, true);
-    pid_t pid = progress != NULL && scout_run_save(child->value, settings) ? scout_child_start(order, child) : -1;
+    struct scout_progress *progress = direct_map(settings->progress, sizeof(*progress), true);
+    pid_t pid = progress != NULL && direct_save(child->value, settings, sizeof(*settings))
+                    ? scout_child_start(order, child)
+                    : -1;
     if (pid > 0) {
         attend(order, progress, pid, begin_ms, outcome);
         outcome->repeated = atomic_load(&progress->repeat_ms) != 0;

@@ -15,14 +15,11 @@
 #include "tools/scout/command/proofs/prove.h"
 #include "tools/scout/command/report/lines.h"
 #include "tools/scout/command/report/proofs.h"
-#include "tools/scout/command/run.h"
 #include "tools/scout/format/log.h"
-#include "tools/scout/format/run.h"
 
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { DEFAULT_STEPS = 3, MOST_STEPS = 100, MOST_TIMEOUT_S = 1000000 };
 
@@ -320,23 +317,15 @@ write_refusal(const struct scout_outcome *outcome, const struct request *request
     scout_log_free(&log);
 }
 
-static bool
-judge_scouted(const struct scout_order *order, const struct scout_outcome *outcome, const struct request *request,
-              struct error *error)
-{
-    bool ok = scout_run_judge(order, outcome, error);
-    if (!ok)
-        write_refusal(outcome, request, error);
-    return ok;
-}
-
 /* From the program's start to its plan. */
 static bool
 scout(const struct scout_order *order, const struct request *request, struct error *error)
 {
     struct scout_outcome outcome = {0};
-    bool ok = scout_run_make(order, &outcome, error) && judge_scouted(order, &outcome, request, error) &&
-              look(&outcome, order, request, error);
+    bool ran = scout_run_make(order, &outcome, error), ok = ran && scout_run_judge(order, &outcome, error);
+    if (ran && !ok)
+        write_refusal(&outcome, request, error);
+    ok = ok && look(&outcome, order, request, error);
     free(outcome.log);
     return ok;
 }

@@ -9,7 +9,6 @@
 
 #include <limits.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 /* Absolute path of struct scout_run_settings; absent: an ordinary run. */
@@ -50,13 +49,5 @@ struct scout_progress {
     _Atomic uint32_t answered; /* by the launcher: == asked: `is_step` is its answer */
     _Atomic uint32_t is_step;
 };
-
-/* Creates the file, mode 0600. False with errno. */
-bool scout_run_save(const char *path, const struct scout_run_settings *settings) __attribute__((warn_unused_result));
-/* False with errno. */
-bool scout_run_load(const char *path, struct scout_run_settings *settings) __attribute__((warn_unused_result));
-
-/* The file's page, shared; `create`: makes the file, mode 0600. NULL with errno. Ends with munmap(). */
-struct scout_progress *scout_progress_map(const char *path, bool create) __attribute__((warn_unused_result));
 
 #endif

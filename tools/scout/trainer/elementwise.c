@@ -10,8 +10,6 @@
 
 #include "base/mutant.h"
 
-#include <stdlib.h>
-
 enum { FEW = 12, LEAST_FEW = 4, LEAST_HITS = 2, TRIES = 600, PAIRS_AT_MOST = 64, CHANGED_AT_MOST = 4096 };
 
 static struct few {

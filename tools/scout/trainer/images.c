@@ -11,7 +11,6 @@
 #include "tools/scout/trainer/scout.h"
 
 #include <limits.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>

@@ -6,7 +6,6 @@
 #include "tools/plan/format/play.h"
 #include "tools/scout/trainer/scout.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 

@@ -13,7 +13,6 @@
 #include "base/printable.h"
 #include "tools/scout/trainer/scout.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>

@@ -5,6 +5,7 @@
  * In a world of one. Annotations are written down; nothing is averaged.
  */
 #include "base/message.h"
+#include "tools/common/direct.h"
 #include "tools/common/idle.h"
 #include "tools/plan/format/play.h"
 #include "tools/scout/trainer/scout.h"
@@ -219,10 +220,10 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
         return NULL;
     if (plan != NULL && plan[0] != '\0')
         return play_start(services, status, plan);
-    if (path == NULL || !scout_run_load(path, &scout_state.settings))
+    if (path == NULL || !direct_load(path, &scout_state.settings, sizeof(scout_state.settings)))
         scout_stop("cannot read what ddprun scout was asked for, in %s: %s", path != NULL ? path : DDPRUN_ENV_SCOUT_RUN,
                    strerror(path != NULL ? errno : ENOENT));
-    scout_state.progress = scout_progress_map(scout_state.settings.progress, false);
+    scout_state.progress = direct_map(scout_state.settings.progress, sizeof(*scout_state.progress), false);
     if (scout_state.progress == NULL)
         scout_stop("cannot open %s: %s", scout_state.settings.progress, strerror(errno));
     if (!scout_writer_open(&scout_state.log, scout_state.settings.log, -1))

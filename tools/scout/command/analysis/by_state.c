@@ -10,7 +10,6 @@
 #include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
-#include "tools/scout/command/analysis/rules.h"
 
 #include <stdio.h>
 #include <stdlib.h>

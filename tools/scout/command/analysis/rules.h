@@ -6,11 +6,8 @@
 #define DDPRUN_TOOLS_SCOUT_COMMAND_ANALYSIS_RULES_H
 
 #include "tools/scout/command/analysis/finding.h"
-#include "tools/scout/format/log.h"
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 /*
  * ---- graph.c: which bytes of which operation became which bytes of a later one: versions of memory, and the edges
@@ -134,10 +131,7 @@ enum roles_verdict types_find(const struct graph *graph, struct scout_finding *f
  * the next. */
 void groups_find(const struct graph *graph, uint32_t period, struct scout_finding *finding);
 
-/*
- * ---- rules.c: the rules by which roles.c finds roles, in the order in which they need each other: a file calls only
- * those above it.
- */
+/* ---- the rules by which roles.c finds roles, in the order in which they need each other ---- */
 /* What is not larger than SCALAR_BYTES may be a few scalars: norms, flags, counts; if it is larger than an element,
  * which is one number, only if it is computed from gradients. */
 enum { SCALAR_BYTES = 256, DATA_BYTES = 64, ELEMENT_BYTES = 8 };

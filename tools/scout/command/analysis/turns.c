@@ -6,8 +6,6 @@
 #include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
-#include "tools/scout/command/analysis/finding.h"
-#include "tools/scout/command/analysis/rules.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -5,7 +5,6 @@
 #define DDPRUN_TOOLS_SCOUT_COMMAND_ANALYSIS_TURNS_H
 
 #include "tools/plan/format/play.h"
-#include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/command/analysis/rules.h"
 
 /*

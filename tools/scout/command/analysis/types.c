@@ -10,9 +10,7 @@
 #include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
-#include "tools/scout/format/log.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

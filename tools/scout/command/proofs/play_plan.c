@@ -8,8 +8,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { HALVES_ALIGNED = 16, ROUNDS = 3, SHORT_ROUNDS = 1 };
 

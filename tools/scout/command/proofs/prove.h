@@ -11,19 +11,13 @@
 #include "tools/scout/command/report/proofs.h"
 #include "tools/scout/command/run.h"
 
-/*
- * ---- prove.c: proofs (c) and (d) of `ddprun scout --prove`: the plan, played on two ranks under the engine, without a
- * change of the program (tools/plan/trainer/follow.c).
- */
-/*
- * Makes the runs, of a finding that has found gradients, and says what came of them. Main thread. Error: a run
- * could not be started, or a signal asked for the end.
- */
+/* Makes the runs of (c) and (d), of a finding that has found gradients, and says what came of them. Error: a run could
+ * not be started, or a signal asked for the end. */
 bool scout_prove(const struct scout_order *order, const struct scout_log *log, const struct scout_finding *finding,
                  struct scout_proofs *proofs, struct error *error) __attribute__((warn_unused_result));
 
-/* The same of turns by state, of a period alone; without `prove` only what they would play is made. Threads and errors
- * as above. */
+/* The same of turns by state, of a period alone; without `prove` only what they would play is made. Errors as above.
+ */
 bool scout_prove_by_state(const struct scout_order *order, const struct scout_log *log,
                           const struct scout_finding *finding, const struct by_state *by_state, bool prove,
                           struct scout_proofs *proofs, struct error *error) __attribute__((warn_unused_result));
@@ -39,7 +33,7 @@ struct rehearsal {
 
 /* Trains by turns, with all that belongs to a training, for about sixty rounds or three seconds; then one process, for
  * as many periods; and again, until pairs of these differ by less than a tenth, five were made, or half a minute has
- * passed. What the program writes goes nowhere. Threads and errors as above. */
+ * passed. What the program writes goes nowhere. Errors as above. */
 bool scout_rehearse(const struct scout_order *order, struct json_object *turns, struct rehearsal *rehearsal,
                     struct error *error) __attribute__((warn_unused_result));
 
@@ -61,10 +55,7 @@ uint32_t play_plan_type(uint32_t type);
 /* Whether halves of what the copies bring may be exchanged; if not, why. */
 bool play_plan_has_halves(const struct scout_log *log, const struct scout_finding *finding, char *why);
 
-/*
- * ---- played.c: the runs of proofs: the program under the player of plans (tools/plan/trainer/follow.c), and what its
- * ranks have put in their pages. Main thread.
- */
+/* ---- played.c: the runs of proofs, and what the ranks of each have put in their pages ---- */
 /* A run of the two ranks. */
 struct played {
     struct play_page *pages[PLAY_RANKS];

@@ -12,7 +12,6 @@
 #include "tools/scout/command/analysis/rules.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -192,8 +191,9 @@ find_tensor_line(struct search *search, const struct scout_tensor *tensor, uint3
                                    : spot_find_behind(search, &made.frames[depth], spot);
 }
 
-bool
-insertions_wants(const struct scout_finding *finding, const struct scout_tensor *tensor)
+/* Whether a tensor has an annotation of its own. */
+static bool
+has_annotation(const struct scout_finding *finding, const struct scout_tensor *tensor)
 {
     return tensor->role == ROLE_GRADIENT ||
            (macro_of(tensor->role) != NULL && !scout_is_in_gradient(finding, tensor)); /* DDP_GRADIENT says it */
@@ -215,8 +215,7 @@ is_of_all(struct search *search, const struct scout_tensor *tensor, uint32_t dep
             const struct scout_tensor *other = &search->finding->tensors[t];
             struct spot there;
             char text[TEXT_BYTES];
-            found = insertions_wants(search->finding, other) &&
-                    search->memory_of[other->alloc] == search->memory_of[a] &&
+            found = has_annotation(search->finding, other) && search->memory_of[other->alloc] == search->memory_of[a] &&
                     find_tensor_line(search, other, depth, &there, text) && strcmp(text, line) == 0 &&
                     there.source == spot->source && there.node == spot->node && there.behind == spot->behind;
         }
@@ -371,7 +370,7 @@ insertions_find(struct sites *sites, const struct scout_log *log, const struct s
     number_groups(&search);
     for (size_t r = 0; r < sizeof(roles) / sizeof(roles[0]); ++r)
         for (uint32_t i = 0; i < finding->tensor_count; ++i)
-            if (finding->tensors[i].role == roles[r] && insertions_wants(finding, &finding->tensors[i]))
+            if (finding->tensors[i].role == roles[r] && has_annotation(finding, &finding->tensors[i]))
                 insertions->placed[i] = place_tensor(&search, &finding->tensors[i]);
     if (finding->group_count > 0)
         shares_place(&search);
@@ -464,7 +463,7 @@ lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *
     }
     lines_compile(out, &insertions, folder);
     for (uint32_t i = 0; i < finding->tensor_count; ++i)
-        if (insertions_wants(finding, &finding->tensors[i]) && !insertions.placed[i])
+        if (has_annotation(finding, &finding->tensors[i]) && !insertions.placed[i])
             print_tensor(out, log, &finding->tensors[i], &insertions, sites);
     print_steps(out, log, finding, &insertions, sites);
     if (insertions.forgotten != SCOUT_NONE)

@@ -4,7 +4,6 @@
 #include "tools/scout/command/report/lines.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- names ---- */

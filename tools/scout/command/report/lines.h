@@ -186,9 +186,6 @@ void insertions_find(struct sites *sites, const struct scout_log *log, const str
                      struct insertions *insertions);
 void insertions_free(struct insertions *insertions);
 
-/* Whether a tensor has an annotation of its own. */
-bool insertions_wants(const struct scout_finding *finding, const struct scout_tensor *tensor);
-
 /* The patch-like listing. `folder`: for copies that are compiled. */
 void lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites,
                  const char *folder);
@@ -200,14 +197,8 @@ void lines_print(FILE *out, const struct scout_log *log, const struct scout_find
  */
 void lines_compile(FILE *out, const struct insertions *insertions, const char *folder);
 
-/* ---- annotated.c ---- */
-/*
- * The annotations of a program, held against what was found: what is missing, what is superfluous.
- *
- * Threads: one at a time.
- */
-
-/* One line for each difference; one line if there is none. */
+/* ---- annotated.c: the annotations of a program, held against what was found ---- */
+/* One line for each that is missing or superfluous; one line if there is none. */
 void annotated_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding);
 
 /*
@@ -253,8 +244,6 @@ bool spot_is_same(const struct site_place *a, const struct site_place *b);
 bool spot_find_parting(const struct stack *a, const struct stack *b, uint32_t *a_p, uint32_t *b_p);
 /* Whether two stacks have the same frames from the call outwards to frame `depth`. */
 bool spot_is_same_chain(const struct stack *a, const struct stack *b, uint32_t depth);
-/* Adds a line in front of line `line`, once. */
-void spot_add(struct insertions *to, const char *file, int line, const char *text);
 /* Adds an #include in front of the file, or of its first #include behind a byte-order mark. */
 void spot_add_include(struct search *search, const struct spot *spot, const char *text);
 /* Whether a whole line can be put there. */

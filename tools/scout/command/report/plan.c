@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <json-c/json.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -200,7 +199,8 @@ put_host(struct json_object *plan, const struct scout_log *log, struct sites *si
     }
 }
 
-char *
+/* free() releases it. */
+static char *
 plan_text(const struct scout_log *log, const struct scout_finding *finding, const struct scout_proofs *proofs)
 {
     struct json_object *plan = json_object_new_object();

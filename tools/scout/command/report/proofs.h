@@ -43,15 +43,8 @@ const struct proof *proofs_missing(const struct scout_proofs *proofs);
 /* A line for each that was asked for. */
 void proofs_print(FILE *out, const struct scout_proofs *proofs);
 
-/* ---- plan.c ---- */
-/*
- * What a scouted run showed, for programs: the JSON of `ddprun scout --json`. docs/scout.md has its schema.
- */
-
+/* ---- plan.c: what a scouted run showed, for programs: the JSON of `ddprun scout --json` (docs/scout.md) ---- */
 #define SCOUT_PLAN_VERSION 2
-
-/* The plan as text; free() releases it. */
-char *plan_text(const struct scout_log *log, const struct scout_finding *finding, const struct scout_proofs *proofs);
 
 /* Writes it, with mode 0600: it names files and addresses of the program. Error: the file cannot be written. */
 bool plan_write(const char *path, const struct scout_log *log, const struct scout_finding *finding,

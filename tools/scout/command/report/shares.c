@@ -6,7 +6,6 @@
 #include "launcher/common/xcalloc.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static bool
 is_data(const struct scout_op *op)

@@ -7,7 +7,6 @@
 #include "tools/common/grown.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,8 +6,6 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct stack
@@ -47,8 +45,9 @@ spot_is_same_chain(const struct stack *a, const struct stack *b, uint32_t depth)
 
 /* ---- lines ---- */
 
-void
-spot_add(struct insertions *to, const char *file, int line, const char *text)
+/* Adds a line in front of line `line`, once. */
+static void
+add_line(struct insertions *to, const char *file, int line, const char *text)
 {
     for (uint32_t i = 0; i < to->count; ++i)
         if (to->items[i].line == line && strcmp(to->items[i].text, text) == 0 && strcmp(to->items[i].file, file) == 0)
@@ -80,7 +79,7 @@ spot_add_include(struct search *search, const struct spot *spot, const char *tex
 {
     const char *all = spot->source->text, *include = strstr(all, "\n#include");
     bool has_mark = strncmp(all, "\xEF\xBB\xBF", 3) == 0 && include != NULL;
-    spot_add(search->to, spot->source->path, has_mark ? source_line(spot->source, (size_t)(include + 1 - all)) : 1,
+    add_line(search->to, spot->source->path, has_mark ? source_line(spot->source, (size_t)(include + 1 - all)) : 1,
              text);
 }
 
@@ -89,10 +88,10 @@ spot_add_text(struct search *search, const struct spot *spot, const char *text)
 {
     const char *path = spot->source->path;
     if (spot->needs_braces)
-        spot_add(search->to, path, source_line(spot->source, spot->source->nodes[spot->node].begin), "{");
-    spot_add(search->to, path, spot_line(spot), text);
+        add_line(search->to, path, source_line(spot->source, spot->source->nodes[spot->node].begin), "{");
+    add_line(search->to, path, spot_line(spot), text);
     if (spot->needs_braces)
-        spot_add(search->to, path, spot_line(spot), "}");
+        add_line(search->to, path, spot_line(spot), "}");
     spot_add_include(search, spot, "#include <ddprun.h>");
 }
 
