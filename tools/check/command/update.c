@@ -451,8 +451,8 @@ update_say_all(struct hearing *hearing)
     return hearing_conclude(
         hearing,
         captured
-            ? "check it without CUDA graphs, which names the cause; else look for a rate or a divisor that ranks do not "
-              "share, a moment, a norm or clipping before DDP_STEP, a tensor that is not annotated, the data of shares"
+            ? "check it without CUDA graphs, which names the cause: a rate or a divisor by the number of ranks, a moment, "
+              "a norm or clipping before DDP_STEP, a tensor that is not annotated, the data of the shares"
         : pattern_is_common(hearing->evidence, hearing->first)
             ? "all ranks have the same bits, and one rank has others: look for what depends on the number of ranks or "
               "on the size of a share, and is the same on all ranks: a rate, a divisor, a count that DDP_REDUCE has "
