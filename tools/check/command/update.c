@@ -450,9 +450,9 @@ update_say_all(struct hearing *hearing)
     bool captured = check_rows_find(&hearing->evidence->ranked[0], CHECK_ROW_GRAPHS) != NULL;
     return hearing_conclude(
         hearing,
-        captured
-            ? "check it without CUDA graphs, which names the cause: a rate or a divisor by the number of ranks, a moment, "
-              "a norm or clipping before DDP_STEP, a tensor that is not annotated, the data of the shares"
+        captured ? "check it without CUDA graphs, which names the cause: a rate or divisor by the number of ranks, a "
+                   "moment, a "
+                   "norm or clipping before DDP_STEP, a tensor that is not annotated, the data of the shares"
         : pattern_is_common(hearing->evidence, hearing->first)
             ? "all ranks have the same bits, and one rank has others: look for what depends on the number of ranks or "
               "on the size of a share, and is the same on all ranks: a rate, a divisor, a count that DDP_REDUCE has "
