@@ -22,7 +22,7 @@ static struct stranger {
 
 /* What the operation of this thread is looked at for; the hash before it. */
 static __thread struct stranger *looked_at __attribute__((tls_model("initial-exec")));
-static uint64_t trained_before;
+static __thread uint64_t trained_before __attribute__((tls_model("initial-exec")));
 
 static uint64_t
 hash_of_trained(void)
