@@ -121,7 +121,7 @@ enum check_row_kind {
                            before DDP_REDUCE */
     CHECK_ROW_SHARD,    /* `value`: items of the first DDP_SHARD, and where they change; of --batch-grows, in each step;
                            `uneven`: not the same for each rank */
-    CHECK_ROW_COPIED,   /* `value`: bytes that the host copied to the device in the second step */
+    CHECK_ROW_COPIED,   /* `value`: bytes that the host copies to the device in a step, of all but the first two */
     CHECK_ROW_STEP,     /* a boundary was reached; `value`: the number of ranks */
     CHECK_ROW_GRAPHS,   /* DDP_STEP is captured: only launches are compared */
     CHECK_ROW_ALARM,    /* text: what would have ended the job */

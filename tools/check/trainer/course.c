@@ -38,7 +38,7 @@ static struct {
     _Atomic uint64_t seen;         /* of enum check_seen */
     uint64_t placements;           /* engine_state.placements at the first boundary */
     uint64_t work, least_work;     /* operations so far, and in the shortest step; 0: none is known */
-    _Atomic uint64_t copied_bytes; /* in the second step */
+    _Atomic uint64_t copied_bytes; /* behind the second boundary */
 } course;
 
 void
@@ -289,6 +289,8 @@ note_at_end(void)
     note_readings();
     course.seen |= atomic_load(&engine_state.touched_late) && !MUTANT(CHECK_LATE_EQUAL) ? CHECK_SEEN_LATE : 0;
     values_note(CHECK_ROW_SEEN, course.steps, course.seen);
+    if (course.steps > 2)
+        values_note(CHECK_ROW_COPIED, course.steps, atomic_load(&course.copied_bytes) / (course.steps - 2));
     if (course.in_rounds)
         values_note(CHECK_ROW_ROUNDS, course.steps, 0);
     if (engine_state.services->library_types != NULL)
@@ -359,8 +361,6 @@ count_step(void)
     note_habits(step);
     if (step <= check_run.steps && !course.in_rounds)
         copies_boundary(step);
-    if (step == 3)
-        values_note(CHECK_ROW_COPIED, 2, atomic_load(&course.copied_bytes));
     look_at(TENSOR_PARAMETER, step, false);
     look_at(TENSOR_STATE, step, false);
     if (!course.in_rounds && check_run.turn_count == 0)
@@ -609,7 +609,7 @@ check_operation_begins(const struct operation *operation)
 {
     if (course.over)
         return;
-    if (course.steps == 2 && operation->host_source != NULL)
+    if (course.steps >= 2 && operation->host_source != NULL)
         atomic_fetch_add(&course.copied_bytes, operation->host_bytes);
     size_t bytes;
     const void *source = host_source_of(operation, &bytes);
