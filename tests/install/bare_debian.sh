@@ -109,20 +109,13 @@ all_there ddprun
 as_user ddprun --version </dev/null >"$work/out" 2>&1 || complain "ddprun --version: $(cat "$work/out")"
 grep -q '^ddprun [0-9]' "$work/out" || complain "ddprun --version says: $(cat "$work/out")"
 
-# No GPU, no driver and no stand-in: the doctor reports it in JSON, and its exit code agrees.
-code=0
-as_user timeout -k 1 100 ddprun doctor --json </dev/null >"$work/doctor" 2>"$work/out" || code=$?
-python3 - "$work/doctor" "$code" <<'PYTHON' || complain "ddprun doctor --json, exit code $code: $(tail -n 20 "$work/doctor" "$work/out")"
-import json, sys
-told = json.load(open(sys.argv[1]))
-counted = sum(finding["state"] == "problem" for finding in told["findings"])
-assert counted == told["counts"]["problem"], "it counts its problems"
-assert int(sys.argv[2]) == (1 if counted else 0), "its exit code says whether there is a problem"
-engine = [finding for finding in told["findings"] if finding["subject"] == "engine"]
-assert engine and engine[0]["state"] == "ok", f"the engine finds its libraries: {engine}"
-pmix = [finding for finding in told["findings"] if finding["subject"] == "PMIx"]
-assert pmix and pmix[0]["state"] == "note", f"PMIx is not there, and need not be: {pmix}"
-PYTHON
+# No GPU, no driver and no stand-in: the doctor reports it, and its exit code agrees.
+code=0 problems=0
+as_user timeout -k 1 100 ddprun doctor </dev/null >"$work/doctor" 2>"$work/out" || code=$?
+grep -q '^  problem ' "$work/doctor" && problems=1
+[ "$code" -eq "$problems" ] || complain "ddprun doctor, exit code $code: $(tail -n 20 "$work/doctor" "$work/out")"
+grep -q '^  ok *engine: ' "$work/doctor" || complain "the engine finds its libraries: $(cat "$work/doctor")"
+grep -q '^  note *PMIx: ' "$work/doctor" || complain "PMIx is not there, and need not be: $(cat "$work/doctor")"
 
 # ---- the stand-in, and a trainer compiled in there ----
 install_packages "/$standin"

@@ -89,7 +89,7 @@ complete_words() {
         source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _ddprun; printf "%s\n" "${COMPREPLY[@]}"' \
         bash "$prefix/share/bash-completion/completions/ddprun" "$@" </dev/null | tr '\n' ' '
 }
-[ "$(complete_words ddprun doctor --)" = '--json --help ' ] || complain "completion of doctor --: $(complete_words ddprun doctor --)"
+[ "$(complete_words ddprun doctor --)" = '--help ' ] || complain "completion of doctor --: $(complete_words ddprun doctor --)"
 [ "$(complete_words ddprun check -n 4 --ste)" = '--steps ' ] || complain "completion of check --ste: $(complete_words ddprun check -n 4 --ste)"
 [ "$(complete_words ddprun check --steps 9 ./train --l)" = 'program:4 ' ] ||
     complain "completion behind the program of check: $(complete_words ddprun check --steps 9 ./train --l)"

@@ -199,7 +199,7 @@ TEST(a_mistyped_option_gets_the_nearest)
                  {"predict", "--bucket-mb", NULL},
                  {"trace", "--ouptut", "output"},
                  {"report", "--no-overlap", NULL},
-                 {"doctor", "--jsno", "json"},
+                 {"scout", "--jsno", "json"},
                  {"doctor", "--frobnicate", NULL},
                  {"check", "--tolerence", "tolerance"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {

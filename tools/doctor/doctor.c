@@ -12,12 +12,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* What was asked of the doctor; words point into argv. */
-struct request {
-    bool json;
-    const char *name; /* of the program; NULL: none */
-};
-
 /* The program and what its file tells; filled in from top to bottom. */
 struct target {
     struct program program;
@@ -27,9 +21,7 @@ struct target {
     struct error error; /* if it is not known */
 };
 
-#define OPTION_TARGET struct request
-static const struct option_row rows[] = {
-    {.name = "json", SWITCH(json), .help = "print what is found as JSON"}, HELP_ROW, {0}};
+static const struct option_row rows[] = {HELP_ROW, {0}};
 
 static void
 open_target(const char *name, struct target *target)
@@ -49,7 +41,7 @@ open_target(const char *name, struct target *target)
 static void
 examine_machine(struct examination *examination)
 {
-    findings_section(examination->findings, "machine", "this machine");
+    findings_section(examination->findings, "this machine");
     examine_installation(examination);
     examine_list(examination);
     examine_gpus(examination);
@@ -62,7 +54,7 @@ static void
 examine_target(struct examination *examination, const char *name, const struct target *target)
 {
     char *title = xasprintf("the program %s", target->is_known ? target->program.path : name);
-    findings_section(examination->findings, "program", title);
+    findings_section(examination->findings, title);
     free(title);
     if (target->is_known)
         examine_program(examination);
@@ -73,20 +65,17 @@ examine_target(struct examination *examination, const char *name, const struct t
 static int
 run_doctor(const struct command *command, const struct options *options)
 {
-    struct request request = {0};
     struct target target = {0};
     char **rest;
     int exit_code;
-    if (!command_begin(command, options->program, &request, &rest, &exit_code))
+    if (!command_begin(command, options->program, NULL, &rest, &exit_code))
         return exit_code;
-    request.name = rest[0];
-    if (request.name != NULL)
-        open_target(request.name, &target);
+    if (rest[0] != NULL)
+        open_target(rest[0], &target);
 
     struct examination examination = {
         .findings = findings_new(),
         .options = options,
-        .version = DDPRUN_VERSION,
         .softgpu = options->device == DEVICE_SOFTGPU || target.program.built_for_softgpu,
         .needs_gpu = options->device == DEVICE_GPU || target.is_known,
         .program = target.is_known ? &target.program : NULL,
@@ -95,13 +84,9 @@ run_doctor(const struct command *command, const struct options *options)
     };
     examination.needs_gpu = examination.needs_gpu && !examination.softgpu;
     examine_machine(&examination);
-    if (request.name != NULL)
-        examine_target(&examination, request.name, &target);
-
-    if (request.json)
-        findings_print_json(examination.findings, request.name, stdout);
-    else
-        findings_print(examination.findings, tool_wants_colour(), stdout);
+    if (rest[0] != NULL)
+        examine_target(&examination, rest[0], &target);
+    findings_print(examination.findings, tool_wants_colour(), stdout);
     bool is_well = findings_count(examination.findings, FINDING_PROBLEM) == 0;
     findings_free(examination.findings);
     installation_free(&examination.found);
@@ -114,7 +99,7 @@ run_doctor(const struct command *command, const struct options *options)
 const struct command doctor_command = {
     .name = "doctor",
     .brief = "what this machine and a program lack",
-    .usage = "Usage: ddprun [options] doctor [--json] [program]\n\n"
+    .usage = "Usage: ddprun [options] doctor [program]\n\n"
              "Starts nothing: it says what this machine and the program have and lack for a job,\n"
              "and what to do.\n",
     .notes = "Exit codes: 0: no problem; 1: something is a problem; 2: wrong options.\n",

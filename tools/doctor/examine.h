@@ -18,7 +18,6 @@
 struct examination {
     struct findings *findings;
     const struct options *options;
-    const char *version;        /* ddprun's own */
     bool softgpu;               /* jobs of interest run on the stand-in: by --device, or by the program's note */
     bool needs_gpu;             /* else: of this program, or with --device gpu, no rank is started without a GPU */
     int gpu_count, driver_cuda; /* once examine_gpus() has looked: GPUs, and the driver's CUDA, 13000; 0: not known */
@@ -39,12 +38,7 @@ void examine_launchers(struct examination *examination);    /* launchers.c: of t
 void examine_limits(struct examination *examination);       /* limits.c: what the system allows */
 void examine_program(struct examination *examination);      /* trainer.c: the program, which must be known */
 
-/* ---- examine_program.c ---- */
-/*
- * Between the files that examine a program: trainer.c, loading.c; and doctor.c, which wants to know of it
- * before it looks at the machine.
- */
-
+/* ---- trainer.c, loading.c ---- */
 /* Does the file show that it computes with CUDA? */
 bool trainer_shows_cuda(const struct examination *examination);
 
@@ -54,14 +48,7 @@ void examine_list(struct examination *examination);
 void examine_loading(struct examination *examination);
 
 /* ---- doctor.c ---- */
-/*
- * `ddprun doctor [--json] [program]`: what this machine and this program have, and what they lack, before a job
- * finds out.
- *
- * Called by main() when "doctor" stands where a program would. Runs nothing of the program; opens libraries in
- * children only.
- */
-
+/* What this machine and a program have and lack. Runs nothing of the program; opens libraries in children only. */
 /* Exit code 1: something is a problem. */
 extern const struct command doctor_command;
 

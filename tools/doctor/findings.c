@@ -7,17 +7,12 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
-#include <json-c/json.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the JSON form; goes up when a member changes its meaning or is gone. */
-enum { JSON_VERSION = 1 };
-
 struct finding {
     enum finding_state state;
-    const char *section; /* key, static */
     char *title;         /* not NULL: a section begins here */
     const char *subject; /* static */
     char *text;
@@ -27,7 +22,6 @@ struct finding {
 struct findings {
     struct finding *items;
     size_t count;
-    const char *section;
     char *title; /* of the section, until its first finding takes it */
 };
 
@@ -60,10 +54,9 @@ findings_free(struct findings *findings)
 }
 
 void
-findings_section(struct findings *findings, const char *key, const char *title)
+findings_section(struct findings *findings, const char *title)
 {
     free(findings->title);
-    findings->section = key;
     findings->title = xstrdup(title);
     printable_make(findings->title, "");
 }
@@ -79,12 +72,8 @@ add_finding(struct findings *findings, enum finding_state state, const char *sub
     char *todo = advice != NULL ? xstrdup(advice) : NULL;
     if (todo != NULL)
         printable_make(todo, "");
-    *GROWN(findings->items, findings->count) = (struct finding){.state = state,
-                                                                .section = findings->section,
-                                                                .title = findings->title,
-                                                                .subject = subject,
-                                                                .text = text,
-                                                                .advice = todo};
+    *GROWN(findings->items, findings->count) =
+        (struct finding){.state = state, .title = findings->title, .subject = subject, .text = text, .advice = todo};
     findings->title = NULL;
 }
 
@@ -154,41 +143,4 @@ findings_print(const struct findings *findings, bool colour, FILE *out)
                 count == 1 || state == FINDING_OK ? "" : "s");
     }
     fputc('\n', out);
-}
-
-static struct json_object *
-json_of(const struct finding *finding)
-{
-    struct json_object *object = json_object_new_object();
-    json_object_object_add(object, "section", json_object_new_string(finding->section));
-    json_object_object_add(object, "subject", json_object_new_string(finding->subject));
-    json_object_object_add(object, "state", json_object_new_string(states[finding->state].name));
-    json_object_object_add(object, "text", json_object_new_string(finding->text));
-    if (finding->advice != NULL)
-        json_object_object_add(object, "advice", json_object_new_string(finding->advice));
-    return object;
-}
-
-void
-findings_print_json(const struct findings *findings, const char *program, FILE *out)
-{
-    struct json_object *whole = json_object_new_object();
-    struct json_object *counts = json_object_new_object();
-    struct json_object *list = json_object_new_array();
-    for (size_t i = 0; i < findings->count; ++i)
-        json_object_array_add(list, json_of(&findings->items[i]));
-    for (int state = 0; state < FINDING_STATE_COUNT; ++state)
-        json_object_object_add(counts, states[state].name,
-                               json_object_new_int(findings_count(findings, (enum finding_state)state)));
-    char *printable = program != NULL ? xstrdup(program) : NULL;
-    if (printable != NULL)
-        printable_make(printable, "");
-    json_object_object_add(whole, "version", json_object_new_int(JSON_VERSION));
-    json_object_object_add(whole, "program", printable != NULL ? json_object_new_string(printable) : NULL);
-    json_object_object_add(whole, "counts", counts);
-    json_object_object_add(whole, "findings", list);
-    fprintf(out, "%s\n",
-            json_object_to_json_string_ext(whole, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
-    json_object_put(whole);
-    free(printable);
 }

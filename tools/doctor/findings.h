@@ -2,7 +2,7 @@
  * findings.h - what `ddprun doctor` found, in order: collected by its examinations, printed once at the end.
  *
  * Texts may hold names from files and variables whose content is not trusted; control characters and broken UTF-8 are
- * replaced when they come in, so that they reach neither a terminal nor a reader of JSON. Main thread.
+ * replaced when they come in, so that they reach no terminal. Main thread.
  */
 #ifndef DDPRUN_TOOLS_DOCTOR_FINDINGS_H
 #define DDPRUN_TOOLS_DOCTOR_FINDINGS_H
@@ -24,7 +24,7 @@ struct findings *findings_new(void);
 void findings_free(struct findings *findings);
 
 /* What follows is about this: "this machine", "the program ./train". */
-void findings_section(struct findings *findings, const char *key, const char *title);
+void findings_section(struct findings *findings, const char *title);
 
 /* All is well with `subject`. The text is one line, without a full stop. */
 void findings_ok(struct findings *findings, const char *subject, const char *format, ...)
@@ -39,10 +39,7 @@ void findings_say_error(struct findings *findings, enum finding_state state, con
 
 int findings_count(const struct findings *findings, enum finding_state state);
 
-/* For people: a line each, what to do beneath it, at the end how many there are of each state. */
+/* A line each, what to do beneath it, at the end how many there are of each state. */
 void findings_print(const struct findings *findings, bool colour, FILE *out);
-
-/* For programs: the object that docs/troubleshooting.md describes. `program` is NULL if none was examined. */
-void findings_print_json(const struct findings *findings, const char *program, FILE *out);
 
 #endif

@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* CUDA 12.4 brought the call by which kernels' arguments are read; release 580 serves CUDA 13. */
-enum { LEAST_CUDA = 12040, WANTED_CUDA = 13000, LIMIT_S = 60, MOST_PRINTED = 64 };
+enum { LEAST_CUDA = 12040, WANTED_CUDA = 13000, LIMIT_S = 60 };
 
 static const char install_driver[] =
     "install NVIDIA's driver, release 580 or newer; in a container start it with access to the GPUs (--gpus all)";
@@ -98,12 +98,10 @@ add_gpu(struct gpus *gpus, const char *line)
     gpus->prohibited += mode == NVML_MODE_PROHIBITED;
     gpus->exclusive += mode == NVML_MODE_EXCLUSIVE_PROCESS || mode == NVML_MODE_EXCLUSIVE_THREAD;
     gpus->divided += divided;
-    if (gpus->count++ >= MOST_PRINTED)
-        return;
     char *before = gpus->described;
     gpus->described =
-        xasprintf("%s%s%d %.*s (%.1f GiB, %s)", before != NULL ? before : "", before != NULL ? ", " : "",
-                  gpus->count - 1, (int)strcspn(line + name, "\n"), line + name, (double)bytes / (1 << 30), bus);
+        xasprintf("%s%s%d %.*s (%.1f GiB, %s)", before != NULL ? before : "", before != NULL ? ", " : "", gpus->count++,
+                  (int)strcspn(line + name, "\n"), line + name, (double)bytes / (1 << 30), bus);
     free(before);
 }
 
@@ -163,9 +161,7 @@ static void
 judge_gpus(struct examination *examination, const struct gpus *gpus)
 {
     struct findings *findings = examination->findings;
-    findings_ok(findings, "GPUs", "%d: %s%s", gpus->count,
-                gpus->described != NULL ? gpus->described : "(not described)",
-                gpus->count > MOST_PRINTED ? ", ..." : "");
+    findings_ok(findings, "GPUs", "%d: %s", gpus->count, gpus->described);
     if (gpus->prohibited > 0)
         findings_say(findings, unless_softgpu(examination, FINDING_PROBLEM), "compute mode",
                      "nvidia-smi -c DEFAULT, as root", "%d of the GPUs let no program compute (mode PROHIBITED)",

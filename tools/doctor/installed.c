@@ -1,6 +1,7 @@
 /*
  * installed.c - the doctor's look at ddprun itself: its parts, and the libraries that they need.
  */
+#include "base/protocol.h"
 #include "launcher/cluster/pmix/library.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/elf_file.h"
@@ -119,7 +120,7 @@ examine_installation(struct examination *examination)
         findings_say_error(examination->findings, FINDING_PROBLEM, "ddprun", error.text);
         return;
     }
-    findings_ok(examination->findings, "ddprun", "%s, with %s", examination->version, examination->found.shim);
+    findings_ok(examination->findings, "ddprun", "%s, with %s", DDPRUN_VERSION, examination->found.shim);
     examine_engine(examination);
     examine_kernels(examination);
     examine_pmix(examination);

@@ -1,6 +1,6 @@
 /*
  * limits.c - the doctor's look at what the system allows: memory, files, processes, shared memory, tracing, network,
- * and the place of the job's folder.
+ * and the place of the job's folder. Of a limit that is wide enough nothing is said.
  */
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/job_folder.h"
@@ -40,10 +40,6 @@ examine_count(struct findings *findings, int resource, rlim_t least, const char 
     rlim_t most = limit_of(resource);
     if (most < least)
         findings_say(findings, FINDING_WARNING, subject, advice, "at most %llu %s", (unsigned long long)most, what);
-    else if (most == RLIM_INFINITY)
-        findings_ok(findings, subject, "unlimited");
-    else
-        findings_ok(findings, subject, "at most %llu", (unsigned long long)most);
 }
 
 /* InfiniBand's drivers lock the memory that they send from; without InfiniBand the limit hardly matters. */
@@ -59,11 +55,6 @@ examine_locked_memory(struct findings *findings)
             findings, FINDING_WARNING, "locked memory",
             "ulimit -l unlimited (under Slurm: LimitMEMLOCK=infinity for slurmd; docker run --ulimit memlock=-1)",
             "at most %.0f MiB; NCCL over the InfiniBand of this machine needs more", (double)locked / MIB_BYTES);
-    else if (locked == RLIM_INFINITY)
-        findings_ok(findings, "locked memory", "unlimited");
-    else
-        findings_ok(findings, "locked memory", "at most %.0f MiB%s", (double)locked / MIB_BYTES,
-                    infiniband ? "" : ", and no InfiniBand that needs more");
 }
 
 /* NCCL's ranks of one machine exchange through /dev/shm; so do those of the stand-in. */
@@ -93,9 +84,7 @@ examine_cgroup(struct findings *findings)
     uint64_t bytes = room_limit("memory.max"), processes = room_limit("pids.max");
     char *memory = bytes != UINT64_MAX ? xasprintf("%.0f MiB of memory", (double)bytes / MIB_BYTES) : xstrdup("");
     char *pids = processes < LEAST_PROCESSES ? xasprintf("%llu processes", (unsigned long long)processes) : xstrdup("");
-    if (memory[0] == '\0' && pids[0] == '\0')
-        findings_ok(findings, "cgroup", "sets no narrow limit to memory or processes");
-    else
+    if (memory[0] != '\0' || pids[0] != '\0')
         findings_say(findings, pids[0] != '\0' ? FINDING_WARNING : FINDING_NOTE, "cgroup",
                      "give the container or the job more, if ranks are killed or cannot start threads",
                      "%s%s%s, for all ranks of this machine together", memory,
@@ -113,8 +102,6 @@ examine_tracing(struct findings *findings)
     if (scope >= 3 || (scope == 2 && geteuid() != 0))
         findings_say(findings, FINDING_WARNING, "stacks of ranks", "set kernel.yama.ptrace_scope to 1, as root",
                      "kernel.yama.ptrace_scope is %d: a report of ranks that hang cannot show where", (int)scope);
-    else
-        findings_ok(findings, "stacks of ranks", "can be read for a report (ptrace_scope %d)", (int)scope);
 }
 
 static void

@@ -16,7 +16,6 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <json-c/json.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -224,20 +223,17 @@ TEST(interpreters_of_scripts)
 /* ---- what is printed ---- */
 
 static char *
-printed(const struct findings *findings, bool json)
+printed(const struct findings *findings)
 {
     char *text = NULL;
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
-    if (json)
-        findings_print_json(findings, "pro\033gram", out);
-    else
-        findings_print(findings, false, out);
+    findings_print(findings, false, out);
     fclose(out);
     return text;
 }
 
-/* Whatever comes in: JSON that can be read, lines without a control character, one for each finding. */
+/* Whatever comes in: lines without a control character, one for each finding. */
 LOOP_TEST(no_bytes_reach_the_terminal_as_they_are, 0, TEXT_CASES)
 {
     unsigned seed = (unsigned)_i;
@@ -246,11 +242,11 @@ LOOP_TEST(no_bytes_reach_the_terminal_as_they_are, 0, TEXT_CASES)
         bytes[i] = (char)(1 + rand_r(&seed) % 255);
     bytes[sizeof(bytes) - 1] = '\0';
     struct findings *findings = findings_new();
-    findings_section(findings, "program", bytes);
+    findings_section(findings, bytes);
     findings_say(findings, FINDING_PROBLEM, subject, bytes, "%s", bytes);
     findings_ok(findings, subject, "%s", bytes);
 
-    char *text = printed(findings, false), *json = printed(findings, true);
+    char *text = printed(findings);
     int lines = 0;
     for (const char *p = text; *p != '\0'; ++p) {
         ck_assert((unsigned char)*p >= 0x20 || *p == '\n');
@@ -258,29 +254,19 @@ LOOP_TEST(no_bytes_reach_the_terminal_as_they_are, 0, TEXT_CASES)
         lines += *p == '\n';
     }
     ck_assert_int_eq(lines, 5); /* title, finding, advice, finding, counts */
-    struct json_tokener *tokener = json_tokener_new();
-    json_tokener_set_flags(tokener, JSON_TOKENER_VALIDATE_UTF8);
-    struct json_object *whole = json_tokener_parse_ex(tokener, json, (int)strlen(json));
-    ck_assert_ptr_nonnull(whole);
-    struct json_object *found;
-    ck_assert(json_object_object_get_ex(whole, "findings", &found));
-    ck_assert_uint_eq(json_object_array_length(found), 2);
-    json_object_put(whole);
-    json_tokener_free(tokener);
     free(text);
-    free(json);
     findings_free(findings);
 }
 
 TEST(good_text_stays)
 {
     struct findings *findings = findings_new();
-    findings_section(findings, "machine", "this machine");
+    findings_section(findings, "this machine");
     findings_say(findings, FINDING_NOTE, "a", "tu was",
                  "Gr\xc3\xbc\xc3\x9f"
                  "e \xe2\x82\xac \xf0\x9f\x98\x80");
     findings_ok(findings, "b", "%d", 7);
-    char *text = printed(findings, false);
+    char *text = printed(findings);
     ck_assert_str_eq(text, "this machine\n  note     a: Gr\xc3\xbc\xc3\x9f"
                            "e \xe2\x82\xac \xf0\x9f\x98\x80\n"
                            "           -> tu was\n  ok       b: 7\n1 ok, 1 note, 0 warnings, 0 problems\n");
