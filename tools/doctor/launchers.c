@@ -6,22 +6,15 @@
 
 #include <stdlib.h>
 
-static const char *
-or_unknown(const char *value)
-{
-    return value != NULL && value[0] != '\0' ? value : "?";
-}
-
 void
 examine_launchers(struct examination *examination)
 {
     struct findings *findings = examination->findings;
     struct launched launched;
     struct error error;
-    if (getenv("SLURM_JOB_ID") != NULL)
-        findings_ok(findings, "Slurm", "inside allocation %s: %s nodes (%s), %s tasks", getenv("SLURM_JOB_ID"),
-                    or_unknown(getenv("SLURM_JOB_NUM_NODES")), or_unknown(getenv("SLURM_JOB_NODELIST")),
-                    or_unknown(getenv("SLURM_NTASKS")));
+    const char *job = getenv("SLURM_JOB_ID"), *nodes = getenv("SLURM_JOB_NODELIST");
+    if (job != NULL)
+        findings_ok(findings, "Slurm", "inside allocation %s, on %s", job, nodes != NULL ? nodes : "?");
     if (!launched_look(&(struct launch_request){.node_rank = -1}, &launched, &error))
         findings_say_error(findings, FINDING_PROBLEM, "launcher", error.text);
     else if (launched.by != LAUNCHED_ALONE)

@@ -2,11 +2,12 @@
  * reads.cu HABIT [--average N] [--steps N] - trainers of one linear layer for tests/tools/scout/reads.sh, whose host
  * reads what a batch has computed, and prints it: `each`: the loss of each batch; `late`: one batch later; `tenth`: of
  * each tenth batch, between batches; `behind`: behind the update; `async`: by a copy in a stream; `rows`: a column of
- * the predictions; `norm`: a norm that cuBLAS gives; `managed`: in managed memory. And acts on it: `stops`: training
- * ends when it is small; `plateau`: the rate falls when it does not; `factor`: a number that is computed from it goes
- * back to the device; `softmax`: errors are computed on the host. `thread`: another thread reads it. `kept`: errors of
- * some steps are kept, and measured between later ones. Rank 1 is killed
- * (`dies`), or ends (`leaves`), in front of the read of its third batch.
+ * the predictions; `norm`: a norm that cuBLAS gives; `managed`: in managed memory; `length`: the square of the
+ * gradient's length, in memory that is cleared for it. And acts on it: `stops`: training ends when it is small;
+ * `plateau`: the rate falls when it does not; `factor`: a number that is computed from it goes back to the device;
+ * `softmax`: errors are computed on the host. `thread`: another thread reads it. `kept`: errors of some steps are kept,
+ * and measured between later ones. Rank 1 is killed (`dies`), or ends (`leaves`), in front of the read of its third
+ * batch.
  *
  * --average N: the same program, whose update is made of N batches: what N ranks by turns must print.
  */
@@ -63,6 +64,13 @@ __global__ void
 update(float *weight, const float *gradient, float by)
 {
     weight[threadIdx.x] -= by * gradient[threadIdx.x];
+}
+
+__global__ void
+add_square(float *to, const float *gradient)
+{
+    for (int i = 0; i < COUNT; ++i)
+        *to += gradient[i] * gradient[i];
 }
 
 __global__ void
@@ -153,7 +161,7 @@ main(int argc, char **argv)
     static const struct option options[] = {{"--average", 'i', &average}, {"--steps", 'i', &steps}};
     options_take(
         argc, argv, options,
-        " each late tenth behind async rows norm managed stops plateau factor softmax thread kept dies leaves ");
+        " each late tenth behind async rows norm length managed stops plateau factor softmax thread kept dies leaves ");
     float batch[BATCH * COUNT], *x = make(BATCH * COUNT, 0), *weight = make(COUNT, 0.1f), *gradient = make(COUNT, 0),
                                 *y = make(BATCH, 0), *errors = make(BATCH, 0), *sum = make(COUNT, 0),
                                 *factor = make(2, 1), *kept = make(BATCH, 0);
@@ -190,9 +198,16 @@ main(int argc, char **argv)
         backward<<<1, COUNT>>>(gradient, errors, x);
         if (average > 1)
             add<<<1, COUNT>>>(sum, gradient, 1 / (float)average);
-        if (average == 1 || step % average == average - 1)
+        bool updates = step % average == average - 1;
+        if (is("length") && updates) {
+            CHECK(cudaMemset(kept, 0, sizeof(float)));
+            add_square<<<1, 1>>>(kept, average > 1 ? sum : gradient);
+        }
+        if (updates)
             update<<<1, COUNT>>>(weight, average > 1 ? sum : gradient, rate);
-        if (average > 1 && step % average == average - 1)
+        if (is("length"))
+            CHECK(cudaMemcpy(loss + 1, kept, sizeof(*loss), cudaMemcpyDeviceToHost));
+        if (average > 1 && updates)
             CHECK(cudaMemset(sum, 0, COUNT * sizeof(float)));
         if (reads_each && is("behind"))
             read_result(true, blas, stream, y);

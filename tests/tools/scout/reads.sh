@@ -36,7 +36,7 @@ is_true() { # RANKS HABIT
          END { exit FNR != count || count == 0 }' "$work/stdout" by_plan.txt
 }
 
-for habit in each late tenth behind async rows norm stops plateau factor; do
+for habit in each late tenth behind async rows norm length stops plateau factor; do
     planned $habit
     for n in 2 3 4; do
         by_plan "$ddprun" $n $habit

@@ -5,7 +5,8 @@
  * different batches; `addresses`: the host copies a table of addresses for the next step; `fails`: launches that the
  * driver refuses stand between the others; `columns`: a record is a column of the batch; `labels`: what belongs to it
  * is copied number by number; `lazy`: the gradient is made in the first step; `looks`: once a log reads it between the
- * batches of a round, `halves`: once a kernel changes it there.
+ * batches of a round, `halves`: once a kernel changes it there; `mask`, `seed`: elements of the gradient get weights
+ * by a number that the device counts, or the host.
  */
 #include "tests/trainer.h"
 
@@ -65,6 +66,12 @@ update(float *weight, const float *gradient, const float *divisor)
     weight[threadIdx.x] -= 0.05f * gradient[threadIdx.x] / *divisor;
 }
 
+__global__ void
+weigh(float *gradient, const float *counter, int number)
+{
+    gradient[threadIdx.x] *= 0.5f + (float)(((int)*counter + number + (int)threadIdx.x) % 4);
+}
+
 /* What a table says stays what it is. */
 __global__ void
 take(float *to, const float *const *table)
@@ -114,8 +121,8 @@ main(int argc, char **argv)
         CHECK(cudaMemcpy(x, batch, sizeof(batch), cudaMemcpyHostToDevice));
         if (is("addresses"))
             take<<<1, COUNT>>>(other, table);
-        if (is("counter"))
-            count<<<1, 1>>>(divisor);
+        if (is("counter") || is("mask"))
+            count<<<1, 1>>>(is("mask") ? mean : divisor);
         if (is("statistics"))
             average<<<1, COUNT>>>(mean, x);
         if (gradient == NULL)
@@ -129,6 +136,8 @@ main(int argc, char **argv)
                 backward<<<1, COUNT>>>(gradient, weight, x, is("addresses") ? other : noise, is("columns") ? 1 : COUNT,
                                        is("columns") ? BATCH : 1);
         }
+        if (is("mask") || is("seed"))
+            weigh<<<1, COUNT>>>(gradient, mean, is("seed") ? step : 0);
         if (is("twice") && step % 2 == 1)
             CHECK(cudaMemset(noise, 0, COUNT * sizeof(float)));
         if (is("addresses"))

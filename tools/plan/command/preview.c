@@ -154,7 +154,7 @@ print_by_gradients(struct json_object *plan, int ranks)
         message_line("note: %s", json_object_get_string(json_object_array_get_idx(notes, i)));
     message_line("%d batches of the program become one update; rank r computes batch r of them, and all see the same "
                  "data; the learning rate stays the program's; batches at the end that make no round of %d change "
-                 "nothing",
+                 "nothing; what the update computes, as a norm, is printed as the last update left it",
                  ranks, ranks);
 }
 

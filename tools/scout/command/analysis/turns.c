@@ -222,12 +222,15 @@ may_be_common(const struct sorter *sorter, uint32_t at)
            !scout_brings_data(&sorter->graph->log->ops[sorter->finding->first + at]);
 }
 
-/* Whether an operation that all make, or its part in the update, may read a version. */
+/* Whether an operation may read a version. What is made for the update alone, in front of it, no other may read. */
 static bool
-may_read(const struct sorter *sorter, enum play_part part, const struct graph_version *from)
+may_read(const struct sorter *sorter, const struct graph_version *to, const struct graph_version *from)
 {
+    enum play_part part = sorter->turns->parts[position(sorter, to)];
     enum play_part its = from->op >= 0 ? sorter->turns->parts[position(sorter, from)] : PLAY_BY_ALL;
-    if (part == PLAY_BY_TURN || its == PLAY_BY_ALL)
+    if (its == PLAY_BY_LAST && position(sorter, from) < sorter->before)
+        return part == PLAY_BY_LAST;
+    if (part == PLAY_BY_TURN || its == PLAY_BY_ALL || to->memory == HOST_MEMORY)
         return true;
     if (its == PLAY_BY_LAST)
         return part == PLAY_BY_LAST || is_read_later(sorter, from);
@@ -245,17 +248,18 @@ settle_reads(struct sorter *sorter)
             const struct graph_version *to = &graph->versions[graph->edges[e].to];
             const struct graph_version *from = &graph->versions[graph->edges[e].from];
             char reader[SCOUT_NAME_BYTES], writer[SCOUT_NAME_BYTES];
-            if (to->op < 0 || to->memory == HOST_MEMORY ||
-                may_read(sorter, sorter->turns->parts[position(sorter, to)], from))
+            if (to->op < 0 || may_read(sorter, to, from))
                 continue;
             uint32_t at = position(sorter, from);
+            bool for_update = sorter->turns->parts[at] == PLAY_BY_TURN && !MUTANT(SCOUT_TURNS_CLEAR_EACH) &&
+                              sorter->turns->parts[position(sorter, to)] == PLAY_BY_LAST;
             sorter->root[at] = sorter->root[position(sorter, to)];
             if (!may_be_common(sorter, at))
                 return turns_refuse(
                     &sorter->turns->reason,
                     "%s writes memory that is the same on all ranks, and depends on data of one rank, by %s",
                     name_at(sorter, sorter->root[at], reader), name_at(sorter, at, writer));
-            sorter->turns->parts[at] = PLAY_BY_ALL;
+            sorter->turns->parts[at] = for_update ? PLAY_BY_LAST : PLAY_BY_ALL;
             more = true;
         }
     }
@@ -279,6 +283,42 @@ judge_gradients(const struct sorter *sorter)
             return turns_refuse(&sorter->turns->reason,
                                 "%s computes gradients behind the place where they are averaged",
                                 name_at(sorter, position(sorter, to), name));
+    }
+    return true;
+}
+
+/* Whether the host's numbers for an operation differ from batch to batch. */
+static bool
+has_own_numbers(const struct sorter *sorter, uint32_t at)
+{
+    const struct scout_op *op = &sorter->graph->log->ops[sorter->finding->first + at];
+    return op->scalars != op[sorter->period].scalars;
+}
+
+/* What changes averaged gradients must be alike for all batches of a round. A mask that is drawn for each is not; what
+ * the host computes, once it has read something behind the place, may be a clipping. */
+static bool
+judge_changes(const struct sorter *sorter)
+{
+    const struct graph *graph = sorter->graph;
+    uint32_t read_at = sorter->before;
+    while (read_at < sorter->period && !sorter->writes[read_at].host)
+        ++read_at;
+    for (uint32_t e = 0; e < graph->edge_count && !MUTANT(SCOUT_TURNS_MASK_LAST); ++e) {
+        const struct graph_version *to = &graph->versions[graph->edges[e].to];
+        const struct graph_version *from = &graph->versions[graph->edges[e].from];
+        char name[SCOUT_NAME_BYTES];
+        if (to->op < 0 || from->op < 0 || position(sorter, to) < sorter->before || !meets_gradient(sorter, to) ||
+            is_read_later(sorter, to) || (uint32_t)to->op / sorter->period != (uint32_t)from->op / sorter->period)
+            continue;
+        uint32_t at = position(sorter, to), source = position(sorter, from);
+        bool is_gradient = is_held(sorter, from, true);
+        bool by_memory = !is_gradient && source < sorter->before && sorter->turns->parts[source] == PLAY_BY_ALL &&
+                         (from->in_count > 0 || has_own_numbers(sorter, source));
+        if (by_memory || (is_gradient && at < read_at && has_own_numbers(sorter, at)))
+            return turns_refuse(&sorter->turns->reason,
+                                "%s changes averaged gradients by %s that differs from batch to batch",
+                                name_at(sorter, at, name), by_memory ? "memory" : "a number");
     }
     return true;
 }
@@ -446,7 +486,7 @@ sort_operations(struct sorter *sorter)
     bool ok = judge_tensors(sorter) && judge_gradients(sorter);
     for (uint32_t i = 0; i < sorter->period && ok; ++i)
         ok = judge_operation(sorter, i);
-    ok = ok && settle_reads(sorter);
+    ok = ok && settle_reads(sorter) && judge_changes(sorter);
     for (uint32_t i = 0; i < sorter->graph->version_count; ++i)
         sorter->turns->is_scaled = sorter->turns->is_scaled || is_scaled(sorter, &sorter->graph->versions[i]);
     if (ok)
