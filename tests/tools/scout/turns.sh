@@ -57,8 +57,8 @@ if [ -z "$pattern" ]; then
     check "numbers that are copied one by one, of which a step may begin with any, have no halves" grep -q "^proof (c): not possible here: a copy of 4 bytes" "$work/stdout"
     check "and no line shares a part of the records" test "$(grep -c 'DDP_SHARD(' "$work/stdout")" -eq 0
     check "it is left to be done by hand" grep -q '^by hand: DDP_SHARD, of the records that come by turns.cu:' "$work/stdout"
-    habit mask "not possible here: weigh changes averaged gradients by memory that differs from batch to batch"
-    habit seed "not possible here: weigh changes averaged gradients by a number that differs from batch to batch"
+    habit mask "not possible here: weigh changes averaged gradients by what differs from batch to batch"
+    habit seed "not possible here: weigh changes averaged gradients by what differs from batch to batch"
     habit twice "not possible here: backward computes gradients behind the place where they are averaged"
 fi
 finish

@@ -251,7 +251,8 @@ settle_reads(struct sorter *sorter)
             if (to->op < 0 || may_read(sorter, to, from))
                 continue;
             uint32_t at = position(sorter, from);
-            bool for_update = sorter->turns->parts[at] == PLAY_BY_TURN && !MUTANT(SCOUT_TURNS_CLEAR_EACH) &&
+            bool for_update = from->in_count == 0 && sorter->turns->parts[at] == PLAY_BY_TURN &&
+                              !MUTANT(SCOUT_TURNS_CLEAR_EACH) &&
                               sorter->turns->parts[position(sorter, to)] == PLAY_BY_LAST;
             sorter->root[at] = sorter->root[position(sorter, to)];
             if (!may_be_common(sorter, at))
@@ -296,7 +297,8 @@ has_own_numbers(const struct sorter *sorter, uint32_t at)
 }
 
 /* What changes averaged gradients must be alike for all batches of a round. A mask that is drawn for each is not; what
- * the host computes, once it has read something behind the place, may be a clipping. */
+ * the host computes, once it has read something behind the place, may be a clipping. What the update changes must not
+ * change in each batch, too, as by a decay in front of it, or noise that is taken off again behind the place. */
 static bool
 judge_changes(const struct sorter *sorter)
 {
@@ -307,18 +309,22 @@ judge_changes(const struct sorter *sorter)
     for (uint32_t e = 0; e < graph->edge_count && !MUTANT(SCOUT_TURNS_MASK_LAST); ++e) {
         const struct graph_version *to = &graph->versions[graph->edges[e].to];
         const struct graph_version *from = &graph->versions[graph->edges[e].from];
-        char name[SCOUT_NAME_BYTES];
-        if (to->op < 0 || from->op < 0 || position(sorter, to) < sorter->before || !meets_gradient(sorter, to) ||
-            is_read_later(sorter, to) || (uint32_t)to->op / sorter->period != (uint32_t)from->op / sorter->period)
+        char name[SCOUT_NAME_BYTES], other[SCOUT_NAME_BYTES];
+        if (to->op < 0 || from->op < 0 || position(sorter, to) < sorter->before ||
+            (uint32_t)to->op / sorter->period != (uint32_t)from->op / sorter->period)
             continue;
         uint32_t at = position(sorter, to), source = position(sorter, from);
-        bool is_gradient = is_held(sorter, from, true);
-        bool by_memory = !is_gradient && source < sorter->before && sorter->turns->parts[source] == PLAY_BY_ALL &&
-                         (from->in_count > 0 || has_own_numbers(sorter, source));
-        if (by_memory || (is_gradient && at < read_at && has_own_numbers(sorter, at)))
+        bool is_gradient = is_held(sorter, from, true), stays = is_read_later(sorter, to);
+        bool by_all = !is_gradient && source < sorter->before && sorter->turns->parts[source] == PLAY_BY_ALL &&
+                      (from->in_count > 0 || has_own_numbers(sorter, source));
+        if (by_all && stays && to->memory == from->memory && sorter->turns->parts[at] == PLAY_BY_LAST)
+            return turns_refuse(&sorter->turns->reason, "%s changes in each batch what %s changes in each update",
+                                name_at(sorter, source, name), name_at(sorter, at, other));
+        if (meets_gradient(sorter, to) && !stays &&
+            (by_all || (is_gradient && at < read_at && has_own_numbers(sorter, at))))
             return turns_refuse(&sorter->turns->reason,
-                                "%s changes averaged gradients by %s that differs from batch to batch",
-                                name_at(sorter, at, name), by_memory ? "memory" : "a number");
+                                "%s changes averaged gradients by what differs from batch to batch",
+                                name_at(sorter, at, name));
     }
     return true;
 }
