@@ -4,6 +4,7 @@
 #include "tools/doctor/examine.h"
 
 #include "base/protocol.h"
+#include "launcher/cluster/launched.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/option_rows.h"
 #include "tools/common/tool_options.h"
@@ -38,6 +39,21 @@ open_target(const char *name, struct target *target)
         close(fd);
 }
 
+/* Whether a launcher has started this process, and in which allocation of a scheduler. */
+static void
+examine_launcher(struct findings *findings)
+{
+    struct launched launched;
+    struct error error;
+    const char *job = getenv("SLURM_JOB_ID"), *nodes = getenv("SLURM_JOB_NODELIST");
+    if (job != NULL)
+        findings_ok(findings, "Slurm", "inside allocation %s, on %s", job, nodes != NULL ? nodes : "?");
+    if (!launched_look(&(struct launch_request){.node_rank = -1}, &launched, &error))
+        findings_say_error(findings, FINDING_PROBLEM, "launcher", error.text);
+    else if (launched.by != LAUNCHED_ALONE)
+        findings_ok(findings, "launcher", "this process is one of several, by %s", launched.variables);
+}
+
 static void
 examine_machine(struct examination *examination)
 {
@@ -46,7 +62,7 @@ examine_machine(struct examination *examination)
     examine_list(examination);
     examine_gpus(examination);
     examine_libraries(examination);
-    examine_launchers(examination);
+    examine_launcher(examination->findings);
     examine_limits(examination);
 }
 

@@ -34,7 +34,6 @@ struct examination {
 void examine_installation(struct examination *examination); /* installed.c: ddprun's own parts */
 void examine_gpus(struct examination *examination);         /* gpus.c: driver and GPUs */
 void examine_libraries(struct examination *examination);    /* libraries.c: CUDA, NCCL */
-void examine_launchers(struct examination *examination);    /* launchers.c: of this process, and allocations */
 void examine_limits(struct examination *examination);       /* limits.c: what the system allows */
 void examine_program(struct examination *examination);      /* trainer.c: the program, which must be known */
 

@@ -262,9 +262,8 @@ update_say_factor(struct hearing *hearing)
     char whose[80], scalar[400];
     struct factor factor;
     bool used = find_used(evidence, first).any; /* and none is another */
-    if (!factor_of_update(evidence, first, &factor))
-        return false;
-    if (factor.value < 1e-3 || factor.value > 1e3)
+    if (!factor_of_update(evidence, first, &factor) || factor.value < 1e-3 || factor.value > 1e3 ||
+        (first->tensor.count == 1 && pattern_has_no_gradient(evidence, hearing->verdict, first)))
         return false;
     bool all = first->rank_count == evidence->ranks && !factor.mixed, one = factor.apart < factor.moved;
     bool is_n = all && fabs(factor.value - evidence->ranks) < 0.01 * evidence->ranks,
@@ -407,8 +406,13 @@ update_say_running(struct hearing *hearing)
 bool
 update_say_before_step(struct hearing *hearing)
 {
-    return hearing_conclude(hearing, "DDP_STEP must stand between backward and the optimizer, and stands behind it",
-                            ": the parameters have changed before the first DDP_STEP, and not as on one rank");
+    bool is_state = hearing->first->tensor.role == CHECK_STATE;
+    return hearing_conclude(hearing,
+                            is_state ? "DDP_STATE is for what all ranks have alike: compute it behind DDP_STEP, or "
+                                       "leave DDP_STATE out if it belongs to this rank's records alone"
+                                     : "DDP_STEP must stand between backward and the optimizer, and stands behind it",
+                            ": %s before the first DDP_STEP, and not as on one rank",
+                            is_state ? "it has changed" : "the parameters have changed");
 }
 
 bool
@@ -451,8 +455,7 @@ update_say_all(struct hearing *hearing)
     return hearing_conclude(
         hearing,
         captured ? "check it without CUDA graphs, which names the cause: a rate or divisor by the number of ranks, a "
-                   "moment, a "
-                   "norm or clipping before DDP_STEP, a tensor that is not annotated, the data of the shares"
+                   "moment, a norm or clipping before DDP_STEP, a tensor that is not annotated, the data of the shares"
         : pattern_is_common(hearing->evidence, hearing->first)
             ? "all ranks have the same bits, and one rank has others: look for what depends on the number of ranks or "
               "on the size of a share, and is the same on all ranks: a rate, a divisor, a count that DDP_REDUCE has "
