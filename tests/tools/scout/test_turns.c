@@ -65,6 +65,13 @@ static const struct row {
      NET "step\nh2d x\nh2d t\nfill c\nlayer1: h = x w1\nlayer2: y = h w2\nlossk: dy = y t c\n" BACKWARD
          "unscale: g1 += c\n" SGD,
      "TTATTTTTTLLL"},
+    {"an update by the host's number, which changes gradients",
+     NET "step\n" FORWARD BACKWARD "seeded: g1 +=; w1 += ~g1\nsgd: w2 += ~g2\n", "TTTTTTTTTLL"},
+    {"a counter beside the parameters, in one allocation",
+     "x 384\nt 128 int\nw 800\nw2 256\nh 512\ny 1024\ndy 1024\ndh 512\ng1 768\ng2 256\nstep\nh2d x\nh2d t\n"
+     "count: w[780:781] +=\nlayer1: h = x w[0:768]\nlayer2: y = h w2\nlossk: dy = y t\n" BACKWARD
+     "sgd: w[0:768] += ~g1 w[780:781]\nsgd: w2 += ~g2\n",
+     "TTATTTTTTLL"},
     {"a decay in front", NET "step\n" FORWARD "decay: w1 +=\n" BACKWARD SGD,
      "decay changes in each batch what sgd changes in each update"},
     {"noise for a batch",

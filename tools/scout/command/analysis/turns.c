@@ -293,7 +293,7 @@ static bool
 has_own_numbers(const struct sorter *sorter, uint32_t at)
 {
     const struct scout_op *op = &sorter->graph->log->ops[sorter->finding->first + at];
-    return op->scalars != op[sorter->period].scalars;
+    return at + sorter->period < sorter->graph->count && op->scalars != op[sorter->period].scalars;
 }
 
 /* What changes averaged gradients must be alike for all batches of a round. A mask that is drawn for each is not; what
@@ -317,10 +317,10 @@ judge_changes(const struct sorter *sorter)
         bool is_gradient = is_held(sorter, from, true), stays = is_read_later(sorter, to);
         bool by_all = !is_gradient && source < sorter->before && sorter->turns->parts[source] == PLAY_BY_ALL &&
                       (from->in_count > 0 || has_own_numbers(sorter, source));
-        if (by_all && stays && to->memory == from->memory && sorter->turns->parts[at] == PLAY_BY_LAST)
+        if (by_all && stays && version_overlaps(from, to) && sorter->turns->parts[at] == PLAY_BY_LAST)
             return turns_refuse(&sorter->turns->reason, "%s changes in each batch what %s changes in each update",
                                 name_at(sorter, source, name), name_at(sorter, at, other));
-        if (meets_gradient(sorter, to) && !stays &&
+        if (meets_gradient(sorter, to) && !stays && to->out_count > 0 && /* and the update reads it */
             (by_all || (is_gradient && at < read_at && has_own_numbers(sorter, at))))
             return turns_refuse(&sorter->turns->reason,
                                 "%s changes averaged gradients by what differs from batch to batch",
