@@ -36,7 +36,7 @@ static const struct row {
     {"a counter in the update", NET "step\n" FORWARD BACKWARD "sgd: w1 += ~g1 c\nsgd: w2 += ~g2 c\ncount: c +=\n",
      "TTTTTTTTTLLA"},
     {"a rate that the host sends first", NET "step\nh2d c\n" FORWARD BACKWARD "sgd: w1 += ~g1 c\nsgd: w2 += ~g2 c\n",
-     "LTTTTTTTTTLL"},
+     "ATTTTTTTTTLL"},
     {"random numbers",
      NET "s 512 int\nn 512\nstep\nh2d x\nh2d t\ndraw: s +=; n = s\nlayer1: h = x w1 n\nlayer2: y = h w2\n"
          "lossk: dy = y t\n" BACKWARD SGD,

@@ -251,7 +251,7 @@ settle_reads(struct sorter *sorter)
             if (to->op < 0 || may_read(sorter, to, from))
                 continue;
             uint32_t at = position(sorter, from);
-            bool for_update = from->in_count == 0 && sorter->turns->parts[at] == PLAY_BY_TURN &&
+            bool for_update = from->in_count == 0 && !from->from_host && sorter->turns->parts[at] == PLAY_BY_TURN &&
                               !MUTANT(SCOUT_TURNS_CLEAR_EACH) &&
                               sorter->turns->parts[position(sorter, to)] == PLAY_BY_LAST;
             sorter->root[at] = sorter->root[position(sorter, to)];
