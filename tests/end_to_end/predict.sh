@@ -60,7 +60,7 @@ END
 predicted() { awk -v ranks="$1" '$1 == ranks && NF == 7 { print $2 }' "$work/stdout"; }
 
 # near FIRST SECOND SLACK: within $share of SECOND and SLACK ms. A tenth holds on a machine with nothing else to do; beside other
-# tests, half; and of two runs that are not called busy each may take 4 ms longer than it is made to.
+# tests, half; and of two runs that are not called busy one may take 4 ms longer than it is made to.
 share=${DDPRUN_SOAK:+0.1} of_two_runs=${DDPRUN_SOAK:+1}
 near() {
     awk -v a="${1:-0}" -v b="${2:-0}" -v slack="$3" -v share="${share:-0.5}" \
@@ -133,7 +133,7 @@ saves() {
     else
         check "$name: the first suggestion is the right one" grep -q -e "$pattern" <<<"$first"
     fi
-    judge "$name: it saves what it says" "$gain" "$saved" "${of_two_runs:-5}"
+    judge "$name: it saves what it says" "$gain" "$saved" "${of_two_runs:-4}"
 }
 planted() {
     local pattern=$1
@@ -144,7 +144,7 @@ planted() {
     first=$(grep -A 2 '^What a step loses' "$work/stdout" | tail -n 1)
     gain=$(awk '{ print $1 }' <<<"$first")
     saved=$(awk -v with="$step" -v without="$two" 'BEGIN { print with - without }')
-    grep -q -e "$pattern" <<<"$first" && near "$gain" "$saved" "${of_two_runs:-5}"
+    grep -q -e "$pattern" <<<"$first" && near "$gain" "$saved" "${of_two_runs:-4}"
 }
 saves "small buckets" 'leave --bucket-mb out' --bucket-mb 0.001 -- "$paced" "${shape[@]}"
 saves "a slow rank" 'look at rank 1' -- "$work/slow" "$paced" "${shape[@]}"

@@ -84,8 +84,9 @@ print_uncompared(FILE *out, const struct scout_log *log, const struct scout_find
         uint64_t own = (tensor->hi - tensor->lo) / each;
         bool annotated;
         (void)end_alike(log, tensor->alloc, tensor->lo, tensor->hi, &annotated);
+        /* Gradients are computed from a teacher, and are compared. */
         bool is_teacher = tensor->pair != PAIR_NONE && finding->tensors[tensor->pair].role == ROLE_GRADIENT;
-        if (tensor->role != role || annotated || own < LEAST_ELEMENTS || is_teacher) /* gradients show that */
+        if (tensor->role != role || annotated || own < LEAST_ELEMENTS || is_teacher)
             continue;
         elements += own;
         if (name[0] == '\0')

@@ -485,9 +485,7 @@ bool repeat_next(void);
  * plan. */
 const struct engine *play_start(const struct shim_services *services, struct rank_status *status, const char *path);
 
-/* ---- record_graphs.c: graphs: the arguments of what was captured are those of the graph's launches. With scout_lock()
- * held ----
- */
+/* ---- record_graphs.c: what was captured has the arguments of its graph's launches; with scout_lock() held ---- */
 bool graphs_capture_is_open(void);
 /* An operation that was captured. */
 void graphs_capture(const struct noted *noted);
