@@ -52,7 +52,7 @@ done
 export PROGRAMS_FROM=$root/build # of the builds with a sanitizer
 
 mkdir -p build
-cases=build/test-cases.txt # one line a case: passed NAME, failed NAME, skipped NAME: REASON
+cases=build/test-cases.txt # one line a case: passed NAME, failed NAME, skipped NAME: REASON; besides, unsteady NAME: WHAT
 stages=build/test-stages.txt # one line a stage: NAME SECONDS CPU-SECONDS
 dearest=build/test-times.txt # one line a test: SECONDS NAME
 : >"$cases"
@@ -115,25 +115,36 @@ await() {
     return "$code"
 }
 
-# run_tests PRESET FOLDER LABELS: runs the tests of a build but those with one of the labels.
+# run_tests PRESET FOLDER LABELS: runs the tests of a build but those with one of the labels. What fails beside other tests runs three
+# times more, alone: it counts as passed if all three pass, and is named at the end. More than three have a common cause.
 run_tests() {
-    local preset=$1 folder=$2 labels=$3 wrapper=()
+    local preset=$1 folder=$2 labels=$3 wrapper=() failed name
     local -x TSAN_OPTIONS="suppressions=$root/tests/tsan.supp ${TSAN_OPTIONS:-}"
     # ThreadSanitizer wants the old memory layout; newer kernels randomise more of it than its runtime copes with.
     if [ "$preset" = tsan ] && setarch "$(uname -m)" -R true 2>/dev/null; then
         wrapper=(setarch "$(uname -m)" -R)
     fi
-    local junit=$root/$folder/junit.xml
-    rm -f "$junit"
+    local junit=$root/$folder/junit.xml again=$root/$folder/junit-again.xml
+    local ctest=("${wrapper[@]}" ctest --test-dir "$folder" --output-on-failure --timeout 3600)
+    rm -f "$junit" "$again"
     # One more than there are cores: tests of several processes wait for each other much of the time.
-    "${wrapper[@]}" ctest --test-dir "$folder" --output-junit "$junit" --output-on-failure --parallel "$(($(nproc) + 1))" \
-        --timeout 3600 --tests-regex "$filter" --label-exclude "$labels" </dev/null || true
-    if [ -s "$junit" ]; then
-        awk -f tests/count_cases.awk "$junit" | sed -E "s,^([a-z]+) ,\1 $preset/," >>"$cases" || record "failed $preset/count"
-        sed -nE "s,.*<testcase name=\"([^\"]*)\".* time=\"([0-9.]*)\".*,\2 $preset/\1,p" "$junit" >>"$dearest"
-    else
+    "${ctest[@]}" --output-junit "$junit" --parallel "$(($(nproc) + 1))" --tests-regex "$filter" --label-exclude "$labels" \
+        </dev/null || true
+    if [ ! -s "$junit" ]; then
         record "failed $preset/ctest: it wrote no report"
+        return
     fi
+    awk -f tests/count_cases.awk "$junit" | sed -E "s,^([a-z]+) ,\1 $preset/," >"$work/cases"
+    failed=$(grep -c '^failed ' "$work/cases" || true)
+    if [ "$failed" -ge 1 ] && [ "$failed" -le 3 ]; then
+        "${ctest[@]}" --output-junit "$again" --rerun-failed --repeat until-fail:3 </dev/null || true
+        for name in $(awk -f tests/count_cases.awk "$again" | sed -n 's/^passed //p'); do
+            sed -i "s,^failed $preset/$name\$,passed $preset/$name\nunsteady $preset/$name: failed once\, then passed three times alone," \
+                "$work/cases"
+        done
+    fi
+    cat "$work/cases" >>"$cases"
+    sed -nE "s,.*<testcase name=\"([^\"]*)\".* time=\"([0-9.]*)\".*,\2 $preset/\1,p" "$junit" >>"$dearest"
 }
 
 # run_check NAME COMMAND...: one check outside ctest, with the same exit codes.
@@ -202,7 +213,7 @@ count() {
     grep -c "^$1 " "$cases" || true
 }
 printf '\n==== all\n'
-grep -E '^(failed|skipped) ' "$cases" || true
+grep -E '^(failed|skipped|unsteady) ' "$cases" || true
 if [ ! -s "$cases" ]; then
     printf 'no test or check matches %s\n' "$filter"
     record "failed $filter"
