@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ROUNDS = 300, BYTES_AT_MOST = 200000, TIMEOUT_S = 20, STRANGERS = 300 };
+enum { ROUNDS = 300, BYTES_AT_MOST = 200000, TIMEOUT_S = 120, STRANGERS = 300 };
 
 static int
 fail(const char *what)

@@ -108,7 +108,7 @@ newest=$(readelf -VW "$shim" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort
     complain "asks for glibc $newest; $oldest is the newest allowed: see interpose/shim/old_glibc.h"
 
 for program in /bin/true /bin/ls; do
-    LD_PRELOAD=$(realpath "$shim") timeout -k 1 10 "$program" / </dev/null >/dev/null 2>"$build/lint-preload.err" ||
+    LD_PRELOAD=$(realpath "$shim") timeout -k 1 100 "$program" / </dev/null >/dev/null 2>"$build/lint-preload.err" ||
         complain "$program fails with it preloaded: $(head -n 1 "$build/lint-preload.err")"
     [ ! -s "$build/lint-preload.err" ] ||
         complain "$program is not left in peace: $(head -n 1 "$build/lint-preload.err")"
@@ -116,7 +116,7 @@ done
 # Behind the runtime of a sanitizer, which looks up what it intercepts when nothing of libc can be called yet.
 runtime=$(gcc -print-file-name=libasan.so 2>/dev/null || true)
 if [[ $runtime == */* ]]; then
-    LD_PRELOAD=$runtime:$(realpath "$shim") ASAN_OPTIONS=detect_leaks=0 timeout -k 1 10 /bin/true </dev/null \
+    LD_PRELOAD=$runtime:$(realpath "$shim") ASAN_OPTIONS=detect_leaks=0 timeout -k 1 100 /bin/true </dev/null \
         2>"$build/lint-preload.err" || complain "/bin/true fails with AddressSanitizer's runtime and it preloaded"
 fi
 rm -f "$build/lint-preload.err"

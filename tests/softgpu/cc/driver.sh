@@ -275,8 +275,7 @@ for signal in INT TERM; do
     # A shell ignores SIGINT for what it starts in the background; perl does not.
     STARTED=$work/started perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' "$cc" -ccbin "$work/slow" -Iinclude -c hello.cu >out 2>err </dev/null &
     pid=$!
-    for _ in $(seq 200); do [ -e started ] && break; perl -e 'select(undef, undef, undef, 0.05)'; done
-    [ -e started ] || fail "never started"
+    within 10 test -e started || fail "never started"
     kill -$signal $pid
     wait $pid
     status=$?

@@ -3,8 +3,8 @@
  * says. Run by seeds.sh.
  *
  * Correct: `nothing`, `start` (parameters, which DDP_PARAMETER makes rank 0's), `rank0`, `lowest`, `highest` (all ranks
- * agree on a shuffle), `log` (a file's name, a line, a mean), `wait`. Wrong: `shuffle`, and `epoch`: only that of the
- * second epoch. Right, but not comparable: `items`, which adds noise to each item of the share.
+ * agree on a shuffle), `log` (a file's name, a line, a mean), `wait`. Wrong: `shuffle`, and `epoch`: only those of
+ * later epochs. Right, but not comparable: `items`, which adds noise to each item of the share.
  */
 #include "tests/tools/frame.h"
 
@@ -22,7 +22,7 @@
 #include <unistd.h>
 #include <vector>
 
-enum { COUNT = 16, ITEMS = 240, BATCH = 24, EPOCHS = 2 };
+enum { COUNT = 16, ITEMS = 240, BATCH = 24, EPOCHS = 3 };
 
 static __global__ void
 mean_gradient(float *g, const float *w, const float *x, int count)

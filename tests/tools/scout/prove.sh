@@ -103,7 +103,7 @@ says "parameters that the host updates" 1 d "failed: after round 1 parameter "
 
 run "$ddprun" -q scout --prove "$digits_plain" --data "$data" --steps 8 --quiet
 says "few steps" 0 d "passed: 2 ranks by turns, .* after each of 3 rounds"
-run "$ddprun" -q --device softgpu scout --prove --timeout 4 sh -c "[ -z \"\$_DDPRUN_SCOUT_PLAY\" ] || sleep 100; exec $clipped clip"
+run "$ddprun" -q --device softgpu scout --prove --timeout "$(patient 2)" sh -c "[ -z \"\$_DDPRUN_SCOUT_PLAY\" ] || sleep 100; exec $clipped clip"
 says "a program that does not come to its steps" 1 d "not possible here: it took longer than --timeout"
 run "$ddprun" -q scout --prove "$build/tests/trainers/fused" kernels
 says "an update without gradients" 1 d "not possible here: .* without a gradient of its own"
