@@ -22,8 +22,7 @@ job() { # RANKS ARGUMENTS...
 }
 
 nothing_left() { # NAME
-    within 20 none_left || true
-    check "$1: no process is left" [ -z "$(marked)" ]
+    check "$1: no process is left" within 20 none_left
     check "$1: no folder is left" [ -z "$(find "$TMPDIR" -name 'ddprun-*')" ]
 }
 

@@ -6,7 +6,7 @@
 #   open_mpi_5_hide FOLDER         # for what should find prterun and no mpirun: makes a folder of programs, to be PATH
 
 open_mpi_5_is() { # PROGRAM
-    "$1" --version </dev/null 2>/dev/null | grep -Eq '^mpirun \(Open MPI\) ([5-9]|[1-9][0-9])\.'
+    "$1" --version </dev/null 2>/dev/null | grep -E '^mpirun \(Open MPI\) ([5-9]|[1-9][0-9])\.' >/dev/null
 }
 
 open_mpi_5_take() {

@@ -53,7 +53,7 @@ END
 }
 
 slurm_up() {
-    local d=$hosts_work/slurm end=$((SECONDS + 120))
+    local d=$hosts_work/slurm end=$((SECONDS + $(patient 60)))
     mkdir -p "$d/state" "$d/spool-h1" "$d/spool-h2" "$d/tmp-h1" "$d/tmp-h2"
     slurm_configuration >"$d/slurm.conf"
     mknod "$d/gpu0" c 1 3 && mknod "$d/gpu1" c 1 5 || skip "device files cannot be made here" # what Slurm wants of a GPU

@@ -88,7 +88,7 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
         "^ddprun: $place after step 8 .* and the job ends: its GPU has not reached bucket [0-9] of step 8; last kernel launched: "
 
     check "a kernel that does not end, --quiet: lines of ddprun's only" [ "$(grep -c '^  ' "$work/stderr")" -eq 0 ]
-    check "a kernel that does not end, --quiet: warned and ended" [ "$(grep -c '^ddprun: rank 1 ' "$work/stderr")" -eq 2 ]
+    check "a kernel that does not end, --quiet: warned and ended" [ "$(grep -c '^ddprun: rank 1 .* after step 8 ' "$work/stderr")" -eq 2 ]
 
     train stop
     ended "a rank that is stopped" 1
@@ -163,13 +163,13 @@ export HANGS_GO_ON=$work/go-on
 "${runtime[@]}" "$ddprun" -n 2 --bucket-mb 0.02 --hang-warning "$warning" "$hangs" --how checkpoint --rank 0 \
     </dev/null >"$work/stdout" 2>"$work/stderr" &
 job=$!
-within "$limit" has_said '^ddprun: rank 0 .*a long checkpoint, say, is not a fault: the job continues, unless this lasts 600 s'
+within "$limit" has_said '^ddprun: rank 0 .* after step .*a long checkpoint, say, is not a fault: the job continues, unless this lasts 600 s'
 touch "$HANGS_GO_ON"
 wait "$job"
 code=$?
 succeeded "a slow checkpoint is not ended"
 says "a slow checkpoint is warned of, once, and the result is right" 'parameters bitwise identical on all ranks'
-check "a slow checkpoint is warned of once" [ "$(grep -c 'not a fault' "$work/stderr")" -eq 1 ]
+check "a slow checkpoint is warned of once" [ "$(grep -c '^ddprun: rank 0 .* after step .*not a fault' "$work/stderr")" -eq 1 ]
 
 # A rank that is stopped where it waits for the others does not hear that they have come; what it said before does not accuse it.
 rm "$HANGS_GO_ON"

@@ -37,7 +37,7 @@ fi
 # or is one of the files of its options; and nothing is left.
 around=$work/around
 mkdir -p "$around"/{home,tmp,here,asked}
-listing() { (cd "$around" && find home tmp here | sort) && find /dev/shm -newer "$around/asked" -user "$(id -u)" 2>/dev/null; }
+listing() { (cd "$around" && find home tmp here | sort) && find /dev/shm -mindepth 1 -newer "$around/asked" -user "$(id -u)" 2>/dev/null; }
 before=$(listing)
 watched=()
 if command -v strace >/dev/null && [ "$sanitized" = 0 ] && strace -o /dev/null true 2>/dev/null; then

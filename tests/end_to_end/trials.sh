@@ -52,8 +52,7 @@ sent_early() {
 
 # By 20 % while the link is in use, by modelled time. Again if the machine was busy with something else. A tenth holds on a machine
 # with nothing else to do; beside other tests, half.
-share=${DDPRUN_SOAK:+0.1}
-share=${share:-0.5}
+share=$([ -n "${DDPRUN_SOAK:-}" ] && echo 0.1 || echo 0.5)
 for ((try = 1; try <= 3; try++)); do
     rm -rf "$trace"
     SOFTGPU_LINK=$link run "$ddprun" -n 2 --no-overlap "$paced" "${shape[@]}" --steps 24
@@ -75,9 +74,13 @@ check "slowed by a fifth: overlap stays on, for it gains" bash -c "! grep -q 'ov
 check "slowed by a fifth: all ranks have the same result" \
     [ "$(field "$trace/rank-0.jsonl" '"trial":' slowed_us)" = "$(field "$trace/rank-1.jsonl" '"trial":' slowed_us)" ]
 
-# Beside backward a collective takes four times as long and slows it to a sixth: more than it saves.
-rm -rf "$trace"
-SOFTGPU_LINK=$loses run "$ddprun" -n 2 --trace "$trace" --summary-json "$work/end.json" "$paced" "${quick[@]}" --steps 110
+# Beside backward a collective takes four times as long and slows it to a sixth: more than it saves. Again if
+# the machine was busy with something else.
+for ((try = 1; try <= 3; try++)); do
+    rm -rf "$trace"
+    SOFTGPU_LINK=$loses run "$ddprun" -n 2 --trace "$trace" --summary-json "$work/end.json" "$paced" "${quick[@]}" --steps 110
+    [ "$code" -eq 0 ] && ! grep -q '^ddprun: overlap is off' "$work/stderr" || break
+done
 succeeded "overlap does not pay: all means are right"
 tries "overlap does not pay" 24
 buckets "overlap does not pay"
@@ -156,7 +159,8 @@ for option in --no-trials '--bucket-mb 0.02' --verify --no-overlap '--sync-every
     # shellcheck disable=SC2086
     run "$ddprun" -n 2 $option --trace "$trace" "$paced" "${quick[@]}"
     succeeded "$option: ends well"
-    tries "$option" "$([ "$option" = -q ] && echo 8 || echo 0)"
+    # shellcheck disable=SC2046 # of a doubtful trial there may be another one
+    tries "$option" $([ "$option" = -q ] && echo 8 -ge || echo 0)
 done
 SOFTGPU_LINK=$SOFTGPU_LINK,slows=6,busy_factor=4 run "$ddprun" check -n 2 --steps 100 "$paced" "${quick[@]}" --steps 100
 check "check: no trial" bash -c "grep -q '^different' '$work/stdout' && ! grep -q 'overlap is off' '$work/stderr'"

@@ -32,13 +32,13 @@ silent() {
 
 # until_said SIGNAL WORDS PROGRAM...: sends the signal to a job once one of its lines has the words; $code is its exit code.
 until_said() {
-    local signal=$1 words=$2 job end=$((SECONDS + 40))
+    local signal=$1 words=$2 job
     shift 2
     : >"$work/stdout" # else the words of the last job count
     : >"$work/stderr"
     env --default-signal=INT "${runtime[@]}" "$ddprun" -n 2 --device softgpu "$@" </dev/null >"$work/stdout" 2>"$work/stderr" &
     job=$!
-    until grep -qs "$words" "$work/stdout" "$work/stderr" || [ "$SECONDS" -ge "$end" ]; do sleep 0.05; done # between looks
+    within 40 grep -qs "$words" "$work/stdout" "$work/stderr" || not_ok "the job says $words" "no line"
     kill -s "$signal" "$job"
     code=0
     wait "$job" || code=$?

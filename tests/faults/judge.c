@@ -27,14 +27,15 @@ wrong(char why[KINDS_WHY_BYTES], const char *format, ...)
     snprintf(why + used, KINDS_WHY_BYTES - used, "; ");
 }
 
-/* Whether a line is of overlap, or of what a plan has left over. */
+/* Whether a line is of overlap, of what a plan has left over, or of a rank that was slow for a while. */
 static bool
 is_by_the_way(const char *at)
 {
     static const char overlap[] = "ddprun: overlap is o", left_over[] = "ddprun: plan: ";
-    const char *words = strstr(at, " are averaged at DDP_STEP, without overlap");
+    const char *words = strstr(at, " are averaged at DDP_STEP, without overlap"), *end = at + strcspn(at, "\n");
+    const char *warned = strstr(at, "the job continues, unless this lasts");
     return strncmp(at, overlap, strlen(overlap)) == 0 || strncmp(at, left_over, strlen(left_over)) == 0 ||
-           (words != NULL && words < at + strcspn(at, "\n"));
+           (words != NULL && words < end) || (warned != NULL && warned < end);
 }
 
 /* The first line that begins so and says more than that; "" if no line does. */

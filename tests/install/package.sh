@@ -84,7 +84,7 @@ done <<<"$macros"
 
 # ---- completion ----
 complete_words() {
-    PATH=$prefix/bin:$PATH timeout 20 bash -c '
+    PATH=$prefix/bin:$PATH timeout "$(patient 20)" bash -c '
         _command_offset() { COMPREPLY=("program:$1"); }
         source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _ddprun; printf "%s\n" "${COMPREPLY[@]}"' \
         bash "$prefix/share/bash-completion/completions/ddprun" "$@" </dev/null | tr '\n' ' '
@@ -107,12 +107,12 @@ done
 # In zsh and fish, where they are: what is completed, and a word that has to be in the answer.
 while read -r wanted words; do
     if command -v fish >/dev/null; then
-        PATH=$prefix/bin:$PATH timeout 20 fish -c 'source $argv[1]; complete -C "$argv[2]"' "$prefix/share/fish/vendor_completions.d/ddprun.fish" "$words" 2>&1 |
+        PATH=$prefix/bin:$PATH timeout "$(patient 20)" fish -c 'source $argv[1]; complete -C "$argv[2]"' "$prefix/share/fish/vendor_completions.d/ddprun.fish" "$words" 2>&1 |
             grep -xF -- "$wanted" >/dev/null || complain "completion in fish of $words: $wanted is missing"
     fi
     if command -v zsh >/dev/null; then
         # shellcheck disable=SC2016 # zsh expands it
-        PATH=$prefix/bin:$PATH timeout 20 zsh -fc 'file=$1; shift; words=("$@"); CURRENT=$#
+        PATH=$prefix/bin:$PATH timeout "$(patient 20)" zsh -fc 'file=$1; shift; words=("$@"); CURRENT=$#
             compadd() { shift; print -l -- "$@" }; _files() {}; _command_names() {}; run() { source $file }; run' zsh \
             "$prefix/share/zsh/site-functions/_ddprun" $words 2>&1 | grep -xF -- "$wanted" >/dev/null || complain "completion in zsh of $words: $wanted is missing"
     fi

@@ -45,7 +45,7 @@ new_pids
 # shellcheck disable=SC2086
 run $soft -n 2 sh -c "'$fake' pid '$pids' @1 kill 9 @0 hang; exit 9"
 report "shells in between, their children end too" "$(expect 9)$(all_gone "$pids" || echo "processes are left")"
-left='^ddprun: rank [01] ended with exit code 0 and left process [0-9]+ \((sh|launcher_fake_s|sleep)\) running.*`exec`.*`wait`'
+left='^ddprun: rank [01] ended with exit code 0 and left process [0-9]+ \((sh|nohup|launcher_fake_s|sleep)\) running.*`exec`.*`wait`'
 # shellcheck disable=SC2016
 run --device softgpu -n 2 sh -c '"$0" stage 3 step 5 sleep 300 step 9 stage 4 & wait' "$fake"
 report "a script that waits for its trainer" "$(expect 0 "$err" '^ddprun: 2 ranks, 9 steps')"

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ROWS = 24, COLUMNS = 80, LIMIT_S = 60, NUMBERS = 4 };
+enum { ROWS = 24, COLUMNS = 80, LIMIT_S = 600, NUMBERS = 4 };
 
 static struct {
     char cells[ROWS][COLUMNS + 1];

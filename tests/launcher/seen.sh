@@ -37,7 +37,7 @@ on_screen 30
 report "also when the terminal is full before it comes" "$(expect 0)$(diff "$top/plain" "$out" | head -5)"
 
 # ---- -v ----
-run_command "$ddprun" -v -n 2 "$fake" nccl 22703 stage 3 step 3 gradients 6 70000 2 sleep 400 step 9 gradients 6 70000 3 step 15 sleep 400 step 16 gradients 6 70000 0 step 18 sleep 400 stage 4
+run_command "$ddprun" -v -n 2 "$fake" nccl 22703 stage 3 step 3 gradients 6 70000 2 sleep 900 step 9 gradients 6 70000 3 step 15 sleep 900 step 16 gradients 6 70000 0 step 18 sleep 900 stage 4
 report "-v: what is started, where, with which NCCL and plan" "$(expect 0 \
     "$err" "^ddprun: starting $fake on [^ ]+, 2 ranks on the stand-in; NCCL: libnccl.so.2; job folder: $top/tmp/ddprun-" \
     "$err" '^ddprun: rank 1 is process [0-9]+, with CUDA_VISIBLE_DEVICES=' "$err" '^ddprun: the ranks have opened NCCL 2.27.3$' \
