@@ -7,6 +7,7 @@
 #ifndef DDPRUN_BASE_PRINTABLE_H
 #define DDPRUN_BASE_PRINTABLE_H
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,14 +27,16 @@ file_name_of(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* Of a function's name of C++, as the linker knows it (Itanium C++ ABI, 5.1), the last of its words, "sgd" of _Z3sgdPf
- * and _ZN3net3sgdEPf; any other name as it is. Returns `text`, which is cut where the room ends. */
+/* Of a function's name of C++, as the linker knows it (Itanium C++ ABI, 5.1), its last word, "sgd" of _Z3sgd5Table and
+ * _ZN3net3sgdEPf; any other name as it is. Returns `text`, which is cut where the room ends. */
 static inline char *
 plain_name(const char *linked, char *text, size_t room)
 {
     snprintf(text, room, "%s", linked);
-    const char *at = strncmp(linked, "_Z", 2) == 0 ? linked + strcspn(linked, "0123456789") : "";
-    while (*at >= '1' && *at <= '9') {
+    size_t begin = strncmp(linked, "_Z", 2) == 0 ? strcspn(linked, "0123456789") : strlen(linked);
+    bool is_nested = memchr(linked, 'N', begin) != NULL; /* else what follows the first word are parameters */
+    const char *at = linked + begin;
+    for (bool more = true; more && *at >= '1' && *at <= '9'; more = is_nested) {
         char *name;
         unsigned long length = strtoul(at, &name, 10);
         if (length > strlen(name))

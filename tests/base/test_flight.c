@@ -3,6 +3,7 @@
  * makes sense of any bytes.
  */
 #include "base/flight.h"
+#include "base/printable.h"
 
 #include "tests/test.h"
 
@@ -169,4 +170,14 @@ LOOP_TEST(any_bytes_are_read, 0, 3)
         }
     }
     free(ring);
+}
+
+static const char *const linked[][2] = {
+    {"_Z3sgd5Tableff", "sgd"},      {"_ZN3net3sgdEPf", "sgd"}, {"_ZN12_GLOBAL__N_13sgdEPf", "sgd"},
+    {"_Z3sgdIfEvPT_5Table", "sgd"}, {"_ZL3sgdPf", "sgd"},      {"plain", "plain"}};
+
+TABLE_TEST(a_function_has_its_last_word, linked)
+{
+    char text[16];
+    ck_assert_str_eq(plain_name(linked[_i][0], text, sizeof(text)), linked[_i][1]);
 }
