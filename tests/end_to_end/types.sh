@@ -28,6 +28,11 @@ succeeded "the same batches on all ranks"
 check "the same batches on all ranks: said once" [ "$(grep -c 'ranks 0 and 1 copied the same 3 batches' "$work/stderr")" -eq 1 ]
 check "the same batches on all ranks: nothing said of the gradients, which are equal for that" bash -c "! grep -q 'bit for bit' '$work/stderr'"
 
+# One that calls DDP_SHARD in each step may take its share on the device: gradients say that this one does not.
+run "$ddprun" -n 3 "$ladder" --fault shared-anew
+succeeded "the same batches, shared out in each step"
+check "the same batches, shared out in each step: gradients decide" bash -c "! grep -q 'copied the same' '$work/stderr' && grep -q 'bit for bit' '$work/stderr'"
+
 # Where the data lie on the device from the start, only gradients show whether ranks copy the same batches.
 run "$ddprun" -n 3 "$ladder" --resident 1 --fault same-batches
 succeeded "the same data on all devices"

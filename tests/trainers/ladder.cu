@@ -407,6 +407,10 @@ train(struct trainer *t)
     for (int step = 1; step <= t->options.steps; ++step) {
         if (fault_is(t, "fewer-steps", step))
             break;
+        if (fault_is(t, "shared-anew", 0)) {
+            DDP_SHARD(t->options.batch, &first, &count);
+            first = 0;
+        }
         for (int l = 0; l < t->options.layers; ++l) {
             if (t->options.carry > 0)
                 scale_in_place<<<blocks(square), THREADS>>>(t->layers[l].gradient, square, t->options.carry);

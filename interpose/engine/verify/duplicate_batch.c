@@ -4,7 +4,8 @@
  *
  * What the trainer copies to the device between its first steps is hashed, and so are the gradients of these steps
  * before they are reduced, for data may lie on the device from the start; ranks compare once. Only a hint, said once by
- * rank 0 for one of the two: a trainer may have reasons to feed all ranks alike.
+ * rank 0 for one of the two: a trainer may have reasons to feed all ranks alike. One that calls DDP_SHARD in each step
+ * may take its share of a copy on the device: there gradients decide.
  */
 #include "interpose/engine/core/hashing.h"
 #include "interpose/engine/verify/verify.h"
@@ -134,11 +135,12 @@ duplicate_batch_compare(void)
         return;
     struct control_messages all;
     exchange("the comparison of batches", copied, sizeof(copied), &all);
+    bool shares = atomic_load(&engine_state.status->shard_calls) >= STEPS;
     for (int r = 1; r < all.count && engine_state.rendezvous.rank == 0; ++r) {
         bool known = all.bytes[r] == sizeof(copied) && are_batches(all.messages[0], LEAST_APART);
         bool same = known && memcmp(all.messages[0], all.messages[r], sizeof(copied)) == 0;
         are_apart = are_apart || (known && !same);
-        if (same && are_batches(all.messages[0], LEAST_BYTES)) {
+        if (same && !shares && are_batches(all.messages[0], LEAST_BYTES)) {
             message_warning(
                 "duplicate_batch",
                 "ranks 0 and %d copied the same %d batches to their devices: shard your data (DDP_SHARD), or more "
