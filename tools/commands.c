@@ -1,6 +1,4 @@
-/*
- * commands.c - see commands.h. In the order in which a user needs them.
- */
+/* commands.c - see commands.h. In the order in which a user needs them. */
 #include "tools/commands.h"
 
 #include "tools/check/command/check.h"

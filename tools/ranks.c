@@ -1,6 +1,4 @@
-/*
- * ranks.c - see commands.h.
- */
+/* ranks.c - see commands.h. */
 #include "tools/commands.h"
 
 #include "base/protocol.h"

@@ -1,6 +1,4 @@
-/*
- * inner_log.c - see inner_run.h.
- */
+/* inner_log.c - see inner_run.h. */
 #include "tools/common/inner_run.h"
 
 #include <fcntl.h>

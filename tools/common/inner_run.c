@@ -1,6 +1,4 @@
-/*
- * inner_run.c - see inner_run.h.
- */
+/* inner_run.c - see inner_run.h. */
 #include "tools/common/inner_run.h"
 
 #include "base/clock.h"

@@ -1,6 +1,4 @@
-/*
- * range.c - see range.h.
- */
+/* range.c - see range.h. */
 #include "tools/common/range.h"
 
 #include <math.h>

@@ -1,6 +1,4 @@
-/*
- * room.c - see room.h.
- */
+/* room.c - see room.h. */
 #include "tools/common/room.h"
 
 #include <limits.h>

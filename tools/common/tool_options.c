@@ -1,6 +1,4 @@
-/*
- * tool_options.c - see tool_options.h.
- */
+/* tool_options.c - see tool_options.h. */
 #include "tools/common/tool_options.h"
 
 #include "base/message.h"

@@ -1,6 +1,4 @@
-/*
- * doctor.c - see doctor.h: the order of the examinations, and what is printed.
- */
+/* doctor.c - see doctor.h: the order of the examinations, and what is printed. */
 #include "tools/doctor/examine.h"
 
 #include "base/protocol.h"

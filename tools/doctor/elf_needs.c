@@ -1,6 +1,4 @@
-/*
- * elf_needs.c - see elf_needs.h.
- */
+/* elf_needs.c - see elf_needs.h. */
 #include "tools/doctor/elf_needs.h"
 
 #include "launcher/start/elf_parts.h"

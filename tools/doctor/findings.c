@@ -1,6 +1,4 @@
-/*
- * findings.c - see findings.h.
- */
+/* findings.c - see findings.h. */
 #include "tools/doctor/findings.h"
 
 #include "base/printable.h"

@@ -1,6 +1,4 @@
-/*
- * chart.c - see html.h.
- */
+/* chart.c - see html.h. */
 #include "tools/page/html.h"
 
 #include "launcher/common/xcalloc.h"

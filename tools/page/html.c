@@ -1,6 +1,4 @@
-/*
- * html.c - see html.h.
- */
+/* html.c - see html.h. */
 #include "tools/page/html.h"
 
 #include "base/printable.h"

@@ -1,6 +1,4 @@
-/*
- * page.c - see page.h.
- */
+/* page.c - see page.h. */
 #include "tools/page/page.h"
 
 #include "tools/common/tool_options.h"

@@ -1,6 +1,4 @@
-/*
- * style.c - see html.h.
- */
+/* style.c - see html.h. */
 #include "tools/page/html.h"
 
 const char page_style[] =

@@ -1,6 +1,4 @@
-/*
- * command.c - see request.h.
- */
+/* command.c - see request.h. */
 #include "tools/predict/request.h"
 
 #include "base/clock.h"

@@ -1,6 +1,4 @@
-/*
- * request.c - see request.h.
- */
+/* request.c - see request.h. */
 #include "tools/predict/request.h"
 
 #include "base/protocol.h"

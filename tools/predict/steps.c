@@ -1,6 +1,4 @@
-/*
- * steps.c - see model.h.
- */
+/* steps.c - see model.h. */
 #include "tools/predict/model.h"
 
 #include "launcher/common/waiting.h"

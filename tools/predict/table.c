@@ -1,6 +1,4 @@
-/*
- * table.c - see request.h.
- */
+/* table.c - see request.h. */
 #include "tools/predict/request.h"
 
 #include "base/protocol.h"

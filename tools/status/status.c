@@ -1,6 +1,4 @@
-/*
- * status.c - see status.h. A job is found by its ddprun, which holds the job's folder open: /proc says which one.
- */
+/* status.c - see status.h. A job is found by its ddprun, which holds the job's folder open: /proc says which one. */
 #include "tools/status/status.h"
 
 #include "base/clock.h"

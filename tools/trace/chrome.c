@@ -1,6 +1,4 @@
-/*
- * chrome.c - see clocks.h.
- */
+/* chrome.c - see clocks.h. */
 #include "tools/trace/clocks.h"
 
 #include "launcher/common/xcalloc.h"

@@ -1,6 +1,4 @@
-/*
- * clocks.c - see clocks.h.
- */
+/* clocks.c - see clocks.h. */
 #include "tools/trace/clocks.h"
 
 #include "launcher/common/xcalloc.h"

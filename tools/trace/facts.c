@@ -1,6 +1,4 @@
-/*
- * facts.c - see facts.h.
- */
+/* facts.c - see facts.h. */
 #include "tools/trace/facts.h"
 
 #include "launcher/common/xcalloc.h"

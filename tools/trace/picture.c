@@ -1,6 +1,4 @@
-/*
- * picture.c - see picture.h.
- */
+/* picture.c - see picture.h. */
 #include "tools/trace/picture.h"
 
 #include "base/protocol.h"

@@ -1,6 +1,4 @@
-/*
- * read.c - see read.h.
- */
+/* read.c - see read.h. */
 #include "tools/trace/read.h"
 
 #include "base/printable.h"

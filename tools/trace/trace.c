@@ -1,6 +1,4 @@
-/*
- * trace.c - see picture.h.
- */
+/* trace.c - see picture.h. */
 #include "tools/trace/picture.h"
 
 #include "base/message.h"

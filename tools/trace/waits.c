@@ -1,6 +1,4 @@
-/*
- * waits.c - see read.h.
- */
+/* waits.c - see read.h. */
 #include "tools/trace/read.h"
 
 #include <math.h>

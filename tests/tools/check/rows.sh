@@ -66,6 +66,7 @@ wrong_rows=(
     "rate_momentum          || --mistake rate_times_n --optimizer momentum | 1 | $factor"
     "rate_adam              || --mistake rate_times_n --optimizer adam --warmup 50 | 1 | $factor"
     "rate_in_graph          || --mistake rate_times_n --habit graph | 1 | $factor"
+    "clip_in_graph          || --mistake clip_before_step --habit graph | 1 | clip|norm"
     "rate_on_rank_1         ||                                 | 1   | $factor"
     "rate_on_rank_1_adam    || --mistake rate_on_rank_1 --optimizer adam --warmup 50 | 1 | $factor"
     "local_second_moment    || --optimizer adam --warmup 50    | 1   | moment|before DDP_STEP|unannotated|^[^:;]*state"

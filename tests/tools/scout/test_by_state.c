@@ -59,6 +59,13 @@ static const struct row {
      "own"},
     {"hits that are counted and read, of each rank", NET "step\n" FORWARD "hits: n += y t\nrate: c = n\n" BACKWARD SGD,
      "AATTTTTTTTCC w1:S w2:S n:P", "a12"},
+    {"hits, and a kernel that gets them and does not count",
+     NET "step\n" FORWARD "hits: n += y t\n" BACKWARD "sgd: w1 += ~g1 n{0:0}\nsgd: w2 += ~g2\n",
+     "n[0:4] holds whole numbers that are computed from data, which have no average; --per-rank a12 gives each rank "
+     "its own"},
+    {"a count of steps", NET "step\n" FORWARD BACKWARD SGD "grow: n +=\n", "AATTTTTTCCT w1:S w2:S n:U"},
+    {"a count of steps, and a scale that may grow with it", NET "step\n" FORWARD BACKWARD SGD "grow: n += c{0:0}\n",
+     "AATTTTTTCCA w1:S w2:S c:C n:R"},
     {"a loss that is read one step later",
      NET "step\nh2d x\nh2d t\nd2h loss\nlayer1: h = x w1\nlayer2: y = h w2\n"
          "lossk: dy = y t; loss = y t\n" BACKWARD SGD,
@@ -142,10 +149,13 @@ TABLE_TEST(memory_has_a_class_by_rule, rows)
 
 TEST(a_defect_of_the_rules_is_seen)
 {
-    unsigned seen = 0;
-    setenv("DDPRUN_MUTANT", "SCOUT_TURNS_DROP_COMMON", 1);
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); ++i)
-        seen += strcmp(play(&rows[i]), rows[i].expected) != 0;
-    unsetenv("DDPRUN_MUTANT");
-    ck_assert_uint_gt(seen, 0);
+    static const char *const mutants[] = {"SCOUT_TURNS_DROP_COMMON", "SCOUT_COUNTS_DECIDE_NOTHING"};
+    for (size_t m = 0; m < sizeof(mutants) / sizeof(*mutants); ++m) {
+        unsigned seen = 0;
+        setenv("DDPRUN_MUTANT", mutants[m], 1);
+        for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); ++i)
+            seen += strcmp(play(&rows[i]), rows[i].expected) != 0;
+        unsetenv("DDPRUN_MUTANT");
+        ck_assert_uint_gt(seen, 0);
+    }
 }

@@ -1,6 +1,4 @@
-/*
- * copied.c - see copied.h.
- */
+/* copied.c - see copied.h. */
 #include "tools/check/command/copied.h"
 
 #include "base/mutant.h"

@@ -1,6 +1,4 @@
-/*
- * data.c - see pattern.h. Which call sites count, in which steps, and the sentence.
- */
+/* data.c - see pattern.h. Which call sites count, in which steps, and the sentence. */
 #include "tools/check/command/pattern.h"
 
 #include "base/mutant.h"
@@ -293,13 +291,19 @@ say_other(const struct copied *wrong, struct check_verdict *verdict, const char 
     sentence_say(verdict->text,
                  "in step %u rank %d copies other data than its share of one rank's batch at %s (%s): %s", wrong->step,
                  wrong->rank, place, what,
-                 are_values ? "they are computed otherwise" : "the ranks go through the data in another order");
+                 are_values     ? "they are computed otherwise"
+                 : beside_right ? "they are computed otherwise, or drawn in another order"
+                                : "the ranks go through the data in another order");
     sentence_say(verdict->advice,
                  are_values ? "look for what the host computes of the share alone: a greatest, a sum or a mean that "
                               "values are divided by (DDP_REDUCE makes the batch's); random numbers; labels that are "
                               "shuffled otherwise than their records"
-                            : "shuffle alike on all ranks: the same seed, and from the shuffle's generator nothing "
-                              "that depends on the rank or its share; the same number of batches in each epoch");
+                 : beside_right
+                     ? "look for random numbers that are seeded by rank, or values that the host computes of the "
+                       "share alone; shuffle alike on all ranks: from the shuffle's generator nothing that depends on "
+                       "the rank or its share"
+                     : "shuffle alike on all ranks: the same seed, and from the shuffle's generator nothing "
+                       "that depends on the rank or its share; the same number of batches in each epoch");
 }
 
 static void

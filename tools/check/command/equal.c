@@ -1,6 +1,4 @@
-/*
- * equal.c - see pattern.h. Whatever hides mistakes is not called equal.
- */
+/* equal.c - see pattern.h. Whatever hides mistakes is not called equal. */
 #include "tools/check/command/pattern.h"
 
 #include "base/mutant.h"

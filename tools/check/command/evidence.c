@@ -1,6 +1,4 @@
-/*
- * evidence.c - see evidence.h.
- */
+/* evidence.c - see evidence.h. */
 #include "tools/check/command/evidence.h"
 
 #include "launcher/common/xcalloc.h"

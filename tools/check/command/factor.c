@@ -1,6 +1,4 @@
-/*
- * factor.c - see pattern.h.
- */
+/* factor.c - see pattern.h. */
 #include "tools/check/command/pattern.h"
 
 #include "base/mutant.h"

@@ -1,6 +1,4 @@
-/*
- * gradients.c - see pattern.h. Sentences of gradients that differ, in the order of the table (verdict.c).
- */
+/* gradients.c - see pattern.h. Sentences of gradients that differ, in the order of the table (verdict.c). */
 #include "tools/check/command/pattern.h"
 
 #include "base/mutant.h"

@@ -1,6 +1,4 @@
-/*
- * items.c - see verdict.h.
- */
+/* items.c - see verdict.h. */
 #include "tools/check/command/verdict.h"
 
 #include "base/mutant.h"

@@ -1,6 +1,4 @@
-/*
- * pattern.c - see pattern.h.
- */
+/* pattern.c - see pattern.h. */
 #include "tools/check/command/pattern.h"
 
 #include "base/mutant.h"

@@ -1,6 +1,4 @@
-/*
- * readings.c - see evidence.h.
- */
+/* readings.c - see evidence.h. */
 #include "tools/check/command/evidence.h"
 
 #include "launcher/common/xcalloc.h"

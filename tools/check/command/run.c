@@ -1,6 +1,4 @@
-/*
- * run.c - see run.h.
- */
+/* run.c - see run.h. */
 #include "tools/check/command/run.h"
 
 #include "base/clock.h"

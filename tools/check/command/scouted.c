@@ -1,6 +1,4 @@
-/*
- * scouted.c - see session.h.
- */
+/* scouted.c - see session.h. */
 #include "tools/check/command/session.h"
 
 #include "base/clock.h"

@@ -1,6 +1,4 @@
-/*
- * seeded.c - see verdict.h.
- */
+/* seeded.c - see verdict.h. */
 #include "tools/check/command/verdict.h"
 
 #include "base/mutant.h"

@@ -1,6 +1,4 @@
-/*
- * sentence.c - see verdict.h.
- */
+/* sentence.c - see verdict.h. */
 #include "tools/check/command/pattern.h"
 
 #include <math.h>

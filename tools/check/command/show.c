@@ -1,6 +1,4 @@
-/*
- * show.c - see session.h.
- */
+/* show.c - see session.h. */
 #include "tools/check/command/session.h"
 
 #include "launcher/common/xcalloc.h"

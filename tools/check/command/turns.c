@@ -1,6 +1,4 @@
-/*
- * turns.c - see session.h.
- */
+/* turns.c - see session.h. */
 #include "tools/check/command/session.h"
 
 #include "launcher/common/xcalloc.h"

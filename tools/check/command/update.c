@@ -1,6 +1,4 @@
-/*
- * update.c - see pattern.h.
- */
+/* update.c - see pattern.h. */
 #include "tools/check/command/pattern.h"
 
 #include "base/mutant.h"

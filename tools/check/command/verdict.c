@@ -1,6 +1,4 @@
-/*
- * verdict.c - see verdict.h. What the runs have shown, and the table that makes a verdict of it (pattern.h).
- */
+/* verdict.c - see verdict.h. What the runs have shown, and the table that makes a verdict of it (pattern.h). */
 #include "tools/check/command/verdict.h"
 
 #include "base/mutant.h"

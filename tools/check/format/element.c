@@ -1,6 +1,4 @@
-/*
- * element.c - see element.h.
- */
+/* element.c - see element.h. */
 #include "tools/check/format/element.h"
 
 #include <math.h>

@@ -1,6 +1,4 @@
-/*
- * norms.c - see norms.h.
- */
+/* norms.c - see norms.h. */
 #include "tools/check/format/norms.h"
 
 #include "tools/check/format/element.h"

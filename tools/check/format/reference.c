@@ -1,6 +1,4 @@
-/*
- * reference.c - see reference.h.
- */
+/* reference.c - see reference.h. */
 #include "tools/check/format/reference.h"
 
 #include "tools/check/format/element.h"

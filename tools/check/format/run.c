@@ -1,6 +1,4 @@
-/*
- * run.c - see run.h.
- */
+/* run.c - see run.h. */
 #include "tools/check/format/run.h"
 
 #include "tools/common/direct.h"

@@ -1,6 +1,4 @@
-/*
- * sketch.c - see sketch.h.
- */
+/* sketch.c - see sketch.h. */
 #include "tools/check/format/sketch.h"
 
 #include "tools/check/format/element.h"

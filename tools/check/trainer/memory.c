@@ -191,17 +191,16 @@ is_probed(const struct range_found *range, uint32_t step)
 }
 
 /*
- * Where every step begins from the reference, what this step has changed is compared, as it is of parameters: false
- * where the step before is not known. Units in the last place of all elements are rounding.
+ * Where every step begins from the reference, what has changed since the update before is compared, as it is of
+ * parameters: false where that is not known. Units in the last place of all elements are rounding.
  */
 static bool
-compare_change(const struct range_found *range, uint32_t step, const struct sketch *own, const struct sketch *theirs,
+compare_change(const struct range_found *range, const struct sketch *own, const struct sketch *theirs,
                struct check_norms *norms)
 {
     static struct sketch before; /* large */
     const struct sketch *mine = range->before;
-    bool known = check_run.forced && mine != NULL && range->before_step + 1 == step;
-    known = known && get_sketch(range, step - 1, &before);
+    bool known = check_run.forced && mine != NULL && get_sketch(range, range->before_step, &before);
     if (known) {
         double size = sketch_compare(theirs, &(struct sketch){.count = own->count}).difference;
         double unit = size > 0 ? element_unit((int)range->memory.tensor.type, size) : 0;
@@ -226,7 +225,7 @@ compare_range(struct range_found *range, const struct sketch *own, uint32_t step
                                 .sampled = own->count > SKETCH_COUNTERS};
         row.norms.unbounded = own->unbounded != theirs.unbounded;
         row.same_bits = row.norms.difference == 0 && row.norms.unbounded == 0;
-        row.of_change = compare_change(range, step, own, &theirs, &row.norms);
+        row.of_change = compare_change(range, own, &theirs, &row.norms);
         values_row(&row);
         range->before = values_room(range->before, sizeof(*own));
         *range->before = *own;

@@ -1,6 +1,4 @@
-/*
- * plan_file.c - see auto.h.
- */
+/* plan_file.c - see auto.h. */
 #include "tools/plan/command/auto.h"
 
 #include "base/printable.h"

@@ -1,6 +1,4 @@
-/*
- * preview.c - see auto.h.
- */
+/* preview.c - see auto.h. */
 #include "tools/plan/command/auto.h"
 
 #include "base/message.h"

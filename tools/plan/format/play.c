@@ -1,6 +1,4 @@
-/*
- * play.c - see play.h.
- */
+/* play.c - see play.h. */
 #include "tools/plan/format/play.h"
 
 #include "tools/check/format/element.h"

@@ -1,6 +1,4 @@
-/*
- * alone.c - see player.h: the engine behind a player, and its table without what the program says itself.
- */
+/* alone.c - see player.h: the engine behind a player, and its table without what the program says itself. */
 #include "interpose/filter.h"
 #include "tools/common/idle.h"
 #include "tools/plan/trainer/player.h"

@@ -1,6 +1,4 @@
-/*
- * player.c - see player.h: the plan of a player, its tensors, and the pages on which it reports.
- */
+/* player.c - see player.h: the plan of a player, its tensors, and the pages on which it reports. */
 #include "tools/plan/trainer/player.h"
 
 #include "base/mutant.h"

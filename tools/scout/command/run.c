@@ -1,6 +1,4 @@
-/*
- * run.c - see run.h.
- */
+/* run.c - see run.h. */
 #include "tools/scout/command/run.h"
 
 #include "base/clock.h"

@@ -1,6 +1,4 @@
-/*
- * scout.c - see scout.h.
- */
+/* scout.c - see scout.h. */
 #include "tools/scout/command/scout.h"
 
 #include "base/protocol.h"

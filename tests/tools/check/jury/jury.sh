@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# jury.sh BUILD [WORDS...] - what `ddprun check` says of the 65 wrong and 64 right programs of jury.txt, which follow the habits of
+# jury.sh BUILD [WORDS...] - what `ddprun check` says of the wrong and right programs of jury.txt, which follow the habits of
 # public trainers, at learning rates from 0.1 to 1e-6: no wrong one is equal, and no right one is accused; the true cause comes first
 # in 80 of 100, and is listed in 95. Ordinarily a dozen rows run, with DDPRUN_SOAK=1 all; WORDS are programs or families, which run
 # alone. JURY_RATES has other rates, JURY_RANKS other ranks; JURY_SAY=1 prints what each verdict says.

@@ -10,7 +10,7 @@ static const char names[] =
     "filter rounding ping_pong reset_head "
     "lion_own sign_before lars_own unit_clip_before clip_value_before noise_by_rank noise_before_by_rank "
     "rounding_by_rank rate_sqrt_n restarts_by_samples average_decay_n slow_by_rank reset_momentum_on_0 "
-    "unfreeze_unannotated decay_times_n term_on_rank_0 ping_pong_one layer_rates_swapped "
+    "unfreeze_unannotated fifth_unannotated decay_times_n term_on_rank_0 ping_pong_one layer_rates_swapped "
     "adam_count_n update_on_rank_0 reset_by_rank sam_own fourth_own masked_by_rank freeze_own filter_squares ";
 
 /* ---- kernels ---- */
@@ -241,7 +241,8 @@ is_frozen(int number, int step, float own_norm)
     static bool settled;
     /* Mistake: each rank looks at its own gradients. */
     settled = settled || (is("freeze_own") && step > 10 && own_norm < 0.5f);
-    return number < W2 && (settled || ((is("unfreeze") || is("unfreeze_unannotated")) && step < 20));
+    return number < W2 && (settled || ((is("unfreeze") || is("unfreeze_unannotated")) && step < 20) ||
+                           (is("fifth_unannotated") && step % 5 != 4));
 }
 
 static void
@@ -365,8 +366,8 @@ static void
 annotate_all(void)
 {
     for (const struct tensor &t : net) {
-        /* Mistake: what trains late is annotated nowhere. */
-        if (is("unfreeze_unannotated") && &t < &net[W2])
+        /* Mistakes: what trains late, or each fifth step, is annotated nowhere. */
+        if ((is("unfreeze_unannotated") || is("fifth_unannotated")) && &t < &net[W2])
             continue;
         DDP_PARAMETER(t.value, t.count, DDP_FLOAT32);
         DDP_GRADIENT(t.gradient, t.count, DDP_FLOAT32);

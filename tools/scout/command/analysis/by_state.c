@@ -407,12 +407,53 @@ is_history(const struct finder *finder, const struct place *place)
     return is_row && moves > 0;
 }
 
+/* Whether an argument leads to a single number that no operation of the period writes. */
+static bool
+is_lone_number(const struct finder *finder, const struct scout_argument *argument)
+{
+    for (uint32_t p = 0; p < finder->place_count; ++p) {
+        const struct place *place = &finder->places[p];
+        if (finder->graph->memories[place->memory].alloc == argument->alloc && place->lo <= argument->offset &&
+            argument->offset < place->hi)
+            return !place->is_written && place->hi - place->lo <= ELEMENT_BYTES;
+    }
+    return false;
+}
+
+/* Whether whole numbers may decide about other memory, though no recorded step shows it: a kernel gets them that writes
+ * them nowhere; or it counts, and gets a number that has not changed yet, as the scale that grows with the count. */
+static bool
+may_decide(const struct finder *finder, const struct place *place)
+{
+    const struct graph *graph = finder->graph;
+    bool may = false;
+    for (uint32_t at = 0; at < finder->period && !may; ++at) {
+        const struct scout_op *op = &graph->log->ops[graph->first + at];
+        bool gets = false, gets_number = false, writes = false;
+        for (uint32_t i = 0; i < op->argument_count; ++i) {
+            const struct scout_argument *argument = &op->arguments[i];
+            bool is_it = argument->alloc == graph->memories[place->memory].alloc && argument->offset < place->hi &&
+                         argument->end > place->lo;
+            gets = gets || is_it;
+            gets_number = gets_number || (!is_it && is_lone_number(finder, argument));
+        }
+        for (uint32_t i = 0; i < graph->version_count && gets && !writes; ++i) {
+            const struct graph_version *version = &graph->versions[i];
+            writes = version->op >= 0 && version->memory != HOST_MEMORY && place_of(finder, version) == place &&
+                     graph->log->ops[graph->first + (uint32_t)version->op].name == op->name;
+        }
+        may = gets && (!writes || gets_number);
+    }
+    return may && !MUTANT(SCOUT_COUNTS_DECIDE_NOTHING);
+}
+
 static bool
 judge_place(struct finder *finder, struct place *place)
 {
     const struct graph_memory *memory = &finder->graph->memories[place->memory];
     const struct scout_alloc *alloc = &finder->graph->log->allocs[memory->alloc];
     bool is_remade = alloc->made_at > finder->finding->first || alloc->freed_at < finder->finding->end, keeps = false;
+    place->leaves = place->leaves || (place->type == SCOUT_INTEGER && may_decide(finder, place));
     /* Whole numbers for the host alone may depend on data that did not show it, as hits. A count is a sum, too. */
     bool is_count = !place->leaves && place->type == SCOUT_INTEGER &&
                     (place->hi - place->lo == sizeof(int32_t) || width_of(finder, place, &keeps) > 0);

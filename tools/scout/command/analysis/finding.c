@@ -1,6 +1,4 @@
-/*
- * finding.c - see finding.h: the period, its border, and for each candidate the roles.
- */
+/* finding.c - see finding.h: the period, its border, and for each candidate the roles. */
 #include "tools/scout/command/analysis/finding.h"
 
 #include "base/mutant.h"

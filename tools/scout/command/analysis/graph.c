@@ -1,6 +1,4 @@
-/*
- * graph.c - see rules.h.
- */
+/* graph.c - see rules.h. */
 #include "tools/scout/command/analysis/rules.h"
 
 #include "launcher/common/xcalloc.h"

@@ -1,6 +1,4 @@
-/*
- * groups.c - see rules.h.
- */
+/* groups.c - see rules.h. */
 #include "tools/scout/command/analysis/rules.h"
 
 #include "base/mutant.h"

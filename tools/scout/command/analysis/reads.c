@@ -1,6 +1,4 @@
-/*
- * reads.c - see turns.h.
- */
+/* reads.c - see turns.h. */
 #include "tools/scout/command/analysis/turns.h"
 
 #include "launcher/common/xcalloc.h"

@@ -1,6 +1,4 @@
-/*
- * roles.c - see rules.h. The rules are in the files that rules.h lists.
- */
+/* roles.c - see rules.h. The rules are in the files that rules.h lists. */
 #include "tools/scout/command/analysis/rules.h"
 
 #include "launcher/common/xcalloc.h"

@@ -1,6 +1,4 @@
-/*
- * turns.c - see turns.h.
- */
+/* turns.c - see turns.h. */
 #include "tools/scout/command/analysis/turns.h"
 
 #include "base/mutant.h"

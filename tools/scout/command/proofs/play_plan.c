@@ -1,6 +1,4 @@
-/*
- * play_plan.c - see prove.h.
- */
+/* play_plan.c - see prove.h. */
 #include "tools/scout/command/proofs/prove.h"
 
 #include "launcher/common/xcalloc.h"

@@ -1,6 +1,4 @@
-/*
- * played.c - see prove.h.
- */
+/* played.c - see prove.h. */
 #include "tools/scout/command/proofs/prove.h"
 
 #include "base/clock.h"

@@ -1,6 +1,4 @@
-/*
- * calls.c - see lines.h.
- */
+/* calls.c - see lines.h. */
 #include "tools/scout/command/report/lines.h"
 
 #include <ctype.h>

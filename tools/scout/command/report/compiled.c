@@ -1,6 +1,4 @@
-/*
- * compiled.c - see lines.h.
- */
+/* compiled.c - see lines.h. */
 #include "tools/scout/command/report/lines.h"
 
 #include "launcher/common/path_walk.h"

@@ -1,6 +1,4 @@
-/*
- * lift.c - see lines.h.
- */
+/* lift.c - see lines.h. */
 #include "tools/scout/command/report/lines.h"
 
 #include <ctype.h>

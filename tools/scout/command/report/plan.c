@@ -1,6 +1,4 @@
-/*
- * plan.c - see proofs.h.
- */
+/* plan.c - see proofs.h. */
 #include "tools/scout/command/report/proofs.h"
 
 #include "base/protocol.h"

@@ -1,6 +1,4 @@
-/*
- * print.c - see proofs.h.
- */
+/* print.c - see proofs.h. */
 #include "tools/scout/command/report/proofs.h"
 
 #include "tools/scout/command/report/lines.h"

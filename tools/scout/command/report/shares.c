@@ -1,6 +1,4 @@
-/*
- * shares.c - see lines.h.
- */
+/* shares.c - see lines.h. */
 #include "tools/scout/command/report/lines.h"
 
 #include "launcher/common/xcalloc.h"
@@ -25,13 +23,13 @@ add_share(struct search *search, const struct spot *spot, const char *bytes, con
                   memory, memory);
     char *text = xasprintf(
         "{ /* this rank's share, in the places of the other shares, too: right where the ranks divide "
-        "the batch,\n"
+        "the batch%s,\n"
         "   * but no faster. Faster: load, copy and compute the share's records alone. */\n"
         "    size_t ddp_bytes = %s, ddp_first, ddp_count;\n"
         "    DDP_SHARD(ddp_bytes, &ddp_first, &ddp_count);\n"
         "    for (size_t ddp_at = 0; ddp_at + ddp_count <= ddp_bytes; ddp_at += ddp_count)\n"
         "    %s%s%s\n%s}",
-        bytes, copy,
+        stream == NULL ? ", and the host fills all of it anew" : "", bytes, copy,
         stream == NULL      ? ""
         : stream[0] == '\0' ? "0"
                             : stream,

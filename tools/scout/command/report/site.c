@@ -1,6 +1,4 @@
-/*
- * site.c - see lines.h.
- */
+/* site.c - see lines.h. */
 #include "tools/scout/command/report/lines.h"
 
 #include "base/printable.h"

@@ -1,6 +1,4 @@
-/*
- * source.c - see lines.h.
- */
+/* source.c - see lines.h. */
 #include "tools/scout/command/report/lines.h"
 
 #include "launcher/common/xcalloc.h"

@@ -1,6 +1,4 @@
-/*
- * spots.c - see lines.h.
- */
+/* spots.c - see lines.h. */
 #include "tools/scout/command/report/lines.h"
 
 #include "launcher/common/xcalloc.h"
