@@ -1,6 +1,4 @@
-/*
- * models.c - see models.h.
- */
+/* models.c - see models.h. */
 #include "models.h"
 
 #include <errno.h>

@@ -1,6 +1,4 @@
-/*
- * report.c - see report.h.
- */
+/* report.c - see report.h. */
 #include "report.h"
 
 #include <json-c/json.h>

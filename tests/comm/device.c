@@ -1,6 +1,4 @@
-/*
- * device.c - see device.h.
- */
+/* device.c - see device.h. */
 #include "device.h"
 
 #include "tests/test.h"

@@ -1,6 +1,4 @@
-/*
- * inject.c - see inject.h.
- */
+/* inject.c - see inject.h. */
 #include "tests/faults/inject.h"
 
 #include "tests/faults/leftovers.h"

@@ -1,6 +1,4 @@
-/*
- * job.c - see job.h.
- */
+/* job.c - see job.h. */
 #include "tests/faults/job.h"
 
 #include "tests/faults/leftovers.h"

@@ -1,6 +1,4 @@
-/*
- * kinds.c - see kinds.h.
- */
+/* kinds.c - see kinds.h. */
 #include "tests/faults/kinds.h"
 
 #include "tests/faults/inject.h"

@@ -1,6 +1,4 @@
-/*
- * leftovers.c - see leftovers.h.
- */
+/* leftovers.c - see leftovers.h. */
 #include "tests/faults/leftovers.h"
 
 #include "tests/faults/job.h"

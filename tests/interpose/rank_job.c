@@ -1,6 +1,4 @@
-/*
- * rank_job.c - see rank_job.h.
- */
+/* rank_job.c - see rank_job.h. */
 #include "rank_job.h"
 
 #include "base/protocol.h"

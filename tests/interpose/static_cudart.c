@@ -1,6 +1,4 @@
-/*
- * static_cudart.c - see static_cudart.h.
- */
+/* static_cudart.c - see static_cudart.h. */
 #include "static_cudart.h"
 
 #include <dlfcn.h>

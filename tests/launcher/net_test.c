@@ -1,6 +1,4 @@
-/*
- * net_test.c - see net_test.h.
- */
+/* net_test.c - see net_test.h. */
 #include "tests/launcher/net_test.h"
 
 #include <string.h>

@@ -1,6 +1,4 @@
-/*
- * arena.c - see arena.h.
- */
+/* arena.c - see arena.h. */
 #include "arena.h"
 
 #include <check.h>

@@ -1,6 +1,4 @@
-/*
- * structured.c - see structured.h.
- */
+/* structured.c - see structured.h. */
 #include "structured.h"
 
 #include <string.h>

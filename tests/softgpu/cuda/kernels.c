@@ -1,6 +1,4 @@
-/*
- * kernels.c - see kernels.h.
- */
+/* kernels.c - see kernels.h. */
 #include "kernels.h"
 
 #include "softgpu/private_calls.h"

@@ -1,6 +1,4 @@
-/*
- * order_model.c - see order_model.h.
- */
+/* order_model.c - see order_model.h. */
 #include "order_model.h"
 
 #include <stdlib.h>

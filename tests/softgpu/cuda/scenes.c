@@ -1,6 +1,4 @@
-/*
- * scenes.c - see scenes.h.
- */
+/* scenes.c - see scenes.h. */
 #include "scenes.h"
 
 #include <check.h>

@@ -1,6 +1,4 @@
-/*
- * exchange_ranks.c - see exchange_ranks.h.
- */
+/* exchange_ranks.c - see exchange_ranks.h. */
 #include "exchange_ranks.h"
 
 #include "nccl/bootstrap.h"

@@ -1,6 +1,4 @@
-/*
- * ranks.c - see ranks.h.
- */
+/* ranks.c - see ranks.h. */
 #include "ranks.h"
 
 #include <errno.h>

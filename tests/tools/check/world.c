@@ -1,6 +1,4 @@
-/*
- * world.c - see check_world.h.
- */
+/* world.c - see check_world.h. */
 #include "world.h"
 
 #include "tools/check/format/element.h"
