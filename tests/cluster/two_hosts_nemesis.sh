@@ -75,7 +75,7 @@ for ((job = 0; job <= jobs; ++job)); do # the first has no fault
     else
         [ "$one" -ne 0 ] && [ "$two" -ne 0 ] || why="exit codes $one and $two"
         case $fault in none | delay | reorder | clock) why="it ends with $one and $two" ;; esac
-        grep -qE "^ddprun: .*(host h2.*$silent|$never_met)" "$work/h1" || why="no true line on h1"
+        grep -qE "^ddprun: .*(host h2.*$silent|rank [23] has left|$never_met)" "$work/h1" || why="no true line on h1"
         grep -qE "^ddprun: .*(host h1.*$silent|$never_met)" "$work/h2" || why="no true line on h2"
         ! grep -qE 'differ|NaN|SIG(SEGV|ABRT)|internal error' "$work/h1" "$work/h2" || why="a false line"
     fi
