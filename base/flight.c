@@ -1,6 +1,4 @@
-/*
- * flight.c - see flight.h.
- */
+/* flight.c - see flight.h. */
 #include "base/flight.h"
 
 #include "base/clock.h"

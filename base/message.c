@@ -1,6 +1,4 @@
-/*
- * message.c - see message.h.
- */
+/* message.c - see message.h. */
 #include "base/message.h"
 
 #include "base/clock.h"

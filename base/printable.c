@@ -1,6 +1,4 @@
-/*
- * printable.c - see printable.h.
- */
+/* printable.c - see printable.h. */
 #include "base/printable.h"
 
 #include <stdarg.h>

@@ -1,6 +1,4 @@
-/*
- * status_page.c - see status_page.h.
- */
+/* status_page.c - see status_page.h. */
 #include "base/status_page.h"
 
 #include <errno.h>

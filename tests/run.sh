@@ -134,7 +134,7 @@ run_tests() {
         record "failed $preset/ctest: it wrote no report"
         return
     fi
-    awk -f tests/count_cases.awk "$junit" | sed -E "s,^([a-z]+) ,\1 $preset/," >"$work/cases"
+    awk -f tests/count_cases.awk "$junit" | sed -E "s,^([a-z]+) ,\1 $preset/," >"$work/cases" || record "failed $preset/count"
     failed=$(grep -c '^failed ' "$work/cases" || true)
     if [ "$failed" -ge 1 ] && [ "$failed" -le 3 ]; then
         "${ctest[@]}" --output-junit "$again" --rerun-failed --repeat until-fail:3 </dev/null || true

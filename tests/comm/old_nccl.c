@@ -1,6 +1,4 @@
-/*
- * old_nccl.c - an NCCL that is too old: all functions that comm/ asks for, and the version OLD_VERSION.
- */
+/* old_nccl.c - an NCCL that is too old: all functions that comm/ asks for, and the version OLD_VERSION. */
 #include <nccl.h>
 
 __attribute__((visibility("default"))) ncclResult_t

@@ -29,8 +29,7 @@ check "ranks that are late in turns: none is named" [ "$(grep -c 'waiting for ra
 check "ranks that are late in turns: they wait for each other" grep -Eq '; waiting for each other: [0-9.]+ ms per step' "$work/stderr"
 check "ranks that are late in turns: the network is not blamed" between 0 15 "$(member exposed_ms)"
 
-# It is named by the latest 20 steps, whatever was before: steps of 50 ms, of which the last 24 are late; a host that runs ahead is not
-# late in the first of them. How often the rank was the last before is chance.
+# It is named by the latest 20 steps, whatever was before: steps of 50 ms, the last 24 late, of which a host that runs ahead may miss some.
 for rank in 0 2; do
     train --forward-us 30000 --late-us "$late_us" --late-rank "$rank" --late-from 24 --steps 48
     check "rank $rank, late in the last 24 of 48 steps: the closing line names it" grep -Eq \

@@ -74,8 +74,7 @@ check "slowed by a fifth: overlap stays on, for it gains" bash -c "! grep -q 'ov
 check "slowed by a fifth: all ranks have the same result" \
     [ "$(field "$trace/rank-0.jsonl" '"trial":' slowed_us)" = "$(field "$trace/rank-1.jsonl" '"trial":' slowed_us)" ]
 
-# Beside backward a collective takes four times as long and slows it to a sixth: more than it saves. Again if
-# the machine was busy with something else.
+# Beside backward a collective takes four times as long and slows it to a sixth: more than it saves. Again if others were busy.
 for ((try = 1; try <= 3; try++)); do
     rm -rf "$trace"
     SOFTGPU_LINK=$loses run "$ddprun" -n 2 --trace "$trace" --summary-json "$work/end.json" "$paced" "${quick[@]}" --steps 110

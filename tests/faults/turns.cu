@@ -1,6 +1,4 @@
-/*
- * turns.cu - see turns.h.
- */
+/* turns.cu - see turns.h. */
 #include "tests/faults/turns.h"
 
 __global__ void

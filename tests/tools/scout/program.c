@@ -1,6 +1,4 @@
-/*
- * program.c - see program.h. The log is written by the writer and read by the reader that are used in earnest.
- */
+/* program.c - see program.h. The log is written by the writer and read by the reader that are used in earnest. */
 #include "tests/tools/scout/program.h"
 
 #include "tests/test.h"
