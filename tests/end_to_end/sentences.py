@@ -98,7 +98,7 @@ def read_page(text, summary):
             complain("the head is of %s, and the table is not" % window[1])
         for rank, count, of in re.findall(r"rank (\d+)(?:: \S+ ms per step,| is) the last in (\d+) of (\d+)", under[1]):
             shown = float(table[rank]["Last in"].split()[0].replace("\u00a0%", "").split("\u00a0")[0])
-            if abs(100 * int(count) / int(of) - shown) > 0.51:
+            if abs(100 * int(count) / int(of) - shown) > 0.51 or (" is the last in " in under[1] and 2 * int(count) <= int(of)):
                 complain("'%s' is under %s %%" % (under[1], shown))
         for rank, row in table.items():
             say("exposed", "page's table, rank " + rank, ms(row["Exposed"]))

@@ -1,5 +1,5 @@
 /*
- * limits.c - the doctor's look at what the system allows: memory, files, processes, shared memory, tracing, network,
+ * limits.c - the doctor's look at what the system allows: memory, files, processes, shared memory, tracing,
  * and the place of the job's folder. Of a limit that is wide enough nothing is said.
  */
 #include "launcher/common/xcalloc.h"
@@ -9,8 +9,6 @@
 
 #include <errno.h>
 #include <glob.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,20 +75,15 @@ examine_shared_memory(struct findings *findings)
         findings_ok(findings, "/dev/shm", "%.0f MiB free of %.0f MiB", space, size);
 }
 
-/* Limits of this container or job, which all its ranks share. */
+/* Of this container or job, which all its ranks share. */
 static void
 examine_cgroup(struct findings *findings)
 {
-    uint64_t bytes = room_limit("memory.max"), processes = room_limit("pids.max");
-    char *memory = bytes != UINT64_MAX ? xasprintf("%.0f MiB of memory", (double)bytes / MIB_BYTES) : xstrdup("");
-    char *pids = processes < LEAST_PROCESSES ? xasprintf("%llu processes", (unsigned long long)processes) : xstrdup("");
-    if (memory[0] != '\0' || pids[0] != '\0')
-        findings_say(findings, pids[0] != '\0' ? FINDING_WARNING : FINDING_NOTE, "cgroup",
-                     "give the container or the job more, if ranks are killed or cannot start threads",
-                     "%s%s%s, for all ranks of this machine together", memory,
-                     memory[0] != '\0' && pids[0] != '\0' ? " and " : "", pids);
-    free(memory);
-    free(pids);
+    uint64_t processes = room_limit("pids.max");
+    if (processes < LEAST_PROCESSES)
+        findings_say(findings, FINDING_WARNING, "cgroup",
+                     "give the container or the job more, if ranks cannot start threads",
+                     "%llu processes, for all ranks of this machine together", (unsigned long long)processes);
 }
 
 /* The report of a hang reads the stacks of ranks, which are children of ddprun (yama: 0 and 1 allow that). */
@@ -102,20 +95,6 @@ examine_tracing(struct findings *findings)
     if (scope >= 3 || (scope == 2 && geteuid() != 0))
         findings_say(findings, FINDING_WARNING, "stacks of ranks", "set kernel.yama.ptrace_scope to 1, as root",
                      "kernel.yama.ptrace_scope is %d: a report of ranks that hang cannot show where", (int)scope);
-}
-
-static void
-examine_loopback(struct findings *findings)
-{
-    struct ifaddrs *all = NULL;
-    bool is_up = getifaddrs(&all) != 0;
-    for (const struct ifaddrs *one = is_up ? NULL : all; one != NULL; one = one->ifa_next)
-        is_up = is_up || (one->ifa_flags & (IFF_LOOPBACK | IFF_UP)) == (IFF_LOOPBACK | IFF_UP);
-    if (!is_up)
-        findings_say(findings, FINDING_PROBLEM, "loopback", "ip link set lo up, as root",
-                     "the interface lo is down; NCCL's ranks of one machine, and PMIx, meet on it");
-    if (all != NULL)
-        freeifaddrs(all);
 }
 
 /* Made and removed for real: this finds a full disk too. */
@@ -147,5 +126,4 @@ examine_limits(struct examination *examination)
                   "processes and threads of yours; each rank has dozens");
     examine_cgroup(findings);
     examine_tracing(findings);
-    examine_loopback(findings);
 }

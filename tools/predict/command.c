@@ -40,7 +40,7 @@ model_from(const char *folder, const struct predict_request *request, struct err
     struct model *model = NULL;
     bool ok = trace_read(folder, &trace, error);
     if (ok)
-        model = model_of_trace(&trace, why, sizeof(why));
+        model = model_of_trace(&trace, request->folder == NULL, why, sizeof(why));
     if (ok && model == NULL && request->folder != NULL)
         error_set(error, DDPRUN_EXIT_FAILURE, "the trace in %s does not show a step: %s", folder, why);
     else if (ok && model == NULL)

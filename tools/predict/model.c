@@ -268,6 +268,28 @@ take_waits(struct model *model, const struct facts *facts)
     snprintf(model->straggler_host, sizeof(model->straggler_host), "%s", straggler->run->host);
 }
 
+/* A step is the mean of all since the first plan; control steps and first steps of a plan are rare in a longer run. */
+static void
+take_mean(struct model *model, const struct looked_at *at)
+{
+    const struct trace_run *run = at->facts->first;
+    uint64_t start = at->plan->after_step;
+    double sum_us = 0.0;
+    size_t count = 0;
+    for (size_t p = run->plan_count; p-- > 0;)
+        start =
+            run->plans[p].group == at->facts->group && run->plans[p].after_step > 0 ? run->plans[p].after_step : start;
+    for (size_t i = 0; i < at->facts->step_count; ++i) {
+        const struct step_facts *step = &at->facts->steps[i];
+        bool counts = !step->control && step->number > start + STEPS_FIRST && !isnan(step->middle_us);
+        sum_us += counts ? step->middle_us : 0.0;
+        count += counts;
+    }
+    double longer_us = count > 0 ? sum_us / (double)count - model->measured_step_us : 0.0;
+    model->own_us = fmax(0.0, model->own_us + longer_us);
+    model->measured_step_us += longer_us;
+}
+
 /* What the group's last trial of steps with and without overlap found. */
 static void
 take_trial(struct model *model, const struct looked_at *at)
@@ -401,7 +423,7 @@ take_last_words(struct model *model, const struct looked_at *at)
 }
 
 struct model *
-model_of_facts(const struct facts *facts, char *why, size_t size)
+model_of_facts(const struct facts *facts, bool mean, char *why, size_t size)
 {
     struct looked_at at;
     struct model *model = NULL;
@@ -409,12 +431,13 @@ model_of_facts(const struct facts *facts, char *why, size_t size)
     if (missing == NULL) {
         model = xcalloc(1, sizeof(*model));
         model->ranks = (unsigned)at.facts->first->world;
-        model->step_count = at.step_count;
         model->rank_count = facts->rank_count;
         snprintf(model->host, sizeof(model->host), "%s", facts->first->host);
         take_waits(model, facts);
         take_exposed(model, &at);
         take_own(model, &at);
+        if (mean)
+            take_mean(model, &at);
         take_trial(model, &at);
         if (model->ranks > 1)
             take_measured_cost(model, at.facts->first);
@@ -433,14 +456,14 @@ model_of_facts(const struct facts *facts, char *why, size_t size)
 }
 
 struct model *
-model_of_trace(const struct trace *trace, char *why, size_t size)
+model_of_trace(const struct trace *trace, bool mean, char *why, size_t size)
 {
     struct facts facts;
     snprintf(why, size, "the trace has no rank");
     if (trace->run_count == 0)
         return NULL;
     facts_find(trace, NULL, &facts);
-    struct model *model = model_of_facts(&facts, why, size);
+    struct model *model = model_of_facts(&facts, mean, why, size);
     facts_free(&facts);
     return model;
 }

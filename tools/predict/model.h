@@ -28,9 +28,8 @@ struct model {
     double measured_step_us, measured_exposed_us; /* as users see them (tools/trace/facts.h) */
     double checks_us;                             /* what it waited for checks: of each step, if all had some */
     uint64_t check_every;
-    size_t step_count; /* looked at */
-    double items;      /* that DDP_SHARD shares out in a step; 0: not known */
-    uint64_t batch;    /* that one DDP_SHARD shares out; 0: not known */
+    double items;   /* that DDP_SHARD shares out in a step; 0: not known */
+    uint64_t batch; /* that one DDP_SHARD shares out; 0: not known */
     bool overlapped;
     bool narrow;        /* what is sent is not float32 throughout, */
     unsigned kept;      /* and so many thousandths of the bytes of gradients */

@@ -108,7 +108,7 @@ struct ending {
 };
 
 /* A process that has just begun is interrupted less often than others on a busy machine. */
-enum { LEAST_MS = 500 };
+enum { LEAST_MS = 1000 };
 
 static struct ending
 attend(const struct rehearsal *rehearsal, pid_t pid)

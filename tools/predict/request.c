@@ -93,27 +93,29 @@ take_link(const struct option_row *row, void *target, const char *value, struct 
 /* ---- the command line ---- */
 
 #define OPTION_TARGET struct predict_request
-const struct option_row predict_rows[] = {{.name = "ranks",
-                                           .letter = 'n',
-                                           .argument = "LIST",
-                                           SPECIAL(take_counts),
-                                           .help = "numbers of ranks, 1 to 1000000 (default 2,4,8,16,32,64)"},
-                                          {.name = "link",
-                                           .argument = "BANDWIDTH,LATENCY",
-                                           SPECIAL(take_link),
-                                           .help = "between neighbours in a ring of all ranks, such as 100Gbit,5us;\n"
-                                                   "Gbit, Mbit, GB or MB a second (of 10^9 and 10^6); ns, us or ms\n"
-                                                   "(default: as measured between two ranks)"},
-                                          {.name = "steps",
-                                           .argument = "M",
-                                           WHOLE(steps, PREDICT_LEAST_STEPS, MOST_STEPS, "a number from 40 to 900"),
-                                           .help = "steps of the program that are looked at, 40 to 900 (default 60)"},
-                                          {.name = "timeout",
-                                           .argument = "SECONDS",
-                                           WHOLE(timeout_s, 1, MOST_TIMEOUT_S, "a number from 1 to 1000000"),
-                                           .help = "end the program if they take longer (default 900)"},
-                                          HELP_ROW,
-                                          {0}};
+const struct option_row predict_rows[] = {
+    {.name = "ranks",
+     .letter = 'n',
+     .argument = "LIST",
+     SPECIAL(take_counts),
+     .help = "numbers of ranks, 1 to 1000000 (default 2,4,8,16,32,64)"},
+    {.name = "link",
+     .argument = "BANDWIDTH,LATENCY",
+     SPECIAL(take_link),
+     .help = "between neighbours in a ring of all ranks, such as 100Gbit,5us;\n"
+             "Gbit, Mbit, GB or MB a second (of 10^9 and 10^6); ns, us or ms\n"
+             "(default: as measured between two ranks)"},
+    {.name = "steps",
+     .argument = "M",
+     WHOLE(steps, PREDICT_LEAST_STEPS, MOST_STEPS, "a number from 40 to 900"),
+     .help = "steps of the program that are looked at, 40 to 900 (default 60)"},
+    {.name = "timeout",
+     .argument = "SECONDS",
+     WHOLE(timeout_s, 1, MOST_TIMEOUT_S, "a number from 1 to 1000000"),
+     .help = "end the program if they take longer (default 900)"},
+    HELP_ROW,
+    {0},
+};
 
 struct predict_request
 predict_usual(void)

@@ -184,36 +184,27 @@ print_ranges(const struct scaling *scaling, unsigned rehearsals)
     printf("\n");
 }
 
-/* The greatest number of ranks that bring half of what they could, and what the next one would. */
+/* The greatest number of ranks that bring half of what they could. */
 static void
 print_worth(const struct scaling *scaling)
 {
-    const struct row *best = NULL, *next = NULL;
+    const struct row *best = NULL;
+    bool any = false;
     for (size_t i = 0; i < scaling->count; ++i) {
         const struct row *row = &scaling->rows[i];
-        if (row->ranks > 1 && is_known(row) && efficiency_of(row) >= WORTH_IT &&
-            (best == NULL || row->ranks > best->ranks))
+        bool counts = row->ranks > 1 && is_known(row);
+        any = any || counts;
+        if (counts && efficiency_of(row) >= WORTH_IT && (best == NULL || row->ranks > best->ranks))
             best = row;
-    }
-    for (size_t i = 0; i < scaling->count; ++i) {
-        const struct row *row = &scaling->rows[i];
-        if (is_known(row) && row->ranks > (best != NULL ? best->ranks : 1) &&
-            (next == NULL || row->ranks < next->ranks))
-            next = row;
     }
     if (best != NULL)
         printf(
             "With the batch %s, up to %u ranks are worth it: %.2f times as many items per second as one rank (%.2f to "
-            "%.2f), at an efficiency of %.0f %%.",
+            "%.2f), at an efficiency of %.0f %%.\n",
             scaling->name, best->ranks, range_middle(&best->speed_up), range_low(&best->speed_up),
             range_high(&best->speed_up), 100.0 * efficiency_of(best));
-    else if (next != NULL)
-        printf("With the batch %s, none of these numbers of ranks is worth it.", scaling->name);
-    if (next != NULL)
-        printf(" %u ranks: %.2f times, at %.0f %%.", next->ranks, range_middle(&next->speed_up),
-               100.0 * efficiency_of(next));
-    if (best != NULL || next != NULL)
-        printf("\n");
+    else if (any)
+        printf("With the batch %s, none of these numbers of ranks is worth it.\n", scaling->name);
 }
 
 static void
@@ -240,21 +231,21 @@ static void
 print_assumptions(const struct table *table, const struct forecasts *forecasts)
 {
     const struct model *model = forecasts->kept;
-    printf(
-        "\nAssumptions:\n"
-        "- without averaging a step takes %.3f ms: median of %zu steps of %u rank%s (%s)%s; with the batch kept, each\n"
-        "  rank has a batch as large as it has here; all are equally fast%s. Pauses, as other programs on the machine\n"
-        "  make, and a job's start, come on top.\n"
-        "- each rank has a GPU of its own, and as many CPU cores as a rank had here; with fewer it is slower.\n"
-        "- gradients: %zu, of %.2f MB; %s.\n",
-        range_middle(&table->alone_us) / 1e3, model->step_count, model->ranks, model->ranks == 1 ? "" : "s",
-        model->host, table->rehearsals > 1 ? ", in each rehearsal" : "",
-        model->straggler >= 0 ? ": the straggler in the trace is left out" : "", model->gradient_count,
-        (double)model->bytes / 1e6,
-        !model->overlapped       ? "steps do not overlap here: all of them are sent after backward"
-        : model->ready_by_bucket ? "when each is ready is known of buckets, and spread over their gradients by bytes"
-                                 : "when each is ready is measured");
-    if (forecasts->request->folder == NULL)
+    bool is_run = forecasts->request->folder == NULL;
+    printf("\nAssumptions:\n"
+           "- without averaging a step takes %.3f ms: %s of %u rank%s (%s)%s; with the batch kept, each\n"
+           "  rank has a batch as large as it has here; all are equally fast%s. A job's start %s.\n"
+           "- each rank has a GPU of its own, and as many CPU cores as a rank had here; with fewer it is slower.\n"
+           "- gradients: %zu, of %.2f MB; %s.\n",
+           range_middle(&table->alone_us) / 1e3, is_run ? "mean of all steps" : "median of the last steps",
+           model->ranks, model->ranks == 1 ? "" : "s", model->host, table->rehearsals > 1 ? ", in each rehearsal" : "",
+           model->straggler >= 0 ? ": the straggler in the trace is left out" : "",
+           is_run ? "comes on top" : "and pauses, such as validation,\n  come on top", model->gradient_count,
+           (double)model->bytes / 1e6,
+           !model->overlapped       ? "steps do not overlap here: all of them are sent after backward"
+           : model->ready_by_bucket ? "when each is ready is known of buckets, and spread over their gradients by bytes"
+                                    : "when each is ready is measured");
+    if (is_run)
         printf("- this machine has %ld cores: what more ranks than that take from each other here is not known.\n",
                sysconf(_SC_NPROCESSORS_ONLN));
     print_link(model, link_of(forecasts));
@@ -315,11 +306,11 @@ table_print(const struct table *table, const struct forecasts *forecasts)
         print_ranges(shared, table->rehearsals);
         print_ranges(kept, table->rehearsals);
         if (is_noisy(shared) || is_noisy(kept))
-            printf("The machine was too noisy for one value: rehearsals differ by more than a tenth. A speed-up beyond "
-                   "the\n"
-                   "number of ranks is cut to that, and left out where all rehearsals had it. Repeat this with nothing "
-                   "else\n"
-                   "running.\n\n");
+            printf(
+                "The machine was too noisy for one value: rehearsals differ by more than a tenth. A speed-up beyond\n"
+                "the number of ranks is cut to that, and left out where all rehearsals had it. Repeat this with\n"
+                "nothing else running%s.\n\n",
+                forecasts->kept->unbound ? ", and with --bind core: unbound ranks vary more" : "");
     } else if (forecasts->request->folder != NULL) {
         printf("A trace is one run, so these figures have no range.\n\n");
     } else {

@@ -280,7 +280,9 @@ take_waiting(struct facts *facts)
     waited->exposed = facts->exposed_us = said_or(facts, "exposed_ms", 1e3, waited->exposed);
     waited->waiting = facts->waiting_us = said_or(facts, "waiting_ms", 1e3, waited->waiting);
     waited->straggler = straggler_of(facts, waited->straggler);
-    waited->last = waited->straggler >= 0 ? waited->straggler : waited->last;
+    waited->last = waited->straggler;
+    for (size_t r = 0; r < facts->rank_count && waited->straggler < 0; ++r)
+        waited->last = 2 * facts->ranks[r].last_count > facts->counted ? (int)r : waited->last;
     waited->count = facts->counted;
     waited->last_count = waited->last >= 0 ? facts->ranks[waited->last].last_count : 0;
 }

@@ -153,15 +153,6 @@ if [ ! -e /dev/nvidia0 ]; then # and so no NVML
         report "a driver without NVML and GPU, $nothing" "$(finds 1 '^machine\|problem\|GPUs\|none: ' '!problem\|libcuda')"
     done
 fi
-if unshare -n true 2>/dev/null; then
-    whole=$ddprun
-    printf '#!/bin/sh\nexec unshare -n "%s" "$@"\n' "$whole" >"$top/unshared" && chmod 755 "$top/unshared"
-    searched=$PATH ddprun=$top/unshared examine ./plain
-    report "a loopback that is down" "$(finds 1 '^machine\|problem\|loopback\|the interface lo is down.*\|ip link set lo up, as root')"
-    printf '#!/bin/sh\nexec unshare -n sh -c "ip link set lo up && exec \\"\\$@\\"" sh "%s" "$@"\n' "$whole" >"$top/unshared"
-    searched=$PATH ddprun=$top/unshared examine ./plain
-    command -v ip >/dev/null && report "a loopback that is up" "$(finds "$rc" '!\|loopback\|')"
-fi
 with STUB_GPUS=0 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
 report "a driver, but no GPU" "$(finds 1 '^machine\|problem\|GPUs\|none: the driver runs')"
 with STUB_GPUS=1 $'STUB_NAME=\033]0;x\a' "LD_LIBRARY_PATH=$top/gpu" -- ./plain

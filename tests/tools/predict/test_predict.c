@@ -8,12 +8,14 @@
 
 #include "tests/test.h"
 
+#include <json-c/json.h>
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANKS = 3, STEPS = 30, TENSORS = 4, MEGABYTE = 1000000 };
+enum { RANKS = 3, STEPS = 100, TENSORS = 4, MEGABYTE = 1000000 };
 
 /* A trainer of four tensors of 1 MB, each in a bucket of its own; all times in us. */
 struct made {
@@ -124,7 +126,7 @@ model_of(const struct made *made)
 {
     struct trace trace = make(made);
     char why[200] = "";
-    struct model *model = model_of_trace(&trace, why, sizeof(why));
+    struct model *model = model_of_trace(&trace, false, why, sizeof(why));
     ck_assert_msg(model != NULL, "%s", why);
     return model;
 }
@@ -203,6 +205,27 @@ TEST(the_measured_ranks_take_what_they_took)
     NEAR(two.exposed_us, 1100);
     NEAR(two.step_us, 21100);
     ck_assert_double_eq_tol(two.efficiency, 20000.0 / 21100, 1e-3);
+}
+
+/* A pause in one step of the 95 that count; a longer one in a control step is none of theirs. */
+TEST(pauses_are_in_the_mean_step)
+{
+    struct trace trace = make(&plain);
+    char why[200];
+    for (int r = 0; r < plain.ranks; ++r) {
+        steps[r][12].begin_us -= 95000;
+        steps[r][20].begin_us -= 90000;
+        steps[r][20].control = true;
+    }
+    for (int mean = 0; mean < 2; ++mean) {
+        struct model *model = model_of_trace(&trace, mean, why, sizeof(why));
+        struct prediction one, two;
+        ck_assert(model != NULL && model_predict(model, 1, NULL, &one) && model_predict(model, 2, NULL, &two));
+        NEAR(one.step_us, 20000 + mean * 1000);
+        NEAR(two.step_us, 21100 + mean * 1000);
+        NEAR(two.exposed_us, 1100);
+        model_free(model);
+    }
 }
 
 /* 2 (n - 1) latencies of 50 us, 2 (n - 1) / n times the bytes: 8 ranks have 7 times the latency, 1.75 times the bytes.
@@ -288,7 +311,7 @@ TEST(a_straggler_is_named_with_what_it_costs)
     slow.own_us[2] = slow.own_us[0];
     slow.own_us[1] = 25000;
     ck_assert_uint_ge(losses_of(&slow, losses), 1);
-    ck_assert_str_eq(losses[0].what, "waiting for rank 1: 5 ms per step, the last in 30 of 30 steps");
+    ck_assert_str_eq(losses[0].what, "waiting for rank 1: 5 ms per step, the last in 64 of 64 steps");
     ck_assert_ptr_nonnull(strstr(losses[0].advice, "look at rank 1 (here)"));
     NEAR(losses[0].gain_us, 5000);
     NEAR(predicted(&slow, 3, NULL).step_us, 26100);
@@ -367,7 +390,7 @@ TEST(what_every_step_waits_is_not_for_checks)
             steps[r][s].released_us += s % 3 == 0 ? 3000 : 2900;
         }
     }
-    struct model *model = model_of_trace(&trace, why, sizeof(why));
+    struct model *model = model_of_trace(&trace, false, why, sizeof(why));
     ck_assert_ptr_nonnull(model);
     for (size_t i = 0, count = model_losses(model, losses, 8); i < count; ++i)
         ck_assert_ptr_null(strstr(losses[i].advice, "--check"));
@@ -422,7 +445,7 @@ TEST(first_steps_of_a_plan_and_control_steps_do_not_count)
             steps[r][s].control = s >= 4; /* its buckets leave early, as while overlap is off */
         }
     }
-    struct model *model = model_of_trace(&trace, why, sizeof(why));
+    struct model *model = model_of_trace(&trace, false, why, sizeof(why));
     struct prediction one;
     ck_assert_ptr_nonnull(model);
     ck_assert(model_predict(model, 1, NULL, &one));
@@ -441,7 +464,7 @@ TEST(a_trial_says_what_overlap_costs)
     struct prediction one, two;
     runs[0].trials = trials;
     runs[0].trial_count = 2;
-    struct model *model = model_of_trace(&trace, why, sizeof(why));
+    struct model *model = model_of_trace(&trace, false, why, sizeof(why));
     ck_assert_ptr_nonnull(model);
     ck_assert(model_predict(model, 1, NULL, &one) && model_predict(model, 2, NULL, &two));
     NEAR(one.step_us, 14000);
@@ -462,7 +485,7 @@ TEST(others_are_scaled_to_what_was_measured)
     facts_find(&trace, NULL, &facts);
     facts.step_us = 23100;
     facts.exposed_us = 2600;
-    struct model *model = model_of_facts(&facts, why, sizeof(why));
+    struct model *model = model_of_facts(&facts, false, why, sizeof(why));
     facts_free(&facts);
     ck_assert(model_predict(model, 2, NULL, &two) && model_predict(model, 8, NULL, &eight));
     NEAR(two.step_us, 23100);
@@ -471,6 +494,22 @@ TEST(others_are_scaled_to_what_was_measured)
     NEAR(eight.exposed_us, 700 + 1750 + 1500);
     NEAR(eight.step_us, 20000 + 700 + 1750 + 2000);
     model_free(model);
+}
+
+/* Of the latest 64 it is rank 0, but the table is of the window. */
+TEST(the_rank_that_is_last_is_the_one_of_the_table)
+{
+    struct trace trace = make(&plain);
+    struct facts facts;
+    char text[WAITING_TEXT_BYTES];
+    for (int s = 0; s < STEPS; ++s)
+        steps[s < 60 ? 0 : 1][s].released_us += 1000;
+    runs[0].summary = json_tokener_parse("{\"first_measured\": 1, \"last_measured\": 100, \"waited_for\": null}");
+    facts_find(&trace, NULL, &facts);
+    ck_assert_str_eq(facts_waiting_text(&facts, text),
+                     "waiting for each other: 1 ms per step; rank 1 is the last in 60 of 100");
+    facts_free(&facts);
+    json_object_put(runs[0].summary);
 }
 
 TEST(steps_of_one_kind_count)
@@ -485,7 +524,7 @@ TEST(steps_of_one_kind_count)
             steps[r][s].released_us = 4100;
         }
     }
-    struct model *model = model_of_trace(&trace, why, sizeof(why));
+    struct model *model = model_of_trace(&trace, false, why, sizeof(why));
     struct prediction two, eight;
     ck_assert_ptr_nonnull(model);
     ck_assert(model_predict(model, 2, NULL, &two) && model_predict(model, 8, NULL, &eight));
@@ -498,7 +537,7 @@ static void
 require_refused(const struct trace *trace, const char *text)
 {
     char why[200] = "";
-    ck_assert_ptr_null(model_of_trace(trace, why, sizeof(why)));
+    ck_assert_ptr_null(model_of_trace(trace, false, why, sizeof(why)));
     ck_assert_msg(strstr(why, text) != NULL, "%s", why);
 }
 
