@@ -79,6 +79,8 @@ find_all(const struct source *source, struct kernels *kernels_p, struct comm_err
         !find_for_types(source, "unpack_scaled", found.unpack_scaled, error) ||
         !find_for_types(source, "outer", found.outer, error) ||
         !find_for_types(source, "anchor", found.anchor, error) ||
+        !find_for_types(source, "compare_values", found.compare_values, error) ||
+        !find_for_types(source, "sample_values", found.sample_values, error) ||
         !find_kernel(source, "ddprun_chunks", &found.chunks, error) ||
         !find_kernel(source, "ddprun_hash", &found.hash, error) ||
         !find_kernel(source, "ddprun_compare", &found.compare, error) ||

@@ -153,7 +153,13 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
     bool is_late = rank->checked_step<rank->step, by_plan = rank->batch_count> 0;
     snprintf(when, sizeof(when), "%s after step %" PRIu64 " of %" PRIu64, is_late ? " when last compared," : ", last",
              rank->checked_step, rank->step);
-    if (rank->check_count > 0)
+    if (rank->noise_count > 0)
+        say("%s the same on all ranks but for rounding: ranks took rank 0's values in %" PRIu64
+            " comparison%s, last after step %" PRIu64 " of %" PRIu64 "; %" PRIu64 " elements of parameters, %" PRIu64
+            " of gradients",
+            by_plan ? "state" : "annotated parameters", rank->noise_count, plural(rank->noise_count), rank->noise_step,
+            rank->step, rank->parameter_elements, rank->gradient_elements);
+    else if (rank->check_count > 0)
         say("%s bitwise identical on all ranks%s (hash %016" PRIx64 ", compared %" PRIu64 " time%s%s); %" PRIu64
             " elements of parameters, %" PRIu64 " of gradients",
             by_plan ? "state" : "annotated parameters", is_late ? when : "", rank->parameter_hash, rank->check_count,

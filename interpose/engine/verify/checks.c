@@ -59,6 +59,9 @@ static struct {
     bool under_way;      /* between before_release and after_release */
     uint64_t left_out;   /* number of the boundary before which, since the last comparison, one seems left out; or 0 */
     uint64_t compared_step;  /* boundaries passed when parameters were last hashed: a graph passes several at once */
+    uint64_t sent;           /* comparisons that were sent, */
+    _Atomic uint64_t judged; /* and that host functions have judged */
+    uint64_t sent_left_out;  /* `left_out` of the last one */
     uint64_t impatient_step; /* the step in which the wait for a bucket was given up, counted from 1; 0: none */
 
     uint64_t *final_words; /* hashes of the parameters when the first of them was freed, or at the end */
@@ -312,7 +315,7 @@ checks_parameters_due(const struct group *group)
     return (every > 0 && (steps == 0 || steps == 2 || steps == 5 || is_early_by_plan(steps))) ||
            /* what differs there at the end may have been freed: it is looked at before */
            (every > 0 && steps <= FIRST_STEPS && tensor_compares_host()) ||
-           (group->overlapping && group->overlapped_steps >= 1 && group->overlapped_steps <= FIRST_STEPS) ||
+           values_are_due() || (group->overlapping && group->overlapped_steps >= 1 && group->overlapped_steps <= FIRST_STEPS) ||
            (engine_state.graph_launches >= 1 && engine_state.graph_launches <= FIRST_STEPS) ||
            (every > 0 && steps / every > checks.compared_step / every) || engine_state.options.verify;
 }
@@ -327,26 +330,40 @@ note_left_out(const struct group *group)
     engine_unlock();
 }
 
-/* Memory is hashed before the trainer may change it again; what was found is copied to the host afterwards. */
-void
-checks_before_release(const struct group *group)
+static bool
+differs_at(const uint32_t *differs, size_t i)
 {
-    compare_gradients(group);
-    escaped_late_compare(group);
-    note_left_out(group);
-    if (checks_parameters_due(group)) {
-        if (engine_state.boundary_count == 0)
-            running_before_release(group, checks.hasher);
-        prepare_parameters(tensor_compared_count());
-        checks.compared_step = engine_state.boundary_count;
-        checks.after_step = engine_state.boundary_count + (group->of_parameters && !group->keeps_gradients);
-        checks.groups[group->id].compared_step = group->boundary_count;
-        (void)add_parameters(checks.parameters.mine, group);
-        checks.under_way = true; /* whatever is freed here: all ranks take part */
+    return differs[i] != HASH_EQUAL && differs[i] != HASH_UNCOMPARED && !MUTANT(PARAMETERS_UNCHECKED);
+}
+
+/* The host waits until the last comparison is judged, on the device since one interval at least. */
+static void
+wait_until_judged(void)
+{
+    while (atomic_load(&checks.judged) < checks.sent) {
+        stop_if_asked();
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
     }
-    if (!MUTANT(HASHED_AFTER_RELEASE))
-        hasher_launch(checks.hasher, comm_stream());
-    nonfinite_before_release();
+    stop_if_asked();
+}
+
+/* The tensors that the last comparison has left to a look at their values, malloc'ed. */
+static size_t *
+take_suspects(const struct group *group, size_t *count_p) BY_ISSUER
+{
+    size_t count = checks.parameters.count, *suspects = engine_calloc(count + 1, sizeof(*suspects));
+    *count_p = 0;
+    if (checks.sent == 0 || engine_state.options.verify || tensor_compared_count() != count)
+        return suspects;
+    wait_until_judged();
+    for (size_t i = 0; i < count; ++i) {
+        struct tensor tensor = get_compared(i);
+        if (!differs_at(checks.parameters.differs, i) || is_in_between(&tensor, group) || stays_apart(&tensor))
+            continue;
+        values_note_suspect(i, checks.after_step);
+        suspects[(*count_p)++] = i;
+    }
+    return suspects;
 }
 
 /* What all ranks' hashes say; `after_step` belongs to this comparison, the words to the whole run. */
@@ -354,6 +371,8 @@ struct comparison {
     uint64_t after_step;
     uint64_t left_out; /* as in `checks` */
     bool is_running;   /* running_are_all() */
+    bool is_looked_at; /* a later comparison looks at the values of what may vary */
+    const char *detail; /* by how much it differs; NULL: that is not known */
 };
 
 /* Whether some group's boundary is DDP_STEP_PARAMETERS. */
@@ -378,7 +397,7 @@ describe_who(uint32_t differs, char who[WHO_BYTES])
 static void
 stop_with_difference(size_t index, uint32_t differs, const struct comparison *comparison)
 {
-    char text[TENSOR_TEXT_BYTES], who[WHO_BYTES], at_fault[80] = "";
+    char text[TENSOR_TEXT_BYTES], who[WHO_BYTES], at_fault[80] = "", sentence[1024];
     struct tensor tensor = get_compared(index);
     (void)tensor_describe(&tensor, text);
     describe_who(differs, who);
@@ -387,54 +406,111 @@ stop_with_difference(size_t index, uint32_t differs, const struct comparison *co
         snprintf(at_fault, sizeof(at_fault), "; else the memory or the GPU of rank %u may be at fault",
                  differs & ~HASH_MAJORITY);
     if (engine_state.services->by_plan)
-        stop_job_soon("%s differs between %s after update %llu of --plan: all ranks must see the same batches "
+        snprintf(sentence, sizeof(sentence), "%s differs between %s after update %llu of --plan: all ranks must see the same batches "
                       "and decide alike; look for seeds of a rank's own, and for losses and other results by which the "
                       "program decides (a rank reads those of its own batches)",
                       text, who, (unsigned long long)comparison->after_step);
     else if (comparison->after_step == 0 && checks.final_known)
-        stop_job_soon("%s differs between %s at the end of a program without DDP_STEP: what a rank computes "
+        snprintf(sentence, sizeof(sentence), "%s differs between %s at the end of a program without DDP_STEP: what a rank computes "
                       "from its own data must go through DDP_REDUCE before it changes a parameter",
                       text, who);
     else if (comparison->after_step == 0 && comparison->is_running)
-        stop_job_soon("%s differs between %s at the first DDP_STEP, and has no gradient, or one of zeros: "
+        snprintf(sentence, sizeof(sentence), "%s differs between %s at the first DDP_STEP, and has no gradient, or one of zeros: "
                       "running statistics, which forward writes? Annotate them with DDP_BUFFER instead; else its "
                       "annotation stands before its initialisation (move it behind that)",
                       text, who);
     else if (comparison->after_step == 0)
-        stop_job_soon(
+        snprintf(
+            sentence, sizeof(sentence),
             "%s differs between %s at the first DDP_STEP: its annotation stands before its "
             "initialisation (move it behind that), or the optimizer ran before DDP_STEP (call DDP_STEP between "
             "backward and the optimizer)",
             text, who);
     else if (comparison->left_out > 0)
-        stop_job_soon("%s differs between %s after step %llu: the work on gradients before DDP_STEP number "
+        snprintf(sentence, sizeof(sentence), "%s differs between %s after step %llu: the work on gradients before DDP_STEP number "
                       "%llu is that of two steps or more, so DDP_STEP was left out; call it once in each step, between "
                       "backward and the optimizer",
                       text, who, (unsigned long long)comparison->after_step, (unsigned long long)comparison->left_out);
     else if (averages_parameters() && !tensor.averaged)
-        stop_job_soon("%s differs between %s after step %llu: no DDP_STEP_PARAMETERS averages it (its group "
+        snprintf(sentence, sizeof(sentence), "%s differs between %s after step %llu: no DDP_STEP_PARAMETERS averages it (its group "
                       "is %d, and a state of integers is never averaged), and its gradient is not, either",
                       text, who, (unsigned long long)comparison->after_step, tensor.group);
     else
-        stop_job_soon(
+        snprintf(
+            sentence, sizeof(sentence),
             "%s differs between %s after step %llu: a gradient is missing among the annotations, a "
             "DDP_STEP does not stand between backward and the optimizer (behind it, one too many or one too "
             "few), or the update depends on something that is not the same on all ranks (optimizer state that one rank "
             "alone has read: DDP_STATE)%s",
             text, who, (unsigned long long)comparison->after_step, at_fault);
+    const char *detail = comparison->detail != NULL ? comparison->detail : "";
+    stop_job_soon("%s%s%s", sentence, detail[0] != '\0' ? "; " : "", detail);
 }
 
-/* Ends the job soon if a parameter differs between ranks; the hash of all of them otherwise: `words` are rank 0's.
- * False also if there was nothing to compare. */
+/* Ends the job where values say that a difference is a mistake; else it is noise, and all ranks have rank 0's values. */
+static void
+look_at_values(size_t *suspects, size_t count) BY_ISSUER
+{
+    struct values_mistake mistake;
+    if (!values_look(suspects, count, &mistake))
+        return;
+    const struct comparison comparison = {
+        .after_step = mistake.after_step, .left_out = checks.sent_left_out, .detail = mistake.text};
+    stop_with_difference(mistake.index, checks.parameters.differs[mistake.index], &comparison);
+    stop_if_asked();
+}
+
+/* Memory is hashed before the trainer may change it again; what was found is copied to the host afterwards. */
+void
+checks_before_release(const struct group *group)
+{
+    compare_gradients(group);
+    escaped_late_compare(group);
+    note_left_out(group);
+    size_t suspect_count = 0, *suspects = NULL;
+    bool is_due = checks_parameters_due(group);
+    if (is_due) {
+        suspects = take_suspects(group, &suspect_count);
+        if (engine_state.boundary_count == 0)
+            running_before_release(group, checks.hasher);
+        prepare_parameters(tensor_compared_count());
+        values_prepare(tensor_compared_count());
+        checks.compared_step = engine_state.boundary_count;
+        checks.after_step = engine_state.boundary_count + (group->of_parameters && !group->keeps_gradients);
+        checks.groups[group->id].compared_step = group->boundary_count;
+        (void)add_parameters(checks.parameters.mine, group);
+        checks.under_way = true; /* whatever is freed here: all ranks take part */
+    }
+    if (!MUTANT(HASHED_AFTER_RELEASE))
+        hasher_launch(checks.hasher, comm_stream());
+    nonfinite_before_release();
+    if (is_due)
+        look_at_values(suspects, suspect_count);
+    free(suspects);
+}
+
+static bool
+may_vary(size_t index)
+{
+    struct tensor tensor = get_compared(index);
+    return values_may_vary(&tensor);
+}
+
+/* Ends the job soon if a parameter differs between ranks that may not; the hash of all of them otherwise: `words` are
+ * rank 0's. False also if there was nothing to compare, or if values are to be looked at. */
 static bool
 judge_differences(const uint32_t *differs, const uint64_t *words, size_t count, const struct comparison *comparison,
                   uint64_t *hash_p)
 {
-    bool compared = false;
+    bool compared = false, varies = false;
     size_t found = count; /* of the first rank that differs at all */
     for (size_t i = 0; i < count; ++i) {
         compared = compared || differs[i] != HASH_UNCOMPARED;
-        bool is_different = differs[i] != HASH_EQUAL && differs[i] != HASH_UNCOMPARED && !MUTANT(PARAMETERS_UNCHECKED);
+        bool is_different = differs_at(differs, i);
+        if (is_different && comparison->is_looked_at && may_vary(i)) {
+            varies = true;
+            continue;
+        }
         bool is_cause = engine_state.services->by_plan && found < count && differs[i] == differs[found];
         if (is_different && (found == count || differs[i] < differs[found] || is_cause))
             found = i;
@@ -444,7 +520,7 @@ judge_differences(const uint32_t *differs, const uint64_t *words, size_t count, 
         return false;
     }
     *hash_p = hash_bytes(words, count * sizeof(words[0]));
-    return compared;
+    return compared && !varies;
 }
 
 static void
@@ -509,10 +585,12 @@ compare_parameters(void *data)
     if (!words->on_device)
         find_differences(words->all, words->count, words->differs);
     comparison->is_running = comparison->after_step == 0 && running_are_all(words->differs, words->count);
+    comparison->is_looked_at = comparison->after_step > 0;
     bool equal = judge_differences(words->differs, words->all, words->count, comparison, &hash);
     if (equal && comparison->after_step > 0) /* that all begin alike says nothing of a step */
         note_equal(comparison->after_step, hash);
     free(comparison);
+    atomic_fetch_add(&checks.judged, 1);
 }
 
 void
@@ -525,7 +603,9 @@ checks_after_release(void)
     checks.under_way = false;
     struct comparison *comparison = engine_calloc(1, sizeof(*comparison));
     *comparison = (struct comparison){.after_step = checks.after_step, .left_out = checks.left_out};
+    checks.sent_left_out = checks.left_out;
     checks.left_out = 0;
+    ++checks.sent;
     gather_send(&checks.parameters, "the comparison of parameters", checks.after_step, compare_parameters, comparison);
 }
 
@@ -561,6 +641,7 @@ checks_final_hash(void)
     prepare_hashes(count);
     checks.final_known = add_parameters(words, NULL);
     hasher_collect(checks.hasher, comm_stream());
+    values_sample_end();
     require_cuda(engine_state.driver.cuStreamSynchronize_p(comm_stream()), "hashing parameters at the end");
     nonfinite_at_end();
     role_give();
@@ -594,6 +675,24 @@ leave_out_host(uint32_t *differs, size_t count)
         differs[i] = HASH_UNCOMPARED;
     }
     return found;
+}
+
+/* What differs by noise is left out of differs[]. Whether there was any. */
+static bool
+judge_values_at_end(uint32_t *differs, size_t count, struct comparison *comparison, char detail[VALUES_TEXT_BYTES])
+{
+    bool noise = values_judge_end(differs, count, comparison->after_step, detail);
+    bool is_last_known = checks.sent > 0 && atomic_load(&checks.judged) == checks.sent && checks.parameters.count == count;
+    uint64_t first = comparison->after_step;
+    for (size_t i = 0; i < count && !engine_state.options.verify; ++i) {
+        if (!differs_at(differs, i))
+            continue;
+        if (is_last_known && differs_at(checks.parameters.differs, i))
+            values_note_suspect(i, checks.after_step);
+        uint64_t seen = values_first_seen(i, first);
+        comparison->after_step = seen < comparison->after_step ? seen : comparison->after_step;
+    }
+    return noise;
 }
 
 void
@@ -634,10 +733,13 @@ checks_at_end(void)
         reduce_calls_compare(&all, 2 * sizeof(*mine));
 
     uint64_t hash;
-    const struct comparison comparison = {.after_step = mine[0], .left_out = checks.left_out};
+    char detail[VALUES_TEXT_BYTES] = "";
+    struct comparison comparison = {.after_step = mine[0], .left_out = checks.left_out, .detail = detail};
     if (known)
         find_differences(words, count, differs);
     bool is_whole = known && !leave_out_host(differs, count);
+    if (known && judge_values_at_end(differs, count, &comparison, detail))
+        is_whole = false;
     if (known && judge_differences(differs, words, count, &comparison, &hash) && is_whole)
         note_equal(mine[0], hash);
     stop_if_asked();

@@ -4,6 +4,7 @@
 #ifndef DDPRUN_INTERPOSE_ENGINE_VERIFY_VERIFY_H
 #define DDPRUN_INTERPOSE_ENGINE_VERIFY_VERIFY_H
 
+#include "bucketing/drift.h"
 #include "interpose/engine/memory/memory.h"
 
 /* ---- checks.c ---- */
@@ -22,6 +23,33 @@ void checks_next_interval(const struct group *group) BY_ISSUER;
 void checks_final_hash(void);
 /* At the end, collective: compares steps and final hashes. */
 void checks_at_end(void);
+
+/* ---- values.c: the values of tensors whose hashes differ between ranks ---- */
+enum { VALUES_TEXT_BYTES = 160 };
+struct values_mistake {
+    size_t index;                 /* of tensor_compared() */
+    uint64_t after_step;          /* the comparison that saw it first */
+    char text[VALUES_TEXT_BYTES]; /* by how much; the same on all ranks */
+};
+/* Whether a right program may leave other bits of it on each rank. Else any difference is a mistake. */
+bool values_may_vary(const struct tensor *tensor);
+/* The issuer, at a comparison of `count` tensors, in front of the hashes: their movement counts from here on, if it
+ * does not count yet. */
+void values_prepare(size_t count) BY_ISSUER;
+/* Whether a comparison is due because of what the last look has found; the same on all ranks. */
+bool values_are_due(void) BY_ISSUER;
+/* Hashes of a tensor have differed after that step; which step that was first, `otherwise` if none is known. */
+void values_note_suspect(size_t index, uint64_t after_step);
+uint64_t values_first_seen(size_t index, uint64_t otherwise);
+/* The issuer, at a comparison, before the trainer's stream is let go: suspects[count], tensors whose hashes differed at
+ * the last one, the same on all ranks, get rank 0's values. Collective; waits for the device. Whether the job is to end.
+ */
+bool values_look(size_t *suspects, size_t count, struct values_mistake *mistake_p) BY_ISSUER;
+/* The issuer, when the device has done all: what values_judge_end() needs is on its way to the host. */
+void values_sample_end(void) BY_ISSUER;
+/* At the end, collective: what differs by noise is uncompared from then on, and is counted. Whether there was any.
+ * `text` gets by how much a tensor differs that stays. */
+bool values_judge_end(uint32_t *differs, size_t count, uint64_t step, char text[VALUES_TEXT_BYTES]);
 
 /* ---- running.c: running statistics that are annotated as parameters ---- */
 struct hasher;

@@ -1,0 +1,642 @@
+/*
+ * values.c - tensors whose hashes differ between ranks: is that noise of the arithmetic (bucketing/drift.h)? Then all
+ * ranks take rank 0's values.
+ *
+ * A look comes at the comparison after the one whose hashes differ, in front of the update: all ranks know there which
+ * tensors differ. Rank 0's values go to all ranks, 1 MiB at a time; there is no second copy of the model. A sample of
+ * each tensor, taken at the first comparison and at each look, says what its elements have moved since. The host waits
+ * for the device and for the other ranks, at looks alone. Steps whose hashes agree know nothing of this.
+ *
+ * Bits hold where nothing rounds or nothing has been updated: values_may_vary(). Called by checks.c.
+ */
+#include "interpose/engine/verify/verify.h"
+
+#include "base/message.h"
+#include "comm/hash.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNK = 1 << 20, REGULAR = 100, AT_END_MOST = 131072 };
+_Static_assert((int)VALUES_MARKS == (int)DRIFT_MARKS, "a launch takes all marks");
+
+/* One tensor of tensor_compared(). */
+struct watched {
+    size_t offset, count;  /* its sample in the arrays: count + DRIFT_MARKS values; 0: it is not watched */
+    uint64_t seed, marked; /* of the sample that the arrays hold */
+    uint64_t anchored;     /* boundaries passed then */
+    uint64_t since;        /* the comparison from which on hashes have differed without a judgement; 0: none */
+    struct drift drift;
+};
+
+/* Arrays of samples, on the device and in pinned memory of the host. */
+enum array { THEN, BEFORE, NOW, APART, ARRAYS };
+
+static struct {
+    size_t count;
+    struct watched *watched; /* [count] */
+    size_t total;            /* values in an array */
+    uint64_t looks;
+    CUdeviceptr arrays[ARRAYS], chunk, found;
+    double *host[ARRAYS];
+    struct values_found *host_found; /* pinned, [count] */
+    struct drift_pace pace;
+    uint64_t next;    /* boundaries passed when the next comparison is due; 0: as always */
+    bool sampled_end; /* host[THEN], [BEFORE] and [NOW] are of the end */
+    bool said_noise, said_lasts;
+} values;
+
+static CUstream
+stream(void)
+{
+    return engine_state.collectives.stream;
+}
+
+static void
+require_comm(bool done, const struct comm_error *error)
+{
+    if (!done)
+        stop_job_by(error->cause, "the comparison of values: %s", error->text);
+}
+
+bool
+values_may_vary(const struct tensor *tensor)
+{
+    return engine_state.collectives.setting.kernels.loaded && type_is_of_gradients(tensor->type) &&
+           tensor->kind != MEMORY_HOST && !engine_state.options.verify;
+}
+
+/* Number `index` of tensor_compared(); without memory if it is freed. */
+static struct tensor
+compared(size_t index)
+{
+    engine_lock();
+    const struct tensor *found = tensor_compared(index);
+    struct tensor tensor = found != NULL ? *found : (struct tensor){.role = TENSOR_PARAMETER, .site = {"?", "?", 0}};
+    engine_unlock();
+    return tensor;
+}
+
+/* ---- memory ---- */
+
+static CUdeviceptr
+on_device(size_t bytes)
+{
+    return device_allocate(bytes, "the comparison of values");
+}
+
+static void *
+on_host(size_t bytes)
+{
+    void *memory = NULL;
+    require_cuda(engine_state.driver.cuMemHostAlloc_p(&memory, bytes, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc");
+    return memory;
+}
+
+static void
+free_memory(void)
+{
+    const struct driver *driver = &engine_state.driver;
+    if (values.total == 0)
+        return;
+    require_cuda(driver->cuStreamSynchronize_p(stream()), "waiting for samples");
+    for (int i = 0; i < ARRAYS; ++i) {
+        if (values.arrays[i] != 0)
+            (void)driver->cuMemFree_p(values.arrays[i]);
+        if (values.host[i] != NULL)
+            (void)driver->cuMemFreeHost_p(values.host[i]);
+        values.arrays[i] = 0;
+        values.host[i] = NULL;
+    }
+    if (values.found != 0)
+        (void)driver->cuMemFree_p(values.found);
+    if (values.host_found != NULL)
+        (void)driver->cuMemFreeHost_p(values.host_found);
+    values.found = 0;
+    values.host_found = NULL;
+    values.total = 0;
+}
+
+/* What is needed only where hashes differ, or at the end. */
+static void
+make_arrays(void)
+{
+    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    for (int i = 0; i < ARRAYS; ++i) {
+        if (values.arrays[i] == 0)
+            values.arrays[i] = on_device(values.total * sizeof(double));
+        if (values.host[i] == NULL)
+            values.host[i] = on_host(values.total * sizeof(double));
+    }
+    if (values.chunk == 0)
+        values.chunk = on_device(CHUNK);
+    if (values.host_found == NULL) {
+        values.found = on_device(values.count * sizeof(struct values_found));
+        values.host_found = on_host(values.count * sizeof(struct values_found));
+    }
+    (void)context_exchange_capture_mode(mode);
+}
+
+static void
+copy(void *to, CUdeviceptr from, size_t bytes)
+{
+    require_cuda(engine_state.driver.cuMemcpyDtoHAsync_p(to, from, bytes, stream()), "copying values");
+}
+
+static void
+copy_sample(enum array array, const struct watched *watched)
+{
+    copy(values.host[array] + watched->offset, values.arrays[array] + watched->offset * sizeof(double),
+         (watched->count + watched->marked) * sizeof(double));
+}
+
+/* ---- samples ---- */
+
+static struct values_sample
+sample_of(const struct watched *watched, const struct tensor *tensor, enum array value, enum array apart)
+{
+    struct values_sample sample = {.value = values.arrays[value] + watched->offset * sizeof(double),
+                                   .apart = values.arrays[apart] + watched->offset * sizeof(double),
+                                   .elements = tensor->count,
+                                   .count = watched->count,
+                                   .seed = watched->seed,
+                                   .marked = watched->marked};
+    memcpy(sample.marks, watched->drift.marks, sizeof(sample.marks));
+    return sample;
+}
+
+/* The tensor as it is now is what its movement counts from. `theirs`: a chunk of rank 0's values, or its own memory. */
+static void
+anchor_chunk(struct values_chunk chunk, const struct watched *watched, const struct tensor *tensor)
+{
+    struct comm_error error;
+    struct values_sample sample = sample_of(watched, tensor, THEN, BEFORE);
+    sample.of_zero = 1;
+    require_comm(values_sample(&engine_state.collectives.setting, chunk, type_nccl(tensor->type), sample, stream(), &error),
+                 &error);
+}
+
+static void
+renew(struct watched *watched)
+{
+    uint64_t marked = watched->drift.mark_count;
+    watched->seed = values.looks;
+    watched->marked = marked < DRIFT_MARKS ? marked : DRIFT_MARKS;
+    watched->anchored = engine_state.boundary_count;
+}
+
+static struct values_chunk
+whole(const struct tensor *tensor)
+{
+    return (struct values_chunk){.mine = tensor->address, .theirs = tensor->address, .count = tensor->count};
+}
+
+void
+values_prepare(size_t count)
+{
+    if (!engine_state.collectives.setting.kernels.loaded || engine_state.options.verify ||
+        (values.watched != NULL && count == values.count))
+        return;
+    free_memory();
+    free(values.watched);
+    values.watched = engine_calloc(count + 1, sizeof(*values.watched));
+    values.count = count;
+    values.pace = (struct drift_pace){0, 0};
+    values.next = 0;
+    for (size_t i = 0; i < count; ++i) {
+        struct tensor tensor = compared(i);
+        struct watched *watched = &values.watched[i];
+        if (!values_may_vary(&tensor) || !tensor.placed)
+            continue;
+        watched->offset = values.total;
+        watched->count = drift_sample_count(tensor.count, count);
+        values.total += watched->count > 0 ? watched->count + DRIFT_MARKS : 0;
+    }
+    if (values.total == 0)
+        return;
+    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    values.arrays[THEN] = on_device(values.total * sizeof(double));
+    values.arrays[BEFORE] = on_device(values.total * sizeof(double));
+    (void)context_exchange_capture_mode(mode);
+    ++values.looks;
+    for (size_t i = 0; i < count; ++i) {
+        struct tensor tensor = compared(i);
+        if (values.watched[i].count == 0)
+            continue;
+        renew(&values.watched[i]);
+        anchor_chunk(whole(&tensor), &values.watched[i], &tensor);
+    }
+}
+
+bool
+values_are_due(void)
+{
+    return values.next > 0 && engine_state.boundary_count >= values.next;
+}
+
+/* ---- a look ---- */
+
+/* All ranks: rank 0's values go to the others, which take them. */
+static void
+look_at(const struct tensor *tensor, struct watched *watched, size_t index)
+{
+    struct comm_error error;
+    struct collectives *collectives = &engine_state.collectives;
+    ncclDataType_t type = type_nccl(tensor->type);
+    size_t each = CHUNK / type_bytes(tensor->type);
+    struct watched next = *watched;
+    CUdeviceptr found = values.found + index * sizeof(struct values_found);
+    bool is_zero = engine_state.rendezvous.rank == 0;
+    renew(&next);
+    if (!is_zero) {
+        copy_sample(THEN, watched);
+        copy_sample(BEFORE, watched);
+        require_cuda(engine_state.driver.cuMemsetD8Async_p(found, 0, sizeof(struct values_found), stream()),
+                     "comparing values");
+    }
+    for (size_t at = 0; at < tensor->count; at += each) {
+        size_t here = tensor->count - at < each ? tensor->count - at : each;
+        CUdeviceptr mine = tensor->address + at * type_bytes(tensor->type);
+        struct values_chunk chunk = {.mine = mine, .theirs = values.chunk, .first = at, .count = here};
+        require_comm(collectives_send_values(collectives, mine, is_zero ? mine : values.chunk,
+                                             here * type_bytes(tensor->type), &error),
+                     &error);
+        if (is_zero) {
+            chunk.theirs = mine;
+            anchor_chunk(chunk, &next, tensor);
+            continue;
+        }
+        require_comm(values_sample(&collectives->setting, chunk, type, sample_of(watched, tensor, NOW, APART), stream(),
+                                   &error),
+                     &error);
+        anchor_chunk(chunk, &next, tensor);
+        require_comm(values_compare(&collectives->setting, chunk, type, found, stream(), &error), &error);
+    }
+    if (!is_zero) {
+        copy_sample(NOW, watched);
+        copy_sample(APART, watched);
+        copy(&values.host_found[index], found, sizeof(struct values_found));
+    }
+}
+
+static double
+float_of(uint64_t bits)
+{
+    uint32_t narrow = (uint32_t)bits;
+    float value;
+    memcpy(&value, &narrow, sizeof(value));
+    return value;
+}
+
+static int
+fraction_bits(int type)
+{
+    return type == DDP_FLOAT64 ? DBL_MANT_DIG - 1 : type == DDP_FLOAT32 ? FLT_MANT_DIG - 1 : type == DDP_FLOAT16 ? 10 : 7;
+}
+
+static struct drift_look
+sampled(const struct watched *watched, const struct tensor *tensor)
+{
+    return (struct drift_look){.now = values.host[NOW] + watched->offset,
+                               .apart = values.host[APART] + watched->offset,
+                               .then = values.host[THEN] + watched->offset,
+                               .before = values.host[BEFORE] + watched->offset,
+                               .count = watched->count + watched->marked,
+                               .marked = watched->marked,
+                               .elements = tensor->count,
+                               .fraction_bits = fraction_bits(tensor->type)};
+}
+
+/* What a rank says of a look: what is worst of its tensors. */
+struct verdict {
+    struct drift_found found;
+    uint64_t index;  /* of tensor_compared() */
+    uint64_t since;  /* boundaries passed when its movement began to count */
+    double strength; /* of two alike */
+};
+
+/* Whether the other was worse, and is kept. */
+static bool
+keep_worst(struct verdict *worst, const struct verdict *other)
+{
+    bool is_worse = other->found.verdict > worst->found.verdict ||
+                    (other->found.verdict == worst->found.verdict && other->strength > worst->strength);
+    if (is_worse)
+        *worst = *other;
+    return is_worse;
+}
+
+static void
+judge(const struct tensor *tensor, struct watched *watched, size_t index, struct verdict *worst)
+{
+    const struct values_found *found = &values.host_found[index];
+    struct drift_look look = sampled(watched, tensor);
+    look.differing = found->differing;
+    look.unlike = found->unlike;
+    look.largest = float_of(found->largest >> 32);
+    look.place = found->largest & UINT32_MAX;
+    look.greatest = float_of(found->greatest);
+    struct verdict verdict = {drift_judge(&watched->drift, &look), index, watched->anchored, 0};
+    verdict.strength = verdict.found.apart / fmax(verdict.found.moved, DBL_MIN);
+    (void)keep_worst(worst, &verdict);
+}
+
+/* Of all ranks the worst; *rank_p: whose it is. */
+static struct verdict
+worst_of_ranks(const struct verdict *mine, int *rank_p)
+{
+    struct control_messages all;
+    struct verdict worst = {.found = {.verdict = DRIFT_SAME}};
+    exchange("the comparison of values", mine, sizeof(*mine), &all);
+    *rank_p = 0;
+    for (int r = 0; r < all.count; ++r) {
+        struct verdict theirs;
+        if (all.bytes[r] != sizeof(theirs))
+            stop_job("internal error: rank %d has sent no verdict", r);
+        memcpy(&theirs, all.messages[r], sizeof(theirs));
+        if (keep_worst(&worst, &theirs))
+            *rank_p = r;
+    }
+    control_free_messages(&all);
+    return worst;
+}
+
+static void
+describe(const struct verdict *worst, int rank, char text[VALUES_TEXT_BYTES])
+{
+    const struct drift_found *found = &worst->found;
+    unsigned long long since = worst->since;
+    if (isinf(found->apart))
+        snprintf(text, VALUES_TEXT_BYTES, "rank %d alone, or rank 0 alone, has infinite values or NaN", rank);
+    else if (found->place == DRIFT_EVERYWHERE)
+        snprintf(text, VALUES_TEXT_BYTES,
+                 "on rank %d its elements are off by %.2g of what they have moved since step %llu", rank,
+                 found->apart / fmax(found->moved, DBL_MIN), since);
+    else
+        snprintf(text, VALUES_TEXT_BYTES, "on rank %d element %llu is off by %.2g where it has moved by %.2g since step %llu",
+                 rank, (unsigned long long)found->place, found->apart, found->moved, since);
+}
+
+/* Rank 0, once each. */
+static void
+say(const struct verdict *worst, int rank, uint64_t regular)
+{
+    char text[TENSOR_TEXT_BYTES];
+    struct tensor tensor = compared(worst->index);
+    const struct drift_found *found = &worst->found;
+    if (engine_state.rendezvous.rank != 0 || found->verdict < DRIFT_NOISE)
+        return;
+    if (!values.said_noise)
+        message_warning("noise",
+                        "%s differs between ranks 0 and %d by rounding: by at most %.2g, where it has moved by up to %.2g "
+                        "since step %llu. The usual cause is an update that adds by atomicAdd, a global norm for "
+                        "instance. All ranks take rank 0's values, at each comparison that finds such differences "
+                        "(every %llu steps)",
+                        tensor_describe(&tensor, text), rank, found->apart, found->moved, (unsigned long long)worst->since,
+                        (unsigned long long)regular);
+    values.said_noise = true;
+    if (found->lasts && !values.said_lasts) {
+        message_warning("noise_stays",
+                        "%s has the same difference again after all ranks have taken rank 0's values: memory without an "
+                        "annotation keeps it (master weights, momentum). Annotate that by DDP_STATE",
+                        tensor_describe(&tensor, text));
+        values.said_lasts = true;
+    }
+}
+
+static void
+note_noise(uint64_t step)
+{
+    atomic_store(&engine_state.status->noise_step, step);
+    atomic_fetch_add(&engine_state.status->noise_count, 1);
+}
+
+/* Those of suspects[count] that all ranks have, in order. */
+static size_t
+keep_placed(size_t *suspects, size_t count)
+{
+    uint64_t *placed = engine_calloc(count, sizeof(*placed));
+    for (size_t i = 0; i < count; ++i)
+        placed[i] = compared(suspects[i]).placed;
+    least_of_ranks("the values that are compared", placed, count);
+    size_t kept = 0;
+    for (size_t i = 0; i < count; ++i) {
+        if (placed[i] != 0)
+            suspects[kept++] = suspects[i];
+    }
+    free(placed);
+    return kept;
+}
+
+/* After a look without a mistake. An element that was marked at this look is in the sample from now on. */
+static void
+settle(size_t index)
+{
+    struct watched *watched = &values.watched[index];
+    uint64_t marked = watched->marked;
+    struct tensor tensor = compared(index);
+    renew(watched);
+    watched->since = 0;
+    if (watched->marked != marked || watched->drift.mark_count > DRIFT_MARKS)
+        anchor_chunk(whole(&tensor), watched, &tensor);
+}
+
+bool
+values_look(size_t *suspects, size_t count, struct values_mistake *mistake_p)
+{
+    uint64_t steps = engine_state.boundary_count, every = engine_state.options.check_every;
+    uint64_t regular = every > 0 ? every : REGULAR;
+    values.next = 0;
+    count = count > 0 ? keep_placed(suspects, count) : 0;
+    if (count == 0)
+        return false;
+    make_arrays();
+    ++values.looks;
+    for (size_t i = 0; i < count; ++i) {
+        struct tensor tensor = compared(suspects[i]);
+        look_at(&tensor, &values.watched[suspects[i]], suspects[i]);
+    }
+    require_cuda(engine_state.driver.cuStreamSynchronize_p(stream()), "comparing values");
+
+    struct verdict worst = {.found = {.verdict = DRIFT_SAME}};
+    for (size_t i = 0; i < count; ++i) {
+        struct tensor tensor = compared(suspects[i]);
+        struct watched *watched = &values.watched[suspects[i]];
+        if (engine_state.rendezvous.rank > 0)
+            judge(&tensor, watched, suspects[i], &worst);
+    }
+    int rank;
+    worst = worst_of_ranks(&worst, &rank);
+    uint64_t window = steps - worst.since;
+    bool ends = drift_ends(&values.pace, worst.found.verdict, window, regular);
+    if (ends) {
+        *mistake_p = (struct values_mistake){.index = worst.index, .after_step = values.watched[worst.index].since};
+        describe(&worst, rank, mistake_p->text);
+        return true;
+    }
+    for (size_t i = 0; i < count; ++i)
+        settle(suspects[i]);
+    if (values.pace.interval > 0)
+        values.next = steps + values.pace.interval;
+    if (worst.found.verdict > DRIFT_SAME)
+        note_noise(steps);
+    say(&worst, rank, regular);
+    return false;
+}
+
+void
+values_note_suspect(size_t index, uint64_t after_step)
+{
+    if (index < values.count && values.watched[index].since == 0)
+        values.watched[index].since = after_step;
+}
+
+uint64_t
+values_first_seen(size_t index, uint64_t otherwise)
+{
+    return index < values.count && values.watched[index].since > 0 ? values.watched[index].since : otherwise;
+}
+
+/* ---- the end ---- */
+
+void
+values_sample_end(void)
+{
+    struct comm_error error;
+    values.sampled_end = false;
+    if (values.total == 0 || tensor_compared_count() != values.count)
+        return;
+    make_arrays();
+    for (size_t i = 0; i < values.count; ++i) {
+        struct tensor tensor = compared(i);
+        struct watched *watched = &values.watched[i];
+        if (watched->count == 0 || !tensor.placed)
+            continue;
+        require_comm(values_sample(&engine_state.collectives.setting, whole(&tensor), type_nccl(tensor.type),
+                                   sample_of(watched, &tensor, NOW, APART), stream(), &error),
+                     &error);
+        copy_sample(THEN, watched);
+        copy_sample(BEFORE, watched);
+        copy_sample(NOW, watched);
+    }
+    values.sampled_end = true;
+}
+
+/* Of a sample every so many values are sent at the end. */
+static size_t
+stride_of(const struct watched *watched, size_t tensors)
+{
+    size_t most = AT_END_MOST / tensors + 1;
+    return (watched->count + most - 1) / most;
+}
+
+/* Rank 0's values of the suspects, malloc'ed; NULL: a rank has left. */
+static double *
+send_samples(const size_t *suspects, size_t count)
+{
+    size_t sent = 0, total = 0;
+    for (size_t k = 0; k < count; ++k)
+        total += values.watched[suspects[k]].count;
+    double *samples = engine_calloc(total + 1, sizeof(*samples));
+    for (size_t k = 0; k < count; ++k) {
+        const struct watched *watched = &values.watched[suspects[k]];
+        for (size_t i = 0; i < watched->count; i += stride_of(watched, count))
+            samples[sent++] = values.host[NOW][watched->offset + i];
+    }
+    struct control_messages all;
+    bool is_zero = engine_state.rendezvous.rank == 0;
+    if (!exchange_last(samples, is_zero ? sent * sizeof(*samples) : 0, &all)) {
+        free(samples);
+        return NULL;
+    }
+    if (all.bytes[0] != sent * sizeof(*samples))
+        stop_job("internal error: rank 0 has another sample");
+    memcpy(samples, all.messages[0], sent * sizeof(*samples));
+    control_free_messages(&all);
+    return samples;
+}
+
+/* The sample of one tensor beside rank 0's, `theirs`, of which the number is returned. Whether it is a mistake. */
+static size_t
+judge_at_end(size_t index, size_t stride, const double *theirs, char text[VALUES_TEXT_BYTES], bool *is_mistake_p)
+{
+    struct watched *watched = &values.watched[index];
+    struct tensor tensor = compared(index);
+    struct drift_look look = {.fraction_bits = fraction_bits(tensor.type)};
+    double *kept[ARRAYS];
+    size_t count = 0;
+    for (int a = 0; a < ARRAYS; ++a)
+        kept[a] = values.host[a] + watched->offset;
+    for (size_t i = 0; i < watched->count; i += stride, ++count) {
+        double d = kept[NOW][i] - theirs[count];
+        look.unlike += isfinite(kept[NOW][i]) != isfinite(theirs[count]);
+        look.differing += isfinite(d) && d != 0;
+        if (isfinite(d) && fabs(d) > look.largest) {
+            look.largest = fabs(d);
+            look.place = i * (tensor.count / watched->count);
+        }
+        look.greatest = isfinite(kept[NOW][i]) ? fmax(look.greatest, fabs(kept[NOW][i])) : look.greatest;
+        for (int a = 0; a < ARRAYS; ++a)
+            kept[a][count] = a == APART ? d : kept[a][i];
+    }
+    look.now = kept[NOW], look.then = kept[THEN], look.before = kept[BEFORE], look.apart = kept[APART];
+    look.count = look.elements = count;
+    bool was_noisy = watched->drift.is_noisy;
+    struct verdict verdict = {.index = index, .since = watched->anchored};
+    *is_mistake_p = drift_is_mistake_at_end(&watched->drift, &look, &verdict.found) ||
+                    (verdict.found.verdict == DRIFT_SAME && !was_noisy); /* it is not in the sample */
+    if (*is_mistake_p && verdict.found.verdict != DRIFT_SAME)
+        describe(&verdict, engine_state.rendezvous.rank, text);
+    return count;
+}
+
+/* Whether a rank has found a mistake: words[count] of all ranks. */
+static bool
+any_of_ranks(uint64_t *words, size_t count)
+{
+    struct control_messages all;
+    if (!exchange_last(words, count * sizeof(*words), &all))
+        return false;
+    for (int r = 0; r < all.count; ++r) {
+        for (size_t i = 0; i < count && all.bytes[r] == count * sizeof(*words); ++i) {
+            uint64_t theirs;
+            memcpy(&theirs, (const char *)all.messages[r] + i * sizeof(theirs), sizeof(theirs));
+            words[i] |= theirs;
+        }
+    }
+    control_free_messages(&all);
+    return true;
+}
+
+bool
+values_judge_end(uint32_t *differs, size_t count, uint64_t step, char text[VALUES_TEXT_BYTES])
+{
+    size_t *suspects = engine_calloc(count + 1, sizeof(*suspects)), found = 0, at = 0;
+    for (size_t i = 0; i < count && values.sampled_end && count == values.count && step > 0; ++i) {
+        if (differs[i] != HASH_EQUAL && differs[i] != HASH_UNCOMPARED && values.watched[i].count > 0)
+            suspects[found++] = i;
+    }
+    double *theirs = found > 0 ? send_samples(suspects, found) : NULL;
+    uint64_t *mistakes = engine_calloc(found + 1, sizeof(*mistakes));
+    for (size_t k = 0; k < found && theirs != NULL && engine_state.rendezvous.rank > 0; ++k) {
+        bool is_mistake;
+        at += judge_at_end(suspects[k], stride_of(&values.watched[suspects[k]], found), theirs + at, text, &is_mistake);
+        mistakes[k] = is_mistake;
+    }
+    bool all_came = theirs != NULL && any_of_ranks(mistakes, found), noise = false;
+    for (size_t k = 0; k < found && all_came; ++k) {
+        if (mistakes[k] != 0)
+            continue;
+        differs[suspects[k]] = HASH_UNCOMPARED;
+        noise = true;
+    }
+    if (noise)
+        note_noise(step);
+    free(mistakes);
+    free(theirs);
+    free(suspects);
+    return noise;
+}
