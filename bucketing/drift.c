@@ -11,27 +11,42 @@ enum {
     SAMPLES_AT_MOST = 524288, /* where all samples together are no more: 4 MiB of float64 */
     CLOSE = 5,                /* boundaries between comparisons while a difference is above a bound */
     SHORT = 10,               /* boundaries in which training does not multiply noise by much */
-    STRIKES = 3,
-    FLOOR_ULPS = 32, /* of b */
-    NARROW = 16,     /* fraction bits: a type with fewer rounds much of an update away */
-    SPARSE = 50,     /* one element in so many is few, */
-    FEW = 2,         /* and so are these */
-    FEW_WINDOWS = 8, /* of which a has a mean at all */
+    STRIKES = 3,              /* looks that an element is conspicuous in, or that are above a bound in a row */
+    NARROW = 16,              /* fraction bits: a type with fewer rounds much of an update away */
+    SPARSE = 50,              /* one element in so many is few, */
+    FEW = 2,                  /* and so are these */
+    FEW_WINDOWS = 8,          /* of which a has a mean at all */
+    BINS = 64,                /* of b, by powers of two, from 2^-BINS on */
 };
 
-static const double B_BOUND = 0.3, B_CERTAIN = 0.5, B_SHARE = 0.02, C_BOUND = 2e-3, C_BOUND_NARROW = 0.2,
-                    A_BOUND = 3e-5, A_BOUND_NARROW = 5e-3, MEAN_SHARE = 0.25, DISCOUNT_ULPS = 4;
+/* Of a and c: for types with many fraction bits, and for those with few. */
+static const double A_BOUND[] = {3e-5, 5e-3}, C_BOUND[] = {2e-3, 0.2};
+/* b of a conspicuous element; that beside the b of most others, and where two looks are enough. */
+static const double ALONE = 0.05, ABOVE_MOST = 30, FAR_ABOVE_MOST = 300;
+static const double B_BOUND = 0.3, B_SHARE = 0.02;
+static const double STRONG = 25;                                  /* times a bound: no noise that begins here */
+static const double SPARSE_BOUND = 1.5e-3, SPARSE_ULPS[] = {64, 4}; /* of few elements that alone differ */
+static const double FARTHEST = 0.5, FARTHEST_ABOVE_MOST = 3000;
+static const double MEAN_SHARE = 0.25, FLOOR_ULPS = 32;
+static const double DISCOUNT_ULPS[] = {4, 1}; /* additions to a value in another order */
 
-/* Sums over a sample. */
+/* Sums over a sample, and its b. */
 struct sums {
+    bool lasts;
     double moved, apart, counted, aligned; /* of |m|, |d|, |d| above the discount, d sign(m) */
     double anew;                           /* of |d - before| */
-    double most_moved;
-    size_t over;      /* elements above B_BOUND, but for marked ones */
-    size_t worst;     /* the element with the largest b, of those */
-    size_t marked;    /* the same of marked ones */
-    double b, marked_b;
+    double most_moved, mean;               /* greatest |m|, mean |m| */
+    size_t bins[BINS + 1];                 /* elements by their b; the last has those from 1 on */
+    size_t over;                           /* elements above B_BOUND */
+    size_t worst;                          /* the one with the largest b */
+    double b, most;                        /* its b; what three quarters of the elements do not exceed */
 };
+
+static int
+is_narrow(const struct drift_look *look)
+{
+    return look->fraction_bits < NARROW;
+}
 
 static double
 ulp(double value, const struct drift_look *look)
@@ -57,60 +72,131 @@ is_usable(const struct drift_look *look, size_t i)
     return isfinite(look->now[i]) && isfinite(look->then[i]) && isfinite(look->apart[i]) && isfinite(look->before[i]);
 }
 
+/* What of d is more than another order of additions makes. */
+static double
+counted(const struct drift_look *look, size_t i, double d)
+{
+    return fmax(fabs(d) - DISCOUNT_ULPS[is_narrow(look)] * ulp(look->now[i], look), 0);
+}
+
 static void
 add_up(const struct drift_look *look, struct sums *sums)
 {
-    double discount = look->fraction_bits < NARROW ? 0 : DISCOUNT_ULPS;
     for (size_t i = 0; i < look->count - look->marked; ++i) {
         if (!is_usable(look, i))
             continue;
-        double m = movement(look, i), d = look->apart[i], less = fabs(d) - discount * ulp(look->now[i], look);
+        double m = movement(look, i), d = difference(look, i, sums->lasts);
         sums->moved += fabs(m);
         sums->most_moved = fmax(sums->most_moved, fabs(m));
-        sums->apart += fabs(d);
-        sums->anew += fabs(d - look->before[i]);
-        sums->counted += fmax(less, 0);
+        sums->apart += fabs(look->apart[i]);
+        sums->anew += fabs(look->apart[i] - look->before[i]);
+        sums->counted += is_narrow(look) ? fabs(d) : counted(look, i, d);
         sums->aligned += m > 0 ? d : m < 0 ? -d : 0;
     }
+    sums->mean = look->count > look->marked ? sums->moved / (double)(look->count - look->marked) : 0;
 }
 
 /* b of one element. One that went to and fro has moved by a part of the mean, at least. */
 static double
-b_of(const struct drift_look *look, size_t i, double mean, bool lasts)
+b_of(const struct drift_look *look, size_t i, const struct sums *sums)
 {
-    double d = fabs(difference(look, i, lasts));
-    double beside = fabs(movement(look, i)) + MEAN_SHARE * mean + FLOOR_ULPS * ulp(look->now[i], look);
-    return d == 0 || !is_usable(look, i) ? 0 : d / beside;
+    double d = counted(look, i, difference(look, i, sums->lasts));
+    double beside = fabs(movement(look, i)) + MEAN_SHARE * sums->mean + FLOOR_ULPS * ulp(look->now[i], look);
+    return !is_usable(look, i) || d == 0 ? 0 : d / beside;
+}
+
+/* The bin of b: 0 has those of no difference. */
+static int
+bin_of(double b)
+{
+    int exponent = 0;
+    if (b > 0)
+        (void)frexp(b, &exponent);
+    return b == 0 || exponent <= -BINS ? 0 : exponent > 0 ? BINS : BINS + exponent;
 }
 
 static void
-look_at_each(const struct drift_look *look, double mean, bool lasts, struct sums *sums)
+look_at_each(const struct drift_look *look, struct sums *sums)
 {
-    size_t sampled = look->count - look->marked;
-    for (size_t i = 0; i < look->count; ++i) {
-        bool is_marked = i >= sampled;
-        double b = b_of(look, i, mean, lasts);
-        sums->over += !is_marked && b > B_BOUND;
-        if (is_marked && b > sums->marked_b) {
-            sums->marked = i;
-            sums->marked_b = b;
-        } else if (!is_marked && b > sums->b) {
+    size_t sampled = look->count - look->marked, below = 0;
+    for (size_t i = 0; i < sampled; ++i) {
+        double b = b_of(look, i, sums);
+        ++sums->bins[bin_of(b)];
+        sums->over += b > B_BOUND;
+        if (b > sums->b) {
             sums->worst = i;
             sums->b = b;
         }
     }
+    int bin = 0;
+    while (bin < BINS && (below += sums->bins[bin]) < sampled - sampled / 4)
+        ++bin;
+    sums->most = bin == 0 ? 0 : ldexp(1, bin - BINS);
 }
 
-static void
-mark(struct drift *drift, uint64_t place)
+static bool
+is_alone(double b, const struct sums *sums)
 {
-    size_t kept = drift->mark_count < DRIFT_MARKS ? drift->mark_count : DRIFT_MARKS;
-    for (size_t i = 0; i < kept; ++i) {
+    return b > ALONE && b > ABOVE_MOST * sums->most;
+}
+
+/* ---- marks ---- */
+
+void
+drift_mark(struct drift *drift, uint64_t place)
+{
+    size_t at = drift->mark_count;
+    for (size_t i = 0; i < drift->mark_count; ++i) {
         if (drift->marks[i] == place)
             return;
     }
-    drift->marks[drift->mark_count++ % DRIFT_MARKS] = place;
+    if (at == DRIFT_MARKS) { /* in the place of the oldest */
+        --at;
+        for (size_t i = 0; i < at; ++i) {
+            drift->marks[i] = drift->marks[i + 1];
+            drift->hits[i] = drift->hits[i + 1];
+        }
+    }
+    drift->marks[at] = place;
+    drift->hits[at] = 1;
+    drift->mark_count = at + 1;
 }
+
+static void
+unmark(struct drift *drift, size_t at)
+{
+    --drift->mark_count;
+    for (size_t i = at; i < drift->mark_count; ++i) {
+        drift->marks[i] = drift->marks[i + 1];
+        drift->hits[i] = drift->hits[i + 1];
+    }
+}
+
+/* Marked elements that moved are conspicuous once more, or marked no more. DRIFT_NOISE: none is; *at_p: one that is. */
+static enum drift_verdict
+look_at_marked(struct drift *drift, const struct drift_look *look, const struct sums *sums, size_t *at_p)
+{
+    enum drift_verdict verdict = DRIFT_NOISE;
+    size_t sampled = look->count - look->marked;
+    for (size_t k = look->marked; k-- > 0;) {
+        size_t i = sampled + k;
+        bool moved = counted(look, i, movement(look, i)) > 0 || look->apart[i] != 0;
+        if (!moved)
+            continue;
+        double b = b_of(look, i, sums);
+        if (!is_alone(b, sums)) {
+            unmark(drift, k);
+            continue;
+        }
+        bool is_sure = ++drift->hits[k] >= STRIKES || b > FAR_ABOVE_MOST * sums->most;
+        if (verdict != DRIFT_MISTAKE)
+            *at_p = k;
+        verdict = is_sure || verdict == DRIFT_MISTAKE ? DRIFT_MISTAKE : DRIFT_MARKED;
+    }
+    return verdict;
+}
+
+/* ---- a ---- */
 
 /* Whether a has a direction that lasts: Student's t of its mean, with bounds that chance passes once in 10^5 looks. */
 static bool
@@ -131,50 +217,67 @@ add_window(struct drift *drift, double a, double bound)
     return has_direction(drift, bound);
 }
 
+/* ---- the judgement ---- */
+
 static struct drift_found
 found_at(enum drift_verdict verdict, double apart, double moved, uint64_t place)
 {
     return (struct drift_found){.verdict = verdict, .apart = apart, .moved = moved, .place = place};
 }
 
-/* Few elements that are far from rank 0's beside the largest movement of any, while the others are the same. */
+/* Few elements alone differ, by more than rounding. */
 static bool
 is_sparse(const struct drift_look *look)
 {
-    return look->differing * SPARSE <= look->elements ||
-           (look->differing <= FEW && 3 * look->differing <= look->elements);
+    return look->largest > SPARSE_ULPS[is_narrow(look)] * ulp(look->greatest, look) &&
+           (look->differing * SPARSE <= look->elements ||
+            (look->differing <= FEW && 3 * look->differing <= look->elements));
+}
+
+/* Chaos multiplies noise, and in this job there was none: bits were the same. */
+static enum drift_verdict
+is_strong(double measure, double bound, const struct drift_look *look)
+{
+    return !look->was_noisy && measure > STRONG * bound ? DRIFT_MISTAKE : DRIFT_BAD;
 }
 
 static struct drift_found
-judge(struct drift *drift, const struct drift_look *look, struct sums *sums, bool lasts)
+judge(struct drift *drift, const struct drift_look *look, struct sums *sums)
 {
-    bool is_narrow = look->fraction_bits < NARROW;
-    size_t sampled = look->count - look->marked;
-    double d = lasts ? sums->anew : sums->apart, mean = sampled > 0 ? sums->moved / (double)sampled : 0;
-    double counted = lasts ? sums->anew : sums->counted;
+    size_t sampled = look->count - look->marked, at = 0;
     double of_all = sums->most_moved + FLOOR_ULPS * ulp(look->greatest, look);
-    double all = lasts || look->largest == 0 ? 0 : look->largest / of_all;
-    look_at_each(look, mean, lasts, sums);
+    double all = sums->lasts || look->largest == 0 ? 0 : look->largest / of_all;
+    int narrow = is_narrow(look);
+    look_at_each(look, sums);
+    enum drift_verdict marked = look_at_marked(drift, look, sums, &at);
 
     if (look->unlike > 0)
         return found_at(DRIFT_MISTAKE, INFINITY, sums->most_moved, look->place);
-    if (sums->marked_b > B_BOUND)
-        return found_at(DRIFT_MISTAKE, fabs(difference(look, sums->marked, lasts)), fabs(movement(look, sums->marked)),
-                        drift->marks[sums->marked - sampled]);
-    if (all > B_CERTAIN && is_sparse(look))
+    if ((all > SPARSE_BOUND && is_sparse(look)) || (all > FARTHEST && all > FARTHEST_ABOVE_MOST * sums->most))
         return found_at(DRIFT_MISTAKE, look->largest, sums->most_moved, look->place);
-    if (!lasts && sums->moved > 0 && add_window(drift, sums->aligned / sums->moved, is_narrow ? A_BOUND_NARROW : A_BOUND))
+    if (sums->moved > 0 && add_window(drift, sums->aligned / sums->moved, A_BOUND[narrow]))
         return found_at(DRIFT_MISTAKE, fabs(sums->aligned), sums->moved, DRIFT_EVERYWHERE);
-    if (counted > (is_narrow ? C_BOUND_NARROW : C_BOUND) * sums->moved)
-        return found_at(DRIFT_BAD, d, sums->moved, DRIFT_EVERYWHERE);
+    if (sums->counted > C_BOUND[narrow] * sums->moved)
+        return found_at(is_strong(sums->counted, C_BOUND[narrow] * sums->moved, look), sums->counted, sums->moved, DRIFT_EVERYWHERE);
     if (sums->over > FEW && (double)sums->over > B_SHARE * (double)sampled)
-        return found_at(DRIFT_BAD, fabs(difference(look, sums->worst, lasts)), fabs(movement(look, sums->worst)),
+        return found_at(is_strong((double)sums->over, B_SHARE * (double)sampled, look), fabs(difference(look, sums->worst, sums->lasts)), fabs(movement(look, sums->worst)),
                         DRIFT_EVERYWHERE);
-    if (all > B_BOUND) {
-        mark(drift, look->place);
+    if (marked != DRIFT_NOISE)
+        return found_at(marked, fabs(difference(look, sampled + at, sums->lasts)), fabs(movement(look, sampled + at)),
+                        drift->marks[at]);
+    if (is_alone(all, sums)) {
+        drift_mark(drift, look->place);
         return found_at(DRIFT_MARKED, look->largest, sums->most_moved, look->place);
     }
     return found_at(DRIFT_NOISE, look->largest, sums->most_moved, look->place);
+}
+
+/* Rank 0's values were taken, and what was apart before is there again after much fewer steps. */
+static bool
+is_there_again(const struct drift *drift, const struct drift_look *look, const struct sums *sums)
+{
+    return drift->is_noisy && sums->apart > 0 && sums->anew < 0.5 * sums->apart &&
+           (drift->lasts || 4 * look->window <= drift->window);
 }
 
 struct drift_found
@@ -184,11 +287,20 @@ drift_judge(struct drift *drift, const struct drift_look *look)
     if (look->differing == 0 && look->unlike == 0)
         return found_at(DRIFT_SAME, 0, 0, 0);
     add_up(look, &sums);
-    bool lasts = drift->is_noisy && sums.apart > 0 && sums.anew < 0.5 * sums.apart;
-    struct drift_found found = judge(drift, look, &sums, lasts);
+    if (is_there_again(drift, look, &sums)) {
+        drift->lasts = true;
+        sums = (struct sums){.lasts = true};
+        add_up(look, &sums);
+    }
+    struct drift_found found = judge(drift, look, &sums);
     found.a = sums.moved > 0 ? sums.aligned / sums.moved : 0;
-    found.c = sums.moved > 0 ? sums.apart / sums.moved : 0;
-    found.lasts = lasts;
+    found.b = sums.b;
+    found.c = sums.moved > 0 ? sums.counted / sums.moved : 0;
+    found.lasts = sums.lasts;
+    found.conspicuous = is_alone(sums.b, &sums) ? sums.worst : DRIFT_NONE;
+    if (found.verdict == DRIFT_NOISE && found.conspicuous != DRIFT_NONE)
+        found.verdict = DRIFT_MARKED;
+    drift->window = look->window;
     drift->is_noisy = drift->is_noisy || found.verdict <= DRIFT_MARKED;
     return found;
 }

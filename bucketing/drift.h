@@ -8,11 +8,12 @@
  *
  *   a  the aligned sum, sum of d sign(m) over sum of |m|, window after window: a rate that is larger on one rank. Noise
  *      has no direction that lasts, so the mean of a over windows falls as one over the root of their number.
- *   b  d of single elements beside m, with 32 units in the last place: few elements that are wrong much.
+ *   b  d of single elements beside m: few elements that are wrong much, while most of the tensor is not.
  *   c  sum of d over sum of |m|: all elements wrong a little.
  *
- * m is known for a sample; the largest d is of all elements. What is conspicuous is marked: it is sampled from then on.
- * Chaotic training multiplies noise, so what is above a bound after many steps is looked at again after few.
+ * m is known for a sample; the largest d is of all elements. An element that is conspicuous is marked: it is sampled from
+ * then on, and is a mistake when it stays conspicuous. Chaotic training multiplies noise, so what is above a bound after
+ * many steps is looked at again after few.
  *
  * Pure. Not thread-safe.
  */
@@ -27,11 +28,14 @@ enum { DRIFT_MARKS = 8 };
 
 /* One tensor on one rank, over all looks. All zero at first. */
 struct drift {
-    uint64_t marks[DRIFT_MARKS]; /* elements */
-    size_t mark_count;           /* marked so far; the latest DRIFT_MARKS are kept */
-    bool is_noisy;               /* a look has found noise */
-    uint64_t windows;            /* with a movement: */
-    double sum, squares;         /* of their a */
+    uint64_t marks[DRIFT_MARKS]; /* elements, */
+    unsigned hits[DRIFT_MARKS];  /* and in how many looks they were conspicuous */
+    size_t mark_count;
+    bool is_noisy;            /* a look has found noise */
+    bool lasts;               /* differences were there again at once after rank 0's values had been taken */
+    uint64_t window;          /* of the look before */
+    uint64_t windows;         /* with a movement: */
+    double sum, squares;      /* of their a */
 };
 
 /* What one look has found. `count` elements are a sample, and the last `marked` of them the marked ones. */
@@ -45,28 +49,35 @@ struct drift_look {
     double largest, greatest;     /* d of any element; the greatest magnitude of any value */
     uint64_t place;               /* the element with the largest d */
     int fraction_bits;            /* of the type */
+    uint64_t window;              /* boundaries since the look before */
+    bool was_noisy;               /* a look before, at any tensor of the job, has found noise */
 };
 
 /* In rising order. */
 enum drift_verdict {
     DRIFT_SAME,
     DRIFT_NOISE,
-    DRIFT_MARKED,  /* noise but for an element that was conspicuous for the first time */
+    DRIFT_MARKED,  /* noise but for an element that is conspicuous */
     DRIFT_BAD,     /* above a bound, which noise may be after many steps */
     DRIFT_MISTAKE, /* what noise never is */
 };
 
 struct drift_found {
     enum drift_verdict verdict;
-    double a, c;
+    double a, b, c; /* b: the largest of the sample */
     double apart, moved; /* the d, and the m beside it, that tell it */
     uint64_t place;      /* of an element; DRIFT_EVERYWHERE: apart and moved are sums over the sample */
+    size_t conspicuous;  /* one of the sample that the caller is to mark, or DRIFT_NONE */
     bool lasts;          /* the difference of the look before is there again: memory that is not annotated keeps it */
 };
 #define DRIFT_EVERYWHERE UINT64_MAX
+#define DRIFT_NONE       SIZE_MAX
 
 /* Judges a look, and keeps in *drift what later looks need. */
 struct drift_found drift_judge(struct drift *drift, const struct drift_look *look);
+
+/* The element is conspicuous: it is in the samples of later looks. */
+void drift_mark(struct drift *drift, uint64_t place);
 
 /* At the program's end: values of a sample alone, `largest` and `differing` are of the sample. Whether it is a mistake. */
 bool drift_is_mistake_at_end(struct drift *drift, const struct drift_look *look, struct drift_found *found_p);

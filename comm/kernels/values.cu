@@ -5,7 +5,6 @@
  * Built as wire.cu is, after it; launched by comm/values.c with any number of threads and blocks. Elements of the chunk
  * are all that is touched, besides results.
  */
-#include "comm/kernels/hash.h"
 #include "comm/kernels/values.h"
 
 __device__ static bool
@@ -45,14 +44,6 @@ compare_values(const values_chunk &chunk, values_found *found)
         atomicAdd((unsigned long long *)&found->unlike, unlike);
 }
 
-/* The element that stretch number i of the tensor is represented by. */
-__device__ static unsigned long long
-sampled_element(const values_sample &sample, unsigned long long i)
-{
-    const unsigned long long begin = i * sample.elements / sample.count, end = (i + 1) * sample.elements / sample.count;
-    return begin + hash_mix(sample.seed * HASH_STEP + i) % (end - begin);
-}
-
 template <typename Format, typename Stored>
 __device__ static void
 sample_one(const values_chunk &chunk, const values_sample &sample, unsigned long long i, unsigned long long element)
@@ -75,7 +66,7 @@ sample_values(const values_chunk &chunk, const values_sample &sample)
     unsigned long long end = (chunk.first + chunk.count) * sample.count / sample.elements + 1;
     end = end < sample.count ? end : sample.count;
     for (unsigned long long i = chunk.first * sample.count / sample.elements + self; i < end; i += threads)
-        sample_one<Format, Stored>(chunk, sample, i, sampled_element(sample, i));
+        sample_one<Format, Stored>(chunk, sample, i, values_sampled_element(&sample, i));
     for (unsigned long long i = self; i < sample.marked; i += threads)
         sample_one<Format, Stored>(chunk, sample, sample.count + i, sample.marks[i]);
 }

@@ -7,7 +7,7 @@
 #ifndef DDPRUN_COMM_KERNELS_VALUES_H
 #define DDPRUN_COMM_KERNELS_VALUES_H
 
-#include <stdint.h>
+#include "comm/kernels/hash.h"
 
 /* Of one tensor; zeroed before its first chunk. */
 struct values_found {
@@ -33,5 +33,13 @@ struct values_sample {
     uint64_t marked;
     uint64_t marks[VALUES_MARKS]; /* elements */
 };
+
+/* The element that stretch number i of the tensor is represented by. */
+HASH_FUNCTION uint64_t
+values_sampled_element(const struct values_sample *sample, uint64_t i)
+{
+    const uint64_t begin = i * sample->elements / sample->count, end = (i + 1) * sample->elements / sample->count;
+    return begin + hash_mix(sample->seed * HASH_STEP + i) % (end - begin);
+}
 
 #endif

@@ -258,7 +258,7 @@ faults_before_step(struct trainer *t, int step)
     if (fault_is(t, "hang", step))
         pause();
     if (fault_is(t, "drift", step))
-        scale_in_place<<<blocks(count), THREADS>>>(t->layers[0].weight, count, 1.0001f);
+        scale_in_place<<<blocks(count), THREADS>>>(t->layers[0].weight, count, 1.01f);
 }
 
 static void

@@ -46,6 +46,7 @@ static struct {
     struct drift_pace pace;
     uint64_t next;    /* boundaries passed when the next comparison is due; 0: as always */
     bool sampled_end; /* host[THEN], [BEFORE] and [NOW] are of the end */
+    bool was_noisy; /* a look has found noise */
     bool said_noise, said_lasts;
 } values;
 
@@ -182,9 +183,8 @@ anchor_chunk(struct values_chunk chunk, const struct watched *watched, const str
 static void
 renew(struct watched *watched)
 {
-    uint64_t marked = watched->drift.mark_count;
     watched->seed = values.looks;
-    watched->marked = marked < DRIFT_MARKS ? marked : DRIFT_MARKS;
+    watched->marked = watched->drift.mark_count;
     watched->anchored = engine_state.boundary_count;
 }
 
@@ -307,6 +307,8 @@ sampled(const struct watched *watched, const struct tensor *tensor)
                                .count = watched->count + watched->marked,
                                .marked = watched->marked,
                                .elements = tensor->count,
+                               .was_noisy = values.was_noisy,
+                               .window = engine_state.boundary_count - watched->anchored,
                                .fraction_bits = fraction_bits(tensor->type)};
 }
 
@@ -333,6 +335,7 @@ static void
 judge(const struct tensor *tensor, struct watched *watched, size_t index, struct verdict *worst)
 {
     const struct values_found *found = &values.host_found[index];
+    const struct values_sample sample = sample_of(watched, tensor, NOW, APART);
     struct drift_look look = sampled(watched, tensor);
     look.differing = found->differing;
     look.unlike = found->unlike;
@@ -340,6 +343,8 @@ judge(const struct tensor *tensor, struct watched *watched, size_t index, struct
     look.place = found->largest & UINT32_MAX;
     look.greatest = float_of(found->greatest);
     struct verdict verdict = {drift_judge(&watched->drift, &look), index, watched->anchored, 0};
+    if (verdict.found.conspicuous != DRIFT_NONE)
+        drift_mark(&watched->drift, values_sampled_element(&sample, verdict.found.conspicuous));
     verdict.strength = verdict.found.apart / fmax(verdict.found.moved, DBL_MIN);
     (void)keep_worst(worst, &verdict);
 }
@@ -387,7 +392,7 @@ say(const struct verdict *worst, int rank, uint64_t regular)
     char text[TENSOR_TEXT_BYTES];
     struct tensor tensor = compared(worst->index);
     const struct drift_found *found = &worst->found;
-    if (engine_state.rendezvous.rank != 0 || found->verdict < DRIFT_NOISE)
+    if (engine_state.rendezvous.rank != 0 || found->verdict < DRIFT_NOISE || found->verdict > DRIFT_MARKED)
         return;
     if (!values.said_noise)
         message_warning("noise",
@@ -431,16 +436,15 @@ keep_placed(size_t *suspects, size_t count)
     return kept;
 }
 
-/* After a look without a mistake. An element that was marked at this look is in the sample from now on. */
+/* After a look without a mistake. An element that it has marked is in the sample from now on. */
 static void
 settle(size_t index)
 {
     struct watched *watched = &values.watched[index];
-    uint64_t marked = watched->marked;
     struct tensor tensor = compared(index);
     renew(watched);
     watched->since = 0;
-    if (watched->marked != marked || watched->drift.mark_count > DRIFT_MARKS)
+    if (watched->marked > 0)
         anchor_chunk(whole(&tensor), watched, &tensor);
 }
 
@@ -483,6 +487,7 @@ values_look(size_t *suspects, size_t count, struct values_mistake *mistake_p)
         values.next = steps + values.pace.interval;
     if (worst.found.verdict > DRIFT_SAME)
         note_noise(steps);
+    values.was_noisy = values.was_noisy || worst.found.verdict == DRIFT_NOISE || worst.found.verdict == DRIFT_MARKED;
     say(&worst, rank, regular);
     return false;
 }
@@ -565,7 +570,7 @@ judge_at_end(size_t index, size_t stride, const double *theirs, char text[VALUES
 {
     struct watched *watched = &values.watched[index];
     struct tensor tensor = compared(index);
-    struct drift_look look = {.fraction_bits = fraction_bits(tensor.type)};
+    struct drift_look look = {.fraction_bits = fraction_bits(tensor.type), .was_noisy = values.was_noisy};
     double *kept[ARRAYS];
     size_t count = 0;
     for (int a = 0; a < ARRAYS; ++a)
