@@ -11,6 +11,7 @@
  *   command.c  pieces of work; graph.c: graphs of them; capture.c: streams whose commands become a graph
  *   queue.c    streams as threads: commands, their order, waits between streams, legacy default stream rules
  *   context.c  contexts, the current one of a thread, its default streams, sticky errors
+ *   unruly.c   SOFTGPU_UNRULY: what is drawn of the order in which blocks run, and of the device's lag
  *   strict.c   device memory closed between operations; workers.c: blocks of a launch; fault.c: faults of kernels, with
  *              the allocation's name; init.c: puts its handler in place
  *   lookup.c   cuGetProcAddress, from the one table of functions (functions.def)
@@ -98,6 +99,8 @@ struct driver {
     bool poison;                    /* SOFTGPU_POISON: fresh device memory is filled with NaNs */
     bool chaos;                     /* SOFTGPU_CHAOS: streams pause at random */
     uint64_t chaos_seed;
+    bool unruly;                        /* SOFTGPU_UNRULY: blocks and warps run in a drawn order, the device lags */
+    uint64_t unruly_key;                /* its seed and the number of this run */
     bool strict;                        /* SOFTGPU_STRICT: device memory can be reached only while an operation runs */
     bool real_addresses;                /* SOFTGPU_ADDRESSES=real: device memory lies where NVIDIA's driver puts it */
     uint64_t host_function_ns, copy_ns; /* SOFTGPU_HOST_FUNCTION_US, SOFTGPU_COPY_US: what each costs its stream */
@@ -216,6 +219,7 @@ struct stream {
 
     _Atomic uint64_t completed; /* number of the last command that has run; never decreases */
     _Atomic uint64_t awaited;   /* at most the first command that a thread in `progress` waits for; else UINT64_MAX */
+    uint64_t draws;             /* its thread's own: launches that have been drawn */
     struct command
         *running; /* its thread's own: keeps what that has taken within reach of leak checkers in forked children */
 
@@ -519,6 +523,38 @@ CUresult kernel_from_function(CUfunction function, struct kernel **kernel_p) __a
 /* Threads per block, and bytes of dynamic shared memory, that this kernel may be launched with. */
 unsigned kernel_thread_limit(const struct kernel *kernel);
 int kernel_shared_limit(const struct kernel *kernel);
+
+/* ---- unruly.c: SOFTGPU_UNRULY ---- */
+
+/* In the stream's thread: what its next launch is drawn from; 0 without the switch. Comes of the seed, the run, the
+ * physical device, the stream and how many launches it has had. */
+uint64_t unruly_draw(struct stream *stream);
+
+/* In a stream's thread, before a command: lets a drawn time pass, mostly none. `random` is the stream's. */
+void unruly_lag(uint64_t *random);
+
+enum { RESIDENT_BLOCKS = 256 };
+
+/* The blocks of a launch that have started, as far as the program can see, and wait for their turn. */
+struct window {
+    pthread_mutex_t lock; /* guards all below */
+    const struct softgpu_image *image;
+    uint64_t random;
+    uint64_t next, block_count; /* blocks become resident in ascending order: the next */
+    bool ascends;               /* they are taken in that order, too */
+    uint64_t taken, seen;       /* how many were taken; and at the last window_is_stuck() */
+    unsigned count;
+    uint64_t resident[RESIDENT_BLOCKS];
+};
+
+void window_open(struct window *window, const struct softgpu_image *image, uint64_t draw, uint64_t block_count);
+bool window_take(struct window *window, uint64_t *block_p); /* false: none is left */
+void window_close(struct window *window);                   /* none is left from now on */
+bool window_is_open(struct window *window);
+
+/* No block was taken since the last call, and some wait: one that runs may wait for them. From then on the lowest is
+ * taken first, in this launch and in later ones of the kernel, and another thread has to help. */
+bool window_is_stuck(struct window *window);
 
 /* ---- workers.c ---- */
 

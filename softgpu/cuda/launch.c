@@ -33,6 +33,7 @@ run_launch(struct command *command, struct stream *stream)
     if (atomic_load(&stream->context->failure) != CUDA_SUCCESS) {
         return;
     }
+    launch->launch.draw = unruly_draw(stream);
     bool shared = (launch->image->flags & SOFTGPU_IMAGE_WHOLE_GRID) != 0;
     strict_begin(shared);
     workers_run(stream->context, launch->image, &launch->launch, launch->block_count);

@@ -177,6 +177,7 @@ static void
 run_stream(struct stream *stream, struct command *command)
 {
     uint64_t random = driver.chaos_seed * 0x9e3779b97f4a7c15u + stream->id;
+    uint64_t lag = unruly_draw(stream);
     own_stream = stream;
     do {
         while (command != NULL) {
@@ -184,6 +185,9 @@ run_stream(struct stream *stream, struct command *command)
             stream->running = command;
             if (driver.chaos) {
                 chaos_pause(&random);
+            }
+            if (driver.unruly) {
+                unruly_lag(&lag);
             }
             run_command(stream, command);
             command = stream->running = next;

@@ -7,9 +7,13 @@
  */
 #include "driver.h"
 
+#include "softgpu/draw.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 enum life { LIFE_NONE, LIFE_READY, LIFE_NO_DEVICE, LIFE_FORKED, LIFE_EXITING };
 
@@ -87,6 +91,37 @@ choose_addresses(void)
     }
 }
 
+/* SOFTGPU_UNRULY=SEED or SEED:RUN. Without RUN each process has a number of its own, which is said. */
+static void
+be_unruly(void)
+{
+    const char *text = getenv("SOFTGPU_UNRULY");
+    if (text == NULL || *text == '\0') {
+        return;
+    }
+    char *end;
+    uint64_t seed = strtoull(text, &end, 10), run = 0;
+    bool is_number = end != text, has_run = is_number && *end == ':';
+    if (has_run) {
+        const char *begin = end + 1;
+        run = strtoull(begin, &end, 10);
+        is_number = end != begin;
+    }
+    if (!is_number || *end != '\0') {
+        say("SOFTGPU_UNRULY=%s is neither SEED nor SEED:RUN, two numbers: off", text);
+        return;
+    }
+    if (!has_run) {
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        run = softgpu_mix((uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec, (uint64_t)getpid()) >> 32;
+        say("SOFTGPU_UNRULY=%llu:%llu repeats what is drawn in this process", (unsigned long long)seed,
+            (unsigned long long)run);
+    }
+    driver.unruly = true;
+    driver.unruly_key = softgpu_mix(seed, run);
+}
+
 static void
 on_exit_begin(void)
 {
@@ -123,6 +158,7 @@ driver_open(void)
     choose_addresses();
     driver.host_function_ns = 1000 * option("SOFTGPU_HOST_FUNCTION_US", 0, 1000000, 0);
     driver.copy_ns = 1000 * option("SOFTGPU_COPY_US", 0, 1000000, 0);
+    be_unruly();
     choose_devices((int)option("SOFTGPU_DEVICES", 0, DEVICE_LIMIT, 1));
     if (pthread_atfork(NULL, NULL, on_fork_in_child) != 0 || atexit(on_exit_begin) != 0) {
         say("no memory for the driver's exit handlers: cuInit fails");

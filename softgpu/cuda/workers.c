@@ -4,6 +4,9 @@
  * With one worker (the default) the stream's own thread runs all blocks in order, so results repeat bit for bit. With
  * more, blocks go out in small portions; sums that kernels make with float atomics then differ in the last digits from
  * run to run.
+ *
+ * With SOFTGPU_UNRULY they go out one by one, in the order of a window (unruly.c). A kernel may wait in one block for
+ * lower ones; where none goes out for WATCH_MS, another thread takes those.
  */
 #include "driver.h"
 
@@ -12,7 +15,10 @@
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { WATCH_MS = 100 };
 
 struct job {
     struct job *next;
@@ -21,7 +27,8 @@ struct job {
     const struct softgpu_launch *launch;
     uint64_t block_count, portion;
     _Atomic uint64_t next_block;
-    unsigned helpers; /* guarded by pool.lock: helpers that are inside */
+    struct window *window; /* SOFTGPU_UNRULY: where blocks come from; NULL: next_block */
+    unsigned helpers;      /* guarded by pool.lock: helpers that are inside */
 };
 
 static struct {
@@ -86,6 +93,9 @@ rescue(struct abandoned *lost)
 {
     struct job *job = lost->job;
     atomic_store(&job->next_block, job->block_count);
+    if (job->window != NULL) {
+        window_close(job->window);
+    }
     if (lost->stream != NULL) {
         if (!driver_thread(take_over, lost, "softgpu-stream")) {
             abort(); /* the stream would never end; the failure has been said */
@@ -145,33 +155,67 @@ softgpuLaunchAbandon(int result, const char *what)
 
 /* ---- the work ---- */
 
+/* The next blocks to run; false: none is left. */
+static bool
+take_blocks(struct job *job, struct softgpu_launch *launch)
+{
+    uint64_t begin;
+    if (job->window != NULL) {
+        if (!window_take(job->window, &begin)) {
+            return false;
+        }
+        launch->block_begin = begin;
+        launch->block_end = begin + 1;
+        return true;
+    }
+    begin = atomic_fetch_add(&job->next_block, job->portion);
+    if (begin >= job->block_count) {
+        return false;
+    }
+    launch->block_begin = begin;
+    launch->block_end = job->block_count - begin < job->portion ? job->block_count : begin + job->portion;
+    return true;
+}
+
 static void
 work_on(struct job *job)
 {
     struct softgpu_launch launch = *job->launch;
     current_job = job;
-    for (;;) {
-        uint64_t begin = atomic_fetch_add(&job->next_block, job->portion);
-        if (begin >= job->block_count) {
-            current_job = NULL;
-            return;
-        }
-        launch.block_begin = begin;
-        launch.block_end = job->block_count - begin < job->portion ? job->block_count : begin + job->portion;
+    while (take_blocks(job, &launch)) {
         job->image->run(&launch);
     }
+    current_job = NULL;
+}
+
+static bool
+has_work(struct job *job)
+{
+    return job->window != NULL ? window_is_open(job->window) : atomic_load(&job->next_block) < job->block_count;
 }
 
 /* With pool.lock held. */
 static struct job *
-job_with_work(void)
+find_job(bool (*is_wanted)(struct job *))
 {
     for (struct job *job = pool.jobs; job != NULL; job = job->next) {
-        if (atomic_load(&job->next_block) < job->block_count) {
+        if (is_wanted(job)) {
             return job;
         }
     }
     return NULL;
+}
+
+/* With pool.lock held, which it gives back while it helps. */
+static void
+help(struct job *job)
+{
+    ++job->helpers;
+    pthread_mutex_unlock(&pool.lock);
+    work_on(job);
+    pthread_mutex_lock(&pool.lock);
+    --job->helpers;
+    pthread_cond_broadcast(&pool.leave);
 }
 
 static void *
@@ -180,17 +224,34 @@ helper(void *unused)
     (void)unused;
     pthread_mutex_lock(&pool.lock);
     for (;;) {
-        struct job *job = job_with_work();
-        if (job == NULL) {
+        struct job *job = find_job(has_work);
+        if (job != NULL) {
+            help(job);
+        } else {
             pthread_cond_wait(&pool.work, &pool.lock);
-            continue;
         }
-        ++job->helpers;
-        pthread_mutex_unlock(&pool.lock);
-        work_on(job);
+    }
+    return NULL;
+}
+
+static bool
+is_stuck(struct job *job)
+{
+    return job->window != NULL && window_is_stuck(job->window);
+}
+
+static void *
+watcher(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        nanosleep(&(struct timespec){.tv_nsec = WATCH_MS * 1000000L}, NULL);
         pthread_mutex_lock(&pool.lock);
-        --job->helpers;
-        pthread_cond_broadcast(&pool.leave);
+        struct job *job = find_job(is_stuck);
+        if (job != NULL) {
+            help(job);
+        }
+        pthread_mutex_unlock(&pool.lock);
     }
     return NULL;
 }
@@ -199,6 +260,9 @@ helper(void *unused)
 static void
 start_helpers(void)
 {
+    if (driver.unruly && !driver_thread(watcher, NULL, "softgpu-watch")) {
+        say("SOFTGPU_UNRULY: a kernel whose blocks wait for lower ones may wait for ever");
+    }
     for (unsigned have = 1; have < driver.worker_count; ++have) {
         if (!driver_thread(helper, NULL, "softgpu-worker")) {
             say("SOFTGPU_WORKERS=%u: only %u of them can be had", driver.worker_count, have);
@@ -232,9 +296,15 @@ workers_run(struct context *context, const struct softgpu_image *image, const st
     struct job job = {
         .context = context, .image = image, .launch = launch, .block_count = block_count, .portion = block_count};
     pthread_once(&rescue_once, start_rescuer);
-    if ((image->flags & SOFTGPU_IMAGE_WHOLE_GRID) != 0 || driver.worker_count == 1 || block_count == 1) {
+    if ((image->flags & SOFTGPU_IMAGE_WHOLE_GRID) != 0 || block_count == 1 ||
+        (driver.worker_count == 1 && launch->draw == 0)) {
         work_on(&job);
         return;
+    }
+    struct window window;
+    if (launch->draw != 0) {
+        window_open(&window, image, launch->draw, block_count);
+        job.window = &window;
     }
     job.portion = block_count / (driver.worker_count * 8u);
     job.portion += job.portion == 0;

@@ -35,10 +35,12 @@ release_barrier(struct block *block, unsigned first, unsigned runs)
     block->vote_and = 1;
     block->vote_or = block->vote_count = 0;
     block->arrived = 0;
-    for (unsigned i = 0; i < block->thread_count; i += WARP_LANES) {
-        const unsigned lanes = block->warps[i / WARP_LANES].live & ~(i == first ? runs : 0);
+    for (unsigned i = 0; i < block->thread_count;) {
+        const unsigned lane_0 = block->starts[i].number, behind = block->thread_count - lane_0;
+        const unsigned lanes = block->warps[lane_0 / WARP_LANES].live & ~(lane_0 == first ? runs : 0);
         if (lanes != 0)
-            block_make_ready(block, i, lanes);
+            block_make_ready(block, lane_0, lanes);
+        i += behind < WARP_LANES ? behind : WARP_LANES;
     }
 }
 
@@ -71,9 +73,8 @@ block_end_step(struct block *block)
 static inline void
 run_next_thread(struct block *block, struct fiber *self)
 {
-    const unsigned number = block->next_thread++;
-    const struct softgpu_place place = softgpu_thread.place = block->places[number];
-    block->fibers[number] = self;
+    const struct softgpu_place place = softgpu_thread.place = block->starts[block->next_thread++];
+    block->fibers[place.number] = self;
     block->thread(block->launch, place.thread, softgpu_thread.indices_of_fibers.block);
 }
 
@@ -189,6 +190,7 @@ softgpu_run_fibers(const struct softgpu_launch *launch, const char *kernel, soft
     block->thread = thread;
     if (memcmp(block->shape, launch->block, sizeof(block->shape)) != 0)
         number_threads(block, launch->block);
+    block->starts = block->places;
     block_here = block;
     struct softgpu_indices *here = softgpu_thread.here = &softgpu_thread.indices_of_fibers;
     here->block_dim = (struct softgpu_index){launch->block[0], launch->block[1], launch->block[2]};
@@ -199,6 +201,8 @@ softgpu_run_fibers(const struct softgpu_launch *launch, const char *kernel, soft
     for (uint64_t b = launch->block_begin; b < launch->block_end; ++b) {
         here->block =
             (struct softgpu_index){(unsigned)(b % across), (unsigned)(b % slice / across), (unsigned)(b / slice)};
+        if (launch->draw != 0)
+            order_draw(block, b);
         run_block(block);
     }
     block_here = NULL;
@@ -206,19 +210,23 @@ softgpu_run_fibers(const struct softgpu_launch *launch, const char *kernel, soft
     kernel_here = NULL;
 }
 
-void
+const struct softgpu_launch *
 softgpu_loop_begin(const struct softgpu_launch *launch, const char *kernel)
 {
     kernel_here = kernel;
     arena_prepare(launch->dynamic_shared_bytes);
+    return launch->draw != 0 ? order_first_part(launch) : launch;
 }
 
-void
-softgpu_loop_end(void)
+const struct softgpu_launch *
+softgpu_loop_next(const struct softgpu_launch *part)
 {
+    if (part->draw != 0 && (part = order_next_part()) != NULL)
+        return part;
     softgpu_thread.here = NULL; /* the loop's frame is gone */
     check_shared_memory();
     kernel_here = NULL;
+    return NULL;
 }
 
 /* ---- barriers ---- */

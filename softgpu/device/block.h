@@ -36,11 +36,13 @@ enum { AHEAD = 3 }; /* turns: time enough for the second-level cache */
 
 struct block {
     unsigned thread_count;
-    unsigned next_thread; /* the first that has not been started */
-    struct turn turn;     /* what is left of it */
-    struct softgpu_place places[MOST_THREADS];
+    unsigned next_thread;                       /* the first that has not been started */
+    struct turn turn;                           /* what is left of it */
+    struct softgpu_place places[MOST_THREADS];  /* by number */
     struct fiber *fibers[MOST_THREADS + AHEAD]; /* on which the threads run that have begun */
     struct fiber *beginning;                    /* the last that was taken to begin */
+    const struct softgpu_place *starts; /* in the order in which threads start, a warp in one piece: `places`, or */
+    struct softgpu_place drawn[MOST_THREADS]; /* where that order is drawn (order.c) */
     softgpu_thread_fn thread;
     const char *kernel;
     const struct softgpu_launch *launch;
@@ -227,6 +229,16 @@ warp_lane_ended(struct block *block, struct warp *warp, unsigned lane)
     if (warp->group_count > 0)
         warp_close_groups(block, warp);
 }
+
+/* ---- order.c: SOFTGPU_UNRULY ---- */
+
+/* Draws the order in which the warps of the linear block `number` start and leave barriers. */
+void order_draw(struct block *block, uint64_t number);
+
+/* The same for kernels that run as loops: the launch as parts, each one warp of one block, in this OS thread's memory.
+ * NULL: there are no more. */
+const struct softgpu_launch *order_first_part(const struct softgpu_launch *launch);
+const struct softgpu_launch *order_next_part(void);
 
 /* ---- arena.c ---- */
 

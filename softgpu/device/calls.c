@@ -16,7 +16,7 @@ softgpu_calls_table(void)
         .run_fibers = softgpu_run_fibers,
         .thread_end = softgpu_thread_end,
         .loop_begin = softgpu_loop_begin,
-        .loop_end = softgpu_loop_end,
+        .loop_next = softgpu_loop_next,
         .barrier = softgpu_barrier,
         .barrier_vote = softgpu_barrier_vote,
         .meet = softgpu_meet,

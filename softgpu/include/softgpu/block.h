@@ -83,9 +83,13 @@ void softgpu_thread_end(void);
 /* Runs launch->block_begin..block_end; `kernel` names it in messages. Must not be called from within a kernel. */
 void softgpu_run_fibers(const struct softgpu_launch *launch, const char *kernel, softgpu_thread_fn thread);
 
-/* Around the loops of a kernel without barriers: sets the thread-local values above, except the indices. */
-void softgpu_loop_begin(const struct softgpu_launch *launch, const char *kernel);
-void softgpu_loop_end(void);
+/*
+ * Around the loops of a kernel without barriers: the first sets the thread-local values above, except the indices.
+ * Both return what the loops are to run now: `launch`, or where warps have a drawn order one warp after another. When
+ * all has run, the second ends the kernel and returns NULL.
+ */
+const struct softgpu_launch *softgpu_loop_begin(const struct softgpu_launch *launch, const char *kernel);
+const struct softgpu_launch *softgpu_loop_next(const struct softgpu_launch *part);
 
 /* ---- waiting for each other: __syncthreads and its relatives ---- */
 

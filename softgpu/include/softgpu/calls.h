@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SOFTGPU_CALLS_VERSION 3u
+#define SOFTGPU_CALLS_VERSION 4u
 
 /* A cudaUUID_t or CUuuid: 16 bytes, random. */
 #define SOFTGPU_CALLS_ID                                                                                        \
@@ -53,7 +53,7 @@ struct softgpu_calls {
     __typeof__(softgpu_run_fibers) *run_fibers;
     __typeof__(softgpu_thread_end) *thread_end;
     __typeof__(softgpu_loop_begin) *loop_begin;
-    __typeof__(softgpu_loop_end) *loop_end;
+    __typeof__(softgpu_loop_next) *loop_next;
     __typeof__(softgpu_barrier) *barrier;
     __typeof__(softgpu_barrier_vote) *barrier_vote;
     __typeof__(softgpu_meet) *meet;

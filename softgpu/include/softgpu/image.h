@@ -38,6 +38,11 @@ struct softgpu_launch {
     const void *const *args; /* args[i]: the driver's copy of parameter i, aligned for its type */
     uint64_t block_begin;    /* the linear blocks that this call is to run, x fastest: [block_begin, block_end) */
     uint64_t block_end;
+    /* SOFTGPU_UNRULY: what the order of a block's warps is drawn from. 0: they run in their order. */
+    uint64_t draw;
+    /* Threads at the begin and the end of each block that this call does not run; set by softgpu_loop_begin() and
+       softgpu_loop_next() only. */
+    unsigned threads_before, threads_behind;
 };
 
 enum softgpu_image_flags {

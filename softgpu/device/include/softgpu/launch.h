@@ -234,8 +234,8 @@ template <> struct frame_indices<true> {
             if (first > 0x7ffffbffu)                                                                              \
                 __builtin_unreachable();                                                                          \
             const product<Mode> offset = static_cast<product<Mode>>(block.x) * static_cast<product<Mode>>(width); \
-            const counter<Mode> begin = static_cast<counter<Mode>>(offset),                                       \
-                                end = static_cast<counter<Mode>>(offset + width);                                 \
+            const counter<Mode> begin = static_cast<counter<Mode>>(offset + launch->threads_before),              \
+                                end = static_cast<counter<Mode>>(offset + (width - launch->threads_behind));      \
             if (is_strided<Mode>::value && (v + launch->grid[0] + 1) * width > 0x7fffffffu) {                     \
                 SOFTGPU_RUN_THREADS(false)                                                                        \
                 break;                                                                                            \
@@ -300,13 +300,18 @@ template <int Mode, class Body, class... P> struct kernel {
         const unsigned *size = launch->block;
         const ::dim3 block_dim(size[0], size[1], size[2]), grid_dim(launch->grid[0], launch->grid[1], launch->grid[2]);
         const uint64_t across = launch->grid[0], slice = across * launch->grid[1];
+        const unsigned last = size[0] * size[1] * size[2] - launch->threads_behind;
         for (uint64_t b = launch->block_begin; b < launch->block_end; ++b) {
             const ::uint3 block = {static_cast<unsigned>(b % across), static_cast<unsigned>(b % slice / across),
                                    static_cast<unsigned>(b / slice)};
-            for (unsigned z = 0; z < size[2]; ++z) {
-                for (unsigned y = 0; y < size[1]; ++y) {
+            for (unsigned z = 0, row = 0; z < size[2]; ++z) {
+                for (unsigned y = 0; y < size[1]; ++y, row += size[0]) {
+                    const unsigned begin = row < launch->threads_before ? launch->threads_before - row : 0,
+                                   end = row >= last            ? 0
+                                         : last - row < size[0] ? last - row
+                                                                : size[0];
                     SOFTGPU_INDEPENDENT
-                    for (unsigned x = 0; x < size[0]; ++x) {
+                    for (unsigned x = begin; x < end; ++x) {
                         const ::uint3 thread = {x, y, z};
                         known.set(thread, block, block_dim, grid_dim);
                         turn all = {false, false, false};
@@ -362,9 +367,8 @@ template <int Mode, class Body, class... P> struct kernel {
 
     static void run_as(const softgpu_launch *launch, std::false_type)
     {
-        softgpu_loop_begin(launch, name);
-        run_loops(launch, typename count_to<sizeof...(P)>::type());
-        softgpu_loop_end();
+        for (launch = softgpu_loop_begin(launch, name); launch != nullptr; launch = softgpu_loop_next(launch))
+            run_loops(launch, typename count_to<sizeof...(P)>::type());
     }
 };
 

@@ -139,16 +139,16 @@ softgpu_thread_end(void)
     softgpu_object_calls->thread_end();
 }
 
-SOFTGPU_CALL void
+SOFTGPU_CALL const softgpu_launch *
 softgpu_loop_begin(const softgpu_launch *launch, const char *kernel)
 {
-    softgpu_object_calls->loop_begin(launch, kernel);
+    return softgpu_object_calls->loop_begin(launch, kernel);
 }
 
-SOFTGPU_CALL void
-softgpu_loop_end(void)
+SOFTGPU_CALL const softgpu_launch *
+softgpu_loop_next(const softgpu_launch *part)
 {
-    softgpu_object_calls->loop_end();
+    return softgpu_object_calls->loop_next(part);
 }
 
 SOFTGPU_CALL void
