@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 
+enum { OWN_WORKSPACE_BYTES = 4 << 20 }; /* cuBLAS's; on an H100 it takes eight times that */
+
 const char softgpu_library_name[] = "cuBLAS";
 
 cublasStatus_t
@@ -62,6 +64,19 @@ context_launch_result(const struct cublasContext *handle, struct softgpu_kernel 
     return result == CUDA_SUCCESS ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
+static void
+use_workspace(struct cublasContext *handle, void *workspace, size_t bytes)
+{
+    handle->workspace = bytes > 0 ? workspace : (void *)(uintptr_t)handle->own_workspace;
+    handle->workspace_bytes = bytes > 0 ? bytes : OWN_WORKSPACE_BYTES;
+}
+
+void *
+context_partial(const struct cublasContext *handle, size_t bytes)
+{
+    return handle->own_workspace != 0 && handle->workspace_bytes >= bytes ? handle->workspace : NULL;
+}
+
 cublasStatus_t
 cublasCreate_v2(cublasHandle_t *handle_p)
 {
@@ -74,6 +89,12 @@ cublasCreate_v2(cublasHandle_t *handle_p)
     if (!handle)
         return CUBLAS_STATUS_ALLOC_FAILED;
     handle->magic = CUBLAS_CONTEXT_MAGIC;
+    if (softgpu_driver()->unruly() &&
+        softgpu_driver()->mem_alloc(&handle->own_workspace, OWN_WORKSPACE_BYTES) != CUDA_SUCCESS) {
+        free(handle);
+        return CUBLAS_STATUS_ALLOC_FAILED;
+    }
+    use_workspace(handle, NULL, 0);
     *handle_p = handle;
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -86,6 +107,8 @@ cublasDestroy_v2(cublasHandle_t handle)
         return CUBLAS_STATUS_NOT_INITIALIZED;
     softgpu_driver()->stream_synchronize((CUstream)handle->stream);
     handle->magic = 0;
+    if (handle->own_workspace != 0)
+        softgpu_driver()->mem_free(handle->own_workspace);
     free(handle);
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -123,7 +146,7 @@ DEFINE_FIELD(cublasSetAtomicsMode, cublasGetAtomicsMode, cublasAtomicsMode_t, at
              value == CUBLAS_ATOMICS_NOT_ALLOWED || value == CUBLAS_ATOMICS_ALLOWED)
 DEFINE_FIELD(cublasSetSmCountTarget, cublasGetSmCountTarget, int, sm_count_target, value >= 0)
 
-/* Nothing here needs a workspace; the program's is only checked. */
+/* Without SOFTGPU_UNRULY nothing needs a workspace; the program's is only checked. */
 cublasStatus_t
 cublasSetWorkspace_v2(cublasHandle_t handle, void *workspace, size_t bytes)
 {
@@ -131,6 +154,7 @@ cublasSetWorkspace_v2(cublasHandle_t handle, void *workspace, size_t bytes)
         return CUBLAS_STATUS_NOT_INITIALIZED;
     if ((!workspace && bytes > 0) || (uintptr_t)workspace % 256 != 0)
         return CUBLAS_STATUS_INVALID_VALUE;
+    use_workspace(handle, workspace, bytes);
     return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -22,6 +22,11 @@ struct cublasContext {
     cublasMath_t math_mode;
     cublasAtomicsMode_t atomics_mode;
     int sm_count_target;
+    /* SOFTGPU_UNRULY: device memory of the handle's own, as cuBLAS has for sums of parts; and what is used, which the
+       program may have set. */
+    CUdeviceptr own_workspace;
+    void *workspace;
+    size_t workspace_bytes;
 };
 
 /* A scalar operand: the address of device memory that the kernel reads, or a value that was read at the call. */
@@ -37,6 +42,9 @@ cublasStatus_t context_check(const struct cublasContext *handle);
  * kernel. */
 struct scalar scalar_take(const struct cublasContext *handle, const void *pointer, cudaDataType type);
 double scalar_value(const struct scalar *scalar, cudaDataType type);
+
+/* Device memory for parts of sums; NULL: there is none, or not so much. */
+void *context_partial(const struct cublasContext *handle, size_t bytes);
 
 /* Launches on the handle's stream. */
 cublasStatus_t context_launch(const struct cublasContext *handle, struct softgpu_kernel *kernel, void **args);

@@ -19,7 +19,11 @@ struct gemm_problem {
     cudaDataType input_type, output_type; /* R_64F both; R_32F both; or R_16F, R_16BF in and the same or R_32F out */
     int64_t m, n, k;
     int64_t lda, ldb, ldc;
+    int64_t cut;   /* softgpu_cut(): of k */
+    void *partial; /* where sums of the first part of a cut product stay, GEMM_PARTIAL_BYTES at most; NULL: nowhere */
 };
+
+enum { GEMM_PARTIAL_BYTES = 512 };
 
 /* beta == 0: C is only written. alpha == 0 or k == 0: A and B are not read. */
 void gemm_compute(const struct gemm_problem *problem, double alpha, const void *a, const void *b, double beta, void *c);

@@ -42,6 +42,8 @@ struct vector_parameters {
     int64_t n, incx, incy;
     int64_t has_64_bit_result;
     double alpha, sine; /* where their pointers are NULL */
+    int64_t cut;        /* softgpu_cut(), of a sum; then `partial` gets the sum of what is behind it, if not NULL */
+    void *partial;
 };
 
 enum { ARG_X, ARG_Y, ARG_RESULT, ARG_ALPHA, ARG_SINE, ARG_PARAMETERS };
@@ -91,6 +93,25 @@ store_place(const struct vector_parameters *p, int64_t place, void *result)
         *(int *)result = (int)place;
 }
 
+/* dot, nrm2 or asum of the first n elements; and of all, from those of two parts. */
+#define DEFINE_SUM(real, letter, hypotenuse)                                                           \
+    static real sum_##real(const struct vector_parameters *p, int n, const real *x, const real *y)     \
+    {                                                                                                  \
+        int incx = (int)p->incx, incy = (int)p->incy;                                                  \
+        if (n <= 0 || (incx <= 0 && p->routine != VECTOR_DOT))                                         \
+            return 0;                                                                                  \
+        return p->routine == VECTOR_DOT    ? cblas_##letter##dot(n, x, incx, y, incy)                  \
+               : p->routine == VECTOR_NRM2 ? cblas_##letter##nrm2(n, x, incx)                          \
+                                           : cblas_##letter##asum(n, x, incx);                         \
+    }                                                                                                  \
+    static real join_##real(const struct vector_parameters *p, real one, real other)                   \
+    {                                                                                                  \
+        return p->cut == 0 ? other : p->routine == VECTOR_NRM2 ? hypotenuse(one, other) : one + other; \
+    }
+
+DEFINE_SUM(float, s, hypotf)
+DEFINE_SUM(double, d, hypot)
+
 #define DEFINE_RUN(name, real, letter, scale, find)                                                            \
     static void name(const struct vector_parameters *p, real alpha, real sine, real *x, real *y, real *result) \
     {                                                                                                          \
@@ -115,14 +136,15 @@ store_place(const struct vector_parameters *p, int64_t place, void *result)
         case VECTOR_AMIN:                                                                                      \
             store_place(p, find(p->n, x, p->incx, p->routine == VECTOR_AMIN), result);                         \
             break;                                                                                             \
-        case VECTOR_DOT:                                                                                       \
-            *result = n > 0 ? cblas_##letter##dot(n, x, incx, y, incy) : 0;                                    \
-            break;                                                                                             \
-        case VECTOR_NRM2:                                                                                      \
-            *result = n > 0 && incx > 0 ? cblas_##letter##nrm2(n, x, incx) : 0;                                \
-            break;                                                                                             \
-        default: /* VECTOR_ASUM */                                                                             \
-            *result = n > 0 && incx > 0 ? cblas_##letter##asum(n, x, incx) : 0;                                \
+        default: /* VECTOR_DOT, VECTOR_NRM2, VECTOR_ASUM */                                                    \
+            *result = 0;                                                                                       \
+            if (p->cut > 0 && incx > 0 && incy >= 0) {                                                         \
+                *result = sum_##real(p, n - (int)p->cut, x + p->cut * incx, y ? y + p->cut * incy : y);        \
+                if (p->partial)                                                                                \
+                    *(real *)p->partial = *result;                                                             \
+                n = (int)p->cut;                                                                               \
+            }                                                                                                  \
+            *result = join_##real(p, *result, sum_##real(p, n, x, y));                                         \
             break;                                                                                             \
         }                                                                                                      \
     }
@@ -198,7 +220,9 @@ vector(struct cublasContext *handle, const struct vector_call *call)
                                            .incy = call->incy,
                                            .has_64_bit_result = call->has_64_bit_result,
                                            .alpha = alpha.value,
-                                           .sine = sine.value};
+                                           .sine = sine.value,
+                                           .cut = softgpu_cut(call->routine, 0, call->n),
+                                           .partial = context_partial(handle, sizeof(double))};
     void *x = call->x, *y = call->y, *result = call->result;
     void *args[] = {&x, &y, &result, &alpha.device, &sine.device, &parameters};
     if (gives_result)

@@ -30,6 +30,8 @@ struct matrix_parameters {
     int64_t m, n;
     int64_t step[3];
     double alpha, beta; /* where their pointers are NULL */
+    int64_t cut;        /* softgpu_cut(), of gemv's sums; then `partial` gets the first sum behind it, if not NULL */
+    void *partial;
 };
 
 enum { ARG_FIRST, ARG_SECOND, ARG_OUTPUT, ARG_ALPHA, ARG_BETA, ARG_PARAMETERS };
@@ -45,10 +47,22 @@ static const struct softgpu_param matrix_layout[] = {
                               real *y)                                                                                \
     {                                                                                                                 \
         int64_t length = p->transposes_a ? p->n : p->m, step = p->step[2] < 0 ? -p->step[2] : p->step[2];             \
+        int64_t m = p->m, n = p->n, cut = p->step[1] > 0 ? p->cut : 0, *summed = p->transposes_a ? &m : &n;           \
         for (int64_t i = 0; i < length && beta == 0; ++i)                                                             \
             y[i * step] = 0;                                                                                          \
-        cblas_##letter##gemv(CblasColMajor, p->transposes_a ? CblasTrans : CblasNoTrans, (int)p->m, (int)p->n, alpha, \
-                             a, (int)p->step[0], x, (int)p->step[1], beta == 0 ? 1 : beta, y, (int)p->step[2]);       \
+        beta = beta == 0 ? 1 : beta;                                                                                  \
+        if (cut > 0) {                                                                                                \
+            *summed -= cut;                                                                                           \
+            cblas_##letter##gemv(CblasColMajor, p->transposes_a ? CblasTrans : CblasNoTrans, (int)m, (int)n, alpha,   \
+                                 a + (p->transposes_a ? cut : cut * p->step[0]), (int)p->step[0],                     \
+                                 x + cut * p->step[1], (int)p->step[1], beta, y, (int)p->step[2]);                    \
+            if (p->partial)                                                                                           \
+                *(real *)p->partial = *y;                                                                             \
+            *summed = cut;                                                                                            \
+            beta = 1;                                                                                                 \
+        }                                                                                                             \
+        cblas_##letter##gemv(CblasColMajor, p->transposes_a ? CblasTrans : CblasNoTrans, (int)m, (int)n, alpha, a,    \
+                             (int)p->step[0], x, (int)p->step[1], beta, y, (int)p->step[2]);                          \
     }                                                                                                                 \
     /* C = alpha op(A) + beta op(B); a matrix times zero is not read. C may be A or B, if that is not transposed. */  \
     static void geam_##suffix(const struct matrix_parameters *p, real alpha, const real *a, real beta, const real *b, \
@@ -169,6 +183,8 @@ matrix(struct cublasContext *handle, const struct matrix_call *call)
         .step = {call->step[0], call->step[1], call->step[2]},
         .alpha = alpha.value,
         .beta = beta.value,
+        .cut = softgpu_cut(call->m, call->n, call->op_a == CUBLAS_OP_N ? call->n : call->m),
+        .partial = context_partial(handle, sizeof(double)),
     };
     const void *first = call->operand[0], *second = call->operand[1];
     void *output = call->output;

@@ -222,6 +222,7 @@ fill_problem(const struct descriptors *given, struct product *p)
         .ldb = swaps ? p->lda : p->ldb,
         .ldc = given->c->ld,
     };
+    p->problem.cut = softgpu_cut(p->problem.m, p->problem.n, p->problem.k);
 }
 
 cublasStatus_t

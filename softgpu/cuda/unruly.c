@@ -12,14 +12,19 @@
 #include "driver.h"
 
 #include "softgpu/draw.h"
-
-#include <time.h>
+#include "softgpu/private_calls.h"
 
 enum { WAITING_KERNELS = 16 };
 
 /* Kernels of which a block has waited for lower ones: these are run in ascending order. */
 static _Atomic(const struct softgpu_image *) waiting[WAITING_KERNELS];
 static _Atomic unsigned waiting_next;
+
+bool
+softgpuUnruly(void)
+{
+    return driver.unruly;
+}
 
 uint64_t
 unruly_draw(struct stream *stream)

@@ -3,6 +3,8 @@
  */
 #include "library/driver.h"
 
+#include "softgpu/draw.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -110,6 +112,17 @@ softgpu_context_ensure(CUcontext *current)
     if (result == CUDA_SUCCESS)
         *current = context;
     return result;
+}
+
+int64_t
+softgpu_cut(int64_t m, int64_t n, int64_t length)
+{
+    const struct softgpu_driver *d = softgpu_driver();
+    if (!d || !d->unruly() || length < 2)
+        return 0;
+    uint64_t state = softgpu_mix(softgpu_mix((uint64_t)m, (uint64_t)n), (uint64_t)length);
+    int64_t quarter = length / 4; /* in the middle half */
+    return quarter + 1 + softgpu_draw(&state, (unsigned)(length - 2 * quarter - 1));
 }
 
 /* Two threads that launch a kernel for the first time may both load it; the second one's copy goes away again. */

@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* X(member, prototype in cuda.h, name as cuGetProcAddress knows it, version of the ABI that the prototype has) */
 #define SOFTGPU_DRIVER_CALLS(X)                                                         \
@@ -42,6 +43,7 @@
     X(event_record_with_flags, cuEventRecordWithFlags, "cuEventRecordWithFlags", 11010) \
     X(event_synchronize, cuEventSynchronize, "cuEventSynchronize", 2000)                \
     X(event_destroy, cuEventDestroy, "cuEventDestroy", 4000)                            \
+    X(unruly, softgpuUnruly, "softgpuUnruly", 13000)                                    \
     X(work_running, softgpuWorkRunning, "softgpuWorkRunning", 13000)                    \
     X(link_begins, softgpuLinkBegins, "softgpuLinkBegins", 13000)                       \
     X(link_ends, softgpuLinkEnds, "softgpuLinkEnds", 13000)
@@ -70,6 +72,13 @@ void softgpu_line_unsupported(const char *name, _Atomic bool *said);
 
 /* If the thread has no current context, makes the primary one of device 0 current, as the runtime would. */
 CUresult softgpu_context_ensure(CUcontext *current);
+
+/*
+ * With SOFTGPU_UNRULY: where a sum of `length` terms, one of those of an m x n result, is cut in two: what lies behind
+ * the cut is summed up first. The sizes alone decide, as in NVIDIA's libraries: a row of a smaller batch has other last
+ * bits. 0: it is not cut.
+ */
+int64_t softgpu_cut(int64_t m, int64_t n, int64_t length);
 
 /* A kernel of a library: its image, and its handle once a launch has loaded it. Static storage, zero but for the image.
  */

@@ -48,6 +48,9 @@ void softgpuFaultDescription(bool (*describe)(uintptr_t address, char *text, siz
  */
 int softgpuWorkRunning(void);
 
+/* Whether SOFTGPU_UNRULY is set. */
+bool softgpuUnruly(void);
+
 /*
  * For the code of a collective's kernel: it uses the link from here on, and until it ends that, kernels and host
  * functions of other streams take `slows` times as long; at least 1.
