@@ -515,7 +515,12 @@ struct kernel {
     size_t param_bytes;
     _Atomic int max_dynamic_shared_bytes; /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
     _Atomic int carveout;
+    _Atomic bool loaded; /* SOFTGPU_UNRULY: see kernel_load() */
 };
+
+/* SOFTGPU_UNRULY: a kernel is loaded when it is asked for in a module, by cuFuncLoad() or at its first launch. True: it
+ * was not until now. */
+bool kernel_load(struct kernel *kernel);
 
 /* The kernel behind a CUfunction, or behind a CUkernel passed in its place. */
 CUresult kernel_from_function(CUfunction function, struct kernel **kernel_p) __attribute__((warn_unused_result));

@@ -103,6 +103,31 @@ near_stack(const ucontext_t *context, uintptr_t address)
 #endif
 }
 
+/* The instruction is a move of vectors that must be aligned: compilers have them for float4 and the like. Opcodes as in
+ * "Intel 64 and IA-32 Architectures Software Developer's Manual", volume 2, MOVAPS, MOVDQA, MOVNTPS, MOVNTDQ. */
+static bool
+moves_aligned(const ucontext_t *context)
+{
+#ifdef __x86_64__
+    const unsigned char *at = (const unsigned char *)context->uc_mcontext.gregs[REG_RIP];
+    bool wide = *at == 0x66; /* in the form without VEX */
+    at += wide;
+    at += (*at & 0xf0) == 0x40; /* REX */
+    if (*at == 0xc5 || *at == 0xc4) {
+        wide = (at[*at == 0xc5 ? 1 : 2] & 3) == 1;
+        at += *at == 0xc5 ? 2 : 3;
+    } else if (*at == 0x0f) {
+        ++at;
+    } else {
+        return false;
+    }
+    return *at == 0x28 || *at == 0x29 || *at == 0x2b || (wide && (*at == 0x6f || *at == 0x7f || *at == 0xe7));
+#else
+    (void)context;
+    return false;
+#endif
+}
+
 static void
 describe(size_t fault, const siginfo_t *info, const ucontext_t *context, char *text, size_t room)
 {
@@ -138,6 +163,10 @@ on_fault(int number, siginfo_t *info, void *context)
     bool raised = info->si_code > 0; /* by an instruction, not by kill() */
     char text[512];
     if (raised && workers_kernel() != NULL) {
+        if (driver.unruly && info->si_code == SI_KERNEL && moves_aligned(context)) {
+            softgpuLaunchAbandon(CUDA_ERROR_MISALIGNED_ADDRESS,
+                                 "it reads or writes a vector at an address that is not aligned to the vector's size");
+        }
         describe(fault, info, context, text, sizeof text);
         softgpuLaunchAbandon((int)faults[fault].result, text);
     }

@@ -13,6 +13,12 @@ enum address_place {
     ADDRESS_POOL,  /* of pools and address ranges */
 };
 
+static inline enum address_place
+allocation_place(enum memory_kind kind, const struct pool *pool)
+{
+    return kind != MEMORY_DEVICE ? ADDRESS_ANY : pool != NULL ? ADDRESS_POOL : ADDRESS_PLAIN;
+}
+
 /* Closed pages for so many bytes; MAP_FAILED if there are none. The caller unmaps them. */
 void *address_reserve(enum address_place place, size_t bytes);
 

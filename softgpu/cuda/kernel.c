@@ -165,11 +165,23 @@ cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *offset, size_t *byte
     return get_param_info(entered, kernel, index, offset, bytes);
 }
 
+/* ---- loading: at once, or with SOFTGPU_UNRULY lazily ---- */
+
+bool
+kernel_load(struct kernel *kernel)
+{
+    return driver.unruly && !atomic_exchange(&kernel->loaded, true);
+}
+
 CUresult
 cuFuncLoad(CUfunction handle)
 {
     struct kernel *kernel;
-    return enter_function(handle, &kernel);
+    CUresult result = enter_function(handle, &kernel);
+    if (result == CUDA_SUCCESS) {
+        (void)kernel_load(kernel);
+    }
+    return result;
 }
 
 CUresult
@@ -181,7 +193,8 @@ cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction handle)
         result = CUDA_ERROR_INVALID_VALUE;
     }
     if (result == CUDA_SUCCESS) {
-        *state = CU_FUNCTION_LOADING_STATE_LOADED;
+        *state = driver.unruly && !atomic_load(&kernel->loaded) ? CU_FUNCTION_LOADING_STATE_UNLOADED
+                                                                : CU_FUNCTION_LOADING_STATE_LOADED;
     }
     return result;
 }

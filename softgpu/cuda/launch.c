@@ -19,7 +19,7 @@ enum {
 
 struct launch_command {
     struct command command;
-    const struct kernel *kernel;
+    struct kernel *kernel;
     const struct softgpu_image *image;
     struct softgpu_launch launch;
     uint64_t block_count;
@@ -163,7 +163,7 @@ copy_parameters(const struct kernel *kernel, unsigned char *to, void **parameter
 }
 
 static CUresult
-make_command(const struct kernel *kernel, const CUlaunchConfig *config, void **parameters, void **extra,
+make_command(struct kernel *kernel, const CUlaunchConfig *config, void **parameters, void **extra,
              struct launch_command **launch_p)
 {
     const struct softgpu_image *image = kernel->image;
@@ -235,6 +235,16 @@ launch_command_parameters(struct command *command, CUDA_KERNEL_NODE_PARAMS *para
                                             .kernelParams = (void **)launch->args};
 }
 
+/* "Loading a kernel might require context synchronization" (CUDA programming guide, "Lazy Loading"): under
+ * SOFTGPU_UNRULY it does, but for kernels of libraries, which load theirs before. */
+static void
+load(struct kernel *kernel, struct stream *stream)
+{
+    if (kernel_load(kernel) && (kernel->image->flags & SOFTGPU_IMAGE_WHOLE_GRID) == 0 && !capture_is_on(stream)) {
+        (void)!context_drain(stream->context);
+    }
+}
+
 static CUresult
 launch(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra, enum flavour flavour)
 {
@@ -243,6 +253,9 @@ launch(const CUlaunchConfig *config, CUfunction function, void **parameters, voi
     CUresult result = stream_enter(config->hStream, flavour, &stream);
     if (result == CUDA_SUCCESS) {
         result = launch_command_new(config, function, parameters, extra, &command);
+    }
+    if (result == CUDA_SUCCESS) {
+        load(((struct launch_command *)command)->kernel, stream);
     }
     return result == CUDA_SUCCESS ? stream_submit(stream, command, NULL) : result;
 }

@@ -302,6 +302,7 @@ cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
     result = kernel_named(library, name, &kernel);
     if (result == CUDA_SUCCESS) {
         *function = (CUfunction)&kernel->function;
+        (void)kernel_load(kernel);
     }
     return result;
 }
@@ -324,6 +325,6 @@ cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
     if (mode == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    *mode = CU_MODULE_EAGER_LOADING;
+    *mode = driver.unruly ? CU_MODULE_LAZY_LOADING : CU_MODULE_EAGER_LOADING;
     return CUDA_SUCCESS;
 }

@@ -37,6 +37,26 @@ slack_bytes(const struct allocation *allocation)
     return allocation->mapping.pages + allocation->mapping.pages_bytes - allocation->base - allocation->bytes;
 }
 
+/* SOFTGPU_UNRULY: the region of that size that was freed last, as a GPU gives out freed memory again at once. */
+static void *
+take_retired(size_t bytes, enum address_place place)
+{
+    void *region = MAP_FAILED;
+    if (!driver.unruly) {
+        return region;
+    }
+    pthread_mutex_lock(&retired_lock);
+    for (size_t i = 0; i < RETIRED_LIMIT && region == MAP_FAILED; ++i) {
+        struct allocation *freed = &retired[(retired_next - 1 - i) % RETIRED_LIMIT];
+        if (freed->mapping.region_bytes == bytes && allocation_place(freed->kind, freed->pool) == place) {
+            region = (void *)freed->mapping.region;
+            *freed = (struct allocation){0};
+        }
+    }
+    pthread_mutex_unlock(&retired_lock);
+    return region;
+}
+
 bool
 mapping_make(size_t bytes, enum address_place place, bool at_end, struct mapping *mapping)
 {
@@ -46,7 +66,10 @@ mapping_make(size_t bytes, enum address_place place, bool at_end, struct mapping
     }
     struct mapping made = {.pages_bytes = round_up(bytes, page)};
     made.region_bytes = made.pages_bytes + 2 * GUARD_BYTES;
-    void *region = address_reserve(place, made.region_bytes);
+    void *region = take_retired(made.region_bytes, place);
+    if (region == MAP_FAILED) {
+        region = address_reserve(place, made.region_bytes);
+    }
     if (region == MAP_FAILED) {
         return false;
     }

@@ -219,8 +219,7 @@ memory_allocate(struct context *context, size_t bytes, enum memory_kind kind, un
     struct allocation record = {
         .bytes = bytes, .kind = kind, .context = context, .device = context->device, .flags = flags, .pool = pool};
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-    enum address_place place = kind != MEMORY_DEVICE ? ADDRESS_ANY : pool != NULL ? ADDRESS_POOL : ADDRESS_PLAIN;
-    bool mapped = mapping_make(bytes, place, kind == MEMORY_DEVICE, &record.mapping);
+    bool mapped = mapping_make(bytes, allocation_place(kind, pool), kind == MEMORY_DEVICE, &record.mapping);
     if (mapped) {
         record.base = record.mapping.base;
         poison((void *)record.base, bytes);

@@ -73,7 +73,7 @@ extern __thread struct block *block_here SOFTGPU_INITIAL_EXEC;
 extern __thread const char *kernel_here SOFTGPU_INITIAL_EXEC;
 
 /* CUDA_ERROR_ILLEGAL_ADDRESS and the like; this library knows nothing else of CUDA's interface. */
-enum { RESULT_ILLEGAL_ADDRESS = 700, RESULT_ASSERT = 710, RESULT_LAUNCH_FAILED = 719 };
+enum { RESULT_ILLEGAL_ADDRESS = 700, RESULT_ASSERT = 710, RESULT_MISALIGNED_ADDRESS = 716, RESULT_LAUNCH_FAILED = 719 };
 
 /* Ends the launch with this result and a message that names the thread; without a driver, ends the program. */
 void kernel_fail(int result, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));

@@ -27,6 +27,7 @@ softgpu_calls_table(void)
         .kernel_name = softgpu_kernel_name,
         .xorwow_jump = softgpu_xorwow_jump,
         .kernel_fatal = softgpu_kernel_fatal,
+        .misaligned = softgpu_misaligned,
         .trap = softgpu_trap,
         .assert_fail = softgpu_assert_fail,
         .variable_add = softgpu_variable_add,

@@ -74,6 +74,14 @@ kernel_fail(int result, const char *format, ...)
 }
 
 void
+softgpu_misaligned(const char *kernel, unsigned number, size_t alignment)
+{
+    kernel_here = kernel;
+    kernel_fail(RESULT_MISALIGNED_ADDRESS,
+                "parameter %u points to an element of %zu bytes, and is not aligned to as many", number, alignment);
+}
+
+void
 softgpu_trap(void)
 {
     kernel_fail(RESULT_LAUNCH_FAILED, "__trap()");

@@ -1,6 +1,6 @@
 #!/bin/bash
 # modes.sh [--parts] PROGRAM... - every test program gives the same right answers when the stand-in reorders what CUDA allows to be
-# reordered (2 seeds; 20 with DDPRUN_SOAK), in strict mode, and with one worker and with several. With --parts each run goes through
+# reordered (2 seeds; 20 with DDPRUN_SOAK), in strict mode, with one worker and with several, and when it is unruly. With --parts each run goes through
 # another part of the program's cases (TEST_PART, tests/softgpu/cublas/device.h), and all runs together through all cases.
 set -u
 # shellcheck source=tests/patience.sh
@@ -10,7 +10,7 @@ if [ "$1" = --parts ]; then
     parts=yes
     shift
 fi
-modes=(SOFTGPU_STRICT=1 SOFTGPU_WORKERS=1 SOFTGPU_WORKERS=3)
+modes=(SOFTGPU_STRICT=1 SOFTGPU_WORKERS=1 SOFTGPU_WORKERS=3 SOFTGPU_UNRULY=1)
 seeds=2
 [ -z "${DDPRUN_SOAK:-}" ] || seeds=20
 for seed in $(seq "$seeds"); do

@@ -159,6 +159,9 @@ void softgpu_xorwow_jump(unsigned v[5], unsigned long long n, unsigned power);
  */
 void softgpu_kernel_fatal(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
+/* The same with CUDA_ERROR_MISALIGNED_ADDRESS: of the pointer that is the kernel's parameter `number`, from 0 on. */
+void softgpu_misaligned(const char *kernel, unsigned number, size_t alignment) __attribute__((noreturn));
+
 /* The same for __trap() and assert(): names the thread too. Outside a kernel, assert() is the host's own. */
 void softgpu_trap(void) __attribute__((noreturn));
 void softgpu_assert_fail(const char *expression, const char *file, unsigned line, const char *function)

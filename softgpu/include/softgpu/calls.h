@@ -64,6 +64,7 @@ struct softgpu_calls {
     __typeof__(softgpu_kernel_name) *kernel_name;
     __typeof__(softgpu_xorwow_jump) *xorwow_jump;
     void (*kernel_fatal)(const char *format, ...) __attribute__((format(printf, 1, 2)));
+    void (*misaligned)(const char *kernel, unsigned number, size_t alignment);
     void (*trap)(void);
     void (*assert_fail)(const char *expression, const char *file, unsigned line, const char *function);
     __typeof__(softgpu_variable_add) *variable_add;

@@ -58,4 +58,13 @@ sums malformed SOFTGPU_UNRULY=1:x
 says 'SOFTGPU_UNRULY=1:x is neither SEED nor SEED:RUN'
 cmp -s tame malformed || fail 'other results'
 
+case_ 'a misaligned pointer to numbers, or vector, is an error for good'
+for what in numbers vector; do
+    run 0 env SOFTGPU_UNRULY=1:7 "$program" $what 4
+    prints '716 716'
+    says "kernel read_$what"
+    run 0 env SOFTGPU_UNRULY=1:7 "$program" $what 16
+    prints '0 0'
+done
+
 finish "$cases cases"

@@ -275,6 +275,21 @@ template <class P> struct parameter<P &> {
     }
 };
 
+/* 0, or the alignment that a pointer to numbers has not; vectors show it by themselves, where they are loaded. */
+template <class T>
+inline size_t
+missed_alignment(T *pointer)
+{
+    typedef typename std::conditional<std::is_arithmetic<T>::value, T, char>::type element;
+    return reinterpret_cast<uintptr_t>(pointer) % alignof(element) != 0 ? alignof(element) : 0;
+}
+template <class T>
+inline size_t
+missed_alignment(const T &)
+{
+    return 0;
+}
+
 template <int Mode, class Body, class... P> struct kernel {
     static const char *name;
 
@@ -355,8 +370,19 @@ template <int Mode, class Body, class... P> struct kernel {
         softgpu_thread_end();
     }
 
+    template <unsigned... I> static void check_pointers(const softgpu_launch *launch, numbers<I...>)
+    {
+        const size_t missed[] = {missed_alignment(parameter<P>::of(launch->args[I]))..., 0};
+        for (unsigned i = 0; i < sizeof...(P); ++i) {
+            if (missed[i] != 0)
+                softgpu_object_calls->misaligned(name, i, missed[i]);
+        }
+    }
+
     static void run(const softgpu_launch *launch)
     {
+        if (__builtin_expect(launch->draw != 0, 0)) /* SOFTGPU_UNRULY */
+            check_pointers(launch, typename count_to<sizeof...(P)>::type());
         run_as(launch, std::integral_constant<bool, (Mode & MODE_FIBERS) != 0>());
     }
 

@@ -109,9 +109,38 @@ each_thread_once(dim3 grid, dim3 block)
     expect_equal(counts.read(), std::vector<int>(threads, 2), "threads that ran");
 }
 
-int
-main()
+__global__ void
+read_numbers(const double *x, double *out)
 {
+    *out = *x;
+}
+
+__global__ void
+read_vector(const char *x, float4 *out)
+{
+    *out = *reinterpret_cast<const float4 *>(x);
+}
+
+/* Prints the error of a read that is `by` bytes behind where it may be, and of a later call. */
+static int
+misalign(const char *what, size_t by)
+{
+    buffer<char> memory(256);
+    if (what[0] == 'v')
+        read_vector<<<1, 1>>>(memory.data + by, reinterpret_cast<float4 *>(memory.data + 64));
+    else
+        read_numbers<<<1, 1>>>(reinterpret_cast<double *>(memory.data + by),
+                               reinterpret_cast<double *>(memory.data + 64));
+    const cudaError_t first = cudaDeviceSynchronize();
+    std::printf("%d %d\n", first, cudaDeviceSynchronize());
+    return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+    if (argc == 3)
+        return misalign(argv[1], std::strtoul(argv[2], nullptr, 10));
     const buffer<float> x(random_vector<float>(BLOCKS * BLOCK));
     sums("line", [&](float *sum) { by_line<<<1, BLOCK>>>(x.data, sum); });
     sums("stride", [&](float *sum) { by_stride<<<1, BLOCK>>>(x.data, sum, 3 * BLOCK - 5); });

@@ -1,0 +1,122 @@
+/*
+ * test_unruly.c - SOFTGPU_UNRULY in the driver: freed memory is given out again at once, kernels are loaded late, the
+ * host gets far ahead of the device, and host functions run while their stream waits.
+ */
+#include "kernels.h"
+
+#include "tests/test.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+static bool unruly;
+
+static void
+start(void)
+{
+    const char *setting = getenv("SOFTGPU_UNRULY");
+    unruly = setting != NULL && *setting != '\0';
+    use_device();
+}
+
+static CUdeviceptr
+allocate(size_t bytes)
+{
+    CUdeviceptr memory;
+    ck_assert_int_eq(cuMemAlloc(&memory, bytes), CUDA_SUCCESS);
+    return memory;
+}
+
+TEST_GROUP(unruly, .start = start, .timeout_s = 60);
+
+TEST(freed_memory_is_given_out_again)
+{
+    CUdeviceptr first = allocate(5000), other = allocate(5000);
+    ck_assert_int_eq(cuMemFree(first), CUDA_SUCCESS);
+    CUdeviceptr larger = allocate(50000), again = allocate(5000);
+    ck_assert_int_eq(again == first, unruly);
+    ck_assert(larger != first && again != other);
+    ck_assert_int_eq(cuMemsetD8(again, 1, 5000), CUDA_SUCCESS);
+    const CUdeviceptr all[] = {other, larger, again};
+    for (size_t i = 0; i < 3; ++i)
+        ck_assert_int_eq(cuMemFree(all[i]), CUDA_SUCCESS);
+}
+
+static CUfunction
+function_of(const struct softgpu_image *image)
+{
+    CUlibrary library;
+    CUkernel kernel;
+    CUfunction function;
+    ck_assert_int_eq(cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(cuLibraryGetKernel(&kernel, library, image->name), CUDA_SUCCESS);
+    ck_assert_int_eq(cuKernelGetFunction(&function, kernel), CUDA_SUCCESS);
+    return function;
+}
+
+static bool
+is_loaded(CUfunction function)
+{
+    CUfunctionLoadingState state;
+    ck_assert_int_eq(cuFuncIsLoaded(&state, function), CUDA_SUCCESS);
+    return state == CU_FUNCTION_LOADING_STATE_LOADED;
+}
+
+static atomic_int open_gate;
+
+static void *
+open_later(void *launched)
+{
+    for (int i = 0; i < 1000 && atomic_load((atomic_int *)launched) == 0; ++i)
+        sched_yield();
+    atomic_store(&open_gate, 1);
+    return NULL;
+}
+
+TEST(a_first_launch_waits_for_what_runs)
+{
+    CUfunction gate = load_function(&gate_image), late = function_of(&span_image);
+    static struct span span;
+    static atomic_int launched;
+    CUstream stream;
+    pthread_t thread;
+    ck_assert_int_eq(is_loaded(late), !unruly);
+    ck_assert_int_eq(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    launch_one(gate, NULL, &open_gate);
+    pthread_create(&thread, NULL, open_later, &launched); /* without the switch once the launch is made */
+    launch_one(late, stream, &span);
+    ck_assert(!unruly || atomic_load(&open_gate) == 1);
+    atomic_store(&launched, 1);
+    pthread_join(thread, NULL);
+    ck_assert(is_loaded(late));
+    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+    ck_assert_int_eq(cuFuncLoad(function_of(&add_image)), CUDA_SUCCESS);
+    ck_assert_int_eq(cuStreamDestroy(stream), CUDA_SUCCESS);
+}
+
+static atomic_int ended;
+static pthread_t host_thread;
+
+static void
+end(void *unused)
+{
+    (void)unused;
+    host_thread = pthread_self();
+    atomic_fetch_add(&ended, 1);
+}
+
+TEST(the_host_gets_far_ahead)
+{
+    enum { CALLS = 30000, FAR = 200 };
+    int most = 0;
+    for (int i = 1; i <= CALLS; ++i) {
+        ck_assert_int_eq(cuLaunchHostFunc(NULL, end, NULL), CUDA_SUCCESS);
+        const int ahead = i - atomic_load(&ended);
+        most = ahead > most ? ahead : most;
+    }
+    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+    ck_assert_int_eq(atomic_load(&ended), CALLS);
+    ck_assert(!pthread_equal(host_thread, pthread_self()));
+    ck_assert(!unruly || most >= FAR);
+    ck_assert_int_le(most, 1025);
+}
