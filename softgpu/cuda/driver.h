@@ -100,7 +100,7 @@ struct driver {
     bool chaos;                     /* SOFTGPU_CHAOS: streams pause at random */
     uint64_t chaos_seed;
     bool unruly;                        /* SOFTGPU_UNRULY: blocks and warps run in a drawn order, the device lags */
-    uint64_t unruly_key;                /* its seed and the number of this run */
+    uint64_t unruly_key;                /* its seed, the number of this run, the rank */
     bool strict;                        /* SOFTGPU_STRICT: device memory can be reached only while an operation runs */
     bool real_addresses;                /* SOFTGPU_ADDRESSES=real: device memory lies where NVIDIA's driver puts it */
     uint64_t host_function_ns, copy_ns; /* SOFTGPU_HOST_FUNCTION_US, SOFTGPU_COPY_US: what each costs its stream */
@@ -532,7 +532,7 @@ int kernel_shared_limit(const struct kernel *kernel);
 /* ---- unruly.c: SOFTGPU_UNRULY ---- */
 
 /* In the stream's thread: what its next launch is drawn from; 0 without the switch. Comes of the seed, the run, the
- * physical device, the stream and how many launches it has had. */
+ * rank, the physical device, the stream and how many launches it has had. */
 uint64_t unruly_draw(struct stream *stream);
 
 /* In a stream's thread, before a command: lets a drawn time pass, mostly none. `random` is the stream's. */

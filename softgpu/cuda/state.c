@@ -91,7 +91,8 @@ choose_addresses(void)
     }
 }
 
-/* SOFTGPU_UNRULY=SEED or SEED:RUN. Without RUN each process has a number of its own, which is said. */
+/* SOFTGPU_UNRULY=SEED or SEED:RUN, and RANK, by which launchers number the processes of a job: they see one device
+ * each. Without RUN each process has a number of its own, which is said. */
 static void
 be_unruly(void)
 {
@@ -119,7 +120,7 @@ be_unruly(void)
             (unsigned long long)run);
     }
     driver.unruly = true;
-    driver.unruly_key = softgpu_mix(seed, run);
+    driver.unruly_key = softgpu_mix(softgpu_mix(seed, run), option("RANK", 0, UINT32_MAX, 0));
 }
 
 static void

@@ -1,6 +1,6 @@
 #!/bin/bash
 # unruly.sh PROGRAM - SOFTGPU_UNRULY: 100 launches of a sum by atomics have at least 10 results, whichever way the stand-in runs the
-# kernel; seed, run and device repeat them; without the switch there is one. PROGRAM is kernels/unruly.cu, which also holds what the
+# kernel; seed, run, device and rank repeat them; without the switch there is one. PROGRAM is kernels/unruly.cu, which also holds what the
 # order must not change.
 # shellcheck source=tests/softgpu/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -33,12 +33,14 @@ case_ 'the same seed and run repeat them'
 sums again SOFTGPU_UNRULY=1:7
 cmp -s unruly again || fail 'other results'
 
-case_ 'another run, seed or device has others'
+case_ 'another run, seed, device or rank has others'
 sums run SOFTGPU_UNRULY=1:8
 differ unruly run
 sums seed SOFTGPU_UNRULY=2:7
 differ unruly seed
-sums rank SOFTGPU_UNRULY=1:7 SOFTGPU_DEVICES=2 CUDA_VISIBLE_DEVICES=1
+sums device SOFTGPU_UNRULY=1:7 SOFTGPU_DEVICES=2 CUDA_VISIBLE_DEVICES=1
+differ unruly device
+sums rank SOFTGPU_UNRULY=1:7 RANK=1
 differ unruly rank
 
 case_ 'a run that is not given is said, and can be given'
