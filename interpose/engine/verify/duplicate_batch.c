@@ -3,16 +3,20 @@
  * it.
  *
  * What the trainer copies to the device between its first steps is hashed, and so are the gradients of these steps
- * before they are reduced, for data may lie on the device from the start; ranks compare once. Only a hint, said once by
- * rank 0 for one of the two: a trainer may have reasons to feed all ranks alike. One that calls DDP_SHARD in each step
- * may take its share of a copy on the device: there gradients decide.
+ * before they are reduced, for data may lie on the device from the start; ranks compare once. A GPU that adds up in
+ * another order each time leaves other bits of the same data, so a sample of values goes with the hashes, and rounding
+ * is known by it (base/nearness.h). Only a hint, said once by rank 0 for one of the two: a trainer may have reasons to
+ * feed all ranks alike. One that calls DDP_SHARD in each step may take its share of a copy on the device: there
+ * gradients decide.
  */
 #include "interpose/engine/core/hashing.h"
 #include "interpose/engine/verify/verify.h"
 
 #include "base/message.h"
 #include "comm/hash.h"
+#include "base/nearness.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -20,6 +24,9 @@ enum {
     STEPS = 3,
     LEAST_BYTES = 1024, /* a learning rate or a step counter is no batch, */
     LEAST_APART = 64,   /* and a seed or a rank's number does not make one another */
+    WINDOWS = 64,       /* of memory, in the sample of a step */
+    WINDOW_BYTES = 64,
+    WORDS = WINDOWS * WINDOW_BYTES / (int)sizeof(uint64_t), /* of each step's sample */
 };
 
 /* What was copied between two boundaries. */
@@ -54,13 +61,30 @@ duplicate_batch_copied(const void *host, size_t bytes)
 
 /* ---- this rank's own gradients ---- */
 
+/* What is sampled, on all ranks alike. */
+struct window {
+    CUdeviceptr address;
+    size_t bytes; /* 0: nothing */
+    size_t piece; /* of the plan; those of one follow each other */
+    int type;
+};
+
 static struct {
-    struct hasher *hasher;  /* of the first communicator's stream */
-    struct gathered hashes; /* [STEPS]: of the gradients that were sent through it; 0: none, or all are zero */
+    struct hasher *hasher; /* of the first communicator's stream */
+    /* STEPS hashes of the gradients that were sent through it, 0: none, or all are zero; WORDS of each step's sample */
+    struct gathered words;
+    struct window windows[STEPS][WINDOWS];
+    bool unsampled; /* some of them are of a type of which no value tells */
 } own;
 
 static bool said;      /* by rank 0 */
 static bool are_apart; /* ranks copied other data: equal gradients are made of what they have averaged themselves */
+
+static double
+bound_of(int type)
+{
+    return nearness_bound(type == DDP_FLOAT32, type == DDP_FLOAT64);
+}
 
 static void
 add_hash(void *arg, const struct hashed *hashed)
@@ -76,8 +100,30 @@ duplicate_batch_prepare(void)
     if (own.hasher != NULL)
         return;
     own.hasher = hasher_get();
-    gather_prepare(&own.hashes, STEPS);
-    memset(own.hashes.mine, 0, STEPS * sizeof(uint64_t));
+    gather_prepare(&own.words, STEPS * (1 + WORDS));
+    memset(own.words.mine, 0, own.words.count * sizeof(uint64_t));
+}
+
+/* Of piece `number` of the plan, evenly spread. Of many pieces some are left out. */
+static void
+sample(const struct tensor *tensor, const struct plan_piece *piece, size_t number, size_t piece_count, long place)
+{
+    const size_t every = (piece_count + WINDOWS - 1) / WINDOWS, whole = piece->bytes / WINDOW_BYTES;
+    size_t each = WINDOWS / ((piece_count + every - 1) / every);
+    const size_t first = number / every * each;
+    own.unsampled = own.unsampled || bound_of(tensor->type) == 0;
+    each = whole == 0 ? 1 : whole < each ? whole : each;
+    for (size_t i = 0; i < each && number % every == 0; ++i) {
+        const uint64_t at = piece->bytes / each / WINDOW_BYTES * WINDOW_BYTES * i, left = piece->bytes - at;
+        const struct window window = {tensor_on_device(tensor) + piece->first_byte + at,
+                                      left < WINDOW_BYTES ? left : WINDOW_BYTES, number, tensor->type};
+        own.windows[place][first + i] = window;
+        require_cuda(engine_state.driver.cuMemcpyDtoHAsync_p(
+                         own.words.mine + STEPS + place * WORDS + (first + i) * (WORDS / WINDOWS), window.address,
+                         window.bytes, engine_state.collectives.stream),
+                     "copying a sample of gradients");
+        hashing_note_copy(window.bytes);
+    }
 }
 
 void
@@ -93,9 +139,46 @@ duplicate_batch_own_gradients(const struct group *group, size_t bucket)
         const struct tensor tensor = *tensor_gradient(group, piece->gradient);
         issuer_unlock();
         hasher_add(own.hasher, tensor_on_device(&tensor) + piece->first_byte, piece->bytes, tensor.type, add_hash,
-                   &own.hashes.mine[place]);
+                   &own.words.mine[place]);
+        sample(&tensor, piece, i, group->plan->piece_count, place);
     }
     hasher_launch(own.hasher, engine_state.collectives.stream);
+}
+
+/* Element `i` of a window in the sample of a rank. */
+static double
+element_of(int rank, long place, size_t window, size_t i)
+{
+    const uint64_t *words = own.words.all + (size_t)rank * own.words.count + STEPS + place * WORDS;
+    const void *data = words + window * (WORDS / WINDOWS);
+    return own.windows[place][window].type == DDP_FLOAT64 ? ((const double *)data)[i] : ((const float *)data)[i];
+}
+
+/* How far the element is on rank 0 from what it is in other steps. */
+static double
+change_of(long place, size_t window, size_t i)
+{
+    double change = -1;
+    for (long other = 0; other < STEPS; ++other) {
+        if (other != place && own.windows[other][window].address == own.windows[place][window].address)
+            change = fmax(change, fabs(element_of(0, place, window, i) - element_of(0, other, window, i)));
+    }
+    return change < 0 ? INFINITY : change;
+}
+
+static bool
+is_near(int rank, long place)
+{
+    struct nearness pieces[WINDOWS] = {{0}};
+    size_t count = 0;
+    for (size_t k = 0; k < WINDOWS && !own.unsampled; ++k) {
+        const struct window *window = &own.windows[place][k];
+        count += k == 0 || window->piece != window[-1].piece;
+        for (size_t i = 0; i * type_bytes(window->type) < window->bytes; ++i)
+            nearness_add(&pieces[count - 1], element_of(0, place, k, i), element_of(rank, place, k, i),
+                         change_of(place, k, i), bound_of(window->type));
+    }
+    return nearness_holds(pieces, count);
 }
 
 static void CUDA_CB
@@ -103,17 +186,23 @@ compare_own(void *unused)
 {
     (void)unused;
     int world_size = engine_state.rendezvous.world_size;
-    bool parameters = atomic_load(&engine_state.status->averaged_parameter_count) > 0;
+    bool parameters = atomic_load(&engine_state.status->averaged_parameter_count) > 0, rounded = false;
     bool equal = !said && !are_apart && engine_state.rendezvous.rank == 0 && world_size > 1;
-    for (int i = 0; i < STEPS * world_size; ++i)
-        equal = equal && own.hashes.all[i] != 0 && own.hashes.all[i] == own.hashes.all[i % STEPS];
+    for (int i = 0; i < STEPS * world_size && equal; ++i) {
+        const uint64_t *hashes = own.words.all + (size_t)(i / STEPS) * own.words.count;
+        bool same = hashes[i % STEPS] == own.words.all[i % STEPS];
+        rounded = rounded || !same;
+        equal = hashes[i % STEPS] != 0 && (same || is_near(i / STEPS, i % STEPS));
+    }
     for (int i = 1; i < STEPS && parameters; ++i) /* a learning rate of 0 leaves parameters as they are */
-        equal = equal && own.hashes.all[i] != own.hashes.all[0];
+        equal = equal && own.words.all[i] != own.words.all[0];
     if (equal)
         notice_soon("duplicate_gradients",
-                    "the %s of all %d ranks are equal, bit for bit, in steps %d to %d, before they are averaged: all "
-                    "ranks train on the same data, so more ranks gain nothing; shard your data (DDP_SHARD)",
-                    parameters ? "parameters" : "gradients", world_size, FIRST_BOUNDARY + 1, FIRST_BOUNDARY + STEPS);
+                    "the %s of all %d ranks are equal, %s, in steps %d to %d, before they are averaged: all ranks "
+                    "train on the same data, so more ranks gain nothing; shard your data (DDP_SHARD)",
+                    parameters ? "parameters" : "gradients", world_size,
+                    rounded ? "but for the rounding of sums" : "bit for bit", FIRST_BOUNDARY + 1,
+                    FIRST_BOUNDARY + STEPS);
 }
 
 /* ---- what was copied ---- */
@@ -152,5 +241,5 @@ duplicate_batch_compare(void)
     }
     control_free_messages(&all);
     hasher_collect(own.hasher, engine_state.collectives.stream);
-    gather_send(&own.hashes, "the comparison of gradients", FIRST_BOUNDARY + STEPS, compare_own, NULL);
+    gather_send(&own.words, "the comparison of gradients", FIRST_BOUNDARY + STEPS, compare_own, NULL);
 }
