@@ -25,6 +25,13 @@ enum { MOST_EDITS = 8 };
 
 /* ---- scenes ---- */
 
+/* Own gradients of two ranks, `first` of themselves apart in step 1, `second` in step 2. */
+#define SUMS_OF(first_apart, second_apart)                                                          \
+    {SAMPLED, .from = 1}, {SAMPLED, .from = 2}, {SAMPLED, .value = (first_apart), .from = 1, .rank = 2}, \
+    {                                                                                               \
+        SAMPLED, .value = (second_apart), .from = 2, .rank = 2                                      \
+    }
+
 static const struct scene {
     const char *what;
     int ranks; /* 0: 2 */
@@ -417,6 +424,13 @@ static const struct scene {
     /* ---- shares ---- */
     {"the same batch on all ranks", .edits = {{OWN, RANKS, 7, .from = 1}, {OWN, RANKS, 8, .from = 2}},
      .result = CHECK_DIFFERENT, .cause = CAUSE_SAME_BATCH, .says = "all 2 ranks"},
+    {"the same batch on all ranks, summed up in another order, as one rank repeats it",
+     .edits = {SUMS_OF(1e-6, 1e-6), {DIFFERENCE, AGAIN, 1e-7, ONE(GRADIENT, 1)}}, .result = CHECK_DIFFERENT,
+     .cause = CAUSE_SAME_BATCH, .says = "but for the rounding of sums"},
+    {"the same, and one rank repeats its bits", .edits = {SUMS_OF(1e-6, 1e-6)}},
+    {"other batches in one step", .edits = {SUMS_OF(1e-6, 1e-2), {DIFFERENCE, AGAIN, 1e-7, ONE(GRADIENT, 1)}}},
+    {"samples that are not known",
+     .edits = {SUMS_OF(1e-6, 1e-6), {SAMPLED, RANKS, -1, .rank = 2}, {DIFFERENCE, AGAIN, 1e-7, ONE(GRADIENT, 1)}}},
     {"two gradients of six that are half of one rank's",
      .edits = {{FACTOR, .value = 0.5, ONE(GRADIENT, 2)}, {FACTOR, .value = 0.5, ONE(GRADIENT, 4)}},
      .result = CHECK_DIFFERENT, .cause = CAUSE_SCALE, .first = "gradient_2", .says = "4 of 6 gradients are equal"},

@@ -271,6 +271,12 @@ set_note(struct check_rows *rows, const struct edit *edit, enum check_row_kind k
                                        .chain = (uint64_t)edit->value,
                                        .values = edit->first > 0 ? 0 : (uint64_t)edit->value,
                                        .whole_values = edit->first > 0 ? 0 : 1};
+    if (kind == CHECK_ROW_SAMPLE) {
+        row.value = CHECK_SAMPLED_AT_MOST;
+        row.tensor.type = ELEMENT_FLOAT32;
+        for (int i = 0; i < CHECK_SAMPLED_AT_MOST; ++i)
+            row.values[i] = (i % 7 - 2.5) * (edit->from == 1 ? 1 : -1.5) * (1 + (i % 2) * edit->value);
+    }
     for (size_t i = 0; i < rows->count; ++i) {
         if (rows->rows[i].kind == (uint32_t)kind && rows->rows[i].step == edit->from && kind != CHECK_ROW_RETAINED) {
             rows->rows[i] = row;
@@ -296,7 +302,7 @@ change_rows(struct check_rows *rows, const struct edit *edit)
 {
     static const enum check_row_kind kinds[] = {
         [SHARD] = CHECK_ROW_SHARD,   [UNEVEN] = CHECK_ROW_SHARD,        [COPIED] = CHECK_ROW_COPIED,
-        [OWN] = CHECK_ROW_OWN,       [ALARM] = CHECK_ROW_ALARM,         [RETAINED] = CHECK_ROW_RETAINED,
+        [SAMPLED] = CHECK_ROW_SAMPLE, [OWN] = CHECK_ROW_OWN,       [ALARM] = CHECK_ROW_ALARM,         [RETAINED] = CHECK_ROW_RETAINED,
         [FORCED] = CHECK_ROW_FORCED, [TYPES] = CHECK_ROW_TYPES,         [COPIES] = CHECK_ROW_COPY,
         [ON_HOST] = CHECK_ROW_COPY,  [UNSTEPPED] = CHECK_ROW_UNSTEPPED, [NAN_ALONE] = CHECK_ROW_ENDLESS,
         [USED] = CHECK_ROW_USED,     [UPDATES] = CHECK_ROW_UPDATES,     [PART] = CHECK_ROW_PART,

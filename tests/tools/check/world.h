@@ -47,6 +47,7 @@ enum what {
     UNEVEN,
     COPIED,
     OWN,
+    SAMPLED, /* own gradients in step `from`, whose elements differ from other ranks' by `value` of themselves */
     ALARM,
     COPIES,    /* of 24 items of 64 bytes each rank copies the first `value`, in step `from` */
     ON_HOST,   /* 64 bytes that every rank copies in step `from`; `value`: their content, of one rank 1 */

@@ -50,9 +50,8 @@ equal_say(struct hearing *hearing)
     if (pattern_has_one_batch(evidence)) {
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_SAME_BATCH, NULL);
         sentence_say(verdict->text,
-                     "the ranks computed the same batch: the own gradients of all %d ranks have the same bits, and "
-                     "nothing is gained",
-                     evidence->ranks);
+                     "the ranks computed the same batch: the own gradients of all %d ranks are equal%s, and nothing is gained",
+                     evidence->ranks, pattern_is_noisy(evidence) ? " but for the rounding of sums" : ", bit for bit");
         sentence_say(verdict->advice,
                      "share the batch out: DDP_SHARD(total, &first, &count), or by DDP_RANK() and DDP_WORLD_SIZE()");
     } else if (unclear != NULL && unclear->hidden > 0) {

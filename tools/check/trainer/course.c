@@ -430,8 +430,9 @@ note_own_part(const struct tensor *memory)
     if (engine_state.rendezvous.world_size == 1 || course.steps > 2 || !type_is_of_gradients(memory->type))
         return;
     values_tensor_out(begin, memory, 0, bytes);
+    bool any = false;
     if (memcmp(begin, zeros, bytes) != 0)
-        values_note(CHECK_ROW_OWN, course.steps, values_hash(memory));
+        values_note(CHECK_ROW_OWN, course.steps, values_hash_own(memory, course.steps, &any));
 }
 
 /* A program may reduce in another thread than it steps in. */
@@ -508,7 +509,7 @@ note_own_gradients(int group, uint32_t step)
     engine_unlock();
     if (engine_state.rendezvous.world_size == 1 || step > 2 || averaged)
         return;
-    uint64_t hash = values_hash_gradients(group);
+    uint64_t hash = values_hash_gradients(group, step);
     if (hash != 0)
         values_note(CHECK_ROW_OWN, step, hash);
 }

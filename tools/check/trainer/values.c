@@ -378,29 +378,42 @@ values_read_tensor(const struct tensor *tensor, void (*take)(void *arg, const vo
 
 /* Bytes that pass, from the first on. */
 struct hashing {
+    const struct tensor *tensor;
     uint64_t sum, bytes;
     bool any; /* not all of them are zero */
+    struct check_row sample;
 };
 
 static void
 hash_piece(void *arg, const void *piece, size_t bytes)
 {
     struct hashing *hashing = arg;
+    const size_t each = type_bytes(hashing->tensor->type), first = hashing->bytes / each;
+    const size_t count = check_sampled(hashing->tensor->count), apart = hashing->tensor->count / (count > 0 ? count : 1);
+    for (size_t i = 0; i < count; ++i) {
+        size_t at = i * apart + element_scramble(i) % apart;
+        if (at >= first && at - first < bytes / each)
+            hashing->sample.values[i] = element_get(hashing->tensor->type, piece, at - first);
+    }
     hashing->sum = hash_part(hashing->sum, hashing->bytes, piece, bytes);
     hashing->bytes += bytes;
     hashing->any = hashing->any || *(const char *)piece != 0 || memcmp(piece, (const char *)piece + 1, bytes - 1) != 0;
 }
 
 uint64_t
-values_hash(const struct tensor *tensor)
+values_hash_own(const struct tensor *tensor, uint32_t step, bool *any_p)
 {
-    struct hashing hashing = {0, 0};
+    struct hashing hashing = {.tensor = tensor,
+                              .sample = {.kind = CHECK_ROW_SAMPLE, .step = step, .value = tensor->count}};
+    hashing.sample.tensor.type = (uint32_t)tensor->type;
     values_read_tensor(tensor, hash_piece, &hashing);
+    values_row(&hashing.sample);
+    *any_p = *any_p || hashing.any;
     return hash_end(hashing.sum, hashing.bytes);
 }
 
 uint64_t
-values_hash_gradients(int group)
+values_hash_gradients(int group, uint32_t step)
 {
     uint64_t hash = 0;
     bool tells = MUTANT(CHECK_ZEROS_ONE_BATCH);
@@ -411,12 +424,8 @@ values_hash_gradients(int group)
         engine_unlock();
         if (!any)
             break;
-        struct hashing hashing = {.sum = 0};
-        if (!tensor.placed || !tensor.averaged || tensor.group != group)
-            continue;
-        values_read_tensor(&tensor, hash_piece, &hashing);
-        hash = hash_chain(hash, hash_end(hashing.sum, hashing.bytes));
-        tells = tells || hashing.any;
+        if (tensor.placed && tensor.averaged && tensor.group == group)
+            hash = hash_chain(hash, values_hash_own(&tensor, step, &tells));
     }
     return tells ? hash : 0;
 }
