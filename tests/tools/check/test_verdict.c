@@ -255,6 +255,23 @@ static const struct scene {
     /* ---- the ranks among themselves ---- */
     {"other bits of a parameter on rank 1", .edits = {{HASH, .value = 7, ONE(PARAMETER, 2), .from = 3, .rank = 2}},
      .result = CHECK_DIFFERENT, .cause = CAUSE_RANKS, .first = "parameter_2", .says = "after step 2 parameter 3 of 6"},
+    {"the same: do its ranks repeat them?", .edits = {{HASH, .value = 7, ONE(PARAMETER, 2), .from = 3, .rank = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_RANKS, .wishes = "twice"},
+    {"other bits that its ranks repeat", .edits = {{HASH, .value = 7, ONE(PARAMETER, 2), .from = 3, .rank = 2},
+                                                   {HASH, TWICE, 7, ONE(PARAMETER, 2), .from = 3, .rank = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_RANKS, .wishes = ""},
+    {"other bits that rank 1 does not repeat", .edits = {{HASH, .value = 7, ONE(PARAMETER, 2), .from = 3, .rank = 2},
+                                                         {HASH, TWICE, 8, ONE(PARAMETER, 2), .from = 3, .rank = 2}}},
+    {"the same on rank 0, in another step", .edits = {{HASH, .value = 7, ONE(PARAMETER, 2), .from = 3, .rank = 2},
+                                                      {HASH, TWICE, 7, ONE(PARAMETER, 2), .from = 3, .rank = 2},
+                                                      {HASH, TWICE, 8, ONE(PARAMETER, 2), .from = 4, .rank = 1}}},
+    {"other bits of an average, and others each time", .edits = {{HASH, .value = 7, ONE(GRADIENT, 1), .rank = 2},
+                                                                 {HASH, TWICE, 8, ONE(GRADIENT, 1), .rank = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_RANKS, .first = "gradient_1"},
+    {"the same of another parameter", .edits = {{HASH, .value = 7, ONE(PARAMETER, 2), .from = 3, .rank = 2},
+                                                {HASH, TWICE, 7, ONE(PARAMETER, 2), .from = 3, .rank = 2},
+                                                {HASH, TWICE, 8, ONE(PARAMETER, 1), .from = 3, .rank = 2}},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_RANKS, .first = "parameter_2"},
     {"other bits on rank 1 before the first step", .edits = {{HASH, .value = 7, ONE(PARAMETER, 2), .rank = 2}},
      .result = CHECK_DIFFERENT, .cause = CAUSE_RANKS, .first = "parameter_2", .says = "behind initialisation"},
     {"other bits on rank 1 before the first step, and on rank 0 not one rank's",
@@ -870,8 +887,8 @@ judge_scene(const struct scene *scene, char why[2400])
     seeded_judge(&world.evidence, &verdict, &wishes);
     const char *cause = check_cause_name(verdict.cause),
                *first = verdict.first != NULL ? verdict.first->tensor.text : "none";
-    char all[40];
-    snprintf(all, sizeof(all), "%s%s%s%s%s%s", wishes.turns > 0 ? "turns " : "", wishes.plain ? "plain " : "",
+    char all[48];
+    snprintf(all, sizeof(all), "%s%s%s%s%s%s%s", wishes.twice ? "twice " : "", wishes.turns > 0 ? "turns " : "", wishes.plain ? "plain " : "",
              wishes.probed_count > 0 ? "probe " : "", wishes.factor > 0 ? "factor " : "", wishes.later ? "later " : "",
              wishes.far ? "far " : "");
     all[strlen(all) - (all[0] != '\0')] = '\0';

@@ -121,6 +121,7 @@ free_world(struct world *world)
     for (int rank = 0; rank < MOST_RANKS; ++rank) {
         check_rows_free(&world->ranked[rank]);
         check_rows_free(&world->plain[rank]);
+        check_rows_free(&world->twice[rank]);
         check_rows_free(&world->apart[0][rank]);
         check_rows_free(&world->apart[1][rank]);
     }
@@ -393,7 +394,7 @@ apply(struct world *world, const struct edit *edit)
         break;
     }
     bool is_apart = edit->run == BEHIND || edit->run == AHEAD;
-    if (edit->run != RANKS && edit->run != PLAIN && !is_apart) {
+    if (edit->run != RANKS && edit->run != PLAIN && edit->run != TWICE && !is_apart) {
         change_rows(single[edit->run], edit);
         return;
     }
@@ -402,8 +403,14 @@ apply(struct world *world, const struct edit *edit)
         for (int rank = 0; rank < evidence->ranks; ++rank)
             add_rank(&world->plain[rank], rank, world->steps);
     }
+    if (edit->run == TWICE && evidence->twice == NULL) {
+        evidence->twice = world->twice;
+        for (int rank = 0; rank < evidence->ranks; ++rank)
+            add_rank(&world->twice[rank], rank, world->steps);
+    }
     struct check_rows *ranked = is_apart             ? world->apart[edit->run - BEHIND]
                                 : edit->run == PLAIN ? world->plain
+                                : edit->run == TWICE ? world->twice
                                                      : world->ranked;
     for (int rank = 0; rank < evidence->ranks; ++rank) {
         if (edit->rank == 0 || edit->rank == rank + 1)

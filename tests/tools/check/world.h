@@ -14,11 +14,11 @@ enum { TENSORS = 6, STEPS = 3, MOST_RANKS = 4, ANY = -1 };
 /* Everything that a scene may change; evidence points into it. */
 struct world {
     struct check_evidence evidence;
-    struct check_rows ranked[MOST_RANKS], plain[MOST_RANKS], apart[2][MOST_RANKS];
+    struct check_rows ranked[MOST_RANKS], plain[MOST_RANKS], twice[MOST_RANKS], apart[2][MOST_RANKS];
     unsigned steps;
 };
 
-enum run { RANKS, AGAIN, PERTURBED, ALONE, TURNS, PROBE, PLAIN, SCALED, LATER, FAR, NUDGED, BEHIND, AHEAD };
+enum run { RANKS, AGAIN, PERTURBED, ALONE, TURNS, PROBE, PLAIN, SCALED, LATER, FAR, NUDGED, BEHIND, AHEAD, TWICE };
 
 enum what {
     NOTHING,

@@ -161,13 +161,13 @@ free_ranked(struct check_rows **ranked, int count)
 /* ---- further runs ---- */
 
 static bool
-run_plain(struct check *check, struct error *error)
+run_ranks_again(struct check *check, bool plain, struct check_rows **rows, struct error *error)
 {
-    char *title = xasprintf("%d ranks without overlap", check->ranks);
-    struct check_order order = order_ranks(check, "plain", title);
-    order.plain = true;
+    char *title = xasprintf("%d ranks %s", check->ranks, plain ? "without overlap" : "once more");
+    struct check_order order = order_ranks(check, rows == &check->evidence.twice ? "twice" : "plain", title);
+    order.plain = plain;
     int count;
-    bool ok = run_ranks(check, &order, &check->evidence.plain, &count, error);
+    bool ok = run_ranks(check, &order, rows, &count, error);
     free(title);
     return ok;
 }
@@ -202,6 +202,10 @@ run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struc
         *ok = run_apart(check, wishes->apart - 1, error);
         return true;
     }
+    if (wishes->twice && check->evidence.twice == NULL && !check->in_cluster) {
+        *ok = run_ranks_again(check, check->is_plain, &check->evidence.twice, error);
+        return true;
+    }
     /* No run of one rank can be made like the others, or the others divide batches. */
     if (check->in_cluster || check->has_reference || (check->evidence.by_plan && !wishes->plain))
         return false;
@@ -221,7 +225,7 @@ run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struc
     else if (wishes->turns > 0 && check->evidence.turns.count == 0 && check->ranks <= MOST_TURNS)
         *ok = session_run_turns(check, wishes->turns, error);
     else if (wishes->plain && check->evidence.plain == NULL)
-        *ok = run_plain(check, error);
+        *ok = run_ranks_again(check, true, &check->evidence.plain, error);
     else
         return false;
     return true;
@@ -302,8 +306,10 @@ judge_late(struct check *check, struct check_verdict *verdict, struct error *err
     }
     if (!any || verdict->result != CHECK_EQUAL || check->in_cluster || evidence->plain != NULL)
         return true;
-    if (!run_plain(check, error))
+    if (!run_ranks_again(check, true, &evidence->plain, error))
         return false;
+    free_ranked(&evidence->twice, evidence->ranks);
+    check->is_plain = true;
     evidence->ranked = evidence->plain;
     evidence->plain = NULL;
     evidence->overlapped_steps = 0;
@@ -394,6 +400,7 @@ free_check(struct check *check)
         check_rows_free(session_rows(check, which));
     free_ranked(&evidence->ranked, evidence->ranks);
     free_ranked(&evidence->plain, evidence->ranks);
+    free_ranked(&evidence->twice, evidence->ranks);
     free_ranked(&evidence->apart[0], evidence->ranks);
     free_ranked(&evidence->apart[1], evidence->ranks);
     written_free(&evidence->written);

@@ -222,6 +222,26 @@ has_hash(const struct check_row *row)
     return row->tensor.role != CHECK_REDUCE && row->value != 0;
 }
 
+/* An update that adds up in another order each time leaves other bits on each rank, and on one rank in each run. What
+ * all ranks get from one sum, averages and the start, is the same bits. */
+static bool
+is_noise(const struct check_evidence *evidence, const struct check_row *apart, int rank)
+{
+    const struct check_tensor *tensor = &apart->tensor;
+    const struct check_rows *once = evidence->once != NULL ? evidence->once : evidence->ranked;
+    bool is_update = (tensor->role == CHECK_PARAMETER || tensor->role == CHECK_STATE) && apart->step > 1;
+    for (int i = 0; is_update && evidence->twice != NULL && i < 2; ++i, rank = 0) {
+        const struct check_row *row = NULL, *other;
+        while ((row = check_rows_next_of(&once[rank], tensor->role, row)) != NULL) {
+            other = check_same_tensor(&row->tensor, tensor) ? pattern_row(&evidence->twice[rank], tensor, row->step)
+                                                            : NULL;
+            if (other != NULL && other->value != row->value)
+                return true;
+        }
+    }
+    return false;
+}
+
 struct agreement
 agreement_find(const struct check_evidence *evidence)
 {
@@ -239,7 +259,8 @@ agreement_find(const struct check_evidence *evidence)
             const struct check_row **same =
                 has_hash(row) && count > 0 ? bsearch(&row, sorted, count, sizeof(*sorted), items_compare_rows) : NULL;
             unsigned moment = items_moment_of(row);
-            if (same == NULL || (*same)->value == row->value || (found.moment != 0 && found.moment <= moment))
+            if (same == NULL || (*same)->value == row->value || (found.moment != 0 && found.moment <= moment) ||
+                is_noise(evidence, row, r))
                 continue;
             found = (struct agreement){.moment = moment, .row = row, .rank = r};
         }

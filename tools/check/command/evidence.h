@@ -58,6 +58,8 @@ struct check_evidence {
                                   another pattern in each of so many runs: */
     unsigned nudged_runs;
     struct check_rows *plain;    /* [ranks]: the same as `ranked` without overlap; NULL: no such run */
+    struct check_rows *twice;    /* [ranks]: the run that is checked, once more; NULL: no such run */
+    struct check_rows *once;     /* [ranks]: that run, where `ranked` is one of `apart`; NULL: it is `ranked` */
     struct check_rows *apart[2]; /* [ranks]: the same as `ranked`, with a date and random bytes of their own on each
                                     rank, below those of the one before, and above; NULL: no such run */
     char apart_stopped[2][1024]; /* why it has no end; empty: it has one */

@@ -32,13 +32,16 @@ find_used(const struct check_verdict *verdict)
 
 /* The run with dates of their own, judged as the run with one date was. */
 static enum check_result
-judge_apart(const struct check_evidence *evidence, int which, struct check_verdict *verdict)
+judge_apart(const struct check_evidence *evidence, int which, struct check_verdict *verdict,
+            struct check_wishes *wishes)
 {
     struct check_evidence apart = *evidence;
-    struct check_wishes wishes;
+    struct check_wishes own;
+    apart.once = evidence->ranked;
     apart.ranked = evidence->apart[which];
     memcpy(apart.stopped, evidence->apart_stopped[which], sizeof(apart.stopped));
-    check_judge(&apart, verdict, &wishes);
+    check_judge(&apart, verdict, &own);
+    wishes->twice = wishes->twice || own.twice;
     bool differs = verdict->result == CHECK_DIFFERENT &&
                    (find_used(verdict) != NULL || (verdict->cause == CAUSE_RANKS && verdict->first == NULL) ||
                     (verdict->cause == CAUSE_RANKS && is_used(verdict->first)));
@@ -134,7 +137,7 @@ seeded_judge(const struct check_evidence *evidence, struct check_verdict *verdic
             return;
         }
         check_verdict_free(&apart);
-        enum check_result here = judge_apart(evidence, which, &apart);
+        enum check_result here = judge_apart(evidence, which, &apart, wishes);
         result = here == CHECK_DIFFERENT ? result : here;
     }
     if (result == CHECK_EQUAL || MUTANT(CHECK_APART_EQUAL)) {

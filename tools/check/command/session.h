@@ -33,6 +33,7 @@ struct check {
     int runs_made, runs_planned;
     int64_t begin_ms;
     struct check_evidence evidence;
+    bool is_plain;     /* evidence.ranked is of a run without overlap (judge_late()) */
     bool fails_forced; /* the program has, on N ranks, before the last step, where steps begin from the reference */
     bool has_failed;   /* the program has, on N ranks, once all steps were made: that is the result if they are equal */
     struct error failure;

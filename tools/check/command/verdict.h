@@ -103,6 +103,7 @@ struct check_verdict {
 struct check_wishes {
     uint32_t turns; /* one rank with each rank's share, up to the gradients of so many steps; 0: not */
     bool plain;
+    bool twice;    /* the run that is checked, once more: do its ranks repeat their bits? */
     double factor; /* one rank with so many times the gradients, in rounds with changed results; 0: not */
     bool later;    /* one rank with another date and other random bytes */
     bool nudged;   /* one rank whose steps begin a unit in the last place away, once more */
