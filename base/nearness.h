@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { NEARNESS_UNITS = 1 << 12 };
+enum { NEARNESS_UNITS = 1 << 11 };
 
 /* How far the same sums are from each other at most, in parts of themselves; 0: nothing is known of such elements. Of
  * 16 bits, data of their own are often no further away than rounding. */

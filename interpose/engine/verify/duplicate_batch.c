@@ -171,7 +171,8 @@ is_near(int rank, long place)
 {
     struct nearness pieces[WINDOWS] = {{0}};
     size_t count = 0;
-    for (size_t k = 0; k < WINDOWS && !own.unsampled; ++k) {
+    bool asks = atomic_load(&engine_state.status->shard_calls) > 0; /* for shares, which may be nearly equal */
+    for (size_t k = 0; k < WINDOWS && !own.unsampled && !asks; ++k) {
         const struct window *window = &own.windows[place][k];
         count += k == 0 || window->piece != window[-1].piece;
         for (size_t i = 0; i * type_bytes(window->type) < window->bytes; ++i)

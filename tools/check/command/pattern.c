@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 static const double same_direction = 0.999; /* cosine */
+static const double times_noise = 16;       /* of all elements, that most elements stay below */
 
 const struct check_row *
 pattern_row(const struct check_rows *rows, const struct check_tensor *tensor, uint32_t step)
@@ -39,16 +40,17 @@ copies_differ(const struct check_evidence *evidence)
     return false;
 }
 
-bool
-pattern_is_noisy(const struct check_evidence *evidence)
+double
+pattern_noise(const struct check_evidence *evidence)
 {
+    double noise = 0;
     const struct check_row *row = NULL;
     while ((row = check_rows_next(&evidence->again, CHECK_ROW_TENSOR, row)) != NULL) {
         bool is_own = row->tensor.role == CHECK_GRADIENT || row->tensor.role == CHECK_REDUCE;
         if (is_own && !row->same_bits && (row->step == 1 || check_evidence_is_forced(evidence)))
-            return true;
+            noise = fmax(noise, row->norms.difference / row->norms.reference);
     }
-    return false;
+    return noise;
 }
 
 static const struct check_row *
@@ -60,20 +62,20 @@ next_sample(const struct check_rows *rows, uint32_t step, const struct check_row
     return row;
 }
 
-/* Whether what a rank had in the step is rank 0's, but for the rounding of sums. */
+/* Whether what a rank had in the step is rank 0's, but for the rounding of sums, of which one rank has shown `noise`. */
 static bool
-is_near(const struct check_evidence *evidence, int rank, uint32_t step)
+is_near(const struct check_evidence *evidence, int rank, uint32_t step, double noise)
 {
     const struct check_rows *zero = &evidence->ranked[0];
     const struct check_row *mine = NULL, *theirs = NULL, *later = NULL;
     struct nearness *tensors = xcalloc(zero->count + 1, sizeof(*tensors));
     size_t count = 0;
-    bool are_like = true;
+    bool are_like = noise > 0;
     while (are_like && (mine = next_sample(zero, step, mine)) != NULL) {
         theirs = next_sample(&evidence->ranked[rank], step, theirs);
         later = count == 0 || later != NULL ? next_sample(zero, 3 - step, later) : NULL;
         int type = (int)mine->tensor.type;
-        double bound = nearness_bound(type == ELEMENT_FLOAT32, type == ELEMENT_FLOAT64);
+        double bound = fmin(nearness_bound(type == ELEMENT_FLOAT32, type == ELEMENT_FLOAT64), times_noise * noise);
         are_like = theirs != NULL && theirs->value == mine->value && bound > 0;
         for (size_t i = 0; are_like && i < check_sampled(mine->value); ++i)
             nearness_add(&tensors[count], mine->values[i], theirs->values[i],
@@ -90,7 +92,8 @@ is_near(const struct check_evidence *evidence, int rank, uint32_t step)
 bool
 pattern_has_one_batch(const struct check_evidence *evidence)
 {
-    bool any = false, noisy = pattern_is_noisy(evidence);
+    bool any = false;
+    double noise = pattern_noise(evidence);
     if (copies_differ(evidence))
         return false;
     const struct check_row *first = NULL;
@@ -100,7 +103,7 @@ pattern_has_one_batch(const struct check_evidence *evidence)
             do
                 row = check_rows_next(&evidence->ranked[r], CHECK_ROW_OWN, row);
             while (row != NULL && (row->step != first->step || row->value != first->value));
-            if (row == NULL && !(noisy && is_near(evidence, r, first->step)))
+            if (row == NULL && !is_near(evidence, r, first->step, noise))
                 return false;
             any = true;
         }

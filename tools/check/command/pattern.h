@@ -20,9 +20,9 @@ struct pattern {
 /* The row of a tensor at a step, or NULL. */
 const struct check_row *pattern_row(const struct check_rows *rows, const struct check_tensor *tensor, uint32_t step);
 
-/* Whether one rank's gradients, or what it hands to DDP_REDUCE, had other bits when it ran again: sums in another
- * order. */
-bool pattern_is_noisy(const struct check_evidence *evidence);
+/* By how much of itself one rank's gradient, or what it hands to DDP_REDUCE, differed when it ran again, at most: 0
+ * where sums are added up in one order. */
+double pattern_noise(const struct check_evidence *evidence);
 
 /* Whether all ranks had the same in their own gradients, in each step in which that was looked at, and no other data.
  * The same is the same bits, or, where one rank alone does not repeat them, what is as near (base/nearness.h). */

@@ -161,7 +161,7 @@ judge_equal(const struct check_evidence *evidence, struct check_verdict *verdict
         sentence_say(
             verdict->text,
             "all %d ranks compute the same: what they hand to DDP_REDUCE is equal%s, and nothing is gained",
-            evidence->ranks, pattern_is_noisy(evidence) ? " but for the rounding of sums" : ", bit for bit");
+            evidence->ranks, pattern_noise(evidence) > 0 ? " but for the rounding of sums" : ", bit for bit");
         sentence_say(verdict->advice,
                      "share the data out: DDP_SHARD(total, &first, &count), or by DDP_RANK() and DDP_WORLD_SIZE()");
     } else if (unclear != NULL) {
