@@ -24,7 +24,7 @@
  */
 #include "tests/tools/frame.h"
 
-enum { ITEMS = 960, WIDTH = 128, ROWS = 512, STEPS = 8 };
+enum { ITEMS = 960, WIDTH = 128, ROWS = 512, STEPS = 16 };
 
 static float *features, *labels, *weights, *gradients, *offset, *offset_gradient;
 static int *list, *cursor;

@@ -40,6 +40,17 @@ copies_differ(const struct check_evidence *evidence)
     return false;
 }
 
+/* The row of the step and, if it is not 0, of the hash. */
+static const struct check_row *
+find_own(const struct check_rows *rows, uint32_t step, uint64_t hash)
+{
+    const struct check_row *row = NULL;
+    do
+        row = check_rows_next(rows, CHECK_ROW_OWN, row);
+    while (row != NULL && (row->step != step || (hash != 0 && row->value != hash)));
+    return row;
+}
+
 double
 pattern_noise(const struct check_evidence *evidence)
 {
@@ -49,6 +60,14 @@ pattern_noise(const struct check_evidence *evidence)
         bool is_own = row->tensor.role == CHECK_GRADIENT || row->tensor.role == CHECK_REDUCE;
         if (is_own && !row->same_bits && (row->step == 1 || check_evidence_is_forced(evidence)))
             noise = fmax(noise, row->norms.difference / row->norms.reference);
+    }
+    const struct check_rows *once = evidence->once != NULL ? evidence->once : evidence->ranked;
+    for (int r = 0; evidence->twice != NULL && r < evidence->ranks && noise <= 0; ++r) {
+        for (row = NULL; (row = check_rows_next(&once[r], CHECK_ROW_OWN, row)) != NULL && noise <= 0;)
+            noise = find_own(&evidence->twice[r], row->step, 0) != NULL &&
+                            find_own(&evidence->twice[r], row->step, row->value) == NULL
+                        ? INFINITY
+                        : 0;
     }
     return noise;
 }
@@ -89,26 +108,34 @@ is_near(const struct check_evidence *evidence, int rank, uint32_t step, double n
     return near;
 }
 
-bool
-pattern_has_one_batch(const struct check_evidence *evidence)
+static bool
+is_one_batch(const struct check_evidence *evidence, double noise)
 {
     bool any = false;
-    double noise = pattern_noise(evidence);
+    const struct check_row *first = NULL;
     if (copies_differ(evidence))
         return false;
-    const struct check_row *first = NULL;
     while ((first = check_rows_next(&evidence->ranked[0], CHECK_ROW_OWN, first)) != NULL) {
         for (int r = 1; r < evidence->ranks; ++r) {
-            const struct check_row *row = NULL;
-            do
-                row = check_rows_next(&evidence->ranked[r], CHECK_ROW_OWN, row);
-            while (row != NULL && (row->step != first->step || row->value != first->value));
-            if (row == NULL && !is_near(evidence, r, first->step, noise))
+            if (find_own(&evidence->ranked[r], first->step, first->value) == NULL &&
+                !is_near(evidence, r, first->step, noise))
                 return false;
             any = true;
         }
     }
     return any;
+}
+
+bool
+pattern_has_one_batch(const struct check_evidence *evidence)
+{
+    return is_one_batch(evidence, pattern_noise(evidence));
+}
+
+bool
+pattern_may_have_one_batch(const struct check_evidence *evidence)
+{
+    return is_one_batch(evidence, INFINITY);
 }
 
 /* The norm of all of one rank's gradients in a step, squared. */
