@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# rows.sh BUILD [--table FILE] [PATTERN] - ranks' parameters are compared within what a GPU's arithmetic varies by: what becomes of
+# right programs that sum up by atomics, and of mistakes, is as rows.txt has it, tame (the stand-in's sums come in one order) and
+# unruly (in any). Prints for each row what became of it, at which step, and the first line of ddprun's; --table: as Markdown, too.
+#
+# Ordinarily rows with + in front, and of six rates the second, fourth and sixth; with DDPRUN_SOAK=1 all, and right programs with ten seeds.
+# PATTERN: only rows whose text matches, and all of those. What makes the stand-in unruly is in DDPRUN_TEST_UNRULY, a list of
+# variables, in which %d is the seed.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../end_to_end/lib.sh"
+limit=60 asks=any shown=
+soak=${DDPRUN_SOAK:-0}
+read -ra noise <<<"${DDPRUN_TEST_UNRULY:-SOFTGPU_WORKERS=4}"
+table=/dev/null
+if [ "${2:-}" = --table ]; then
+    table=$3
+    set -- "$1" "${@:4}"
+fi
+pattern=${2:-}
+rates=(1e-1 1e-2 1e-3 1e-4 1e-5 1e-6)
+compared=(0 2 4 5 6 100 200 300 400 500) # the steps at which this net's ranks are compared: the first overlapped ones are 4, 5 and 6
+
+# job NOISE... -- OPTIONS OF DDPRUN... -- OPTIONS OF NET...: runs it; $verdict is "trains", "ended STEP (TENSOR)" or another end, $step the
+# step of an "ended".
+job() {
+    local -a variables=() options=()
+    local line
+    while [ "$1" != -- ]; do variables+=("$1") && shift; done
+    shift
+    while [ "$1" != -- ]; do options+=("$1") && shift; done
+    shift
+    run env "${variables[@]}" "$ddprun" "${options[@]}" "$build/tests/noise/net" "$@"
+    line=$(grep -m 1 -E '^ddprun: .*(parameter|state) [0-9]+ of [0-9]+ .* differs between ' "$work/stderr")
+    step=$(sed -nE 's/.* differs between [^:]* (after step ([0-9]+)|at the first DDP_STEP).*/0\2/p' <<<"$line")
+    verdict="other end, exit code $code: $(grep -m 1 '^ddprun: ' "$work/stderr")"
+    [ "$code" -ne 0 ] || verdict=trains
+    [ "$code" -eq 0 ] || [ -z "$step" ] || step=$((10#$step)) verdict="ended $((10#$step)) ($(sed -E 's/.*(parameter|state) ([0-9]+) of .*/\1 \2/' <<<"$line"))"
+}
+
+# last_step STEP: that of the third comparison after it.
+last_step() {
+    local i
+    for ((i = 0; compared[i] < $1; i++)); do :; done
+    echo "${compared[i + 3]}"
+}
+
+# judge WANTED: why the verdict is not what is wanted; nothing if it is.
+judge() {
+    case $1:$verdict in
+    trains:trains | equal:trains | ended:ended*) ;;
+    trains:* | equal:* | ended:*) echo "$verdict, not $1" ;;
+    "<"*:ended*) [ "$step" -le "${1#<}" ] || echo "$verdict" ;;
+    *:ended*) [ "$step" -ge "$1" ] && [ "$step" -le "$(last_step "$1")" ] || echo "$verdict, not from $1 to $(last_step "$1")" ;;
+    *) echo "$verdict" ;;
+    esac
+}
+
+# row RANKS WANTED[/WANTED-UNRULY] OPTIONS-OF-DDPRUN OPTIONS-OF-NET: tame and unruly.
+row() {
+    local ranks=$1 both=$2 wanted name="$4${3:+, $3}, $1 ranks" kind seed seeds cell cells='' why
+    local -a options arguments variables
+    read -ra options <<<"$3"
+    read -ra arguments <<<"$4"
+    for kind in tame unruly; do
+        seeds=1 cell='' wanted=${both%/*}
+        [ "$kind" = tame ] || wanted=${both#*/}
+        [ "$soak" -ne 1 ] || [ "$kind" = tame ] || [[ $wanted != trains && $wanted != equal ]] || seeds=10
+        for ((seed = 1; seed <= seeds; seed++)); do
+            variables=()
+            [ "$kind" = tame ] || variables=("${noise[@]//%d/$seed}")
+            [ "$wanted" != - ] || options+=(--verify)
+            job "${variables[@]}" -- -n "$ranks" "${options[@]}" -- "${arguments[@]}"
+            [[ $cell == *"$verdict"* ]] || cell+=${cell:+, }$verdict
+            why=$(judge "${wanted/#-/ended}")
+            if [ "$wanted" = equal ] && [ -z "$why" ]; then
+                run env "${variables[@]}" "$ddprun" check -n "$ranks" "${options[@]}" "$build/tests/noise/net" "${arguments[@]}"
+                [ "$code" -eq 0 ] || why="check: $(tail -n 1 "$work/stdout")"
+            fi
+            report "$name, $kind: $verdict" "$why"
+        done
+        cells+=" $cell |"
+    done
+    printf '| `%s` | %s | %s |%s\n' "$4${3:+, $3}" "$ranks" "$both" "$cells" >>"$table"
+}
+
+trim() {
+    local text=${1#"${1%%[! ]*}"}
+    printf '%s' "${text%"${text##*[! ]}"}"
+}
+
+[ "$table" = /dev/null ] || printf '%s\n' '| program | ranks | wanted | tame | unruly |' '|---|---|---|---|---|' >"$table"
+while IFS='|' read -r ranks options arguments wanted; do
+    [ "$soak" -eq 1 ] || [ -n "$pattern" ] || [ "${ranks:0:1}" = + ] || continue
+    ranks=$(trim "${ranks#+}") options=$(trim "$options") arguments=$(trim "$arguments") wanted=$(trim "$wanted")
+    [[ "$arguments $options" =~ $pattern ]] || continue
+    read -ra steps <<<"$wanted"
+    if [ "${#steps[@]}" -eq 1 ]; then
+        row "$ranks" "$wanted" "$options" "$arguments"
+        continue
+    fi
+    for i in "${!rates[@]}"; do
+        [ "$soak" -eq 0 ] && [ -z "$pattern" ] && ((i % 2 == 0)) || row "$ranks" "${steps[i]}" "$options" "$arguments --rate ${rates[i]}"
+    done
+done < <(grep -E '^[+ ] [0-9]' "$(dirname "$0")/rows.txt")
+finish
