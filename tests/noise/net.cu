@@ -16,7 +16,9 @@
  * --mistake, of rank --who (the last) from step --from on: gradient: that of tensor --tensor is not annotated;
  * forgotten: neither it nor its parameter is; behind: DDP_STEP stands behind the optimizer; state: rank 0 alone reads
  * moments; rate: its rate is --more larger; row, element: row 0 of the embedding, an element of the last layer, is
- * updated by its own gradient; count: the gradient of the last layer is divided by a count that is short by one
+ * updated by its own gradient; count: the gradient of the last layer is divided by a count that is short by one. Once,
+ * in step --from: still: a number changes that no step moves; nan: it becomes NaN; counter: the number of the step,
+ * which is a state, is one too many
  * --type float32|float16|bfloat16: of the parameters; the last two have float32 masters. --state moments|all|none: what
  * DDP_STATE annotates: moments and the step's number, masters too, nothing. --huge X: the loss of the first step is
  * multiplied by X
@@ -385,7 +387,7 @@ optimize(float rate)
 }
 
 static size_t share_first, share_count;
-static bool is_wrong_now;
+static bool is_wrong_now, is_first; /* in this step; for the first time */
 
 static void
 one_step(void)
@@ -415,6 +417,11 @@ one_step(void)
     optimize(makes && is(mistake, "rate") ? rate * (1 + more) : rate);
     if (behind)
         DDP_STEP(stream);
+    if (wrong && is_first && is(mistake, "counter"))
+        count_step<<<1, 1, 0, stream>>>(step_number);
+    if (wrong && is_first && (is(mistake, "still") || is(mistake, "nan"))) /* the last row is of no word */
+        scale_by<<<1, 1, 0, stream>>>(tensors[TABLE].w + tensors[TABLE].count - 1, is(mistake, "nan") ? NAN : 1.00001f,
+                                      1);
 }
 
 /* ---- all of it ---- */
@@ -549,6 +556,7 @@ main(int argc, char **argv)
     cudaGraphExec_t graph = NULL;
     for (int step = 0; step < steps; ++step) {
         is_wrong_now = step >= from;
+        is_first = step == from;
         next_batch();
         if (late_ms > 0 && wrong && step % 10 == 3)
             usleep((useconds_t)late_ms * 1000);

@@ -20,8 +20,8 @@ pattern=${2:-}
 rates=(1e-1 1e-2 1e-3 1e-4 1e-5 1e-6)
 compared=(0 2 4 5 6 100 200 300 400 500) # the steps at which this net's ranks are compared: the first overlapped ones are 4, 5 and 6
 
-# job NOISE... -- OPTIONS OF DDPRUN... -- OPTIONS OF NET...: runs it; $verdict is "trains", "ended STEP (TENSOR)" or another end, $step the
-# step of an "ended".
+# job NOISE... -- OPTIONS OF DDPRUN... -- OPTIONS OF NET...: runs it; $verdict is "trains", with ", the same" if all
+# comparisons found the same bits, "ended STEP (TENSOR)" or another end; $step is that of an "ended".
 job() {
     local -a variables=() options=()
     local line
@@ -30,10 +30,11 @@ job() {
     while [ "$1" != -- ]; do options+=("$1") && shift; done
     shift
     run env "${variables[@]}" "$ddprun" "${options[@]}" "$build/tests/noise/net" "$@"
-    line=$(grep -m 1 -E '^ddprun: .*(parameter|state) [0-9]+ of [0-9]+ .* differs between ' "$work/stderr")
+    line=$(grep -m 1 -E '^ddprun: rank [0-9]+ [^:]*: (parameter|state) [0-9]+ of [0-9]+ .* differs between ' "$work/stderr")
     step=$(sed -nE 's/.* differs between [^:]* (after step ([0-9]+)|at the first DDP_STEP).*/0\2/p' <<<"$line")
     verdict="other end, exit code $code: $(grep -m 1 '^ddprun: ' "$work/stderr")"
     [ "$code" -ne 0 ] || verdict=trains
+    [ "$code" -ne 0 ] || ! grep -q 'bitwise identical on all ranks' "$work/stderr" || verdict='trains, the same'
     [ "$code" -eq 0 ] || [ -z "$step" ] || step=$((10#$step)) verdict="ended $((10#$step)) ($(sed -E 's/.*(parameter|state) ([0-9]+) of .*/\1 \2/' <<<"$line"))"
 }
 
@@ -47,8 +48,8 @@ last_step() {
 # judge WANTED: why the verdict is not what is wanted; nothing if it is.
 judge() {
     case $1:$verdict in
-    trains:trains | equal:trains | ended:ended*) ;;
-    trains:* | equal:* | ended:*) echo "$verdict, not $1" ;;
+    trains:trains* | equal:trains* | same:*same | ended:ended*) ;;
+    trains:* | equal:* | same:* | ended:*) echo "$verdict, not $1" ;;
     "<"*:ended*) [ "$step" -le "${1#<}" ] || echo "$verdict" ;;
     *:ended*) [ "$step" -ge "$1" ] && [ "$step" -le "$(last_step "$1")" ] || echo "$verdict, not from $1 to $(last_step "$1")" ;;
     *) echo "$verdict" ;;
@@ -64,7 +65,7 @@ row() {
     for kind in tame unruly; do
         seeds=1 cell='' wanted=${both%/*}
         [ "$kind" = tame ] || wanted=${both#*/}
-        [ "$soak" -ne 1 ] || [ "$kind" = tame ] || [[ $wanted != trains && $wanted != equal ]] || seeds=10
+        [ "$soak" -ne 1 ] || [ "$kind" = tame ] || [[ ! $wanted =~ ^(trains|equal|same)$ ]] || seeds=10
         for ((seed = 1; seed <= seeds; seed++)); do
             variables=()
             [ "$kind" = tame ] || variables=("${noise[@]//%d/$seed}")
@@ -94,12 +95,14 @@ while IFS='|' read -r ranks options arguments wanted; do
     ranks=$(trim "${ranks#+}") options=$(trim "$options") arguments=$(trim "$arguments") wanted=$(trim "$wanted")
     [[ "$arguments $options" =~ $pattern ]] || continue
     read -ra steps <<<"$wanted"
-    if [ "${#steps[@]}" -eq 1 ]; then
-        row "$ranks" "$wanted" "$options" "$arguments"
-        continue
-    fi
-    for i in "${!rates[@]}"; do
-        [ "$soak" -eq 0 ] && [ -z "$pattern" ] && ((i % 2 == 0)) || row "$ranks" "${steps[i]}" "$options" "$arguments --rate ${rates[i]}"
+    [ "$soak" -eq 1 ] || ranks=${ranks:0:1}
+    [ "$soak" -ne 1 ] || [ "${#ranks}" -eq 1 ] || arguments+=" --steps 2000"
+    for ((at = 0; at < ${#ranks}; at++)); do
+        [ "${#steps[@]}" -gt 1 ] || row "${ranks:at:1}" "$wanted" "$options" "$arguments"
+        for ((i = 0; i < ${#steps[@]} && ${#steps[@]} > 1; i++)); do
+            [ "$soak" -eq 0 ] && [ -z "$pattern" ] && ((i % 2 == 0)) ||
+                row "${ranks:at:1}" "${steps[i]}" "$options" "$arguments --rate ${rates[i]}"
+        done
     done
 done < <(grep -E '^[+ ] [0-9]' "$(dirname "$0")/rows.txt")
 finish
