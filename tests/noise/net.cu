@@ -9,8 +9,8 @@
  * --right: clip (SGD), momentum, adam, rmsprop clip by a global norm; lamb (Adam) and lars (momentum) scale each
  * tensor's step by the norm of its weights; batchstats: momentum, and normalises by statistics of the whole batch
  * (DDP_REDUCE); embedding: as clip, with words that are drawn unevenly; dropout: as momentum, one seed, a mask for each
- * item of the batch; chaos: momentum is wrapped into [-1/2, 1/2] and multiplied by --gain in each step, and so is what
- * two ranks differ by
+ * item of the batch; chaos: momentum is the sine of --gain times itself and of the gradient, so that a gain of 3 and
+ * more multiplies in each step what two ranks differ by
  * --noise: what is added up by atomics in any order. off: nothing, so that all repeats bit by bit; norm: the norms;
  * all: gradients, statistics and the update itself, too
  * --mistake, of rank --who (the last) from step --from on: gradient: that of tensor --tensor is not annotated;
@@ -59,7 +59,7 @@ static int wrong; /* whether it is this rank that makes the mistake */
 static const char *right = "clip", *mistake = "none", *noise = "norm", *type = "float32", *state = "none";
 static int rows = 128, steps = 300, seed = 1, who = -1, from, which = W1, captured, passes = 1, buffer, free_early,
            exits, late_ms, others;
-static float rate = 0.1f, more = 0.01f, most = 0.1f, huge_loss = 1, gain = 1.1f;
+static float rate = 0.1f, more = 0.01f, most = 0.1f, huge_loss = 1, gain = 3;
 
 static bool
 is(const char *option, const char *value)
@@ -241,7 +241,7 @@ find_step(float *delta, const float *g, float *m, float *v, const float *norms, 
         if (rule == MOMENTUM)
             m[i] = 0.9f * m[i] + gradient;
         if (rule == CHAOS)
-            m[i] = gain * m[i] + gradient - rintf(gain * m[i] + gradient);
+            m[i] = sinf(gain * m[i] + 1000 * gradient);
         if (rule == ADAM)
             m[i] = 0.9f * m[i] + 0.1f * gradient;
         if (rule == ADAM || rule == RMSPROP)
