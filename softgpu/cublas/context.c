@@ -50,6 +50,14 @@ scalar_value(const struct scalar *scalar, cudaDataType type)
 cublasStatus_t
 context_launch(const struct cublasContext *handle, struct softgpu_kernel *kernel, void **args)
 {
+    enum { FRAMES = 12 }; /* SOFTGPU_UNRULY: cuBLAS is deep itself, and has a runtime in it */
+    static _Thread_local unsigned depth;
+    if (handle->own_workspace != 0 && depth < FRAMES) {
+        ++depth;
+        cublasStatus_t status = context_launch(handle, kernel, args);
+        --depth;
+        return status;
+    }
     CUresult result = softgpu_kernel_launch(kernel, (CUstream)handle->stream, args);
     return result == CUDA_SUCCESS ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }

@@ -9,6 +9,7 @@
 static cudaError_t
 copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, enum flavour flavour)
 {
+    RUNTIME_DEEPER(copy(to, from, bytes, kind, flavour));
     CUdeviceptr to_device = (CUdeviceptr)to, from_device = (CUdeviceptr)from;
     switch (kind) {
     case cudaMemcpyHostToDevice:
@@ -28,6 +29,7 @@ static cudaError_t
 copy_async(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream,
            enum flavour flavour)
 {
+    RUNTIME_DEEPER(copy_async(to, from, bytes, kind, stream, flavour));
     CUdeviceptr to_device = (CUdeviceptr)to, from_device = (CUdeviceptr)from;
     switch (kind) {
     case cudaMemcpyHostToDevice:

@@ -8,11 +8,15 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { DEVICE_LIMIT = 64 };
 
 struct driver_calls driver;
+
+bool runtime_is_deep;
+_Thread_local unsigned runtime_depth;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static cudaError_t start_error;
@@ -62,6 +66,8 @@ bind_driver(void)
 static void
 start(void)
 {
+    const char *unruly = getenv("SOFTGPU_UNRULY");
+    runtime_is_deep = unruly != NULL && *unruly != '\0';
     start_error = bind_driver();
     if (start_error == cudaSuccess) {
         start_error = from_driver(driver.cuInit(0));

@@ -26,6 +26,7 @@ static cudaError_t
 launch(const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared_bytes, cudaStream_t stream,
        enum flavour flavour)
 {
+    RUNTIME_DEEPER(launch(kernel, grid, block, arguments, shared_bytes, stream, flavour));
     CUkernel handle;
     cudaError_t error = kernel_handle(kernel, &handle);
     if (error == cudaSuccess && shared_bytes > UINT32_MAX) {

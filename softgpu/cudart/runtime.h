@@ -47,6 +47,23 @@ cudaError_t runtime_set_device(int device) __attribute__((warn_unused_result));
 /* The primary context of a device, retained by the runtime. */
 cudaError_t runtime_context(int device, CUcontext *context_p) __attribute__((warn_unused_result));
 
+/*
+ * SOFTGPU_UNRULY: `call` is the function again that begins with this, with its own parameters, until as many frames of
+ * the runtime lie on the stack as a static one of NVIDIA's has.
+ */
+enum { RUNTIME_FRAMES = 3 };
+extern bool runtime_is_deep;
+extern _Thread_local unsigned runtime_depth;
+#define RUNTIME_DEEPER(call)                                     \
+    do {                                                         \
+        if (runtime_is_deep && runtime_depth < RUNTIME_FRAMES) { \
+            ++runtime_depth;                                     \
+            cudaError_t from_deeper = (call);                    \
+            --runtime_depth;                                     \
+            return from_deeper;                                  \
+        }                                                        \
+    } while (0)
+
 /* ---- error.c ---- */
 
 /* The runtime's number for a driver's error: the same, but for two that the runtime does not have. */

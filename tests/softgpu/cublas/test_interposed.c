@@ -9,6 +9,7 @@
 
 #include <cublas_v2.h>
 #include <dlfcn.h>
+#include <execinfo.h>
 #include <nccl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@ static struct {
     char name[64];
     size_t pointer_count;
     const void *pointers[16];
+    int frames; /* between the driver and the end of the stack */
 } seen;
 
 static CUresult CUDAAPI
@@ -34,7 +36,9 @@ watching_launch(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsi
     const char *name = "";
     size_t offset, bytes;
     cuFuncGetName(&name, function);
+    void *stack[64];
     ++seen.count;
+    seen.frames = backtrace(stack, 64);
     seen.stream = stream;
     strncpy(seen.name, name, sizeof(seen.name) - 1);
     seen.pointer_count = 0;
@@ -111,6 +115,9 @@ TEST(products_pass_with_their_operands)
     ck_assert_int_eq(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, 4, &one, a, 4, b, 4, &one, c, 4), 0);
     ck_assert_int_eq(seen.count, before + 1);
     ck_assert_str_eq(seen.name, "cublas_gemm");
+    void *here[64];
+    const char *unruly = getenv("SOFTGPU_UNRULY"); /* then the library is deep */
+    ck_assert_int_eq(seen.frames - backtrace(here, 64) > 12, unruly != NULL && *unruly != '\0');
     ck_assert_ptr_eq(seen.stream, stream);
     ck_assert(saw_pointer(a) && saw_pointer(b) && saw_pointer(c) && !saw_pointer(&one));
     ck_assert_int_eq(cublasSaxpy(handle, 4, &one, a, 1, b, 1), 0);

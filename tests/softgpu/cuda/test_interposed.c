@@ -11,10 +11,19 @@
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
+#include <execinfo.h>
 #include <stdlib.h>
 #include <string.h>
 
 static int dlsym_calls, lookups, launches, per_thread_launches, copies;
+static int launch_frames, copy_frames; /* of the stack, in the last of those calls */
+
+static int
+frames_here(void)
+{
+    void *stack[64];
+    return backtrace(stack, 64);
+}
 
 static __typeof__(&cuGetProcAddress_v2) real_get;
 static __typeof__(&cuLaunchKernel) real_launch, real_launch_ptsz;
@@ -28,6 +37,7 @@ count_launch(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigne
              unsigned shared, CUstream stream, void **args, void **extra)
 {
     ++launches;
+    launch_frames = frames_here();
     return real_launch(function, gx, gy, gz, bx, by, bz, shared, stream, args, extra);
 }
 
@@ -43,6 +53,7 @@ static CUresult
 count_copy(CUdeviceptr to, const void *from, size_t bytes)
 {
     ++copies;
+    copy_frames = frames_here();
     return real_copy(to, from, bytes);
 }
 
@@ -117,4 +128,10 @@ TEST(every_call_passes_through_what_was_put_there)
     ck_assert_int_eq(launches, 1);
     ck_assert_int_eq(per_thread_launches, 1);
     ck_assert_int_eq(copies, 1);
+
+    /* With SOFTGPU_UNRULY the runtime has frames of its own, as a static one has. */
+    const char *unruly = getenv("SOFTGPU_UNRULY");
+    const bool deep = unruly != NULL && *unruly != '\0';
+    ck_assert_int_eq(launch_frames - frames_here() > 3, deep);
+    ck_assert_int_eq(copy_frames - frames_here() > 3, deep);
 }
