@@ -3,18 +3,17 @@
  * it.
  *
  * What the trainer copies to the device between its first steps is hashed, and so are the gradients of these steps
- * before they are reduced, for data may lie on the device from the start; ranks compare once. A GPU that adds up in
- * another order each time leaves other bits of the same data, so a sample of values goes with the hashes, and rounding
- * is known by it (base/nearness.h). Only a hint, said once by rank 0 for one of the two: a trainer may have reasons to
- * feed all ranks alike. One that calls DDP_SHARD in each step may take its share of a copy on the device: there
- * gradients decide.
+ * before they are reduced, for data may lie on the device from the start; ranks compare once. With the hashes goes a
+ * sample of values, for a GPU may add up in another order each time (comm/nearness.h). Only a hint, said once by rank 0
+ * for one of the two: a trainer may have reasons to feed all ranks alike. One that calls DDP_SHARD in each step may take
+ * its share of a copy on the device: there gradients decide.
  */
 #include "interpose/engine/core/hashing.h"
 #include "interpose/engine/verify/verify.h"
 
 #include "base/message.h"
 #include "comm/hash.h"
-#include "base/nearness.h"
+#include "comm/nearness.h"
 
 #include <math.h>
 #include <string.h>
@@ -66,7 +65,6 @@ struct window {
     CUdeviceptr address;
     size_t bytes; /* 0: nothing */
     size_t piece; /* of the plan; those of one follow each other */
-    int type;
 };
 
 static struct {
@@ -74,17 +72,11 @@ static struct {
     /* STEPS hashes of the gradients that were sent through it, 0: none, or all are zero; WORDS of each step's sample */
     struct gathered words;
     struct window windows[STEPS][WINDOWS];
-    bool unsampled; /* some of them are of a type of which no value tells */
+    bool unsampled; /* some are of other types than float32 */
 } own;
 
 static bool said;      /* by rank 0 */
 static bool are_apart; /* ranks copied other data: equal gradients are made of what they have averaged themselves */
-
-static double
-bound_of(int type)
-{
-    return nearness_bound(type == DDP_FLOAT32, type == DDP_FLOAT64);
-}
 
 static void
 add_hash(void *arg, const struct hashed *hashed)
@@ -111,12 +103,12 @@ sample(const struct tensor *tensor, const struct plan_piece *piece, size_t numbe
     const size_t every = (piece_count + WINDOWS - 1) / WINDOWS, whole = piece->bytes / WINDOW_BYTES;
     size_t each = WINDOWS / ((piece_count + every - 1) / every);
     const size_t first = number / every * each;
-    own.unsampled = own.unsampled || bound_of(tensor->type) == 0;
+    own.unsampled = own.unsampled || tensor->type != DDP_FLOAT32;
     each = whole == 0 ? 1 : whole < each ? whole : each;
     for (size_t i = 0; i < each && number % every == 0; ++i) {
         const uint64_t at = piece->bytes / each / WINDOW_BYTES * WINDOW_BYTES * i, left = piece->bytes - at;
         const struct window window = {tensor_on_device(tensor) + piece->first_byte + at,
-                                      left < WINDOW_BYTES ? left : WINDOW_BYTES, number, tensor->type};
+                                      left < WINDOW_BYTES ? left : WINDOW_BYTES, number};
         own.windows[place][first + i] = window;
         require_cuda(engine_state.driver.cuMemcpyDtoHAsync_p(
                          own.words.mine + STEPS + place * WORDS + (first + i) * (WORDS / WINDOWS), window.address,
@@ -145,23 +137,22 @@ duplicate_batch_own_gradients(const struct group *group, size_t bucket)
     hasher_launch(own.hasher, engine_state.collectives.stream);
 }
 
-/* Element `i` of a window in the sample of a rank. */
-static double
-element_of(int rank, long place, size_t window, size_t i)
+/* A window in the sample of a rank. */
+static const float *
+elements_of(int rank, long place, size_t window)
 {
     const uint64_t *words = own.words.all + (size_t)rank * own.words.count + STEPS + place * WORDS;
-    const void *data = words + window * (WORDS / WINDOWS);
-    return own.windows[place][window].type == DDP_FLOAT64 ? ((const double *)data)[i] : ((const float *)data)[i];
+    return (const float *)(words + window * (WORDS / WINDOWS));
 }
 
-/* How far the element is on rank 0 from what it is in other steps. */
+/* How far element `i` is on rank 0 from what it is in other steps. */
 static double
 change_of(long place, size_t window, size_t i)
 {
-    double change = -1;
+    double change = -1, here = elements_of(0, place, window)[i];
     for (long other = 0; other < STEPS; ++other) {
         if (other != place && own.windows[other][window].address == own.windows[place][window].address)
-            change = fmax(change, fabs(element_of(0, place, window, i) - element_of(0, other, window, i)));
+            change = fmax(change, fabs(here - elements_of(0, other, window)[i]));
     }
     return change < 0 ? INFINITY : change;
 }
@@ -175,9 +166,9 @@ is_near(int rank, long place)
     for (size_t k = 0; k < WINDOWS && !own.unsampled && !asks; ++k) {
         const struct window *window = &own.windows[place][k];
         count += k == 0 || window->piece != window[-1].piece;
-        for (size_t i = 0; i * type_bytes(window->type) < window->bytes; ++i)
-            nearness_add(&pieces[count - 1], element_of(0, place, k, i), element_of(rank, place, k, i),
-                         change_of(place, k, i), bound_of(window->type));
+        for (size_t i = 0; i * sizeof(float) < window->bytes; ++i)
+            nearness_add(&pieces[count - 1], elements_of(0, place, k)[i], elements_of(rank, place, k)[i],
+                         change_of(place, k, i));
     }
     return nearness_holds(pieces, count);
 }

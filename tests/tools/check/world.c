@@ -274,7 +274,6 @@ set_note(struct check_rows *rows, const struct edit *edit, enum check_row_kind k
                                        .whole_values = edit->first > 0 ? 0 : 1};
     if (kind == CHECK_ROW_SAMPLE) {
         row.value = CHECK_SAMPLED_AT_MOST;
-        row.tensor.type = ELEMENT_FLOAT32;
         for (int i = 0; i < CHECK_SAMPLED_AT_MOST; ++i)
             row.values[i] = (i % 7 - 2.5) * (edit->from == 1 ? 1 : -1.5) * (1 + (i % 2) * edit->value);
     }

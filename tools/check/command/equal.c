@@ -47,11 +47,11 @@ equal_say(struct hearing *hearing)
     struct check_verdict *verdict = hearing->verdict;
     char name[400];
     const struct check_item *unclear = find_unclear(verdict);
-    if (pattern_has_one_batch(evidence)) {
+    if (pattern_has_one_batch(evidence, false)) {
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_SAME_BATCH, NULL);
         sentence_say(verdict->text,
                      "the ranks computed the same batch: the own gradients of all %d ranks are equal%s, and nothing is gained",
-                     evidence->ranks, pattern_noise(evidence) > 0 ? " but for the rounding of sums" : ", bit for bit");
+                     evidence->ranks, evidence->twice != NULL ? " but for the rounding of sums" : ", bit for bit");
         sentence_say(verdict->advice,
                      "share the batch out: DDP_SHARD(total, &first, &count), or by DDP_RANK() and DDP_WORLD_SIZE()");
     } else if (unclear != NULL && unclear->hidden > 0) {

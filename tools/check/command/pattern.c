@@ -2,16 +2,13 @@
 #include "tools/check/command/pattern.h"
 
 #include "base/mutant.h"
-#include "base/nearness.h"
-#include "launcher/common/xcalloc.h"
 #include "tools/check/command/verdict.h"
-#include "tools/check/format/element.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 static const double same_direction = 0.999; /* cosine */
-static const double times_noise = 16;       /* of all elements, that most elements stay below */
+static const double times_noise = 2, least_noise = 1e-6, most_noise = 1e-3; /* of sums in another order */
 
 const struct check_row *
 pattern_row(const struct check_rows *rows, const struct check_tensor *tensor, uint32_t step)
@@ -40,102 +37,63 @@ copies_differ(const struct check_evidence *evidence)
     return false;
 }
 
-/* The row of the step and, if it is not 0, of the hash. */
 static const struct check_row *
-find_own(const struct check_rows *rows, uint32_t step, uint64_t hash)
-{
-    const struct check_row *row = NULL;
-    do
-        row = check_rows_next(rows, CHECK_ROW_OWN, row);
-    while (row != NULL && (row->step != step || (hash != 0 && row->value != hash)));
-    return row;
-}
-
-double
-pattern_noise(const struct check_evidence *evidence)
-{
-    double noise = 0;
-    const struct check_row *row = NULL;
-    while ((row = check_rows_next(&evidence->again, CHECK_ROW_TENSOR, row)) != NULL) {
-        bool is_own = row->tensor.role == CHECK_GRADIENT || row->tensor.role == CHECK_REDUCE;
-        if (is_own && !row->same_bits && (row->step == 1 || check_evidence_is_forced(evidence)))
-            noise = fmax(noise, row->norms.difference / row->norms.reference);
-    }
-    const struct check_rows *once = evidence->once != NULL ? evidence->once : evidence->ranked;
-    for (int r = 0; evidence->twice != NULL && r < evidence->ranks && noise <= 0; ++r) {
-        for (row = NULL; (row = check_rows_next(&once[r], CHECK_ROW_OWN, row)) != NULL && noise <= 0;)
-            noise = find_own(&evidence->twice[r], row->step, 0) != NULL &&
-                            find_own(&evidence->twice[r], row->step, row->value) == NULL
-                        ? INFINITY
-                        : 0;
-    }
-    return noise;
-}
-
-static const struct check_row *
-next_sample(const struct check_rows *rows, uint32_t step, const struct check_row *row)
+next_of_step(const struct check_rows *rows, enum check_row_kind kind, uint32_t step, const struct check_row *row)
 {
     do
-        row = check_rows_next(rows, CHECK_ROW_SAMPLE, row);
+        row = check_rows_next(rows, kind, row);
     while (row != NULL && row->step != step);
     return row;
 }
 
-/* Whether what a rank had in the step is rank 0's, but for the rounding of sums, of which one rank has shown `noise`. */
+/* Whether what a rank had in the step is as near to rank 0's as two runs of the ranks are; after one run, whether it may
+ * be. */
 static bool
-is_near(const struct check_evidence *evidence, int rank, uint32_t step, double noise)
+is_near(const struct check_evidence *evidence, int rank, uint32_t step)
 {
-    const struct check_rows *zero = &evidence->ranked[0];
-    const struct check_row *mine = NULL, *theirs = NULL, *later = NULL;
-    struct nearness *tensors = xcalloc(zero->count + 1, sizeof(*tensors));
-    size_t count = 0;
-    bool are_like = noise > 0;
-    while (are_like && (mine = next_sample(zero, step, mine)) != NULL) {
-        theirs = next_sample(&evidence->ranked[rank], step, theirs);
-        later = count == 0 || later != NULL ? next_sample(zero, 3 - step, later) : NULL;
-        int type = (int)mine->tensor.type;
-        double bound = fmin(nearness_bound(type == ELEMENT_FLOAT32, type == ELEMENT_FLOAT64), times_noise * noise);
-        are_like = theirs != NULL && theirs->value == mine->value && bound > 0;
-        for (size_t i = 0; are_like && i < check_sampled(mine->value); ++i)
-            nearness_add(&tensors[count], mine->values[i], theirs->values[i],
-                         later != NULL && later->value == mine->value ? fabs(mine->values[i] - later->values[i])
-                                                                       : INFINITY,
-                         bound);
-        ++count;
+    const struct check_rows *once = evidence->once != NULL ? evidence->once : evidence->ranked, *twice = evidence->twice;
+    const struct check_rows *rows[] = {once, once + rank, twice, twice + rank};
+    const struct check_row *row[4] = {NULL};
+    double all = 0, apart = 0, noise = 0, beyond = 0;
+    while ((row[0] = next_of_step(rows[0], CHECK_ROW_SAMPLE, step, row[0])) != NULL) {
+        double between = 0, repeated = 0;
+        for (int k = 1; k < (twice != NULL ? 4 : 2); ++k) {
+            row[k] = next_of_step(rows[k], CHECK_ROW_SAMPLE, step, row[k]);
+            if (row[k] == NULL || row[k]->value != row[0]->value)
+                return false;
+        }
+        for (size_t i = 0; i < row[0]->value; ++i) {
+            all += fabs(row[0]->values[i]);
+            between += fabs(row[0]->values[i] - row[1]->values[i]);
+            for (int k = 0; k < 2 && twice != NULL; ++k)
+                repeated += fabs(row[k]->values[i] - row[k + 2]->values[i]);
+        }
+        apart += between;
+        noise += repeated;
+        beyond += fdim(between, times_noise * repeated);
     }
-    bool near = are_like && nearness_holds(tensors, count);
-    free(tensors);
-    return near;
+    return apart <= most_noise * all && (twice == NULL || (noise > 0 && beyond <= least_noise * all));
 }
 
-static bool
-is_one_batch(const struct check_evidence *evidence, double noise)
+bool
+pattern_has_one_batch(const struct check_evidence *evidence, bool may)
 {
     bool any = false;
-    const struct check_row *first = NULL;
     if (copies_differ(evidence))
         return false;
+    const struct check_row *first = NULL;
     while ((first = check_rows_next(&evidence->ranked[0], CHECK_ROW_OWN, first)) != NULL) {
         for (int r = 1; r < evidence->ranks; ++r) {
-            if (find_own(&evidence->ranked[r], first->step, first->value) == NULL &&
-                !is_near(evidence, r, first->step, noise))
+            const struct check_row *row = NULL;
+            do
+                row = next_of_step(&evidence->ranked[r], CHECK_ROW_OWN, first->step, row);
+            while (row != NULL && row->value != first->value);
+            if (row == NULL && !((evidence->twice != NULL || may) && is_near(evidence, r, first->step)))
                 return false;
             any = true;
         }
     }
     return any;
-}
-
-bool
-pattern_has_one_batch(const struct check_evidence *evidence)
-{
-    return is_one_batch(evidence, pattern_noise(evidence));
-}
-
-bool
-pattern_may_have_one_batch(const struct check_evidence *evidence)
-{
-    return is_one_batch(evidence, INFINITY);
 }
 
 /* The norm of all of one rank's gradients in a step, squared. */

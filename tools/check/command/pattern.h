@@ -20,15 +20,10 @@ struct pattern {
 /* The row of a tensor at a step, or NULL. */
 const struct check_row *pattern_row(const struct check_rows *rows, const struct check_tensor *tensor, uint32_t step);
 
-/* By how much of itself one rank's gradient, or what it hands to DDP_REDUCE, differed when it ran again, at most: 0
- * where sums are added up in one order; infinite where only the ranks did not repeat their bits. */
-double pattern_noise(const struct check_evidence *evidence);
-
-/* Whether all ranks had the same in their own gradients, in each step in which that was looked at, and no other data.
- * The same is the same bits, or, where one rank alone does not repeat them, what is as near (base/nearness.h). */
-bool pattern_has_one_batch(const struct check_evidence *evidence);
-/* Whether they had if no rank repeats its bits. */
-bool pattern_may_have_one_batch(const struct check_evidence *evidence);
+/* Whether all ranks had the same in their own gradients, in each step in which that was looked at, and no other data:
+ * the same bits, or what is as near as two runs of one rank are, which a second run of the ranks shows. `may`: without
+ * one, whether it may show that. */
+bool pattern_has_one_batch(const struct check_evidence *evidence, bool may);
 
 /* Of items that are sorted (items_sort()). A gradient that is zero or noise beside the others counts only if it
  * differs. */

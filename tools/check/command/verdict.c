@@ -35,7 +35,7 @@ has_batches_of_its_own(const struct check_evidence *evidence)
         if (alone == NULL || alone->value == 0 || row == NULL || row->value != alone->value)
             return false;
     }
-    return !pattern_has_one_batch(evidence);
+    return !pattern_has_one_batch(evidence, false);
 }
 
 /* Programs of one record an update: N ranks make another training of them. */
@@ -437,7 +437,7 @@ shown_in_all(const struct hearing *hearing)
            (evidence->by_plan ? SHOWN_PLAN : 0) | (evidence->grows ? SHOWN_GROWS : 0) |
            (check_evidence_weighs(evidence) ? SHOWN_WEIGHS : 0) |
            (check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD) != NULL ? SHOWN_SHARES : 0) |
-           (pattern_has_one_batch(evidence) ? SHOWN_ONE_BATCH : 0) |
+           (pattern_has_one_batch(evidence, false) ? SHOWN_ONE_BATCH : 0) |
            (pattern_takes_whole_batches(evidence) ? SHOWN_WHOLE : 0);
 }
 
@@ -493,7 +493,7 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
         wishes->plain = false;
     wishes->twice = evidence->twice == NULL &&
                     (verdict->cause == CAUSE_RANKS ||
-                     (verdict->result == CHECK_EQUAL && pattern_may_have_one_batch(evidence)));
+                     (verdict->result == CHECK_EQUAL && pattern_has_one_batch(evidence, true)));
     const struct check_item *first = hearing.pattern.first;
     /* Rounding may decide something late, where what is first is wrong in all steps; or a gradient nearly cancels. */
     bool is_late = first != NULL && first->first_step >= LATE &&

@@ -119,7 +119,7 @@ enum check_row_kind {
     CHECK_ROW_TENSOR,   /* `norms` of a tensor at a step */
     CHECK_ROW_OWN,      /* `value`: hash of this rank's own gradients before they were averaged; in rounds: of floats
                            before DDP_REDUCE */
-    CHECK_ROW_SAMPLE,   /* `values` of one tensor of those, check_sampled() of `value` elements of tensor.type */
+    CHECK_ROW_SAMPLE,   /* `value` of the `values` of one tensor of those: the same ones on all ranks */
     CHECK_ROW_SHARD,    /* `value`: items of the first DDP_SHARD, and where they change; of --batch-grows, in each step;
                            `uneven`: not the same for each rank */
     CHECK_ROW_COPIED,   /* `value`: bytes that the host copies to the device in a step, of all but the first two */
@@ -182,13 +182,6 @@ struct check_row {
         struct check_copy copy;
     };
 };
-
-/* How many of so many elements are in a sample: the same ones on all ranks. */
-static inline size_t
-check_sampled(uint64_t count)
-{
-    return count < CHECK_SAMPLED_AT_MOST ? count : CHECK_SAMPLED_AT_MOST;
-}
 
 /* Opens "<results>-<rank>" for appending; -1 with errno. */
 int check_rows_open(const char *results, int rank) __attribute__((warn_unused_result));

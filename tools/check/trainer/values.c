@@ -389,9 +389,8 @@ hash_piece(void *arg, const void *piece, size_t bytes)
 {
     struct hashing *hashing = arg;
     const size_t each = type_bytes(hashing->tensor->type), first = hashing->bytes / each;
-    const size_t count = check_sampled(hashing->tensor->count), apart = hashing->tensor->count / (count > 0 ? count : 1);
-    for (size_t i = 0; i < count; ++i) {
-        size_t at = i * apart + element_scramble(i) % apart;
+    for (size_t i = 0; i < hashing->sample.value; ++i) {
+        size_t apart = hashing->tensor->count / hashing->sample.value, at = i * apart + element_scramble(i) % apart;
         if (at >= first && at - first < bytes / each)
             hashing->sample.values[i] = element_get(hashing->tensor->type, piece, at - first);
     }
@@ -403,9 +402,8 @@ hash_piece(void *arg, const void *piece, size_t bytes)
 uint64_t
 values_hash_own(const struct tensor *tensor, uint32_t step, bool *any_p)
 {
-    struct hashing hashing = {.tensor = tensor,
-                              .sample = {.kind = CHECK_ROW_SAMPLE, .step = step, .value = tensor->count}};
-    hashing.sample.tensor.type = (uint32_t)tensor->type;
+    struct hashing hashing = {.tensor = tensor, .sample = {.kind = CHECK_ROW_SAMPLE, .step = step}};
+    hashing.sample.value = tensor->count < CHECK_SAMPLED_AT_MOST ? tensor->count : CHECK_SAMPLED_AT_MOST;
     values_read_tensor(tensor, hash_piece, &hashing);
     values_row(&hashing.sample);
     *any_p = *any_p || hashing.any;

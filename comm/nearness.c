@@ -1,24 +1,18 @@
 /* nearness.c - see nearness.h. */
-#include "base/nearness.h"
+#include "comm/nearness.h"
 
 #include <math.h>
 
 static const double between_steps = 1.0 / 16; /* nearer than two steps are */
 static const double telling = 1e-4;           /* of the greatest tensor's mean magnitude */
 
-double
-nearness_bound(bool is_float32, bool is_float64)
-{
-    return is_float32 ? NEARNESS_UNITS * 0x1p-24 : is_float64 ? NEARNESS_UNITS * 0x1p-53 : 0;
-}
-
 void
-nearness_add(struct nearness *nearness, double mine, double theirs, double change, double bound)
+nearness_add(struct nearness *nearness, double mine, double theirs, double change)
 {
     double size = fmax(fabs(mine), fabs(theirs)), difference = fabs(mine - theirs);
     ++nearness->count;
     nearness->size += size;
-    if (difference <= bound * size && difference <= between_steps * change)
+    if (difference <= NEARNESS_UNITS * 0x1p-24 * size && difference <= between_steps * change)
         nearness->near += difference > 0;
     else
         ++nearness->apart;

@@ -2,7 +2,7 @@
  * test_nearness.c - sums of the same terms in another order are near, from 10 terms to 10^6; sums of other terms are not,
  * from one item to 10^5, nor what is nearly equal by a large column, by a term of the weights or because the data are.
  */
-#include "base/nearness.h"
+#include "comm/nearness.h"
 
 #include "tests/test.h"
 
@@ -21,9 +21,9 @@ draw(void) /* in [0, 1) */
     return (double)(generator >> 33) / (double)(UINT64_C(1) << 31);
 }
 
-/* The sum of terms that the seed draws, from `turn` on around: in the type that GPUs add up in. */
+/* The float32 sum of terms that the seed draws, from `turn` on around. */
 static double
-add_up(uint64_t seed, double mean, double deviation, unsigned count, unsigned turn, bool is_float32)
+add_up(uint64_t seed, double mean, double deviation, unsigned count, unsigned turn)
 {
     double *terms = malloc(count * sizeof(*terms)), sum = 0;
     generator = seed;
@@ -31,7 +31,7 @@ add_up(uint64_t seed, double mean, double deviation, unsigned count, unsigned tu
         terms[i] = mean + deviation * sqrt(12) * (draw() - 0.5);
     for (unsigned i = 0; i < count; ++i) {
         double term = terms[(i * 7919ULL + turn) % count]; /* a prime that divides no count */
-        sum = is_float32 ? (double)((float)sum + (float)term) : sum + term;
+        sum = (float)sum + (float)term;
     }
     free(terms);
     return sum;
@@ -40,15 +40,15 @@ add_up(uint64_t seed, double mean, double deviation, unsigned count, unsigned tu
 /* What the ranks' sums of two steps say: of the same terms in another order, or of other ones. */
 static struct nearness
 sums(const struct nearness *before, uint64_t seed, double mean, double deviation, unsigned count, bool same,
-     bool is_float32, unsigned elements)
+     unsigned elements)
 {
     struct nearness nearness = *before;
     for (unsigned e = 0; e < elements; ++e) {
         uint64_t first = seed * 1000003 + e * 31, other = first + (UINT64_C(1) << 40), later = other * 3;
-        double mine = add_up(first, mean, deviation, count, 0, is_float32);
-        double theirs = add_up(same ? first : other, mean, deviation, count, count / 3, is_float32);
-        double next = add_up(later, mean, deviation, count, 0, is_float32);
-        nearness_add(&nearness, mine, theirs, fabs(next - mine), nearness_bound(is_float32, !is_float32));
+        double mine = add_up(first, mean, deviation, count, 0);
+        double theirs = add_up(same ? first : other, mean, deviation, count, count / 3);
+        double next = add_up(later, mean, deviation, count, 0);
+        nearness_add(&nearness, mine, theirs, fabs(next - mine));
     }
     return nearness;
 }
@@ -59,10 +59,9 @@ static const struct nearness none;
 static const struct {
     unsigned count;
     double mean, deviation;
-    bool is_float32;
 } terms[] = {
-    {10, 0, 1, true},      {1000, 0, 1, true},    {1000, 1, 1, true},   {10000, 0.01, 1, true}, {100000, 0, 1, true},
-    {1000000, 0, 1, true}, {1000000, 1, 1, true}, {1000, 0, 1, false}, {100000, 1, 1, false},
+    {10, 0, 1},      {1000, 0, 1},    {1000, 1, 1},   {10000, 0.01, 1}, {100000, 0, 1},
+    {1000000, 0, 1}, {1000000, 1, 1},
 };
 
 TEST_GROUP(rules, .timeout_s = 120);
@@ -70,8 +69,8 @@ TEST_GROUP(rules, .timeout_s = 120);
 TABLE_TEST(the_same_terms_are_near, terms)
 {
     for (uint64_t seed = 1; seed <= (terms[_i].count > MANY ? 1 : SEEDS); ++seed) {
-        struct nearness found = sums(&none, seed, terms[_i].mean, terms[_i].deviation, terms[_i].count, true,
-                                     terms[_i].is_float32, ELEMENTS);
+        struct nearness found =
+            sums(&none, seed, terms[_i].mean, terms[_i].deviation, terms[_i].count, true, ELEMENTS);
         ck_assert_msg(nearness_holds(&found, 1), "near %zu, apart %zu", found.near, found.apart);
     }
 }
@@ -82,11 +81,11 @@ TABLE_TEST(other_terms_are_not, items)
 {
     for (uint64_t seed = 1; seed <= (items[_i] >= MANY ? 1 : SEEDS); ++seed) {
         for (int mean = 0; mean < 2; ++mean) {
-            struct nearness found = sums(&none, seed, mean, 1, items[_i], false, true, ELEMENTS);
+            struct nearness found = sums(&none, seed, mean, 1, items[_i], false, ELEMENTS);
             ck_assert(!nearness_holds(&found, 1));
             bool near = true; /* one element is, by chance; not in three steps */
             for (uint64_t step = 1; step <= 3; ++step) {
-                found = sums(&none, 3 * seed + step, mean, 1, items[_i], false, true, 1);
+                found = sums(&none, 3 * seed + step, mean, 1, items[_i], false, 1);
                 near = near && nearness_holds(&found, 1);
             }
             ck_assert(!near);
@@ -97,7 +96,7 @@ TABLE_TEST(other_terms_are_not, items)
 /* Data that are nearly equal: ranks are as near to each other as steps are. */
 TEST(nearly_equal_data_are_not_the_same)
 {
-    struct nearness found = sums(&none, 1, 1, 1e-6, 64, false, true, ELEMENTS);
+    struct nearness found = sums(&none, 1, 1, 1e-6, 64, false, ELEMENTS);
     ck_assert(!nearness_holds(&found, 1));
 }
 
@@ -105,7 +104,7 @@ TEST(nearly_equal_data_are_not_the_same)
 TEST(a_large_column_does_not_speak_for_the_others)
 {
     struct nearness found = {.near = 8, .count = 8, .size = 8e6};
-    found = sums(&found, 1, 0, 1, 64, false, true, ELEMENTS - 8);
+    found = sums(&found, 1, 0, 1, 64, false, ELEMENTS - 8);
     ck_assert(!nearness_holds(&found, 1));
 }
 
@@ -114,9 +113,9 @@ TEST(equal_elements_say_nothing)
 {
     struct nearness found = none;
     for (int i = 0; i < 1000; ++i)
-        nearness_add(&found, 1e-3 * i, 1e-3 * i, 1e-6, nearness_bound(true, false));
+        nearness_add(&found, 1e-3 * i, 1e-3 * i, 1e-6);
     ck_assert(!nearness_holds(&found, 1));
-    found = sums(&found, 1, 0, 1, 4, false, true, 1);
+    found = sums(&found, 1, 0, 1, 4, false, 1);
     ck_assert(!nearness_holds(&found, 1));
     struct nearness zeros = {.count = 64};
     ck_assert(!nearness_holds(&zeros, 1));
@@ -126,34 +125,33 @@ TEST(equal_elements_say_nothing)
 /* Each tensor has to be near; but one that is rounding beside the others is not asked. */
 TEST(a_tensor_of_other_data_is_enough)
 {
-    struct nearness tensors[3] = {sums(&none, 1, 0, 1, 64, true, true, ELEMENTS),
-                                  sums(&none, 2, 0, 1, 64, true, true, ELEMENTS),
-                                  sums(&none, 3, 0, 1e-3, 64, false, true, ELEMENTS)};
+    struct nearness tensors[3] = {sums(&none, 1, 0, 1, 64, true, ELEMENTS),
+                                  sums(&none, 2, 0, 1, 64, true, ELEMENTS),
+                                  sums(&none, 3, 0, 1e-3, 64, false, ELEMENTS)};
     ck_assert(nearness_holds(tensors, 2));
     ck_assert(!nearness_holds(tensors, 3));
-    tensors[2] = sums(&none, 3, 0, 1e-7, 64, false, true, ELEMENTS);
+    tensors[2] = sums(&none, 3, 0, 1e-7, 64, false, ELEMENTS);
     ck_assert(nearness_holds(tensors, 3));
 }
 
 TEST(elements_that_are_no_numbers_are_apart)
 {
-    struct nearness found = sums(&none, 1, 0, 1, 64, true, true, 1);
+    struct nearness found = sums(&none, 1, 0, 1, 64, true, 1);
     ck_assert(nearness_holds(&found, 1));
-    nearness_add(&found, NAN, NAN, INFINITY, nearness_bound(true, false));
-    nearness_add(&found, INFINITY, INFINITY, INFINITY, nearness_bound(true, false));
+    nearness_add(&found, NAN, NAN, INFINITY);
+    nearness_add(&found, INFINITY, INFINITY, INFINITY);
     ck_assert(!nearness_holds(&found, 1));
 }
 
-/* Of 16 bits nothing is known; what is not known of other steps does not excuse. */
+/* What is not known of other steps does not excuse. */
 TEST(bounds)
 {
-    ck_assert_double_eq(nearness_bound(false, false), 0);
     struct nearness found = none;
-    nearness_add(&found, 1, 1 + 0x1p-13, INFINITY, nearness_bound(true, false));
+    nearness_add(&found, 1, 1 + 0x1p-13, INFINITY);
     ck_assert(nearness_holds(&found, 1));
-    nearness_add(&found, 1, 1 + 0x1p-11, INFINITY, nearness_bound(true, false));
+    nearness_add(&found, 1, 1 + 0x1p-11, INFINITY);
     ck_assert(!nearness_holds(&found, 1));
     found = none;
-    nearness_add(&found, 1, 1 + 0x1p-13, 0x1p-10, nearness_bound(true, false));
+    nearness_add(&found, 1, 1 + 0x1p-13, 0x1p-10);
     ck_assert(!nearness_holds(&found, 1));
 }
