@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # rows.sh BUILD [--table FILE] [PATTERN] - ranks' parameters are compared within what a GPU's arithmetic varies by: what becomes of
 # right programs that sum up by atomics, and of mistakes, is as rows.txt has it, tame (the stand-in's sums come in one order) and
-# unruly (in any). Prints for each row what became of it, at which step, and the first line of ddprun's; --table: as Markdown, too.
+# unruly (in any). Prints for each row what became of it, and at which step; --table: as Markdown, too.
 #
-# Ordinarily rows with + in front, and of six rates the second, fourth and sixth; with DDPRUN_SOAK=1 all, right programs with three seeds, or ten.
-# PATTERN: only rows whose text matches, and all of those. What makes the stand-in unruly is in DDPRUN_TEST_UNRULY, a list of
-# variables, in which %d is the seed.
+# Ordinarily rows with + in front, and of six rates the second, fourth and sixth; with DDPRUN_SOAK=1 all, right programs with three
+# seeds, or ten. PATTERN: only rows whose text matches, and all of those. What makes the stand-in unruly is in DDPRUN_TEST_UNRULY, a
+# list of variables, in which %d is the seed.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../end_to_end/lib.sh"
 limit=60 asks=any shown=
@@ -18,7 +18,7 @@ if [ "${2:-}" = --table ]; then
 fi
 pattern=${2:-}
 rates=(1e-1 1e-2 1e-3 1e-4 1e-5 1e-6)
-compared=(0 2 4 5 6 100 200 300 400 500) # the steps at which this net's ranks are compared: the first overlapped ones are 4, 5 and 6
+compared=(0 2 4 5 6 100 200 300 400 500) # the steps at which this net's ranks are compared; 4 to 6: the first overlapped ones
 
 # job NOISE... -- OPTIONS OF DDPRUN... -- OPTIONS OF NET...: runs it; $verdict is "trains", with ", the same" if all
 # comparisons found the same bits, "ended STEP (TENSOR)" or another end; $step is that of an "ended".
@@ -35,7 +35,9 @@ job() {
     verdict="other end, exit code $code: $(grep -m 1 '^ddprun: ' "$work/stderr")"
     [ "$code" -ne 0 ] || verdict=trains
     [ "$code" -ne 0 ] || ! grep -q 'bitwise identical on all ranks' "$work/stderr" || verdict='trains, the same'
-    [ "$code" -eq 0 ] || [ -z "$step" ] || step=$((10#$step)) verdict="ended $((10#$step)) ($(sed -E 's/.*(parameter|state) ([0-9]+) of .*/\1 \2/' <<<"$line"))"
+    [ "$code" -ne 0 ] && [ -n "$step" ] || return 0
+    step=$((10#$step))
+    verdict="ended $step ($(sed -E 's/^[^:]*: [^:]*: ([a-z]+ [0-9]+) of .*/\1/' <<<"$line"))"
 }
 
 # last_step STEP: that of the third comparison after it.
@@ -80,7 +82,7 @@ row() {
         done
         cells+=" $cell |"
     done
-    printf '| `%s` | %s | %s |%s\n' "$4${3:+, $3}" "$ranks" "$both" "$cells" >>"$table"
+    printf '| %s | %s | %s |%s\n' "$4${3:+, $3}" "$ranks" "$both" "$cells" >>"$table"
 }
 
 trim() {
