@@ -489,13 +489,6 @@ checks_before_release(const struct group *group)
     free(suspects);
 }
 
-static bool
-may_vary(size_t index)
-{
-    struct tensor tensor = get_compared(index);
-    return values_may_vary(&tensor);
-}
-
 /* Ends the job soon if a parameter differs between ranks that may not; the hash of all of them otherwise: `words` are
  * rank 0's. False also if there was nothing to compare, or if values are to be looked at. */
 static bool
@@ -507,7 +500,7 @@ judge_differences(const uint32_t *differs, const uint64_t *words, size_t count, 
     for (size_t i = 0; i < count; ++i) {
         compared = compared || differs[i] != HASH_UNCOMPARED;
         bool is_different = differs_at(differs, i);
-        if (is_different && comparison->is_looked_at && may_vary(i)) {
+        if (is_different && comparison->is_looked_at && values_may_vary(i)) {
             varies = true;
             continue;
         }

@@ -7,7 +7,7 @@
  * each tensor, taken at the first comparison and at each look, says what its elements have moved since. The host waits
  * for the device and for the other ranks, at looks alone. Steps whose hashes agree know nothing of this.
  *
- * Bits hold where nothing rounds or nothing has been updated: values_may_vary(). Called by checks.c.
+ * Bits hold where nothing rounds, and before the first update. Called by checks.c.
  */
 #include "interpose/engine/verify/verify.h"
 
@@ -27,7 +27,8 @@ _Static_assert((int)VALUES_MARKS == (int)DRIFT_MARKS, "a launch takes all marks"
 struct watched {
     size_t offset, count;  /* its sample in the arrays: count + DRIFT_MARKS values; 0: it is not watched */
     uint64_t seed, marked; /* of the sample that the arrays hold */
-    uint64_t anchored;     /* boundaries passed then */
+    bool is_anchored;      /* its movement counts: */
+    uint64_t anchored;     /* from so many boundaries on */
     uint64_t since;        /* the comparison from which on hashes have differed without a judgement; 0: none */
     struct drift drift;
 };
@@ -46,7 +47,8 @@ static struct {
     struct drift_pace pace;
     uint64_t next;    /* boundaries passed when the next comparison is due; 0: as always */
     bool sampled_end; /* host[THEN], [BEFORE] and [NOW] are of the end */
-    bool was_noisy; /* a look has found noise */
+    bool some_unplaced; /* a tensor has no memory yet */
+    bool was_noisy;     /* a look has found noise */
     bool said_noise, said_lasts;
 } values;
 
@@ -63,13 +65,6 @@ require_comm(bool done, const struct comm_error *error)
         stop_job_by(error->cause, "the comparison of values: %s", error->text);
 }
 
-bool
-values_may_vary(const struct tensor *tensor)
-{
-    return engine_state.collectives.setting.kernels.loaded && type_is_of_gradients(tensor->type) &&
-           tensor->kind != MEMORY_HOST && !engine_state.options.verify;
-}
-
 /* Number `index` of tensor_compared(); without memory if it is freed. */
 static struct tensor
 compared(size_t index)
@@ -79,6 +74,12 @@ compared(size_t index)
     struct tensor tensor = found != NULL ? *found : (struct tensor){.role = TENSOR_PARAMETER, .site = {"?", "?", 0}};
     engine_unlock();
     return tensor;
+}
+
+bool
+values_may_vary(size_t index)
+{
+    return index < values.count && values.watched[index].count > 0;
 }
 
 /* ---- memory ---- */
@@ -186,6 +187,7 @@ renew(struct watched *watched)
     watched->seed = values.looks;
     watched->marked = watched->drift.mark_count;
     watched->anchored = engine_state.boundary_count;
+    watched->is_anchored = true;
 }
 
 static struct values_chunk
@@ -194,12 +196,10 @@ whole(const struct tensor *tensor)
     return (struct values_chunk){.mine = tensor->address, .theirs = tensor->address, .count = tensor->count};
 }
 
-void
-values_prepare(size_t count)
+/* Room for all that may vary: where nothing rounds, or the host computes, bits hold. */
+static void
+make_watched(size_t count)
 {
-    if (!engine_state.collectives.setting.kernels.loaded || engine_state.options.verify ||
-        (values.watched != NULL && count == values.count))
-        return;
     free_memory();
     free(values.watched);
     values.watched = engine_calloc(count + 1, sizeof(*values.watched));
@@ -209,10 +209,9 @@ values_prepare(size_t count)
     for (size_t i = 0; i < count; ++i) {
         struct tensor tensor = compared(i);
         struct watched *watched = &values.watched[i];
-        if (!values_may_vary(&tensor) || !tensor.placed)
-            continue;
         watched->offset = values.total;
-        watched->count = drift_sample_count(tensor.count, count);
+        if (type_is_of_gradients(tensor.type) && tensor.kind != MEMORY_HOST)
+            watched->count = drift_sample_count(tensor.count, count);
         values.total += watched->count > 0 ? watched->count + DRIFT_MARKS : 0;
     }
     if (values.total == 0)
@@ -221,13 +220,27 @@ values_prepare(size_t count)
     values.arrays[THEN] = on_device(values.total * sizeof(double));
     values.arrays[BEFORE] = on_device(values.total * sizeof(double));
     (void)context_exchange_capture_mode(mode);
-    ++values.looks;
-    for (size_t i = 0; i < count; ++i) {
+}
+
+void
+values_prepare(size_t count)
+{
+    if (!engine_state.collectives.setting.kernels.loaded || engine_state.options.verify)
+        return;
+    bool is_new = values.watched == NULL || count != values.count;
+    if (is_new)
+        make_watched(count);
+    values.looks += is_new;
+    bool looks = is_new || values.some_unplaced;
+    values.some_unplaced = false;
+    for (size_t i = 0; i < count && looks; ++i) {
         struct tensor tensor = compared(i);
-        if (values.watched[i].count == 0)
+        struct watched *watched = &values.watched[i];
+        values.some_unplaced = values.some_unplaced || !tensor.placed;
+        if (watched->count == 0 || watched->is_anchored || !tensor.placed)
             continue;
-        renew(&values.watched[i]);
-        anchor_chunk(whole(&tensor), &values.watched[i], &tensor);
+        renew(watched);
+        anchor_chunk(whole(&tensor), watched, &tensor);
     }
 }
 
@@ -425,7 +438,7 @@ keep_placed(size_t *suspects, size_t count)
 {
     uint64_t *placed = engine_calloc(count, sizeof(*placed));
     for (size_t i = 0; i < count; ++i)
-        placed[i] = compared(suspects[i]).placed;
+        placed[i] = compared(suspects[i]).placed && values.watched[suspects[i]].is_anchored;
     least_of_ranks("the values that are compared", placed, count);
     size_t kept = 0;
     for (size_t i = 0; i < count; ++i) {
@@ -518,7 +531,7 @@ values_sample_end(void)
     for (size_t i = 0; i < values.count; ++i) {
         struct tensor tensor = compared(i);
         struct watched *watched = &values.watched[i];
-        if (watched->count == 0 || !tensor.placed)
+        if (!watched->is_anchored || !tensor.placed)
             continue;
         require_comm(values_sample(&engine_state.collectives.setting, whole(&tensor), type_nccl(tensor.type),
                                    sample_of(watched, &tensor, NOW, APART), stream(), &error),
@@ -621,7 +634,7 @@ values_judge_end(uint32_t *differs, size_t count, uint64_t step, char text[VALUE
 {
     size_t *suspects = engine_calloc(count + 1, sizeof(*suspects)), found = 0, at = 0;
     for (size_t i = 0; i < count && values.sampled_end && count == values.count && step > 0; ++i) {
-        if (differs[i] != HASH_EQUAL && differs[i] != HASH_UNCOMPARED && values.watched[i].count > 0)
+        if (differs[i] != HASH_EQUAL && differs[i] != HASH_UNCOMPARED && values.watched[i].is_anchored)
             suspects[found++] = i;
     }
     double *theirs = found > 0 ? send_samples(suspects, found) : NULL;

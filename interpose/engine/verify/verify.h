@@ -31,8 +31,9 @@ struct values_mistake {
     uint64_t after_step;          /* the comparison that saw it first */
     char text[VALUES_TEXT_BYTES]; /* by how much; the same on all ranks */
 };
-/* Whether a right program may leave other bits of it on each rank. Else any difference is a mistake. */
-bool values_may_vary(const struct tensor *tensor);
+/* Whether a right program may leave other bits on each rank in this tensor of tensor_compared(). Else any difference is
+ * a mistake. */
+bool values_may_vary(size_t index);
 /* The issuer, at a comparison of `count` tensors, in front of the hashes: their movement counts from here on, if it
  * does not count yet. */
 void values_prepare(size_t count) BY_ISSUER;
