@@ -577,9 +577,11 @@ send_samples(const size_t *suspects, size_t count)
     return samples;
 }
 
-/* The sample of one tensor beside rank 0's, `theirs`, of which the number is returned. Whether it is a mistake. */
+/* The sample of one tensor beside rank 0's, `theirs`, of which the number is returned. Whether it is a mistake, and whether
+ * this rank sees a difference, or knows the tensor as noisy. */
 static size_t
-judge_at_end(size_t index, size_t stride, const double *theirs, char text[VALUES_TEXT_BYTES], bool *is_mistake_p)
+judge_at_end(size_t index, size_t stride, const double *theirs, char text[VALUES_TEXT_BYTES], bool *is_mistake_p,
+             bool *is_seen_p)
 {
     struct watched *watched = &values.watched[index];
     struct tensor tensor = compared(index);
@@ -604,9 +606,9 @@ judge_at_end(size_t index, size_t stride, const double *theirs, char text[VALUES
     look.count = look.elements = count;
     bool was_noisy = watched->drift.is_noisy;
     struct verdict verdict = {.index = index, .since = watched->anchored};
-    *is_mistake_p = drift_is_mistake_at_end(&watched->drift, &look, &verdict.found) ||
-                    (verdict.found.verdict == DRIFT_SAME && !was_noisy); /* it is not in the sample */
-    if (*is_mistake_p && verdict.found.verdict != DRIFT_SAME)
+    *is_mistake_p = drift_is_mistake_at_end(&watched->drift, &look, &verdict.found);
+    *is_seen_p = verdict.found.verdict != DRIFT_SAME || was_noisy;
+    if (*is_mistake_p)
         describe(&verdict, engine_state.rendezvous.rank, text);
     return count;
 }
@@ -629,6 +631,8 @@ any_of_ranks(uint64_t *words, size_t count)
     return true;
 }
 
+enum { MISTAKE = 1, SEEN = 2 };
+
 bool
 values_judge_end(uint32_t *differs, size_t count, uint64_t step, char text[VALUES_TEXT_BYTES])
 {
@@ -640,13 +644,14 @@ values_judge_end(uint32_t *differs, size_t count, uint64_t step, char text[VALUE
     double *theirs = found > 0 ? send_samples(suspects, found) : NULL;
     uint64_t *mistakes = engine_calloc(found + 1, sizeof(*mistakes));
     for (size_t k = 0; k < found && theirs != NULL && engine_state.rendezvous.rank > 0; ++k) {
-        bool is_mistake;
-        at += judge_at_end(suspects[k], stride_of(&values.watched[suspects[k]], found), theirs + at, text, &is_mistake);
-        mistakes[k] = is_mistake;
+        bool is_mistake, is_seen;
+        at += judge_at_end(suspects[k], stride_of(&values.watched[suspects[k]], found), theirs + at, text, &is_mistake,
+                           &is_seen);
+        mistakes[k] = (is_mistake ? MISTAKE : 0) | (is_seen ? SEEN : 0);
     }
     bool all_came = theirs != NULL && any_of_ranks(mistakes, found), noise = false;
     for (size_t k = 0; k < found && all_came; ++k) {
-        if (mistakes[k] != 0)
+        if (mistakes[k] != SEEN) /* one that no rank has in its sample is a mistake, too */
             continue;
         differs[suspects[k]] = HASH_UNCOMPARED;
         noise = true;
