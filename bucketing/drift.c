@@ -1,5 +1,5 @@
 /*
- * drift.c - see drift.h. Where the bounds come from: docs/noise.md.
+ * drift.c - see drift.h. Where the bounds come from: docs/how-it-works.md.
  */
 #include "bucketing/drift.h"
 

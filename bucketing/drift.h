@@ -4,7 +4,7 @@
  *
  * Float sums by atomicAdd come in another order on each rank, so a right update differs in its last bits. What tells a
  * mistake is the difference d of an element from rank 0's beside m, what the element has moved since ranks were last the
- * same. Three measures, with bounds that docs/noise.md derives from measurements:
+ * same. Three measures, with bounds from measurements (docs/how-it-works.md):
  *
  *   a  the aligned sum, sum of d sign(m) over sum of |m|, window after window: a rate that is larger on one rank. Noise
  *      has no direction that lasts, so the mean of a over windows falls as one over the root of their number.
