@@ -3,8 +3,8 @@
  *
  * Three of four sums of n float32 terms differ, in another order, by less than 0.8 u sqrt(n) of themselves, u = 2^-24
  * (measured for n from 10^2 to 10^6 and terms of any mean; the rest nearly cancel). NEARNESS_UNITS u holds for 6 10^6
- * terms. Sums of n other terms differ by c / sqrt(n) or more, c: deviation over mean; they come below it from n = 6 10^7
- * c^2 on. Of 16 bits nothing is known. docs/how-it-works.md has what follows for data that are nearly equal.
+ * terms. Sums of n other terms differ by c / sqrt(n) or more, c: deviation over mean; they come below it from n = 6
+ * 10^7 c^2 on. Of 16 bits nothing is known. docs/how-it-works.md has what follows for data that are nearly equal.
  */
 #ifndef DDPRUN_COMM_NEARNESS_H
 #define DDPRUN_COMM_NEARNESS_H

@@ -1,6 +1,7 @@
 /*
- * test_nearness.c - sums of the same terms in another order are near, from 10 terms to 10^6; sums of other terms are not,
- * from one item to 10^5, nor what is nearly equal by a large column, by a term of the weights or because the data are.
+ * test_nearness.c - sums of the same terms in another order are near, from 10 terms to 10^6; sums of other terms are
+ * not, from one item to 10^5, nor what is nearly equal by a large column, by a term of the weights or because the data
+ * are.
  */
 #include "comm/nearness.h"
 
@@ -60,8 +61,7 @@ static const struct {
     unsigned count;
     double mean, deviation;
 } terms[] = {
-    {10, 0, 1},      {1000, 0, 1},    {1000, 1, 1},   {10000, 0.01, 1}, {100000, 0, 1},
-    {1000000, 0, 1}, {1000000, 1, 1},
+    {10, 0, 1}, {1000, 0, 1}, {1000, 1, 1}, {10000, 0.01, 1}, {100000, 0, 1}, {1000000, 0, 1}, {1000000, 1, 1},
 };
 
 TEST_GROUP(rules, .timeout_s = 120);
@@ -69,8 +69,7 @@ TEST_GROUP(rules, .timeout_s = 120);
 TABLE_TEST(the_same_terms_are_near, terms)
 {
     for (uint64_t seed = 1; seed <= (terms[_i].count > MANY ? 1 : SEEDS); ++seed) {
-        struct nearness found =
-            sums(&none, seed, terms[_i].mean, terms[_i].deviation, terms[_i].count, true, ELEMENTS);
+        struct nearness found = sums(&none, seed, terms[_i].mean, terms[_i].deviation, terms[_i].count, true, ELEMENTS);
         ck_assert_msg(nearness_holds(&found, 1), "near %zu, apart %zu", found.near, found.apart);
     }
 }
@@ -125,8 +124,7 @@ TEST(equal_elements_say_nothing)
 /* Each tensor has to be near; but one that is rounding beside the others is not asked. */
 TEST(a_tensor_of_other_data_is_enough)
 {
-    struct nearness tensors[3] = {sums(&none, 1, 0, 1, 64, true, ELEMENTS),
-                                  sums(&none, 2, 0, 1, 64, true, ELEMENTS),
+    struct nearness tensors[3] = {sums(&none, 1, 0, 1, 64, true, ELEMENTS), sums(&none, 2, 0, 1, 64, true, ELEMENTS),
                                   sums(&none, 3, 0, 1e-3, 64, false, ELEMENTS)};
     ck_assert(nearness_holds(tensors, 2));
     ck_assert(!nearness_holds(tensors, 3));

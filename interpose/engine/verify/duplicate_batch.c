@@ -5,8 +5,8 @@
  * What the trainer copies to the device between its first steps is hashed, and so are the gradients of these steps
  * before they are reduced, for data may lie on the device from the start; ranks compare once. With the hashes goes a
  * sample of values, for a GPU may add up in another order each time (comm/nearness.h). Only a hint, said once by rank 0
- * for one of the two: a trainer may have reasons to feed all ranks alike. One that calls DDP_SHARD in each step may take
- * its share of a copy on the device: there gradients decide.
+ * for one of the two: a trainer may have reasons to feed all ranks alike. One that calls DDP_SHARD in each step may
+ * take its share of a copy on the device: there gradients decide.
  */
 #include "interpose/engine/core/hashing.h"
 #include "interpose/engine/verify/verify.h"

@@ -1,6 +1,6 @@
 /*
- * same.cu - models whose gradients are added up by float atomics, so that their last bits depend on the order of blocks.
- * The data lie on the device from the start. Words say what is different; several may be joined by +.
+ * same.cu - models whose gradients are added up by float atomics, so that their last bits depend on the order of
+ * blocks. The data lie on the device from the start. Words say what is different; several may be joined by +.
  *
  * Mistakes, by which all ranks train on the same data:
  *   resident   the ranks take the whole batch
@@ -61,8 +61,8 @@ label_of(int i)
 
 /* Items first to first + gridDim.x - 1 of the list, of each behind `from`. */
 static __global__ void
-backward(const float *x, const float *y, const int *list, const int *from, int first, const float *w, float *g, int rows,
-         float part)
+backward(const float *x, const float *y, const int *list, const int *from, int first, const float *w, float *g,
+         int rows, float part)
 {
     int i = list[(first + (from != NULL ? *from : 0) + blockIdx.x) % ITEMS], j = threadIdx.x;
     int at = i * 7 % rows * blockDim.x + j;

@@ -27,10 +27,10 @@ enum { MOST_EDITS = 8 };
 
 /* Own gradients of two ranks, `first` of themselves apart in step 1, `second` in step 2; in a second run, rank 0's and
  * rank 1's, by how much from rank 0's in the first. */
-#define SAMPLES_OF(of_run, step, first_apart, second_apart)                  \
-    {SAMPLED, of_run, .value = (first_apart), .from = (step), .rank = 1},    \
-    {                                                                        \
-        SAMPLED, of_run, .value = (second_apart), .from = (step), .rank = 2  \
+#define SAMPLES_OF(of_run, step, first_apart, second_apart)                 \
+    {SAMPLED, of_run, .value = (first_apart), .from = (step), .rank = 1},   \
+    {                                                                       \
+        SAMPLED, of_run, .value = (second_apart), .from = (step), .rank = 2 \
     }
 #define SUMS_OF(first, second)  SAMPLES_OF(RANKS, 1, 0, first), SAMPLES_OF(RANKS, 2, 0, second)
 #define AGAIN_OF(first, second) SAMPLES_OF(TWICE, 1, first, second), SAMPLES_OF(TWICE, 2, first, second)
@@ -260,20 +260,22 @@ static const struct scene {
      .result = CHECK_DIFFERENT, .cause = CAUSE_RANKS, .first = "parameter_2", .says = "after step 2 parameter 3 of 6"},
     {"the same: do its ranks repeat them?", .edits = {{HASH, .value = 7, ONE(PARAMETER, 2), .from = 3, .rank = 2}},
      .result = CHECK_DIFFERENT, .cause = CAUSE_RANKS, .wishes = "twice"},
-    {"other bits that its ranks repeat", .edits = {{HASH, .value = 7, ONE(PARAMETER, 2), .from = 3, .rank = 2},
-                                                   {HASH, TWICE, 7, ONE(PARAMETER, 2), .from = 3, .rank = 2}},
+    {"other bits that its ranks repeat",
+     .edits = {{HASH, .value = 7, ONE(PARAMETER, 2), .from = 3, .rank = 2},
+               {HASH, TWICE, 7, ONE(PARAMETER, 2), .from = 3, .rank = 2}},
      .result = CHECK_DIFFERENT, .cause = CAUSE_RANKS, .wishes = ""},
     {"other bits that rank 1 does not repeat", .edits = {{HASH, .value = 7, ONE(PARAMETER, 2), .from = 3, .rank = 2},
                                                          {HASH, TWICE, 8, ONE(PARAMETER, 2), .from = 3, .rank = 2}}},
     {"the same on rank 0, in another step", .edits = {{HASH, .value = 7, ONE(PARAMETER, 2), .from = 3, .rank = 2},
                                                       {HASH, TWICE, 7, ONE(PARAMETER, 2), .from = 3, .rank = 2},
                                                       {HASH, TWICE, 8, ONE(PARAMETER, 2), .from = 4, .rank = 1}}},
-    {"other bits of an average, and others each time", .edits = {{HASH, .value = 7, ONE(GRADIENT, 1), .rank = 2},
-                                                                 {HASH, TWICE, 8, ONE(GRADIENT, 1), .rank = 2}},
+    {"other bits of an average, and others each time",
+     .edits = {{HASH, .value = 7, ONE(GRADIENT, 1), .rank = 2}, {HASH, TWICE, 8, ONE(GRADIENT, 1), .rank = 2}},
      .result = CHECK_DIFFERENT, .cause = CAUSE_RANKS, .first = "gradient_1"},
-    {"the same of another parameter", .edits = {{HASH, .value = 7, ONE(PARAMETER, 2), .from = 3, .rank = 2},
-                                                {HASH, TWICE, 7, ONE(PARAMETER, 2), .from = 3, .rank = 2},
-                                                {HASH, TWICE, 8, ONE(PARAMETER, 1), .from = 3, .rank = 2}},
+    {"the same of another parameter",
+     .edits = {{HASH, .value = 7, ONE(PARAMETER, 2), .from = 3, .rank = 2},
+               {HASH, TWICE, 7, ONE(PARAMETER, 2), .from = 3, .rank = 2},
+               {HASH, TWICE, 8, ONE(PARAMETER, 1), .from = 3, .rank = 2}},
      .result = CHECK_DIFFERENT, .cause = CAUSE_RANKS, .first = "parameter_2"},
     {"other bits on rank 1 before the first step", .edits = {{HASH, .value = 7, ONE(PARAMETER, 2), .rank = 2}},
      .result = CHECK_DIFFERENT, .cause = CAUSE_RANKS, .first = "parameter_2", .says = "behind initialisation"},
@@ -894,9 +896,9 @@ judge_scene(const struct scene *scene, char why[2400])
     const char *cause = check_cause_name(verdict.cause),
                *first = verdict.first != NULL ? verdict.first->tensor.text : "none";
     char all[48];
-    snprintf(all, sizeof(all), "%s%s%s%s%s%s%s", wishes.twice ? "twice " : "", wishes.turns > 0 ? "turns " : "", wishes.plain ? "plain " : "",
-             wishes.probed_count > 0 ? "probe " : "", wishes.factor > 0 ? "factor " : "", wishes.later ? "later " : "",
-             wishes.far ? "far " : "");
+    snprintf(all, sizeof(all), "%s%s%s%s%s%s%s", wishes.twice ? "twice " : "", wishes.turns > 0 ? "turns " : "",
+             wishes.plain ? "plain " : "", wishes.probed_count > 0 ? "probe " : "", wishes.factor > 0 ? "factor " : "",
+             wishes.later ? "later " : "", wishes.far ? "far " : "");
     all[strlen(all) - (all[0] != '\0')] = '\0';
     const char *wanted = scene->wishes != NULL ? scene->wishes : all;
     why[0] = '\0';

@@ -301,12 +301,12 @@ static void
 change_rows(struct check_rows *rows, const struct edit *edit)
 {
     static const enum check_row_kind kinds[] = {
-        [SHARD] = CHECK_ROW_SHARD,   [UNEVEN] = CHECK_ROW_SHARD,        [COPIED] = CHECK_ROW_COPIED,
-        [SAMPLED] = CHECK_ROW_SAMPLE, [OWN] = CHECK_ROW_OWN,       [ALARM] = CHECK_ROW_ALARM,         [RETAINED] = CHECK_ROW_RETAINED,
-        [FORCED] = CHECK_ROW_FORCED, [TYPES] = CHECK_ROW_TYPES,         [COPIES] = CHECK_ROW_COPY,
-        [ON_HOST] = CHECK_ROW_COPY,  [UNSTEPPED] = CHECK_ROW_UNSTEPPED, [NAN_ALONE] = CHECK_ROW_ENDLESS,
-        [USED] = CHECK_ROW_USED,     [UPDATES] = CHECK_ROW_UPDATES,     [PART] = CHECK_ROW_PART,
-        [SCALAR] = CHECK_ROW_SCALAR, [FRONT] = CHECK_ROW_FRONT};
+        [SHARD] = CHECK_ROW_SHARD,       [UNEVEN] = CHECK_ROW_SHARD,  [COPIED] = CHECK_ROW_COPIED,
+        [SAMPLED] = CHECK_ROW_SAMPLE,    [OWN] = CHECK_ROW_OWN,       [ALARM] = CHECK_ROW_ALARM,
+        [RETAINED] = CHECK_ROW_RETAINED, [FORCED] = CHECK_ROW_FORCED, [TYPES] = CHECK_ROW_TYPES,
+        [COPIES] = CHECK_ROW_COPY,       [ON_HOST] = CHECK_ROW_COPY,  [UNSTEPPED] = CHECK_ROW_UNSTEPPED,
+        [NAN_ALONE] = CHECK_ROW_ENDLESS, [USED] = CHECK_ROW_USED,     [UPDATES] = CHECK_ROW_UPDATES,
+        [PART] = CHECK_ROW_PART,         [SCALAR] = CHECK_ROW_SCALAR, [FRONT] = CHECK_ROW_FRONT};
     if (edit->what == ADDED)
         add_tensor(rows, (uint32_t)edit->role, (uint32_t)edit->first, edit->from, edit->value);
     else if (edit->what < SHARD)

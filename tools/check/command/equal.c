@@ -49,9 +49,10 @@ equal_say(struct hearing *hearing)
     const struct check_item *unclear = find_unclear(verdict);
     if (pattern_has_one_batch(evidence, false)) {
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_SAME_BATCH, NULL);
-        sentence_say(verdict->text,
-                     "the ranks computed the same batch: the own gradients of all %d ranks are equal%s, and nothing is gained",
-                     evidence->ranks, evidence->twice != NULL ? " but for the rounding of sums" : ", bit for bit");
+        sentence_say(
+            verdict->text,
+            "the ranks computed the same batch: the own gradients of all %d ranks are equal%s, and nothing is gained",
+            evidence->ranks, evidence->twice != NULL ? " but for the rounding of sums" : ", bit for bit");
         sentence_say(verdict->advice,
                      "share the batch out: DDP_SHARD(total, &first, &count), or by DDP_RANK() and DDP_WORLD_SIZE()");
     } else if (unclear != NULL && unclear->hidden > 0) {
@@ -233,8 +234,8 @@ is_noise(const struct check_evidence *evidence, const struct check_row *apart, i
     for (int i = 0; is_update && evidence->twice != NULL && i < 2; ++i, rank = 0) {
         const struct check_row *row = NULL, *other;
         while ((row = check_rows_next_of(&once[rank], tensor->role, row)) != NULL) {
-            other = check_same_tensor(&row->tensor, tensor) ? pattern_row(&evidence->twice[rank], tensor, row->step)
-                                                            : NULL;
+            other =
+                check_same_tensor(&row->tensor, tensor) ? pattern_row(&evidence->twice[rank], tensor, row->step) : NULL;
             if (other != NULL && other->value != row->value)
                 return true;
         }

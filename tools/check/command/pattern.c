@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const double same_direction = 0.999; /* cosine */
+static const double same_direction = 0.999;                                 /* cosine */
 static const double times_noise = 2, least_noise = 1e-6, most_noise = 1e-3; /* of sums in another order */
 
 const struct check_row *
@@ -46,12 +46,13 @@ next_of_step(const struct check_rows *rows, enum check_row_kind kind, uint32_t s
     return row;
 }
 
-/* Whether what a rank had in the step is as near to rank 0's as two runs of the ranks are; after one run, whether it may
- * be. */
+/* Whether what a rank had in the step is as near to rank 0's as two runs of the ranks are; after one run, whether it
+ * may be. */
 static bool
 is_near(const struct check_evidence *evidence, int rank, uint32_t step)
 {
-    const struct check_rows *once = evidence->once != NULL ? evidence->once : evidence->ranked, *twice = evidence->twice;
+    const struct check_rows *once = evidence->once != NULL ? evidence->once : evidence->ranked,
+                            *twice = evidence->twice;
     const struct check_rows *rows[] = {once, once + rank, twice, twice + rank};
     const struct check_row *row[4] = {NULL};
     double all = 0, apart = 0, noise = 0, beyond = 0;

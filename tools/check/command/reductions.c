@@ -158,10 +158,9 @@ judge_equal(const struct check_evidence *evidence, struct check_verdict *verdict
     const struct check_item *multiple = find_result(verdict, is_multiple), *unclear = find_result(verdict, is_unclear);
     if (pattern_has_one_batch(evidence, false)) {
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_SAME_BATCH, NULL);
-        sentence_say(
-            verdict->text,
-            "all %d ranks compute the same: what they hand to DDP_REDUCE is equal%s, and nothing is gained",
-            evidence->ranks, evidence->twice != NULL ? " but for the rounding of sums" : ", bit for bit");
+        sentence_say(verdict->text,
+                     "all %d ranks compute the same: what they hand to DDP_REDUCE is equal%s, and nothing is gained",
+                     evidence->ranks, evidence->twice != NULL ? " but for the rounding of sums" : ", bit for bit");
         sentence_say(verdict->advice,
                      "share the data out: DDP_SHARD(total, &first, &count), or by DDP_RANK() and DDP_WORLD_SIZE()");
     } else if (unclear != NULL) {

@@ -491,9 +491,9 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
         say_stop(evidence, verdict);
     if (verdict->result != CHECK_DIFFERENT)
         wishes->plain = false;
-    wishes->twice = evidence->twice == NULL &&
-                    (verdict->cause == CAUSE_RANKS ||
-                     (verdict->result == CHECK_EQUAL && pattern_has_one_batch(evidence, true)));
+    wishes->twice =
+        evidence->twice == NULL &&
+        (verdict->cause == CAUSE_RANKS || (verdict->result == CHECK_EQUAL && pattern_has_one_batch(evidence, true)));
     const struct check_item *first = hearing.pattern.first;
     /* Rounding may decide something late, where what is first is wrong in all steps; or a gradient nearly cancels. */
     bool is_late = first != NULL && first->first_step >= LATE &&
