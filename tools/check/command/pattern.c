@@ -37,30 +37,20 @@ copies_differ(const struct check_evidence *evidence)
     return false;
 }
 
-static const struct check_row *
-next_of_step(const struct check_rows *rows, enum check_row_kind kind, uint32_t step, const struct check_row *row)
-{
-    do
-        row = check_rows_next(rows, kind, row);
-    while (row != NULL && row->step != step);
-    return row;
-}
-
-/* Whether what a rank had in the step is as near to rank 0's as two runs of the ranks are; after one run, whether it
- * may be. */
+/* Whether what a rank had is as near to rank 0's as two runs of the ranks are; after one run, whether it may be. */
 static bool
-is_near(const struct check_evidence *evidence, int rank, uint32_t step)
+is_near(const struct check_evidence *evidence, int rank)
 {
     const struct check_rows *once = evidence->once != NULL ? evidence->once : evidence->ranked,
                             *twice = evidence->twice;
     const struct check_rows *rows[] = {once, once + rank, twice, twice + rank};
     const struct check_row *row[4] = {NULL};
     double all = 0, apart = 0, noise = 0, beyond = 0;
-    while ((row[0] = next_of_step(rows[0], CHECK_ROW_SAMPLE, step, row[0])) != NULL) {
+    while ((row[0] = check_rows_next(rows[0], CHECK_ROW_SAMPLE, row[0])) != NULL) {
         double between = 0, repeated = 0;
         for (int k = 1; k < (twice != NULL ? 4 : 2); ++k) {
-            row[k] = next_of_step(rows[k], CHECK_ROW_SAMPLE, step, row[k]);
-            if (row[k] == NULL || row[k]->value != row[0]->value)
+            row[k] = check_rows_next(rows[k], CHECK_ROW_SAMPLE, row[k]);
+            if (row[k] == NULL || row[k]->value != row[0]->value || row[k]->step != row[0]->step)
                 return false;
         }
         for (size_t i = 0; i < row[0]->value; ++i) {
@@ -87,9 +77,9 @@ pattern_has_one_batch(const struct check_evidence *evidence, bool may)
         for (int r = 1; r < evidence->ranks; ++r) {
             const struct check_row *row = NULL;
             do
-                row = next_of_step(&evidence->ranked[r], CHECK_ROW_OWN, first->step, row);
-            while (row != NULL && row->value != first->value);
-            if (row == NULL && !((evidence->twice != NULL || may) && is_near(evidence, r, first->step)))
+                row = check_rows_next(&evidence->ranked[r], CHECK_ROW_OWN, row);
+            while (row != NULL && (row->step != first->step || row->value != first->value));
+            if (row == NULL && !((evidence->twice != NULL || may) && is_near(evidence, r)))
                 return false;
             any = true;
         }
