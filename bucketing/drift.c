@@ -38,6 +38,8 @@ struct sums {
     double most_moved, mean;               /* greatest |m|, mean |m| */
     size_t bins[BINS + 1];                 /* elements by their b; the last has those from 1 on */
     size_t over;                           /* elements above B_BOUND */
+    size_t still;                          /* elements that no rank has moved */
+    double most_apart, still_apart;        /* greatest |d|: of those that rank 0 has moved, and of the others */
     size_t worst;                          /* the one with the largest b */
     double b, most;                        /* its b; what three quarters of the elements do not exceed */
 };
@@ -115,6 +117,19 @@ bin_of(double b)
     return b == 0 || exponent <= -BINS ? 0 : exponent > 0 ? BINS : BINS + exponent;
 }
 
+/* One that went to and fro, and stands where it was, is apart as the others are. */
+static void
+add_still(const struct drift_look *look, size_t i, struct sums *sums)
+{
+    double d = is_usable(look, i) ? fabs(look->apart[i]) : 0;
+    if (movement(look, i) != look->apart[i])
+        sums->most_apart = fmax(sums->most_apart, d);
+    else if (d > FLOOR_ULPS * ulp(look->now[i], look))
+        sums->still_apart = fmax(sums->still_apart, d);
+    else
+        sums->still += d == 0;
+}
+
 static void
 look_at_each(const struct drift_look *look, struct sums *sums)
 {
@@ -123,6 +138,7 @@ look_at_each(const struct drift_look *look, struct sums *sums)
         double b = b_of(look, i, sums);
         ++sums->bins[bin_of(b)];
         sums->over += b > B_BOUND;
+        add_still(look, i, sums);
         if (b > sums->b) {
             sums->worst = i;
             sums->b = b;
@@ -255,6 +271,8 @@ judge(struct drift *drift, const struct drift_look *look, struct sums *sums)
         return found_at(DRIFT_MISTAKE, INFINITY, sums->most_moved, look->place);
     if ((all > SPARSE_BOUND && is_sparse(look)) || (all > FARTHEST && all > FARTHEST_ABOVE_MOST * sums->most))
         return found_at(DRIFT_MISTAKE, look->largest, sums->most_moved, look->place);
+    if (!sums->lasts && sums->still > FEW && sums->still_apart > 2 * sums->most_apart)
+        return found_at(DRIFT_MISTAKE, sums->still_apart, 0, look->place);
     if (sums->moved > 0 && add_window(drift, sums->aligned / sums->moved, A_BOUND[narrow]))
         return found_at(DRIFT_MISTAKE, fabs(sums->aligned), sums->moved, DRIFT_EVERYWHERE);
     if (sums->counted > C_BOUND[narrow] * sums->moved)
