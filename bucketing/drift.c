@@ -24,7 +24,8 @@ static const double A_BOUND[] = {3e-5, 5e-3}, C_BOUND[] = {2e-3, 0.2};
 /* b of a conspicuous element; that beside the b of most others, and where two looks are enough. */
 static const double ALONE = 0.05, ABOVE_MOST = 30, FAR_ABOVE_MOST = 300;
 static const double B_BOUND = 0.3, B_SHARE = 0.02;
-static const double STRONG = 25;                                  /* times a bound: no noise that begins here */
+static const double STRONG = 25;                      /* times a bound: no noise that begins here */
+static const double LEAP = 3, LEAP_ABOVE_CALM = 1000; /* times a bound, and times c of looks that found noise */
 static const double SPARSE_BOUND = 1.5e-3, SPARSE_ULPS[] = {64, 4}; /* of few elements that alone differ */
 static const double FARTHEST = 0.5, FARTHEST_ABOVE_MOST = 3000;
 static const double MEAN_SHARE = 0.25, FLOOR_ULPS = 32;
@@ -250,11 +251,13 @@ is_sparse(const struct drift_look *look)
             (look->differing <= FEW && 3 * look->differing <= look->elements));
 }
 
-/* Chaos multiplies noise, and in this job there was none: bits were the same. */
+/* Chaos multiplies noise: not where there was none, for bits were the same, and not by so much from one look to another. */
 static enum drift_verdict
-is_strong(double measure, double bound, const struct drift_look *look)
+above(const struct drift *drift, const struct drift_look *look, double times, double c)
 {
-    return !look->was_noisy && measure > STRONG * bound ? DRIFT_MISTAKE : DRIFT_BAD;
+    bool is_new = !drift->is_noisy && times > STRONG;
+    bool leaps = drift->is_noisy && times > LEAP && c > LEAP_ABOVE_CALM * drift->calm_c && look->window <= 2 * drift->calm_window;
+    return is_new || leaps ? DRIFT_MISTAKE : DRIFT_BAD;
 }
 
 static struct drift_found
@@ -275,10 +278,11 @@ judge(struct drift *drift, const struct drift_look *look, struct sums *sums)
         return found_at(DRIFT_MISTAKE, sums->still_apart, 0, look->place);
     if (sums->moved > 0 && add_window(drift, sums->aligned / sums->moved, A_BOUND[narrow]))
         return found_at(DRIFT_MISTAKE, fabs(sums->aligned), sums->moved, DRIFT_EVERYWHERE);
-    if (sums->counted > C_BOUND[narrow] * sums->moved)
-        return found_at(is_strong(sums->counted, C_BOUND[narrow] * sums->moved, look), sums->counted, sums->moved, DRIFT_EVERYWHERE);
+    double c = sums->moved > 0 ? sums->counted / sums->moved : sums->counted > 0 ? INFINITY : 0;
+    if (c > C_BOUND[narrow])
+        return found_at(above(drift, look, c / C_BOUND[narrow], c), sums->counted, sums->moved, DRIFT_EVERYWHERE);
     if (sums->over > FEW && (double)sums->over > B_SHARE * (double)sampled)
-        return found_at(is_strong((double)sums->over, B_SHARE * (double)sampled, look), fabs(difference(look, sums->worst, sums->lasts)), fabs(movement(look, sums->worst)),
+        return found_at(above(drift, look, (double)sums->over / (B_SHARE * (double)sampled), c), fabs(difference(look, sums->worst, sums->lasts)), fabs(movement(look, sums->worst)),
                         DRIFT_EVERYWHERE);
     if (marked != DRIFT_NOISE)
         return found_at(marked, fabs(difference(look, sampled + at, sums->lasts)), fabs(movement(look, sampled + at)),
@@ -319,7 +323,11 @@ drift_judge(struct drift *drift, const struct drift_look *look)
     if (found.verdict == DRIFT_NOISE && found.conspicuous != DRIFT_NONE)
         found.verdict = DRIFT_MARKED;
     drift->window = look->window;
-    drift->is_noisy = drift->is_noisy || found.verdict <= DRIFT_MARKED;
+    if (found.verdict <= DRIFT_MARKED) {
+        drift->is_noisy = true;
+        drift->calm_c = fmax(drift->calm_c, found.c);
+        drift->calm_window = look->window > drift->calm_window ? look->window : drift->calm_window;
+    }
     return found;
 }
 

@@ -31,7 +31,9 @@ struct drift {
     uint64_t marks[DRIFT_MARKS]; /* elements, */
     unsigned hits[DRIFT_MARKS];  /* and in how many looks they were conspicuous */
     size_t mark_count;
-    bool is_noisy;            /* a look has found noise */
+    bool is_noisy;            /* a look has found noise: */
+    double calm_c;            /* its greatest c, */
+    uint64_t calm_window;     /* and its longest window */
     bool lasts;               /* differences were there again at once after rank 0's values had been taken */
     uint64_t window;          /* of the look before */
     uint64_t windows;         /* with a movement: */
@@ -50,7 +52,6 @@ struct drift_look {
     uint64_t place;               /* the element with the largest d */
     int fraction_bits;            /* of the type */
     uint64_t window;              /* boundaries since the look before */
-    bool was_noisy;               /* a look before, at any tensor of the job, has found noise */
 };
 
 /* In rising order. */

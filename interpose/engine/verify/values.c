@@ -48,7 +48,6 @@ static struct {
     uint64_t next;    /* boundaries passed when the next comparison is due; 0: as always */
     bool sampled_end; /* host[THEN], [BEFORE] and [NOW] are of the end */
     bool some_unplaced; /* a tensor has no memory yet */
-    bool was_noisy;     /* a look has found noise */
     bool said_noise, said_lasts;
 } values;
 
@@ -320,7 +319,6 @@ sampled(const struct watched *watched, const struct tensor *tensor)
                                .count = watched->count + watched->marked,
                                .marked = watched->marked,
                                .elements = tensor->count,
-                               .was_noisy = values.was_noisy,
                                .window = engine_state.boundary_count - watched->anchored,
                                .fraction_bits = fraction_bits(tensor->type)};
 }
@@ -500,7 +498,6 @@ values_look(size_t *suspects, size_t count, struct values_mistake *mistake_p)
         values.next = steps + values.pace.interval;
     if (worst.found.verdict > DRIFT_SAME)
         note_noise(steps);
-    values.was_noisy = values.was_noisy || worst.found.verdict == DRIFT_NOISE || worst.found.verdict == DRIFT_MARKED;
     say(&worst, rank, regular);
     return false;
 }
@@ -585,7 +582,7 @@ judge_at_end(size_t index, size_t stride, const double *theirs, char text[VALUES
 {
     struct watched *watched = &values.watched[index];
     struct tensor tensor = compared(index);
-    struct drift_look look = {.fraction_bits = fraction_bits(tensor.type), .was_noisy = values.was_noisy};
+    struct drift_look look = {.fraction_bits = fraction_bits(tensor.type), .window = engine_state.boundary_count - watched->anchored};
     double *kept[ARRAYS];
     size_t count = 0;
     for (int a = 0; a < ARRAYS; ++a)
