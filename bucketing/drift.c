@@ -242,6 +242,14 @@ found_at(enum drift_verdict verdict, double apart, double moved, uint64_t place)
     return (struct drift_found){.verdict = verdict, .apart = apart, .moved = moved, .place = place};
 }
 
+static struct drift_found
+bad(double apart, double moved, double c)
+{
+    struct drift_found found = found_at(DRIFT_BAD, apart, moved, DRIFT_EVERYWHERE);
+    found.c = c;
+    return found;
+}
+
 /* Few elements alone differ, by more than rounding. */
 static bool
 is_sparse(const struct drift_look *look)
@@ -251,13 +259,25 @@ is_sparse(const struct drift_look *look)
             (look->differing <= FEW && 3 * look->differing <= look->elements));
 }
 
+void
+drift_compare(struct drift_found *found, double calm)
+{
+    if (found->verdict == DRIFT_BAD && found->times > LEAP && found->c > LEAP_ABOVE_CALM * calm)
+        found->verdict = DRIFT_MISTAKE;
+}
+
 /* Chaos multiplies noise: not where there was none, for bits were the same, and not by so much from one look to another. */
-static enum drift_verdict
-above(const struct drift *drift, const struct drift_look *look, double times, double c)
+static struct drift_found
+above(const struct drift *drift, const struct drift_look *look, double times, struct drift_found found)
 {
     bool is_new = !drift->is_noisy && times > STRONG;
-    bool leaps = drift->is_noisy && times > LEAP && c > LEAP_ABOVE_CALM * drift->calm_c && look->window <= 2 * drift->calm_window;
-    return is_new || leaps ? DRIFT_MISTAKE : DRIFT_BAD;
+    bool is_long = look->window > 2 * drift->calm_window;
+    found.times = times;
+    if (is_new)
+        found.verdict = DRIFT_MISTAKE;
+    else if (drift->is_noisy && !is_long)
+        drift_compare(&found, drift->calm_c);
+    return found;
 }
 
 static struct drift_found
@@ -280,10 +300,10 @@ judge(struct drift *drift, const struct drift_look *look, struct sums *sums)
         return found_at(DRIFT_MISTAKE, fabs(sums->aligned), sums->moved, DRIFT_EVERYWHERE);
     double c = sums->moved > 0 ? sums->counted / sums->moved : sums->counted > 0 ? INFINITY : 0;
     if (c > C_BOUND[narrow])
-        return found_at(above(drift, look, c / C_BOUND[narrow], c), sums->counted, sums->moved, DRIFT_EVERYWHERE);
+        return above(drift, look, c / C_BOUND[narrow], bad(sums->counted, sums->moved, c));
     if (sums->over > FEW && (double)sums->over > B_SHARE * (double)sampled)
-        return found_at(above(drift, look, (double)sums->over / (B_SHARE * (double)sampled), c), fabs(difference(look, sums->worst, sums->lasts)), fabs(movement(look, sums->worst)),
-                        DRIFT_EVERYWHERE);
+        return above(drift, look, (double)sums->over / (B_SHARE * (double)sampled),
+                     bad(fabs(difference(look, sums->worst, sums->lasts)), fabs(movement(look, sums->worst)), c));
     if (marked != DRIFT_NOISE)
         return found_at(marked, fabs(difference(look, sampled + at, sums->lasts)), fabs(movement(look, sampled + at)),
                         drift->marks[at]);

@@ -65,6 +65,7 @@ enum drift_verdict {
 
 struct drift_found {
     enum drift_verdict verdict;
+    double times;   /* a measure above its bound: so many times */
     double a, b, c; /* b: the largest of the sample */
     double apart, moved; /* the d, and the m beside it, that tell it */
     uint64_t place;      /* of an element; DRIFT_EVERYWHERE: apart and moved are sums over the sample */
@@ -76,6 +77,10 @@ struct drift_found {
 
 /* Judges a look, and keeps in *drift what later looks need. */
 struct drift_found drift_judge(struct drift *drift, const struct drift_look *look);
+
+/* `calm`: the least c of the job's tensors that were noise over the same steps. What multiplies noise does so in all of
+ * them, so what is far above it is a mistake. */
+void drift_compare(struct drift_found *found, double calm);
 
 /* The element is conspicuous: it is in the samples of later looks. */
 void drift_mark(struct drift *drift, uint64_t place);

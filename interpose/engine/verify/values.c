@@ -342,12 +342,14 @@ keep_worst(struct verdict *worst, const struct verdict *other)
     return is_worse;
 }
 
-static void
-judge(const struct tensor *tensor, struct watched *watched, size_t index, struct verdict *worst)
+static struct verdict
+judge(size_t index)
 {
+    struct watched *watched = &values.watched[index];
+    const struct tensor tensor = compared(index);
     const struct values_found *found = &values.host_found[index];
-    const struct values_sample sample = sample_of(watched, tensor, NOW, APART);
-    struct drift_look look = sampled(watched, tensor);
+    const struct values_sample sample = sample_of(watched, &tensor, NOW, APART);
+    struct drift_look look = sampled(watched, &tensor);
     look.differing = found->differing;
     look.unlike = found->unlike;
     look.largest = float_of(found->largest >> 32);
@@ -356,8 +358,28 @@ judge(const struct tensor *tensor, struct watched *watched, size_t index, struct
     struct verdict verdict = {drift_judge(&watched->drift, &look), index, watched->anchored, 0};
     if (verdict.found.conspicuous != DRIFT_NONE)
         drift_mark(&watched->drift, values_sampled_element(&sample, verdict.found.conspicuous));
-    verdict.strength = verdict.found.apart / fmax(verdict.found.moved, DBL_MIN);
-    (void)keep_worst(worst, &verdict);
+    return verdict;
+}
+
+/* The worst of what this rank has looked at. */
+static struct verdict
+judge_all(const size_t *suspects, size_t count)
+{
+    struct verdict worst = {.found = {.verdict = DRIFT_SAME}}, *verdicts = engine_calloc(count, sizeof(*verdicts));
+    for (size_t i = 0; i < count && engine_state.rendezvous.rank > 0; ++i)
+        verdicts[i] = judge(suspects[i]);
+    for (size_t i = 0; i < count; ++i) {
+        double calm = INFINITY;
+        for (size_t k = 0; k < count && verdicts[i].found.verdict == DRIFT_BAD; ++k) {
+            if (verdicts[k].found.verdict == DRIFT_NOISE && verdicts[k].since == verdicts[i].since)
+                calm = fmin(calm, verdicts[k].found.c);
+        }
+        drift_compare(&verdicts[i].found, calm);
+        verdicts[i].strength = verdicts[i].found.apart / fmax(verdicts[i].found.moved, DBL_MIN);
+        (void)keep_worst(&worst, &verdicts[i]);
+    }
+    free(verdicts);
+    return worst;
 }
 
 /* Of all ranks the worst; *rank_p: whose it is. */
@@ -476,15 +498,8 @@ values_look(size_t *suspects, size_t count, struct values_mistake *mistake_p)
     }
     require_cuda(engine_state.driver.cuStreamSynchronize_p(stream()), "comparing values");
 
-    struct verdict worst = {.found = {.verdict = DRIFT_SAME}};
-    for (size_t i = 0; i < count; ++i) {
-        struct tensor tensor = compared(suspects[i]);
-        struct watched *watched = &values.watched[suspects[i]];
-        if (engine_state.rendezvous.rank > 0)
-            judge(&tensor, watched, suspects[i], &worst);
-    }
     int rank;
-    worst = worst_of_ranks(&worst, &rank);
+    struct verdict mine = judge_all(suspects, count), worst = worst_of_ranks(&mine, &rank);
     uint64_t window = steps - worst.since;
     bool ends = drift_ends(&values.pace, worst.found.verdict, window, regular);
     if (ends) {
