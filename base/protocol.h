@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DDPRUN_PROTOCOL_VERSION 15
+#define DDPRUN_PROTOCOL_VERSION 16
 
 /*
  * ---- environment: launcher to shim and engine ----
@@ -101,21 +101,18 @@ enum ddprun_compression {
  */
 enum { JOB_PATH_BYTES = 4096 };
 struct job_options {
-    uint32_t protocol;           /* DDPRUN_PROTOCOL_VERSION */
-    uint32_t reduction;          /* enum ddprun_reduction; this one and the next are the same on all ranks */
-    uint32_t compression;        /* enum ddprun_compression */
-    uint32_t communicator_count; /* 1 to DDPRUN_MOST_COMMUNICATORS */
-    uint64_t bucket_bytes;       /* upper bound of a bucket; 0: as measured */
-    uint32_t check_every;        /* steps between two comparisons of parameter hashes; 0: never */
-    uint32_t sync_every;         /* steps between two averages of parameters; 0: each step averages */
-    double outer_rate;           /* of the step behind such an average, */
-    double outer_momentum;       /* and its momentum */
-    uint64_t trace_first;        /* to trace_last: steps that the trace has all of; 0 to 0: none but the usual ones */
-    uint64_t trace_last;
+    uint32_t protocol;              /* DDPRUN_PROTOCOL_VERSION */
+    uint32_t reduction;             /* enum ddprun_reduction; this one and the next are the same on all ranks */
+    uint32_t compression;           /* enum ddprun_compression */
+    uint32_t communicator_count;    /* 1 to DDPRUN_MOST_COMMUNICATORS */
+    uint64_t bucket_bytes;          /* upper bound of a bucket; 0: as measured */
+    uint32_t check_every;           /* steps between two comparisons of parameter hashes; 0: never */
+    uint32_t sync_every;            /* steps between two averages of parameters; 0: each step averages */
+    double outer_rate;              /* of the step behind such an average, */
+    double outer_momentum;          /* and its momentum */
     uint32_t timeout_s;             /* for which a rank may wait for the others */
     bool has_outer;                 /* there is a step behind such an average */
     bool overlap;                   /* false: reduce everything at the boundary */
-    bool trials;                    /* steps may try other ways of averaging, and go the best one */
     bool verify;                    /* check everything in every step */
     bool unannotated;               /* the user knows that nothing is averaged: no warning, no exit code for it */
     char nccl[JOB_PATH_BYTES];      /* path or name to open as NCCL */

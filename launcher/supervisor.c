@@ -243,7 +243,8 @@ judge_job(struct supervisor *s)
         return;
     }
     /* A rank that waits for a reader does not hang; the watch takes a long time without a look as a pause (hang.c). */
-    if (judgement == JUDGED_GOES_ON && !output_stall_look(&s->stall, now, s->job->options.hang_warning_s * (1000 * MS)))
+    if (judgement == JUDGED_GOES_ON &&
+        !output_stall_look(&s->stall, now, options_hang_warning_s(&s->job->options) * (1000 * MS)))
         judgement = judge_running(s->judge, s->ranks, now, &error);
     if (judgement == JUDGED_WARNING) {
         warn(s, &error);
@@ -539,7 +540,7 @@ open_supervisor(struct supervisor *s, struct job *job, const struct error *error
 {
     const struct options *options = &job->options;
     int count = job->server != NULL ? job->cluster.world_size : job->started > 0 ? job->started : 1;
-    struct hang_limits limits = {options->hang_warning_s * (1000 * MS), options->hang_timeout_s * (1000 * MS)};
+    struct hang_limits limits = {options_hang_warning_s(options) * (1000 * MS), options->hang_timeout_s * (1000 * MS)};
     struct supervisor_net_job net = {.cluster = job->in_cluster ? &job->cluster : NULL,
                                      .server = job->server,
                                      .client = job->is_client ? &job->client : NULL,

@@ -156,6 +156,23 @@ find_foreign(const char *name)
     return NULL;
 }
 
+const char *
+option_gone(const char *name)
+{
+    static const char *const gone[][2] = {
+        {"no-trials", "--bucket-mb X keeps overlap and buckets as they are"},
+        {"hang-warning", "it follows from --hang-timeout, and is a tenth of it"},
+        {"trace-steps", "a trace has each of the first 1000 steps, then 900 of each power of ten"},
+        {"trace-args", "a trace and a page name the program alone, and its arguments are the command's"},
+        {"annotations", "an equal program is always held against a scouted run, as long as the runs before took"},
+    };
+    for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); ++i) {
+        if (strcmp(name, gone[i][0]) == 0)
+            return gone[i][1];
+    }
+    return NULL;
+}
+
 static void
 unknown_long_option(const struct command *command, const char *word, struct error *error)
 {
@@ -170,6 +187,8 @@ unknown_long_option(const struct command *command, const char *word, struct erro
     if (!is_tool && find_foreign(name) != NULL)
         error_set(error, DDPRUN_EXIT_USAGE, "ddprun has no option %.*s; it is %s here", (int)strcspn(word, "="), word,
                   find_foreign(name));
+    else if (!is_tool && option_gone(name) != NULL)
+        error_set(error, DDPRUN_EXIT_USAGE, "--%s is gone: %s; leave it out", name, option_gone(name));
     else if (nearest != NULL)
         error_set(error, DDPRUN_EXIT_USAGE, "unknown option %s%s; did you mean --%s?", word, of, nearest);
     else if (is_tool)

@@ -127,6 +127,9 @@ const char *option_nearest(const struct command *command, const char *name, unsi
 const struct command *command_nearest(const struct command *const *commands, const char *name);
 const struct command *command_named(const struct command *const *commands, const char *name);
 
+/* Of ddprun's own options that the version before had: what serves instead; NULL: it had none of that name. */
+const char *option_gone(const char *name);
+
 /* ---- option_values.c ---- */
 
 /* The command whose options stand among ddprun's own (options_mix()); NULL: none's do. */

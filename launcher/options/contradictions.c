@@ -11,8 +11,6 @@
     X(QUIET_AND_VERBOSE, "--quiet and --verbose contradict each other; leave one out")                             \
     X(QUIET_AND_PROGRESS, "--quiet and --progress on contradict each other; leave one out")                        \
     X(VERIFY_AND_NEVER, "--verify compares in every step, --check-every 0 never; leave one out")                   \
-    X(WARNING_AFTER_END, "--hang-warning is not before --hang-timeout, so no warning would appear; give a "        \
-                         "smaller number of seconds")                                                              \
     X(PLAN_AND_SYNC, "--plan averages gradients in each round, --sync-every parameters; leave out one of the two") \
     X(SYNC_AND_SUM, "--sync-every averages parameters, and --reduce sum would multiply them; leave out one of "    \
                     "the two")                                                                                     \
@@ -20,8 +18,6 @@
                          "--compress; leave out one of the two")                                                   \
     X(OUTER_WITHOUT_SYNC, "--outer-lr and --outer-momentum are of the step behind an average of --sync-every; "    \
                           "give --sync-every K, too")                                                              \
-    X(PARTS_WITHOUT_TRACE, "--trace-steps and --trace-args say what is in a trace; give --trace DIR or --page "    \
-                           "FILE, too")                                                                            \
     X(PER_HOST_AND_HOSTS, "--nproc-per-node counts the ranks of one host, and --hosts does too; "                  \
                           "leave --nproc-per-node out (h1:8,h2:8)")                                                \
     X(NODES_AND_HOSTS, "--hosts starts ddprun on all hosts, and --nnodes is of one that was started on each; "     \
@@ -46,15 +42,10 @@ holds(enum contradiction which, const struct options *options)
         [QUIET_AND_VERBOSE] = options->quiet && options->verbose,
         [QUIET_AND_PROGRESS] = options->quiet && options->progress == PROGRESS_ON,
         [VERIFY_AND_NEVER] = job->verify && job->check_every == 0,
-        /* The warning's usual time says nothing about what the user wants: there is just none. */
-        [WARNING_AFTER_END] = options->hang_warning_given && options->hang_timeout_s != 0 &&
-                              options->hang_warning_s >= options->hang_timeout_s,
         [PLAN_AND_SYNC] = options->plan != NULL && job->sync_every > 0,
         [SYNC_AND_SUM] = job->sync_every > 0 && job->reduction == DDPRUN_REDUCE_SUM,
         [SYNC_AND_COMPRESS] = job->sync_every > 0 && job->compression != DDPRUN_COMPRESS_NONE,
         [OUTER_WITHOUT_SYNC] = job->has_outer && job->sync_every == 0,
-        [PARTS_WITHOUT_TRACE] =
-            (job->trace_last > 0 || options->trace_args) && options->trace_dir == NULL && options->page == NULL,
         /* With --hosts, -n is the number of ranks on all hosts together. */
         [PER_HOST_AND_HOSTS] = options->ranks_per_host && options->hosts != NULL,
         [NODES_AND_HOSTS] = options->node_count > 0 && options->hosts != NULL,

@@ -34,24 +34,6 @@ take_interface(const struct option_row *row, void *target, const char *value, st
     return true;
 }
 
-static bool
-take_trace_steps(const struct option_row *row, void *target, const char *value, struct error *error)
-{
-    enum { DIGITS = 20 };
-    struct options *options = target;
-    const char *dash = strchr(value, '-');
-    char first_text[DIGITS] = "";
-    unsigned long first, last;
-    if (dash != NULL && dash - value < DIGITS)
-        memcpy(first_text, value, (size_t)(dash - value));
-    if (dash == NULL || !option_whole_number(first_text, 1, UINT32_MAX, &first) ||
-        !option_whole_number(dash + 1, first, UINT32_MAX, &last))
-        return option_bad_value(row, "", value, error);
-    options->job.trace_first = first;
-    options->job.trace_last = last;
-    return true;
-}
-
 /* Variables that ddprun would overwrite without a message. */
 static bool
 is_ranks_own(const char *name, size_t length)
@@ -92,8 +74,7 @@ take_env(const struct option_row *row, void *target, const char *value, struct e
 static bool
 take_output(const struct option_row *row, void *target, const char *value, struct error *error)
 {
-    static const char *const names[] = {
-        [OUTPUT_TAGGED] = "tagged", [OUTPUT_RANK0] = "rank0", [OUTPUT_RANK0_ALL] = "rank0-all", [OUTPUT_NONE] = "none"};
+    static const char *const names[] = {[OUTPUT_TAGGED] = "tagged", [OUTPUT_RANK0] = "rank0", [OUTPUT_NONE] = "none"};
     struct options *options = target;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
         if (names[i] != NULL && strcmp(value, names[i]) == 0) {
@@ -101,6 +82,11 @@ take_output(const struct option_row *row, void *target, const char *value, struc
             return true;
         }
     }
+    if (strcmp(value, "rank0-all") == 0) /* for one version */
+        return error_set(
+            error, DDPRUN_EXIT_USAGE,
+            "'rank0-all' is gone, in --output; rank0 shows rank 0's output alone, and of a rank that fails "
+            "the end of its stderr");
     if (strncmp(value, "files=", 6) != 0 || value[6] == '\0')
         return option_bad_value(row, "", value, error);
     options->output = OUTPUT_FILES;

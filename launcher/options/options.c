@@ -69,14 +69,12 @@ default_options(void)
     return (struct options){
         .job = {.protocol = DDPRUN_PROTOCOL_VERSION,
                 .overlap = true,
-                .trials = true,
                 .communicator_count = 1,
                 .outer_rate = 1,
                 .check_every = DDPRUN_DEFAULT_CHECK_EVERY,
                 .nccl = DDPRUN_DEFAULT_NCCL},
         .timeout_s = DDPRUN_DEFAULT_TIMEOUT_S,
         .heartbeat_timeout_s = DEFAULT_HEARTBEAT_TIMEOUT_S,
-        .hang_warning_s = OPTIONS_DEFAULT_HANG_WARNING_S,
         .hang_timeout_s = OPTIONS_DEFAULT_HANG_TIMEOUT_S,
     };
 }
@@ -125,6 +123,13 @@ options_settle_job(const struct options *options, struct job_options *job)
     job->timeout_s = rank_timeout_s(options);
     if (job->sync_every > 0) /* averages are rare, and made at the step */
         job->overlap = false;
+}
+
+unsigned
+options_hang_warning_s(const struct options *options)
+{
+    unsigned timeout_s = options->hang_timeout_s != 0 ? options->hang_timeout_s : OPTIONS_DEFAULT_HANG_TIMEOUT_S;
+    return timeout_s < 20 ? 1 : timeout_s / 10;
 }
 
 void

@@ -19,9 +19,8 @@
 /* Ranks on one machine; two pipes each must fit the usual limit of 1024 open files. */
 #define OPTIONS_MOST_RANKS 256
 
-/* A rank that keeps others waiting without a call is named after the one, and ends the job after the other. The limit
- * of a rank's own waiting (DDPRUN_DEFAULT_TIMEOUT_S) comes later, for it knows less. */
-#define OPTIONS_DEFAULT_HANG_WARNING_S 60
+/* A rank that keeps others waiting without a call ends the job after so long. The limit of a rank's own waiting
+ * (DDPRUN_DEFAULT_TIMEOUT_S) comes later, for it knows less. */
 #define OPTIONS_DEFAULT_HANG_TIMEOUT_S 600
 
 enum device_choice {
@@ -40,11 +39,10 @@ enum bind_choice {
 
 /* Where ranks' output goes. */
 enum output_choice {
-    OUTPUT_TAGGED,    /* rank 0 as it is, others' lines with their rank in front */
-    OUTPUT_RANK0,     /* the same without the others' lines, but those of a rank that fails */
-    OUTPUT_RANK0_ALL, /* the same without the others' stdout */
-    OUTPUT_FILES,     /* each rank's in files of its own, in a folder */
-    OUTPUT_NONE,      /* nowhere */
+    OUTPUT_TAGGED, /* rank 0 as it is, others' lines with their rank in front */
+    OUTPUT_RANK0,  /* the same without the others' lines, but those of a rank that fails */
+    OUTPUT_FILES,  /* each rank's in files of its own, in a folder */
+    OUTPUT_NONE,   /* nowhere */
 };
 
 /* Whether the course of training is shown (progress.h). */
@@ -75,14 +73,12 @@ struct options {
     enum bind_choice bind;
     const char *nccl; /* path or name; NULL: not given */
     unsigned timeout_s;
-    unsigned heartbeat_timeout_s;            /* between the ddprun of a job under a cluster's launcher; 0: none */
-    const char *interface;                   /* that they find each other over: a name or a network; NULL: any */
-    const char *secret_file, *job_name;      /* for processes that meet at an address; NULL: the usual ones */
-    unsigned hang_warning_s, hang_timeout_s; /* 0: never */
-    bool hang_warning_given;                 /* the user wants it, be it the usual time */
-    const char *trace_dir;                   /* NULL: no trace */
-    bool trace_args;                         /* it has the program's arguments */
-    struct word_list variables;              /* "NAME=value" for the ranks */
+    unsigned heartbeat_timeout_s;       /* between the ddprun of a job under a cluster's launcher; 0: none */
+    const char *interface;              /* that they find each other over: a name or a network; NULL: any */
+    const char *secret_file, *job_name; /* for processes that meet at an address; NULL: the usual ones */
+    unsigned hang_timeout_s;            /* 0: never */
+    const char *trace_dir;              /* NULL: no trace */
+    struct word_list variables;         /* "NAME=value" for the ranks */
     bool subst; /* {rank}, {local_rank} and {world_size} in arguments and variables are replaced */
     bool dry_run;
     enum output_choice output;
@@ -117,6 +113,10 @@ enum options_result options_parse(int argc, char **argv, struct options *options
 
 /* What the engines of all ranks find in the status page: options->job, and what follows from several options. */
 void options_settle_job(const struct options *options, struct job_options *job);
+
+/* After how many seconds a rank that keeps others waiting is named: a tenth of --hang-timeout, at least one; without a
+ * timeout, a tenth of the usual one. */
+unsigned options_hang_warning_s(const struct options *options);
 
 void options_free(struct options *options);
 

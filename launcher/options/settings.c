@@ -74,9 +74,9 @@ suggest(const char *option, char *text, size_t bytes)
 }
 
 /*
- * A variable that is one or two letters away from a setting, or names an option that is not a setting, would be
- * ignored without a message. Other variables beginning with DDPRUN_ may belong to any program: the version of an image,
- * the parameters of tests.
+ * A variable that is one or two letters away from a setting, or names an option that is not a setting or is gone, would
+ * be ignored without a message. Other variables beginning with DDPRUN_ may belong to any program: the version of an
+ * image, the parameters of tests.
  */
 static bool
 refuse_mistyped(struct error *error)
@@ -93,6 +93,9 @@ refuse_mistyped(struct error *error)
             return error_set(error, DDPRUN_EXIT_USAGE,
                              "%.*s, in the environment, has no effect: --%s is for the command line only", length,
                              *entry, row->name);
+        if (option_gone(name) != NULL)
+            return error_set(error, DDPRUN_EXIT_USAGE, "%.*s, in the environment: --%s is gone: %s; unset it", length,
+                             *entry, name, option_gone(name));
         const char *near = row == NULL && strlen(name) > 4 ? option_nearest(&ddprun_command, name, 2) : NULL;
         if (near == NULL)
             continue;

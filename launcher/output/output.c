@@ -117,7 +117,6 @@ output_choose(const struct options *options, int rank_count, struct spawn_order 
         order->error_file = nowhere();
         break;
     case OUTPUT_RANK0:
-    case OUTPUT_RANK0_ALL:
     case OUTPUT_TAGGED:
         choose_pipes(rank_count, order);
         bool by_plan = options->plan != NULL && !options->verbose; /* all ranks run the whole program */

@@ -336,15 +336,6 @@ describe_settings(const struct options *options)
     return settings;
 }
 
-static struct json_object *
-describe_arguments(char *const *words)
-{
-    struct json_object *arguments = json_object_new_array();
-    for (; *words != NULL; ++words)
-        json_object_array_add(arguments, json_object_new_string(*words));
-    return arguments;
-}
-
 /* A trace that was begun since: of an attempt after a restart, the file begins with those before. */
 static bool
 is_of_this_job(int fd, int64_t begun_unix_ns, const struct summary *summary)
@@ -366,8 +357,6 @@ add_line(int fd, const struct summary *summary, const struct options *options)
     json_object_object_add(line, "summary", summary_describe(summary));
     json_object_object_add(line, "settings", describe_settings(options));
     set(line, "program", file_name_of(options->program[0]));
-    if (options->trace_args)
-        json_object_object_add(line, "arguments", describe_arguments(options->program + 1));
     char *text = xasprintf("%s\n", json_object_to_json_string_ext(line, JSON_C_TO_STRING_PLAIN));
     size_t bytes = strlen(text);
     bool written = write(fd, text, bytes) == (ssize_t)bytes;

@@ -119,7 +119,7 @@ static void
 measure(struct report *report)
 {
     struct outcome measured, fixed, none;
-    run("measured", "--no-trials", &measured);
+    run("measured", "", &measured);
     read_trace("measured", &measured);
     run("fixed", "--bucket-mb 25", &fixed);
     read_trace("fixed", &fixed);

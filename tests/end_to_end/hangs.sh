@@ -6,13 +6,14 @@ source "$(dirname "$0")/lib.sh"
 hangs=$build/tests/trainers/hangs
 limit=120
 ending=$(patient $((sanitized ? 3 : 1)) $((sanitized ? 10 : 3))) # longer than ranks take to start
-warning=$((ending / 3))
+warning=$((ending < 20 ? 1 : ending / 10))                      # which follows from it
+long=$((20 * ending))                                           # for those that continue behind a warning
 
 # train WAY OPTIONS...: three ranks, of which rank 1 goes wrong in that way, with short limits.
 train() {
     local way=$1
     shift
-    run "$ddprun" -n 3 --bucket-mb 0.02 --hang-warning "$warning" --hang-timeout "$ending" "$@" "$hangs" --how "$way"
+    run "$ddprun" -n 3 --bucket-mb 0.02 --hang-timeout "$ending" "$@" "$hangs" --how "$way"
 }
 # says NAME PATTERN...: each pattern is found in a line of stderr.
 says() {
@@ -100,14 +101,14 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
         "^ddprun: $place before its first step .* and the job ends: it is stopped .*; rank [02] waits at DDP_PARAMETER number 1"
 
     # The others are inside a call of NCCL that does not return: in the first collective, in which ranks connect.
-    SOFTGPU_LINK=latency_us=20000000 run "$ddprun" -n 3 --hang-warning 0 --timeout "$patience" "$hangs" --how parameter
+    SOFTGPU_LINK=latency_us=20000000 run "$ddprun" -n 3 --timeout "$patience" "$hangs" --how parameter
     ended "a rank's own limit while ranks connect" 1
     says "a rank's own limit while ranks connect" \
         "^ddprun: $place before its first step keeps the others waiting: .*; rank [02] before its first step: a call of NCCL has waited $patience s for the other ranks" \
         "^  $place before its first step:" '^ +thread [0-9]+ \(hangs\) is stopped:|ptrace is not permitted'
 
     # Before the process is the rank, and before it has loaded any library of ddprun.
-    run "$ddprun" -n 3 --device softgpu --hang-warning "$warning" --hang-timeout "$ending" \
+    run "$ddprun" -n 3 --device softgpu --hang-timeout "$ending" \
         sh -c '[ "$RANK" != 1 ] || kill -STOP $$; exec "$0"' "$hangs"
     ended "a rank that is stopped before its start" 1
     says "a rank that is stopped before its start" \
@@ -115,7 +116,7 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
         '^ +thread [0-9]+ \(sh\) is stopped:|ptrace is not permitted'
 
     # None waits for another: said, and said how to end it; not taken for a hang, for kernels may take that long.
-    "$ddprun" -n 2 --hang-warning 1 "$hangs" --how kernels </dev/null >"$work/stdout" 2>"$work/stderr" &
+    "$ddprun" -n 2 --hang-timeout 10 "$hangs" --how kernels </dev/null >"$work/stdout" 2>"$work/stderr" &
     job=$!
     within "$limit" has_said '^ddprun: no rank has made a CUDA call'
     kill -TERM "$job"
@@ -127,7 +128,7 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
         '^  rank 0 \(.* after step 7:' '^  rank 1 \('
 
     # What a script does after the program is its own affair: here for longer than a program has at its exit.
-    "$ddprun" -n 2 --device softgpu --hang-warning "$warning" --hang-timeout "$ending" \
+    "$ddprun" -n 2 --device softgpu --hang-timeout "$ending" \
         sh -c '"$0"; [ "$RANK" = 1 ] || sleep "$1"' "$hangs" $((ending + 1)) </dev/null >"$work/script.stdout" 2>"$work/script.stderr" &
     job=$!
     train exit
@@ -148,22 +149,22 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
 fi
 
 # Before it is sure that no rank is on its way, and the job ends all the same: both places are named.
-run "$ddprun" -n 2 --bucket-mb 0.02 --hang-warning 0 --hang-timeout "$ending" "$build/tests/trainers/ladder" --fault mean-on-one --fault-step 5 --fault-rank 1
+run "$ddprun" -n 2 --bucket-mb 0.02 --hang-timeout "$ending" "$build/tests/trainers/ladder" --fault mean-on-one --fault-step 5 --fault-rank 1
 ended "a call that one rank leaves out, and little time" 1
 says "a call that one rank leaves out, and little time: both places" '^ddprun: .*rank 0 .*waits at DDP_MEAN .*waits for (it in )?bucket [0-9] of step 6'
 
 # A rank's own limit comes first where the user has set it so; the report then names who kept it waiting.
-run "$ddprun" -n 3 --bucket-mb 0.02 --hang-warning 0 --timeout "$patience" "$hangs" --how host
+run "$ddprun" -n 3 --bucket-mb 0.02 --timeout "$patience" "$hangs" --how host
 ended "a rank's own limit" 1
 says "a rank's own limit: the culprit's report" "^ddprun: $place after step 7 keeps the others waiting: .*; rank [02] after step 8: bucket [0-9] of step 8 has waited $patience s for the other ranks" \
     "^  $place after step 7:" 'computes or waits on the host'
 
 # What only takes long: rank 0 writes a checkpoint until it has been warned of; then the job continues to its end.
 export HANGS_GO_ON=$work/go-on
-"${runtime[@]}" "$ddprun" -n 2 --bucket-mb 0.02 --hang-warning "$warning" "$hangs" --how checkpoint --rank 0 \
+"${runtime[@]}" "$ddprun" -n 2 --bucket-mb 0.02 --hang-timeout "$long" "$hangs" --how checkpoint --rank 0 \
     </dev/null >"$work/stdout" 2>"$work/stderr" &
 job=$!
-within "$limit" has_said '^ddprun: rank 0 .* after step .*a long checkpoint, say, is not a fault: the job continues, unless this lasts 600 s'
+within "$limit" has_said '^ddprun: rank 0 .* after step .*a long checkpoint, say, is not a fault: the job continues, unless this lasts $long s'
 touch "$HANGS_GO_ON"
 wait "$job"
 code=$?
@@ -173,7 +174,7 @@ check "a slow checkpoint is warned of once" [ "$(grep -c '^ddprun: rank 0 .* aft
 
 # A rank that is stopped where it waits for the others does not hear that they have come; what it said before does not accuse it.
 rm "$HANGS_GO_ON"
-"${runtime[@]}" "$ddprun" -n 2 -v --bucket-mb 0.02 --hang-warning "$warning" "$hangs" --how mean --rank 0 \
+"${runtime[@]}" "$ddprun" -n 2 -v --bucket-mb 0.02 --hang-timeout "$long" "$hangs" --how mean --rank 0 \
     </dev/null >"$work/stdout" 2>"$work/stderr" &
 job=$!
 within "$limit" has_said '^ddprun: rank 0 .*rank 1 waits at DDP_MEAN'
@@ -187,7 +188,7 @@ code=$?
 succeeded "a rank that is stopped for a while in DDP_MEAN"
 
 # Nothing is held up, and no rank waits.
-run "$ddprun" -n 2 --hang-warning 20 "$hangs"
+run "$ddprun" -n 2 --hang-timeout 200 "$hangs"
 succeeded "a job that goes well"
 check "a job that goes well: no warning" [ "$(grep -c 'has made no CUDA call' "$work/stderr")" -eq 0 ]
 finish

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # layouts.sh BUILD - where fewer buckets make steps shorter than the plan's, steps have fewer buckets: on all ranks from one step on, once
-# two trials have found it; results are the same bits; and with --no-trials steps keep the plan's.
+# two trials have found it; results are the same bits.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 trace=$work/trace
@@ -16,7 +16,7 @@ parameters() { sed -n 's/^ddprun: .*bitwise identical on all ranks (hash \([0-9a
 # Again if the machine was busy with something else.
 for ((try = 1; try <= 3; try++)); do
     rm -rf "$trace"
-    run "$ddprun" -n 2 --trace "$trace" --trace-steps 1-260 "${paced[@]}" --steps 260
+    run "$ddprun" -n 2 --trace "$trace" "${paced[@]}" --steps 260
     [ "$code" -eq 0 ] && [ "$(bucket_counts 0 | wc -w)" -lt 4 ] || break
 done
 succeeded "fewer buckets: all means are right"
@@ -36,10 +36,6 @@ for rank in 0 1; do
 done
 tried=$(parameters)
 
-run "$ddprun" -n 2 --no-trials --trace "$trace-without" "${paced[@]}" --steps 160
-succeeded "--no-trials: all means are right"
-check "--no-trials: no step tries another way" bash -c "! grep -q '\"control\":true\|\"layout_trial\"' '$trace-without/rank-0.jsonl'"
-
 # One group at a time: the boundary of the other, in each step, leaves its layouts alone.
 # control_steps GROUP: how many there are with overlap, and how many of them have other buckets than the steps before.
 control_steps() {
@@ -50,7 +46,7 @@ control_steps() {
 # Again if a busy machine had trials of overlap repeated, and none of other buckets was reached.
 for ((try = 1; try <= 3; try++)); do
     rm -rf "$trace"
-    run "$ddprun" -n 2 --trace "$trace" --trace-steps 1-520 "${paced[@]}" --layers 24 --groups 2 --steps 260
+    run "$ddprun" -n 2 --trace "$trace" "${paced[@]}" --layers 24 --groups 2 --steps 260
     [ "$code" -eq 0 ] && { [ "$(control_steps 0)" = '0 0' ] || [ "$(control_steps 1)" = '0 0' ]; } || break
 done
 succeeded "two groups: all means are right"

@@ -31,7 +31,7 @@ for names in ladder_names ladder_names_library; do
     check "$names: the trace is whole" grep -q '^{"end":true' "$work/trace/rank-1.jsonl"
 done
 
-run "$ddprun" -n 2 --hang-warning 2 --hang-timeout "$(patient $((sanitized ? 10 : 3)))" --bucket-mb 0.02 "$build/tests/trainers/ladder_names" \
+run "$ddprun" -n 2 --hang-timeout "$(patient $((sanitized ? 10 : 3)))" --bucket-mb 0.02 "$build/tests/trainers/ladder_names" \
     --steps 12 --fault hang --fault-step 9 --fault-rank 1
 check "ladder_names: a rank that hangs is reported, with its stacks" grep -q -e '^ \+main+0x' -e 'ptrace is not permitted' "$work/stderr"
 uncalled "ladder_names, a rank that hangs"

@@ -28,7 +28,7 @@ run "$ddprun" trace "$trace" -o "$work/timeline.json"
 check "page, closing lines, summary and timeline have one value for each word" python3 "$here/page.py" agree "$page" "$work/summary" "$work/closing" "$work/timeline.json" "$trace"
 check "only the user may read it" [ "$(stat -c %a "$page")" = 600 ]
 check "... and it names the program" grep -q '<h1>ladder</h1>' "$page"
-check "arguments are in a trace only if they are asked for" bash -c "! grep -q arguments '$trace/rank-0.jsonl'"
+check "arguments are not in a trace" bash -c "! grep -q arguments '$trace/rank-0.jsonl'"
 run "$ddprun" report "$trace" -o -
 check "a page on standard output is the same" cmp "$work/stdout" "$page"
 
@@ -46,10 +46,9 @@ check "another job's trace gets no summary" [ "$(wc -l <"$trace/rank-0.jsonl")" 
 
 # At the end of a run; its own trace goes.
 mkdir "$work/tmp"
-run env -u XDG_RUNTIME_DIR TMPDIR="$work/tmp" "$ddprun" -n 2 --page "$page" --trace-args --summary-json "$work/summary" "$ladder" "${shape[@]}" --steps 20
+run env -u XDG_RUNTIME_DIR TMPDIR="$work/tmp" "$ddprun" -n 2 --page "$page" --summary-json "$work/summary" "$ladder" "${shape[@]}" --steps 20
 succeeded "--page: ends well"
 looked "--page" "$work/summary"
-check "--page: the program's arguments, with --trace-args" grep -q '>--layers 6 --width 64 ' "$page"
 check "--page: its trace is removed" [ -z "$(ls -A "$work/tmp")" ]
 run "$ddprun" -n 2 --page "$page" --trace "$work/kept" "$ladder" "${shape[@]}" --steps 20
 succeeded "--page and --trace: ends well"

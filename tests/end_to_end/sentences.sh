@@ -63,7 +63,7 @@ SOFTGPU_LINK=latency_us=8000,gbytes_per_s=1 kind link 0 -n 2 -- "${paced[@]}"
 kind host 0 -n 2 -- "${paced[@]}" --host-from 0
 kind nan 0 -n 4 -- "$trainers/sick" --rank 2 --tensor 3 --step 20 --steps 60
 kind failed 139 -n 2 -- "$trainers/ladder" --layers 6 --width 64 --batch 64 --steps 80 --fault crash --fault-rank 1 --fault-step 60
-kind hung 1 -n 2 --bucket-mb 0.02 --hang-warning 0 --timeout "$patience" -- "$trainers/hangs" --how host
+kind hung 1 -n 2 --bucket-mb 0.02 --hang-timeout 0 --timeout "$patience" -- "$trainers/hangs" --how host
 kind restarted 0 -n 2 --max-restarts 1 -- sh -c 'if [ -z "$DDPRUN_RESTART" ]; then exec "$0" "$@" --fault exit --fault-rank 1 --fault-step 5; fi; exec "$0" "$@"' \
     "$trainers/ladder" --layers 6 --width 64 --batch 64 --steps 80
 kind graphs 0 -n 2 -- "$trainers/graphs"

@@ -44,7 +44,7 @@ shows "a fault in a function that an inlined one calls: functions, files and lin
     "^ +(go_wrong|train|main).* at hangs\.cu:[0-9]+\$"
 check "the stack begins where the signal came, not in its handler" [ "$(grep -c 'crash\.c' "$work/stderr")" -eq 0 ]
 
-train host --hang-warning 0 --hang-timeout "$(patient 3)"
+train host --hang-timeout "$(patient 3)"
 check "a hang: exit code" [ "$code" -eq 1 ]
 shows "a hang: file and line of the program's own frame" "^ +.* at hangs\.cu:$(line_of 'pthread_join(thread, NULL);')\$"
 

@@ -114,7 +114,7 @@ check "overlap does not pay: ... and says it" bash -c \
 changes=(--layers 12 --kib 64 --layer-us 1000 --forward-us 0 --steps 2000)
 for ((try = 1; try <= 3; try++)); do
     rm -rf "$trace"
-    SOFTGPU_LINK=latency_us=300,gbytes_per_s=0.2,slows=4,busy_factor=3 run "$ddprun" -n 2 --trace "$trace" --trace-steps 1600-2000 \
+    SOFTGPU_LINK=latency_us=300,gbytes_per_s=0.2,slows=4,busy_factor=3 run "$ddprun" -n 2 --trace "$trace" \
         --summary-json "$work/end.json" "$paced" "${changes[@]}" --host-from 150
     on=$(field "$trace/rank-0.jsonl" '"overlap":true,"group"' after_step)
     [ "$code" -eq 0 ] && [ -z "$on" ] || break
@@ -129,7 +129,7 @@ check "overlap pays again: at the same steps on all ranks" bash -c \
      [ ${on:-0} = '$(field "$trace/rank-1.jsonl" '"overlap":true,"group"' after_step)' ]"
 for rank in 0 1; do
     check "rank $rank: in between nothing is sent before the boundary" [ "$(sent_early $((off + 1)) 999)" = 0 ]
-    check "rank $rank: from there on each step does" [ "$(sent_early $((on + 1)) $((on + 60)))" = 60 ]
+    check "rank $rank: from there on each step does, of which the trace has every tenth" [ "$(sent_early $((on + 1)) $((on + 60)))" = 6 ]
 done
 check "overlap pays again: the summary has it on" grep -q '"overlap_off_step": null' "$work/end.json"
 parameters() { sed -n 's/^ddprun: .*bitwise identical on all ranks (hash \([0-9a-f]*\),.*/\1/p' "$work/stderr"; }
@@ -153,7 +153,7 @@ check "with a trial: serial up to summation order" "$compare" --quiet "$work/tri
 # No trial, where there is one without these options.
 export SOFTGPU_LINK=latency_us=500,gbytes_per_s=0.1
 quick+=(--layer-us 1500 --steps 72)
-for option in --no-trials '--bucket-mb 0.02' --verify --no-overlap '--sync-every 2' -q; do
+for option in '--bucket-mb 0.02' --verify --no-overlap '--sync-every 2' -q; do
     rm -rf "$trace"
     # shellcheck disable=SC2086
     run "$ddprun" -n 2 $option --trace "$trace" "$paced" "${quick[@]}"

@@ -73,7 +73,7 @@ while read -r command _ option _; do
     sed "/^\.SH ${command^^}\$/,/^\.SH /!d" "$prefix/share/man/man1/ddprun.1" | grep -F -- "\\-\\-${option//-/\\-}" >/dev/null ||
         complain "ddprun(1): $command has no --$option"
 done <<<"$completed"
-for row in tagged rank0 rank0-all files=DIR none; do
+for row in tagged rank0 files=DIR none; do
     grep -qxF -- "\\fB${row//-/\\-}\\fR:" "$prefix/share/man/man1/ddprun.1" || complain "ddprun(1): --output $row has no line of its own"
 done
 macros=$(sed -nE 's/^#define (DDP_[A-Z_]*[A-Z])\(.*/\1/p' "$prefix/include/ddprun.h")

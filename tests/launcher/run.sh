@@ -72,8 +72,6 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
     bad "NCCL is a folder" 2 "is not a file, in --nccl" --nccl "$top/folder/" "$fake"
     bad "trace in no folder" 2 "in --trace" --trace "$top/no/such" "$fake"
     bad "trace is a file" 2 "in --trace, is not a folder" --trace "$top/text" "$fake"
-    bad "steps of a trace without one" 2 "give --trace DIR or --page FILE, too" --trace-steps 5-9 "$fake"
-    bad "arguments in a trace without one" 2 "give --trace DIR or --page FILE, too" --trace-args "$fake"
     bad "GPU wanted for a stand-in's program" 2 "built by softgpu-cc and cannot use a GPU" --device gpu "$fake"
     bad "--gpus without devices to choose from" 2 "--gpus chooses among GPUs" --gpus 0,1 "$fake"
     SOFTGPU_DEVICES=2 bad "more ranks than the stand-in's devices" 2 "3 ranks want a GPU each, but there are 2" -n 3 "$fake"

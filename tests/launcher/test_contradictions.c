@@ -28,7 +28,6 @@ static const struct sample {
     {"bind", "core"},
     {"bucket-mb", "10"},
     {"no-overlap", NULL},
-    {"no-trials", NULL},
     {"reduce", "sum"},
     {"compress", "bf16"},
     {"communicators", "2"},
@@ -46,8 +45,6 @@ static const struct sample {
     {"outer-momentum", "0.9"},
     {"verify", NULL},
     {"timeout", "30"},
-    {"hang-warning", "900"},
-    {"hang-warning", "0"},
     {"hang-timeout", "20"},
     {"hang-timeout", "0"},
     {"heartbeat-timeout", "20"},
@@ -55,8 +52,6 @@ static const struct sample {
     {"secret-file", "secret"},
     {"job", "a"},
     {"trace", "traces"},
-    {"trace-steps", "5-9"},
-    {"trace-args", NULL},
     {"page", "page.html"},
     {"env", "A=1"},
     {"subst", NULL},
@@ -75,7 +70,6 @@ static const struct sample {
     {"metrics", "metrics.prom"},
     {"verbose", NULL},
     {"quiet", NULL},
-    {"hang-warning", "60"},
     {"steps", "5"},
     {"alone", "--batch 8"},
     {"reference", "ref.ddp"},
@@ -83,7 +77,6 @@ static const struct sample {
     {"json", "check.json"},
     {"batch-grows", NULL},
     {"free", NULL},
-    {"annotations", "off"},
     {"per-rank", "a3,a7"},
     {"np", "2"},
     {"nproc-per-node", "2"},
@@ -106,16 +99,13 @@ static const struct excluded {
     {{"sync-every", NULL}, {"reduce", "sum"}, "leave out one of the two"},
     {{"sync-every", NULL}, {"compress", "fp16"}, "leave out one of the two"},
     {{"sync-every", NULL}, {"compress", "bf16"}, "leave out one of the two"},
-    {{"hang-warning", "900"}, {"hang-timeout", "20"}, "no warning would appear"},
-    {{"hang-warning", "60"}, {"hang-timeout", "20"}, "no warning would appear"}, /* the usual time, but asked for */
     {{"nproc-per-node", NULL}, {"hosts", NULL}, "leave --nproc-per-node out"},
     {{"nproc_per_node", NULL}, {"hosts", NULL}, "leave --nproc-per-node out"},
     {{"nnodes", NULL}, {"hosts", NULL}, "leave one out"},
 };
 
 /* These are so by themselves, beside another option's usual value. */
-static const struct sample alone[] = {{"hang-warning", "900"},  {"tee", NULL},         {"outer-lr", NULL},
-                                      {"outer-momentum", NULL}, {"trace-steps", NULL}, {"trace-args", NULL}};
+static const struct sample alone[] = {{"tee", NULL}, {"outer-lr", NULL}, {"outer-momentum", NULL}};
 
 static bool
 is_sample(const struct sample *wanted, const struct sample *sample)
@@ -299,9 +289,6 @@ TEST(settings_exclude_options_as_options_do)
     ck_assert_int_eq(parse_beside("OUTER_LR=0.7", "--sync-every", "8", &options, &error), OPTIONS_RUN);
     ck_assert(options.job.has_outer && options.job.outer_rate == 0.7 && options.job.outer_momentum == 0);
     options_free(&options);
-    ck_assert_int_eq(parse_beside("TRACE=traces", "--trace-steps", "5-9", &options, &error), OPTIONS_RUN);
-    ck_assert(options.job.trace_first == 5 && options.job.trace_last == 9);
-    options_free(&options);
 
     ck_assert_int_eq(parse_beside("QUIET=1", "-v", NULL, &options, &error), OPTIONS_BAD);
     ck_assert_int_eq(error.exit_code, 2);
@@ -311,18 +298,24 @@ TEST(settings_exclude_options_as_options_do)
     ck_assert_int_eq(parse_beside("SYNC_EVERY=8 REDUCE=sum", NULL, NULL, &options, &error), OPTIONS_BAD);
 }
 
-TEST(what_a_trace_has_wants_a_trace)
+/* Of one version. */
+TEST(an_option_that_is_gone_is_refused_with_what_serves_instead)
 {
-    const struct sample parts[] = {{"trace-steps", "5-9"}, {"trace-args", NULL}};
-    const struct sample traces[] = {{"trace", "traces"}, {"page", "page.html"}};
-    struct error error = {0};
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); ++i) {
-        ck_assert_int_eq(parse(&parts[i], NULL, &error), OPTIONS_BAD);
-        ck_assert_int_eq(error.exit_code, 2);
-        ck_assert_msg(strstr(error.text, "give --trace DIR or --page FILE") != NULL && strchr(error.text, '\n') == NULL,
-                      "%s", error.text);
-        for (size_t k = 0; k < sizeof(traces) / sizeof(traces[0]); ++k)
-            ck_assert_msg(parse(&parts[i], &traces[k], &error) == OPTIONS_RUN, "%s", error.text);
+    static const struct {
+        struct sample sample;
+        const char *told;
+    } cases[] = {{{"no-trials", NULL}, "--bucket-mb"},         {{"hang-warning", "5"}, "a tenth of"},
+                 {{"trace-steps", "5-9"}, "first 1000 steps"}, {{"trace-args", NULL}, "the program alone"},
+                 {{"annotations", "off"}, "scouted run"},      {{"output", "rank0-all"}, "rank0 shows"}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        struct error error = {0};
+        for (enum place place = WITHOUT_CHECK; place <= CHECK_FIRST; ++place) {
+            ck_assert_int_eq(parse_at(place, &cases[i].sample, NULL, &error), OPTIONS_BAD);
+            ck_assert_int_eq(error.exit_code, 2);
+            ck_assert_msg(strstr(error.text, "is gone") != NULL && strstr(error.text, cases[i].told) != NULL &&
+                              strchr(error.text, '\n') == NULL,
+                          "%s", error.text);
+        }
     }
 }
 
@@ -335,7 +328,8 @@ TEST(a_mistyped_variable_is_not_ignored)
                  {"DDPRUN_DRY_RUN", "command line only"},
                  {"DDPRUN_DRYRUN", "did you mean --dry-run, on the command line?"},
                  {"DDPRUN_TOLERANCE", "command line only"},
-                 {"DDPRUN_TRACE_ARGS", "command line only"},
+                 {"DDPRUN_TRACE_ARGS", "--trace-args is gone"},
+                 {"DDPRUN_HANG_WARNING", "--hang-warning is gone"},
                  {"DDPRUN_VERSION", NULL},
                  {"DDPRUN_SOAK", NULL},
                  {"DDPRUN_MY_OWN_NOTE", NULL}};

@@ -163,17 +163,14 @@ static const struct flagged {
     unsigned flag;
     const char *names;
 } flagged[] = {
-    {TERM, "bucket-mb no-overlap no-trials reduce sync-every outer-lr outer-momentum compress communicators "
-           "check-every verify "
-           "timeout hang-warning hang-timeout heartbeat-timeout "},
-    {TRACED,
-     "bucket-mb no-overlap no-trials reduce sync-every outer-lr outer-momentum compress communicators nccl check-every "
-     "verify "},
+    {TERM, "bucket-mb no-overlap reduce sync-every outer-lr outer-momentum compress communicators check-every verify "
+           "timeout hang-timeout heartbeat-timeout "},
+    {TRACED, "bucket-mb no-overlap reduce sync-every outer-lr outer-momentum compress communicators nccl check-every "
+             "verify "},
     {NOT_HANDED_ON, "ranks hosts nnodes node-rank master by yes dry-run steps alone reference tolerance "
-                    "batch-grows free annotations per-rank json "},
-    {COMMAND_LINE_ONLY, "hosts nnodes node-rank master by yes trace-steps trace-args dry-run tee version help help-all "
-                        "steps alone reference "
-                        "tolerance batch-grows free annotations per-rank json "},
+                    "batch-grows free per-rank json "},
+    {COMMAND_LINE_ONLY, "hosts nnodes node-rank master by yes dry-run tee version help help-all steps alone reference "
+                        "tolerance batch-grows free per-rank json "},
 };
 
 TABLE_TEST(flags_are_on_the_options_that_they_are_for, flagged)
@@ -196,11 +193,10 @@ TEST(terms_have_a_line_for_each_option_that_ranks_must_share)
                      OPTIONS_RUN);
     terms_write(&options, false, terms, sizeof(terms));
     const char *rest = strstr(terms, "--device");
-    ck_assert_str_eq(rest,
-                     "--device gpu\n--bucket-mb 0.10000038146972656\n--no-overlap on\n--no-trials off\n--reduce mean\n"
-                     "--sync-every 8\n--outer-lr 0.69999999999999996\n--outer-momentum 0\n--compress none\n"
-                     "--communicators 1\n--check-every 100\n--verify off\n--timeout 900\n--hang-warning 60\n"
-                     "--hang-timeout 600\n--heartbeat-timeout 0\n");
+    ck_assert_str_eq(rest, "--device gpu\n--bucket-mb 0.10000038146972656\n--no-overlap on\n--reduce mean\n"
+                           "--sync-every 8\n--outer-lr 0.69999999999999996\n--outer-momentum 0\n--compress none\n"
+                           "--communicators 1\n--check-every 100\n--verify off\n--timeout 900\n"
+                           "--hang-timeout 600\n--heartbeat-timeout 0\n");
     options_free(&options);
 }
 
@@ -240,6 +236,16 @@ TEST(options_are_handed_on_and_refused_by_their_names)
     ck_assert(getenv("DDPRUN_SYNC_EVERY") == NULL && getenv("DDPRUN_RANKS") == NULL);
     ck_assert_str_eq(getenv("DDPRUN_VERIFY"), "1");
     unsetenv("DDPRUN_VERIFY");
+}
+
+TEST(a_warning_of_a_hang_follows_from_its_limit)
+{
+    static const struct {
+        unsigned timeout_s, warning_s;
+    } cases[] = {{600, 60}, {0, 60}, {100, 10}, {19, 1}, {1, 1}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i)
+        ck_assert_uint_eq(options_hang_warning_s(&(struct options){.hang_timeout_s = cases[i].timeout_s}),
+                          cases[i].warning_s);
 }
 
 TEST(variables_of_a_setting_come_in_front_of_those_of_the_command_line)

@@ -6,7 +6,7 @@
 
 #include <json-c/json.h>
 
-enum { MOST_SETTINGS = 40, MOST_ARGUMENTS = 200 };
+enum { MOST_SETTINGS = 40 };
 
 static void
 put_row(FILE *out, const char *name, const char *id, const char *value)
@@ -31,28 +31,11 @@ end_table(FILE *out)
 }
 
 static void
-put_arguments(FILE *out, const struct facts *facts)
-{
-    json_object *arguments;
-    if (!json_object_object_get_ex(facts->first->told, "arguments", &arguments) ||
-        !json_object_is_type(arguments, json_type_array))
-        return;
-    fputs("<tr><th scope='row'>arguments</th><td class='code'>", out);
-    for (size_t i = 0; i < json_object_array_length(arguments) && i < MOST_ARGUMENTS; ++i) {
-        const char *word = json_object_get_string(json_object_array_get_idx(arguments, i));
-        html_text(out, word != NULL ? word : "");
-        fputs(" ", out);
-    }
-    fputs("</td></tr>\n", out);
-}
-
-static void
 put_settings(FILE *out, const struct facts *facts)
 {
     size_t count = 0;
     begin_table(out, "Settings");
     put_row(out, "program", NULL, facts->program);
-    put_arguments(out, facts);
     json_object_object_foreach(facts->settings, name, value)
     {
         const char *text = json_object_get_string(value);

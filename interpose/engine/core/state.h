@@ -49,7 +49,8 @@ enum engine_off {
     OFF_NONFINITE = 2,     /* verify/nonfinite.c */
     OFF_UNAVERAGED = 4,    /* verify/unaveraged.c */
     OFF_FORGOTTEN = 8,     /* verify/forgotten.c */
-    OFF_EARLY = 16, /* no bucket is launched before its boundary: the one before it is the last. With lock held */
+    OFF_TRIALS = 16,       /* plan/trials.c */
+    OFF_EARLY = 32, /* no bucket is launched before its boundary: the one before it is the last. With lock held */
 };
 
 /* How often addresses of tensors were copied to the device, at some time (engine_state). */

@@ -9,8 +9,8 @@
  * settled; behind step FREE_STEPS, others come when they are at most 0.5 % of the steps and of the time. Steps change
  * their way when two trials in a row want it. Of several groups one at a time has a trial.
  *
- * None in runs that repeat call by call or are compared (--no-trials, --bucket-mb, --verify, `ddprun check`), nor where
- * steps are captured in CUDA graphs, leave ranks their own parameters (--sync-every) or do not overlap.
+ * None in runs that repeat call by call or are compared (--bucket-mb, --verify, `ddprun check`), nor where steps are
+ * captured in CUDA graphs, leave ranks their own parameters (--sync-every) or do not overlap.
  */
 #include "interpose/engine/measure/measure.h"
 #include "interpose/engine/plan/planner.h"
@@ -247,7 +247,7 @@ static bool
 may_try(const struct group *group) BY_ISSUER
 {
     const struct job_options *options = &engine_state.options;
-    return options->overlap && options->trials && options->bucket_bytes == 0 && !options->verify &&
+    return options->overlap && (engine_state.off & OFF_TRIALS) == 0 && options->bucket_bytes == 0 && !options->verify &&
            options->sync_every == 0 && group->overlapping && atomic_load(&engine_state.graph_count) == 0;
 }
 

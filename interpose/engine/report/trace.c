@@ -193,15 +193,14 @@ write_step(struct step_trace *step, int group)
     trace_file_write(line);
 }
 
-/* The first thousand, then 900 of each power of ten; and those that were asked for. */
+/* The first thousand, then 900 of each power of ten. */
 static bool
 is_written(uint64_t step)
 {
     uint64_t every = 1;
     for (uint64_t end = STEPS_WRITTEN_IN_FULL; step > end && end <= UINT64_MAX / 10; end *= 10)
         every *= 10;
-    const struct job_options *options = &engine_state.options;
-    return step % every == 0 || (step >= options->trace_first && step <= options->trace_last);
+    return step % every == 0;
 }
 
 static bool

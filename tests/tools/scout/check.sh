@@ -17,7 +17,7 @@ verdict() {
 
 conv=("$build/tests/tools/check/conv" --steps 12 --quiet)
 if [ "$sanitized" -eq 0 ]; then # whose runs take too long beside the others
-    verdict "an early average" 0 --annotations on "$build/tests/tools/scout/public_nets" early
+    verdict "an early average" 0 "$build/tests/tools/scout/public_nets" early
     check "an early average: it is named" grep -Eq '^not compared: an average .*which `moving_average' "$work/stdout"
     verdict "right annotations" 0 "${conv[@]}"
     check "right annotations: nothing is missing" test "$(grep -c '^missing: ' "$work/stdout")" -eq 0
@@ -30,8 +30,6 @@ if [ "$sanitized" -eq 0 ]; then # whose runs take too long beside the others
     check "nothing is missing" test "$(grep -c '^missing: ' "$work/stdout")" -eq 0
     verdict "a parameter without an annotation, whose gradient has one" 0 "${conv[@]}" --mistake forgotten_parameter
     check "it is named, with its allocation" grep -Eq '^missing: parameter a[0-9]+\[0:3520\] \(frame.h:[0-9]+\) is not annotated$' "$work/stdout"
-    verdict "--annotations off" 0 --annotations off "${conv[@]}" --mistake forgotten_parameter
-    check "--annotations off: nothing is missing" test "$(grep -cE '^missing: ' "$work/stdout")" -eq 0
     for program in accumulate managed; do # cannot be scouted; the host may update them
         verdict "$program, of which it cannot be told" 0 "$build/tests/matrix/${program}_shared"
         check "$program: nothing is missing or superfluous" test "$(grep -cE '^(missing|superfluous): ' "$work/stdout")" -eq 0

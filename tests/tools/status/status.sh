@@ -4,7 +4,7 @@
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 
-"${runtime[@]}" "$ddprun" -n 2 -q --hang-warning 0 "$digits" --data "$data" --batch 96 --steps 100000000 --seed 5 >"$work/out" 2>"$work/err" &
+"${runtime[@]}" "$ddprun" -n 2 -q --hang-timeout 0 "$digits" --data "$data" --batch 96 --steps 100000000 --seed 5 >"$work/out" 2>"$work/err" &
 job=$!
 at_exit 'kill "$job" 2>/dev/null'
 check "a job trains" within 60 grep -q 'step 100 ' "$work/out"

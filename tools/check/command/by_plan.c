@@ -25,7 +25,6 @@ contradiction_of(const struct options *options)
            : check_options.batch_grows                   ? "--batch-grows"
            : options->hosts != NULL                      ? "--hosts"
            : options->job.reduction == DDPRUN_REDUCE_SUM ? "--reduce sum"
-           : check_options.annotations == ANNOTATIONS_ON ? "--annotations on"
                                                          : NULL;
 }
 

@@ -22,13 +22,6 @@ extern const struct command check_command;
 
 /* ---- options.c ---- */
 
-/* Whether annotations are held against what a scouted run finds (scouted.c). */
-enum annotations_choice {
-    ANNOTATIONS_AUTO, /* for as long as its own runs took */
-    ANNOTATIONS_ON,
-    ANNOTATIONS_OFF,
-};
-
 /* What was asked for. */
 struct check_options {
     unsigned steps;        /* 0: not given */
@@ -38,8 +31,7 @@ struct check_options {
     const char *json;      /* file for what was found; NULL: none */
     bool batch_grows;      /* N ranks make one update of N batches of one rank */
     bool is_free;          /* steps do not begin from the reference */
-    enum annotations_choice annotations;
-    const char *per_rank; /* with --plan auto: suspects that are state of each rank: "a3,a7"; NULL: none is named */
+    const char *per_rank;  /* with --plan auto: suspects that are state of each rank: "a3,a7"; NULL: none is named */
 };
 extern struct check_options check_options;
 

@@ -55,10 +55,6 @@ OPTION("batch-grows", NULL, SWITCH(batch_grows),
 OPTION("free", NULL, SWITCH(is_free),
        .help = "let differences add up from step to step; without it every step\n"
                "begins with the reference's gradients, parameters and states")
-OPTION("annotations", "auto|on|off", ONE_OF(annotations, ANNOTATIONS_AUTO),
-       .help = "where all is equal, scout the program, and hold its annotations\n"
-               "against what is found; auto: for as long as the runs took, and 5 s\n"
-               "(default auto)")
 OPTION_ALSO("per-rank", "LIST", OF_JOBS_TOO, TEXT(per_rank, "memory as a3,a7"),
        .help = "with --plan auto: of what is trained, or carried\n"
                "from batch to batch, LIST (a3,a7) is carried")

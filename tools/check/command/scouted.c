@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TIMEOUT_S = 900, LEAST_S = 5 }; /* for annotations, besides the time of the runs */
+enum { LEAST_S = 5 }; /* for annotations, besides the time of the runs */
 
 /* Of bytes [lo, hi): up to where they are annotated alike, and whether they are. */
 static uint64_t
@@ -133,18 +133,16 @@ print_open(FILE *out, const char *path)
 char *
 scouted_compare(const struct check *check, const struct check_verdict *verdict)
 {
-    enum annotations_choice choice = check_options.annotations;
     int64_t took_s = (clock_now_ms() - check->begin_ms) / 1000;
     struct scout_outcome outcome = {0};
-    struct scout_order order = {.timeout_s = choice == ANNOTATIONS_ON ? TIMEOUT_S : (unsigned)took_s + LEAST_S,
-                                .silent = true};
+    struct scout_order order = {.timeout_s = (unsigned)took_s + LEAST_S, .silent = true};
     struct error error;
     char *text = NULL;
     size_t bytes;
     bool reduces = false; /* what it annotates is a part of what is reduced */
     for (size_t i = 0; i < verdict->item_count; ++i)
         reduces = reduces || verdict->items[i].tensor.role == CHECK_REDUCE;
-    if (choice == ANNOTATIONS_OFF || reduces || check->in_cluster || check->has_reference)
+    if (reduces || check->in_cluster || check->has_reference)
         return NULL;
     FILE *out = open_memstream(&text, &bytes);
     if (scout_program(check, &order, &outcome, &error))

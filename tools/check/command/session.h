@@ -107,9 +107,9 @@ bool by_plan_settle(struct check *check, struct error *error) __attribute__((war
 
 /* ---- scouted.c: the annotations of a program that is equal, and what nothing compared depends on ---- */
 /*
- * Scouts the program of the check, in one process, where all is equal and there is time (--annotations), and holds its
- * annotations against what is found: the lines to print, malloc'ed; NULL, or none: nothing is missing, or nothing can
- * be said.
+ * Scouts the program of the check, in one process, where all is equal, for as long as the runs before took, and holds
+ * its annotations against what is found: the lines to print, malloc'ed; NULL, or none: nothing is missing, or nothing
+ * can be said.
  */
 char *scouted_compare(const struct check *check, const struct check_verdict *verdict);
 

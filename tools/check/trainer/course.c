@@ -55,8 +55,7 @@ check_open(void (*leave)(void))
     if (engine_state.rendezvous.generation > 0)
         course.leave();
     course.opened = true;
-    engine_state.off = OFF_LAUNCH_FILTER | OFF_NONFINITE | OFF_UNAVERAGED | OFF_FORGOTTEN;
-    engine_state.options.trials = false;
+    engine_state.off = OFF_LAUNCH_FILTER | OFF_NONFINITE | OFF_UNAVERAGED | OFF_FORGOTTEN | OFF_TRIALS;
     engine_state.takes_turn = check_run.turn_count + check_run.grown_count > 0;
     /* The launcher compares the ranks, by the hashes that all of them leave of every tensor at every step. */
     engine_state.options.check_every = 0;

@@ -40,16 +40,14 @@ command_of(const struct scout_order *order, const struct scout_child *child)
         word_list_add(&words, xstrdup("--check-every=0")); /* ranks are compared by the proof */
     if (child->silent)
         word_list_add(&words, xstrdup("--output=none"));
-    word_list_add(&words, xstrdup("--hang-timeout=0"));
-    word_list_add(&words, xstrdup("--hang-warning=0"));
+    word_list_add(&words, xstrdup("--hang-timeout=1000000")); /* whose warning does not come either */
     word_list_add(&words, xstrdup("--unannotated"));
     inner_run_words(&words, child->summary, order->program);
     return words;
 }
 
-const char *const scout_sets[] = {"plan",       "by",       "unproved", "max-restarts", "trace", "trace-steps",
-                                  "trace-args", "progress", "metrics",  "summary-json", "page",  "verbose",
-                                  "quiet",      NULL};
+const char *const scout_sets[] = {"plan",    "by",           "unproved", "max-restarts", "trace", "progress",
+                                  "metrics", "summary-json", "page",     "verbose",      "quiet", NULL};
 
 pid_t
 scout_child_start(const struct scout_order *order, const struct scout_child *child)
