@@ -79,18 +79,7 @@ if is_wanted methods; then
     run "$ddprun" -q scout "$work/methods_this"
     check "methods: this is said by hand" test "$(grep -c '^by hand: [pg]' "$work/stdout")" -eq 2 -a "$(grep -Ec '^\+.*this->' "$work/stdout")" -eq 0
     check "methods: the share stands in front of the call" grep -q '^+ .*DDP_SHARD' "$work/stdout"
-    # said WORDS: what compile_commands.json has for the file.
-    said() { printf '[{"directory": "%s", "file": "tests/tools/scout/methods.cu", %s}]\n' "$work/methods.d" "$1" >"$work/methods.d/compile_commands.json"; }
-    said '"arguments": ["sh", "-c", "echo first; echo methods.cu:3: error: not so; exit 1"]'
-    run "$ddprun" -q scout "$work/methods_plain"
-    check "methods: lines that do not compile" grep -q '^does not compile with its lines: /.*methods.cu: methods.cu:3: error: not so; put them in by hand' "$work/stdout"
-    rm "$work/methods.d/compile_commands.json"
-    run "$ddprun" -q scout "$work/methods_plain"
-    check "methods: lines that nothing compiles" grep -q '^not compiled: /.*methods.cu: no compile_commands.json has it' "$work/stdout"
-    said "\"command\": \"'$build/bin/softgpu-cc' -O1 -I. -c tests/tools/scout/methods.cu -o 'a b.o'\""
     pasted methods "$work/methods.d" "$work/methods_plain" "$work/methods.d" "-I. tests/tools/scout/methods.cu"
-    check "methods: the file is compiled with its lines" grep -q '^compiled with its lines: /.*methods.cu$' "$work/methods.out"
-    check "methods: and leaves nothing" test ! -e "$work/methods.d/a b.o"
 fi
 
 # The annotations of a copy of the sources are taken out.

@@ -263,7 +263,7 @@ report_findings(const struct scout_order *order, const struct request *request, 
     for (uint32_t i = 0; i < finding.note_count; ++i)
         explain(log, &finding.notes[i]);
     if ((finding.found || finding.is_open) && !request->silent)
-        scout_print(stdout, log, &finding, order->folder);
+        scout_print(stdout, log, &finding);
     ok = ok && (finding.found || error_set(error, DDPRUN_EXIT_FAILURE, "%s%s",
                                            finding.is_open ? "" : "no gradients found: ", finding.reason));
     ok = ok && !(request->either && has_own_figures(log, &finding, error));

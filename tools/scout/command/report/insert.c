@@ -448,8 +448,7 @@ print_insertion(FILE *out, const struct insertion *insertion)
 }
 
 void
-lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites,
-            const char *folder)
+lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites)
 {
     struct insertions insertions;
     char site[256];
@@ -461,7 +460,6 @@ lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *
             fprintf(out, "@@ %s, before line %d @@\n", here->file, here->line);
         print_insertion(out, here);
     }
-    lines_compile(out, &insertions, folder);
     for (uint32_t i = 0; i < finding->tensor_count; ++i)
         if (has_annotation(finding, &finding->tensors[i]) && !insertions.placed[i])
             print_tensor(out, log, &finding->tensors[i], &insertions, sites);

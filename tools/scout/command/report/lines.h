@@ -186,16 +186,8 @@ void insertions_find(struct sites *sites, const struct scout_log *log, const str
                      struct insertions *insertions);
 void insertions_free(struct insertions *insertions);
 
-/* The patch-like listing. `folder`: for copies that are compiled. */
-void lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites,
-                 const char *folder);
-
-/* ---- compiled.c: whether files compile with their lines ---- */
-/*
- * Of each file with lines, whether a copy with all of them compiles, by the command that a compile_commands.json in a
- * folder around it, or in "build" there, has for the file: a line. `folder`: for copies and what is made of them.
- */
-void lines_compile(FILE *out, const struct insertions *insertions, const char *folder);
+/* The patch-like listing. */
+void lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites);
 
 /* ---- annotated.c: the annotations of a program, held against what was found ---- */
 /* One line for each that is missing or superfluous; one line if there is none. */

@@ -101,7 +101,7 @@ print_host(FILE *out, const struct scout_log *log, struct sites *sites)
 }
 
 void
-scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, const char *folder)
+scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding)
 {
     char name[SCOUT_NAME_BYTES];
     struct sites *sites = sites_open(log);
@@ -119,7 +119,7 @@ scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *
     if (log->annotation_count > 0)
         annotated_print(out, log, finding);
     else if (finding->found)
-        lines_print(out, log, finding, sites, folder);
+        lines_print(out, log, finding, sites);
     sites_close(sites);
 }
 

@@ -52,8 +52,8 @@ bool plan_write(const char *path, const struct scout_log *log, const struct scou
 
 /* ---- print.c: what a scouted run showed, for people ---- */
 /* Of a program whose gradients are found: the period, the table of tensors, the evidence, and the lines to add, or, if
- * it is annotated, what is missing and superfluous. `folder`: for copies of sources that are compiled. */
-void scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, const char *folder);
+ * it is annotated, what is missing and superfluous. */
+void scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding);
 /* Of a plan by state: the period, and the class of all memory that stays. */
 void by_state_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
                     const struct by_state *by_state);
