@@ -57,7 +57,7 @@ END
 }
 
 # predicted RANKS: step ms in the table.
-predicted() { awk -v ranks="$1" '$1 == ranks && NF == 7 { print $2 }' "$work/stdout"; }
+predicted() { awk -v ranks="$1" '$1 == ranks && NF == 8 { print $2 }' "$work/stdout"; }
 
 # near FIRST SECOND SLACK: within $share of SECOND and SLACK ms. A tenth holds on a machine with nothing else to do; beside other
 # tests, half; and of two runs that are not called busy one may take 4 ms longer than it is made to.
@@ -75,6 +75,9 @@ measured() {
     "$@"
 }
 
+# noisy: some row of the last table is not predicted, for the run's steps vary. True of this machine, when it is busy.
+noisy() { grep -q 'too noisy to predict' "$work/stdout"; }
+
 # judge NAME FIRST SECOND SLACK: near, or not known.
 judge() {
     if [ "$busy" -gt 0 ] && ! near "$2" "$3" "$4"; then
@@ -88,13 +91,14 @@ predictions_hold() {
     run "$ddprun" predict -n 1,2,4 --link "$link" "$paced" "${shape[@]}" || return
     of_one=$(cat "$work/stdout")
     one_2=$(predicted 2) one_4=$(predicted 4)
-    near "$(predicted 1)" 36 0 || busy=1
+    near "$(predicted 1)" 36 0 && ! noisy || busy=1
     train four 4 "$of_4" -- "$paced" "${shape[@]}"
     four=$step
     train two 2 "$of_2" -- "$paced" "${shape[@]}"
     two=$step
     run "$ddprun" predict -n 2,4 "$work/two"
     two_2=$(predicted 2) two_4=$(predicted 4)
+    noisy && busy=1
     near "$one_2" "$two" 0 && near "$one_4" "$four" 0 && near "$two_2" "$two" 0 && near "$two_4" "$four" 0
 }
 measured predictions_hold
@@ -105,7 +109,7 @@ judge "from a trace of 2 ranks: 4 ranks" "$two_4" "$four" 0
 for words in 'without averaging' 'rank has a batch as large as it has here' 'ready is measured' 'each link 51.2 MB/s and 1000 us' 'buckets are planned'; do
     check "assumptions: $words" grep -q "$words" <<<"$of_one"
 done
-check "a trace: one run has no range" grep -q 'A trace is one run' "$work/stdout"
+noisy || check "a trace: a step has a range" awk 'NF == 8 && $1 == 4 { split($8, range, "-"); found = range[1] <= $2 && $2 <= range[2] } END { exit !found }' "$work/stdout"
 check "a trace: what an all-reduce costs was measured" grep -q 'all-reduce: measured on 2 ranks' "$work/stdout"
 two_was_busy=$busy
 
@@ -113,15 +117,16 @@ two_was_busy=$busy
 sharing_holds() {
     run "$ddprun" predict -n 2,4 --link "$link" "$paced" "${shape[@]}" --batch 64 || return
     cp "$work/stdout" "$work/sharing"
-    read -r share_2 share_4 kept_2 < <(awk 'NF == 7 && $1 + 0 > 0 { printf "%s ", $2 }' "$work/stdout")
+    read -r share_2 share_4 kept_2 < <(awk 'NF == 8 && $1 + 0 > 0 { printf "%s ", $2 }' "$work/stdout")
     train shared_two 2 "$of_2" -- "$paced" "${shape[@]}" --batch 64
     busy=0 shared_two=$step
+    grep -q 'too noisy' "$work/sharing" && busy=1
     near "$share_2" "$shared_two" 0 && near "$kept_2" "$two" 0
 }
 measured sharing_holds
 [ "${share_2%.*}" -lt 30 ] || busy=1 # without averaging it is made to take 18 ms
 judge "the batch shared out among 2 ranks" "$share_2" "$shared_two" 0
-check "... items are known of one call before the loop" awk -v share="$share_4" 'NF == 7 && $1 == 4 && $2 == share { d = $5 - 64000 / share; found = d < 2 && d > -2 } END { exit !found }' "$work/sharing"
+grep -q 'too noisy' "$work/sharing" || check "... items are known of one call before the loop" awk -v share="$share_4" 'NF == 8 && $1 == 4 && $2 == share { d = $5 - 64000 / share; found = d < 2 && d > -2 } END { exit !found }' "$work/sharing"
 
 # saves NAME PATTERN OPTIONS... -- COMMAND...: the first suggestion is PATTERN's, and saves what the run without it shows.
 saves() {
@@ -153,26 +158,39 @@ SOFTGPU_COPY_US=15000 saves "checks in each step" '--check-every 100' --check-ev
 
 # ---- both scalings ----
 # rows: RANKS, step ms, steps/s, items/s, speed-up and efficiency of each row, those with the batch shared out first.
-rows() { awk 'NF == 7 && $1 + 0 > 0 { print $1, $2, $4, $5, $6, $7 }' "$work/stdout"; }
+rows() { awk 'NF == 8 && $1 + 0 > 0 { print $1, $2, $4, $5, $6, $7 }' "$work/stdout"; }
 # hold FIRST TABLE PROGRAM: rows of a table, 1 or 2, satisfy the awk program, in which a, b are near within what is printed.
 hold() {
     rows | sed -n "$(($1 == 1 ? 1 : 4)),$(($1 == 1 ? 3 : 6))p" |
         awk 'function near(a, b) { return a - b <= 0.01 * b + 0.02 && b - a <= 0.01 * b + 0.02 } '"!($2)"' { exit wrong = 1 } END { exit wrong }'
 }
-run "$ddprun" predict -n 1,2,4 --steps 40 --link "$link" "$ladder" --layers 4 --width 32 --batch 48
+quick=(--layers 4 --kib 64 --layer-us 2000 --forward-us 2000 --steps 1000 --batch 48)
+# scaled LIST: both tables, again if some row is not predicted.
+scaled() {
+    local try
+    for ((try = 1; try <= 4; try++)); do
+        run "$ddprun" predict -n "$1" --steps 40 --link "$link" "$paced" "${quick[@]}"
+        noisy || break
+    done
+}
+# holds NAME CONDITION...: not judged where some row is not predicted.
+holds() {
+    if noisy; then ok "$1 # not judged: the machine is busy"; else check "$@"; fi
+}
+scaled 1,2,4
 succeeded "a program that shares its batch out"
-check "... has two tables" [ "$(rows | awk '{ printf "%s ", $1 }')" = "1 2 4 1 2 4 " ]
-check "... shared out, a step is of 48 items" hold 1 'near($4, 48 * $3)'
-check "... kept, of 48 on each rank" hold 2 'near($4, 48 * $1 * $3)'
-check "... steps a second are those of the step" hold 1 'near($3, 1000 / $2)'
-check "... speed-up is the efficiency of each rank" hold 1 'near($5, $1 * $6)'
-check "... in both" hold 2 'near($5, $1 * $6)'
-check "... each figure has a range" [ "$(grep -c '^Ranges of [3-9] rehearsals, the batch ' "$work/stdout")" -eq 2 ]
-check "... and none is above what so many ranks can do" awk 'NF == 7 && $1 + 0 > 0 && ($6 > $1 + 0.005 || $7 > 1.0005) { bad = 1 } END { exit bad }' "$work/stdout"
-check "... and it says how many are worth it" grep -Eq '^With the batch kept, (up to [24] ranks are|none of these numbers of ranks is) worth it' "$work/stdout"
-check "... each share was rehearsed" [ "$(grep -c 'the share of the batch that each of [24] ranks has' "$work/stderr")" -eq 2 ]
-run "$ddprun" -q predict -n 2,64 --steps 40 --link "$link" "$ladder" --layers 4 --width 32 --batch 48
-check "more ranks than items share nothing out" [ "$(rows | awk '{ printf "%s ", $1 }')" = "2 2 64 " ]
+holds "... has two tables" [ "$(rows | awk '{ printf "%s ", $1 }')" = "1 2 4 1 2 4 " ]
+holds "... shared out, a step is of 48 items" hold 1 'near($4, 48 * $3)'
+holds "... kept, of 48 on each rank" hold 2 'near($4, 48 * $1 * $3)'
+holds "... steps a second are those of the step" hold 1 'near($3, 1000 / $2)'
+holds "... speed-up is the efficiency of each rank" hold 1 'near($5, $1 * $6)'
+holds "... in both" hold 2 'near($5, $1 * $6)'
+holds "... a step's range is around it" awk 'NF == 8 && $1 + 0 > 0 { split($8, range, "-"); bad = bad || range[1] > $2 || $2 > range[2] } END { exit bad }' "$work/stdout"
+holds "... and none is above what so many ranks can do" awk 'NF == 8 && $1 + 0 > 0 && ($6 > $1 + 0.005 || $7 > 1.0005) { bad = 1 } END { exit bad }' "$work/stdout"
+holds "... and it says how many are worth it" grep -Eq '^With the batch kept, (up to [24] ranks are|none of these numbers of ranks is) worth it' "$work/stdout"
+check "... each share was rehearsed, once" [ "$(grep -c 'predict: runs the program for\|the share of the batch that each of [24] ranks has' "$work/stderr")" -eq 3 ]
+scaled 2,64
+holds "more ranks than items share nothing out" [ "$(rows | awk '{ printf "%s ", $1 }')" = "2 2 64 " ]
 printf '#!/bin/sh\nmkdir "$0.once" 2>/dev/null && exec "$@" --steps 3\nexec "$@"\n' >"$work/shy"
 chmod +x "$work/shy"
 run "$ddprun" -q --device softgpu predict -n 2 --steps 40 --link "$link" "$work/shy" "$ladder" --layers 4 --width 32 --batch 48
@@ -185,6 +203,22 @@ for shares in 1:0,50 4:0,13 50:0,1; do
     run env _DDPRUN_REHEARSAL="${shares%:*}" PYTHONPATH="$(dirname "$0")/../../interpose/python" "$ddprun" -q --device softgpu -n 1 python3 "$work/share.py"
     check "a rehearsal of ${shares%:*} shares" grep -qx "(${shares#*:})" <(tr -d ' ' <"$work/stdout")
 done
+
+# Of a run whose steps become five times as long, nothing is said but that.
+mkdir "$work/varies"
+for rank in 0 1; do
+    python3 - "$work/two/rank-$rank.jsonl" >"$work/varies/rank-$rank.jsonl" <<'END'
+import json, sys
+for line in map(json.loads, open(sys.argv[1])):
+    if line.get('step', 0) > 45:
+        line['interval_us'] *= 5
+    print(json.dumps(line, separators=(',', ':')))
+END
+done
+run "$ddprun" predict -n 2,4 "$work/varies"
+succeeded "a run whose steps vary"
+check "... it is too noisy to predict" [ "$(grep -c '^ *[24] *too noisy to predict: ' "$work/stdout")" -eq 2 ]
+check "... and nothing is worth it" bash -c "! grep -q 'worth it' '$work/stdout'"
 
 # ---- what cannot be predicted ----
 refused() { # NAME CODE MESSAGE WORDS...

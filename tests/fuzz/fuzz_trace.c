@@ -42,7 +42,7 @@ require_model(const struct trace *trace)
     struct prediction prediction;
     struct loss losses[4];
     struct link link = {.bytes_per_us = 12500, .latency_us = 5};
-    struct model *model = model_of_trace(trace, true, why, sizeof(why));
+    struct model *model = model_of_trace(trace, why, sizeof(why));
     if (model == NULL)
         return;
     for (unsigned ranks = 1; ranks < 100000; ranks *= 7) {

@@ -56,7 +56,7 @@ take(const struct trace *trace, struct figure figures[FIGURES])
     char why[512] = "";
     struct prediction own;
     facts_find(trace, NULL, &facts);
-    struct model *model = model_of_facts(&facts, false, why, sizeof(why));
+    struct model *model = model_of_facts(&facts, why, sizeof(why));
     bool known = model != NULL && facts.world > 1 && model_predict(model, (unsigned)facts.world, NULL, &own);
     const struct figure found[FIGURES] = {{"ranks", COUNT, facts.world},
                                           {"a step takes", TIME, facts.step_us},

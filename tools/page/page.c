@@ -12,7 +12,7 @@ page_write(FILE *out, const struct trace *trace, const struct run_clock *clocks)
     struct facts facts;
     char why[512] = "";
     facts_find(trace, clocks, &facts);
-    struct model *model = model_of_facts(&facts, false, why, sizeof(why));
+    struct model *model = model_of_facts(&facts, why, sizeof(why));
     fputs("<!DOCTYPE html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'>\n"
           "<meta http-equiv='Content-Security-Policy' content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
           "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"

@@ -1,13 +1,11 @@
 /* command.c - see request.h. */
 #include "tools/predict/request.h"
 
-#include "base/clock.h"
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/job_folder.h"
 #include "tools/common/inner_run.h"
-#include "tools/common/range.h"
 #include "tools/common/tool_options.h"
 #include "tools/predict/model.h"
 
@@ -40,7 +38,7 @@ model_from(const char *folder, const struct predict_request *request, struct err
     struct model *model = NULL;
     bool ok = trace_read(folder, &trace, error);
     if (ok)
-        model = model_of_trace(&trace, request->folder == NULL, why, sizeof(why));
+        model = model_of_trace(&trace, why, sizeof(why));
     if (ok && model == NULL && request->folder != NULL)
         error_set(error, DDPRUN_EXIT_FAILURE, "the trace in %s does not show a step: %s", folder, why);
     else if (ok && model == NULL)
@@ -54,14 +52,10 @@ model_from(const char *folder, const struct predict_request *request, struct err
 static bool
 predict_from(const struct predict_request *request, struct error *error)
 {
-    struct table *table = table_new();
     struct model *model = model_from(request->folder, request, error);
     struct forecasts forecasts = {.request = request, .kept = model, .shares = model != NULL ? model->ranks : 1};
-    bool more, ok = model != NULL && table_add(table, &forecasts, &more, error);
-    if (ok)
-        table_print(table, &forecasts);
+    bool ok = model != NULL && table_print(&forecasts, error);
     model_free(model);
-    free(table);
     return ok;
 }
 
@@ -70,13 +64,10 @@ say_rehearsal(const struct rehearsal *rehearsal)
 {
     if (rehearsal->options->quiet)
         return;
-    if (rehearsal->number > 0 && rehearsal->shares == 1)
-        message_line("predict: once more, for the range of what is predicted: %u of at most %d", rehearsal->number + 1,
-                     RANGE_MOST_VALUES);
-    else if (rehearsal->number == 0 && rehearsal->shares == 1)
+    if (rehearsal->shares == 1)
         message_line("predict: runs the program for %u steps on %s", rehearsal->request->steps,
                      rehearsal->request->has_link ? "one rank" : "two ranks");
-    else if (rehearsal->number == 0)
+    else
         message_line("predict: the same with the share of the batch that each of %u ranks has", rehearsal->shares);
 }
 
@@ -89,7 +80,7 @@ rehearse_share(struct rehearsal *rehearsal, unsigned shares, struct error *error
     rehearsal->shares = shares;
     say_rehearsal(rehearsal);
     for (int attempt = 0; attempt < 2 && ran && model == NULL; ++attempt) {
-        char *trace = xasprintf("%s/trace-%u-%u-%d", rehearsal->folder, rehearsal->number, shares, attempt);
+        char *trace = xasprintf("%s/trace-%u-%d", rehearsal->folder, shares, attempt);
         rehearsal->trace = trace;
         ran = rehearse(rehearsal, error);
         model = ran ? model_from(trace, rehearsal->request, error) : NULL;
@@ -98,8 +89,8 @@ rehearse_share(struct rehearsal *rehearsal, unsigned shares, struct error *error
     return model;
 }
 
-/* Once with the whole batch, and where the program shares it out, once for each number of ranks that it is enough for:
- * what changes on the machine meanwhile, changes all of them. */
+/* Once with the whole batch, and where the program shares it out, once for each number of ranks that it is enough for.
+ */
 static bool
 rehearse_all(struct rehearsal *rehearsal, struct forecasts *forecasts, struct error *error)
 {
@@ -116,22 +107,9 @@ rehearse_all(struct rehearsal *rehearsal, struct forecasts *forecasts, struct er
     return ok;
 }
 
-static void
-forget(struct forecasts *forecasts)
-{
-    for (size_t i = 0; i < forecasts->request->count_count; ++i) {
-        model_free(forecasts->shared[i]);
-        forecasts->shared[i] = NULL;
-    }
-    model_free(forecasts->kept);
-    forecasts->kept = NULL;
-}
-
-/* Until rehearsals agree, or a minute is over. */
 static bool
 predict_by_run(const struct options *options, const struct predict_request *request, struct error *error)
 {
-    enum { LIMIT_MS = 60000 };
     struct job_folder folder = {.fd = -1};
     struct rehearsal rehearsal = {.options = options, .request = request};
     struct forecasts forecasts = {.request = request, .shares = 1};
@@ -139,19 +117,10 @@ predict_by_run(const struct options *options, const struct predict_request *requ
     if (!job_folder_make(&folder, error))
         return false;
     rehearsal.folder = folder.path;
-    struct table *table = table_new();
-    int64_t begin_ms = clock_now_ms(), took_ms = 0;
-    bool more = true, ok = true;
-    for (; ok && more && took_ms + took_ms / (rehearsal.number > 0 ? rehearsal.number : 1) <= LIMIT_MS;
-         ++rehearsal.number) {
-        forget(&forecasts);
-        ok = rehearse_all(&rehearsal, &forecasts, error) && table_add(table, &forecasts, &more, error);
-        took_ms = clock_now_ms() - begin_ms;
-    }
-    if (ok)
-        table_print(table, &forecasts);
-    forget(&forecasts);
-    free(table);
+    bool ok = rehearse_all(&rehearsal, &forecasts, error) && table_print(&forecasts, error);
+    for (size_t i = 0; i < request->count_count; ++i)
+        model_free(forecasts.shared[i]);
+    model_free(forecasts.kept);
     job_folder_remove(&folder);
     return ok;
 }

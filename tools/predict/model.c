@@ -8,6 +8,7 @@
 
 #include "launcher/common/waiting.h"
 #include "launcher/common/xcalloc.h"
+#include "tools/common/range.h"
 
 #include <json-c/json.h>
 
@@ -268,26 +269,39 @@ take_waits(struct model *model, const struct facts *facts)
     snprintf(model->straggler_host, sizeof(model->straggler_host), "%s", straggler->run->host);
 }
 
-/* A step is the mean of all since the first plan; control steps and first steps of a plan are rare in a longer run. */
+/* How the steps since the first plan vary: means of up to nine stretches of them. What the program does now and then,
+ * such as validation, is in these. */
 static void
-take_mean(struct model *model, const struct looked_at *at)
+take_spread(struct model *model, const struct looked_at *at)
 {
-    const struct trace_run *run = at->facts->first;
+    const struct facts *facts = at->facts;
     uint64_t start = at->plan->after_step;
-    double sum_us = 0.0;
+    double *us = xcalloc(facts->step_count + 1, sizeof(*us));
+    struct range stretches = {0};
     size_t count = 0;
-    for (size_t p = run->plan_count; p-- > 0;)
-        start =
-            run->plans[p].group == at->facts->group && run->plans[p].after_step > 0 ? run->plans[p].after_step : start;
-    for (size_t i = 0; i < at->facts->step_count; ++i) {
-        const struct step_facts *step = &at->facts->steps[i];
-        bool counts = !step->control && step->number > start + STEPS_FIRST && !isnan(step->middle_us);
-        sum_us += counts ? step->middle_us : 0.0;
-        count += counts;
+    for (size_t p = facts->first->plan_count; p-- > 0;) {
+        const struct trace_plan *plan = &facts->first->plans[p];
+        start = plan->group == facts->group && plan->after_step > 0 ? plan->after_step : start;
     }
-    double longer_us = count > 0 ? sum_us / (double)count - model->measured_step_us : 0.0;
-    model->own_us = fmax(0.0, model->own_us + longer_us);
-    model->measured_step_us += longer_us;
+    for (size_t i = 0; i < facts->step_count; ++i) {
+        const struct step_facts *step = &facts->steps[i];
+        if (!step->control && step->number > start + STEPS_FIRST && !isnan(step->middle_us))
+            us[count++] = step->middle_us;
+    }
+    size_t most = count < RANGE_MOST_VALUES ? count : RANGE_MOST_VALUES;
+    for (size_t k = 0; k < most; ++k) {
+        size_t begin = k * count / most, end = (k + 1) * count / most;
+        double sum_us = 0.0;
+        for (size_t i = begin; i < end; ++i)
+            sum_us += us[i];
+        range_add(&stretches, sum_us / (double)(end - begin), INFINITY);
+    }
+    model->low = model->high = 1.0;
+    if (most > 0 && model->measured_step_us > 0.0) {
+        model->low = fmin(1.0, range_low(&stretches) / model->measured_step_us);
+        model->high = fmax(1.0, range_high(&stretches) / model->measured_step_us);
+    }
+    free(us);
 }
 
 /* What the group's last trial of steps with and without overlap found. */
@@ -423,7 +437,7 @@ take_last_words(struct model *model, const struct looked_at *at)
 }
 
 struct model *
-model_of_facts(const struct facts *facts, bool mean, char *why, size_t size)
+model_of_facts(const struct facts *facts, char *why, size_t size)
 {
     struct looked_at at;
     struct model *model = NULL;
@@ -436,8 +450,7 @@ model_of_facts(const struct facts *facts, bool mean, char *why, size_t size)
         take_waits(model, facts);
         take_exposed(model, &at);
         take_own(model, &at);
-        if (mean)
-            take_mean(model, &at);
+        take_spread(model, &at);
         take_trial(model, &at);
         if (model->ranks > 1)
             take_measured_cost(model, at.facts->first);
@@ -456,14 +469,14 @@ model_of_facts(const struct facts *facts, bool mean, char *why, size_t size)
 }
 
 struct model *
-model_of_trace(const struct trace *trace, bool mean, char *why, size_t size)
+model_of_trace(const struct trace *trace, char *why, size_t size)
 {
     struct facts facts;
     snprintf(why, size, "the trace has no rank");
     if (trace->run_count == 0)
         return NULL;
     facts_find(trace, NULL, &facts);
-    struct model *model = model_of_facts(&facts, mean, why, size);
+    struct model *model = model_of_facts(&facts, why, size);
     facts_free(&facts);
     return model;
 }

@@ -22,6 +22,7 @@ struct model {
     double waiting_us;
     bool unbound; /* ranks are bound to no cores, and there is one for each */
 
+    double low, high;  /* stretches of the run had steps so many times as long as the median */
     double own_us;     /* of a step, without a straggler and without averaging */
     double slowed_us;  /* of own_us: what collectives beside it have cost backward, by the last trial; 0: not known */
     double exposed_us; /* what the last rank waited for averages; checks are not in it */

@@ -131,6 +131,8 @@ model_predict(const struct model *model, unsigned ranks, const struct link *link
         found.exposed_us = fmax(0.0, found.exposed_us + off.exposed_us);
     }
     found.efficiency = alone_us / found.step_us;
+    found.low_us = found.step_us * model->low;
+    found.high_us = found.step_us * model->high;
     *prediction = found;
     return true;
 }

@@ -22,19 +22,18 @@ struct link {
 /* What a trace shows of a step: ready times, the cost of an all-reduce, checks, waiting for ranks. */
 struct model;
 
-/* The caller owns the model. `mean`: a step is the mean of all steps, not the median of the facts' window. What the
- * program does now and then, such as validation, is in it, and it varies less from run to run. NULL: `why`, of `size`
- * bytes, says what the trace lacks. */
-struct model *model_of_facts(const struct facts *facts, bool mean, char *why, size_t size);
+/* The caller owns the model. NULL: `why`, of `size` bytes, says what the trace lacks. */
+struct model *model_of_facts(const struct facts *facts, char *why, size_t size);
 void model_free(struct model *model);
 
 /* The same of a trace whose figures the caller does not need. */
-struct model *model_of_trace(const struct trace *trace, bool mean, char *why, size_t size);
+struct model *model_of_trace(const struct trace *trace, char *why, size_t size);
 
 struct prediction {
     unsigned ranks;
     double step_us, exposed_us;
-    double efficiency; /* a step without averaging over this one */
+    double low_us, high_us; /* where step_us is to be expected, by how the run's own steps vary */
+    double efficiency;      /* a step without averaging over this one */
 };
 
 /*

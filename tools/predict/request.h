@@ -45,17 +45,8 @@ struct forecasts {
     struct model *shared[PREDICT_MOST_COUNTS]; /* each has the share of one of counts[i] ranks; NULL: not looked at */
 };
 
-/* What all rehearsals have found; for free(). */
-struct table;
-struct table *table_new(void);
-
-/* Takes one more rehearsal. *more_p: another one is wanted, for its figures lie apart. Error: a number of ranks that
- * cannot be predicted. */
-bool table_add(struct table *table, const struct forecasts *forecasts, bool *more_p, struct error *error)
-    __attribute__((warn_unused_result));
-
-/* To standard output; what is assumed, and lost, is that of the last rehearsal. */
-void table_print(const struct table *table, const struct forecasts *forecasts);
+/* To standard output. Error: a number of ranks that cannot be predicted, and nothing is printed. */
+bool table_print(const struct forecasts *forecasts, struct error *error) __attribute__((warn_unused_result));
 
 /* ---- rehearse.c: a run of the program for some steps, by a ddprun of its own, for its trace ---- */
 /* One rank with a link, or else two; DDP_SHARD gives each the share that it has among `shares` ranks. Borrowed. */
@@ -63,7 +54,6 @@ struct rehearsal {
     const struct options *options;
     const struct predict_request *request;
     unsigned shares;
-    unsigned number;    /* of the rehearsal, from 0 */
     const char *folder; /* for the trace and what the program prints; the caller removes it */
     const char *trace;  /* in it */
     sigset_t old_mask;  /* of inner_run_block_signals() */

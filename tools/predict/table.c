@@ -2,8 +2,6 @@
 #include "tools/predict/request.h"
 
 #include "base/protocol.h"
-#include "launcher/common/xcalloc.h"
-#include "tools/common/range.h"
 #include "tools/predict/model.h"
 
 #include <math.h>
@@ -12,23 +10,18 @@
 
 #define WORTH_IT 0.5 /* of what so many ranks could do */
 
-/* One way to use so many ranks, as each rehearsal found it. */
+/* One way to use so many ranks. Speed-up is over one rank, and never more than the ranks. */
 struct row {
-    unsigned ranks;
+    struct prediction found;
     double items; /* of a step, on all ranks; 0: not known */
-    struct range step_us, exposed_us, speed_up;
+    double speed_up, low, high;
+    bool is_noisy; /* the run's steps vary too much */
 };
 
 struct scaling {
     const char *name;
     struct row rows[PREDICT_MOST_COUNTS];
     size_t count;
-};
-
-struct table {
-    struct scaling shared, kept;
-    struct range alone_us; /* a step with the batch kept, and without averaging */
-    unsigned rehearsals;
 };
 
 static const struct link *
@@ -56,20 +49,22 @@ alone_us(const struct model *model)
     return model->own_us - model->slowed_us;
 }
 
-/* Takes what this rehearsal has of it. */
+static bool
+is_wide(const struct model *model)
+{
+    return model->high > 2 * model->low;
+}
+
 static void
 add_row(struct scaling *scaling, const struct prediction *found, double alone_us, double times, double items)
 {
-    size_t i = 0;
-    while (i < scaling->count && scaling->rows[i].ranks != found->ranks)
-        ++i;
-    struct row *row = &scaling->rows[i];
-    scaling->count += i == scaling->count;
-    row->ranks = found->ranks;
-    row->items = items;
-    range_add(&row->step_us, found->step_us, INFINITY);
-    range_add(&row->exposed_us, found->exposed_us, INFINITY);
-    range_add(&row->speed_up, alone_us / found->step_us * times, found->ranks);
+    double ranks = found->ranks, low = alone_us / found->high_us * times;
+    scaling->rows[scaling->count++] = (struct row){.found = *found,
+                                                   .items = items,
+                                                   .speed_up = fmin(ranks, alone_us / found->step_us * times),
+                                                   .low = low,
+                                                   .high = fmin(ranks, alone_us / found->low_us * times),
+                                                   .is_noisy = low > ranks};
 }
 
 /* With the batch kept, each rank has the model's batch; else its share of one, and speed-up is over one rank that has
@@ -88,9 +83,12 @@ add_rows(const struct forecasts *forecasts, bool keeps, struct scaling *scaling,
         const struct model *model = keeps || ranks == 1 ? whole : forecasts->shared[i];
         if (model != NULL && !predict(forecasts, model, ranks, &found, error))
             return false;
-        if (model != NULL)
-            add_row(scaling, &found, alone_us(whole), keeps ? ranks : 1,
-                    keeps ? whole->items / forecasts->shares * ranks : whole->items);
+        if (model == NULL)
+            continue;
+        add_row(scaling, &found, alone_us(whole), keeps ? ranks : 1,
+                keeps ? whole->items / forecasts->shares * ranks : whole->items);
+        struct row *row = &scaling->rows[scaling->count - 1];
+        row->is_noisy = row->is_noisy || is_wide(model) || is_wide(whole);
     }
     return true;
 }
@@ -100,88 +98,37 @@ is_noisy(const struct scaling *scaling)
 {
     bool noisy = false;
     for (size_t i = 0; i < scaling->count; ++i)
-        noisy = noisy || range_is_noisy(&scaling->rows[i].step_us) || range_is_noisy(&scaling->rows[i].speed_up);
+        noisy = noisy || scaling->rows[i].is_noisy;
     return noisy;
-}
-
-struct table *
-table_new(void)
-{
-    return xcalloc(1, sizeof(struct table));
-}
-
-bool
-table_add(struct table *table, const struct forecasts *forecasts, bool *more_p, struct error *error)
-{
-    if (!add_rows(forecasts, false, &table->shared, error) || !add_rows(forecasts, true, &table->kept, error))
-        return false;
-    range_add(&table->alone_us, alone_us(forecasts->kept), INFINITY);
-    ++table->rehearsals;
-    *more_p = table->rehearsals < RANGE_MOST_VALUES &&
-              (table->rehearsals < RANGE_LEAST_VALUES || is_noisy(&table->shared) || is_noisy(&table->kept));
-    return true;
 }
 
 /* ---- what is printed ---- */
 
-/* More than its ranks could do in each rehearsal: that is no result. */
-static bool
-is_known(const struct row *row)
-{
-    return !range_is_impossible(&row->speed_up);
-}
-
 static double
 efficiency_of(const struct row *row)
 {
-    return range_middle(&row->speed_up) / row->ranks;
+    return row->speed_up / row->found.ranks;
 }
 
 static void
 print_rows(const struct scaling *scaling)
 {
-    printf("%8s %12s %12s %10s %12s %10s %12s\n", "ranks", "step ms", "exposed ms", "steps/s", "items/s", "speed-up",
-           "efficiency");
+    printf("%8s %12s %12s %10s %12s %10s %12s %20s\n", "ranks", "step ms", "exposed ms", "steps/s", "items/s",
+           "speed-up", "efficiency", "range of step ms");
     for (size_t i = 0; i < scaling->count; ++i) {
         const struct row *row = &scaling->rows[i];
-        double step_us = range_middle(&row->step_us);
-        char items[32] = "-", speed_up[32] = "-", efficiency[32] = "-";
-        if (row->items > 0.0)
-            snprintf(items, sizeof(items), "%.1f", row->items * 1e6 / step_us);
-        if (is_known(row)) {
-            snprintf(speed_up, sizeof(speed_up), "%.2f", range_middle(&row->speed_up));
-            snprintf(efficiency, sizeof(efficiency), "%.3f", efficiency_of(row));
+        const struct prediction *found = &row->found;
+        char items[32] = "-", range[64];
+        snprintf(range, sizeof(range), "%.3f-%.3f", found->low_us / 1e3, found->high_us / 1e3);
+        if (row->is_noisy) {
+            printf("%8u   too noisy to predict: the run's steps give %s ms\n", found->ranks, range);
+            continue;
         }
-        printf("%8u %12.3f %12.3f %10.2f %12s %10s %12s\n", row->ranks, step_us / 1e3,
-               range_middle(&row->exposed_us) / 1e3, 1e6 / step_us, items, speed_up, efficiency);
+        if (row->items > 0.0)
+            snprintf(items, sizeof(items), "%.1f", row->items * 1e6 / found->step_us);
+        printf("%8u %12.3f %12.3f %10.2f %12s %10.2f %12.3f %20s\n", found->ranks, found->step_us / 1e3,
+               found->exposed_us / 1e3, 1e6 / found->step_us, items, row->speed_up, efficiency_of(row), range);
     }
-}
-
-static void
-print_range(const struct range *range, double unit, int digits)
-{
-    char text[64];
-    snprintf(text, sizeof(text), "%.*f-%.*f", digits, range_low(range) / unit, digits, range_high(range) / unit);
-    printf(" %20s", text);
-}
-
-/* How far rehearsals lie apart; and whether they say anything. */
-static void
-print_ranges(const struct scaling *scaling, unsigned rehearsals)
-{
-    if (scaling->count == 0)
-        return;
-    printf("Ranges of %u rehearsals, the batch %s\n%8s %20s %20s %20s\n", rehearsals, scaling->name, "ranks", "step ms",
-           "exposed ms", "efficiency");
-    for (size_t i = 0; i < scaling->count; ++i) {
-        const struct row *row = &scaling->rows[i];
-        printf("%8u", row->ranks);
-        print_range(&row->step_us, 1e3, 3);
-        print_range(&row->exposed_us, 1e3, 3);
-        print_range(&row->speed_up, row->ranks, 3);
-        printf("\n");
-    }
-    printf("\n");
 }
 
 /* The greatest number of ranks that bring half of what they could. */
@@ -192,17 +139,16 @@ print_worth(const struct scaling *scaling)
     bool any = false;
     for (size_t i = 0; i < scaling->count; ++i) {
         const struct row *row = &scaling->rows[i];
-        bool counts = row->ranks > 1 && is_known(row);
+        bool counts = row->found.ranks > 1 && !row->is_noisy;
         any = any || counts;
-        if (counts && efficiency_of(row) >= WORTH_IT && (best == NULL || row->ranks > best->ranks))
+        if (counts && efficiency_of(row) >= WORTH_IT && (best == NULL || row->found.ranks > best->found.ranks))
             best = row;
     }
     if (best != NULL)
         printf(
             "With the batch %s, up to %u ranks are worth it: %.2f times as many items per second as one rank (%.2f to "
             "%.2f), at an efficiency of %.0f %%.\n",
-            scaling->name, best->ranks, range_middle(&best->speed_up), range_low(&best->speed_up),
-            range_high(&best->speed_up), 100.0 * efficiency_of(best));
+            scaling->name, best->found.ranks, best->speed_up, best->low, best->high, 100.0 * efficiency_of(best));
     else if (any)
         printf("With the batch %s, none of these numbers of ranks is worth it.\n", scaling->name);
 }
@@ -228,24 +174,23 @@ print_link(const struct model *model, const struct link *link)
 }
 
 static void
-print_assumptions(const struct table *table, const struct forecasts *forecasts)
+print_assumptions(const struct forecasts *forecasts)
 {
     const struct model *model = forecasts->kept;
-    bool is_run = forecasts->request->folder == NULL;
     printf("\nAssumptions:\n"
-           "- without averaging a step takes %.3f ms: %s of %u rank%s (%s)%s; with the batch kept, each\n"
-           "  rank has a batch as large as it has here; all are equally fast%s. A job's start %s.\n"
+           "- without averaging a step takes %.3f ms: median of the last steps of %u rank%s (%s); with the batch\n"
+           "  kept, each rank has a batch as large as it has here; all are equally fast%s. A job's start\n"
+           "  and pauses, such as validation, come on top; pauses are in the ranges, which are of means of up to\n"
+           "  nine stretches of the run.\n"
            "- each rank has a GPU of its own, and as many CPU cores as a rank had here; with fewer it is slower.\n"
            "- gradients: %zu, of %.2f MB; %s.\n",
-           range_middle(&table->alone_us) / 1e3, is_run ? "mean of all steps" : "median of the last steps",
-           model->ranks, model->ranks == 1 ? "" : "s", model->host, table->rehearsals > 1 ? ", in each rehearsal" : "",
-           model->straggler >= 0 ? ": the straggler in the trace is left out" : "",
-           is_run ? "comes on top" : "and pauses, such as validation,\n  come on top", model->gradient_count,
+           alone_us(model) / 1e3, model->ranks, model->ranks == 1 ? "" : "s", model->host,
+           model->straggler >= 0 ? ": the straggler in the trace is left out" : "", model->gradient_count,
            (double)model->bytes / 1e6,
            !model->overlapped       ? "steps do not overlap here: all of them are sent after backward"
            : model->ready_by_bucket ? "when each is ready is known of buckets, and spread over their gradients by bytes"
                                     : "when each is ready is measured");
-    if (is_run)
+    if (forecasts->request->folder == NULL)
         printf("- this machine has %ld cores: what more ranks than that take from each other here is not known.\n",
                sysconf(_SC_NPROCESSORS_ONLN));
     print_link(model, link_of(forecasts));
@@ -288,37 +233,29 @@ print_unshared(const struct forecasts *forecasts)
             "as here.\n\n");
 }
 
-void
-table_print(const struct table *table, const struct forecasts *forecasts)
+bool
+table_print(const struct forecasts *forecasts, struct error *error)
 {
-    const struct scaling *shared = &table->shared, *kept = &table->kept;
-    if (shared->count > 0) {
+    struct scaling shared = {0}, kept = {0};
+    if (!add_rows(forecasts, false, &shared, error) || !add_rows(forecasts, true, &kept, error))
+        return false;
+    if (shared.count > 0) {
         printf("The batch shared out, as ddprun -n does it: %llu items for all ranks together (DDP_SHARD)\n",
                (unsigned long long)forecasts->kept->batch);
-        print_rows(shared);
+        print_rows(&shared);
         printf("\nThe batch kept: as many items for each rank\n");
     } else {
         print_unshared(forecasts);
     }
-    print_rows(kept);
+    print_rows(&kept);
     printf("\n");
-    if (table->rehearsals > 1) {
-        print_ranges(shared, table->rehearsals);
-        print_ranges(kept, table->rehearsals);
-        if (is_noisy(shared) || is_noisy(kept))
-            printf(
-                "The machine was too noisy for one value: rehearsals differ by more than a tenth. A speed-up beyond\n"
-                "the number of ranks is cut to that, and left out where all rehearsals had it. Repeat this with\n"
-                "nothing else running%s.\n\n",
-                forecasts->kept->unbound ? ", and with --bind core: unbound ranks vary more" : "");
-    } else if (forecasts->request->folder != NULL) {
-        printf("A trace is one run, so these figures have no range.\n\n");
-    } else {
-        printf("One rehearsal took most of a minute: these figures have no range.\n\n");
-    }
-    print_worth(shared);
-    print_worth(kept);
-    print_assumptions(table, forecasts);
-    if (forecasts->request->folder != NULL || shared->count == 0)
+    if (is_noisy(&shared) || is_noisy(&kept))
+        printf("Repeat this with nothing else running%s.\n\n",
+               forecasts->kept->unbound ? ", and with --bind core: unbound ranks vary more" : "");
+    print_worth(&shared);
+    print_worth(&kept);
+    print_assumptions(forecasts);
+    if (forecasts->request->folder != NULL || shared.count == 0)
         print_losses(forecasts->kept);
+    return true;
 }

@@ -126,7 +126,7 @@ model_of(const struct made *made)
 {
     struct trace trace = make(made);
     char why[200] = "";
-    struct model *model = model_of_trace(&trace, false, why, sizeof(why));
+    struct model *model = model_of_trace(&trace, why, sizeof(why));
     ck_assert_msg(model != NULL, "%s", why);
     return model;
 }
@@ -207,25 +207,38 @@ TEST(the_measured_ranks_take_what_they_took)
     ck_assert_double_eq_tol(two.efficiency, 20000.0 / 21100, 1e-3);
 }
 
-/* A pause in one step of the 95 that count; a longer one in a control step is none of theirs. */
-TEST(pauses_are_in_the_mean_step)
+/* Of the 95 steps that count 90 are in stretches without a pause, and one stretch has one in each of ten or eleven.
+ * What a control step takes is none of theirs. */
+TEST(pauses_are_in_the_range_of_a_step)
 {
     struct trace trace = make(&plain);
     char why[200];
     for (int r = 0; r < plain.ranks; ++r) {
-        steps[r][12].begin_us -= 95000;
+        steps[r][50].begin_us -= 100000;
         steps[r][20].begin_us -= 90000;
         steps[r][20].control = true;
     }
-    for (int mean = 0; mean < 2; ++mean) {
-        struct model *model = model_of_trace(&trace, mean, why, sizeof(why));
-        struct prediction one, two;
-        ck_assert(model != NULL && model_predict(model, 1, NULL, &one) && model_predict(model, 2, NULL, &two));
-        NEAR(one.step_us, 20000 + mean * 1000);
-        NEAR(two.step_us, 21100 + mean * 1000);
-        NEAR(two.exposed_us, 1100);
-        model_free(model);
-    }
+    struct model *model = model_of_trace(&trace, why, sizeof(why));
+    struct prediction one, two;
+    ck_assert(model != NULL && model_predict(model, 1, NULL, &one) && model_predict(model, 2, NULL, &two));
+    NEAR(one.step_us, 20000);
+    NEAR(two.step_us, 21100);
+    double longest_us = 21100 + 100000 / 10.0, shortest_us = 21100 + 100000 / 11.0;
+    double margin_us = (longest_us - 21100) / 3;
+    ck_assert_double_ge(two.high_us, shortest_us + (shortest_us - 21100) / 3 - 1);
+    ck_assert_double_le(two.high_us, longest_us + margin_us + 1);
+    ck_assert_double_ge(two.low_us, 21100 - margin_us - 1);
+    ck_assert_double_le(two.low_us, 21100 * 0.95);
+    ck_assert_double_eq_tol(one.high_us / one.step_us, two.high_us / two.step_us, 1e-9);
+    model_free(model);
+}
+
+/* A twentieth on both sides is the least. */
+TEST(steady_steps_have_a_narrow_range)
+{
+    struct prediction four = predicted(&plain, 4, NULL);
+    ck_assert_double_eq_tol(four.low_us / four.step_us, 0.95, 1e-3);
+    ck_assert_double_eq_tol(four.high_us / four.step_us, 1.05, 1e-3);
 }
 
 /* 2 (n - 1) latencies of 50 us, 2 (n - 1) / n times the bytes: 8 ranks have 7 times the latency, 1.75 times the bytes.
@@ -390,7 +403,7 @@ TEST(what_every_step_waits_is_not_for_checks)
             steps[r][s].released_us += s % 3 == 0 ? 3000 : 2900;
         }
     }
-    struct model *model = model_of_trace(&trace, false, why, sizeof(why));
+    struct model *model = model_of_trace(&trace, why, sizeof(why));
     ck_assert_ptr_nonnull(model);
     for (size_t i = 0, count = model_losses(model, losses, 8); i < count; ++i)
         ck_assert_ptr_null(strstr(losses[i].advice, "--check"));
@@ -445,7 +458,7 @@ TEST(first_steps_of_a_plan_and_control_steps_do_not_count)
             steps[r][s].control = s >= 4; /* its buckets leave early, as while overlap is off */
         }
     }
-    struct model *model = model_of_trace(&trace, false, why, sizeof(why));
+    struct model *model = model_of_trace(&trace, why, sizeof(why));
     struct prediction one;
     ck_assert_ptr_nonnull(model);
     ck_assert(model_predict(model, 1, NULL, &one));
@@ -464,7 +477,7 @@ TEST(a_trial_says_what_overlap_costs)
     struct prediction one, two;
     runs[0].trials = trials;
     runs[0].trial_count = 2;
-    struct model *model = model_of_trace(&trace, false, why, sizeof(why));
+    struct model *model = model_of_trace(&trace, why, sizeof(why));
     ck_assert_ptr_nonnull(model);
     ck_assert(model_predict(model, 1, NULL, &one) && model_predict(model, 2, NULL, &two));
     NEAR(one.step_us, 14000);
@@ -485,7 +498,7 @@ TEST(others_are_scaled_to_what_was_measured)
     facts_find(&trace, NULL, &facts);
     facts.step_us = 23100;
     facts.exposed_us = 2600;
-    struct model *model = model_of_facts(&facts, false, why, sizeof(why));
+    struct model *model = model_of_facts(&facts, why, sizeof(why));
     facts_free(&facts);
     ck_assert(model_predict(model, 2, NULL, &two) && model_predict(model, 8, NULL, &eight));
     NEAR(two.step_us, 23100);
@@ -524,7 +537,7 @@ TEST(steps_of_one_kind_count)
             steps[r][s].released_us = 4100;
         }
     }
-    struct model *model = model_of_trace(&trace, false, why, sizeof(why));
+    struct model *model = model_of_trace(&trace, why, sizeof(why));
     struct prediction two, eight;
     ck_assert_ptr_nonnull(model);
     ck_assert(model_predict(model, 2, NULL, &two) && model_predict(model, 8, NULL, &eight));
@@ -537,7 +550,7 @@ static void
 require_refused(const struct trace *trace, const char *text)
 {
     char why[200] = "";
-    ck_assert_ptr_null(model_of_trace(trace, false, why, sizeof(why)));
+    ck_assert_ptr_null(model_of_trace(trace, why, sizeof(why)));
     ck_assert_msg(strstr(why, text) != NULL, "%s", why);
 }
 
