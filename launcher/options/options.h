@@ -91,7 +91,8 @@ struct options {
     unsigned by;              /* enum plan_by; 0: whichever can be proved */
     unsigned reads;           /* enum plan_reads; 0: the owner's, where that is fast enough */
     bool unproved;
-    bool yes;            /* what --plan auto asks is answered */
+    bool yes;            /* what --plan auto asks is answered, */
+    bool slow;           /* also where ranks are slower than one process */
     const char *metrics; /* file for figures of the job while it runs; NULL: none */
     const char *report;  /* file for long reports, "-": stderr; NULL: report.h names one */
     unsigned max_restarts;

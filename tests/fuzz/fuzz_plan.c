@@ -27,7 +27,7 @@ static void
 require_sound(const struct play *play)
 {
     const struct play_plan *plan = &play->plan;
-    fuzz_require(plan->version == PLAY_VERSION && plan->data <= PLAY_ONE_PROCESS &&
+    fuzz_require(plan->version == PLAY_VERSION && plan->data <= PLAY_TRAINING &&
                      plan->average_before <= plan->operation_count,
                  "a run file has a version, a kind and a place for averages");
     for (uint32_t i = 0; i < plan->tensor_count; ++i) {

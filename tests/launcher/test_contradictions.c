@@ -40,6 +40,7 @@ static const struct sample {
     {"by", "state"},
     {"reads", "own"},
     {"yes", NULL},
+    {"slow", NULL},
     {"sync-every", "16"},
     {"outer-lr", "0.7"},
     {"outer-momentum", "0.9"},

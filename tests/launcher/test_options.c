@@ -167,10 +167,11 @@ static const struct flagged {
            "timeout hang-timeout heartbeat-timeout "},
     {TRACED, "bucket-mb no-overlap reduce sync-every outer-lr outer-momentum compress communicators nccl check-every "
              "verify "},
-    {NOT_HANDED_ON, "ranks hosts nnodes node-rank master by yes dry-run steps alone reference tolerance "
+    {NOT_HANDED_ON, "ranks hosts nnodes node-rank master by yes slow dry-run steps alone reference tolerance "
                     "batch-grows free per-rank json "},
-    {COMMAND_LINE_ONLY, "hosts nnodes node-rank master by yes dry-run tee version help help-all steps alone reference "
-                        "tolerance batch-grows free per-rank json "},
+    {COMMAND_LINE_ONLY,
+     "hosts nnodes node-rank master by yes slow dry-run tee version help help-all steps alone reference "
+     "tolerance batch-grows free per-rank json "},
 };
 
 TABLE_TEST(flags_are_on_the_options_that_they_are_for, flagged)

@@ -4,17 +4,14 @@
 #include <math.h>
 
 void
-range_add(struct range *range, double value, double most)
+range_add(struct range *range, double value)
 {
-    double kept = value < most ? value : most;
     size_t at = range->count;
     if (at == RANGE_MOST_VALUES)
         return;
-    range->most = most;
-    range->highest = at == 0 || value > range->highest ? value : range->highest;
-    for (; at > 0 && range->values[at - 1] > kept; --at)
+    for (; at > 0 && range->values[at - 1] > value; --at)
         range->values[at] = range->values[at - 1];
-    range->values[at] = kept;
+    range->values[at] = value;
     ++range->count;
 }
 
@@ -40,17 +37,5 @@ range_low(const struct range *range)
 double
 range_high(const struct range *range)
 {
-    return fmin(range->most, range->values[range->count - 1] + margin(range));
-}
-
-bool
-range_is_noisy(const struct range *range)
-{
-    return range->highest > range->most || range->values[range->count - 1] > 1.1 * range->values[0];
-}
-
-bool
-range_is_impossible(const struct range *range)
-{
-    return range->values[0] >= range->most && range->highest > range->most;
+    return range->values[range->count - 1] + margin(range);
 }

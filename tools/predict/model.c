@@ -294,7 +294,7 @@ take_spread(struct model *model, const struct looked_at *at)
         double sum_us = 0.0;
         for (size_t i = begin; i < end; ++i)
             sum_us += us[i];
-        range_add(&stretches, sum_us / (double)(end - begin), INFINITY);
+        range_add(&stretches, sum_us / (double)(end - begin));
     }
     model->low = model->high = 1.0;
     if (most > 0 && model->measured_step_us > 0.0) {

@@ -50,7 +50,7 @@ allowed() {
 }
 # sentence FILE: what ddprun says last, but for what it did.
 sentence() {
-    grep '^ddprun: ' "$1" | grep -v -E '^ddprun: (plan: .* (is scouted|a rehearsal|kept as)|  |averaged over|compared|proof .d.: passed|forecast|wall time|[0-9]+ (ranks|batches))' |
+    grep '^ddprun: ' "$1" | grep -v -E '^ddprun: (plan: .* (is scouted|proof .d. is made with|kept as)|  |averaged over|compared|proof .d.: passed|a round of|how fast it is|wall time|[0-9]+ (ranks|batches))' |
         tail -n 1 | sed 's/^ddprun: //'
 }
 # outcome HABIT PREFIX: the row, without the habit and the ranks.
@@ -74,7 +74,7 @@ outcome() {
 # train HABIT RANKS PREFIX OPTIONS...
 train() {
     # shellcheck disable=SC2086 # several words
-    XDG_CACHE_HOME=$work/cache-$1 timeout -k 2 200 "$ddprun" -n "$2" --device softgpu --share-gpu --timeout 120 --plan auto --yes $options \
+    XDG_CACHE_HOME=$work/cache-$1 timeout -k 2 200 "$ddprun" -n "$2" --device softgpu --share-gpu --timeout 120 --plan auto --yes --slow $options \
         "${@:4}" "$program" "$1" --steps $steps --save "$3.weights" >"$3.out" 2>"$3.err" </dev/null
     echo $? >"$3.code"
 }

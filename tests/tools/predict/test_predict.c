@@ -147,46 +147,24 @@ static const struct made plain = {
 
 #define NEAR(value, wanted) ck_assert_double_eq_tol((value), (wanted), 0.002 * (wanted) + 1.0)
 
-/* ---- several rehearsals ---- */
+/* ---- stretches of a run ---- */
 
-TEST(a_range_has_a_middle_and_is_cut_where_nothing_can_be_more)
+TEST(a_range_has_a_middle_and_room_on_both_sides)
 {
     struct range range = {0};
-    range_add(&range, 1.9, 2);
+    range_add(&range, 1.9);
     ck_assert_double_eq(range_middle(&range), 1.9);
-    range_add(&range, 1.88, 2);
-    range_add(&range, 1.89, 2);
+    range_add(&range, 1.88);
+    range_add(&range, 1.89);
     ck_assert_double_eq(range_middle(&range), 1.89);
     ck_assert_double_eq_tol(range_low(&range), 1.88 - 1.89 / 20, 1e-9);
     ck_assert_double_eq_tol(range_high(&range), 1.9 + 1.89 / 20, 1e-9);
-    ck_assert(!range_is_noisy(&range));
-    range_add(&range, 8.15, 2); /* 4.08 times as much as two ranks can do */
-    ck_assert_double_eq(range_high(&range), 2);
-    ck_assert(range_is_noisy(&range) && !range_is_impossible(&range));
-    range_add(&range, 1.4, 2);
-    ck_assert_double_eq_tol(range_low(&range), 1.04, 1e-9); /* three fifths of the spread */
-    while (range.count < RANGE_MOST_VALUES)
-        range_add(&range, 1.8, 2);
-    range_add(&range, 0.1, 2); /* one too many is left out */
-    ck_assert(range.count == RANGE_MOST_VALUES && range.values[0] == 1.4);
-}
-
-TEST(a_range_of_what_cannot_be_is_none)
-{
-    struct range range = {0};
-    range_add(&range, 2.5, 2);
-    range_add(&range, 2.6, 2);
-    ck_assert(range_is_noisy(&range) && range_is_impossible(&range));
-}
-
-TEST(values_a_tenth_apart_are_noisy)
-{
-    struct range range = {0};
-    range_add(&range, 100, INFINITY);
-    range_add(&range, 109, INFINITY);
-    ck_assert(!range_is_noisy(&range));
-    range_add(&range, 111, INFINITY);
-    ck_assert(range_is_noisy(&range));
+    range_add(&range, 2.9); /* of four values three fourths of their spread */
+    ck_assert_double_eq_tol(range_middle(&range), 1.895, 1e-9);
+    ck_assert_double_eq_tol(range_high(&range), 2.9 + 1.02 * 3 / 4, 1e-9);
+    for (int i = 0; i < 20; ++i)
+        range_add(&range, 9);
+    ck_assert_uint_eq(range.count, RANGE_MOST_VALUES);
 }
 
 /* ---- other numbers of ranks ---- */

@@ -31,12 +31,12 @@ proved 'a launch between steps that uses what the last one has left' "$build/tes
 
 # --plan auto: by gradients no plan can be, so it is by state.
 auto() {
-    run "$ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan auto --yes "$@"
+    run "$ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan auto --yes --slow "$@"
 }
 auto "$fused" gemm
 check 'auto: it trains' test "$code" -eq 0
 check 'auto: by state, and it says why' grep -q 'by state, for by gradients it cannot be: ' "$work/stderr"
-run "$ddprun" -n 5 --device softgpu --share-gpu --timeout 60 --reads owner --plan auto --by state --yes "$build/tests/tools/plan/habits" ring
+run "$ddprun" -n 5 --device softgpu --share-gpu --timeout 60 --reads owner --plan auto --by state --yes --slow "$build/tests/tools/plan/habits" ring
 check 'auto: a history that is shorter than a round is refused' grep -q 'may begin anew within a round of 5 ranks' "$work/stderr"
 auto --by gradients "$fused" gemm
 check 'auto: --by gradients is refused' test "$code" -eq 1

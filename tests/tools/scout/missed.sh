@@ -8,7 +8,7 @@ plans=$XDG_CACHE_HOME/ddprun/plans
 cd "$work" || exit 1
 question='trained, or carried from batch to batch\?'
 
-auto() { run "$ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan auto --yes "$@"; }
+auto() { run "$ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan auto --yes --slow "$@"; }
 # asked MODE: scout asks, and nothing starts. $memory: of which.
 asked() {
     run "$ddprun" -q --device softgpu scout "$missed" "$1"

@@ -4,8 +4,8 @@
  *     a plan is kept, and was proved for this build, these arguments and files         it is used
  *     else                                                          the program is scouted, and its plan proved
  *
- * Then a rehearsal, unless one with as many ranks and the same options is kept with the plan: N ranks train for some
- * rounds, and one process for as many batches, several times by turns.
+ * Proof (d) is made with the ranks of the job, and timed. Of a plan that was proved with another number of them, or
+ * other options, it is made once more.
  */
 #include "tools/plan/command/auto.h"
 
@@ -25,16 +25,13 @@
 #include <string.h>
 #include <unistd.h>
 
-static const double LEAST_TIMES = 1.2; /* as fast as one process, where ranks wait for each other */
-
 struct auto_run {
     const struct options *options;
     const struct auto_job *job;
     struct scout_order order;
     struct plan_cache cache;
     struct json_object *plan;
-    bool is_new;     /* it is to be kept */
-    bool is_refused; /* by the rehearsal: ranks cannot follow it */
+    bool is_new; /* it is to be kept */
 };
 
 /* One line, read byte by byte, for what follows is the program's. */
@@ -75,23 +72,18 @@ find_kept_plan(struct auto_run *run, struct error *error)
     return ok;
 }
 
-/* `instead_of`: why by gradients it cannot be; NULL: both ways are tried, but for what --by says. */
 static bool
-make(struct auto_run *run, const char *instead_of, struct error *error)
+make(struct auto_run *run, struct error *error)
 {
-    unsigned by = instead_of != NULL ? PLAN_BY_STATE : run->options->by;
     bool unproved = run->options->unproved;
     char *path = xasprintf("%s/plan.json", run->order.folder), *play = xasprintf("%s/plan.play", run->order.folder);
-    message_line("plan: %s is scouted%s, and what is found is proved", run->job->program,
-                 instead_of != NULL ? " by state" : "");
-    bool ok = scout_make_plan(&run->order, path, run->job->per_rank, by, unproved, error) &&
+    message_line("plan: %s is scouted, and what is found is proved", run->job->program);
+    bool ok = scout_make_plan(&run->order, path, run->job->per_rank, run->options->by, unproved, error) &&
               plan_file_prepare(path, unproved, false, play, error);
     if (ok) {
         run->plan = json_object_from_file(path);
         if (run->plan != NULL && run->job->per_rank != NULL)
             play_put_text(run->plan, "per_rank", run->job->per_rank);
-        if (run->plan != NULL && instead_of != NULL)
-            play_put_text(run->plan, "by_state_for", instead_of);
         if (run->plan != NULL && unproved)
             json_object_object_add(run->plan, "unproved", json_object_new_boolean(true));
         ok = run->plan != NULL || error_set(error, DDPRUN_EXIT_FAILURE, "cannot read %s; make room there", path);
@@ -102,15 +94,15 @@ make(struct auto_run *run, const char *instead_of, struct error *error)
     return ok;
 }
 
-/* ---- the forecast ---- */
+/* ---- its times ---- */
 
-/* What a forecast depends on: ranks, and all options that they are given. */
+/* What they depend on: ranks, and all options that they are given. */
 static char *
 conditions_of(const struct auto_run *run)
 {
     struct word_list words = {0};
     options_hand_on_but(run->options, scout_sets, false, &words);
-    char *text = xasprintf("%d ranks, pairs", run->job->ranks);
+    char *text = xasprintf("%d ranks", run->job->ranks);
     for (size_t i = 0; words.list != NULL && words.list[i] != NULL; ++i) {
         char *longer = xasprintf("%s %s", text, words.list[i]);
         free(text);
@@ -120,74 +112,62 @@ conditions_of(const struct auto_run *run)
     return text;
 }
 
+/* Proof (d) with these ranks and options, of a plan that is kept. It may not pass, and then the plan is gone. */
 static bool
-forecast(struct auto_run *run, struct error *error)
+prove_again(struct auto_run *run, struct error *error)
 {
-    struct rehearsal rehearsal;
+    struct proof proof = {0};
+    struct proof_times times = {0};
+    message_line("plan: proof (d) is made with %d ranks, and timed", run->job->ranks);
+    bool ok = scout_prove_again(&run->order, json_object_object_get(run->plan, "turns"), &proof, &times, error);
+    if (ok && proof.end == PROOF_PASSED) {
+        json_object_object_add(run->plan, "forecast", plan_times(&times));
+    } else if (ok) {
+        message_line("plan: proof (d): %s: %s; the plan is made anew", proof_end_name(proof.end), proof.text);
+        json_object_put(run->plan);
+        run->plan = NULL;
+    }
+    run->is_new = true;
+    return ok;
+}
+
+/* A plan, and what it takes in these conditions. */
+static bool
+find_plan(struct auto_run *run, struct error *error)
+{
     char *conditions = conditions_of(run);
-    bool ok = true;
-    if (strcmp(play_text(json_object_object_get(run->plan, "forecast"), "conditions"), conditions) != 0) {
-        message_line("plan: a rehearsal of %d ranks and of one process, by turns", run->job->ranks);
-        ok = scout_rehearse(&run->order, json_object_object_get(run->plan, "turns"), &rehearsal, error) &&
-             (rehearsal.why[0] == '\0' ||
-              error_set(error, DDPRUN_EXIT_FAILURE, "in the rehearsal of the plan: %s", rehearsal.why));
-        run->is_refused = !ok && rehearsal.why[0] != '\0';
-        struct json_object *member = ok ? json_object_new_object() : NULL;
-        if (ok) {
-            play_put_text(member, "conditions", conditions);
-            play_put_number(member, "ranks", run->job->ranks);
-            play_put_number(member, "round_ns", rehearsal.round_ns);
-            play_put_number(member, "period_ns", rehearsal.period_ns);
-            play_put_number(member, "pairs", rehearsal.count);
-            play_put_number(member, "low", rehearsal.low);
-            play_put_number(member, "high", rehearsal.high);
-            json_object_object_add(member, "noisy", json_object_new_boolean(rehearsal.is_noisy));
-            json_object_object_add(run->plan, "forecast", member);
-            run->is_new = true;
-        }
+    bool ok = find_kept_plan(run, error);
+    struct json_object *forecast = json_object_object_get(run->plan, "forecast");
+    if (ok && run->plan != NULL && strcmp(play_text(forecast, "conditions"), conditions) != 0)
+        ok = prove_again(run, error);
+    ok = ok && (run->plan != NULL || make(run, error));
+    if (ok && run->is_new) {
+        if (!json_object_object_get_ex(run->plan, "forecast", &forecast))
+            json_object_object_add(run->plan, "forecast", forecast = json_object_new_object());
+        play_put_text(forecast, "conditions", conditions);
     }
     free(conditions);
     return ok;
 }
 
-/* A plan by gradients that ranks cannot follow for longer than its proofs saw: by state they may. */
-static bool
-forecast_of_either(struct auto_run *run, struct error *error)
-{
-    struct error other = {0};
-    bool ok = forecast(run, error);
-    if (ok || !run->is_refused || run->options->by != 0 || run->options->unproved || plan_file_is_by_state(run->plan))
-        return ok;
-    message_line("plan: by gradients: %s", error->text);
-    json_object_put(run->plan);
-    run->plan = NULL;
-    if (make(run, error->text, &other) && forecast(run, &other))
-        return true;
-    if (other.exit_code != DDPRUN_EXIT_FAILURE) {
-        *error = other;
-        return false;
-    }
-    char *first = xstrdup(error->text);
-    (void)error_set(error, DDPRUN_EXIT_FAILURE, "by gradients: %.400s; by state: %.400s", first, other.text);
-    free(first);
-    return false;
-}
-
-/* Where ranks wait for what the host reads, they may be no faster than one process. */
+/* With --yes, ranks that are slower than one process are not started. */
 static bool
 is_fast_enough(const struct auto_run *run, struct error *error)
 {
-    struct json_object *said = json_object_object_get(run->plan, "forecast");
-    double round = (double)play_number(said, "round_ns");
-    double one = (double)play_number(said, "period_ns") * run->job->ranks;
-    if (run->options->reads != 0 || round == 0 || one == 0 || one >= LEAST_TIMES * round ||
-        preview_reads(run->plan, false) == 0)
+    struct json_object *forecast = json_object_object_get(run->plan, "forecast");
+    const struct options *options = run->options;
+    double high = (double)play_number(forecast, "high") / 100;
+    if (play_number(forecast, "round_ns") == 0 || high >= 1 || !options->yes || options->slow || run->job->is_restart)
         return true;
-    (void)preview_reads(run->plan, true);
+    bool waits = options->reads != PLAN_READS_OWN && preview_reads(run->plan, false) > 0;
+    if (waits)
+        (void)preview_reads(run->plan, true);
     return error_set(error, DDPRUN_EXIT_USAGE,
-                     "%d ranks are %.2f times as fast as one process, for they wait for what the host reads of each "
-                     "other's batches; --reads owner trains like this, and --reads own lets each rank read what it has",
-                     run->job->ranks, one / round);
+                     "%d ranks are slower than one process: %.2f to %.2f times as fast%s; --slow trains all the same",
+                     run->job->ranks, (double)play_number(forecast, "low") / 100, high,
+                     waits ? ", for they wait for what the host reads of each other's batches; --reads own lets each "
+                             "rank read what it has"
+                           : "");
 }
 
 /* ---- all of it ---- */
@@ -203,9 +183,8 @@ prepare_auto_run(struct auto_run *run, struct error *error)
         run->order.folder = folder.path;
         run->order.timeout_s = SCOUT_TIMEOUT_S;
         run->order.silent = true;
-        ok = find_kept_plan(run, error) && (run->plan != NULL || make(run, NULL, error)) &&
-             forecast_of_either(run, error) && is_fast_enough(run, error) &&
-             (!run->is_new || plan_cache_keep(&run->cache, run->plan, error));
+        ok = find_plan(run, error) && (!run->is_new || plan_cache_keep(&run->cache, run->plan, error)) &&
+             is_fast_enough(run, error);
         job_folder_remove(&folder);
     }
     sigprocmask(SIG_SETMASK, old_mask, NULL);

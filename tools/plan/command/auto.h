@@ -32,8 +32,8 @@ bool plan_auto(struct options *options, const struct auto_job *job, struct error
     __attribute__((warn_unused_result));
 
 /* ---- preview.c: what a training by a plan is going to do, printed before it begins: `--plan auto` ---- */
-/* What is averaged and compared, which batches become one update, what printed figures mean, and what speed was
- * forecast: lines to stderr. `plan`: as plan_cache_find() or `ddprun scout --prove` has made it, with "forecast". */
+/* What is averaged and compared, which batches become one update, what printed figures mean, and how fast it
+ * is: lines to stderr. `plan`: as plan_cache_find() or `ddprun scout --prove` has made it, with "forecast". */
 void preview_print(struct json_object *plan, int ranks, bool reads_own);
 /* How many operations of a step bring to the host what one rank computes; `prints`: each on a line. */
 unsigned preview_reads(struct json_object *plan, bool prints);

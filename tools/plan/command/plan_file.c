@@ -51,7 +51,7 @@ refusal_of(struct json_object *root)
     return play_text(json_object_object_get(root, "turns"), "reason");
 }
 
-/* Of a rehearsal (--plan auto): 0 without one. */
+/* Of the times of proof (d) (--plan auto): 0 without them. */
 static uint64_t
 forecast_of(struct json_object *root, const char *key)
 {
@@ -102,7 +102,7 @@ prepare_plan(struct json_object *root, const char *path, bool unproved, bool rea
     play.plan.reads_own = reads_own;
     play.plan.turns = turns != NULL ? (uint32_t)strtoul(turns, NULL, 10) : 0;
     play.plan.forecast_ns = forecast_of(root, "round_ns");
-    play.plan.forecast_one = forecast_of(root, "period_ns");
+    play.plan.forecast_one = forecast_of(root, "batch_ns");
     play.plan.forecast_ranks = (uint32_t)forecast_of(root, "ranks");
     play.plan.forecast_low = (uint32_t)forecast_of(root, "low");
     play.plan.forecast_high = (uint32_t)forecast_of(root, "high");

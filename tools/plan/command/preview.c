@@ -59,22 +59,18 @@ print_memory(struct json_object *plan, struct json_object *list, const char *rol
 }
 
 static void
-print_forecast(struct json_object *plan, int ranks)
+print_times(struct json_object *plan, int ranks)
 {
     struct json_object *forecast = json_object_object_get(plan, "forecast");
     double round = (double)play_number(forecast, "round_ns") / 1e6;
-    double one = (double)play_number(forecast, "period_ns") / 1e6 * ranks;
-    if (round == 0 || one == 0)
-        message_line("forecast: none, for the program makes too few batches");
+    double batch = (double)play_number(forecast, "batch_ns") / 1e6;
+    double times = round > 0 ? batch * ranks / round : 0;
+    if (round == 0 || batch == 0)
+        message_line("how fast it is, is not known: the program makes too few batches");
     else
-        message_line(
-            "forecast: a round of %d batches takes %.3g ms, and one process takes %.3g ms for as many: %.2f to "
-            "%.2f times as fast (%" PRIu64 " rehearsal%s of each, by turns; medians of the newest rounds)%s",
-            ranks, round, one, (double)play_number(forecast, "low") / 100, (double)play_number(forecast, "high") / 100,
-            play_number(forecast, "pairs"), play_number(forecast, "pairs") == 1 ? "" : "s",
-            json_object_get_boolean(json_object_object_get(forecast, "noisy"))
-                ? "; the machine was too noisy for a closer one"
-                : "");
+        message_line("a round of %d takes %.3g ms, one process %.3g ms a batch: %.2f times as fast (%.2f to %.2f)",
+                     ranks, round, batch, times < ranks ? times : ranks, (double)play_number(forecast, "low") / 100,
+                     (double)play_number(forecast, "high") / 100);
 }
 
 /* One that was not asked for is not there. */
@@ -223,5 +219,5 @@ preview_print(struct json_object *plan, int ranks, bool reads_own)
     if (reads_own && reads > 0)
         message_line("--reads own: the reads above bring old bytes where another rank computes the batch, and figures "
                      "that are computed from them mean nothing");
-    print_forecast(plan, ranks);
+    print_times(plan, ranks);
 }

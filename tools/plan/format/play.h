@@ -24,16 +24,17 @@
 #define DDPRUN_ENV_PLAN_TURNS "_DDPRUN_PLAN_TURNS"
 
 /* Of run files, and of `turns` in plans: raised when what ranks follow changes its form or its meaning. */
-#define PLAY_VERSION 13
+#define PLAY_VERSION 14
 
 enum {
-    PLAY_RANKS = 2,
+    PLAY_RANKS = 2, /* of proofs, but for (d) of `--plan auto` */
     PLAY_NAME_BYTES = 112,
     PLAY_FRAMES = 8,
     PLAY_SITES = 4,
     PLAY_BUILD_ID_BYTES = 136,
     PLAY_SAMPLES = 4096,
     PLAY_GROUPS = 16, /* as DDP_GRADIENT_GROUP */
+    PLAY_STRETCHES = 9,
     PLAY_WHY_BYTES = 512
 };
 
@@ -132,7 +133,7 @@ enum play_data {
     PLAY_STEP_BEFORE, /* in one step, to rank 1: what they brought in the step before; both make all operations */
     PLAY_HALVES,      /* the same, but the second halves are exchanged between the ranks */
     PLAY_TURNS,       /* what the program brings; each rank plays its turns. A step is a round, here and in the next */
-    PLAY_ALONE,       /* one process plays the turns of all ranks, and writes all their pages */
+    PLAY_ALONE,       /* one process plays the turns of all ranks, `turns`, and writes all their pages */
     PLAY_BORDERS, /* of plans by state: one process trains as it is, and what has a class is hashed at each border, */
     PLAY_REST_EXCHANGED,  /* and what has none gets there what it held at the border before, */
     PLAY_STATE_EXCHANGED, /* or what ranks average and add up does, */
@@ -141,8 +142,6 @@ enum play_data {
     PLAY_SECOND_HALVES,   /* or the second ones */
     PLAY_TRAINING,        /* turns, for as long as the program trains; there are no pages. `turns` > 0: one process
                              plays all */
-    PLAY_REHEARSAL,       /* the same until a round's time is known, which rank 0 writes on its page */
-    PLAY_ONE_PROCESS,     /* the program as it is, until the time of its period is known */
 };
 
 struct play_plan {
@@ -151,13 +150,15 @@ struct play_plan {
     uint32_t steps;   /* after which all has been seen; with borders, the last one is behind a pass outside of steps */
     uint32_t outside; /* of PLAY_REST_EXCHANGED: the border behind the first such pass; 0: none was seen */
     uint32_t tensor_count, operation_count, object_count, written_count;
-    uint32_t reads_own;      /* the host reads what its own rank has */
-    uint32_t turns;          /* PLAY_TRAINING in one process: of a round, all of which it plays; else 0 */
-    uint32_t by;             /* enum play_by */
+    uint32_t reads_own; /* the host reads what its own rank has */
+    uint32_t turns;     /* of a round, all of which one process plays; else 0 */
+    uint32_t is_timed;  /* once PLAY_TURNS has shown all, ranks train until a round's time is known; once PLAY_ALONE
+                         * has, the program goes on as it is, until its batch's is. Rank 0 writes it on its page */
+    uint32_t by;        /* enum play_by */
     uint32_t average_before; /* operation of the period, the last if there are several; operation_count: the period's
                               * end, as always by state */
-    uint64_t forecast_ns;    /* of training: what a round takes with so many ranks, as rehearsed; 0: it was not */
-    uint64_t forecast_one;   /* and a period of one process, in nanoseconds */
+    uint64_t forecast_ns;    /* of training: what a round took with so many ranks in proof (d); 0: it was not timed */
+    uint64_t forecast_one;   /* and a batch of one process, in nanoseconds */
     uint32_t forecast_ranks;
     uint32_t forecast_low, forecast_high; /* hundredths: how many times as fast as one process */
     char pages[PATH_MAX];
@@ -180,7 +181,8 @@ struct play_page {
     _Atomic uint64_t reads;     /* hash of what copies have brought to the host up to the last border, */
     _Atomic uint64_t exchanged; /* and how many bytes that are exchanged were others at the border before */
     _Atomic uint32_t outside;   /* the border behind a pass outside of steps, as validation; 0: none was seen */
-    _Atomic uint64_t round_ns;  /* of a rehearsal: what a round takes; 0: too few were made */
+    _Atomic uint32_t stretches; /* where it is timed: 0, too few rounds were made, or so many stretches of them, */
+    uint64_t stretch_ns[PLAY_STRETCHES]; /* and what a round takes in each, or a batch of one process */
     char why[PLAY_WHY_BYTES];
 };
 

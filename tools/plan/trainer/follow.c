@@ -356,7 +356,7 @@ reduce_at(uint32_t at, CUstream stream)
     (void)is_place(at, &group);
     require_tensors(at);
     if (!is_given_up)
-        rounds_note();
+        rounds_note(stream);
     if (player_is_by_state()) {
         state_average(&site);
     } else {
@@ -647,7 +647,7 @@ share_place(const struct play_operation *a, const struct play_operation *b)
     return share;
 }
 
-/* Of one process that is only timed: nothing is annotated, and call sites are looked up where a name asks for it. A
+/* Of one process that is only timed: nothing is followed, and call sites are looked up where a name asks for it. A
  * period calls as many operations from the place that shows it as the plan has there. */
 static void
 watch(const struct operation *operation)
@@ -661,7 +661,7 @@ watch(const struct operation *operation)
             each += names[i] == names[at] && share_place(&player.play.operations[i], shows);
     }
     if (hash_of_name(operation) == names[at] && is_at(&place, shows) && met++ % each == 0)
-        rounds_note();
+        rounds_note(operation->stream);
 }
 
 /* One process that plays all turns has no other ranks: its engine waits for none. */
@@ -680,7 +680,7 @@ begin_followed(struct operation *operation)
         pthread_mutex_lock(&player.following);
         if (player_is_by_state())
             state_note(operation);
-        if (player.play.plan.data == PLAY_ONE_PROCESS)
+        if (rounds_are_plain())
             watch(operation);
         else
             follow_operation(operation, loaders_note(operation));
@@ -703,7 +703,8 @@ end_look(const struct operation *operation, bool enqueued)
                                                           "and is not in the plan"
                                                         : "changes a gradient that waits for the other ranks, and is "
                                                           "not in the plan");
-    if (enqueued && !player_is_by_state() && player.play.plan.data == PLAY_TURNS) /* (d) goes as far as here */
+    bool proves = player.play.plan.data == PLAY_TURNS && !rounds_are_timed(); /* (d) goes as far as here */
+    if (enqueued && !player_is_by_state() && proves)
         player_refuse("in batch %llu of the program, %s has read gradients before they were averaged",
                       (unsigned long long)period + 1, name_of(operation));
     pthread_mutex_unlock(&player.following);
@@ -751,9 +752,10 @@ static void
 before_release(CUdeviceptr address, size_t bytes)
 {
     pthread_mutex_lock(&player.following);
-    if (is_open && holds_named(address) && player_is_by_state())
+    bool closes = is_open && !rounds_are_plain() && holds_named(address);
+    if (closes && player_is_by_state())
         close_round("the program", CU_STREAM_LEGACY);
-    else if (is_open && holds_named(address))
+    else if (closes)
         give_up_round();
     pthread_mutex_unlock(&player.following);
     real->before_release(address, bytes);
@@ -776,7 +778,7 @@ at_exit(int exit_status, void *unused)
         return;
     reads_close();
     has_ended = true;
-    if (player.play.plan.data == PLAY_ONE_PROCESS) {
+    if (rounds_are_plain()) {
         rounds_end();
         return;
     }

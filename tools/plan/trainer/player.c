@@ -26,7 +26,7 @@ player_load(const char *path, int rank)
     player.page_count = is_alone ? player_world() : 1;
     if (player.page_count > PLAYER_PAGES)
         scout_stop("a proof is for %d ranks at most", PLAYER_PAGES);
-    if (player.play.plan.data == PLAY_TRAINING || (player.play.plan.data == PLAY_REHEARSAL && rank > 0))
+    if (player.play.plan.data == PLAY_TRAINING)
         player.page_count = 0;
     for (uint32_t i = 0; i < player.page_count; ++i) {
         player.pages[i] = play_page_map(&player.play.plan, is_alone ? (int)i : rank, false);
@@ -82,7 +82,7 @@ player_is_by_state(void)
 bool
 player_plays_all(void)
 {
-    return player.play.plan.turns > 0 || player.play.plan.data == PLAY_ALONE;
+    return player.play.plan.turns > 0;
 }
 
 bool
@@ -94,8 +94,8 @@ player_makes_all(void)
 uint32_t
 player_world(void)
 {
-    uint32_t turns = player.play.plan.turns > 0 ? player.play.plan.turns : PLAY_RANKS;
-    return player_makes_all() ? 1 : player_plays_all() ? turns : (uint32_t)behind->world_size;
+    uint32_t turns = player.play.plan.turns;
+    return player_makes_all() ? 1 : turns > 0 ? turns : (uint32_t)behind->world_size;
 }
 
 const struct allocation *

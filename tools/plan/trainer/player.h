@@ -15,7 +15,7 @@
 
 #include <pthread.h>
 
-enum { PLAYER_PAGES = 4 };
+enum { PLAYER_PAGES = PLAY_READERS };
 
 struct player {
     struct play play;
@@ -82,7 +82,7 @@ void turns_add_up(uint32_t period);
 /* The round ends in the middle of a period: the rest of its turns have what their ranks have by then. */
 void turns_give_up(uint32_t period, bool is_reduced);
 /* Of a proof: all tensors are as they are after so many rounds, of one process after so many steps. Does not return
- * once all has been seen. */
+ * once all has been seen, unless it is timed then. */
 void turns_report(uint32_t rounds);
 
 /* ---- state.c: of plans by state. A turn is a step of a round, from 0 ---- */
@@ -239,9 +239,15 @@ bool chain_holds(const struct chain *chain, const void *frame);
 
 /* ---- rounds.c: how long a round takes ---- */
 
-/* A round is about to be averaged. Of a rehearsal: does not return once enough is known. */
-void rounds_note(void);
-/* At the program's end: rank 0 says what rounds took beside what was forecast; a rehearsal that is too short ends. */
+/* Of proof (d), which has seen all: from here on it is timed. */
+void rounds_begin(void);
+bool rounds_are_timed(void);
+/* Whether the program goes on as it is, in the one process of (d). */
+bool rounds_are_plain(void);
+/* A round is about to be averaged in a stream, or a batch of one process has come as far. Where it is timed: does not
+ * return once enough is known. */
+void rounds_note(CUstream stream);
+/* At the program's end, of rank 0: what rounds took, on its page, or in a line beside what they took in the proof. */
 void rounds_end(void);
 
 #endif

@@ -658,7 +658,7 @@ reads_open(const char *path, const struct engine *engine)
 {
     const struct play_plan *plan = &player.play.plan;
     const char *local = getenv(DDPRUN_ENV_LOCAL_WORLD_SIZE);
-    bool by_turns = plan->data == PLAY_TURNS || plan->data == PLAY_TRAINING || plan->data == PLAY_REHEARSAL;
+    bool by_turns = plan->data == PLAY_TURNS || plan->data == PLAY_TRAINING;
     real = engine;
     rank = (uint32_t)engine->rank;
     world = (uint32_t)engine->world_size;

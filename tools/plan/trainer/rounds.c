@@ -1,9 +1,9 @@
 /*
- * rounds.c - see player.h: what a round by turns takes, by the host's clock: from one average to the next, the median
- * of up to 16 stretches of the newest rounds. A validation pass or a checkpoint now and then does not change a median,
- * and a stretch is longer than what a host is ahead of its device.
+ * rounds.c - see player.h: what a round by turns takes, by events on the device in front of its averages: a host may be
+ * a thousand launches ahead of it. What counts are the newer half of the rounds, in up to nine stretches.
  *
- * The same figure is the forecast, in a rehearsal, and what it is held against when a training ends.
+ * Proof (d) measures so, once all has been seen: its ranks go on by turns, and its one process as the program is, each
+ * for a second at least. When a training ends, it is held against that.
  */
 #include "base/clock.h"
 #include "base/message.h"
@@ -12,74 +12,139 @@
 #include <stdlib.h>
 
 enum {
-    KEPT = 256, /* rounds */
-    STRETCHES = 16,
-    WANTED = 60, /* of a rehearsal: the engine has learned when gradients are ready long before */
-    LEAST = 8,   /* fewer give no time */
-    LIMIT_S = 3  /* after which a rehearsal has to do with the rounds that it has made, */
+    EVENTS = 64,
+    KEPT = 512,   /* rounds */
+    LEAST = 8,    /* fewer give no time */
+    LIMIT_S = 40, /* after which a proof has to do with the rounds that it has timed */
+    SECONDS_EACH = 1
 };
-static const int64_t last_limit_s = 40; /* and after which it ends with less than LEAST of them */
-/* And no less than this: a process that has just begun is interrupted less often than others on a busy machine. */
-static const int64_t least_ns = 500000000;
 
-static int64_t times[KEPT]; /* in nanoseconds, by number of the round */
-static uint64_t count;
-static int64_t first_ns;
+static CUevent events[EVENTS];
+static uint64_t round_of[EVENTS]; /* how many had begun */
+static uint64_t rounds, recorded, taken;
+static uint64_t spans[KEPT], span_count; /* what a round took, in nanoseconds, and of how many rounds that is known */
+static uint64_t spans_ns;
+
+static bool is_timed;
+static struct play_page *page; /* of the rank that says it */
+static int64_t begin_ns;
+
+/* What the device has come to. */
+static void
+take_spans(void)
+{
+    const struct driver *driver = &scout_state.driver;
+    for (; taken + 1 < recorded; ++taken) {
+        uint64_t from = taken % EVENTS, to = (taken + 1) % EVENTS;
+        float ms;
+        if (driver->cuEventQuery_p(events[to]) != CUDA_SUCCESS)
+            return;
+        if (driver->cuEventElapsedTime_p(&ms, events[from], events[to]) != CUDA_SUCCESS)
+            continue;
+        spans[span_count++ % KEPT] = (uint64_t)(1e6 * (double)ms) / (round_of[to] - round_of[from]);
+        spans_ns += (uint64_t)(1e6 * (double)ms);
+    }
+}
+
+/* A round is left out where the host is too far ahead. */
+static void
+mark(CUstream stream)
+{
+    const struct driver *driver = &scout_state.driver;
+    CUevent *event = &events[recorded % EVENTS];
+    bool is_free = recorded - taken < EVENTS;
+    if (is_free && (*event != NULL || driver->cuEventCreate_p(event, CU_EVENT_DEFAULT) == CUDA_SUCCESS) &&
+        driver->cuEventRecord_p(*event, stream) == CUDA_SUCCESS)
+        round_of[recorded++ % EVENTS] = rounds;
+}
+
+/* Means of stretches of the newer half; 0: there are too few rounds. */
+static uint32_t
+find_stretches(uint64_t ns[PLAY_STRETCHES])
+{
+    uint64_t used = (span_count + 1) / 2 < KEPT ? (span_count + 1) / 2 : KEPT, first = span_count - used;
+    uint64_t count = span_count < LEAST ? 0 : used < PLAY_STRETCHES ? used : PLAY_STRETCHES;
+    for (uint64_t k = 0; k < count; ++k) {
+        uint64_t begin = first + k * used / count, end = first + (k + 1) * used / count;
+        ns[k] = 0;
+        for (uint64_t i = begin; i < end; ++i)
+            ns[k] += spans[i % KEPT];
+        ns[k] /= end - begin;
+    }
+    return (uint32_t)count;
+}
+
+static void
+write_times(void)
+{
+    atomic_store(&page->stretches, find_stretches(page->stretch_ns));
+    atomic_store(&page->stage, PLAY_OVER);
+}
+
+void
+rounds_begin(void)
+{
+    page = player.rank == 0 ? player.pages[0] : NULL;
+    for (uint32_t i = page != NULL; i < player.page_count; ++i)
+        atomic_store(&player.pages[i]->stage, PLAY_OVER);
+    player.page_count = 0; /* what does not fit ends the run, as in a training */
+    is_timed = true;
+    begin_ns = clock_now_ns();
+}
+
+bool
+rounds_are_timed(void)
+{
+    return is_timed;
+}
+
+bool
+rounds_are_plain(void)
+{
+    return is_timed && player.play.plan.data == PLAY_ALONE;
+}
+
+void
+rounds_note(CUstream stream)
+{
+    static const int64_t second_ns = 1000000000;
+    if (player.rank != 0 || (!is_timed && player.play.plan.forecast_ns == 0))
+        return;
+    ++rounds;
+    take_spans();
+    mark(stream);
+    bool is_enough = spans_ns >= 2 * SECONDS_EACH * (uint64_t)second_ns && span_count >= 2 * LEAST;
+    if (is_timed && (is_enough || clock_now_ns() - begin_ns > LIMIT_S * second_ns)) {
+        write_times();
+        player_wait_for_end(PLAY_OVER);
+    }
+}
 
 static int
 by_size(const void *a, const void *b)
 {
-    const int64_t *x = a, *y = b;
+    const uint64_t *x = a, *y = b;
     return (*x > *y) - (*x < *y);
-}
-
-/* 0: not known. */
-static uint64_t
-median_ns(void)
-{
-    uint64_t usable = count > KEPT ? KEPT - 1 : count / 2, each = usable / STRETCHES > 0 ? usable / STRETCHES : 1;
-    int64_t stretches[STRETCHES];
-    size_t made = 0;
-    if (count < LEAST)
-        return 0;
-    for (uint64_t end = count - 1; made < STRETCHES && (made + 1) * each <= usable; end -= each)
-        stretches[made++] = (times[end % KEPT] - times[(end - each) % KEPT]) / (int64_t)each;
-    qsort(stretches, made, sizeof(stretches[0]), by_size);
-    return (uint64_t)stretches[made / 2];
-}
-
-void
-rounds_note(void)
-{
-    int64_t now = clock_now_ns();
-    if (count == 0)
-        first_ns = now;
-    times[count++ % KEPT] = now;
-    int64_t seconds = (now - first_ns) / 1000000000;
-    bool is_short = count < WANTED || now - first_ns < least_ns;
-    if (player.play.plan.data < PLAY_REHEARSAL || player.page_count == 0)
-        return;
-    if (is_short && (seconds < LIMIT_S || count < LEAST) && seconds < last_limit_s)
-        return;
-    atomic_store(&player.pages[0]->round_ns, median_ns());
-    player_wait_for_end(PLAY_OVER);
 }
 
 void
 rounds_end(void)
 {
     const struct play_plan *plan = &player.play.plan;
-    uint64_t now = median_ns();
-    if (plan->data >= PLAY_REHEARSAL) {
-        if (player.page_count > 0)
-            atomic_store(&player.pages[0]->round_ns, now);
-        player_set_stage(PLAY_OVER);
-    } else if (plan->data == PLAY_TRAINING && plan->forecast_ns > 0 && now > 0) {
-        double ms = (double)now / 1e6, said = (double)plan->forecast_ns / 1e6;
-        double times = (double)plan->forecast_one / 1e6 * plan->forecast_ranks / ms;
-        message_line("plan: a round took %.3g ms, %.2f times as fast as the rehearsed process; the forecast was %.3g "
-                     "ms, %.2f to %.2f times (%+.1f %%)",
-                     ms, times < plan->forecast_ranks ? times : plan->forecast_ranks, said, plan->forecast_low / 100.0,
-                     plan->forecast_high / 100.0, (ms / said - 1) * 100);
+    uint64_t ns[PLAY_STRETCHES];
+    uint32_t count = find_stretches(ns);
+    if (is_timed) {
+        write_times();
+    } else if (plan->data == PLAY_TRAINING && plan->forecast_ns > 0 && count > 0) {
+        qsort(ns, count, sizeof(ns[0]), by_size);
+        double ms = (double)ns[count / 2] / 1e6, said = (double)plan->forecast_ns / 1e6;
+        double times = ms > 0 ? (double)plan->forecast_one / 1e6 * plan->forecast_ranks / ms : 0;
+        times = times < plan->forecast_ranks ? times : plan->forecast_ranks;
+        message_line(
+            "plan: a round took %.3g ms, %.2f times as fast as one process; in the proof it took %.3g ms, %.2f "
+            "to %.2f times (%+.1f %%)",
+            ms, times, said, plan->forecast_low / 100.0, plan->forecast_high / 100.0, (ms / said - 1) * 100);
+        if (times < 1)
+            message_warning("slow_plan", "plan: these ranks were slower than one process: %.2f times as fast", times);
     }
 }

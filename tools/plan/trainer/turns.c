@@ -157,12 +157,14 @@ hash_tensors(uint32_t rounds)
 void
 turns_report(uint32_t rounds)
 {
-    if (player.play.plan.data >= PLAY_TRAINING)
+    if (player.play.plan.data >= PLAY_TRAINING || rounds_are_timed())
         return;
     if (rounds == 0)
         player_set_stage(PLAY_RUNNING);
     hash_tensors(rounds);
     player_set_steps(rounds);
-    if (rounds == player.play.plan.steps)
+    if (rounds == player.play.plan.steps && player.play.plan.is_timed)
+        rounds_begin();
+    else if (rounds == player.play.plan.steps)
         player_wait_for_end(PLAY_OVER);
 }

@@ -36,7 +36,7 @@ command_of(const struct scout_order *order, const struct scout_child *child)
     word_list_add(&words, xstrdup("ddprun"));
     options_hand_on_but(order->options, scout_sets, false, &words);
     word_list_add(&words, xasprintf("--ranks=%d", child->ranks));
-    if (child->ranks > 1 && !child->is_rehearsal)
+    if (child->ranks > 1)
         word_list_add(&words, xstrdup("--check-every=0")); /* ranks are compared by the proof */
     if (child->silent)
         word_list_add(&words, xstrdup("--output=none"));

@@ -21,7 +21,7 @@ struct scout_order {
     unsigned steps;       /* after so many periods the program is ended; 0: it goes on to its end */
     unsigned timeout_s;   /* in which all must be recorded */
     bool silent;          /* what the program prints is dropped */
-    int ranks;            /* of a rehearsal (prove.h) */
+    int ranks;            /* of `--plan auto`, for proof (d) (prove.h); else 0 */
 };
 
 struct scout_outcome {
@@ -45,7 +45,6 @@ struct scout_outcome {
 struct scout_child {
     const char *variable, *value; /* of the environment: its name, and the file that it names */
     int ranks;
-    bool is_rehearsal;   /* it does all that a training by a plan does */
     bool silent;         /* what the program prints is dropped */
     const char *summary; /* its ddprun's, a file */
     const char *errors;  /* a file for what goes to stderr: its ddprun says there what this one says in one line */

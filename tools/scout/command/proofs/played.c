@@ -58,7 +58,7 @@ static bool
 is_over(const struct played *played, int64_t now_ms, int64_t *stuck_ms)
 {
     bool all = true;
-    for (int rank = 0; rank < PLAY_RANKS; ++rank) {
+    for (int rank = 0; rank < played->count; ++rank) {
         uint32_t stage = played_stage(played, rank);
         if (stage == PLAY_IMPOSSIBLE && *stuck_ms == 0)
             *stuck_ms = now_ms;
@@ -74,9 +74,6 @@ show_progress(const struct play *play, const struct played *played, bool end)
         return;
     if (end)
         fputs("\r\033[K", stderr);
-    else if (play->plan.data >= PLAY_REHEARSAL)
-        fprintf(stderr, "\r\033[Kddprun: plan: rehearsal %s",
-                play->plan.data == PLAY_REHEARSAL ? "of rounds" : "of one process");
     else
         fprintf(stderr, "\r\033[Kddprun: scout: proof (%c), step %u of %u", "ccddeeeeee"[play->plan.data],
                 atomic_load(&played->pages[0]->steps), play -> plan.steps);
@@ -103,7 +100,7 @@ attend(const struct scout_order *order, const struct play *play, pid_t pid, stru
 void
 played_release(const struct play *play, struct played *played)
 {
-    for (int rank = 0; rank < PLAY_RANKS; ++rank)
+    for (int rank = 0; rank < played->count; ++rank)
         play_page_unmap(&play->plan, played->pages[rank]);
 }
 
@@ -113,27 +110,25 @@ played_make(const struct scout_order *order, struct play *play, enum play_data d
 {
     char *plan = xasprintf("%s/play.%d", order->folder, data), *summary = xasprintf("%s.json", plan);
     char *errors = xasprintf("%s.err", plan);
+    bool is_turns = data == PLAY_TURNS || data == PLAY_ALONE, is_auto = is_turns && order->ranks > 0;
+    int ranks = is_auto ? order->ranks : PLAY_RANKS;
     const struct scout_child child = {.variable = DDPRUN_ENV_SCOUT_PLAY,
                                       .value = plan,
-                                      .ranks = data == PLAY_REHEARSAL ? order->ranks
-                                               : data >= PLAY_ALONE   ? 1
-                                                                      : PLAY_RANKS,
-                                      .is_rehearsal = data >= PLAY_REHEARSAL,
+                                      .ranks = data >= PLAY_ALONE ? 1 : ranks,
                                       .silent = true,
                                       .summary = summary,
                                       .errors = errors};
-    *played = (struct played){0};
+    *played = (struct played){.count = data > PLAY_ALONE ? 1 : ranks};
     play->plan.data = data;
+    play->plan.turns = data == PLAY_ALONE ? (uint32_t)ranks : 0;
+    play->plan.is_timed = is_auto;
+    play->plan.reads_own = is_auto && order->options->reads == PLAN_READS_OWN;
     snprintf(play->plan.pages, sizeof(play->plan.pages), "%s.page", plan);
     struct play_exchange *exchange = play_exchange_map(plan, true);
     bool ok = play_save(plan, play) && exchange != NULL;
     play_exchange_unmap(exchange);
-    for (int rank = 0; rank < PLAY_RANKS && ok; ++rank)
+    for (int rank = 0; rank < played->count && ok; ++rank)
         ok = (played->pages[rank] = play_page_map(&play->plan, rank, true)) != NULL;
-    if (ok && data > PLAY_ALONE) { /* which one page suffices for */
-        atomic_store(&played->pages[1]->stage, PLAY_OVER);
-        atomic_store(&played->pages[1]->steps, UINT32_MAX);
-    }
     pid_t pid = ok ? scout_child_start(order, &child) : -1;
     if (pid > 0) {
         attend(order, play, pid, played);
@@ -160,7 +155,7 @@ uint32_t
 played_completed(const struct played *played)
 {
     uint32_t steps = UINT32_MAX;
-    for (int rank = 0; rank < PLAY_RANKS; ++rank) {
+    for (int rank = 0; rank < played->count; ++rank) {
         uint32_t done = atomic_load(&played->pages[rank]->steps);
         steps = done < steps ? done : steps;
     }
@@ -173,7 +168,7 @@ played_steps(const struct played *played, const char **why, struct proof *proof)
     uint32_t steps = played_completed(played);
     bool complete = true, begun = true;
     *why = "";
-    for (int rank = 0; rank < PLAY_RANKS; ++rank) {
+    for (int rank = 0; rank < played->count; ++rank) {
         struct play_page *page = played->pages[rank];
         uint32_t stage = played_stage(played, rank);
         complete = complete && stage == PLAY_OVER;

@@ -22,20 +22,9 @@ bool scout_prove_by_state(const struct scout_order *order, const struct scout_lo
                           const struct scout_finding *finding, const struct by_state *by_state, bool prove,
                           struct scout_proofs *proofs, struct error *error) __attribute__((warn_unused_result));
 
-struct rehearsal {
-    uint64_t round_ns;  /* what a round of order->ranks takes; 0: the program ended after too few */
-    uint64_t period_ns; /* and a period of one process without a plan: medians */
-    uint32_t count;     /* pairs of runs */
-    uint32_t low, high; /* of all pairs, hundredths: how many times as fast; never above order->ranks */
-    bool is_noisy;      /* a pair was above that, or pairs differ by more than a tenth */
-    char why[512];      /* why the plan cannot be followed; "": it can */
-};
-
-/* Trains by turns, with all that belongs to a training, for about sixty rounds or three seconds; then one process, for
- * as many periods; and again, until pairs of these differ by less than a tenth, five were made, or half a minute has
- * passed. What the program writes goes nowhere. Errors as above. */
-bool scout_rehearse(const struct scout_order *order, struct json_object *turns, struct rehearsal *rehearsal,
-                    struct error *error) __attribute__((warn_unused_result));
+/* (d) of a plan that is proved, by `turns` of its JSON, with order->ranks, and timed. Errors as above. */
+bool scout_prove_again(const struct scout_order *order, struct json_object *turns, struct proof *proof,
+                       struct proof_times *times, struct error *error) __attribute__((warn_unused_result));
 
 /* ---- play_plan.c: from what was found to what players follow (tools/plan/format/play.h). Pure ---- */
 /* Fills in all of `play` but plan.data and plan.pages; play_free() releases it. False with the reason in `why`,
@@ -56,9 +45,10 @@ uint32_t play_plan_type(uint32_t type);
 bool play_plan_has_halves(const struct scout_log *log, const struct scout_finding *finding, char *why);
 
 /* ---- played.c: the runs of proofs, and what the ranks of each have put in their pages ---- */
-/* A run of the two ranks. */
+/* A run of all ranks. */
 struct played {
-    struct play_page *pages[PLAY_RANKS];
+    struct play_page *pages[PLAY_READERS]; /* [count] */
+    int count;
     bool late;
     int signal;
     char reason[512]; /* why its ddprun failed; "": it did not, or had been asked to end */
@@ -71,7 +61,7 @@ bool played_make(const struct scout_order *order, struct play *play, enum play_d
 void played_release(const struct play *play, struct played *played);
 
 uint32_t played_stage(const struct played *played, int rank);
-/* How many steps both ranks have completed, and recorded. */
+/* How many steps all ranks have completed, and recorded. */
 uint32_t played_completed(const struct played *played);
 /* How many steps can be judged; 0, with the end of the proof: none, or the run failed. *why: what came then; "": all
  * was seen. */
@@ -86,9 +76,9 @@ const char *proof_name(struct proof *proof, const struct play_tensor *tensor);
 void proof_conclude(struct proof *proof, enum proof_end end, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* turns.c: (d). Errors: as played_make(). */
-bool proof_play_turns(const struct scout_order *order, struct play *play, struct proof *proof, struct error *error)
-    __attribute__((warn_unused_result));
+/* turns.c: (d), with order->ranks and timed, or (0) with two. Errors: as played_make(). */
+bool proof_play_turns(const struct scout_order *order, struct play *play, struct proof *proof,
+                      struct proof_times *times, struct error *error) __attribute__((warn_unused_result));
 
 /* state.c: (complete). `by_state`: what may be a sum, and is settled in `play`; NULL: of a plan, which says it. Errors:
  * as played_make(). */

@@ -1,10 +1,9 @@
 /*
  * turns.c - see prove.h: proof (d), ranks by turns beside one process that plays all turns; and how many times as fast
- * as one process they are, by rehearsals of both in turn.
+ * as one process they are, where both runs are timed.
  */
 #include "tools/scout/command/proofs/prove.h"
 
-#include "base/clock.h"
 #include "tools/common/range.h"
 #include "tools/plan/format/play_json.h"
 
@@ -18,7 +17,7 @@ is_same_in_both(const struct play *play, const struct played *ranks, const struc
                 uint32_t tensor)
 {
     bool same = true;
-    for (int rank = 0; rank < PLAY_RANKS; ++rank) {
+    for (int rank = 0; rank < ranks->count; ++rank) {
         const struct play_page *const pages[] = {ranks->pages[rank], alone->pages[rank]};
         same = same && played_is_same(play, pages, step, tensor);
     }
@@ -58,9 +57,9 @@ conclude_alike(const struct play *play, const struct played *ranks, const struct
         left_out += is_compared ? 0 : tensor->hi - tensor->lo;
     }
     proof_conclude(proof, PROOF_PASSED,
-                   "%u ranks by turns, and one process that plays all turns, have the same %" PRIu64
+                   "%d ranks by turns, and one process that plays all turns, have the same %" PRIu64
                    " bytes after each of %u round%s%s",
-                   PLAY_RANKS, bytes, rounds, rounds == 1 ? "" : "s",
+                   ranks->count, bytes, rounds, rounds == 1 ? "" : "s",
                    play->plan.by == PLAY_BY_STATE && rounds > 1 ? ", of which the second has fewer steps" : "");
     size_t used = strlen(proof->text);
     if (left_out > 0)
@@ -112,8 +111,43 @@ judge_turns(const struct scout_order *order, struct play *play, const struct pla
            (proof->end == PROOF_IMPOSSIBLE || repeat(order, play, PLAY_TURNS, ranks, round, proof, error));
 }
 
+/* ---- how fast ---- */
+
+/* What a round took in each stretch, in nanoseconds. */
+static void
+take_stretches(const struct played *played, struct range *ns)
+{
+    const struct play_page *page = played->pages[0];
+    uint32_t count = atomic_load(&page->stretches);
+    for (uint32_t i = 0; i < count && i < PLAY_STRETCHES; ++i)
+        range_add(ns, (double)page->stretch_ns[i]);
+}
+
+static uint32_t
+hundredths(double times, uint32_t most)
+{
+    return (uint32_t)(100 * (times < most ? times : most));
+}
+
+static void
+find_times(const struct played *ranks, const struct played *alone, struct proof_times *times)
+{
+    struct range round = {0}, batch = {0};
+    uint32_t count = (uint32_t)ranks->count;
+    take_stretches(ranks, &round);
+    take_stretches(alone, &batch);
+    if (round.count == 0 || batch.count == 0 || range_low(&round) <= 0)
+        return;
+    *times = (struct proof_times){.ranks = count,
+                                  .round_ns = (uint64_t)range_middle(&round),
+                                  .batch_ns = (uint64_t)range_middle(&batch),
+                                  .low = hundredths(count * range_low(&batch) / range_high(&round), count),
+                                  .high = hundredths(count * range_high(&batch) / range_low(&round), count)};
+}
+
 bool
-proof_play_turns(const struct scout_order *order, struct play *play, struct proof *proof, struct error *error)
+proof_play_turns(const struct scout_order *order, struct play *play, struct proof *proof, struct proof_times *times,
+                 struct error *error)
 {
     struct played ranks = {0}, alone = {0};
     const char *then;
@@ -123,71 +157,24 @@ proof_play_turns(const struct scout_order *order, struct play *play, struct proo
         more = played_steps(&alone, &then, proof);
     if (more > 0)
         ok = judge_turns(order, play, &ranks, &alone, rounds < more ? rounds : more, proof, error);
+    if (more > 0 && proof->end == PROOF_PASSED)
+        find_times(&ranks, &alone, times);
     played_release(play, &ranks);
     played_release(play, &alone);
     return ok;
 }
 
-/* ---- rehearsals ---- */
-
-/* What a round takes, or a period of one process; 0 with the reason in `why`. */
-static bool
-rehearse(const struct scout_order *order, struct play *play, enum play_data data, uint64_t *ns, char *why,
-         struct error *error)
-{
-    struct played played;
-    *ns = 0;
-    if (!played_make(order, play, data, &played, error))
-        return false;
-    if (played_stage(&played, 0) == PLAY_OVER)
-        *ns = atomic_load(&played.pages[0]->round_ns);
-    else
-        snprintf(why, PLAY_WHY_BYTES, "%s", played.late ? "it took too long" : played.reason);
-    played_release(play, &played);
-    return true;
-}
-
-static int
-by_size(const void *a, const void *b)
-{
-    const uint64_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
 bool
-scout_rehearse(const struct scout_order *order, struct json_object *turns, struct rehearsal *rehearsal,
-               struct error *error)
+scout_prove_again(const struct scout_order *order, struct json_object *turns, struct proof *proof,
+                  struct proof_times *times, struct error *error)
 {
-    enum { LIMIT_MS = 30000 };
     struct play play;
-    struct range times = {0};
-    uint64_t rounds[RANGE_MOST_VALUES] = {0}, periods[RANGE_MOST_VALUES] = {0};
-    int64_t begin_ms = clock_now_ms();
-    *rehearsal = (struct rehearsal){0};
-    bool ok = true, more = play_json_read(turns, &play, rehearsal->why);
-    play.plan.reads_own = order->options->reads == PLAN_READS_OWN;
-    while (more) {
-        uint32_t i = rehearsal->count;
-        ok =
-            rehearse(order, &play, PLAY_REHEARSAL, &rounds[i], rehearsal->why, error) &&
-            (rehearsal->why[0] != '\0' || rehearse(order, &play, PLAY_ONE_PROCESS, &periods[i], rehearsal->why, error));
-        more = ok && rehearsal->why[0] == '\0' && rounds[i] > 0 && periods[i] > 0;
-        if (more) {
-            range_add(&times, order->ranks * (double)periods[i] / (double)rounds[i], order->ranks);
-            ++rehearsal->count;
-        }
-        more = more && rehearsal->count < RANGE_MOST_VALUES && clock_now_ms() - begin_ms < LIMIT_MS &&
-               (rehearsal->count < RANGE_LEAST_VALUES || range_is_noisy(&times));
-    }
-    if (times.count > 0) {
-        rehearsal->low = (uint32_t)(100 * range_low(&times));
-        rehearsal->high = (uint32_t)(100 * range_high(&times));
-        rehearsal->is_noisy = range_is_noisy(&times);
-    }
-    qsort(rounds, rehearsal->count, sizeof(rounds[0]), by_size);
-    qsort(periods, rehearsal->count, sizeof(periods[0]), by_size);
-    rehearsal->round_ns = rounds[rehearsal->count / 2];
-    rehearsal->period_ns = periods[rehearsal->count / 2];
+    char why[PLAY_WHY_BYTES] = "";
+    bool ok = true;
+    if (play_json_read(turns, &play, why))
+        ok = proof_play_turns(order, &play, proof, times, error);
+    else
+        proof_conclude(proof, PROOF_IMPOSSIBLE, "%s", why);
     play_free(&play);
     return ok;
 }
