@@ -1,9 +1,10 @@
 /*
  * mutant.h - deliberate defects, with which the tests prove that they would notice. tests/mutants.txt names them all.
  *
- * tests/end_to_end builds one engine with -DDDPRUN_MUTANTS, in which the environment selects a defect by its name:
- * DDPRUN_MUTANT=SUM_NOT_MEAN. mutants.sh requires for each that a run which the real engine passes fails. In what users
- * run every MUTANT(...) is a constant false.
+ * Most stand in tests/woven.txt, and in copies of the sources. Builds with -DDDPRUN_MUTANTS, as one engine of
+ * tests/end_to_end, have all, and the environment selects a defect by its name: DDPRUN_MUTANT=SUM_NOT_MEAN. mutants.sh
+ * requires for each that a run which the real engine passes fails. In what users run every MUTANT(...) is a constant
+ * false.
  */
 #ifndef DDPRUN_BASE_MUTANT_H
 #define DDPRUN_BASE_MUTANT_H

@@ -3,8 +3,6 @@
  */
 #include "bucketing/history.h"
 
-#include "base/mutant.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,12 +148,12 @@ is_in_front(const struct touch_list *list, const struct optional_touches *option
     bool fixed = false, any = false;
     for (size_t i = 0; i < list->count && optional->count > 0; ++i) {
         bool is_optional = touch_is_optional(optional, list->touches[i]);
-        if (is_optional && fixed && !MUTANT(OPTIONAL_ANYWHERE))
+        if (is_optional && fixed)
             return false;
         any = any || is_optional;
         fixed = fixed || (list->touches[i].argument & TOUCH_FIXED) != 0;
     }
-    return fixed || !any || MUTANT(OPTIONAL_ANYWHERE);
+    return fixed || !any;
 }
 
 bool
@@ -195,7 +193,7 @@ explain_difference(const struct touch_list *a, const struct touch_list *b, struc
     while (!find_difference(a, b, &grown, &i, &j)) {
         const struct touch *odd = choose_odd(a, i, b, j);
         if (odd == NULL || grown.count == OPTIONAL_AT_MOST || odd->call == TOUCH_DECLARES ||
-            ((odd->argument & TOUCH_FIXED) != 0 && !MUTANT(OPTIONAL_FIXED)))
+            (odd->argument & TOUCH_FIXED) != 0)
             return false;
         grown.touches[grown.count++] = *odd;
     }
@@ -238,7 +236,7 @@ history_is_of_several(const struct history *history)
 bool
 history_is_irregular(const struct history *history, size_t gradient)
 {
-    if (!history->changed || history->ignored[gradient] || MUTANT(LEARNED_TOO_SOON))
+    if (!history->changed || history->ignored[gradient])
         return false;
     uint64_t changes = history->changes[gradient];
     return history->streak[gradient] < (changes == 0 ? STREAK_OF_OTHERS : changes * STREAK_FOR_EACH_CHANGE);
@@ -268,7 +266,7 @@ intervals_equal(const struct history *history)
     for (size_t i = 0; i < history->gradient_count; ++i) {
         if (history->ignored[i] || history_is_irregular(history, i))
             continue;
-        if (history->streak[i] == 0 && !MUTANT(LEARNED_TOO_SOON))
+        if (history->streak[i] == 0)
             return false;
         any = true;
     }

@@ -3,8 +3,6 @@
  */
 #include "bucketing/readiness.h"
 
-#include "base/mutant.h"
-
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,10 +120,9 @@ static bool
 may_be_left_out(const struct readiness *readiness, size_t gradient, struct touch touch)
 {
     const struct touch_list *expected = &readiness->expected[gradient];
-    bool unseen = MUTANT(OPTIONAL_UNSEEN) && (touch.argument & TOUCH_FIXED) == 0;
-    if (!touch_is_optional(&readiness->optional[gradient], touch) && !unseen)
+    if (!touch_is_optional(&readiness->optional[gradient], touch))
         return false;
-    for (size_t i = 0; i < readiness->begun[gradient] && !MUTANT(OPTIONAL_ANYWHERE); ++i) {
+    for (size_t i = 0; i < readiness->begun[gradient]; ++i) {
         if (i >= expected->count || (expected->touches[i].argument & TOUCH_FIXED) != 0)
             return false;
     }
@@ -165,7 +162,7 @@ touches_until_ready(const struct readiness *readiness, size_t gradient)
     size_t count = readiness->expected[gradient].open ? 0 : readiness->expected[gradient].count;
     if (readiness_is_declared(readiness, gradient))
         return 1;
-    return MUTANT(READY_TOO_EARLY) && count > 1 ? count - 1 : count;
+    return count;
 }
 
 bool
@@ -269,8 +266,7 @@ launch_next(struct readiness *readiness, size_t *bucket_p)
 bool
 readiness_launch(struct readiness *readiness, size_t *bucket_p)
 {
-    if ((readiness->deviates && !MUTANT(DEVIATION_IGNORED)) ||
-        readiness->next_bucket == readiness->plan->bucket_count ||
+    if (readiness->deviates || readiness->next_bucket == readiness->plan->bucket_count ||
         readiness->states[readiness->next_bucket] != BUCKET_READY)
         return false;
     return launch_next(readiness, bucket_p);

@@ -164,7 +164,7 @@ export HANGS_GO_ON=$work/go-on
 "${runtime[@]}" "$ddprun" -n 2 --bucket-mb 0.02 --hang-timeout "$long" "$hangs" --how checkpoint --rank 0 \
     </dev/null >"$work/stdout" 2>"$work/stderr" &
 job=$!
-within "$limit" has_said '^ddprun: rank 0 .* after step .*a long checkpoint, say, is not a fault: the job continues, unless this lasts $long s'
+within "$limit" has_said "^ddprun: rank 0 .* after step .*a long checkpoint, say, is not a fault: the job continues, unless this lasts $long s"
 touch "$HANGS_GO_ON"
 wait "$job"
 code=$?

@@ -2,7 +2,6 @@
  * hooks_clocks.c - calls whose answers differ from run to run. For `ddprun scout` they are noted, and answered as ever;
  * in a run of `ddprun check` the program gets the date and the random bytes of date.c.
  */
-#include "base/mutant.h"
 #include "tools/sandbox/hooks.h"
 #include "tools/sandbox/overlay.h"
 #include "tools/sandbox/raw.h"
@@ -19,7 +18,7 @@ is_ours(const char *name, void *caller)
 {
     if (!in_device)
         note_clock(name, caller);
-    return files_date() != NULL && caller_is_programs(name, caller) && !MUTANT(FILES_DATE_REAL);
+    return files_date() != NULL && caller_is_programs(name, caller);
 }
 
 /* ---- the date ---- */

@@ -4,7 +4,6 @@
  * A file that may be written afterwards is copied first, unless the call empties it; what the program may not do to the
  * real file, or in its folder, fails as it would there. The call itself is then the program's own, on the copy.
  */
-#include "base/mutant.h"
 #include "tools/sandbox/hooks.h"
 #include "tools/sandbox/overlay.h"
 #include "tools/sandbox/raw.h"
@@ -86,7 +85,7 @@ open_prepare(int *dirfd, const char **path, int flags, struct place *place)
     }
     if (files_config() == NULL)
         return 0;
-    if ((flags & O_PATH) != 0 || !writes || MUTANT(FILES_WRITTEN_THROUGH))
+    if ((flags & O_PATH) != 0 || !writes)
         return place_read(dirfd, path, follow, place);
     if ((flags & O_TMPFILE) == O_TMPFILE)
         return prepare_unnamed(dirfd, path, place);

@@ -1,7 +1,6 @@
 /* copied.c - see copied.h. */
 #include "tools/check/command/copied.h"
 
-#include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
 
 #include <stdlib.h>
@@ -103,7 +102,7 @@ is_the_batch(struct copied *copied)
         sum += copied->of[r] != NULL ? copied->of[r]->sum : 0;
     }
     const struct check_copy *any = copied_any(copied);
-    if (bytes == any->whole && sum == any->whole_sum && !MUTANT(CHECK_DATA_ORDER))
+    if (bytes == any->whole && sum == any->whole_sum)
         return true;
     return bytes == any->whole && are_all_placed(copied) && lay_out(copied) == COPIED_RIGHT;
 }
@@ -178,7 +177,7 @@ static bool
 is_elsewhere(const struct copied *copied, const struct check_copy *it)
 {
     bool has_moved = it->total >= LEAST_PIECES && it->record > 0 && copied->was_right && 2 * it->in_place < it->total;
-    return (copied_is_telling(it) || has_moved) && (it->here + it->elsewhere == it->total || MUTANT(CHECK_DATA_NOISE));
+    return (copied_is_telling(it) || has_moved) && it->here + it->elsewhere == it->total;
 }
 
 /* Some rank has its share, or had it before: else the ranks may go through parts of the data set, each by itself. */

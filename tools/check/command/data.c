@@ -1,7 +1,6 @@
 /* data.c - see pattern.h. Which call sites count, in which steps, and the sentence. */
 #include "tools/check/command/pattern.h"
 
-#include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
 #include "tools/check/command/copied.h"
 #include "tools/check/command/evidence.h"
@@ -146,7 +145,7 @@ may_be_chance(const struct search *search, const struct copied *copied, bool any
 {
     const struct check_copy *any = copied_any(copied), **of;
     bool is_alike = copied->kind == COPIED_NOT_ADDED || copied->kind == COPIED_SAME;
-    if ((!is_alike && copied->kind != COPIED_OTHER) || copied->was_right || MUTANT(CHECK_DATA_NO_CHANCE))
+    if ((!is_alike && copied->kind != COPIED_OTHER) || copied->was_right)
         return false;
     if (is_alike && any_right && any->distinct && !any->is_data_set)
         return true;
@@ -189,7 +188,7 @@ find_wrong(struct search *search, uint32_t last, struct copied *wrong, struct co
     bool unknown = false;
     wrong->kind = COPIED_SILENT;
     for (uint32_t step = 1; step <= search->evidence->steps && wrong->kind == COPIED_SILENT; ++step) {
-        if (step > last && !unknown && !MUTANT(CHECK_DATA_ANY_STEP))
+        if (step > last && !unknown)
             return false;
         bool was_right[COPIES_SITES_AT_MOST];
         memcpy(was_right, search->was_right, sizeof(was_right));
@@ -208,7 +207,7 @@ find_wrong(struct search *search, uint32_t last, struct copied *wrong, struct co
             }
         }
     }
-    return wrong->kind != COPIED_SILENT && (wrong->step + EARLIER >= last || MUTANT(CHECK_DATA_ANY_STEP));
+    return wrong->kind != COPIED_SILENT && wrong->step + EARLIER >= last;
 }
 
 /* ---- words ---- */
@@ -438,14 +437,14 @@ static bool
 is_computed(const struct check_evidence *evidence, uint64_t site)
 {
     bool is_data = evidence->far.count > 0 && find_of_site(&evidence->far, site, 0) == NULL;
-    return find_of_site(&evidence->again, site, 0) == NULL && (!is_data || MUTANT(CHECK_CARRIED_DATA));
+    return find_of_site(&evidence->again, site, 0) == NULL && !is_data;
 }
 
 /* The first copy that has other values on a rank than on rank 0, and as many bytes as on one rank; NULL: none. */
 static const struct check_row *
 find_carried(const struct check_evidence *evidence, int *rank_p)
 {
-    for (int r = 1; r < evidence->ranks && !MUTANT(CHECK_CARRIED_UNSEEN); ++r) {
+    for (int r = 1; r < evidence->ranks; ++r) {
         const struct check_row *row = NULL;
         while ((row = check_rows_next(&evidence->ranked[r], CHECK_ROW_COPY, row)) != NULL) {
             const struct check_copy *mine = &row->copy,
@@ -462,7 +461,7 @@ find_carried(const struct check_evidence *evidence, int *rank_p)
 const struct check_row *
 carried_find_other(const struct check_evidence *evidence, uint32_t step, int *rank_p)
 {
-    for (int r = 0; r < evidence->ranks && !MUTANT(CHECK_CARRIED_UNSEEN); ++r) {
+    for (int r = 0; r < evidence->ranks; ++r) {
         const struct check_row *row = NULL;
         while ((row = check_rows_next(&evidence->ranked[r], CHECK_ROW_COPY, row)) != NULL) {
             const struct check_copy *mine = &row->copy;

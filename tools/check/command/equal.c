@@ -1,7 +1,6 @@
 /* equal.c - see pattern.h. Whatever hides mistakes is not called equal. */
 #include "tools/check/command/pattern.h"
 
-#include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
 #include "tools/check/command/verdict.h"
 #include "tools/check/format/element.h"
@@ -71,7 +70,7 @@ equal_say(struct hearing *hearing)
         sentence_say(verdict->text, "a step changes %s, by little more than rounding, and not by the same bits",
                      sentence_name_item(verdict, unclear, name));
         sentence_say(verdict->advice, "check with a larger learning rate, or after the warm-up");
-    } else if (is_unmoved(evidence, verdict) && !MUTANT(CHECK_UNMOVED_EQUAL)) {
+    } else if (is_unmoved(evidence, verdict)) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_UNMOVED, NULL);
         sentence_say(verdict->text, "no parameter has moved in %u step%s on one rank, so that no update was compared",
                      evidence->steps, evidence->steps == 1 ? "" : "s");
@@ -94,8 +93,7 @@ equal_say_endless(struct hearing *hearing)
     const struct check_row *endless = NULL, *row = NULL;
     while ((row = check_rows_next(&evidence->alone, CHECK_ROW_ENDLESS, row)) != NULL)
         endless = row->step > 1 && (endless == NULL || row->step < endless->step) ? row : endless;
-    if (endless == NULL || (moment != 0 && moment < items_moment(CHECK_PARAMETER, endless->step)) ||
-        MUTANT(CHECK_NAN_EQUAL))
+    if (endless == NULL || (moment != 0 && moment < items_moment(CHECK_PARAMETER, endless->step)))
         return false;
     char name[400];
     uint32_t step = endless->step - 1;
@@ -172,8 +170,7 @@ equal_settle_factor(const struct check_evidence *evidence, struct check_verdict 
         !pattern_is_scaled(evidence, &factor))
         return;
     const struct check_row *forced = check_rows_find(&evidence->ranked[0], CHECK_ROW_FORCED);
-    if (forced == NULL || !pattern_factor_holds(evidence, forced->norms.product) ||
-        !(MUTANT(CHECK_FACTOR_TRUSTED) || pattern_sees_factor(evidence)))
+    if (forced == NULL || !pattern_factor_holds(evidence, forced->norms.product) || !pattern_sees_factor(evidence))
         return;
     for (size_t i = 0; i < verdict->item_count; ++i) {
         struct check_item *item = &verdict->items[i];
@@ -194,7 +191,7 @@ equal_find_growing(const struct check_evidence *evidence, double *growth_p)
     const struct check_row *first = NULL, *found = NULL;
     uint32_t quarter = evidence->steps / 4;
     *growth_p = LEAST_GROWTH;
-    while (quarter >= LEAST_QUARTER && !MUTANT(CHECK_GROWTH_UNSEEN) && check_evidence_is_forced(evidence) &&
+    while (quarter >= LEAST_QUARTER && check_evidence_is_forced(evidence) &&
            (first = check_rows_next_of(&evidence->ranked[0], CHECK_GRADIENT, first)) != NULL && first->step == 1) {
         double sums[2][3] = {{0}}, growth[2]; /* as they are, and relative; of the first quarter, the half, the last */
         for (const struct check_row *row = first; row != NULL && element_bytes((int)first->tensor.type) >= 4;
@@ -255,7 +252,7 @@ agreement_find(const struct check_evidence *evidence)
         count += has_hash(row);
     }
     qsort(sorted, count, sizeof(*sorted), items_compare_rows);
-    for (int r = 1; r < evidence->ranks && !MUTANT(CHECK_RANKS_APART); ++r) {
+    for (int r = 1; r < evidence->ranks; ++r) {
         while ((row = check_rows_next(&evidence->ranked[r], CHECK_ROW_TENSOR, row)) != NULL) {
             const struct check_row **same =
                 has_hash(row) && count > 0 ? bsearch(&row, sorted, count, sizeof(*sorted), items_compare_rows) : NULL;

@@ -1,8 +1,6 @@
 /* factor.c - see pattern.h. */
 #include "tools/check/command/pattern.h"
 
-#include "base/mutant.h"
-
 #include <math.h>
 
 static const double exact = 1e-3; /* relative; rounding of small changes makes it more */
@@ -80,7 +78,7 @@ find_of_rank(const struct check_evidence *evidence, int rank, uint32_t step, str
 bool
 factor_of_update(const struct check_evidence *evidence, const struct check_item *first, struct factor *factor)
 {
-    if (first->tensor.role != CHECK_PARAMETER || MUTANT(CHECK_FACTOR_UNSEEN) ||
+    if (first->tensor.role != CHECK_PARAMETER ||
         !find_of_rank(evidence, first->first_rank, first->first_step, factor) || factor->apart == 0)
         return false;
     for (int r = 0; r < evidence->ranks; ++r) {

@@ -1,7 +1,6 @@
 /* items.c - see verdict.h. */
 #include "tools/check/command/verdict.h"
 
-#include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
 #include "tools/check/command/pattern.h"
 #include "tools/check/format/element.h"
@@ -106,7 +105,7 @@ static bool
 is_unbounded(const struct check_row *row)
 {
     bool overflows = row->tensor.role == CHECK_GRADIENT && row->norms.endless > 0;
-    return row->norms.unbounded > row->norms.unlike && !(overflows && !MUTANT(CHECK_ENDLESS_COUNTS));
+    return row->norms.unbounded > row->norms.unlike && !overflows;
 }
 
 static struct distance
@@ -251,8 +250,6 @@ static struct distance
 floor_of(const struct sorted *runs, size_t run_count, const struct check_row *like)
 {
     struct distance floor = {0};
-    if (MUTANT(CHECK_FLOOR_INFINITE))
-        floor.whole = floor.block = floor.spread = INFINITY;
     for (size_t r = 0; r < run_count; ++r) {
         size_t place = find_row(&runs[r], like);
         if (place < runs[r].count && (runs[r].rows[place]->of_change || !like->of_change))
@@ -323,7 +320,7 @@ static double
 bearable_of(const struct check_evidence *evidence, const struct check_row *row)
 {
     bool own = has_own_tolerance(evidence, row);
-    if (row->tensor.role == CHECK_REDUCE && !MUTANT(CHECK_ANY_TOLERANCE))
+    if (row->tensor.role == CHECK_REDUCE)
         return fmax(evidence->bearable, ITEMS_BEARABLE * items_tolerance((int)row->tensor.type));
     return own ? ITEMS_BEARABLE * items_tolerance((int)row->tensor.type) : evidence->bearable;
 }
@@ -414,7 +411,7 @@ is_nudged(struct check_item *item, const struct check_evidence *evidence, const 
         most = is_same ? fmax(most, own->norms.difference) : most;
     }
     if (!(most > 0 && row->norms.difference <= ITEMS_FLOOR_FACTOR * most) ||
-        distance->typical > bearable_of(evidence, row) || MUTANT(CHECK_NUDGED_UNSEEN))
+        distance->typical > bearable_of(evidence, row))
         return false;
     item->floor = fmax(item->floor, distance->whole * most / row->norms.difference);
     return true;
@@ -522,7 +519,7 @@ items_make(const struct check_evidence *evidence, const struct check_rows *ranke
         most += ranked[r].count;
     struct check_item *items = xcalloc(most + 1, sizeof(*items));
     struct sorted floors[2] = {sort_rows(&evidence->again), sort_rows(&evidence->perturbed)};
-    if (check_evidence_is_forced(evidence) && !MUTANT(CHECK_DRIFT_COUNTS))
+    if (check_evidence_is_forced(evidence))
         take_drift_out(&floors[1], &evidence->perturbed, check_evidence_in_rounds(evidence));
     accumulate(&floors[0]);
     accumulate(&floors[1]);

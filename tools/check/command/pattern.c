@@ -1,7 +1,6 @@
 /* pattern.c - see pattern.h. */
 #include "tools/check/command/pattern.h"
 
-#include "base/mutant.h"
 #include "tools/check/command/verdict.h"
 
 #include <math.h>
@@ -105,7 +104,7 @@ tells(const struct check_evidence *evidence, const struct check_item *item, uint
     const struct check_row *row = pattern_row(&evidence->ranked[0], &item->tensor, step);
     double square = row != NULL ? row->norms.reference * row->norms.reference : 0;
     double all = gradient_square(&evidence->ranked[0], step);
-    return (square > 0 && (square > 1e-6 * all || !isfinite(all))) || MUTANT(CHECK_ZEROS_TELL);
+    return square > 0 && (square > 1e-6 * all || !isfinite(all));
 }
 
 static bool
@@ -266,7 +265,7 @@ pattern_parts(const struct check_evidence *evidence, double *least_p, double *mo
         if (ranks == NULL || !(fabs(ranks->norms.product - row->norms.product) <= most))
             return false;
     }
-    return *most_p - *least_p > 1e-3 * even && !MUTANT(CHECK_PARTS_UNSEEN);
+    return *most_p - *least_p > 1e-3 * even;
 }
 
 bool

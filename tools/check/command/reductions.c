@@ -6,7 +6,6 @@
  */
 #include "tools/check/command/verdict.h"
 
-#include "base/mutant.h"
 #include "tools/check/command/pattern.h"
 #include "tools/check/format/element.h"
 
@@ -177,7 +176,7 @@ judge_equal(const struct check_evidence *evidence, struct check_verdict *verdict
                      sentence_name_item(verdict, multiple, name), multiple->factor);
         sentence_say(verdict->advice, "the program is right if it takes the number of ranks out again; for a mean of "
                                       "the ranks' means use DDP_OP_MEAN");
-    } else if (items_scaled_differ(evidence, CHECK_REDUCE) || MUTANT(CHECK_INDEPENDENT_EQUAL)) {
+    } else if (items_scaled_differ(evidence, CHECK_REDUCE)) {
         sentence_decide(verdict, CHECK_EQUAL, CAUSE_NONE, NULL);
     } else {
         wishes->factor = evidence->scaled.count == 0 ? 2 : 0;

@@ -1,7 +1,6 @@
 /* seeded.c - see verdict.h. */
 #include "tools/check/command/verdict.h"
 
-#include "base/mutant.h"
 #include "tools/check/command/pattern.h"
 
 #include <math.h>
@@ -140,7 +139,7 @@ seeded_judge(const struct check_evidence *evidence, struct check_verdict *verdic
         enum check_result here = judge_apart(evidence, which, &apart, wishes);
         result = here == CHECK_DIFFERENT ? result : here;
     }
-    if (result == CHECK_EQUAL || MUTANT(CHECK_APART_EQUAL)) {
+    if (result == CHECK_EQUAL) {
         check_verdict_free(&apart);
         return;
     }

@@ -1,7 +1,6 @@
 /* update.c - see pattern.h. */
 #include "tools/check/command/pattern.h"
 
-#include "base/mutant.h"
 #include "tools/check/command/verdict.h"
 
 #include <math.h>
@@ -30,7 +29,7 @@ find_unstepped(const struct hearing *hearing)
 {
     const struct check_tensor *found = NULL;
     const struct check_rows *rows = &hearing->evidence->ranked[0];
-    for (size_t i = 0; i < hearing->verdict->item_count && !MUTANT(CHECK_GROUPS_UNSEEN); ++i) {
+    for (size_t i = 0; i < hearing->verdict->item_count; ++i) {
         const struct check_item *item = &hearing->verdict->items[i];
         if (item->tensor.role != CHECK_PARAMETER || !item->differs || item->moment != hearing->pattern.moment)
             continue;
@@ -51,8 +50,7 @@ find_shorter(const struct check_evidence *evidence, const struct check_verdict *
 {
     const struct check_rows *rows = &evidence->ranked[first->first_rank];
     const struct check_row *own = pattern_row(rows, &first->tensor, first->first_step);
-    if (own == NULL || !own->of_change || own->norms.same == 0 || !pattern_has_no_gradient(evidence, verdict, first) ||
-        MUTANT(CHECK_SHORTER_UNSEEN))
+    if (own == NULL || !own->of_change || own->norms.same == 0 || !pattern_has_no_gradient(evidence, verdict, first))
         return NULL;
     const struct check_row *row = NULL;
     do
@@ -122,7 +120,7 @@ find_used(const struct check_evidence *evidence, const struct check_item *first)
     const struct check_rows *rows = &evidence->ranked[first->first_rank];
     struct used worst = {.change = 1e-3};
     const struct check_row *row = NULL;
-    while ((row = check_rows_next(rows, CHECK_ROW_USED, row)) != NULL && !MUTANT(CHECK_USED_UNSEEN)) {
+    while ((row = check_rows_next(rows, CHECK_ROW_USED, row)) != NULL) {
         double left = row->step == step ? left_by_step(rows, row) : 0;
         if (!(left > 0) || row->norms.unbounded > 0)
             continue;
@@ -172,7 +170,7 @@ update_say_several(struct hearing *hearing)
     do
         several = check_rows_next(rows, CHECK_ROW_UPDATES, several);
     while (several != NULL && several->step != step);
-    if (several == NULL || MUTANT(CHECK_UPDATES_UNSEEN))
+    if (several == NULL)
         return false;
     while ((row = check_rows_next(rows, CHECK_ROW_UPDATES, row)) != NULL)
         as_often += row->value >= several->value;
@@ -229,7 +227,7 @@ find_scalar(const struct hearing *hearing, char text[400])
     do
         row = check_rows_next(rows, CHECK_ROW_SCALAR, row);
     while (row != NULL && row->step != step);
-    if (row != NULL && !MUTANT(CHECK_SCALARS_UNSEEN))
+    if (row != NULL)
         snprintf(text, 400, ": argument %llu of `%.200s` is %.6g %s, and %.6g on one rank",
                  (unsigned long long)row->value + 1, row->text, row->norms.own,
                  sentence_name_ranks(hearing->evidence, first, ranks), row->norms.reference);

@@ -1,7 +1,6 @@
 /* verdict.c - see verdict.h. What the runs have shown, and the table that makes a verdict of it (pattern.h). */
 #include "tools/check/command/verdict.h"
 
-#include "base/mutant.h"
 #include "tools/check/command/pattern.h"
 #include "tools/check/format/element.h"
 
@@ -217,7 +216,7 @@ say_goes_on(struct hearing *hearing)
         if (end != NULL && end->value != 0 && end->step >= alone->step)
             break;
     }
-    return ended && r < evidence->ranks && !MUTANT(CHECK_END_UNSEEN) &&
+    return ended && r < evidence->ranks &&
            hearing_conclude(
                hearing,
                "count the items of the whole batch, not of the rank's share; end by what DDP_MEAN makes of "
@@ -469,7 +468,7 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     settled.is_asked = given->tolerance >= 0;
     if (!settled.is_asked)
         settled.tolerance = tolerance;
-    settled.bearable = MUTANT(CHECK_ANY_TOLERANCE) ? INFINITY : ITEMS_BEARABLE * tolerance;
+    settled.bearable = ITEMS_BEARABLE * tolerance;
     *verdict =
         (struct check_verdict){.result = CHECK_EQUAL, .tolerance = evidence->tolerance, .bearable = evidence->bearable};
     *wishes = (struct check_wishes){.turns = 0};

@@ -6,7 +6,6 @@
  */
 #include "tools/check/trainer/check.h"
 
-#include "base/mutant.h"
 #include "base/printable.h"
 #include "tools/check/format/element.h"
 #include "tools/check/format/norms.h"
@@ -244,8 +243,6 @@ compare_update(const struct tensor *tensor, const struct compare_at *at, const s
     row->value = hash_of(tensor);
     row->same_bits = row->value == entry->record.contents;
     row->of_change = before != NULL;
-    if (MUTANT(CHECK_CHANGE_IGNORED))
-        row->of_change = false;
     if (!row->same_bits)
         compare_change(tensor, at->units, row->of_change ? before : NULL, entry, &row->norms);
 }
@@ -380,6 +377,6 @@ bool
 compare_leads_on(uint32_t step)
 {
     uint32_t last = check_run.steps + 1;
-    return values_reader() != NULL && check_run.grown_count == 0 && !MUTANT(CHECK_STEPS_APART) &&
-           are_same(step, step + 1) && parameter_at(last, 0) != NULL && !are_same(step + 1, last);
+    return values_reader() != NULL && check_run.grown_count == 0 && are_same(step, step + 1) &&
+           parameter_at(last, 0) != NULL && !are_same(step + 1, last);
 }

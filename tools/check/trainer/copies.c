@@ -7,7 +7,6 @@
  */
 #include "tools/check/trainer/check.h"
 
-#include "base/mutant.h"
 #include "base/printable.h"
 
 #define XXH_INLINE_ALL
@@ -257,8 +256,7 @@ search(struct site *site, const struct known_step *known, const char *source, si
 {
     if (known->copies.calls > 1 && known->copies.bytes % known->copies.piece_bytes != 0)
         return; /* the places of pieces are not known */
-    if (engine_state.rendezvous.world_size == 1 || bytes > SEARCHED_BYTES || site->searches >= SEARCHES_AT_MOST ||
-        MUTANT(CHECK_COPIES_ALIGNED))
+    if (engine_state.rendezvous.world_size == 1 || bytes > SEARCHED_BYTES || site->searches >= SEARCHES_AT_MOST)
         return;
     ++site->searches;
     for (uint32_t i = 0; i < known->copies.probe_count; ++i) {

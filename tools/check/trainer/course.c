@@ -5,7 +5,6 @@
 #include "tools/check/trainer/check.h"
 
 #include "base/clock.h"
-#include "base/mutant.h"
 #include "tools/common/direct.h"
 #include "tools/sandbox/files.h"
 
@@ -161,8 +160,6 @@ list_tensors(enum tensor_role role, int group, size_t *count_p)
     engine_unlock();
     if (list == NULL)
         stop_job("out of memory");
-    if (MUTANT(CHECK_LAST_LEFT_OUT) && count > 0)
-        --count;
     *count_p = count;
     return list;
 }
@@ -268,9 +265,7 @@ note_readings(void)
     snprintf(path, sizeof(path), "%s/" FILES_READINGS, folder != NULL ? folder : "");
     int fd = open_direct(path, O_RDONLY | O_CLOEXEC, 0);
     FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
-    for (int i = 0;
-         file != NULL && !MUTANT(CHECK_READINGS_UNSEEN) && i < READINGS_AT_MOST && getline(&line, &room, file) > 0;
-         ++i) {
+    for (int i = 0; file != NULL && i < READINGS_AT_MOST && getline(&line, &room, file) > 0; ++i) {
         char *text = NULL;
         struct check_row row = {.kind = CHECK_ROW_READING, .step = course.steps, .value = strtoull(line, &text, 16)};
         snprintf(row.text, sizeof(row.text), "%s", text + strspn(text, " "));
@@ -286,7 +281,7 @@ static void
 note_at_end(void)
 {
     note_readings();
-    course.seen |= atomic_load(&engine_state.touched_late) && !MUTANT(CHECK_LATE_EQUAL) ? CHECK_SEEN_LATE : 0;
+    course.seen |= atomic_load(&engine_state.touched_late) ? CHECK_SEEN_LATE : 0;
     values_note(CHECK_ROW_SEEN, course.steps, course.seen);
     if (course.steps > 2)
         values_note(CHECK_ROW_COPIED, course.steps, atomic_load(&course.copied_bytes) / (course.steps - 2));
@@ -344,8 +339,7 @@ static void
 end_early_buckets(void)
 {
     engine_lock();
-    if (!MUTANT(CHECK_LEAVES_BUCKETS))
-        engine_state.off |= OFF_EARLY;
+    engine_state.off |= OFF_EARLY;
     engine_unlock();
 }
 
@@ -540,8 +534,6 @@ boundary_begins(int group, bool captured, const struct ddp_site *site)
         course.first_group = group;
         begin_steps();
     }
-    if (MUTANT(CHECK_GRADIENTS_LATE) && course.group_steps[group] > 0)
-        look_at_gradients(group, course.group_steps[group]);
     uint32_t step = ++course.group_steps[group];
     if (step <= check_run.steps)
         note_own_gradients(group, step);
@@ -568,8 +560,7 @@ boundary_ends(int group)
         return;
     CUcontext before = context_enter();
     context_synchronize("after DDP_STEP");
-    if (!MUTANT(CHECK_GRADIENTS_LATE))
-        look_at_gradients(group, step);
+    look_at_gradients(group, step);
     if (check_run.turn_count == 0)
         look_at_averaged(group, step);
     if (group == course.first_group && check_run.turn_count == 0)
@@ -633,7 +624,7 @@ check_operation_ends(const struct operation *operation, bool enqueued)
     size_t bytes;
     const void *source = check_run.nudge > 0 && enqueued ? host_source_of(operation, &bytes) : NULL;
     if (source != NULL && operation->operand_count > 0 && atomic_load(&engine_state.captures_open) == 0 &&
-        operation->operands[0].bytes == bytes && !MUTANT(CHECK_DATA_STILL)) {
+        operation->operands[0].bytes == bytes) {
         CUcontext before = context_enter();
         values_perturb_copied(operation->operands[0].address, source, bytes);
         context_leave(before);

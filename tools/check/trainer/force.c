@@ -8,8 +8,6 @@
  */
 #include "tools/check/trainer/check.h"
 
-#include "base/mutant.h"
-
 #include <math.h>
 #include <stdlib.h>
 
@@ -56,8 +54,6 @@ force_gradients(const struct tensor *list, size_t count, int group, const struct
     bool keeps = check_run.grown_count + check_run.turn_count > 0; /* own ones */
     for (size_t i = 0; i < count && keeps; ++i) {
         const struct check_tensor described = {.role = CHECK_GRADIENT, .number = (uint32_t)list[i].index};
-        if (MUTANT(CHECK_GROWN_TAKEN))
-            compare_set(&list[i], &described, at->step, 1);
         (void)values_keep(&list[i], CHECK_GRADIENT, (uint32_t)list[i].index, at->step);
         compare_set(&list[i], &described, at->step, 1);
     }
@@ -70,7 +66,7 @@ force_gradients(const struct tensor *list, size_t count, int group, const struct
     double last = before[group] > 0 ? before[group] : 1;
     double factor = check_run.factor > 0 ? check_run.factor : find_factor(rows, count, last);
     before[group] = factor;
-    for (size_t i = 0; i < count && check_run.forced && values_reader() != NULL && !MUTANT(CHECK_NOT_FORCED); ++i) {
+    for (size_t i = 0; i < count && check_run.forced && values_reader() != NULL; ++i) {
         if (!rows[i].same_bits || factor != 1)
             compare_set(&list[i], &rows[i].tensor, at->step, factor);
     }

@@ -9,7 +9,6 @@
  */
 #include "tools/check/trainer/check.h"
 
-#include "base/mutant.h"
 #include "tools/check/format/element.h"
 
 #include <math.h>
@@ -161,8 +160,7 @@ reduced_look(const struct tensor *memory, int op, uint32_t step, bool in_rounds)
         return;
     double factor = row.same_bits ? 1 : find_factor(&row.norms);
     bool starts_nearby = check_run.perturbed && in_rounds, is_free = values_reader()->header.is_free;
-    if (factor > 0 && (check_run.forced || (starts_nearby && !is_free)) && !MUTANT(CHECK_REDUCED_NOT_FORCED) &&
-        !(row.same_bits && factor == 1))
+    if (factor > 0 && (check_run.forced || (starts_nearby && !is_free)) && !(row.same_bits && factor == 1))
         compare_set(memory, &call->tensor, step, factor);
     if (starts_nearby) /* as far as other ranks' sums are rounded otherwise, in each round */
         values_perturb(memory);

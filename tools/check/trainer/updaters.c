@@ -12,7 +12,6 @@
  */
 #include "tools/check/trainer/check.h"
 
-#include "base/mutant.h"
 #include "tools/check/format/element.h"
 
 #include <stdio.h>
@@ -136,8 +135,6 @@ looks_for_updaters(void)
         if (updaters.looked[i] == around.call)
             return false;
     }
-    if (MUTANT(CHECK_LATE_UNSEEN) && step > 1)
-        return false;
     updaters.looked = values_room(updaters.looked, (updaters.looked_count + 1) * sizeof(*updaters.looked));
     updaters.looked[updaters.looked_count++] = around.call;
     return true;
@@ -226,7 +223,7 @@ static size_t
 bytes_behind(CUdeviceptr begin, size_t known)
 {
     struct memory_facts facts = device_ask_about(begin);
-    if (facts.begin == 0 || (MUTANT(CHECK_MANAGED_UNSEEN) && (facts.is_managed || facts.type == CU_MEMORYTYPE_HOST)))
+    if (facts.begin == 0)
         return 0;
     CUdeviceptr end = facts.begin + facts.bytes;
     for (size_t i = 0; known == 0 && i < updaters.pointer_count; ++i) {
@@ -400,8 +397,7 @@ looks_at_memory(size_t updater, const struct operation *operation, const struct 
     if (updaters.step == since + 1)
         return true;
     around.has_new = false;
-    if (!MUTANT(CHECK_LATE_UNSEEN))
-        pointers_visit(operation, layout, note_new, NULL);
+    pointers_visit(operation, layout, note_new, NULL);
     return around.has_new;
 }
 

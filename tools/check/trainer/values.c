@@ -6,7 +6,6 @@
  */
 #include "tools/check/trainer/check.h"
 
-#include "base/mutant.h"
 #include "comm/hash.h"
 #include "tools/check/format/element.h"
 #include "tools/common/room.h"
@@ -414,7 +413,7 @@ uint64_t
 values_hash_gradients(int group, uint32_t step)
 {
     uint64_t hash = 0;
-    bool tells = MUTANT(CHECK_ZEROS_ONE_BATCH);
+    bool tells = false;
     for (size_t i = 0;; ++i) {
         engine_lock();
         bool any = i < engine_state.tensor_count;
@@ -446,7 +445,7 @@ values_perturb(const struct tensor *tensor)
     for (size_t at = 0; at < tensor->bytes; at += VALUES_PIECE_BYTES) {
         size_t here = tensor->bytes - at < VALUES_PIECE_BYTES ? tensor->bytes - at : VALUES_PIECE_BYTES;
         values_tensor_out(values_piece, tensor, at, here);
-        if (check_run.is_far && !MUTANT(CHECK_FAR_NEAR))
+        if (check_run.is_far)
             move_far(tensor->type, values_piece, here / each, at / each);
         else
             element_perturb(tensor->type, values_piece, here / each, apart + at / each, 1);

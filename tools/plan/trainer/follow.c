@@ -15,7 +15,6 @@
  * What does not fit the plan ends the rank, with the operation's name. Threads: `following` lets one at a time through.
  */
 #include "base/message.h"
-#include "base/mutant.h"
 #include "base/printable.h"
 #include "tools/check/format/element.h"
 #include "tools/plan/trainer/player.h"
@@ -129,7 +128,7 @@ static bool
 is_site(const struct place *place, const struct play_site *site)
 {
     bool same = place->count == site->frame_count;
-    for (uint32_t i = MUTANT(PLAN_PLACES_ALIKE) && begun && place->count > 1 ? 1 : 0; same && i < place->count; ++i)
+    for (uint32_t i = 0; same && i < place->count; ++i)
         same = place->frames[i].object == site->frames[i].object && place->frames[i].offset == site->frames[i].offset;
     return same;
 }
@@ -167,7 +166,7 @@ leading_fills(void)
     while (count + 1 < player.play.plan.operation_count &&
            strncmp(player.play.operations[count].name, "cuMemset", strlen("cuMemset")) == 0)
         ++count;
-    return player_is_by_state() || MUTANT(PLAN_FILLS_FIRST) ? 0 : count;
+    return player_is_by_state() ? 0 : count;
 }
 
 /* The operation of the plan that this is; NO_PLACE: none. */
@@ -256,7 +255,7 @@ annotate(uint32_t number)
     player.named[number].live = true;
     waiting_made(number);
     void *memory = (void *)(uintptr_t)(allocation->address + tensor->lo);
-    int type = MUTANT(SCOUT_PLAY_TYPE_WRONG) && tensor->role == PLAY_GRADIENT ? ELEMENT_BFLOAT16 : (int)tensor->type;
+    int type = (int)tensor->type;
     size_t count = (size_t)(player_end(number) - tensor->lo) / element_size(type);
     if (count == 0 || is_in_other(number))
         return;
@@ -413,8 +412,7 @@ give_up_round(void)
     is_given_up = true;
     is_open = false;
     turns_give_up((uint32_t)period, next == 0 || next > player.play.plan.average_before);
-    if (!MUTANT(PLAN_ROUND_LEFT_OPEN))
-        reduce(CU_STREAM_LEGACY);
+    reduce(CU_STREAM_LEGACY);
 }
 
 /* Operations [next, end) of the plan do not come. */
@@ -432,7 +430,7 @@ pass_by(uint32_t end)
 static bool
 lacks_update(void)
 {
-    return !player_is_by_state() && next > 0 && next <= player.play.plan.average_before && !MUTANT(PLAN_UPDATE_UNASKED);
+    return !player_is_by_state() && next > 0 && next <= player.play.plan.average_before;
 }
 
 /* An operation comes that stands in front of the expected one. */
@@ -448,7 +446,7 @@ static void
 require_place(void)
 {
     const struct play_operation *expected = &player.play.operations[next];
-    if (is_elsewhere && expected->part != PLAY_BY_ALL && !MUTANT(PLAN_PLACES_ALIKE))
+    if (is_elsewhere && expected->part != PLAY_BY_ALL)
         no_fit(expected->name, "is called from a place that is not in the plan");
 }
 
@@ -525,9 +523,7 @@ is_made(uint32_t part)
     if (player_is_by_state())
         return state_makes(part);
     bool is_own = is_own_turn();
-    bool updates = is_last() || (MUTANT(PLAN_UPDATE_EACH) && !player_plays_all());
-    if (MUTANT(SCOUT_PLAY_ALL_DROPPED) && part == PLAY_BY_ALL)
-        return is_own;
+    bool updates = is_last();
     return part == PLAY_BY_ALL || (part == PLAY_BY_TURN && is_own) || (part == PLAY_BY_LAST && updates);
 }
 
@@ -600,9 +596,8 @@ follow_operation(struct operation *operation, bool is_load)
     is_elsewhere = false;
     next = at + 1 < plan->operation_count ? at + 1 : 0;
     const struct play_operation *of = &player.play.operations[at];
-    uint32_t place = at - MUTANT(SCOUT_PLAY_TOO_LATE);
     int group;
-    bool averages = is_place(place, &group);
+    bool averages = is_place(at, &group);
     if (!exchange_is_on() && !player_is_by_state() && at < plan->average_before &&
         period < (uint64_t)WARM_ROUNDS * player_world())
         waiting_reached(operation, at);
@@ -613,7 +608,7 @@ follow_operation(struct operation *operation, bool is_load)
     if (averages && player_plays_all())
         add_up();
     if (averages && is_last())
-        reduce_at(place, operation->stream);
+        reduce_at(at, operation->stream);
     if (exchange_is_on())
         exchange_planned(operation);
     operation->skip = !is_made(of->part);

@@ -9,7 +9,6 @@
  * A loader's copies come at other times on each rank. What they have brought counts where an operation of the plan is
  * given the memory.
  */
-#include "base/mutant.h"
 #include "tools/plan/trainer/player.h"
 
 #include <pthread.h>
@@ -57,8 +56,7 @@ add_loaded(uint64_t address)
 {
     for (uint32_t i = 0; i < loaded_count; ++i) {
         const struct loaded *load = &loaded[i];
-        if (load->lo <= address && address < load->hi && !pthread_equal(load->thread, pthread_self()) &&
-            !MUTANT(PLAN_LOADER_UNHEARD))
+        if (load->lo <= address && address < load->hi && !pthread_equal(load->thread, pthread_self()))
             heard[HEARD_DATA] = XXH3_64bits_withSeed(&load->hash, sizeof(load->hash), heard[HEARD_DATA] + 1);
     }
 }
@@ -208,15 +206,12 @@ heard_note(const struct operation *operation, uint32_t index, bool is_update)
         add_launch(operation);
     else
         add_operands(operation);
-    if (!MUTANT(PLAN_NUMBERS_UNHEARD) || is_update)
-        *hash = MUTANT(PLAN_RATE_UNHEARD) && is_update
-                    ? 0
-                    : XXH3_64bits_withSeed(words, word_count * sizeof(*words), *hash + 1);
+    *hash = XXH3_64bits_withSeed(words, word_count * sizeof(*words), *hash + 1);
     if (of->host_bytes == 0)
         return;
     hash = &heard[is_update ? HEARD_UPDATE : HEARD_DATA];
     uint64_t content = hash_source(operation, *hash, &bytes);
-    if (content != 0 && !MUTANT(PLAN_DATA_UNHEARD))
+    if (content != 0)
         *hash = content;
     smaller += content != 0 && bytes < of->host_bytes;
 }
@@ -249,7 +244,7 @@ heard_update(const struct operation *operation, const char *name)
     for (uint32_t i = 0; i < player.play.plan.operation_count && !is_named; ++i)
         is_named = player.play.operations[i].part == PLAY_BY_LAST &&
                    strncmp(player.play.operations[i].name, name, PLAY_NAME_BYTES - 1) == 0;
-    if (!is_named || MUTANT(PLAN_UPDATE_ELSEWHERE))
+    if (!is_named)
         return false;
     roles = 0;
     for (unsigned i = 0; i < operation->operand_count; ++i)

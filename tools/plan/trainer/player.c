@@ -1,7 +1,6 @@
 /* player.c - see player.h: the plan of a player, its tensors, and the pages on which it reports. */
 #include "tools/plan/trainer/player.h"
 
-#include "base/mutant.h"
 #include "tools/check/format/element.h"
 
 #include <errno.h>
@@ -204,18 +203,10 @@ player_table(struct engine *table, const struct engine *real, const char *by, vo
     table->after_unload = after_unload;
 }
 
-/* A plan that misses a tensor, or its last row. */
 uint64_t
 player_end(uint32_t tensor)
 {
     const struct play_tensor *it = &player.play.tensors[tensor];
-    bool last = it->role == PLAY_GRADIENT;
-    for (uint32_t i = tensor + 1; i < player.play.plan.tensor_count; ++i)
-        last = last && player.play.tensors[i].role != PLAY_GRADIENT;
-    if (MUTANT(SCOUT_PLAY_TENSOR_MISSING) && last)
-        return it->lo;
-    if (MUTANT(SCOUT_PLAY_ROW_MISSING) && last)
-        return it->hi - element_size((int)it->type);
     return it->hi;
 }
 

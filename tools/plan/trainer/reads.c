@@ -14,7 +14,6 @@
  */
 #include "base/clock.h"
 #include "base/message.h"
-#include "base/mutant.h"
 #include "tools/plan/trainer/player.h"
 
 #include <errno.h>
@@ -509,7 +508,7 @@ exchange(bool gives, const char *name)
                 wait_until(is_filled, number, name);
             if (gives)
                 memcpy(bytes_of(number) + at, bytes + done, count);
-            else if (!MUTANT(PLAN_READS_OWN))
+            else
                 bring(bytes + done, bytes_of(number) + at, count);
             at += count;
             bool is_end =
@@ -568,7 +567,7 @@ exchange_apart(bool gives, const struct operation *operation)
     real->reduce((void *)(uintptr_t)words, count, DDP_UINT32, DDP_OP_SUM, operation->stream, &site);
     scout_require(driver->cuMemcpyDtoHAsync_p(bytes, words, count * 4, operation->stream), "cuMemcpyDtoH");
     scout_require(driver->cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
-    if (!gives && !MUTANT(PLAN_READS_OWN))
+    if (!gives)
         gather(bytes, true);
     pthread_mutex_unlock(&lock);
 }

@@ -12,7 +12,6 @@
  */
 #include "tools/plan/trainer/kernels/state.h"
 #include "base/message.h"
-#include "base/mutant.h"
 #include "base/status_page.h"
 #include "comm/kernels.h"
 #include "tools/check/format/element.h"
@@ -333,7 +332,7 @@ begin_step(bool may_lack)
     owners[(all_steps - 1) % STATE_OWNERS] = (uint16_t)(is_plain ? 0 : steps);
     if (is_plain)
         return;
-    for (int t = 0; t < 2 && (!back || (player_plays_all() && !MUTANT(STATE_NOT_PUT_BACK))); ++t)
+    for (int t = 0; t < 2 && (!back || player_plays_all()); ++t)
         launch(KEEP, &tables[t], &back, NULL, stream);
     turns_begin(steps++);
     release();
@@ -457,8 +456,6 @@ state_average(const struct ddp_site *site)
     CUdeviceptr seen = looks ? found : 0;
     uint32_t adds = 0;
     CUstream stream = stream_behind();
-    if (MUTANT(STATE_NOT_SCALED) && !player_plays_all())
-        mean.times = mean.under;
     for (int t = 0; t < 2 && !player_plays_all() && player_world() > 1 && player.rank < steps; ++t)
         launch(CHANGE, &tables[t], &adds, NULL, stream);
     if (!player_plays_all() && player.rank >= steps && lasts_at > changes_at)
@@ -475,7 +472,7 @@ state_average(const struct ddp_site *site)
             real->gradient_ready((void *)(uintptr_t)(memory + kept[i].change), stream, &player.named[i].site);
     }
     real->step_parameters(0, stream, site);
-    if (player_world() > 1 && !MUTANT(STATE_NOT_ADDED))
+    if (player_world() > 1)
         launch(APPLY, &tables[0], &mean, &seen, stream);
     if (looks)
         look_for_equals(stream);

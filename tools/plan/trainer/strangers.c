@@ -6,7 +6,6 @@
 #include "tools/plan/trainer/player.h"
 
 #include "base/message.h"
-#include "base/mutant.h"
 #include "base/printable.h"
 
 #include <string.h>
@@ -54,7 +53,7 @@ strangers_meet(uint64_t hash, const char *name, uint64_t period)
     it->name = hash;
     it->period = period;
     it->round = period / player_world();
-    if (it->batches < player_world() || it->looks == LOOKS_AT_MOST || MUTANT(PLAN_STRANGERS_UNASKED))
+    if (it->batches < player_world() || it->looks == LOOKS_AT_MOST)
         return;
     ++it->looks;
     looked_at = it;

@@ -4,7 +4,6 @@
  */
 #include "tools/plan/trainer/player.h"
 
-#include "base/mutant.h"
 #include "comm/nccl_versions.h"
 #include "comm/wire.h"
 #include "tools/check/format/element.h"
@@ -70,8 +69,7 @@ turns_begin(uint32_t period)
             if (of->own[rank] == NULL)
                 read_into(&of->own[rank], &player.play.tensors[i]);
         }
-        if (!MUTANT(SCOUT_PLAY_OWN_SHARED))
-            write_from(of->own[turn], &player.play.tensors[i], player.play.tensors[i].hi);
+        write_from(of->own[turn], &player.play.tensors[i], player.play.tensors[i].hi);
     }
 }
 

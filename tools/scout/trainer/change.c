@@ -6,7 +6,6 @@
  * (integers.c), and zeros stay where nothing else was ever seen. Pairs of 16-bit numbers are changed as such where a
  * name says it. Seen as 32 bits, others stay what they are, and so do halves of 64-bit ones.
  */
-#include "base/mutant.h"
 #include "tools/scout/trainer/scout.h"
 
 #include <string.h>
@@ -46,7 +45,7 @@ has_both_signs(const uint32_t *words, size_t first, size_t end)
         floats += change_looks_like_float(words[i]);
         below += change_looks_like_float(words[i]) && words[i] >> 31 != 0;
     }
-    return below * 4 >= floats && (floats - below) * 4 >= floats && !MUTANT(SCOUT_SIGNS_STAY);
+    return below * 4 >= floats && (floats - below) * 4 >= floats;
 }
 
 enum change

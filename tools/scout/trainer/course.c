@@ -12,7 +12,6 @@
  * light pass; one that is left repeatedly is too short. One in which nothing feeds back, as the launcher finds in what
  * was recorded, is a loop inside a step, or in front of the first one: the recording goes on with another one.
  */
-#include "base/mutant.h"
 #include "tools/scout/trainer/scout.h"
 
 #include <stdlib.h>
@@ -252,7 +251,7 @@ find_period(void)
     size_t found = find_alike(ALIKE);
     if (found > 0)
         return found;
-    sizes = MUTANT(SCOUT_SIZES_COUNT);
+    sizes = false;
     return find_alike(ALIKE_BUT_FOR_SIZES);
 }
 

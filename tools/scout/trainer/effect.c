@@ -6,8 +6,6 @@
  */
 #include "tools/scout/trainer/scout.h"
 
-#include "base/mutant.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -362,7 +360,7 @@ are_overwritten(const struct part *part, const struct image *image, size_t first
                 enum fate behind)
 {
     if ((first > part->first && before != KILLED) || (end < part->end && behind != KILLED) ||
-        (first == part->first && end == part->end) || MUTANT(SCOUT_NOT_TRIED_ALONE))
+        (first == part->first && end == part->end))
         return false;
     if (end - first <= GAP_WORDS)
         return true;

@@ -8,8 +8,6 @@
  */
 #include "tools/scout/trainer/scout.h"
 
-#include "base/mutant.h"
-
 enum { FEW = 12, LEAST_FEW = 4, LEAST_HITS = 2, TRIES = 600, PAIRS_AT_MOST = 64, CHANGED_AT_MOST = 4096 };
 
 static struct few {
@@ -112,7 +110,7 @@ static size_t
 word_worked(const struct effect *effect, const struct part *const *list, size_t count, size_t t)
 {
     enum { SIZES = 3 };
-    size_t word = MUTANT(SCOUT_ANY_WORDS) ? SIZE_MAX : worked_word(effect, list, count, t);
+    size_t word = worked_word(effect, list, count, t);
     if (word == SIZE_MAX || few_are_alike || t % SIZES == 0)
         return word;
     return t % SIZES == 1 ? word / 2 : 2 * word;

@@ -7,7 +7,6 @@
  * What was read is compared once, and a flag for each block keeps what came of it: judging a run, and putting back what
  * was there before, pass over blocks that are as they were.
  */
-#include "base/mutant.h"
 #include "tools/scout/trainer/scout.h"
 
 #include <limits.h>
@@ -126,8 +125,7 @@ images_add(struct images *images, struct allocation *allocation)
     images->items = grown;
     size_t room = allocation->bytes + sizeof(uint32_t);
     struct image image = {.allocation = allocation,
-                          .words = (allocation->bytes + (MUTANT(SCOUT_TAIL_UNSEEN) ? 0 : sizeof(uint32_t) - 1)) /
-                                   sizeof(uint32_t),
+                          .words = (allocation->bytes + sizeof(uint32_t) - 1) / sizeof(uint32_t),
                           .last_mask = UINT32_MAX >> (0 - allocation->bytes) % sizeof(uint32_t) * CHAR_BIT,
                           .blocks = (allocation->bytes + BLOCK_BYTES - 1) / BLOCK_BYTES,
                           .is_large = is_large(allocation)};

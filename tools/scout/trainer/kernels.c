@@ -1,7 +1,6 @@
 /*
  * kernels.c - the names of kernels and where their parameters are, as the driver says. Kept for each handle.
  */
-#include "base/mutant.h"
 #include "base/printable.h"
 #include "tools/plan/format/play.h"
 #include "tools/scout/trainer/scout.h"
@@ -49,7 +48,7 @@ static void
 read_name(struct kernel *kernel)
 {
     struct mangled_parameter said[NAMED_AT_MOST];
-    int count = MUTANT(SCOUT_NAMES_UNREAD) ? -1 : mangled_parameters(kernel->text, said, NAMED_AT_MOST);
+    int count = mangled_parameters(kernel->text, said, NAMED_AT_MOST);
     bool fits = kernel->known && count == (int)kernel->parameter_count;
     for (int i = 0; i < count && fits; ++i)
         fits = !said[i].is_pointer || kernel->parameters[i].bytes == sizeof(CUdeviceptr);

@@ -7,7 +7,6 @@
  *
  * Threads: record.c calls with scout_lock() held, follow.c with its own lock.
  */
-#include "base/mutant.h"
 #include "tools/scout/trainer/scout.h"
 
 #include <string.h>
@@ -54,7 +53,7 @@ loaders_note(const struct operation *operation)
             return false;
         comes = comes || is_target;
     }
-    return comes && !MUTANT(SCOUT_LOADERS_COUNTED) && strncmp(operation->name, "cuMemcpy", strlen("cuMemcpy")) == 0;
+    return comes && strncmp(operation->name, "cuMemcpy", strlen("cuMemcpy")) == 0;
 }
 
 /* ---- the recorder ---- */

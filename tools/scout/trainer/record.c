@@ -4,7 +4,6 @@
  * One operation at a time passes, from `begin` to `end` (scout.h). What is captured into a graph does not run: its
  * arguments are kept, and are those of the graph's launches.
  */
-#include "base/mutant.h"
 #include "tools/scout/trainer/scout.h"
 
 #include <ctype.h>
@@ -163,11 +162,11 @@ describe_call(struct noted *noted, const struct operation *operation)
     for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
         if (operand->access == ACCESS_WRITE && allocations_is_host(operand->address)) {
-            noted->op.answers = !MUTANT(SCOUT_ANSWERS_UNSEEN);
+            noted->op.answers = true;
             continue;
         }
         bool is_table = operand->pointer_count > 0;
-        uint32_t type = MUTANT(SCOUT_CALLS_UNREAD) ? SCOUT_UNKNOWN : operand->type;
+        uint32_t type = operand->type;
         add_argument(noted,
                      (struct scout_argument){.slot = operand->argument,
                                              .type = is_table ? SCOUT_UNKNOWN : type,

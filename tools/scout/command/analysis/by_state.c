@@ -7,7 +7,6 @@
  */
 #include "tools/scout/command/analysis/turns.h"
 
-#include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
@@ -444,7 +443,7 @@ may_decide(const struct finder *finder, const struct place *place)
         }
         may = gets && (!writes || gets_number);
     }
-    return may && !MUTANT(SCOUT_COUNTS_DECIDE_NOTHING);
+    return may;
 }
 
 static bool
@@ -521,7 +520,7 @@ find_parts(struct finder *finder)
         const struct graph_version *version = &graph->versions[i];
         if (version->op >= 0 && version->memory != HOST_MEMORY)
             writes[position(finder, version)] = true;
-        if (version->op >= 0 && finder->needed[i] && !MUTANT(SCOUT_TURNS_DROP_COMMON))
+        if (version->op >= 0 && finder->needed[i])
             finder->to->parts[position(finder, version)] = PLAY_BY_ALL;
     }
     for (uint32_t i = 0; i < graph->version_count; ++i) {

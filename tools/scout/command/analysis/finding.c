@@ -1,7 +1,6 @@
 /* finding.c - see finding.h: the period, its border, and for each candidate the roles. */
 #include "tools/scout/command/analysis/finding.h"
 
-#include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
 #include "tools/scout/command/analysis/rules.h"
 
@@ -86,7 +85,7 @@ find_border(const struct graph *graph, uint32_t period, uint64_t *live_bytes)
     }
     free(change);
     *live_bytes = (uint64_t)best_live;
-    return MUTANT(SCOUT_BORDER_EARLY) ? best - 1 : best;
+    return best;
 }
 
 /* ---- candidates ---- */
@@ -269,7 +268,7 @@ try_period(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t p
         verdict = compare_readings(&lent, open, finding);
         borrow_free(log, &lent);
     }
-    if (verdict == ROLES_FOUND && !MUTANT(SCOUT_ONE_READING)) {
+    if (verdict == ROLES_FOUND) {
         borrow_make(log, first, end, period, READING_NEW, &lent);
         verdict = compare_readings(&lent, UINT32_MAX, finding);
         borrow_free(log, &lent);

@@ -3,7 +3,6 @@
  */
 #include "tools/scout/command/analysis/rules.h"
 
-#include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
@@ -82,10 +81,6 @@ end_way(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
     }
     way->is_part =
         way->is_part || (scout_type_bytes(version->type) == sizeof(uint16_t) && (version->lo < lo || version->hi > hi));
-    if (MUTANT(SCOUT_BYTES_SEEN)) {
-        lo = version->lo;
-        hi = version->lo + version->bytes;
-    }
     uint64_t limit = roles->graph->memories[version->memory].bytes;
     uint32_t gradient =
         gradients_add_tensor(way->finding, &(struct scout_tensor){.role = ROLE_GRADIENT,
@@ -111,7 +106,7 @@ go_up(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
         return;
     way->visited[number] = true;
     way->follows = way->follows || (roles->parameter[number] && number != way->parameter);
-    if (!elementwise_goes_on(roles, number) || (MUTANT(SCOUT_DOWNSTREAM) && number != way->parameter)) {
+    if (!elementwise_goes_on(roles, number)) {
         end_way(way, number, lo, hi);
         return;
     }

@@ -1,7 +1,6 @@
 /* groups.c - see rules.h. */
 #include "tools/scout/command/analysis/rules.h"
 
-#include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
@@ -140,8 +139,7 @@ group_gradients(const struct graph *graph, uint32_t period, struct scout_finding
             break;
         uint32_t group = add_group(finding, before, false);
         for (uint32_t i = 0; i < finding->tensor_count; ++i)
-            if (finding->tensors[i].role == ROLE_GRADIENT &&
-                (finding->tensors[i].writer < before || MUTANT(SCOUT_GROUPS_MIXED)))
+            if (finding->tensors[i].role == ROLE_GRADIENT && finding->tensors[i].writer < before)
                 put_into_group(finding, i, group);
     }
     for (uint32_t i = 0; i < finding->tensor_count; ++i)

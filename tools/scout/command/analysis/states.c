@@ -3,7 +3,6 @@
  */
 #include "tools/scout/command/analysis/rules.h"
 
-#include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
 
 #include <stdlib.h>
@@ -14,7 +13,7 @@ static enum scout_role
 role_of_own(const struct roles *roles, uint32_t number)
 {
     bool leads = refusals_leads_to_gradients(roles, number) || refusals_leads_on(roles, number);
-    bool is_safe = !leads || version_of(roles, number)->type == SCOUT_INTEGER || MUTANT(SCOUT_SUSPECTS_TRUSTED);
+    bool is_safe = !leads || version_of(roles, number)->type == SCOUT_INTEGER;
     return !is_safe ? ROLE_SUSPECT : leads || roles->carried[number] ? ROLE_CARRIED : ROLE_STATISTICS;
 }
 
@@ -161,7 +160,7 @@ suspect_beside(const struct roles *roles, struct scout_finding *finding, const s
         const struct scout_argument *it = &op->arguments[i];
         uint32_t memory = roles->graph->memory_of[it->alloc], alloc = roles->graph->memories[memory].alloc;
         if (it->slot != place->slot || it->at != place->at || has_place(finding, alloc, it->offset, false) ||
-            !is_kept(roles, memory, it->offset) || is_for_nothing(roles, memory) || MUTANT(SCOUT_SUSPECTS_TRUSTED))
+            !is_kept(roles, memory, it->offset) || is_for_nothing(roles, memory))
             continue;
         for (uint32_t t = 0; t < finding->tensor_count; ++t)
             if (finding->tensors[t].alloc == alloc && finding->tensors[t].lo <= it->offset &&

@@ -3,7 +3,6 @@
  */
 #include "tools/scout/command/analysis/rules.h"
 
-#include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
 
 #include <stdlib.h>
@@ -240,7 +239,7 @@ stays_find_parameters(struct roles *roles)
     for (uint32_t i = 0; i < count; ++i) {
         if (!roles->persistent[i] || !roles->tainted[i] || roles->source[i] || !stays_feeds_back(roles, i, true))
             continue;
-        roles->parameter[i] = stays_from_itself(roles, i) || MUTANT(SCOUT_CHAIN_NOT_REQUIRED);
+        roles->parameter[i] = stays_from_itself(roles, i);
         roles->carried[i] = !roles->parameter[i];
         if (roles->parameter[i])
             mark_own(roles, i, own);

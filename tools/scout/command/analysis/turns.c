@@ -1,7 +1,6 @@
 /* turns.c - see turns.h. */
 #include "tools/scout/command/analysis/turns.h"
 
-#include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
@@ -201,7 +200,7 @@ part_of(const struct sorter *sorter, uint32_t at)
     if (!writes->any)
         return writes->host ? PLAY_BY_ALL : is_behind ? PLAY_BY_LAST : PLAY_BY_TURN;
     if (!is_behind)
-        return writes->common && !MUTANT(SCOUT_TURNS_DROP_COMMON) ? PLAY_BY_ALL : PLAY_BY_TURN;
+        return writes->common ? PLAY_BY_ALL : PLAY_BY_TURN;
     if (writes->update)
         return PLAY_BY_LAST;
     if (writes->common)
@@ -250,7 +249,6 @@ settle_reads(struct sorter *sorter)
                 continue;
             uint32_t at = position(sorter, from);
             bool for_update = from->in_count == 0 && !from->from_host && sorter->turns->parts[at] == PLAY_BY_TURN &&
-                              !MUTANT(SCOUT_TURNS_CLEAR_EACH) &&
                               sorter->turns->parts[position(sorter, to)] == PLAY_BY_LAST;
             sorter->root[at] = sorter->root[position(sorter, to)];
             if (!may_be_common(sorter, at))
@@ -304,7 +302,7 @@ judge_changes(const struct sorter *sorter)
     uint32_t read_at = sorter->before;
     while (read_at < sorter->period && !sorter->writes[read_at].host)
         ++read_at;
-    for (uint32_t e = 0; e < graph->edge_count && !MUTANT(SCOUT_TURNS_MASK_LAST); ++e) {
+    for (uint32_t e = 0; e < graph->edge_count; ++e) {
         const struct graph_version *to = &graph->versions[graph->edges[e].to];
         const struct graph_version *from = &graph->versions[graph->edges[e].from];
         char name[SCOUT_NAME_BYTES], other[SCOUT_NAME_BYTES];

@@ -7,7 +7,6 @@
  */
 #include "tools/scout/command/analysis/rules.h"
 
-#include "base/mutant.h"
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
@@ -171,7 +170,7 @@ static bool
 spread_pairs(struct types *types, bool guesses)
 {
     bool some = false;
-    for (uint32_t t = 0; t < types->finding->tensor_count && !MUTANT(SCOUT_TYPES_ALONE); ++t) {
+    for (uint32_t t = 0; t < types->finding->tensor_count; ++t) {
         const struct scout_tensor *tensor = &types->finding->tensors[t];
         if (tensor->pair == PAIR_NONE || !is_pair(tensor, &types->finding->tensors[tensor->pair]))
             continue;
@@ -190,7 +189,7 @@ static bool
 spread_arguments(struct types *types, bool guesses)
 {
     bool some = false;
-    for (uint32_t first = 0, end; first < types->use_count && !MUTANT(SCOUT_LAUNCHES_ALONE); first = end) {
+    for (uint32_t first = 0, end; first < types->use_count; first = end) {
         uint32_t set = 0;
         for (end = first; end < types->use_count && compare_uses(&types->uses[first], &types->uses[end]) == 0; ++end)
             set |= types->sets[same_of(types, types->uses[end].version)];
@@ -222,7 +221,7 @@ guess(struct types *types)
                 set |= 1U << graph->versions[i].type;
         if (is_one(set)) {
             *open = set;
-            types->guessed[same] = !MUTANT(SCOUT_GUESSES_CERTAIN);
+            types->guessed[same] = true;
         }
     }
 }
@@ -230,7 +229,7 @@ guess(struct types *types)
 static uint32_t
 type_in(uint32_t set)
 {
-    return is_one(set) || (set != 0 && MUTANT(SCOUT_TYPES_ANY)) ? (uint32_t)__builtin_ctz(set) : SCOUT_UNKNOWN;
+    return is_one(set) ? (uint32_t)__builtin_ctz(set) : SCOUT_UNKNOWN;
 }
 
 /* Names two operations that say different types. */
@@ -259,7 +258,7 @@ refuse_two(struct types *types, uint32_t tensor)
 static enum roles_verdict
 refuse_contradictions(struct types *types)
 {
-    for (uint32_t t = 0; t < types->finding->tensor_count && !MUTANT(SCOUT_TYPES_ANY); ++t) {
+    for (uint32_t t = 0; t < types->finding->tensor_count; ++t) {
         const struct scout_tensor *tensor = &types->finding->tensors[t];
         uint32_t set = *set_of(types, t);
         if (set != 0 && !is_one(set))
