@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# sizes_test.sh - sizes.sh refuses a folder above its row, one far below it, a sum that is above that of the issue before, and a row
-# that rises without a word about what was deleted; it takes what the table allows the issue, and a folder without history. Called
-# by tests/run.sh.
+# sizes_test.sh - sizes.sh refuses a folder above its row, one far below it, a sum that is above what it was in any commit, and a row
+# that rises without a word about what was deleted; it takes a sum whose number an issue has, and a folder without history. It counts
+# scripts and styles of pages, and no program that measures. Called by tests/run.sh.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-sizes-XXXXXX")
@@ -37,24 +37,40 @@ commit() {
 table A 500 500
 expect '' 'a table without history'
 git init -q .
-commit 'The issue before'
+table A 400 400 'allow A core 10'
+commit 'A table of before'
+table A 500 500
+commit 'The first one whose sums are never raised'
+expect '' 'a sum above one of before'
 seq 501 >base/code.c
 expect '^base: 501 lines, .* allows 500\.' 'a folder above its row'
 seq 300 >base/code.c
 expect '^base: 300 lines; lower its row' 'a folder far below its row'
-table B 510 510
-expect '^all of core: 510 lines .* 500 before issue B' 'a sum that rises'
-expect '^base: 510 lines .* 500 before issue B; no commit' 'a row that rises'
-table B 510 510 'allow B core 10'
-commit 'Say nothing'
-expect '^base: 510 lines .* no commit has a line' 'a row that rises in a commit that says nothing'
-table B 509 509 'allow B core 10'
-commit $'Say why\n\nsizes base: a helper of the other folder'
-expect '' 'a row that rises by what is allowed, and says why'
-table C 505 505 'allow B core 10'
-commit 'The next issue begins'
+for ending in js css html; do
+    seq 500 >base/code.c
+    seq 1 >"base/page.$ending"
+    expect '^base: 501 lines, .* allows 500\.' "a file .$ending"
+    rm "base/page.$ending"
+done
+mkdir tests/held
+seq 1000 >tests/held/measure.c
+expect '' 'a program that measures'
+table B 490 490
+commit 'Lower it'
 expect '' 'a sum that falls'
-table C 511 511 'allow B core 10'
-expect '^all of core: 511 lines .* 509 before issue C' 'what was allowed another issue'
+table B 500 500
+expect '^all of core: 500 lines .* which had 490' 'a sum that rises to what it was'
+commit 'Raise it'
+expect '^all of core: 500 lines .* which had 490' 'a sum that has risen'
+table B 501 501
+expect '^base: 501 lines .* 500 before this issue; no commit' 'a row that rises'
+commit $'Say something\n\nsizes base: a helper of the other folder'
+expect '^all of core: 501 lines .* which had 490' 'a row that says why, and a sum that rises'
+table B 505 505
+commit $'An issue has the number\n\nsum core: 505, issue B'
+expect '' 'a sum whose number an issue has'
+table B 506 506
+commit 'One more'
+expect '^all of core: 506 lines .* which had 505' 'a sum that rises behind it'
 [ "$bad" -eq 0 ] && echo 'sizes.sh holds rows and sums, by history'
 exit "$bad"
