@@ -4,7 +4,7 @@
  * Addresses are taken in a thread of its own, which is the tracer: when it ends, the kernel lets go of whatever it
  * still holds, even of a thread that hangs in a driver and could not be stopped in time. What they mean is looked up
  * after that, in a process of its own: programs and their debug information come from users, and may be damaged, huge,
- * or on a file server that does not answer. Where the build has no libdw, names are all that is known, by libunwind.
+ * or on a file server that does not answer.
  */
 #include "launcher/report/stacks.h"
 
@@ -14,16 +14,10 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/watch/processes.h"
 
-#ifdef DDPRUN_LIBDW
-#define HAS_LIBDW 1
+#include <dirent.h>
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
-#else
-#define HAS_LIBDW 0
-#endif
-
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <libunwind-ptrace.h>
@@ -139,17 +133,6 @@ has_stopped(const struct snapshot *of, pid_t thread)
     }
 }
 
-/* What libunwind knows of a frame; it has to be asked while the thread is stopped. */
-static void
-name_by_unwinder(unw_cursor_t *cursor, char *text)
-{
-    char name[96];
-    unw_word_t offset;
-    text[0] = '\0';
-    if (!HAS_LIBDW && unw_get_proc_name(cursor, name, sizeof(name), &offset) == 0)
-        snprintf(text, FRAME_BYTES, "%s+0x%" PRIx64 "\n", name, (uint64_t)offset);
-}
-
 /* Of a thread that has crashed, from where the signal has met it: what lies before is how it was handled. A call of a
  * null pointer leads to address 0. */
 static void
@@ -167,7 +150,6 @@ unwind(struct snapshot *of, struct stack *stack, unw_addr_space_t space)
         if (unw_get_reg(&cursor, UNW_REG_IP, &address) != 0 || (address == 0 && stack->count > 0))
             break;
         stack->trouble = NULL;
-        name_by_unwinder(&cursor, stack->texts[stack->count]);
         stack->frames[stack->count++] = address;
     } while (stack->count < FRAMES_AT_MOST && !is_late(of) && unw_step(&cursor) > 0);
 out:
@@ -255,7 +237,6 @@ describe_address(const struct snapshot *of, uint64_t address, struct writer *wri
         add_line(writer, "? (0x%" PRIx64 ")", address);
 }
 
-#ifdef DDPRUN_LIBDW
 struct source {
     const char *file; /* NULL: not known */
     int line;
@@ -337,7 +318,6 @@ name_frames(const void *snapshot)
     }
     return 0;
 }
-#endif
 
 /* ---- words ---- */
 
@@ -476,10 +456,8 @@ stacks_describe(const struct stacks_subject *subject, int indent, char *text, si
     if (subject->seen != NULL)
         atomic_store(subject->seen, 1);
     if (taken) {
-#ifdef DDPRUN_LIBDW
         if (of->maps != NULL)
             (void)helper_do(name_frames, of); /* what it has not named is shown by its address */
-#endif
         describe_all(of, &writer);
     } else {
         add_line(&writer, "no stacks: out of threads or memory");

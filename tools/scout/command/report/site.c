@@ -4,13 +4,10 @@
 #include "base/printable.h"
 #include "launcher/common/xcalloc.h"
 
-#ifdef DDPRUN_LIBDW
+#include <ctype.h>
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
-#endif
-
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +21,7 @@ struct site_frames {
 
 struct sites {
     const struct scout_log *log;
-    void **objects;             /* a Dwfl * for each object of the log, NULL: not opened */
+    Dwfl **objects;             /* one for each object of the log, NULL: not opened */
     struct site_frames *stacks; /* one for each site of the log */
 };
 
@@ -38,7 +35,6 @@ sites_open(const struct scout_log *log)
     return sites;
 }
 
-#ifdef DDPRUN_LIBDW
 static Dwfl *
 open_object(struct sites *sites, uint32_t number)
 {
@@ -139,29 +135,13 @@ look_up_inlined(struct sites *sites, const struct scout_frame *frame, struct sit
     free(scopes);
     return count;
 }
-#else
-static uint32_t
-look_up_inlined(struct sites *sites, const struct scout_frame *frame, struct site_place *places, uint32_t room)
-{
-    (void)sites, (void)frame, (void)places, (void)room;
-    return 0;
-}
-
-static void
-look_up_frame(struct sites *sites, const struct scout_frame *frame, struct site_place *place)
-{
-    (void)sites, (void)frame, (void)place;
-}
-#endif
 
 void
 sites_close(struct sites *sites)
 {
-#ifdef DDPRUN_LIBDW
     for (uint32_t i = 0; i < sites->log->object_count; ++i)
         if (sites->objects[i] != NULL)
             dwfl_end(sites->objects[i]);
-#endif
     for (uint32_t i = 0; i < sites->log->site_count; ++i)
         free(sites->stacks[i].frames);
     free(sites->stacks);
