@@ -62,6 +62,11 @@ ends "other options are timed, and -q is short" 0 'plan: a round took' 'timed'
 process=$(sed -nE 's/.* a round took ([0-9.]+) ms, ([0-9.]+) times as fast .*/\1 \2/p' "$work/stderr" | awk '{ print $1 * $2 }')
 check "one process takes at least 10 ms of its 12 ms of copies for two batches: $process" awk "BEGIN { exit !($process >= 10) }"
 check "-q: no preview" test -z "$(grep averaged "$work/stderr")"
+# A host that waits for nothing is far ahead of its device: a batch has two copies there, of 5 ms each.
+SOFTGPU_COPY_US=5000 auto --yes --slow "$build/tests/tools/scout/periods" copied
+ends "a host that waits for nothing" 0 'bitwise identical' scouted
+batch=$(sed -nE 's/.* takes ([0-9.e+]+) ms, one process ([0-9.e+]+) ms a batch: .*/\1 \2/p' "$work/stderr")
+check "it takes what its device takes: $batch" awk "BEGIN { split(\"$batch\", ms, \" \"); exit !(ms[1] >= 9.9 && ms[2] >= 9.9) }"
 # The kept plan has the ratio; its ranks are slower by far over such a link, and so it is refused at each start.
 export SOFTGPU_LINK=latency_us=30000,gbytes_per_s=1
 run "$ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan auto --yes --bucket-mb 2 "${digits[@]}" --steps 60

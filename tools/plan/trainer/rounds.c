@@ -1,6 +1,7 @@
 /*
  * rounds.c - see player.h: what a round by turns takes, by events on the device in front of its averages: a host may be
- * a thousand launches ahead of it. What counts are the newer half of the rounds, in up to nine stretches.
+ * a thousand launches ahead of it. What counts are the newer half of the rounds, in up to nine stretches, and of each
+ * its median, which a validation pass or a checkpoint now and then does not change.
  *
  * Proof (d) measures so, once all has been seen: its ranks go on by turns, and its one process as the program is, each
  * for a second at least. When a training ends, it is held against that.
@@ -14,6 +15,7 @@
 enum {
     EVENTS = 64,
     KEPT = 512,   /* rounds */
+    AHEAD = 4,    /* of these a host may be ahead where a proof is timed */
     LEAST = 8,    /* fewer give no time */
     LIMIT_S = 40, /* after which a proof has to do with the rounds that it has timed */
     SECONDS_EACH = 1
@@ -58,18 +60,25 @@ mark(CUstream stream)
         round_of[recorded++ % EVENTS] = rounds;
 }
 
-/* Means of stretches of the newer half; 0: there are too few rounds. */
+static int
+by_size(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* Medians of stretches of the newer half; 0: there are too few rounds. */
 static uint32_t
 find_stretches(uint64_t ns[PLAY_STRETCHES])
 {
     uint64_t used = (span_count + 1) / 2 < KEPT ? (span_count + 1) / 2 : KEPT, first = span_count - used;
     uint64_t count = span_count < LEAST ? 0 : used < PLAY_STRETCHES ? used : PLAY_STRETCHES;
     for (uint64_t k = 0; k < count; ++k) {
-        uint64_t begin = first + k * used / count, end = first + (k + 1) * used / count;
-        ns[k] = 0;
-        for (uint64_t i = begin; i < end; ++i)
-            ns[k] += spans[i % KEPT];
-        ns[k] /= end - begin;
+        uint64_t stretch[KEPT], size = 0;
+        for (uint64_t i = first + k * used / count; i < first + (k + 1) * used / count; ++i)
+            stretch[size++] = spans[i % KEPT];
+        qsort(stretch, size, sizeof(stretch[0]), by_size);
+        ns[k] = stretch[size / 2];
     }
     return (uint32_t)count;
 }
@@ -111,6 +120,8 @@ rounds_note(CUstream stream)
     if (player.rank != 0 || (!is_timed && player.play.plan.forecast_ns == 0))
         return;
     ++rounds;
+    if (is_timed && recorded - taken > AHEAD)
+        scout_require(scout_state.driver.cuEventSynchronize_p(events[(taken + 1) % EVENTS]), "cuEventSynchronize");
     take_spans();
     mark(stream);
     bool is_enough = spans_ns >= 2 * SECONDS_EACH * (uint64_t)second_ns && span_count >= 2 * LEAST;
@@ -118,13 +129,6 @@ rounds_note(CUstream stream)
         write_times();
         player_wait_for_end(PLAY_OVER);
     }
-}
-
-static int
-by_size(const void *a, const void *b)
-{
-    const uint64_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
 }
 
 void
