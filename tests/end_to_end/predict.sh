@@ -217,8 +217,9 @@ END
 done
 run "$ddprun" predict -n 2,4 "$work/varies"
 succeeded "a run whose steps vary"
-check "... it is too noisy to predict" [ "$(grep -c '^ *[24] *too noisy to predict: ' "$work/stdout")" -eq 2 ]
-check "... and nothing is worth it" bash -c "! grep -q 'worth it' '$work/stdout'"
+check "... it is too noisy to predict" [ "$(grep -c '^ *4 *too noisy to predict: ' "$work/stdout")" -eq 1 ]
+check "... and what its own ranks took is said" [ -n "$(predicted 2)" ]
+check "... and 4 ranks are not worth it" bash -c "! grep -q 'up to 4 ranks' '$work/stdout'"
 
 # ---- what cannot be predicted ----
 refused() { # NAME CODE MESSAGE WORDS...

@@ -113,7 +113,7 @@ def read_page(text, summary):
 def read_predict(text, ranks):
     for line in text.splitlines():
         cells = line.split()
-        if len(cells) == 7 and cells[0] == str(ranks):
+        if len(cells) == 8 and cells[0] == str(ranks):
             say("step", "predict DIR", float(cells[1]))
             say("exposed", "predict DIR", float(cells[2]))
             say("efficiency", "predict DIR", 100 * float(cells[6]))

@@ -118,6 +118,7 @@ model_predict(const struct model *model, unsigned ranks, const struct link *link
     if (ranks == 1) {
         found.step_us = alone_us;
     } else if (ranks == model->ranks && link == NULL && model->rank_count == ranks) {
+        found.is_measured = true;
         found.step_us = model->measured_step_us;
         found.exposed_us = model->measured_exposed_us;
     } else {

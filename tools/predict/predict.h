@@ -34,6 +34,7 @@ struct prediction {
     double step_us, exposed_us;
     double low_us, high_us; /* where step_us is to be expected, by how the run's own steps vary */
     double efficiency;      /* a step without averaging over this one */
+    bool is_measured;       /* it is the trace\'s own step */
 };
 
 /*

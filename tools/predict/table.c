@@ -88,7 +88,7 @@ add_rows(const struct forecasts *forecasts, bool keeps, struct scaling *scaling,
         add_row(scaling, &found, alone_us(whole), keeps ? ranks : 1,
                 keeps ? whole->items / forecasts->shares * ranks : whole->items);
         struct row *row = &scaling->rows[scaling->count - 1];
-        row->is_noisy = row->is_noisy || is_wide(model) || is_wide(whole);
+        row->is_noisy = !found.is_measured && (row->is_noisy || is_wide(model) || is_wide(whole));
     }
     return true;
 }

@@ -141,7 +141,8 @@ rounds_end(void)
         write_times();
     } else if (plan->data == PLAY_TRAINING && plan->forecast_ns > 0 && count > 0) {
         qsort(ns, count, sizeof(ns[0]), by_size);
-        double ms = (double)ns[count / 2] / 1e6, said = (double)plan->forecast_ns / 1e6;
+        uint64_t middle = ns[count / 2];
+        double ms = (double)middle / 1e6, said = (double)plan->forecast_ns / 1e6;
         double times = ms > 0 ? (double)plan->forecast_one / 1e6 * plan->forecast_ranks / ms : 0;
         times = times < plan->forecast_ranks ? times : plan->forecast_ranks;
         message_line(
