@@ -4,7 +4,7 @@
  * four words each; the net is an embedding, a layer with tanh and a softmax. N ranks train what one process trains, up
  * to rounding.
  *
- *     net [--right WHAT] [--mistake WHAT] [--noise off|norm|all] [...]
+ *     net [--right WHAT] [--mistake WHAT] [--noise off|norm|sums|all] [...]
  *
  * --right: clip (SGD), momentum, adam, rmsprop clip by a global norm; lamb (Adam) and lars (momentum) scale each
  * tensor's step by the norm of its weights; batchstats: momentum, and normalises by statistics of the whole batch
@@ -12,7 +12,7 @@
  * item of the batch; chaos: momentum is the sine of --gain times itself and of the gradient, so that a gain of 3 and
  * more multiplies in each step what two ranks differ by
  * --noise: what is added up by atomics in any order. off: nothing, so that all repeats bit by bit; norm: the norms;
- * all: gradients, statistics and the update itself, too
+ * sums: gradients and statistics, too; all: each element's step besides
  * --mistake, of rank --who (the last) from step --from on: gradient: that of tensor --tensor is not annotated;
  * forgotten: neither it nor its parameter is; behind: DDP_STEP stands behind the optimizer; state: rank 0 alone reads
  * moments; rate: its rate is --more larger; row, element: row 0 of the embedding, an element of the last layer, is
@@ -24,8 +24,7 @@
  * multiplied by X
  * --captured 1: a step is a CUDA graph. --passes 2: two passes in a step, one within DDP_NO_SYNC. --buffer 1: running
  * statistics are a DDP_BUFFER. --free 1: parameters are freed before the end. --exit 1: ends by _exit(). --late MS: a
- * rank sleeps now and then.
- *   --annotate-seed 1: rank r begins with other values, which DDP_PARAMETER makes rank 0's
+ * rank sleeps now and then. --others 1: rank r begins with values of its own, which DDP_PARAMETER makes rank 0's
  */
 #include "../trainer_memory.h"
 #include "../trainer_options.h"
@@ -79,9 +78,9 @@ embed(float *x, const float *table, const int *words)
 }
 
 __global__ void
-multiply(float *z, const float *x, const float *w, const float *bias)
+multiply(float *z, const float *x, const float *w)
 {
-    float sum = bias[threadIdx.x];
+    float sum = 0;
     for (int e = 0; e < E; ++e)
         sum += x[blockIdx.x * E + e] * w[e * H + threadIdx.x];
     z[blockIdx.x * H + threadIdx.x] = sum;
@@ -118,22 +117,20 @@ normalise_back(float *dz, const float *normal, const float *sums, const float *b
     dz[j] = spread(sums, k) * (dz[j] - back[k] / BATCH - normal[j] * back[H + k] / BATCH);
 }
 
-/* Blocks share the two summands. */
 __global__ void
 run_statistics(float *running, const float *sums)
 {
-    for (unsigned i = blockIdx.x; i < 2; i += gridDim.x)
-        atomicAdd(&running[threadIdx.x], i == 0 ? -0.1f * running[threadIdx.x] : 0.1f / BATCH * sums[threadIdx.x]);
+    running[threadIdx.x] += 0.1f * (sums[threadIdx.x] / BATCH - running[threadIdx.x]);
 }
 
 /* One seed for all ranks: the mask follows from the item's number in the batch. */
 __global__ void
-activate(float *h, float *mask, const float *z, int first_item, const int *step, int drops)
+activate(float *h, float *mask, const float *z, const float *bias, int first_item, const int *step, int drops)
 {
     unsigned j = blockIdx.x * H + threadIdx.x, bits = (unsigned)*step * BATCH * H + (unsigned)first_item * H + j;
     bits = (bits ^ bits >> 16) * 0x7feb352du;
     bits = (bits ^ bits >> 15) * 0x846ca68bu;
-    h[j] = tanhf(z[j]);
+    h[j] = tanhf(z[j] + bias[threadIdx.x]);
     mask[j] = !drops ? 1.0f : (bits >> 20) % 4 != 0 ? 4.0f / 3 : 0.0f;
 }
 
@@ -303,27 +300,27 @@ static void
 forward_and_backward(int begin, int items, size_t first, size_t count)
 {
     struct tensor *t = tensors;
-    int all = is(noise, "all"), share = all ? items : 1, normalises = is(right, "batchstats");
+    int all = is(noise, "sums") || is(noise, "all"), share = all ? items : 1, normalises = is(right, "batchstats");
     embed<<<items, E, 0, stream>>>(x, t[TABLE].w, words + begin * WORDS);
-    multiply<<<items, H, 0, stream>>>(z, x, t[W1].w, t[B1].w);
+    multiply<<<items, H, 0, stream>>>(z, x, t[W1].w);
     if (normalises) {
         add_up_batch(forward_sums, z, z, items, all);
         normalise<<<items, H, 0, stream>>>(normal, z, forward_sums);
-        run_statistics<<<all ? 2 : 1, 2 * H, 0, stream>>>(running, forward_sums);
+        run_statistics<<<1, 2 * H, 0, stream>>>(running, forward_sums);
     }
-    activate<<<items, H, 0, stream>>>(h, mask, normalises ? normal : z, (int)first + begin, step_number,
+    activate<<<items, H, 0, stream>>>(h, mask, normalises ? normal : z, t[B1].w, (int)first + begin, step_number,
                                       is(right, "dropout"));
     lose<<<1, items, 0, stream>>>(p, h, mask, t[W2].w, t[B2].w, labels + begin, (int)count, step_number, huge_loss);
     back_to_units<<<items, H, 0, stream>>>(dz, h, mask, p, t[W2].w);
     products<<<dim3(H * C / THREADS, share), THREADS, 0, stream>>>(t[W2].g, h, H, p, C, items);
     products<<<dim3(1, share), THREADS, 0, stream>>>(t[B2].g, NULL, 1, p, C, items);
+    products<<<dim3(H / THREADS, share), THREADS, 0, stream>>>(t[B1].g, NULL, 1, dz, H, items);
     if (normalises) {
         add_up_batch(backward_sums, dz, normal, items, all);
         normalise_back<<<items, H, 0, stream>>>(dz, normal, forward_sums, backward_sums);
     }
     back_to_words<<<items, E, 0, stream>>>(dx, dz, t[W1].w);
     products<<<dim3(E * H / THREADS, share), THREADS, 0, stream>>>(t[W1].g, x, E, dz, H, items);
-    products<<<dim3(H / THREADS, share), THREADS, 0, stream>>>(t[B1].g, NULL, 1, dz, H, items);
     scatter<<<share, E, 0, stream>>>(t[TABLE].g, dx, words + begin * WORDS, items);
 }
 
@@ -542,14 +539,13 @@ finish(void)
 int
 main(int argc, char **argv)
 {
-    take_options(argc, argv, 1, {{"--right", &right},   {"--mistake", &mistake},     {"--noise", &noise},
-                                 {"--type", &type},     {"--state", &state},         {"--rows", &rows},
-                                 {"--steps", &steps},   {"--seed", &seed},           {"--who", &who},
-                                 {"--from", &from},     {"--tensor", &which},        {"--captured", &captured},
-                                 {"--passes", &passes}, {"--buffer", &buffer},       {"--free", &free_early},
-                                 {"--exit", &exits},    {"--late", &late_ms},        {"--rate", &rate},
-                                 {"--more", &more},     {"--clip", &most},           {"--huge", &huge_loss},
-                                 {"--gain", &gain},     {"--annotate-seed", &others}});
+    take_options(argc, argv, 1,
+                 {{"--right", &right},    {"--mistake", &mistake}, {"--noise", &noise},     {"--type", &type},
+                  {"--state", &state},    {"--rows", &rows},       {"--steps", &steps},     {"--seed", &seed},
+                  {"--who", &who},        {"--from", &from},       {"--tensor", &which},    {"--captured", &captured},
+                  {"--passes", &passes},  {"--buffer", &buffer},   {"--free", &free_early}, {"--exit", &exits},
+                  {"--late", &late_ms},   {"--rate", &rate},       {"--more", &more},       {"--clip", &most},
+                  {"--huge", &huge_loss}, {"--gain", &gain},       {"--others", &others}});
     stream = stream_create();
     create();
     annotate();
