@@ -3,9 +3,9 @@
 # right programs that sum up by atomics, and of mistakes, is as rows.txt has it, tame (the stand-in's sums come in one order) and
 # unruly (in any). Prints for each row what became of it, and at which step; --table: as Markdown, too.
 #
-# Ordinarily rows with + in front, and of six rates the second and fifth; with DDPRUN_SOAK=1 all, right programs with three
-# seeds, or ten. PATTERN: only rows whose text matches, and all of those. What makes the stand-in unruly is in DDPRUN_TEST_UNRULY, a
-# list of variables, in which %d is the seed. (Not :1 in `ddprun check`: one rank that repeats its bits in a second run has no noise.)
+# Ordinarily rows with + in front, and of six rates the second and fifth; with DDPRUN_SOAK=1 all, right programs with three seeds, or
+# ten. PATTERN: only rows whose text matches, and all of those. What makes the stand-in unruly is in DDPRUN_TEST_UNRULY, a list of
+# variables, in which %d is the seed. (Not :1 in `ddprun check`: one rank that repeats its bits in a second run has no noise.)
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../end_to_end/lib.sh"
 limit=60 asks=any shown=
