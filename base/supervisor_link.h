@@ -6,8 +6,8 @@
  *
  *     engine      JOIN                             I am the rank of record `rank`, in program `generation`
  *     supervisor  PLACE                            rank, world size, local rank
- *     supervisor  LINK ... (one for each)          descriptor of a socket to rank `rank`, proven to be its
- *                 or REFUSED                       `text` says why there are none
+ *     supervisor  LINK ... (one for each)          descriptor of a socket to rank `rank`, proven to be its, and the key
+ * of its frames, if it leads to another host (seal.h) or REFUSED                       `text` says why there are none
  *     engine      ABORT                            the whole job is to end; the rank's record says why
  *     engine      BYE                              the rank leaves cleanly
  *
@@ -15,6 +15,8 @@
  */
 #ifndef DDPRUN_BASE_SUPERVISOR_LINK_H
 #define DDPRUN_BASE_SUPERVISOR_LINK_H
+
+#include "base/seal.h"
 
 #include <stdint.h>
 
@@ -36,6 +38,8 @@ struct supervisor_message {
     int32_t rank;        /* JOIN: index of its record among those of its supervisor's ranks */
     int32_t world_size;
     int32_t local_rank;
+    uint32_t is_sealed; /* LINK: by `key` */
+    unsigned char key[SEAL_HASH_BYTES];
     char text[1024]; /* NUL-terminated */
 };
 

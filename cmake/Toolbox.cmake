@@ -49,7 +49,11 @@ pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(JSON REQUIRED IMPORTED_TARGET json-c)
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
-pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)
+
+# Of libcrypto SHA-256 alone is used (base/seal.c), and linked in: what is loaded into the trainer may need glibc only.
+find_library(CRYPTO_STATIC libcrypto.a REQUIRED)
+add_library(crypto_static STATIC IMPORTED GLOBAL)
+set_target_properties(crypto_static PROPERTIES IMPORTED_LOCATION ${CRYPTO_STATIC})
 
 # CUDA and NCCL: headers only. Nothing here links a CUDA library; all of them are opened or interposed at run time.
 include(Cuda)

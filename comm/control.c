@@ -1,10 +1,9 @@
 /*
  * control.c - see control.h.
  *
- * Wire format, same machine on both ends: struct header, then `bytes` bytes. Towards rank 0: one frame. From rank 0 one
- * frame, too (with one for each rank, ranks together would make as many system calls as the square of their number):
- * of kind FRAME_ALL, a uint64_t for each rank with the size of its message, and then the messages, in order of ranks;
- * or of kind FRAME_FAILURE, or FRAME_LEFT for COMM_LEFT, a line of text.
+ * Towards rank 0: one frame. From rank 0 one frame, too (with one for each rank, ranks together would make as many
+ * system calls as the square of their number): FRAME_ALL, a uint64_t for each rank with the size of its message, and
+ * then the messages, in order of ranks; or FRAME_FAILURE, or FRAME_LEFT for COMM_LEFT.
  */
 #include "comm/control.h"
 
@@ -16,31 +15,21 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    FRAME_MAGIC = 0x64647072,
-    FRAME_MESSAGE = 1,
-    FRAME_FAILURE = 2,
-    FRAME_ALL = 3,
-    FRAME_LEFT = 4,
-    ABOUT_BYTES = 128
-};
 enum { MESSAGE_BYTES_AT_MOST = 64 << 20 };
-
-struct header {
-    uint32_t magic;
-    uint32_t kind;
-    int32_t rank;
-    uint32_t reserved;
-    uint64_t bytes;
-    char about[ABOUT_BYTES];
-};
 
 /* Reports in *error why the transfer with `rank` did not happen. Always false. */
 static bool
 transfer_failed(enum transfer transfer, int rank, const char *about, const struct control *control,
                 struct comm_error *error)
 {
-    if (transfer == TRANSFER_LATE)
+    if (transfer == TRANSFER_NO_MEMORY)
+        comm_fail_by(error, COMM_OWN, "out of memory");
+    else if (transfer == TRANSFER_ALTERED)
+        comm_fail(error,
+                  "what came from rank %d, while this rank waits at %s, is not what it sent: somebody stands between, "
+                  "or it is another version of ddprun",
+                  rank, about);
+    else if (transfer == TRANSFER_LATE)
         comm_fail_by(error, COMM_OTHERS, "waited %d s for rank %d at %s", control->timeout_s, rank, about);
     else if (transfer == TRANSFER_CLOSED && !control->last)
         comm_fail_by(
@@ -62,11 +51,11 @@ control_open(struct control *control, struct rendezvous *rendezvous, int timeout
                                 .world_size = rendezvous->world_size,
                                 .peer_count = rendezvous->rank == 0 ? rendezvous->world_size : 1,
                                 .timeout_s = timeout_s};
-    control->peers = malloc((size_t)control->peer_count * sizeof(int));
+    control->peers = calloc((size_t)control->peer_count, sizeof(*control->peers));
     if (control->peers == NULL)
         return comm_fail_by(error, COMM_OWN, "out of memory");
     for (int i = 0; i < control->peer_count; ++i)
-        control->peers[i] = -1;
+        control->peers[i].fd = -1;
 
     return rendezvous_links(rendezvous, control->peers, timeout_s, error);
 }
@@ -75,53 +64,22 @@ void
 control_close(struct control *control)
 {
     for (int i = 0; i < control->peer_count; ++i) {
-        if (control->peers[i] >= 0)
-            close(control->peers[i]);
-        control->peers[i] = -1;
+        if (control->peers[i].fd >= 0)
+            close(control->peers[i].fd);
+        control->peers[i].fd = -1;
     }
 }
 
 /* ---- exchanging ---- */
 
-static struct header
-header_of(uint32_t kind, int rank, const char *about, size_t bytes)
-{
-    struct header header = {.magic = FRAME_MAGIC, .kind = kind, .rank = rank, .bytes = bytes};
-    snprintf(header.about, sizeof(header.about), "%s", about);
-    return header;
-}
-
-static enum transfer
-send_frame(int fd, const struct header *header, const void *data, int64_t deadline_ms)
-{
-    enum transfer sent = transfer_send(fd, header, sizeof(*header), deadline_ms);
-    return sent == TRANSFER_DONE ? transfer_send(fd, data, header->bytes, deadline_ms) : sent;
-}
-
 /* Receives one frame of peer `rank` into *header and malloc'ed *data_p. */
 static bool
-receive_frame(struct control *control, int fd, int rank, const char *about, int64_t deadline_ms, struct header *header,
-              void **data_p, struct comm_error *error)
+receive_frame(struct control *control, int rank, const char *about, int64_t deadline_ms,
+              struct rank_frame_header *header, void **data_p, struct comm_error *error)
 {
-    enum transfer got = transfer_receive(fd, header, sizeof(*header), deadline_ms);
-    if (got != TRANSFER_DONE)
-        return transfer_failed(got, rank, about, control, error);
     size_t most = MESSAGE_BYTES_AT_MOST * (size_t)(rank == 0 ? control->world_size : 1);
-    if (header->magic != FRAME_MAGIC || header->bytes > most)
-        return comm_fail(error, "rank %d speaks another protocol; are all ranks the same ddprun?", rank);
-    header->about[ABOUT_BYTES - 1] = '\0';
-
-    char *data = malloc(header->bytes + 1);
-    if (data == NULL)
-        return comm_fail_by(error, COMM_OWN, "out of memory");
-    got = transfer_receive(fd, data, header->bytes, deadline_ms);
-    if (got != TRANSFER_DONE) {
-        free(data);
-        return transfer_failed(got, rank, about, control, error);
-    }
-    data[header->bytes] = '\0'; /* texts are read as strings */
-    *data_p = data;
-    return true;
+    enum transfer got = frame_receive(&control->peers[rank], most, header, data_p, deadline_ms);
+    return got == TRANSFER_DONE || transfer_failed(got, rank, about, control, error);
 }
 
 static bool
@@ -147,10 +105,10 @@ control_free_messages(struct control_messages *messages)
 static bool
 fail_everyone(struct control *control, struct comm_error *error, int64_t deadline_ms)
 {
-    struct header header =
-        header_of(error->cause == COMM_LEFT ? FRAME_LEFT : FRAME_FAILURE, 0, "failure", strlen(error->text));
+    struct rank_frame frame = frame_make(error->cause == COMM_LEFT ? FRAME_LEFT : FRAME_FAILURE, 0, "failure",
+                                         error->text, strlen(error->text));
     for (int r = 1; r < control->world_size; ++r)
-        (void)send_frame(control->peers[r], &header, error->text, deadline_ms);
+        (void)frame_send(&control->peers[r], &frame, deadline_ms);
     return false;
 }
 
@@ -161,8 +119,8 @@ gather(struct control *control, const char *about, struct control_messages *mess
 {
     bool left = false;
     for (int r = 1; r < control->world_size; ++r) {
-        struct header header;
-        if (!receive_frame(control, control->peers[r], r, about, deadline_ms, &header, &messages->messages[r], error)) {
+        struct rank_frame_header header;
+        if (!receive_frame(control, r, about, deadline_ms, &header, &messages->messages[r], error)) {
             if (!control->last || error->cause != COMM_LEFT)
                 return false;
             left = true;
@@ -232,10 +190,10 @@ exchange_as_root(struct control *control, const char *about, struct control_mess
     char *packed = pack_messages(messages, &bytes);
     if (packed == NULL)
         return comm_fail_by(error, COMM_OWN, "out of memory");
-    struct header header = header_of(FRAME_ALL, 0, about, bytes);
+    struct rank_frame frame = frame_make(FRAME_ALL, 0, about, packed, bytes);
     enum transfer sent = TRANSFER_DONE;
     for (int to = 1; sent == TRANSFER_DONE && to < control->world_size; ++to) {
-        sent = send_frame(control->peers[to], &header, packed, deadline_ms);
+        sent = frame_send(&control->peers[to], &frame, deadline_ms);
         if (sent != TRANSFER_DONE)
             transfer_failed(sent, to, about, control, error);
     }
@@ -247,13 +205,15 @@ static bool
 exchange_as_leaf(struct control *control, const char *about, struct control_messages *messages, int64_t deadline_ms,
                  struct comm_error *error)
 {
-    struct header header = header_of(FRAME_MESSAGE, control->rank, about, messages->bytes[control->rank]);
-    enum transfer sent = send_frame(control->peers[0], &header, messages->messages[control->rank], deadline_ms);
+    struct rank_frame frame = frame_make(FRAME_MESSAGE, control->rank, about, messages->messages[control->rank],
+                                         messages->bytes[control->rank]);
+    enum transfer sent = frame_send(&control->peers[0], &frame, deadline_ms);
     if (sent != TRANSFER_DONE)
         return transfer_failed(sent, 0, about, control, error);
 
     void *data = NULL;
-    if (!receive_frame(control, control->peers[0], 0, about, deadline_ms, &header, &data, error))
+    struct rank_frame_header header;
+    if (!receive_frame(control, 0, about, deadline_ms, &header, &data, error))
         return false;
     bool arrived = data != NULL && header.kind == FRAME_ALL && unpack_messages(data, header.bytes, messages);
     bool told = header.kind == FRAME_FAILURE || header.kind == FRAME_LEFT;

@@ -20,17 +20,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { SHARE_MAGIC = 0x64647368, KEY_BYTES = 56 };
-
-/* In front of what rank 0 shares, to each link. */
-struct share_header {
-    uint32_t magic;
-    uint32_t bytes;
-    char key[KEY_BYTES];
-};
+enum { SHARED_BYTES_AT_MOST = 1 << 20 };
 
 static _Atomic int supervisor = -1;
-static int *links_known; /* a copy of what rendezvous_links() gave; the sockets belong to its caller */
+static struct rank_link *links_known; /* its caller's, of rendezvous_links() */
 
 /* A path in sockaddr_un is short; through a descriptor of its folder every path is (proc(5)). */
 static bool
@@ -151,13 +144,15 @@ link_count(const struct rendezvous *rendezvous)
 
 /* Puts the descriptor of a message into its place. */
 static bool
-keep_link(const struct rendezvous *rendezvous, const struct supervisor_message *message, int fd, int *links,
-          struct comm_error *error)
+keep_link(const struct rendezvous *rendezvous, const struct supervisor_message *message, int fd,
+          struct rank_link *links, struct comm_error *error)
 {
     int first = rendezvous->rank == 0 ? 1 : 0;
     if (message->kind == SUPERVISOR_LINK && fd >= 0 && message->rank >= first &&
-        message->rank < link_count(rendezvous) && links_known[message->rank] < 0) {
-        links_known[message->rank] = links[message->rank] = fd;
+        message->rank < link_count(rendezvous) && links[message->rank].fd < 0) {
+        links[message->rank].fd = fd;
+        if (message->is_sealed)
+            seal_open(&links[message->rank].seal, message->key, rendezvous->rank == 0);
         return true;
     }
     if (fd >= 0)
@@ -166,17 +161,12 @@ keep_link(const struct rendezvous *rendezvous, const struct supervisor_message *
 }
 
 bool
-rendezvous_links(struct rendezvous *rendezvous, int *links, int timeout_s, struct comm_error *error)
+rendezvous_links(struct rendezvous *rendezvous, struct rank_link *links, int timeout_s, struct comm_error *error)
 {
-    int count = link_count(rendezvous), missing = rendezvous->rank == 0 ? count - 1 : 1;
+    int missing = link_count(rendezvous) - (rendezvous->rank == 0);
     if (rendezvous->world_size == 1)
         return true;
-    links_known = malloc((size_t)count * sizeof(int));
-    if (links_known == NULL)
-        return comm_fail_by(error, COMM_OWN, "out of memory");
-    for (int i = 0; i < count; ++i)
-        links_known[i] = -1;
-
+    links_known = links;
     int64_t deadline_ms = clock_now_ms() + (int64_t)timeout_s * 1000;
     for (; missing > 0; --missing) {
         struct supervisor_message message;
@@ -198,6 +188,8 @@ share_failed(enum transfer transfer, int rank, const char *key, int timeout_s, s
     return transfer == TRANSFER_LATE
                ? comm_fail_by(error, COMM_OTHERS, "waited %d s for rank %d, at the exchange of \"%s\"", timeout_s, rank,
                               key)
+           : transfer == TRANSFER_ALTERED
+               ? comm_fail(error, "what came from rank %d at the exchange of \"%s\" is not what it sent", rank, key)
                : comm_fail_by(error, COMM_OTHERS, "rank %d has left, at the exchange of \"%s\"", rank, key);
 }
 
@@ -206,25 +198,26 @@ rendezvous_share(struct rendezvous *rendezvous, const char *key, const void *min
                  int timeout_s, struct comm_error *error)
 {
     int64_t deadline_ms = clock_now_ms() + (int64_t)timeout_s * 1000;
-    struct share_header header = {.magic = SHARE_MAGIC, .bytes = (uint32_t)bytes}, theirs;
-    snprintf(header.key, sizeof(header.key), "%s", key);
+    struct rank_frame_header header;
+    void *data;
     if (rendezvous->rank == 0) {
+        struct rank_frame frame = frame_make(FRAME_SHARED, 0, key, mine, bytes);
         memcpy(out, mine, bytes);
         for (int r = 1; r < rendezvous->world_size; ++r) {
-            enum transfer sent = transfer_send(links_known[r], &header, sizeof(header), deadline_ms);
-            if (sent == TRANSFER_DONE)
-                sent = transfer_send(links_known[r], mine, bytes, deadline_ms);
+            enum transfer sent = frame_send(&links_known[r], &frame, deadline_ms);
             if (sent != TRANSFER_DONE)
                 return share_failed(sent, r, key, timeout_s, error);
         }
         return true;
     }
-    enum transfer got = transfer_receive(links_known[0], &theirs, sizeof(theirs), deadline_ms);
-    if (got == TRANSFER_DONE && memcmp(&theirs, &header, sizeof(header)) != 0)
-        return comm_fail(error, "rank 0 does not share \"%s\"; all ranks must make the same ddprun calls", key);
-    if (got == TRANSFER_DONE)
-        got = transfer_receive(links_known[0], out, bytes, deadline_ms);
-    return got == TRANSFER_DONE || share_failed(got, 0, key, timeout_s, error);
+    enum transfer got = frame_receive(&links_known[0], SHARED_BYTES_AT_MOST, &header, &data, deadline_ms);
+    if (got != TRANSFER_DONE)
+        return share_failed(got, 0, key, timeout_s, error);
+    bool fits = header.kind == FRAME_SHARED && header.bytes == bytes && strcmp(header.about, key) == 0;
+    if (fits)
+        memcpy(out, data, bytes);
+    free(data);
+    return fits || comm_fail(error, "rank 0 does not share \"%s\"; all ranks must make the same ddprun calls", key);
 }
 
 void
@@ -250,7 +243,6 @@ rendezvous_forget(struct rendezvous *rendezvous)
     int fd = atomic_exchange(&supervisor, -1);
     if (fd >= 0)
         close(fd);
-    free(links_known);
     links_known = NULL;
 }
 

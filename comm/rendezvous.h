@@ -10,6 +10,7 @@
 #ifndef DDPRUN_COMM_RENDEZVOUS_H
 #define DDPRUN_COMM_RENDEZVOUS_H
 
+#include "base/seal.h"
 #include "comm/error.h"
 
 #include <stdbool.h>
@@ -28,11 +29,18 @@ struct rendezvous {
 bool rendezvous_open(struct rendezvous *rendezvous, int index, unsigned generation, int timeout_s,
                      struct comm_error *error) __attribute__((warn_unused_result));
 
+/* A connection to another rank. */
+struct rank_link {
+    int fd; /* -1: none */
+    struct seal seal;
+};
+
 /*
- * Connected sockets to the other ranks, which the caller owns: on rank 0 links[world_size] with its own left as it is,
- * on other ranks links[0], to rank 0. Collective; waits at most timeout_s seconds.
+ * Connections to the other ranks, which the caller owns, and keeps as long as rendezvous_share() is called: on rank 0
+ * links[world_size] with its own left as it is, on other ranks links[0], to rank 0; all without a descriptor before.
+ * Collective; waits at most timeout_s seconds.
  */
-bool rendezvous_links(struct rendezvous *rendezvous, int *links, int timeout_s, struct comm_error *error)
+bool rendezvous_links(struct rendezvous *rendezvous, struct rank_link *links, int timeout_s, struct comm_error *error)
     __attribute__((warn_unused_result));
 
 /*
@@ -63,8 +71,10 @@ void rendezvous_forget(struct rendezvous *rendezvous);
 enum transfer {
     TRANSFER_DONE,
     TRANSFER_LATE,
-    TRANSFER_GONE,   /* the other end is closed */
-    TRANSFER_CLOSED, /* this one is: the descriptor is no socket any more */
+    TRANSFER_GONE,    /* the other end is closed */
+    TRANSFER_CLOSED,  /* this one is: the descriptor is no socket any more */
+    TRANSFER_ALTERED, /* what came is not what the other end sent next, or of another version */
+    TRANSFER_NO_MEMORY,
 };
 
 /* Waits until `fd` is ready for `events` (poll); false when the deadline (clock_now_ms) passes. */
@@ -73,5 +83,41 @@ bool transfer_wait(int fd, short events, int64_t deadline_ms);
 /* All `bytes`, or none that count: the others leave the stream in the middle of a message. */
 enum transfer transfer_send(int fd, const void *data, size_t bytes, int64_t deadline_ms);
 enum transfer transfer_receive(int fd, void *data, size_t bytes, int64_t deadline_ms);
+
+/*
+ * Frames: a header, then its bytes, same machine on both ends. Sealed, unless the link's ends are on one host
+ * (base/seal.h).
+ */
+enum frame_kind {
+    FRAME_MESSAGE = 1, /* control.c: to rank 0; */
+    FRAME_FAILURE,     /* from rank 0: a line of text; */
+    FRAME_ALL,         /* those of all ranks; */
+    FRAME_LEFT,        /* a line for COMM_LEFT */
+    FRAME_SHARED,      /* rendezvous_share() */
+};
+enum { FRAME_ABOUT_BYTES = 128 };
+
+struct rank_frame_header {
+    uint32_t magic, kind;
+    int32_t rank; /* of the sender */
+    uint32_t reserved;
+    uint64_t bytes;
+    char about[FRAME_ABOUT_BYTES]; /* NUL-terminated: where the sender is */
+    unsigned char code[SEAL_CODE_BYTES];
+};
+
+/* One to be sent, to one link or several. */
+struct rank_frame {
+    struct rank_frame_header header;
+    const void *data; /* borrowed */
+    unsigned char digest[SEAL_HASH_BYTES];
+    bool is_digested; /* `digest` is known: of the bytes */
+};
+
+struct rank_frame frame_make(enum frame_kind kind, int rank, const char *about, const void *data, size_t bytes);
+enum transfer frame_send(struct rank_link *link, struct rank_frame *frame, int64_t deadline_ms);
+/* Of at most `most` bytes; *data_p is malloc'ed, with a NUL behind it: texts are read as strings. */
+enum transfer frame_receive(struct rank_link *link, size_t most, struct rank_frame_header *header_p, void **data_p,
+                            int64_t deadline_ms);
 
 #endif

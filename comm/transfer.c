@@ -7,7 +7,12 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
+
+enum { FRAME_MAGIC = 0x64647072 };
 
 bool
 transfer_wait(int fd, short events, int64_t deadline_ms)
@@ -62,4 +67,67 @@ enum transfer
 transfer_receive(int fd, void *data, size_t bytes, int64_t deadline_ms)
 {
     return move_all(fd, POLLIN, data, bytes, deadline_ms);
+}
+
+/* ---- frames ---- */
+
+struct rank_frame
+frame_make(enum frame_kind kind, int rank, const char *about, const void *data, size_t bytes)
+{
+    struct rank_frame frame = {.header = {.magic = FRAME_MAGIC, .kind = kind, .rank = rank, .bytes = bytes},
+                               .data = data};
+    snprintf(frame.header.about, sizeof(frame.header.about), "%s", about);
+    return frame;
+}
+
+/* What the code is of. The hash of the bytes stands for them: rank 0 sends the same to all others. */
+static void
+parts_of(const struct rank_frame_header *header, const unsigned char digest[SEAL_HASH_BYTES], struct seal_part parts[2])
+{
+    parts[0] = (struct seal_part){header, offsetof(struct rank_frame_header, code)};
+    parts[1] = (struct seal_part){digest, SEAL_HASH_BYTES};
+}
+
+enum transfer
+frame_send(struct rank_link *link, struct rank_frame *frame, int64_t deadline_ms)
+{
+    struct seal_part parts[2];
+    if (link->seal.is_on && !frame->is_digested)
+        seal_hash(frame->data, frame->header.bytes, frame->digest);
+    frame->is_digested = frame->is_digested || link->seal.is_on;
+    parts_of(&frame->header, frame->digest, parts);
+    seal_make(&link->seal, parts, frame->header.code);
+    enum transfer sent = transfer_send(link->fd, &frame->header, sizeof(frame->header), deadline_ms);
+    return sent == TRANSFER_DONE ? transfer_send(link->fd, frame->data, frame->header.bytes, deadline_ms) : sent;
+}
+
+enum transfer
+frame_receive(struct rank_link *link, size_t most, struct rank_frame_header *header_p, void **data_p,
+              int64_t deadline_ms)
+{
+    struct rank_frame_header header;
+    struct seal_part parts[2];
+    unsigned char digest[SEAL_HASH_BYTES];
+    enum transfer got = transfer_receive(link->fd, &header, sizeof(header), deadline_ms);
+    if (got != TRANSFER_DONE)
+        return got;
+    if (header.magic != FRAME_MAGIC || header.bytes > most || memchr(header.about, 0, FRAME_ABOUT_BYTES) == NULL)
+        return TRANSFER_ALTERED;
+    char *data = malloc(header.bytes + 1);
+    if (data == NULL)
+        return TRANSFER_NO_MEMORY;
+    got = transfer_receive(link->fd, data, header.bytes, deadline_ms);
+    if (got == TRANSFER_DONE && link->seal.is_on)
+        seal_hash(data, header.bytes, digest);
+    parts_of(&header, digest, parts);
+    if (got == TRANSFER_DONE && !seal_holds(&link->seal, parts, header.code))
+        got = TRANSFER_ALTERED;
+    if (got != TRANSFER_DONE) {
+        free(data);
+        return got;
+    }
+    data[header.bytes] = '\0';
+    *header_p = header;
+    *data_p = data;
+    return got;
 }

@@ -176,10 +176,11 @@ connect_all(struct job *job, struct error *error)
     }
     char host_id[HOST_ID_BYTES];
     addresses_host_id(host_id);
-    int fd = supervisor_connect(root, host_id, PEER_SUPERVISOR, job->cluster.rank, &job->signals, error);
+    unsigned char key[AUTH_BYTES];
+    int fd = supervisor_connect(root, host_id, PEER_SUPERVISOR, job->cluster.rank, &job->signals, key, error);
     if (fd < 0)
         return false;
-    supervisor_client_open(&job->client, root, job->cluster.rank, fd, limit_s);
+    supervisor_client_open(&job->client, root, job->cluster.rank, fd, key, limit_s);
     job->is_client = true;
     return true;
 }

@@ -285,6 +285,11 @@ follow_root(struct supervisor *s)
     if (s->ending) {
         if (client->end && client->ending.grace_ms == 0 && s->kill_at_ns > clock_ns())
             s->kill_at_ns = clock_ns();
+    } else if (client->end && client->ending.exit_code == 0 && !s->ranks[0].ended) {
+        error_set(&s->reason, DDPRUN_EXIT_FAILURE,
+                  "rank %d: the ddprun of rank 0 says that all ranks have ended well, and this one runs; ending it",
+                  client->rank);
+        fail(s, -1);
     } else if (client->end) {
         s->failed = s->told = true;
         s->reason.exit_code = client->ending.exit_code;

@@ -1,13 +1,10 @@
 /*
- * auth.c - see auth.h. The hash is libcrypto's.
+ * auth.c - see auth.h.
  */
 #include "launcher/cluster/auth.h"
 
 #include "base/protocol.h"
 
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -30,7 +27,7 @@ auth_random(void *to, size_t bytes)
     return getrandom(to, bytes, 0) == (ssize_t)bytes;
 }
 
-static bool
+static void
 hash(const unsigned char secret[AUTH_BYTES], const char *label, const struct auth_challenge *challenge,
      const struct auth_answer *answer, unsigned char mac[AUTH_BYTES])
 {
@@ -38,9 +35,7 @@ hash(const unsigned char secret[AUTH_BYTES], const char *label, const struct aut
     memcpy(text.label, label, strlen(label));
     memcpy(text.root_nonce, challenge->nonce, AUTH_BYTES);
     memcpy(text.client_nonce, answer->nonce, AUTH_BYTES);
-    unsigned length = 0;
-    return HMAC(EVP_sha256(), secret, AUTH_BYTES, (const unsigned char *)&text, sizeof(text), mac, &length) != NULL &&
-           length == AUTH_BYTES;
+    seal_hmac(secret, AUTH_BYTES, &(struct seal_part){&text, sizeof(text)}, 1, mac);
 }
 
 bool
@@ -55,13 +50,22 @@ auth_challenge_make(struct auth_challenge *challenge, const unsigned char *mark)
 }
 
 bool
+auth_is_other_version(const struct auth_challenge *challenge)
+{
+    return memcmp(challenge->magic, magic, sizeof("DDPRUN") - 1) == 0 &&
+           memcmp(challenge->magic, magic, sizeof(magic)) != 0;
+}
+
+bool
 auth_answer_make(const unsigned char secret[AUTH_BYTES], const struct auth_challenge *challenge,
                  enum peer_purpose purpose, int rank, struct auth_answer *answer)
 {
     *answer = (struct auth_answer){.purpose = purpose, .rank = rank};
     memcpy(answer->magic, magic, sizeof(magic));
-    return memcmp(challenge->magic, magic, sizeof(magic)) == 0 && auth_random(answer->nonce, sizeof(answer->nonce)) &&
-           hash(secret, "client", challenge, answer, answer->mac);
+    if (memcmp(challenge->magic, magic, sizeof(magic)) != 0 || !auth_random(answer->nonce, sizeof(answer->nonce)))
+        return false;
+    hash(secret, "client", challenge, answer, answer->mac);
+    return true;
 }
 
 bool
@@ -69,10 +73,13 @@ auth_welcome_make(const unsigned char secret[AUTH_BYTES], const struct auth_chal
                   const struct auth_answer *answer, int world_size, struct auth_welcome *welcome)
 {
     unsigned char mac[AUTH_BYTES];
-    return memcmp(answer->magic, magic, sizeof(magic)) == 0 && hash(secret, "client", challenge, answer, mac) &&
-           CRYPTO_memcmp(mac, answer->mac, AUTH_BYTES) == 0 && answer->rank >= 1 && answer->rank < world_size &&
-           (answer->purpose == PEER_SUPERVISOR || answer->purpose == PEER_ENGINE) &&
-           hash(secret, "root", challenge, answer, welcome->mac);
+    hash(secret, "client", challenge, answer, mac);
+    if (memcmp(answer->magic, magic, sizeof(magic)) != 0 || !seal_is_equal(mac, answer->mac, AUTH_BYTES) ||
+        answer->rank < 1 || answer->rank >= world_size ||
+        (answer->purpose != PEER_SUPERVISOR && answer->purpose != PEER_ENGINE))
+        return false;
+    hash(secret, "root", challenge, answer, welcome->mac);
+    return true;
 }
 
 bool
@@ -80,20 +87,21 @@ auth_welcome_holds(const unsigned char secret[AUTH_BYTES], const struct auth_cha
                    const struct auth_answer *answer, const struct auth_welcome *welcome)
 {
     unsigned char mac[AUTH_BYTES];
-    return hash(secret, "root", challenge, answer, mac) && CRYPTO_memcmp(mac, welcome->mac, AUTH_BYTES) == 0;
+    hash(secret, "root", challenge, answer, mac);
+    return seal_is_equal(mac, welcome->mac, AUTH_BYTES);
 }
 
-bool
+void
+auth_session_key(const unsigned char secret[AUTH_BYTES], const struct auth_challenge *challenge,
+                 const struct auth_answer *answer, unsigned char key[AUTH_BYTES])
+{
+    hash(secret, "session", challenge, answer, key);
+}
+
+void
 auth_derive(const void *secret, size_t secret_bytes, const char *label, const void *text, size_t bytes,
             unsigned char derived[AUTH_BYTES])
 {
-    unsigned char whole[1024] = {0};
-    size_t label_bytes = strlen(label) + 1;
-    unsigned length = 0;
-    if (label_bytes + bytes > sizeof(whole))
-        return false;
-    memcpy(whole, label, label_bytes);
-    memcpy(whole + label_bytes, text, bytes);
-    return HMAC(EVP_sha256(), secret, (int)secret_bytes, whole, label_bytes + bytes, derived, &length) != NULL &&
-           length == AUTH_BYTES;
+    const struct seal_part parts[] = {{label, strlen(label) + 1}, {text, bytes}};
+    seal_hmac(secret, secret_bytes, parts, 2, derived);
 }

@@ -6,19 +6,22 @@
  *     root   -> client  struct auth_welcome:   HMAC-SHA256(secret, "root" | the same)
  *
  * Challenge and response with keyed hashes (RFC 2104 for HMAC, ISO/IEC 9798-4 for the shape). Fresh nonces of both ends
- * make a recorded connection useless, and the labels keep one end's code from being the other's. What follows on the
- * connection is neither encrypted nor signed: the job's network is trusted as NCCL trusts it.
+ * make a recorded connection useless, and the labels keep one end's code from being the other's. Of the same bytes both
+ * make a key that is never sent, by which each frame that follows is sealed (base/seal.h): who only stands between them
+ * can pass frames on, or cut the connection. Nothing is encrypted.
  *
  * Pure functions over bytes; called by supervisor_server.c and supervisor_connect.c.
  */
 #ifndef DDPRUN_LAUNCHER_CLUSTER_AUTH_H
 #define DDPRUN_LAUNCHER_CLUSTER_AUTH_H
 
+#include "base/seal.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { AUTH_BYTES = 32, AUTH_MAGIC_BYTES = 8 };
+enum { AUTH_BYTES = SEAL_HASH_BYTES, AUTH_MAGIC_BYTES = 8 };
 
 /* What a connection is for. */
 enum peer_purpose { PEER_SUPERVISOR = 1, PEER_ENGINE = 2 };
@@ -66,8 +69,15 @@ bool auth_welcome_holds(const unsigned char secret[AUTH_BYTES], const struct aut
                         const struct auth_answer *answer, const struct auth_welcome *welcome)
     __attribute__((warn_unused_result));
 
+/* Both, once the other end is proven: HMAC-SHA256(secret, "session" | the same). */
+void auth_session_key(const unsigned char secret[AUTH_BYTES], const struct auth_challenge *challenge,
+                      const struct auth_answer *answer, unsigned char key[AUTH_BYTES]);
+
+/* Whether it is the challenge of a ddprun with another protocol. */
+bool auth_is_other_version(const struct auth_challenge *challenge);
+
 /* Another secret, made of one: HMAC-SHA256(secret, "label" | text). */
-bool auth_derive(const void *secret, size_t secret_bytes, const char *label, const void *text, size_t bytes,
-                 unsigned char derived[AUTH_BYTES]) __attribute__((warn_unused_result));
+void auth_derive(const void *secret, size_t secret_bytes, const char *label, const void *text, size_t bytes,
+                 unsigned char derived[AUTH_BYTES]);
 
 #endif

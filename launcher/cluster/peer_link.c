@@ -14,21 +14,30 @@
 
 enum { READ_BYTES = 4096 };
 
-long
-peer_frame_parse(const unsigned char *bytes, size_t count, struct peer_frame *frame)
-{
+/* In front of a frame's bytes. */
+struct frame_header {
     uint32_t length, kind;
-    if (count < FRAME_HEADER_BYTES)
+    unsigned char code[SEAL_CODE_BYTES];
+};
+_Static_assert(sizeof(struct frame_header) == FRAME_HEADER_BYTES, "no gaps");
+
+long
+peer_frame_parse(const unsigned char *bytes, size_t count, struct seal *seal, struct peer_frame *frame)
+{
+    struct frame_header header;
+    if (count < sizeof(header))
         return 0;
-    memcpy(&length, bytes, sizeof(length));
-    memcpy(&kind, bytes + sizeof(length), sizeof(kind));
-    if (length > FRAME_BYTES_AT_MOST || kind < FRAME_HEARTBEAT || kind >= FRAME_KINDS)
+    memcpy(&header, bytes, sizeof(header));
+    if (header.length > FRAME_BYTES_AT_MOST || header.kind < FRAME_HEARTBEAT || header.kind >= FRAME_KINDS)
         return -1;
-    if (count - FRAME_HEADER_BYTES < length)
+    if (count - sizeof(header) < header.length)
         return 0;
-    *frame =
-        (struct peer_frame){.kind = (enum peer_frame_kind)kind, .bytes = bytes + FRAME_HEADER_BYTES, .count = length};
-    return FRAME_HEADER_BYTES + (long)length;
+    bytes += sizeof(header);
+    if (!seal_holds(seal, (struct seal_part[]){{&header, offsetof(struct frame_header, code)}, {bytes, header.length}},
+                    header.code))
+        return -1;
+    *frame = (struct peer_frame){.kind = (enum peer_frame_kind)header.kind, .bytes = bytes, .count = header.length};
+    return (long)(sizeof(header) + header.length);
 }
 
 size_t
@@ -59,10 +68,11 @@ peer_order_decode(const void *bytes, size_t count, struct peer_order *order_p)
 }
 
 void
-peer_link_open(struct peer_link *link, int fd)
+peer_link_open(struct peer_link *link, int fd, const unsigned char key[SEAL_HASH_BYTES], bool is_root)
 {
     int low = LINK_WAKE_BYTES;
     *link = (struct peer_link){.fd = fd};
+    seal_open(&link->seal, key, is_root);
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof(low));
 }
 
@@ -112,8 +122,10 @@ link_append(struct peer_link *link, const void *bytes, size_t count)
 static void
 append_frame(struct peer_link *link, enum peer_frame_kind kind, const void *bytes, size_t count)
 {
-    uint32_t header[2] = {(uint32_t)count, (uint32_t)kind};
-    link_append(link, header, sizeof(header));
+    struct frame_header header = {.length = (uint32_t)count, .kind = (uint32_t)kind};
+    seal_make(&link->seal, (struct seal_part[]){{&header, offsetof(struct frame_header, code)}, {bytes, count}},
+              header.code);
+    link_append(link, &header, sizeof(header));
     link_append(link, bytes, count);
 }
 
@@ -186,8 +198,9 @@ peer_link_read(struct peer_link *link)
 static bool
 next_frame(struct peer_link *link, struct peer_frame *frame)
 {
-    long taken =
-        link->nonsense ? 0 : peer_frame_parse(link->in + link->in_taken, link->in_count - link->in_taken, frame);
+    long taken = link->nonsense
+                     ? 0
+                     : peer_frame_parse(link->in + link->in_taken, link->in_count - link->in_taken, &link->seal, frame);
     if (taken < 0)
         link->gone = link->nonsense = true;
     if (taken <= 0)

@@ -1,6 +1,6 @@
 /*
- * peer_link.h - one connection between two supervisors, already proven: frames of a kind and bounded bytes, both ways,
- * without ever blocking.
+ * peer_link.h - one connection between two supervisors, already proven: sealed frames of a kind and bounded bytes, both
+ * ways, without ever blocking.
  *
  * What cannot be sent yet waits in a bounded buffer; a peer that does not read for so long is as good as gone.
  *
@@ -12,6 +12,7 @@
 #ifndef DDPRUN_LAUNCHER_CLUSTER_PEER_LINK_H
 #define DDPRUN_LAUNCHER_CLUSTER_PEER_LINK_H
 
+#include "base/seal.h"
 #include "launcher/common/rank_view.h"
 
 #include <stdbool.h>
@@ -34,8 +35,13 @@ enum peer_frame_kind {
     FRAME_KINDS,
 };
 
-/* LINK_WAKE_BYTES: more than two views have. */
-enum { FRAME_HEADER_BYTES = 8, FRAME_BYTES_AT_MOST = 64 << 10, LINK_WAKE_BYTES = 4096, LINK_BACKLOG_BYTES = 1 << 20 };
+/* FRAME_HEADER_BYTES: length, kind and code (base/seal.h). LINK_WAKE_BYTES: more than two views have. */
+enum {
+    FRAME_HEADER_BYTES = 8 + SEAL_CODE_BYTES,
+    FRAME_BYTES_AT_MOST = 64 << 10,
+    LINK_WAKE_BYTES = 4096,
+    LINK_BACKLOG_BYTES = 1 << 20
+};
 
 struct peer_frame {
     enum peer_frame_kind kind;
@@ -53,25 +59,28 @@ struct peer_order {
 
 /*
  * The frame at the beginning of bytes[count]. Returns how many bytes it takes; 0: there is not all of it yet; -1: this
- * is not a frame. Pure.
+ * is not a frame, or not the next one of the other end.
  */
-long peer_frame_parse(const unsigned char *bytes, size_t count, struct peer_frame *frame)
+long peer_frame_parse(const unsigned char *bytes, size_t count, struct seal *seal, struct peer_frame *frame)
     __attribute__((warn_unused_result));
 
 size_t peer_order_encode(const struct peer_order *order, unsigned char *bytes, size_t room);
 bool peer_order_decode(const void *bytes, size_t count, struct peer_order *order) __attribute__((warn_unused_result));
 
+#define PEER_ALTERED "what came over its connection is not what it sent: somebody stands between"
+
 struct peer_link {
-    int fd;    /* -1: none, or closed */
-    bool gone; /* the other end closed it, or spoke nonsense; nothing more can be sent */
-    bool nonsense;
+    int fd;        /* -1: none, or closed */
+    bool gone;     /* the other end closed it, or spoke nonsense; nothing more can be sent */
+    bool nonsense; /* a frame was not what the other end sent: changed, repeated, left out or added on the way */
+    struct seal seal;
     unsigned char *in, *out;
     size_t in_count, in_taken, in_room; /* in[in_taken, in_count) is not looked at yet */
     size_t out_count, out_sent, out_room;
 };
 
-/* Takes over the socket. */
-void peer_link_open(struct peer_link *link, int fd);
+/* Takes over the socket. `key`: of its session (auth.h); `is_root`: this end listened. */
+void peer_link_open(struct peer_link *link, int fd, const unsigned char key[SEAL_HASH_BYTES], bool is_root);
 void peer_link_close(struct peer_link *link);
 
 void peer_link_send(struct peer_link *link, enum peer_frame_kind kind, const void *bytes, size_t count);

@@ -10,11 +10,11 @@
 
 void
 supervisor_client_open(struct supervisor_client *client, const struct handshake *root, int rank, int fd,
-                       unsigned limit_s)
+                       const unsigned char key[AUTH_BYTES], unsigned limit_s)
 {
     *client = (struct supervisor_client){.rank = rank, .root = root, .limit_ms = (int)limit_s * 1000};
     addresses_host_id(client->host_id);
-    peer_link_open(&client->link, fd);
+    peer_link_open(&client->link, fd, key, false);
     client->looked_ms = client->heard_ms = clock_now_ms();
 }
 
@@ -89,7 +89,7 @@ supervisor_client_step(struct supervisor_client *client, const struct rank_view 
     if (client->lost != NULL || client->leave)
         return;
     if (client->link.gone)
-        client->lost = client->link.nonsense ? "it speaks another protocol" : "it closed the connection";
+        client->lost = client->link.nonsense ? PEER_ALTERED : "it closed the connection";
     else if (client->limit_ms > 0 && now_ms - client->heard_ms > client->limit_ms)
         client->lost = "it has been silent for the time of --heartbeat-timeout";
 }

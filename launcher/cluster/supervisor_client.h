@@ -30,7 +30,7 @@ struct supervisor_client {
 
 /* Takes over the connected and proven socket. */
 void supervisor_client_open(struct supervisor_client *client, const struct handshake *root, int rank, int fd,
-                            unsigned limit_s);
+                            const unsigned char key[AUTH_BYTES], unsigned limit_s);
 void supervisor_client_close(struct supervisor_client *client);
 
 /* Hears and says what is due. To be called whenever the socket is readable, and twice a second. */

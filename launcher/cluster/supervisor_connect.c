@@ -174,6 +174,7 @@ take_welcome(struct supervisor_connect *connection)
     if (step != STEP_DONE)
         return step;
     errno = EPROTO;
+    auth_session_key(connection->root->secret, &connection->challenge, &connection->answer, connection->key);
     return auth_welcome_holds(connection->root->secret, &connection->challenge, &connection->answer,
                               &connection->welcome)
                ? STEP_DONE
@@ -240,7 +241,7 @@ wait_for(const struct supervisor_connect *connection, const struct signals *sign
 
 int
 supervisor_connect(const struct handshake *root, const char *own_host_id, enum peer_purpose purpose, int rank,
-                   const struct signals *signals, struct error *error)
+                   const struct signals *signals, unsigned char key[AUTH_BYTES], struct error *error)
 {
     struct supervisor_connect connection;
     int fd = -1;
@@ -252,6 +253,7 @@ supervisor_connect(const struct handshake *root, const char *own_host_id, enum p
             return -1;
         }
     }
+    memcpy(key, connection.key, AUTH_BYTES);
     return fd;
 }
 

@@ -28,8 +28,9 @@ struct supervisor_connect {
     struct auth_challenge challenge;
     struct auth_answer answer;
     struct auth_welcome welcome;
-    size_t got; /* of what is heard now */
-    int reason; /* errno of the address that failed last */
+    unsigned char key[AUTH_BYTES]; /* once it is open: of its session */
+    size_t got;                    /* of what is heard now */
+    int reason;                    /* errno of the address that failed last */
 };
 
 /*
@@ -57,11 +58,11 @@ enum connect_outcome supervisor_connect_step(struct supervisor_connect *connecti
 struct pollfd supervisor_connect_poll(const struct supervisor_connect *connection);
 
 /*
- * The same from begin to end, waiting. Gives up at once when a signal asks for the end. Returns the socket; -1 and the
- * error.
+ * The same from begin to end, waiting. Gives up at once when a signal asks for the end. Returns the socket, and the key
+ * of its session; -1 and the error.
  */
 int supervisor_connect(const struct handshake *root, const char *own_host_id, enum peer_purpose purpose, int rank,
-                       const struct signals *signals, struct error *error);
+                       const struct signals *signals, unsigned char key[AUTH_BYTES], struct error *error);
 
 /* ---- the other end ---- */
 

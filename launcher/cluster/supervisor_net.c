@@ -77,12 +77,12 @@ give_all(struct supervisor_net *net)
         memset(net->given, 0, (size_t)world_size * sizeof(*net->given));
     }
     for (int rank = 1; rank < world_size; ++rank) {
-        int *fd = &supervisor_server_peer(net->job.server, rank)->engine_socket;
-        if (net->given[rank] || *fd < 0)
+        struct peer *peer = supervisor_server_peer(net->job.server, rank);
+        if (net->given[rank] || peer->engine_socket < 0)
             continue;
-        if (!engine_link_give(net->job.link, 0, rank, *fd))
+        if (!engine_link_give(net->job.link, 0, rank, peer->engine_socket, peer->engine_key))
             return;
-        *fd = -1;
+        peer->engine_socket = -1;
         net->given[rank] = true;
     }
 }
@@ -107,7 +107,7 @@ give_one(struct supervisor_net *net)
     net->connecting = net->connecting && outcome == CONNECT_CONTINUES;
     if (outcome == CONNECT_FAILED)
         engine_link_refuse(link, 0, error.text);
-    if (net->pending >= 0 && engine_link_give(link, 0, 0, net->pending))
+    if (net->pending >= 0 && engine_link_give(link, 0, 0, net->pending, net->connection.key))
         net->pending = -1;
 }
 
@@ -277,6 +277,8 @@ wait_to_go(struct supervisor_net *net, int exit_code)
         wait_a_moment(net);
         supervisor_client_step(client, &net->views[0]);
     }
+    if (exit_code != 0 && (client->leave ? client->exit_code : client->ending.exit_code) == 0)
+        return exit_code; /* what failed here has not succeeded */
     return client->leave ? client->exit_code : client->end ? client->ending.exit_code : exit_code;
 }
 

@@ -200,13 +200,16 @@ static void
 admit(struct supervisor_server *server, struct pending_connection *pending, const struct auth_answer *answer)
 {
     struct peer *peer = &server->items[answer->rank];
+    unsigned char key[AUTH_BYTES];
     int fd = pending->fd;
     pending->fd = -1;
+    auth_session_key(server->secret, &pending->challenge, answer, key);
     if (answer->purpose == PEER_ENGINE) {
         (void)epoll_ctl(server->epoll, EPOLL_CTL_DEL, fd, NULL); /* lives on in another process */
         if (peer->engine_socket >= 0)
             close(peer->engine_socket);
         peer->engine_socket = fd;
+        memcpy(peer->engine_key, key, AUTH_BYTES);
         return;
     }
     if (peer->state != PEER_AWAITED ||
@@ -215,7 +218,7 @@ admit(struct supervisor_server *server, struct pending_connection *pending, cons
         close(fd);
         return;
     }
-    peer_link_open(&peer->link, fd);
+    peer_link_open(&peer->link, fd, key, true);
     peer->state = PEER_HERE;
     peer->heard_ms = clock_now_ms();
     if (server->ended)
@@ -302,8 +305,8 @@ take_frame(struct supervisor_server *server, struct peer *peer, const struct pee
         return take_view(server, frame, view);
     case FRAME_ERROR:
         server->news = true;
-        peer->has_error = peer_order_decode(frame->bytes, frame->count, &peer->error);
-        return peer->has_error;
+        peer->has_error = peer_order_decode(frame->bytes, frame->count, &peer->error) && peer->error.exit_code != 0;
+        return peer->has_error; /* one that ends by itself has not succeeded */
     case FRAME_REPORT:
         take_report(peer, frame);
         return true;
@@ -345,7 +348,7 @@ settle(struct supervisor_server *server, int rank, int64_t now_ms)
                                                waits ? EPOLLIN | EPOLLOUT : EPOLLIN, tag(SUBJECT_PEER, (size_t)rank)))
         peer->waits_to_write = waits;
     if (peer->link.gone)
-        lose(server, peer, peer->link.nonsense ? "it speaks another protocol" : "its connection is closed");
+        lose(server, peer, peer->link.nonsense ? PEER_ALTERED : "its connection is closed");
     else if (server->limit_ms > 0 && peer->spoke && now_ms - peer->heard_ms > server->limit_ms)
         lose(server, peer, "it has been silent for the time of --heartbeat-timeout");
 }

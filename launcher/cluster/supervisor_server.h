@@ -43,7 +43,8 @@ struct peer {
     char *report;         /* that was asked for; NULL: has not come */
     unsigned char *given; /* in a meeting, malloc'ed; NULL: nothing */
     size_t given_count;
-    int engine_socket; /* of its rank's control plane; -1: it has not come yet */
+    int engine_socket;                    /* of its rank's control plane; -1: it has not come yet */
+    unsigned char engine_key[AUTH_BYTES]; /* of its session */
     /* of supervisor_server.c */
     struct peer_link link;
     int64_t heard_ms;

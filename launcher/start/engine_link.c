@@ -108,17 +108,19 @@ engine_link_close(struct engine_link *link)
 /* ---- to the engines ---- */
 
 /*
- * With descriptor `fd` (-1: none), and `text` where it is a refusal. False: not now; where the socket is full, the next
- * step begins when it is not.
+ * With descriptor `fd` (-1: none) and the key of its connection (NULL: none), and `text` where it is a refusal. False:
+ * not now; where the socket is full, the next step begins when it is not.
  */
 static bool
-send_to(const struct engine_link *link, int i, enum supervisor_message_kind kind, int rank, int fd, const char *text)
+send_to(const struct engine_link *link, int i, enum supervisor_message_kind kind, int rank, int fd,
+        const unsigned char *key, const char *text)
 {
     struct supervisor_message message = {.protocol = DDPRUN_PROTOCOL_VERSION,
                                          .kind = kind,
                                          .rank = rank,
                                          .world_size = link->world_size,
-                                         .local_rank = link->first_local_rank + i};
+                                         .local_rank = link->first_local_rank + i,
+                                         .is_sealed = key != NULL};
     union {
         struct cmsghdr head;
         char bytes[CMSG_SPACE(sizeof(fd))];
@@ -126,6 +128,8 @@ send_to(const struct engine_link *link, int i, enum supervisor_message_kind kind
     struct iovec part = {.iov_base = &message, .iov_len = sizeof(message)};
     struct msghdr packet = {.msg_iov = &part, .msg_iovlen = 1};
     snprintf(message.text, sizeof(message.text), "%s", text);
+    if (key != NULL)
+        memcpy(message.key, key, sizeof(message.key));
     if (fd >= 0) {
         packet.msg_control = control.bytes;
         packet.msg_controllen = sizeof(control.bytes);
@@ -142,9 +146,10 @@ send_to(const struct engine_link *link, int i, enum supervisor_message_kind kind
 }
 
 bool
-engine_link_give(struct engine_link *link, int slot, int to, int fd)
+engine_link_give(struct engine_link *link, int slot, int to, int fd, const unsigned char *key)
 {
-    if (link->slots[slot].fd < 0 || link->slots[slot].owes_place || !send_to(link, slot, SUPERVISOR_LINK, to, fd, ""))
+    if (link->slots[slot].fd < 0 || link->slots[slot].owes_place ||
+        !send_to(link, slot, SUPERVISOR_LINK, to, fd, key, ""))
         return false;
     close(fd); /* the rank has its own; ours would keep the connection open after its death */
     return true;
@@ -184,9 +189,9 @@ settle_pairs(struct engine_link *link)
             continue;
         if (slot->owes_pair)
             make_pair(link, i);
-        if (slot->own_end >= 0 && engine_link_give(link, i, 0, slot->own_end))
+        if (slot->own_end >= 0 && engine_link_give(link, i, 0, slot->own_end, NULL))
             slot->own_end = -1;
-        if (slot->root_end >= 0 && !engine_link_give(link, 0, i, slot->root_end))
+        if (slot->root_end >= 0 && !engine_link_give(link, 0, i, slot->root_end, NULL))
             return;
         slot->root_end = -1;
     }
@@ -196,7 +201,8 @@ static void
 settle_refusal(struct engine_link *link, int i)
 {
     struct engine_slot *slot = &link->slots[i];
-    if (slot->refusal != NULL && !slot->owes_place && send_to(link, i, SUPERVISOR_REFUSED, 0, -1, slot->refusal)) {
+    if (slot->refusal != NULL && !slot->owes_place &&
+        send_to(link, i, SUPERVISOR_REFUSED, 0, -1, NULL, slot->refusal)) {
         free(slot->refusal);
         slot->refusal = NULL;
     }
@@ -317,7 +323,7 @@ engine_link_step(struct engine_link *link)
     for (int i = 0; i < link->count; ++i) {
         struct engine_slot *slot = &link->slots[i];
         if (slot->owes_place)
-            slot->owes_place = !send_to(link, i, SUPERVISOR_PLACE, link->first_rank + i, -1, "");
+            slot->owes_place = !send_to(link, i, SUPERVISOR_PLACE, link->first_rank + i, -1, NULL, "");
     }
     settle_pairs(link);
     for (int i = 0; i < link->count; ++i)

@@ -46,8 +46,10 @@ void engine_link_close(struct engine_link *link);
 /* Returns whether a rank asked for the end of the job. */
 bool engine_link_step(struct engine_link *link);
 
-/* Hands rank `slot` its socket to rank `to`, and closes it here. False: not now, try again after a later step. */
-bool engine_link_give(struct engine_link *link, int slot, int to, int fd) __attribute__((warn_unused_result));
+/* Hands rank `slot` its socket to rank `to`, and closes it here. `key`: by which its frames are sealed; NULL: they are
+ * not. False: not now, try again after a later step. */
+bool engine_link_give(struct engine_link *link, int slot, int to, int fd, const unsigned char *key)
+    __attribute__((warn_unused_result));
 
 /* Instead of sockets. */
 void engine_link_refuse(struct engine_link *link, int slot, const char *text);

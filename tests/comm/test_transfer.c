@@ -1,6 +1,7 @@
 /*
  * test_transfer.c - messages over sockets: all bytes come in order however the two ends take turns, a deadline is kept
- * where nothing moves and does not matter where it does, and a closed end is distinguished from a late one.
+ * where nothing moves and does not matter where it does, and a closed end is distinguished from a late one. A sealed
+ * frame is believed in its turn, and unchanged.
  */
 #include "comm/rendezvous.h"
 
@@ -125,5 +126,58 @@ TEST(a_closed_end_is_gone)
     close(fds[0]);
     ck_assert_int_eq(transfer_receive(fds[1], bytes, 8, clock_now_ms() + LIMIT_MS), TRANSFER_GONE);
     ck_assert_int_eq(transfer_send(fds[1], bytes, 8, clock_now_ms() + LIMIT_MS), TRANSFER_GONE);
+    close(fds[1]);
+}
+
+/* ---- frames ---- */
+
+/* A frame that rank 0 sends comes to rank 1 as raw[count], of which one bit is changed (-1: none). */
+static enum transfer
+pass_on(unsigned char *raw, size_t count, long bit, uint64_t before, struct rank_frame_header *header_p, void **data_p)
+{
+    static const unsigned char key[SEAL_HASH_BYTES] = {9};
+    int fds[2];
+    struct rank_link to = {.fd = -1};
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    if (bit >= 0)
+        raw[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    ck_assert_int_eq(send(fds[0], raw, count, 0), (ssize_t)count);
+    shutdown(fds[0], SHUT_WR);
+    if (bit >= 0)
+        raw[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    to.fd = fds[1];
+    seal_open(&to.seal, key, false);
+    to.seal.received = before;
+    enum transfer got = frame_receive(&to, 100, header_p, data_p, clock_now_ms() + LIMIT_MS);
+    close(fds[0]);
+    close(fds[1]);
+    return got;
+}
+
+TEST(a_sealed_frame_comes_in_its_turn_and_unchanged)
+{
+    static const unsigned char key[SEAL_HASH_BYTES] = {9};
+    int fds[2];
+    unsigned char raw[512];
+    struct rank_link from = {.fd = -1};
+    struct rank_frame_header header;
+    struct rank_frame frame = frame_make(FRAME_ALL, 0, "a place", "the bytes", 9);
+    void *data;
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    from.fd = fds[0];
+    seal_open(&from.seal, key, true);
+    ck_assert_int_eq(frame_send(&from, &frame, clock_now_ms() + LIMIT_MS), TRANSFER_DONE);
+    size_t count = sizeof(header) + 9;
+    ck_assert_int_eq(recv(fds[1], raw, count, MSG_WAITALL), (ssize_t)count);
+    ck_assert_int_eq(pass_on(raw, count, -1, 0, &header, &data), TRANSFER_DONE);
+    ck_assert_str_eq(data, "the bytes");
+    ck_assert_str_eq(header.about, "a place");
+    free(data);
+    ck_assert_int_eq(pass_on(raw, count, -1, 1, &header, &data), TRANSFER_ALTERED); /* a second time */
+    for (long bit = 0; bit < (long)count * 8; ++bit) {
+        enum transfer got = pass_on(raw, count, bit, 0, &header, &data);
+        ck_assert_msg(got == TRANSFER_ALTERED || got == TRANSFER_GONE, "bit %ld", bit); /* GONE: of the size */
+    }
+    close(fds[0]);
     close(fds[1]);
 }

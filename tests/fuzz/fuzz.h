@@ -24,6 +24,7 @@ void fuzz_status(const uint8_t *bytes, size_t count);
 void fuzz_handshake(const uint8_t *bytes, size_t count);
 void fuzz_view(const uint8_t *bytes, size_t count);
 void fuzz_frames(const uint8_t *bytes, size_t count);
+void fuzz_sealed(const uint8_t *bytes, size_t count);
 void fuzz_auth(const uint8_t *bytes, size_t count);
 void fuzz_reference(const uint8_t *bytes, size_t count);
 void fuzz_mangled(const uint8_t *bytes, size_t count);

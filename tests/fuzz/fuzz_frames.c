@@ -45,14 +45,15 @@ fuzz_control(const uint8_t *bytes, size_t count)
         return;
     bool is_root = bytes[0] % 2 == 0;
     size_t half = (count - 1) / 2;
-    int peers[WORLD] = {-1, -1, -1}, others[WORLD] = {-1, -1, -1};
+    struct rank_link peers[WORLD] = {{.fd = -1}, {.fd = -1}, {.fd = -1}};
+    int others[WORLD] = {-1, -1, -1};
     struct control control = {.rank = is_root ? 0 : 1, .world_size = WORLD, .peers = peers, .timeout_s = 20};
     control.peer_count = is_root ? WORLD : 1;
     if (is_root) {
-        peers[1] = socket_with(bytes + 1, half, &others[1]);
-        peers[2] = socket_with(bytes + 1 + half, count - 1 - half, &others[2]);
+        peers[1].fd = socket_with(bytes + 1, half, &others[1]);
+        peers[2].fd = socket_with(bytes + 1 + half, count - 1 - half, &others[2]);
     } else {
-        peers[0] = socket_with(bytes + 1, count - 1, &others[0]);
+        peers[0].fd = socket_with(bytes + 1, count - 1, &others[0]);
     }
     struct control_messages messages;
     struct comm_error error = {""};
@@ -75,7 +76,7 @@ fuzz_control(const uint8_t *bytes, size_t count)
 
 /* From which control.c gets its sockets, and does not here. */
 bool
-rendezvous_links(struct rendezvous *rendezvous, int *links, int timeout_s, struct comm_error *error)
+rendezvous_links(struct rendezvous *rendezvous, struct rank_link *links, int timeout_s, struct comm_error *error)
 {
     (void)rendezvous, (void)links, (void)timeout_s;
     return comm_fail(error, "no other rank to meet");
@@ -145,15 +146,17 @@ void
 fuzz_frames(const uint8_t *bytes, size_t count)
 {
     struct peer_frame frame, shorter;
+    struct seal none = {.is_on = false};
     size_t at = 0;
     for (;;) {
-        long taken = peer_frame_parse(bytes + at, count - at, &frame);
+        long taken = peer_frame_parse(bytes + at, count - at, &none, &frame);
         fuzz_require(taken >= -1 && (taken <= 0 || (size_t)taken <= count - at), "a frame lies within what came");
         if (taken <= 0)
             break;
         fuzz_require(frame.kind >= FRAME_HEARTBEAT && frame.kind < FRAME_KINDS, "its kind is a known one");
         fuzz_require(frame.bytes >= bytes + at && frame.bytes + frame.count == bytes + at + taken, "so do its bytes");
-        fuzz_require(peer_frame_parse(bytes + at, (size_t)taken - 1, &shorter) == 0, "less of it is not all of it");
+        fuzz_require(peer_frame_parse(bytes + at, (size_t)taken - 1, &none, &shorter) == 0,
+                     "less of it is not all of it");
         struct peer_order order, again;
         unsigned char encoded[sizeof(order) + 64];
         if (peer_order_decode(frame.bytes, frame.count, &order)) {
@@ -165,6 +168,56 @@ fuzz_frames(const uint8_t *bytes, size_t count)
                              peer_order_decode(encoded, length, &again),
                          "written down it is the same order");
         }
+        at += (size_t)taken;
+    }
+}
+
+enum { SEALED = 4, SEALED_BYTES = 64 };
+
+/*
+ * Somebody between two supervisors, who has four sealed frames of the one and does with them what the input says: each
+ * turn passes a frame on, changes it, or makes up bytes. Believed are the frames that were sent, from the first on, in
+ * their order.
+ */
+void
+fuzz_sealed(const uint8_t *bytes, size_t count)
+{
+    static const unsigned char key[AUTH_BYTES] = "made of both nonces";
+    static unsigned char sent[SEALED][FRAME_HEADER_BYTES + SEALED_BYTES];
+    static unsigned char stream[1 << 16];
+    size_t length = 0, at = 0;
+    struct seal out, in;
+    struct peer_frame frame;
+    seal_open(&out, key, true);
+    seal_open(&in, key, false);
+    for (uint32_t i = 0; i < SEALED; ++i) {
+        const uint32_t header[2] = {SEALED_BYTES, FRAME_REPORT};
+        memset(sent[i] + FRAME_HEADER_BYTES, 'a' + (int)i, SEALED_BYTES);
+        memcpy(sent[i], header, sizeof(header));
+        seal_make(&out, (struct seal_part[]){{header, sizeof(header)}, {sent[i] + FRAME_HEADER_BYTES, SEALED_BYTES}},
+                  sent[i] + sizeof(header));
+    }
+    while (count > 2 && length + sizeof(sent[0]) + 255 < sizeof(stream)) {
+        uint8_t what = bytes[0] % 3, with = bytes[1];
+        bytes += 2, count -= 2;
+        if (what == 2) {
+            size_t made_up = with < count ? with : count;
+            memcpy(stream + length, bytes, made_up);
+            bytes += made_up, count -= made_up, length += made_up;
+            continue;
+        }
+        memcpy(stream + length, sent[with % SEALED], sizeof(sent[0]));
+        if (what == 1)
+            stream[length + bytes[0] % sizeof(sent[0])] ^= bytes[1];
+        length += sizeof(sent[0]);
+    }
+    for (uint32_t believed = 0;; ++believed) {
+        long taken = peer_frame_parse(stream + at, length - at, &in, &frame);
+        if (taken <= 0)
+            return;
+        fuzz_require(believed < SEALED && (size_t)taken == sizeof(sent[0]) &&
+                         memcmp(stream + at, sent[believed], sizeof(sent[0])) == 0,
+                     "what is believed was sent, in this order");
         at += (size_t)taken;
     }
 }

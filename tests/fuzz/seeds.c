@@ -71,7 +71,7 @@ put_views(void)
 static size_t
 add_frame(unsigned char *to, size_t at, uint32_t kind, const void *bytes, uint32_t count)
 {
-    const uint32_t header[2] = {count, kind};
+    const uint32_t header[FRAME_HEADER_BYTES / sizeof(uint32_t)] = {count, kind};
     memcpy(to + at, header, sizeof(header));
     if (count > 0)
         memcpy(to + at + sizeof(header), bytes, count);

@@ -29,8 +29,9 @@ static void *
 connection(void *data)
 {
     struct net_connecting *connecting = data;
-    connecting->fd = supervisor_connect(connecting->root, connecting->test->root.host_id, connecting->purpose,
-                                        connecting->rank, &connecting->test->signals, &connecting->error);
+    connecting->fd =
+        supervisor_connect(connecting->root, connecting->test->root.host_id, connecting->purpose, connecting->rank,
+                           &connecting->test->signals, connecting->key, &connecting->error);
     atomic_store(&connecting->over, true);
     return NULL;
 }
@@ -42,21 +43,25 @@ net_connect_begin(struct net_connecting *connecting)
 }
 
 int
-net_connect(struct net_test *test, const struct handshake *root, enum peer_purpose purpose, int rank)
+net_connect(struct net_test *test, const struct handshake *root, enum peer_purpose purpose, int rank,
+            unsigned char *key)
 {
     struct net_connecting connecting = {.test = test, .root = root, .purpose = purpose, .rank = rank};
     net_connect_begin(&connecting);
     NET_STEP_UNTIL(test, atomic_load(&connecting.over));
     pthread_join(connecting.thread, NULL);
+    if (key != NULL)
+        memcpy(key, connecting.key, AUTH_BYTES);
     return connecting.fd;
 }
 
 void
 net_open_client(struct net_test *test, int rank, unsigned limit_s)
 {
-    int fd = net_connect(test, &test->root, PEER_SUPERVISOR, rank);
+    unsigned char key[AUTH_BYTES];
+    int fd = net_connect(test, &test->root, PEER_SUPERVISOR, rank, key);
     ck_assert_int_ge(fd, 0);
-    supervisor_client_open(&test->clients[rank], &test->root, rank, fd, limit_s);
+    supervisor_client_open(&test->clients[rank], &test->root, rank, fd, key, limit_s);
 }
 
 enum peer_state

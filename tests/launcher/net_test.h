@@ -32,6 +32,7 @@ struct net_connecting {
     const struct handshake *root; /* whom to connect to, and by which secret */
     enum peer_purpose purpose;
     int rank, fd;
+    unsigned char key[AUTH_BYTES]; /* of its session */
     struct error error;
     _Atomic bool over;
     pthread_t thread;
@@ -45,8 +46,9 @@ void net_test_open_at(struct net_test *test, struct listener *listener, int worl
 /* The caller waits for `over` and joins the thread. */
 void net_connect_begin(struct net_connecting *connecting);
 
-/* Connects while supervisor 0 is stepped. The socket, or -1. */
-int net_connect(struct net_test *test, const struct handshake *root, enum peer_purpose purpose, int rank);
+/* Connects while supervisor 0 is stepped. The socket, or -1; `key`: NULL, or where that of its session goes. */
+int net_connect(struct net_test *test, const struct handshake *root, enum peer_purpose purpose, int rank,
+                unsigned char *key);
 
 /* Makes test->clients[rank] one that is connected. */
 void net_open_client(struct net_test *test, int rank, unsigned limit_s);

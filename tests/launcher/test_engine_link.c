@@ -283,11 +283,11 @@ TEST(one_rank_of_several)
     int pair[2], to;
     open_link(3, 1, 4);
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-    ck_assert(!engine_link_give(&link_, 0, 0, pair[0]));
+    ck_assert(!engine_link_give(&link_, 0, 0, pair[0], NULL));
     join(0, 0);
     expect_place(0);
     expect_nothing(fds[0]);
-    ck_assert(engine_link_give(&link_, 0, 0, pair[0]));
+    ck_assert(engine_link_give(&link_, 0, 0, pair[0], NULL));
     ck_assert_int_eq(fcntl(pair[0], F_GETFD), -1);
     close(pair[1]);
     close(expect_link(0, &to));
@@ -349,11 +349,11 @@ TEST(a_full_socket_gets_the_rest_later)
     int joins = fill(0);
     engine_link_refuse(&link_, 0, "too late");
     (void)engine_link_step(&link_);
-    ck_assert(!engine_link_give(&link_, 0, 1, 0));
+    ck_assert(!engine_link_give(&link_, 0, 1, 0, NULL));
     while (hear(fds[0], &message, &given) == SUPERVISOR_PLACE)
         ++places;
-    ck_assert(!engine_link_give(&link_, 0, 1, 0)); /* not before its place */
-    ck_assert_int_eq(places, joins);               /* the last one is owed */
+    ck_assert(!engine_link_give(&link_, 0, 1, 0, NULL)); /* not before its place */
+    ck_assert_int_eq(places, joins);                     /* the last one is owed */
     step();
     expect_place(0);
     ck_assert_int_eq(hear(fds[0], &message, &given), SUPERVISOR_REFUSED);

@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 enum { CHANGES = 20000 };
 
@@ -204,18 +206,106 @@ TEST(steps_are_not_urgent_ends_are)
 
 TEST(frames_are_found_and_nonsense_is_no_frame)
 {
-    unsigned char bytes[FRAME_HEADER_BYTES + 5] = {5, 0, 0, 0, FRAME_VIEW, 0, 0, 0, 'h', 'e', 'l', 'l', 'o'};
+    unsigned char bytes[FRAME_HEADER_BYTES + 5] = {5,   0,   0,   0,  FRAME_VIEW, [FRAME_HEADER_BYTES] = 'h',
+                                                   'e', 'l', 'l', 'o'};
+    struct seal none = {.is_on = false};
     struct peer_frame frame;
     for (size_t i = 0; i < sizeof(bytes); ++i)
-        ck_assert_int_eq(peer_frame_parse(bytes, i, &frame), 0);
-    ck_assert_int_eq(peer_frame_parse(bytes, sizeof(bytes), &frame), (long)sizeof(bytes));
+        ck_assert_int_eq(peer_frame_parse(bytes, i, &none, &frame), 0);
+    ck_assert_int_eq(peer_frame_parse(bytes, sizeof(bytes), &none, &frame), (long)sizeof(bytes));
     ck_assert_int_eq(frame.kind, FRAME_VIEW);
     ck_assert_uint_eq(frame.count, 5);
     bytes[4] = FRAME_KINDS;
-    ck_assert_int_eq(peer_frame_parse(bytes, sizeof(bytes), &frame), -1);
+    ck_assert_int_eq(peer_frame_parse(bytes, sizeof(bytes), &none, &frame), -1);
     bytes[4] = FRAME_VIEW;
     bytes[2] = 2; /* more than there may be */
-    ck_assert_int_eq(peer_frame_parse(bytes, FRAME_HEADER_BYTES, &frame), -1);
+    ck_assert_int_eq(peer_frame_parse(bytes, FRAME_HEADER_BYTES, &none, &frame), -1);
+}
+
+/* Test vectors of RFC 4231, section 4.2, 4.3 and 4.7. */
+static const struct hmac_row {
+    const char *key, *text, *code;
+    int key_repeats;
+} hmac_rows[] = {
+    {"\x0b", "Hi There", "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7", 20},
+    {"Jefe", "what do ya want for nothing?", "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843", 1},
+    {"\xaa", "Test Using Larger Than Block-Size Key - Hash Key First",
+     "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54", 131},
+};
+
+TABLE_TEST(hmac_is_that_of_the_standard, hmac_rows)
+{
+    const struct hmac_row *row = &hmac_rows[_i];
+    unsigned char key[256], code[SEAL_HASH_BYTES];
+    char text[2 * SEAL_HASH_BYTES + 1];
+    size_t length = strlen(row->key), half = strlen(row->text) / 2;
+    for (int i = 0; i < row->key_repeats; ++i)
+        memcpy(key + (size_t)i * length, row->key, length);
+    const struct seal_part parts[] = {{row->text, half}, {row->text + half, strlen(row->text) - half}};
+    seal_hmac(key, (size_t)row->key_repeats * length, parts, 2, code);
+    for (int i = 0; i < SEAL_HASH_BYTES; ++i)
+        snprintf(text + 2 * (size_t)i, 3, "%02x", code[i]);
+    ck_assert_str_eq(text, row->code);
+}
+
+enum { FRAMES = 3 };
+
+/* What one end of a link sends, as bytes on the wire: `ends` is where each frame does. */
+static size_t
+make_stream(const unsigned char key[AUTH_BYTES], bool is_root, unsigned char *bytes, size_t room, size_t ends[FRAMES])
+{
+    int fds[2];
+    size_t count = 0;
+    struct peer_link link;
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    peer_link_open(&link, fds[0], key, is_root);
+    for (int i = 0; i < FRAMES; ++i) {
+        peer_link_send_quietly(&link, FRAME_REPORT, "a report", (size_t)i * 4);
+        count += (size_t)recv(fds[1], bytes + count, room - count, MSG_DONTWAIT);
+        ends[i] = count;
+    }
+    peer_link_close(&link);
+    close(fds[1]);
+    return count;
+}
+
+/* How many frames the other end believes. */
+static int
+count_believed(const unsigned char key[AUTH_BYTES], bool is_root, const unsigned char *bytes, size_t count)
+{
+    struct seal seal;
+    struct peer_frame frame;
+    int believed = 0;
+    seal_open(&seal, key, is_root);
+    for (long taken; (taken = peer_frame_parse(bytes, count, &seal, &frame)) > 0; ++believed) {
+        bytes += taken;
+        count -= (size_t)taken;
+    }
+    return believed;
+}
+
+/* Whoever stands between the ends can pass on, or cut: all else ends the belief where it begins. */
+TEST(a_sealed_frame_is_believed_once_in_its_turn_and_unchanged)
+{
+    const unsigned char key[AUTH_BYTES] = {3}, other[AUTH_BYTES] = {4};
+    unsigned char bytes[512], changed[1024];
+    size_t ends[FRAMES], count = make_stream(key, true, bytes, sizeof(bytes), ends);
+    ck_assert_int_eq(count_believed(key, false, bytes, count), FRAMES);
+    ck_assert_int_eq(count_believed(key, true, bytes, count), 0); /* sent back to where it came from */
+    ck_assert_int_eq(count_believed(other, false, bytes, count), 0);
+    for (size_t bit = 0; bit < count * 8; ++bit) {
+        int frame = bit / 8 < ends[0] ? 0 : bit / 8 < ends[1] ? 1 : 2;
+        memcpy(changed, bytes, count);
+        changed[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        ck_assert_int_eq(count_believed(key, false, changed, count), frame);
+    }
+    ck_assert_int_eq(count_believed(key, false, bytes + ends[0], count - ends[0]), 0); /* one left out */
+    memcpy(changed, bytes, ends[0]);
+    memcpy(changed + ends[0], bytes, count); /* one repeated */
+    ck_assert_int_eq(count_believed(key, false, changed, count + ends[0]), 1);
+    memcpy(changed, bytes + ends[0], ends[1] - ends[0]); /* two exchanged */
+    memcpy(changed + ends[1] - ends[0], bytes, ends[0]);
+    ck_assert_int_eq(count_believed(key, false, changed, ends[1]), 0);
 }
 
 TEST(orders_are_bounded)
@@ -241,6 +331,12 @@ TEST(auth_wants_the_secret_and_both_nonces)
     ck_assert(auth_answer_make(secret, &challenge, PEER_SUPERVISOR, 3, &answer));
     ck_assert(auth_welcome_make(secret, &challenge, &answer, 4, &welcome));
     ck_assert(auth_welcome_holds(secret, &challenge, &answer, &welcome));
+    unsigned char key[AUTH_BYTES], unlike[AUTH_BYTES];
+    auth_session_key(secret, &challenge, &answer, key);
+    auth_session_key(secret, &other, &answer, unlike);
+    ck_assert_mem_ne(key, unlike, AUTH_BYTES);
+    auth_session_key(wrong, &challenge, &answer, unlike);
+    ck_assert_mem_ne(key, unlike, AUTH_BYTES);
     ck_assert(!auth_welcome_holds(wrong, &challenge, &answer, &welcome));
     ck_assert(!auth_welcome_make(wrong, &challenge, &answer, 4, &welcome));
     ck_assert(!auth_welcome_make(secret, &other, &answer, 4, &welcome));     /* a recording */

@@ -39,7 +39,7 @@ TEST(strangers_are_turned_away_and_do_no_harm)
     net_test_open(&test, NET_WORLD, 0);
     wrong = test.root;
     wrong.secret[31] ^= 1;
-    ck_assert_int_lt(net_connect(&test, &wrong, PEER_SUPERVISOR, 1), 0);
+    ck_assert_int_lt(net_connect(&test, &wrong, PEER_SUPERVISOR, 1, NULL), 0);
     ck_assert_int_eq(net_state_of(&test, 1), PEER_AWAITED);
 
     int silent[STRANGERS], noise = socket(AF_INET, SOCK_STREAM, 0);
@@ -58,7 +58,7 @@ TEST(strangers_are_turned_away_and_do_no_harm)
     supervisor_client_step(&test.clients[1], &view);
     NET_STEP_UNTIL(&test, test.views[1].step == 5);
     /* A second one for the same rank knows the secret, and is still not taken for it. */
-    int second = net_connect(&test, &test.root, PEER_SUPERVISOR, 1);
+    int second = net_connect(&test, &test.root, PEER_SUPERVISOR, 1, NULL);
     ck_assert_int_eq(net_state_of(&test, 1), PEER_HERE);
     if (second >= 0)
         close(second);
@@ -164,6 +164,7 @@ TEST(an_impostor_is_no_supervisor_0)
 
 TEST(no_listener_is_an_error_that_names_the_addresses)
 {
+    unsigned char key[AUTH_BYTES];
     static struct net_test test;
     struct listener listener;
     struct error error;
@@ -173,20 +174,21 @@ TEST(no_listener_is_an_error_that_names_the_addresses)
     listener_close(&listener);
     root.addresses = (struct host_addresses){.count = 1, .items = {{.family = 4, .bytes = {127, 0, 0, 1}}}};
     struct signals signals = {.fd = -1};
-    ck_assert_int_lt(supervisor_connect(&root, "another host", PEER_SUPERVISOR, 1, &signals, &error), 0);
+    ck_assert_int_lt(supervisor_connect(&root, "another host", PEER_SUPERVISOR, 1, &signals, key, &error), 0);
     ck_assert_ptr_nonnull(strstr(error.text, "node7"));
     ck_assert_ptr_nonnull(strstr(error.text, "127.0.0.1"));
 }
 
 TEST(only_a_signal_that_asks_for_the_end_ends_connecting)
 {
+    unsigned char key[AUTH_BYTES];
     static struct net_test test;
     struct error error;
     net_test_open(&test, NET_WORLD, 0);
     ck_assert(signals_take_over(&test.signals, &error));
     kill(getpid(), SIGCHLD); /* blocked now: they wait, as while a supervisor connects */
     kill(getpid(), SIGUSR1);
-    int fd = net_connect(&test, &test.root, PEER_SUPERVISOR, 1);
+    int fd = net_connect(&test, &test.root, PEER_SUPERVISOR, 1, NULL);
     ck_assert_int_ge(fd, 0);
     close(fd);
     supervisor_server_close(test.server);
@@ -195,7 +197,8 @@ TEST(only_a_signal_that_asks_for_the_end_ends_connecting)
     ck_assert(listener_open(&silent, 0, 1, &error));
     test.root.port = silent.port;
     kill(getpid(), SIGTERM);
-    ck_assert_int_lt(supervisor_connect(&test.root, test.root.host_id, PEER_SUPERVISOR, 1, &test.signals, &error), 0);
+    ck_assert_int_lt(supervisor_connect(&test.root, test.root.host_id, PEER_SUPERVISOR, 1, &test.signals, key, &error),
+                     0);
     ck_assert_ptr_nonnull(strstr(error.text, "asked to end"));
     listener_close(&silent);
     while (signals_next(&test.signals) != 0) {

@@ -73,6 +73,7 @@ await_bytes(int fd, size_t count)
 static void
 open_pair(struct peer_link *from, struct peer_link *to)
 {
+    static const unsigned char key[AUTH_BYTES] = {7};
     struct listener listener;
     struct error error;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -81,9 +82,9 @@ open_pair(struct peer_link *from, struct peer_link *to)
     int one = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
     ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
     ck_assert_int_eq(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)), 0); /* as on all of them */
-    peer_link_open(from, fd);
+    peer_link_open(from, fd, key, false);
     ck_assert(is_readable(listener.fd, NET_LIMIT_MS));
-    peer_link_open(to, accept(listener.fd, NULL, NULL));
+    peer_link_open(to, accept(listener.fd, NULL, NULL), key, true);
     listener_close(&listener);
 }
 
@@ -207,7 +208,7 @@ TEST(the_engines_socket_is_handed_out_and_works)
     net_test_open(&test, NET_WORLD, 0);
     int *socket = &supervisor_server_peer(test.server, 3)->engine_socket;
     ck_assert_int_lt(*socket, 0);
-    int theirs = net_connect(&test, &test.root, PEER_ENGINE, 3);
+    int theirs = net_connect(&test, &test.root, PEER_ENGINE, 3, NULL);
     ck_assert_int_ge(theirs, 0);
     int ours = *socket;
     ck_assert_int_ge(ours, 0);
@@ -240,6 +241,40 @@ TEST(a_closed_connection_is_a_loss)
         supervisor_client_step(&test.clients[2], &view);
     ck_assert_ptr_nonnull(test.clients[2].lost);
     supervisor_client_close(&test.clients[2]);
+}
+
+/* Who ends by itself has not succeeded, and one that stands between must not make a job end so. */
+TEST(an_error_with_exit_code_0_is_no_error)
+{
+    static struct net_test test;
+    struct peer_order order = {.exit_code = 0, .text = "all is well"};
+    net_test_open(&test, NET_WORLD, 0);
+    net_open_client(&test, 1, 0);
+    net_open_client(&test, 2, 0);
+    peer_link_send_order(&test.clients[1].link, FRAME_ERROR, &order);
+    order.exit_code = 3;
+    peer_link_send_order(&test.clients[2].link, FRAME_ERROR, &order);
+    NET_STEP_UNTIL(&test, net_state_of(&test, 1) == PEER_LOST && supervisor_server_peer(test.server, 2)->has_error);
+    ck_assert(!supervisor_server_peer(test.server, 1)->has_error);
+    supervisor_client_close(&test.clients[1]);
+    supervisor_client_close(&test.clients[2]);
+    supervisor_server_close(test.server);
+}
+
+/* A frame that the client did not send next: its connection is not believed any more. */
+TEST(a_changed_frame_is_a_loss)
+{
+    static struct net_test test;
+    struct rank_view view = {.stage = RANK_STAGE_TRAINING, .step = 5};
+    net_test_open(&test, NET_WORLD, 0);
+    net_open_client(&test, 1, 0);
+    ++test.clients[1].link.seal.sent; /* one is left out */
+    supervisor_client_step(&test.clients[1], &view);
+    NET_STEP_UNTIL(&test, net_state_of(&test, 1) == PEER_LOST);
+    ck_assert_ptr_nonnull(strstr(supervisor_server_peer(test.server, 1)->lost, "not what it sent"));
+    ck_assert_uint_eq(test.views[1].step, 0);
+    supervisor_client_close(&test.clients[1]);
+    supervisor_server_close(test.server);
 }
 
 /* As many as one supervisor 0 may have to listen to. */

@@ -7,8 +7,7 @@
  * which gives way to a listener that answers at the address. Both ends prove that they know one key (auth.h): it is
  * made from the user's secret, the name of the run, how often it has begun anew, and the number of processes, and is
  * never sent. The listener's nonces begin with a mark of the run, so that jobs side by side pass each other over. Who
- * proves nothing is dropped (supervisor_server.h), and the meeting does not notice. What follows is neither encrypted
- * nor signed: the job's network is trusted as NCCL trusts it.
+ * proves nothing is dropped (supervisor_server.h), and the meeting does not notice.
  *
  * The listener's end is a supervisor_server, in which rank R is number R + 1, for any rank may listen.
  */
@@ -76,13 +75,12 @@ make_keys(const struct secret *secret, struct error *error)
     char run[600], whole[700];
     snprintf(run, sizeof(run), "%u %s", meeting.restart, meeting.run);
     snprintf(whole, sizeof(whole), "%d %s", meeting.world_size, run);
-    meeting.has_key = auth_derive("", 0, "mark", run, strlen(run), meeting.mark) &&
-                      auth_random(meeting.mark + AUTH_MARK_BYTES / 2, AUTH_MARK_BYTES / 2) &&
-                      auth_derive(secret->bytes, secret->count, "meeting", whole, strlen(whole), meeting.key);
+    auth_derive("", 0, "mark", run, strlen(run), meeting.mark);
+    auth_derive(secret->bytes, secret->count, "meeting", whole, strlen(whole), meeting.key);
+    meeting.has_key = auth_random(meeting.mark + AUTH_MARK_BYTES / 2, AUTH_MARK_BYTES / 2);
     if (meeting.has_key)
         search_know(meeting.search, meeting.key, meeting.mark, meeting.mark);
-    return meeting.has_key ||
-           error_set(error, DDPRUN_EXIT_FAILURE, "libcrypto has no HMAC-SHA256, by which ranks know each other");
+    return meeting.has_key || error_set(error, DDPRUN_EXIT_FAILURE, "the system gives no random numbers (getrandom)");
 }
 
 /* The process that would listen makes the default secret if there is none; the others wait for it. *is_missing_p: it
@@ -382,9 +380,12 @@ step_link(struct error *error)
     peer_link_read(&meeting.link);
     while (peer_link_next(&meeting.link, &frame)) {
         if (!take_given(&frame))
-            return error_set(error, DDPRUN_EXIT_FAILURE, "the ddprun at %.100s speaks another protocol",
+            return error_set(error, DDPRUN_EXIT_FAILURE, "the ddprun that listens at %.100s: " PEER_ALTERED,
                              meeting.address);
     }
+    if (meeting.link.nonsense)
+        return error_set(error, DDPRUN_EXIT_FAILURE, "the ddprun that listens at %.100s: " PEER_ALTERED,
+                         meeting.address);
     return !meeting.link.gone || meeting.is_over ||
            error_set(error, DDPRUN_EXIT_FAILURE,
                      "rank %d has lost the ddprun that listens at %.100s before all ranks had met: that has ended, "
@@ -413,7 +414,7 @@ note_refusal(unsigned port, struct error *error)
 
 /* Rank 0, which listens where nothing leads to it, gives way to the listener that is found, unless others have come. */
 static void
-take_link(int fd)
+take_link(int fd, const unsigned char key[AUTH_BYTES])
 {
     bool is_needed = meeting.server != NULL && count_missing() < meeting.world_size - 1;
     meeting.is_sole = is_needed;
@@ -423,7 +424,7 @@ take_link(int fd)
     }
     close_server();
     meeting.may_not_listen = true;
-    peer_link_open(&meeting.link, fd);
+    peer_link_open(&meeting.link, fd, key, false);
 }
 
 static bool
@@ -431,14 +432,15 @@ step_search(struct error *error)
 {
     unsigned port;
     int fd = -1;
+    unsigned char key[AUTH_BYTES];
     bool seeks = meeting.link.fd < 0 && (meeting.server == NULL || !meeting.is_sole);
     if (seeks && !need_secret(false, error))
         return false;
     if (!seeks || !meeting.has_key)
         return true;
-    switch (search_step(meeting.search, &fd, &port)) {
+    switch (search_step(meeting.search, &fd, key, &port)) {
     case SEARCH_FOUND:
-        take_link(fd);
+        take_link(fd, key);
         return true;
     case SEARCH_REFUSED:
         return meeting.server != NULL || note_refusal(port, error);
@@ -501,8 +503,7 @@ static bool
 make_secret(unsigned char *bytes)
 {
     unsigned char made[AUTH_BYTES];
-    if (!auth_derive(meeting.key, AUTH_BYTES, "job", bytes, AUTH_BYTES, made))
-        return false;
+    auth_derive(meeting.key, AUTH_BYTES, "job", bytes, AUTH_BYTES, made);
     memcpy(bytes, made, AUTH_BYTES);
     return true;
 }

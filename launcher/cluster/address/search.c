@@ -19,6 +19,8 @@ enum {
     FIRST_RETRY_MS = 25,
     LAST_RETRY_MS = 1000,
     RESOLVE_MS = 2000,
+    ANSWERING_MS = 1500, /* for which the others wait where one port has this process's answer, and may lead to the same
+                            listener */
     RUN_BYTES = AUTH_MARK_BYTES / 2, /* of a mark: what all listeners of a run share */
 };
 
@@ -26,8 +28,8 @@ enum {
 struct dial {
     struct handshake root; /* where, and by which key */
     struct supervisor_connect connection;
-    bool is_open; /* `connection` has begun and not ended */
-    int64_t next_ms;
+    bool is_open;                 /* `connection` has begun and not ended */
+    int64_t next_ms, answered_ms; /* answered_ms: of a challenge; 0: it has not come */
     int tries;
 };
 
@@ -154,6 +156,7 @@ begin_dial(struct search *search, struct dial *dial)
     memcpy(dial->root.secret, search->key, AUTH_BYTES);
     supervisor_connect_begin(&dial->connection, &dial->root, "of no host", NULL, PEER_SUPERVISOR, search->number);
     dial->is_open = true;
+    dial->answered_ms = 0;
 }
 
 /* The name may lead elsewhere by now: it is asked for again. */
@@ -172,16 +175,33 @@ end_dial(struct search *search, struct dial *dial)
         search->addresses.count = 0;
 }
 
+/* Somebody may pass the challenge of a listener on, at another port: this process is taken in once. */
+static bool
+is_held_up(const struct search *search, const struct dial *dial)
+{
+    for (int i = 0; i < MEETING_PORTS; ++i) {
+        const struct dial *other = &search->dials[i];
+        if (other != dial && other->is_open && other->answered_ms != 0 &&
+            clock_now_ms() - other->answered_ms < ANSWERING_MS)
+            return true;
+    }
+    return false;
+}
+
 static enum search_answer
 step_dial(struct search *search, struct dial *dial, int *fd_p)
 {
     struct error why;
+    if (is_held_up(search, dial))
+        return SEARCH_CONTINUES;
     if (!dial->is_open && clock_now_ms() < dial->next_ms)
         return SEARCH_CONTINUES;
     if (!dial->is_open)
         begin_dial(search, dial);
     enum connect_outcome outcome = supervisor_connect_step(&dial->connection, fd_p, &why);
     const unsigned char *mark = dial->connection.challenge.nonce;
+    if (dial->answered_ms == 0 && dial->connection.state > CONNECT_IS_CHALLENGED)
+        dial->answered_ms = clock_now_ms();
     if (memcmp(mark, search->own, AUTH_MARK_BYTES) == 0) {
         if (outcome == CONNECT_DONE)
             close(*fd_p);
@@ -200,7 +220,7 @@ step_dial(struct search *search, struct dial *dial, int *fd_p)
 }
 
 enum search_answer
-search_step(struct search *search, int *fd_p, unsigned *port_p)
+search_step(struct search *search, int *fd_p, unsigned char key[AUTH_BYTES], unsigned *port_p)
 {
     enum search_answer answer = SEARCH_CONTINUES;
     if (search->addresses.count == 0)
@@ -211,6 +231,8 @@ search_step(struct search *search, int *fd_p, unsigned *port_p)
     for (unsigned i = 0; i < ports && answer == SEARCH_CONTINUES && search->port + i <= UINT16_MAX; ++i) {
         *port_p = search->port + i;
         answer = step_dial(search, &search->dials[i], fd_p);
+        if (answer == SEARCH_FOUND)
+            memcpy(key, search->dials[i].connection.key, AUTH_BYTES);
     }
     if (answer == SEARCH_REFUSED)
         snprintf(search->reason, sizeof(search->reason), "port %u: another secret or number of processes", *port_p);
@@ -221,8 +243,9 @@ void
 search_poll(const struct search *search, struct pollfd polled[MEETING_PORTS])
 {
     for (int i = 0; i < MEETING_PORTS; ++i)
-        polled[i] = search->dials[i].is_open ? supervisor_connect_poll(&search->dials[i].connection)
-                                             : (struct pollfd){.fd = -1, .events = POLLIN};
+        polled[i] = search->dials[i].is_open && !is_held_up(search, &search->dials[i])
+                        ? supervisor_connect_poll(&search->dials[i].connection)
+                        : (struct pollfd){.fd = -1, .events = POLLIN};
 }
 
 const char *

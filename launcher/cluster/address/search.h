@@ -34,13 +34,13 @@ enum search_place search_resolve(struct search *search);
 
 enum search_answer {
     SEARCH_CONTINUES,
-    SEARCH_FOUND,   /* *fd_p is the connection, the caller's */
+    SEARCH_FOUND,   /* *fd_p is the connection, the caller's, and `key` that of its session */
     SEARCH_REFUSED, /* a listener of this run does not take this process in; the search continues */
     SEARCH_SELF,    /* the address leads to this process's own listener */
 };
 
 /* Continues. Needs search_know(). *port_p: of the listener that refuses. */
-enum search_answer search_step(struct search *search, int *fd_p, unsigned *port_p);
+enum search_answer search_step(struct search *search, int *fd_p, unsigned char key[AUTH_BYTES], unsigned *port_p);
 
 /* What it waits for: MEETING_PORTS, fd -1 where there is nothing. */
 void search_poll(const struct search *search, struct pollfd polled[MEETING_PORTS]);

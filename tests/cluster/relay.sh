@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# relay.sh BUILD - somebody who does not know the job's secret stands between its processes (relay.py): where ranks meet, between
+# supervisors, and between ranks. Who only passes frames on does no harm: the job trains with its bits. Who changes, repeats, leaves
+# out or adds a frame ends the job, with an exit code other than 0 and a line that says why; and nothing is left. DDPRUN_SOAK=1: 20
+# rounds of each.
+# A frame of a rank that is left out may be the last that it sends: then the other waits for it.
+# shellcheck source=tests/cluster/launched.sh
+source "$(dirname "$0")/launched.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+launcher=(bash "$here/by_variables.sh")
+gcc -shared -fPIC -O1 -D_GNU_SOURCE -o "$work/redirect.so" "$here/redirect.c" || skip "no compiler for what leads connections to the relay"
+export HOME=$work/home
+mkdir -m 700 "$HOME"
+unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT "${!PET_@}"
+options=(--data "$data" --batch 96 --steps 60 --seed 5)
+run "$ddprun" -n 2 -q --check-every 1 --bucket-mb 0.02 "$digits" "${options[@]}" --save "$work/alone-%d"
+succeeded "ddprun -n 2"
+port=$((20000 + $$ % 9000))
+relay=
+
+stop_relay() {
+    [ -z "$relay" ] || kill "$relay" 2>/dev/null
+    wait "$relay" 2>/dev/null
+    relay=
+}
+at_exit stop_relay
+
+# between WHICH DEED: two ranks, with a relay between them.
+between() {
+    local which=$1 deed=$2 at=$port to=$((port + 1))
+    stop_relay
+    rm -f "$work/meant" "$work"/rank-*
+    if [ "$which" != meeting ]; then
+        at=$((port + 100)) to=$work/meant
+    fi
+    # shellcheck disable=SC2086
+    env -u DDPRUN_TEST_MARK python3 "$here/relay.py" "$at" "$to" "$which" "$deed" >"$work/relay" 2>&1 &
+    relay=$!
+    check "$which, $deed: a relay listens" within 10 grep -q ready "$work/relay"
+    # The meeting's listener takes the next port, as the first is in use.
+    # shellcheck disable=SC2016
+    BY_PORT=$port job 2 env REDIRECT_FROM="$port" REDIRECT_TO="$at" REDIRECT_FILE="$work/meant" \
+        bash -c '[ "$RANK" = 0 ] || [ "$0" = meeting ] || export LD_PRELOAD=$1; exec "${@:2}"' "$which" "$work/redirect.so" \
+        "$ddprun" --interface lo -q --timeout 30 --heartbeat-timeout 5 --check-every 1 --bucket-mb 0.02 "$digits" "${options[@]}" --save "$work/rank-%d"
+    check "$which, $deed: the relay did it" grep -qx "done $deed" "$work/relay"
+    if [ "$deed" = pass ]; then
+        succeeded "$which, $deed: the job ends well"
+        check "$which, $deed: with its bits" cmp "$work/rank-1" "$work/alone-0"
+    else
+        check "$which, $deed: an exit code other than 0" [ "$code" -ne 0 ]
+        check "$which, $deed: a line says why" grep -qE '^ddprun: .*(is not what it sent|waited 30 s for rank 1)' "$work/stderr"
+        check "$which, $deed: nothing was trained" [ ! -e "$work/rank-0" ]
+    fi
+    nothing_left "$which, $deed"
+}
+
+for ((round = 1; round <= (${DDPRUN_SOAK:-0} > 0 ? 20 : 1); ++round)); do
+    for which in meeting supervisor engine; do
+        for deed in pass alter repeat drop add; do
+            [ "$which$deed" = engineadd ] || between "$which" "$deed"
+        done
+    done
+done
+finish
