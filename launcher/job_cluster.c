@@ -118,6 +118,8 @@ make_handshake(struct job *job, const struct error *bad, struct handshake *hands
         error = *bad;
     else
         terms_write(&job->options, job->devices.softgpu, handshake->terms, sizeof(handshake->terms));
+    if (job->options.program != NULL)
+        handshake_take_command(handshake, job->options.program);
     if (bad == NULL && job->cluster.rank == 0) {
         unsigned connections =
             (unsigned)job->cluster.world_size * 2; /* a client's, and its rank's, which is handed over */
@@ -161,6 +163,29 @@ exchange_handshakes(struct job *job, const char *key, const struct handshake *mi
         free(blobs[i].bytes);
     free(blobs);
     return ok;
+}
+
+/* Where nothing but an address says that these are one job, different commands are those of two jobs, or a mistake.
+ * Else they may be meant: paths by host, a number of the rank. */
+static bool
+compare_commands(const struct job *job, struct error *error)
+{
+    char commands[2 * HANDSHAKE_COMMAND_BYTES];
+    const struct launched *launched = &job->launched;
+    bool has_name = job->options.job_name != NULL || launched->run[0] != '\0' || launched->address[0] == '\0';
+    int other = handshake_find_other_command(job->handshakes, job->cluster.world_size, commands);
+    if (other == 0)
+        return true;
+    if (!has_name)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "ranks 0 (host %s) and %d (host %s) were started with different commands, and only an address "
+                         "says that they are one job: give all ranks the same command; or each job a name of its own, "
+                         "--job NAME, with which commands may differ%s",
+                         job->handshakes[0].host, other, job->handshakes[other].host, commands);
+    if (job->cluster.rank == 0)
+        message_warning("commands", "ranks 0 (host %s) and %d (host %s) were started with different commands%s",
+                        job->handshakes[0].host, other, job->handshakes[other].host, commands);
+    return true;
 }
 
 /* ---- connections ---- */
@@ -231,6 +256,7 @@ job_meet(struct job *job, const struct error *bad, int *exit_code_p)
     make_handshake(job, bad, &mine);
     job->handshakes = xcalloc((size_t)job->cluster.world_size, sizeof(*job->handshakes));
     if (exchange_handshakes(job, "ddprun.supervisor", &mine, NULL, job->handshakes, &common, &error) &&
+        compare_commands(job, &error) &&
         (job->cluster.member->make_secret(job->handshakes[0].secret) ||
          error_set(&error, DDPRUN_EXIT_FAILURE, "libcrypto cannot make the job's secret")) &&
         meet_connected(job, &common, &error)) {

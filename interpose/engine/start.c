@@ -61,8 +61,7 @@ shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
     *count = base + (rank < more);
     OBSERVED(shard, total, first, count, site);
     user_metrics_shard(total);
-    if (more != 0 && rank == 0)
-        weight_note_shard(total, site);
+    weight_note_shard(total, more != 0 && rank == 0, site);
 }
 
 /* Whether the program has used CUDA: libcuda may be there because the program is linked with it, but answers only

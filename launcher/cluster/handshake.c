@@ -6,10 +6,13 @@
  */
 #include "launcher/cluster/handshake.h"
 
+#include "base/printable.h"
 #include "base/protocol.h"
 #include "launcher/cluster/serialize.h"
+#include "launcher/common/xcalloc.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { HANDSHAKE_MAGIC = 0x64704833 };
@@ -24,6 +27,8 @@ handshake_encode(const struct handshake *handshake, unsigned char *bytes)
     serialize_put_text(&to, handshake->host);
     serialize_put_text(&to, handshake->host_id);
     serialize_put_text(&to, handshake->terms);
+    serialize_put_text(&to, handshake->command);
+    serialize_put_bytes(&to, handshake->command_hash, sizeof(handshake->command_hash));
     serialize_put_number(&to, (uint32_t)handshake->exit_code);
     serialize_put_text(&to, handshake->error);
     serialize_put_number(&to, handshake->port);
@@ -45,6 +50,8 @@ handshake_decode(const void *bytes, size_t count, struct handshake *handshake_p)
     serialize_get_text(&from, handshake.host, sizeof(handshake.host));
     serialize_get_text(&from, handshake.host_id, sizeof(handshake.host_id));
     serialize_get_text(&from, handshake.terms, sizeof(handshake.terms));
+    serialize_get_text(&from, handshake.command, sizeof(handshake.command));
+    serialize_get_bytes(&from, handshake.command_hash, sizeof(handshake.command_hash));
     handshake.exit_code = (int)(serialize_get_number(&from) & 0xff);
     serialize_get_text(&from, handshake.error, sizeof(handshake.error));
     handshake.port = (uint16_t)serialize_get_number(&from);
@@ -62,6 +69,36 @@ handshake_decode(const void *bytes, size_t count, struct handshake *handshake_p)
         return false;
     *handshake_p = handshake;
     return true;
+}
+
+void
+handshake_take_command(struct handshake *handshake, char *const *program)
+{
+    size_t bytes = 0;
+    for (int i = 0; program[i] != NULL; ++i)
+        bytes += strlen(program[i]) + 1;
+    char *words = xcalloc(1, bytes + 1), *to = words;
+    for (int i = 0; program[i] != NULL; ++i) {
+        to = stpcpy(to, program[i]) + 1; /* with the NUL, which keeps words apart */
+        printable_append(handshake->command, sizeof(handshake->command), "%s%s", i > 0 ? " " : "", program[i]);
+    }
+    printable_make(handshake->command, "");
+    seal_hash(words, bytes, handshake->command_hash);
+    free(words);
+}
+
+int
+handshake_find_other_command(const struct handshake *handshakes, int count, char text[2 * HANDSHAKE_COMMAND_BYTES])
+{
+    enum { SHOWN = HANDSHAKE_COMMAND_BYTES - 24 };
+    for (int i = 1; i < count; ++i) {
+        if (memcmp(handshakes[i].command_hash, handshakes[0].command_hash, SEAL_HASH_BYTES) == 0)
+            continue;
+        snprintf(text, 2 * (size_t)HANDSHAKE_COMMAND_BYTES, "\n  rank 0: %.*s\n  rank %d: %.*s", SHOWN,
+                 handshakes[0].command, i, SHOWN, handshakes[i].command);
+        return i;
+    }
+    return 0;
 }
 
 /* The first line in which two terms differ. */

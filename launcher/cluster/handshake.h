@@ -13,14 +13,23 @@
 
 #include <stddef.h>
 
-enum { HANDSHAKE_BYTES_AT_MOST = 8192, HANDSHAKE_HOST_BYTES = 65, HANDSHAKE_TERMS_BYTES = 512 };
+enum {
+    HANDSHAKE_BYTES_AT_MOST = 8192,
+    HANDSHAKE_HOST_BYTES = 65,
+    HANDSHAKE_TERMS_BYTES = 512,
+    HANDSHAKE_COMMAND_BYTES = 800
+};
 
 struct handshake {
     int pid;                           /* of the supervisor */
     char host[HANDSHAKE_HOST_BYTES];   /* its name, for people */
     char host_id[HOST_ID_BYTES];       /* addresses.h */
     char terms[HANDSHAKE_TERMS_BYTES]; /* what must be equal on all ranks: "name value\n" ... (options.h) */
-    int exit_code;                     /* 0, or it cannot start its rank: `error` says why */
+    /* Program and arguments, as they were given: {rank} and the like are still in them. A long text is cut, the hash is
+     * of all. */
+    char command[HANDSHAKE_COMMAND_BYTES];
+    unsigned char command_hash[SEAL_HASH_BYTES];
+    int exit_code; /* 0, or it cannot start its rank: `error` says why */
     char error[1024];
 
     /* supervisor 0 */
@@ -34,6 +43,13 @@ size_t handshake_encode(const struct handshake *handshake, unsigned char *bytes)
 
 /* False and untouched `handshake`: these bytes are no handshake of this version. */
 bool handshake_decode(const void *bytes, size_t count, struct handshake *handshake) __attribute__((warn_unused_result));
+
+/* Fills in what the rank is to run. */
+void handshake_take_command(struct handshake *handshake, char *const *program);
+
+/* The first rank that was started with another command than rank 0, and both commands, a line each; 0: all have the
+ * same. */
+int handshake_find_other_command(const struct handshake *handshakes, int count, char text[2 * HANDSHAKE_COMMAND_BYTES]);
 
 /*
  * Whether all ranks may begin. Error: the first that could not prepare its rank, in its own words; or two ranks whose

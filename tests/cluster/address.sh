@@ -190,6 +190,22 @@ BY_PORT=$((port + 200)) job 2 bash -c '[ "$RANK" = 1 ] || exec "${@:3}"; "${@:1:
 succeeded "what was recorded is played again: the job ends well"
 check "... and it was refused" grep -qx 'answer 0' "$work/said.answer"
 
+# Two jobs at one address, each with one process, or one with a typing error: nothing but the address says that they are one.
+# shellcheck disable=SC2016
+job 2 sh -c 'exec "$@" --seed $((5 + RANK))' sh "$ddprun" "$digits" --data "$data" --steps 60
+check "different commands at an address: exit code 2" [ "$code" -eq 2 ]
+check "... one line says it" [ "$(grep -c '^ddprun: ranks 0 (host .*) and 1 (host .*) were started with different commands, and only an address' "$work/stderr")" -eq 1 ]
+check "... with the one command" grep -q '^  rank 0: .*/digits --data .* --steps 60 --seed 5$' "$work/stderr"
+check "... and the other" grep -q '^  rank 1: .*/digits --data .* --steps 60 --seed 6$' "$work/stderr"
+nothing_left "different commands"
+# shellcheck disable=SC2016
+job 2 sh -c 'exec "$@" --local_rank=$RANK' sh "$ddprun" --job one --device softgpu --unannotated true
+succeeded "different commands of a job that has a name"
+check "... one warning" [ "$(grep -c '^ddprun: ranks 0 .* and 1 .* were started with different commands$' "$work/stderr")" -eq 1 ]
+job 2 "$ddprun" --device softgpu --unannotated sh -c true '{rank}'
+succeeded "what is put in for {rank} is no difference"
+check "... and no warning" bash -c "! grep -q 'different commands' '$work/stderr'"
+
 # ---- what ends a job ----
 
 ends "exit code" 3 'rank 1 .*exit code 3' stage 2 stage 3 @1 exit 3 @all hang

@@ -108,6 +108,10 @@ wrong_weights() {
     run "$launcher" -n 2 --timeout "$seconds" "$trainers/weights" sum
     [ "$code" -eq 1 ] && grep -q 'the counts of all ranks add up to' "$work/stderr"
 }
+wrong_shards() {
+    run "$launcher" -n 2 --timeout "$seconds" --check-every 1 "$trainers/weights" shards
+    [ "$code" -eq 1 ] && grep -q 'shares out 48' "$work/stderr"
+}
 statistics() {
     run "$launcher" -n 2 --timeout "$seconds" "$build/tests/tools/check/statistics" running
     [ "$code" -eq 1 ] && grep -q 'running statistics, which forward writes' "$work/stderr"
@@ -247,6 +251,7 @@ mutant HASH_NOT_RUN drift
 mutant HASHED_AFTER_RELEASE ladder
 mutant STEPLESS_UNSEEN no_step
 mutant WEIGHTS_UNCOMPARED wrong_weights
+mutant SHARDS_UNCOMPARED wrong_shards
 mutant OWN_GRADIENTS_LATE own_shares
 mutant PARAMETERS_UNSEEN fused_streams
 mutant STATE_NOT_AVERAGED fused_momentum

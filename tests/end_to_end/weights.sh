@@ -51,6 +51,14 @@ ends other-launch "$here: [0-9]+ of [0-9]+ items before the launch of a graph wi
 run "$ddprun" -n 1 "$weights" alone
 failed_with "a part of the items, with one rank" 1 "$here: [0-9]+ of [0-9]+ items, and there is one rank only"
 
+# Each rank shares out a batch of its own: the mean is of no batch.
+ends shards 'DDP_SHARD .weights.cu:[0-9]+.: before step 10 rank 0 shares out 96 items and rank 2 shares out 48' --check-every 1
+trains 3 shards-evaluated
+trains 3 shards-ahead
+# shellcheck disable=SC2016 # the ranks' shells expand it
+run "$ddprun" -n 2 --device softgpu sh -c 'exec "$0" --data "$1" --steps 60 --seed 5 --batch $((96 - 48 * RANK))' "$digits" "$data"
+failed_with "batches of 96 and 48: at the first step" 1 'DDP_SHARD .*: before step 1 rank 0 shares out 96 items and rank 1 shares out 48'
+
 # A real model: 7 ranks, a batch of 96. Without weights it is another model; with equal shares weights change no bit.
 mlp=("$build/tests/matrix/mlp_shared" --batch 96 --save "$work/rank-%d")
 run "${mlp[@]}"

@@ -25,6 +25,7 @@ a_handshake(void)
     struct handshake handshake = {.pid = 4711, .host = "node7", .host_id = "boot 1", .port = 40123, .exit_code = 3};
     struct options options = {.job = {.bucket_bytes = 10 << 20, .overlap = true}, .timeout_s = 600};
     terms_write(&options, true, handshake.terms, sizeof(handshake.terms));
+    handshake_take_command(&handshake, (char *[]){"train", "--seed", "5", NULL});
     snprintf(handshake.error, sizeof(handshake.error), "there is no program");
     memset(handshake.secret, 0x5a, sizeof(handshake.secret));
     handshake.addresses.count = 2;
@@ -43,6 +44,8 @@ TEST(a_handshake_comes_out_as_it_went_in)
     ck_assert_str_eq(after.host, "node7");
     ck_assert_str_eq(after.host_id, before.host_id);
     ck_assert_str_eq(after.terms, before.terms);
+    ck_assert_str_eq(after.command, "train --seed 5");
+    ck_assert_mem_eq(after.command_hash, before.command_hash, SEAL_HASH_BYTES);
     ck_assert_str_eq(after.error, before.error);
     ck_assert_int_eq(after.exit_code, 3);
     ck_assert_int_eq(after.port, 40123);
@@ -59,6 +62,7 @@ TEST(the_largest_handshake_fits)
     memset(handshake.host, 'h', sizeof(handshake.host) - 1);
     memset(handshake.host_id, 'i', sizeof(handshake.host_id) - 1);
     memset(handshake.terms, 't', sizeof(handshake.terms) - 1);
+    memset(handshake.command, 'c', sizeof(handshake.command) - 1);
     memset(handshake.error, 'p', sizeof(handshake.error) - 1);
     handshake.addresses.count = ADDRESSES_AT_MOST;
     for (int i = 0; i < ADDRESSES_AT_MOST; ++i)
@@ -106,6 +110,31 @@ TEST(different_terms_are_named_with_both_ranks)
     terms_write(&other, true, handshakes[2].terms, sizeof(handshakes[2].terms));
     ck_assert(!handshake_agree(handshakes, 3, &error));
     ck_assert_ptr_nonnull(strstr(error.text, "--reduce mean and --reduce sum"));
+}
+
+TEST(commands_are_compared_word_by_word)
+{
+    static struct handshake handshakes[3];
+    char text[2 * HANDSHAKE_COMMAND_BYTES], longest[4000];
+    char *same[] = {"train", "--seed", "5", NULL}, *joined[] = {"train", "--seed 5", NULL};
+    char *cut[] = {"train", longest, NULL};
+    memset(handshakes, 0, sizeof(handshakes));
+    memset(longest, 'x', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
+    for (int i = 0; i < 3; ++i)
+        handshake_take_command(&handshakes[i], same);
+    ck_assert_int_eq(handshake_find_other_command(handshakes, 3, text), 0);
+    memset(&handshakes[2], 0, sizeof(handshakes[2]));
+    handshake_take_command(&handshakes[2], joined);
+    ck_assert_int_eq(handshake_find_other_command(handshakes, 3, text), 2);
+    ck_assert_str_eq(text, "\n  rank 0: train --seed 5\n  rank 2: train --seed 5");
+    for (int i = 1; i < 3; ++i) { /* behind what is shown */
+        memset(&handshakes[i], 0, sizeof(handshakes[i]));
+        longest[sizeof(longest) - 2] = (char)('0' + i);
+        handshake_take_command(&handshakes[i], cut);
+    }
+    ck_assert_str_eq(handshakes[1].command, handshakes[2].command);
+    ck_assert_int_eq(handshake_find_other_command(handshakes + 1, 2, text), 1);
 }
 
 TEST(an_error_of_one_names_its_host_an_error_of_all_does_not)

@@ -9,10 +9,14 @@
  * captured; other-launch: and DDP_WEIGHT says something else before a launch late: DDP_WEIGHT stands behind backward;
  * above: count exceeds total; alone: count is less than total on all ranks sum, total: the last rank's count or total
  * is too large from the tenth step on missing: the last rank does not call it from the tenth step on; never: it never
- * does
+ * does; shards: besides, DDP_SHARD is given 48 instead of 96 items on the last rank from the tenth step on;
+ * shards-evaluated: it is given 96, and on rank 0 also what that evaluates on; shards-ahead: a thread calls it, a batch
+ * further ahead on each rank
  */
 enum { LAYERS = 4, COUNT = 1024, STEPS = 30, WRONG_FROM = 9 };
 #include "exact.h"
+
+#include <thread>
 
 /* ---- shares ---- */
 
@@ -73,6 +77,32 @@ backward(float value)
         add<<<BLOCKS, THREADS, 0, stream>>>(gradients[l], value);
 }
 
+/* DDP_SHARD, whose shares are not used. */
+static void
+share_out(size_t total)
+{
+    size_t first, count;
+    DDP_SHARD(total, &first, &count);
+}
+
+static void
+share_out_batch(int step)
+{
+    size_t batch = step % 7 == 6 ? 37 : 96; /* the last of an epoch is smaller */
+    if (strncmp(mode, "shards", 6) != 0)
+        return;
+    if (is_mode("shards-ahead")) {
+        std::thread([step] { share_out((step + DDP_RANK()) % 2 == 0 ? 37 : 96); }).join();
+        return;
+    }
+    bool evaluates = is_mode("shards-evaluated") && DDP_RANK() == 0;
+    if (evaluates && step % 3 == 0)
+        share_out(1000);
+    share_out(is_mode("shards") && is_last_rank() && step >= WRONG_FROM ? batch / 2 : batch);
+    if (evaluates && step % 5 == 0)
+        share_out(2000);
+}
+
 /* The step's forward and backward passes; returns the mean over all items of all ranks. */
 static double
 work_through(int step)
@@ -119,6 +149,7 @@ static void
 train_directly(void)
 {
     for (int step = 0; step < STEPS; ++step) {
+        share_out_batch(step);
         expect(0.5 * work_through(step));
         optimize();
         prepare_gradients(step + 1);

@@ -207,8 +207,8 @@ int groups_expected(void) WITH_LOCK;
 
 /* ---- weights.c: DDP_WEIGHT ---- */
 void weight_add(size_t count, size_t total, const struct ddp_site *site);
-/* DDP_SHARD on rank 0 gave ranks shares of unequal size. */
-void weight_note_shard(size_t total, const struct ddp_site *site);
+/* DDP_SHARD was called; `is_uneven`: this is rank 0, which reports that shares are of unequal size. */
+void weight_note_shard(size_t total, bool is_uneven, const struct ddp_site *site);
 /* What this rank's gradients are multiplied with before the mean over ranks: exactly 1 without DDP_WEIGHT, and where
  * this rank's share is the mean share. */
 double weight_factor(const struct weight *weight);
@@ -220,6 +220,8 @@ struct weight weight_of(const struct group *group);
 void weight_agree(const struct group *group, bool all_ask, bool captured);
 /* The issuer, at a boundary, after the trainer's stream is let go: weights are compared across ranks on their way. */
 void weight_compare(const struct weight *weight) BY_ISSUER;
+/* Likewise, where parameters are compared: whether DDP_SHARD is given the same on all ranks. */
+void weight_compare_shards(void) BY_ISSUER;
 /* In a world of one: all items are this rank's. */
 void weight_refuse_share(const struct group *group);
 /* A graph whose DDP_STEP was captured with `captured` is about to be launched: ends the job if calls since say

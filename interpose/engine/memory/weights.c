@@ -7,6 +7,10 @@
  * the communication stream: the host waits for nothing, and a step whose weights do not fit ends the job soon. What is
  * captured is compared when it is captured.
  *
+ * And DDP_SHARD: the number of items to share out is the same on all ranks. Where no total of a step's calls is common
+ * to two ranks, the job ends; what one rank shares out besides, to evaluate, is its own. Compared at the first step by
+ * that message, and then where parameters are.
+ *
  * weight_add() and weight_note_shard() are called in any thread, the others at boundaries.
  */
 #include "interpose/engine/memory/memory.h"
@@ -17,17 +21,32 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* What DDP_SHARD was given in the interval of its last calls. */
+enum { SHARD_TOTALS = 4, MANY_TOTALS = -1 };
+struct shard_calls {
+    uint64_t step;                /* that the interval belongs to, from 1; 0: there were no calls */
+    int64_t totals[SHARD_TOTALS]; /* the different ones, 0 where there are no more; the first is MANY_TOTALS: they are
+                                     too many */
+};
+enum { SHARD_WORDS = sizeof(struct shard_calls) / sizeof(uint64_t) };
 
 static struct {
     /* guarded by the engine's lock */
     struct ddp_site site;       /* of the last DDP_WEIGHT; file NULL: there was none */
     size_t shard_total;         /* items of an uneven DDP_SHARD since the last boundary; 0: none */
     struct ddp_site shard_site; /* of it */
+    struct shard_calls shards;
+    struct ddp_site last_shard; /* of these */
+    pid_t shard_thread; /* which made them: one that loads batches ahead makes them in other intervals on each rank */
 
     /* the issuer's */
     bool in_use;           /* some rank has called DDP_WEIGHT: the same on all ranks */
     bool said;             /* that shares are uneven */
     struct gathered words; /* count and total of each rank */
+    bool shards_in_use;    /* some rank has called DDP_SHARD before the first step: the same on all ranks */
+    struct gathered shard_words;
 } weights;
 
 /* ---- what the program says ---- */
@@ -61,12 +80,33 @@ weight_add(size_t count, size_t total, const struct ddp_site *site)
             site->file, site->line);
 }
 
+static void
+note_total(struct shard_calls *calls, int64_t total) WITH_LOCK
+{
+    uint64_t step = engine_state.boundary_count + 1;
+    if (calls->step != step || weights.shard_thread != gettid())
+        *calls = (struct shard_calls){.step = step};
+    weights.shard_thread = gettid();
+    int i = 0;
+    while (i < SHARD_TOTALS && calls->totals[i] != 0 && calls->totals[i] != total && calls->totals[0] != MANY_TOTALS)
+        ++i;
+    if (i == SHARD_TOTALS)
+        calls->totals[0] = MANY_TOTALS;
+    else if (calls->totals[i] == 0)
+        calls->totals[i] = total;
+}
+
 void
-weight_note_shard(size_t total, const struct ddp_site *site)
+weight_note_shard(size_t total, bool is_uneven, const struct ddp_site *site)
 {
     engine_lock();
-    weights.shard_total = total;
-    weights.shard_site = *site;
+    if (is_uneven) {
+        weights.shard_total = total;
+        weights.shard_site = *site;
+    }
+    if (total > 0)
+        note_total(&weights.shards, (int64_t)total);
+    weights.last_shard = *site;
     engine_unlock();
 }
 
@@ -144,29 +184,130 @@ judge_weights(const uint64_t *words, const struct compared_step *step, char why[
     return false;
 }
 
+/* ---- do all ranks share out the same? ---- */
+
+static bool
+have_common_total(const struct shard_calls *a, const struct shard_calls *b)
+{
+    for (int i = 0; i < SHARD_TOTALS; ++i) {
+        for (int j = 0; a->totals[i] != 0 && j < SHARD_TOTALS; ++j) {
+            if (a->totals[i] == b->totals[j])
+                return true;
+        }
+    }
+    return a->totals[0] == MANY_TOTALS || b->totals[0] == MANY_TOTALS;
+}
+
+/* Which calls are compared: a copy, as the program goes on, and where the last one stands. */
+struct compared_shards {
+    struct shard_calls mine;
+    char where[160];
+};
+
+static struct compared_shards
+describe_shards(void)
+{
+    struct compared_shards compared = {.where = ""};
+    engine_lock();
+    if (weights.shard_thread == gettid()) /* the one that calls DDP_STEP */
+        compared.mine = weights.shards;
+    if (weights.last_shard.file != NULL)
+        snprintf(compared.where, sizeof(compared.where), " (%.120s:%d)", file_name_of(weights.last_shard.file),
+                 weights.last_shard.line);
+    engine_unlock();
+    return compared;
+}
+
+/* Of each rank's calls: false with the reason if they are not of one batch. A rank without calls in the same step has
+ * none to compare: what is shared out once, or on one rank, is. */
+static bool
+judge_shards(const struct shard_calls *all, const struct compared_shards *compared, char why[512])
+{
+    bool some_only = engine_state.shard_world != (uint64_t)engine_state.rendezvous.world_size; /* a rehearsal */
+    for (int r = 1; r < engine_state.rendezvous.world_size && !some_only && !MUTANT(SHARDS_UNCOMPARED); ++r) {
+        if (all[0].step == 0 || all[r].step != all[0].step || have_common_total(&all[0], &all[r]))
+            continue;
+        snprintf(why, 512,
+                 "DDP_SHARD%s: before step %llu rank 0 shares out %lld items and rank %d shares out %lld; it is the "
+                 "number of "
+                 "items of all ranks together, the same on each",
+                 compared->where, (unsigned long long)all[0].step, (long long)all[0].totals[0], r,
+                 (long long)all[r].totals[0]);
+        return false;
+    }
+    return true;
+}
+
+static void CUDA_CB
+store_shards(void *data)
+{
+    const struct compared_shards *compared = data;
+    memcpy(weights.shard_words.mine, &compared->mine, sizeof(compared->mine));
+}
+
+static void CUDA_CB
+judge_received_shards(void *data)
+{
+    char why[512];
+    struct compared_shards *compared = data;
+    if (!judge_shards((const struct shard_calls *)weights.shard_words.all, compared, why))
+        stop_job_soon("%s", why);
+    free(compared);
+}
+
+void
+weight_compare_shards(void)
+{
+    if (!weights.shards_in_use)
+        return;
+    struct compared_shards *compared = engine_calloc(1, sizeof(*compared));
+    *compared = describe_shards();
+    require_cuda(engine_state.driver.cuLaunchHostFunc_p(engine_state.collectives.stream, store_shards, compared),
+                 "cuLaunchHostFunc");
+    gather_send(&weights.shard_words, "the comparison of DDP_SHARD", engine_state.boundary_count + 1,
+                judge_received_shards, compared); /* which frees it */
+}
+
+/* ---- by a message ---- */
+
+/* What each rank says. */
+struct said_weight {
+    uint64_t words[2]; /* count and total */
+    struct shard_calls shards;
+};
+
 static void
 compare_now(const struct weight *mine, bool captured)
 {
     char why[512];
     struct control_messages all;
     struct compared_step step = describe_step(mine);
-    const uint64_t words[2] = {mine->count, mine->total};
+    struct compared_shards compared = describe_shards();
+    const struct said_weight said = {{mine->count, mine->total}, compared.mine};
     exchange(captured ? "a DDP_STEP in a capture, where ranks compare their DDP_WEIGHT"
                       : "a DDP_STEP where ranks compare their DDP_WEIGHT",
-             words, sizeof(words), &all);
-    uint64_t *theirs = engine_calloc((size_t)all.count, sizeof(words));
-    bool any = false;
+             &said, sizeof(said), &all);
+    uint64_t *theirs = engine_calloc((size_t)all.count, sizeof(said.words));
+    struct shard_calls *shards = engine_calloc((size_t)all.count, sizeof(*shards));
+    bool any = false, any_shards = false;
     for (int r = 0; r < all.count; ++r) {
-        memcpy(theirs + 2 * r, all.messages[r], sizeof(words));
+        const struct said_weight *of = all.messages[r];
+        memcpy(theirs + 2 * r, of->words, sizeof(of->words));
+        shards[r] = of->shards;
         any = any || theirs[2 * r + 1] > 0;
+        any_shards = any_shards || shards[r].step > 0;
     }
     control_free_messages(&all);
-    if (!judge_weights(theirs, &step, why))
+    if (!judge_weights(theirs, &step, why) || !judge_shards(shards, &compared, why))
         stop_job("%s", why);
     free(theirs);
+    free(shards);
     if (any && !weights.in_use)
         gather_prepare(&weights.words, 2);
+    if (any_shards && !weights.shards_in_use)
+        gather_prepare(&weights.shard_words, SHARD_WORDS);
     weights.in_use = weights.in_use || any;
+    weights.shards_in_use = weights.shards_in_use || any_shards;
 }
 
 /* ---- in the order of the communication stream ---- */

@@ -263,8 +263,10 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     trace_released(group, stream);
     checks_after_release();
     host_memory_end(group);
-    if (compares)
+    if (compares) {
         reduce_compare_at_boundary();
+        weight_compare_shards();
+    }
     trace_checked(group, hashing_take_copied());
     struct weight weight = weight_of(group);
     weight_compare(&weight);
