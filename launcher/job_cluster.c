@@ -82,6 +82,11 @@ job_join(struct job *job, struct error *error)
     launched->restart += job->restarts;
     if (job->options.verbose)
         tell_launched(launched);
+    if (launched->by == LAUNCHED_ALONE && request.node_count == 0 && getenv("JOB_COMPLETION_INDEX") != NULL)
+        message_line("JOB_COMPLETION_INDEX=%.20s: this pod trains alone, for --nnodes is not given; --nnodes N and "
+                     "--master HOST "
+                     "make all pods of the Job one job, --nnodes 1 says that each is its own",
+                     getenv("JOB_COMPLETION_INDEX"));
     if (launched->address[0] == '\0')
         tell_unused(&job->options);
     bool is_refused = job->options.program == NULL; /* its options are wrong; where to meet may stand in them */

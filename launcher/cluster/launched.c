@@ -93,7 +93,7 @@ check_numbers(const struct launch_way *way, struct error *error)
             error, DDPRUN_EXIT_USAGE,
             "%s=%.40s is not a number of processes, which is fixed in a job of ddprun; set it, or unset it", way->size,
             size);
-    if (rank == NULL || (is_number(rank) && atoi(rank) < number_of(way->size)))
+    if (rank == NULL || size == NULL || (is_number(rank) && atoi(rank) < number_of(way->size)))
         return true;
     return error_set(error, DDPRUN_EXIT_USAGE, "%s=%.40s is not one of the processes of %s=%.40s, counted from 0",
                      way->rank, rank, way->size, size);
@@ -236,7 +236,7 @@ take_slurm(const struct launch_request *request, struct launched *launched, stru
     return refuse_count(request, launched, "SLURM_STEP_NUM_TASKS", error);
 }
 
-/* In the order in which they count. */
+/* In the order in which they count; the MPIs' wherever they start a process. */
 static const struct launch_way ways[] = {
     {LAUNCHED_BY_TORCHRUN,
      {"TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR"},
@@ -255,31 +255,43 @@ static const struct launch_way ways[] = {
      "SLURM_STEP_NUM_TASKS",
      "SLURM_PROCID",
      take_slurm},
-    {LAUNCHED_BY_MPI, {"OMPI_COMM_WORLD_SIZE"}, "OMPI_COMM_WORLD_SIZE", NULL, NULL},
-    {LAUNCHED_BY_MPI, {"PMI_SIZE"}, "PMI_SIZE", NULL, NULL},
-    {LAUNCHED_BY_MPI, {"MV2_COMM_WORLD_SIZE"}, "MV2_COMM_WORLD_SIZE", NULL, NULL},
+    {LAUNCHED_BY_MPI, {"OMPI_COMM_WORLD_SIZE"}, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", NULL},
+    {LAUNCHED_BY_MPI, {"PMI_SIZE"}, "PMI_SIZE", "PMI_RANK", NULL},
+    {LAUNCHED_BY_MPI, {"MV2_COMM_WORLD_SIZE"}, "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", NULL},
+    {LAUNCHED_BY_MPI, {"FLUX_JOB_SIZE"}, "FLUX_JOB_SIZE", "FLUX_TASK_RANK", NULL},
+    {LAUNCHED_BY_MPI, {"PALS_SIZE"}, "PALS_SIZE", "PALS_RANKID", NULL}, /* which PALS does not set */
 };
 enum { WAY_COUNT = sizeof(ways) / sizeof(ways[0]) };
+
+static bool
+is_of_one(const struct launch_way *way)
+{
+    return is_complete(way) && way->size != NULL && strcmp(value_of(way->size), "1") == 0;
+}
 
 /* The variables say that there are others, and ddprun cannot join them. */
 static bool
 refuse_way(const struct launch_way *way, int rank_count, struct error *error)
 {
-    char missing[LAUNCHED_NAMES_BYTES], given[64] = "";
+    char missing[LAUNCHED_NAMES_BYTES], more[128] = "";
+    const char *says = number_of(way->size) > 1 ? way->size : way->rank;
+    for (int i = 0; i < WAY_COUNT && more[0] == '\0'; ++i) {
+        if (is_of_one(&ways[i]))
+            snprintf(more, sizeof(more), "; %s=1, of another launcher, says that it is alone", ways[i].size);
+    }
+    if (rank_count > 0)
+        printable_append(more, sizeof(more), "; -n %d does not count beside %s", rank_count, says);
     if (way->take == NULL)
         return error_set(
             error, DDPRUN_EXIT_USAGE,
-            "another launcher started ddprun %d times (%s) without PMIx, and each would train alone; use mpirun of "
-            "Open MPI 4 or later, prterun or srun --mpi=pmix, or start ddprun once, with -n",
-            number_of(way->size), way->size);
+            "another launcher started ddprun %s times (%s=%.40s) without PMIx, and each would train alone; use mpirun "
+            "of Open MPI 4 or later, prterun or srun --mpi=pmix, or start ddprun once, with -n%s",
+            says == way->size ? value_of(says) : "several", says, value_of(says), more);
     name_variables(way, false, missing);
-    if (rank_count > 0)
-        snprintf(given, sizeof(given), "; -n %d does not count beside %s", rank_count, way->size);
     return error_set(error, DDPRUN_EXIT_USAGE,
                      "%s=%.40s says that ddprun is one of several processes, but %s %s not set: each would train "
                      "alone; set what is missing, or unset %s%s",
-                     way->size, value_of(way->size), missing, strstr(missing, " and ") != NULL ? "are" : "is",
-                     way->size, given);
+                     says, value_of(says), missing, strstr(missing, " and ") != NULL ? "are" : "is", says, more);
 }
 
 /* ---- the way that counts ---- */
@@ -307,16 +319,30 @@ take_options(const struct launch_request *request, struct launched *launched, st
     return take_master(request->master, launched, error) && take_host(node_rank, (int)request->node_count, launched);
 }
 
-/* The first that is complete, else the first that says that there are others; NULL: this process is alone. */
+/* Whether it says that there are others: a number of them, or a rank above 0. The first variable is the launcher's own,
+ * or counts. */
+static bool
+says_others(const struct launch_way *way)
+{
+    const char *rank = value_of(way->rank);
+    bool is_own = value_of(way->needs[0]) != NULL;
+    return (is_own && number_of(way->size) > 1) ||
+           ((is_own || way->needs[0] == way->size) && rank != NULL && is_number(rank) && atoi(rank) > 0);
+}
+
+/*
+ * The first that is complete and of several, else the first that says that there are others: a world of one in the
+ * environment may be left over from another launcher. NULL: this process is alone.
+ */
 static const struct launch_way *
 find_way(void)
 {
     for (int i = 0; i < WAY_COUNT; ++i) {
-        if (is_complete(&ways[i]))
+        if (is_complete(&ways[i]) && !is_of_one(&ways[i]))
             return &ways[i];
     }
     for (int i = 0; i < WAY_COUNT; ++i) {
-        if (value_of(ways[i].needs[0]) != NULL && number_of(ways[i].size) > 1)
+        if (says_others(&ways[i]))
             return &ways[i];
     }
     return NULL;
@@ -335,13 +361,13 @@ static bool
 take_variables(const struct launch_request *request, struct launched *launched, struct error *error)
 {
     const struct launch_way *way = find_way();
-    bool complete = way != NULL && is_complete(way);
-    if (complete && !check_numbers(way, error))
-        return false;
-    if (way == NULL || (way->size != NULL && complete && number_of(way->size) == 1)) {
+    if (way == NULL) {
         name_leftovers(launched->variables);
         return true;
     }
+    bool complete = is_complete(way);
+    if (complete && !check_numbers(way, error))
+        return false;
     if (way->take == NULL || !complete)
         return refuse_way(way, request->rank_count, error);
     launched->by = way->by;

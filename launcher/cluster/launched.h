@@ -1,10 +1,10 @@
 /*
  * launched.h - which launcher started this process as one of several, or one ddprun of several hosts by its options.
  *
- * --nnodes counts first, then a table of ways, in their order: the first of which all variables are set is the one.
- * Where none is, a number of processes above 1 is refused: each would train alone, and in silence. Variables that say
- * nothing of other processes (a MASTER_ADDR in a shell's profile) are left alone. Reads the environment, changes
- * nothing.
+ * --nnodes counts first, then a table of ways, in their order: the first of which all variables are set, and that is of
+ * several processes, is the one. Where none is, a number of processes above 1, or a rank above 0, is refused: each
+ * would train alone, and in silence. Variables that say nothing of other processes (a MASTER_ADDR in a shell's profile)
+ * are left alone. Reads the environment, changes nothing.
  */
 #ifndef DDPRUN_LAUNCHER_CLUSTER_LAUNCHED_H
 #define DDPRUN_LAUNCHER_CLUSTER_LAUNCHED_H

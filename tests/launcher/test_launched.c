@@ -1,7 +1,7 @@
 /*
- * test_launched.c - which launcher started this process, by its variables: the first way that is complete counts; where
- * none is, a number of processes above 1 is refused with what is missing, so that no process trains alone in silence;
- * what says nothing of others is left alone.
+ * test_launched.c - which launcher started this process, by its variables: the first way that is complete, and of
+ * several, counts; where none is, a number of processes above 1 or a rank above 0 is refused with what is missing, so
+ * that no process trains alone in silence; what says nothing of others is left alone.
  */
 #include "base/protocol.h"
 #include "launcher/cluster/launched.h"
@@ -77,10 +77,37 @@ static const struct launched_row {
     {"PET_NNODES=2:4", 0, LAUNCHED_ALONE, "PET_NNODES=2:4 says that ddprun is one of", true},
     {"SLURM_STEP_NUM_TASKS=4", 0, LAUNCHED_ALONE, "but SLURM_PROCID, SLURM_LOCALID and SLURM_STEP_NODELIST are not set",
      true},
-    {"OMPI_COMM_WORLD_SIZE=2", 0, LAUNCHED_ALONE, "another launcher started ddprun 2 times (OMPI_COMM_WORLD_SIZE)",
+    {"OMPI_COMM_WORLD_SIZE=2", 0, LAUNCHED_ALONE, "another launcher started ddprun 2 times (OMPI_COMM_WORLD_SIZE=2)",
      true},
-    {"PMI_SIZE=3", 0, LAUNCHED_ALONE, "another launcher started ddprun 3 times (PMI_SIZE)", true},
-    {"MV2_COMM_WORLD_SIZE=3", 0, LAUNCHED_ALONE, "another launcher started ddprun 3 times (MV2_COMM_WORLD_SIZE)", true},
+    {"PMI_SIZE=3", 0, LAUNCHED_ALONE, "another launcher started ddprun 3 times (PMI_SIZE=3)", true},
+    {"MV2_COMM_WORLD_SIZE=3", 0, LAUNCHED_ALONE, "another launcher started ddprun 3 times (MV2_COMM_WORLD_SIZE=3)",
+     true},
+    {"FLUX_JOB_SIZE=3", 0, LAUNCHED_ALONE, "another launcher started ddprun 3 times (FLUX_JOB_SIZE=3)", true},
+
+    /* a rank above 0 says that there are others, whatever is missing */
+    {"RANK=1 MASTER_ADDR=h1", 0, LAUNCHED_ALONE,
+     "RANK=1 says that ddprun is one of several processes, but WORLD_SIZE is "
+     "not set: each would train alone; set what is missing, or unset RANK",
+     true},
+    {"RANK=3 LOCAL_RANK=3", 0, LAUNCHED_ALONE, "but WORLD_SIZE and MASTER_ADDR are not set", true},
+    {"PET_NODE_RANK=1 PET_MASTER_ADDR=h1", 0, LAUNCHED_ALONE, "PET_NODE_RANK=1 says", true},
+    {"SLURM_PROCID=1", 0, LAUNCHED_ALONE, "SLURM_PROCID=1 says", true},
+    {"OMPI_COMM_WORLD_RANK=1", 0, LAUNCHED_ALONE, "started ddprun several times (OMPI_COMM_WORLD_RANK=1)", true},
+    {"PMI_RANK=1", 0, LAUNCHED_ALONE, "started ddprun several times (PMI_RANK=1)", true},
+    {"PALS_RANKID=1", 0, LAUNCHED_ALONE, "started ddprun several times (PALS_RANKID=1)", true},
+    {"FLUX_TASK_RANK=1", 0, LAUNCHED_ALONE, "started ddprun several times (FLUX_TASK_RANK=1)", true},
+    {"RANK=1 WORLD_SIZE=1 MASTER_ADDR=h1", 0, LAUNCHED_ALONE, "RANK=1 is not one of the processes of WORLD_SIZE=1",
+     true},
+
+    /* a world of one of another launcher is left over */
+    {SLURM " RANK=0 WORLD_SIZE=1 MASTER_ADDR=h1", 0, LAUNCHED_BY_SLURM, TASKS, false},
+    {PMIX " RANK=0 WORLD_SIZE=1 MASTER_ADDR=h1 LOCAL_RANK=0 TORCHELASTIC_RUN_ID=none", 0, LAUNCHED_BY_PMIX,
+     "PMIX_NAMESPACE and PMIX_RANK", false},
+    {"SLURM_STEP_NUM_TASKS=4 RANK=0 WORLD_SIZE=1 MASTER_ADDR=h1", 0, LAUNCHED_ALONE,
+     "; WORLD_SIZE=1, of another launcher, says that it is alone", true},
+    {"PMI_RANK=1 RANK=0 WORLD_SIZE=1 MASTER_ADDR=h1", 0, LAUNCHED_ALONE, "WORLD_SIZE=1, of another launcher", true},
+    {"PET_NNODES=1 PET_NODE_RANK=0 PET_MASTER_ADDR=h1 " TORCH, 0, LAUNCHED_BY_VARIABLES,
+     "WORLD_SIZE, RANK and MASTER_ADDR", false},
 
     /* numbers that mean nothing */
     {"WORLD_SIZE=two RANK=0 MASTER_ADDR=h1", 0, LAUNCHED_ALONE, "WORLD_SIZE=two is not a number of processes", true},
@@ -95,12 +122,10 @@ static const struct launched_row {
 
     /* a world of one, and leftovers */
     {"WORLD_SIZE=1 RANK=0 MASTER_ADDR=h1", 4, LAUNCHED_ALONE, "RANK, WORLD_SIZE and MASTER_ADDR", false},
-    {"PET_NNODES=1 PET_NODE_RANK=0 PET_MASTER_ADDR=h1 " TORCH, 4, LAUNCHED_ALONE,
-     "RANK, WORLD_SIZE, MASTER_ADDR and PET_NNODES", false},
     {"SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 SLURM_LOCALID=0 SLURM_STEP_NODELIST=h1", 0, LAUNCHED_ALONE, "", false},
     {"OMPI_COMM_WORLD_SIZE=1 PMI_SIZE=1", 0, LAUNCHED_ALONE, "", false},
     {"MASTER_ADDR=h1", 0, LAUNCHED_ALONE, "MASTER_ADDR", false},
-    {"RANK=3 LOCAL_RANK=3", 0, LAUNCHED_ALONE, "RANK and LOCAL_RANK", false},
+    {"RANK=0 LOCAL_RANK=3", 0, LAUNCHED_ALONE, "RANK and LOCAL_RANK", false},
 };
 
 TABLE_TEST(the_first_complete_way_counts, rows)
