@@ -17,29 +17,11 @@
 
 enum { MESSAGE_BYTES_AT_MOST = 64 << 20 };
 
-/* Reports in *error why the transfer with `rank` did not happen. Always false. */
 static bool
-transfer_failed(enum transfer transfer, int rank, const char *about, const struct control *control,
-                struct comm_error *error)
+failed_with(const struct control *control, enum transfer transfer, int rank, const char *about,
+            struct comm_error *error)
 {
-    if (transfer == TRANSFER_NO_MEMORY)
-        comm_fail_by(error, COMM_OWN, "out of memory");
-    else if (transfer == TRANSFER_ALTERED)
-        comm_fail(error,
-                  "what came from rank %d, while this rank waits at %s, is not what it sent: somebody stands between, "
-                  "or it is another version of ddprun",
-                  rank, about);
-    else if (transfer == TRANSFER_LATE)
-        comm_fail_by(error, COMM_OTHERS, "waited %d s for rank %d at %s", control->timeout_s, rank, about);
-    else if (transfer == TRANSFER_CLOSED && !control->last)
-        comm_fail_by(
-            error, COMM_OWN,
-            "the program has closed descriptors of ddprun in this rank, which cannot hear of the others at %s; "
-            "close only descriptors that the program has opened",
-            about);
-    else
-        comm_fail_by(error, COMM_LEFT, "rank %d has left, while this rank waits at %s", rank, about);
-    return false;
+    return transfer_failed(transfer, rank, about, control->timeout_s, control->last, error);
 }
 
 /* ---- opening ---- */
@@ -79,7 +61,7 @@ receive_frame(struct control *control, int rank, const char *about, int64_t dead
 {
     size_t most = MESSAGE_BYTES_AT_MOST * (size_t)(rank == 0 ? control->world_size : 1);
     enum transfer got = frame_receive(&control->peers[rank], most, header, data_p, deadline_ms);
-    return got == TRANSFER_DONE || transfer_failed(got, rank, about, control, error);
+    return got == TRANSFER_DONE || failed_with(control, got, rank, about, error);
 }
 
 static bool
@@ -195,7 +177,7 @@ exchange_as_root(struct control *control, const char *about, struct control_mess
     for (int to = 1; sent == TRANSFER_DONE && to < control->world_size; ++to) {
         sent = frame_send(&control->peers[to], &frame, deadline_ms);
         if (sent != TRANSFER_DONE)
-            transfer_failed(sent, to, about, control, error);
+            failed_with(control, sent, to, about, error);
     }
     free(packed);
     return sent == TRANSFER_DONE;
@@ -209,7 +191,7 @@ exchange_as_leaf(struct control *control, const char *about, struct control_mess
                                          messages->bytes[control->rank]);
     enum transfer sent = frame_send(&control->peers[0], &frame, deadline_ms);
     if (sent != TRANSFER_DONE)
-        return transfer_failed(sent, 0, about, control, error);
+        return failed_with(control, sent, 0, about, error);
 
     void *data = NULL;
     struct rank_frame_header header;

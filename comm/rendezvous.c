@@ -182,17 +182,6 @@ rendezvous_links(struct rendezvous *rendezvous, struct rank_link *links, int tim
     return true;
 }
 
-static bool
-share_failed(enum transfer transfer, int rank, const char *key, int timeout_s, struct comm_error *error)
-{
-    return transfer == TRANSFER_LATE
-               ? comm_fail_by(error, COMM_OTHERS, "waited %d s for rank %d, at the exchange of \"%s\"", timeout_s, rank,
-                              key)
-           : transfer == TRANSFER_ALTERED
-               ? comm_fail(error, "what came from rank %d at the exchange of \"%s\" is not what it sent", rank, key)
-               : comm_fail_by(error, COMM_OTHERS, "rank %d has left, at the exchange of \"%s\"", rank, key);
-}
-
 bool
 rendezvous_share(struct rendezvous *rendezvous, const char *key, const void *mine, void *out, size_t bytes,
                  int timeout_s, struct comm_error *error)
@@ -200,19 +189,21 @@ rendezvous_share(struct rendezvous *rendezvous, const char *key, const void *min
     int64_t deadline_ms = clock_now_ms() + (int64_t)timeout_s * 1000;
     struct rank_frame_header header;
     void *data;
+    char about[64];
+    snprintf(about, sizeof(about), "the exchange of \"%s\"", key);
     if (rendezvous->rank == 0) {
         struct rank_frame frame = frame_make(FRAME_SHARED, 0, key, mine, bytes);
         memcpy(out, mine, bytes);
         for (int r = 1; r < rendezvous->world_size; ++r) {
             enum transfer sent = frame_send(&links_known[r], &frame, deadline_ms);
             if (sent != TRANSFER_DONE)
-                return share_failed(sent, r, key, timeout_s, error);
+                return transfer_failed(sent, r, about, timeout_s, false, error);
         }
         return true;
     }
     enum transfer got = frame_receive(&links_known[0], SHARED_BYTES_AT_MOST, &header, &data, deadline_ms);
     if (got != TRANSFER_DONE)
-        return share_failed(got, 0, key, timeout_s, error);
+        return transfer_failed(got, 0, about, timeout_s, false, error);
     bool fits = header.kind == FRAME_SHARED && header.bytes == bytes && strcmp(header.about, key) == 0;
     if (fits)
         memcpy(out, data, bytes);

@@ -77,6 +77,10 @@ enum transfer {
     TRANSFER_NO_MEMORY,
 };
 
+/* Reports why the transfer with `rank` did not happen, at `about`; `is_last`: nothing comes after it. Always false. */
+bool transfer_failed(enum transfer transfer, int rank, const char *about, int timeout_s, bool is_last,
+                     struct comm_error *error);
+
 /* Waits until `fd` is ready for `events` (poll); false when the deadline (clock_now_ms) passes. */
 bool transfer_wait(int fd, short events, int64_t deadline_ms);
 

@@ -69,6 +69,27 @@ transfer_receive(int fd, void *data, size_t bytes, int64_t deadline_ms)
     return move_all(fd, POLLIN, data, bytes, deadline_ms);
 }
 
+bool
+transfer_failed(enum transfer transfer, int rank, const char *about, int timeout_s, bool is_last,
+                struct comm_error *error)
+{
+    if (transfer == TRANSFER_NO_MEMORY)
+        return comm_fail_by(error, COMM_OWN, "out of memory");
+    if (transfer == TRANSFER_ALTERED)
+        return comm_fail(error,
+                         "what came from rank %d, while this rank waits at %s, is not what it sent: somebody stands "
+                         "between, or it is another version of ddprun",
+                         rank, about);
+    if (transfer == TRANSFER_LATE)
+        return comm_fail_by(error, COMM_OTHERS, "waited %d s for rank %d at %s", timeout_s, rank, about);
+    if (transfer == TRANSFER_CLOSED && !is_last)
+        return comm_fail_by(error, COMM_OWN,
+                            "the program has closed descriptors of ddprun in this rank, which cannot hear of the "
+                            "others at %s; close only descriptors that the program has opened",
+                            about);
+    return comm_fail_by(error, COMM_LEFT, "rank %d has left, while this rank waits at %s", rank, about);
+}
+
 /* ---- frames ---- */
 
 struct rank_frame

@@ -252,12 +252,28 @@ meet_connected(struct job *job, bool *common_p, struct error *error)
     return ok;
 }
 
+/* What keeps this host from starting its ranks. */
+static int
+refuse_on_host(struct job *job, const struct error *bad)
+{
+    if (job_speaks_for_host(job))
+        message_line("%s", bad->text);
+    if (job->cluster.rank == 0 && !job->options.dry_run)
+        summary_write_refused(job->options.summary_json, bad);
+    cluster_tell(&job->cluster, &job->signals, bad);
+    return bad->exit_code;
+}
+
 bool
 job_meet(struct job *job, const struct error *bad, int *exit_code_p)
 {
     struct handshake mine;
     struct error error = {0};
     bool common = false;
+    if (bad != NULL && job->launched.nodes > 0) { /* said on this host at once, whoever else has come */
+        *exit_code_p = refuse_on_host(job, bad);
+        return false;
+    }
     make_handshake(job, bad, &mine);
     job->handshakes = xcalloc((size_t)job->cluster.world_size, sizeof(*job->handshakes));
     if (exchange_handshakes(job, "ddprun.supervisor", &mine, NULL, job->handshakes, &common, &error) &&

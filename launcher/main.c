@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -330,6 +331,7 @@ int
 main(int argc, char **argv)
 {
     open_standard_descriptors();
+    prctl(PR_SET_NAME, "ddprun"); /* which /proc/self/exe would not say */
     options_mix(&check_command, check_rows);
     struct error error;
     if (check_setuid(&error) && check_stack(&error))

@@ -38,7 +38,7 @@ struct node {
 static void
 become_member(const struct job *job, char **argv, char **environment, bool has_input, pid_t parent)
 {
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    prctl(PR_SET_PDEATHSIG, SIGNALS_ORPHANED);
     int nothing = has_input ? STDIN_FILENO : open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (getppid() != parent || nothing < 0 || (!has_input && dup2(nothing, STDIN_FILENO) < 0))
         _exit(DDPRUN_EXIT_FAILURE);
@@ -137,9 +137,12 @@ node_run(struct job *job, char **argv, int *exit_code_p, struct error *error)
 {
     struct node node = {.signals = &job->signals};
     job->options.rank_count = job->launched.rank_count;
-    if (!job_choose(job, error) || !signals_take_over(&job->signals, error))
+    bool is_chosen =
+        job_choose(job, error); /* if the program is missing, those of its ranks find that, and tell the others */
+    bool tells = !is_chosen && error->exit_code == DDPRUN_EXIT_NOT_RUN && job->options.rank_count > 0;
+    if ((!is_chosen && !tells) || !signals_take_over(&job->signals, error))
         return false;
-    node.count = job->devices.rank_count;
+    node.count = is_chosen ? job->devices.rank_count : job->options.rank_count;
     node.pids = xcalloc((size_t)node.count, sizeof(*node.pids));
     bool ok = start_members(job, argv, &node, error);
     if (!ok)

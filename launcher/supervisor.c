@@ -326,6 +326,18 @@ interrupt(struct supervisor *s, int number)
 }
 
 static void
+end_as_orphan(struct supervisor *s)
+{
+    if (s->ending)
+        return;
+    error_set(&s->reason, 128 + SIGKILL,
+              "the ddprun that was started on this host, and has started those of its ranks, is gone; was it killed?");
+    supervisor_net_say_error(&s->net, &s->reason, 0);
+    s->told = s->net.job.client != NULL;
+    fail(s, -1);
+}
+
+static void
 suspend(const struct supervisor *s)
 {
     progress_hide(s->progress);
@@ -344,6 +356,8 @@ take_signals(struct supervisor *s)
             suspend(s);
         } else if (signals_is_for_ranks(number)) {
             local_ranks_signal(&s->local, number);
+        } else if (number == SIGNALS_ORPHANED) {
+            end_as_orphan(s);
         } else if (number != SIGCHLD) {
             interrupt(s, number);
             asked = true;

@@ -5,6 +5,7 @@
 
 #include "base/protocol.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -49,11 +50,13 @@ auth_challenge_make(struct auth_challenge *challenge, const unsigned char *mark)
     return true;
 }
 
-bool
-auth_is_other_version(const struct auth_challenge *challenge)
+int
+auth_other_version(const struct auth_challenge *challenge)
 {
-    return memcmp(challenge->magic, magic, sizeof("DDPRUN") - 1) == 0 &&
-           memcmp(challenge->magic, magic, sizeof(magic)) != 0;
+    char text[AUTH_MAGIC_BYTES + 1] = "";
+    int version = 0;
+    memcpy(text, challenge->magic, AUTH_MAGIC_BYTES);
+    return sscanf(text, "DDPRUN%d", &version) == 1 && version != DDPRUN_PROTOCOL_VERSION ? version : 0;
 }
 
 bool

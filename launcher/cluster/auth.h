@@ -73,8 +73,8 @@ bool auth_welcome_holds(const unsigned char secret[AUTH_BYTES], const struct aut
 void auth_session_key(const unsigned char secret[AUTH_BYTES], const struct auth_challenge *challenge,
                       const struct auth_answer *answer, unsigned char key[AUTH_BYTES]);
 
-/* Whether it is the challenge of a ddprun with another protocol. */
-bool auth_is_other_version(const struct auth_challenge *challenge);
+/* The protocol of the ddprun whose challenge this is, if it is not ours; else 0. */
+int auth_other_version(const struct auth_challenge *challenge);
 
 /* Another secret, made of one: HMAC-SHA256(secret, "label" | text). */
 void auth_derive(const void *secret, size_t secret_bytes, const char *label, const void *text, size_t bytes,

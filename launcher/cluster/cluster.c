@@ -14,13 +14,17 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LAST_WAIT_S = 5, IDLE_MS = 100 };
+enum { LAST_WAIT_S = 5, IDLE_MS = 100, LATE_MS = 3000, TELL_MS = 10000 };
 
+/* Whether there is time left. Who knows less of who is missing waits a little longer, for the word of one that knows
+ * more. */
 static bool
-refuse_late(const struct cluster *cluster, int timeout_s, struct error *error)
+has_time(const struct cluster *cluster, int timeout_s, int64_t deadline_ms, struct error *error)
 {
     char missing[512];
-    cluster->member->fence_describe(missing, sizeof(missing));
+    int64_t late_ms = clock_now_ms() - deadline_ms;
+    if (late_ms < 0 || (!cluster->member->fence_describe(missing, sizeof(missing)) && late_ms < LATE_MS))
+        return true;
     return error_set(error, DDPRUN_EXIT_FAILURE,
                      "waited %d s for %s to begin, as --timeout says; has ddprun started on all hosts?", timeout_s,
                      missing);
@@ -30,6 +34,8 @@ static bool
 take_signals_while_waiting(const struct signals *signals, struct error *error)
 {
     for (int number; (number = signals_next(signals)) != 0;) {
+        if (number == SIGNALS_ORPHANED)
+            return error_set(error, 128 + SIGKILL, "the ddprun of this host is gone; was it killed?");
         if (number != SIGCHLD && number != SIGTSTP && !signals_is_for_ranks(number))
             return error_set(error, 128 + number, "SIG%s while waiting for the other ranks to begin",
                              sigabbrev_np(number));
@@ -43,7 +49,7 @@ fence(const struct cluster *cluster, const struct signals *signals, int timeout_
       const struct cluster_idle_callback *idle, struct error *error)
 {
     int64_t deadline_ms = clock_now_ms() + (int64_t)timeout_s * 1000;
-    bool is_over = false;
+    bool is_over = false, may_come_back = false;
     if (!cluster->member->fence_begin(error))
         return false;
     while (cluster->member->fence_step(&is_over, error) && !is_over) {
@@ -51,14 +57,16 @@ fence(const struct cluster *cluster, const struct signals *signals, int timeout_
                                                 {.fd = idle != NULL ? idle->fd : -1, .events = POLLIN}};
         int count = 2 + cluster->member->fence_poll(&polled[2]);
         int64_t left_ms = deadline_ms - clock_now_ms();
-        poll(polled, (nfds_t)count, left_ms > IDLE_MS ? IDLE_MS : left_ms > 0 ? (int)left_ms : 0);
+        poll(polled, (nfds_t)count, left_ms > 0 && left_ms < IDLE_MS ? (int)left_ms : IDLE_MS);
         if (idle != NULL)
             idle->step(idle->data);
-        if (!take_signals_while_waiting(signals, error))
-            return false;
-        if (clock_now_ms() >= deadline_ms)
-            return refuse_late(cluster, timeout_s, error);
+        if (!take_signals_while_waiting(signals, error) || !has_time(cluster, timeout_s, deadline_ms, error)) {
+            may_come_back = true;
+            break;
+        }
     }
+    if (!is_over && cluster->member->give_up != NULL)
+        (void)cluster->member->give_up(error, may_come_back);
     return is_over;
 }
 
@@ -78,6 +86,19 @@ cluster_wait_for_all(struct cluster *cluster, const struct signals *signals)
 {
     struct error ignored;
     (void)!fence(cluster, signals, LAST_WAIT_S, NULL, &ignored);
+}
+
+void
+cluster_tell(struct cluster *cluster, const struct signals *signals, const struct error *why)
+{
+    bool ignored;
+    struct error error;
+    for (int64_t deadline_ms = clock_now_ms() + TELL_MS;
+         cluster->member->give_up != NULL && clock_now_ms() < deadline_ms && signals_next_end(signals) == 0 &&
+         cluster->member->fence_step(&ignored, &error) && !cluster->member->give_up(why, false);) {
+        struct pollfd polled[1 + MEMBER_FDS] = {{.fd = signals->fd, .events = POLLIN}};
+        poll(polled, (nfds_t)(1 + cluster->member->fence_poll(&polled[1])), IDLE_MS);
+    }
 }
 
 void

@@ -46,6 +46,10 @@ bool cluster_exchange(struct cluster *cluster, const struct signals *signals, co
 /* Collective: returns when all have come, or a few seconds are over. */
 void cluster_wait_for_all(struct cluster *cluster, const struct signals *signals);
 
+/* In place of the first exchange: this process cannot take part, for this reason. The others hear it if they can be
+ * reached within a few seconds. */
+void cluster_tell(struct cluster *cluster, const struct signals *signals, const struct error *why);
+
 /* Leaves in order, which makes this process's end a good one for the launcher. */
 void cluster_leave(struct cluster *cluster);
 

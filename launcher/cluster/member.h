@@ -43,13 +43,18 @@ struct cluster_member {
     /* What it waits for, besides a while; returns how many. */
     int (*fence_poll)(struct pollfd polled[MEMBER_FDS]);
     bool (*fence_step)(bool *is_over, struct error *error);
-    /* Who is waited for: "2 of 8: ranks 3, 5". */
-    void (*fence_describe)(char *text, size_t bytes);
+    /* Who is waited for: "2 of 8: ranks 3, 5". False: another process knows better, and will say so when it gives up.
+     */
+    bool (*fence_describe)(char *text, size_t bytes);
 
     /* What `rank` has published under `key`. */
     bool (*fetch)(const char *key, int rank, struct cluster_blob *blob, struct error *error);
     /* The job's secret, of AUTH_BYTES, from what rank 0 has published; in place. */
     bool (*make_secret)(unsigned char *bytes);
+
+    /* This process gives up, between fences or in one, and the others hear why: whether they have. `may_come_back`: it
+     * was asked to end, or has waited long enough. NULL: it cannot tell them. */
+    bool (*give_up)(const struct error *error, bool may_come_back);
 
     /* No fence follows; then, once the job is over, the membership ends, which may hang. */
     void (*end_fences)(void);

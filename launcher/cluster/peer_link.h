@@ -31,6 +31,7 @@ enum peer_frame_kind {
     FRAME_REPORT,        /* client: the report, text without a NUL */
     FRAME_GIVE,          /* client: its bytes of a meeting's round */
     FRAME_GIVEN,         /* root: a rank, as 32 bits, and its bytes of the round; the last rank's end the round */
+    FRAME_LEFT,          /* root: struct peer_order; a line about ranks that have left the meeting */
     FRAME_WAKE,          /* nothing, in many bytes; peer_link_next() keeps it to itself */
     FRAME_KINDS,
 };
@@ -49,10 +50,10 @@ struct peer_frame {
     size_t count;
 };
 
-/* What END, LEAVE and PROBLEM carry. */
+/* What END, LEAVE, ERROR and LEFT carry. */
 struct peer_order {
     int exit_code;
-    int signal;   /* END: for the rank; PROBLEM: that asked for the end, or 0 */
+    int signal;   /* END: for the rank; ERROR: that asked for the end, or 0 */
     int grace_ms; /* END: until SIGKILL */
     char text[1024];
 };

@@ -92,7 +92,7 @@ supervisor_server_open(struct listener *listener, int world_size, const unsigned
     for (size_t i = 0; i < server->pending_count; ++i)
         server->pending[i].fd = -1;
     for (int i = 0; i < world_size; ++i)
-        server->items[i] = (struct peer){.link = {.fd = -1}, .engine_socket = -1};
+        server->items[i] = (struct peer){.link = {.fd = -1}, .second = {.fd = -1}, .engine_socket = -1};
     listener->fd = -1;
     server->looked_ms = clock_now_ms();
     server->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -112,6 +112,7 @@ supervisor_server_close(struct supervisor_server *server)
     }
     for (int i = 0; i < server->world_size; ++i) {
         peer_link_close(&server->items[i].link);
+        peer_link_close(&server->items[i].second);
         free(server->items[i].report);
         free(server->items[i].given);
         if (server->items[i].engine_socket >= 0)
@@ -195,6 +196,25 @@ accept_pending(struct supervisor_server *server)
         reject(pending);
 }
 
+static void hear_peer(struct supervisor_server *server, struct peer *peer, struct rank_view *view);
+static void settle(struct supervisor_server *server, int rank, int64_t now_ms);
+
+/* In a meeting, a rank that was started again takes its place, once the connection that it had is closed. */
+static void
+make_room(struct supervisor_server *server, int rank)
+{
+    struct peer *peer = &server->items[rank];
+    struct rank_view ignored = {.ended = false};
+    if (peer->state == PEER_HERE) {
+        hear_peer(server, peer, &ignored);
+        settle(server, rank, clock_now_ms());
+    }
+    if (peer->state != PEER_LOST)
+        return;
+    free(peer->given);
+    *peer = (struct peer){.link = {.fd = -1}, .second = {.fd = -1}, .engine_socket = -1, .came_back = true};
+}
+
 /* The connection is authenticated. A second supervisor of a rank is a mistake of the launcher, and is rejected. */
 static void
 admit(struct supervisor_server *server, struct pending_connection *pending, const struct auth_answer *answer)
@@ -212,10 +232,14 @@ admit(struct supervisor_server *server, struct pending_connection *pending, cons
         memcpy(peer->engine_key, key, AUTH_BYTES);
         return;
     }
+    if (server->has_mark)
+        make_room(server, answer->rank);
     if (peer->state != PEER_AWAITED ||
         !watch(server, EPOLL_CTL_MOD, fd, EPOLLIN, tag(SUBJECT_PEER, (size_t)answer->rank))) {
+        (void)epoll_ctl(server->epoll, EPOLL_CTL_DEL, fd, NULL);
         peer->came_twice = true;
-        close(fd);
+        peer_link_close(&peer->second);
+        peer_link_open(&peer->second, fd, key, true);
         return;
     }
     peer_link_open(&peer->link, fd, key, true);
@@ -483,6 +507,13 @@ supervisor_server_give(struct supervisor_server *server, int rank, const void *b
     free(frame);
 }
 
+void
+supervisor_server_say_left(struct supervisor_server *server, const struct peer_order *order)
+{
+    for (int i = 1; i < server->world_size; ++i)
+        peer_link_send_order(&server->items[i].link, FRAME_LEFT, order);
+}
+
 bool
 supervisor_server_is_flushed(const struct supervisor_server *server)
 {
@@ -500,8 +531,10 @@ supervisor_server_say_end(struct supervisor_server *server, const struct peer_or
 {
     server->ended = true;
     server->ending = *order;
-    for (int i = 1; i < server->world_size; ++i)
+    for (int i = 1; i < server->world_size; ++i) {
         peer_link_send_order(&server->items[i].link, FRAME_END, order);
+        peer_link_send_order(&server->items[i].second, FRAME_END, order);
+    }
 }
 
 void

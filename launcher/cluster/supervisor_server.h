@@ -37,8 +37,10 @@ enum peer_state {
 struct peer {
     enum peer_state state;
     const char *lost; /* why */
-    bool came_twice;  /* another supervisor of this rank was rejected */
-    bool has_error;   /* it ends by itself: */
+    bool came_twice;  /* another supervisor of this rank was rejected: */
+    struct peer_link second;
+    bool came_back; /* in a meeting: it was lost, and has connected again */
+    bool has_error; /* it ends by itself: */
     struct peer_order error;
     char *report;         /* that was asked for; NULL: has not come */
     unsigned char *given; /* in a meeting, malloc'ed; NULL: nothing */
@@ -84,6 +86,8 @@ void supervisor_server_ask_report(struct supervisor_server *server, int rank, bo
 void supervisor_server_mark(struct supervisor_server *server, const unsigned char *mark);
 /* Gives the bytes of `rank` to all clients; `wakes`: they are the last of the round. */
 void supervisor_server_give(struct supervisor_server *server, int rank, const void *bytes, size_t count, bool wakes);
+/* To all that are here: ranks have left the meeting. */
+void supervisor_server_say_left(struct supervisor_server *server, const struct peer_order *order);
 /* Whether all that was said has left this process. */
 bool supervisor_server_is_flushed(const struct supervisor_server *server);
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-static const int others[] = {SIGTSTP, SIGUSR1, SIGUSR2};
+static const int others[] = {SIGTSTP, SIGUSR1, SIGUSR2, SIGNALS_ORPHANED};
 
 static bool end_was_read; /* of the process, as its pending signals are */
 

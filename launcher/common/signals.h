@@ -11,6 +11,10 @@
 
 #include <signal.h>
 
+/* The ddprun of this host, which has started this one, has ended (prctl(2), PR_SET_PDEATHSIG): nobody asked for the
+ * end. */
+#define SIGNALS_ORPHANED SIGPWR
+
 struct signals {
     int fd;                                   /* signalfd; non-blocking */
     sigset_t old_mask;                        /* for the ranks */

@@ -53,6 +53,19 @@ succeeded "two jobs at one port: the second"
 check "two jobs at one port: the first" wait "$first"
 check "two jobs at one port: the same result" cmp "$work/one-0" "$work/two-1"
 
+# What is left over of another launcher makes nobody alone: Slurm's step counts two, and the environment has a world of one.
+BY_PORT=$port job 2 env WORLD_SIZE=1 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_NODELIST=localhost SLURM_JOB_ID="$$" SLURM_STEP_ID=0 \
+    bash -c 'export SLURM_PROCID=$RANK SLURM_LOCALID=$RANK RANK=0; exec "$@"' sh "$ddprun" --device softgpu --unannotated sh -c 'echo "$RANK of $WORLD_SIZE"'
+succeeded "Slurm's step, and a world of one in the environment"
+check "... 2 ranks" bash -c "grep -q '0 of 2' '$work/stdout' && grep -q '1 of 2' '$work/stdout'"
+run env RANK=1 MASTER_ADDR=h1 "$ddprun" "$fake"
+failed_with "rank 1, and no size" 2 'RANK=1 says that ddprun is one of several processes, but WORLD_SIZE is not set: each would train alone'
+run env PMI_RANK=1 RANK=0 WORLD_SIZE=1 MASTER_ADDR=h1 "$ddprun" "$fake"
+failed_with "two launchers that contradict each other" 2 'PMI_RANK=1\) without PMIx.*WORLD_SIZE=1, of another launcher, says that it is alone'
+run env JOB_COMPLETION_INDEX=1 "$ddprun" --device softgpu --unannotated true
+succeeded "a pod of an Indexed Job without --nnodes"
+check "... a line says that it is alone" grep -q '^ddprun: JOB_COMPLETION_INDEX=1: this pod trains alone' "$work/stderr"
+
 # ---- who is not taken in ----
 
 wait_line='waited 12 s for 1 of 3: rank 1 to begin'
@@ -77,7 +90,8 @@ job 2 sh -c 'TORCHELASTIC_RESTART_COUNT=$((1 - RANK)) exec "$@"' sh "$ddprun" --
 check "a process of an earlier attempt is not taken in" grep -q '^ddprun: waited 3 s for 1 of 2: rank 1 to begin' "$work/stderr"
 # shellcheck disable=SC2016
 job 3 sh -c '[ "$RANK" != 2 ] || RANK=1; exec "$@"' sh "$ddprun" --timeout 12 "$fake"
-check "a rank that comes twice: one line says it" [ "$(grep -c '^ddprun: two processes are rank 1 of this job' "$work/stderr")" -eq 1 ]
+check "a rank that comes twice: each says it" [ "$(grep -c '^ddprun: two processes are rank 1 of this job' "$work/stderr")" -eq 3 ]
+check "... and nothing else" [ "$(grep -c '^ddprun: ' "$work/stderr")" -eq 3 ]
 nothing_left "a rank that comes twice"
 # shellcheck disable=SC2016
 job 2 sh -c '[ "$RANK" = 0 ] || WORLD_SIZE=3; exec "$@"' sh "$ddprun" --timeout 14 "$fake"
@@ -100,7 +114,8 @@ job 2 "$ddprun" --secret-file "$work/pod/secret" --device softgpu --unannotated 
 succeeded "a secret through links, as Kubernetes has it"
 chmod 777 "$work/pod"
 job 2 "$ddprun" --secret-file "$work/pod/secret" --device softgpu --unannotated true
-succeeded "a named secret is judged alone, as ssh judges keys"
+check "a named secret that others can replace: refused, by each" [ "$(grep -c "^ddprun: other users can replace $work/pod/secret, through which" "$work/stderr")" -eq 2 ]
+check "... and nothing is trained" [ "$code" -eq 2 ]
 chmod 777 "${secret%/*}"
 job 2 "$ddprun" "$fake"
 check "the user's own secret, which others can replace: refused" grep -q "^ddprun: other users can replace $secret, through which" "$work/stderr"

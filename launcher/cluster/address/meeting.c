@@ -43,7 +43,7 @@ static struct meeting {
     unsigned port;
     char run[512]; /* its name, which jobs side by side do not share */
     unsigned restart;
-    bool tells; /* says what is waited for */
+    bool tells, tells_left; /* says what is waited for, and who has left */
     const char *secret_file;
     char secret_path[SECRET_PATH_BYTES];
     bool has_key;
@@ -51,8 +51,9 @@ static struct meeting {
     int64_t begun_ms;
     bool has_told; /* what is waited for */
 
-    bool in_round, is_over;
-    struct cluster_blob *given; /* [world_size], of this round */
+    bool in_round, is_over, has_met; /* has_met: one round is over, so all had come */
+    bool is_told;                    /* why this process gives up: by the one that listens */
+    struct cluster_blob *given;      /* [world_size], of this round */
 
     int claim;           /* held by the one process of this host that may listen; -1: not taken */
     bool may_not_listen; /* another process of this host does, or another host */
@@ -165,7 +166,7 @@ end_fences(void)
 {
     if (meeting.given == NULL)
         return;
-    if (meeting.server != NULL && meeting.is_over)
+    if (meeting.server != NULL && (meeting.is_over || meeting.is_told))
         wait_until_left();
     close_server();
     if (meeting.search != NULL)
@@ -187,6 +188,7 @@ join(const struct launched *launched, const struct cluster_terms *terms, struct 
                                .port = port,
                                .restart = launched->restart,
                                .tells = launched->nodes == 0 || launched->local_rank == 0,
+                               .tells_left = launched->local_rank <= 0,
                                .secret_file = terms->secret_file,
                                .begun_ms = clock_now_ms(),
                                .claim = -1,
@@ -222,7 +224,7 @@ fence_poll(struct pollfd polled[MEMBER_FDS])
 static bool
 is_here(int rank)
 {
-    return rank == meeting.rank || supervisor_server_peer(meeting.server, rank + 1)->state != PEER_AWAITED;
+    return rank == meeting.rank || supervisor_server_peer(meeting.server, rank + 1)->state == PEER_HERE;
 }
 
 static int
@@ -247,7 +249,7 @@ describe_missing(int missing, char *text, size_t bytes)
         printable_append(text, bytes, " and %d more", missing - named);
 }
 
-static void
+static bool
 fence_describe(char *text, size_t bytes)
 {
     int missing = count_missing();
@@ -260,6 +262,7 @@ fence_describe(char *text, size_t bytes)
     else
         snprintf(text, bytes, "a ddprun that listens at %.200s, ports %u to %u (%s)", meeting.address, meeting.port,
                  meeting.port + MEETING_PORTS - 1, search_reason(meeting.search));
+    return meeting.link.fd < 0;
 }
 
 static void
@@ -270,7 +273,7 @@ tell_waiting(void)
     if (!waits || meeting.has_told || clock_now_ms() - meeting.begun_ms < TELL_AFTER_MS)
         return;
     meeting.has_told = true;
-    fence_describe(text, sizeof(text));
+    (void)fence_describe(text, sizeof(text));
     message_line("waiting for %s", text);
 }
 
@@ -304,12 +307,78 @@ choose_listener(enum search_place place, struct error *error)
         return false;
     if (!meeting.has_key)
         return true;
+    /* Made of the key, so that no other user can guess and take it. */
     char name[16 + AUTH_MARK_BYTES] = "meeting-";
+    unsigned char secret_name[AUTH_BYTES];
+    auth_derive(meeting.key, AUTH_BYTES, "claim", "", 0, secret_name);
     for (int i = 0; i < AUTH_MARK_BYTES / 2; ++i)
-        printable_append(name, sizeof(name), "%02x", meeting.mark[i]);
+        printable_append(name, sizeof(name), "%02x", secret_name[i]);
     meeting.claim = addresses_claim(name);
     meeting.may_not_listen = meeting.claim < 0;
     return meeting.may_not_listen || open_server(error);
+}
+
+/* Said by each host, or each process where nothing says which is the first of a host. */
+static void
+tell_left(const char *text)
+{
+    if (meeting.tells_left)
+        message_line("%s", text);
+}
+
+/* Ranks that leave before all have come are named at once, by all; started again they take their places. */
+static void
+note_left(void)
+{
+    struct peer_order order = {.text = ""};
+    int count = 0;
+    for (int i = 0; i < meeting.world_size; ++i) {
+        struct peer *peer = supervisor_server_peer(meeting.server, i + 1);
+        if (i == meeting.rank || (peer->state != PEER_LOST && !peer->came_back))
+            continue;
+        free(meeting.given[i].bytes);
+        meeting.given[i] = (struct cluster_blob){0};
+        peer->came_back = false;
+        if (peer->state == PEER_LOST && peer->lost != NULL)
+            printable_append(order.text, 200, "%s %d", count++ > 0 ? "," : "", i);
+        peer->lost = NULL;
+    }
+    if (count == 0)
+        return;
+    char ranks[200];
+    snprintf(ranks, sizeof(ranks), "%.199s", order.text);
+    snprintf(order.text, sizeof(order.text),
+             "rank%s%s left before all ranks had met; waiting for %s to be started again", count == 1 ? "" : "s", ranks,
+             count == 1 ? "it" : "them");
+    supervisor_server_say_left(meeting.server, &order);
+    tell_left(order.text);
+}
+
+/* What a rank has given in this round; false: the error. */
+static bool
+take_from(int rank, struct error *error)
+{
+    struct peer *peer = supervisor_server_peer(meeting.server, rank + 1);
+    struct cluster_blob *given = &meeting.given[rank];
+    bool is_own = rank == meeting.rank;
+    if (peer->came_twice || (is_own && peer->given != NULL))
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "two processes are rank %d of this job: each has another rank, or there are two jobs at "
+                         "%.100s, port %u: give them another port, or names, --job NAME",
+                         rank, meeting.address, meeting.port);
+    if (peer->has_error)
+        return error_set(error, peer->error.exit_code, "%s", peer->error.text);
+    if (peer->lost != NULL && strcmp(peer->lost, PEER_ALTERED) == 0)
+        return error_set(error, DDPRUN_EXIT_FAILURE, "rank %d: " PEER_ALTERED, rank);
+    if (!meeting.in_round || is_own)
+        return true;
+    if (given->bytes == NULL) {
+        *given = (struct cluster_blob){peer->given, peer->given_count};
+        peer->given = NULL;
+    }
+    bool has_left = meeting.has_met && given->bytes == NULL && (peer->state == PEER_LOST || peer->came_back);
+    return !has_left ||
+           error_set(error, DDPRUN_EXIT_FAILURE, "rank %d has left while the ranks met; its output may say why", rank);
 }
 
 static bool
@@ -318,28 +387,17 @@ step_server(struct error *error)
     bool have_all = meeting.in_round;
     (void)supervisor_server_step(meeting.server, meeting.views);
     for (int i = 0; i < meeting.world_size; ++i) {
-        struct peer *peer = supervisor_server_peer(meeting.server, i + 1);
-        struct cluster_blob *given = &meeting.given[i];
-        bool is_own = i == meeting.rank;
-        if (peer->came_twice || (is_own && peer->given != NULL))
-            return error_set(error, DDPRUN_EXIT_USAGE,
-                             "two processes are rank %d of this job: each has another rank, or there are two jobs at "
-                             "%.100s, port %u: give them another port, or names, --job NAME",
-                             i, meeting.address, meeting.port);
-        if (!meeting.in_round || is_own)
-            continue;
-        if (given->bytes == NULL) {
-            *given = (struct cluster_blob){peer->given, peer->given_count};
-            peer->given = NULL;
-        }
-        if (given->bytes == NULL && peer->state == PEER_LOST)
-            return error_set(error, DDPRUN_EXIT_FAILURE,
-                             "rank %d has left before all ranks had met (%s); its output may say why", i, peer->lost);
-        have_all = have_all && given->bytes != NULL;
+        if (!take_from(i, error))
+            return false;
     }
+    if (!meeting.has_met)
+        note_left();
+    for (int i = 0; i < meeting.world_size; ++i)
+        have_all = have_all && meeting.given[i].bytes != NULL;
     for (int i = 0; have_all && i < meeting.world_size; ++i)
         supervisor_server_give(meeting.server, i, meeting.given[i].bytes, meeting.given[i].count,
                                i == meeting.world_size - 1);
+    meeting.has_met = meeting.has_met || have_all;
     meeting.in_round = meeting.in_round && !have_all;
     meeting.is_over = !meeting.in_round && supervisor_server_is_flushed(meeting.server);
     return true;
@@ -352,6 +410,11 @@ static bool
 take_given(const struct peer_frame *frame)
 {
     uint32_t rank;
+    struct peer_order order;
+    if (frame->kind == FRAME_LEFT && peer_order_decode(frame->bytes, frame->count, &order)) {
+        tell_left(order.text);
+        return true;
+    }
     if (frame->kind == FRAME_HEARTBEAT)
         return true;
     if (frame->kind != FRAME_GIVEN || !meeting.in_round || frame->count < sizeof(rank))
@@ -379,6 +442,11 @@ step_link(struct error *error)
     (void)peer_link_flush(&meeting.link);
     peer_link_read(&meeting.link);
     while (peer_link_next(&meeting.link, &frame)) {
+        struct peer_order order;
+        if (frame.kind == FRAME_END && peer_order_decode(frame.bytes, frame.count, &order) && order.exit_code != 0) {
+            meeting.is_told = true;
+            return error_set(error, order.exit_code, "%s", order.text);
+        }
         if (!take_given(&frame))
             return error_set(error, DDPRUN_EXIT_FAILURE, "the ddprun that listens at %.100s: " PEER_ALTERED,
                              meeting.address);
@@ -388,9 +456,8 @@ step_link(struct error *error)
                          meeting.address);
     return !meeting.link.gone || meeting.is_over ||
            error_set(error, DDPRUN_EXIT_FAILURE,
-                     "rank %d has lost the ddprun that listens at %.100s before all ranks had met: that has ended, "
-                     "and its output may say why, or another process is rank %d, too",
-                     meeting.rank, meeting.address, meeting.rank);
+                     "rank %d has lost the ddprun that listens at %.100s before all ranks had met: was it killed?",
+                     meeting.rank, meeting.address);
 }
 
 /* A listener of this run does not take us in: a secret may be copied now, so it has a while. */
@@ -404,6 +471,12 @@ note_refusal(unsigned port, struct error *error)
     if (clock_now_ms() - meeting.refused_ms < REFUSED_MS)
         return take_secret(false, &is_missing, error);
     (void)gethostname(host, sizeof(host) - 1);
+    if (search_other_version(meeting.search) != 0)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "the ddprun that listens at %.100s, port %u, is of another version than that of rank %d (host "
+                         "%s), protocols %d and %d; install the same on all hosts",
+                         meeting.address, port, meeting.rank, host, search_other_version(meeting.search),
+                         DDPRUN_PROTOCOL_VERSION);
     return error_set(
         error, DDPRUN_EXIT_USAGE,
         "the ddprun that listens at %.100s, port %u, does not take in rank %d (host %s): its secret is not that of "
@@ -498,6 +571,28 @@ fetch(const char *key, int rank, struct cluster_blob *blob, struct error *error)
     return true;
 }
 
+/* The one that listens ends the meeting for all, also for those who come later; another one only where it cannot come
+ * back. */
+static bool
+give_up(const struct error *error, bool may_come_back)
+{
+    struct peer_order order = {.exit_code = error->exit_code};
+    char host[65] = "this host";
+    bool is_of_this = meeting.server == NULL || !meeting.in_round || error->exit_code >= 128;
+    if (meeting.is_told || (meeting.server == NULL && (meeting.link.fd < 0 || may_come_back)))
+        return meeting.is_told;
+    (void)gethostname(host, sizeof(host) - 1);
+    if (is_of_this)
+        snprintf(order.text, sizeof(order.text), "rank %d (host %s): ", meeting.rank, host);
+    printable_append(order.text, sizeof(order.text), "%.800s", error->text);
+    if (meeting.server != NULL)
+        supervisor_server_say_end(meeting.server, &order);
+    else
+        peer_link_send_order(&meeting.link, FRAME_ERROR, &order);
+    meeting.is_told = true;
+    return meeting.server == NULL;
+}
+
 /* It is not sent: made from what rank 0 has published. */
 static bool
 make_secret(unsigned char *bytes)
@@ -529,6 +624,7 @@ const struct cluster_member address_met = {
     .fence_describe = fence_describe,
     .fetch = fetch,
     .make_secret = make_secret,
+    .give_up = give_up,
     .end_fences = end_fences,
     .leave = end_fences,
     .launcher_fd = launcher_fd,

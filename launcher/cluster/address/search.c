@@ -51,6 +51,7 @@ struct search {
     int64_t begun_ms, asked_ms; /* 0: not yet */
     struct dial dials[MEETING_PORTS];
     char reason[128];
+    int other_version;
 };
 
 struct search *
@@ -214,9 +215,12 @@ step_dial(struct search *search, struct dial *dial, int *fd_p)
     if (outcome == CONNECT_FAILED)
         end_dial(search, dial);
     dial->is_open = false;
-    return outcome == CONNECT_DONE                      ? SEARCH_FOUND
-           : memcmp(mark, search->mark, RUN_BYTES) == 0 ? SEARCH_REFUSED
-                                                        : SEARCH_CONTINUES;
+    if (outcome == CONNECT_DONE)
+        return SEARCH_FOUND;
+    if (memcmp(mark, search->mark, RUN_BYTES) != 0)
+        return SEARCH_CONTINUES;
+    search->other_version = auth_other_version(&dial->connection.challenge);
+    return SEARCH_REFUSED;
 }
 
 enum search_answer
@@ -246,6 +250,12 @@ search_poll(const struct search *search, struct pollfd polled[MEETING_PORTS])
         polled[i] = search->dials[i].is_open && !is_held_up(search, &search->dials[i])
                         ? supervisor_connect_poll(&search->dials[i].connection)
                         : (struct pollfd){.fd = -1, .events = POLLIN};
+}
+
+int
+search_other_version(const struct search *search)
+{
+    return search->other_version;
 }
 
 const char *

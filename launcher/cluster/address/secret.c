@@ -71,7 +71,7 @@ secret_read(const char *path, bool is_private, struct secret *secret, bool *is_m
     *is_missing_p = bytes == NULL && errno == ENOENT;
     if (bytes == NULL)
         return file_read_refused("the secret ", path, "", error);
-    bool ok = check_rights(&file, path, is_private, error) && (!is_private || check_way(path, error));
+    bool ok = check_rights(&file, path, is_private, error) && check_way(path, error);
     count = count < sizeof(secret->bytes) ? count : sizeof(secret->bytes);
     memcpy(secret->bytes, bytes, count);
     while (count > 0 && (bytes[count - 1] == '\n' || bytes[count - 1] == '\r'))

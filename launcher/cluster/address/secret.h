@@ -23,10 +23,10 @@ bool secret_path(const char *given, char path[SECRET_PATH_BYTES], struct error *
     __attribute__((warn_unused_result));
 
 /*
- * Reads the file, through links. It must be a file that no other user could have written: of this user or root, and
- * writable by its owner only; the default one (`is_private`) of this user, readable by no other, and in folders that no
- * other can change. What leads to a named file is its user's choice, as ssh judges keys. *is_missing_p: there is no
- * such file, which may be made yet. Error (DDPRUN_EXIT_USAGE): one that cannot be used.
+ * Reads the file, through links. It must be a file that no other user could have written, or put in its place: of this
+ * user or root, writable by its owner only, and in folders that no other can change; the default one (`is_private`) of
+ * this user, and readable by no other. *is_missing_p: there is no such file, which may be made yet. Error
+ * (DDPRUN_EXIT_USAGE): one that cannot be used.
  */
 bool secret_read(const char *path, bool is_private, struct secret *secret, bool *is_missing_p, struct error *error)
     __attribute__((warn_unused_result));

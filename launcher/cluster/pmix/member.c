@@ -240,10 +240,11 @@ member_fence_step(bool *is_over_p, struct error *error)
            error_set(error, DDPRUN_EXIT_FAILURE, "the launcher that started ddprun is gone");
 }
 
-static void
+static bool
 member_fence_describe(char *text, size_t bytes)
 {
     snprintf(text, bytes, "the other ranks");
+    return true;
 }
 
 /* Waits for it if it was not published before the last fence, as long as PMIx does. */
