@@ -77,8 +77,8 @@ transfer_failed(enum transfer transfer, int rank, const char *about, int timeout
         return comm_fail_by(error, COMM_OWN, "out of memory");
     if (transfer == TRANSFER_ALTERED)
         return comm_fail(error,
-                         "what came from rank %d, while this rank waits at %s, is not what it sent: somebody stands "
-                         "between, or it is another version of ddprun",
+                         "what came from rank %d, while this rank waits at %s, is not what it sent: a process in "
+                         "between has changed it, or it is another version of ddprun",
                          rank, about);
     if (transfer == TRANSFER_LATE)
         return comm_fail_by(error, COMM_OTHERS, "waited %d s for rank %d at %s", timeout_s, rank, about);

@@ -270,7 +270,7 @@ job_meet(struct job *job, const struct error *bad, int *exit_code_p)
     struct handshake mine;
     struct error error = {0};
     bool common = false;
-    if (bad != NULL && job->launched.nodes > 0) { /* said on this host at once, whoever else has come */
+    if (bad != NULL && job->launched.nodes > 0) { /* said on this host at once, whether others have come or not */
         *exit_code_p = refuse_on_host(job, bad);
         return false;
     }

@@ -68,7 +68,7 @@ long peer_frame_parse(const unsigned char *bytes, size_t count, struct seal *sea
 size_t peer_order_encode(const struct peer_order *order, unsigned char *bytes, size_t room);
 bool peer_order_decode(const void *bytes, size_t count, struct peer_order *order) __attribute__((warn_unused_result));
 
-#define PEER_ALTERED "what came over its connection is not what it sent: somebody stands between"
+#define PEER_ALTERED "what came over its connection is not what it sent: a process in between has changed it"
 
 struct peer_link {
     int fd;        /* -1: none, or closed */

@@ -240,6 +240,8 @@ admit(struct supervisor_server *server, struct pending_connection *pending, cons
         peer->came_twice = true;
         peer_link_close(&peer->second);
         peer_link_open(&peer->second, fd, key, true);
+        if (!server->has_mark) /* only a meeting has a word for it */
+            peer_link_close(&peer->second);
         return;
     }
     peer_link_open(&peer->link, fd, key, true);

@@ -11,8 +11,7 @@
 
 #include <signal.h>
 
-/* The ddprun of this host, which has started this one, has ended (prctl(2), PR_SET_PDEATHSIG): nobody asked for the
- * end. */
+/* Comes when the ddprun of this host, which has started this one, ends (prctl(2), PR_SET_PDEATHSIG). */
 #define SIGNALS_ORPHANED SIGPWR
 
 struct signals {

@@ -53,7 +53,7 @@ succeeded "two jobs at one port: the second"
 check "two jobs at one port: the first" wait "$first"
 check "two jobs at one port: the same result" cmp "$work/one-0" "$work/two-1"
 
-# What is left over of another launcher makes nobody alone: Slurm's step counts two, and the environment has a world of one.
+# What is left over of another launcher leaves no rank alone: Slurm's step counts two, and the environment has a world of one.
 BY_PORT=$port job 2 env WORLD_SIZE=1 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_NODELIST=localhost SLURM_JOB_ID="$$" SLURM_STEP_ID=0 \
     bash -c 'export SLURM_PROCID=$RANK SLURM_LOCALID=$RANK RANK=0; exec "$@"' sh "$ddprun" --device softgpu --unannotated sh -c 'echo "$RANK of $WORLD_SIZE"'
 succeeded "Slurm's step, and a world of one in the environment"

@@ -1,7 +1,7 @@
 /*
  * redirect.c - preloaded into a ddprun: connections to any port but those of the meeting, REDIRECT_FROM and the 15
  * behind it, lead to port REDIRECT_TO of this host, and the file REDIRECT_FILE names the port that was meant. So
- * relay.py gets between supervisors, and between ranks, whose port is known to nobody before.
+ * relay.py gets between supervisors, and between ranks, whose port is not known before.
  */
 #include <arpa/inet.h>
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""relay.py PORT TO WHICH DEED - somebody who does not know the secret stands between the processes of a job.
+"""relay.py PORT TO WHICH DEED - a process that does not know the secret, between those of a job.
 
 Listens at PORT, and passes each connection on to port TO of this host, or to the port that the file TO names: challenge, answer and
 welcome as they are, so that both ends are proven to each other. Then, on the first connection that is WHICH (meeting, supervisor,

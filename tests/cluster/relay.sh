@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# relay.sh BUILD - somebody who does not know the job's secret stands between its processes (relay.py): where ranks meet, between
+# relay.sh BUILD - a process that does not know the job's secret, between its processes (relay.py): where ranks meet, between
 # supervisors, and between ranks. Who only passes frames on does no harm: the job trains with its bits. Who changes, repeats, leaves
 # out or adds a frame ends the job, with an exit code other than 0 and a line that says why; and nothing is left. DDPRUN_SOAK=1: 20
 # rounds of each.

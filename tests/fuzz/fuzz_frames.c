@@ -175,9 +175,9 @@ fuzz_frames(const uint8_t *bytes, size_t count)
 enum { SEALED = 4, SEALED_BYTES = 64 };
 
 /*
- * Somebody between two supervisors, who has four sealed frames of the one and does with them what the input says: each
- * turn passes a frame on, changes it, or makes up bytes. Believed are the frames that were sent, from the first on, in
- * their order.
+ * A process between two supervisors, which has four sealed frames of the one and does with them what the input says:
+ * each turn passes a frame on, changes it, or makes up bytes. Believed are the frames that were sent, from the first
+ * on, in their order.
  */
 void
 fuzz_sealed(const uint8_t *bytes, size_t count)

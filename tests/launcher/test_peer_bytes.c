@@ -313,7 +313,7 @@ count_believed(const unsigned char key[AUTH_BYTES], bool is_root, const unsigned
     return believed;
 }
 
-/* Whoever stands between the ends can pass on, or cut: all else ends the belief where it begins. */
+/* A process between the ends can pass on, or cut: all else ends the belief where it begins. */
 TEST(a_sealed_frame_is_believed_once_in_its_turn_and_unchanged)
 {
     const unsigned char key[AUTH_BYTES] = {3}, other[AUTH_BYTES] = {4};

@@ -176,7 +176,7 @@ end_dial(struct search *search, struct dial *dial)
         search->addresses.count = 0;
 }
 
-/* Somebody may pass the challenge of a listener on, at another port: this process is taken in once. */
+/* A process may pass the challenge of a listener on, at another port: this one is taken in once. */
 static bool
 is_held_up(const struct search *search, const struct dial *dial)
 {
