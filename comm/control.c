@@ -3,7 +3,7 @@
  *
  * Towards rank 0: one frame. From rank 0 one frame, too (with one for each rank, ranks together would make as many
  * system calls as the square of their number): FRAME_ALL, a uint64_t for each rank with the size of its message, and
- * then the messages, in order of ranks; or FRAME_FAILURE, or FRAME_LEFT for COMM_LEFT.
+ * then the messages, in order of ranks; or FRAME_FAILURE, or FRAME_RANK_LEFT for COMM_LEFT.
  */
 #include "comm/control.h"
 
@@ -87,7 +87,7 @@ control_free_messages(struct control_messages *messages)
 static bool
 fail_everyone(struct control *control, struct comm_error *error, int64_t deadline_ms)
 {
-    struct rank_frame frame = frame_make(error->cause == COMM_LEFT ? FRAME_LEFT : FRAME_FAILURE, 0, "failure",
+    struct rank_frame frame = frame_make(error->cause == COMM_LEFT ? FRAME_RANK_LEFT : FRAME_FAILURE, 0, "failure",
                                          error->text, strlen(error->text));
     for (int r = 1; r < control->world_size; ++r)
         (void)frame_send(&control->peers[r], &frame, deadline_ms);
@@ -198,10 +198,10 @@ exchange_as_leaf(struct control *control, const char *about, struct control_mess
     if (!receive_frame(control, 0, about, deadline_ms, &header, &data, error))
         return false;
     bool arrived = data != NULL && header.kind == FRAME_ALL && unpack_messages(data, header.bytes, messages);
-    bool told = header.kind == FRAME_FAILURE || header.kind == FRAME_LEFT;
+    bool told = header.kind == FRAME_FAILURE || header.kind == FRAME_RANK_LEFT;
     const char *why = told && data != NULL ? data : "rank 0 mixed up its messages";
     if (!arrived)
-        comm_fail_by(error, header.kind == FRAME_LEFT ? COMM_LEFT : COMM_OTHERS, "%.500s",
+        comm_fail_by(error, header.kind == FRAME_RANK_LEFT ? COMM_LEFT : COMM_OTHERS, "%.500s",
                      why[0] != '\0' ? why : "rank 0 failed without saying why");
     free(data);
     return arrived;

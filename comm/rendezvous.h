@@ -96,7 +96,7 @@ enum frame_kind {
     FRAME_MESSAGE = 1, /* control.c: to rank 0; */
     FRAME_FAILURE,     /* from rank 0: a line of text; */
     FRAME_ALL,         /* those of all ranks; */
-    FRAME_LEFT,        /* a line for COMM_LEFT */
+    FRAME_RANK_LEFT,   /* a line for COMM_LEFT */
     FRAME_SHARED,      /* rendezvous_share() */
 };
 enum { FRAME_ABOUT_BYTES = 128 };

@@ -197,7 +197,7 @@ fuzz_sealed(const uint8_t *bytes, size_t count)
         seal_make(&out, (struct seal_part[]){{header, sizeof(header)}, {sent[i] + FRAME_HEADER_BYTES, SEALED_BYTES}},
                   sent[i] + sizeof(header));
     }
-    while (count > 2 && length + sizeof(sent[0]) + 255 < sizeof(stream)) {
+    while (count >= 4 && length + sizeof(sent[0]) + 255 < sizeof(stream)) {
         uint8_t what = bytes[0] % 3, with = bytes[1];
         bytes += 2, count -= 2;
         if (what == 2) {
