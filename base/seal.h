@@ -1,6 +1,6 @@
 /*
- * seal.h - keyed hashes, and frames that nobody can change, repeat, leave out or add who does not have the connection's
- * key.
+ * seal.h - keyed hashes, and frames that a process without the connection's key can neither change, repeat, leave out
+ * nor add.
  *
  * Both ends of a connection between hosts have made a key from their secret when it was opened
  * (launcher/cluster/auth.h). Each frame carries a code over its direction, its number, its header and its bytes, and

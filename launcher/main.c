@@ -333,9 +333,11 @@ main(int argc, char **argv)
     open_standard_descriptors();
     prctl(PR_SET_NAME, "ddprun"); /* which /proc/self/exe would not say */
     options_mix(&check_command, check_rows);
-    struct error error;
+    static struct error error; /* not on a stack that may be small; nor is a line for message_line() */
     if (check_setuid(&error) && check_stack(&error))
         return work(argc, argv);
-    message_line("%s", error.text);
+    message_text("ddprun: ");
+    message_text(error.text);
+    message_text("\n");
     return error.exit_code;
 }

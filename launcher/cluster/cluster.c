@@ -94,10 +94,13 @@ cluster_tell(struct cluster *cluster, const struct signals *signals, const struc
     bool ignored;
     struct error error;
     for (int64_t deadline_ms = clock_now_ms() + TELL_MS;
-         cluster->member->give_up != NULL && clock_now_ms() < deadline_ms && signals_next_end(signals) == 0 &&
-         cluster->member->fence_step(&ignored, &error) && !cluster->member->give_up(why, false);) {
+         cluster->member->give_up != NULL && clock_now_ms() < deadline_ms && signals_next_end(signals) == 0;) {
+        (void)!cluster->member->fence_step(&ignored, &error); /* another rank may give up, too */
+        if (cluster->member->give_up(why, false))
+            return;
         struct pollfd polled[1 + MEMBER_FDS] = {{.fd = signals->fd, .events = POLLIN}};
-        poll(polled, (nfds_t)(1 + cluster->member->fence_poll(&polled[1])), IDLE_MS);
+        int count = cluster->member->fence_poll(&polled[1]);
+        poll(polled, (nfds_t)count + 1, IDLE_MS);
     }
 }
 

@@ -390,7 +390,7 @@ step_server(struct error *error)
         if (!take_from(i, error))
             return false;
     }
-    if (!meeting.has_met)
+    if (!meeting.has_met && !meeting.is_told)
         note_left();
     for (int i = 0; i < meeting.world_size; ++i)
         have_all = have_all && meeting.given[i].bytes != NULL;
@@ -571,6 +571,15 @@ fetch(const char *key, int rank, struct cluster_blob *blob, struct error *error)
     return true;
 }
 
+static bool
+have_all_heard(void)
+{
+    bool all = supervisor_server_all_left(meeting.server);
+    for (int i = 0; i < meeting.world_size; ++i)
+        all = all && (i == meeting.rank || supervisor_server_peer(meeting.server, i + 1)->state != PEER_AWAITED);
+    return all;
+}
+
 /* The one that listens ends the meeting for all, also for those who come later; another one only where it cannot come
  * back. */
 static bool
@@ -579,8 +588,10 @@ give_up(const struct error *error, bool may_come_back)
     struct peer_order order = {.exit_code = error->exit_code};
     char host[65] = "this host";
     bool is_of_this = meeting.server == NULL || !meeting.in_round || error->exit_code >= 128;
-    if (meeting.is_told || (meeting.server == NULL && (meeting.link.fd < 0 || may_come_back)))
-        return meeting.is_told;
+    if (meeting.is_told)
+        return meeting.server == NULL || have_all_heard();
+    if (meeting.server == NULL && (meeting.link.fd < 0 || may_come_back))
+        return false;
     (void)gethostname(host, sizeof(host) - 1);
     if (is_of_this)
         snprintf(order.text, sizeof(order.text), "rank %d (host %s): ", meeting.rank, host);
