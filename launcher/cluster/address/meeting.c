@@ -34,6 +34,7 @@ enum {
     REFUSED_MS = 10000, /* after the first listener of this run that does not take us in */
     NO_SECRET_MS = 60000,
     LEAVE_MS = 10000, /* for all to have what was given */
+    LINGER_MS = 1500, /* for those that come just then to hear why the meeting is over */
     STEP_MS = 100,
 };
 
@@ -146,6 +147,15 @@ close_server(void)
     meeting.claim = -1;
 }
 
+static bool
+have_all_heard(void)
+{
+    bool all = supervisor_server_all_left(meeting.server);
+    for (int i = 0; i < meeting.world_size; ++i)
+        all = all && (i == meeting.rank || supervisor_server_peer(meeting.server, i + 1)->state != PEER_AWAITED);
+    return all;
+}
+
 /*
  * The others close their connections once they have all. Before that, to close here could take away what is on its way:
  * where something has come that was not read, such as the padding of a frame, the system resets a connection.
@@ -154,8 +164,9 @@ static void
 wait_until_left(void)
 {
     struct pollfd polled = {.fd = supervisor_server_fd(meeting.server), .events = POLLIN};
-    for (int64_t until_ms = clock_now_ms() + LEAVE_MS;
-         !supervisor_server_all_left(meeting.server) && clock_now_ms() < until_ms;) {
+    int64_t begin_ms = clock_now_ms();
+    while ((!supervisor_server_all_left(meeting.server) && clock_now_ms() - begin_ms < LEAVE_MS) ||
+           (meeting.is_told && !have_all_heard() && clock_now_ms() - begin_ms < LINGER_MS)) {
         poll(&polled, 1, STEP_MS);
         (void)supervisor_server_step(meeting.server, meeting.views);
     }
@@ -569,15 +580,6 @@ fetch(const char *key, int rank, struct cluster_blob *blob, struct error *error)
     *blob = meeting.given[rank];
     meeting.given[rank] = (struct cluster_blob){0};
     return true;
-}
-
-static bool
-have_all_heard(void)
-{
-    bool all = supervisor_server_all_left(meeting.server);
-    for (int i = 0; i < meeting.world_size; ++i)
-        all = all && (i == meeting.rank || supervisor_server_peer(meeting.server, i + 1)->state != PEER_AWAITED);
-    return all;
 }
 
 /* The one that listens ends the meeting for all, also for those who come later; another one only where it cannot come
