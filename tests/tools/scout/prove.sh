@@ -39,6 +39,17 @@ proved digits "$digits" "${training[@]}"
 
 run env DDPRUN_MUTANT=none "$broken/bin/ddprun" -q scout --prove "$digits_plain" "${training[@]}"
 says "the player that can be broken" 0 d passed
+python3 - "$work" <<'PYTHON'
+import json, sys
+plan = json.load(open(sys.argv[1] + '/plan.json'))
+memory = plan['turns']['memory']
+short = next(item for item in memory if item['role'] == 'parameter')
+memory.append(dict(short, role='unwritten', type=0, begin=short['end'] - 4))
+short['end'] -= 4
+json.dump(plan, open(sys.argv[1] + '/short.json', 'w'))
+PYTHON
+run "$build/tests/tools/scout/prove_again" "$ddprun" "$work/short.json" "$digits" "${training[@]}"
+check "a parameter that ends in front of its last element" grep -Eq '^failed: parameter a[0-9]+\[.* ends where memory .* changes, which no operation writes by the plan$' "$work/stdout"
 fails "a plan without a tensor" SCOUT_PLAY_TENSOR_MISSING
 fails "a plan without an element" SCOUT_PLAY_ROW_MISSING
 fails "a plan that averages too late" SCOUT_PLAY_TOO_LATE

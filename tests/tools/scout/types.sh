@@ -55,6 +55,12 @@ for n in "${rows[@]}"; do
         check "${habit%:*}, $n rows: what ended a run is named" test "$left_out" -eq "$([ "${habit%:*}" = sealed ] && echo 1 || echo 0)"
     done
 done
+for habit in own fused; do
+    for workers in 1 4; do
+        run env SOFTGPU_WORKERS=$workers "$ddprun" -q --device softgpu scout "$build/tests/tools/scout/border" $habit
+        check "$habit, $workers workers: an element of which half is seen to change is one" grep -Eq '^ *parameter +float64 +640 +5120 ' "$work/stdout"
+    done
+done
 refused "nothing says the type" "the type of parameter .* cannot be told" float 1 c
 refused "a pointer to anything says nothing" "the type of parameter .* cannot be told" float 1 words
 refused "two types" "holds float64 for watch and float32 for sgd|holds float32 for sgd and float64 for watch" float 4 two

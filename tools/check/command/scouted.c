@@ -114,13 +114,14 @@ print_open(FILE *out, const char *path)
         return;
     }
     scout_find(&log, &finding);
-    if (finding.found && averages_gradients(&log, &finding)) {
+    bool by_gradients = finding.found && averages_gradients(&log, &finding);
+    if (finding.found) {
         struct sites *sites = sites_open(&log);
-        (void)annotated_print_open(out, &log, &finding, sites);
+        annotated_print_open(out, &log, &finding, sites, by_gradients);
         sites_close(sites);
-    } else {
-        print_not_held(out, finding.found ? "not only gradients are averaged" : finding.reason);
     }
+    if (!by_gradients)
+        print_not_held(out, finding.found ? "not only gradients are averaged" : finding.reason);
     if (finding.found || finding.is_rough || finding.is_open) {
         print_uncompared(out, &log, &finding, ROLE_AVERAGE,
                          "an average of gradients or parameters (DDP_STATE compares it)");

@@ -10,6 +10,7 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,10 +160,17 @@ set_of(struct types *types, uint32_t tensor)
     return types->version_of[tensor] == UINT32_MAX ? &none : &types->sets[same_of(types, types->version_of[tensor])];
 }
 
+/* Bytes that differ are found by words: of a number of two words one alone may have changed. */
+static uint64_t
+bytes_of(const struct scout_tensor *tensor, uint64_t each)
+{
+    return (tensor->hi + each - 1) / each * each - tensor->lo / each * each;
+}
+
 static bool
 is_pair(const struct scout_tensor *a, const struct scout_tensor *b)
 {
-    return a->hi - a->lo == b->hi - b->lo;
+    return bytes_of(a, sizeof(double)) == bytes_of(b, sizeof(double));
 }
 
 /* One type that is known of some, to all of which nothing is. Returns whether there was one. */
@@ -297,6 +305,49 @@ put_types(struct types *types)
     return ROLES_FOUND;
 }
 
+/* A tensor has whole elements: no cut lies inside of one. What reaches beyond its memory then has another type. */
+static enum roles_verdict
+take_whole_elements(const struct types *types)
+{
+    char place[64];
+    for (uint32_t t = 0; t < types->finding->tensor_count; ++t) {
+        struct scout_tensor *tensor = &types->finding->tensors[t];
+        uint64_t each = tensor->type < SCOUT_INTEGER ? scout_type_bytes(tensor->type) : 0;
+        if (each == 0)
+            continue;
+        if ((tensor->hi + each - 1) / each * each > types->graph->log->allocs[tensor->alloc].bytes)
+            return note_refuse(types->finding, ROLES_REFUSED, "%s %s is no whole number of %s: annotate by hand",
+                               scout_role_name(tensor->role), scout_tensor_place(tensor, place),
+                               scout_type_name(tensor->type));
+        tensor->lo = tensor->lo / each * each;
+        tensor->hi = (tensor->hi + each - 1) / each * each;
+    }
+    return ROLES_FOUND;
+}
+
+/* A gradient has an element for each of its parameter. */
+static enum roles_verdict
+judge_lengths(const struct types *types)
+{
+    char one[64], two[64];
+    for (uint32_t t = 0; t < types->finding->tensor_count; ++t) {
+        const struct scout_tensor *gradient = &types->finding->tensors[t];
+        if (gradient->role != ROLE_GRADIENT || gradient->pair == PAIR_NONE)
+            continue;
+        const struct scout_tensor *parameter = &types->finding->tensors[gradient->pair];
+        if (scout_type_bytes(parameter->type) == 0) /* of what is no parameter after all */
+            continue;
+        uint64_t has = (parameter->hi - parameter->lo) / scout_type_bytes(parameter->type);
+        uint64_t needs = (gradient->hi - gradient->lo) / scout_type_bytes(gradient->type);
+        if (has != needs)
+            return note_refuse(types->finding, ROLES_REFUSED,
+                               "parameter %s has %" PRIu64 " elements, and its gradient %s %" PRIu64
+                               ": how far they reach cannot be told; annotate by hand",
+                               scout_tensor_place(parameter, one), has, scout_tensor_place(gradient, two), needs);
+    }
+    return ROLES_FOUND;
+}
+
 static void
 spread(struct types *types, bool guesses)
 {
@@ -322,6 +373,10 @@ types_find(const struct graph *graph, struct scout_finding *finding)
         spread(&types, true);
         verdict = put_types(&types);
     }
+    if (verdict == ROLES_FOUND)
+        verdict = take_whole_elements(&types);
+    if (verdict == ROLES_FOUND)
+        verdict = judge_lengths(&types);
     free(types.same);
     free(types.sets);
     free(types.guessed);

@@ -44,11 +44,40 @@ find_unlike(const struct play *play, const struct played *a, const struct played
     return false;
 }
 
+/* A parameter behind whose end, in its memory, bytes change that no operation writes by the plan: it is longer.
+ * *behind: these. */
+static const struct play_tensor *
+find_longer(const struct play *play, const struct played *ranks, uint32_t rounds, const struct play_tensor **behind)
+{
+    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
+        const struct play_tensor *it = &play->tensors[i];
+        uint64_t first = *play_hash(&play->plan, ranks->pages[0], 0, i), moves = 0;
+        for (uint32_t round = 1; round <= rounds; ++round)
+            moves += *play_hash(&play->plan, ranks->pages[0], round, i) != first;
+        for (uint32_t k = 0; k < play->plan.tensor_count && moves > 0; ++k) {
+            const struct play_tensor *parameter = &play->tensors[k];
+            *behind = it;
+            if (parameter->role == PLAY_PARAMETER && parameter->alloc == it->alloc && parameter->hi == it->lo &&
+                (it->role == PLAY_UNWRITTEN || it->role == PLAY_UNREAD))
+                return parameter;
+        }
+    }
+    return NULL;
+}
+
 static void
 conclude_alike(const struct play *play, const struct played *ranks, const struct played *alone, uint32_t rounds,
                struct proof *proof)
 {
     uint64_t bytes = 0, left_out = 0;
+    const struct play_tensor *behind, *parameter = find_longer(play, ranks, rounds, &behind);
+    if (parameter != NULL) {
+        char text[sizeof(proof->name)];
+        snprintf(text, sizeof(text), "%s", proof_name(proof, parameter));
+        proof_conclude(proof, PROOF_FAILED, "%s ends where %s changes, which no operation writes by the plan", text,
+                       proof_name(proof, behind));
+        return;
+    }
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &play->tensors[i];
         bool is_compared = !is_left_out(play, ranks, alone, i);

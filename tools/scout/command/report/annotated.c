@@ -69,8 +69,9 @@ is_about(const struct comparison *it, const struct scout_annotation *annotation,
            it->memory_of[annotation->alloc] == it->memory_of[tensor->alloc];
 }
 
+/* `begun`: what no annotation has a byte of is left out. */
 static void
-compare_tensor(struct comparison *it, const struct scout_tensor *tensor, struct scout_range *ranges)
+compare_tensor(struct comparison *it, const struct scout_tensor *tensor, bool begun, struct scout_range *ranges)
 {
     uint32_t count = 0;
     char place[64];
@@ -80,7 +81,7 @@ compare_tensor(struct comparison *it, const struct scout_tensor *tensor, struct 
             ranges[count++] = (struct scout_range){annotation->offset, annotation->offset + annotation->bytes};
     }
     uint64_t bytes = tensor->hi - tensor->lo, done = covered(ranges, count, tensor->lo, tensor->hi);
-    if (done == bytes)
+    if (done == bytes || (done == 0 && begun))
         return;
     ++it->wrong;
     if (done > 0)
@@ -176,7 +177,7 @@ annotated_print(FILE *out, const struct scout_log *log, const struct scout_findi
     (void)graph_name_memories(log, &it.memory_of);
     for (uint32_t i = 0; i < finding->tensor_count; ++i)
         if (is_annotated(&finding->tensors[i]))
-            compare_tensor(&it, &finding->tensors[i], ranges);
+            compare_tensor(&it, &finding->tensors[i], false, ranges);
     for (uint32_t i = 0; i < log->annotation_count; ++i)
         compare_annotation(&it, &log->annotations[i], ranges);
     for (uint32_t g = 0; g < finding->group_count; ++g)
@@ -339,19 +340,19 @@ count_elements(const struct scout_log *log, uint32_t kind)
     return elements;
 }
 
-uint32_t
-annotated_print_open(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites)
+void
+annotated_print_open(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites,
+                     bool by_gradients)
 {
     struct comparison it = {.out = out, .log = log, .finding = finding, .sites = sites};
     struct scout_range *ranges = xcalloc(log->annotation_count + finding->tensor_count + 1, sizeof(*ranges));
     bool lacks = count_elements(log, SCOUT_SAYS_PARAMETER) < count_elements(log, SCOUT_SAYS_GRADIENT);
     (void)graph_name_memories(log, &it.memory_of);
-    for (uint32_t i = 0; lacks && i < finding->tensor_count; ++i)
+    for (uint32_t i = 0; i < finding->tensor_count; ++i)
         if (finding->tensors[i].role == ROLE_PARAMETER)
-            compare_tensor(&it, &finding->tensors[i], ranges);
-    for (uint32_t g = 0; g < finding->group_count; ++g)
+            compare_tensor(&it, &finding->tensors[i], !lacks || !by_gradients, ranges);
+    for (uint32_t g = 0; by_gradients && g < finding->group_count; ++g)
         compare_late_group(&it, g);
     free(it.memory_of);
     free(ranges);
-    return it.wrong;
 }

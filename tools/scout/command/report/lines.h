@@ -194,12 +194,12 @@ void lines_print(FILE *out, const struct scout_log *log, const struct scout_find
 void annotated_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding);
 
 /*
- * Of a program whose steps are equal on all ranks, what these leave open: parameters without an annotation, where
- * gradients of more elements are annotated, and a step behind an operation that trains with gradients. Returns how many
- * lines it has printed.
+ * Of a program whose steps are equal on all ranks, what these leave open: of a parameter that is annotated in part, the
+ * rest; `by_gradients`: also parameters without an annotation, where gradients of more elements are annotated, and a
+ * step behind an operation that trains with gradients.
  */
-uint32_t annotated_print_open(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
-                              struct sites *sites);
+void annotated_print_open(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
+                          struct sites *sites, bool by_gradients);
 
 /* ---- spots.c: where a line can stand in a source, and what the search for lines knows. For insert.c and shares.c ----
  */
