@@ -10,11 +10,11 @@ pattern=${2:-.}
 program=$build/tests/tools/plan/habits
 export program ddprun work options="${*:3}"
 steps=61 # no whole number of rounds
-few='^(batch-hits|clip|device-weight|early-first|half-scaling|history|host-loss|least-loss|managed|rnn|shuffle-host|sums-loss)$'
-least=10 # of these run
+few='^(batch-hits|clip|counts|device-weight|early-first|half-scaling|history|host-loss|least-loss|managed|rnn|shuffle-host|sums-loss)$'
+least=11 # of these run
 ranks=2
 if [ "${DDPRUN_SOAK:-0}" -eq 1 ]; then
-    few=. least=76 ranks='2 3'
+    few=. least=78 ranks='2 3'
 fi
 [ "$pattern" = . ] || few=. least=0
 export steps ranks DDPRUN_READS=owner

@@ -80,6 +80,7 @@ refused half 'float32 called float16' 'is called float16, and its bits look like
 refused half 'float16 called float32' 'is called float32, and its bits look like float16' 'becomes([item for item in state if item["type"] == 3], "state by change", 1)'
 refused clip 'a border one operation late' "$missed" 'begins_later()'
 refused clip 'a loss called state' 'is no state: nothing depends on what it held' 'add_state(7)'
+refused counts 'counts in a struct of weights called state' 'is called float32, and holds a whole number among floats, at byte [04]' 'memory.remove(sums[0]); state[0]["begin"] = 0'
 if [ "${DDPRUN_SOAK:-0}" -eq 1 ]; then
     refused half 'float32 called bfloat16' 'is called bfloat16, and its bits look like random bits' 'becomes(state[:1], "state by change", 4)'
     refused sums 'whole numbers called a sum of floats' 'is called float32, and its bits look like whole numbers' 'becomes(sums[1:], "sum", 1)'
@@ -92,6 +93,14 @@ if [ "${DDPRUN_SOAK:-0}" -eq 1 ]; then
     refused clip 'what is of one sample called state' 'each half of a batch changes other elements' 'add_state(2)'
     refused clip 'a norm called state' 'is no state: nothing depends on what it held' 'add_state(17, end=4)'
 fi
+
+# What was zero in all recorded steps has the class of the weights beside it.
+mistaken counts-late ''
+proved counts-late ''
+report 'a count that is zero so far: is proved' "$(grep -q '^passed: ' <<<"$said" || echo "$said")"
+run "$ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan mistaken.json "${words[@]}"
+check 'a count that is zero so far: its first hit ends the job' test "$code" -eq 1
+check 'a count that is zero so far: says why' grep -q 'what was zero has become a whole number, of which there is no mean: make the plan anew' "$work/stderr"
 
 # trains NAME OPTIONS...: by mistaken.json, into NAME.weights and NAME.out.
 trains() {

@@ -120,14 +120,15 @@ difference(int type, size_t i)
 LOOP_TEST(changes_are_those_of_plain_c, 1, TYPES + 1)
 {
     uint32_t adds = 0;
+    CUdeviceptr unasked = 0;
     open_device();
     fill(_i);
-    launch(CHANGE, &adds, NULL);
+    launch(CHANGE, &adds, &unasked);
     read_back();
     for (size_t i = 0; i < COUNT; ++i)
         require_change(_i, i, difference(_i, i));
     adds = 1;
-    launch(CHANGE, &adds, NULL);
+    launch(CHANGE, &adds, &unasked);
     read_back();
     for (size_t i = 0; i < COUNT; ++i)
         require_change(_i, i, 2 * difference(_i, i));
@@ -146,7 +147,7 @@ LOOP_TEST(means_are_added_to_what_was, 1, TYPES + 1)
     double over = 3;
     open_device();
     fill(type);
-    launch(CHANGE, &adds, NULL);
+    launch(CHANGE, &adds, &unasked);
     read_back();
     memcpy(was, change, BYTES);
     if (!is_whole(type))
@@ -199,7 +200,7 @@ TEST(equal_changes_are_found)
                 {0, 0, 0, 0},     {0, 1e-30, 1, 1},       {0.5, NAN, 1, 1},     {1e-30, 0, 1, 0}};
     const struct state_mean none = {1, 1};
     struct state_mean mean = none;
-    struct state_found seen = {0, 0};
+    struct state_found seen = {0};
     open_device();
     for (size_t row = 0; row < sizeof(rows) / sizeof(rows[0]); ++row) {
         fill(ELEMENT_FLOAT32);
@@ -208,7 +209,7 @@ TEST(equal_changes_are_found)
         memset(change, 0, BYTES);
         element_put(ELEMENT_FLOAT32, value, 17, rows[row].own);
         element_put(ELEMENT_FLOAT32, change, 17, rows[row].mean);
-        seen = (struct state_found){0, 0};
+        seen = (struct state_found){0};
         to_device(memory, value, BYTES);
         to_device(memory + BYTES, begin, BYTES);
         to_device(memory + 2 * BYTES, change, BYTES);
@@ -217,5 +218,39 @@ TEST(equal_changes_are_found)
         from_device(&seen, found, sizeof(seen));
         ck_assert_msg(seen.differs == rows[row].differs && seen.changed == rows[row].changed, "row %zu: %u, %u", row,
                       seen.differs, seen.changed);
+    }
+}
+
+/* A zero among floats that becomes a whole number, or the half of a wide one: seen. Others, and what was none, are not.
+ */
+TEST(a_zero_that_becomes_a_whole_number_is_seen)
+{
+    static const struct {
+        int type;
+        uint64_t begin, value;
+        uint32_t turned;
+    } rows[] = {{ELEMENT_FLOAT32, 0, 1, 1},
+                {ELEMENT_FLOAT32, 0, 0x3f800000, 0},
+                {ELEMENT_FLOAT32, 1, 2, 0},
+                {ELEMENT_FLOAT32, 0, 0x00400000, 0},
+                {ELEMENT_FLOAT64, 0, 3, 1},
+                {ELEMENT_FLOAT64, 0, (uint64_t)7 << 32, 1},
+                {ELEMENT_FLOAT64, 0, 0x3ff0000000000000, 0},
+                {ELEMENT_FLOAT16, 0, 1, 0}};
+    uint32_t adds = 0;
+    open_device();
+    for (size_t row = 0; row < sizeof(rows) / sizeof(rows[0]); ++row) {
+        struct state_found seen = {0};
+        const size_t bytes = element_size(rows[row].type);
+        fill(rows[row].type);
+        memcpy(value, begin, BYTES);
+        memcpy(begin + 17 * bytes, &rows[row].begin, bytes);
+        memcpy(value + 17 * bytes, &rows[row].value, bytes);
+        to_device(memory, value, BYTES);
+        to_device(memory + BYTES, begin, BYTES);
+        to_device(found, &seen, sizeof(seen));
+        launch(CHANGE, &adds, &found);
+        from_device(&seen, found, sizeof(seen));
+        ck_assert_msg(seen.turned == rows[row].turned, "row %zu: %u", row, seen.turned);
     }
 }

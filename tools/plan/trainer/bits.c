@@ -47,14 +47,14 @@ find_spread(const char *content, uint64_t bytes, const struct layout *of, int wh
         below += spread->count[spread->middle++];
 }
 
-/* Whether half of the words have exponents near to the middle one. */
+/* Whether so many quarters of the words have exponents near to the middle one. */
 static bool
-is_near(const struct spread *spread, uint32_t distance)
+is_near(const struct spread *spread, uint32_t distance, uint32_t quarters)
 {
     uint32_t near = 0, from = spread->middle > distance ? spread->middle - distance : 0;
     for (uint32_t i = from; i < EXPONENTS && i <= spread->middle + distance; ++i)
         near += spread->count[i];
-    return 2 * near >= spread->seen;
+    return 4 * near >= quarters * spread->seen;
 }
 
 /* Whether the words at even or odd places have any exponent. */
@@ -63,18 +63,18 @@ is_random(const char *content, uint64_t bytes, const struct layout *of, int whic
 {
     struct spread spread;
     find_spread(content, bytes, of, which, &spread);
-    return spread.seen >= LEAST_WORDS && !is_near(&spread, of->exponents / 8);
+    return spread.seen >= LEAST_WORDS && !is_near(&spread, of->exponents / 8, 2);
 }
 
 /* Whether both halves of the words are numbers, of the same size. */
 static bool
-is_pair(const char *content, uint64_t bytes, const struct layout *half)
+is_pair(const char *content, uint64_t bytes, const struct layout *half, uint32_t quarters)
 {
     struct spread low, high;
     uint32_t distance = half->exponents / 16;
     find_spread(content, bytes, half, EVEN, &low);
     find_spread(content, bytes, half, ODD, &high);
-    return low.seen >= LEAST_WORDS && is_near(&low, distance) && is_near(&high, distance) &&
+    return low.seen >= LEAST_WORDS && is_near(&low, distance, quarters) && is_near(&high, distance, quarters) &&
            low.middle <= high.middle + distance && high.middle <= low.middle + distance &&
            2 * high.repeated < high.seen; /* numbers that are all the same show nothing */
 }
@@ -82,7 +82,7 @@ is_pair(const char *content, uint64_t bytes, const struct layout *half)
 /* What the bits look like, other than the type; NULL: nothing. A count has no exponent that is neither tiny nor huge.
  */
 static const char *
-shown_type(const char *content, uint64_t bytes, uint32_t type)
+shown_type(const char *content, uint64_t bytes, uint32_t type, uint32_t quarters)
 {
     enum { OCTAVES = 40 };
     const struct layout *of = &layouts[type];
@@ -97,15 +97,58 @@ shown_type(const char *content, uint64_t bytes, uint32_t type)
     if (is_random(content, bytes, of, EVEN) || is_random(content, bytes, of, ODD))
         return "random bits, or a wider type";
     for (size_t i = ELEMENT_FLOAT32; i <= ELEMENT_BFLOAT16; ++i)
-        if (2 * layouts[i].bytes == of->bytes && is_pair(content, bytes, &layouts[i]))
+        if (2 * layouts[i].bytes == of->bytes && is_pair(content, bytes, &layouts[i], quarters))
             return layouts[i].name;
     return NULL;
 }
 
-void
-bits_judge(void)
+/* The same of all of it, or, where that shows nothing, of a part that would show it by chance in one of a million. */
+static const char *
+shown_somewhere(const char *content, uint64_t bytes, uint32_t type)
 {
-    static char content[BYTES_AT_MOST];
+    enum { PARTS = 4, MOST = 2, ALMOST_ALL = 3 };
+    uint64_t part = 2 * LEAST_WORDS * sizeof(uint32_t);
+    const char *shown = shown_type(content, bytes, type, MOST);
+    for (uint64_t at = 0; shown == NULL && type == ELEMENT_FLOAT64 && at + part <= bytes; at += part / PARTS)
+        shown = shown_type(content + at, part, type, ALMOST_ALL);
+    return shown;
+}
+
+/* What words of what is averaged held at the border before, and what they looked like so far (whole.c). */
+static struct words {
+    char *before;
+    uint8_t *kinds;
+} * words;
+
+/* Whether a word of `bytes` is a whole number among floats, which most of the others are: at *at. */
+static bool
+has_whole(uint32_t tensor, const char *content, uint64_t bytes, uint64_t *at)
+{
+    size_t count = bytes / sizeof(uint32_t);
+    struct words *of = &words[tensor];
+    uint32_t before, now;
+    for (size_t i = 0; i < count && of->before != NULL; ++i) {
+        memcpy(&before, of->before + i * sizeof(before), sizeof(before));
+        memcpy(&now, content + i * sizeof(now), sizeof(now));
+        if (before != now)
+            whole_look(of->kinds, (const uint32_t *)(const void *)content, i, count,
+                       player.play.tensors[tensor].type == ELEMENT_FLOAT64);
+    }
+    if (of->before == NULL) {
+        of->before = scout_zeroed(bytes, 1);
+        of->kinds = scout_zeroed(count + 1, 1);
+    }
+    memcpy(of->before, content, bytes);
+    *at = whole_next(of->kinds, 0, count) * sizeof(uint32_t);
+    return *at < count * sizeof(uint32_t);
+}
+
+void
+bits_judge(bool judges)
+{
+    static _Alignas(uint64_t) char content[BYTES_AT_MOST];
+    if (words == NULL)
+        words = scout_zeroed(player.play.plan.tensor_count + 1, sizeof(*words));
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
         bool is_wanted = tensor->role == PLAY_CHANGES || (tensor->role == PLAY_SUM && tensor->type != ELEMENT_UINT32);
@@ -114,7 +157,12 @@ bits_judge(void)
         if (allocation == NULL)
             continue;
         memory_read(allocation, tensor->lo, content, bytes);
-        const char *shown = shown_type(content, bytes, tensor->type);
+        const char *shown = judges ? shown_somewhere(content, bytes, tensor->type) : NULL;
+        uint64_t at;
+        if (tensor->role == PLAY_CHANGES && element_size((int)tensor->type) >= sizeof(uint32_t) &&
+            has_whole(i, content, bytes, &at) && judges && shown == NULL)
+            player_refuse("%s is called %s, and holds a whole number among floats, at byte %llu: a mean of it is none",
+                          player.named[i].text, layouts[tensor->type].name, (unsigned long long)(tensor->lo + at));
         if (shown != NULL)
             player_refuse("%s is called %s, and its bits look like %s", player.named[i].text,
                           layouts[tensor->type].name, shown);

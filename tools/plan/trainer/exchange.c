@@ -375,8 +375,8 @@ exchange_border(uint32_t border)
     }
     copy_count = 0;
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
-    if (border == FIRST_EXCHANGE && player.play.plan.data == PLAY_BORDERS)
-        bits_judge();
+    if (player.play.plan.data == PLAY_BORDERS)
+        bits_judge(border == last_border() - 1);
     if (border == FIRST_EXCHANGE + 1) {
         sample(PLAY_CHANGES, 0);
         sample(PLAY_SUM, 0);

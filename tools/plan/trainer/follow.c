@@ -790,6 +790,8 @@ at_exit(int exit_status, void *unused)
         close_round("", CU_STREAM_LEGACY);
     else if (is_open && !player_is_by_state())
         give_up_round();
+    if (player_is_by_state())
+        state_look_for_whole();
     if (real->rank != 0)
         return;
     rounds_end();

@@ -108,6 +108,8 @@ enum { STATE_OWNERS = 4096 };
 uint32_t state_owner(uint64_t period);
 /* The round ends with the steps that are complete: what stays is as it began, plus the mean of their changes. */
 void state_average(const struct ddp_site *site);
+/* Ends the rank if a zero among what ranks average has become a whole number. */
+void state_look_for_whole(void);
 /* At the end: steps that nothing has averaged, because the program ends in the middle of one; and lines for users. */
 uint32_t state_left(void);
 void state_say(void);
@@ -135,8 +137,9 @@ void exchange_note(const struct operation *operation);
 
 /* ---- bits.c ---- */
 
-/* Ends the proof if the bits of what is averaged or added up are not of the type that the plan says. */
-void bits_judge(void);
+/* At each border, in front of a step. `judges`: ends the proof if the bits of what is averaged or added up are not of
+ * the type that the plan says. */
+void bits_judge(bool judges);
 
 /* ---- waiting.c: of gradients that wait for the other ranks; and of what ranks average by state ---- */
 

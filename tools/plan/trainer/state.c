@@ -17,6 +17,7 @@
 #include "tools/check/format/element.h"
 #include "tools/plan/trainer/player.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,7 @@ static struct table {
 } tables[2];
 static uint64_t known_changes; /* allocations_changes() when the tables were filled */
 static CUdeviceptr found;      /* struct state_found */
+static uint64_t looked_at;     /* rounds when `found` was last asked whether a zero has turned into a whole number */
 static uint32_t same_rounds;   /* in which all ranks had the same change; and no other so far, or: */
 static bool any_differed;
 
@@ -234,6 +236,14 @@ launch(int kernel, const struct table *table, void *third, void *fourth, CUstrea
                       "a kernel of a plan by state");
 }
 
+/* Of a table, 1: of sums, which are whole numbers. */
+static void
+launch_change(int number, uint32_t adds, CUstream stream)
+{
+    CUdeviceptr seen = number == 0 ? found : 0;
+    launch(CHANGE, &tables[number], &adds, &seen, stream);
+}
+
 /* ---- streams ---- */
 
 void
@@ -382,7 +392,7 @@ state_step_ends(void)
     turns_end(steps - 1);
     CUstream stream = player_plays_all() ? stream_behind() : NULL;
     for (int t = 0; t < 2 && player_plays_all(); ++t)
-        launch(CHANGE, &tables[t], &adds, NULL, stream);
+        launch_change(t, adds, stream);
     if (player_plays_all())
         release();
     return steps == round_steps();
@@ -447,6 +457,30 @@ look_for_equals(CUstream stream)
                    ROUNDS_OF_ALARM);
 }
 
+/* A word that was zero while the plan was made has the class of its neighbours; if it holds a whole number later, as a
+ * count of what is rare, ranks would average that. Asked in each of the first rounds, then ever more rarely, and at the
+ * end. */
+void
+state_look_for_whole(void)
+{
+    struct state_found seen;
+    if (round_count == looked_at || tables[0].count == 0)
+        return;
+    looked_at = round_count;
+    CUstream stream = stream_behind();
+    scout_require(scout_state.driver.cuMemcpyDtoHAsync_p(&seen, found, sizeof(seen), stream), "cuMemcpyDtoH");
+    scout_require(scout_state.driver.cuStreamSynchronize_p(stream), "cuStreamSynchronize");
+    for (uint32_t i = 0; seen.turned > 0 && i < player.play.plan.tensor_count; ++i) {
+        const struct state_chunk *chunk = &tables[0].host[seen.turned - 1];
+        if (player.play.tensors[i].role == PLAY_CHANGES && kept[i].value <= chunk->value &&
+            chunk->value < kept[i].value + bytes_of(i))
+            player_refuse(
+                "among the floats of %s what was zero has become a whole number, of which there is no mean: "
+                "make the plan anew, by ddprun scout --by state --prove with these arguments and more --steps",
+                player.named[i].text);
+    }
+}
+
 void
 state_average(const struct ddp_site *site)
 {
@@ -454,15 +488,15 @@ state_average(const struct ddp_site *site)
     struct state_mean mean = {.times = player_world(), .under = steps};
     double by = player_world();
     CUdeviceptr seen = looks ? found : 0;
-    uint32_t adds = 0;
     CUstream stream = stream_behind();
     for (int t = 0; t < 2 && !player_plays_all() && player_world() > 1 && player.rank < steps; ++t)
-        launch(CHANGE, &tables[t], &adds, NULL, stream);
+        launch_change(t, 0, stream);
     if (!player_plays_all() && player.rank >= steps && lasts_at > changes_at)
         scout_require(scout_state.driver.cuMemsetD8Async_p(memory + changes_at, 0, lasts_at - changes_at, stream),
                       "cuMemsetD8");
     if (looks)
-        scout_require(scout_state.driver.cuMemsetD8Async_p(found, 0, sizeof(struct state_found), stream), "cuMemsetD8");
+        scout_require(scout_state.driver.cuMemsetD8Async_p(found, 0, offsetof(struct state_found, turned), stream),
+                      "cuMemsetD8");
     exchange_rest(stream);
     heard_show(stream);
     if (player_plays_all() && player_world() > 1) /* as ranks have it where a check compares */
@@ -480,6 +514,8 @@ state_average(const struct ddp_site *site)
     short_rounds += steps < player_world();
     ++round_count;
     steps = 0;
+    if (round_count - looked_at > round_count / 16)
+        state_look_for_whole();
     turns_report((uint32_t)round_count);
 }
 

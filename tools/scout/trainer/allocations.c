@@ -106,6 +106,7 @@ allocations_remove(uint64_t address, uint64_t bytes)
     while (at < live_count && (bytes == 0 ? live[at]->address == address : live[at]->address < address + bytes)) {
         (void)scout_writer_put(&scout_state.log, SCOUT_FREE, &live[at]->number);
         free(live[at]->offsets);
+        free(live[at]->kinds);
         free(live[at]);
         --live_count;
         ++changes;

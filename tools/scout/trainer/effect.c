@@ -69,6 +69,31 @@ key_of_argument(const struct noted *noted, uint32_t alloc, size_t offset, uint64
     return key;
 }
 
+/* The words [first, end) to which an argument leads: whole numbers among floats are parts of their own, but where they
+ * are so many that they are no counts in a struct. */
+static void
+add_argument(struct effect *effect, const struct noted *noted, size_t index, size_t first, size_t end, uint64_t offset)
+{
+    enum { WHOLE_AT_MOST = 16 };
+    const struct allocation *allocation = effect->images.items[index].allocation;
+    const uint8_t *kinds = allocation->kinds;
+    size_t count = 0;
+    for (size_t at = first; kinds != NULL && (at = whole_next(kinds, at, end)) < end; ++at)
+        ++count;
+    for (size_t at = first, next; at < end; at = next) {
+        size_t whole = count > 0 && count <= WHOLE_AT_MOST ? whole_next(kinds, at, end) : end;
+        next = whole == at ? at + 1 : whole;
+        struct part *part = add_part(effect, index, at, next, true);
+        if (part == NULL)
+            return;
+        part->is_whole = whole == at;
+        if (!part->is_whole)
+            part->named = type_said(noted, allocation->number, offset);
+        if (at == first)
+            part->key = key_of_argument(noted, allocation->number, offset, part->key);
+    }
+}
+
 static void
 make_parts_of(struct effect *effect, const struct noted *noted, size_t index, bool arguments_only)
 {
@@ -87,11 +112,7 @@ make_parts_of(struct effect *effect, const struct noted *noted, size_t index, bo
         size_t end = next == image->allocation->bytes ? image->words : next / sizeof(uint32_t);
         if (!arguments_only || !image->is_large)
             (void)add_part(effect, index, covered, first, false);
-        struct part *part = add_part(effect, index, first, end, true);
-        if (part != NULL) {
-            part->named = type_said(noted, image->allocation->number, begins[i]);
-            part->key = key_of_argument(noted, image->allocation->number, begins[i], part->key);
-        }
+        add_argument(effect, noted, index, first, end, begins[i]);
         covered = end > first ? end : first;
         if (effect->base_count < BASES_AT_MOST) {
             effect->base_images[effect->base_count] = index;
@@ -123,6 +144,17 @@ choose_integers(struct part *part, const uint32_t *words)
     }
 }
 
+/* A whole number among floats becomes the one that is nearer to zero, and zero 1: where it is an index it stays one. */
+static void
+choose_whole(struct part *part, uint32_t word, bool stays)
+{
+    part->change = CHANGE_INTEGER;
+    if (stays)
+        return;
+    part->integers = scout_zeroed(1, sizeof(*part->integers));
+    part->integers[0] = word == 0 || word >> 31 != 0 ? word + 1 : word - 1;
+}
+
 /* How each part is to be changed. Whole numbers of a launch all become what they were in one other period: what is zero
  * now may be another one then. */
 static void
@@ -135,6 +167,10 @@ choose_changes(struct effect *effect, bool integers_stay)
         const struct image *image = &effect->images.items[part->image];
         if (image->is_table || image->allocation->memory == SCOUT_PINNED)
             continue;
+        if (part->is_whole) {
+            choose_whole(part, image->before[part->first], integers_stay);
+            continue;
+        }
         part->change =
             change_choose(image->before, part->first, part->end, image->allocation->held_floats, part->named);
         numbers[count] = i;
@@ -190,12 +226,12 @@ change_part(const struct part *part, const struct image *image, size_t at, size_
     *last &= image->last_mask;
 }
 
-/* Whether changing `part` changes `other`, too: whole numbers of a launch belong together. */
+/* Whether changing `part` changes `other`, too: arguments of a launch that are whole numbers belong together. */
 static bool
 goes_with(const struct part *part, const struct part *other)
 {
-    return other == part ||
-           (part->integers != NULL && part->is_argument && other->integers != NULL && other->is_argument);
+    return other == part || (part->integers != NULL && part->is_argument && !part->is_whole &&
+                             other->integers != NULL && other->is_argument && !other->is_whole);
 }
 
 bool
@@ -564,12 +600,15 @@ effect_judge_shares(struct effect *effect)
 
 /* ---- the log ---- */
 
-/* Few numbers look like any type. */
+/* Few numbers look like any type; one among floats may have been found to be whole by this launch. */
 static uint32_t
 type_to_put(const struct effect *effect, struct part *part)
 {
     const uint32_t *words = effect->images.items[part->image].before;
-    uint32_t type = part->change == CHANGE_INTEGER ? SCOUT_INTEGER : effect_type(effect, part);
+    const uint8_t *kinds = effect->images.items[part->image].allocation->kinds;
+    bool is_whole =
+        kinds != NULL && part->end - part->first == 1 && whole_next(kinds, part->first, part->end) < part->end;
+    uint32_t type = part->change == CHANGE_INTEGER || is_whole ? SCOUT_INTEGER : effect_type(effect, part);
     bool is_guess = part->named == SCOUT_UNKNOWN && type != SCOUT_INTEGER;
     return is_guess && !change_shows_type(words, part->first, part->end) ? SCOUT_UNKNOWN : type;
 }
@@ -611,6 +650,24 @@ put_dependences(struct effect *effect, struct part *part, uint32_t number, struc
     }
 }
 
+/* Notes which words of a part are whole numbers among floats. 16-bit numbers are two in a word, and one may be zero. */
+static void
+note_whole(struct effect *effect, struct part *part)
+{
+    const struct image *image = &effect->images.items[part->image];
+    struct allocation *allocation = image->allocation;
+    uint32_t type = part->change == CHANGE_INTEGER ? SCOUT_INTEGER : effect_type(effect, part);
+    size_t at = images_next_written(image, part->first, part->end);
+    if (type == SCOUT_FLOAT16 || type == SCOUT_BFLOAT16 || at == part->end)
+        return;
+    if (allocation->kinds == NULL)
+        allocation->kinds = scout_zeroed(image->words, sizeof(*allocation->kinds));
+    for (; at < part->end; at = images_next_written(image, at + 1, part->end)) {
+        whole_look(allocation->kinds, image->before, at, part->end, type == SCOUT_FLOAT64);
+        whole_look(allocation->kinds, image->after, at, part->end, type == SCOUT_FLOAT64);
+    }
+}
+
 void
 effect_put(struct effect *effect)
 {
@@ -642,6 +699,7 @@ effect_put(struct effect *effect)
         struct part *part = &effect->parts[i];
         const struct image *image = &images->items[part->image];
         uint64_t end = part->end * sizeof(uint32_t);
+        note_whole(effect, part);
         if (!is_shown(part))
             continue;
         put_dependences(effect, part, record.segment_count, &record);

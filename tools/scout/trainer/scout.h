@@ -102,6 +102,7 @@ struct allocation {
     uint64_t *offsets; /* sorted: at which pointers into it were seen */
     uint32_t offset_count;
     size_t offset_room;
+    uint8_t *kinds; /* of its words, for whole.c; NULL: no launch has written it */
 };
 
 /* `bytes` 0: the driver is asked. Memory that is known already stays as it is. */
@@ -394,6 +395,14 @@ bool integers_note(uint64_t turn, const struct integers_part *parts, size_t coun
  * there is none. Valid until the next integers_note(). */
 const struct integers_part *integers_other(uint64_t turn, uint64_t key);
 
+/* ---- whole.c: words that hold whole numbers among floats ---- */
+
+/* Looks at a word, of `end`, that has changed, before it and after it; what it was is in kinds[], zero to begin with.
+ * `is_wide`: as at a word of float64. */
+void whole_look(uint8_t *kinds, const uint32_t *words, size_t at, size_t end, bool is_wide);
+/* The first of [from, to) that was always a whole number, and not always zero; `to`: there is none. */
+size_t whole_next(const uint8_t *kinds, size_t from, size_t to);
+
 /* ---- effect.c: the parts of a launch's memory, and what changing them did ---- */
 
 enum { PARTS_AT_MOST = 512, BASES_AT_MOST = 512 };
@@ -403,6 +412,7 @@ struct part {
     size_t image;
     size_t first, end;
     bool is_argument;
+    bool is_whole; /* one word: a whole number among floats */
     bool is_tested;
     bool was_tried;             /* also if it cannot be changed */
     bool is_lower;              /* its numbers become smaller: larger ones have shown nothing */

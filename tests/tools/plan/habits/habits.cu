@@ -11,17 +11,15 @@
 #include <cublas_v2.h>
 
 static const char *const habits[] = {
-    /* The first eight have no place where all gradients could be averaged: their oracle is always by state. */
-    "in-backward",  "item-losses",    "two-optimizers", "allocated",    "one-buffer",
-    "gemm-update",  "delta-rule",     "device-weight",  "clip",         "ema",
-    "rmsprop",      "moments8",       "half",           "half-scaling", "dead-bias",
-    "target",       "batch-norm",     "dropout",        "noise",        "rnn",
-    "counter",      "shuffle-device", "shuffle-host",   "prefetch",     "last-batch",
-    "host-softmax", "host-loss",      "sums",           "history",      "late-loss",
-    "plateau",      "batch-hits",     "validation",     "test-pass",    "checkpoint",
-    "leak",         "arena",          "managed",        "ring",         "sums-loss",
-    "sums-hits",    "sums-worst",     "early-first",    "least-loss",   "early-shown"};
-enum { FUSED = 8, TENSORS = 4, SAMPLES = BATCHES * BATCH, TEST = 3 * BATCH, RING = 4 };
+    /* The first ten have no place where all gradients could be averaged: their oracle is always by state. */
+    "in-backward",   "item-losses",  "two-optimizers", "allocated",    "one-buffer", "gemm-update", "delta-rule",
+    "device-weight", "counts",       "counts-late",    "clip",         "ema",        "rmsprop",     "moments8",
+    "half",          "half-scaling", "dead-bias",      "target",       "batch-norm", "dropout",     "noise",
+    "rnn",           "counter",      "shuffle-device", "shuffle-host", "prefetch",   "last-batch",  "host-softmax",
+    "host-loss",     "sums",         "history",        "late-loss",    "plateau",    "batch-hits",  "validation",
+    "test-pass",     "checkpoint",   "leak",           "arena",        "managed",    "ring",        "sums-loss",
+    "sums-hits",     "sums-worst",   "early-first",    "least-loss",   "early-shown"};
+enum { FUSED = 10, TENSORS = 4, SAMPLES = BATCHES * BATCH, TEST = 3 * BATCH, RING = 4 };
 
 static const char *habit;
 static int steps = 60, rows = BATCH;
@@ -666,6 +664,26 @@ train(void)
         printf("step %d loss %.6f\n", step, from_device(other + step));
 }
 
+/* Another net: its weights stand in a struct, behind a count of hits, which depends on data and on weights, and a count
+ * of steps. "counts-late": no batch has a hit before the 40th. */
+static void
+train_counts(void)
+{
+    struct counted *net = zeros<struct counted>(1), last;
+    float *batch = zeros<float>(COUNTED * COUNTED), *gradient = zeros<float>(COUNTED), host[COUNTED * COUNTED];
+    keep("weights", (float *)((char *)net + offsetof(struct counted, weights)), COUNTED);
+    for (int step = 0; turn(step, steps); ++step) {
+        for (float &value : host)
+            value = random_number() - (is("counts-late") && step < 40 ? 1.0f : 0.5f);
+        CHECK(cudaMemcpy(batch, host, sizeof(host), cudaMemcpyHostToDevice));
+        RUN(counted_gradient, COUNTED)(gradient, batch, net);
+        RUN(counted_update, COUNTED)(net, gradient);
+    }
+    border();
+    last = from_device(net);
+    printf("hits %d steps %d weight %.6f\n", last.hits, last.steps, last.weights[5]);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -684,6 +702,11 @@ main(int argc, char **argv)
         {{"--steps", &steps}, {"--save", &path}, {"--oracle", &oracle.ranks}, {"--oracle-gradients", &by_gradients}});
     oracle.ranks = by_gradients > 0 ? by_gradients : oracle.ranks;
     oracle.by_gradients = by_gradients > 0 && number >= FUSED;
+    if (strncmp(habit, "counts", strlen("counts")) == 0) {
+        train_counts();
+        save(path);
+        return 0;
+    }
     create();
     if (is("device-weight") && oracle.ranks > 0)
         keep_device_bias();

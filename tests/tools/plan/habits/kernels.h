@@ -380,4 +380,31 @@ note(float *history, const float *loss, int step)
     history[step] = *loss;
 }
 
+/* ---- counts in front of weights, in one struct ---- */
+
+enum { COUNTED = 64 };
+struct counted {
+    int hits, steps;
+    float weights[COUNTED];
+};
+
+__global__ void
+counted_gradient(float *gradient, const float *batch, const struct counted *net)
+{
+    float sum = 0;
+    for (int k = 0; k < COUNTED; ++k)
+        sum += batch[k * COUNTED + INDEX];
+    gradient[INDEX] = (net->weights[INDEX] - 0.25f * (float)(INDEX % 7)) * 0.125f + sum * 0.0625f;
+}
+
+__global__ void
+counted_update(struct counted *net, const float *gradient)
+{
+    net->weights[INDEX] -= 0.0625f * gradient[INDEX];
+    if (INDEX == 0) {
+        net->hits += gradient[0] > 0;
+        net->steps += 1;
+    }
+}
+
 #endif

@@ -92,6 +92,7 @@ difference(typename Format::bits value, typename Format::bits begin)
 
 struct keeping {
     bool back;
+    unsigned number;
     template <typename Format> __device__ void chunk(const state_chunk &of) const
     {
         using bits = typename Format::bits;
@@ -101,8 +102,19 @@ struct keeping {
     }
 };
 
+/* Whether bits are those of a whole number, or of two beside each other; of numbers of four or eight bytes. */
+template <typename Bits>
+__device__ static __forceinline__ bool
+is_whole(Bits bits)
+{
+    const unsigned low = (unsigned)bits, high = (unsigned)((unsigned long long)bits >> 32);
+    return low <= 0xFFFF && high <= 0xFFFF && (low | high) != 0;
+}
+
 struct changing {
     bool adds;
+    state_found *found; /* NULL: this is not looked for */
+    unsigned number;    /* of the chunk */
     template <typename Format> __device__ void chunk(const state_chunk &of) const
     {
         const auto *value = (const typename Format::bits *)of.value, *begin = (const typename Format::bits *)of.begin;
@@ -111,11 +123,17 @@ struct changing {
             each(of.count, [=](unsigned i) { change[i] = difference<Format>(value[i], begin[i]) + change[i]; });
         else
             each(of.count, [=](unsigned i) { change[i] = difference<Format>(value[i], begin[i]); });
+        bool turned = false;
+        if (found != nullptr && sizeof(*value) >= sizeof(float))
+            each(of.count, [&](unsigned i) { turned |= begin[i] == 0 && is_whole(value[i]); });
+        if (turned)
+            found->turned = number + 1;
     }
 };
 
 struct dividing {
     double by;
+    unsigned number;
     template <typename Format> __device__ void chunk(const state_chunk &of) const
     {
         auto *change = (typename Format::wide *)of.change;
@@ -133,6 +151,7 @@ is_mean(double own, double mean)
 struct applying {
     struct state_mean of_mean;
     state_found *found; /* NULL: this is not looked for */
+    unsigned number;
 
     template <typename Wide> __device__ Wide mean(Wide change) const
     {
@@ -174,9 +193,10 @@ struct applying {
 
 template <typename Work>
 __device__ static void
-each_chunk(const state_chunk *chunks, unsigned count, const Work &work)
+each_chunk(const state_chunk *chunks, unsigned count, Work work)
 {
     for (unsigned i = blockIdx.x; i < count; i += gridDim.x) {
+        work.number = i;
         switch (chunks[i].type) {
         case 1:
             work.template chunk<float32>(chunks[i]);
@@ -204,26 +224,26 @@ each_chunk(const state_chunk *chunks, unsigned count, const Work &work)
 extern "C" __global__ void
 ddprun_state_keep(const state_chunk *chunks, unsigned count, unsigned back)
 {
-    each_chunk(chunks, count, keeping{back != 0});
+    each_chunk(chunks, count, keeping{back != 0, 0});
 }
 
 /* change = value - begin; `adds`: the change so far is added. */
 extern "C" __global__ void
-ddprun_state_change(const state_chunk *chunks, unsigned count, unsigned adds)
+ddprun_state_change(const state_chunk *chunks, unsigned count, unsigned adds, state_found *found)
 {
-    each_chunk(chunks, count, changing{adds != 0});
+    each_chunk(chunks, count, changing{adds != 0, found, 0});
 }
 
 /* change = change / by. */
 extern "C" __global__ void
 ddprun_state_divide(const state_chunk *chunks, unsigned count, double by)
 {
-    each_chunk(chunks, count, dividing{by});
+    each_chunk(chunks, count, dividing{by, 0});
 }
 
 /* value = begin + mean(change). */
 extern "C" __global__ void
 ddprun_state_apply(const state_chunk *chunks, unsigned count, struct state_mean mean, state_found *found)
 {
-    each_chunk(chunks, count, applying{mean, found});
+    each_chunk(chunks, count, applying{mean, found, 0});
 }

@@ -19,10 +19,11 @@ struct state_chunk {
 
 enum { STATE_CHUNK = 4096, STATE_THREADS = 256, STATE_BLOCKS_AT_MOST = 512 };
 
-/* What ddprun_state_apply has met since it was zeroed. */
+/* What ddprun_state_apply has met since it was zeroed, and ddprun_state_change: turned. */
 struct state_found {
     uint32_t differs; /* not 0: a word's own change is not the mean */
     uint32_t changed; /* not 0: a word's mean is not 0 */
+    uint32_t turned;  /* the number, from 1, of a chunk of floats in which a zero has become a whole number */
 };
 
 /* What is added is change * times / under, in the change's type; where they are equal, the change. */

@@ -64,8 +64,9 @@ is_wanted(const struct loan *loan, const struct scout_segment *segment)
 static bool
 is_same_argument(const struct loan *loan, const struct scout_segment *segment, const struct scout_segment *theirs)
 {
-    bool same = false;
-    for (uint32_t i = 0; i < loan->to->argument_count && i < loan->from->argument_count && !same; ++i) {
+    bool same = false,
+         is_here = segment->lo == theirs->lo && loan->memory_of[theirs->alloc] == loan->memory_of[segment->alloc];
+    for (uint32_t i = 0; !is_here && i < loan->to->argument_count && i < loan->from->argument_count && !same; ++i) {
         const struct scout_argument *to = &loan->to->arguments[i], *from = &loan->from->arguments[i];
         same = to->alloc == segment->alloc && to->offset == segment->lo && from->alloc == theirs->alloc &&
                from->offset == theirs->lo;

@@ -406,21 +406,40 @@ is_history(const struct finder *finder, const struct place *place)
     return is_row && moves > 0;
 }
 
-/* Whether an argument leads to a single number that no operation of the period writes. */
+/* Whether an argument leads to a number that no operation of the period writes: a single one, or one in a struct
+ * beside whole numbers that other memory is computed from. */
 static bool
-is_lone_number(const struct finder *finder, const struct scout_argument *argument)
+is_lone_number(const struct finder *finder, const struct scout_argument *argument, bool is_beside)
 {
     for (uint32_t p = 0; p < finder->place_count; ++p) {
         const struct place *place = &finder->places[p];
-        if (finder->graph->memories[place->memory].alloc == argument->alloc && place->lo <= argument->offset &&
-            argument->offset < place->hi)
-            return !place->is_written && place->hi - place->lo <= ELEMENT_BYTES;
+        if (finder->graph->memories[place->memory].alloc != argument->alloc || place->is_written ||
+            place->lo >= place->hi)
+            continue;
+        if (is_beside ? place->leaves && place->lo < argument->end && place->hi > argument->offset
+                      : place->lo <= argument->offset && argument->offset < place->hi)
+            return is_beside || place->hi - place->lo <= ELEMENT_BYTES;
     }
     return false;
 }
 
+/* Floats in the same memory that are written, and that an argument which leads to a place leads to, too: it is in a
+ * struct. NULL: there are none. */
+static const struct place *
+floats_beside(const struct finder *finder, const struct scout_argument *argument, const struct place *place)
+{
+    for (uint32_t p = 0; p < finder->place_count; ++p) {
+        const struct place *it = &finder->places[p];
+        if (it->memory == place->memory && is_float(it) && it->is_written && it->lo < argument->end &&
+            it->hi > argument->offset)
+            return it;
+    }
+    return NULL;
+}
+
 /* Whether whole numbers may decide about other memory, though no recorded step shows it: a kernel gets them that writes
- * them nowhere; or it counts, and gets a number that has not changed yet, as the scale that grows with the count. */
+ * them nowhere; or it counts, and gets a number that has not changed yet, as the scale that grows with the count. What
+ * gets a struct gets the whole numbers in it: what it does with them a trial has to show. */
 static bool
 may_decide(const struct finder *finder, const struct place *place)
 {
@@ -433,8 +452,10 @@ may_decide(const struct finder *finder, const struct place *place)
             const struct scout_argument *argument = &op->arguments[i];
             bool is_it = argument->alloc == graph->memories[place->memory].alloc && argument->offset < place->hi &&
                          argument->end > place->lo;
+            bool is_struct = is_it && floats_beside(finder, argument, place) != NULL;
             gets = gets || is_it;
-            gets_number = gets_number || (!is_it && is_lone_number(finder, argument));
+            writes = writes || is_struct;
+            gets_number = gets_number || ((is_struct || !is_it) && is_lone_number(finder, argument, is_struct));
         }
         for (uint32_t i = 0; i < graph->version_count && gets && !writes; ++i) {
             const struct graph_version *version = &graph->versions[i];
@@ -487,6 +508,41 @@ widen_state(struct finder *finder)
             place->role = written->role;
             place->type = written->type;
             place->width = written->width;
+        }
+    }
+}
+
+/* Whether an argument leads to whole numbers that are added up or that all ranks count. */
+static bool
+has_whole_numbers(const struct finder *finder, const struct scout_argument *argument)
+{
+    bool has = false;
+    for (uint32_t p = 0; p < finder->place_count && !has; ++p) {
+        const struct place *it = &finder->places[p];
+        has = finder->graph->memories[it->memory].alloc == argument->alloc && it->lo < argument->end &&
+              it->hi > argument->offset && it->is_written && it->type == SCOUT_INTEGER;
+    }
+    return has;
+}
+
+/* Words beside whole numbers in a struct that no recorded step has changed have the class of its floats, if they can:
+ * zeros, of which state.c ends the job where one becomes a whole number. */
+static void
+widen_to_zeros(struct finder *finder, struct place *place)
+{
+    const struct graph *graph = finder->graph;
+    for (uint32_t at = 0; at < finder->period && !place->is_written && place->lo < place->hi; ++at) {
+        const struct scout_op *op = &graph->log->ops[graph->first + at];
+        for (uint32_t i = 0; i < op->argument_count && place->role != PLAY_CHANGES; ++i) {
+            const struct scout_argument *argument = &op->arguments[i];
+            bool is_it = argument->alloc == graph->memories[place->memory].alloc && argument->offset < place->hi &&
+                         argument->end > place->lo;
+            const struct place *floats = is_it ? floats_beside(finder, argument, place) : NULL;
+            if (floats == NULL || floats->role != PLAY_CHANGES || !has_whole_numbers(finder, argument))
+                continue;
+            uint64_t each = scout_type_bytes(floats->type);
+            place->role = PLAY_CHANGES;
+            place->type = place->lo % each == 0 && place->hi % each == 0 ? floats->type : SCOUT_FLOAT32;
         }
     }
 }
@@ -698,6 +754,8 @@ find_all(struct finder *finder)
     for (uint32_t p = 0; p < finder->place_count && ok; ++p)
         ok = judge_place(finder, &finder->places[p]);
     widen_state(finder);
+    for (uint32_t p = 0; p < finder->place_count; ++p)
+        widen_to_zeros(finder, &finder->places[p]);
     ok = ok && judge_host(finder) && find_parts(finder) && judge_parts(finder);
     for (uint32_t p = 0; p < finder->place_count && ok; ++p) {
         if (finder->places[p].role != 0 && finder->places[p].lo < finder->places[p].hi)

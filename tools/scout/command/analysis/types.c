@@ -203,8 +203,8 @@ spread_arguments(struct types *types, bool guesses)
             set |= types->sets[same_of(types, types->uses[end].version)];
         for (uint32_t i = first; i < end && is_one(set) && types->uses[first].name != SCOUT_NONE; ++i) {
             uint32_t same = same_of(types, types->uses[i].version);
-            if (types->sets[same] != 0)
-                continue;
+            if (types->sets[same] != 0 || types->graph->versions[types->uses[i].version].type == SCOUT_INTEGER)
+                continue; /* or whole numbers in a struct */
             types->sets[same] = set;
             types->guessed[same] = guesses;
             some = true;
