@@ -10,11 +10,11 @@ pattern=${2:-.}
 program=$build/tests/tools/plan/habits
 export program ddprun work options="${*:3}"
 steps=61 # no whole number of rounds
-few='^(batch-hits|clip|counts|device-weight|early-first|half-scaling|history|host-loss|least-loss|managed|rnn|shuffle-host|sums-loss)$'
-least=11 # of these run
+few='^(batch-hits|clip|counts|device-weight|early-first|ends-.*|half-scaling|history|host-loss|least-loss|managed|rnn|shuffle-host|sums-loss)$'
+least=15 # of these run
 ranks=2
 if [ "${DDPRUN_SOAK:-0}" -eq 1 ]; then
-    few=. least=78 ranks='2 3'
+    few=. least=86 ranks='2 3'
 fi
 [ "$pattern" = . ] || few=. least=0
 export steps ranks DDPRUN_READS=owner
@@ -109,6 +109,7 @@ while read -r habit; do
         report "$habit, $n ranks: not wrong" "$(grep -o 'WRONG.*' "$work/$habit-$n.row")"
     done
 done <"$work/habits"
+report 'the end of a program ends no job' "$(grep '^| ends-' "$work/table" | grep -v '| by ')"
 runs=$(grep -c '| [23] | by ' "$work/table")
 check "$runs rows run, at least $least" test "$runs" -ge "$least"
 [ -z "${HABITS_KEEP:-}" ] || cp -r "$work" "$HABITS_KEEP"

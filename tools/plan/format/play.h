@@ -155,8 +155,8 @@ struct play_plan {
     uint32_t is_timed;  /* once PLAY_TURNS has shown all, ranks train until a round's time is known; once PLAY_ALONE
                          * has, the program goes on as it is, until its batch's is. Rank 0 writes it on its page */
     uint32_t by;        /* enum play_by */
-    uint32_t average_before; /* operation of the period, the last if there are several; operation_count: the period's
-                              * end, as always by state */
+    uint32_t average_before; /* operation of the period, the last if there are several; by state, the one behind the
+                              * last that writes what is averaged; operation_count: the period's end */
     uint64_t forecast_ns;    /* of training: what a round took with so many ranks in proof (d); 0: it was not timed */
     uint64_t forecast_one;   /* and a batch of one process, in nanoseconds */
     uint32_t forecast_ranks;

@@ -250,7 +250,7 @@ static bool
 is_place_of_average(const struct play_plan *plan)
 {
     if (plan->by == PLAY_BY_STATE)
-        return plan->average_before == plan->operation_count;
+        return plan->average_before > 0 && plan->average_before <= plan->operation_count;
     return plan->average_before > 0 && plan->average_before < plan->operation_count;
 }
 

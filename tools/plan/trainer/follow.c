@@ -41,7 +41,8 @@ static bool begun;           /* the first period of the plan has begun */
 static bool is_open;         /* a round computes, and its gradients are not averaged: on all ranks alike */
 static bool is_pending;      /* gradients of this rank's turn wait for the round's end */
 static bool is_awaited;      /* the program's end, by at_exit() in front of the engine's */
-static bool is_given_up;     /* a round was left open: it is closed, and nothing may follow */
+static bool is_given_up;     /* a round, or a step, was left open: it is closed, and nothing of it may follow */
+static bool is_gone;         /* the context, with all memory */
 static uint64_t period;      /* of the program, from 0 */
 static uint32_t next;        /* operation of the plan that is expected */
 static bool is_elsewhere;    /* one of its name has come from a place that is not in the plan */
@@ -344,7 +345,7 @@ is_place(uint32_t at, int *group)
         ++i;
     bool is = player_makes_all() && i < plan->tensor_count;
     *group = is ? (int)player.play.tensors[i].group : 0;
-    return is || at == plan->average_before;
+    return is || (at == plan->average_before && !player_is_by_state());
 }
 
 static void
@@ -394,16 +395,6 @@ end_step(CUstream stream)
         reduce(stream);
 }
 
-/* Of a plan by state: an operation outside of the steps is about to touch what ranks average. */
-static void
-close_round(const char *name, CUstream stream)
-{
-    if (state_in_step())
-        no_fit(name, "releases memory that the ranks average, in the middle of a step");
-    if (state_is_open())
-        reduce(stream);
-}
-
 /* The program ends in the middle of a round, or frees its gradients there. Ranks may have sent gradients of it already:
  * all average what they have, of which no update is made. */
 static void
@@ -413,6 +404,24 @@ give_up_round(void)
     is_open = false;
     turns_give_up((uint32_t)period, next == 0 || next > player.play.plan.average_before);
     reduce(CU_STREAM_LEGACY);
+}
+
+/* The program is about to end, or to give back what ranks average. By state all steps that are complete count. */
+static void
+close_round(void)
+{
+    if (!is_open)
+        return;
+    if (!player_is_by_state()) {
+        give_up_round();
+        return;
+    }
+    if (state_in_step()) {
+        state_give_up_step();
+        is_given_up = true;
+    }
+    if (state_is_open())
+        reduce(CU_STREAM_LEGACY);
 }
 
 /* Operations [next, end) of the plan do not come. */
@@ -469,7 +478,7 @@ begin_period(const char *name, CUstream stream)
             pass_by(player.play.plan.operation_count);
         }
         end_step(stream);
-        if (is_given_up)
+        if (is_given_up || is_gone)
             no_fit(name, "begins a batch, and memory of the plan was freed before the round of all ranks was complete");
         if (!player_is_by_state())
             turns_end((uint32_t)period);
@@ -494,7 +503,7 @@ begin_period(const char *name, CUstream stream)
 
 /* From the expected operation to `at`, which comes in its place. */
 static void
-pass_over(const char *name, uint32_t at)
+pass_over(const char *name, uint32_t at, CUstream stream)
 {
     const struct play_plan *plan = &player.play.plan;
     if (at < next) {
@@ -503,9 +512,11 @@ pass_over(const char *name, uint32_t at)
             no_fit(name, "comes out of turn");
     }
     require_place();
-    if (next <= plan->average_before && at > plan->average_before)
+    if (!player_is_by_state() && next <= plan->average_before && at > plan->average_before)
         no_fit(name, "comes without the operation in front of which gradients are averaged");
     pass_by(at);
+    if (at >= plan->average_before)
+        end_step(stream); /* its last operation was one that may be left out */
 }
 
 /* Whether the period is this rank's turn. */
@@ -530,12 +541,12 @@ is_made(uint32_t part)
 /* Of a plan by state, an operation outside of it: between steps it has a round closed whose state it may touch; within
  * one it may read. Ranks that have not made the step show what they have. */
 static void
-meet(const struct operation *operation, const char *name)
+meet(const struct operation *operation)
 {
     if (state_in_step())
         seen += looks = waiting_touched(operation);
     else if (state_is_open() && waiting_may_touch(operation))
-        close_round(name, operation->stream);
+        reduce(operation->stream);
 }
 
 /* Of a plan by state: the thread's operation is the last of a step. */
@@ -554,7 +565,7 @@ follow_stranger(const struct operation *operation, const char *name)
         return;
     }
     if (player_is_by_state()) {
-        meet(operation, name);
+        meet(operation);
         return;
     }
     bool touches = is_pending && waiting_touched(operation);
@@ -591,8 +602,10 @@ follow_operation(struct operation *operation, bool is_load)
         begin_period(name, operation->stream);
         next = 0;
     }
+    if (is_given_up && player_is_by_state())
+        no_fit(name, "goes on with a batch in which memory of the plan was freed");
     if (at != next)
-        pass_over(name, at);
+        pass_over(name, at, operation->stream);
     is_elsewhere = false;
     next = at + 1 < plan->operation_count ? at + 1 : 0;
     const struct play_operation *of = &player.play.operations[at];
@@ -613,7 +626,7 @@ follow_operation(struct operation *operation, bool is_load)
         exchange_planned(operation);
     operation->skip = !is_made(of->part);
     reads_begin(operation, at, period);
-    ends_step = player_is_by_state() && next == 0;
+    ends_step = player_is_by_state() && at + 1 == plan->average_before;
     if (!operation->skip && !player_is_by_state())
         waiting_used(operation);
     is_pending =
@@ -747,17 +760,46 @@ static void
 before_release(CUdeviceptr address, size_t bytes)
 {
     pthread_mutex_lock(&player.following);
-    bool closes = is_open && !rounds_are_plain() && holds_named(address);
-    if (closes && player_is_by_state())
-        close_round("the program", CU_STREAM_LEGACY);
-    else if (closes)
-        give_up_round();
+    if (is_open && !rounds_are_plain() && holds_named(address))
+        close_round();
     pthread_mutex_unlock(&player.following);
     real->before_release(address, bytes);
     pthread_mutex_lock(&player.following);
     heard_release(address, bytes);
     player_forget(address, bytes);
     pthread_mutex_unlock(&player.following);
+}
+
+/* The context is about to go, and all memory with it: the end of a training, as samples of CUDA have it. */
+static void
+device_goes(void)
+{
+    pthread_mutex_lock(&player.following);
+    if (begun && !exchange_is_on() && player.play.plan.data != PLAY_ONE_PROCESS && !is_gone &&
+        !rounds_are_plain()) {
+        close_round();
+        if (player_is_by_state())
+            state_look_for_whole();
+        is_open = false;
+        is_gone = true;
+    }
+    pthread_mutex_unlock(&player.following);
+}
+
+static void
+before_device_reset(CUdevice device)
+{
+    device_goes();
+    real->before_device_reset(device);
+}
+
+static void
+before_context_destroy(CUcontext context)
+{
+    CUcontext current = NULL;
+    if (begun && scout_state.driver.cuCtxGetCurrent_p(&current) == CUDA_SUCCESS && current == context)
+        device_goes();
+    real->before_context_destroy(context);
 }
 
 /* ---- start and end ---- */
@@ -785,25 +827,16 @@ at_exit(int exit_status, void *unused)
         return;
     }
     uint64_t periods = atomic_load(&own_status->batch_count);
-    uint64_t left = player_is_by_state() ? state_left() : periods % player_world();
-    if (is_open && player_is_by_state() && !state_in_step())
-        close_round("", CU_STREAM_LEGACY);
-    else if (is_open && !player_is_by_state())
-        give_up_round();
-    if (player_is_by_state())
+    uint64_t left = player_is_by_state() ? 0 : periods % player_world();
+    close_round();
+    if (player_is_by_state() && !is_gone)
         state_look_for_whole();
     if (real->rank != 0)
         return;
     rounds_end();
     state_say();
     strangers_say();
-    if (left != 0 && player_is_by_state())
-        message_warning(
-            "batches_left",
-            "plan: the program ended in the middle of a step: what the last %llu of %llu batches changed was "
-            "not averaged, and what the program has read since is of one rank",
-            (unsigned long long)left, (unsigned long long)periods);
-    else if (left != 0)
+    if (left != 0)
         message_warning("batches_left",
                         "plan: the last %llu of %llu batches make no whole round of %u ranks, and changed nothing",
                         (unsigned long long)left, (unsigned long long)periods, player_world());
@@ -847,6 +880,8 @@ play_start(const struct shim_services *services, struct rank_status *status, con
     table.begin = begin_followed;
     table.end = end;
     table.before_release = before_release;
+    table.before_device_reset = before_device_reset;
+    table.before_context_destroy = before_context_destroy;
     table.waited = reads_waited;
     return &table;
 }

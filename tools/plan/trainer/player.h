@@ -110,8 +110,9 @@ uint32_t state_owner(uint64_t period);
 void state_average(const struct ddp_site *site);
 /* Ends the rank if a zero among what ranks average has become a whole number. */
 void state_look_for_whole(void);
-/* At the end: steps that nothing has averaged, because the program ends in the middle of one; and lines for users. */
-uint32_t state_left(void);
+/* The step that has begun does not come to its end: what it has written of what ranks average is put back. */
+void state_give_up_step(void);
+/* At the end: lines for users. */
 void state_say(void);
 
 /* ---- exchange.c: of proofs by gradients, two ranks that both make all operations, each step as it is but for one ----

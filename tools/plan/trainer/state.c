@@ -55,6 +55,9 @@ static uint64_t plain_steps, short_rounds, round_count;
 static uint64_t all_steps;            /* that have begun */
 static uint16_t owners[STATE_OWNERS]; /* of the last of them */
 
+static uint32_t turn;     /* the step of the round that the last one is, from 0 */
+static uint32_t given_up; /* steps */
+
 static uint32_t launches; /* since the last step began */
 
 static CUstream only_stream; /* of the program's operations so far */
@@ -344,7 +347,8 @@ begin_step(bool may_lack)
         return;
     for (int t = 0; t < 2 && (!back || player_plays_all()); ++t)
         launch(KEEP, &tables[t], &back, NULL, stream);
-    turns_begin(steps++);
+    turn = steps++;
+    turns_begin(turn);
     release();
 }
 
@@ -370,7 +374,7 @@ state_variable_found(void)
 bool
 state_makes(uint32_t part)
 {
-    return part == PLAY_BY_ALL || is_plain || player_plays_all() || player.rank == steps - 1;
+    return part == PLAY_BY_ALL || is_plain || player_plays_all() || player.rank == turn;
 }
 
 /* Steps of the round that is open. The second one of a proof closes early. */
@@ -519,10 +523,18 @@ state_average(const struct ddp_site *site)
     turns_report((uint32_t)round_count);
 }
 
-uint32_t
-state_left(void)
+void
+state_give_up_step(void)
 {
-    return in_step ? steps : 0;
+    uint32_t back = 1;
+    in_step = false;
+    if (is_plain)
+        return;
+    --steps;
+    ++given_up;
+    for (int t = 0; t < 2 && (player.rank == turn || player_plays_all()); ++t)
+        launch(KEEP, &tables[t], &back, NULL, stream_behind());
+    release();
 }
 
 void
@@ -531,6 +543,10 @@ state_say(void)
     if (plain_steps > 0)
         message_line("plan: all ranks made the first %llu steps, in which memory of the plan was not there yet",
                      (unsigned long long)plain_steps);
+    if (given_up > 0)
+        message_line(
+            "plan: after its last update the program has computed more, as a prediction, or a batch that had no "
+            "update: what stays is what that update left");
     if (short_rounds > 0)
         message_line("plan: %llu of %llu rounds had fewer steps than ranks, for what stays was read or written between "
                      "steps",

@@ -11,15 +11,59 @@
 #include <cublas_v2.h>
 
 static const char *const habits[] = {
-    /* The first ten have no place where all gradients could be averaged: their oracle is always by state. */
-    "in-backward",   "item-losses",  "two-optimizers", "allocated",    "one-buffer", "gemm-update", "delta-rule",
-    "device-weight", "counts",       "counts-late",    "clip",         "ema",        "rmsprop",     "moments8",
-    "half",          "half-scaling", "dead-bias",      "target",       "batch-norm", "dropout",     "noise",
-    "rnn",           "counter",      "shuffle-device", "shuffle-host", "prefetch",   "last-batch",  "host-softmax",
-    "host-loss",     "sums",         "history",        "late-loss",    "plateau",    "batch-hits",  "validation",
-    "test-pass",     "checkpoint",   "leak",           "arena",        "managed",    "ring",        "sums-loss",
-    "sums-hits",     "sums-worst",   "early-first",    "least-loss",   "early-shown"};
-enum { FUSED = 10, TENSORS = 4, SAMPLES = BATCHES * BATCH, TEST = 3 * BATCH, RING = 4 };
+    /* The first thirteen have no place where all gradients could be averaged: their oracle is always by state. */
+    "in-backward",
+    "item-losses",
+    "two-optimizers",
+    "allocated",
+    "one-buffer",
+    "gemm-update",
+    "delta-rule",
+    "device-weight",
+    "counts",
+    "counts-late",
+    "ends-reset-state",
+    "ends-free",
+    "ends-tail",
+    "clip",
+    "ema",
+    "rmsprop",
+    "moments8",
+    "half",
+    "half-scaling",
+    "dead-bias",
+    "target",
+    "batch-norm",
+    "dropout",
+    "noise",
+    "rnn",
+    "counter",
+    "shuffle-device",
+    "shuffle-host",
+    "prefetch",
+    "last-batch",
+    "host-softmax",
+    "host-loss",
+    "sums",
+    "history",
+    "late-loss",
+    "plateau",
+    "batch-hits",
+    "validation",
+    "test-pass",
+    "checkpoint",
+    "leak",
+    "arena",
+    "managed",
+    "ring",
+    "sums-loss",
+    "sums-hits",
+    "sums-worst",
+    "early-first",
+    "least-loss",
+    "early-shown",
+    "ends-reset"};
+enum { FUSED = 13, TENSORS = 4, SAMPLES = BATCHES * BATCH, TEST = 3 * BATCH, RING = 4 };
 
 static const char *habit;
 static int steps = 60, rows = BATCH;
@@ -51,7 +95,7 @@ is(const char *name)
 static bool
 updates_in_backward(void)
 {
-    return is("in-backward") || is("item-losses");
+    return is("in-backward") || is("item-losses") || is("ends-reset-state") || is("ends-free") || is("ends-tail");
 }
 
 static bool
@@ -627,6 +671,11 @@ train(void)
         if (update_due())
             update();
         print_figures(step);
+        if (is("ends-tail")) { /* a prediction by the new weights */
+            copy_rows(step % BATCHES * BATCH);
+            hidden();
+            output();
+        }
         if (is_sums() && step % BATCHES == BATCHES - 1)
             border();
         if (is("target") && step % 50 == 49) {
@@ -684,6 +733,18 @@ train_counts(void)
     printf("hits %d steps %d weight %.6f\n", last.hits, last.steps, last.weights[5]);
 }
 
+/* The program gives back what it has, in the middle of a round, and saves nothing. */
+static int
+end_early(const char *path)
+{
+    if (is("ends-free"))
+        CHECK(cudaFree(w[0]));
+    else
+        CHECK(cudaDeviceReset());
+    puts("end");
+    return fclose(fopen(path, "w"));
+}
+
 int
 main(int argc, char **argv)
 {
@@ -713,6 +774,8 @@ main(int argc, char **argv)
     train();
     if (is("device-weight") && oracle.ranks == 0)
         keep_device_bias();
+    if (strncmp(habit, "ends", strlen("ends")) == 0 && !is("ends-tail"))
+        return end_early(path);
     save(path);
     return 0;
 }

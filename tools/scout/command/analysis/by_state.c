@@ -718,6 +718,20 @@ add_range(struct finder *finder, const struct place *place)
                                                                   .hi = place->hi};
 }
 
+/* Behind the last write of what each rank changes a step is complete. What follows it, as a prediction by the new
+ * weights, is of the same step. */
+static void
+find_border(struct finder *finder)
+{
+    for (uint32_t i = 0; i < finder->graph->version_count; ++i) {
+        const struct graph_version *version = &finder->graph->versions[i];
+        enum play_role role = version->op >= 0 && version->memory != HOST_MEMORY ? place_of(finder, version)->role : 0;
+        bool is_changed = role == PLAY_CHANGES || role == PLAY_SUM || role == PLAY_LAST || role == PLAY_PER_RANK;
+        if (is_changed && position(finder, version) >= finder->to->border)
+            finder->to->border = position(finder, version) + 1;
+    }
+}
+
 /* Operations that write what ranks average, and nothing else: a step without them leaves no memory of its own as
  * another step left it. */
 static void
@@ -764,20 +778,34 @@ find_all(struct finder *finder)
     find_reads(finder);
     if (ok)
         find_choices(finder);
+    find_border(finder);
     return ok;
 }
 
-void
-by_state_find(const struct scout_log *log, const struct scout_finding *finding, const char *per_rank,
-              struct by_state *by_state)
+/* Where a step begins that brings data in several places, as for a prediction behind its update: where the program's
+ * first one does. What follows the last update is of its step, then, and not the beginning of another one. */
+static uint32_t
+find_first(const struct scout_log *log, const struct scout_finding *finding)
+{
+    const struct scout_op *border = &log->ops[finding->first];
+    for (uint32_t i = 0; i < finding->first; ++i)
+        for (uint32_t k = 0; k < finding->period; ++k) {
+            const struct scout_op *op = border + k;
+            bool fits = finding->first + k + 2 * finding->period <= finding->end;
+            if (op->name == log->ops[i].name && op->site == log->ops[i].site)
+                return fits && scout_brings_data(op) && scout_brings_data(border) ? finding->first + k : finding->first;
+        }
+    return finding->first;
+}
+
+static void
+find_from(const struct scout_log *log, const struct scout_finding *finding, const char *per_rank,
+          struct by_state *by_state)
 {
     struct scout_log lent;
     struct graph graph;
-    *by_state = (struct by_state){.parts = xcalloc(finding->period + 1, sizeof(*by_state->parts))};
-    if (finding->period == 0) {
-        (void)turns_refuse(&by_state->reason, "%s", finding->reason);
-        return;
-    }
+    *by_state =
+        (struct by_state){.parts = xcalloc(finding->period + 1, sizeof(*by_state->parts)), .first = finding->first};
     borrow_make(log, finding->begin, finding->end, finding->period, READING_OLD, &lent);
     graph_build(&lent, finding->first, (finding->end - finding->first) / finding->period * finding->period, &graph);
     struct finder finder = {.graph = &graph,
@@ -796,6 +824,24 @@ by_state_find(const struct scout_log *log, const struct scout_finding *finding, 
     free(finder.from_data);
     free(finder.from_state);
     free(finder.needed);
+}
+
+void
+by_state_find(const struct scout_log *log, const struct scout_finding *finding, const char *per_rank,
+              struct by_state *by_state)
+{
+    struct scout_finding turned = *finding;
+    if (finding->period == 0) {
+        *by_state = (struct by_state){0};
+        (void)turns_refuse(&by_state->reason, "%s", finding->reason);
+        return;
+    }
+    turned.first = find_first(log, finding);
+    find_from(log, &turned, per_rank, by_state);
+    if (by_state->reason == NULL || turned.first == finding->first)
+        return;
+    by_state_free(by_state);
+    find_from(log, finding, per_rank, by_state);
 }
 
 void

@@ -104,6 +104,8 @@ struct by_state {
     enum play_part *parts; /* [finding->period] */
     struct by_state_range *ranges;
     uint32_t range_count;
+    uint32_t first;  /* operation of the log with which a step begins */
+    uint32_t border; /* of a step, behind the last operation that writes what each rank changes in its own step */
     struct reads reads;
 };
 

@@ -331,13 +331,15 @@ whole_type(uint32_t width)
 }
 
 bool
-play_plan_make_by_state(const struct scout_log *log, const struct scout_finding *finding,
-                        const struct by_state *by_state, struct play *play, char *why)
+play_plan_make_by_state(const struct scout_log *log, const struct scout_finding *found, const struct by_state *by_state,
+                        struct play *play, char *why)
 {
+    struct scout_finding turned = *found, *finding = &turned;
+    turned.first = by_state->first;
     begin_play(log, finding, by_state->range_count, play);
     play->plan.steps = ROUNDS + SHORT_ROUNDS;
     play->plan.by = PLAY_BY_STATE;
-    play->plan.average_before = play->plan.operation_count;
+    play->plan.average_before = counted(log, finding->first, finding->first + by_state->border);
     if (by_state->reason != NULL)
         return refuse(why, "%s", by_state->reason);
     if (!take_operations(log, finding, by_state->parts, &by_state->reads, play, why))
