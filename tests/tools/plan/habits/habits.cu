@@ -666,6 +666,8 @@ train(void)
         load(step);
         hidden();
         output();
+        if (is("ends-free") && step == steps - 2)
+            return;
         judge(step);
         backward();
         if (update_due())
@@ -733,16 +735,21 @@ train_counts(void)
     printf("hits %d steps %d weight %.6f\n", last.hits, last.steps, last.weights[5]);
 }
 
-/* The program gives back what it has, in the middle of a round, and saves nothing. */
+/* The program gives back what it has, in the middle of a round: all of it, and saves nothing; or its first weights, in
+ * the middle of a batch, and saves the others. */
 static int
 end_early(const char *path)
 {
-    if (is("ends-free"))
-        CHECK(cudaFree(w[0]));
-    else
-        CHECK(cudaDeviceReset());
     puts("end");
-    return fclose(fopen(path, "w"));
+    if (!is("ends-free")) {
+        CHECK(cudaDeviceReset());
+        return fclose(fopen(path, "w"));
+    }
+    CHECK(cudaFree(w[0]));
+    oracle.arrays.erase(oracle.arrays.begin());
+    oracle.open = false; /* of this batch nothing counts */
+    save(path);
+    return 0;
 }
 
 int
