@@ -126,13 +126,10 @@ has_whole(uint32_t tensor, const char *content, uint64_t bytes, uint64_t *at)
 {
     size_t count = bytes / sizeof(uint32_t);
     struct words *of = &words[tensor];
-    uint32_t before, now;
-    for (size_t i = 0; i < count && of->before != NULL; ++i) {
-        memcpy(&before, of->before + i * sizeof(before), sizeof(before));
-        memcpy(&now, content + i * sizeof(now), sizeof(now));
-        if (before != now)
-            whole_look(of->kinds, (const uint32_t *)(const void *)content, i, count,
-                       player.play.tensors[tensor].type == ELEMENT_FLOAT64);
+    const uint32_t *before = (const uint32_t *)(const void *)of->before, *now = (const uint32_t *)(const void *)content;
+    for (size_t i = 0; i < count && before != NULL; ++i) {
+        if (before[i] != now[i])
+            whole_look(of->kinds, before, now, i, count, player.play.tensors[tensor].type == ELEMENT_FLOAT64);
     }
     if (of->before == NULL) {
         of->before = scout_zeroed(bytes, 1);

@@ -70,7 +70,7 @@ key_of_argument(const struct noted *noted, uint32_t alloc, size_t offset, uint64
 }
 
 /* The words [first, end) to which an argument leads: whole numbers among floats are parts of their own, but where they
- * are so many that they are no counts in a struct. */
+ * are so many that they are no counts in a struct, or numbers near to zero show what they may be. */
 static void
 add_argument(struct effect *effect, const struct noted *noted, size_t index, size_t first, size_t end, uint64_t offset)
 {
@@ -80,6 +80,9 @@ add_argument(struct effect *effect, const struct noted *noted, size_t index, siz
     size_t count = 0;
     for (size_t at = first; kinds != NULL && (at = whole_next(kinds, at, end)) < end; ++at)
         ++count;
+    const uint32_t *words = effect->images.items[index].before;
+    for (size_t at = first; at < end && count > 0; ++at)
+        count = change_is_tiny(words[at]) ? 0 : count;
     for (size_t at = first, next; at < end; at = next) {
         size_t whole = count > 0 && count <= WHOLE_AT_MOST ? whole_next(kinds, at, end) : end;
         next = whole == at ? at + 1 : whole;
@@ -662,10 +665,8 @@ note_whole(struct effect *effect, struct part *part)
         return;
     if (allocation->kinds == NULL)
         allocation->kinds = scout_zeroed(image->words, sizeof(*allocation->kinds));
-    for (; at < part->end; at = images_next_written(image, at + 1, part->end)) {
-        whole_look(allocation->kinds, image->before, at, part->end, type == SCOUT_FLOAT64);
-        whole_look(allocation->kinds, image->after, at, part->end, type == SCOUT_FLOAT64);
-    }
+    for (; at < part->end; at = images_next_written(image, at + 1, part->end))
+        whole_look(allocation->kinds, image->before, image->after, at, part->end, type == SCOUT_FLOAT64);
 }
 
 void

@@ -397,9 +397,9 @@ const struct integers_part *integers_other(uint64_t turn, uint64_t key);
 
 /* ---- whole.c: words that hold whole numbers among floats ---- */
 
-/* Looks at a word, of `end`, that has changed, before it and after it; what it was is in kinds[], zero to begin with.
- * `is_wide`: as at a word of float64. */
-void whole_look(uint8_t *kinds, const uint32_t *words, size_t at, size_t end, bool is_wide);
+/* Looks at a word, of `end`, that has changed; what it was is in kinds[], zero to begin with. `is_wide`: as at a word
+ * of float64. */
+void whole_look(uint8_t *kinds, const uint32_t *before, const uint32_t *after, size_t at, size_t end, bool is_wide);
 /* The first of [from, to) that was always a whole number, and not always zero; `to`: there is none. */
 size_t whole_next(const uint8_t *kinds, size_t from, size_t to);
 
