@@ -775,8 +775,7 @@ static void
 device_goes(void)
 {
     pthread_mutex_lock(&player.following);
-    if (begun && !exchange_is_on() && player.play.plan.data != PLAY_ONE_PROCESS && !is_gone &&
-        !rounds_are_plain()) {
+    if (begun && !exchange_is_on() && !rounds_are_plain() && !is_gone) {
         close_round();
         if (player_is_by_state())
             state_look_for_whole();
