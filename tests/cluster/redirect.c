@@ -1,7 +1,8 @@
 /*
  * redirect.c - preloaded into a ddprun: connections to any port but those of the meeting, REDIRECT_FROM and the 15
  * behind it, lead to port REDIRECT_TO of this host, and the file REDIRECT_FILE names the port that was meant. So
- * relay.py gets between supervisors, and between ranks, whose port is not known before.
+ * relay.py gets between supervisors, and between ranks, whose port is not known before. With REDIRECT_MEETING
+ * connections lead where they are meant to, and the 15 ports refuse them: the way to the meeting is the relay's.
  */
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -33,7 +34,12 @@ connect(int fd, __CONST_SOCKADDR_ARG address, socklen_t length)
         return next(fd, given, length);
     memcpy(&four, given, sizeof(four));
     int port = ntohs(four.sin_port), first = atoi(from);
-    if (port >= first && port < first + 16)
+    bool is_meeting = port >= first && port < first + 16, at_meeting = getenv("REDIRECT_MEETING") != NULL;
+    if (is_meeting && at_meeting && port != first) {
+        errno = ECONNREFUSED;
+        return -1;
+    }
+    if (is_meeting || at_meeting)
         return next(fd, given, length);
     char beside[4096];
     snprintf(beside, sizeof(beside), "%s.new", file);

@@ -29,7 +29,7 @@ at_exit stop_relay
 between() {
     local which=$1 deed=$2 at=$port to=$((port + 1))
     stop_relay
-    rm -f "$work/meant" "$work"/rank-*
+    rm -f "$work/meant" "$work/relay" "$work"/rank-*
     if [ "$which" != meeting ]; then
         at=$((port + 100)) to=$work/meant
     fi
@@ -40,7 +40,7 @@ between() {
     # The meeting's listener takes the next port, as the first is in use.
     # shellcheck disable=SC2016
     BY_PORT=$port job 2 env REDIRECT_FROM="$port" REDIRECT_TO="$at" REDIRECT_FILE="$work/meant" \
-        bash -c '[ "$RANK" = 0 ] || [ "$0" = meeting ] || export LD_PRELOAD=$1; exec "${@:2}"' "$which" "$work/redirect.so" \
+        bash -c '[ "$RANK" = 0 ] || export LD_PRELOAD=$1; [ "$0" != meeting ] || export REDIRECT_MEETING=1; exec "${@:2}"' "$which" "$work/redirect.so" \
         "$ddprun" --interface lo -q --timeout 30 --heartbeat-timeout 5 --check-every 1 --bucket-mb 0.02 "$digits" "${options[@]}" --save "$work/rank-%d"
     check "$which, $deed: the relay did it" grep -qx "done $deed" "$work/relay"
     if [ "$deed" = pass ]; then
