@@ -266,7 +266,8 @@ drift_compare(struct drift_found *found, double calm)
         found->verdict = DRIFT_MISTAKE;
 }
 
-/* Chaos multiplies noise: not where there was none, for bits were the same, and not by so much from one look to another. */
+/* Chaos multiplies noise: not where there was none, for bits were the same, and not by so much from one look to
+ * another. */
 static struct drift_found
 above(const struct drift *drift, const struct drift_look *look, double times, struct drift_found found)
 {

@@ -3,17 +3,17 @@
  * mistake?
  *
  * Float sums by atomicAdd come in another order on each rank, so a right update differs in its last bits. What tells a
- * mistake is the difference d of an element from rank 0's beside m, what the element has moved since ranks were last the
- * same. Three measures, with bounds from measurements (docs/how-it-works.md):
+ * mistake is the difference d of an element from rank 0's beside m, what the element has moved since ranks were last
+ * the same. Three measures, with bounds from measurements (docs/how-it-works.md):
  *
  *   a  the aligned sum, sum of d sign(m) over sum of |m|, window after window: a rate that is larger on one rank. Noise
  *      has no direction that lasts, so the mean of a over windows falls as one over the root of their number.
  *   b  d of single elements beside m: few elements that are wrong much, while most of the tensor is not.
  *   c  sum of d over sum of |m|: all elements wrong a little.
  *
- * m is known for a sample; the largest d is of all elements. An element that is conspicuous is marked: it is sampled from
- * then on, and is a mistake when it stays conspicuous. Chaotic training multiplies noise, so what is above a bound after
- * many steps is looked at again after few.
+ * m is known for a sample; the largest d is of all elements. An element that is conspicuous is marked: it is sampled
+ * from then on, and is a mistake when it stays conspicuous. Chaotic training multiplies noise, so what is above a bound
+ * after many steps is looked at again after few.
  *
  * Pure. Not thread-safe.
  */
@@ -31,13 +31,13 @@ struct drift {
     uint64_t marks[DRIFT_MARKS]; /* elements, */
     unsigned hits[DRIFT_MARKS];  /* and in how many looks they were conspicuous */
     size_t mark_count;
-    bool is_noisy;            /* a look has found noise: */
-    double calm_c;            /* its greatest c, */
-    uint64_t calm_window;     /* and its longest window */
-    bool lasts;               /* differences were there again at once after rank 0's values had been taken */
-    uint64_t window;          /* of the look before */
-    uint64_t windows;         /* with a movement: */
-    double sum, squares;      /* of their a */
+    bool is_noisy;        /* a look has found noise: */
+    double calm_c;        /* its greatest c, */
+    uint64_t calm_window; /* and its longest window */
+    bool lasts;           /* differences were there again at once after rank 0's values had been taken */
+    uint64_t window;      /* of the look before */
+    uint64_t windows;     /* with a movement: */
+    double sum, squares;  /* of their a */
 };
 
 /* What one look has found. `count` elements are a sample, and the last `marked` of them the marked ones. */
@@ -65,8 +65,8 @@ enum drift_verdict {
 
 struct drift_found {
     enum drift_verdict verdict;
-    double times;   /* a measure above its bound: so many times */
-    double a, b, c; /* b: the largest of the sample */
+    double times;        /* a measure above its bound: so many times */
+    double a, b, c;      /* b: the largest of the sample */
     double apart, moved; /* the d, and the m beside it, that tell it */
     uint64_t place;      /* of an element; DRIFT_EVERYWHERE: apart and moved are sums over the sample */
     size_t conspicuous;  /* one of the sample that the caller is to mark, or DRIFT_NONE */
@@ -85,7 +85,8 @@ void drift_compare(struct drift_found *found, double calm);
 /* The element is conspicuous: it is in the samples of later looks. */
 void drift_mark(struct drift *drift, uint64_t place);
 
-/* At the program's end: values of a sample alone, `largest` and `differing` are of the sample. Whether it is a mistake. */
+/* At the program's end: values of a sample alone, `largest` and `differing` are of the sample. Whether it is a mistake.
+ */
 bool drift_is_mistake_at_end(struct drift *drift, const struct drift_look *look, struct drift_found *found_p);
 
 /* How soon the next comparison comes. All zero at first. */

@@ -359,8 +359,8 @@ bool
 collectives_send_values(struct collectives *c, CUdeviceptr from, CUdeviceptr to, size_t bytes, struct comm_error *error)
 {
     struct communicator *of = enter_call(&c->communicators[0]);
-    ncclResult_t result = c->nccl->ncclBroadcast_p((const void *)(uintptr_t)from, (void *)(uintptr_t)to, bytes, ncclUint8,
-                                                   0, of->comm, c->stream);
+    ncclResult_t result = c->nccl->ncclBroadcast_p((const void *)(uintptr_t)from, (void *)(uintptr_t)to, bytes,
+                                                   ncclUint8, 0, of->comm, c->stream);
     return leave_call(c, of, result, "ncclBroadcast", error);
 }
 

@@ -27,10 +27,10 @@ struct kernels {
         CUfunction pack, unpack;
     } in[DDPRUN_COMPRESSION_COUNT]; /* by enum ddprun_compression; none: plain copies */
     CUfunction scale[KERNEL_TYPES]; /* each element times a number, over another, in place; */
-    CUfunction pack_scaled[KERNEL_TYPES], unpack_scaled[KERNEL_TYPES]; /* or on the way */
-    CUfunction outer[KERNEL_TYPES], anchor[KERNEL_TYPES];              /* comm/wire.h */
+    CUfunction pack_scaled[KERNEL_TYPES], unpack_scaled[KERNEL_TYPES];    /* or on the way */
+    CUfunction outer[KERNEL_TYPES], anchor[KERNEL_TYPES];                 /* comm/wire.h */
     CUfunction compare_values[KERNEL_TYPES], sample_values[KERNEL_TYPES]; /* comm/kernels/values.h */
-    CUfunction chunks;                                                 /* makes the table that packing takes */
+    CUfunction chunks;                                                    /* makes the table that packing takes */
     CUfunction hash, compare;
     CUfunction nonfinite; /* comm/kernels/nonfinite.h */
 };

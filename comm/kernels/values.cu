@@ -71,14 +71,14 @@ sample_values(const values_chunk &chunk, const values_sample &sample)
         sample_one<Format, Stored>(chunk, sample, sample.count + i, sample.marks[i]);
 }
 
-#define VALUES_KERNELS(name, Format, Stored)                                                                          \
-    extern "C" __global__ void ddprun_compare_values_##name(struct values_chunk chunk, struct values_found *found)    \
-    {                                                                                                                 \
-        compare_values<Format, Stored>(chunk, found);                                                                 \
-    }                                                                                                                 \
-    extern "C" __global__ void ddprun_sample_values_##name(struct values_chunk chunk, struct values_sample sample)    \
-    {                                                                                                                 \
-        sample_values<Format, Stored>(chunk, sample);                                                                 \
+#define VALUES_KERNELS(name, Format, Stored)                                                                       \
+    extern "C" __global__ void ddprun_compare_values_##name(struct values_chunk chunk, struct values_found *found) \
+    {                                                                                                              \
+        compare_values<Format, Stored>(chunk, found);                                                              \
+    }                                                                                                              \
+    extern "C" __global__ void ddprun_sample_values_##name(struct values_chunk chunk, struct values_sample sample) \
+    {                                                                                                              \
+        sample_values<Format, Stored>(chunk, sample);                                                              \
     }
 
 VALUES_KERNELS(float32, plain<float>, float)

@@ -1,7 +1,7 @@
 /*
- * test_drift.c - noise of the arithmetic is told from mistakes: updates that vary by rounding are noise at every rate,
- * one element, one row, one tensor and one rank's rate that are wrong are not, what chaos has multiplied is above a bound
- * and ends nothing alone, and a sample never has more elements than there is room for.
+ * test_drift.c - noise of the arithmetic is no mistake, and mistakes are no noise: updates that vary by rounding are
+ * noise at every rate, one element, one row, one tensor and one rank's rate that are wrong are not, what chaos has
+ * multiplied is above a bound and ends nothing alone, and a sample never has more elements than there is room for.
  */
 #include "bucketing/drift.h"
 
@@ -69,9 +69,15 @@ static struct drift_found
 look_at(struct ranks *ranks, struct drift *drift, uint64_t window)
 {
     size_t marked = drift->mark_count;
-    struct drift_look look = {.now = ranks->now, .then = ranks->then, .apart = ranks->apart, .before = ranks->before,
-                              .count = ELEMENTS + marked, .marked = marked, .elements = ELEMENTS,
-                              .fraction_bits = FLT_MANT_DIG - 1, .window = window};
+    struct drift_look look = {.now = ranks->now,
+                              .then = ranks->then,
+                              .apart = ranks->apart,
+                              .before = ranks->before,
+                              .count = ELEMENTS + marked,
+                              .marked = marked,
+                              .elements = ELEMENTS,
+                              .fraction_bits = FLT_MANT_DIG - 1,
+                              .window = window};
     for (size_t i = 0; i < look.count; ++i) {
         size_t at = i < ELEMENTS ? i : drift->marks[i - ELEMENTS];
         double a = ranks->w[1][at], b = ranks->w[0][at], d = a - b;
@@ -133,10 +139,10 @@ static const struct {
     double rate;
     int least, most; /* the look that ends the job */
 } rows[] = {
-    {RIGHT, 1e-1, 0, 0},     {RIGHT, 1e-3, 0, 0},     {RIGHT, 1e-5, 0, 0},     {CLIPPED, 1e-1, 0, 0},
-    {CLIPPED, 1e-4, 0, 0},   {SCATTERED, 1e-1, 0, 0}, {SCATTERED, 1e-4, 0, 0}, {FORGOTTEN, 1e-1, 1, 3},
-    {FORGOTTEN, 1e-4, 1, 3}, {FORGOTTEN, 1e-6, 1, 3}, {ROW, 1e-1, 1, 3},       {ROW, 1e-4, 1, 3},
-    {ELEMENT, 1e-1, 1, 6},   {ELEMENT, 1e-4, 1, 6},   {RATE, 1e-1, 1, 3},      {RATE, 1e-5, 1, 3},
+    {RIGHT, 1e-1, 0, 0},      {RIGHT, 1e-3, 0, 0},      {RIGHT, 1e-5, 0, 0},     {CLIPPED, 1e-1, 0, 0},
+    {CLIPPED, 1e-4, 0, 0},    {SCATTERED, 1e-1, 0, 0},  {SCATTERED, 1e-4, 0, 0}, {FORGOTTEN, 1e-1, 1, 3},
+    {FORGOTTEN, 1e-4, 1, 3},  {FORGOTTEN, 1e-6, 1, 3},  {ROW, 1e-1, 1, 3},       {ROW, 1e-4, 1, 3},
+    {ELEMENT, 1e-1, 1, 6},    {ELEMENT, 1e-4, 1, 6},    {RATE, 1e-1, 1, 3},      {RATE, 1e-5, 1, 3},
     {SLOW_RATE, 1e-1, 1, 20}, {SLOW_RATE, 1e-4, 1, 20}, {UNLIKE, 1e-1, 1, 1},
 };
 
@@ -144,8 +150,8 @@ TABLE_TEST(noise_ends_nothing_and_mistakes_end_soon, rows)
 {
     for (unsigned seed = 1; seed <= 5; ++seed) {
         int ended = ended_at(rows[_i].kind, rows[_i].rate, seed);
-        ck_assert_msg(ended >= rows[_i].least && ended <= rows[_i].most, "kind %d, rate %g, seed %u: look %d", rows[_i].kind,
-                      rows[_i].rate, seed, ended);
+        ck_assert_msg(ended >= rows[_i].least && ended <= rows[_i].most, "kind %d, rate %g, seed %u: look %d",
+                      rows[_i].kind, rows[_i].rate, seed, ended);
     }
 }
 

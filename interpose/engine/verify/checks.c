@@ -6,8 +6,8 @@
  * when a bucket that was launched early is reduced and hashed: else such a write could fall into the reduction itself,
  * between packing and unpacking, and be overwritten without a trace. Parameters: their hashes are compared across all
  * ranks at the first step, before any optimizer, after the first overlapped steps and then every K. Both run in the
- * order of the communication stream; a difference ends the job. Touches after their bucket is launched are in
- * late_write.c.
+ * order of the communication stream. A gradient that differs ends the job; where a parameter does, the next comparison
+ * looks at values (values.c). Touches after their bucket is launched are in late_write.c.
  */
 #include "interpose/engine/core/hashing.h"
 #include "interpose/engine/memory/escapes.h"
@@ -314,8 +314,8 @@ checks_parameters_due(const struct group *group)
         return true;
     return (every > 0 && (steps == 0 || steps == 2 || steps == 5 || is_early_by_plan(steps))) ||
            /* what differs there at the end may have been freed: it is looked at before */
-           (every > 0 && steps <= FIRST_STEPS && tensor_compares_host()) ||
-           values_are_due() || (group->overlapping && group->overlapped_steps >= 1 && group->overlapped_steps <= FIRST_STEPS) ||
+           (every > 0 && steps <= FIRST_STEPS && tensor_compares_host()) || values_are_due() ||
+           (group->overlapping && group->overlapped_steps >= 1 && group->overlapped_steps <= FIRST_STEPS) ||
            (engine_state.graph_launches >= 1 && engine_state.graph_launches <= FIRST_STEPS) ||
            (every > 0 && steps / every > checks.compared_step / every) || engine_state.options.verify;
 }
@@ -369,9 +369,9 @@ take_suspects(const struct group *group, size_t *count_p) BY_ISSUER
 /* What all ranks' hashes say; `after_step` belongs to this comparison, the words to the whole run. */
 struct comparison {
     uint64_t after_step;
-    uint64_t left_out; /* as in `checks` */
-    bool is_running;   /* running_are_all() */
-    bool is_looked_at; /* a later comparison looks at the values of what may vary */
+    uint64_t left_out;  /* as in `checks` */
+    bool is_running;    /* running_are_all() */
+    bool is_looked_at;  /* a later comparison looks at the values of what may vary */
     const char *detail; /* by how much it differs; NULL: that is not known */
 };
 
@@ -406,35 +406,39 @@ stop_with_difference(size_t index, uint32_t differs, const struct comparison *co
         snprintf(at_fault, sizeof(at_fault), "; else the memory or the GPU of rank %u may be at fault",
                  differs & ~HASH_MAJORITY);
     if (engine_state.services->by_plan)
-        snprintf(sentence, sizeof(sentence), "%s differs between %s after update %llu of --plan: all ranks must see the same batches "
-                      "and decide alike; look for seeds of a rank's own, and for losses and other results by which the "
-                      "program decides (a rank reads those of its own batches)",
-                      text, who, (unsigned long long)comparison->after_step);
+        snprintf(sentence, sizeof(sentence),
+                 "%s differs between %s after update %llu of --plan: all ranks must see the same batches "
+                 "and decide alike; look for seeds of a rank's own, and for losses and other results by which the "
+                 "program decides (a rank reads those of its own batches)",
+                 text, who, (unsigned long long)comparison->after_step);
     else if (comparison->after_step == 0 && checks.final_known)
-        snprintf(sentence, sizeof(sentence), "%s differs between %s at the end of a program without DDP_STEP: what a rank computes "
-                      "from its own data must go through DDP_REDUCE before it changes a parameter",
-                      text, who);
+        snprintf(sentence, sizeof(sentence),
+                 "%s differs between %s at the end of a program without DDP_STEP: what a rank computes "
+                 "from its own data must go through DDP_REDUCE before it changes a parameter",
+                 text, who);
     else if (comparison->after_step == 0 && comparison->is_running)
-        snprintf(sentence, sizeof(sentence), "%s differs between %s at the first DDP_STEP, and has no gradient, or one of zeros: "
-                      "running statistics, which forward writes? Annotate them with DDP_BUFFER instead; else its "
-                      "annotation stands before its initialisation (move it behind that)",
-                      text, who);
+        snprintf(sentence, sizeof(sentence),
+                 "%s differs between %s at the first DDP_STEP, and has no gradient, or one of zeros: "
+                 "running statistics, which forward writes? Annotate them with DDP_BUFFER instead; else its "
+                 "annotation stands before its initialisation (move it behind that)",
+                 text, who);
     else if (comparison->after_step == 0)
-        snprintf(
-            sentence, sizeof(sentence),
-            "%s differs between %s at the first DDP_STEP: its annotation stands before its "
-            "initialisation (move it behind that), or the optimizer ran before DDP_STEP (call DDP_STEP between "
-            "backward and the optimizer)",
-            text, who);
+        snprintf(sentence, sizeof(sentence),
+                 "%s differs between %s at the first DDP_STEP: its annotation stands before its "
+                 "initialisation (move it behind that), or the optimizer ran before DDP_STEP (call DDP_STEP between "
+                 "backward and the optimizer)",
+                 text, who);
     else if (comparison->left_out > 0)
-        snprintf(sentence, sizeof(sentence), "%s differs between %s after step %llu: the work on gradients before DDP_STEP number "
-                      "%llu is that of two steps or more, so DDP_STEP was left out; call it once in each step, between "
-                      "backward and the optimizer",
-                      text, who, (unsigned long long)comparison->after_step, (unsigned long long)comparison->left_out);
+        snprintf(sentence, sizeof(sentence),
+                 "%s differs between %s after step %llu: the work on gradients before DDP_STEP number "
+                 "%llu is that of two steps or more, so DDP_STEP was left out; call it once in each step, between "
+                 "backward and the optimizer",
+                 text, who, (unsigned long long)comparison->after_step, (unsigned long long)comparison->left_out);
     else if (averages_parameters() && !tensor.averaged)
-        snprintf(sentence, sizeof(sentence), "%s differs between %s after step %llu: no DDP_STEP_PARAMETERS averages it (its group "
-                      "is %d, and a state of integers is never averaged), and its gradient is not, either",
-                      text, who, (unsigned long long)comparison->after_step, tensor.group);
+        snprintf(sentence, sizeof(sentence),
+                 "%s differs between %s after step %llu: no DDP_STEP_PARAMETERS averages it (its group "
+                 "is %d, and a state of integers is never averaged), and its gradient is not, either",
+                 text, who, (unsigned long long)comparison->after_step, tensor.group);
     else
         snprintf(
             sentence, sizeof(sentence),
@@ -447,7 +451,8 @@ stop_with_difference(size_t index, uint32_t differs, const struct comparison *co
     stop_job_soon("%s%s%s", sentence, detail[0] != '\0' ? "; " : "", detail);
 }
 
-/* Ends the job where values say that a difference is a mistake; else it is noise, and all ranks have rank 0's values. */
+/* Ends the job where values say that a difference is a mistake; else it is noise, and all ranks have rank 0's values.
+ */
 static void
 look_at_values(size_t *suspects, size_t count) BY_ISSUER
 {
@@ -675,7 +680,8 @@ static bool
 judge_values_at_end(uint32_t *differs, size_t count, struct comparison *comparison, char detail[VALUES_TEXT_BYTES])
 {
     bool noise = values_judge_end(differs, count, comparison->after_step, detail);
-    bool is_last_known = checks.sent > 0 && atomic_load(&checks.judged) == checks.sent && checks.parameters.count == count;
+    bool is_last_known =
+        checks.sent > 0 && atomic_load(&checks.judged) == checks.sent && checks.parameters.count == count;
     uint64_t first = comparison->after_step;
     for (size_t i = 0; i < count && !engine_state.options.verify; ++i) {
         if (!differs_at(differs, i))

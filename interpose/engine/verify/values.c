@@ -45,8 +45,8 @@ static struct {
     double *host[ARRAYS];
     struct values_found *host_found; /* pinned, [count] */
     struct drift_pace pace;
-    uint64_t next;    /* boundaries passed when the next comparison is due; 0: as always */
-    bool sampled_end; /* host[THEN], [BEFORE] and [NOW] are of the end */
+    uint64_t next;      /* boundaries passed when the next comparison is due; 0: as always */
+    bool sampled_end;   /* host[THEN], [BEFORE] and [NOW] are of the end */
     bool some_unplaced; /* a tensor has no memory yet */
     bool said_noise, said_lasts;
 } values;
@@ -176,8 +176,9 @@ anchor_chunk(struct values_chunk chunk, const struct watched *watched, const str
     struct comm_error error;
     struct values_sample sample = sample_of(watched, tensor, THEN, BEFORE);
     sample.of_zero = 1;
-    require_comm(values_sample(&engine_state.collectives.setting, chunk, type_nccl(tensor->type), sample, stream(), &error),
-                 &error);
+    require_comm(
+        values_sample(&engine_state.collectives.setting, chunk, type_nccl(tensor->type), sample, stream(), &error),
+        &error);
 }
 
 static void
@@ -281,9 +282,9 @@ look_at(const struct tensor *tensor, struct watched *watched, size_t index)
             anchor_chunk(chunk, &next, tensor);
             continue;
         }
-        require_comm(values_sample(&collectives->setting, chunk, type, sample_of(watched, tensor, NOW, APART), stream(),
-                                   &error),
-                     &error);
+        require_comm(
+            values_sample(&collectives->setting, chunk, type, sample_of(watched, tensor, NOW, APART), stream(), &error),
+            &error);
         anchor_chunk(chunk, &next, tensor);
         require_comm(values_compare(&collectives->setting, chunk, type, found, stream(), &error), &error);
     }
@@ -306,7 +307,10 @@ float_of(uint64_t bits)
 static int
 fraction_bits(int type)
 {
-    return type == DDP_FLOAT64 ? DBL_MANT_DIG - 1 : type == DDP_FLOAT32 ? FLT_MANT_DIG - 1 : type == DDP_FLOAT16 ? 10 : 7;
+    return type == DDP_FLOAT64   ? DBL_MANT_DIG - 1
+           : type == DDP_FLOAT32 ? FLT_MANT_DIG - 1
+           : type == DDP_FLOAT16 ? 10
+                                 : 7;
 }
 
 static struct drift_look
@@ -414,8 +418,9 @@ describe(const struct verdict *worst, int rank, char text[VALUES_TEXT_BYTES])
                  "on rank %d its elements are off by %.2g of what they have moved since step %llu", rank,
                  found->apart / fmax(found->moved, DBL_MIN), since);
     else
-        snprintf(text, VALUES_TEXT_BYTES, "on rank %d element %llu is off by %.2g where it has moved by %.2g since step %llu",
-                 rank, (unsigned long long)found->place, found->apart, found->moved, since);
+        snprintf(text, VALUES_TEXT_BYTES,
+                 "on rank %d element %llu is off by %.2g where it has moved by %.2g since step %llu", rank,
+                 (unsigned long long)found->place, found->apart, found->moved, since);
 }
 
 /* Rank 0, once each. */
@@ -428,19 +433,21 @@ say(const struct verdict *worst, int rank, uint64_t regular)
     if (engine_state.rendezvous.rank != 0 || found->verdict < DRIFT_NOISE || found->verdict > DRIFT_MARKED)
         return;
     if (!values.said_noise)
-        message_warning("noise",
-                        "%s differs between ranks 0 and %d by rounding: by at most %.2g, where it has moved by up to %.2g "
-                        "since step %llu. The usual cause is an update that adds by atomicAdd, a global norm for "
-                        "instance. All ranks take rank 0's values, at each comparison that finds such differences "
-                        "(every %llu steps)",
-                        tensor_describe(&tensor, text), rank, found->apart, found->moved, (unsigned long long)worst->since,
-                        (unsigned long long)regular);
+        message_warning(
+            "noise",
+            "%s differs between ranks 0 and %d by rounding: by at most %.2g, where it has moved by up to %.2g "
+            "since step %llu. The usual cause is an update that adds by atomicAdd, a global norm for "
+            "instance. All ranks take rank 0's values, at each comparison that finds such differences "
+            "(every %llu steps)",
+            tensor_describe(&tensor, text), rank, found->apart, found->moved, (unsigned long long)worst->since,
+            (unsigned long long)regular);
     values.said_noise = true;
     if (found->lasts && !values.said_lasts) {
-        message_warning("noise_stays",
-                        "%s has the same difference again after all ranks have taken rank 0's values: memory without an "
-                        "annotation keeps it (master weights, momentum). Annotate that by DDP_STATE",
-                        tensor_describe(&tensor, text));
+        message_warning(
+            "noise_stays",
+            "%s has the same difference again after all ranks have taken rank 0's values: memory without an "
+            "annotation keeps it (master weights, momentum). Annotate that by DDP_STATE",
+            tensor_describe(&tensor, text));
         values.said_lasts = true;
     }
 }
@@ -589,15 +596,16 @@ send_samples(const size_t *suspects, size_t count)
     return samples;
 }
 
-/* The sample of one tensor beside rank 0's, `theirs`, of which the number is returned. Whether it is a mistake, and whether
- * this rank sees a difference, or knows the tensor as noisy. */
+/* The sample of one tensor beside rank 0's, `theirs`, of which the number is returned. Whether it is a mistake, and
+ * whether this rank sees a difference, or knows the tensor as noisy. */
 static size_t
 judge_at_end(size_t index, size_t stride, const double *theirs, char text[VALUES_TEXT_BYTES], bool *is_mistake_p,
              bool *is_seen_p)
 {
     struct watched *watched = &values.watched[index];
     struct tensor tensor = compared(index);
-    struct drift_look look = {.fraction_bits = fraction_bits(tensor.type), .window = engine_state.boundary_count - watched->anchored};
+    struct drift_look look = {.fraction_bits = fraction_bits(tensor.type),
+                              .window = engine_state.boundary_count - watched->anchored};
     double *kept[ARRAYS];
     size_t count = 0;
     for (int a = 0; a < ARRAYS; ++a)

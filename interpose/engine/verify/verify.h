@@ -43,7 +43,8 @@ bool values_are_due(void) BY_ISSUER;
 void values_note_suspect(size_t index, uint64_t after_step);
 uint64_t values_first_seen(size_t index, uint64_t otherwise);
 /* The issuer, at a comparison, before the trainer's stream is let go: suspects[count], tensors whose hashes differed at
- * the last one, the same on all ranks, get rank 0's values. Collective; waits for the device. Whether the job is to end.
+ * the last one, the same on all ranks, get rank 0's values. Collective; waits for the device. Whether the job is to
+ * end.
  */
 bool values_look(size_t *suspects, size_t count, struct values_mistake *mistake_p) BY_ISSUER;
 /* The issuer, when the device has done all: what values_judge_end() needs is on its way to the host. */
