@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 table=tests/mutants.txt
-most=71 # places; only where a broken point of the product can show that a test works
+most=72 # places; only where a broken point of the product can show that a test works
 names() { awk '/^[A-Z]/ { print $1 }' "$table" | sort; }
 in_product() { grep -rohE --include='*.[ch]' '\bMUTANT\([A-Z0-9_]+\)' bucketing comm interpose launcher tools; }
 coded() { { in_product && grep -ohE '\bMUTANT\([A-Z0-9_]+\)' tests/woven.txt; } | sed 's/^MUTANT(\(.*\))$/\1/' | sort -u; }
