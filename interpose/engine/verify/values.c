@@ -105,39 +105,39 @@ free_memory(void)
         return;
     require_cuda(driver->cuStreamSynchronize_p(stream()), "waiting for samples");
     for (int i = 0; i < ARRAYS; ++i) {
-        if (values.arrays[i] != 0)
-            (void)driver->cuMemFree_p(values.arrays[i]);
-        if (values.host[i] != NULL)
+        (void)driver->cuMemFree_p(values.arrays[i]);
+        if (values.host_found != NULL)
             (void)driver->cuMemFreeHost_p(values.host[i]);
-        values.arrays[i] = 0;
-        values.host[i] = NULL;
     }
-    if (values.found != 0)
-        (void)driver->cuMemFree_p(values.found);
+    (void)driver->cuMemFree_p(values.found);
     if (values.host_found != NULL)
         (void)driver->cuMemFreeHost_p(values.host_found);
-    values.found = 0;
     values.host_found = NULL;
     values.total = 0;
 }
 
-/* What is needed only where hashes differ, or at the end. */
+/* All of the device, at the first comparison: later there may be none left. At most 17 MiB. */
 static void
-make_arrays(void)
+make_device_memory(void)
 {
     CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    for (int i = 0; i < ARRAYS; ++i) {
-        if (values.arrays[i] == 0)
-            values.arrays[i] = on_device(values.total * sizeof(double));
-        if (values.host[i] == NULL)
-            values.host[i] = on_host(values.total * sizeof(double));
-    }
+    for (int i = 0; i < ARRAYS; ++i)
+        values.arrays[i] = on_device(values.total * sizeof(double));
+    values.found = on_device(values.count * sizeof(struct values_found));
     if (values.chunk == 0)
         values.chunk = on_device(CHUNK);
-    if (values.host_found == NULL) {
-        values.found = on_device(values.count * sizeof(struct values_found));
+    (void)context_exchange_capture_mode(mode);
+}
+
+/* Where hashes differ, and at the end. */
+static void
+make_host_memory(void)
+{
+    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    for (int i = 0; i < ARRAYS && values.host_found == NULL; ++i)
+        values.host[i] = on_host(values.total * sizeof(double));
+    if (values.host_found == NULL)
         values.host_found = on_host(values.count * sizeof(struct values_found));
-    }
     (void)context_exchange_capture_mode(mode);
 }
 
@@ -214,12 +214,8 @@ make_watched(size_t count)
             watched->count = drift_sample_count(tensor.count, count);
         values.total += watched->count > 0 ? watched->count + DRIFT_MARKS : 0;
     }
-    if (values.total == 0)
-        return;
-    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    values.arrays[THEN] = on_device(values.total * sizeof(double));
-    values.arrays[BEFORE] = on_device(values.total * sizeof(double));
-    (void)context_exchange_capture_mode(mode);
+    if (values.total > 0)
+        make_device_memory();
 }
 
 void
@@ -497,7 +493,7 @@ values_look(size_t *suspects, size_t count, struct values_mistake *mistake_p)
     count = count > 0 ? keep_placed(suspects, count) : 0;
     if (count == 0)
         return false;
-    make_arrays();
+    make_host_memory();
     ++values.looks;
     for (size_t i = 0; i < count; ++i) {
         struct tensor tensor = compared(suspects[i]);
@@ -546,7 +542,7 @@ values_sample_end(void)
     values.sampled_end = false;
     if (values.total == 0 || tensor_compared_count() != values.count)
         return;
-    make_arrays();
+    make_host_memory();
     for (size_t i = 0; i < values.count; ++i) {
         struct tensor tensor = compared(i);
         struct watched *watched = &values.watched[i];
