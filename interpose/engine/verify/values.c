@@ -33,6 +33,14 @@ struct watched {
     struct drift drift;
 };
 
+/* What a rank says of a look: what is worst of its tensors. */
+struct verdict {
+    struct drift_found found;
+    uint64_t index;  /* of tensor_compared() */
+    uint64_t since;  /* boundaries passed when its movement began to count */
+    double strength; /* of two alike */
+};
+
 /* Arrays of samples, on the device and in pinned memory of the host. */
 enum array { THEN, BEFORE, NOW, APART, ARRAYS };
 
@@ -49,6 +57,8 @@ static struct {
     bool sampled_end;   /* host[THEN], [BEFORE] and [NOW] are of the end */
     bool some_unplaced; /* a tensor has no memory yet */
     bool said_noise, said_lasts;
+    struct verdict doubt; /* the last that was above a bound, and its rank; DRIFT_SAME: none */
+    int doubt_rank;
 } values;
 
 static CUstream
@@ -323,14 +333,6 @@ sampled(const struct watched *watched, const struct tensor *tensor)
                                .fraction_bits = fraction_bits(tensor->type)};
 }
 
-/* What a rank says of a look: what is worst of its tensors. */
-struct verdict {
-    struct drift_found found;
-    uint64_t index;  /* of tensor_compared() */
-    uint64_t since;  /* boundaries passed when its movement began to count */
-    double strength; /* of two alike */
-};
-
 /* Whether the other was worse, and is kept. */
 static bool
 keep_worst(struct verdict *worst, const struct verdict *other)
@@ -419,6 +421,25 @@ describe(const struct verdict *worst, int rank, char text[VALUES_TEXT_BYTES])
                  (unsigned long long)found->place, found->apart, found->moved, since);
 }
 
+/* What was above a bound and is no more: noise that training has multiplied, or something that happened once. */
+static void
+say_doubt(const struct verdict *worst, int rank)
+{
+    char text[TENSOR_TEXT_BYTES], off[VALUES_TEXT_BYTES];
+    if (worst->found.verdict == DRIFT_BAD) {
+        values.doubt = *worst;
+        values.doubt_rank = rank;
+    } else if (values.doubt.found.verdict == DRIFT_BAD) {
+        struct tensor tensor = compared(values.doubt.index);
+        describe(&values.doubt, values.doubt_rank, off);
+        message_warning("apart_once",
+                        "%s differed between ranks by more than rounding, and does not any more since all ranks have "
+                        "rank 0's values: %s. A step may have done other things on that rank; run ddprun check",
+                        tensor_describe(&tensor, text), off);
+        values.doubt.found.verdict = DRIFT_SAME;
+    }
+}
+
 /* Rank 0, once each. */
 static void
 say(const struct verdict *worst, int rank, uint64_t regular)
@@ -426,18 +447,19 @@ say(const struct verdict *worst, int rank, uint64_t regular)
     char text[TENSOR_TEXT_BYTES];
     struct tensor tensor = compared(worst->index);
     const struct drift_found *found = &worst->found;
-    if (engine_state.rendezvous.rank != 0 || found->verdict < DRIFT_NOISE || found->verdict > DRIFT_MARKED)
+    if (engine_state.rendezvous.rank != 0)
         return;
-    if (!values.said_noise)
+    say_doubt(worst, rank);
+    if (!values.said_noise && found->verdict == DRIFT_NOISE) {
         message_warning(
             "noise",
             "%s differs between ranks 0 and %d by rounding: by at most %.2g, where it has moved by up to %.2g "
-            "since step %llu. The usual cause is an update that adds by atomicAdd, a global norm for "
-            "instance. All ranks take rank 0's values, at each comparison that finds such differences "
-            "(every %llu steps)",
+            "since step %llu. The usual cause is an update that adds by atomicAdd, for a global norm for "
+            "instance. When a comparison finds such differences (every %llu steps), all ranks take rank 0's values",
             tensor_describe(&tensor, text), rank, found->apart, found->moved, (unsigned long long)worst->since,
             (unsigned long long)regular);
-    values.said_noise = true;
+        values.said_noise = true;
+    }
     if (found->lasts && !values.said_lasts) {
         message_warning(
             "noise_stays",
