@@ -272,7 +272,7 @@ static struct drift_found
 above(const struct drift *drift, const struct drift_look *look, double times, struct drift_found found)
 {
     bool is_new = !drift->is_noisy && times > STRONG;
-    bool is_long = look->window > 2 * drift->calm_window;
+    bool is_long = 4 * look->window > 5 * drift->calm_window;
     found.times = times;
     if (is_new)
         found.verdict = DRIFT_MISTAKE;

@@ -46,7 +46,7 @@ man_page(ddprun-troubleshooting.7 ddprun ${CMAKE_SOURCE_DIR}/docs/troubleshootin
 install(FILES launcher/ddprun.bash DESTINATION share/bash-completion/completions RENAME ddprun)
 install(FILES launcher/ddprun.zsh DESTINATION share/zsh/site-functions RENAME _ddprun)
 install(FILES launcher/ddprun.fish DESTINATION share/fish/vendor_completions.d)
-install(FILES README.md CHANGES.md DESTINATION share/doc/ddprun)
+install(FILES README.md CHANGES.md SECURITY.md DESTINATION share/doc/ddprun)
 foreach(page annotations check clusters frameworks hash how-it-works insight install languages limits performance plan recipes scout softgpu trace
         trainers troubleshooting updates wire)
     install(FILES docs/${page}.md DESTINATION share/doc/ddprun/docs)

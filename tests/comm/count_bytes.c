@@ -68,6 +68,8 @@ uint64_t __tsan_atomic64_load(const volatile uint64_t *at, int order);
 void __tsan_atomic64_store(volatile uint64_t *at, uint64_t value, int order);
 uint32_t __tsan_atomic32_fetch_add(volatile uint32_t *at, uint32_t value, int order);
 uint64_t __tsan_atomic64_fetch_add(volatile uint64_t *at, uint64_t value, int order);
+int __tsan_atomic64_compare_exchange_weak(volatile uint64_t *at, uint64_t *expected, uint64_t desired, int order,
+                                          int failing);
 int __tsan_atomic32_compare_exchange_strong(volatile uint32_t *at, uint32_t *expected, uint32_t desired, int order,
                                             int failing);
 int __tsan_atomic64_compare_exchange_strong(volatile uint64_t *at, uint64_t *expected, uint64_t desired, int order,
@@ -151,5 +153,12 @@ __tsan_atomic64_compare_exchange_strong(volatile uint64_t *at, uint64_t *expecte
 {
     (void)order, (void)failing;
     return __atomic_compare_exchange_n(at, expected, desired, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+int
+__tsan_atomic64_compare_exchange_weak(volatile uint64_t *at, uint64_t *expected, uint64_t desired, int order,
+                                      int failing)
+{
+    return __tsan_atomic64_compare_exchange_strong(at, expected, desired, order, failing);
 }
 /* NOLINTEND(bugprone-reserved-identifier) */

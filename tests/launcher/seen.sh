@@ -57,7 +57,7 @@ top = {"ddprun_version": text, "nccl_version": (text, maybe), "exit_code": int, 
        "items_per_second": (float, maybe), "exposed_ms": (float, maybe), "exposed_bound_ms": (float, maybe), "exposed_planned_ms": (float, maybe),
        "slowed_ms": (float, maybe), "overlap_off_step": (int, maybe), "waiting_ms": (float, maybe), "waited_for": (int, maybe),
        "unbound": bool, "measured_steps": int, "first_measured": (int, maybe), "last_measured": (int, maybe),
-       "nonfinite": (dict, maybe), "warnings": list, "comparisons": int, "parameter_hash": (text, maybe), "means": list, "each_rank": list}
+       "nonfinite": (dict, maybe), "warnings": list, "comparisons": int, "noise": int, "parameter_hash": (text, maybe), "means": list, "each_rank": list}
 mean = {"name": text, "place": text, "step": int, "value": (float, maybe)}
 attempt = {"exit_code": int, "reason": (text, maybe), "seconds": float, "steps": int}
 warning = {"key": text, "rank": (int, maybe), "step": (int, maybe), "count": int, "text": text}
