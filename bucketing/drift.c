@@ -25,9 +25,8 @@ static const double A_BOUND[] = {3e-5, 5e-3}, C_BOUND[] = {2e-3, 0.2};
 static const double ALONE = 0.05, ABOVE_MOST = 30, FAR_ABOVE_MOST = 300;
 static const double B_BOUND = 0.3, B_SHARE = 0.02;
 static const double STRONG = 25;                      /* times a bound: no noise that begins here */
-static const double LEAP = 3, LEAP_ABOVE_CALM = 1000; /* times a bound, and times c of looks that found noise */
+static const double LEAP = 3, ABOVE_CALM = 3e4; /* times a bound, and times c where noise was found */
 static const double SPARSE_BOUND = 1.5e-3, SPARSE_ULPS[] = {64, 4}; /* of few elements that alone differ */
-static const double FARTHEST = 0.5, FARTHEST_ABOVE_MOST = 3000;
 static const double MEAN_SHARE = 0.25, FLOOR_ULPS = 32;
 static const double DISCOUNT_ULPS[] = {4, 1}; /* additions to a value in another order */
 
@@ -262,7 +261,7 @@ is_sparse(const struct drift_look *look)
 void
 drift_compare(struct drift_found *found, double calm)
 {
-    if (found->verdict == DRIFT_BAD && found->times > LEAP && found->c > LEAP_ABOVE_CALM * calm)
+    if (found->verdict == DRIFT_BAD && found->times > LEAP && found->c > ABOVE_CALM * calm)
         found->verdict = DRIFT_MISTAKE;
 }
 
@@ -293,7 +292,7 @@ judge(struct drift *drift, const struct drift_look *look, struct sums *sums)
 
     if (look->unlike > 0)
         return found_at(DRIFT_MISTAKE, INFINITY, sums->most_moved, look->place);
-    if ((all > SPARSE_BOUND && is_sparse(look)) || (all > FARTHEST && all > FARTHEST_ABOVE_MOST * sums->most))
+    if (all > SPARSE_BOUND && is_sparse(look))
         return found_at(DRIFT_MISTAKE, look->largest, sums->most_moved, look->place);
     if (!sums->lasts && sums->still > FEW && sums->still_apart > 2 * sums->most_apart)
         return found_at(DRIFT_MISTAKE, sums->still_apart, 0, look->place);

@@ -21,6 +21,7 @@
 #include <string.h>
 
 enum { CHUNK = 1 << 20, REGULAR = 100, AT_END_MOST = 131072 };
+static const double DOUBTED = 0.3; /* of its movement: so far apart was the element that is in doubt */
 _Static_assert((int)VALUES_MARKS == (int)DRIFT_MARKS, "a launch takes all marks");
 
 /* One tensor of tensor_compared(). */
@@ -426,10 +427,10 @@ static void
 say_doubt(const struct verdict *worst, int rank)
 {
     char text[TENSOR_TEXT_BYTES], off[VALUES_TEXT_BYTES];
-    if (worst->found.verdict == DRIFT_BAD) {
+    if (worst->found.verdict == DRIFT_BAD || (worst->found.verdict == DRIFT_MARKED && worst->strength > DOUBTED)) {
         values.doubt = *worst;
         values.doubt_rank = rank;
-    } else if (values.doubt.found.verdict == DRIFT_BAD) {
+    } else if (values.doubt.found.verdict != DRIFT_SAME) {
         struct tensor tensor = compared(values.doubt.index);
         describe(&values.doubt, values.doubt_rank, off);
         message_warning("apart_once",
