@@ -406,6 +406,16 @@ give_up_round(void)
     reduce(CU_STREAM_LEGACY);
 }
 
+/* Of the step under way nothing is missing but reads of what it has written. */
+static bool
+only_reads_are_missing(void)
+{
+    uint32_t i = next;
+    while (i > 0 && i < player.play.plan.average_before && player_brings_step(i))
+        ++i;
+    return i > 0 && i >= player.play.plan.average_before;
+}
+
 /* The program is about to end, or to give back what ranks average. By state all steps that are complete count. */
 static void
 close_round(void)
@@ -416,6 +426,8 @@ close_round(void)
         give_up_round();
         return;
     }
+    if (state_in_step() && only_reads_are_missing())
+        end_step(CU_STREAM_LEGACY);
     if (state_in_step()) {
         state_give_up_step();
         is_given_up = true;

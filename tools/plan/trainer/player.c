@@ -15,11 +15,30 @@ struct player player = {.following = PTHREAD_MUTEX_INITIALIZER};
 static const struct engine *behind;
 static void (*annotate_tensor)(uint32_t number);
 
+bool
+player_brings_step(uint32_t operation)
+{
+    const struct play_operation *of = &player.play.operations[operation];
+    return of->reads == PLAY_READS_STEP && of->back == 0;
+}
+
+/* By state, reads that directly follow the last write are of the step: the ranks average after them, so that the host
+ * reads on all ranks what that batch has made. */
+static void
+include_reads(void)
+{
+    struct play_plan *plan = &player.play.plan;
+    while (player_is_by_state() && plan->average_before > 0 && plan->average_before < plan->operation_count &&
+           player_brings_step(plan->average_before))
+        ++plan->average_before;
+}
+
 void
 player_load(const char *path, int rank)
 {
     if (!play_load(path, &player.play))
         scout_stop("cannot read the plan of ddprun scout, in %s: %s", path, strerror(errno));
+    include_reads();
     bool is_alone = player.play.plan.data == PLAY_ALONE;
     player.rank = (uint32_t)rank;
     player.page_count = is_alone ? player_world() : 1;

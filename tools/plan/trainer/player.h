@@ -34,6 +34,8 @@ extern struct player player;
 
 /* ---- player.c ---- */
 
+/* Whether the operation brings the host what this period has written. */
+bool player_brings_step(uint32_t operation);
 /* Loads the plan and opens the pages. Ends the process if there is none. */
 void player_load(const char *path, int rank);
 /* The launcher ends all ranks at once. */
