@@ -59,7 +59,8 @@ put_checks_and_versions(FILE *out, const struct facts *facts)
     double comparisons = facts_number(facts->summary, "comparisons");
     begin_table(out, "Checks and versions");
     put_number(out, facts, "comparisons of parameters across ranks", "comparisons");
-    put_number(out, facts, "of these, comparisons that found rounding alone", "noise");
+    if (facts_number(facts->summary, "noise") > 0)
+        put_number(out, facts, "comparisons that found rounding, after which ranks took rank 0's", "noise");
     put_row(out, "hash of the parameters, the same on all ranks", "parameter_hash",
             comparisons > 0 ? facts_string(facts->summary, "parameter_hash") : "");
     put_number(out, facts, "elements of parameters compared", "parameter_elements");
