@@ -42,7 +42,7 @@ for signal in TERM KILL; do
     check "$signal: the first waits" within 20 bash -c "ss -Hltn 'sport = :$port' | grep -q ."
     begin second 1 3 -n 1 "${train[@]}"
     check "$signal: the second has come" within 20 is_taken_in
-    kill "-$signal" $(own_pid second)
+    kill "-$signal" "$(own_pid second)"
     check "$signal: the second ends" ends_with second fails
     check "$signal: the first says that it has left" within 10 says first 'rank 1 left before all ranks had met; waiting for it to be started again'
     begin second 1 3 -n 1 "${train[@]}"
@@ -131,13 +131,13 @@ for restarts in 0 1; do
     begin second 1 2 -n 1 --max-restarts "$restarts" --heartbeat-timeout 5 "$fake" stage 2 stage 3 sleep 300 pid "$pids" @all hang
     check "killed, $restarts restarts: both run" within 30 all_run
     rm "$pids"/*
-    kill -KILL $(own_pid second)
+    kill -KILL "$(own_pid second)"
     check "killed, $restarts restarts: its end" ends_with second fails
     check "killed, $restarts restarts: the other names it" within 20 says first 'rank 1 \(host .*\): the ddprun that was started on this host, and has started those of its ranks, is gone; was it killed'
     if [ "$restarts" -gt 0 ]; then
         check "killed, $restarts restarts: it begins anew" within 20 says first 'restart 1 of 1'
         check "killed, $restarts restarts: both run again" within 30 all_run
-        kill -TERM $(own_pid first)
+        kill -TERM "$(own_pid first)"
     fi
     check "killed, $restarts restarts: the other's end" ends_with first fails
     check "killed, $restarts restarts: no word of a signal" bash -c "! grep -q 'SIGTERM: ending' '$work/first' || [ $restarts -gt 0 ]"

@@ -11,6 +11,7 @@
 #include "tools/check/format/element.h"
 #include "tools/plan/trainer/player.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum { BYTES_AT_MOST = 1 << 18, LEAST_WORDS = 32, EXPONENTS = 2048, EVEN, ODD, ALL };
@@ -158,8 +159,9 @@ bits_judge(bool judges)
         uint64_t at;
         if (tensor->role == PLAY_CHANGES && element_size((int)tensor->type) >= sizeof(uint32_t) &&
             has_whole(i, content, bytes, &at) && judges && shown == NULL)
-            player_refuse("%s is called %s, and holds a whole number among floats, at byte %llu: a mean of it is none",
-                          player.named[i].text, layouts[tensor->type].name, (unsigned long long)(tensor->lo + at));
+            player_refuse("%s is called %s, and holds a whole number among floats, at byte %" PRIu64
+                          ": a mean of it is none",
+                          player.named[i].text, layouts[tensor->type].name, tensor->lo + at);
         if (shown != NULL)
             player_refuse("%s is called %s, and its bits look like %s", player.named[i].text,
                           layouts[tensor->type].name, shown);
