@@ -24,7 +24,6 @@ static const double A_BOUND[] = {3e-5, 5e-3}, C_BOUND[] = {2e-3, 0.2};
 /* b of a conspicuous element; that beside the b of most others, and where two looks are enough. */
 static const double ALONE = 0.05, ABOVE_MOST = 30, FAR_ABOVE_MOST = 300;
 static const double B_BOUND = 0.3, B_SHARE = 0.02;
-static const double STRONG = 25;                /* times a bound: no noise that begins here */
 static const double LEAP = 3, ABOVE_CALM = 3e4; /* times a bound, and times c where noise was found */
 static const double SPARSE_BOUND = 1.5e-3, SPARSE_ULPS[] = {64, 4}; /* of few elements that alone differ */
 static const double MEAN_SHARE = 0.25, FLOOR_ULPS = 32;
@@ -270,7 +269,7 @@ drift_compare(struct drift_found *found, double calm)
 static struct drift_found
 above(const struct drift *drift, const struct drift_look *look, double times, struct drift_found found)
 {
-    bool is_new = !drift->is_noisy && times > STRONG;
+    bool is_new = !drift->is_noisy && times > LEAP;
     bool is_long = 4 * look->window > 5 * drift->calm_window;
     found.times = times;
     if (is_new)
