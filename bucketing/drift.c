@@ -187,9 +187,11 @@ unmark(struct drift *drift, size_t at)
     }
 }
 
-/* Marked elements that moved are conspicuous once more, or marked no more. DRIFT_NOISE: none is; *at_p: one that is. */
+/* Marked elements that moved are conspicuous once more, or marked no more. DRIFT_NOISE: none is; *at_p, *place_p: the
+ * place in the sample and the element of one that is. */
 static enum drift_verdict
-look_at_marked(struct drift *drift, const struct drift_look *look, const struct sums *sums, size_t *at_p)
+look_at_marked(struct drift *drift, const struct drift_look *look, const struct sums *sums, size_t *at_p,
+               uint64_t *place_p)
 {
     enum drift_verdict verdict = DRIFT_NOISE;
     size_t sampled = look->count - look->marked;
@@ -204,8 +206,10 @@ look_at_marked(struct drift *drift, const struct drift_look *look, const struct 
             continue;
         }
         bool is_sure = ++drift->hits[k] >= STRIKES || b > FAR_ABOVE_MOST * sums->most;
-        if (verdict != DRIFT_MISTAKE)
-            *at_p = k;
+        if (verdict != DRIFT_MISTAKE) {
+            *at_p = i;
+            *place_p = drift->marks[k];
+        }
         verdict = is_sure || verdict == DRIFT_MISTAKE ? DRIFT_MISTAKE : DRIFT_MARKED;
     }
     return verdict;
@@ -283,11 +287,12 @@ static struct drift_found
 judge(struct drift *drift, const struct drift_look *look, struct sums *sums)
 {
     size_t sampled = look->count - look->marked, at = 0;
+    uint64_t place = 0;
     double of_all = sums->most_moved + FLOOR_ULPS * ulp(look->greatest, look);
     double all = sums->lasts || look->largest == 0 ? 0 : look->largest / of_all;
     int narrow = is_narrow(look);
     look_at_each(look, sums);
-    enum drift_verdict marked = look_at_marked(drift, look, sums, &at);
+    enum drift_verdict marked = look_at_marked(drift, look, sums, &at, &place);
 
     if (look->unlike > 0)
         return found_at(DRIFT_MISTAKE, INFINITY, sums->most_moved, look->place);
@@ -304,8 +309,7 @@ judge(struct drift *drift, const struct drift_look *look, struct sums *sums)
         return above(drift, look, (double)sums->over / (B_SHARE * (double)sampled),
                      bad(fabs(difference(look, sums->worst, sums->lasts)), fabs(movement(look, sums->worst)), c));
     if (marked != DRIFT_NOISE)
-        return found_at(marked, fabs(difference(look, sampled + at, sums->lasts)), fabs(movement(look, sampled + at)),
-                        drift->marks[at]);
+        return found_at(marked, fabs(difference(look, at, sums->lasts)), fabs(movement(look, at)), place);
     if (is_alone(all, sums)) {
         drift_mark(drift, look->place);
         return found_at(DRIFT_MARKED, look->largest, sums->most_moved, look->place);

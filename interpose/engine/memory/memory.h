@@ -135,6 +135,8 @@ void tensor_report_averaged(const struct tensor *added) WITH_LOCK;
  * or NULL. */
 size_t tensor_compared_count(void);
 const struct tensor *tensor_compared(size_t index) WITH_LOCK;
+/* A copy of it as it is now; not placed if its memory is freed. Takes the lock. */
+struct tensor tensor_copy_compared(size_t index);
 
 /* Whether memory of the host is among them; takes the lock. The same on all ranks. */
 bool tensor_compares_host(void);

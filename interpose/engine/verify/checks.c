@@ -227,17 +227,6 @@ compare_gradients(const struct group *group)
 
 /* ---- parameters and optimizer state: the same on all ranks ---- */
 
-/* What is compared, number `index` of all, as it is now; without memory if its memory is freed. */
-static struct tensor
-get_compared(size_t index)
-{
-    engine_lock();
-    const struct tensor *found = tensor_compared(index);
-    struct tensor tensor = found != NULL ? *found : (struct tensor){.role = TENSOR_PARAMETER, .site = {"?", "?", 0}};
-    engine_unlock();
-    return tensor;
-}
-
 static void
 store_hash(void *arg, const struct hashed *hashed)
 {
@@ -274,7 +263,7 @@ add_parameters(uint64_t *words, const struct group *group) BY_ISSUER
 {
     bool any = false;
     for (size_t i = 0; i < checks.hash_count; ++i) {
-        struct tensor tensor = get_compared(i);
+        struct tensor tensor = tensor_copy_compared(i);
         tensor.placed = tensor.placed && !is_in_between(&tensor, group) && !stays_apart(&tensor);
         if (checks.hashes[i].word != &words[i]) /* else the last comparison may be reading it */
             checks.hashes[i].word = &words[i];
@@ -357,7 +346,7 @@ take_suspects(const struct group *group, size_t *count_p) BY_ISSUER
         return suspects;
     wait_until_judged();
     for (size_t i = 0; i < count; ++i) {
-        struct tensor tensor = get_compared(i);
+        struct tensor tensor = tensor_copy_compared(i);
         if (!differs_at(checks.parameters.differs, i) || is_in_between(&tensor, group) || stays_apart(&tensor))
             continue;
         values_note_suspect(i, checks.after_step);
@@ -398,7 +387,7 @@ static void
 stop_with_difference(size_t index, uint32_t differs, const struct comparison *comparison)
 {
     char text[TENSOR_TEXT_BYTES], who[WHO_BYTES], at_fault[80] = "", sentence[1024];
-    struct tensor tensor = get_compared(index);
+    struct tensor tensor = tensor_copy_compared(index);
     (void)tensor_describe(&tensor, text);
     describe_who(differs, who);
     if ((differs & HASH_MAJORITY) != 0 &&
@@ -539,7 +528,7 @@ look_for_infinities(uint64_t after_step)
     while (i < checks.hash_count && checks.hashes[i].finite)
         ++i;
     if (i < checks.hash_count && !said && engine_state.rendezvous.rank == 0) {
-        struct tensor parameter = get_compared(i);
+        struct tensor parameter = tensor_copy_compared(i);
         said = true;
         (void)tensor_describe(&parameter, text);
         if (compared)
@@ -661,7 +650,7 @@ leave_out_host(uint32_t *differs, size_t count)
     char text[TENSOR_TEXT_BYTES], who[WHO_BYTES];
     bool found = false;
     for (size_t i = 0; i < count; ++i) {
-        struct tensor tensor = get_compared(i);
+        struct tensor tensor = tensor_copy_compared(i);
         if (tensor.kind != MEMORY_HOST || differs[i] == HASH_EQUAL || differs[i] == HASH_UNCOMPARED)
             continue;
         if (!found && engine_state.rendezvous.rank == 0)

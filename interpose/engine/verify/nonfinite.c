@@ -269,10 +269,7 @@ static void
 add_parameter(size_t index)
 {
     struct parameter_look *look = &nonfinite.parameters[index];
-    engine_lock();
-    const struct tensor *found = tensor_compared(index);
-    struct tensor tensor = found != NULL ? *found : (struct tensor){.placed = false};
-    engine_unlock();
+    struct tensor tensor = tensor_copy_compared(index);
     bool on_host = tensor.kind == MEMORY_HOST;
     if (tensor.placed && on_host &&
         hasher_add_host(nonfinite.hasher, tensor.address, tensor.bytes, false, tensor.type, note_finite, look))

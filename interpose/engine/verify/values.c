@@ -75,17 +75,6 @@ require_comm(bool done, const struct comm_error *error)
         stop_job_by(error->cause, "the comparison of values: %s", error->text);
 }
 
-/* Number `index` of tensor_compared(); without memory if it is freed. */
-static struct tensor
-compared(size_t index)
-{
-    engine_lock();
-    const struct tensor *found = tensor_compared(index);
-    struct tensor tensor = found != NULL ? *found : (struct tensor){.role = TENSOR_PARAMETER, .site = {"?", "?", 0}};
-    engine_unlock();
-    return tensor;
-}
-
 bool
 values_may_vary(size_t index)
 {
@@ -218,7 +207,7 @@ make_watched(size_t count)
     values.pace = (struct drift_pace){0, 0};
     values.next = 0;
     for (size_t i = 0; i < count; ++i) {
-        struct tensor tensor = compared(i);
+        struct tensor tensor = tensor_copy_compared(i);
         struct watched *watched = &values.watched[i];
         watched->offset = values.total;
         if (type_is_of_gradients(tensor.type) && tensor.kind != MEMORY_HOST)
@@ -241,7 +230,7 @@ values_prepare(size_t count)
     bool looks = is_new || values.some_unplaced;
     values.some_unplaced = false;
     for (size_t i = 0; i < count && looks; ++i) {
-        struct tensor tensor = compared(i);
+        struct tensor tensor = tensor_copy_compared(i);
         struct watched *watched = &values.watched[i];
         values.some_unplaced = values.some_unplaced || !tensor.placed;
         if (watched->count == 0 || watched->is_anchored || !tensor.placed)
@@ -349,7 +338,7 @@ static struct verdict
 judge(size_t index)
 {
     struct watched *watched = &values.watched[index];
-    const struct tensor tensor = compared(index);
+    const struct tensor tensor = tensor_copy_compared(index);
     const struct values_found *found = &values.host_found[index];
     const struct values_sample sample = sample_of(watched, &tensor, NOW, APART);
     struct drift_look look = sampled(watched, &tensor);
@@ -431,7 +420,7 @@ say_doubt(const struct verdict *worst, int rank)
         values.doubt = *worst;
         values.doubt_rank = rank;
     } else if (values.doubt.found.verdict != DRIFT_SAME) {
-        struct tensor tensor = compared(values.doubt.index);
+        struct tensor tensor = tensor_copy_compared(values.doubt.index);
         describe(&values.doubt, values.doubt_rank, off);
         message_warning("apart_once",
                         "%s differed between ranks by more than rounding, and does not any more since all ranks have "
@@ -446,7 +435,7 @@ static void
 say(const struct verdict *worst, int rank, uint64_t regular)
 {
     char text[TENSOR_TEXT_BYTES];
-    struct tensor tensor = compared(worst->index);
+    struct tensor tensor = tensor_copy_compared(worst->index);
     const struct drift_found *found = &worst->found;
     if (engine_state.rendezvous.rank != 0)
         return;
@@ -484,7 +473,7 @@ keep_placed(size_t *suspects, size_t count)
 {
     uint64_t *placed = engine_calloc(count, sizeof(*placed));
     for (size_t i = 0; i < count; ++i)
-        placed[i] = compared(suspects[i]).placed && values.watched[suspects[i]].is_anchored;
+        placed[i] = tensor_copy_compared(suspects[i]).placed && values.watched[suspects[i]].is_anchored;
     least_of_ranks("the values that are compared", placed, count);
     size_t kept = 0;
     for (size_t i = 0; i < count; ++i) {
@@ -500,7 +489,7 @@ static void
 settle(size_t index)
 {
     struct watched *watched = &values.watched[index];
-    struct tensor tensor = compared(index);
+    struct tensor tensor = tensor_copy_compared(index);
     renew(watched);
     watched->since = 0;
     if (watched->marked > 0)
@@ -519,7 +508,7 @@ values_look(size_t *suspects, size_t count, struct values_mistake *mistake_p)
     make_host_memory();
     ++values.looks;
     for (size_t i = 0; i < count; ++i) {
-        struct tensor tensor = compared(suspects[i]);
+        struct tensor tensor = tensor_copy_compared(suspects[i]);
         look_at(&tensor, &values.watched[suspects[i]], suspects[i]);
     }
     require_cuda(engine_state.driver.cuStreamSynchronize_p(stream()), "comparing values");
@@ -567,7 +556,7 @@ values_sample_end(void)
         return;
     make_host_memory();
     for (size_t i = 0; i < values.count; ++i) {
-        struct tensor tensor = compared(i);
+        struct tensor tensor = tensor_copy_compared(i);
         struct watched *watched = &values.watched[i];
         if (!watched->is_anchored || !tensor.placed)
             continue;
@@ -622,7 +611,7 @@ judge_at_end(size_t index, size_t stride, const double *theirs, char text[VALUES
              bool *is_seen_p)
 {
     struct watched *watched = &values.watched[index];
-    struct tensor tensor = compared(index);
+    struct tensor tensor = tensor_copy_compared(index);
     struct drift_look look = {.fraction_bits = fraction_bits(tensor.type),
                               .window = engine_state.boundary_count - watched->anchored};
     double *kept[ARRAYS];
@@ -688,15 +677,19 @@ values_judge_end(uint32_t *differs, size_t count, uint64_t step, char text[VALUE
                            &is_seen);
         mistakes[k] = (is_mistake ? MISTAKE : 0) | (is_seen ? SEEN : 0);
     }
-    bool all_came = theirs != NULL && any_of_ranks(mistakes, found), noise = false;
+    bool all_came = theirs != NULL && any_of_ranks(mistakes, found), noise = false, is_wrong = false;
     for (size_t k = 0; k < found && all_came; ++k) {
-        if (mistakes[k] != SEEN) /* one that no rank has in its sample is a mistake, too */
+        if (mistakes[k] != SEEN) { /* one that no rank has in its sample is a mistake, too */
+            is_wrong = true;
             continue;
+        }
         differs[suspects[k]] = HASH_UNCOMPARED;
         noise = true;
     }
     if (noise)
         note_noise(step);
+    if (engine_state.rendezvous.rank == 0 && !is_wrong) /* the last look may have been in doubt */
+        say_doubt(&(const struct verdict){.found = {.verdict = DRIFT_SAME}}, 0);
     free(mistakes);
     free(theirs);
     free(suspects);
