@@ -425,7 +425,7 @@ note_own_part(const struct tensor *memory)
     values_tensor_out(begin, memory, 0, bytes);
     bool any = false;
     if (memcmp(begin, zeros, bytes) != 0)
-        values_note(CHECK_ROW_OWN, course.steps, values_hash_own(memory, course.steps, &any));
+        values_note(CHECK_ROW_OWN, course.steps, values_hash_own(memory, CHECK_REDUCE, course.steps, &any));
 }
 
 /* A program may reduce in another thread than it steps in. */

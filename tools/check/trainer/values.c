@@ -399,9 +399,9 @@ hash_piece(void *arg, const void *piece, size_t bytes)
 }
 
 uint64_t
-values_hash_own(const struct tensor *tensor, uint32_t step, bool *any_p)
+values_hash_own(const struct tensor *tensor, uint32_t role, uint32_t step, bool *any_p)
 {
-    struct hashing hashing = {.tensor = tensor, .sample = {.kind = CHECK_ROW_SAMPLE, .step = step}};
+    struct hashing hashing = {.tensor = tensor, .sample = {.kind = CHECK_ROW_SAMPLE, .step = step, .tensor.role = role}};
     hashing.sample.value = tensor->count < CHECK_SAMPLED_AT_MOST ? tensor->count : CHECK_SAMPLED_AT_MOST;
     values_read_tensor(tensor, hash_piece, &hashing);
     values_row(&hashing.sample);
@@ -422,7 +422,7 @@ values_hash_gradients(int group, uint32_t step)
         if (!any)
             break;
         if (tensor.placed && tensor.averaged && tensor.group == group)
-            hash = hash_chain(hash, values_hash_own(&tensor, step, &tells));
+            hash = hash_chain(hash, values_hash_own(&tensor, CHECK_GRADIENT, step, &tells));
     }
     return tells ? hash : 0;
 }
