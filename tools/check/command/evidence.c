@@ -72,6 +72,18 @@ check_evidence_same_bits(const struct check_evidence *evidence)
     return any;
 }
 
+double
+check_evidence_units(const struct check_evidence *evidence)
+{
+    enum { IN_PARTS = 8 };
+    const struct check_row *row = NULL;
+    while ((row = check_rows_next_of(&evidence->again, CHECK_PARAMETER, row)) != NULL) {
+        if (row->of_change && !row->same_bits)
+            return IN_PARTS;
+    }
+    return 1;
+}
+
 bool
 check_evidence_is_forced(const struct check_evidence *evidence)
 {

@@ -85,6 +85,10 @@ bool check_same_tensor(const struct check_tensor *tensor, const struct check_ten
 /* All that was compared of all ranks has the reference's bits. */
 bool check_evidence_same_bits(const struct check_evidence *evidence);
 
+/* How many units in the last place of an element rounding makes in one update: of one that adds its step in parts, in
+ * any order, more than of one that repeats its bits. */
+double check_evidence_units(const struct check_evidence *evidence);
+
 /* Every step began from the reference. */
 bool check_evidence_is_forced(const struct check_evidence *evidence);
 

@@ -334,8 +334,8 @@ is_rounding(const struct check_evidence *evidence, const struct check_row *row, 
             const struct distance *floor, double times)
 {
     const struct check_norms *norms = &row->norms;
-    double tolerance = tolerance_of(evidence, row);
-    double explained = tolerance * norms->rounding + 2 * norms->unit * norms->unit;
+    double tolerance = tolerance_of(evidence, row), unit = check_evidence_units(evidence) * norms->unit;
+    double explained = tolerance * norms->rounding + 2 * unit * unit;
     bool counts = row->of_change && !row->averaged && row->tensor.role != CHECK_MEMORY;
     return !counts || norms->spread <= tolerance * norms->reference ||
            norms->spread * norms->spread <= times * explained || distance->spread <= ITEMS_FLOOR_FACTOR * floor->spread;

@@ -25,13 +25,16 @@ static const struct check_wishes none = {.turns = 0};
 struct check_order
 session_order(const struct check *check, const char *name, const char *title, enum check_mode mode)
 {
-    struct check_order order = {
-        .name = name,
-        .title = title,
-        .ranks = check->evidence.grows ? check->ranks : 1,
-        .arguments = check->alone,
-        .turns = check->evidence.by_plan ? check->ranks : 0,
-        .run = {.mode = mode, .steps = check->steps, .forced = !check->is_free, .by_plan = check->evidence.by_plan}};
+    struct check_order order = {.name = name,
+                                .title = title,
+                                .ranks = check->evidence.grows ? check->ranks : 1,
+                                .arguments = check->alone,
+                                .turns = check->evidence.by_plan ? check->ranks : 0,
+                                .run = {.mode = mode,
+                                        .steps = check->steps,
+                                        .forced = !check->is_free,
+                                        .by_plan = check->evidence.by_plan,
+                                        .units = check_evidence_units(&check->evidence)}};
     snprintf(order.run.reference, sizeof(order.run.reference), "%s", check->reference);
     return order;
 }

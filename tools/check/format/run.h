@@ -43,6 +43,7 @@ struct check_run {
     bool is_far;        /* or far away: only copies are compared then */
     uint32_t nudge;     /* forced: and each a unit in the last place away, by a pattern of this number; 0: not */
     bool forced;        /* each step begins from the reference (tools/check/trainer/force.c) */
+    double units;       /* forced: so many units in the last place of what an update leaves are rounding */
     double factor;      /* forced: gradients are set to so many times the reference's; 0: as is found. Where steps
                            are rounds, not 0: what DDP_REDUCE finds in the first is changed */
     uint32_t turn, turn_count;   /* turn_count > 0: this process gets the share of rank `turn` of so many, and its own

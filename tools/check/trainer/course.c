@@ -179,7 +179,7 @@ look_at(enum tensor_role role, uint32_t step, bool is_last)
     struct check_row row;
     struct tensor *list = list_tensors(role, -1, &count);
     const struct compare_at at = {
-        .step = step, .is_update = check_run.forced && step > 1 && role != TENSOR_BUFFER, .units = 1};
+        .step = step, .is_update = check_run.forced && step > 1 && role != TENSOR_BUFFER, .units = check_run.units};
     values_together(list, count);
     for (size_t i = 0; i < count; ++i) {
         if (!is_last || list[i].kind != MEMORY_HOST)

@@ -401,7 +401,8 @@ hash_piece(void *arg, const void *piece, size_t bytes)
 uint64_t
 values_hash_own(const struct tensor *tensor, uint32_t role, uint32_t step, bool *any_p)
 {
-    struct hashing hashing = {.tensor = tensor, .sample = {.kind = CHECK_ROW_SAMPLE, .step = step, .tensor.role = role}};
+    struct hashing hashing = {.tensor = tensor,
+                              .sample = {.kind = CHECK_ROW_SAMPLE, .step = step, .tensor.role = role}};
     hashing.sample.value = tensor->count < CHECK_SAMPLED_AT_MOST ? tensor->count : CHECK_SAMPLED_AT_MOST;
     values_read_tensor(tensor, hash_piece, &hashing);
     values_row(&hashing.sample);
