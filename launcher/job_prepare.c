@@ -196,6 +196,18 @@ tell_placement(const struct job *job)
         message_line("%s", text);
 }
 
+/* `ddprun ./train -n 2`: the program gets -n. */
+static void
+tell_late_ranks(const struct job *job)
+{
+    char *const *words = job->options.program;
+    bool is_late = words[1] != NULL && (strcmp(words[1], "-n") == 0 || strcmp(words[1], "-np") == 0) &&
+                   words[2] != NULL && words[2][strspn(words[2], "0123456789")] == '\0';
+    if (is_late && job->options.rank_count == 0 && !job->in_cluster && !job->options.quiet)
+        message_line("%s %s comes after the program, so the program gets it; for %s ranks write ddprun -n %s %s",
+                     words[1], words[2], words[2], words[2], words[0]);
+}
+
 /* Work of the reduction then waits in one queue with backward's. */
 static void
 tell_connections(const struct job *job)
@@ -289,7 +301,8 @@ job_prepare(struct job *job, struct error *error)
     if (!check_address_space(job, error) || !check_annotations(job, error) || !place_ranks(job, error))
         return false;
     if (job->place.first_rank == 0)
-        tell_connections(job);
+        tell_late_ranks(job);
+    tell_connections(job);
     return may_open_files(job, error) && check_page(job, error) && make_trace_dir(job, error) &&
            output_prepare(&job->options, error) &&
            (!reports || (whole_file_check(job->options.summary_json, "--summary-json", error) &&

@@ -144,9 +144,18 @@ find_foreign(const char *name)
         {"log-dir", "--output files=DIR"},
         {"standalone", "ddprun -n N without it, on one machine"},
         {"timeline-filename", "--trace DIR, of which ddprun trace makes a timeline"},
+        {"timeline", "--trace DIR, of which ddprun trace makes a timeline"},
+        {"fusion-threshold-mb", "--bucket-mb X"},
+        {"bucket-cap-mb", "--bucket-mb X"},
+        {"fp16-allreduce", "--compress fp16"},
+        {"oversubscribe", "--share-gpu"},
+        {"num-gpus", "-n N, or --gpus LIST"},
+        {"map-by", "--bind core, and --gpus LIST"},
+        {"N", "--nnodes N"},
         {"rdzv-endpoint", "--master HOST:PORT, with --nnodes and --node-rank"},
         {"rdzv-id", "--job NAME"},
         {"master-addr", "--master HOST"},
+        {"master-port", "--master HOST:PORT"},
         {"no-python", "ddprun without it: it starts any program"},
     };
     for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); ++i) {

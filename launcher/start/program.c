@@ -60,6 +60,10 @@ search(const char *name, const char *search_path, struct error *error)
         at += length;
     } while (*at++ == ':');
 
+    struct stat here;
+    if (unusable == NULL && name[0] != '\0' && stat(name, &here) == 0 && S_ISREG(here.st_mode) &&
+        access(name, X_OK) != 0)
+        unusable = xstrdup(name);
     if (unusable == NULL)
         not_found(name, error);
     return unusable;
@@ -183,10 +187,43 @@ check_content(const char *path, int fd, int depth, struct program *program, stru
 }
 
 static bool
-is_source(const char *path)
+ends_in(const char *path, const char *ending)
 {
     const char *dot = strrchr(path, '.');
-    return dot != NULL && (strcmp(dot, ".cu") == 0 || strcmp(dot, ".c") == 0 || strcmp(dot, ".cpp") == 0);
+    return dot != NULL && strcmp(dot, ending) == 0;
+}
+
+static bool
+refuse_not_executable(const char *path, struct error *error)
+{
+    if (ends_in(path, ".cu") || ends_in(path, ".c") || ends_in(path, ".cpp"))
+        return error_set(
+            error, DDPRUN_EXIT_NOT_RUN,
+            "cannot start %s: it is a source; compile it first, and start what that makes: nvcc -o train %s, "
+            "or softgpu-cc -o train %s for the stand-in",
+            path, path, path);
+    if (ends_in(path, ".py"))
+        return error_set(error, DDPRUN_EXIT_NOT_RUN, "cannot start %s: it is a Python script; write python3 %s", path,
+                         path);
+    return error_set(error, DDPRUN_EXIT_NOT_RUN, "cannot start %s: it is not executable; chmod +x it", path);
+}
+
+/* Names the first folder of the path that is missing. */
+static bool
+refuse_missing(const char *path, struct error *error)
+{
+    int why = errno;
+    for (const char *slash = strchr(path + 1, '/'); why == ENOENT && slash != NULL; slash = strchr(slash + 1, '/')) {
+        char *folder = xasprintf("%.*s", (int)(slash - path), path);
+        bool is_missing = access(folder, F_OK) != 0;
+        if (is_missing)
+            error_set(error, DDPRUN_EXIT_NOT_RUN, "cannot start %s: there is no folder %s; check the path", path,
+                      folder);
+        free(folder);
+        if (is_missing)
+            return false;
+    }
+    return error_set(error, DDPRUN_EXIT_NOT_RUN, "cannot start %s: %s; check the path", path, strerror(why));
 }
 
 static bool
@@ -194,19 +231,13 @@ check_file(const char *path, int depth, struct program *program, struct error *e
 {
     struct stat file;
     if (stat(path, &file) != 0)
-        return error_set(error, DDPRUN_EXIT_NOT_RUN, "cannot start %s: %s; check the path", path, strerror(errno));
+        return refuse_missing(path, error);
     if (S_ISDIR(file.st_mode))
         return error_set(error, DDPRUN_EXIT_NOT_RUN, "cannot start %s: it is a folder; name the program in it", path);
     if (!S_ISREG(file.st_mode))
         return error_set(error, DDPRUN_EXIT_NOT_RUN, "cannot start %s: it is not a regular file; name a program", path);
-    if (access(path, X_OK) != 0 && is_source(path))
-        return error_set(
-            error, DDPRUN_EXIT_NOT_RUN,
-            "cannot start %s: it is a source; compile it first, and start what that makes: nvcc -o train %s, "
-            "or softgpu-cc -o train %s for the stand-in",
-            path, path, path);
     if (access(path, X_OK) != 0)
-        return error_set(error, DDPRUN_EXIT_NOT_RUN, "cannot start %s: it is not executable; chmod +x it", path);
+        return refuse_not_executable(path, error);
 
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
