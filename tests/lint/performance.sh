@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # performance.sh BUILD - docs/performance.md quotes benchmarks: where these are arithmetic and repeat to the last digit, this checks that
-# the page holds what they print. Called by tests/run.sh; `performance.sh BUILD --write` brings the page up to date.
+# the page holds the lines that they print, but for the rows of some models, which the page leaves out. Called by tests/run.sh;
+# `performance.sh BUILD --write` brings the page up to date.
 set -euo pipefail
 build=$(cd "${1:-build}" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 page=docs/performance.md
+declare -A left_out=([partition]='^(resnet50|bert-large|gpt2-124m|small-tensors), ' [scale]='^(gpt2-124m|small-tensors) ')
 
 expected=$(cat "$page")
 for bench in partition scale; do
@@ -18,7 +20,7 @@ for bench in partition scale; do
         exit 1
     }
     # The page with the block that follows the marker replaced.
-    block=$(printf '```\n' && "$build/bench/$bench" | sed 's/ *$//' && printf '```\n')
+    block=$(printf '```\n' && "$build/bench/$bench" | sed -E "/${left_out[$bench]}/d; s/ *\$//" && printf '```\n')
     expected=$(BEGIN_LINE=$begin BLOCK=$block awk '
         $0 == ENVIRON["BEGIN_LINE"] { print; print ENVIRON["BLOCK"]; replacing = 1; next }
         replacing && !inside && /^```/ { inside = 1; next }
