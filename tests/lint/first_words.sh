@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # first_words.sh - a newcomer's way is short: from the top of the README to the end of the block in which the own program is checked,
 # with the first part of docs/annotations.md, which that way links to, there are 900 words at most, code included, and the README has
-# 200 lines at most. A link on the way leads to a page of that way, or to one of those below, which may be read later.
+# 200 lines at most. A link on the way leads to a page of that way, or to one of those below, which may be read later. Pictures are
+# links to no page.
 # Called by tests/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -32,7 +33,7 @@ grep -qF -- "]($to_read)" <<<"$way" || complain "README.md: the way to the first
 while IFS= read -r link; do
     [[ " $to_read $may_wait " == *" $link "* ]] ||
         complain "README.md: the way to the first success links to $link: is it to be read? Then its words count; else it may wait"
-done < <(grep -oE '\]\([^)]+\)' <<<"$way" | sed -E 's/^\]\(|\)$//g')
+done < <(grep -v '^!\[' <<<"$way" | grep -oE '\]\([^)]+\)' | sed -E 's/^\]\(|\)$//g')
 of_way=$(wc -w <<<"$way") of_page=$(wc -w <<<"$page") lines=$(wc -l <README.md)
 [ "$of_page" -gt 200 ] && [ "$of_way" -gt 200 ] || complain "only $of_way and $of_page words: the check looked in the wrong place"
 [ "$of_page" -le "$most_of_page" ] || complain "$to_read: $of_page words in the first part, $most_of_page at most"
