@@ -48,7 +48,7 @@ install(FILES launcher/ddprun.zsh DESTINATION share/zsh/site-functions RENAME _d
 install(FILES launcher/ddprun.fish DESTINATION share/fish/vendor_completions.d)
 install(FILES README.md CHANGES.md SECURITY.md DESTINATION share/doc/ddprun)
 foreach(page annotations check clusters frameworks hash how-it-works insight install languages limits performance plan recipes scout softgpu trace
-        troubleshooting updates wire)
+        troubleshooting wire)
     install(FILES docs/${page}.md DESTINATION share/doc/ddprun/docs)
 endforeach()
 install(FILES docs/pictures/report.png docs/pictures/timeline.png DESTINATION share/doc/ddprun/docs/pictures)
