@@ -1,5 +1,5 @@
 /*
- * hash.cu - the kernels that hash memory (docs/hash.md) and compare hashes across ranks.
+ * hash.cu - the kernels that hash memory (comm/hash.h) and compare hashes across ranks.
  *
  * Built as wire.cu is, launched by interpose/engine/core/hashing.c and gather.c with any number of threads and blocks.
  * They read nothing outside of the ranges, and write results alone.

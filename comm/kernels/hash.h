@@ -1,5 +1,5 @@
 /*
- * hash.h - the hash of tensors (docs/hash.md): its constants, its parts, and what a launch of its kernel is given.
+ * hash.h - the hash of tensors (comm/hash.h): its constants, its parts, and what a launch of its kernel is given.
  *
  * Between comm/hash.c and hash.cu, which compute the same, and the engine, which launches the kernel. C, and CUDA C++.
  */

@@ -1,5 +1,5 @@
 /*
- * test_hash.c - the hash of tensors is what docs/hash.md defines, on the host and on the device, for any address,
+ * test_hash.c - the hash of tensors is what comm/hash.h defines, on the host and on the device, for any address,
  * length and content and any shape of a launch; and what it must notice changes it. On the stand-in's driver, with the
  * kernels that jobs use.
  *
@@ -100,7 +100,7 @@ TEST(keys_are_mixed_multiples)
         ck_assert_uint_eq(keys[i], key_of(i));
 }
 
-/* The values that docs/hash.md shows: the hash never changes unnoticed. */
+/* The values that comm/hash.h names: the hash never changes unnoticed. */
 TEST(known_values)
 {
     static unsigned char counted[5000];

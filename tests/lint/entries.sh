@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# entries.sh BUILD [--write] - docs/engine.md lists by which functions and variables each folder of the engine is entered, as the
-# compiled files (nm) use them. --write makes the table. Called by tests/run.sh.
+# entries.sh BUILD [--write] - tests/lint/entries.txt lists by which functions and variables each folder of the engine is entered, as
+# the compiled files (nm) use them. --write makes the list. Called by tests/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 build=${1:-build}
-page=docs/engine.md
+list=tests/lint/entries.txt
 objects=$build/interpose/CMakeFiles/engine_objects.dir/engine
 [ -d "$objects" ] || {
     echo "no $objects: build first"
@@ -27,26 +27,20 @@ symbols() {
     done
 }
 {
-    printf '| folder | entered by |\n| --- | --- |\n'
+    sed '/^#/!Q' "$list"
     symbols | LC_ALL=C sort -u | awk '
         $1 == "has" { home[$3] = $2 }
-        $1 == "uses" && ($3 in home) && home[$3] != $2 && !(($3) in seen) { seen[$3] = 1; list[home[$3]] = list[home[$3]] " " $3 }
-        END { for (folder in list) print folder list[folder] }' | LC_ALL=C sort |
-        while read -r folder names; do
-            # shellcheck disable=SC2086 # several words
-            printf '| `%s/` | %s |\n' "$folder" "$(printf '`%s`\n' $names | LC_ALL=C sort | paste -sd, | sed 's/,/, /g')"
-        done
+        $1 == "uses" && ($3 in home) && home[$3] != $2 { print home[$3], $3 }' | LC_ALL=C sort -u |
+        awk '$1 != folder { folder = $1; printf "\n%s/\n", folder } { printf "    %s\n", $2 }'
 } >"$table"
-[ "$(wc -l <"$table")" -gt 5 ] || {
-    echo "no folder is entered: $(cat "$table")"
+[ "$(grep -c '/$' "$table")" -gt 5 ] || {
+    echo "too few folders are entered: $(cat "$table")"
     exit 1
 }
 if [ "${2:-}" = --write ]; then
-    sed -i '/^<!-- entries -->$/q' "$page"
-    cat "$table" >>"$page"
-elif ! sed '1,/^<!-- entries -->$/d' "$page" | diff "$table" - >/dev/null; then
-    echo "$page: the table of entries is not what the compiled files use; bash tests/lint/entries.sh $build --write makes it:"
-    sed '1,/^<!-- entries -->$/d' "$page" | diff "$table" - || true
+    cat "$table" >"$list"
+elif ! diff "$list" "$table"; then
+    echo "$list is not what the compiled files use; bash tests/lint/entries.sh $build --write makes it"
     exit 1
 fi
-printf '%d folders, %d entries\n' "$(($(wc -l <"$table") - 2))" "$(grep -o '`[a-z_0-9]*`' "$table" | wc -l)"
+printf '%d folders, %d entries\n' "$(grep -c '/$' "$table")" "$(grep -c '^    ' "$table")"

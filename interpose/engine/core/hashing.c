@@ -1,7 +1,7 @@
 /*
  * hashing.c - hashes of device memory, in stream order, without making the host wait.
  *
- * A kernel hashes memory where it is (docs/hash.md); its results stay on the device until they are collected: then 16
+ * A kernel hashes memory where it is (comm/hash.h); its results stay on the device until they are collected: then 16
  * bytes a tensor are copied to the host, and one host function hands them out. Where ddprun's kernels cannot be had,
  * memory is copied in pieces through one pinned buffer, and a host function after each copy hashes the piece. The
  * stream's order keeps one set of memory enough.
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 enum { PIECE_BYTES = 1 << 20, SAMPLE_WINDOWS = 8, SAMPLE_WINDOW_BYTES = 2 * HASH_BLOCK, PAGE_RESULTS = 1024 };
-_Static_assert(PIECE_BYTES % HASH_BLOCK == 0 && SAMPLE_WINDOW_BYTES % HASH_BLOCK == 0, "docs/hash.md");
+_Static_assert(PIECE_BYTES % HASH_BLOCK == 0 && SAMPLE_WINDOW_BYTES % HASH_BLOCK == 0, "comm/hash.h");
 
 /* Room for results. */
 struct page {
