@@ -10,21 +10,32 @@ table() {
     cat <<'END'
 # What the stand-in has of CUDA
 <!-- Generated from softgpu/conformance.txt by tests/lint/softgpu_table.sh --write. -->
-`softgpu-cc train.cu -lcublas -o train` takes nvcc's place: kernels are compiled for the CPU, from source, and run on CPU
-libraries with the names and interfaces of CUDA's. What is there gives the results that CUDA defines, and is compared
-with a model on the host by the tests named here (`ctest --test-dir build -R NAME`). What is not there is refused: at
-compile time with file and line, or by an error that names it.
+```sh
+softgpu-cc train.cu -lcublas -o train
+```
+
+`softgpu-cc` takes nvcc's place. It compiles CUDA sources for the CPU and links libraries with the names and interfaces of
+CUDA's. The features below give the results that CUDA defines; tests compare them with a model on the host. Others are
+refused at compile time, with file, line and an alternative, or by an error that names them.
 END
     awk -F' *[|] *' '
+        # Of a section: its features as a list, then a table of the others.
+        function close_section() {
+            if (others != "")
+                printf "\n| not there | instead |\n| --- | --- |\n%s", others
+            others = ""
+        }
         /^#/ || /^$/ { next }
-        /^== Environment/ { printf "\n## Environment\n| variable | values | default | meaning |\n| --- | --- | --- | --- |\n"; next }
-        /^== / { printf "\n## %s\n| feature | | tested by |\n| --- | --- | --- |\n", substr($0, 4); next }
+        /^== / { close_section(); printf "\n## %s\n", substr($0, 4) }
+        /^== Environment/ { printf "| variable | values | default | meaning |\n| --- | --- | --- | --- |\n" }
+        /^== / { next }
         { sub(/^ */, "", $1) }
-        $1 == "there" { gsub(/[^ ]+/, "`&`", $3); printf "| %s | there | %s |\n", $2, $3; next }
-        $1 == "refused" { printf "| %s | refused at compile time; instead: %s | `softgpu/cc/refusals` |\n", $2, $3; next }
-        $1 == "absent" { gsub(/[^ ]+/, "`&`", $4); printf "| %s | %s | %s |\n", $2, $3, $4; next }
+        $1 == "there" { printf "- %s\n", $2; next }
+        $1 == "tested" { next }
+        $1 == "refused" || $1 == "absent" { others = others sprintf("| %s | %s |\n", $2, $3); next }
         $1 == "setting" { gsub(/[^ ,]+/, "`&`", $2); printf "| %s | %s | %s | %s |\n", $2, $3, $4, $5; next }
-        { printf "softgpu/conformance.txt:%d: a row begins with there, refused, absent or setting\n", NR >"/dev/stderr"; exit 1 }
+        { printf "softgpu/conformance.txt:%d: a row begins with there, tested, refused, absent or setting\n", NR >"/dev/stderr"; exit 1 }
+        END { close_section() }
     ' "$list"
 }
 
@@ -39,7 +50,7 @@ if ! diff <(printf '%s\n' "$expected") "$document"; then
 fi
 
 known=$(ctest --test-dir "${1:-build}" -N | sed -n 's/^ *Test *#[0-9]*: //p')
-named=$(awk -F' *[|] *' '/^there/ { print $3 } /^absent/ { print $4 } /^refused/ { print "softgpu/cc/refusals" }' "$list" | tr ' ' '\n' | sort -u)
+named=$(awk -F' *[|] *' '/^(there|tested)/ { print $3 } /^absent/ { print $4 } /^refused/ { print "softgpu/cc/refusals" }' "$list" | tr ' ' '\n' | sort -u)
 bad=0
 while read -r test; do
     if ! grep -qxF -- "$test" <<<"$known"; then
@@ -62,4 +73,4 @@ if ! diff <(cat <<<"$read_names") <(cat <<<"$rows"); then
     bad=1
 fi
 [ $bad -eq 0 ] || exit 1
-printf '%d rows, %d tests\n' "$(grep -cE '^(there|refused|absent)' "$list")" "$(wc -l <<<"$named")"
+printf '%d rows, %d tests\n' "$(grep -cE '^(there|tested|refused|absent)' "$list")" "$(wc -l <<<"$named")"
