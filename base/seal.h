@@ -5,7 +5,7 @@
  * Both ends of a connection between hosts have made a key from their secret when it was opened
  * (launcher/cluster/auth.h). Each frame carries a code over its direction, its number, its header and its bytes, and
  * the other end takes the next number only. Where the transport is trusted (a pair of sockets inside a host) the code
- * is left zero. Used by supervisors (launcher/cluster/peer_link.c) and in the trainer's process (comm/transfer.c).
+ * is left zero. Used by base/peer_link.c.
  *
  * HMAC-SHA256 (RFC 2104, FIPS 198-1), cut to 128 bits (RFC 2104, section 5). The hash is libcrypto's, of which five
  * object files are linked in and none of their names is shown: the trainer may have a libcrypto of its own. No lock: a

@@ -190,6 +190,20 @@ load_kernels(struct collectives *c, const struct collectives_options *options, s
                      why.text);
 }
 
+/* Collective: out[bytes] becomes what rank 0 has. */
+static bool
+share(struct control *control, const char *about, const void *mine, void *out, size_t bytes, struct comm_error *error)
+{
+    struct control_messages all;
+    if (!control_exchange(control, about, mine, bytes, &all, error))
+        return false;
+    bool fits = all.bytes[0] == bytes;
+    memcpy(out, fits ? all.messages[0] : mine, bytes);
+    control_free_messages(&all);
+    return fits ||
+           comm_fail(error, "ranks 0 and %d differ in %s; all ranks must use the same ddprun", control->rank, about);
+}
+
 /* What rank 0 shows to all: ranks that send buckets in other ways would take each other's bytes for their own. */
 struct opening {
     int32_t reduction, compression, communicator_count;
@@ -197,7 +211,7 @@ struct opening {
 };
 
 static bool
-share_opening(struct collectives *c, struct rendezvous *rendezvous, struct opening *opening, struct comm_error *error)
+share_opening(struct collectives *c, struct control *control, struct opening *opening, struct comm_error *error)
 {
     struct opening mine = {.reduction = (int32_t)c->setting.reduction,
                            .compression = (int32_t)c->setting.compression,
@@ -207,8 +221,7 @@ share_opening(struct collectives *c, struct rendezvous *rendezvous, struct openi
         if (result != ncclSuccess)
             return nccl_failed(c, NULL, result, "ncclGetUniqueId", error);
     }
-    if (!rendezvous_share(rendezvous, "ddprun.nccl", c->rank == 0 ? &mine : NULL, opening, sizeof(*opening),
-                          c->timeout_s, error))
+    if (!share(control, "the exchange of \"ddprun.nccl\"", &mine, opening, sizeof(*opening), error))
         return false;
     bool same = opening->reduction == mine.reduction && opening->compression == mine.compression &&
                 opening->communicator_count == mine.communicator_count;
@@ -242,21 +255,21 @@ create_communicators(struct collectives *c, struct comm_error *error)
 }
 
 bool
-collectives_open(struct collectives *c, const struct driver *driver, const struct nccl *nccl,
-                 struct rendezvous *rendezvous, const struct collectives_options *options, struct comm_error *error)
+collectives_open(struct collectives *c, const struct driver *driver, const struct nccl *nccl, struct control *control,
+                 const struct collectives_options *options, struct comm_error *error)
 {
     *c = (struct collectives){.driver = driver,
                               .nccl = nccl,
                               .communicator_count = options->communicator_count,
                               .setting = {.driver = driver,
-                                          .world_size = rendezvous->world_size,
+                                          .world_size = control->world_size,
                                           .reduction = options->reduction,
                                           .compression = options->compression},
-                              .rank = rendezvous->rank,
-                              .world_size = rendezvous->world_size,
+                              .rank = control->rank,
+                              .world_size = control->world_size,
                               .timeout_s = options->timeout_s};
     struct opening opening;
-    if (!create_streams(c, error) || !load_kernels(c, options, error) || !share_opening(c, rendezvous, &opening, error))
+    if (!create_streams(c, error) || !load_kernels(c, options, error) || !share_opening(c, control, &opening, error))
         return false;
     for (unsigned i = 0; i < c->communicator_count; ++i)
         c->communicators[i].id = opening.ids[i];
@@ -282,7 +295,7 @@ create_program_communicator(struct collectives *c, struct comm_error *error)
 }
 
 bool
-collectives_open_program(struct collectives *c, struct rendezvous *rendezvous, struct comm_error *error)
+collectives_open_program(struct collectives *c, struct control *control, struct comm_error *error)
 {
     ncclUniqueId id;
     struct communicator *own = &c->communicators[c->communicator_count];
@@ -290,8 +303,8 @@ collectives_open_program(struct collectives *c, struct rendezvous *rendezvous, s
     ncclResult_t result = c->rank == 0 ? c->nccl->ncclGetUniqueId_p(&id) : ncclSuccess;
     if (result != ncclSuccess)
         return nccl_failed(c, NULL, result, "ncclGetUniqueId", error);
-    if (!create_stream(c, own, error) || !rendezvous_share(rendezvous, "ddprun.nccl.program", c->rank == 0 ? &id : NULL,
-                                                           &own->id, sizeof(own->id), c->timeout_s, error))
+    if (!create_stream(c, own, error) ||
+        !share(control, "the exchange of \"ddprun.nccl.program\"", &id, &own->id, sizeof(own->id), error))
         return false;
     if (!run_in_time(c, create_program_communicator, "ncclCommInitRankConfig", error))
         return false;

@@ -16,9 +16,9 @@
 #ifndef DDPRUN_COMM_COLLECTIVES_H
 #define DDPRUN_COMM_COLLECTIVES_H
 
+#include "comm/control.h"
 #include "comm/driver.h"
 #include "comm/nccl.h"
-#include "comm/rendezvous.h"
 #include "comm/wire.h"
 
 #include <stdatomic.h>
@@ -63,14 +63,14 @@ struct collectives {
  * still be inside NCCL with it.
  */
 bool collectives_open(struct collectives *collectives, const struct driver *driver, const struct nccl *nccl,
-                      struct rendezvous *rendezvous, const struct collectives_options *options,
-                      struct comm_error *error) __attribute__((warn_unused_result));
+                      struct control *control, const struct collectives_options *options, struct comm_error *error)
+    __attribute__((warn_unused_result));
 
 /*
  * Opens one communicator more, number communicator_count, for what the program itself reduces. Collective, once; waits
  * and fails as collectives_open().
  */
-bool collectives_open_program(struct collectives *collectives, struct rendezvous *rendezvous, struct comm_error *error)
+bool collectives_open_program(struct collectives *collectives, struct control *control, struct comm_error *error)
     __attribute__((warn_unused_result));
 
 /* Its stream, once it is open. */

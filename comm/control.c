@@ -13,15 +13,28 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { MESSAGE_BYTES_AT_MOST = 64 << 20 };
+enum { ABOUT_BYTES = 128 };
 
+/* Reports why rank `rank` was not reached, at `about`. Always false. */
 static bool
-failed_with(const struct control *control, enum transfer transfer, int rank, const char *about,
-            struct comm_error *error)
+fail_with(const struct control *control, enum link_state why, int rank, const char *about, struct comm_error *error)
 {
-    return transfer_failed(transfer, rank, about, control->timeout_s, control->last, error);
+    if (why == LINK_NO_MEMORY)
+        return comm_fail_by(error, COMM_OWN, "out of memory");
+    if (why == LINK_ALTERED)
+        return comm_fail(error,
+                         "what came from rank %d, while this rank waits at %s, is not what it sent: a process in "
+                         "between has changed it, or it is another version of ddprun",
+                         rank, about);
+    if (why == LINK_LATE)
+        return comm_fail_by(error, COMM_OTHERS, "waited %d s for rank %d at %s", control->timeout_s, rank, about);
+    if (why == LINK_CLOSED && !control->last)
+        return comm_fail_by(error, COMM_OWN,
+                            "the program has closed descriptors of ddprun in this rank, which cannot hear of the "
+                            "others at %s; close only descriptors that the program has opened",
+                            about);
+    return comm_fail_by(error, COMM_LEFT, "rank %d has left, while this rank waits at %s", rank, about);
 }
 
 /* ---- opening ---- */
@@ -45,24 +58,60 @@ control_open(struct control *control, struct rendezvous *rendezvous, int timeout
 void
 control_close(struct control *control)
 {
-    for (int i = 0; i < control->peer_count; ++i) {
-        if (control->peers[i].fd >= 0)
-            close(control->peers[i].fd);
-        control->peers[i].fd = -1;
-    }
+    for (int i = 0; i < control->peer_count; ++i)
+        peer_link_close(&control->peers[i]);
 }
 
-/* ---- exchanging ---- */
+/* ---- frames ---- */
 
-/* Receives one frame of peer `rank` into *header and malloc'ed *data_p. */
+/* A frame of these bytes, where its sender is in front of them. Its bytes are malloc'ed; false: out of memory. */
 static bool
-receive_frame(struct control *control, int rank, const char *about, int64_t deadline_ms,
-              struct rank_frame_header *header, void **data_p, struct comm_error *error)
+make_frame(struct peer_frame *frame, enum frame_kind kind, const char *about, const void *bytes, size_t count)
 {
-    size_t most = MESSAGE_BYTES_AT_MOST * (size_t)(rank == 0 ? control->world_size : 1);
-    enum transfer got = frame_receive(&control->peers[rank], most, header, data_p, deadline_ms);
-    return got == TRANSFER_DONE || failed_with(control, got, rank, about, error);
+    size_t place = strnlen(about, ABOUT_BYTES - 1) + 1;
+    unsigned char *to = malloc(place + count);
+    if (to == NULL)
+        return false;
+    memcpy(to, about, place - 1);
+    to[place - 1] = '\0';
+    memcpy(to + place, bytes, count);
+    *frame = (struct peer_frame){.kind = kind, .bytes = to, .count = place + count};
+    return true;
 }
+
+static void
+free_frame(struct peer_frame *frame)
+{
+    free((void *)(uintptr_t)frame->bytes);
+}
+
+static bool
+send_frame(struct control *control, int rank, struct peer_frame *frame, const char *about, int64_t deadline_ms,
+           struct comm_error *error)
+{
+    peer_link_send_frame(&control->peers[rank], frame, true);
+    enum link_state sent = peer_link_finish(&control->peers[rank], deadline_ms);
+    return sent == LINK_OPEN || fail_with(control, sent, rank, about, error);
+}
+
+/* The next frame of peer `rank`, without its place, which goes to *place_p. */
+static bool
+receive_frame(struct control *control, int rank, const char *about, int64_t deadline_ms, struct peer_frame *frame,
+              const char **place_p, struct comm_error *error)
+{
+    enum link_state got = peer_link_await(&control->peers[rank], frame, deadline_ms);
+    const unsigned char *end = NULL;
+    if (got == LINK_OPEN)
+        end = memchr(frame->bytes, 0, frame->count < ABOUT_BYTES ? frame->count : ABOUT_BYTES);
+    if (got != LINK_OPEN || end == NULL)
+        return fail_with(control, got != LINK_OPEN ? got : LINK_ALTERED, rank, about, error);
+    *place_p = (const char *)frame->bytes;
+    frame->count -= (size_t)(end + 1 - frame->bytes);
+    frame->bytes = end + 1;
+    return true;
+}
+
+/* ---- messages ---- */
 
 static bool
 make_messages(struct control_messages *messages, int count)
@@ -83,14 +132,35 @@ control_free_messages(struct control_messages *messages)
     *messages = (struct control_messages){0};
 }
 
+/* Texts are read as strings: each message gets a NUL. */
+static bool
+keep_message(struct control_messages *messages, size_t rank, const void *bytes, size_t count)
+{
+    char *message = malloc(count + 1);
+    if (message == NULL)
+        return false;
+    memcpy(message, bytes, count);
+    message[count] = '\0';
+    free(messages->messages[rank]);
+    messages->messages[rank] = message;
+    messages->bytes[rank] = count;
+    return true;
+}
+
+/* ---- exchanging ---- */
+
 /* Rank 0 lets the others fail with the same line before it does. */
 static bool
 fail_everyone(struct control *control, struct comm_error *error, int64_t deadline_ms)
 {
-    struct rank_frame frame = frame_make(error->cause == COMM_LEFT ? FRAME_RANK_LEFT : FRAME_FAILURE, 0, "failure",
-                                         error->text, strlen(error->text));
+    struct peer_frame frame;
+    struct comm_error ignored;
+    if (!make_frame(&frame, error->cause == COMM_LEFT ? FRAME_RANK_LEFT : FRAME_FAILURE, "failure", error->text,
+                    strlen(error->text)))
+        return false;
     for (int r = 1; r < control->world_size; ++r)
-        (void)frame_send(&control->peers[r], &frame, deadline_ms);
+        (void)send_frame(control, r, &frame, "failure", deadline_ms, &ignored);
+    free_frame(&frame);
     return false;
 }
 
@@ -101,19 +171,21 @@ gather(struct control *control, const char *about, struct control_messages *mess
 {
     bool left = false;
     for (int r = 1; r < control->world_size; ++r) {
-        struct rank_frame_header header;
-        if (!receive_frame(control, r, about, deadline_ms, &header, &messages->messages[r], error)) {
+        struct peer_frame frame;
+        const char *place;
+        if (!receive_frame(control, r, about, deadline_ms, &frame, &place, error)) {
             if (!control->last || error->cause != COMM_LEFT)
                 return false;
             left = true;
             continue;
         }
-        messages->bytes[r] = header.bytes;
-        if (strcmp(header.about, about) != 0)
+        if (strncmp(place, about, ABOUT_BYTES - 1) != 0)
             return comm_fail(error,
                              "ranks have reached different places: rank 0 is at %s, rank %d at %s; "
                              "all ranks must make the same ddprun calls",
-                             about, r, header.about);
+                             about, r, place);
+        if (!keep_message(messages, (size_t)r, frame.bytes, frame.count))
+            return comm_fail_by(error, COMM_OWN, "out of memory");
     }
     return !left;
 }
@@ -136,9 +208,9 @@ pack_messages(const struct control_messages *messages, size_t *bytes_p)
     return packed;
 }
 
-/* The reverse; false if the sizes do not add up to what has come. Texts are read as strings: each gets a NUL. */
+/* The reverse; false if the sizes do not add up to what has come. */
 static bool
-unpack_messages(const char *packed, size_t bytes, struct control_messages *messages)
+unpack_messages(const unsigned char *packed, size_t bytes, struct control_messages *messages)
 {
     size_t count = (size_t)messages->count, used = count * sizeof(uint64_t);
     for (size_t r = 0; r < count; ++r) {
@@ -146,16 +218,8 @@ unpack_messages(const char *packed, size_t bytes, struct control_messages *messa
         if (used > bytes)
             return false;
         memcpy(&size, packed + r * sizeof(size), sizeof(size));
-        if (size > bytes - used)
+        if (size > bytes - used || !keep_message(messages, r, packed + used, size))
             return false;
-        char *message = malloc(size + 1);
-        if (message == NULL)
-            return false;
-        memcpy(message, packed + used, size);
-        message[size] = '\0';
-        free(messages->messages[r]);
-        messages->messages[r] = message;
-        messages->bytes[r] = size;
         used += size;
     }
     return used == bytes;
@@ -169,42 +233,35 @@ exchange_as_root(struct control *control, const char *about, struct control_mess
         return fail_everyone(control, error, deadline_ms);
 
     size_t bytes;
+    struct peer_frame frame = {.bytes = NULL};
     char *packed = pack_messages(messages, &bytes);
-    if (packed == NULL)
-        return comm_fail_by(error, COMM_OWN, "out of memory");
-    struct rank_frame frame = frame_make(FRAME_ALL, 0, about, packed, bytes);
-    enum transfer sent = TRANSFER_DONE;
-    for (int to = 1; sent == TRANSFER_DONE && to < control->world_size; ++to) {
-        sent = frame_send(&control->peers[to], &frame, deadline_ms);
-        if (sent != TRANSFER_DONE)
-            failed_with(control, sent, to, about, error);
-    }
+    bool sent = (packed != NULL && make_frame(&frame, FRAME_ALL, about, packed, bytes)) ||
+                comm_fail_by(error, COMM_OWN, "out of memory");
     free(packed);
-    return sent == TRANSFER_DONE;
+    for (int to = 1; sent && to < control->world_size; ++to)
+        sent = send_frame(control, to, &frame, about, deadline_ms, error);
+    free_frame(&frame);
+    return sent;
 }
 
 static bool
 exchange_as_leaf(struct control *control, const char *about, struct control_messages *messages, int64_t deadline_ms,
                  struct comm_error *error)
 {
-    struct rank_frame frame = frame_make(FRAME_MESSAGE, control->rank, about, messages->messages[control->rank],
-                                         messages->bytes[control->rank]);
-    enum transfer sent = frame_send(&control->peers[0], &frame, deadline_ms);
-    if (sent != TRANSFER_DONE)
-        return failed_with(control, sent, 0, about, error);
-
-    void *data = NULL;
-    struct rank_frame_header header;
-    if (!receive_frame(control, 0, about, deadline_ms, &header, &data, error))
+    struct peer_frame frame;
+    const char *place;
+    if (!make_frame(&frame, FRAME_MESSAGE, about, messages->messages[control->rank], messages->bytes[control->rank]))
+        return comm_fail_by(error, COMM_OWN, "out of memory");
+    bool sent = send_frame(control, 0, &frame, about, deadline_ms, error);
+    free_frame(&frame);
+    if (!sent || !receive_frame(control, 0, about, deadline_ms, &frame, &place, error))
         return false;
-    bool arrived = data != NULL && header.kind == FRAME_ALL && unpack_messages(data, header.bytes, messages);
-    bool told = header.kind == FRAME_FAILURE || header.kind == FRAME_RANK_LEFT;
-    const char *why = told && data != NULL ? data : "rank 0 mixed up its messages";
-    if (!arrived)
-        comm_fail_by(error, header.kind == FRAME_RANK_LEFT ? COMM_LEFT : COMM_OTHERS, "%.500s",
-                     why[0] != '\0' ? why : "rank 0 failed without saying why");
-    free(data);
-    return arrived;
+    if (frame.kind == FRAME_ALL && unpack_messages(frame.bytes, frame.count, messages))
+        return true;
+    bool told = (frame.kind == FRAME_FAILURE || frame.kind == FRAME_RANK_LEFT) && frame.count > 0;
+    return comm_fail_by(error, frame.kind == FRAME_RANK_LEFT ? COMM_LEFT : COMM_OTHERS, "%.*s",
+                        told && frame.count < 500 ? (int)frame.count : 500,
+                        told ? (const char *)frame.bytes : "rank 0 mixed up its messages");
 }
 
 bool
@@ -213,15 +270,11 @@ control_exchange(struct control *control, const char *about, const void *mine, s
 {
     struct control_messages messages;
     bool done =
-        make_messages(&messages, control->world_size) && (messages.messages[control->rank] = malloc(bytes + 1)) != NULL;
+        make_messages(&messages, control->world_size) && keep_message(&messages, (size_t)control->rank, mine, bytes);
     if (!done) {
         control_free_messages(&messages);
         return comm_fail_by(error, COMM_OWN, "out of memory");
     }
-    memcpy(messages.messages[control->rank], mine, bytes);
-    ((char *)messages.messages[control->rank])[bytes] = '\0';
-    messages.bytes[control->rank] = bytes;
-
     int64_t deadline_ms = clock_now_ms() + (int64_t)control->timeout_s * 1000;
     if (control->world_size > 1)
         done = control->rank == 0 ? exchange_as_root(control, about, &messages, deadline_ms, error)

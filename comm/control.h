@@ -19,7 +19,7 @@
 struct control {
     int rank;
     int world_size;
-    struct rank_link *peers; /* rank 0: by rank, without its own; others: peers[0] leads to rank 0 */
+    struct peer_link *peers; /* rank 0: by rank, without its own; others: peers[0] leads to rank 0 */
     int peer_count;
     int timeout_s;
     bool last; /* nothing comes after this exchange */

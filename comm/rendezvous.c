@@ -20,10 +20,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { SHARED_BYTES_AT_MOST = 1 << 20 };
+/* Of what one rank says, and of what rank 0 tells of all. */
+enum { MESSAGE_BYTES_AT_MOST = 64 << 20, ALL_BYTES_AT_MOST = 1 << 30 };
 
 static _Atomic int supervisor = -1;
-static struct rank_link *links_known; /* its caller's, of rendezvous_links() */
 
 /* A path in sockaddr_un is short; through a descriptor of its folder every path is (proc(5)). */
 static bool
@@ -91,7 +91,7 @@ receive_message(struct supervisor_message *message, int *fd_p, int64_t deadline_
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
     int fd = atomic_load(&supervisor);
     *fd_p = -1;
-    if (!transfer_wait(fd, POLLIN, deadline_ms))
+    if (!socket_wait(fd, POLLIN, deadline_ms))
         return comm_fail(error, "this rank's supervisor does not answer");
     ssize_t got = recvmsg(fd, &packet, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (got <= 0)
@@ -145,14 +145,13 @@ link_count(const struct rendezvous *rendezvous)
 /* Puts the descriptor of a message into its place. */
 static bool
 keep_link(const struct rendezvous *rendezvous, const struct supervisor_message *message, int fd,
-          struct rank_link *links, struct comm_error *error)
+          struct peer_link *links, struct comm_error *error)
 {
     int first = rendezvous->rank == 0 ? 1 : 0;
     if (message->kind == SUPERVISOR_LINK && fd >= 0 && message->rank >= first &&
         message->rank < link_count(rendezvous) && links[message->rank].fd < 0) {
-        links[message->rank].fd = fd;
-        if (message->is_sealed)
-            seal_open(&links[message->rank].seal, message->key, rendezvous->rank == 0);
+        peer_link_open(&links[message->rank], fd, message->is_sealed ? message->key : NULL, rendezvous->rank == 0,
+                       rendezvous->rank == 0 ? MESSAGE_BYTES_AT_MOST : ALL_BYTES_AT_MOST);
         return true;
     }
     if (fd >= 0)
@@ -161,12 +160,11 @@ keep_link(const struct rendezvous *rendezvous, const struct supervisor_message *
 }
 
 bool
-rendezvous_links(struct rendezvous *rendezvous, struct rank_link *links, int timeout_s, struct comm_error *error)
+rendezvous_links(struct rendezvous *rendezvous, struct peer_link *links, int timeout_s, struct comm_error *error)
 {
     int missing = link_count(rendezvous) - (rendezvous->rank == 0);
     if (rendezvous->world_size == 1)
         return true;
-    links_known = links;
     int64_t deadline_ms = clock_now_ms() + (int64_t)timeout_s * 1000;
     for (; missing > 0; --missing) {
         struct supervisor_message message;
@@ -180,35 +178,6 @@ rendezvous_links(struct rendezvous *rendezvous, struct rank_link *links, int tim
             return false;
     }
     return true;
-}
-
-bool
-rendezvous_share(struct rendezvous *rendezvous, const char *key, const void *mine, void *out, size_t bytes,
-                 int timeout_s, struct comm_error *error)
-{
-    int64_t deadline_ms = clock_now_ms() + (int64_t)timeout_s * 1000;
-    struct rank_frame_header header;
-    void *data;
-    char about[64];
-    snprintf(about, sizeof(about), "the exchange of \"%s\"", key);
-    if (rendezvous->rank == 0) {
-        struct rank_frame frame = frame_make(FRAME_SHARED, 0, key, mine, bytes);
-        memcpy(out, mine, bytes);
-        for (int r = 1; r < rendezvous->world_size; ++r) {
-            enum transfer sent = frame_send(&links_known[r], &frame, deadline_ms);
-            if (sent != TRANSFER_DONE)
-                return transfer_failed(sent, r, about, timeout_s, false, error);
-        }
-        return true;
-    }
-    enum transfer got = frame_receive(&links_known[0], SHARED_BYTES_AT_MOST, &header, &data, deadline_ms);
-    if (got != TRANSFER_DONE)
-        return transfer_failed(got, 0, about, timeout_s, false, error);
-    bool fits = header.kind == FRAME_SHARED && header.bytes == bytes && strcmp(header.about, key) == 0;
-    if (fits)
-        memcpy(out, data, bytes);
-    free(data);
-    return fits || comm_fail(error, "rank 0 does not share \"%s\"; all ranks must make the same ddprun calls", key);
 }
 
 void
@@ -234,7 +203,6 @@ rendezvous_forget(struct rendezvous *rendezvous)
     int fd = atomic_exchange(&supervisor, -1);
     if (fd >= 0)
         close(fd);
-    links_known = NULL;
 }
 
 void

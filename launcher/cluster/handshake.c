@@ -1,8 +1,8 @@
 /*
  * handshake.c - see handshake.h.
  *
- * The bytes: magic, then fields in a fixed order, numbers of 32 bits in the order of this machine (the magic holds a
- * number that shows another one), texts as a length and their bytes.
+ * The bytes: magic, then fields in a fixed order, numbers in the order of this machine (the magic holds a number that
+ * shows another one), texts as a length and their bytes.
  */
 #include "launcher/cluster/handshake.h"
 
@@ -17,25 +17,38 @@
 
 enum { HANDSHAKE_MAGIC = 0x64704833 };
 
+static void
+handshake_fields(struct serialize_buffer *with, struct handshake *handshake)
+{
+    int magic = HANDSHAKE_MAGIC, version = DDPRUN_PROTOCOL_VERSION;
+    struct host_addresses *addresses = &handshake->addresses;
+    serialize_int(with, &magic);
+    serialize_int(with, &version);
+    serialize_int(with, &handshake->pid);
+    serialize_text(with, handshake->host, sizeof(handshake->host));
+    serialize_text(with, handshake->host_id, sizeof(handshake->host_id));
+    serialize_text(with, handshake->terms, sizeof(handshake->terms));
+    serialize_text(with, handshake->command, sizeof(handshake->command));
+    serialize_bytes(with, handshake->command_hash, sizeof(handshake->command_hash));
+    serialize_int(with, &handshake->exit_code);
+    serialize_text(with, handshake->error, sizeof(handshake->error));
+    serialize_bytes(with, &handshake->port, sizeof(handshake->port));
+    serialize_bytes(with, handshake->secret, sizeof(handshake->secret));
+    serialize_int(with, &addresses->count);
+    with->failed = with->failed || magic != HANDSHAKE_MAGIC || version != DDPRUN_PROTOCOL_VERSION ||
+                   addresses->count < 0 || addresses->count > ADDRESSES_AT_MOST || handshake->exit_code < 0 ||
+                   handshake->exit_code > 255;
+    for (int i = 0; !with->failed && i < addresses->count; ++i) {
+        serialize_bytes(with, &addresses->items[i], sizeof(addresses->items[i]));
+        with->failed = with->failed || (addresses->items[i].family != 4 && addresses->items[i].family != 6);
+    }
+}
+
 size_t
 handshake_encode(const struct handshake *handshake, unsigned char *bytes)
 {
     struct serialize_buffer to = {.bytes = bytes, .size = HANDSHAKE_BYTES_AT_MOST};
-    serialize_put_number(&to, HANDSHAKE_MAGIC);
-    serialize_put_number(&to, DDPRUN_PROTOCOL_VERSION);
-    serialize_put_number(&to, (uint32_t)handshake->pid);
-    serialize_put_text(&to, handshake->host);
-    serialize_put_text(&to, handshake->host_id);
-    serialize_put_text(&to, handshake->terms);
-    serialize_put_text(&to, handshake->command);
-    serialize_put_bytes(&to, handshake->command_hash, sizeof(handshake->command_hash));
-    serialize_put_number(&to, (uint32_t)handshake->exit_code);
-    serialize_put_text(&to, handshake->error);
-    serialize_put_number(&to, handshake->port);
-    serialize_put_bytes(&to, handshake->secret, sizeof(handshake->secret));
-    serialize_put_number(&to, (uint32_t)handshake->addresses.count);
-    for (int i = 0; i < handshake->addresses.count; ++i)
-        serialize_put_bytes(&to, &handshake->addresses.items[i], sizeof(handshake->addresses.items[i]));
+    handshake_fields(&to, (struct handshake *)(uintptr_t)handshake);
     return to.at;
 }
 
@@ -43,28 +56,8 @@ bool
 handshake_decode(const void *bytes, size_t count, struct handshake *handshake_p)
 {
     struct handshake handshake = {0};
-    struct serialize_buffer from = {.bytes = (unsigned char *)(uintptr_t)bytes, .size = count};
-    if (serialize_get_number(&from) != HANDSHAKE_MAGIC || serialize_get_number(&from) != DDPRUN_PROTOCOL_VERSION)
-        return false;
-    handshake.pid = (int)serialize_get_number(&from);
-    serialize_get_text(&from, handshake.host, sizeof(handshake.host));
-    serialize_get_text(&from, handshake.host_id, sizeof(handshake.host_id));
-    serialize_get_text(&from, handshake.terms, sizeof(handshake.terms));
-    serialize_get_text(&from, handshake.command, sizeof(handshake.command));
-    serialize_get_bytes(&from, handshake.command_hash, sizeof(handshake.command_hash));
-    handshake.exit_code = (int)(serialize_get_number(&from) & 0xff);
-    serialize_get_text(&from, handshake.error, sizeof(handshake.error));
-    handshake.port = (uint16_t)serialize_get_number(&from);
-    serialize_get_bytes(&from, handshake.secret, sizeof(handshake.secret));
-    uint32_t addresses = serialize_get_number(&from);
-    if (addresses > ADDRESSES_AT_MOST)
-        return false;
-    handshake.addresses.count = (int)addresses;
-    for (uint32_t i = 0; i < addresses; ++i) {
-        serialize_get_bytes(&from, &handshake.addresses.items[i], sizeof(handshake.addresses.items[i]));
-        if (handshake.addresses.items[i].family != 4 && handshake.addresses.items[i].family != 6)
-            return false;
-    }
+    struct serialize_buffer from = serialize_reader(bytes, count);
+    handshake_fields(&from, &handshake);
     if (!serialize_is_complete(&from))
         return false;
     *handshake_p = handshake;

@@ -1,9 +1,9 @@
 /*
- * serialize.h - bytes that go from one supervisor to another, field by field, with bounds kept on both sides.
+ * serialize.h - bytes that go from one supervisor to another, field by field, with bounds kept on both sides. One
+ * function names the fields of a message, in their order; its buffer says whether they are written or read.
  *
  * A writer stops at the end of its room, a reader at the end of what came: everything after that is zero, and
- * serialize_is_complete() says no. Little functions in the header, as they are used by handshake.c and rank_view_wire.c
- * for every field.
+ * serialize_is_complete() says no. Numbers are in the order of this machine.
  */
 #ifndef DDPRUN_LAUNCHER_CLUSTER_SERIALIZE_H
 #define DDPRUN_LAUNCHER_CLUSTER_SERIALIZE_H
@@ -16,79 +16,48 @@
 struct serialize_buffer {
     unsigned char *bytes;
     size_t size, at;
+    bool reads;
     bool failed; /* did not fit, or ended early */
 };
 
-static inline void
-serialize_put_bytes(struct serialize_buffer *to, const void *from, size_t count)
+static inline struct serialize_buffer
+serialize_reader(const void *bytes, size_t count)
 {
-    if (to->failed || count > to->size - to->at) {
-        to->failed = true;
+    return (struct serialize_buffer){.bytes = (unsigned char *)(uintptr_t)bytes, .size = count, .reads = true};
+}
+
+static inline void
+serialize_bytes(struct serialize_buffer *with, void *value, size_t count)
+{
+    with->failed = with->failed || count > with->size - with->at;
+    if (with->failed && with->reads)
+        memset(value, 0, count);
+    if (with->failed)
         return;
-    }
-    memcpy(to->bytes + to->at, from, count);
-    to->at += count;
+    unsigned char *at = with->bytes + with->at;
+    memcpy(with->reads ? value : at, with->reads ? at : value, count);
+    with->at += count;
 }
 
+/* A number of 32 bits. */
 static inline void
-serialize_put_number(struct serialize_buffer *to, uint32_t number)
+serialize_int(struct serialize_buffer *with, int *value)
 {
-    serialize_put_bytes(to, &number, sizeof(number));
+    serialize_bytes(with, value, sizeof(*value));
 }
 
+/* A text of fewer than `room` bytes without a NUL inside; one that is read is NUL-terminated in any case. */
 static inline void
-serialize_put_long(struct serialize_buffer *to, uint64_t number)
+serialize_text(struct serialize_buffer *with, char *text, size_t room)
 {
-    serialize_put_bytes(to, &number, sizeof(number));
-}
-
-static inline void
-serialize_put_text(struct serialize_buffer *to, const char *text)
-{
-    size_t length = strlen(text);
-    serialize_put_number(to, (uint32_t)length);
-    serialize_put_bytes(to, text, length);
-}
-
-static inline void
-serialize_get_bytes(struct serialize_buffer *from, void *to, size_t count)
-{
-    if (from->failed || count > from->size - from->at) {
-        from->failed = true;
-        memset(to, 0, count);
+    uint32_t length = with->reads ? 0 : (uint32_t)strlen(text);
+    serialize_bytes(with, &length, sizeof(length));
+    with->failed = with->failed || length >= room;
+    serialize_bytes(with, text, with->failed ? 0 : length);
+    if (!with->reads)
         return;
-    }
-    memcpy(to, from->bytes + from->at, count);
-    from->at += count;
-}
-
-static inline uint32_t
-serialize_get_number(struct serialize_buffer *from)
-{
-    uint32_t number;
-    serialize_get_bytes(from, &number, sizeof(number));
-    return number;
-}
-
-static inline uint64_t
-serialize_get_long(struct serialize_buffer *from)
-{
-    uint64_t number;
-    serialize_get_bytes(from, &number, sizeof(number));
-    return number;
-}
-
-/* A text of fewer than `room` bytes without a NUL inside; NUL-terminated in any case. */
-static inline void
-serialize_get_text(struct serialize_buffer *from, char *text, size_t room)
-{
-    uint32_t length = serialize_get_number(from);
-    if (length >= room)
-        from->failed = true;
-    serialize_get_bytes(from, text, from->failed ? 0 : length);
-    text[from->failed ? 0 : length] = '\0';
-    if (!from->failed && strlen(text) != length)
-        from->failed = true;
+    text[with->failed ? 0 : length] = '\0';
+    with->failed = with->failed || strlen(text) != length;
 }
 
 /* Everything fitted, and everything was read. */

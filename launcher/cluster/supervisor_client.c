@@ -14,7 +14,7 @@ supervisor_client_open(struct supervisor_client *client, const struct handshake 
 {
     *client = (struct supervisor_client){.rank = rank, .root = root, .limit_ms = (int)limit_s * 1000};
     addresses_host_id(client->host_id);
-    peer_link_open(&client->link, fd, key, false);
+    supervisor_link_open(&client->link, fd, key, false);
     client->looked_ms = client->heard_ms = clock_now_ms();
 }
 
@@ -40,7 +40,7 @@ hear(struct supervisor_client *client)
         if (frame.kind != FRAME_END && frame.kind != FRAME_LEAVE)
             continue;
         if (!peer_order_decode(frame.bytes, frame.count, &order)) {
-            client->link.gone = client->link.nonsense = true;
+            client->link.state = LINK_ALTERED;
             return;
         }
         if (frame.kind == FRAME_END) {
@@ -88,8 +88,8 @@ supervisor_client_step(struct supervisor_client *client, const struct rank_view 
     (void)peer_link_flush(&client->link);
     if (client->lost != NULL || client->leave)
         return;
-    if (client->link.gone)
-        client->lost = client->link.nonsense ? PEER_ALTERED : "it closed the connection";
+    if (client->link.state != LINK_OPEN)
+        client->lost = client->link.state == LINK_ALTERED ? PEER_ALTERED : "it closed the connection";
     else if (client->limit_ms > 0 && now_ms - client->heard_ms > client->limit_ms)
         client->lost = "it has been silent for the time of --heartbeat-timeout";
 }

@@ -6,7 +6,7 @@
 #define DDPRUN_LAUNCHER_CLUSTER_SUPERVISOR_CLIENT_H
 
 #include "launcher/cluster/handshake.h"
-#include "launcher/cluster/peer_link.h"
+#include "launcher/cluster/peer_bytes.h"
 #include "launcher/cluster/supervisor_connect.h"
 #include "launcher/common/rank_view.h"
 

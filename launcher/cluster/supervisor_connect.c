@@ -7,6 +7,7 @@
 #include "launcher/cluster/supervisor_connect.h"
 
 #include "base/clock.h"
+#include "base/peer_link.h"
 #include "base/printable.h"
 #include "base/protocol.h"
 
@@ -138,17 +139,10 @@ end_connect(struct supervisor_connect *connection)
 static enum step
 hear(struct supervisor_connect *connection, void *bytes, size_t count)
 {
-    ssize_t got = recv(connection->fd, (char *)bytes + connection->got, count - connection->got, MSG_DONTWAIT);
-    if (got < 0)
-        return errno == EAGAIN || errno == EINTR ? STEP_WAITS : STEP_FAILED;
-    errno = ECONNRESET;
-    if (got == 0)
-        return STEP_FAILED;
-    connection->got += (size_t)got;
-    if (connection->got < count)
-        return STEP_WAITS;
-    connection->got = 0;
-    return STEP_DONE;
+    enum link_state heard = socket_receive(connection->fd, bytes, count, &connection->got);
+    if (heard == LINK_OPEN)
+        connection->got = 0;
+    return heard == LINK_OPEN ? STEP_DONE : heard == LINK_LATE ? STEP_WAITS : STEP_FAILED;
 }
 
 /* A few dozen bytes into the empty buffer of a new connection fit, or it is no connection. */

@@ -225,7 +225,7 @@ supervisor_net_say_error(struct supervisor_net *net, const struct error *error, 
     struct peer_order order = {.exit_code = error->exit_code, .signal = signal};
     snprintf(order.text, sizeof(order.text), "%.1000s", error->text);
     if (net->job.client != NULL)
-        peer_link_send_order(&net->job.client->link, FRAME_ERROR, &order);
+        peer_order_send(&net->job.client->link, FRAME_ERROR, &order);
 }
 
 bool

@@ -28,8 +28,8 @@ struct pending_connection {
     struct host_address source;
     int64_t since_ms;
     struct auth_challenge challenge;
-    unsigned char answer[sizeof(struct auth_answer)];
-    size_t got;
+    struct auth_answer answer;
+    size_t got; /* of it */
 };
 
 struct supervisor_server {
@@ -217,8 +217,9 @@ make_room(struct supervisor_server *server, int rank)
 
 /* The connection is authenticated. A second supervisor of a rank is a mistake of the launcher, and is rejected. */
 static void
-admit(struct supervisor_server *server, struct pending_connection *pending, const struct auth_answer *answer)
+admit(struct supervisor_server *server, struct pending_connection *pending)
 {
+    const struct auth_answer *answer = &pending->answer;
     struct peer *peer = &server->items[answer->rank];
     unsigned char key[AUTH_BYTES];
     int fd = pending->fd;
@@ -239,40 +240,33 @@ admit(struct supervisor_server *server, struct pending_connection *pending, cons
         (void)epoll_ctl(server->epoll, EPOLL_CTL_DEL, fd, NULL);
         peer->came_twice = true;
         peer_link_close(&peer->second);
-        peer_link_open(&peer->second, fd, key, true);
+        supervisor_link_open(&peer->second, fd, key, true);
         if (!server->has_mark) /* only a meeting has a word for it */
             peer_link_close(&peer->second);
         return;
     }
-    peer_link_open(&peer->link, fd, key, true);
+    supervisor_link_open(&peer->link, fd, key, true);
     peer->state = PEER_HERE;
     peer->heard_ms = clock_now_ms();
     if (server->ended)
-        peer_link_send_order(&peer->link, FRAME_END, &server->ending);
+        peer_order_send(&peer->link, FRAME_END, &server->ending);
 }
 
 static void
 hear_pending(struct supervisor_server *server, struct pending_connection *pending)
 {
-    struct auth_answer answer;
+    struct auth_answer *answer = &pending->answer;
     struct auth_welcome welcome;
-    if (pending->fd < 0)
+    enum link_state heard =
+        pending->fd >= 0 ? socket_receive(pending->fd, answer, sizeof(*answer), &pending->got) : LINK_LATE;
+    if (heard == LINK_LATE)
         return;
-    ssize_t got =
-        recv(pending->fd, pending->answer + pending->got, sizeof(pending->answer) - pending->got, MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (got > 0)
-        pending->got += (size_t)got;
-    if (got > 0 && pending->got < sizeof(pending->answer))
-        return;
-    memcpy(&answer, pending->answer, sizeof(answer));
-    if (got <= 0 || !auth_welcome_make(server->secret, &pending->challenge, &answer, server->world_size, &welcome) ||
-        send(pending->fd, &welcome, sizeof(welcome), MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)sizeof(welcome)) {
+    if (heard == LINK_OPEN &&
+        auth_welcome_make(server->secret, &pending->challenge, answer, server->world_size, &welcome) &&
+        send(pending->fd, &welcome, sizeof(welcome), MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof(welcome))
+        admit(server, pending);
+    else
         reject(pending);
-        return;
-    }
-    admit(server, pending, &answer);
 }
 
 /* ---- peers ---- */
@@ -358,7 +352,7 @@ hear_peer(struct supervisor_server *server, struct peer *peer, struct rank_view 
         peer->heard_ms = clock_now_ms();
         peer->spoke = true;
         if (!take_frame(server, peer, &frame, view))
-            peer->link.gone = peer->link.nonsense = true;
+            peer->link.state = LINK_ALTERED;
     }
 }
 
@@ -373,8 +367,8 @@ settle(struct supervisor_server *server, int rank, int64_t now_ms)
     if (waits != peer->waits_to_write && watch(server, EPOLL_CTL_MOD, peer->link.fd,
                                                waits ? EPOLLIN | EPOLLOUT : EPOLLIN, tag(SUBJECT_PEER, (size_t)rank)))
         peer->waits_to_write = waits;
-    if (peer->link.gone)
-        lose(server, peer, peer->link.nonsense ? PEER_ALTERED : "its connection is closed");
+    if (peer->link.state != LINK_OPEN)
+        lose(server, peer, peer->link.state == LINK_ALTERED ? PEER_ALTERED : "its connection is closed");
     else if (server->limit_ms > 0 && peer->spoke && now_ms - peer->heard_ms > server->limit_ms)
         lose(server, peer, "it has been silent for the time of --heartbeat-timeout");
 }
@@ -500,27 +494,27 @@ void
 supervisor_server_give(struct supervisor_server *server, int rank, const void *bytes, size_t count, bool wakes)
 {
     uint32_t number = (uint32_t)rank;
-    unsigned char *frame = xcalloc(1, sizeof(number) + count);
-    memcpy(frame, &number, sizeof(number));
-    memcpy(frame + sizeof(number), bytes, count);
+    unsigned char *given = xcalloc(1, sizeof(number) + count);
+    memcpy(given, &number, sizeof(number));
+    memcpy(given + sizeof(number), bytes, count);
+    struct peer_frame frame = {.kind = FRAME_GIVEN, .bytes = given, .count = sizeof(number) + count};
     for (int i = 1; i < server->world_size; ++i)
-        (wakes ? peer_link_send : peer_link_send_quietly)(&server->items[i].link, FRAME_GIVEN, frame,
-                                                          sizeof(number) + count);
-    free(frame);
+        peer_link_send_frame(&server->items[i].link, &frame, wakes);
+    free(given);
 }
 
 void
 supervisor_server_say_left(struct supervisor_server *server, const struct peer_order *order)
 {
     for (int i = 1; i < server->world_size; ++i)
-        peer_link_send_order(&server->items[i].link, FRAME_LEFT, order);
+        peer_order_send(&server->items[i].link, FRAME_LEFT, order);
 }
 
 bool
 supervisor_server_is_flushed(const struct supervisor_server *server)
 {
     for (int i = 1; i < server->world_size; ++i) {
-        if (server->items[i].link.out_count > 0)
+        if (server->items[i].link.out.count > 0)
             return false;
     }
     return true;
@@ -534,8 +528,8 @@ supervisor_server_say_end(struct supervisor_server *server, const struct peer_or
     server->ended = true;
     server->ending = *order;
     for (int i = 1; i < server->world_size; ++i) {
-        peer_link_send_order(&server->items[i].link, FRAME_END, order);
-        peer_link_send_order(&server->items[i].second, FRAME_END, order);
+        peer_order_send(&server->items[i].link, FRAME_END, order);
+        peer_order_send(&server->items[i].second, FRAME_END, order);
     }
 }
 
@@ -544,7 +538,7 @@ supervisor_server_say_leave(struct supervisor_server *server, int exit_code)
 {
     struct peer_order order = {.exit_code = exit_code};
     for (int i = 1; i < server->world_size; ++i)
-        peer_link_send_order(&server->items[i].link, FRAME_LEAVE, &order);
+        peer_order_send(&server->items[i].link, FRAME_LEAVE, &order);
 }
 
 bool

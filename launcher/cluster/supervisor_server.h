@@ -10,7 +10,7 @@
 #define DDPRUN_LAUNCHER_CLUSTER_SUPERVISOR_SERVER_H
 
 #include "launcher/cluster/auth.h"
-#include "launcher/cluster/peer_link.h"
+#include "launcher/cluster/peer_bytes.h"
 #include "launcher/cluster/supervisor_connect.h"
 #include "launcher/common/error.h"
 #include "launcher/common/rank_view.h"

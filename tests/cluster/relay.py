@@ -14,8 +14,7 @@ import threading
 
 port, to, which, deed = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
 CHALLENGE, ANSWER, WELCOME, PURPOSE_ENGINE, FRAME_END = 40, 80, 32, 2, 5
-# The size of a header, and where the number of bytes behind it stands: peer_link.c, comm/rendezvous.h.
-HEADER, SIZE = ((24, "<I") if which != "engine" else (168, "<16xQ"))
+HEADER = 24  # base/peer_link.h; it begins with the number of bytes behind it
 lock, chosen = threading.Lock(), []
 
 
@@ -44,7 +43,7 @@ def pump(source, target, is_hit):
                 target.sendall(got)
                 continue
             header = read(source, HEADER)
-            frame = header + read(source, struct.unpack_from(SIZE, header)[0])
+            frame = header + read(source, struct.unpack_from("<I", header)[0])
             number += 1
             if number == 2 and deed in ("alter", "repeat", "drop"):
                 if deed == "alter":

@@ -12,7 +12,7 @@
 #include "comm/control.h"
 #include "launcher/cluster/auth.h"
 #include "launcher/cluster/handshake.h"
-#include "launcher/cluster/peer_link.h"
+#include "launcher/cluster/peer_bytes.h"
 #include "launcher/common/network.h"
 #include "launcher/options/options.h"
 
@@ -45,15 +45,16 @@ fuzz_control(const uint8_t *bytes, size_t count)
         return;
     bool is_root = bytes[0] % 2 == 0;
     size_t half = (count - 1) / 2;
-    struct rank_link peers[WORLD] = {{.fd = -1}, {.fd = -1}, {.fd = -1}};
+    struct peer_link peers[WORLD] = {{.fd = -1}, {.fd = -1}, {.fd = -1}};
     int others[WORLD] = {-1, -1, -1};
     struct control control = {.rank = is_root ? 0 : 1, .world_size = WORLD, .peers = peers, .timeout_s = 20};
     control.peer_count = is_root ? WORLD : 1;
     if (is_root) {
-        peers[1].fd = socket_with(bytes + 1, half, &others[1]);
-        peers[2].fd = socket_with(bytes + 1 + half, count - 1 - half, &others[2]);
+        peer_link_open(&peers[1], socket_with(bytes + 1, half, &others[1]), NULL, true, CONTROL_BYTES_AT_MOST);
+        peer_link_open(&peers[2], socket_with(bytes + 1 + half, count - 1 - half, &others[2]), NULL, true,
+                       CONTROL_BYTES_AT_MOST);
     } else {
-        peers[0].fd = socket_with(bytes + 1, count - 1, &others[0]);
+        peer_link_open(&peers[0], socket_with(bytes + 1, count - 1, &others[0]), NULL, false, CONTROL_BYTES_AT_MOST);
     }
     struct control_messages messages;
     struct comm_error error = {""};
@@ -76,7 +77,7 @@ fuzz_control(const uint8_t *bytes, size_t count)
 
 /* From which control.c gets its sockets, and does not here. */
 bool
-rendezvous_links(struct rendezvous *rendezvous, struct rank_link *links, int timeout_s, struct comm_error *error)
+rendezvous_links(struct rendezvous *rendezvous, struct peer_link *links, int timeout_s, struct comm_error *error)
 {
     (void)rendezvous, (void)links, (void)timeout_s;
     return comm_fail(error, "no other rank to meet");
@@ -149,13 +150,13 @@ fuzz_frames(const uint8_t *bytes, size_t count)
     struct seal none = {.is_on = false};
     size_t at = 0;
     for (;;) {
-        long taken = peer_frame_parse(bytes + at, count - at, &none, &frame);
+        long taken = peer_frame_parse(bytes + at, count - at, FRAME_BYTES_AT_MOST, &none, &frame);
         fuzz_require(taken >= -1 && (taken <= 0 || (size_t)taken <= count - at), "a frame lies within what came");
         if (taken <= 0)
             break;
         fuzz_require(frame.kind >= FRAME_HEARTBEAT && frame.kind < FRAME_KINDS, "its kind is a known one");
         fuzz_require(frame.bytes >= bytes + at && frame.bytes + frame.count == bytes + at + taken, "so do its bytes");
-        fuzz_require(peer_frame_parse(bytes + at, (size_t)taken - 1, &none, &shorter) == 0,
+        fuzz_require(peer_frame_parse(bytes + at, (size_t)taken - 1, FRAME_BYTES_AT_MOST, &none, &shorter) == 0,
                      "less of it is not all of it");
         struct peer_order order, again;
         unsigned char encoded[sizeof(order) + 64];
@@ -191,11 +192,9 @@ fuzz_sealed(const uint8_t *bytes, size_t count)
     seal_open(&out, key, true);
     seal_open(&in, key, false);
     for (uint32_t i = 0; i < SEALED; ++i) {
-        const uint32_t header[2] = {SEALED_BYTES, FRAME_REPORT};
-        memset(sent[i] + FRAME_HEADER_BYTES, 'a' + (int)i, SEALED_BYTES);
-        memcpy(sent[i], header, sizeof(header));
-        seal_make(&out, (struct seal_part[]){{header, sizeof(header)}, {sent[i] + FRAME_HEADER_BYTES, SEALED_BYTES}},
-                  sent[i] + sizeof(header));
+        unsigned char *text = memset(sent[i] + FRAME_HEADER_BYTES, 'a' + (int)i, SEALED_BYTES);
+        frame = (struct peer_frame){.kind = FRAME_REPORT, .bytes = text, .count = SEALED_BYTES};
+        peer_frame_seal(&frame, &out, sent[i]);
     }
     while (count >= 4 && length + sizeof(sent[0]) + 255 < sizeof(stream)) {
         uint8_t what = bytes[0] % 3, with = bytes[1];
@@ -212,7 +211,7 @@ fuzz_sealed(const uint8_t *bytes, size_t count)
         length += sizeof(sent[0]);
     }
     for (uint32_t believed = 0;; ++believed) {
-        long taken = peer_frame_parse(stream + at, length - at, &in, &frame);
+        long taken = peer_frame_parse(stream + at, length - at, FRAME_BYTES_AT_MOST, &in, &frame);
         if (taken <= 0)
             return;
         fuzz_require(believed < SEALED && (size_t)taken == sizeof(sent[0]) &&

@@ -8,7 +8,7 @@
 #include "base/protocol.h"
 #include "launcher/cluster/auth.h"
 #include "launcher/cluster/handshake.h"
-#include "launcher/cluster/peer_link.h"
+#include "launcher/cluster/peer_bytes.h"
 #include "launcher/options/options.h"
 #include "tools/check/format/reference.h"
 #include "tools/plan/format/play_json.h"

@@ -5,7 +5,7 @@
 #include "base/protocol.h"
 #include "launcher/cluster/addresses.h"
 #include "launcher/cluster/handshake.h"
-#include "launcher/cluster/peer_link.h"
+#include "launcher/cluster/peer_bytes.h"
 #include "launcher/common/network.h"
 #include "launcher/options/options.h"
 
@@ -240,15 +240,15 @@ TEST(frames_are_found_and_nonsense_is_no_frame)
     struct seal none = {.is_on = false};
     struct peer_frame frame;
     for (size_t i = 0; i < sizeof(bytes); ++i)
-        ck_assert_int_eq(peer_frame_parse(bytes, i, &none, &frame), 0);
-    ck_assert_int_eq(peer_frame_parse(bytes, sizeof(bytes), &none, &frame), (long)sizeof(bytes));
+        ck_assert_int_eq(peer_frame_parse(bytes, i, FRAME_BYTES_AT_MOST, &none, &frame), 0);
+    ck_assert_int_eq(peer_frame_parse(bytes, sizeof(bytes), FRAME_BYTES_AT_MOST, &none, &frame), (long)sizeof(bytes));
     ck_assert_int_eq(frame.kind, FRAME_VIEW);
     ck_assert_uint_eq(frame.count, 5);
     bytes[4] = FRAME_KINDS;
-    ck_assert_int_eq(peer_frame_parse(bytes, sizeof(bytes), &none, &frame), -1);
+    ck_assert_int_eq(peer_frame_parse(bytes, sizeof(bytes), FRAME_BYTES_AT_MOST, &none, &frame), -1);
     bytes[4] = FRAME_VIEW;
     bytes[2] = 2; /* more than there may be */
-    ck_assert_int_eq(peer_frame_parse(bytes, FRAME_HEADER_BYTES, &none, &frame), -1);
+    ck_assert_int_eq(peer_frame_parse(bytes, FRAME_HEADER_BYTES, FRAME_BYTES_AT_MOST, &none, &frame), -1);
 }
 
 /* Test vectors of RFC 4231, section 4.2, 4.3 and 4.7. */
@@ -287,7 +287,7 @@ make_stream(const unsigned char key[AUTH_BYTES], bool is_root, unsigned char *by
     size_t count = 0;
     struct peer_link link;
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
-    peer_link_open(&link, fds[0], key, is_root);
+    supervisor_link_open(&link, fds[0], key, is_root);
     for (int i = 0; i < FRAMES; ++i) {
         peer_link_send_quietly(&link, FRAME_REPORT, "a report", (size_t)i * 4);
         count += (size_t)recv(fds[1], bytes + count, room - count, MSG_DONTWAIT);
@@ -306,7 +306,7 @@ count_believed(const unsigned char key[AUTH_BYTES], bool is_root, const unsigned
     struct peer_frame frame;
     int believed = 0;
     seal_open(&seal, key, is_root);
-    for (long taken; (taken = peer_frame_parse(bytes, count, &seal, &frame)) > 0; ++believed) {
+    for (long taken; (taken = peer_frame_parse(bytes, count, FRAME_BYTES_AT_MOST, &seal, &frame)) > 0; ++believed) {
         bytes += taken;
         count -= (size_t)taken;
     }

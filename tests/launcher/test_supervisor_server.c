@@ -82,9 +82,9 @@ open_pair(struct peer_link *from, struct peer_link *to)
     int one = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
     ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
     ck_assert_int_eq(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)), 0); /* as on all of them */
-    peer_link_open(from, fd, key, false);
+    supervisor_link_open(from, fd, key, false);
     ck_assert(is_readable(listener.fd, NET_LIMIT_MS));
-    peer_link_open(to, accept(listener.fd, NULL, NULL), key, true);
+    supervisor_link_open(to, accept(listener.fd, NULL, NULL), key, true);
     listener_close(&listener);
 }
 
@@ -117,7 +117,7 @@ TEST(what_must_be_heard_at_once_wakes_and_heartbeats_do_not)
     }
     peer_link_close(&from);
     ck_assert(is_readable(to.fd, NET_LIMIT_MS));
-    while (!to.gone)
+    while (to.state == LINK_OPEN)
         peer_link_read(&to);
     ck_assert(!peer_link_next(&to, &frame));
     peer_link_close(&to);
@@ -251,9 +251,9 @@ TEST(an_error_with_exit_code_0_is_no_error)
     net_test_open(&test, NET_WORLD, 0);
     net_open_client(&test, 1, 0);
     net_open_client(&test, 2, 0);
-    peer_link_send_order(&test.clients[1].link, FRAME_ERROR, &order);
+    peer_order_send(&test.clients[1].link, FRAME_ERROR, &order);
     order.exit_code = 3;
-    peer_link_send_order(&test.clients[2].link, FRAME_ERROR, &order);
+    peer_order_send(&test.clients[2].link, FRAME_ERROR, &order);
     NET_STEP_UNTIL(&test, net_state_of(&test, 1) == PEER_LOST && supervisor_server_peer(test.server, 2)->has_error);
     ck_assert(!supervisor_server_peer(test.server, 1)->has_error);
     supervisor_client_close(&test.clients[1]);

@@ -101,7 +101,7 @@ device_ensure_collectives(void)
                                                .timeout_s = (int)options->timeout_s,
                                                .kernels_path = options->kernels[0] != '\0' ? options->kernels : NULL};
     status_waits_at("the start of NCCL");
-    if (!collectives_open(&engine_state.collectives, &engine_state.driver, &engine_state.nccl, &engine_state.rendezvous,
+    if (!collectives_open(&engine_state.collectives, &engine_state.driver, &engine_state.nccl, &engine_state.control,
                           &wanted, &error))
         stop_job_by(error.cause, "%s", error.text);
     agree_on_means();
@@ -118,7 +118,7 @@ device_open_program_communicator(void)
 {
     struct comm_error error;
     status_waits_at("the start of NCCL for DDP_REDUCE");
-    if (!collectives_open_program(&engine_state.collectives, &engine_state.rendezvous, &error))
+    if (!collectives_open_program(&engine_state.collectives, &engine_state.control, &error))
         stop_job_by(error.cause, "%s", error.text);
     status_waits_no_more();
     ending_before_driver();

@@ -462,10 +462,10 @@ step_link(struct error *error)
             return error_set(error, DDPRUN_EXIT_FAILURE, "the ddprun that listens at %.100s: " PEER_ALTERED,
                              meeting.address);
     }
-    if (meeting.link.nonsense)
+    if (meeting.link.state == LINK_ALTERED)
         return error_set(error, DDPRUN_EXIT_FAILURE, "the ddprun that listens at %.100s: " PEER_ALTERED,
                          meeting.address);
-    return !meeting.link.gone || meeting.is_over ||
+    return meeting.link.state == LINK_OPEN || meeting.is_over ||
            error_set(error, DDPRUN_EXIT_FAILURE,
                      "rank %d has lost the ddprun that listens at %.100s before all ranks had met: was it killed?",
                      meeting.rank, meeting.address);
@@ -508,7 +508,7 @@ take_link(int fd, const unsigned char key[AUTH_BYTES])
     }
     close_server();
     meeting.may_not_listen = true;
-    peer_link_open(&meeting.link, fd, key, false);
+    supervisor_link_open(&meeting.link, fd, key, false);
 }
 
 static bool
@@ -601,7 +601,7 @@ give_up(const struct error *error, bool may_come_back)
     if (meeting.server != NULL)
         supervisor_server_say_end(meeting.server, &order);
     else
-        peer_link_send_order(&meeting.link, FRAME_ERROR, &order);
+        peer_order_send(&meeting.link, FRAME_ERROR, &order);
     meeting.is_told = true;
     return meeting.server == NULL;
 }
