@@ -21,6 +21,7 @@ libpmix-dev     | module pmix          | PMIx: how hosts find each other
 libhwloc-dev    | module hwloc         | where GPUs, cores and memory are
 libunwind-dev   | module libunwind     | call stacks in messages
 libdw-dev       | module libdw         | source lines in stacks of reports, and in what the scout prints
+libelf-dev      | module libelf        | what a program is, before it is started
 libxxhash-dev   | module libxxhash     | hashes of parameters and plans
 libjson-c-dev   | module json-c        | JSON that ddprun reads and writes
 zlib1g-dev      | module zlib         | timelines that are compressed

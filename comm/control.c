@@ -258,7 +258,8 @@ exchange_as_leaf(struct control *control, const char *about, struct control_mess
         return false;
     if (frame.kind == FRAME_ALL && unpack_messages(frame.bytes, frame.count, messages))
         return true;
-    bool told = (frame.kind == FRAME_FAILURE || frame.kind == FRAME_RANK_LEFT) && frame.count > 0;
+    bool told =
+        (frame.kind == FRAME_FAILURE || frame.kind == FRAME_RANK_LEFT) && frame.count > 0 && frame.bytes[0] != '\0';
     return comm_fail_by(error, frame.kind == FRAME_RANK_LEFT ? COMM_LEFT : COMM_OTHERS, "%.*s",
                         told && frame.count < 500 ? (int)frame.count : 500,
                         told ? (const char *)frame.bytes : "rank 0 mixed up its messages");

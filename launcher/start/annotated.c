@@ -4,48 +4,27 @@
 #include "launcher/start/loader.h"
 
 #include "launcher/start/elf_file.h"
-#include "launcher/start/elf_parts.h"
 
 #include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* Makes *found true where the file shows it. False: it cannot be read. */
-typedef bool find_evidence(const struct elf_parts *parts, bool *found);
-
-/* Opens a file to be read; -1: it cannot be. */
-static int
-open_source(const char *path, struct elf_source *source)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0 && elf_source_open(fd, source) != 0) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
-
-static void
-note_kernels(const Elf64_Shdr *sections, int index, const char *name, void *found)
-{
-    if (is_section_of_kernels(name) && sections[index].sh_type != SHT_NOBITS)
-        *(bool *)found = true;
-}
+typedef bool find_evidence(const struct elf_file *file, bool *found);
 
 /* All that is loaded of the file is searched, however long it is. */
 static bool
-find_annotation(const struct elf_parts *parts, bool *found)
+find_annotation(const struct elf_file *file, bool *found)
 {
     struct elf_text text = {"ddprun_interface", found};
-    return elf_parts_search(parts, &text, 1, UINT64_MAX);
+    return elf_file_search(file, &text, 1, UINT64_MAX);
 }
 
 /* Without a table of sections there is no evidence of kernels. */
 static bool
-find_kernels(const struct elf_parts *parts, bool *found)
+find_kernels(const struct elf_file *file, bool *found)
 {
-    (void)elf_parts_sections(parts, note_kernels, found);
+    *found = elf_file_has_section(file, is_section_of_kernels);
     return true;
 }
 
@@ -53,18 +32,16 @@ find_kernels(const struct elf_parts *parts, bool *found)
 static bool
 look_into(const char *path, find_evidence *find, bool *found)
 {
-    struct elf_source source;
-    struct elf_parts parts;
-    int fd = open_source(path, &source);
-    if (fd < 0)
-        return false;
-    bool ok = elf_parts_open(&source, &parts);
-    if (ok) {
-        ok = find(&parts, found);
-        elf_parts_close(&parts);
+    struct elf_file file;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool ok = false;
+    if (fd >= 0 && elf_file_open(fd, &file) == 0) {
+        ok = elf_file_is_dynamic(&file) && find(&file, found);
+        elf_file_close(&file);
     }
-    close(fd);
-    return ok && source.error == 0;
+    if (fd >= 0)
+        close(fd);
+    return ok;
 }
 
 /* CUDA's libraries hold kernels of their own; the kernel's own library is no file. */
@@ -120,13 +97,11 @@ judge_libraries(const char *path, const struct loader_list *loaded, const char *
 static bool
 find_loader(const char *path, struct elf_facts *facts)
 {
-    struct elf_source source;
-    int fd = open_source(path, &source);
-    if (fd < 0)
-        return false;
-    bool ok = elf_file_inspect_source(&source, facts) == 0 && facts->kind == ELF_KIND_DYNAMIC &&
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool ok = fd >= 0 && elf_file_inspect(fd, facts) == 0 && facts->kind == ELF_KIND_DYNAMIC &&
               loader_is_own(facts->interpreter);
-    close(fd);
+    if (fd >= 0)
+        close(fd);
     return ok;
 }
 

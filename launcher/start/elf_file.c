@@ -1,86 +1,14 @@
 /*
- * elf_file.c - see elf_file.h. Formats: System V ABI, chapters 4 and 5; notes: "Note Section" there. libelf would save
- * about 140 of 640 lines here, in elf_parts.c and in the doctor's elf_needs.c, for a library more: it goes by sections,
- * the loader by segments.
+ * elf_file.c - see elf_file.h. Formats: System V ABI, chapters 4 and 5; notes: "Note Section" there.
  */
 #include "launcher/start/elf_file.h"
 
-#include <elf.h>
 #include <errno.h>
-#include <stdint.h>
+#include <gelf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-int
-elf_source_open(int fd, struct elf_source *source)
-{
-    struct stat file;
-    if (fstat(fd, &file) != 0)
-        return errno;
-    *source = (struct elf_source){.fd = fd, .length = (uint64_t)file.st_size};
-    return 0;
-}
-
-struct elf_source
-elf_source_memory(const void *bytes, size_t length)
-{
-    return (struct elf_source){.fd = -1, .bytes = bytes, .length = length};
-}
-
-/* pread may stop early, at most at 2 GiB. */
-static bool
-read_file(struct elf_source *source, unsigned char *to, uint64_t bytes, uint64_t offset)
-{
-    while (bytes > 0) {
-        ssize_t got = pread(source->fd, to, bytes, (off_t)offset);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0 && source->error == 0)
-            source->error = errno;
-        if (got <= 0)
-            return false;
-        to += got;
-        offset += (uint64_t)got;
-        bytes -= (uint64_t)got;
-    }
-    return true;
-}
-
-bool
-elf_source_read(struct elf_source *source, void *to, uint64_t bytes, uint64_t offset)
-{
-    if (offset > source->length || bytes > source->length - offset)
-        return false;
-    if (source->fd >= 0)
-        return read_file(source, to, bytes, offset);
-    if (bytes > 0)
-        memcpy(to, source->bytes + offset, bytes);
-    return true;
-}
-
-char *
-elf_source_get(struct elf_source *source, uint64_t bytes, uint64_t offset, uint64_t most)
-{
-    if (bytes > most || offset > source->length || bytes > source->length - offset)
-        return NULL;
-    char *to = malloc(bytes + 1);
-    if (to == NULL) {
-        if (source->error == 0)
-            source->error = ENOMEM;
-        return NULL;
-    }
-    if (!elf_source_read(source, to, bytes, offset)) {
-        free(to);
-        return NULL;
-    }
-    to[bytes] = '\0';
-    return to;
-}
-
-/* ---- what it is ---- */
 
 _Static_assert(sizeof(void *) == 8, "the shim is 64 bits wide");
 
@@ -92,160 +20,252 @@ _Static_assert(sizeof(void *) == 8, "the shim is 64 bits wide");
 #error "name this processor's e_machine"
 #endif
 
-/* The kernel refuses more program headers than fit in 64 KiB (fs/binfmt_elf.c, load_elf_phdrs); notes and what a
- * program tells its loader are far smaller than that. */
-enum { MOST_HEADER_BYTES = 65536, MOST_NOTE_BYTES = 1 << 20, MOST_DYNAMIC_BYTES = 1 << 20 };
+/* Notes and what a program tells its loader are far smaller than that. */
+enum { MOST_BYTES = 1 << 20, WINDOW_BYTES = 1 << 20, LONGEST_TEXT = 32 };
+
+/* Reads exactly [offset, offset + bytes); false: not all of that is there. pread may stop early. */
+static bool
+read_at(const struct elf_file *file, unsigned char *to, uint64_t bytes, uint64_t offset)
+{
+    if (file->fd < 0 && (offset > file->length || bytes > file->length - offset))
+        return false;
+    if (file->fd < 0)
+        memcpy(to, file->bytes + offset, bytes);
+    while (file->fd >= 0 && bytes > 0) {
+        ssize_t got = pread(file->fd, to, bytes, (off_t)offset);
+        if (got == 0 || (got < 0 && errno != EINTR))
+            return false;
+        to += got > 0 ? got : 0;
+        offset += got > 0 ? (uint64_t)got : 0;
+        bytes -= got > 0 ? (uint64_t)got : 0;
+    }
+    return true;
+}
+
+/* ---- opening ---- */
+
+int
+elf_file_open(int fd, struct elf_file *file)
+{
+    unsigned char first;
+    *file = (struct elf_file){.fd = fd};
+    errno = 0;
+    if (!read_at(file, &first, 1, 0) && errno != 0)
+        return errno;
+    if (elf_version(EV_CURRENT) != EV_NONE)
+        file->elf = elf_begin(fd, ELF_C_READ, NULL);
+    return 0;
+}
+
+void
+elf_file_open_memory(unsigned char *bytes, size_t length, struct elf_file *file)
+{
+    *file = (struct elf_file){.fd = -1, .bytes = bytes, .length = length};
+    if (elf_version(EV_CURRENT) != EV_NONE)
+        file->elf = elf_memory((char *)bytes, length);
+}
+
+void
+elf_file_close(struct elf_file *file)
+{
+    elf_end(file->elf);
+    file->elf = NULL;
+}
+
+/* The first segment of the kind from *at_p on, which goes behind it. */
+static bool
+next_segment(const struct elf_file *file, GElf_Word type, size_t *at_p, GElf_Phdr *segment)
+{
+    size_t count = 0;
+    if (elf_getphdrnum(file->elf, &count) != 0)
+        return false;
+    while (*at_p < count && gelf_getphdr(file->elf, (int)(*at_p)++, segment) != NULL) {
+        if (segment->p_type == type)
+            return true;
+    }
+    return false;
+}
+
+/* NULL: it is too long, or leads outside of the file. */
+static Elf_Data *
+read_segment(const struct elf_file *file, const GElf_Phdr *segment, Elf_Type type)
+{
+    if (segment->p_filesz > MOST_BYTES)
+        return NULL;
+    return elf_getdata_rawchunk(file->elf, (int64_t)segment->p_offset, segment->p_filesz, type);
+}
+
+/* ---- what it is ---- */
 
 /* Type 2 (softgpu/object.h) has the stand-in's folder. A description that is no text says nothing. */
 static void
-read_softgpu_note(const Elf64_Nhdr *note, const char *description, struct elf_facts *facts)
+take_note(const GElf_Nhdr *note, const char *name, const char *description, struct elf_facts *facts)
 {
-    facts->built_for_softgpu = true;
-    if (note->n_type == 2 && note->n_descsz > 0 && note->n_descsz <= sizeof(facts->softgpu_folder) &&
+    bool is_softgpu =
+        note->n_namesz == sizeof(ELF_SOFTGPU_OWNER) && memcmp(name, ELF_SOFTGPU_OWNER, note->n_namesz) == 0;
+    facts->built_for_softgpu = facts->built_for_softgpu || is_softgpu;
+    if (is_softgpu && note->n_type == 2 && note->n_descsz > 0 && note->n_descsz <= sizeof(facts->softgpu_folder) &&
         description[note->n_descsz - 1] == '\0')
         memcpy(facts->softgpu_folder, description, note->n_descsz);
-}
-
-static void
-read_build_id(const Elf64_Nhdr *note, const unsigned char *description, struct elf_facts *facts)
-{
+    if (note->n_type != NT_GNU_BUILD_ID || note->n_namesz != 4 || memcmp(name, "GNU", 4) != 0)
+        return;
     for (size_t i = 0; i < note->n_descsz && i < ELF_BUILD_ID_BYTES; ++i)
-        snprintf(facts->build_id + 2 * i, 3, "%02x", description[i]);
+        snprintf(facts->build_id + 2 * i, 3, "%02x", (unsigned char)description[i]);
 }
 
-/* Looks through the notes of one segment for the stand-in's owner, and for the build-id. */
-static void
-find_notes(const char *notes, size_t bytes, size_t align, struct elf_facts *facts)
-{
-    static const char owner[] = ELF_SOFTGPU_OWNER;
-    size_t at = 0;
-    while (bytes - at >= sizeof(Elf64_Nhdr)) {
-        Elf64_Nhdr note;
-        memcpy(&note, notes + at, sizeof(note));
-        at += sizeof(note);
-        uint64_t name_bytes = ((uint64_t)note.n_namesz + align - 1) / align * align;
-        uint64_t description_bytes = ((uint64_t)note.n_descsz + align - 1) / align * align;
-        if (name_bytes > bytes - at || note.n_descsz > bytes - at - name_bytes)
-            return;
-        if (note.n_namesz == sizeof(owner) && memcmp(notes + at, owner, sizeof(owner)) == 0)
-            read_softgpu_note(&note, notes + at + name_bytes, facts);
-        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && memcmp(notes + at, "GNU", 4) == 0)
-            read_build_id(&note, (const unsigned char *)notes + at + name_bytes, facts);
-        if (description_bytes > bytes - at - name_bytes)
-            return;
-        at += name_bytes + description_bytes;
-    }
-}
-
+/* False: they are not in the file. Longer ones are none of softgpu-cc's. */
 static bool
-inspect_note(struct elf_source *source, const Elf64_Phdr *segment, struct elf_facts *facts)
+inspect_notes(const struct elf_file *file, struct elf_facts *facts)
 {
-    if (segment->p_filesz > MOST_NOTE_BYTES)
-        return true; /* no note of softgpu-cc looks like this */
-    char *notes = elf_source_get(source, segment->p_filesz, segment->p_offset, MOST_NOTE_BYTES);
-    if (notes == NULL)
-        return false;
-    find_notes(notes, segment->p_filesz, segment->p_align == 8 ? 8 : 4, facts);
-    free(notes);
-    return true;
-}
-
-static bool
-inspect_interpreter(struct elf_source *source, const Elf64_Phdr *segment, struct elf_facts *facts)
-{
-    if (segment->p_filesz < 2 || segment->p_filesz > sizeof(facts->interpreter))
-        return false;
-    if (!elf_source_read(source, facts->interpreter, segment->p_filesz, segment->p_offset))
-        return false;
-    facts->kind = ELF_KIND_DYNAMIC;
-    return facts->interpreter[0] != '\0' && facts->interpreter[segment->p_filesz - 1] == '\0';
-}
-
-static bool
-inspect_segments(struct elf_source *source, const Elf64_Phdr *segments, size_t count, struct elf_facts *facts)
-{
-    for (size_t i = 0; i < count; ++i) {
-        bool ok = true;
-        if (segments[i].p_type == PT_INTERP)
-            ok = inspect_interpreter(source, &segments[i], facts);
-        else if (segments[i].p_type == PT_NOTE)
-            ok = inspect_note(source, &segments[i], facts);
-        if (!ok)
+    GElf_Phdr segment;
+    for (size_t next = 0; next_segment(file, PT_NOTE, &next, &segment);) {
+        Elf_Data *data = read_segment(file, &segment, segment.p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
+        GElf_Nhdr note;
+        size_t at = 0, name, description;
+        if (data == NULL && segment.p_filesz <= MOST_BYTES)
             return false;
+        while (data != NULL && (at = gelf_getnote(data, at, &note, &name, &description)) > 0)
+            take_note(&note, (char *)data->d_buf + name, (char *)data->d_buf + description, facts);
     }
     return true;
+}
+
+static bool
+inspect_interpreter(const struct elf_file *file, struct elf_facts *facts)
+{
+    GElf_Phdr segment;
+    size_t next = 0;
+    if (!next_segment(file, PT_INTERP, &next, &segment))
+        return true;
+    const Elf_Data *data = read_segment(file, &segment, ELF_T_BYTE);
+    facts->kind = ELF_KIND_DYNAMIC;
+    if (data == NULL || data->d_size < 2 || data->d_size > sizeof(facts->interpreter))
+        return false;
+    memcpy(facts->interpreter, data->d_buf, data->d_size);
+    return facts->interpreter[0] != '\0' && facts->interpreter[data->d_size - 1] == '\0';
 }
 
 /* Linkers mark a position independent program by DF_1_PIE, also a static one; without it, and without a loader's name,
  * such a file is a library. */
 static bool
-is_library(struct elf_source *source, const Elf64_Phdr *segments, size_t count)
+is_library(const struct elf_file *file)
 {
-    const Elf64_Phdr *segment = segments, *end = segments + count;
-    while (segment < end && segment->p_type != PT_DYNAMIC)
-        ++segment;
-    if (segment == end)
-        return false;
-    Elf64_Dyn *entries = (Elf64_Dyn *)elf_source_get(source, segment->p_filesz, segment->p_offset, MOST_DYNAMIC_BYTES);
-    if (entries == NULL)
-        return false;
-    bool is_program = false;
-    for (size_t i = 0; i < segment->p_filesz / sizeof(*entries) && entries[i].d_tag != DT_NULL; ++i)
-        is_program = is_program || (entries[i].d_tag == DT_FLAGS_1 && (entries[i].d_un.d_val & DF_1_PIE) != 0);
-    free(entries);
+    GElf_Phdr segment;
+    GElf_Dyn entry;
+    size_t next = 0;
+    Elf_Data *data = next_segment(file, PT_DYNAMIC, &next, &segment) ? read_segment(file, &segment, ELF_T_DYN) : NULL;
+    bool is_program = data == NULL;
+    for (int i = 0; !is_program && gelf_getdyn(data, i, &entry) != NULL && entry.d_tag != DT_NULL; ++i)
+        is_program = entry.d_tag == DT_FLAGS_1 && (entry.d_un.d_val & DF_1_PIE) != 0;
     return !is_program;
 }
 
-/* Everything behind the file header. */
-static void
-inspect_program(struct elf_source *source, const Elf64_Ehdr *header, struct elf_facts *facts)
-{
-    size_t bytes = (size_t)header->e_phnum * sizeof(Elf64_Phdr);
-    facts->kind = ELF_KIND_DAMAGED;
-    if (header->e_phentsize != sizeof(Elf64_Phdr) || bytes == 0)
-        return;
-    Elf64_Phdr *segments = (Elf64_Phdr *)elf_source_get(source, bytes, header->e_phoff, MOST_HEADER_BYTES);
-    if (segments == NULL)
-        return;
-    facts->kind = ELF_KIND_STATIC;
-    if (!inspect_segments(source, segments, header->e_phnum, facts))
-        facts->kind = ELF_KIND_DAMAGED;
-    else if (facts->kind == ELF_KIND_STATIC && header->e_type == ET_DYN &&
-             is_library(source, segments, header->e_phnum))
-        facts->kind = ELF_KIND_LIBRARY;
-    free(segments);
-}
-
-int
-elf_file_inspect_source(struct elf_source *source, struct elf_facts *facts_p)
+struct elf_facts
+elf_file_facts(const struct elf_file *file)
 {
     struct elf_facts facts = {.kind = ELF_KIND_NOT_ELF};
-    Elf64_Ehdr header;
-    if (!elf_source_read(source, header.e_ident, EI_NIDENT, 0)) {
-        /* too short to be anything */
-    } else if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
+    unsigned char ident[EI_NIDENT];
+    GElf_Ehdr header;
+    GElf_Phdr segment;
+    if (!read_at(file, ident, sizeof(ident), 0) || memcmp(ident, ELFMAG, SELFMAG) != 0) {
         /* the kernel looks at these four bytes as well */
-    } else if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB) {
+    } else if (ident[EI_CLASS] != ELFCLASS64 || ident[EI_DATA] != ELFDATA2LSB) {
         facts.kind = ELF_KIND_OTHER_MACHINE;
-    } else if (!elf_source_read(source, &header, sizeof(header), 0)) {
+    } else if (gelf_getehdr(file->elf, &header) == NULL) {
         facts.kind = ELF_KIND_DAMAGED;
     } else if (header.e_machine != OUR_MACHINE) {
         facts.kind = ELF_KIND_OTHER_MACHINE;
     } else if (header.e_type != ET_EXEC && header.e_type != ET_DYN) {
         facts.kind = ELF_KIND_NOT_LINKED;
     } else {
-        inspect_program(source, &header, &facts);
+        facts.kind = ELF_KIND_STATIC;
+        if (header.e_phentsize != sizeof(Elf64_Phdr) || gelf_getphdr(file->elf, 0, &segment) == NULL ||
+            !inspect_interpreter(file, &facts) || !inspect_notes(file, &facts))
+            facts.kind = ELF_KIND_DAMAGED;
+        else if (facts.kind == ELF_KIND_STATIC && header.e_type == ET_DYN && is_library(file))
+            facts.kind = ELF_KIND_LIBRARY;
     }
-    if (source->error != 0)
-        return source->error;
-    *facts_p = facts;
-    return 0;
+    return facts;
 }
 
 int
 elf_file_inspect(int fd, struct elf_facts *facts)
 {
-    struct elf_source source;
-    int error = elf_source_open(fd, &source);
-    return error != 0 ? error : elf_file_inspect_source(&source, facts);
+    struct elf_file file;
+    int cause = elf_file_open(fd, &file);
+    if (cause == 0) {
+        *facts = elf_file_facts(&file);
+        elf_file_close(&file);
+    }
+    return cause;
+}
+
+/* ---- what is in it ---- */
+
+bool
+elf_file_is_dynamic(const struct elf_file *file)
+{
+    GElf_Phdr segment;
+    size_t next = 0;
+    return gelf_getclass(file->elf) == ELFCLASS64 && next_segment(file, PT_DYNAMIC, &next, &segment) &&
+           read_segment(file, &segment, ELF_T_BYTE) != NULL;
+}
+
+bool
+elf_file_has_section(const struct elf_file *file, bool (*is_wanted)(const char *name))
+{
+    size_t names;
+    GElf_Shdr header;
+    if (elf_getshdrstrndx(file->elf, &names) != 0)
+        return false;
+    for (Elf_Scn *section = NULL; (section = elf_nextscn(file->elf, section)) != NULL;) {
+        const char *name = gelf_getshdr(section, &header) != NULL ? elf_strptr(file->elf, names, header.sh_name) : NULL;
+        if (name != NULL && header.sh_type != SHT_NOBITS && is_wanted(name))
+            return true;
+    }
+    return false;
+}
+
+static bool
+all_found(const struct elf_text *texts, size_t count)
+{
+    size_t i = 0;
+    while (i < count && *texts[i].found)
+        ++i;
+    return i == count;
+}
+
+/* Windows overlap, so that no text is cut. `left` is what may still be read of the whole file. */
+static bool
+search_segment(const struct elf_file *file, const GElf_Phdr *segment, const struct elf_text *texts, size_t count,
+               unsigned char *window, uint64_t *left)
+{
+    uint64_t done = 0;
+    while (done < segment->p_filesz && !all_found(texts, count)) {
+        uint64_t bytes = segment->p_filesz - done;
+        if (bytes > WINDOW_BYTES)
+            bytes = WINDOW_BYTES;
+        if (bytes > *left || !read_at(file, window, bytes, segment->p_offset + done))
+            return false;
+        for (size_t i = 0; i < count; ++i)
+            *texts[i].found =
+                *texts[i].found || memmem(window, bytes, texts[i].text, strlen(texts[i].text) + 1) != NULL;
+        *left -= bytes;
+        done += bytes;
+        if (done < segment->p_filesz)
+            done -= LONGEST_TEXT;
+    }
+    return true;
+}
+
+bool
+elf_file_search(const struct elf_file *file, const struct elf_text *texts, size_t count, uint64_t most)
+{
+    unsigned char *window = malloc(WINDOW_BYTES);
+    bool all = window != NULL;
+    GElf_Phdr segment;
+    for (size_t next = 0; window != NULL && next_segment(file, PT_LOAD, &next, &segment);)
+        all = search_segment(file, &segment, texts, count, window, &most) && all;
+    free(window);
+    return all;
 }

@@ -1,8 +1,9 @@
 /*
- * elf_file.h - what the launcher must know of a program before it starts it: can a library be preloaded into it, and
- * was it built for GPUs or for the stand-in?
+ * elf_file.h - what ddprun must know of a program before it starts it: can a library be preloaded into it, was it built
+ * for GPUs or for the stand-in, and is it annotated (loader.h)? For `ddprun doctor`, too.
  *
- * Reads the headers only, with checked bounds: files come from users, and may be damaged or change under us.
+ * By libelf, which reads a file (pread) and does not map it: files come from users, and may be damaged or be cut while
+ * they are looked at. Nothing of the file is believed; whatever points outside of it makes it damaged.
  */
 #ifndef DDPRUN_LAUNCHER_START_ELF_FILE_H
 #define DDPRUN_LAUNCHER_START_ELF_FILE_H
@@ -12,31 +13,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * The bytes of a file that is not trusted: an open file, or memory. The parsers of ELF files read through it and
- * through nothing else, so that none of them can leave the file, and that a test can give them any bytes. Files are
- * read with pread, not mapped: a file that is cut while it is being looked at would end the process. Borrows what it
- * reads from; copied freely.
- */
-struct elf_source {
-    int fd;                     /* -1: memory */
-    const unsigned char *bytes; /* with fd -1 */
-    uint64_t length;            /* of the file, when it was opened */
-    int error;                  /* errno of the first read that failed; 0: none did */
+/* The bytes of a file: an open one, whose position is not used, or memory. Borrows what it reads from; released with
+ * elf_file_close(). */
+struct elf_file {
+    int fd;               /* -1: memory */
+    unsigned char *bytes; /* with fd -1 */
+    size_t length;        /* likewise */
+    struct Elf *elf;      /* NULL: libelf could not open it */
 };
 
-/* The open file `fd`, whose position is not used. Returns 0, or errno. */
-int elf_source_open(int fd, struct elf_source *source) __attribute__((warn_unused_result));
-
-struct elf_source elf_source_memory(const void *bytes, size_t length);
-
-/* Reads exactly [offset, offset + bytes). False: not all of that is in the file, or reading failed (source->error). */
-bool elf_source_read(struct elf_source *source, void *to, uint64_t bytes, uint64_t offset)
-    __attribute__((warn_unused_result));
-
-/* The same into new memory with a NUL behind it, to be freed; NULL also when it is more than `most` bytes. */
-char *elf_source_get(struct elf_source *source, uint64_t bytes, uint64_t offset, uint64_t most)
-    __attribute__((warn_unused_result));
+/* Returns 0, or the errno of a failed read. */
+int elf_file_open(int fd, struct elf_file *file) __attribute__((warn_unused_result));
+void elf_file_open_memory(unsigned char *bytes, size_t length, struct elf_file *file);
+void elf_file_close(struct elf_file *file);
 
 /* ---- what it is ---- */
 
@@ -63,10 +52,29 @@ struct elf_facts {
     char build_id[2 * ELF_BUILD_ID_BYTES + 1]; /* hexadecimal; "": it has none */
 };
 
-/* Inspects the open file `fd` (its position is not used). Returns 0, or the errno of a failed read. */
+struct elf_facts elf_file_facts(const struct elf_file *file);
+
+/* The same of the open file `fd`. Returns 0, or the errno of a failed read. */
 int elf_file_inspect(int fd, struct elf_facts *facts) __attribute__((warn_unused_result));
 
-/* The same of any bytes. */
-int elf_file_inspect_source(struct elf_source *source, struct elf_facts *facts) __attribute__((warn_unused_result));
+/* ---- what is in it ---- */
+
+/* Whether it is of 64 bits, and has a dynamic section, which lies within it: of other files the two below say nothing.
+ */
+bool elf_file_is_dynamic(const struct elf_file *file);
+
+/* Whether it has a section with bytes whose name `is_wanted`. */
+bool elf_file_has_section(const struct elf_file *file, bool (*is_wanted)(const char *name));
+
+/* A text that ends with a NUL in the file too, so that a longer one does not count; at most 31 bytes. */
+struct elf_text {
+    const char *text;
+    bool *found; /* becomes true */
+};
+
+/* Looks for the texts in what is loaded, until all are found. False: it is not read to its end, for that would be more
+ * than `most` bytes, or it leads outside of the file. */
+bool elf_file_search(const struct elf_file *file, const struct elf_text *texts, size_t count, uint64_t most)
+    __attribute__((warn_unused_result));
 
 #endif

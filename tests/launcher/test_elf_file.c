@@ -43,6 +43,7 @@ make_image(struct image *image, bool with_loader, const char *owner)
     memcpy(image->header.e_ident, ELFMAG, SELFMAG);
     image->header.e_ident[EI_CLASS] = ELFCLASS64;
     image->header.e_ident[EI_DATA] = ELFDATA2LSB;
+    image->header.e_ident[EI_VERSION] = EV_CURRENT;
     image->header.e_type = ET_DYN;
     image->header.e_machine = MACHINE;
     image->header.e_phoff = offsetof(struct image, segments);
@@ -167,7 +168,9 @@ TEST(notes_aligned_to_eight_bytes)
     struct image image;
     make_image(&image, true, "softgpu");
     image.segments[2].p_align = 8;
-    image.notes[0].note = (Elf64_Nhdr){.n_namesz = 5, .n_descsz = 3, .n_type = 1}; /* both fill 8 bytes */
+    image.notes[1].note.n_descsz = 0;
+    memmove((char *)image.notes + 32, &image.notes[1], sizeof(image.notes[1].note) + sizeof(image.notes[1].owner));
+    image.notes[0].note = (Elf64_Nhdr){.n_namesz = 4, .n_descsz = 9, .n_type = 1}; /* from 16 on, and 7 that fill up */
     ck_assert(inspect(&image).built_for_softgpu);
 }
 

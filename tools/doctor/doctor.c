@@ -28,11 +28,14 @@ open_target(const char *name, struct target *target)
     target->is_known = program_find(name, getenv("PATH"), &target->program, &target->error);
     if (!target->is_known || target->program.is_script)
         return;
-    struct elf_source source;
+    struct elf_file file;
     int fd = open(target->program.path, O_RDONLY | O_CLOEXEC);
-    target->has_facts = fd >= 0 && elf_file_inspect(fd, &target->facts) == 0;
-    target->has_needs =
-        target->has_facts && elf_source_open(fd, &source) == 0 && elf_needs_read(&source, &target->needs) == 0;
+    target->has_facts = fd >= 0 && elf_file_open(fd, &file) == 0;
+    if (target->has_facts) {
+        target->facts = elf_file_facts(&file);
+        target->has_needs = elf_needs_read(&file, &target->needs);
+        elf_file_close(&file);
+    }
     if (fd >= 0)
         close(fd);
 }

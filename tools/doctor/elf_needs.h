@@ -16,7 +16,7 @@ struct elf_needs {
     bool names_softgpu;      /* "libsoftgpu.so": it was linked with the stand-in's libraries or their forwarders */
 };
 
-/* Returns 0, EBADMSG (no dynamically linked ELF file of 64 bits, or a damaged one), or the errno of a failed read. */
-int elf_needs_read(struct elf_source *source, struct elf_needs *needs) __attribute__((warn_unused_result));
+/* False: no dynamically linked ELF file of 64 bits, or a damaged one. */
+bool elf_needs_read(const struct elf_file *file, struct elf_needs *needs) __attribute__((warn_unused_result));
 
 #endif
