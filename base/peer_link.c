@@ -108,6 +108,14 @@ socket_receive(int fd, void *to, size_t count, size_t *got_p)
     return *got_p < count ? LINK_LATE : LINK_OPEN;
 }
 
+bool
+socket_is_own_user(int fd)
+{
+    struct ucred peer;
+    socklen_t length = sizeof(peer);
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
+}
+
 /* ---- opening and closing ---- */
 
 void

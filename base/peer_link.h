@@ -129,4 +129,7 @@ bool socket_wait(int fd, short events, int64_t deadline_ms);
  * says why. */
 enum link_state socket_receive(int fd, void *to, size_t count, size_t *got_p);
 
+/* Whether the other end of a Unix socket is of this user. */
+bool socket_is_own_user(int fd);
+
 #endif

@@ -35,14 +35,6 @@ address_through(int folder, const char *path, struct sockaddr_un *address)
                                (int)sizeof(address->sun_path);
 }
 
-static bool
-is_same_user(int fd)
-{
-    struct ucred peer;
-    socklen_t length = sizeof(peer);
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
-}
-
 static int
 connect_to_supervisor(struct comm_error *error)
 {
@@ -61,7 +53,7 @@ connect_to_supervisor(struct comm_error *error)
     free(copy);
     if (folder >= 0)
         close(folder);
-    if (connected && is_same_user(fd))
+    if (connected && socket_is_own_user(fd))
         return fd;
     comm_fail(error, "cannot reach this rank's supervisor at %s: %s; is ddprun still running?", path,
               connected ? "it is another user's" : strerror(reason));

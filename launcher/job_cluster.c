@@ -278,7 +278,7 @@ job_meet(struct job *job, const struct error *bad, int *exit_code_p)
     job->handshakes = xcalloc((size_t)job->cluster.world_size, sizeof(*job->handshakes));
     if (exchange_handshakes(job, "ddprun.supervisor", &mine, NULL, job->handshakes, &common, &error) &&
         compare_commands(job, &error) &&
-        (job->cluster.member->make_secret(job->handshakes[0].secret) ||
+        (job->cluster.member->make_secret == NULL || job->cluster.member->make_secret(job->handshakes[0].secret) ||
          error_set(&error, DDPRUN_EXIT_FAILURE, "libcrypto cannot make the job's secret")) &&
         meet_connected(job, &common, &error)) {
         job->cluster.member->end_fences();

@@ -224,7 +224,7 @@ close_net(struct job *job)
     if (job->server != NULL)
         supervisor_server_close(job->server);
     if (job->is_client)
-        supervisor_client_close(&job->client);
+        peer_link_close(&job->client.link);
     engine_link_close(&job->link);
     listener_close(&job->listener);
     free(job->handshakes);

@@ -53,7 +53,7 @@ enum {
 #define OTHERS_NS       (4000 * MS) /* for other supervisors to report, and to say that nothing is left of their ranks */
 
 _Static_assert(2 * UINT64_C(1000000) * SUPERVISOR_SERVER_HEARTBEAT_MS < HANG_SILENCE_NS,
-               "a client is heard of before it is unheard of, also if both ends look at it half a second late");
+               "a heartbeat arrives before the client counts as silent, also if both ends look half a second late");
 
 struct supervisor {
     struct job *job;
@@ -104,7 +104,7 @@ step_end(struct supervisor *s)
     size_t left = s->job->started > 0 ? processes_signal_descendants(&s->processes, s->job->pids[0], 0) : 0;
     uint64_t now = clock_ns();
     if (left == 0)
-        return supervisor_net_others_done(&s->net) || now >= s->kill_at_ns + OTHERS_NS;
+        return s->job->server == NULL || supervisor_server_all_done(s->job->server) || now >= s->kill_at_ns + OTHERS_NS;
     if (now >= s->kill_at_ns)
         processes_signal_all(&s->processes, s->job->pids, s->job->started, SIGKILL);
     if (now < s->kill_at_ns + UNKILLABLE_NS)

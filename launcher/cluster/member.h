@@ -49,7 +49,8 @@ struct cluster_member {
 
     /* What `rank` has published under `key`. */
     bool (*fetch)(const char *key, int rank, struct cluster_blob *blob, struct error *error);
-    /* The job's secret, of AUTH_BYTES, from what rank 0 has published; in place. */
+    /* The job's secret, of AUTH_BYTES, from what rank 0 has published; in place. NULL: it is that, which is brought to
+     * this job's processes only. */
     bool (*make_secret)(unsigned char *bytes);
 
     /* This process gives up, between fences or in one, and the others hear why: whether they have. `may_come_back`: it
@@ -60,7 +61,7 @@ struct cluster_member {
     void (*end_fences)(void);
     void (*leave)(void);
 
-    /* Readable: the launcher may be gone. -1: it is not watched. Then, whether it is. */
+    /* Readable: the launcher may be gone. Then, whether it is. NULL: it is not watched. */
     int (*launcher_fd)(void);
     bool (*launcher_is_gone)(void);
 };

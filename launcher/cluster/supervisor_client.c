@@ -18,12 +18,6 @@ supervisor_client_open(struct supervisor_client *client, const struct handshake 
     client->looked_ms = client->heard_ms = clock_now_ms();
 }
 
-void
-supervisor_client_close(struct supervisor_client *client)
-{
-    peer_link_close(&client->link);
-}
-
 static void
 hear(struct supervisor_client *client)
 {

@@ -28,10 +28,9 @@ struct supervisor_client {
     const char *lost;         /* supervisor 0 is, for this reason; else NULL */
 };
 
-/* Takes over the connected and proven socket. */
+/* Takes over the connected and proven socket; peer_link_close() of `link` closes it. */
 void supervisor_client_open(struct supervisor_client *client, const struct handshake *root, int rank, int fd,
                             const unsigned char key[AUTH_BYTES], unsigned limit_s);
-void supervisor_client_close(struct supervisor_client *client);
 
 /* Hears and says what is due. To be called whenever the socket is readable, and twice a second. */
 void supervisor_client_step(struct supervisor_client *client, const struct rank_view *view);

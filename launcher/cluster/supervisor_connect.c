@@ -253,16 +253,19 @@ supervisor_connect(const struct handshake *root, const char *own_host_id, enum p
 
 /* ---- the other end ---- */
 
-/* A socket at the port, -1: errno says why not. A port that was named may have connections of the last job. */
+/* A socket at the port on all interfaces, -1: errno says why not. A port that was named may have connections of the
+ * last job. */
 static int
-bind_port(const struct sockaddr *name, socklen_t bytes, bool is_named)
+bind_port(unsigned char family, uint16_t port)
 {
-    int one = 1, off = 0, fd = socket(name->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct sockaddr_storage name;
+    socklen_t length = addresses_socket_address(&(struct host_address){.family = family}, port, &name);
+    int one = 1, off = 0, fd = socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -1;
-    if ((!is_named || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) == 0) &&
-        (name->sa_family != AF_INET6 || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) == 0) &&
-        bind(fd, name, bytes) == 0)
+    if ((port == 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) == 0) &&
+        (family == 4 || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) == 0) &&
+        bind(fd, (struct sockaddr *)&name, length) == 0)
         return fd;
     int cause = errno;
     close(fd);
@@ -273,25 +276,19 @@ bind_port(const struct sockaddr *name, socklen_t bytes, bool is_named)
 bool
 listener_open(struct listener *listener_p, uint16_t wanted, int backlog, struct error *error)
 {
-    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(wanted), .sin6_addr = IN6ADDR_ANY_INIT};
-    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(wanted), .sin_addr = {htonl(INADDR_ANY)}};
-    int fd = bind_port((struct sockaddr *)&six, sizeof(six), wanted != 0);
-    if (fd < 0 && errno != EADDRINUSE) /* a host without IPv6 */
-        fd = bind_port((struct sockaddr *)&four, sizeof(four), wanted != 0);
-    bool ok = fd >= 0;
-    union {
-        struct sockaddr any;
-        struct sockaddr_in6 six;
-        struct sockaddr_in four;
-    } name = {.six = {0}};
+    struct sockaddr_storage name;
     socklen_t length = sizeof(name);
-    if (!ok || listen(fd, backlog) != 0 || getsockname(fd, &name.any, &length) != 0) {
+    int fd = bind_port(6, wanted);
+    if (fd < 0 && errno != EADDRINUSE) /* a host without IPv6 */
+        fd = bind_port(4, wanted);
+    if (fd < 0 || listen(fd, backlog) != 0 || getsockname(fd, (struct sockaddr *)&name, &length) != 0) {
         error_set(error, DDPRUN_EXIT_FAILURE, "cannot listen for the ddprun of the other ranks: %s", strerror(errno));
         if (fd >= 0)
             close(fd);
         return false;
     }
-    in_port_t port = name.any.sa_family == AF_INET6 ? name.six.sin6_port : name.four.sin_port;
+    in_port_t port = name.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&name)->sin6_port
+                                                : ((struct sockaddr_in *)&name)->sin_port;
     *listener_p = (struct listener){.fd = fd, .port = ntohs(port)};
     return true;
 }

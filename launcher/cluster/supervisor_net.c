@@ -56,7 +56,8 @@ supervisor_net_poll(const struct supervisor_net *net, struct pollfd polled[SUPER
         polled[i] = (struct pollfd){.fd = -1, .events = POLLIN};
     if (job->cluster == NULL)
         return;
-    polled[SUPERVISOR_NET_LAUNCHER].fd = job->cluster->member->launcher_fd();
+    if (job->cluster->member->launcher_fd != NULL)
+        polled[SUPERVISOR_NET_LAUNCHER].fd = job->cluster->member->launcher_fd();
     if (job->server != NULL)
         polled[SUPERVISOR_NET_PEERS].fd = supervisor_server_fd(job->server);
     else if (job->client != NULL && job->client->lost == NULL)
@@ -119,7 +120,8 @@ supervisor_net_step(struct supervisor_net *net)
     bool news = false;
     if (job->cluster == NULL)
         return false;
-    while (read(job->cluster->member->launcher_fd(), bytes, sizeof(bytes)) > 0)
+    while (job->cluster->member->launcher_fd != NULL &&
+           read(job->cluster->member->launcher_fd(), bytes, sizeof(bytes)) > 0)
         news = true;
     if (job->server != NULL)
         news = supervisor_server_step(job->server, net->views) || news;
@@ -173,7 +175,7 @@ supervisor_net_find_error(const struct supervisor_net *net, struct error *error)
                           "rank",
                           job->cluster->rank, job->handshakes[job->cluster->rank].host, job->handshakes[0].pid,
                           job->handshakes[0].host, job->client->lost);
-    if (job->cluster->member->launcher_is_gone())
+    if (job->cluster->member->launcher_is_gone != NULL && job->cluster->member->launcher_is_gone())
         return !error_set(error, DDPRUN_EXIT_FAILURE,
                           "the launcher that started rank %d's ddprun (host %s) is gone; ending the job",
                           job->cluster->rank, job->handshakes[job->cluster->rank].host);
@@ -216,7 +218,7 @@ supervisor_net_say_end(struct supervisor_net *net, int exit_code, int signal, ui
 {
     struct peer_order order = {.exit_code = exit_code, .signal = signal, .grace_ms = (int)grace_ms};
     if (net->job.server != NULL)
-        supervisor_server_say_end(net->job.server, &order);
+        supervisor_server_say(net->job.server, FRAME_END, &order);
 }
 
 void
@@ -226,12 +228,6 @@ supervisor_net_say_error(struct supervisor_net *net, const struct error *error, 
     snprintf(order.text, sizeof(order.text), "%.1000s", error->text);
     if (net->job.client != NULL)
         peer_order_send(&net->job.client->link, FRAME_ERROR, &order);
-}
-
-bool
-supervisor_net_others_done(const struct supervisor_net *net)
-{
-    return net->job.server == NULL || supervisor_server_all_done(net->job.server);
 }
 
 static void
@@ -260,7 +256,7 @@ static void
 let_go(struct supervisor_net *net, int exit_code)
 {
     int64_t deadline_ms = clock_now_ms() + HEARD_LIMIT_MS;
-    supervisor_server_say_leave(net->job.server, exit_code);
+    supervisor_server_say(net->job.server, FRAME_LEAVE, &(struct peer_order){.exit_code = exit_code});
     while (!supervisor_server_all_left(net->job.server) && clock_now_ms() < deadline_ms) {
         wait_a_moment(net);
         (void)supervisor_server_step(net->job.server, net->views);

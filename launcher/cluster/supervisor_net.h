@@ -65,9 +65,6 @@ void supervisor_net_say_end(struct supervisor_net *net, int exit_code, int signa
 /* Client: why it ends by itself. `signal`: that asked for it, or 0. */
 void supervisor_net_say_error(struct supervisor_net *net, const struct error *error, int signal);
 
-/* What the others still have to do, once nothing is left to do here. */
-bool supervisor_net_others_done(const struct supervisor_net *net);
-
 /* The last words: supervisor 0 lets the others go with the exit code; a client waits until it may, and for its code. */
 int supervisor_net_leave(struct supervisor_net *net, int exit_code);
 

@@ -503,13 +503,6 @@ supervisor_server_give(struct supervisor_server *server, int rank, const void *b
     free(given);
 }
 
-void
-supervisor_server_say_left(struct supervisor_server *server, const struct peer_order *order)
-{
-    for (int i = 1; i < server->world_size; ++i)
-        peer_order_send(&server->items[i].link, FRAME_LEFT, order);
-}
-
 bool
 supervisor_server_is_flushed(const struct supervisor_server *server)
 {
@@ -523,22 +516,15 @@ supervisor_server_is_flushed(const struct supervisor_server *server)
 /* ---- the end ---- */
 
 void
-supervisor_server_say_end(struct supervisor_server *server, const struct peer_order *order)
+supervisor_server_say(struct supervisor_server *server, enum frame_kind kind, const struct peer_order *order)
 {
-    server->ended = true;
-    server->ending = *order;
+    server->ended = server->ended || kind == FRAME_END;
+    if (kind == FRAME_END)
+        server->ending = *order;
     for (int i = 1; i < server->world_size; ++i) {
-        peer_order_send(&server->items[i].link, FRAME_END, order);
-        peer_order_send(&server->items[i].second, FRAME_END, order);
+        peer_order_send(&server->items[i].link, kind, order);
+        peer_order_send(&server->items[i].second, kind, order);
     }
-}
-
-void
-supervisor_server_say_leave(struct supervisor_server *server, int exit_code)
-{
-    struct peer_order order = {.exit_code = exit_code};
-    for (int i = 1; i < server->world_size; ++i)
-        peer_order_send(&server->items[i].link, FRAME_LEAVE, &order);
 }
 
 bool

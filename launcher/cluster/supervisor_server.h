@@ -3,8 +3,8 @@
  * and tells them how the job ends.
  *
  * Listens on TCP; who connects must know the job's secret (auth.h) within a few seconds. One epoll descriptor for
- * all, no thread, nothing blocks: hundreds of clients cost what they say, and heartbeats are heard together
- * (peer_link.h). Supervisor's thread only. The other ends are supervisor_client.h.
+ * all, no thread, nothing blocks: work grows with messages, not with clients, and heartbeats are heard together
+ * (base/peer_link.h). Supervisor's thread only. The other ends are supervisor_client.h.
  */
 #ifndef DDPRUN_LAUNCHER_CLUSTER_SUPERVISOR_SERVER_H
 #define DDPRUN_LAUNCHER_CLUSTER_SUPERVISOR_SERVER_H
@@ -86,17 +86,14 @@ void supervisor_server_ask_report(struct supervisor_server *server, int rank, bo
 void supervisor_server_mark(struct supervisor_server *server, const unsigned char *mark);
 /* Gives the bytes of `rank` to all clients; `wakes`: they are the last of the round. */
 void supervisor_server_give(struct supervisor_server *server, int rank, const void *bytes, size_t count, bool wakes);
-/* To all that are here: ranks have left the meeting. */
-void supervisor_server_say_left(struct supervisor_server *server, const struct peer_order *order);
 /* Whether all that was said has left this process. */
 bool supervisor_server_is_flushed(const struct supervisor_server *server);
 
 /* ---- the end of a job ---- */
 
-/* To all, also to those who connect later. */
-void supervisor_server_say_end(struct supervisor_server *server, const struct peer_order *order);
-/* To all; closing them is up to supervisor_server_close(). */
-void supervisor_server_say_leave(struct supervisor_server *server, int exit_code);
+/* To all that are here: FRAME_LEFT, in a meeting; FRAME_END, also to those who connect later; FRAME_LEAVE. Closing them
+ * is up to supervisor_server_close(). */
+void supervisor_server_say(struct supervisor_server *server, enum frame_kind kind, const struct peer_order *order);
 
 /* No peer has anything left to do. */
 bool supervisor_server_all_done(const struct supervisor_server *server);

@@ -12,114 +12,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST_PLACE = 600, FILE_MOST_BYTES = 1 << 20 };
+enum { PLACE_BYTES = 600, FILE_MOST_BYTES = 1 << 20 };
 
-/* What is still to be read, and where that is, for messages. */
-struct reader {
-    const char *at, *end; /* of one item */
-    const char *file;     /* NULL: the command line */
-    int line;
-};
+static const char blanks[] = " \t\r";
 
-static void
-describe_place(const struct reader *reader, char place[LONGEST_PLACE])
+/* What can be shown of a text: cut if it is long, what is not printable as '?'. */
+static const char *
+show(const char *from, char text[64])
 {
-    if (reader->file == NULL)
-        snprintf(place, LONGEST_PLACE, "in --hosts");
-    else
-        snprintf(place, LONGEST_PLACE, "in line %d of %.512s", reader->line, reader->file);
-}
-
-/* A copy of `length` bytes that can be shown: cut if it is long, what is not printable as '?'. */
-static void
-show(const char *bytes, size_t length, char text[64])
-{
-    size_t kept = length < 60 ? length : 57;
+    size_t length = strlen(from), kept = length < 60 ? length : 57;
     for (size_t i = 0; i < kept; ++i)
-        text[i] = bytes[i] >= ' ' && bytes[i] <= '~' ? bytes[i] : '?';
+        text[i] = from[i] >= ' ' && from[i] <= '~' ? from[i] : '?';
     snprintf(text + kept, 64 - kept, "%s", kept < length ? "..." : "");
+    return text;
 }
 
+/* What stands between a host and its number; NULL: neither form does. */
+static const char *
+skip_separator(const char *at, bool in_file)
+{
+    if (*at == ':')
+        return at + 1;
+    at += strspn(at, blanks);
+    if (!in_file || strncmp(at, "slots", 5) != 0)
+        return NULL;
+    at += 5 + strspn(at + 5, blanks);
+    return *at == '=' ? at + 1 + strspn(at + 1, blanks) : NULL;
+}
+
+/* `place`: where the host stands, for messages. */
 static bool
-bad_item(const struct reader *reader, const char *item, size_t length, struct error *error)
+add_host(struct host_list *list, const char *name, int length, int ranks, const char *place, struct error *error)
 {
-    char text[64], place[LONGEST_PLACE];
-    show(item, length, text);
-    describe_place(reader, place);
-    return error_set(error, DDPRUN_EXIT_USAGE, "'%s' is not HOST:RANKS, %s; write for example h1:8", text, place);
-}
-
-static bool
-is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r';
-}
-
-static void
-skip_blanks(struct reader *reader)
-{
-    while (reader->at < reader->end && is_blank(*reader->at))
-        ++reader->at;
-}
-
-static size_t
-name_length(const struct reader *reader)
-{
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-    size_t length = 0;
-    while (reader->at + length < reader->end && reader->at[length] != '\0' &&
-           strchr(letters, reader->at[length]) != NULL)
-        ++length;
-    return length;
-}
-
-/* Takes `text` if it comes next. */
-static bool
-take_text(struct reader *reader, const char *text)
-{
-    size_t length = strlen(text);
-    if ((size_t)(reader->end - reader->at) < length || memcmp(reader->at, text, length) != 0)
-        return false;
-    reader->at += length;
-    return true;
-}
-
-/* What stands between a host and its number; false if neither form does. */
-static bool
-take_separator(struct reader *reader)
-{
-    if (take_text(reader, ":"))
-        return true;
-    skip_blanks(reader);
-    if (reader->file == NULL || !take_text(reader, "slots"))
-        return false;
-    skip_blanks(reader);
-    if (!take_text(reader, "="))
-        return false;
-    skip_blanks(reader);
-    return true;
-}
-
-/* All digits that follow; 0 if there are none or the number is too large. */
-static int
-take_number(struct reader *reader)
-{
-    int number = 0;
-    for (; reader->at < reader->end && *reader->at >= '0' && *reader->at <= '9'; ++reader->at) {
-        if (number <= HOST_LIST_MOST_RANKS)
-            number = number * 10 + (*reader->at - '0');
-    }
-    return number <= HOST_LIST_MOST_RANKS ? number : 0;
-}
-
-static bool
-add_host(struct host_list *list, const struct reader *reader, const char *name, size_t length, int ranks,
-         struct error *error)
-{
-    char place[LONGEST_PLACE];
-    describe_place(reader, place);
     for (int i = 0; i < list->count; ++i) {
-        if (strncmp(list->hosts[i].name, name, length) == 0 && list->hosts[i].name[length] == '\0')
+        if (strncmp(list->hosts[i].name, name, (size_t)length) == 0 && list->hosts[i].name[length] == '\0')
             return error_set(error, DDPRUN_EXIT_USAGE,
                              "host %s is named twice, %s; name it once, with all of its ranks", list->hosts[i].name,
                              place);
@@ -129,68 +55,54 @@ add_host(struct host_list *list, const struct reader *reader, const char *name, 
                          HOST_LIST_MOST_HOSTS, place);
     if ((list->count & (list->count - 1)) == 0) /* full at each power of two */
         list->hosts = xrealloc(list->hosts, (list->count > 0 ? 2 * (size_t)list->count : 1) * sizeof(*list->hosts));
-    list->hosts[list->count++] = (struct host){xasprintf("%.*s", (int)length, name), ranks};
+    list->hosts[list->count++] = (struct host){xasprintf("%.*s", length, name), ranks};
     list->ranks += ranks;
     return true;
 }
 
-/* One HOST:RANKS, from reader->at to reader->end. */
+/* One HOST:RANKS, without blanks around it. */
 static bool
-parse_item(struct reader *reader, struct host_list *list, struct error *error)
+parse_item(const char *item, bool in_file, const char *place, struct host_list *list, struct error *error)
 {
-    char place[LONGEST_PLACE];
-    describe_place(reader, place);
-    skip_blanks(reader);
-    while (reader->end > reader->at && is_blank(reader->end[-1]))
-        --reader->end;
-    const char *item = reader->at;
-    size_t item_length = (size_t)(reader->end - item), length = name_length(reader);
-    if (length == 0 || length > HOST_LIST_LONGEST_NAME || item[0] == '-')
-        return bad_item(reader, item, item_length, error);
-    reader->at += length;
-    if (reader->at == reader->end)
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    char text[64];
+    int length = (int)strspn(item, letters);
+    bool is_name = length > 0 && length <= HOST_LIST_LONGEST_NAME && item[0] != '-';
+    if (is_name && item[length] == '\0')
         return error_set(error, DDPRUN_EXIT_USAGE, "host %.*s has no number of ranks, %s; write for example %.*s:8",
-                         (int)length, item, place, (int)length, item);
-    if (!take_separator(reader))
-        return bad_item(reader, item, item_length, error);
-    const char *digits = reader->at;
-    int ranks = take_number(reader);
-    if (ranks == 0 || reader->at != reader->end) {
-        char text[64];
-        show(digits, (size_t)(reader->end - digits), text);
+                         length, item, place, length, item);
+    const char *digits = is_name ? skip_separator(item + length, in_file) : NULL;
+    if (digits == NULL)
+        return error_set(error, DDPRUN_EXIT_USAGE, "'%s' is not HOST:RANKS, %s; write for example h1:8",
+                         show(item, text), place);
+    unsigned long ranks = digits[strspn(digits, "0123456789")] == '\0' ? strtoul(digits, NULL, 10) : 0;
+    if (ranks < 1 || ranks > HOST_LIST_MOST_RANKS)
         return error_set(error, DDPRUN_EXIT_USAGE, "'%s' is not a number of ranks from 1 to %d, for host %.*s, %s",
-                         text, HOST_LIST_MOST_RANKS, (int)length, item, place);
-    }
-    return add_host(list, reader, item, length, ranks, error);
-}
-
-/* Whether a line of a file holds something; what follows '#' is cut off. */
-static bool
-holds_something(struct reader *reader)
-{
-    const char *comment = memchr(reader->at, '#', (size_t)(reader->end - reader->at));
-    if (comment != NULL)
-        reader->end = comment;
-    skip_blanks(reader);
-    return reader->at < reader->end;
+                         show(digits, text), HOST_LIST_MOST_RANKS, length, item, place);
+    return add_host(list, item, length, (int)ranks, place, error);
 }
 
 bool
 host_list_parse(const char *bytes, size_t length, const char *file, struct host_list *list_p, struct error *error)
 {
     struct host_list list = {0};
-    struct reader reader = {.file = file};
-    const char *at = bytes, *end = bytes + length;
+    char *copy = xcalloc(1, length + 1), *rest = copy, *item;
     bool ok = true;
-    for (bool more = true; ok && more; ++at) {
-        const char *stop = memchr(at, file != NULL ? '\n' : ',', (size_t)(end - at));
-        more = stop != NULL;
-        reader.at = at;
-        reader.end = at = more ? stop : end;
-        ++reader.line;
-        if (file == NULL || holds_something(&reader))
-            ok = parse_item(&reader, &list, error);
+    for (size_t i = 0; i < length; ++i)
+        copy[i] = bytes[i] != '\0' ? bytes[i] : '?';
+    for (int line = 1; ok && (item = strsep(&rest, file != NULL ? "\n" : ",")) != NULL; ++line) {
+        char place[PLACE_BYTES] = "in --hosts";
+        if (file != NULL) {
+            snprintf(place, sizeof(place), "in line %d of %.512s", line, file);
+            item[strcspn(item, "#")] = '\0';
+        }
+        item += strspn(item, blanks);
+        for (char *end = item + strlen(item); end > item && strchr(blanks, end[-1]) != NULL;)
+            *--end = '\0';
+        if (file == NULL || item[0] != '\0')
+            ok = parse_item(item, file != NULL, place, &list, error);
     }
+    free(copy);
     if (ok && list.count == 0)
         ok = error_set(error, DDPRUN_EXIT_USAGE, "%.512s names no host; write one a line, such as h1:8", file);
     if (!ok) {

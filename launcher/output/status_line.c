@@ -64,7 +64,7 @@ static void __attribute__((format(printf, 2, 3))) put(struct status_line *line, 
 
 /* The shell has given the terminal to another job: this one was sent to the background. */
 static bool
-is_somebody_elses(const struct status_line *line)
+is_background_process_group(const struct status_line *line)
 {
     pid_t foreground = tcgetpgrp(line->fd);
     return foreground > 0 && foreground != getpgrp();
@@ -74,7 +74,7 @@ void
 status_line_draw(struct status_line *line, const char *text)
 {
     struct winsize size;
-    if (line->fd < 0 || !flush(line) || is_somebody_elses(line) || ioctl(line->fd, TIOCGWINSZ, &size) != 0)
+    if (line->fd < 0 || !flush(line) || is_background_process_group(line) || ioctl(line->fd, TIOCGWINSZ, &size) != 0)
         return;
     if (size.ws_row < LEAST_ROWS || size.ws_col < LEAST_COLUMNS) {
         status_line_clear(line);

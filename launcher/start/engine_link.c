@@ -3,6 +3,7 @@
  */
 #include "launcher/start/engine_link.h"
 
+#include "base/peer_link.h"
 #include "base/protocol.h"
 #include "base/supervisor_link.h"
 #include "launcher/common/xcalloc.h"
@@ -86,7 +87,7 @@ forget_process(struct engine_slot *slot)
     drop(&slot->own_end);
     free(slot->refusal);
     slot->refusal = NULL;
-    slot->owes_place = false;
+    slot->place_unsent = false;
 }
 
 void
@@ -148,7 +149,7 @@ send_to(const struct engine_link *link, int i, enum supervisor_message_kind kind
 bool
 engine_link_give(struct engine_link *link, int slot, int to, int fd, const unsigned char *key)
 {
-    if (link->slots[slot].fd < 0 || link->slots[slot].owes_place ||
+    if (link->slots[slot].fd < 0 || link->slots[slot].place_unsent ||
         !send_to(link, slot, SUPERVISOR_LINK, to, fd, key, ""))
         return false;
     close(fd); /* the rank has its own; ours would keep the connection open after its death */
@@ -167,7 +168,7 @@ make_pair(struct engine_link *link, int i)
 {
     struct engine_slot *slot = &link->slots[i];
     int ends[2];
-    slot->owes_pair = false;
+    slot->pair_unsent = false;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
         engine_link_refuse(link, i, "ddprun cannot make a socket; raise the limit of open files");
         return;
@@ -187,7 +188,7 @@ settle_pairs(struct engine_link *link)
         struct engine_slot *slot = &link->slots[i];
         if (slot->generation != root->generation)
             continue;
-        if (slot->owes_pair)
+        if (slot->pair_unsent)
             make_pair(link, i);
         if (slot->own_end >= 0 && engine_link_give(link, i, 0, slot->own_end, NULL))
             slot->own_end = -1;
@@ -201,7 +202,7 @@ static void
 settle_refusal(struct engine_link *link, int i)
 {
     struct engine_slot *slot = &link->slots[i];
-    if (slot->refusal != NULL && !slot->owes_place &&
+    if (slot->refusal != NULL && !slot->place_unsent &&
         send_to(link, i, SUPERVISOR_REFUSED, 0, -1, NULL, slot->refusal)) {
         free(slot->refusal);
         slot->refusal = NULL;
@@ -214,12 +215,12 @@ static void
 join(struct engine_link *link, int i, unsigned generation)
 {
     struct engine_slot *slot = &link->slots[i];
-    slot->joined = slot->owes_place = true;
+    slot->joined = slot->place_unsent = true;
     slot->generation = generation;
     ++slot->joins;
     drop(&slot->own_end);
     drop(&slot->root_end);
-    slot->owes_pair = i > 0 && link->count == link->world_size;
+    slot->pair_unsent = i > 0 && link->count == link->world_size;
 }
 
 /* One packet; false: none has come. *fd becomes -1 when the other end is closed, or another version's. */
@@ -273,14 +274,6 @@ take_stranger(struct engine_link *link, int *stranger)
     join(link, i, message.generation);
 }
 
-static bool
-is_same_user(int fd)
-{
-    struct ucred peer;
-    socklen_t length = sizeof(peer);
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
-}
-
 /* The place of the oldest stranger is the next one's, also where the limit of open files leaves no other. */
 static void
 welcome(struct engine_link *link)
@@ -292,7 +285,8 @@ welcome(struct engine_link *link)
         int *place = &link->strangers[link->oldest_stranger];
         take_stranger(link, place);
         drop(place);
-        if (fd >= 0 && is_same_user(fd) && watch(link, EPOLL_CTL_ADD, fd, EPOLLIN, link->count + link->oldest_stranger))
+        if (fd >= 0 && socket_is_own_user(fd) &&
+            watch(link, EPOLL_CTL_ADD, fd, EPOLLIN, link->count + link->oldest_stranger))
             *place = fd;
         else
             drop(&fd);
@@ -322,8 +316,8 @@ engine_link_step(struct engine_link *link)
     }
     for (int i = 0; i < link->count; ++i) {
         struct engine_slot *slot = &link->slots[i];
-        if (slot->owes_place)
-            slot->owes_place = !send_to(link, i, SUPERVISOR_PLACE, link->first_rank + i, -1, NULL, "");
+        if (slot->place_unsent)
+            slot->place_unsent = !send_to(link, i, SUPERVISOR_PLACE, link->first_rank + i, -1, NULL, "");
     }
     settle_pairs(link);
     for (int i = 0; i < link->count; ++i)

@@ -21,9 +21,9 @@ struct engine_slot {
     bool joined;         /* it asked for its place; false again once it has exited cleanly */
     unsigned joins;      /* how many did, one after the other */
     unsigned generation; /* of the one that joined last */
-    bool owes_place;     /* to be sent: PLACE, before all else; */
+    bool place_unsent;   /* to be sent: PLACE, before all else; */
     char *refusal;       /* REFUSED; NULL: not; */
-    bool owes_pair;      /* its pair with rank 0, once that has joined, too; of one that is made: */
+    bool pair_unsent;    /* its pair with rank 0, once that has joined, too; of one that is made: */
     int own_end;         /* its end, */
     int root_end;        /* and rank 0's, to rank 0; -1: not */
 };

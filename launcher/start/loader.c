@@ -32,86 +32,52 @@ loader_is_own(const char *loader)
     return same;
 }
 
-static char *
-part(const char *text, size_t length)
-{
-    return xasprintf("%.*s", (int)length, text);
-}
-
-/* " (0x00007f...)" at the end of a line is not of interest. Returns the length without it; 0: it is not there. */
-static size_t
-without_address(const char *line, size_t length)
-{
-    static const char opening[] = " (0x";
-    for (size_t i = length; i-- > 0;) {
-        if (length - i >= sizeof(opening) - 1 && memcmp(line + i, opening, sizeof(opening) - 1) == 0)
-            return i;
-    }
-    return 0;
-}
-
 static void
-add_library(struct loader_list *loaded, char *name, char *path)
+add_library(struct loader_list *loaded, const char *name, const char *path)
 {
-    if (loaded->count == MOST_LIBRARIES) {
-        free(name);
-        free(path);
+    if (loaded->count == MOST_LIBRARIES)
         return;
-    }
     loaded->libraries = xrealloc(loaded->libraries, (loaded->count + 1) * sizeof(*loaded->libraries));
-    loaded->libraries[loaded->count++] = (struct loader_library){name, path};
+    loaded->libraries[loaded->count++] = (struct loader_library){xstrdup(name), path != NULL ? xstrdup(path) : NULL};
 }
 
-/* A line of the list, without its tab. False: not a line of the list. */
+/* A line of the list, without its tab; it is changed. False: not a line of the list. */
 static bool
-parse_entry(struct loader_list *loaded, const char *line, size_t length)
+parse_entry(struct loader_list *loaded, char *line)
 {
-    static const char arrow[] = " => ", nowhere[] = "not found";
-    const char *target = memmem(line, length, arrow, sizeof(arrow) - 1);
-    size_t bare = without_address(line, length);
-    if (target == NULL) {
-        if (bare == 0)
-            return false;
-        add_library(loaded, part(line, bare), part(line, bare));
+    static const char arrow[] = " => ", opening[] = " (0x"; /* of an address at the end, which is not of interest */
+    char *name_end = strstr(line, arrow), *path = name_end != NULL ? name_end + sizeof(arrow) - 1 : line, *end = NULL;
+    if (name_end == NULL && strcmp(line, "statically linked") == 0) /* of a library without DT_NEEDED */
+        return true;
+    for (char *at = path; (at = strstr(at, opening)) != NULL; ++at)
+        end = at;
+    if (name_end != NULL)
+        *name_end = '\0';
+    if (name_end != NULL && strcmp(path, "not found") == 0) {
+        add_library(loaded, line, NULL);
         return true;
     }
-    size_t name_length = (size_t)(target - line);
-    target += sizeof(arrow) - 1;
-    size_t rest = length - (size_t)(target - line);
-    if (rest == sizeof(nowhere) - 1 && memcmp(target, nowhere, rest) == 0) {
-        add_library(loaded, part(line, name_length), NULL);
-        return true;
-    }
-    bare = without_address(target, rest);
-    if (bare == 0)
+    if (end == NULL || end == path)
         return false;
-    add_library(loaded, part(line, name_length), part(target, bare));
+    *end = '\0';
+    add_library(loaded, line, path);
     return true;
-}
-
-/* Of a library without DT_NEEDED. */
-static bool
-says_that_it_needs_none(const char *line, size_t length)
-{
-    static const char words[] = "statically linked";
-    return length == sizeof(words) - 1 && memcmp(line, words, length) == 0;
 }
 
 void
 loader_parse(const char *text, size_t length, struct loader_list *loaded_p)
 {
     struct loader_list loaded = {0};
-    while (length > 0) {
-        const char *newline = memchr(text, '\n', length);
-        size_t line = newline != NULL ? (size_t)(newline - text) : length;
-        bool is_entry = line > 1 && text[0] == '\t' &&
-                        (parse_entry(&loaded, text + 1, line - 1) || says_that_it_needs_none(text + 1, line - 1));
-        if (!is_entry && line > 0 && loaded.complaint == NULL)
-            loaded.complaint = part(text, line < LONGEST_COMPLAINT ? line : LONGEST_COMPLAINT);
-        line += newline != NULL;
-        text += line;
-        length -= line;
+    char *copy = xasprintf("%.*s", (int)length, text), *rest = copy;
+    for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
+        char *whole = xasprintf("%.*s", LONGEST_COMPLAINT, line);
+        bool is_entry = line[0] == '\0' || (line[0] == '\t' && parse_entry(&loaded, line + 1));
+        if (is_entry || loaded.complaint != NULL)
+            free(whole);
+        else
+            loaded.complaint = whole;
     }
+    free(copy);
     *loaded_p = loaded;
 }
 

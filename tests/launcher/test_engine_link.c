@@ -313,7 +313,7 @@ static int
 fill(int i)
 {
     int joins = 0;
-    for (join(i, 0); !link_.slots[i].owes_place && joins < 10000; ++joins) {
+    for (join(i, 0); !link_.slots[i].place_unsent && joins < 10000; ++joins) {
         say_join(i, 0);
         step();
     }
@@ -358,7 +358,7 @@ TEST(a_full_socket_gets_the_rest_later)
     expect_place(0);
     ck_assert_int_eq(hear(fds[0], &message, &given), SUPERVISOR_REFUSED);
     expect_nothing(fds[0]);
-    ck_assert(!link_.slots[0].owes_place && link_.slots[0].refusal == NULL);
+    ck_assert(!link_.slots[0].place_unsent && link_.slots[0].refusal == NULL);
 }
 
 TEST_GROUP(strangers, .timeout_s = 60, .teardown = close_link);

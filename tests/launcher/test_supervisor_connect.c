@@ -69,7 +69,7 @@ TEST(strangers_are_turned_away_and_do_no_harm)
     for (int i = 0; i < STRANGERS; ++i)
         close(silent[i]);
     close(noise);
-    supervisor_client_close(&test.clients[1]);
+    peer_link_close(&test.clients[1].link);
     supervisor_server_close(test.server);
 }
 
@@ -97,7 +97,7 @@ TEST(no_descriptor_is_left_for_a_while)
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
     ck_assert_int_eq(ready, 0);
     net_open_client(&test, 1, 0);
-    supervisor_client_close(&test.clients[1]);
+    peer_link_close(&test.clients[1].link);
     close(stranger);
     supervisor_server_close(test.server);
 }
@@ -121,7 +121,7 @@ TABLE_TEST(no_connection_is_taken_for_a_while, refusals)
     ck_assert_int_eq(poll(&polled, 1, 0), 0);
     refusal = 0;
     net_open_client(&test, 1, 0);
-    supervisor_client_close(&test.clients[1]);
+    peer_link_close(&test.clients[1].link);
     close(stranger);
     supervisor_server_close(test.server);
 }

@@ -102,7 +102,7 @@ close_play(struct play *play)
 {
     supervisor_net_close(&play->net);
     engine_link_close(&play->link);
-    supervisor_client_close(&play->test.clients[CLIENT]);
+    peer_link_close(&play->test.clients[CLIENT].link);
     supervisor_server_close(play->test.server);
     for (int i = 0; i < FILLING; ++i)
         close(play->filling[i]);
@@ -136,7 +136,7 @@ TEST(a_client_is_heard_and_hears_while_it_connects)
     supervisor_client_step(&play.test.clients[CLIENT], &play.view);
     NET_STEP_UNTIL(&play.test, play.test.views[CLIENT].ended);
     ck_assert(play.net.connecting);
-    supervisor_server_say_end(play.test.server, &order);
+    supervisor_server_say(play.test.server, FRAME_END, &order);
     NET_STEP_UNTIL(&play.test, ((void)supervisor_net_step(&play.net), play.test.clients[CLIENT].end));
     NET_STEP_UNTIL(&play.test, ((void)supervisor_net_step(&play.net), has_link(&play)));
     ck_assert(!play.net.connecting);

@@ -31,7 +31,7 @@ TEST(clients_are_heard_and_hear_the_end)
     NET_STEP_UNTIL(&test, test.views[1].step == 42 && test.views[2].step == 43 && test.views[3].step == 44);
 
     struct peer_order order = {.exit_code = 3, .signal = 15, .grace_ms = 100};
-    supervisor_server_say_end(test.server, &order);
+    supervisor_server_say(test.server, FRAME_END, &order);
     for (int rank = 1; rank < NET_WORLD; ++rank) {
         NET_STEP_UNTIL(&test, (supervisor_client_step(&test.clients[rank], &views[rank]), test.clients[rank].end));
         ck_assert_int_eq(test.clients[rank].ending.exit_code, 3);
@@ -40,12 +40,12 @@ TEST(clients_are_heard_and_hear_the_end)
         supervisor_client_say_done(&test.clients[rank], &views[rank]);
     }
     NET_STEP_UNTIL(&test, supervisor_server_all_done(test.server));
-    supervisor_server_say_leave(test.server, 3);
+    supervisor_server_say(test.server, FRAME_LEAVE, &(struct peer_order){.exit_code = 3});
     for (int rank = 1; rank < NET_WORLD; ++rank) {
         NET_STEP_UNTIL(&test, (supervisor_client_step(&test.clients[rank], &views[rank]), test.clients[rank].leave));
         ck_assert_int_eq(test.clients[rank].exit_code, 3);
         ck_assert_ptr_null(test.clients[rank].lost);
-        supervisor_client_close(&test.clients[rank]);
+        peer_link_close(&test.clients[rank].link);
     }
     NET_STEP_UNTIL(&test, supervisor_server_all_left(test.server));
     ck_assert_int_eq(net_state_of(&test, 1), PEER_DONE); /* and not lost */
@@ -140,7 +140,7 @@ TEST(a_heartbeat_is_heard_and_wakes_no_supervisor)
     await_bytes(supervisor_server_peer(test.server, 2)->link.fd, FRAME_HEADER_BYTES);
     ck_assert(!is_readable(supervisor_server_fd(test.server), 0));
     NET_STEP_UNTIL(&test, test.views[2].step == 2);
-    supervisor_client_close(&test.clients[2]);
+    peer_link_close(&test.clients[2].link);
     supervisor_server_close(test.server);
 }
 
@@ -160,7 +160,7 @@ TEST(a_report_is_asked_for_and_comes)
     ck_assert(!test.clients[2].asked);
     NET_STEP_UNTIL(&test, supervisor_server_peer(test.server, 2)->report != NULL);
     ck_assert_str_eq(supervisor_server_peer(test.server, 2)->report, "  rank 2:\n?[2Jit sleeps\n");
-    supervisor_client_close(&test.clients[2]);
+    peer_link_close(&test.clients[2].link);
     supervisor_server_close(test.server);
 }
 
@@ -180,7 +180,7 @@ TEST(views_of_this_moment_are_asked_for)
     ck_assert(!test.clients[3].asked_view);
     NET_STEP_UNTIL(&test, supervisor_server_have_answered(test.server));
     ck_assert_uint_eq(test.views[3].step, 2);
-    supervisor_client_close(&test.clients[3]);
+    peer_link_close(&test.clients[3].link);
     NET_STEP_UNTIL(&test, net_state_of(&test, 3) == PEER_LOST);
     supervisor_server_ask_views(test.server); /* no client is left to answer */
     ck_assert(supervisor_server_have_answered(test.server));
@@ -193,11 +193,11 @@ TEST(who_comes_late_hears_of_the_end)
     struct rank_view view = {0};
     struct peer_order order = {.exit_code = 9};
     net_test_open(&test, NET_WORLD, 0);
-    supervisor_server_say_end(test.server, &order);
+    supervisor_server_say(test.server, FRAME_END, &order);
     net_open_client(&test, 2, 0);
     NET_STEP_UNTIL(&test, (supervisor_client_step(&test.clients[2], &view), test.clients[2].end));
     ck_assert_int_eq(test.clients[2].ending.exit_code, 9);
-    supervisor_client_close(&test.clients[2]);
+    peer_link_close(&test.clients[2].link);
     supervisor_server_close(test.server);
 }
 
@@ -230,7 +230,7 @@ TEST(a_closed_connection_is_a_loss)
     struct rank_view view = {0};
     net_test_open(&test, NET_WORLD, 0);
     net_open_client(&test, 1, 0);
-    supervisor_client_close(&test.clients[1]);
+    peer_link_close(&test.clients[1].link);
     NET_STEP_UNTIL(&test, net_state_of(&test, 1) == PEER_LOST);
     ck_assert_ptr_nonnull(supervisor_server_peer(test.server, 1)->lost);
 
@@ -240,7 +240,7 @@ TEST(a_closed_connection_is_a_loss)
     while (test.clients[2].lost == NULL && clock_now_ms() < deadline_ms)
         supervisor_client_step(&test.clients[2], &view);
     ck_assert_ptr_nonnull(test.clients[2].lost);
-    supervisor_client_close(&test.clients[2]);
+    peer_link_close(&test.clients[2].link);
 }
 
 /* Who ends by itself has not succeeded, and one that stands between must not make a job end so. */
@@ -256,8 +256,8 @@ TEST(an_error_with_exit_code_0_is_no_error)
     peer_order_send(&test.clients[2].link, FRAME_ERROR, &order);
     NET_STEP_UNTIL(&test, net_state_of(&test, 1) == PEER_LOST && supervisor_server_peer(test.server, 2)->has_error);
     ck_assert(!supervisor_server_peer(test.server, 1)->has_error);
-    supervisor_client_close(&test.clients[1]);
-    supervisor_client_close(&test.clients[2]);
+    peer_link_close(&test.clients[1].link);
+    peer_link_close(&test.clients[2].link);
     supervisor_server_close(test.server);
 }
 
@@ -273,7 +273,7 @@ TEST(a_changed_frame_is_a_loss)
     NET_STEP_UNTIL(&test, net_state_of(&test, 1) == PEER_LOST);
     ck_assert_ptr_nonnull(strstr(supervisor_server_peer(test.server, 1)->lost, "not what it sent"));
     ck_assert_uint_eq(test.views[1].step, 0);
-    supervisor_client_close(&test.clients[1]);
+    peer_link_close(&test.clients[1].link);
     supervisor_server_close(test.server);
 }
 
@@ -292,11 +292,11 @@ TEST(hundreds_of_clients)
     NET_STEP_UNTIL(&test, (heard += heard < NET_MOST - 1 && test.views[heard + 1].step == 1001 + (unsigned)heard,
                            heard == NET_MOST - 1));
     struct peer_order order = {.exit_code = 7};
-    supervisor_server_say_end(test.server, &order);
+    supervisor_server_say(test.server, FRAME_END, &order);
     for (int rank = 1; rank < NET_MOST; ++rank) {
         struct rank_view view = {.stage = RANK_STAGE_TRAINING};
         NET_STEP_UNTIL(&test, (supervisor_client_step(&test.clients[rank], &view), test.clients[rank].end));
-        supervisor_client_close(&test.clients[rank]);
+        peer_link_close(&test.clients[rank].link);
     }
     supervisor_server_close(test.server);
 }
@@ -313,7 +313,7 @@ TEST(silence_is_a_loss)
     NET_STEP_UNTIL(&test, (supervisor_client_step(&test.clients[1], &view), net_state_of(&test, 2) == PEER_LOST));
     ck_assert_int_eq(net_state_of(&test, 1), PEER_HERE);
     ck_assert_ptr_nonnull(strstr(supervisor_server_peer(test.server, 2)->lost, "silent"));
-    supervisor_client_close(&test.clients[1]);
-    supervisor_client_close(&test.clients[2]);
+    peer_link_close(&test.clients[1].link);
+    peer_link_close(&test.clients[2].link);
     supervisor_server_close(test.server);
 }

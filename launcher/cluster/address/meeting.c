@@ -361,7 +361,7 @@ note_left(void)
     snprintf(order.text, sizeof(order.text),
              "rank%s%s left before all ranks had met; waiting for %s to be started again", count == 1 ? "" : "s", ranks,
              count == 1 ? "it" : "them");
-    supervisor_server_say_left(meeting.server, &order);
+    supervisor_server_say(meeting.server, FRAME_LEFT, &order);
     tell_left(order.text);
 }
 
@@ -599,7 +599,7 @@ give_up(const struct error *error, bool may_come_back)
         snprintf(order.text, sizeof(order.text), "rank %d (host %s): ", meeting.rank, host);
     printable_append(order.text, sizeof(order.text), "%.800s", error->text);
     if (meeting.server != NULL)
-        supervisor_server_say_end(meeting.server, &order);
+        supervisor_server_say(meeting.server, FRAME_END, &order);
     else
         peer_order_send(&meeting.link, FRAME_ERROR, &order);
     meeting.is_told = true;
@@ -616,18 +616,6 @@ make_secret(unsigned char *bytes)
     return true;
 }
 
-static int
-launcher_fd(void)
-{
-    return -1;
-}
-
-static bool
-launcher_is_gone(void)
-{
-    return false;
-}
-
 const struct cluster_member address_met = {
     .join = join,
     .publish = publish,
@@ -640,6 +628,4 @@ const struct cluster_member address_met = {
     .give_up = give_up,
     .end_fences = end_fences,
     .leave = end_fences,
-    .launcher_fd = launcher_fd,
-    .launcher_is_gone = launcher_is_gone,
 };

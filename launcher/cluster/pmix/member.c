@@ -271,14 +271,6 @@ member_fetch(const char *key, int rank, struct cluster_blob *blob, struct error 
     return blob->bytes != NULL || error_set(error, DDPRUN_EXIT_FAILURE, "out of memory; free some and start again");
 }
 
-/* What rank 0 has published, PMIx has brought to this job's processes only. */
-static bool
-member_make_secret(unsigned char *bytes)
-{
-    (void)bytes;
-    return true;
-}
-
 static void
 member_end_fences(void)
 {
@@ -307,7 +299,6 @@ const struct pmix_library ddprun_pmix_member = {
                .fence_step = member_fence_step,
                .fence_describe = member_fence_describe,
                .fetch = member_fetch,
-               .make_secret = member_make_secret,
                .end_fences = member_end_fences,
                .leave = member_leave,
                .launcher_fd = member_launcher_fd,
