@@ -1,6 +1,4 @@
-/*
- * collectives.c - see collectives.h.
- */
+/* collectives.c - see collectives.h. */
 #include "comm/collectives.h"
 
 #include "base/clock.h"

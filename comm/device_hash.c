@@ -1,6 +1,4 @@
-/*
- * device_hash.c - see kernels.h.
- */
+/* device_hash.c - see kernels.h. */
 #include "comm/kernels.h"
 
 #include "base/mutant.h"

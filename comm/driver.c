@@ -1,6 +1,4 @@
-/*
- * driver.c - see driver.h.
- */
+/* driver.c - see driver.h. */
 #include "comm/driver.h"
 
 #include <stddef.h>

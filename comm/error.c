@@ -1,6 +1,4 @@
-/*
- * error.c - see error.h.
- */
+/* error.c - see error.h. */
 #include "comm/error.h"
 
 #include <stdarg.h>

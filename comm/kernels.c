@@ -1,6 +1,4 @@
-/*
- * kernels.c - see kernels.h.
- */
+/* kernels.c - see kernels.h. */
 #include "comm/kernels.h"
 
 #include "comm/kernels/chunk.h"

@@ -1,6 +1,4 @@
-/*
- * nccl.c - see nccl.h.
- */
+/* nccl.c - see nccl.h. */
 #include "comm/nccl.h"
 
 #include <dlfcn.h>

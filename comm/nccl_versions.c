@@ -1,6 +1,4 @@
-/*
- * nccl_versions.c - see nccl_versions.h.
- */
+/* nccl_versions.c - see nccl_versions.h. */
 #include "comm/nccl_versions.h"
 
 #include <limits.h>

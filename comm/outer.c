@@ -1,6 +1,4 @@
-/*
- * outer.c - see wire.h.
- */
+/* outer.c - see wire.h. */
 #include "comm/wire.h"
 
 #include "base/mutant.h"

@@ -1,6 +1,4 @@
-/*
- * values.c - see wire.h.
- */
+/* values.c - see wire.h. */
 #include "comm/wire.h"
 
 bool

@@ -1,6 +1,4 @@
-/*
- * wire.c - see wire.h.
- */
+/* wire.c - see wire.h. */
 #include "comm/wire.h"
 
 #include "comm/nccl_versions.h"

@@ -1,6 +1,4 @@
-/*
- * hosts.c - see hosts.h.
- */
+/* hosts.c - see hosts.h. */
 #include "launcher/hosts.h"
 
 #include "base/message.h"

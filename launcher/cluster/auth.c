@@ -1,6 +1,4 @@
-/*
- * auth.c - see auth.h.
- */
+/* auth.c - see auth.h. */
 #include "launcher/cluster/auth.h"
 
 #include "base/protocol.h"

@@ -1,6 +1,4 @@
-/*
- * cluster.c - see cluster.h.
- */
+/* cluster.c - see cluster.h. */
 #include "launcher/cluster/cluster.h"
 
 #include "base/clock.h"

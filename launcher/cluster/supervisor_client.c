@@ -1,6 +1,4 @@
-/*
- * supervisor_client.c - see supervisor_client.h.
- */
+/* supervisor_client.c - see supervisor_client.h. */
 #include "launcher/cluster/supervisor_client.h"
 
 #include "base/clock.h"

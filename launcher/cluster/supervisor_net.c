@@ -1,6 +1,4 @@
-/*
- * supervisor_net.c - see supervisor_net.h.
- */
+/* supervisor_net.c - see supervisor_net.h. */
 #include "launcher/cluster/supervisor_net.h"
 
 #include "base/clock.h"

@@ -1,6 +1,4 @@
-/*
- * error.c - see error.h.
- */
+/* error.c - see error.h. */
 #include "launcher/common/error.h"
 
 #include <stdarg.h>

@@ -1,6 +1,4 @@
-/*
- * network.c - see network.h.
- */
+/* network.c - see network.h. */
 #include "launcher/common/network.h"
 
 #include <arpa/inet.h>

@@ -1,6 +1,4 @@
-/*
- * path_walk.c - see path_walk.h.
- */
+/* path_walk.c - see path_walk.h. */
 #include "launcher/common/path_walk.h"
 
 #include "launcher/common/xcalloc.h"

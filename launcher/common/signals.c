@@ -1,6 +1,4 @@
-/*
- * signals.c - see signals.h.
- */
+/* signals.c - see signals.h. */
 #include "launcher/common/signals.h"
 
 #include "base/protocol.h"

@@ -1,6 +1,4 @@
-/*
- * waiting.c - see waiting.h.
- */
+/* waiting.c - see waiting.h. */
 #include "launcher/common/waiting.h"
 
 #include <math.h>

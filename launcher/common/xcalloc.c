@@ -1,6 +1,4 @@
-/*
- * xcalloc.c - see xcalloc.h.
- */
+/* xcalloc.c - see xcalloc.h. */
 #include "launcher/common/xcalloc.h"
 
 #include "base/message.h"

@@ -1,6 +1,4 @@
-/*
- * gpu_list.c - see gpu_list.h.
- */
+/* gpu_list.c - see gpu_list.h. */
 #include "launcher/options/gpu_list.h"
 
 #include "base/protocol.h"

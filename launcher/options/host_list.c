@@ -1,6 +1,4 @@
-/*
- * host_list.c - see host_list.h.
- */
+/* host_list.c - see host_list.h. */
 #include "launcher/options/host_list.h"
 
 #include "base/protocol.h"

@@ -1,6 +1,4 @@
-/*
- * substitute.c - see options.h.
- */
+/* substitute.c - see options.h. */
 #include "launcher/options/options.h"
 
 #include "launcher/common/xcalloc.h"

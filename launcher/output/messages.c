@@ -1,6 +1,4 @@
-/*
- * messages.c - see relay.h.
- */
+/* messages.c - see relay.h. */
 #include "launcher/output/relay.h"
 
 #include "base/clock.h"

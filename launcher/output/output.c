@@ -1,6 +1,4 @@
-/*
- * output.c - see output.h.
- */
+/* output.c - see output.h. */
 #include "launcher/output/output.h"
 
 #include "base/message.h"

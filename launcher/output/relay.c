@@ -1,6 +1,4 @@
-/*
- * relay.c - see relay.h.
- */
+/* relay.c - see relay.h. */
 #include "launcher/output/relay.h"
 
 #include "base/message.h"

@@ -1,6 +1,4 @@
-/*
- * status_line.c - see status_line.h.
- */
+/* status_line.c - see status_line.h. */
 #include "launcher/output/status_line.h"
 
 #include <errno.h>

@@ -1,6 +1,4 @@
-/*
- * terminal_input.c - see output.h.
- */
+/* terminal_input.c - see output.h. */
 #include "launcher/output/output.h"
 
 #include "base/protocol.h"

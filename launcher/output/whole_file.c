@@ -1,6 +1,4 @@
-/*
- * whole_file.c - see whole_file.h.
- */
+/* whole_file.c - see whole_file.h. */
 #include "launcher/output/whole_file.h"
 
 #include "base/message.h"

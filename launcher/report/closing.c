@@ -1,6 +1,4 @@
-/*
- * closing.c - see closing.h.
- */
+/* closing.c - see closing.h. */
 #include "launcher/report/closing.h"
 
 #include "base/message.h"

@@ -1,6 +1,4 @@
-/*
- * metrics.c - see metrics.h.
- */
+/* metrics.c - see metrics.h. */
 #include "launcher/report/metrics.h"
 
 #include "base/clock.h"

@@ -1,6 +1,4 @@
-/*
- * progress.c - see progress.h.
- */
+/* progress.c - see progress.h. */
 #include "launcher/report/progress.h"
 
 #include "base/message.h"

@@ -1,6 +1,4 @@
-/*
- * report.c - see report.h.
- */
+/* report.c - see report.h. */
 #include "launcher/report/report.h"
 
 #include "base/clock.h"

@@ -1,6 +1,4 @@
-/*
- * summary.c - see summary.h.
- */
+/* summary.c - see summary.h. */
 #include "launcher/report/summary.h"
 
 #include "base/message.h"

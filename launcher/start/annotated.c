@@ -1,6 +1,4 @@
-/*
- * annotated.c - see loader.h.
- */
+/* annotated.c - see loader.h. */
 #include "launcher/start/loader.h"
 
 #include "launcher/start/elf_file.h"

@@ -1,6 +1,4 @@
-/*
- * child.c - see child.h.
- */
+/* child.c - see child.h. */
 #include "launcher/start/child.h"
 
 #include "base/clock.h"

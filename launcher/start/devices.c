@@ -1,6 +1,4 @@
-/*
- * devices.c - see devices.h.
- */
+/* devices.c - see devices.h. */
 #include "launcher/start/devices.h"
 
 #include "base/protocol.h"

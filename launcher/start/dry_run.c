@@ -1,6 +1,4 @@
-/*
- * dry_run.c - see environment.h.
- */
+/* dry_run.c - see environment.h. */
 #include "launcher/start/environment.h"
 
 #include <stdlib.h>

@@ -1,6 +1,4 @@
-/*
- * engine_link.c - see engine_link.h.
- */
+/* engine_link.c - see engine_link.h. */
 #include "launcher/start/engine_link.h"
 
 #include "base/peer_link.h"

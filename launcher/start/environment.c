@@ -1,6 +1,4 @@
-/*
- * environment.c - see environment.h.
- */
+/* environment.c - see environment.h. */
 #include "launcher/start/environment.h"
 
 #include "base/protocol.h"

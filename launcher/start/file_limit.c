@@ -1,6 +1,4 @@
-/*
- * file_limit.c - see spawn.h.
- */
+/* file_limit.c - see spawn.h. */
 #include "launcher/start/spawn.h"
 
 #include "base/protocol.h"

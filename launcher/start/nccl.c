@@ -1,6 +1,4 @@
-/*
- * nccl.c - see child.h.
- */
+/* nccl.c - see child.h. */
 #include "launcher/start/child.h"
 
 #include "launcher/common/xcalloc.h"

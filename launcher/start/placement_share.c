@@ -1,6 +1,4 @@
-/*
- * placement_share.c - see placement.h.
- */
+/* placement_share.c - see placement.h. */
 #include "launcher/start/placement.h"
 
 #include "base/protocol.h"

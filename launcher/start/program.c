@@ -1,6 +1,4 @@
-/*
- * program.c - see program.h.
- */
+/* program.c - see program.h. */
 #include "launcher/start/program.h"
 
 #include "base/protocol.h"

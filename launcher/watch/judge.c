@@ -1,6 +1,4 @@
-/*
- * judge.c - see hang.h.
- */
+/* judge.c - see hang.h. */
 #include "launcher/watch/hang.h"
 
 #include "launcher/common/xcalloc.h"

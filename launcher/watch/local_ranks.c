@@ -1,6 +1,4 @@
-/*
- * local_ranks.c - see local_ranks.h.
- */
+/* local_ranks.c - see local_ranks.h. */
 #include "launcher/watch/local_ranks.h"
 
 #include "base/clock.h"

@@ -1,6 +1,4 @@
-/*
- * nonfinite.c - see verdict.h.
- */
+/* nonfinite.c - see verdict.h. */
 #include "launcher/watch/verdict.h"
 
 #include <inttypes.h>

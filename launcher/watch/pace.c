@@ -1,6 +1,4 @@
-/*
- * pace.c - see pace.h.
- */
+/* pace.c - see pace.h. */
 #include "launcher/watch/pace.h"
 
 #include "launcher/common/waiting.h"

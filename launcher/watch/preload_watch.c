@@ -1,6 +1,4 @@
-/*
- * preload_watch.c - see local_ranks.h.
- */
+/* preload_watch.c - see local_ranks.h. */
 #include "launcher/watch/local_ranks.h"
 
 #include "launcher/common/xcalloc.h"

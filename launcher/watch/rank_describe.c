@@ -1,6 +1,4 @@
-/*
- * rank_describe.c - see verdict.h.
- */
+/* rank_describe.c - see verdict.h. */
 #include "launcher/watch/verdict.h"
 
 #include "base/protocol.h"

@@ -1,6 +1,4 @@
-/*
- * verdict.c - see verdict.h.
- */
+/* verdict.c - see verdict.h. */
 #include "launcher/watch/verdict.h"
 
 #include "base/protocol.h"

@@ -1,6 +1,4 @@
-/*
- * secret.c - see secret.h.
- */
+/* secret.c - see secret.h. */
 #include "launcher/cluster/address/secret.h"
 
 #include "base/protocol.h"

@@ -1,6 +1,4 @@
-/*
- * library.c - see library.h.
- */
+/* library.c - see library.h. */
 #include "launcher/cluster/pmix/library.h"
 
 #include "base/protocol.h"
