@@ -2,22 +2,15 @@
  * state.h - the engine's state that every layer knows: what is constant, the device, the lock and the role. What a
  * folder alone knows of is in its own header.
  *
- * One step, from the first kernel of backward to the optimizer:
- * - the hook of a launch calls engine.begin = touches_begin() (step/touches.c), the driver, and touches_end();
- *   hits_look() (memory/operand_resolve.c) finds the annotated memory that the kernel reaches, count_touches() counts
- *   (bucketing/readiness.c): after its last touch a gradient is ready;
- * - all gradients of the next bucket are ready: the thread takes the issuer's role, issue_ready()
- *   (send/bucket_launch.c). The communication stream waits for the touching streams (streams_wait_for_producers()),
- *   nonfinite_look() looks for infinite values and NaN, issue_bucket() packs, reduces and unpacks (comm/), and
- *   checks_bucket_sent() hashes: in the first steps, later one bucket in --check-every;
- * - DDP_STEP is engine.step = boundary_step() (step/boundary.c): step_open() (step/step.c) takes the role and compares
- *   the ranks' steps (agree_on_boundary()), flush_buckets() and buffers_send() send the rest, step_release() compares
- *   hashes and makes the trainer's stream wait, step_close_interval() remembers the order of touches
- *   (bucketing/history.c), planner_vote() (plan/planner.c) may change the plan, step_close() gives the role back.
- * In a CUDA graph capture_step() (step/graph_step.c) captures the collectives; launch_begin() and launch_end()
- * (step/graph_launch.c) stand around each launch. Values that differ from step to step are in device memory, and are
- * written on the communication stream before the launch. abort.c is the only way to end the job. observer.h has the
- * calls that the engine makes where another library observes it.
+ * One step: the hook of a launch calls touches_begin() (step/touches.c), the driver, and touches_end(). hits_look()
+ * (memory/operand_resolve.c) finds the annotated memory that the kernel reaches; after its last touch a gradient is
+ * ready (bucketing/readiness.c). When all gradients of the next bucket are, issue_ready() (send/bucket_launch.c) takes
+ * the issuer's role, makes the communication stream wait for the touching streams, and packs, reduces (comm/) and
+ * hashes. DDP_STEP is boundary_step() (step/boundary.c): step_open() takes the role and compares the ranks' steps,
+ * flush_buckets() sends the rest, step_release() compares hashes and makes the trainer's stream wait, planner_vote()
+ * (plan/planner.c) may change the plan, step_close() gives the role back. Captures go through step/graph_step.c,
+ * launches of graphs through step/graph_launch.c: values that differ from step to step are in device memory, written
+ * before the launch. abort.c is the only way to end the job.
  *
  * The rules of this folder and of all above it:
  * - The lock, engine_mutex, is never held across a call into CUDA or NCCL.
