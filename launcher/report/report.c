@@ -44,14 +44,14 @@ static void
 add_head(const struct report_subject *subject, char *text, size_t bytes)
 {
     const struct rank_view *view = subject->view;
-    char place[160], step[RANK_STEP_BYTES], end[64] = "";
-    rank_describe_place(view, place, sizeof(place));
+    char place[RANK_WORDS_BYTES], step[RANK_STEP_BYTES], end[64] = "";
     if (view->ended && view->signal != 0)
         snprintf(end, sizeof(end), ", ended by SIG%s",
                  sigabbrev_np(view->signal) != NULL ? sigabbrev_np(view->signal) : "?");
     else if (view->ended)
         snprintf(end, sizeof(end), ", ended with exit code %d", view->exit_code);
-    add_line(text, bytes, "  rank %d%s%s%s:", subject->rank, place, rank_describe_step(view, step), end);
+    add_line(text, bytes, "  rank %d%s%s%s:", subject->rank, rank_describe_place(view, place),
+             rank_describe_step(view, step), end);
 }
 
 static bool
@@ -63,23 +63,20 @@ is_waiting(const struct rank_view *view)
 static void
 add_activity(const struct rank_view *view, char *text, size_t bytes)
 {
-    char words[LINE_BYTES - 16];
+    char words[RANK_WORDS_BYTES];
     if (view->ended) {
         if (view->in_call)
             add_line(text, bytes, "    it was in %s, on thread %d", view->call, view->call_thread);
         else if (view->call[0] != '\0')
             add_line(text, bytes, "    its last call was %s", view->call);
     } else if (view->wait != RANK_WAIT_EXCHANGE) { /* there it does nothing else */
-        rank_describe_activity(view, words, sizeof(words));
-        add_line(text, bytes, "    %s", words);
+        add_line(text, bytes, "    %s", rank_describe_activity(view, words));
     }
     bool told = !view->ended && (view->in_call || view->wait == RANK_WAIT_DEVICE);
     if (view->call[0] != '\0' && view->kernel[0] != '\0' && !told)
         add_line(text, bytes, "    the last kernel that it launched was `%s`", view->kernel);
-    if (!view->ended && is_waiting(view)) {
-        rank_describe_wait(view, words, sizeof(words));
-        add_line(text, bytes, "    it %s", words);
-    }
+    if (!view->ended && is_waiting(view))
+        add_line(text, bytes, "    it %s", rank_describe_wait(view, words));
 }
 
 static void
@@ -149,7 +146,7 @@ report_others(const struct rank_view *views, int count, int but, int nor, char *
         return;
     text[0] = '\0';
     for (int i = 0; i < count; ++i) {
-        char place[160], words[LINE_BYTES - 200];
+        char place[RANK_WORDS_BYTES], words[RANK_WORDS_BYTES];
         if (i == but || i == nor)
             continue;
         if (shown == RANKS_SHOWN) {
@@ -157,15 +154,12 @@ report_others(const struct rank_view *views, int count, int but, int nor, char *
             continue;
         }
         ++shown;
-        rank_describe_place(&views[i], place, sizeof(place));
-        if (views[i].ended)
-            snprintf(words, sizeof(words), "has ended");
-        else if (is_waiting(&views[i]))
-            rank_describe_wait(&views[i], words, sizeof(words));
-        else
-            rank_describe_activity(&views[i], words, sizeof(words));
-        add_line(text, bytes, "  rank %d%s, after %" PRIu64 " step%s%s %s", i, place, views[i].step,
-                 views[i].step == 1 ? "" : "s", views[i].ended || is_waiting(&views[i]) ? "," : ":", words);
+        bool waits = is_waiting(&views[i]);
+        add_line(text, bytes, "  rank %d%s, after %" PRIu64 " step%s%s %s", i, rank_describe_place(&views[i], place),
+                 views[i].step, views[i].step == 1 ? "" : "s", views[i].ended || waits ? "," : ":",
+                 views[i].ended ? "has ended"
+                 : waits        ? rank_describe_wait(&views[i], words)
+                                : rank_describe_activity(&views[i], words));
     }
     if (left > 0)
         add_line(text, bytes, "  and %d ranks more", left);

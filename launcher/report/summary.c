@@ -61,21 +61,15 @@ add_real(struct json_object *object, const char *name, double value)
 }
 
 static void
-add_part(struct json_object *object, const char *name, struct json_object *part)
-{
-    json_object_object_add(object, name, part);
-}
-
-static void
 add_some(struct json_object *object, const char *name, uint64_t value)
 {
-    add_part(object, name, value > 0 ? json_object_new_uint64(value) : NULL);
+    json_object_object_add(object, name, value > 0 ? json_object_new_uint64(value) : NULL);
 }
 
 static void
 add_index(struct json_object *object, const char *name, int value)
 {
-    add_part(object, name, value >= 0 ? json_object_new_int(value) : NULL);
+    json_object_object_add(object, name, value >= 0 ? json_object_new_int(value) : NULL);
 }
 
 static void
@@ -112,7 +106,8 @@ describe_means(const struct rank_view *rank)
         add_text(mean, "name", rank->means[i].name);
         add_text(mean, "place", rank->means[i].place);
         add_count(mean, "step", rank->means[i].step);
-        add_part(mean, "value", isfinite(value) ? json_object_new_double(value) : NULL); /* JSON has no infinities */
+        json_object_object_add(mean, "value",
+                               isfinite(value) ? json_object_new_double(value) : NULL); /* JSON has no infinities */
         json_object_array_add(means, mean);
     }
     return means;
@@ -146,7 +141,7 @@ add_warnings(struct json_object *array, const struct warnings *warnings, int ran
         struct json_object *object = json_object_new_object();
         add_text(object, "key", warning->key);
         add_index(object, "rank", rank);
-        add_part(object, "step", rank >= 0 ? json_object_new_uint64(warning->step) : NULL);
+        json_object_object_add(object, "step", rank >= 0 ? json_object_new_uint64(warning->step) : NULL);
         add_count(object, "count", warning->count);
         add_text(object, "text", warning->text);
         json_object_array_add(array, object);
@@ -262,6 +257,7 @@ summary_describe(const struct summary *job)
     char hash[24], nccl[32];
     snprintf(hash, sizeof(hash), "%016" PRIx64, first->parameter_hash);
     struct json_object *object = json_object_new_object();
+#define add_part                                 json_object_object_add
 #define FIGURE(kind, key, value)                 add_##kind(object, key, value);
 #define REPORTED(kind, key, metric, help, value) add_##kind(object, key, value);
 #define SHOWN(type, name, when, key)             add_count(object, key, first->name);
@@ -305,12 +301,6 @@ summary_write_refused(const char *path, const struct error *error)
 
 /* ---- in a trace ---- */
 
-static void
-set(struct json_object *settings, const char *name, const char *value)
-{
-    json_object_object_add(settings, name, json_object_new_string(value));
-}
-
 /* As they were in force, wherever they came from; by the names of the options, "overlap" for "no-overlap". */
 static struct json_object *
 describe_settings(const struct options *options)
@@ -323,12 +313,12 @@ describe_settings(const struct options *options)
         if ((row->flags & TRACED) == 0)
             continue;
         if (row->kind == OPTION_UNSWITCH) {
-            set(settings, row->name + strlen("no-"), is_set ? "off" : "on");
+            add_text(settings, row->name + strlen("no-"), is_set ? "off" : "on");
         } else if (is_set || row->kind == OPTION_SWITCH) {
             option_value_text(row, options, DIGITS, text, sizeof(text));
-            set(settings, row->name, text);
+            add_text(settings, row->name, text);
         } else if (row->usual != NULL) {
-            set(settings, row->name, row->usual);
+            add_text(settings, row->name, row->usual);
         }
     }
     return settings;
@@ -354,7 +344,7 @@ add_line(int fd, const struct summary *summary, const struct options *options)
     struct json_object *line = json_object_new_object();
     json_object_object_add(line, "summary", summary_describe(summary));
     json_object_object_add(line, "settings", describe_settings(options));
-    set(line, "program", file_name_of(options->program[0]));
+    add_text(line, "program", file_name_of(options->program[0]));
     char *text = xasprintf("%s\n", json_object_to_json_string_ext(line, JSON_C_TO_STRING_PLAIN));
     size_t bytes = strlen(text);
     bool written = write(fd, text, bytes) == (ssize_t)bytes;

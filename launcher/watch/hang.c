@@ -187,12 +187,11 @@ may_be_busy(const struct rank_view *view)
 static void
 describe_waiters(const struct hang *hang, const struct rank_view *views, int waiter, char text[TEXT_BYTES])
 {
-    char wait[TEXT_BYTES / 2];
+    char wait[RANK_WORDS_BYTES];
     int others = -1;
     for (int i = 0; i < hang->count; ++i)
         others += is_waiting(&views[i]);
-    rank_describe_wait(&views[waiter], wait, sizeof(wait));
-    int used = snprintf(text, TEXT_BYTES, "rank %d %s", waiter, wait);
+    int used = snprintf(text, TEXT_BYTES, "rank %d %s", waiter, rank_describe_wait(&views[waiter], wait));
     if (others > 0 && used > 0 && used < TEXT_BYTES)
         snprintf(text + used, (size_t)(TEXT_BYTES - used), ", and %d other%s too", others, others == 1 ? "" : "s");
 }
@@ -214,30 +213,27 @@ static void
 describe_culprit(const struct hang *hang, const struct rank_view *views, int culprit, int waiter, uint64_t idle,
                  bool ends, struct error *error)
 {
-    char place[TEXT_BYTES], doing[2 * TEXT_BYTES], waiters[TEXT_BYTES], step[RANK_STEP_BYTES], end[TEXT_BYTES];
-    rank_describe_place(&views[culprit], place, sizeof(place));
-    rank_describe_activity(&views[culprit], doing, sizeof(doing));
+    char place[RANK_WORDS_BYTES], doing[RANK_WORDS_BYTES], waiters[TEXT_BYTES], step[RANK_STEP_BYTES], end[TEXT_BYTES];
     describe_waiters(hang, views, waiter, waiters);
     describe_end(hang, ends, may_be_busy(&views[culprit]), end);
-    error_set(error, DDPRUN_EXIT_FAILURE, "rank %d%s%s has made no CUDA call for %.0f s%s: %s; %s%s", culprit, place,
-              rank_describe_step(&views[culprit], step), seconds(idle), ends ? ", and the job ends" : "", doing,
-              waiters, end);
+    error_set(error, DDPRUN_EXIT_FAILURE, "rank %d%s%s has made no CUDA call for %.0f s%s: %s; %s%s", culprit,
+              rank_describe_place(&views[culprit], place), rank_describe_step(&views[culprit], step), seconds(idle),
+              ends ? ", and the job ends" : "", rank_describe_activity(&views[culprit], doing), waiters, end);
 }
 
 static void
 describe_all_waiting(const struct hang *hang, const struct rank_view *views, int waiter, bool ends, struct error *error)
 {
-    char waiters[TEXT_BYTES], wait[TEXT_BYTES], other[TEXT_BYTES];
+    char waiters[TEXT_BYTES], wait[RANK_WORDS_BYTES], other[RANK_WORDS_BYTES];
     int on_host = first_in(hang, views, RANK_WAIT_EXCHANGE), on_device = first_in(hang, views, RANK_WAIT_COLLECTIVE);
     const char *end = ends ? "; --hang-timeout ends the job" : "";
     if (on_host >= 0 && on_device >= 0) { /* it may be both: hosts run ahead of their devices */
-        rank_describe_wait(&views[on_host], wait, sizeof(wait));
-        rank_describe_wait(&views[on_device], other, sizeof(other));
         error_set(error, DDPRUN_EXIT_FAILURE,
                   "all ranks wait, and at different places: rank %d %s, rank %d %s; do all ranks make the same "
                   "ddprun calls? If they do, the communication itself does not continue (the network, or NCCL: "
                   "NCCL_DEBUG=INFO says more)%s",
-                  on_host, wait, on_device, other, end);
+                  on_host, rank_describe_wait(&views[on_host], wait), on_device,
+                  rank_describe_wait(&views[on_device], other), end);
         return;
     }
     describe_waiters(hang, views, waiter, waiters);
@@ -267,49 +263,45 @@ static void
 describe_silence(const struct hang *hang, const struct rank_view *views, int silent, uint64_t now_ns, bool ends,
                  struct error *error)
 {
-    char place[TEXT_BYTES], step[RANK_STEP_BYTES], wait[TEXT_BYTES], end[TEXT_BYTES];
-    rank_describe_place(&views[silent], place, sizeof(place));
-    rank_describe_wait(&views[silent], wait, sizeof(wait));
+    char place[RANK_WORDS_BYTES], step[RANK_STEP_BYTES], wait[RANK_WORDS_BYTES], end[TEXT_BYTES];
     describe_end(hang, ends, false, end);
     error_set(
         error, DDPRUN_EXIT_FAILURE,
         "nothing has been heard of rank %d%s%s for %.0f s, when the last was that it %s: its host, or the network to "
         "it, does not answer; all others wait%s",
-        silent, place, rank_describe_step(&views[silent], step), seconds(now_ns - hang->ranks[silent].alive_ns), wait,
-        end);
+        silent, rank_describe_place(&views[silent], place), rank_describe_step(&views[silent], step),
+        seconds(now_ns - hang->ranks[silent].alive_ns), rank_describe_wait(&views[silent], wait), end);
     error->rank = silent;
 }
 
 static void
 describe_devices(const struct rank_view *view, int rank, uint64_t idle, struct error *error)
 {
-    char place[TEXT_BYTES], doing[2 * TEXT_BYTES], step[RANK_STEP_BYTES];
-    rank_describe_place(view, place, sizeof(place));
-    rank_describe_activity(view, doing, sizeof(doing));
+    char place[RANK_WORDS_BYTES], doing[RANK_WORDS_BYTES], step[RANK_STEP_BYTES];
     error_set(error, DDPRUN_EXIT_FAILURE,
               "no rank has made a CUDA call for %.0f s, and all wait for their own devices: rank %d%s%s: %s; is it a "
               "kernel that does not end? One that only takes long is not a fault, so the job continues",
-              seconds(idle), rank, place, rank_describe_step(view, step), doing);
+              seconds(idle), rank, rank_describe_place(view, place), rank_describe_step(view, step),
+              rank_describe_activity(view, doing));
 }
 
 static void
 describe_exit(const struct hang *hang, const struct rank_view *views, int rank, uint64_t idle, bool ends,
               struct error *error)
 {
-    char place[TEXT_BYTES], step[RANK_STEP_BYTES], end[TEXT_BYTES], others[TEXT_BYTES] = "all others have ended";
+    char place[RANK_WORDS_BYTES], step[RANK_STEP_BYTES], end[TEXT_BYTES], others[TEXT_BYTES] = "all others have ended";
     int count = 0;
     for (int i = 0; i < hang->count; ++i)
         count += i != rank && !views[i].ended;
     if (count > 0)
         snprintf(others, sizeof(others), "nor %s %d other%s", count == 1 ? "has" : "have", count,
                  count == 1 ? "" : "s");
-    rank_describe_place(&views[rank], place, sizeof(place));
     describe_end(hang, ends, false, end);
     error_set(error, DDPRUN_EXIT_FAILURE,
               "rank %d%s%s has ended its program cleanly, but its process has not exited for %.0f s%s: an exit "
               "handler or a destructor hangs; %s%s",
-              rank, place, rank_describe_step(&views[rank], step), seconds(idle), ends ? ", and the job ends" : "",
-              others, end);
+              rank, rank_describe_place(&views[rank], place), rank_describe_step(&views[rank], step), seconds(idle),
+              ends ? ", and the job ends" : "", others, end);
 }
 
 /* ---- judging ---- */
@@ -366,15 +358,13 @@ find_different_places(const struct hang *hang, const struct rank_view *views, ui
             limit_ns = limit_ns < enough_ns ? limit_ns : enough_ns;
             if (hang->ranks[behind].stayed_ns < limit_ns || hang->ranks[ahead].stayed_ns < limit_ns)
                 continue;
-            char place[TEXT_BYTES], other[TEXT_BYTES];
-            rank_describe_place(&views[behind], place, sizeof(place));
-            rank_describe_place(&views[ahead], other, sizeof(other));
+            char place[RANK_WORDS_BYTES], other[RANK_WORDS_BYTES];
             error_set(error, DDPRUN_EXIT_FAILURE,
                       "rank %d%s waits at %s after %" PRIu64 " steps, while rank %d%s, after %" PRIu64
                       " steps, waits for it in %s: all ranks must make the same ddprun calls and the same number of "
                       "steps",
-                      behind, place, views[behind].wait_for, views[behind].step, ahead, other, views[ahead].step,
-                      views[ahead].wait_for);
+                      behind, rank_describe_place(&views[behind], place), views[behind].wait_for, views[behind].step,
+                      ahead, rank_describe_place(&views[ahead], other), views[ahead].step, views[ahead].wait_for);
             error->rank = behind;
             return true;
         }

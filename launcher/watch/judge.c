@@ -85,16 +85,15 @@ is_settled(struct judge *judge, const struct rank_view *views, uint64_t now_ns)
 static void
 name_missing(const struct judge *judge, const struct rank_view *views, uint64_t now_ns, struct error *error)
 {
-    char place[160], step[RANK_STEP_BYTES], doing[512];
+    char place[RANK_WORDS_BYTES], step[RANK_STEP_BYTES], doing[RANK_WORDS_BYTES];
     int missing = hang_suspect(judge->hang, views, now_ns);
     if (missing < 0 || missing == error->rank || error->rank < 0 ||
         strstr(views[error->rank].failure, "for the other ranks") == NULL)
         return;
-    rank_describe_place(&views[missing], place, sizeof(place));
-    rank_describe_activity(&views[missing], doing, sizeof(doing));
     struct error waiter = *error;
-    (void)error_set(error, waiter.exit_code, "rank %d%s%s keeps the others waiting: %s; %s", missing, place,
-                    rank_describe_step(&views[missing], step), doing, waiter.text);
+    (void)error_set(error, waiter.exit_code, "rank %d%s%s keeps the others waiting: %s; %s", missing,
+                    rank_describe_place(&views[missing], place), rank_describe_step(&views[missing], step),
+                    rank_describe_activity(&views[missing], doing), waiter.text);
     error->rank = missing;
 }
 

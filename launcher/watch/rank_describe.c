@@ -15,16 +15,17 @@ seconds(uint64_t ns)
     return (double)ns * 1e-9;
 }
 
-void
-rank_describe_place(const struct rank_view *view, char *text, size_t bytes)
+const char *
+rank_describe_place(const struct rank_view *view, char text[RANK_WORDS_BYTES])
 {
     char process[32] = "";
     if (view->pid > 0)
         snprintf(process, sizeof(process), "%sprocess %d", view->host[0] != '\0' ? ", " : "", view->pid);
     bool any = view->host[0] != '\0' || process[0] != '\0';
-    snprintf(text, bytes, "%s%s%s%s%s%s%s", any || view->gpu[0] != '\0' ? " (" : "",
+    snprintf(text, RANK_WORDS_BYTES, "%s%s%s%s%s%s%s", any || view->gpu[0] != '\0' ? " (" : "",
              view->host[0] != '\0' ? "host " : "", view->host, process, any && view->gpu[0] != '\0' ? ", " : "",
              view->gpu, any || view->gpu[0] != '\0' ? ")" : "");
+    return text;
 }
 
 const char *
@@ -37,21 +38,14 @@ rank_describe_step(const struct rank_view *view, char text[RANK_STEP_BYTES])
     return text;
 }
 
-void
-rank_describe_wait(const struct rank_view *view, char *text, size_t bytes)
+const char *
+rank_describe_wait(const struct rank_view *view, char text[RANK_WORDS_BYTES])
 {
-    switch (view->wait) {
-    case RANK_WAIT_EXCHANGE:
-        snprintf(text, bytes, "waits at %s (%.1f s)", view->wait_for, seconds(view->wait_ns));
-        break;
-    case RANK_WAIT_COLLECTIVE:
-        snprintf(text, bytes, "waits for %s (%.1f s)", view->wait_for, seconds(view->wait_ns));
-        break;
-    case RANK_WAIT_DEVICE:
-    case RANK_WAIT_NONE:
-        snprintf(text, bytes, "waits for no other rank");
-        break;
-    }
+    if (view->wait == RANK_WAIT_DEVICE || view->wait == RANK_WAIT_NONE)
+        return "waits for no other rank";
+    snprintf(text, RANK_WORDS_BYTES, "waits %s %s (%.1f s)", view->wait == RANK_WAIT_EXCHANGE ? "at" : "for",
+             view->wait_for, seconds(view->wait_ns));
+    return text;
 }
 
 bool
@@ -68,30 +62,32 @@ is_for_device(const struct rank_view *view)
     return view->in_call && (strstr(view->call, "Synchronize") != NULL || strncmp(view->call, "cuMemcpy", 8) == 0);
 }
 
-void
-rank_describe_activity(const struct rank_view *view, char *text, size_t bytes)
+const char *
+rank_describe_activity(const struct rank_view *view, char text[RANK_WORDS_BYTES])
 {
     char kernel[TEXT_BYTES] = "";
     if (view->kernel[0] != '\0')
         snprintf(kernel, sizeof(kernel), "; last kernel launched: `%.128s`", view->kernel);
     double since = seconds(view->call_ns);
     if (view->stopped)
-        snprintf(text, bytes, "it is stopped (SIGSTOP, or a debugger); `kill -CONT %d` lets it continue", view->pid);
+        snprintf(text, RANK_WORDS_BYTES, "it is stopped (SIGSTOP, or a debugger); `kill -CONT %d` lets it continue",
+                 view->pid);
     else if (view->exiting)
-        snprintf(text, bytes, "its program has ended cleanly, and its exit handlers run");
+        snprintf(text, RANK_WORDS_BYTES, "its program has ended cleanly, and its exit handlers run");
     else if (view->stage < RANK_STAGE_RANK)
-        snprintf(text, bytes, "it has not used CUDA yet");
+        snprintf(text, RANK_WORDS_BYTES, "it has not used CUDA yet");
     else if (view->wait == RANK_WAIT_DEVICE && !rank_wait_is_over(view))
-        snprintf(text, bytes, "its GPU has not reached %s%s", view->wait_for, kernel);
+        snprintf(text, RANK_WORDS_BYTES, "its GPU has not reached %s%s", view->wait_for, kernel);
     else if (view->wait == RANK_WAIT_NONE && is_for_device(view))
-        snprintf(text, bytes, "it is in %s (%.1f s), waiting for its GPU%s", view->call, since, kernel);
+        snprintf(text, RANK_WORDS_BYTES, "it is in %s (%.1f s), waiting for its GPU%s", view->call, since, kernel);
     else if (view->in_call)
-        snprintf(text, bytes, "it is in %s (%.1f s)%s", view->call, since, kernel);
+        snprintf(text, RANK_WORDS_BYTES, "it is in %s (%.1f s)%s", view->call, since, kernel);
     else if (view->call[0] != '\0')
-        snprintf(text, bytes, "it computes or waits on the host, outside CUDA; its last call was %s, %.1f s ago",
-                 view->call, since);
+        snprintf(text, RANK_WORDS_BYTES,
+                 "it computes or waits on the host, outside CUDA; its last call was %s, %.1f s ago", view->call, since);
     else
-        snprintf(text, bytes, "it computes or waits on the host, outside CUDA");
+        snprintf(text, RANK_WORDS_BYTES, "it computes or waits on the host, outside CUDA");
+    return text;
 }
 
 bool

@@ -60,20 +60,19 @@ bool verdict_left_unaveraged(const struct rank_view *rank);
  * For the lines about ranks that hang (hang.h) and for reports. Pure; the words follow from the view alone.
  */
 
-/* " after step 12", " before its first step". */
-enum { RANK_STEP_BYTES = 48 };
+/* " after step 12", " before its first step". Into `text`, or another one; so do those below. */
+enum { RANK_STEP_BYTES = 48, RANK_WORDS_BYTES = 512 };
 const char *rank_describe_step(const struct rank_view *view, char text[RANK_STEP_BYTES]);
 
-/* What the rank waits for, as text that follows "rank 1 ": "waits for bucket 3 of step 8 (12.3 s)". Into text[bytes].
- */
-void rank_describe_wait(const struct rank_view *view, char *text, size_t bytes);
+/* What the rank waits for, as text that follows "rank 1 ": "waits for bucket 3 of step 8 (12.3 s)". */
+const char *rank_describe_wait(const struct rank_view *view, char text[RANK_WORDS_BYTES]);
 
 /* What the rank does itself, a clause of its own: "it is in cuStreamSynchronize (73.0 s)", "its GPU has not reached
  * bucket 0 of step 5". */
-void rank_describe_activity(const struct rank_view *view, char *text, size_t bytes);
+const char *rank_describe_activity(const struct rank_view *view, char text[RANK_WORDS_BYTES]);
 
 /* " (host a, process 12, GPU 3)", as far as it is known. */
-void rank_describe_place(const struct rank_view *view, char *text, size_t bytes);
+const char *rank_describe_place(const struct rank_view *view, char text[RANK_WORDS_BYTES]);
 
 /* Its engine looked at collectives a moment ago, and it has made that step since: the view has two moments. */
 bool rank_wait_is_over(const struct rank_view *view);

@@ -105,10 +105,10 @@ look_for_hangs(const struct rank_view *views, int ranks)
     hang_free(hang);
     for (int r = 0; r < ranks; ++r) {
         char text[512];
-        rank_describe_wait(&views[r], text, sizeof(text));
-        rank_describe_activity(&views[r], text, sizeof(text));
+        rank_describe_wait(&views[r], text);
+        rank_describe_activity(&views[r], text);
         fuzz_require(is_printable(text, sizeof(text)), "what a rank does can be printed");
-        rank_describe_place(&views[r], text, sizeof(text));
+        rank_describe_place(&views[r], text);
     }
 }
 

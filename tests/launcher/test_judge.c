@@ -147,16 +147,16 @@ TEST(the_rank_that_is_missing_is_named_before_one_that_waited_for_it)
 /* The engine looks at collectives now and then, and steps go on meanwhile. */
 TEST(no_collective_of_a_step_that_is_over_is_told)
 {
-    char text[256];
+    char text[RANK_WORDS_BYTES];
     begin();
     views[1].wait = RANK_WAIT_DEVICE;
     views[1].wait_step = 4;
     views[1].wait_ns = 20 * MS;
     snprintf(views[1].wait_for, sizeof(views[1].wait_for), "bucket 0 of step 4");
-    rank_describe_activity(&views[1], text, sizeof(text));
+    rank_describe_activity(&views[1], text);
     ck_assert_ptr_null(strstr(text, "bucket"));
     views[1].wait_ns = 2000 * MS; /* hosts run ahead of their devices */
-    rank_describe_activity(&views[1], text, sizeof(text));
+    rank_describe_activity(&views[1], text);
     ck_assert_str_eq(text, "its GPU has not reached bucket 0 of step 4");
     judge_free(judge);
 }

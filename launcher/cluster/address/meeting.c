@@ -81,7 +81,7 @@ make_keys(const struct secret *secret, struct error *error)
     auth_derive(secret->bytes, secret->count, "meeting", whole, strlen(whole), meeting.key);
     meeting.has_key = auth_random(meeting.mark + AUTH_MARK_BYTES / 2, AUTH_MARK_BYTES / 2);
     if (meeting.has_key)
-        search_know(meeting.search, meeting.key, meeting.mark, meeting.mark);
+        search_know(meeting.search, meeting.key, meeting.mark);
     return meeting.has_key || error_set(error, DDPRUN_EXIT_FAILURE, "the system gives no random numbers (getrandom)");
 }
 
@@ -128,12 +128,10 @@ need_secret(bool may_make, struct error *error)
 /* ---- joining and leaving ---- */
 
 static void
-free_given(void)
+free_given(int rank)
 {
-    for (int i = 0; i < meeting.world_size; ++i) {
-        free(meeting.given[i].bytes);
-        meeting.given[i] = (struct cluster_blob){0};
-    }
+    free(meeting.given[rank].bytes);
+    meeting.given[rank] = (struct cluster_blob){0};
 }
 
 static void
@@ -183,7 +181,8 @@ end_fences(void)
     if (meeting.search != NULL)
         search_close(meeting.search);
     peer_link_close(&meeting.link);
-    free_given();
+    for (int i = 0; i < meeting.world_size; ++i)
+        free_given(i);
     free(meeting.views);
     free(meeting.given);
     explicit_bzero(&meeting, sizeof(meeting));
@@ -347,8 +346,7 @@ note_left(void)
         struct peer *peer = supervisor_server_peer(meeting.server, i + 1);
         if (i == meeting.rank || (peer->state != PEER_LOST && !peer->came_back))
             continue;
-        free(meeting.given[i].bytes);
-        meeting.given[i] = (struct cluster_blob){0};
+        free_given(i);
         peer->came_back = false;
         if (peer->state == PEER_LOST && peer->lost != NULL)
             printable_append(order.text, 200, "%s %d", count++ > 0 ? "," : "", i);
@@ -459,8 +457,7 @@ step_link(struct error *error)
             return error_set(error, order.exit_code, "%s", order.text);
         }
         if (!take_given(&frame))
-            return error_set(error, DDPRUN_EXIT_FAILURE, "the ddprun that listens at %.100s: " PEER_ALTERED,
-                             meeting.address);
+            meeting.link.state = LINK_ALTERED;
     }
     if (meeting.link.state == LINK_ALTERED)
         return error_set(error, DDPRUN_EXIT_FAILURE, "the ddprun that listens at %.100s: " PEER_ALTERED,
@@ -543,7 +540,8 @@ publish(const char *key, const void *bytes, size_t count, struct error *error)
 {
     struct cluster_blob *mine = &meeting.given[meeting.rank];
     (void)key, (void)error; /* the round says which it is */
-    free_given();
+    for (int i = 0; i < meeting.world_size; ++i)
+        free_given(i);
     *mine = (struct cluster_blob){xcalloc(1, count + 1), count};
     memcpy(mine->bytes, bytes, count);
     return true;

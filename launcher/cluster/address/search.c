@@ -44,7 +44,7 @@ struct search {
     const char *address;
     unsigned port;
     int number;
-    unsigned char key[AUTH_BYTES], mark[AUTH_MARK_BYTES], own[AUTH_MARK_BYTES];
+    unsigned char key[AUTH_BYTES], mark[AUTH_MARK_BYTES];
     struct lookup *lookup; /* NULL: none is under way */
     struct host_addresses addresses;
     enum search_place place;
@@ -79,12 +79,10 @@ search_close(struct search *search)
 }
 
 void
-search_know(struct search *search, const unsigned char key[AUTH_BYTES], const unsigned char mark[AUTH_MARK_BYTES],
-            const unsigned char own[AUTH_MARK_BYTES])
+search_know(struct search *search, const unsigned char key[AUTH_BYTES], const unsigned char mark[AUTH_MARK_BYTES])
 {
     memcpy(search->key, key, AUTH_BYTES);
     memcpy(search->mark, mark, AUTH_MARK_BYTES);
-    memcpy(search->own, own, AUTH_MARK_BYTES);
 }
 
 /* ---- addresses ---- */
@@ -203,7 +201,7 @@ step_dial(struct search *search, struct dial *dial, int *fd_p)
     const unsigned char *mark = dial->connection.challenge.nonce;
     if (dial->answered_ms == 0 && dial->connection.state > CONNECT_IS_CHALLENGED)
         dial->answered_ms = clock_now_ms();
-    if (memcmp(mark, search->own, AUTH_MARK_BYTES) == 0) {
+    if (memcmp(mark, search->mark, AUTH_MARK_BYTES) == 0) {
         if (outcome == CONNECT_DONE)
             close(*fd_p);
         supervisor_connect_close(&dial->connection);

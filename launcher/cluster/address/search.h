@@ -18,9 +18,9 @@ struct search;
 struct search *search_open(const char *address, unsigned port, int number);
 void search_close(struct search *search);
 
-/* By which key both ends know each other, and the mark of the run's listeners; `own`: that of this process's own. */
-void search_know(struct search *search, const unsigned char key[AUTH_BYTES], const unsigned char mark[AUTH_MARK_BYTES],
-                 const unsigned char own[AUTH_MARK_BYTES]);
+/* By which key both ends know each other, and the mark of this process's own listener, whose first half is the run's.
+ */
+void search_know(struct search *search, const unsigned char key[AUTH_BYTES], const unsigned char mark[AUTH_MARK_BYTES]);
 
 enum search_place {
     PLACE_UNKNOWN, /* no address is known yet */
