@@ -4,6 +4,7 @@
  *
  * What is known of a place lies in static memory; a place for which there is no room is looked up each time.
  */
+#include "tools/record/frames.h"
 #include "tools/sandbox/overlay.h"
 #include "tools/sandbox/raw.h"
 
@@ -15,7 +16,6 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-enum object { OBJECT_OTHER, OBJECT_PROGRAM, OBJECT_PASSES_ON }; /* the last: what it asks, it asks for its caller */
 enum { TRIES = 8, FRAMES = 32, ELF_TYPE_AT = 16, ELF_FIXED = 2 };
 
 static _Atomic uintptr_t known[CALLERS]; /* with a flag: the program's */
@@ -50,16 +50,6 @@ lies_beside_program(const char *path)
     return program[0] != '\0' && files_below(library, program) != NULL;
 }
 
-static bool
-begins_with_any(const char *name, const char *const *begins, size_t count)
-{
-    for (size_t i = 0; i < count; ++i) {
-        if (strncmp(name, begins[i], strlen(begins[i])) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* Whether `address` is of the same object. */
 static bool
 holds(const Dl_info *object, const void *address)
@@ -74,25 +64,19 @@ is_program(const Dl_info *object)
     return holds(object, (const void *)getauxval(AT_ENTRY));
 }
 
-static enum object
+/* Of libraries that are not known only those beside the program, and Python's, are the program's: others may need the
+ * clock as it is. */
+static enum frame_owner
 find_object(const void *address, Dl_info *object)
 {
-    static const char *const passing[] = {"libstdc++", "libc++", "libc.so"}, *const foreign[] = {
-                                                                                 "libddprun", "libsoftgpu", "libcu",
-                                                                                 "libnccl",   "libnv",      "libmpi",
-                                                                                 "libopen-",  "libpmix",    "libuc",
-                                                                                 "libgomp",   "libgcc_s",   "libm.so",
-                                                                                 "libpthread"};
     if (dladdr((const char *)address - 1, object) == 0)
-        return OBJECT_OTHER;
+        return FRAME_FOREIGN;
     if (is_program(object))
-        return OBJECT_PROGRAM;
-    const char *slash = strrchr(object->dli_fname, '/'), *name = slash != NULL ? slash + 1 : object->dli_fname;
-    if (begins_with_any(name, passing, sizeof(passing) / sizeof(passing[0])) || holds(object, known))
-        return OBJECT_PASSES_ON;
-    bool is_programs = !begins_with_any(name, foreign, sizeof(foreign) / sizeof(foreign[0])) &&
-                       (strncmp(name, "libpython", 9) == 0 || lies_beside_program(object->dli_fname));
-    return is_programs ? OBJECT_PROGRAM : OBJECT_OTHER;
+        return FRAME_PROGRAM;
+    enum frame_owner owner = holds(object, known) ? FRAME_PASSES_ON : frame_owner_of(object->dli_fname);
+    bool is_others = owner == FRAME_PROGRAM && strncmp(file_name_of(object->dli_fname), "libpython", 9) != 0 &&
+                     !lies_beside_program(object->dli_fname);
+    return is_others ? FRAME_FOREIGN : owner;
 }
 
 /* The innermost frame of an object that asks for itself; NULL: there is none. */
@@ -102,7 +86,7 @@ find_asker(Dl_info *object)
     void *stack[FRAMES];
     int depth = backtrace(stack, FRAMES);
     for (int i = 0; i < depth; ++i) {
-        if (find_object(stack[i], object) != OBJECT_PASSES_ON)
+        if (find_object(stack[i], object) != FRAME_PASSES_ON)
             return stack[i];
     }
     return NULL;
@@ -155,16 +139,16 @@ static bool
 look_up_caller(const char *name, const void *caller)
 {
     Dl_info object;
-    enum object kind = caller != NULL ? find_object(caller, &object) : OBJECT_PASSES_ON;
-    if (kind == OBJECT_PASSES_ON) {
+    enum frame_owner owner = caller != NULL ? find_object(caller, &object) : FRAME_PASSES_ON;
+    if (owner == FRAME_PASSES_ON) {
         caller = find_asker(&object);
-        kind = caller != NULL ? find_object(caller, &object) : OBJECT_OTHER;
-    } else if (kind == OBJECT_OTHER) {
+        owner = caller != NULL ? find_object(caller, &object) : FRAME_FOREIGN;
+    } else if (owner != FRAME_PROGRAM) {
         (void)caller_keep(known, caller, false);
     }
-    if (kind == OBJECT_PROGRAM && caller_keep(known, caller, true) && name != NULL)
+    if (owner == FRAME_PROGRAM && caller_keep(known, caller, true) && name != NULL)
         note(name, &object, caller);
-    return kind == OBJECT_PROGRAM;
+    return owner == FRAME_PROGRAM;
 }
 
 bool

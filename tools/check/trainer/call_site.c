@@ -1,19 +1,16 @@
 /*
- * call_site.c - which call of the program's is this? The innermost frames of the stack that are neither ddprun's nor
- * CUDA's: several, for a program may have one function through which it copies everything (check.h).
+ * call_site.c - which call of the program's is this? The innermost frames of the stack that are the program's: several,
+ * for a program may have one function through which it copies everything (check.h).
  */
 #include "tools/check/trainer/check.h"
 
-#include "base/printable.h"
+#include "tools/record/frames.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include <dlfcn.h>
 #include <execinfo.h>
 #include <link.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { FRAMES_SEEN = 24, FRAMES_KEPT = 4, FRAMES_REMEMBERED = 256 };
@@ -21,25 +18,12 @@ enum { FRAMES_SEEN = 24, FRAMES_KEPT = 4, FRAMES_REMEMBERED = 256 };
 /* An address behind a call, and the object that it lies in. dladdr() goes through symbols, so answers are kept. */
 static struct frame {
     const void *address;
-    const char *object; /* path; NULL: ddprun's, CUDA's or libc's */
+    const char *object; /* path; NULL: it is not the program's (tools/record/frames.h) */
     uint64_t offset;
 } remembered[FRAMES_REMEMBERED]; /* guarded by frames_lock */
 
 static pthread_mutex_t frames_lock = PTHREAD_MUTEX_INITIALIZER;
 static char own_path[4096]; /* the same; the program's */
-
-static bool
-is_left_out(const char *path)
-{
-    static const char *const begins[] = {"libddprun", "libcuda.so", "libcudart", "libsoftgpu",
-                                         "ld-linux",  "libstdc++",  "libc.so",   "libpthread"};
-    const char *name = file_name_of(path);
-    for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); ++i) {
-        if (strncmp(name, begins[i], strlen(begins[i])) == 0)
-            return true;
-    }
-    return false;
-}
 
 static struct frame
 look_up(const void *address)
@@ -51,7 +35,7 @@ look_up(const void *address)
         return frame;
     frame.offset = (uintptr_t)address - map->l_addr;
     if (map->l_name[0] != '\0') {
-        frame.object = is_left_out(map->l_name) ? NULL : map->l_name;
+        frame.object = frame_owner_of(map->l_name) == FRAME_PROGRAM ? map->l_name : NULL;
         return frame;
     }
     ssize_t length = own_path[0] == '\0' ? readlink("/proc/self/exe", own_path, sizeof(own_path) - 1) : 0;

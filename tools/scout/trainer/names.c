@@ -1,18 +1,16 @@
 /*
  * names.c - texts, loaded objects and call sites, each numbered in the log when it is met first.
  *
- * A call site is the stack from the call of CUDA outwards, without the frames of ddprun's libraries and of CUDA's.
+ * A call site is the stack from the call of CUDA outwards: the frames that are the program's (tools/record/frames.h).
  */
 #include "tools/scout/trainer/scout.h"
 
-#include "base/printable.h"
+#include "tools/record/frames.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <execinfo.h>
 #include <link.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -41,37 +39,11 @@ names_put(const char *text)
 
 static struct object {
     uintptr_t base;
-    uint32_t number; /* SCOUT_NONE: its frames are left out */
-    bool passes_on;  /* what it calls is called on behalf of its caller */
+    uint32_t number; /* SCOUT_NONE: it is not the program's, and its frames are left out */
+    enum frame_owner owner;
 } * objects;
 static uint32_t object_count, numbered_count;
 static size_t object_room;
-
-static bool
-is_called(const char *path, const char *const *begins, size_t count)
-{
-    const char *name = file_name_of(path);
-    for (size_t i = 0; i < count; ++i) {
-        if (strncmp(name, begins[i], strlen(begins[i])) == 0)
-            return true;
-    }
-    return false;
-}
-
-static bool
-passes_on(const char *path)
-{
-    static const char *const begins[] = {"libddprun-files", "libstdc++", "libc.so", "libasan"};
-    return is_called(path, begins, sizeof(begins) / sizeof(begins[0]));
-}
-
-/* ddprun's, CUDA's and the stand-in's. */
-static bool
-is_left_out(const char *path)
-{
-    static const char *const begins[] = {"libddprun", "libcuda.so", "libcudart", "libsoftgpu", "ld-linux"};
-    return is_called(path, begins, sizeof(begins) / sizeof(begins[0])) || passes_on(path);
-}
 
 struct note_search {
     uintptr_t base;
@@ -140,10 +112,9 @@ object_of(const void *address)
             return &objects[i];
     }
     objects = scout_grown(objects, object_count + 1, &object_room, sizeof(*objects));
-    bool left_out = is_left_out(info.dli_fname);
-    objects[object_count] = (struct object){.base = map->l_addr,
-                                            .number = left_out ? SCOUT_NONE : put_object(info.dli_fname, map->l_addr),
-                                            .passes_on = passes_on(info.dli_fname)};
+    enum frame_owner owner = frame_owner_of(info.dli_fname);
+    uint32_t number = owner == FRAME_PROGRAM ? put_object(info.dli_fname, map->l_addr) : SCOUT_NONE;
+    objects[object_count] = (struct object){map->l_addr, number, owner};
     return &objects[object_count++];
 }
 
@@ -186,8 +157,8 @@ names_is_programs(void *const *stack, int depth)
 {
     for (int i = 0; i < depth; ++i) {
         const struct object *object = object_of((const char *)stack[i] - 1);
-        if (object != NULL && !object->passes_on)
-            return object->number != SCOUT_NONE;
+        if (object != NULL && object->owner != FRAME_PASSES_ON)
+            return object->owner == FRAME_PROGRAM;
     }
     return false;
 }
@@ -212,7 +183,7 @@ names_caller(uintptr_t *base_p)
     int depth = backtrace(stack, FRAMES_SEEN);
     for (int i = 0; i < depth; ++i) {
         const struct object *object = object_of((const char *)stack[i] - 1);
-        if (object != NULL && object->number != SCOUT_NONE) {
+        if (object != NULL && (object->owner == FRAME_PROGRAM || object->owner == FRAME_FOREIGN)) {
             *base_p = object->base;
             return true;
         }
