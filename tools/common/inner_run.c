@@ -6,7 +6,6 @@
 #include "tools/common/tool_options.h"
 
 #include <fcntl.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -35,39 +34,58 @@ inner_run_block_signals(sigset_t *old)
     sigprocmask(SIG_BLOCK, &blocked, old);
 }
 
-void
-inner_run_words(struct word_list *words, const char *summary, char *const *program)
+static struct word_list
+command_of(const struct inner_start *start)
 {
-    word_list_add(words, xstrdup("--progress=off"));
-    word_list_add(words, xstrdup("--quiet"));
-    word_list_add(words, xstrdup("--max-restarts=0"));
-    word_list_add(words, xasprintf("--summary-json=%s", summary));
-    word_list_add(words, xstrdup("--"));
-    for (; *program != NULL; ++program)
-        word_list_add(words, xstrdup(*program));
+    struct word_list words = {0};
+    word_list_add(&words, xstrdup("ddprun"));
+    options_hand_on_but(start->options, start->sets, start->one_rank, &words);
+    for (size_t i = 0; i < start->words.count; ++i)
+        word_list_add(&words, xstrdup(start->words.list[i]));
+    word_list_add(&words, xstrdup("--progress=off"));
+    word_list_add(&words, xstrdup("--quiet"));
+    word_list_add(&words, xstrdup("--max-restarts=0"));
+    word_list_add(&words, xasprintf("--summary-json=%s", start->summary));
+    word_list_add(&words, xstrdup("--"));
+    for (char *const *word = start->program; *word != NULL; ++word)
+        word_list_add(&words, xstrdup(*word));
+    return words;
 }
 
-void
-inner_run_become(char **command, pid_t parent, const char *errors, bool all, const char *const *sets,
-                 const sigset_t *old)
+/* Becomes, in a child of `parent`, this ddprun with other words. */
+static void __attribute__((noreturn)) become(char **command, pid_t parent, const struct inner_start *start)
 {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
         _exit(DDPRUN_EXIT_FAILURE);
-    options_unset_settings(sets);
+    options_unset_settings(start->sets);
+    for (const char *(*it)[2] = start->environment; (*it)[0] != NULL; ++it)
+        setenv((*it)[0], (*it)[1], 1);
     setenv("DDPRUN_REPORT", "-", 1); /* there */
     int null = open("/dev/null", O_RDWR),
-        out = errors != NULL ? open(errors, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600) : -1;
+        out = start->errors != NULL ? open(start->errors, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600) : -1;
     if (null >= 0)
         dup2(null, STDIN_FILENO);
-    if (out >= 0 && all)
+    if (out >= 0 && start->output)
         dup2(out, STDOUT_FILENO);
     if (out >= 0)
         dup2(out, STDERR_FILENO);
-    sigprocmask(SIG_SETMASK, old, NULL);
+    sigprocmask(SIG_SETMASK, start->old_mask, NULL);
     execv("/proc/self/exe", command);
     _exit(DDPRUN_EXIT_NOT_RUN);
+}
+
+pid_t
+inner_run_start(struct inner_start *start)
+{
+    struct word_list command = command_of(start);
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0)
+        become(command.list, parent, start);
+    words_free(command.list);
+    words_free(start->words.list);
+    return pid;
 }
 
 static void

@@ -5,7 +5,7 @@
 #ifndef DDPRUN_TOOLS_COMMON_INNER_RUN_H
 #define DDPRUN_TOOLS_COMMON_INNER_RUN_H
 
-#include "launcher/common/xcalloc.h"
+#include "launcher/options/options.h"
 
 #include <signal.h>
 #include <stdbool.h>
@@ -17,9 +17,22 @@
  * inner ddprun gets. */
 void inner_run_block_signals(sigset_t *old);
 
-/* Ends the words of an inner ddprun's command: it is silent, starts no job again, writes its summary to the file, and
- * runs the program. */
-void inner_run_words(struct word_list *words, const char *summary, char *const *program);
+/* An inner ddprun: silent, it starts no job again, and reads nothing. Borrowed, but for `words`. */
+struct inner_start {
+    const struct options *options; /* of this one: it gets what the command line said, */
+    const char *const *sets;       /* but for these; their settings are removed, too */
+    bool one_rank;                 /* and of --gpus the first */
+    struct word_list words;        /* options besides; freed */
+    const char *summary;           /* a file */
+    char *const *program;          /* with its arguments */
+    const char *errors;            /* a file for what it says on stderr; NULL: to where this process writes */
+    bool output;                   /* and on stdout */
+    const char *(*environment)[2]; /* names and values besides; ends with NULL */
+    const sigset_t *old_mask;      /* of inner_run_block_signals() */
+};
+
+/* Starts it in a process group of its own, told to end when this process dies. -1 with errno. */
+pid_t inner_run_start(struct inner_start *start) __attribute__((warn_unused_result));
 
 struct inner_run {
     pid_t pid;
@@ -27,12 +40,6 @@ struct inner_run {
     int signal;                 /* that asked for the end; 0: none */
     int code;                   /* of its end, or 128 + signal */
 };
-
-/* Becomes, in a child of `parent`, this ddprun with other words: in a process group of its own, told to end when the
- * parent dies, without the settings of the options `sets`, with the signal mask `old`. It reads nothing; what it says
- * on stderr goes to the file `errors`, and stdout as well if `all`; NULL: to where this process writes. */
-void inner_run_become(char **command, pid_t parent, const char *errors, bool all, const char *const *sets,
-                      const sigset_t *old) __attribute__((noreturn));
 
 /* Waits for the next such signal, a sixteenth of what the run took, or a quarter of a second; hands it on, and kills a
  * run that was asked to end and does not. False: the run has ended, and is no longer a child. */

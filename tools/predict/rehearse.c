@@ -40,18 +40,26 @@ struct run_files {
 
 /* ---- the command ---- */
 
-static struct word_list
-command_of(const struct rehearsal *rehearsal, const struct run_files *files)
+static pid_t
+start(const struct rehearsal *rehearsal, const struct run_files *files)
 {
     struct word_list words = {0};
-    int ranks = ranks_of(rehearsal);
-    word_list_add(&words, xstrdup("ddprun"));
-    options_hand_on_but(rehearsal->options, given_here, ranks == 1, &words);
-    word_list_add(&words, xasprintf("--ranks=%d", ranks));
+    char shares[16];
+    snprintf(shares, sizeof(shares), "%u", rehearsal->shares);
+    word_list_add(&words, xasprintf("--ranks=%d", ranks_of(rehearsal)));
     word_list_add(&words, xasprintf("--trace=%s", rehearsal->trace));
     word_list_add(&words, xasprintf("--output=files=%s", files->outputs));
-    inner_run_words(&words, files->summary, rehearsal->request->program);
-    return words;
+    const char *environment[][2] = {{DDPRUN_ENV_REHEARSAL, shares}, {NULL, NULL}};
+    return inner_run_start(&(struct inner_start){.options = rehearsal->options,
+                                                 .sets = given_here,
+                                                 .one_rank = ranks_of(rehearsal) == 1,
+                                                 .words = words,
+                                                 .summary = files->summary,
+                                                 .program = rehearsal->request->program,
+                                                 .errors = files->log,
+                                                 .output = true,
+                                                 .environment = environment,
+                                                 .old_mask = &rehearsal->old_mask});
 }
 
 /* ---- its steps ---- */
@@ -177,21 +185,14 @@ rehearse(const struct rehearsal *rehearsal, struct error *error)
     const struct run_files files = {.summary = xasprintf("%s/summary.json", rehearsal->folder),
                                     .log = xasprintf("%s/log", rehearsal->folder),
                                     .outputs = xasprintf("%s/output", rehearsal->folder)};
-    struct word_list command = command_of(rehearsal, &files);
-    pid_t parent = getpid(), pid = fork();
-    bool ok = pid >= 0;
-    if (pid == 0) {
-        char *shares = xasprintf("%u", rehearsal->shares);
-        setenv(DDPRUN_ENV_REHEARSAL, shares, 1);
-        inner_run_become(command.list, parent, files.log, true, given_here, &rehearsal->old_mask);
-    }
+    pid_t pid = start(rehearsal, &files);
+    bool ok = pid > 0;
     if (ok) {
         struct ending ending = attend(rehearsal, pid);
         ok = judge_rehearsal(rehearsal, &files, &ending, error);
     } else {
         error_set(error, DDPRUN_EXIT_FAILURE, "cannot start the program: %s", strerror(errno));
     }
-    words_free(command.list);
     free(files.outputs);
     free(files.log);
     free(files.summary);

@@ -3,7 +3,7 @@
  *
  * Data flow: check.c plans the runs; each is a ddprun of its own (run.c), whose engines write the reference or compare
  * themselves with it (tools/check/trainer/) and leave rows behind; evidence.c collects them; verdict.c, which is
- * pure, says what they mean; table.c and json.c show it.
+ * pure, says what they mean; show.c shows it.
  */
 #ifndef DDPRUN_TOOLS_CHECK_COMMAND_CHECK_H
 #define DDPRUN_TOOLS_CHECK_COMMAND_CHECK_H
@@ -39,7 +39,8 @@ extern struct check_options check_options;
 extern const struct option_row check_rows[];
 void check_options_reset(void);
 
-/* Of ddprun's options those that are refused on the command line, and those whose value in the runs check gives. */
+/* Of ddprun's options those that are refused on the command line, and those that its runs do not get: these, and those
+ * whose value check gives. */
 extern const char *const check_refuses[], *const check_sets[];
 
 #endif

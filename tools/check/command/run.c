@@ -1,10 +1,7 @@
-/* run.c - see run.h. */
-#include "tools/check/command/run.h"
+/* run.c - see session.h. */
+#include "tools/check/command/session.h"
 
 #include "base/clock.h"
-#include "base/message.h"
-#include "base/protocol.h"
-#include "launcher/common/xcalloc.h"
 #include "launcher/start/environment.h"
 #include "tools/check/command/check.h"
 #include "tools/common/inner_run.h"
@@ -15,9 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <json-c/json.h>
-#include <limits.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -61,11 +55,9 @@ free_files(struct run_files *files)
 }
 
 static struct word_list
-command_of(const struct check_place *place, const struct check_order *order, const struct run_files *files)
+options_of(const struct check_place *place, const struct check_order *order)
 {
     struct word_list words = {0};
-    word_list_add(&words, xstrdup("ddprun"));
-    options_hand_on_but(place->options, check_sets, order->ranks == 1, &words);
     if (order->ranks > 0)
         word_list_add(&words, xasprintf("--ranks=%d", order->ranks));
     if (order->hosts)
@@ -78,7 +70,6 @@ command_of(const struct check_place *place, const struct check_order *order, con
         word_list_add(&words, xstrdup("--output=none"));
     else if (!place->options->verbose)
         word_list_add(&words, xasprintf("--output=files=%s/%s.output", place->folder, order->name));
-    inner_run_words(&words, files->summary, order->arguments);
     return words;
 }
 
@@ -91,19 +82,32 @@ check_run_files(const struct check_place *place, const struct check_order *order
     return is_here ? xasprintf("%s/%s.files", place->folder, order->name) : NULL;
 }
 
-static void
-set_environment(const struct check_place *place, const struct check_order *order, const char *settings)
+static pid_t
+start_run(const struct check_place *place, const struct check_order *order, const struct run_files *files)
 {
-    long long date_us = place->date_us + (order->later ? FILES_AHEAD_US : 0);
-    char *date = xasprintf("%lld %d", date_us, order->ahead), *turns = xasprintf("%d", order->turns);
-    char *written = check_run_files(place, order);
-    setenv(DDPRUN_ENV_CHECK_RUN, settings, 1);
-    setenv(FILES_ENV_DATE, date, 1);
+    char date[64], turns[16], *written = check_run_files(place, order);
+    snprintf(date, sizeof(date), "%lld %d", (long long)place->date_us + (order->later ? FILES_AHEAD_US : 0),
+             order->ahead);
+    snprintf(turns, sizeof(turns), "%d", order->turns);
+    const char *environment[5][2] = {{DDPRUN_ENV_CHECK_RUN, files->settings}, {FILES_ENV_DATE, date}};
+    size_t count = 2;
     if (order->turns > 0)
-        setenv(DDPRUN_ENV_PLAN_TURNS, turns, 1);
+        memcpy(environment[count++], (const char *[]){DDPRUN_ENV_PLAN_TURNS, turns}, sizeof(*environment));
     if (written != NULL)
-        setenv(DDPRUN_ENV_CHECK_FILES, written, 1);
-    options_unset_settings(check_refuses);
+        memcpy(environment[count++], (const char *[]){DDPRUN_ENV_CHECK_FILES, written}, sizeof(*environment));
+    pid_t pid =
+        inner_run_start(&(struct inner_start){.options = place->options,
+                                              .sets = check_sets,
+                                              .one_rank = order->ranks == 1,
+                                              .words = options_of(place, order),
+                                              .summary = files->summary,
+                                              .program = order->arguments,
+                                              .errors = place->options->verbose && !order->dry ? NULL : files->log,
+                                              .output = true,
+                                              .environment = environment,
+                                              .old_mask = &place->old_mask});
+    free(written);
+    return pid;
 }
 
 /* Rows so far of the first rank that is here; they grow with each step. */
@@ -175,31 +179,21 @@ check_run_make(const struct check_place *place, const struct check_order *order,
     outcome->results = place->shared != NULL ? xasprintf("%s.%s", place->shared, order->name)
                                              : xasprintf("%s/%s.rows", place->folder, order->name);
     struct run_files files = name_files(place, order->name);
-    struct word_list command = command_of(place, order, &files);
     struct check_run run = order->run;
     snprintf(run.results, sizeof(run.results), "%s", outcome->results);
-    pid_t parent = getpid(), pid = -1;
-    bool ok = check_run_save(files.settings, &run);
-    if (ok)
-        pid = fork();
-    if (pid == 0) {
-        set_environment(place, order, files.settings);
-        inner_run_become(command.list, parent, place->options->verbose && !order->dry ? NULL : files.log, true,
-                         check_sets, &place->old_mask);
-    }
-    if (ok && pid > 0) {
+    pid_t pid = check_run_save(files.settings, &run) ? start_run(place, order, &files) : -1;
+    if (pid > 0) {
         attend(place, pid, outcome);
         read_summary(files.summary, outcome);
         if (outcome->exit_code != 0)
             inner_log_read(files.log, outcome->reason, sizeof(outcome->reason));
     } else {
-        ok = error_set(error, DDPRUN_EXIT_FAILURE,
-                       "cannot start a run of the check, in %s: %s; make room there, or set TMPDIR", place->folder,
-                       strerror(errno));
+        (void)error_set(error, DDPRUN_EXIT_FAILURE,
+                        "cannot start a run of the check, in %s: %s; make room there, or set TMPDIR", place->folder,
+                        strerror(errno));
     }
-    words_free(command.list);
     free_files(&files);
-    return ok;
+    return pid > 0;
 }
 
 /* ---- after a failure ---- */

@@ -2,8 +2,6 @@
 #include "tools/scout/command/run.h"
 
 #include "base/clock.h"
-#include "base/protocol.h"
-#include "launcher/common/xcalloc.h"
 #include "launcher/start/environment.h"
 #include "tools/common/direct.h"
 #include "tools/common/inner_run.h"
@@ -12,10 +10,8 @@
 #include "tools/sandbox/files.h"
 #include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/format/log.h"
-#include "tools/scout/format/run.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -30,11 +26,9 @@ enum {
 };
 
 static struct word_list
-command_of(const struct scout_order *order, const struct scout_child *child)
+options_of(const struct scout_child *child)
 {
     struct word_list words = {0};
-    word_list_add(&words, xstrdup("ddprun"));
-    options_hand_on_but(order->options, scout_sets, false, &words);
     word_list_add(&words, xasprintf("--ranks=%d", child->ranks));
     if (child->ranks > 1)
         word_list_add(&words, xstrdup("--check-every=0")); /* ranks are compared by the proof */
@@ -42,7 +36,6 @@ command_of(const struct scout_order *order, const struct scout_child *child)
         word_list_add(&words, xstrdup("--output=none"));
     word_list_add(&words, xstrdup("--hang-timeout=1000000")); /* whose warning does not come either */
     word_list_add(&words, xstrdup("--unannotated"));
-    inner_run_words(&words, child->summary, order->program);
     return words;
 }
 
@@ -53,17 +46,19 @@ pid_t
 scout_child_start(const struct scout_order *order, const struct scout_child *child)
 {
     static char date[64];
-    struct word_list command = command_of(order, child);
+    const char *given = getenv(FILES_ENV_DATE);
     if (date[0] == '\0') /* all runs, and those of other scouts of the day, draw the same */
         snprintf(date, sizeof(date), "%lld000000 0", (long long)time(NULL) / DAY_S * DAY_S);
-    pid_t parent = getpid(), pid = fork();
-    if (pid == 0) {
-        setenv(child->variable, child->value, 1);
-        setenv(FILES_ENV_DATE, date, 0);
-        inner_run_become(command.list, parent, child->errors, false, scout_sets, &order->old_mask);
-    }
-    words_free(command.list);
-    return pid;
+    const char *environment[][2] = {
+        {child->variable, child->value}, {FILES_ENV_DATE, given != NULL ? given : date}, {NULL, NULL}};
+    return inner_run_start(&(struct inner_start){.options = order->options,
+                                                 .sets = scout_sets,
+                                                 .words = options_of(child),
+                                                 .summary = child->summary,
+                                                 .program = order->program,
+                                                 .errors = child->errors,
+                                                 .environment = environment,
+                                                 .old_mask = &order->old_mask});
 }
 
 /* On a terminal, one line that is written over. */
