@@ -252,8 +252,8 @@ judge_scene(const struct scene *scene, char why[2400])
     struct check_item first = {.tensor = {.role = CHECK_GRADIENT},
                                .first_step = scene->last > 0 ? (uint32_t)scene->last : 1};
     struct check_verdict verdict = {.result = CHECK_EQUAL};
-    struct hearing hearing = {.evidence = &evidence, .verdict = &verdict, .pattern.first = &first};
-    bool found = (scene->last_resort ? data_say_unknown : data_say)(&hearing), expected = scene->says[0] != NULL;
+    struct judgement judgement = {.evidence = &evidence, .verdict = &verdict, .pattern.first = &first};
+    bool found = (scene->last_resort ? data_say_unknown : data_say)(&judgement), expected = scene->says[0] != NULL;
     bool said = found == expected;
     for (int i = 0; i < 3 && scene->says[i] != NULL; ++i)
         said = said && (strstr(verdict.text, scene->says[i]) != NULL || strstr(verdict.advice, scene->says[i]) != NULL);
@@ -281,11 +281,11 @@ TEST(other_differences_have_other_causes)
     }
     struct check_item first = {.tensor = {.role = CHECK_PARAMETER}, .first_step = 2};
     struct check_verdict verdict = {.result = CHECK_EQUAL};
-    struct hearing hearing = {.evidence = &evidence, .verdict = &verdict, .pattern.first = &first};
-    ck_assert(!data_say(&hearing));
+    struct judgement judgement = {.evidence = &evidence, .verdict = &verdict, .pattern.first = &first};
+    ck_assert(!data_say(&judgement));
     add(&ranked[0],
         &(struct check_row){.kind = CHECK_ROW_AVERAGED}); /* DDP_STEP_PARAMETERS: they stand for gradients */
-    ck_assert(data_say(&hearing));
+    ck_assert(data_say(&judgement));
 }
 
 TEST(each_broken_rule_is_noticed)

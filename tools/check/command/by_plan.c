@@ -7,8 +7,6 @@
 #include "tools/check/command/session.h"
 
 #include "base/mutant.h"
-#include "base/protocol.h"
-#include "launcher/common/xcalloc.h"
 #include "tools/check/command/check.h"
 #include "tools/plan/command/auto.h"
 

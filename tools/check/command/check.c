@@ -8,23 +8,15 @@
 #include "tools/check/command/check.h"
 
 #include "base/clock.h"
-#include "base/message.h"
-#include "base/protocol.h"
-#include "launcher/common/xcalloc.h"
 #include "launcher/options/option_table.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/start/environment.h"
 #include "launcher/start/spawn.h"
-#include "tools/check/command/evidence.h"
 #include "tools/check/command/session.h"
-#include "tools/check/command/verdict.h"
 #include "tools/common/inner_run.h"
 #include "tools/common/tool_options.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

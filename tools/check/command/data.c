@@ -3,8 +3,6 @@
 
 #include "launcher/common/xcalloc.h"
 #include "tools/check/command/copied.h"
-#include "tools/check/command/evidence.h"
-#include "tools/check/command/verdict.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +22,7 @@ static struct copy_rows
 list_copies(const struct check_rows *rows)
 {
     struct copy_rows list = {.rows = xcalloc(rows->count + 1, sizeof(*list.rows))};
-    const struct check_row *row = NULL;
-    while ((row = check_rows_next(rows, CHECK_ROW_COPY, row)) != NULL)
+    EACH_ROW(row, rows, CHECK_ROW_COPY)
         list.rows[list.count++] = row;
     return list;
 }
@@ -228,8 +225,7 @@ data_name_site(const struct check_evidence *evidence, uint64_t site, char text[D
 {
     snprintf(text, DATA_PLACE_BYTES, "?");
     for (int r = 0; r < evidence->ranks; ++r) {
-        const struct check_row *row = NULL;
-        while ((row = check_rows_next(&evidence->ranked[r], CHECK_ROW_SITE, row)) != NULL) {
+        EACH_ROW(row, &evidence->ranked[r], CHECK_ROW_SITE) {
             if (row->value == site)
                 return place_name(row->text, text, DATA_PLACE_BYTES);
         }
@@ -373,11 +369,11 @@ say(const struct copied *wrong, struct check_verdict *verdict, const char *place
 }
 
 static bool
-judge_copies(struct hearing *hearing, bool unknown_too)
+judge_copies(struct judgement *judgement, bool unknown_too)
 {
-    const struct check_evidence *evidence = hearing->evidence;
-    struct check_verdict *verdict = hearing->verdict;
-    const struct pattern *pattern = &hearing->pattern;
+    const struct check_evidence *evidence = judgement->evidence;
+    struct check_verdict *verdict = judgement->verdict;
+    const struct pattern *pattern = &judgement->pattern;
     uint32_t last = first_step(evidence, pattern);
     if (last == 0 || evidence->ranks < 2 || pattern_takes_whole_batches(evidence))
         return false;
@@ -407,15 +403,15 @@ judge_copies(struct hearing *hearing, bool unknown_too)
 }
 
 bool
-data_say(struct hearing *hearing)
+data_say(struct judgement *judgement)
 {
-    return judge_copies(hearing, false);
+    return judge_copies(judgement, false);
 }
 
 bool
-data_say_unknown(struct hearing *hearing)
+data_say_unknown(struct judgement *judgement)
 {
-    return hearing->verdict->is_vague = judge_copies(hearing, true);
+    return judgement->verdict->is_vague = judge_copies(judgement, true);
 }
 
 /* ---- what the host keeps and trains ---- */
@@ -445,8 +441,7 @@ static const struct check_row *
 find_carried(const struct check_evidence *evidence, int *rank_p)
 {
     for (int r = 1; r < evidence->ranks; ++r) {
-        const struct check_row *row = NULL;
-        while ((row = check_rows_next(&evidence->ranked[r], CHECK_ROW_COPY, row)) != NULL) {
+        EACH_ROW(row, &evidence->ranked[r], CHECK_ROW_COPY) {
             const struct check_copy *mine = &row->copy,
                                     *first = find_of_site(&evidence->ranked[0], mine->site, row->step);
             *rank_p = r;
@@ -462,8 +457,7 @@ const struct check_row *
 carried_find_other(const struct check_evidence *evidence, uint32_t step, int *rank_p)
 {
     for (int r = 0; r < evidence->ranks; ++r) {
-        const struct check_row *row = NULL;
-        while ((row = check_rows_next(&evidence->ranked[r], CHECK_ROW_COPY, row)) != NULL) {
+        EACH_ROW(row, &evidence->ranked[r], CHECK_ROW_COPY) {
             const struct check_copy *mine = &row->copy;
             *rank_p = r;
             bool repeats = find_of_site(&evidence->again, mine->site, 0) == NULL; /* addresses do not, for instance */

@@ -2,11 +2,9 @@
 #include "tools/check/command/pattern.h"
 
 #include "launcher/common/xcalloc.h"
-#include "tools/check/command/verdict.h"
 #include "tools/check/format/element.h"
 
 #include <float.h>
-#include <math.h>
 #include <stdlib.h>
 
 enum { LEAST_QUARTER = 8, LEAST_GROWTH = 2 };
@@ -29,8 +27,7 @@ is_unmoved(const struct check_evidence *evidence, const struct check_verdict *ve
     size_t parameters = 0;
     if (evidence->steps == 1 && check_rows_find(&evidence->ranked[0], CHECK_ROW_AVERAGED) != NULL)
         return false;
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        const struct check_item *item = &verdict->items[i];
+    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
         bool counts = item->tensor.role == CHECK_PARAMETER;
         parameters += counts;
         if (counts && item->moved)
@@ -40,10 +37,10 @@ is_unmoved(const struct check_evidence *evidence, const struct check_verdict *ve
 }
 
 bool
-equal_say(struct hearing *hearing)
+equal_say(struct judgement *judgement)
 {
-    const struct check_evidence *evidence = hearing->evidence;
-    struct check_verdict *verdict = hearing->verdict;
+    const struct check_evidence *evidence = judgement->evidence;
+    struct check_verdict *verdict = judgement->verdict;
     char name[400];
     const struct check_item *unclear = find_unclear(verdict);
     if (pattern_has_one_batch(evidence, false)) {
@@ -84,11 +81,11 @@ equal_say(struct hearing *hearing)
 }
 
 bool
-equal_say_endless(struct hearing *hearing)
+equal_say_endless(struct judgement *judgement)
 {
-    const struct check_evidence *evidence = hearing->evidence;
-    struct check_verdict *verdict = hearing->verdict;
-    unsigned moment = hearing->agreement.moment, differs = hearing->pattern.moment;
+    const struct check_evidence *evidence = judgement->evidence;
+    struct check_verdict *verdict = judgement->verdict;
+    unsigned moment = judgement->agreement.moment, differs = judgement->pattern.moment;
     moment = differs != 0 && (moment == 0 || moment >= differs) ? differs : moment;
     const struct check_row *endless = NULL, *row = NULL;
     while ((row = check_rows_next(&evidence->alone, CHECK_ROW_ENDLESS, row)) != NULL)
@@ -110,11 +107,11 @@ equal_say_endless(struct hearing *hearing)
 }
 
 bool
-equal_say_ranks(struct hearing *hearing)
+equal_say_ranks(struct judgement *judgement)
 {
-    const struct check_evidence *evidence = hearing->evidence;
-    struct check_verdict *verdict = hearing->verdict;
-    const struct agreement *agreement = &hearing->agreement;
+    const struct check_evidence *evidence = judgement->evidence;
+    struct check_verdict *verdict = judgement->verdict;
+    const struct agreement *agreement = &judgement->agreement;
     char name[400];
     struct check_item other = {.tensor = agreement->row->tensor};
     const struct check_item *item = &other;
@@ -172,8 +169,7 @@ equal_settle_factor(const struct check_evidence *evidence, struct check_verdict 
     const struct check_row *forced = check_rows_find(&evidence->ranked[0], CHECK_ROW_FORCED);
     if (forced == NULL || !pattern_factor_holds(evidence, forced->norms.product) || !pattern_sees_factor(evidence))
         return;
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        struct check_item *item = &verdict->items[i];
+    for (struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
         uint32_t role = item->tensor.role;
         bool is_memory = role == CHECK_MEMORY || role == CHECK_STATE;
         if (!item->differs || (role != CHECK_GRADIENT && !(is_memory && is_made_by_factor(evidence, item))))

@@ -62,8 +62,7 @@ check_evidence_same_bits(const struct check_evidence *evidence)
 {
     bool any = false;
     for (int r = 0; r < evidence->ranks; ++r) {
-        const struct check_row *row = NULL;
-        while ((row = check_rows_next(&evidence->ranked[r], CHECK_ROW_TENSOR, row)) != NULL) {
+        EACH_ROW(row, &evidence->ranked[r], CHECK_ROW_TENSOR) {
             if (!row->same_bits)
                 return false;
             any = true;

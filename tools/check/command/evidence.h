@@ -80,6 +80,11 @@ const struct check_row *check_rows_next(const struct check_rows *rows, enum chec
                                         const struct check_row *row);
 const struct check_row *check_rows_next_of(const struct check_rows *rows, enum check_role role,
                                            const struct check_row *row);
+/* Each row of a kind, and of tensors of a role. */
+#define EACH_ROW(row, rows, kind) \
+    for (const struct check_row *row = NULL; (row = check_rows_next((rows), (kind), row)) != NULL;)
+#define EACH_ROW_OF(row, rows, role) \
+    for (const struct check_row *row = NULL; (row = check_rows_next_of((rows), (role), row)) != NULL;)
 bool check_same_tensor(const struct check_tensor *tensor, const struct check_tensor *other);
 
 /* All that was compared of all ranks has the reference's bits. */

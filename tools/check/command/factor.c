@@ -1,8 +1,6 @@
 /* factor.c - see pattern.h. */
 #include "tools/check/command/pattern.h"
 
-#include <math.h>
-
 static const double exact = 1e-3; /* relative; rounding of small changes makes it more */
 static const double vague = 0.15; /* from here on rounding hides a factor */
 
@@ -50,8 +48,7 @@ find_of_rank(const struct check_evidence *evidence, int rank, uint32_t step, str
     struct multiple best = {.error = 1};
     *factor = (struct factor){.value = 1};
     for (int pass = 0; pass < 2; ++pass) { /* the factor is that of the parameter which shows it best */
-        const struct check_row *row = NULL;
-        while ((row = check_rows_next_of(&evidence->ranked[rank], CHECK_PARAMETER, row)) != NULL) {
+        EACH_ROW_OF(row, &evidence->ranked[rank], CHECK_PARAMETER) {
             struct multiple own = {.factor = 1};
             if (row->step != step || !row->moved)
                 continue;
@@ -95,8 +92,7 @@ static bool
 explains(const struct check_evidence *evidence, const struct check_verdict *verdict, unsigned moment, double factor)
 {
     size_t squares = 0, all = 0;
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        const struct check_item *item = &verdict->items[i];
+    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
         bool is_state = item->tensor.role == CHECK_MEMORY || item->tensor.role == CHECK_STATE;
         if (!item->differs || !is_state || item->moment != moment)
             continue;
@@ -117,8 +113,7 @@ bool
 factor_of_states(const struct check_evidence *evidence, const struct check_verdict *verdict, unsigned moment,
                  double *factor_p)
 {
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        const struct check_item *item = &verdict->items[i];
+    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
         const struct check_row *row =
             item->differs && item->moment == moment
                 ? pattern_row(&evidence->ranked[item->first_rank], &item->tensor, item->first_step)

@@ -8,14 +8,10 @@
  */
 #include "tools/check/command/session.h"
 
-#include "base/protocol.h"
-#include "launcher/common/xcalloc.h"
 #include "launcher/start/environment.h"
 #include "tools/check/format/element.h"
-#include "tools/check/format/norms.h"
 #include "tools/check/format/reference.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -88,8 +84,7 @@ write_mean(const char *path, struct reference_reader *ranks, struct reference_re
 {
     struct reference_writer writer;
     bool ok = reference_create(path, &ranks->header, &writer);
-    for (size_t i = 0; i < ranks->count && ok; ++i) {
-        const struct reference_entry *entry = &ranks->entries[i];
+    for (const struct reference_entry *entry = ranks->entries; entry < ranks->entries + ranks->count && ok; ++entry) {
         struct reference_key key = entry->record.key;
         bool averaged = is_averaged(&key, &turns[0]);
         ok = averaged ? put_mean(&writer, entry, turns, count, type_of(ranks, &key))

@@ -1,11 +1,9 @@
 /* items.c - see verdict.h. */
-#include "tools/check/command/verdict.h"
 
 #include "launcher/common/xcalloc.h"
 #include "tools/check/command/pattern.h"
 #include "tools/check/format/element.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,8 +58,7 @@ role_norms(const struct check_rows *rows, uint32_t *last_step_p)
     for (size_t i = 0; i < rows->count; ++i)
         last = is_of_tensor(&rows->rows[i]) && rows->rows[i].step > last ? rows->rows[i].step : last;
     struct role_norm *norms = xcalloc((size_t)CHECK_ROLES * (last + 1), sizeof(*norms));
-    for (size_t i = 0; i < rows->count; ++i) {
-        const struct check_row *row = &rows->rows[i];
+    for (const struct check_row *row = rows->rows; row < rows->rows + rows->count; ++row) {
         if (!is_of_tensor(row))
             continue;
         struct role_norm *all = &norms[(size_t)row->tensor.role * (last + 1) + row->step];

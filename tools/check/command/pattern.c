@@ -1,9 +1,6 @@
 /* pattern.c - see pattern.h. */
 #include "tools/check/command/pattern.h"
 
-#include "tools/check/command/verdict.h"
-
-#include <math.h>
 #include <stdlib.h>
 
 static const double same_direction = 0.999;                                 /* cosine */
@@ -75,8 +72,7 @@ pattern_has_one_batch(const struct check_evidence *evidence, bool may)
     bool any = false;
     if (copies_differ(evidence))
         return false;
-    const struct check_row *first = NULL;
-    while ((first = check_rows_next(&evidence->ranked[0], CHECK_ROW_OWN, first)) != NULL) {
+    EACH_ROW(first, &evidence->ranked[0], CHECK_ROW_OWN) {
         for (int r = 1; r < evidence->ranks; ++r) {
             const struct check_row *row = NULL;
             do
@@ -95,8 +91,7 @@ static double
 gradient_square(const struct check_rows *rows, uint32_t step)
 {
     double square = 0;
-    const struct check_row *row = NULL;
-    while ((row = check_rows_next_of(rows, CHECK_GRADIENT, row)) != NULL)
+    EACH_ROW_OF(row, rows, CHECK_GRADIENT)
         square += row->step == step ? row->norms.reference * row->norms.reference : 0;
     return square;
 }
@@ -121,8 +116,7 @@ struct pattern
 pattern_find(const struct check_evidence *evidence, const struct check_verdict *verdict)
 {
     struct pattern pattern = {0};
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        const struct check_item *item = &verdict->items[i];
+    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
         unsigned moment = item->moment;
         uint32_t role = item->tensor.role;
         if (role != CHECK_GRADIENT) /* of which zeros prove nothing: below */
@@ -140,8 +134,7 @@ pattern_find(const struct check_evidence *evidence, const struct check_verdict *
             pattern.first = item;
         }
     }
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        const struct check_item *item = &verdict->items[i];
+    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
         bool then = item->differs && item->moment == pattern.moment;
         uint32_t step = pattern.first != NULL ? pattern.first->first_step : 1;
         pattern.differing[item->tensor.role] += then;
@@ -173,15 +166,14 @@ pattern_is_scaled(const struct check_evidence *evidence, double *factor_p)
 {
     const struct check_rows *rows = &evidence->ranked[0];
     double product = 0, square = gradient_square(rows, 1);
-    const struct check_row *row = NULL;
-    while ((row = check_rows_next_of(rows, CHECK_GRADIENT, row)) != NULL)
+    EACH_ROW_OF(row, rows, CHECK_GRADIENT)
         product += row->step == 1 ? row->norms.product : 0;
     if (!(square > 0))
         return false;
     double factor = product / square, n = evidence->ranks;
     bool is_n = fabs(factor * n - 1) < 0.02 || fabs(factor / n - 1) < 0.02;
     size_t count = 0;
-    while ((row = check_rows_next_of(rows, CHECK_GRADIENT, row)) != NULL) {
+    EACH_ROW_OF(row, rows, CHECK_GRADIENT) {
         const struct check_norms *norms = &row->norms;
         if (row->step != 1 || norms->reference * norms->reference < 1e-8 * square)
             continue;
@@ -214,14 +206,12 @@ largest_so_far(const struct check_rows *rows, const struct check_row *last)
 bool
 pattern_factor_holds(const struct check_evidence *evidence, double factor)
 {
-    for (int r = 0; r < evidence->ranks; ++r) {
-        const struct check_rows *rows = &evidence->ranked[r];
-        const struct check_row *row = NULL;
-        while ((row = check_rows_next(rows, CHECK_ROW_FORCED, row)) != NULL) {
+    for (const struct check_rows *rows = evidence->ranked; rows < evidence->ranked + evidence->ranks; ++rows) {
+        EACH_ROW(row, rows, CHECK_ROW_FORCED) {
             if (row->norms.product != factor && row->norms.product != 1)
                 return false;
         }
-        while ((row = check_rows_next_of(rows, CHECK_GRADIENT, row)) != NULL) {
+        EACH_ROW_OF(row, rows, CHECK_GRADIENT) {
             double apart = norms_apart(&row->norms, factor), reference = row->norms.reference;
             if (!(apart <= evidence->bearable * factor * reference) &&
                 !(reference * reference < 1e-8 * gradient_square(rows, row->step)) &&
@@ -257,12 +247,11 @@ pattern_parts(const struct check_evidence *evidence, double *least_p, double *mo
     double even = evidence->sums ? 1 : 1.0 / evidence->ranks;
     const struct check_rows *turns = &evidence->turns;
     *least_p = *most_p = even;
-    const struct check_row *row = NULL;
-    while ((row = check_rows_next(turns, CHECK_ROW_PART, row)) != NULL) {
+    EACH_ROW(row, turns, CHECK_ROW_PART) {
         *least_p = fmin(*least_p, row->norms.product);
         *most_p = fmax(*most_p, row->norms.product);
     }
-    while ((row = check_rows_next(turns, CHECK_ROW_TENSOR, row)) != NULL) {
+    EACH_ROW(row, turns, CHECK_ROW_TENSOR) {
         /* The ranks have averaged what the shares give alone: there is no other mistake. */
         const struct check_row *ranks = pattern_row(&evidence->ranked[0], &row->tensor, row->step);
         double most = 1e-3 * row->norms.reference * row->norms.reference;
@@ -387,15 +376,13 @@ pattern_has_no_gradient(const struct check_evidence *evidence, const struct chec
                         const struct check_item *of)
 {
     size_t parameters = 0, different = 0, gradients = 0;
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        const struct check_item *item = &verdict->items[i];
+    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
         bool is_parameter = is_alike(item, &of->tensor, CHECK_PARAMETER);
         parameters += is_parameter;
         different += is_parameter && item->differs && item->moment == of->moment;
         gradients += is_alike(item, &of->tensor, CHECK_GRADIENT) && is_written(&evidence->ranked[0], &item->tensor);
     }
-    const struct check_row *row = NULL;
-    while ((row = check_rows_next(&evidence->ranked[0], CHECK_ROW_UNSTEPPED, row)) != NULL)
+    EACH_ROW(row, &evidence->ranked[0], CHECK_ROW_UNSTEPPED)
         gradients += row->tensor.count == of->tensor.count;
     return gradients + different <= parameters;
 }

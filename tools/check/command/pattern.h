@@ -116,18 +116,18 @@ enum shown {
     SHOWN_REPLAYED = 1 << 30,     /* one rank has computed the gradients of each share */
 };
 
-struct hearing;
+struct judgement;
 /* Says what a row of the table means here; false: at a closer look it is not. */
-typedef bool hearing_fn(struct hearing *hearing);
+typedef bool judgement_fn(struct judgement *judgement);
 
 struct verdict_row {
     enum check_cause cause;
     enum check_result result;
     uint32_t needs, excludes; /* enum shown */
-    hearing_fn *say;
+    judgement_fn *say;
 };
 
-struct hearing {
+struct judgement {
     const struct check_evidence *evidence;
     struct check_verdict *verdict;
     struct check_wishes *wishes;
@@ -139,24 +139,24 @@ struct hearing {
 };
 
 /* Decides as the row says; the sentence begins with where `first` differs, and ends with the format's. Always true. */
-bool hearing_say(struct hearing *hearing, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool verdict_decide(struct judgement *judgement, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The same with what to do. Always true. */
-bool hearing_conclude(struct hearing *hearing, const char *advice, const char *format, ...)
+bool verdict_conclude(struct judgement *judgement, const char *advice, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* What to do. Always true. */
-bool hearing_advise(struct hearing *hearing, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool verdict_advise(struct judgement *judgement, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* What gets gradients between backward and DDP_STEP: all of them, or memory that an update gets, too; or NULL. */
-const struct check_row *hearing_front(const struct hearing *hearing, bool with_memory);
+const struct check_row *judgement_front(const struct judgement *judgement, bool with_memory);
 
 /* ---- gradients.c: gradients differ, and no update has made that so ---- */
-hearing_fn gradients_say_total, gradients_say_uneven, gradients_say_factor, gradients_say_clipped,
+judgement_fn gradients_say_total, gradients_say_uneven, gradients_say_factor, gradients_say_clipped,
     gradients_say_common_factor, gradients_say_offset, gradients_say_along, gradients_say_parts,
     gradients_say_dependent, gradients_say_dependent_now, gradients_say_few, gradients_say_some, gradients_say_data_set,
     gradients_say_one_batch, gradients_say_by_rank, gradients_say_direction, gradients_say_later;
 
 /* ---- update.c: what comes between DDP_STEP and the next one ---- */
-hearing_fn update_say_averaged, update_say_used, update_say_states, update_say_memory, update_say_still,
+judgement_fn update_say_averaged, update_say_used, update_say_states, update_say_memory, update_say_still,
     update_say_scalar, update_say_factor, update_say_shorter, update_say_unstepped, update_say_several,
     update_say_copied, update_say_one, update_say_running, update_say_before_step, update_say_state,
     update_say_own_state, update_say_all;
@@ -199,7 +199,7 @@ const char *factor_meaning(const struct check_evidence *evidence, double factor)
  * are right, or nothing is known of them. The second is for where nothing else is known: a rank has copied what one
  * rank never has.
  */
-hearing_fn data_say, data_say_unknown;
+judgement_fn data_say, data_say_unknown;
 
 /* Where in the source a call site stands that copies to the device. Returns `text`. */
 enum { DATA_PLACE_BYTES = 300 };
@@ -220,9 +220,9 @@ void equal_settle_factor(const struct check_evidence *evidence, struct check_ver
 /* Nothing differs: equal, unless all ranks had one batch, a tolerance hides mistakes, or nothing has moved. A parameter
  * has become infinite or NaN on one rank, too, before anything differs: what comes then proves nothing. The ranks' bits
  * differ, before anything differs from one rank. */
-hearing_fn equal_say, equal_say_endless, equal_say_ranks;
+judgement_fn equal_say, equal_say_endless, equal_say_ranks;
 
 /* ---- reductions.c: a program whose steps are rounds of DDP_REDUCE calls, and nothing has ended it ---- */
-hearing_fn reductions_say_rounds;
+judgement_fn reductions_say_rounds;
 
 #endif

@@ -40,8 +40,7 @@ add_reading(struct readings *readings, const struct check_row *row)
 static void
 add_all(struct readings *readings, const struct check_rows *rows)
 {
-    const struct check_row *row = NULL;
-    while ((row = check_rows_next(rows, CHECK_ROW_READING, row)) != NULL)
+    EACH_ROW(row, rows, CHECK_ROW_READING)
         add_reading(readings, row);
 }
 

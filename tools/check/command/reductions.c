@@ -4,12 +4,10 @@
  * result alone accuses no program that has a DDP_STEP. In rounds a wrong result is what others are computed from, and a
  * sum that has no DDP_REDUCE shows in the next result: if there is one that depends on those before.
  */
-#include "tools/check/command/verdict.h"
 
 #include "tools/check/command/pattern.h"
 #include "tools/check/format/element.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 static const double exact = 1e-7; /* of whole numbers, whose squares doubles round */
@@ -27,8 +25,7 @@ factor_holds(const struct check_evidence *evidence, const struct check_tensor *t
     bool is_exact = tensor->type > ELEMENT_BFLOAT16;
     for (int r = 0; r < evidence->ranks; ++r) {
         double most = 0;
-        const struct check_row *row = NULL;
-        while ((row = check_rows_next_of(&evidence->ranked[r], CHECK_REDUCE, row)) != NULL) {
+        EACH_ROW_OF(row, &evidence->ranked[r], CHECK_REDUCE) {
             double times = factor * row->norms.reference;
             if (row->tensor.number != tensor->number)
                 continue;
@@ -45,8 +42,7 @@ void
 reductions_settle(const struct check_evidence *evidence, struct check_verdict *verdict)
 {
     const double factors[] = {evidence->ranks, 1.0 / evidence->ranks};
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        struct check_item *item = &verdict->items[i];
+    for (struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
         for (size_t k = 0; k < sizeof(factors) / sizeof(factors[0]) && is_result(item) && item->differs; ++k) {
             if (!factor_holds(evidence, &item->tensor, factors[k]))
                 continue;
@@ -64,8 +60,7 @@ static const struct check_item *
 find_first(const struct check_verdict *verdict)
 {
     const struct check_item *first = NULL;
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        const struct check_item *item = &verdict->items[i];
+    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
         if (item->differs && (first == NULL || item->moment < first->moment ||
                               (item->moment == first->moment && item->tensor.number < first->tensor.number)))
             first = item;
@@ -77,8 +72,7 @@ find_first(const struct check_verdict *verdict)
 static const struct check_item *
 find_result(const struct check_verdict *verdict, bool (*is_so)(const struct check_item *item))
 {
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        const struct check_item *item = &verdict->items[i];
+    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
         if (is_result(item) && is_so(item))
             return item;
     }
@@ -189,10 +183,10 @@ judge_equal(const struct check_evidence *evidence, struct check_verdict *verdict
 }
 
 bool
-reductions_say_rounds(struct hearing *hearing)
+reductions_say_rounds(struct judgement *judgement)
 {
-    const struct check_evidence *evidence = hearing->evidence;
-    struct check_verdict *verdict = hearing->verdict;
+    const struct check_evidence *evidence = judgement->evidence;
+    struct check_verdict *verdict = judgement->verdict;
     const struct check_item *first = find_first(verdict);
     if (find_result(verdict, is_any) == NULL) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_NOTHING, NULL);
@@ -207,7 +201,7 @@ reductions_say_rounds(struct hearing *hearing)
     } else if (first != NULL) {
         judge_first(evidence, verdict, first);
     } else {
-        judge_equal(evidence, verdict, hearing->wishes);
+        judge_equal(evidence, verdict, judgement->wishes);
     }
     return true;
 }

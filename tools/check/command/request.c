@@ -4,8 +4,6 @@
  */
 #include "tools/check/command/session.h"
 
-#include "base/protocol.h"
-#include "launcher/common/xcalloc.h"
 #include "launcher/options/host_list.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/start/environment.h"
@@ -14,7 +12,6 @@
 #include "tools/check/format/reference.h"
 #include "tools/common/tool_options.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>

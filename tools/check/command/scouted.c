@@ -2,8 +2,6 @@
 #include "tools/check/command/session.h"
 
 #include "base/clock.h"
-#include "base/protocol.h"
-#include "launcher/common/xcalloc.h"
 #include "tools/check/command/check.h"
 #include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/command/proofs/prove.h"
@@ -11,7 +9,6 @@
 #include "tools/scout/command/run.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,8 +19,7 @@ static uint64_t
 end_alike(const struct scout_log *log, uint32_t alloc, uint64_t lo, uint64_t hi, bool *is_annotated)
 {
     *is_annotated = false;
-    for (uint32_t i = 0; i < log->annotation_count; ++i) {
-        const struct scout_annotation *it = &log->annotations[i];
+    for (const struct scout_annotation *it = log->annotations; it < log->annotations + log->annotation_count; ++it) {
         if (it->alloc != alloc || it->says == SCOUT_SAYS_STEP || it->offset + it->bytes <= lo || it->offset >= hi)
             continue;
         if (it->offset <= lo) {

@@ -1,9 +1,7 @@
 /* seeded.c - see verdict.h. */
-#include "tools/check/command/verdict.h"
 
 #include "tools/check/command/pattern.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,8 +19,7 @@ static const struct check_item *
 find_used(const struct check_verdict *verdict)
 {
     const struct check_item *first = NULL;
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        const struct check_item *item = &verdict->items[i];
+    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
         if (item->differs && is_used(item) && (first == NULL || item->moment < first->moment))
             first = item;
     }

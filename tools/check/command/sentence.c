@@ -1,7 +1,6 @@
 /* sentence.c - see verdict.h. */
 #include "tools/check/command/pattern.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,43 +34,43 @@ sentence_decide(struct check_verdict *verdict, enum check_result result, enum ch
 }
 
 static void
-hearing_decide(struct hearing *hearing, const char *format, va_list args)
+put_text(struct judgement *judgement, const char *format, va_list args)
 {
     char place[600] = "", rest[1024];
     vsnprintf(rest, sizeof(rest), format, args);
-    sentence_decide(hearing->verdict, hearing->row->result, hearing->row->cause, hearing->first);
-    if (hearing->first != NULL)
-        (void)sentence_place(hearing->evidence, hearing->verdict, hearing->first, place);
-    sentence_say(hearing->verdict->text, "%s%s", place, rest);
+    sentence_decide(judgement->verdict, judgement->row->result, judgement->row->cause, judgement->first);
+    if (judgement->first != NULL)
+        (void)sentence_place(judgement->evidence, judgement->verdict, judgement->first, place);
+    sentence_say(judgement->verdict->text, "%s%s", place, rest);
 }
 
 bool
-hearing_say(struct hearing *hearing, const char *format, ...)
+verdict_decide(struct judgement *judgement, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    hearing_decide(hearing, format, args);
+    put_text(judgement, format, args);
     va_end(args);
     return true;
 }
 
 bool
-hearing_conclude(struct hearing *hearing, const char *advice, const char *format, ...)
+verdict_conclude(struct judgement *judgement, const char *advice, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    hearing_decide(hearing, format, args);
+    put_text(judgement, format, args);
     va_end(args);
-    sentence_say(hearing->verdict->advice, "%s", advice);
+    sentence_say(judgement->verdict->advice, "%s", advice);
     return true;
 }
 
 bool
-hearing_advise(struct hearing *hearing, const char *format, ...)
+verdict_advise(struct judgement *judgement, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(hearing->verdict->advice, sizeof(hearing->verdict->advice), format, args);
+    vsnprintf(judgement->verdict->advice, sizeof(judgement->verdict->advice), format, args);
     va_end(args);
     return true;
 }

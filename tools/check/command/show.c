@@ -1,15 +1,12 @@
 /* show.c - see session.h. */
 #include "tools/check/command/session.h"
 
-#include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
 #include "tools/check/command/pattern.h"
-#include "tools/check/command/verdict.h"
 #include "tools/plan/format/play_json.h"
 
 #include <errno.h>
 #include <json-c/json.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,8 +140,7 @@ add_unmoved(char *text, const struct check_verdict *verdict)
 {
     size_t moved = 0, rest = 0;
     char words[400] = "", more[64] = "";
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        const struct check_item *item = &verdict->items[i];
+    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
         if (item->tensor.role != CHECK_PARAMETER)
             continue;
         moved += item->moved;
@@ -178,8 +174,7 @@ print_unseen(FILE *out, const struct check_evidence *evidence, const struct chec
         text = add_words(text, "overlap with backward in three steps");
     if ((habits & CHECK_SEEN_NO_SYNC) == 0)
         text = add_words(text, "accumulation by DDP_NO_SYNC_BEGIN");
-    const struct check_row *row = NULL;
-    while ((row = check_rows_next(&evidence->ranked[0], CHECK_ROW_UNSTEPPED, row)) != NULL) {
+    EACH_ROW(row, &evidence->ranked[0], CHECK_ROW_UNSTEPPED) {
         char group[64];
         snprintf(group, sizeof(group), "a step of group %u", row->tensor.group);
         text = row->tensor.group != last ? add_words(text, group) : text;
@@ -260,8 +255,7 @@ static void
 print_decisions(FILE *out, const struct check_verdict *verdict)
 {
     char name[400];
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        const struct check_item *item = &verdict->items[i];
+    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
         if (item->decided_step > 0)
             fprintf(out,
                     "a discrete decision near zero: in step %u %s, differs by %.2g, and on one rank by as much from a "

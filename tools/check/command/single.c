@@ -4,16 +4,12 @@
  */
 #include "tools/check/command/session.h"
 
-#include "base/message.h"
-#include "base/protocol.h"
-#include "launcher/common/xcalloc.h"
 #include "launcher/start/environment.h"
 #include "launcher/start/spawn.h"
 #include "tools/check/command/check.h"
 #include "tools/check/format/reference.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

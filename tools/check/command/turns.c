@@ -1,9 +1,7 @@
 /* turns.c - see session.h. */
 #include "tools/check/command/session.h"
 
-#include "launcher/common/xcalloc.h"
 #include "tools/check/format/element.h"
-#include "tools/check/format/norms.h"
 #include "tools/check/format/reference.h"
 #include "tools/common/grown.h"
 

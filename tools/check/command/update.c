@@ -1,18 +1,15 @@
 /* update.c - see pattern.h. */
 #include "tools/check/command/pattern.h"
 
-#include "tools/check/command/verdict.h"
-
-#include <math.h>
 #include <stdio.h>
 
 /* ---- DDP_STEP_PARAMETERS ---- */
 
 bool
-update_say_averaged(struct hearing *hearing)
+update_say_averaged(struct judgement *judgement)
 {
-    return hearing_conclude(
-        hearing,
+    return verdict_conclude(
+        judgement,
         "the mean of updated parameters is one rank's update if each layer's input gradient is computed before its "
         "weights change, if the update is linear in the gradient (SGD, momentum; not Adam, not clipping), and if the "
         "loss is divided by the rank's share: compute input gradients before the update, or give gradients buffers of "
@@ -25,13 +22,13 @@ update_say_averaged(struct hearing *hearing)
 /* Of a group that is never stepped: a gradient of the first parameter's size. Each parameter that differs then has one.
  */
 static const struct check_tensor *
-find_unstepped(const struct hearing *hearing)
+find_unstepped(const struct judgement *judgement)
 {
     const struct check_tensor *found = NULL;
-    const struct check_rows *rows = &hearing->evidence->ranked[0];
-    for (size_t i = 0; i < hearing->verdict->item_count; ++i) {
-        const struct check_item *item = &hearing->verdict->items[i];
-        if (item->tensor.role != CHECK_PARAMETER || !item->differs || item->moment != hearing->pattern.moment)
+    const struct check_rows *rows = &judgement->evidence->ranked[0];
+    for (size_t i = 0; i < judgement->verdict->item_count; ++i) {
+        const struct check_item *item = &judgement->verdict->items[i];
+        if (item->tensor.role != CHECK_PARAMETER || !item->differs || item->moment != judgement->pattern.moment)
             continue;
         const struct check_row *own = NULL;
         do
@@ -39,7 +36,7 @@ find_unstepped(const struct hearing *hearing)
         while (own != NULL && own->tensor.count != item->tensor.count);
         if (own == NULL)
             return NULL;
-        found = item == hearing->first ? &own->tensor : found;
+        found = item == judgement->first ? &own->tensor : found;
     }
     return found;
 }
@@ -60,28 +57,28 @@ find_shorter(const struct check_evidence *evidence, const struct check_verdict *
 }
 
 bool
-update_say_shorter(struct hearing *hearing)
+update_say_shorter(struct judgement *judgement)
 {
     char name[400];
-    const struct check_tensor *shorter = find_shorter(hearing->evidence, hearing->verdict, hearing->first);
+    const struct check_tensor *shorter = find_shorter(judgement->evidence, judgement->verdict, judgement->first);
     if (shorter == NULL)
         return false;
-    hearing_say(hearing, ": from element %llu on, where %s, ends", (unsigned long long)shorter->count,
-                sentence_name_tensor(shorter, name));
-    return hearing_advise(hearing, "annotate the whole gradient: DDP_GRADIENT with the parameter's %llu elements",
-                          (unsigned long long)hearing->first->tensor.count);
+    verdict_decide(judgement, ": from element %llu on, where %s, ends", (unsigned long long)shorter->count,
+                   sentence_name_tensor(shorter, name));
+    return verdict_advise(judgement, "annotate the whole gradient: DDP_GRADIENT with the parameter's %llu elements",
+                          (unsigned long long)judgement->first->tensor.count);
 }
 
 bool
-update_say_unstepped(struct hearing *hearing)
+update_say_unstepped(struct judgement *judgement)
 {
     char name[400];
-    const struct check_tensor *unstepped = find_unstepped(hearing);
+    const struct check_tensor *unstepped = find_unstepped(judgement);
     if (unstepped == NULL)
         return false;
-    hearing_say(hearing, ": group %u is never stepped, and has %s", unstepped->group,
-                sentence_name_tensor(unstepped, name));
-    return hearing_advise(hearing, "call DDP_STEP_GROUP(%u, stream) between backward and the update of this group",
+    verdict_decide(judgement, ": group %u is never stepped, and has %s", unstepped->group,
+                   sentence_name_tensor(unstepped, name));
+    return verdict_advise(judgement, "call DDP_STEP_GROUP(%u, stream) between backward and the update of this group",
                           unstepped->group);
 }
 
@@ -119,8 +116,7 @@ find_used(const struct check_evidence *evidence, const struct check_item *first)
     uint32_t step = seen_step(first);
     const struct check_rows *rows = &evidence->ranked[first->first_rank];
     struct used worst = {.change = 1e-3};
-    const struct check_row *row = NULL;
-    while ((row = check_rows_next(rows, CHECK_ROW_USED, row)) != NULL) {
+    EACH_ROW(row, rows, CHECK_ROW_USED) {
         double left = row->step == step ? left_by_step(rows, row) : 0;
         if (!(left > 0) || row->norms.unbounded > 0)
             continue;
@@ -133,11 +129,11 @@ find_used(const struct check_evidence *evidence, const struct check_item *first)
 }
 
 bool
-update_say_used(struct hearing *hearing)
+update_say_used(struct judgement *judgement)
 {
     char name[400], how[64] = "otherwise than on one rank";
     double factor;
-    struct used found = find_used(hearing->evidence, hearing->first);
+    struct used found = find_used(judgement->evidence, judgement->first);
     const struct check_row *used = found.row;
     if (used == NULL)
         return false;
@@ -145,12 +141,13 @@ update_say_used(struct hearing *hearing)
         factor /= found.left;
         snprintf(how, sizeof(how), "to %.4g times one rank's", factor);
     }
-    hearing_say(hearing, ": %s, changes between DDP_STEP and `%s`, %s%s", sentence_name_tensor(&used->tensor, name),
-                used->text, how, factor > 0 ? factor_meaning(hearing->evidence, factor) : "");
-    hearing->verdict->factor = factor;
-    return hearing_advise(
-        hearing, "%s",
-        fabs(factor * hearing->evidence->ranks - 1) < 0.01
+    verdict_decide(judgement, ": %s, changes between DDP_STEP and `%s`, %s%s",
+                   sentence_name_tensor(&used->tensor, name), used->text, how,
+                   factor > 0 ? factor_meaning(judgement->evidence, factor) : "");
+    judgement->verdict->factor = factor;
+    return verdict_advise(
+        judgement, "%s",
+        fabs(factor * judgement->evidence->ranks - 1) < 0.01
             ? "DDP_STEP leaves the mean over the ranks: do not divide it by their number again"
             : "what writes gradients between DDP_STEP and the update must do the same on all ranks as on one: look for "
               "a division, for a norm of this rank's own gradients, for a backward behind DDP_STEP");
@@ -160,10 +157,10 @@ update_say_used(struct hearing *hearing)
 
 /* Between the DDP_STEP whose update makes the first difference, or that comes before it, and the next one. */
 bool
-update_say_several(struct hearing *hearing)
+update_say_several(struct judgement *judgement)
 {
-    const struct check_item *first = hearing->first;
-    const struct check_rows *rows = &hearing->evidence->ranked[first->first_rank];
+    const struct check_item *first = judgement->first;
+    const struct check_rows *rows = &judgement->evidence->ranked[first->first_rank];
     const struct check_row *several = NULL, *row = NULL;
     uint32_t step = first->first_step - 1; /* of either */
     size_t as_often = 0;
@@ -174,9 +171,9 @@ update_say_several(struct hearing *hearing)
         return false;
     while ((row = check_rows_next(rows, CHECK_ROW_UPDATES, row)) != NULL)
         as_often += row->value >= several->value;
-    return hearing_conclude(
-        hearing,
-        2 * as_often > hearing->evidence->steps
+    return verdict_conclude(
+        judgement,
+        2 * as_often > judgement->evidence->steps
             ? "each update needs a DDP_STEP of its own, between its backward and it"
             : "DDP_STEP is left out before one of these updates: call it in each step, between backward and the update",
         ": between DDP_STEP %u and the next one `%s` updated the same parameter %llu times", step, several->text,
@@ -187,13 +184,13 @@ update_say_several(struct hearing *hearing)
 
 /* Where it differs the step changes nothing, and does on one rank; or the other way round. */
 bool
-update_say_still(struct hearing *hearing)
+update_say_still(struct judgement *judgement)
 {
     char ranks[48];
     size_t still = 0, moves = 0;
-    const struct check_item *first = hearing->first;
-    for (int r = 0; r < hearing->evidence->ranks; ++r) {
-        const struct check_row *row = pattern_row(&hearing->evidence->ranked[r], &first->tensor, first->first_step);
+    const struct check_item *first = judgement->first;
+    for (int r = 0; r < judgement->evidence->ranks; ++r) {
+        const struct check_row *row = pattern_row(&judgement->evidence->ranked[r], &first->tensor, first->first_step);
         if (row == NULL || row->same_bits || row->norms.difference <= 1e-3 * row->norms.reference)
             continue;
         bool rests = row->norms.own <= 0 && row->norms.reference > 0,
@@ -205,10 +202,10 @@ update_say_still(struct hearing *hearing)
     }
     if ((still > 0) == (moves > 0))
         return false;
-    sentence_name_ranks(hearing->evidence, first, ranks);
-    hearing_say(hearing, ": the step %s it there, and %s on one rank; the gradients are equal",
-                still > 0 ? "does not change" : "changes", still > 0 ? "does" : "does not");
-    return hearing_advise(hearing,
+    sentence_name_ranks(judgement->evidence, first, ranks);
+    verdict_decide(judgement, ": the step %s it there, and %s on one rank; the gradients are equal",
+                   still > 0 ? "does not change" : "changes", still > 0 ? "does" : "does not");
+    return verdict_advise(judgement,
                           "the update is left out %s: whether a step updates must be the same decision on all ranks, "
                           "by averaged values and nothing that is a rank's own",
                           still > 0 ? ranks : "on the other ranks");
@@ -216,10 +213,10 @@ update_say_still(struct hearing *hearing)
 
 /* The first scalar that is another in this update, or in the first one that was looked at, in a text; empty: none. */
 static const char *
-find_scalar(const struct hearing *hearing, char text[400])
+find_scalar(const struct judgement *judgement, char text[400])
 {
-    const struct check_item *first = hearing->first;
-    const struct check_rows *rows = &hearing->evidence->ranked[first->first_rank];
+    const struct check_item *first = judgement->first;
+    const struct check_rows *rows = &judgement->evidence->ranked[first->first_rank];
     uint32_t step = seen_step(first);
     char ranks[48];
     text[0] = '\0';
@@ -230,19 +227,19 @@ find_scalar(const struct hearing *hearing, char text[400])
     if (row != NULL)
         snprintf(text, 400, ": argument %llu of `%.200s` is %.6g %s, and %.6g on one rank",
                  (unsigned long long)row->value + 1, row->text, row->norms.own,
-                 sentence_name_ranks(hearing->evidence, first, ranks), row->norms.reference);
+                 sentence_name_ranks(judgement->evidence, first, ranks), row->norms.reference);
     return text;
 }
 
 bool
-update_say_scalar(struct hearing *hearing)
+update_say_scalar(struct judgement *judgement)
 {
     char text[400];
-    if (find_scalar(hearing, text)[0] == '\0')
+    if (find_scalar(judgement, text)[0] == '\0')
         return false;
-    return hearing_conclude(
-        hearing,
-        hearing->first->rank_count == hearing->evidence->ranks
+    return verdict_conclude(
+        judgement,
+        judgement->first->rank_count == judgement->evidence->ranks
             ? "a rate, a factor or a divisor of the update depends on the number of ranks, or on the share: let it be "
               "one rank's, for the ranks' shares together are the batch of one rank"
             : "a rate, a factor or a divisor of the update is not the same on all ranks: let it depend on the step and "
@@ -251,28 +248,28 @@ update_say_scalar(struct hearing *hearing)
 }
 
 bool
-update_say_factor(struct hearing *hearing)
+update_say_factor(struct judgement *judgement)
 {
-    const struct check_evidence *evidence = hearing->evidence;
-    const struct check_item *first = hearing->first;
+    const struct check_evidence *evidence = judgement->evidence;
+    const struct check_item *first = judgement->first;
     char whose[80], scalar[400];
     struct factor factor;
     bool used = find_used(evidence, first).any; /* and none is another */
     if (!factor_of_update(evidence, first, &factor) || factor.value < 1e-3 || factor.value > 1e3 ||
-        (first->tensor.count == 1 && pattern_has_no_gradient(evidence, hearing->verdict, first)))
+        (first->tensor.count == 1 && pattern_has_no_gradient(evidence, judgement->verdict, first)))
         return false;
     bool all = first->rank_count == evidence->ranks && !factor.mixed, one = factor.apart < factor.moved;
     bool is_n = all && fabs(factor.value - evidence->ranks) < 0.01 * evidence->ranks,
          is_reciprocal = all && fabs(factor.value * evidence->ranks - 1) < 0.01;
     snprintf(whose, sizeof(whose), "%zu of %zu parameters", factor.apart, factor.moved);
-    hearing_say(hearing, ", and the gradients are equal: the change of %s is %.4g times one rank's%s%s%s",
-                one ? whose : "every parameter", factor.value, factor_meaning(evidence, factor.value),
-                factor.mixed ? "; on other ranks another factor" : "", find_scalar(hearing, scalar));
-    hearing->verdict->factor = factor.value;
+    verdict_decide(judgement, ", and the gradients are equal: the change of %s is %.4g times one rank's%s%s%s",
+                   one ? whose : "every parameter", factor.value, factor_meaning(evidence, factor.value),
+                   factor.mixed ? "; on other ranks another factor" : "", find_scalar(judgement, scalar));
+    judgement->verdict->factor = factor.value;
     if (pattern_is_few(factor.apart, factor.moved))
-        hearing->verdict->cause = CAUSE_TENSOR;
-    return hearing_advise(
-        hearing, "%s",
+        judgement->verdict->cause = CAUSE_TENSOR;
+    return verdict_advise(
+        judgement, "%s",
         used && (is_n || is_reciprocal)
             ? "the update gets one rank's gradients, but another learning rate: do not let it depend on the number of "
               "ranks, whose shares together are the batch of one rank"
@@ -289,31 +286,32 @@ update_say_factor(struct hearing *hearing)
 }
 
 bool
-update_say_states(struct hearing *hearing)
+update_say_states(struct judgement *judgement)
 {
     double factor;
-    uint32_t role = hearing->first->tensor.role;
+    uint32_t role = judgement->first->tensor.role;
     bool is_state = role == CHECK_MEMORY || role == CHECK_STATE;
-    if (!is_state || !factor_of_states(hearing->evidence, hearing->verdict, hearing->pattern.moment, &factor))
+    if (!is_state || !factor_of_states(judgement->evidence, judgement->verdict, judgement->pattern.moment, &factor))
         return false;
-    hearing_say(hearing,
-                ": the optimizer's moments are those of gradients that are %.4g times one rank's%s, and at DDP_STEP "
-                "they are equal",
-                factor, factor_meaning(hearing->evidence, factor));
-    hearing->verdict->factor = factor;
-    return hearing_advise(
-        hearing, "DDP_STEP leaves the mean over the ranks: look for what %s gradients behind it, before the optimizer",
+    verdict_decide(judgement,
+                   ": the optimizer's moments are those of gradients that are %.4g times one rank's%s, and at DDP_STEP "
+                   "they are equal",
+                   factor, factor_meaning(judgement->evidence, factor));
+    judgement->verdict->factor = factor;
+    return verdict_advise(
+        judgement,
+        "DDP_STEP leaves the mean over the ranks: look for what %s gradients behind it, before the optimizer",
         factor < 1 ? "divides" : "multiplies");
 }
 
 /* ---- unannotated memory ---- */
 
 bool
-update_say_memory(struct hearing *hearing)
+update_say_memory(struct judgement *judgement)
 {
-    const struct check_item *item = hearing->first = hearing->pattern.memory;
-    hearing_say(hearing, "%s", "");
-    return hearing_advise(hearing,
+    const struct check_item *item = judgement->first = judgement->pattern.memory;
+    verdict_decide(judgement, "%s", "");
+    return verdict_advise(judgement,
                           item->tensor.group == 1
                               ? "`%s` updates it as it updates annotated parameters: annotate it with "
                                 "DDP_PARAMETER, and its gradient with DDP_GRADIENT, in full"
@@ -330,8 +328,7 @@ static const struct check_item *
 find_state(const struct check_verdict *verdict, const struct check_item *first)
 {
     uint32_t by = first->first_step > 3 ? first->first_step : 3; /* from then on it is compared */
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        const struct check_item *item = &verdict->items[i];
+    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
         if (item->tensor.role == CHECK_MEMORY && item->differs && item->first_step <= by &&
             item->rank_count == first->rank_count && item->first_rank == first->first_rank)
             return item;
@@ -340,34 +337,34 @@ find_state(const struct check_verdict *verdict, const struct check_item *first)
 }
 
 bool
-update_say_copied(struct hearing *hearing)
+update_say_copied(struct judgement *judgement)
 {
     int rank;
     char place[DATA_PLACE_BYTES];
-    const struct check_row *row = carried_find_other(hearing->evidence, items_step(hearing->first), &rank);
+    const struct check_row *row = carried_find_other(judgement->evidence, items_step(judgement->first), &rank);
     if (row == NULL)
         return false;
-    return hearing_conclude(
-        hearing,
+    return verdict_conclude(
+        judgement,
         "what is only read, such as a teacher, a frozen layer or a second copy of weights, and state must begin alike "
         "on all ranks: use the same seed, or annotate it with DDP_PARAMETER or DDP_STATE",
         ": %s step %u rank %d copies other values than one rank to memory that is not annotated, at %s",
-        row->step > 1 ? "in" : "up to", row->step, rank, data_name_site(hearing->evidence, row->copy.site, place));
+        row->step > 1 ? "in" : "up to", row->step, rank, data_name_site(judgement->evidence, row->copy.site, place));
 }
 
 bool
-update_say_one(struct hearing *hearing)
+update_say_one(struct judgement *judgement)
 {
-    uint32_t role = hearing->first->tensor.role;
-    size_t others = hearing->pattern.all[role] - hearing->pattern.differing[role];
+    uint32_t role = judgement->first->tensor.role;
+    size_t others = judgement->pattern.all[role] - judgement->pattern.differing[role];
     bool reads =
-        role == CHECK_PARAMETER && !pattern_has_no_gradient(hearing->evidence, hearing->verdict, hearing->first);
+        role == CHECK_PARAMETER && !pattern_has_no_gradient(judgement->evidence, judgement->verdict, judgement->first);
     int rank;
-    if (reads && (hearing_front(hearing, true) != NULL ||
-                  carried_find_other(hearing->evidence, items_step(hearing->first), &rank) != NULL))
+    if (reads && (judgement_front(judgement, true) != NULL ||
+                  carried_find_other(judgement->evidence, items_step(judgement->first), &rank) != NULL))
         return false;
-    return hearing_conclude(
-        hearing,
+    return verdict_conclude(
+        judgement,
         reads ? "what changes it behind DDP_STEP is not the same on all ranks: random numbers, values that the host "
                 "copies, rows of the rank's own share only, a moment or a norm that is computed before DDP_STEP from "
                 "this rank's gradients, a rate or a decision on the host"
@@ -383,27 +380,26 @@ update_say_one(struct hearing *hearing)
 
 /* Before the first update parameters differ that have no gradient, and on one rank each step changes them. */
 bool
-update_say_running(struct hearing *hearing)
+update_say_running(struct judgement *judgement)
 {
-    const struct check_verdict *verdict = hearing->verdict;
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        const struct check_item *item = &verdict->items[i];
-        if (item->differs && item->moment == hearing->pattern.moment &&
+    const struct check_verdict *verdict = judgement->verdict;
+    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
+        if (item->differs && item->moment == judgement->pattern.moment &&
             (item->tensor.role != CHECK_PARAMETER || !item->moved ||
-             !pattern_has_no_gradient(hearing->evidence, verdict, item)))
+             !pattern_has_no_gradient(judgement->evidence, verdict, item)))
             return false;
     }
-    return hearing_conclude(hearing,
+    return verdict_conclude(judgement,
                             "running statistics, which forward writes? Annotate them with DDP_BUFFER, not "
                             "DDP_PARAMETER; a parameter that is trained needs its DDP_GRADIENT",
                             ": it has changed before the first DDP_STEP, and has no gradient");
 }
 
 bool
-update_say_before_step(struct hearing *hearing)
+update_say_before_step(struct judgement *judgement)
 {
-    bool is_state = hearing->first->tensor.role == CHECK_STATE;
-    return hearing_conclude(hearing,
+    bool is_state = judgement->first->tensor.role == CHECK_STATE;
+    return verdict_conclude(judgement,
                             is_state ? "DDP_STATE is for what all ranks have alike: compute it behind DDP_STEP, or "
                                        "leave DDP_STATE out if it belongs to this rank's records alone"
                                      : "DDP_STEP must stand between backward and the optimizer, and stands behind it",
@@ -412,54 +408,56 @@ update_say_before_step(struct hearing *hearing)
 }
 
 bool
-update_say_state(struct hearing *hearing)
+update_say_state(struct judgement *judgement)
 {
     char name[400];
-    bool same = find_used(hearing->evidence, hearing->first).any; /* and none is another */
-    const struct check_item *state = same ? find_state(hearing->verdict, hearing->first) : NULL;
+    bool same = find_used(judgement->evidence, judgement->first).any; /* and none is another */
+    const struct check_item *state = same ? find_state(judgement->verdict, judgement->first) : NULL;
     if (state == NULL)
         return false;
-    hearing_say(hearing, ", and the gradients of the step are equal, as the update gets them, too; %s, differs as well",
-                sentence_name_item(hearing->verdict, state, name));
-    return hearing_advise(hearing,
+    verdict_decide(judgement,
+                   ", and the gradients of the step are equal, as the update gets them, too; %s, differs as well",
+                   sentence_name_item(judgement->verdict, state, name));
+    return verdict_advise(judgement,
                           "the optimizer state that `%s` keeps is not the same on all ranks: annotate it with "
                           "DDP_STATE, behind initialisation and loading, and compute it behind DDP_STEP",
                           state->tensor.text);
 }
 
 bool
-update_say_own_state(struct hearing *hearing)
+update_say_own_state(struct judgement *judgement)
 {
-    const struct check_row *front = hearing_front(hearing, true);
+    const struct check_row *front = judgement_front(judgement, true);
     if (front == NULL)
         return false;
-    hearing_say(hearing,
-                ", and the gradients of the step are equal; `%.96s` computes from own gradients, in front of DDP_STEP, "
-                "what `%s` gets",
-                front->text, front->tensor.text);
-    return hearing_advise(
-        hearing,
+    verdict_decide(
+        judgement,
+        ", and the gradients of the step are equal; `%.96s` computes from own gradients, in front of DDP_STEP, "
+        "what `%s` gets",
+        front->text, front->tensor.text);
+    return verdict_advise(
+        judgement,
         "compute moments, norms and averages of gradients behind DDP_STEP: let `%.96s` come between DDP_STEP and `%s`",
         front->text, front->tensor.text);
 }
 
 bool
-update_say_all(struct hearing *hearing)
+update_say_all(struct judgement *judgement)
 {
-    bool same = find_used(hearing->evidence, hearing->first).any;
-    bool captured = check_rows_find(&hearing->evidence->ranked[0], CHECK_ROW_GRAPHS) != NULL;
-    return hearing_conclude(
-        hearing,
+    bool same = find_used(judgement->evidence, judgement->first).any;
+    bool captured = check_rows_find(&judgement->evidence->ranked[0], CHECK_ROW_GRAPHS) != NULL;
+    return verdict_conclude(
+        judgement,
         captured ? "check it without CUDA graphs, which names the cause: a rate or divisor by the number of ranks, a "
                    "moment, a norm or clipping before DDP_STEP, a tensor that is not annotated, the data of the shares"
-        : pattern_is_common(hearing->evidence, hearing->first)
+        : pattern_is_common(judgement->evidence, judgement->first)
             ? "all ranks have the same bits, and one rank has others: look for what depends on the number of ranks or "
               "on the size of a share, and is the same on all ranks: a rate, a divisor, a count that DDP_REDUCE has "
               "added up, a decision by averaged values"
         : same ? "the update reads what is not the same on all ranks: a moment, a norm or an average that is computed "
                  "before DDP_STEP, from this rank's gradients; optimizer state that was loaded or initialised on one "
                  "rank (DDP_STATE); a learning rate or a decision on the host"
-        : hearing->first->first_step > 2
+        : judgement->first->first_step > 2
             ? "the update of this step used something that is not the same on all ranks: memory that is not annotated, "
               "and that each rank has initialised or computed by itself, from own gradients for instance; a decision "
               "on the host"

@@ -1,10 +1,8 @@
 /* verdict.c - see verdict.h. What the runs have shown, and the table that makes a verdict of it (pattern.h). */
-#include "tools/check/command/verdict.h"
 
 #include "tools/check/command/pattern.h"
 #include "tools/check/format/element.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,10 +55,10 @@ offer_growth(const struct check_evidence *evidence, struct check_verdict *verdic
 
 /* What rank 0 computes of its first batch is another thing where there are N ranks. */
 static bool
-say_grown(struct hearing *hearing)
+say_grown(struct judgement *judgement)
 {
-    const struct check_evidence *evidence = hearing->evidence;
-    struct check_verdict *verdict = hearing->verdict;
+    const struct check_evidence *evidence = judgement->evidence;
+    struct check_verdict *verdict = judgement->verdict;
     struct check_evidence one = *evidence;
     struct check_rows rows = evidence->grown;
     double factor;
@@ -89,8 +87,7 @@ find_largest(const struct check_evidence *evidence, struct check_verdict *verdic
 {
     bool in_rounds = check_evidence_in_rounds(evidence);
     verdict->largest = 0;
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        const struct check_item *item = &verdict->items[i];
+    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
         bool counts =
             (item->tensor.role == CHECK_PARAMETER || item->tensor.role == CHECK_GRADIENT) && !item->compensated;
         if (in_rounds)
@@ -105,7 +102,7 @@ find_largest(const struct check_evidence *evidence, struct check_verdict *verdic
 }
 
 static void
-wish_for_probes(const struct check_evidence *evidence, const struct check_verdict *verdict, struct check_wishes *wishes)
+request_probes(const struct check_evidence *evidence, const struct check_verdict *verdict, struct check_wishes *wishes)
 {
     for (size_t i = 0; i < verdict->item_count && evidence->probe.count == 0 && evidence->steps > 1; ++i) {
         const struct check_item *item = &verdict->items[i];
@@ -163,8 +160,7 @@ differs_before_stop(const struct check_evidence *evidence, unsigned moment)
 {
     unsigned last = 0;
     for (int r = 0; r < evidence->ranks; ++r) {
-        const struct check_row *row = NULL;
-        while ((row = check_rows_next_of(&evidence->ranked[r], CHECK_PARAMETER, row)) != NULL)
+        EACH_ROW_OF(row, &evidence->ranked[r], CHECK_PARAMETER)
             last = items_moment_of(row) > last ? items_moment_of(row) : last;
     }
     return moment != 0 && moment < last;
@@ -173,40 +169,40 @@ differs_before_stop(const struct check_evidence *evidence, unsigned moment)
 /* ---- sentences that need no closer look ---- */
 
 static bool
-say_unrepeated(struct hearing *hearing)
+say_unrepeated(struct judgement *judgement)
 {
-    const struct check_evidence *evidence = hearing->evidence;
-    *hearing->wishes = (struct check_wishes){.turns = 0};
-    hearing->first = NULL;
-    return hearing_conclude(hearing,
+    const struct check_evidence *evidence = judgement->evidence;
+    *judgement->wishes = (struct check_wishes){.turns = 0};
+    judgement->first = NULL;
+    return verdict_conclude(judgement,
                             "give it a fixed seed (not the clock, not std::random_device), for the check at least",
                             "the program does not repeat itself on one rank: two runs differ by %.2g in %u steps",
                             pattern_worst(evidence, &evidence->again), evidence->steps);
 }
 
 static bool
-say_nothing(struct hearing *hearing)
+say_nothing(struct judgement *judgement)
 {
-    *hearing->wishes = (struct check_wishes){.turns = 0};
-    hearing->first = NULL;
-    return hearing_conclude(hearing, "annotate parameters and gradients (man ddprun.h)",
+    *judgement->wishes = (struct check_wishes){.turns = 0};
+    judgement->first = NULL;
+    return verdict_conclude(judgement, "annotate parameters and gradients (man ddprun.h)",
                             "no parameter and no gradient of a rank was compared with one rank's");
 }
 
 static bool
-say_stopped(struct hearing *hearing)
+say_stopped(struct judgement *judgement)
 {
-    hearing_say(hearing, "%s", "");
-    sentence_say(hearing->verdict->text, "ddprun ended the run of %d ranks: %.900s", hearing->evidence->ranks,
-                 hearing->evidence->stopped);
+    verdict_decide(judgement, "%s", "");
+    sentence_say(judgement->verdict->text, "ddprun ended the run of %d ranks: %.900s", judgement->evidence->ranks,
+                 judgement->evidence->stopped);
     return true;
 }
 
 /* One rank's program has ended by itself, twice after as many steps, and a rank's was ended by ddprun. */
 static bool
-say_goes_on(struct hearing *hearing)
+say_goes_on(struct judgement *judgement)
 {
-    const struct check_evidence *evidence = hearing->evidence;
+    const struct check_evidence *evidence = judgement->evidence;
     const struct check_row *alone = check_rows_find(&evidence->alone, CHECK_ROW_END), *end = NULL,
                            *again = check_rows_find(&evidence->again, CHECK_ROW_END);
     bool ended = alone != NULL && again != NULL && alone->value + again->value == 0 && alone->step == again->step;
@@ -217,8 +213,8 @@ say_goes_on(struct hearing *hearing)
             break;
     }
     return ended && r < evidence->ranks &&
-           hearing_conclude(
-               hearing,
+           verdict_conclude(
+               judgement,
                "count the items of the whole batch, not of the rank's share; end by what DDP_MEAN makes of "
                "a loss, not by the rank's own",
                "one rank's program ends after %u steps, and rank %d's goes on", evidence->steps, r);
@@ -234,17 +230,17 @@ find_alarm(const struct check_evidence *evidence)
 }
 
 static bool
-say_alarm(struct hearing *hearing)
+say_alarm(struct judgement *judgement)
 {
-    return hearing_say(hearing, "%.1000s", find_alarm(hearing->evidence)->text);
+    return verdict_decide(judgement, "%.1000s", find_alarm(judgement->evidence)->text);
 }
 
 static bool
-say_overlap(struct hearing *hearing)
+say_overlap(struct judgement *judgement)
 {
-    const struct check_row *alarm = find_alarm(hearing->evidence);
-    return hearing_conclude(
-        hearing,
+    const struct check_row *alarm = find_alarm(judgement->evidence);
+    return verdict_conclude(
+        judgement,
         alarm != NULL
             ? alarm->text
             : "a gradient is written or read where ddprun cannot see it while it is averaged: run with --no-overlap",
@@ -253,45 +249,45 @@ say_overlap(struct hearing *hearing)
 
 /* By a plan ranks get no share of a batch, and the program has no annotations. */
 static bool
-say_plan(struct hearing *hearing)
+say_plan(struct judgement *judgement)
 {
-    return hearing_conclude(hearing,
+    return verdict_conclude(judgement,
                             "do not train by this plan: ranks that take turns do not compute what the program does; "
                             "make it anew by ddprun scout --prove with these arguments, and check that one",
                             "%s", "");
 }
 
 static bool
-say_unbounded(struct hearing *hearing)
+say_unbounded(struct judgement *judgement)
 {
-    return hearing_conclude(hearing,
-                            hearing->evidence->wire_type != 0
+    return verdict_conclude(judgement,
+                            judgement->evidence->wire_type != 0
                                 ? "16 bits do not hold these gradients: use --compress bf16, or none"
-                            : hearing->first->tensor.role != CHECK_GRADIENT
+                            : judgement->first->tensor.role != CHECK_GRADIENT
                                 ? "let the search for infinities, as a loss scaler makes it, stand behind DDP_STEP"
                                 : "look for a sum over ranks that does not fit its type, or for a share without items",
                             ": %s",
-                            hearing->first->endless ? "other elements are infinite or NaN than on one rank"
-                                                    : "elements are infinite or NaN, and finite on one rank");
+                            judgement->first->endless ? "other elements are infinite or NaN than on one rank"
+                                                      : "elements are infinite or NaN, and finite on one rank");
 }
 
 static bool
-say_start(struct hearing *hearing)
+say_start(struct judgement *judgement)
 {
-    hearing_say(hearing, ": it does not begin with rank 0's values");
-    return hearing_advise(hearing,
+    verdict_decide(judgement, ": it does not begin with rank 0's values");
+    return verdict_advise(judgement,
                           "%s gives all ranks rank 0's values at once: it must stand behind the initialisation (and "
                           "behind loading a checkpoint)%s",
-                          hearing->first->tensor.role == CHECK_STATE ? "DDP_STATE" : "DDP_PARAMETER",
-                          hearing->evidence->grows ? "; and DDP_STEP must stand in front of the update" : "");
+                          judgement->first->tensor.role == CHECK_STATE ? "DDP_STATE" : "DDP_PARAMETER",
+                          judgement->evidence->grows ? "; and DDP_STEP must stand in front of the update" : "");
 }
 
 /* No verdict: what follows would know more if one rank computed each rank's share. */
 static bool
-wish_for_shares(struct hearing *hearing)
+request_shares(struct judgement *judgement)
 {
-    uint32_t step = hearing->first->first_step;
-    hearing->wishes->turns = step == 1 || check_evidence_is_forced(hearing->evidence) ? step : 0;
+    uint32_t step = judgement->first->first_step;
+    judgement->wishes->turns = step == 1 || check_evidence_is_forced(judgement->evidence) ? step : 0;
     return false;
 }
 
@@ -336,7 +332,7 @@ static const struct verdict_row table[] = {
     ROW(SCALE, DIFFERENT, SHOWN_GRADIENT | SHOWN_SOME, 0, gradients_say_common_factor),
     ROW(DIRECTION, DIFFERENT, SHOWN_GRADIENT, 0, gradients_say_offset),
     ROW(DIRECTION, DIFFERENT, SHOWN_GRADIENT, 0, gradients_say_along),
-    ROW(NONE, EQUAL, SHOWN_GRADIENT | SHOWN_SHARES, SHOWN_WEIGHS | SHOWN_GROWS, wish_for_shares),
+    ROW(NONE, EQUAL, SHOWN_GRADIENT | SHOWN_SHARES, SHOWN_WEIGHS | SHOWN_GROWS, request_shares),
     ROW(DIRECTION, DIFFERENT, SHOWN_GRADIENT | SHOWN_PARTS, SHOWN_WEIGHS, gradients_say_parts),
     ROW(DIRECTION, DIFFERENT, SHOWN_FIRST | SHOWN_ONE_BATCH, 0, gradients_say_one_batch),
     ROW(BATCH_DEPENDENT, NOT_COMPARABLE, SHOWN_FIRST | SHOWN_DEPENDS, SHOWN_WEIGHS, gradients_say_dependent),
@@ -387,11 +383,11 @@ is_right_on_rank_0(const struct check_evidence *evidence, const struct check_ite
 
 /* Of what differs first. */
 static uint32_t
-shown_of_first(struct hearing *hearing)
+shown_of_first(struct judgement *judgement)
 {
-    const struct check_evidence *evidence = hearing->evidence;
-    struct pattern *pattern = &hearing->pattern;
-    const struct check_item *first = hearing->first;
+    const struct check_evidence *evidence = judgement->evidence;
+    struct pattern *pattern = &judgement->pattern;
+    const struct check_item *first = judgement->first;
     uint32_t role = first->tensor.role;
     double factor, least, most;
     bool starts = pattern->moment == items_moment(CHECK_PARAMETER, 1), is_gradient = role == CHECK_GRADIENT,
@@ -416,17 +412,17 @@ shown_of_first(struct hearing *hearing)
 }
 
 static uint32_t
-shown_in_all(const struct hearing *hearing)
+shown_in_all(const struct judgement *judgement)
 {
-    const struct check_evidence *evidence = hearing->evidence;
-    const struct pattern *pattern = &hearing->pattern;
+    const struct check_evidence *evidence = judgement->evidence;
+    const struct pattern *pattern = &judgement->pattern;
     /* Ranks that go on with bits of their own do not repeat what they do where their steps begin alike. */
-    bool part = evidence->grows && hearing->agreement.moment != 0;
+    bool part = evidence->grows && judgement->agreement.moment != 0;
     double repeated = pattern_worst(evidence, &evidence->again);
     bool apart =
-        hearing->agreement.moment != 0 && (pattern->moment == 0 || hearing->agreement.moment < pattern->moment);
+        judgement->agreement.moment != 0 && (pattern->moment == 0 || judgement->agreement.moment < pattern->moment);
     bool stopped = evidence->stopped[0] != '\0' &&
-                   !differs_before_stop(evidence, apart ? hearing->agreement.moment : pattern->moment);
+                   !differs_before_stop(evidence, apart ? judgement->agreement.moment : pattern->moment);
     return (repeated > fmax(unrepeatable, evidence->tolerance) && !part ? SHOWN_UNREPEATED : 0) |
            (!is_compared(evidence) ? SHOWN_NOTHING : 0) | (stopped ? SHOWN_STOP : 0) | (apart ? SHOWN_RANKS : 0) |
            (find_alarm(evidence) != NULL ? SHOWN_ALARM : 0) | (check_evidence_in_rounds(evidence) ? SHOWN_ROUNDS : 0) |
@@ -441,11 +437,12 @@ shown_in_all(const struct hearing *hearing)
 }
 
 static void
-judge(struct hearing *hearing)
+judge(struct judgement *judgement)
 {
-    for (hearing->row = table;; ++hearing->row) {
-        const struct verdict_row *row = hearing->row;
-        if ((hearing->shown & row->needs) == row->needs && (hearing->shown & row->excludes) == 0 && row->say(hearing))
+    for (judgement->row = table;; ++judgement->row) {
+        const struct verdict_row *row = judgement->row;
+        if ((judgement->shown & row->needs) == row->needs && (judgement->shown & row->excludes) == 0 &&
+            row->say(judgement))
             return;
     }
 }
@@ -463,7 +460,7 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
 {
     struct check_evidence settled = *given;
     const struct check_evidence *evidence = &settled;
-    struct hearing hearing = {.evidence = evidence, .verdict = verdict, .wishes = wishes};
+    struct judgement judgement = {.evidence = evidence, .verdict = verdict, .wishes = wishes};
     double tolerance = items_tolerance(narrowest_type(given));
     settled.is_asked = given->tolerance >= 0;
     if (!settled.is_asked)
@@ -475,25 +472,25 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     verdict->items = items_make(evidence, evidence->ranked, &verdict->item_count);
     items_sort(verdict->items, verdict->item_count);
     reductions_settle(evidence, verdict);
-    hearing.pattern = pattern_find(evidence, verdict);
-    equal_settle_factor(evidence, verdict, &hearing.pattern);
+    judgement.pattern = pattern_find(evidence, verdict);
+    equal_settle_factor(evidence, verdict, &judgement.pattern);
     find_largest(evidence, verdict);
-    hearing.agreement = agreement_find(evidence);
-    hearing.first = hearing.pattern.first;
-    hearing.shown = shown_in_all(&hearing) | (hearing.first != NULL ? shown_of_first(&hearing) : 0);
-    wish_for_probes(evidence, verdict, wishes);
-    wishes->plain = hearing.first != NULL && (hearing.shown & SHOWN_ROUNDS) == 0 && evidence->overlapped_steps > 0 &&
-                    evidence->plain == NULL;
-    judge(&hearing);
+    judgement.agreement = agreement_find(evidence);
+    judgement.first = judgement.pattern.first;
+    judgement.shown = shown_in_all(&judgement) | (judgement.first != NULL ? shown_of_first(&judgement) : 0);
+    request_probes(evidence, verdict, wishes);
+    wishes->plain = judgement.first != NULL && (judgement.shown & SHOWN_ROUNDS) == 0 &&
+                    evidence->overlapped_steps > 0 && evidence->plain == NULL;
+    judge(&judgement);
     offer_growth(evidence, verdict);
-    if (evidence->stopped[0] != '\0' && (hearing.shown & SHOWN_STOP) == 0)
+    if (evidence->stopped[0] != '\0' && (judgement.shown & SHOWN_STOP) == 0)
         say_stop(evidence, verdict);
     if (verdict->result != CHECK_DIFFERENT)
         wishes->plain = false;
     wishes->twice =
         evidence->twice == NULL &&
         (verdict->cause == CAUSE_RANKS || (verdict->result == CHECK_EQUAL && pattern_has_one_batch(evidence, true)));
-    const struct check_item *first = hearing.pattern.first;
+    const struct check_item *first = judgement.pattern.first;
     /* Rounding may decide something late, where what is first is wrong in all steps; or a gradient nearly cancels. */
     bool is_late = first != NULL && first->first_step >= LATE &&
                    (verdict->cause == CAUSE_UPDATE || verdict->cause == CAUSE_TENSOR);
