@@ -1,5 +1,4 @@
 /* borrow.c - see finding.h. */
-#include "tools/scout/command/analysis/finding.h"
 
 #include "launcher/common/xcalloc.h"
 #include "tools/scout/command/analysis/rules.h"

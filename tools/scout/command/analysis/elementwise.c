@@ -36,15 +36,14 @@ static bool
 is_of_inputs(const struct roles *roles, uint32_t from, uint32_t number, const struct graph_version *place)
 {
     const struct graph_version *version = version_of(roles, from);
-    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e)
-        if (version_in_edge(roles, number, e)->from == from &&
-            elementwise_goes(roles, version_in_edge(roles, number, e)))
+    for (const struct graph_edge *edge = version_ins(roles, number); edge < version_ins_end(roles, number); ++edge)
+        if (edge->from == from && elementwise_goes(roles, edge))
             return true;
     if (version->op == VERSION_BEFORE && version_overlaps(version, place))
         return true;
     bool all = version->in_count > 0 && !version->from_host && !roles->source[from];
-    for (uint32_t e = 0; e < version->in_count && all; ++e)
-        all = is_of_inputs(roles, version_in_edge(roles, from, e)->from, number, place);
+    for (const struct graph_edge *edge = version_ins(roles, from); edge < version_ins_end(roles, from) && all; ++edge)
+        all = is_of_inputs(roles, edge->from, number, place);
     return all;
 }
 
@@ -52,8 +51,7 @@ bool
 elementwise_is_inner(const struct roles *roles, uint32_t number)
 {
     bool some = false;
-    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e) {
-        const struct graph_edge *edge = version_in_edge(roles, number, e);
+    for (const struct graph_edge *edge = version_ins(roles, number); edge < version_ins_end(roles, number); ++edge) {
         if (!elementwise_matters(roles, edge))
             continue;
         if (elementwise_goes(roles, edge))
@@ -146,8 +144,7 @@ elementwise_find_chain(struct roles *roles)
         roles->chain[i] = roles->parameter[i] || (asked[i] && version_of(roles, i)->op >= 0 && is_private(roles, i));
         if (!roles->chain[i] || !roles->inner[i])
             continue;
-        for (uint32_t e = 0; e < version_of(roles, i)->in_count; ++e) {
-            const struct graph_edge *edge = version_in_edge(roles, i, e);
+        for (const struct graph_edge *edge = version_ins(roles, i); edge < version_ins_end(roles, i); ++edge) {
             if (elementwise_matters(roles, edge) && elementwise_goes(roles, edge))
                 asked[edge->from] = true;
         }
@@ -167,14 +164,12 @@ is_scalar_of(const struct roles *roles, const struct graph_edge *edge)
 bool
 elementwise_is_rest(const struct roles *roles, uint32_t number, uint32_t rest)
 {
-    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e) {
-        const struct graph_edge *edge = version_in_edge(roles, number, e);
+    for (const struct graph_edge *edge = version_ins(roles, number); edge < version_ins_end(roles, number); ++edge) {
         uint32_t at = edge->from;
         bool found = roles->chain[at] && at > rest && elementwise_matters(roles, edge) && elementwise_goes(roles, edge);
         while (found && at > rest) { /* from one version of the memory to the one before */
             uint32_t before = UINT32_MAX;
-            for (uint32_t i = 0; i < version_of(roles, at)->in_count; ++i) {
-                const struct graph_edge *own = version_in_edge(roles, at, i);
+            for (const struct graph_edge *own = version_ins(roles, at); own < version_ins_end(roles, at); ++own) {
                 if (own->elementwise && own->from >= rest && (before == UINT32_MAX || own->from > before) &&
                     version_of(roles, own->from)->memory == version_of(roles, rest)->memory)
                     before = own->from;
@@ -191,26 +186,12 @@ elementwise_is_rest(const struct roles *roles, uint32_t number, uint32_t rest)
 bool
 elementwise_has_others(const struct roles *roles, uint32_t number)
 {
-    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e) {
-        const struct graph_edge *edge = version_in_edge(roles, number, e);
+    for (const struct graph_edge *edge = version_ins(roles, number); edge < version_ins_end(roles, number); ++edge) {
         if (elementwise_matters(roles, edge) && elementwise_goes(roles, edge) &&
             !version_overlaps(version_of(roles, edge->from), version_of(roles, number)))
             return true;
     }
     return false;
-}
-
-/* The version that this one comes from element by element in the same place; UINT32_MAX: there is none. */
-static uint32_t
-own_before(const struct roles *roles, uint32_t number)
-{
-    uint32_t before = UINT32_MAX;
-    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e) {
-        const struct graph_edge *edge = version_in_edge(roles, number, e);
-        if (edge->elementwise && version_overlaps(version_of(roles, edge->from), version_of(roles, number)))
-            before = edge->from;
-    }
-    return before;
 }
 
 /* Whether a version leads to parameters only by what it becomes in its place. */
@@ -234,23 +215,20 @@ is_sum(const struct roles *roles, uint32_t number)
     bool several = false;
     if (!elementwise_has_others(roles, number))
         return false;
-    for (uint32_t at = number, before; at != UINT32_MAX; at = before) {
-        before = own_before(roles, at);
-        if (before == UINT32_MAX)
+    for (uint32_t at = number;; at = version_own_edge(roles, at, true)->from) {
+        if (version_own_edge(roles, at, true) == NULL)
             return version_of(roles, at)->op < 0 ? several : at != number;
         if (at != number && (!leads_by_place(roles, at) || roles->parameter[at]))
             return false;
         several = several || (at != number && elementwise_has_others(roles, at));
     }
-    return false;
 }
 
 bool
 elementwise_goes_on(const struct roles *roles, uint32_t number)
 {
     bool some = false;
-    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e) {
-        const struct graph_edge *edge = version_in_edge(roles, number, e);
+    for (const struct graph_edge *edge = version_ins(roles, number); edge < version_ins_end(roles, number); ++edge) {
         if (!elementwise_matters(roles, edge) || !elementwise_goes(roles, edge))
             continue;
         if (roles->chain[edge->from])
@@ -264,17 +242,17 @@ elementwise_goes_on(const struct roles *roles, uint32_t number)
 uint32_t
 elementwise_parameters_behind(const struct roles *roles, uint32_t number, uint32_t *last)
 {
-    bool *reached = xcalloc(roles->graph->version_count, sizeof(*reached));
-    uint32_t count = 0;
-    reached[number] = true;
-    for (uint32_t i = number + 1; i < roles->graph->version_count; ++i) {
-        for (uint32_t e = 0; e < version_of(roles, i)->in_count && version_in_period(roles, i) && !reached[i]; ++e)
-            reached[i] = reached[version_in_edge(roles, i, e)->from];
-        if (reached[i] && roles->parameter[i]) {
-            count += 1;
-            *last = i;
-        }
+    uint32_t versions = roles->graph->version_count, count = 0;
+    bool *reached = xcalloc(versions, sizeof(*reached)), *self = xcalloc(versions, sizeof(*self));
+    self[number] = true;
+    sources_spread(roles, reached, self, NULL);
+    for (uint32_t i = number + 1; i < versions; ++i) {
+        if (!reached[i] || !roles->parameter[i])
+            continue;
+        count += 1;
+        *last = i;
     }
     free(reached);
+    free(self);
     return count;
 }

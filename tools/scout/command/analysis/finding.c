@@ -1,5 +1,4 @@
 /* finding.c - see finding.h: the period, its border, and for each candidate the roles. */
-#include "tools/scout/command/analysis/finding.h"
 
 #include "launcher/common/xcalloc.h"
 #include "tools/scout/command/analysis/rules.h"
@@ -175,8 +174,7 @@ describe_scouted(const struct scout_finding *finding, const struct scout_tensor 
 {
     char place[64];
     snprintf(text, 128, "nothing at %s", scout_tensor_place(tensor, place));
-    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
-        const struct scout_tensor *it = &finding->tensors[i];
+    for (const struct scout_tensor *it = finding->tensors; it < finding->tensors + finding->tensor_count; ++it) {
         if (it->alloc != tensor->alloc || it->hi <= tensor->lo || it->lo >= tensor->hi)
             continue;
         size_t used = (size_t)snprintf(text, 128, "%s %s%s", scout_role_name(it->role), scout_tensor_place(it, place),
@@ -444,18 +442,6 @@ bool
 scout_is_remade(const struct scout_log *log, const struct scout_finding *finding, uint32_t alloc)
 {
     return log->allocs[alloc].made_at > finding->first || log->allocs[alloc].freed_at < finding->end;
-}
-
-bool
-scout_is_in_gradient(const struct scout_finding *finding, const struct scout_tensor *tensor)
-{
-    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
-        const struct scout_tensor *other = &finding->tensors[i];
-        if (other->role == ROLE_GRADIENT && other->alloc == tensor->alloc && other->lo < tensor->hi &&
-            tensor->lo < other->hi)
-            return true;
-    }
-    return false;
 }
 
 static void

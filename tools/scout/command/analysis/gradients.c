@@ -110,8 +110,7 @@ go_up(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
         end_way(way, number, lo, hi);
         return;
     }
-    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e) {
-        const struct graph_edge *edge = version_in_edge(roles, number, e);
+    for (const struct graph_edge *edge = version_ins(roles, number); edge < version_ins_end(roles, number); ++edge) {
         if (!elementwise_matters(roles, edge) || !elementwise_goes(roles, edge))
             continue;
         if (!roles->chain[edge->from]) {
@@ -138,8 +137,8 @@ static bool
 is_vector(const struct roles *roles, uint32_t number, const bool *vectors)
 {
     bool is = roles->source[number] && !roles->constant[number];
-    for (uint32_t e = 0; e < version_of(roles, number)->in_count && !is; ++e) {
-        const struct graph_edge *edge = version_in_edge(roles, number, e);
+    for (const struct graph_edge *edge = version_ins(roles, number); edge < version_ins_end(roles, number) && !is;
+         ++edge) {
         bool is_data = elementwise_matters(roles, edge) || version_of(roles, edge->from)->op == VERSION_BEFORE;
         is = is_data && !roles->chain[edge->from] &&
              (!elementwise_may_scale(roles, edge->from) || (edge->elementwise && vectors[edge->from]));
@@ -198,8 +197,7 @@ reaches_further(const struct roles *roles, uint32_t number)
     const struct graph_version *version = version_of(roles, number);
     const struct scout_op *op = graph_op(roles->graph, version);
     bool reaches = false;
-    for (uint32_t i = 0; i < op->argument_count && !reaches; ++i) {
-        const struct scout_argument *it = &op->arguments[i];
+    for (const struct scout_argument *it = op->arguments; it < op->arguments + op->argument_count && !reaches; ++it) {
         reaches = roles->graph->memory_of[it->alloc] == (uint32_t)version->memory && it->offset <= version->lo &&
                   it->end >= version->hi && it->end - it->offset > version->hi - version->lo;
     }

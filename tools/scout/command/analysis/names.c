@@ -1,5 +1,6 @@
 /*
- * names.c - how roles, types and versions are called; what a finding says: notes, and the reason of a refusal.
+ * names.c - how roles, types and versions are called, and where they lie; what a finding says: notes, and the reason of
+ * a refusal.
  */
 #include "tools/scout/command/analysis/rules.h"
 
@@ -58,6 +59,30 @@ scout_tensor_place(const struct scout_tensor *tensor, char text[64])
 {
     snprintf(text, 64, "a%u[%llu:%llu]", tensor->alloc, (unsigned long long)tensor->lo, (unsigned long long)tensor->hi);
     return text;
+}
+
+bool
+scout_is_in_gradient(const struct scout_finding *finding, const struct scout_tensor *tensor)
+{
+    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
+        const struct scout_tensor *other = &finding->tensors[i];
+        if (other->role == ROLE_GRADIENT && other->alloc == tensor->alloc && other->lo < tensor->hi &&
+            tensor->lo < other->hi)
+            return true;
+    }
+    return false;
+}
+
+const struct graph_edge *
+version_own_edge(const struct roles *roles, uint32_t number, bool elementwise)
+{
+    const struct graph_edge *own = NULL;
+    for (const struct graph_edge *edge = version_ins(roles, number); edge < version_ins_end(roles, number); ++edge) {
+        if (edge->elementwise == elementwise &&
+            version_overlaps(version_of(roles, edge->from), version_of(roles, number)))
+            own = edge;
+    }
+    return own;
 }
 
 const char *

@@ -5,7 +5,6 @@
  * or one behind the other, are all alike. A place that is new in each period (a history of losses) is like another one
  * that was new as many operations ago.
  */
-#include "tools/scout/command/analysis/finding.h"
 
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"

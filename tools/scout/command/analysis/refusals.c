@@ -31,9 +31,8 @@ describe_way(const struct roles *roles, uint32_t number, char *text, size_t room
     text[0] = '\0';
     for (int steps = 0; steps < 6 && used < room; ++steps) {
         uint32_t next = UINT32_MAX;
-        for (uint32_t e = 0; e < version_of(roles, number)->in_count && next == UINT32_MAX; ++e)
-            if (roles->past[version_in_edge(roles, number, e)->from])
-                next = version_in_edge(roles, number, e)->from;
+        for (const struct graph_edge *edge = version_ins(roles, number); edge < version_ins_end(roles, number); ++edge)
+            next = next == UINT32_MAX && roles->past[edge->from] ? edge->from : next;
         if (version_of(roles, number)->op >= 0)
             used += (size_t)snprintf(text + used, room - used, "%s%s", steps > 0 ? " after " : "",
                                      version_op_name(roles, number, name));
@@ -81,13 +80,9 @@ keeps_state(const struct roles *roles, uint32_t number)
 static bool
 is_gradient_in_place(const struct roles *roles, const struct scout_finding *finding, uint32_t number)
 {
-    for (uint32_t t = 0; t < finding->tensor_count; ++t) {
-        const struct scout_tensor *tensor = &finding->tensors[t];
-        if (tensor->role == ROLE_GRADIENT && tensor->alloc == version_alloc(roles, number) &&
-            tensor->lo < version_of(roles, number)->hi && version_of(roles, number)->lo < tensor->hi)
-            return true;
-    }
-    return false;
+    const struct graph_version *version = version_of(roles, number);
+    const struct scout_tensor place = {.alloc = version_alloc(roles, number), .lo = version->lo, .hi = version->hi};
+    return scout_is_in_gradient(finding, &place);
 }
 
 enum roles_verdict
@@ -146,16 +141,9 @@ refusals_leads_on(const struct roles *roles, uint32_t number)
 bool
 refusals_leads_to_gradients(const struct roles *roles, uint32_t number)
 {
-    uint32_t count = roles->graph->version_count;
-    bool *reached = xcalloc(count, sizeof(*reached)), found = false;
-    for (uint32_t i = 0; i < count && !found; ++i) {
-        const struct graph_version *version = version_of(roles, i);
-        if (version->op == VERSION_BEFORE && version_overlaps(version, version_of(roles, number)))
-            reached[i] = true;
-        for (uint32_t e = 0; e < version->in_count && version_in_period(roles, i) && !reached[i]; ++e)
-            reached[i] = reached[version_in_edge(roles, i, e)->from];
-        found = reached[i] && roles->gradient[i];
-    }
+    bool *reached = sources_of_place(roles, number), found = false;
+    for (uint32_t i = 0; i < roles->graph->version_count; ++i)
+        found = found || (reached[i] && roles->gradient[i]);
     free(reached);
     return found;
 }
@@ -175,8 +163,8 @@ sent_and_returned(const struct roles *roles)
         memset(leads, 0, count * sizeof(*leads));
         leads[i] = true;
         for (uint32_t k = i + 1; k-- > 0 && bytes == 0;) {
-            for (uint32_t e = 0; e < version_of(roles, k)->in_count && leads[k]; ++e)
-                leads[version_in_edge(roles, k, e)->from] = true;
+            for (const struct graph_edge *edge = version_ins(roles, k); edge < version_ins_end(roles, k); ++edge)
+                leads[edge->from] = leads[edge->from] || leads[k];
             if (leads[k] && version_of(roles, k)->from_host && version_of(roles, k)->bytes == sent->bytes &&
                 version_of(roles, k)->type != SCOUT_INTEGER && !roles->constant[k])
                 bytes = sent->bytes;
@@ -190,13 +178,8 @@ sent_and_returned(const struct roles *roles)
 static bool
 is_whole_step(const struct roles *roles, uint32_t number)
 {
-    if (!roles->persistent[number] || !roles->tainted[number] || version_of(roles, number)->op < 0)
-        return false;
-    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e)
-        if (!version_in_edge(roles, number, e)->elementwise &&
-            version_overlaps(version_of(roles, version_in_edge(roles, number, e)->from), version_of(roles, number)))
-            return true;
-    return false;
+    return roles->persistent[number] && roles->tainted[number] && version_of(roles, number)->op >= 0 &&
+           version_own_edge(roles, number, false) != NULL;
 }
 
 void
@@ -288,8 +271,8 @@ refusals_note_unsure(const struct roles *roles, struct scout_finding *finding)
     uint32_t *unsure = xcalloc(count, sizeof(*unsure)); /* 1 + the version that it is computed from */
     char name[SCOUT_NAME_BYTES], place[64];
     for (uint32_t i = 0; i < count; ++i) {
-        for (uint32_t e = 0; e < version_of(roles, i)->in_count && version_in_period(roles, i) && unsure[i] == 0; ++e)
-            unsure[i] = unsure[version_in_edge(roles, i, e)->from];
+        for (const struct graph_edge *edge = version_ins(roles, i); edge < version_ins_end(roles, i); ++edge)
+            unsure[i] = unsure[i] == 0 && version_in_period(roles, i) ? unsure[edge->from] : unsure[i];
         if (version_of(roles, i)->unsure && version_in_period(roles, i))
             unsure[i] = 1 + i;
         if (roles->persistent[i] && unsure[i] != 0)

@@ -149,10 +149,17 @@ version_in_period(const struct roles *roles, uint32_t number)
     return version_of(roles, number)->op < (int32_t)roles->period;
 }
 
+/* Its edges from earlier versions, [first, end). */
 static inline const struct graph_edge *
-version_in_edge(const struct roles *roles, uint32_t number, uint32_t i)
+version_ins(const struct roles *roles, uint32_t number)
 {
-    return &roles->graph->edges[version_of(roles, number)->first_in + i];
+    return &roles->graph->edges[version_of(roles, number)->first_in];
+}
+
+static inline const struct graph_edge *
+version_ins_end(const struct roles *roles, uint32_t number)
+{
+    return version_ins(roles, number) + version_of(roles, number)->in_count;
 }
 
 static inline const struct graph_edge *
@@ -167,6 +174,8 @@ version_overlaps(const struct graph_version *a, const struct graph_version *b)
     return a->memory == b->memory && a->lo < b->hi && b->lo < a->hi;
 }
 
+/* The last edge to a version from its own place, element by element or not; NULL: there is none. */
+const struct graph_edge *version_own_edge(const struct roles *roles, uint32_t number, bool elementwise);
 const char *version_op_name(const struct roles *roles, uint32_t number, char text[SCOUT_NAME_BYTES]);
 uint32_t version_alloc(const struct roles *roles, uint32_t number);
 /* "a3[0:4096]" */
@@ -184,6 +193,8 @@ bool source_is_small(const struct graph_version *version);
 void sources_find(struct roles *roles);
 /* Marks what is computed from sources within the period, not through what is blocked. */
 void sources_spread(const struct roles *roles, bool *marks, const bool *sources, const bool *blocked);
+/* Marks, malloc'ed, of what is computed within the period from what was in the version's place before it. */
+bool *sources_of_place(const struct roles *roles, uint32_t number);
 
 /* ---- stays.c: what stays from period to period, what feeds back, and which of it are parameters ---- */
 void stays_find(struct roles *roles);

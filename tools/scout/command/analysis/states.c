@@ -21,14 +21,7 @@ role_of_own(const struct roles *roles, uint32_t number)
 static bool
 is_from_itself(const struct roles *roles, uint32_t number)
 {
-    bool *reached = xcalloc(roles->graph->version_count + 1, sizeof(*reached));
-    for (uint32_t i = 0; i <= number; ++i) {
-        const struct graph_version *version = version_of(roles, i);
-        reached[i] = version->op == VERSION_BEFORE && version_overlaps(version, version_of(roles, number));
-        for (uint32_t e = 0; e < version->in_count && version_in_period(roles, i) && !reached[i]; ++e)
-            reached[i] = reached[version_in_edge(roles, i, e)->from];
-    }
-    bool found = reached[number];
+    bool *reached = sources_of_place(roles, number), found = reached[number];
     free(reached);
     return found;
 }
@@ -91,14 +84,8 @@ is_kept(const struct roles *roles, uint32_t memory, uint64_t lo)
 {
     for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
         const struct graph_version *version = version_of(roles, i);
-        bool own = false;
-        if (version->op < 0 || !version_in_period(roles, i) || version->memory != (int32_t)memory || version->lo > lo ||
-            version->hi <= lo)
-            continue;
-        for (uint32_t e = 0; e < version->in_count && !own; ++e)
-            own = version_in_edge(roles, i, e)->elementwise &&
-                  version_overlaps(version_of(roles, version_in_edge(roles, i, e)->from), version);
-        if (!own)
+        if (version->op >= 0 && version_in_period(roles, i) && version->memory == (int32_t)memory &&
+            version->lo <= lo && version->hi > lo && version_own_edge(roles, i, true) == NULL)
             return false;
     }
     return true;
@@ -138,8 +125,7 @@ is_for_nothing(const struct roles *roles, uint32_t memory)
     const struct graph *graph = roles->graph;
     const struct scout_log *log = graph->log;
     bool is = log->allocs[graph->memories[memory].alloc].memory == SCOUT_DEVICE, rolls = false;
-    for (uint32_t k = 0; k < log->op_count && is; ++k) {
-        const struct scout_op *op = &log->ops[k];
+    for (const struct scout_op *op = log->ops; op < log->ops + log->op_count && is; ++op) {
         bool gets =
             op->kind == SCOUT_COPY && op->from.alloc != SCOUT_NONE && graph->memory_of[op->from.alloc] == memory;
         for (uint32_t a = 0; a < op->argument_count && !gets; ++a)
@@ -156,8 +142,7 @@ static void
 suspect_beside(const struct roles *roles, struct scout_finding *finding, const struct scout_argument *place,
                const struct scout_op *op, uint32_t number)
 {
-    for (uint32_t i = 0; i < op->argument_count; ++i) {
-        const struct scout_argument *it = &op->arguments[i];
+    for (const struct scout_argument *it = op->arguments; it < op->arguments + op->argument_count; ++it) {
         uint32_t memory = roles->graph->memory_of[it->alloc], alloc = roles->graph->memories[memory].alloc;
         if (it->slot != place->slot || it->at != place->at || has_place(finding, alloc, it->offset, false) ||
             !is_kept(roles, memory, it->offset) || is_for_nothing(roles, memory))
@@ -201,18 +186,6 @@ find_suspects(const struct roles *roles, struct scout_finding *finding)
     }
 }
 
-/* Whether the launch that leaves a version reads more of its place than each element its own. */
-static bool
-is_made_of_itself(const struct roles *roles, uint32_t number)
-{
-    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e) {
-        const struct graph_edge *edge = version_in_edge(roles, number, e);
-        if (!edge->elementwise && version_overlaps(version_of(roles, edge->from), version_of(roles, number)))
-            return true;
-    }
-    return false;
-}
-
 /* How a suspect is written: by an operation that reads gradients, as parameters are; of its own old value, as these or
  * the cell of a net. */
 static void
@@ -220,8 +193,7 @@ note_writing(const struct roles *roles, uint32_t number, struct scout_tensor *te
 {
     const struct graph_version *version = version_of(roles, number);
     tensor->grows = tensor->grows || stays_from_itself(roles, number);
-    for (uint32_t e = 0; e < version->in_count; ++e) {
-        const struct graph_edge *edge = version_in_edge(roles, number, e);
+    for (const struct graph_edge *edge = version_ins(roles, number); edge < version_ins_end(roles, number); ++edge) {
         bool is_own = version_overlaps(version_of(roles, edge->from), version);
         tensor->updated = tensor->updated || roles->gradient[edge->from];
         tensor->grows = tensor->grows || (is_own && (edge->elementwise || version->bytes <= ELEMENT_BYTES));
@@ -258,7 +230,7 @@ states_find(const struct roles *roles, struct scout_finding *finding)
                 finding, ROLES_REFUSED,
                 "whether %s, written by %s, is a parameter cannot be told: it has no gradient of its own",
                 version_place(roles, i, place), version_op_name(roles, i, name));
-        if (role == ROLE_SUSPECT && is_made_of_itself(roles, i))
+        if (role == ROLE_SUSPECT && version_own_edge(roles, i, false) != NULL)
             note_add(finding,
                      "%s makes %s from itself and from data in one launch: if that is a parameter, annotate it, and "
                      "average its change behind the launch: DDP_STEP_PARAMETERS",

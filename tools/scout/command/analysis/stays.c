@@ -28,8 +28,8 @@ mark_own(const struct roles *roles, uint32_t number, bool *own)
     memset(own, 0, roles->graph->version_count);
     own[number] = true;
     for (uint32_t i = number + 1; i-- > 0;)
-        for (uint32_t e = 0; e < version_of(roles, i)->in_count && own[i]; ++e) {
-            const struct graph_edge *edge = version_in_edge(roles, i, e);
+        for (const struct graph_edge *edge = version_ins(roles, i); edge < version_ins_end(roles, i) && own[i];
+             ++edge) {
             const struct graph_version *from = version_of(roles, edge->from);
             own[edge->from] =
                 own[edge->from] || (edge->elementwise && from->op >= 0 &&
@@ -46,17 +46,6 @@ enum reached {
     BY_OTHERS,  /* by way of other memory; what left and came back counts, too */
 };
 
-/* Whether a version is what it was in its place, element by element, and something else. */
-static bool
-keeps_place(const struct roles *roles, uint32_t number)
-{
-    for (uint32_t e = 0; e < version_of(roles, number)->in_count; ++e)
-        if (version_in_edge(roles, number, e)->elementwise &&
-            version_overlaps(version_of(roles, version_in_edge(roles, number, e)->from), version_of(roles, number)))
-            return true;
-    return false;
-}
-
 static enum reached
 reached_by(const struct roles *roles, enum reached before, const struct graph_edge *edge,
            const struct graph_version *place)
@@ -71,7 +60,8 @@ reached_by(const struct roles *roles, enum reached before, const struct graph_ed
     if (next->bytes <= SCALAR_BYTES && next->bytes < place->bytes)
         return BY_SCALARS;
     /* scales another gradient, and what becomes of that */
-    bool scales = before == BY_SCALARS && (is_scalar ? keeps_place(roles, edge->to) : edge->elementwise);
+    bool scales =
+        before == BY_SCALARS && (is_scalar ? version_own_edge(roles, edge->to, true) != NULL : edge->elementwise);
     return scales ? BY_SCALARS : BY_OTHERS;
 }
 
@@ -87,8 +77,8 @@ stays_feeds_back(const struct roles *roles, uint32_t number, bool directly)
         const struct graph_version *version = version_of(roles, i);
         if (version->op == VERSION_BEFORE && version_overlaps(version, end))
             reached[i] = BY_PLACE;
-        for (uint32_t e = 0; e < version->in_count && version_in_period(roles, i); ++e) {
-            const struct graph_edge *edge = version_in_edge(roles, i, e);
+        for (const struct graph_edge *edge = version_ins(roles, i);
+             edge < version_ins_end(roles, i) && version_in_period(roles, i); ++edge) {
             enum reached here = reached_by(roles, reached[edge->from], edge, end);
             if (here > reached[i])
                 reached[i] = here;
@@ -117,10 +107,9 @@ stays_made_again(const struct roles *roles, const struct graph_edge *edge)
 {
     const struct graph_version *to = version_of(roles, edge->to);
     bool again = !edge->elementwise && version_overlaps(version_of(roles, edge->from), to) && to->bytes > ELEMENT_BYTES;
-    for (uint32_t e = 0; e < to->in_count && again; ++e) {
-        uint32_t from = version_in_edge(roles, edge->to, e)->from;
-        again = version_of(roles, from)->bytes <= ELEMENT_BYTES || is_replaced_by(roles, from, to->op);
-    }
+    for (const struct graph_edge *in = version_ins(roles, edge->to); in < version_ins_end(roles, edge->to); ++in)
+        again =
+            again && (version_of(roles, in->from)->bytes <= ELEMENT_BYTES || is_replaced_by(roles, in->from, to->op));
     return again;
 }
 
@@ -138,8 +127,7 @@ stays_from_itself(const struct roles *roles, uint32_t number)
         if (version->op == VERSION_BEFORE && version->memory != HOST_MEMORY)
             for (uint32_t p = 0; p < graph->version_count && !found; ++p)
                 found = roles->persistent[p] && !roles->carried[p] && version_overlaps(version, version_of(roles, p));
-        for (uint32_t e = 0; e < version->in_count; ++e) {
-            const struct graph_edge *edge = version_in_edge(roles, i, e);
+        for (const struct graph_edge *edge = version_ins(roles, i); edge < version_ins_end(roles, i); ++edge) {
             if (edge->elementwise || stays_made_again(roles, edge) ||
                 (version->bytes <= ELEMENT_BYTES && version_of(roles, edge->from)->bytes == version->bytes))
                 reached[edge->from] = true;
@@ -185,8 +173,7 @@ is_in_other_place(const struct roles *roles, uint32_t number)
         const struct graph_version *version = version_of(roles, i);
         if (!from[i])
             continue;
-        for (uint32_t e = 0; e < version->in_count; ++e) {
-            const struct graph_edge *edge = version_in_edge(roles, i, e);
+        for (const struct graph_edge *edge = version_ins(roles, i); edge < version_ins_end(roles, i); ++edge) {
             if (edge->elementwise && version_of(roles, edge->from)->bytes == version->bytes)
                 from[edge->from] = true;
         }
@@ -214,8 +201,8 @@ find_between(struct roles *roles)
         const struct graph_version *version = version_of(roles, i);
         bool is_read = false, changes = false;
         own[i] = version->op == VERSION_BEFORE;
-        for (uint32_t e = 0; e < version->in_count && !own[i]; ++e) {
-            const struct graph_edge *edge = version_in_edge(roles, i, e);
+        for (const struct graph_edge *edge = version_ins(roles, i); edge < version_ins_end(roles, i) && !own[i];
+             ++edge) {
             own[i] = own[edge->from] && edge->elementwise && version_overlaps(version_of(roles, edge->from), version);
         }
         for (uint32_t e = 0; e < version->out_count; ++e) {
@@ -322,9 +309,21 @@ sources_spread(const struct roles *roles, bool *marks, const bool *sources, cons
         marks[i] = sources[i];
         if (!version_in_period(roles, i))
             continue;
-        for (uint32_t e = 0; e < version_of(roles, i)->in_count && !marks[i]; ++e)
-            marks[i] = marks[version_in_edge(roles, i, e)->from];
-        if (blocked != NULL && blocked[i])
-            marks[i] = false;
+        for (const struct graph_edge *edge = version_ins(roles, i); edge < version_ins_end(roles, i); ++edge)
+            marks[i] = marks[i] || marks[edge->from];
+        marks[i] = marks[i] && (blocked == NULL || !blocked[i]);
     }
+}
+
+bool *
+sources_of_place(const struct roles *roles, uint32_t number)
+{
+    uint32_t count = roles->graph->version_count;
+    bool *marks = xcalloc(count + 1, sizeof(*marks)), *sources = xcalloc(count + 1, sizeof(*sources));
+    for (uint32_t i = 0; i < count; ++i)
+        sources[i] = version_of(roles, i)->op == VERSION_BEFORE &&
+                     version_overlaps(version_of(roles, i), version_of(roles, number));
+    sources_spread(roles, marks, sources, NULL);
+    free(sources);
+    return marks;
 }
