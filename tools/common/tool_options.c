@@ -1,9 +1,6 @@
 /* tool_options.c - see tool_options.h. */
 #include "tools/common/tool_options.h"
 
-#include "base/message.h"
-#include "base/protocol.h"
-#include "launcher/common/xcalloc.h"
 #include "launcher/options/option_table.h"
 
 #include <ctype.h>

@@ -9,7 +9,6 @@
 #include "tools/sandbox/raw.h"
 
 #include <errno.h>
-#include <sys/time.h>
 #include <sys/xattr.h>
 #include <utime.h>
 

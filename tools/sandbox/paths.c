@@ -7,7 +7,6 @@
 #include "tools/sandbox/raw.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 

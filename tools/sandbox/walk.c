@@ -9,7 +9,6 @@
 #include "tools/sandbox/raw.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <string.h>
 
 enum { LINKS_MAX = 40 }; /* as the kernel's MAXSYMLINKS */

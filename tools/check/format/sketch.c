@@ -3,7 +3,6 @@
 
 #include "tools/check/format/element.h"
 
-#include <math.h>
 #include <stdbool.h>
 
 void

@@ -7,10 +7,6 @@
  */
 #include "tools/check/trainer/check.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 enum {
     SCALARS_AT_MOST = 16,
     ROWS_AT_MOST = 256,

@@ -6,17 +6,10 @@
  */
 #include "tools/check/trainer/check.h"
 
-#include "base/printable.h"
 #include "tools/check/format/element.h"
-#include "tools/check/format/norms.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 _Static_assert((int)ELEMENT_FLOAT32 == (int)DDP_FLOAT32 && (int)ELEMENT_FLOAT64 == (int)DDP_FLOAT64 &&
                    (int)ELEMENT_FLOAT16 == (int)DDP_FLOAT16 && (int)ELEMENT_BFLOAT16 == (int)DDP_BFLOAT16 &&

@@ -7,14 +7,8 @@
  */
 #include "tools/check/trainer/check.h"
 
-#include "base/printable.h"
-
 #define XXH_INLINE_ALL
 #include <xxhash.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     PIECES = 64,
@@ -259,8 +253,7 @@ search(struct site *site, const struct known_step *known, const char *source, si
     if (engine_state.rendezvous.world_size == 1 || bytes > SEARCHED_BYTES || site->searches >= SEARCHES_AT_MOST)
         return;
     ++site->searches;
-    for (uint32_t i = 0; i < known->copies.probe_count; ++i) {
-        const struct check_probe *probe = &known->probes[i];
+    for (const struct check_probe *probe = known->probes; probe < known->probes + known->copies.probe_count; ++probe) {
         const char *found = memmem(source, bytes, probe->content, probe->bytes);
         uint64_t of, behind = found != NULL ? (uint64_t)(found - source) : 0;
         if (found == NULL || behind > probe->at)

@@ -8,10 +8,6 @@
 #include "tools/common/direct.h"
 #include "tools/sandbox/files.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum {
     STEP_WAIT_MS = 2000,  /* at least, for a DDP_STEP behind enough rounds */
     SHARDS_AT_MOST = 256, /* rows of DDP_SHARD with a total of their own */

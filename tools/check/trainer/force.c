@@ -8,9 +8,6 @@
  */
 #include "tools/check/trainer/check.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 static const double same_direction = 0.999; /* cosine */
 static const double same_factor = 0.01;     /* relative */
 

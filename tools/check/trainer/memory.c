@@ -18,11 +18,6 @@
 #include "tools/check/format/element.h"
 #include "tools/check/format/sketch.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum {
     RANGES_AT_MOST = 4096,
     FIRST_STEP = 3, /* whose beginning finds the ranges known */
@@ -63,8 +58,7 @@ new_range(const struct check_memory *found, CUdeviceptr address)
 void
 memory_found(const struct check_memory *found, CUdeviceptr address)
 {
-    for (size_t i = 0; i < memory.range_count; ++i) {
-        const struct range_found *range = &memory.ranges[i];
+    for (const struct range_found *range = memory.ranges; range < memory.ranges + memory.range_count; ++range) {
         if (address != 0 && address < range->address + range->memory.bytes && range->address < address + found->bytes)
             return; /* another operation writes it, too */
     }
@@ -80,8 +74,7 @@ memory_found(const struct check_memory *found, CUdeviceptr address)
 bool
 memory_has(CUdeviceptr address)
 {
-    for (size_t i = 0; i < memory.range_count; ++i) {
-        const struct range_found *range = &memory.ranges[i];
+    for (const struct range_found *range = memory.ranges; range < memory.ranges + memory.range_count; ++range) {
         if (address >= range->address && address < range->address + range->memory.bytes)
             return true;
     }
@@ -91,8 +84,7 @@ memory_has(CUdeviceptr address)
 void
 memory_resolve(const struct check_memory *at, CUdeviceptr pointer)
 {
-    for (size_t i = 0; i < memory.range_count; ++i) {
-        struct range_found *range = &memory.ranges[i];
+    for (struct range_found *range = memory.ranges; range < memory.ranges + memory.range_count; ++range) {
         const struct check_memory *its = &range->memory;
         if (its->call == at->call && its->owner == at->owner && its->ordinal == at->ordinal &&
             its->argument == at->argument) {

@@ -11,10 +11,6 @@
 
 #include "tools/check/format/element.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 _Static_assert((int)CHECK_OP_MEAN == (int)DDP_OP_MEAN && (int)CHECK_OP_MIN == (int)DDP_OP_MIN &&
                    (int)CHECK_OP_MAX == (int)DDP_OP_MAX,
                "run.h");

@@ -14,10 +14,6 @@
 
 #include "tools/check/format/element.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum {
     UPDATERS_AT_MOST = 64,
     WATCHED_AT_MOST = 8, /* segments of one operation */
@@ -458,8 +454,7 @@ updaters_operation_ends(bool enqueued)
     CUcontext before = context_enter();
     if (enqueued)
         context_synchronize("after an operation that may update parameters");
-    for (size_t i = 0; i < around.count; ++i) {
-        const struct watched *watched = &around.watched[i];
+    for (const struct watched *watched = around.watched; watched < around.watched + around.count; ++watched) {
         if (enqueued && around.is_for_updaters && parameter_changed(watched))
             note_updater(watched);
         else if (enqueued && !around.is_for_updaters)

@@ -16,11 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -305,8 +301,7 @@ values_together(struct tensor *list, size_t count)
 {
     const struct driver *driver = &engine_state.driver;
     size_t used = 0;
-    for (size_t i = 0; i < count; ++i) {
-        struct tensor *it = &list[i];
+    for (struct tensor *it = list; it < list + count; ++it) {
         if (it->kind == MEMORY_HOST || it->bytes == 0 || it->bytes > TOGETHER_BYTES - used)
             continue;
         if (locked == NULL)

@@ -1,8 +1,6 @@
 /* scout.c - see scout.h. */
 #include "tools/scout/command/scout.h"
 
-#include "base/protocol.h"
-#include "launcher/common/xcalloc.h"
 #include "launcher/options/option_rows.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/start/job_folder.h"
@@ -16,7 +14,6 @@
 #include "tools/scout/format/log.h"
 
 #include <json-c/json.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { DEFAULT_STEPS = 3, MOST_STEPS = 100, MOST_TIMEOUT_S = 1000000 };
@@ -181,8 +178,7 @@ has_figures(const struct scout_log *log, const struct scout_tensor *tensor)
 {
     bool is_own = tensor->role == ROLE_STATISTICS;
     bool any = tensor->type == SCOUT_INTEGER || tensor->hi - tensor->lo <= ELEMENT_BYTES;
-    for (uint32_t i = 0; i < log->op_count && is_own && !any; ++i) {
-        const struct scout_op *op = &log->ops[i];
+    for (const struct scout_op *op = log->ops; op < log->ops + log->op_count && is_own && !any; ++op) {
         any = op->kind == SCOUT_COPY && op->to.alloc == SCOUT_NONE && op->from.alloc == tensor->alloc &&
               op->from.offset < tensor->hi && op->from.offset + op->bytes > tensor->lo;
     }

@@ -145,8 +145,7 @@ code_ranges(struct codec *codec, struct scout_ranges *ranges, uint64_t limit)
     uint64_t before = 0;
     if (!code_list(codec, &ranges->items, ranges->count, sizeof(*ranges->items)))
         return;
-    for (uint32_t i = 0; i < ranges->count; ++i) {
-        const struct scout_range *range = &ranges->items[i];
+    for (const struct scout_range *range = ranges->items; range < ranges->items + ranges->count; ++range) {
         expect(codec, range->lo >= before && range->hi > range->lo && range->hi <= limit);
         before = range->hi;
     }

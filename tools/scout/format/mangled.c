@@ -7,7 +7,6 @@
 
 #include "tools/scout/format/log.h"
 
-#include <stddef.h>
 #include <string.h>
 
 enum { KNOWN_AT_MOST = 256, LIST_AT_MOST = 64, DEPTH_AT_MOST = 32 };

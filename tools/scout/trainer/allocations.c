@@ -7,7 +7,6 @@
 #include "tools/scout/trainer/scout.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static struct allocation **live; /* [live_count], by address */
 static size_t live_count, live_room;

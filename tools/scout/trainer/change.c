@@ -8,8 +8,6 @@
  */
 #include "tools/scout/trainer/scout.h"
 
-#include <string.h>
-
 /* How many of the words look like numbers with a fraction, and how many are zero, or tiny. */
 struct likes {
     size_t floats, zeros, tiny, others;

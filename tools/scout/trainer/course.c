@@ -15,7 +15,6 @@
 #include "tools/scout/trainer/scout.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 #include <xxhash.h>

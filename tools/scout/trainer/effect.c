@@ -7,7 +7,6 @@
 #include "tools/scout/trainer/scout.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <xxhash.h>
 
 /* Gaps in what changed are closed up to GAP_WORDS, where no pointer was seen to point into them. */
@@ -242,8 +241,7 @@ effect_change(struct effect *effect, struct part *part)
 {
     if (part->change == CHANGE_NONE || (part->change == CHANGE_INTEGER && part->integers == NULL))
         return false;
-    for (size_t i = 0; i < effect->part_count; ++i) {
-        struct part *it = &effect->parts[i];
+    for (struct part *it = effect->parts; it < effect->parts + effect->part_count; ++it) {
         struct image *image = &effect->images.items[it->image];
         if (!goes_with(part, it))
             continue;
@@ -321,8 +319,7 @@ settle_scattered(struct part *part, const struct allocation *allocation)
 static bool
 is_all_tested(const struct effect *effect, size_t image)
 {
-    for (size_t i = 0; i < effect->part_count; ++i) {
-        const struct part *part = &effect->parts[i];
+    for (const struct part *part = effect->parts; part < effect->parts + effect->part_count; ++part) {
         if (part->image == image && part->is_argument &&
             (!part->is_tested || part->killed.count > 0 || part->modified.count > 0))
             return false;
@@ -563,8 +560,7 @@ bool
 effect_change_shares(struct effect *effect)
 {
     bool any = false;
-    for (size_t i = 0; i < effect->part_count; ++i) {
-        struct part *part = &effect->parts[i];
+    for (struct part *part = effect->parts; part < effect->parts + effect->part_count; ++part) {
         struct image *image = &effect->images.items[part->image];
         part->share = share_of(effect, part);
         size_t first = part->share.lo / sizeof(uint32_t), end = part->share.hi / sizeof(uint32_t);
@@ -582,8 +578,7 @@ void
 effect_judge_shares(struct effect *effect)
 {
     bool spreads = false;
-    for (size_t i = 0; i < effect->part_count; ++i) {
-        struct part *part = &effect->parts[i];
+    for (struct part *part = effect->parts; part < effect->parts + effect->part_count; ++part) {
         const struct image *image = &effect->images.items[part->image];
         const struct ranges_list *list = part->killed.count > 0 ? &part->killed : &part->modified;
         uint64_t lo = list->count > 0 ? list->items[0].lo : 0,
@@ -696,8 +691,7 @@ effect_put(struct effect *effect)
             record.written[record.written_count++] =
                 (struct scout_written){image->allocation->number, ranges_to_put(&written[k], image->allocation)};
     }
-    for (size_t i = 0; i < effect->part_count; ++i) {
-        struct part *part = &effect->parts[i];
+    for (struct part *part = effect->parts; part < effect->parts + effect->part_count; ++part) {
         const struct image *image = &images->items[part->image];
         uint64_t end = part->end * sizeof(uint32_t);
         note_whole(effect, part);
@@ -713,8 +707,7 @@ effect_put(struct effect *effect)
                                    .killed = ranges_to_put(&part->killed, image->allocation),
                                    .modified = ranges_to_put(&part->modified, image->allocation)};
     }
-    for (size_t i = 0; i < effect->found_count; ++i) {
-        const struct elementwise_found *found = &effect->found[i];
+    for (const struct elementwise_found *found = effect->found; found < effect->found + effect->found_count; ++found) {
         const struct part *from = &effect->parts[found->from];
         record.elementwise[record.elementwise_count++] =
             (struct scout_elementwise){.from = images->items[from->image].allocation->number,
@@ -738,8 +731,7 @@ effect_put(struct effect *effect)
 void
 effect_free(struct effect *effect)
 {
-    for (size_t i = 0; i < effect->part_count; ++i) {
-        struct part *part = &effect->parts[i];
+    for (struct part *part = effect->parts; part < effect->parts + effect->part_count; ++part) {
         ranges_clear(&part->killed);
         ranges_clear(&part->modified);
         for (size_t k = 0; k < effect->images.count; ++k)

@@ -7,8 +7,6 @@
 
 #include "tools/sandbox/notes.h"
 
-#include <dlfcn.h>
-
 void
 host_put_calls(void)
 {

@@ -9,9 +9,7 @@
  */
 #include "tools/scout/trainer/scout.h"
 
-#include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 #include <xxhash.h>
 
 /* Repetitions may differ by this much of the largest number, and what counts as the same by FACTOR times as much as
@@ -184,8 +182,7 @@ images_first_run(struct images *images)
     for (size_t i = 0; i < images->count; ++i)
         fetch(&images->items[i], images->items[i].after);
     memory_wait();
-    for (size_t i = 0; i < images->count; ++i) {
-        struct image *image = &images->items[i];
+    for (struct image *image = images->items; image < images->items + images->count; ++image) {
         for (size_t first = 0, end; (end = next_looked(image, &first)) > first; first = end) {
             for (size_t block = first; block < end; ++block) {
                 image->written[block] = !block_is_equal(image, block, image->before, image->after);
@@ -211,8 +208,7 @@ is_passed_over(const struct image *image)
 void
 images_read(struct images *images, bool all, bool again)
 {
-    for (size_t i = 0; i < images->count; ++i) {
-        struct image *image = &images->items[i];
+    for (struct image *image = images->items; image < images->items + images->count; ++image) {
         image->is_read = image->is_read && !again;
         if (image->is_read || (!all && is_passed_over(image)))
             continue;
@@ -220,8 +216,7 @@ images_read(struct images *images, bool all, bool again)
         image->is_fresh = true;
     }
     memory_wait();
-    for (size_t i = 0; i < images->count; ++i) {
-        struct image *image = &images->items[i];
+    for (struct image *image = images->items; image < images->items + images->count; ++image) {
         for (size_t block = 0; block < image->blocks && image->is_fresh; ++block)
             image->differs[block] = image->looked[block] && !block_is_equal(image, block, image->now, image->after);
         image->is_read = image->is_read || image->is_fresh;
@@ -241,8 +236,7 @@ is_to_be_restored(const struct image *image, size_t block, const uint32_t *wante
 void
 images_restore(struct images *images, bool after)
 {
-    for (size_t i = 0; i < images->count; ++i) {
-        struct image *image = &images->items[i];
+    for (struct image *image = images->items; image < images->items + images->count; ++image) {
         const uint32_t *wanted = after ? image->after : image->before;
         bool knows = image->is_known;
         for (size_t block = 0, end; block < image->blocks; block = end + 1) {
@@ -334,8 +328,7 @@ bool
 images_learn(struct images *images, bool *differs_p)
 {
     bool within = true;
-    for (size_t i = 0; i < images->count; ++i) {
-        struct image *image = &images->items[i];
+    for (struct image *image = images->items; image < images->items + images->count; ++image) {
         float most = 0, largest = 0;
         if (memchr(image->differs, true, image->blocks) == NULL)
             continue;

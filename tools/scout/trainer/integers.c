@@ -9,7 +9,6 @@
 #include "tools/scout/trainer/scout.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <xxhash.h>
 
 enum { KEPT_AT_MOST = 1 << 26 }; /* bytes of copies */

@@ -5,7 +5,6 @@
 #include "tools/plan/format/play.h"
 #include "tools/scout/trainer/scout.h"
 
-#include <string.h>
 #include <xxhash.h>
 
 enum { PARAMETERS_AT_MOST = 4096, NAMED_AT_MOST = 64, RECENT = 64 };

@@ -9,8 +9,6 @@
  */
 #include "tools/scout/trainer/scout.h"
 
-#include <string.h>
-
 enum { HELD_AT_MOST = 256 };
 
 static __thread bool launches __attribute__((tls_model("initial-exec")));

@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "tools/scout/trainer/scout.h"
 
-#include <string.h>
 #include <xxhash.h>
 
 static CUstream stream, followed; /* NULL: none */

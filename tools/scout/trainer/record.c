@@ -7,7 +7,6 @@
 #include "tools/scout/trainer/scout.h"
 
 #include <ctype.h>
-#include <string.h>
 #include <xxhash.h>
 
 static struct noted current; /* under scout_lock() */

@@ -13,7 +13,6 @@
 #include "tools/scout/trainer/scout.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <xxhash.h>
 
 enum {
@@ -124,8 +123,7 @@ static bool
 are_gaps_open(void)
 {
     bool any = gaps_matter || effect.part_count == PARTS_AT_MOST, is_first = course_round() == 0;
-    for (size_t i = 0; i < effect.part_count && is_first; ++i) {
-        const struct part *part = &effect.parts[i];
+    for (const struct part *part = effect.parts; part < effect.parts + effect.part_count && is_first; ++part) {
         any = any || (!part->is_argument && part->change == CHANGE_INTEGER && part->integers == NULL);
     }
     for (size_t i = 0; i < effect.images.count; ++i)

@@ -4,7 +4,6 @@
  *
  * In a world of one. Annotations are written down; nothing is averaged.
  */
-#include "base/message.h"
 #include "tools/common/direct.h"
 #include "tools/common/idle.h"
 #include "tools/plan/format/play.h"
@@ -13,7 +12,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static pid_t own_pid;

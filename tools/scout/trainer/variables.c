@@ -10,7 +10,6 @@
 
 #include <ctype.h>
 #include <link.h>
-#include <string.h>
 
 enum { NAME_BYTES = 256, ASKED_AT_MOST = 1 << 20 };
 
