@@ -5,16 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *
-check_role_name(uint32_t role)
-{
-    static const char *const names[CHECK_ROLES] = {
-        [CHECK_PARAMETER] = "parameter", [CHECK_GRADIENT] = "gradient", [CHECK_BUFFER] = "buffer",
-        [CHECK_MEAN] = "mean",           [CHECK_MEMORY] = "memory",     [CHECK_STATE] = "state",
-        [CHECK_REDUCE] = "reduction"};
-    return role < CHECK_ROLES ? names[role] : "?";
-}
-
 void
 sentence_say(char text[1024], const char *format, ...)
 {

@@ -3,6 +3,7 @@
 
 #include "launcher/output/whole_file.h"
 #include "tools/check/command/pattern.h"
+#include "tools/check/format/element.h"
 #include "tools/plan/format/play_json.h"
 
 #include <errno.h>
@@ -11,14 +12,6 @@
 #include <string.h>
 
 enum { TABLE_ROWS = 20, FILES_SHOWN = 5 };
-
-static const char *
-type_name(uint32_t type)
-{
-    static const char *const names[] = {"?",     "float32", "float64", "float16", "bfloat16",
-                                        "int32", "int64",   "uint8",   "uint32",  "uint64"};
-    return type < sizeof(names) / sizeof(names[0]) ? names[type] : "?";
-}
 
 static const char *
 result_name(enum check_result result)
@@ -97,7 +90,7 @@ print_item(FILE *out, const struct check_item *item, double tolerance)
     if (item->differs)
         snprintf(step, sizeof(step), "%u", items_step(item));
     fprintf(out, "%-13s %9llu%s %-8s %-45s %5s", name, (unsigned long long)item->tensor.count,
-            item->sampled ? "*" : " ", type_name(item->tensor.type), place, step);
+            item->sampled ? "*" : " ", element_name((int)item->tensor.type), place, step);
     print_number(out, item->difference);
     print_number(out, item->floor);
     fprintf(out, "  %s\n", state_of(item, tolerance));
@@ -333,7 +326,7 @@ describe_item(const struct check_item *item)
     play_put_text(object, "file", tensor->file[0] != '\0' ? tensor->file : NULL);
     json_object_object_add(object, "line", json_object_new_int(tensor->line));
     play_put_number(object, "elements", tensor->count);
-    play_put_text(object, "type", type_name(tensor->type));
+    play_put_text(object, "type", element_name((int)tensor->type));
     json_object_object_add(object, "differs", json_object_new_boolean(item->differs));
     json_object_object_add(object, "scratch", json_object_new_boolean(item->is_scratch));
     json_object_object_add(object, "repeats", json_object_new_boolean(!item->ignored));

@@ -118,8 +118,6 @@ void check_verdict_free(struct check_verdict *verdict);
 
 /* "scale", "direction", ...; NULL for CAUSE_NONE. */
 const char *check_cause_name(enum check_cause cause);
-/* "parameter", "gradient", ... (sentence.c) */
-const char *check_role_name(uint32_t role);
 
 /* ---- sentence.c ---- */
 /*

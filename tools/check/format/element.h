@@ -32,6 +32,15 @@ element_bytes(int type)
     return type > 0 && (size_t)type < sizeof(bytes) ? bytes[type] : 0;
 }
 
+/* "float32", "uint8"; of an unknown type "?". */
+static inline const char *
+element_name(int type)
+{
+    static const char *const names[] = {"?",     "float32", "float64", "float16", "bfloat16",
+                                        "int32", "int64",   "uint8",   "uint32",  "uint64"};
+    return names[type > 0 && (size_t)type < sizeof(names) / sizeof(names[0]) ? type : 0];
+}
+
 /* Of a type that is known to be one of them. */
 static inline size_t
 element_size(int type)

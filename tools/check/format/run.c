@@ -9,6 +9,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+const char *
+check_role_name(uint32_t role)
+{
+    static const char *const names[CHECK_ROLES] = {
+        [CHECK_PARAMETER] = "parameter", [CHECK_GRADIENT] = "gradient", [CHECK_BUFFER] = "buffer",
+        [CHECK_MEAN] = "mean",           [CHECK_MEMORY] = "memory",     [CHECK_STATE] = "state",
+        [CHECK_REDUCE] = "reduction"};
+    return role < CHECK_ROLES ? names[role] : "?";
+}
+
 bool
 check_run_save(const char *path, const struct check_run *run)
 {

@@ -75,6 +75,8 @@ enum check_role {
     CHECK_REDUCE, /* what a call of DDP_REDUCE finds */
     CHECK_ROLES,
 };
+/* "parameter", "gradient", ... */
+const char *check_role_name(uint32_t role);
 
 /* As enum ddp_operation. */
 enum check_op { CHECK_OP_MEAN = 2, CHECK_OP_MIN = 3, CHECK_OP_MAX = 4 };

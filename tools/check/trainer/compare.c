@@ -30,7 +30,7 @@ compare_restart(void)
 }
 
 static void
-describe(const struct tensor *tensor, struct check_tensor *described)
+describe_tensor(const struct tensor *tensor, struct check_tensor *described)
 {
     *described = (struct check_tensor){.role = tensor->role == TENSOR_STATE ? CHECK_STATE : (uint32_t)tensor->role,
                                        .number = (uint32_t)tensor->index,
@@ -46,7 +46,7 @@ void
 compare_describe(const struct tensor *tensor, enum check_row_kind kind, uint32_t step, struct check_row *row)
 {
     *row = (struct check_row){.kind = kind, .step = step};
-    describe(tensor, &row->tensor);
+    describe_tensor(tensor, &row->tensor);
 }
 
 void
@@ -59,7 +59,7 @@ compare_note(enum check_row_kind kind, uint32_t step, const struct tensor *tenso
 
 /* The reference has the tensor that this run has. */
 static void
-define(const struct check_tensor *mine)
+define_tensor(const struct check_tensor *mine)
 {
     struct reference_key key = {.kind = REFERENCE_TENSOR, .role = mine->role, .number = mine->number};
     if (mine->number < defined[mine->role])
@@ -69,22 +69,19 @@ define(const struct check_tensor *mine)
         values_put(&key, mine, sizeof(*mine));
         return;
     }
-    static const char *const names[CHECK_ROLES] = {[CHECK_PARAMETER] = "parameter",
-                                                   [CHECK_GRADIENT] = "gradient",
-                                                   [CHECK_BUFFER] = "buffer",
-                                                   [CHECK_STATE] = "state"};
+    const char *role = check_role_name(mine->role);
     struct check_tensor theirs;
     if (!values_get(&key, &theirs, sizeof(theirs)))
         values_refuse("%s %u is `%s` (%s:%d) here, and the one rank of the reference has fewer; all runs must annotate "
                       "the same tensors",
-                      names[mine->role], mine->number + 1, mine->text, mine->file, mine->line);
+                      role, mine->number + 1, mine->text, mine->file, mine->line);
     if (theirs.count != mine->count || theirs.type != mine->type || theirs.group != mine->group ||
         theirs.line != mine->line || strcmp(theirs.text, mine->text) != 0)
         values_refuse("%s %u is `%s` (%s:%d), %llu %s, and in the reference `%s` (%s:%d), %llu %s; all runs must "
                       "annotate the same tensors in the same order",
-                      names[mine->role], mine->number + 1, mine->text, mine->file, mine->line,
-                      (unsigned long long)mine->count, type_name((int)mine->type), theirs.text, theirs.file,
-                      theirs.line, (unsigned long long)theirs.count, type_name((int)theirs.type));
+                      role, mine->number + 1, mine->text, mine->file, mine->line, (unsigned long long)mine->count,
+                      element_name((int)mine->type), theirs.text, theirs.file, theirs.line,
+                      (unsigned long long)theirs.count, element_name((int)theirs.type));
 }
 
 /* A tensor on its way from the device past the reference. */
@@ -276,8 +273,8 @@ void
 compare_tensor(const struct tensor *tensor, const struct compare_at *at, struct check_row *row)
 {
     *row = (struct check_row){.kind = CHECK_ROW_TENSOR};
-    describe(tensor, &row->tensor);
-    define(&row->tensor);
+    describe_tensor(tensor, &row->tensor);
+    define_tensor(&row->tensor);
     (void)compare_described(tensor, at, row);
 }
 
