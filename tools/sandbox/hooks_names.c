@@ -12,15 +12,10 @@
 #include <string.h>
 
 static bool
-is_special(mode_t mode)
-{
-    return !S_ISREG(mode) && !S_ISDIR(mode) && !S_ISLNK(mode);
-}
-
-static bool
 is_left_alone(const struct place *place)
 {
-    return place->kind == PLACE_PASS || (place->kind == PLACE_REAL && is_special(place->mode));
+    bool is_special = !S_ISREG(place->mode) && !S_ISDIR(place->mode) && !S_ISLNK(place->mode);
+    return place->kind == PLACE_PASS || (place->kind == PLACE_REAL && is_special);
 }
 
 /* Hides what is really at the place, if it is seen once the copy is gone. */
@@ -72,7 +67,8 @@ remove_directory(struct place *place)
         return empty < 0 ? -1 : files_fail(ENOTEMPTY);
     if (hide_real(place) != 0)
         return -1;
-    if (raw_rmdir(place->copy) != 0 && (errno != ENOENT || place->kind == PLACE_COPY))
+    if (syscall(SYS_unlinkat, AT_FDCWD, place->copy, AT_REMOVEDIR) != 0 &&
+        (errno != ENOENT || place->kind == PLACE_COPY))
         return -1;
     errno = saved;
     return 0;

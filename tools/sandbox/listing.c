@@ -239,5 +239,5 @@ listing_copy_up(struct place *place)
     struct timespec times[2] = {found.st_atim, found.st_mtim};
     (void)!syscall(SYS_fchownat, AT_FDCWD, place->copy, found.st_uid, found.st_gid, 0);
     (void)syscall(SYS_utimensat, AT_FDCWD, place->copy, times, 0);
-    return raw_chmod(place->copy, found.st_mode & 07777);
+    return (int)syscall(SYS_fchmodat, AT_FDCWD, place->copy, found.st_mode & 07777);
 }

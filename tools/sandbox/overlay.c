@@ -93,13 +93,6 @@ make_folders(char *path)
     return 0;
 }
 
-/* The folder for everything that is written says that there is content; it comes first. */
-static int
-make_root(void)
-{
-    return raw_mkdir(files_config()->written, 0700) == 0 || errno == EEXIST ? 0 : -1;
-}
-
 /* A name in FILES_COPIES that is not taken: makes the folder, too. */
 static int
 temporary_name(char path[FILES_PATH_MAX])
@@ -109,7 +102,7 @@ temporary_name(char path[FILES_PATH_MAX])
     const char *folder = files_config()->copies;
     if (raw_mkdir(folder, 0700) != 0 && errno != EEXIST)
         return -1;
-    raw_now(&now);
+    (void)syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
     snprintf(path, FILES_PATH_MAX, "%s/%08x-%08x-%08x-%08x", folder, (unsigned)syscall(SYS_getpid),
              atomic_fetch_add(&count, 1), (unsigned)now.tv_nsec, (unsigned)now.tv_sec);
     return 0;
@@ -142,7 +135,8 @@ overlay_mark_removed(const char *path)
     char mark[FILES_PATH_MAX];
     struct stat found;
     path_in(mark, files_config()->removed, path);
-    if (make_root() != 0)
+    /* The folder for everything that is written says that there is content; it comes first. */
+    if (raw_mkdir(files_config()->written, 0700) != 0 && errno != EEXIST)
         return -1;
     if (make_folders(mark) != 0)
         return errno == ENOTDIR ? 0 : -1; /* hidden already, with a folder above */
@@ -268,7 +262,7 @@ copy_link(const char *source, const char *target)
     if (length < 0)
         return -1;
     text[length] = '\0';
-    return raw_symlink(text, target);
+    return (int)syscall(SYS_symlinkat, text, AT_FDCWD, target);
 }
 
 /* An empty file of the same mode, for a program that may write the file but need not be able to read it. */

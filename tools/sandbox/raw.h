@@ -20,12 +20,6 @@ files_fail(int error)
     return -1;
 }
 
-static inline void
-raw_now(struct timespec *now)
-{
-    (void)syscall(SYS_clock_gettime, CLOCK_MONOTONIC, now);
-}
-
 static inline int
 raw_lstat(const char *path, struct stat *found)
 {
@@ -57,21 +51,9 @@ raw_unlink(const char *path)
 }
 
 static inline int
-raw_rmdir(const char *path)
-{
-    return (int)syscall(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR);
-}
-
-static inline int
 raw_link(const char *path, const char *name)
 {
     return (int)syscall(SYS_linkat, AT_FDCWD, path, AT_FDCWD, name, 0);
-}
-
-static inline int
-raw_symlink(const char *target, const char *name)
-{
-    return (int)syscall(SYS_symlinkat, target, AT_FDCWD, name);
 }
 
 /* The length; the text is not ended. */
@@ -93,12 +75,6 @@ raw_rename(const char *path, const char *name, unsigned flags)
     if (flags == 0) /* older kernels have no renameat2 */
         return (int)syscall(SYS_renameat, AT_FDCWD, path, AT_FDCWD, name);
     return (int)syscall(SYS_renameat2, AT_FDCWD, path, AT_FDCWD, name, flags);
-}
-
-static inline int
-raw_chmod(const char *path, mode_t mode)
-{
-    return (int)syscall(SYS_fchmodat, AT_FDCWD, path, mode);
 }
 
 #endif

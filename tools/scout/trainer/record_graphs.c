@@ -70,7 +70,7 @@ find_known_graph(void *handle)
 }
 
 static void
-keep(void *handle, const struct known_graph *from)
+keep_graph(void *handle, const struct known_graph *from)
 {
     struct known_graph copy = {.handle = handle, .nodes = from->nodes, .incomplete = from->incomplete};
     for (uint32_t i = 0; i < from->argument_count; ++i)
@@ -96,9 +96,10 @@ graphs_describe(struct noted *noted, CUgraphExec graph)
 }
 
 void
-record_capture_begun(CUstream stream, bool done)
+record_capture_begun(CUstream stream, bool into_graph, bool done)
 {
-    (void)stream;
+    (void)stream, (void)into_graph;
+    scout_ensure_driver();
     if (!done)
         return;
     scout_lock();
@@ -110,24 +111,26 @@ record_capture_begun(CUstream stream, bool done)
 }
 
 void
-record_capture_ended(const CUgraph *graph, bool done)
+record_capture_ended(void *ended, const CUgraph *graph, bool done)
 {
+    (void)ended;
     scout_lock();
     if (captures_open > 0)
         --captures_open;
     if (done && graph != NULL && *graph != NULL)
-        keep(*graph, &captured);
+        keep_graph(*graph, &captured);
     scout_unlock();
 }
 
 void
-record_graph_made(CUgraph from, const CUgraphExec *made, bool done)
+record_graph_made(CUgraph from, const CUgraphExec *made, uint64_t flags, bool done)
 {
+    (void)flags;
     if (!done || made == NULL)
         return;
     scout_lock();
     const struct known_graph *known = find_known_graph(from);
     const struct known_graph unknown = {.incomplete = true};
-    keep(*made, known != NULL ? known : &unknown);
+    keep_graph(*made, known != NULL ? known : &unknown);
     scout_unlock();
 }

@@ -226,9 +226,10 @@ void record_end(struct operation *operation, bool enqueued);
 void record_annotation(enum scout_annotated says, uint32_t group, const void *address, uint64_t bytes, uint32_t type,
                        const struct ddp_site *site);
 void record_host_content(const void *source, size_t bytes, size_t pitch, size_t rows);
-void record_capture_begun(CUstream stream, bool done);
-void record_capture_ended(const CUgraph *graph, bool done);
-void record_graph_made(CUgraph from, const CUgraphExec *made, bool done);
+/* record_graphs.c's, as the shim calls them. */
+void record_capture_begun(CUstream stream, bool into_graph, bool done);
+void record_capture_ended(void *ended, const CUgraph *graph, bool done);
+void record_graph_made(CUgraph from, const CUgraphExec *made, uint64_t flags, bool done);
 
 /* ---- operands of copies ---- */
 

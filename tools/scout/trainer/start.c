@@ -96,13 +96,19 @@ before_release(CUdeviceptr address, size_t bytes)
 }
 
 static void
+after_unload(void)
+{
+    scout_lock();
+    kernels_forget();
+    scout_unlock();
+}
+
+static void
 before_context_destroy(CUcontext context)
 {
     (void)context;
     before_release(1, SIZE_MAX - 1);
-    scout_lock();
-    kernels_forget();
-    scout_unlock();
+    after_unload();
 }
 
 static void
@@ -113,45 +119,15 @@ before_device_reset(CUdevice device)
 }
 
 static void
-after_unload(void)
-{
-    scout_lock();
-    kernels_forget();
-    scout_unlock();
-}
-
-static void
-capture_begun(CUstream stream, bool into_graph, bool done)
-{
-    (void)into_graph;
-    scout_ensure_driver();
-    record_capture_begun(stream, done);
-}
-
-static void
-capture_ended(void *ended, const CUgraph *graph, bool done)
-{
-    (void)ended;
-    record_capture_ended(graph, done);
-}
-
-static void
 graph_cloned(CUgraph from, const CUgraph *clone, bool done)
 {
-    record_graph_made(from, (const CUgraphExec *)clone, done);
-}
-
-static void
-graph_made(CUgraph from, const CUgraphExec *made, uint64_t flags, bool done)
-{
-    (void)flags;
-    record_graph_made(from, made, done);
+    record_graph_made(from, (const CUgraphExec *)clone, 0, done);
 }
 
 static void
 graph_updated(CUgraphExec exec, CUgraph graph, bool done)
 {
-    record_graph_made(graph, &exec, done);
+    record_graph_made(graph, &exec, 0, done);
 }
 
 /* ---- the start ---- */
@@ -177,10 +153,10 @@ own_table(void)
     table.before_context_destroy = before_context_destroy;
     table.before_device_reset = before_device_reset;
     table.after_unload = after_unload;
-    table.capture_begun = capture_begun;
-    table.capture_ended = capture_ended;
+    table.capture_begun = record_capture_begun;
+    table.capture_ended = record_capture_ended;
     table.graph_cloned = graph_cloned;
-    table.graph_made = graph_made;
+    table.graph_made = record_graph_made;
     table.graph_updated = graph_updated;
     return &table;
 }

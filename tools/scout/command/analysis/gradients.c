@@ -182,14 +182,6 @@ gradients_find_kept_sums(struct roles *roles)
     return some;
 }
 
-static void
-note_unlike(const struct roles *roles, struct scout_finding *finding, uint32_t number, uint32_t others)
-{
-    char place[64], name[SCOUT_NAME_BYTES];
-    note_add(finding, "parameter %s has %u gradients, which %s adds: all of them are averaged",
-             version_place(roles, number, place), others, version_op_name(roles, number, name));
-}
-
 /* Whether the launch that updates a parameter may reach more of its memory. */
 static bool
 reaches_further(const struct roles *roles, uint32_t number)
@@ -220,6 +212,7 @@ gradients_find(struct roles *roles, struct scout_finding *finding)
                                       .group = GROUP_NONE,
                                       .writer = gradients_log_op(roles, i)};
         struct way way = {.roles = roles, .finding = finding, .parameter = i};
+        char place[64], name[SCOUT_NAME_BYTES];
         way.visited = xcalloc(roles->graph->version_count, sizeof(*way.visited));
         way.tensor = gradients_add_tensor(finding, &tensor);
         go_up(&way, i, version->lo, version->hi);
@@ -232,7 +225,8 @@ gradients_find(struct roles *roles, struct scout_finding *finding)
             note_add(finding, "a period holds several updates of parameters: average before each of them; groups show "
                               "the first");
         if (way.gradients > 1)
-            note_unlike(roles, finding, i, way.gradients);
+            note_add(finding, "parameter %s has %u gradients, which %s adds: all of them are averaged",
+                     version_place(roles, i, place), way.gradients, version_op_name(roles, i, name));
         free(way.visited);
     }
 }

@@ -76,15 +76,6 @@ keeps_state(const struct roles *roles, uint32_t number)
     return false;
 }
 
-/* Whether a parameter's new value lies where a gradient is. */
-static bool
-is_gradient_in_place(const struct roles *roles, const struct scout_finding *finding, uint32_t number)
-{
-    const struct graph_version *version = version_of(roles, number);
-    const struct scout_tensor place = {.alloc = version_alloc(roles, number), .lo = version->lo, .hi = version->hi};
-    return scout_is_in_gradient(finding, &place);
-}
-
 enum roles_verdict
 refusals_judge_fused(const struct roles *roles, struct scout_finding *finding)
 {
@@ -101,7 +92,9 @@ refusals_judge_fused(const struct roles *roles, struct scout_finding *finding)
         char place[64], name[SCOUT_NAME_BYTES];
         if (!roles->parameter[i])
             continue;
-        if (is_gradient_in_place(roles, finding, i))
+        const struct graph_version *version = version_of(roles, i);
+        const struct scout_tensor own = {.alloc = version_alloc(roles, i), .lo = version->lo, .hi = version->hi};
+        if (scout_is_in_gradient(finding, &own))
             return note_refuse(finding, ROLES_REFUSED,
                                roles->gradient[i]
                                    ? "%s is added to by %s behind its use as a gradient, and is never set anew: where "
