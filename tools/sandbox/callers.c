@@ -117,7 +117,7 @@ caller_keep(_Atomic uintptr_t places[CALLERS], const void *caller, bool flag)
 }
 
 static void
-note(const char *name, const Dl_info *object, const void *caller)
+note_reading(const char *name, const Dl_info *object, const void *caller)
 {
     char path[PATH_MAX], file[FILES_PATH_MAX], line[PATH_MAX + 128];
     const char *header = object->dli_fbase;
@@ -147,7 +147,7 @@ look_up_caller(const char *name, const void *caller)
         (void)caller_keep(known, caller, false);
     }
     if (owner == FRAME_PROGRAM && caller_keep(known, caller, true) && name != NULL)
-        note(name, &object, caller);
+        note_reading(name, &object, caller);
     return owner == FRAME_PROGRAM;
 }
 

@@ -115,7 +115,7 @@ except_add_nccl(const char *variable)
 /* ---- the environment ---- */
 
 static bool
-join(char target[FILES_DIR_MAX], const char *dir, const char *name)
+join_path(char target[FILES_DIR_MAX], const char *dir, const char *name)
 {
     if (strlen(dir) + 1 + strlen(name) >= FILES_DIR_MAX)
         return false;
@@ -159,12 +159,12 @@ read_environment(void)
     read_date(getenv(FILES_ENV_DATE));
     redirects = excepted == NULL || strcmp(excepted, "/") != 0;
     /* A folder that cannot be one must not mean that the user's files are written: then every write fails. */
-    if (*dir != '/' || !place_canonical(dir, canonical) || !join(config.written, canonical, FILES_WRITTEN)) {
+    if (*dir != '/' || !place_canonical(dir, canonical) || !join_path(config.written, canonical, FILES_WRITTEN)) {
         memcpy(canonical, "/proc/self/none", sizeof("/proc/self/none"));
-        (void)join(config.written, canonical, FILES_WRITTEN);
+        (void)join_path(config.written, canonical, FILES_WRITTEN);
     }
-    (void)join(config.removed, canonical, FILES_REMOVED);
-    (void)join(config.copies, canonical, FILES_COPIES);
+    (void)join_path(config.removed, canonical, FILES_REMOVED);
+    (void)join_path(config.copies, canonical, FILES_COPIES);
     memcpy(config.dir, canonical, strlen(canonical) + 1);
     date.dir = config.dir;
     config.written_length = strlen(config.written);

@@ -51,7 +51,7 @@ slot_take(DIR *stream, struct listing *listing)
 
 /* Gives the stream its listing if the place needs one; closes it if that fails. */
 static DIR *
-attach(DIR *stream, const struct place *place)
+attach_place(DIR *stream, const struct place *place)
 {
     int saved = errno;
     if (stream == NULL || place->kind != PLACE_REAL || (!place->has_copy && !overlay_has_marks(place->path)))
@@ -75,7 +75,7 @@ opendir(const char *path)
     int dirfd = AT_FDCWD;
     if (place_read(&dirfd, &path, PLACE_FOLLOW, &place) != 0)
         return NULL;
-    return attach(REAL(opendir)(path), &place);
+    return attach_place(REAL(opendir)(path), &place);
 }
 
 DIR *
@@ -86,7 +86,7 @@ fdopendir(int fd)
     if (files_config() != NULL && overlay_has_content() && place_resolve(fd, ".", PLACE_FOLLOW, &place) != 0)
         place.kind = PLACE_PASS; /* it is hidden by now: what was opened is listed */
     errno = saved;
-    return attach(REAL(fdopendir)(fd), &place);
+    return attach_place(REAL(fdopendir)(fd), &place);
 }
 
 int

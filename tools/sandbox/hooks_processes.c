@@ -31,7 +31,7 @@ own_folder(char path[PATH_MAX])
 }
 
 static char *
-give(const char *path, char *target, size_t size)
+give_target(const char *path, char *target, size_t size)
 {
     size_t needed = strlen(path) + 1;
     if (target != NULL && size == 0) {
@@ -47,11 +47,11 @@ give(const char *path, char *target, size_t size)
     return target != NULL ? memcpy(target, path, needed) : NULL;
 }
 
-#define HOOK_FOLDER(name, declared, given, target, size)                       \
-    char *name declared                                                        \
-    {                                                                          \
-        char path[PATH_MAX];                                                   \
-        return own_folder(path) ? give(path, target, size) : REAL(name) given; \
+#define HOOK_FOLDER(name, declared, given, target, size)                              \
+    char *name declared                                                               \
+    {                                                                                 \
+        char path[PATH_MAX];                                                          \
+        return own_folder(path) ? give_target(path, target, size) : REAL(name) given; \
     }
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* programs call getwd() none the less */

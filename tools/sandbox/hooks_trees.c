@@ -41,7 +41,7 @@ add_entry(struct entries *entries, const struct dirent64 *entry)
 }
 
 static int
-scan(int dirfd, const char *path, struct dirent64 ***list, scandir_filter *filter, scandir_order *order)
+scan_entries(int dirfd, const char *path, struct dirent64 ***list, scandir_filter *filter, scandir_order *order)
 {
     struct entries entries = {NULL, 0, 0};
     const struct dirent64 *entry;
@@ -79,13 +79,13 @@ scan(int dirfd, const char *path, struct dirent64 ***list, scandir_filter *filte
     return (int)entries.count;
 }
 
-#define HOOK_SCANDIR(name, dirfd, type, declared, given)                                              \
-    int name declared                                                                                 \
-    {                                                                                                 \
-        if (files_config() == NULL || !overlay_has_content())                                         \
-            return REAL(name) given;                                                                  \
-        return scan(dirfd, path, (struct dirent64 ***)list, (scandir_filter *)(any_function *)filter, \
-                    (scandir_order *)(any_function *)order);                                          \
+#define HOOK_SCANDIR(name, dirfd, type, declared, given)                                                      \
+    int name declared                                                                                         \
+    {                                                                                                         \
+        if (files_config() == NULL || !overlay_has_content())                                                 \
+            return REAL(name) given;                                                                          \
+        return scan_entries(dirfd, path, (struct dirent64 ***)list, (scandir_filter *)(any_function *)filter, \
+                            (scandir_order *)(any_function *)order);                                          \
     }
 #define SCANDIR_CALLBACKS(type) \
     struct type ***list, int (*filter)(const struct type *), int (*order)(const struct type **, const struct type **)

@@ -53,7 +53,7 @@ add_note(enum call_kind kind, const char *name, uint64_t bytes)
 }
 
 static void
-note(enum call_kind kind, const char *name, uint64_t bytes)
+note_call(enum call_kind kind, const char *name, uint64_t bytes)
 {
     if (inside || atomic_flag_test_and_set(&taken))
         return;
@@ -71,7 +71,7 @@ note_clock(const char *name, void *caller)
     if (!files_notes())
         return;
     if (caller_keep(callers, caller, false))
-        note(CALL_CLOCK, name, 0);
+        note_call(CALL_CLOCK, name, 0);
     errno = saved;
 }
 
@@ -86,7 +86,7 @@ note_path(const char *path, uint64_t bytes, bool writes)
         snprintf(absolute, sizeof(absolute), "%s/%s", seen != NULL ? seen : folder, path);
         path = absolute;
     }
-    note(writes ? CALL_WRITES : CALL_READS, path, bytes);
+    note_call(writes ? CALL_WRITES : CALL_READS, path, bytes);
 }
 
 /* Only regular files count, and the system's random numbers. */
@@ -98,7 +98,7 @@ note_file(int dirfd, const char *path, int fd, int flags)
     if (fd < 0 || !files_notes() || inside || (dirfd != AT_FDCWD && path[0] != '/'))
         return;
     if (strcmp(path, "/dev/urandom") == 0 || strcmp(path, "/dev/random") == 0)
-        note(CALL_CLOCK, path, 0);
+        note_call(CALL_CLOCK, path, 0);
     else if (files_below(path, "/proc") == NULL && files_below(path, "/sys") == NULL && raw_fstat(fd, &file) == 0 &&
              S_ISREG(file.st_mode))
         note_path(path, (uint64_t)file.st_size, (flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) != 0);

@@ -29,7 +29,7 @@ files_is_magic(const char *path)
 }
 
 static void
-cut(struct walk *walk, size_t length)
+cut_path(struct walk *walk, size_t length)
 {
     walk->length = length;
     walk->path[length] = '\0';
@@ -58,7 +58,7 @@ go_up(struct walk *walk)
 {
     const char *slash = strrchr(walk->path, '/');
     if (slash != NULL)
-        cut(walk, (size_t)(slash - walk->path));
+        cut_path(walk, (size_t)(slash - walk->path));
 }
 
 void
@@ -85,7 +85,7 @@ look_for_mark(struct walk *walk)
 
 /* What is at walk->path. */
 static void
-look(struct walk *walk)
+look_at_path(struct walk *walk)
 {
     struct stat found;
     walk->layer = LAYER_NONE;
@@ -131,7 +131,7 @@ follow_link(struct walk *walk, char buffer[PATH_MAX])
     if (walk->layer == LAYER_COPY)
         walk->steered = true;
     if (target[0] == '/')
-        cut(walk, 0);
+        cut_path(walk, 0);
     else
         go_up(walk);
     return 0;
@@ -168,7 +168,7 @@ walk_along(struct walk *walk, char buffer[PATH_MAX], enum place_follow follow, e
         *last = LAST_NAME;
         if (length > NAME_MAX || !walk_append(walk, name, length))
             return ENAMETOOLONG;
-        look(walk);
+        look_at_path(walk);
         looked = true;
         if (walk->layer == LAYER_NONE)
             return is_last && walk->error == ENOENT ? 0 : walk->error;
@@ -187,7 +187,7 @@ walk_along(struct walk *walk, char buffer[PATH_MAX], enum place_follow follow, e
         }
     }
     if (!looked) /* the path ends with a dot, or is the root */
-        look(walk);
+        look_at_path(walk);
     return walk->layer == LAYER_NONE ? walk->error : 0;
 }
 

@@ -126,7 +126,7 @@ run_ranks(struct check *check, const struct check_order *order, struct check_row
 
 /* Whether all ranks can be started, as far as their ddprun can say: before one rank has run in vain. */
 static bool
-rehearse(struct check *check, struct error *error)
+rehearse_program(struct check *check, struct error *error)
 {
     struct check_order order = order_ranks(check, "rehearsal", "all ranks");
     struct check_outcome outcome;
@@ -234,7 +234,7 @@ exit_code_of(const struct check_verdict *verdict)
 }
 
 static int
-show(const struct check *check, const struct check_verdict *verdict)
+show_verdict(const struct check *check, const struct check_verdict *verdict)
 {
     int code = exit_code_of(verdict);
     const char *json = check_options.json;
@@ -348,7 +348,7 @@ run_judged(struct check *check, struct check_order *order, struct error *error)
 static bool
 run_all(struct check *check, int *exit_code, struct error *error)
 {
-    if (!rehearse(check, error))
+    if (!rehearse_program(check, error))
         return false;
     if (check->has_reference    ? !session_load_reference(check, error)
         : check->evidence.grows ? !grown_make_reference(check, error)
@@ -377,7 +377,7 @@ run_all(struct check *check, int *exit_code, struct error *error)
             ok = false;
         }
         if (ok)
-            *exit_code = show(check, &verdict);
+            *exit_code = show_verdict(check, &verdict);
     }
     free(title);
     check_verdict_free(&verdict);

@@ -105,7 +105,7 @@ search_prepare(struct search *search, const struct check_evidence *evidence)
 }
 
 static void
-release(struct search *search)
+release_search(struct search *search)
 {
     for (int r = 0; r < search->evidence->ranks; ++r)
         free(search->lists[r].rows);
@@ -339,7 +339,7 @@ say_unequal(const struct copied *wrong, struct check_verdict *verdict, const cha
 }
 
 static void
-say(const struct copied *wrong, struct check_verdict *verdict, const char *place, bool beside_right)
+say_copied(const struct copied *wrong, struct check_verdict *verdict, const char *place, bool beside_right)
 {
     const struct check_copy *it = wrong->of[0];
     char part[96];
@@ -389,14 +389,14 @@ judge_copies(struct judgement *judgement, bool unknown_too)
     if (found) {
         char place[DATA_PLACE_BYTES], other[DATA_PLACE_BYTES], differs[600], said[1024];
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_DATA, pattern->first);
-        say(&wrong, verdict, data_name_site(evidence, wrong.site, place), right != 0);
+        say_copied(&wrong, verdict, data_name_site(evidence, wrong.site, place), right != 0);
         memcpy(said, verdict->text, sizeof(said));
         if (right != 0 && strcmp(data_name_site(evidence, right, other), place) == 0)
             snprintf(other, sizeof(other), "the same line besides");
         sentence_say(verdict->text, "%s: %s%s%s%s", sentence_place(evidence, verdict, pattern->first, differs), said,
                      right != 0 ? "; what is copied at " : "", right != 0 ? other : "", right != 0 ? " is right" : "");
     }
-    release(&search);
+    release_search(&search);
     free(wrong.of);
     free(scratch.of);
     return found;

@@ -31,7 +31,7 @@ is_near(double value, double other, double error)
 
 /* N or 1/N, if it may be that. */
 static double
-snap(const struct check_evidence *evidence, double factor, double error)
+snap_factor(const struct check_evidence *evidence, double factor, double error)
 {
     double n = evidence->ranks, whole[] = {n, 1 / n};
     for (size_t i = 0; i < 2; ++i) {
@@ -67,7 +67,7 @@ find_of_rank(const struct check_evidence *evidence, int rank, uint32_t step, str
     }
     if (factor->apart == 0)
         return true;
-    factor->value = snap(evidence, best.factor, 2 * best.error);
+    factor->value = snap_factor(evidence, best.factor, 2 * best.error);
     bool snapped = factor->value != best.factor;
     return factor->value > 0 && !is_near(factor->value, 1, 4 * best.error) && (snapped || best.error < 0.02);
 }
@@ -89,7 +89,8 @@ factor_of_update(const struct check_evidence *evidence, const struct check_item 
 
 /* Each of them has the factor or its square, and some have the square. */
 static bool
-explains(const struct check_evidence *evidence, const struct check_verdict *verdict, unsigned moment, double factor)
+factor_explains(const struct check_evidence *evidence, const struct check_verdict *verdict, unsigned moment,
+                double factor)
 {
     size_t squares = 0, all = 0;
     for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
@@ -123,8 +124,8 @@ factor_of_states(const struct check_evidence *evidence, const struct check_verdi
             continue;
         const double candidates[] = {own.factor, sqrt(own.factor)};
         for (size_t k = 0; k < 2; ++k) {
-            *factor_p = snap(evidence, candidates[k], 0.01);
-            if (!is_near(*factor_p, 1, 0.01) && explains(evidence, verdict, moment, *factor_p))
+            *factor_p = snap_factor(evidence, candidates[k], 0.01);
+            if (!is_near(*factor_p, 1, 0.01) && factor_explains(evidence, verdict, moment, *factor_p))
                 return true;
         }
     }

@@ -147,7 +147,7 @@ compare_all_first(struct reference_reader *ranks, struct reference_reader *turn,
 }
 
 static bool
-average(struct check *check, char *const *files, const char *path)
+average_ranks(struct check *check, char *const *files, const char *path)
 {
     const char *why;
     int count = check->ranks;
@@ -190,7 +190,8 @@ run_ranks(struct check *check, struct error *error)
 
 /* Ranks that share a batch in each step make no larger one; a share of all records, once, is a batch of one's own. */
 static bool
-grows(const struct check *check, const struct check_rows *rank, const struct check_rows *alone, struct error *error)
+rank_grows(const struct check *check, const struct check_rows *rank, const struct check_rows *alone,
+           struct error *error)
 {
     const struct check_row *whole = check_rows_find(alone, CHECK_ROW_SHARD), *row = NULL;
     uint64_t share = 0, steps = 0;
@@ -221,10 +222,10 @@ grown_make_reference(struct check *check, struct error *error)
         ok = session_run_turn(check, &run, is_alone ? "one rank" : "one rank, with the batch of each rank in turn",
                               &files[r], &rows[is_alone], error);
     }
-    ok = ok && grows(check, &rows[0], &rows[1], error);
+    ok = ok && rank_grows(check, &rows[0], &rows[1], error);
     check_rows_free(&rows[0]);
     check_rows_free(&rows[1]);
-    if (ok && !average(check, files, mean))
+    if (ok && !average_ranks(check, files, mean))
         ok = error_set(error, DDPRUN_EXIT_USAGE,
                        "what one rank computed of each rank's batch cannot be put together: it made other steps than "
                        "the ranks, or there is no room; make room, or set TMPDIR");

@@ -216,7 +216,7 @@ take_drift_out(struct sorted *sorted, const struct check_rows *rows, bool in_rou
 
 /* Makes each distance the largest of its tensor so far. */
 static void
-accumulate(struct sorted *sorted)
+accumulate_distances(struct sorted *sorted)
 {
     for (size_t i = 1; i < sorted->count; ++i) {
         if (check_same_tensor(&sorted->rows[i]->tensor, &sorted->rows[i - 1]->tensor))
@@ -242,7 +242,7 @@ find_row(const struct sorted *sorted, const struct check_row *like)
 /* ---- items ---- */
 
 /* What repeating and rounding make of this tensor up to this step: the largest so far, for it grows. `runs`: with
- * accumulate(). */
+ * accumulate_distances(). */
 static struct distance
 floor_of(const struct sorted *runs, size_t run_count, const struct check_row *like)
 {
@@ -518,8 +518,8 @@ items_make(const struct check_evidence *evidence, const struct check_rows *ranke
     struct sorted floors[2] = {sort_rows(&evidence->again), sort_rows(&evidence->perturbed)};
     if (check_evidence_is_forced(evidence))
         take_drift_out(&floors[1], &evidence->perturbed, check_evidence_in_rounds(evidence));
-    accumulate(&floors[0]);
-    accumulate(&floors[1]);
+    accumulate_distances(&floors[0]);
+    accumulate_distances(&floors[1]);
     for (int r = 0; r < evidence->ranks; ++r) {
         struct sorted mine = sort_rows(&ranked[r]);
         count = add_rank(items, count, evidence, floors, &mine, r);

@@ -98,7 +98,7 @@ gradient_square(const struct check_rows *rows, uint32_t step)
 
 /* Whether a gradient of the step is neither zero nor noise beside the others. */
 static bool
-tells(const struct check_evidence *evidence, const struct check_item *item, uint32_t step)
+item_tells(const struct check_evidence *evidence, const struct check_item *item, uint32_t step)
 {
     const struct check_row *row = pattern_row(&evidence->ranked[0], &item->tensor, step);
     double square = row != NULL ? row->norms.reference * row->norms.reference : 0;
@@ -138,7 +138,8 @@ pattern_find(const struct check_evidence *evidence, const struct check_verdict *
         bool then = item->differs && item->moment == pattern.moment;
         uint32_t step = pattern.first != NULL ? pattern.first->first_step : 1;
         pattern.differing[item->tensor.role] += then;
-        pattern.all[CHECK_GRADIENT] += item->tensor.role == CHECK_GRADIENT && (then || tells(evidence, item, step));
+        pattern.all[CHECK_GRADIENT] +=
+            item->tensor.role == CHECK_GRADIENT && (then || item_tells(evidence, item, step));
     }
     return pattern;
 }

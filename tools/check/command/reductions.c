@@ -80,7 +80,7 @@ find_result(const struct check_verdict *verdict, bool (*is_so)(const struct chec
 }
 
 static bool
-repeats(const struct check_item *item)
+item_repeats(const struct check_item *item)
 {
     return !item->ignored;
 }
@@ -193,7 +193,7 @@ reductions_say_rounds(struct judgement *judgement)
         sentence_say(verdict->text, "no call of DDP_REDUCE on the ranks is one that one rank makes, too");
         sentence_say(verdict->advice,
                      "make the calls on one rank, too, with as many elements: they cost nothing there");
-    } else if (find_result(verdict, repeats) == NULL) {
+    } else if (find_result(verdict, item_repeats) == NULL) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_NOT_REPEATABLE, NULL);
         sentence_say(verdict->text, "the program does not repeat itself on one rank: DDP_REDUCE finds something else");
         sentence_say(verdict->advice,

@@ -77,7 +77,7 @@ refuse_others(const struct check *check, struct error *error)
 
 /* An absolute path for a file that need not exist; where a link is, that of what it names. */
 static char *
-absolute(const char *path)
+absolute_path(const char *path)
 {
     char *real = realpath(path, NULL);
     if (real != NULL)
@@ -97,7 +97,7 @@ look_at_reference(struct check *check, struct error *error)
     const char *why;
     if (file == NULL)
         return true;
-    check->reference = absolute(file);
+    check->reference = absolute_path(file);
     bool there = access(check->reference, F_OK) == 0;
     if (!there && !check->in_cluster)
         return whole_file_check(check->reference, "--reference", error);

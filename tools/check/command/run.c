@@ -122,7 +122,7 @@ rows_bytes(const char *results)
 
 /* Stays with the run until it has ended: asks it to end when no step comes. */
 static void
-attend(const struct check_place *place, pid_t pid, struct check_outcome *outcome)
+attend_program(const struct check_place *place, pid_t pid, struct check_outcome *outcome)
 {
     struct inner_run run = {.pid = pid, .begin_ms = clock_now_ms()};
     for (off_t seen = 0, bytes; inner_run_goes_on(&run); seen = bytes) {
@@ -183,7 +183,7 @@ check_run_make(const struct check_place *place, const struct check_order *order,
     snprintf(run.results, sizeof(run.results), "%s", outcome->results);
     pid_t pid = check_run_save(files.settings, &run) ? start_run(place, order, &files) : -1;
     if (pid > 0) {
-        attend(place, pid, outcome);
+        attend_program(place, pid, outcome);
         read_summary(files.summary, outcome);
         if (outcome->exit_code != 0)
             inner_log_read(files.log, outcome->reason, sizeof(outcome->reason));

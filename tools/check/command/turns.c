@@ -23,7 +23,7 @@ struct products {
 };
 
 static double
-product(const double *a, const double *b, size_t count)
+dot_product(const double *a, const double *b, size_t count)
 {
     double sum = 0;
     for (size_t i = 0; i < count; ++i)
@@ -39,15 +39,15 @@ add_products(struct products *products, size_t count)
         const double *own = products->share_values + (size_t)r * PIECE_ELEMENTS;
         for (int k = 0; k < shares; ++k)
             products->shares[r * (shares + 1) + k] +=
-                product(own, products->share_values + (size_t)k * PIECE_ELEMENTS, count);
-        products->shares[r * (shares + 1) + shares] += product(own, products->values[1], count);
+                dot_product(own, products->share_values + (size_t)k * PIECE_ELEMENTS, count);
+        products->shares[r * (shares + 1) + shares] += dot_product(own, products->values[1], count);
     }
-    products->whole += product(products->values[1], products->values[1], count);
+    products->whole += dot_product(products->values[1], products->values[1], count);
 }
 
 /* Into weights[count]; false: shares are multiples of each other. Gauss and Jordan, the matrix is positive. */
 static bool
-solve(const struct products *products, double *weights)
+solve_products(const struct products *products, double *weights)
 {
     int count = products->count, columns = count + 1;
     double *rows = xcalloc((size_t)count * (size_t)columns, sizeof(*rows));
@@ -75,7 +75,7 @@ note_weights(const struct products *products, struct check_rows *rows)
 {
     int count = products->count;
     double *weights = xcalloc((size_t)count, sizeof(*weights)), rest = products->whole;
-    bool ok = solve(products, weights);
+    bool ok = solve_products(products, weights);
     for (int r = 0; r < count && ok; ++r) {
         const double *own = products->shares + r * (count + 1);
         rest -= 2 * weights[r] * own[count];

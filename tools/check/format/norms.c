@@ -18,7 +18,7 @@ enum { CHUNK = 512 }; /* elements that are converted at a time */
 
 /* The common type in a loop of its own, without a choice in it. */
 static void
-convert(int type, const void *data, size_t first, size_t count, double *values)
+convert_elements(int type, const void *data, size_t first, size_t count, double *values)
 {
     const char *bytes = (const char *)data + first * sizeof(float);
     if (type != ELEMENT_FLOAT32) {
@@ -109,8 +109,8 @@ norms_add(struct norms *norms, int type, const void *own, const void *reference,
         size_t place = norms->at % norms->block_elements, here = norms->block_elements - place;
         here = count - done < here ? count - done : here;
         here = here < CHUNK ? here : CHUNK;
-        convert(type, own, done, here, mine);
-        convert(type, reference, done, here, theirs);
+        convert_elements(type, own, done, here, mine);
+        convert_elements(type, reference, done, here, theirs);
         struct norm_lanes lanes = add_to_lanes(norms->lanes, place, mine, theirs, here);
         if (!are_finite(lanes.own) || !are_finite(lanes.reference)) {
             take_out_unbounded(norms, mine, theirs, here);

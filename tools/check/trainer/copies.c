@@ -246,7 +246,7 @@ count_pieces_at(const struct known_step *known, const char *source, size_t bytes
 
 /* Where the copy begins among the reference's bytes, which need not be where a piece begins. */
 static void
-search(struct site *site, const struct known_step *known, const char *source, size_t bytes)
+search_known_step(struct site *site, const struct known_step *known, const char *source, size_t bytes)
 {
     if (known->copies.calls > 1 && known->copies.bytes % known->copies.piece_bytes != 0)
         return; /* the places of pieces are not known */
@@ -291,7 +291,7 @@ add_pieces(struct site *site, const char *source, size_t bytes)
         bool is_here = at < site->known.piece_count && site->known.pieces[at].hash == site->hashes[first] &&
                        site->known.pieces[at].step == copies.step;
         if (!is_here)
-            search(site, known, source, bytes);
+            search_known_step(site, known, source, bytes);
     }
 }
 

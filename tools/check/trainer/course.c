@@ -400,7 +400,7 @@ forget_rounds(void)
 
 /* Waits for what the memory is to hold. */
 static void
-settle(const struct tensor *memory, CUstream stream)
+settle_memory(const struct tensor *memory, CUstream stream)
 {
     CUcontext current = NULL;
     if (memory->kind == MEMORY_DEVICE)
@@ -441,7 +441,7 @@ reduce_begins(const struct tensor *memory, CUstream stream)
     bool begins = course.in_rounds ? reduced_repeats(&memory->site, course.steps) : may_be_round();
     if (!begins && !course.in_rounds)
         return;
-    settle(memory, stream);
+    settle_memory(memory, stream);
     if (!course.in_rounds) {
         course.in_rounds = true;
         begin_steps();
@@ -481,7 +481,7 @@ check_reduce_ends(const struct observed_reduction *reduced, CUstream stream)
     pthread_mutex_lock(&looking);
     if (!course.over && course.wait_until_ms == 0 && course.steps > 0 && course.steps <= check_run.steps &&
         atomic_load(&engine_state.captures_open) == 0) {
-        settle(&memory, stream);
+        settle_memory(&memory, stream);
         reduced_look(&memory, reduced->call->op, course.steps, course.in_rounds);
     }
     pthread_mutex_unlock(&looking);

@@ -6,7 +6,7 @@
 #include "tools/common/idle.h"
 
 static void
-copied(const void *source, size_t bytes, size_t pitch, size_t rows)
+note_copied(const void *source, size_t bytes, size_t pitch, size_t rows)
 {
     check_copied(0, source, bytes, pitch, rows);
 }
@@ -14,7 +14,7 @@ copied(const void *source, size_t bytes, size_t pitch, size_t rows)
 /* ---- a world of one, which reports nothing to the engine but frees; here its operations, too ---- */
 
 static void
-begin(struct operation *operation)
+begin_operation(struct operation *operation)
 {
     operation->notes = NULL;
     atomic_fetch_add_explicit(&engine_state.operation_count, 1, memory_order_relaxed);
@@ -22,7 +22,7 @@ begin(struct operation *operation)
 }
 
 static void
-end(struct operation *operation, bool enqueued)
+end_operation(struct operation *operation, bool enqueued)
 {
     check_operation_ends(operation, enqueued);
 }
@@ -47,10 +47,10 @@ static void
 alone_install(struct engine *engine)
 {
     engine->watching = true;
-    engine->begin = begin;
-    engine->end = end;
+    engine->begin = begin_operation;
+    engine->end = end_operation;
     engine->allocated = engine_idle.allocated;
-    engine->copied_from_host = copied;
+    engine->copied_from_host = note_copied;
     engine->before_stream_destroy = engine_idle.before_stream_destroy;
     engine->capture_begun = capture_begun;
     engine->capture_changes = engine_idle.capture_changes;
@@ -67,7 +67,7 @@ alone_install(struct engine *engine)
 }
 
 static void
-show(struct engine *engine)
+show_engine(struct engine *engine)
 {
     if (check_run.grown_count > 0) {
         engine->rank = (int)check_run.grown;
@@ -79,7 +79,7 @@ show(struct engine *engine)
 
 static const struct observer observer = {
     .opens = check_open,
-    .shows = show,
+    .shows = show_engine,
     .program_ends = check_program_ends,
     .takes_alarm = check_takes_alarm,
     .job_stops = check_notes_stop,
@@ -93,7 +93,7 @@ static const struct observer observer = {
     .shard = check_shard,
     .operation_begins = check_operation_begins,
     .operation_ends = check_operation_ends,
-    .copied = copied,
+    .copied = note_copied,
 };
 
 static void __attribute__((constructor)) observe(void)

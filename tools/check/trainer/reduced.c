@@ -54,7 +54,7 @@ read_calls(void)
 }
 
 static struct check_tensor
-describe(const struct tensor *memory, int op)
+describe_reduced(const struct tensor *memory, int op)
 {
     struct check_row row;
     compare_describe(memory, CHECK_ROW_TENSOR, 0, &row);
@@ -95,7 +95,7 @@ find_call(const struct check_tensor *described, uint32_t step)
 bool
 reduced_repeats(const struct ddp_site *site, uint32_t step)
 {
-    struct check_tensor described = describe(&(struct tensor){.site = *site}, 0);
+    struct check_tensor described = describe_reduced(&(struct tensor){.site = *site}, 0);
     read_calls();
     for (size_t i = 0; i < calls.count; ++i) {
         if (calls.list[i].step == step && is_at(&calls.list[i], &described))
@@ -145,7 +145,7 @@ change_elements(const struct tensor *memory, uint32_t number)
 void
 reduced_look(const struct tensor *memory, int op, uint32_t step, bool in_rounds)
 {
-    struct check_tensor described = describe(memory, op);
+    struct check_tensor described = describe_reduced(memory, op);
     struct call *call = find_call(&described, step);
     if (call == NULL)
         return;

@@ -88,7 +88,7 @@ updater_of(uint64_t call)
 
 /* Reads some of the parameter into bytes[PROBES * PROBE_BYTES]; returns how much. */
 static size_t
-probe(const struct watched *watched, char *bytes)
+probe_watched(const struct watched *watched, char *bytes)
 {
     if (watched->bytes <= (size_t)PROBES * PROBE_BYTES) {
         values_memory(watched->begin, watched->bytes, bytes, NULL);
@@ -169,7 +169,7 @@ watch_parameter(void *arg, const struct pointed *pointed)
                                 .bytes = tensor.bytes,
                                 .type = tensor.type,
                                 .before = values_room(NULL, (size_t)PROBES * PROBE_BYTES)};
-    (void)probe(watched, watched->before);
+    (void)probe_watched(watched, watched->before);
     ++around.count;
 }
 
@@ -177,7 +177,7 @@ static bool
 parameter_changed(const struct watched *watched)
 {
     char *after = values_room(NULL, (size_t)PROBES * PROBE_BYTES);
-    size_t bytes = probe(watched, after);
+    size_t bytes = probe_watched(watched, after);
     bool changed = memcmp(watched->before, after, bytes) != 0;
     free(after);
     return changed;
@@ -355,7 +355,7 @@ count_update(size_t updater, CUdeviceptr address)
 
 /* Where is it now, and what does the update get? */
 static void
-resolve(void *arg, const struct pointed *pointed)
+resolve_pointed(void *arg, const struct pointed *pointed)
 {
     size_t updater = *(const size_t *)arg;
     struct tensor tensor;
@@ -421,7 +421,7 @@ begin_operation(const struct operation *operation, const struct function_layout 
     count_call(updater, operation, layout);
     if (updaters.list[updater].found.type != 0)
         calls_scalars(operation, layout, updaters.step, (uint32_t)updater, around.owner ^ around.ordinal << 16);
-    pointers_visit(operation, layout, resolve, &updater);
+    pointers_visit(operation, layout, resolve_pointed, &updater);
     if (looks_at_memory(updater, operation, layout)) {
         int type = updaters.list[updater].found.type;
         context_synchronize("before an operation that updates parameters");

@@ -100,7 +100,7 @@ shows_step(const char *path)
 
 /* Answers the recorder, which waits. */
 static void
-answer(struct scout_progress *progress, struct scout_outcome *outcome)
+answer_recorder(struct scout_progress *progress, struct scout_outcome *outcome)
 {
     uint32_t asked = atomic_load(&progress->asked);
     if (asked == atomic_load(&progress->answered))
@@ -113,8 +113,8 @@ answer(struct scout_progress *progress, struct scout_outcome *outcome)
 
 /* Stays with the run until it has ended: asks it to end when it, and those before it, take too long. */
 static void
-attend(const struct scout_order *order, struct scout_progress *progress, pid_t pid, int64_t begin_ms,
-       struct scout_outcome *outcome)
+attend_program(const struct scout_order *order, struct scout_progress *progress, pid_t pid, int64_t begin_ms,
+               struct scout_outcome *outcome)
 {
     struct inner_run run = {.pid = pid, .begin_ms = begin_ms};
     int64_t repeat_limit_ms =
@@ -123,7 +123,7 @@ attend(const struct scout_order *order, struct scout_progress *progress, pid_t p
         int64_t repeat_ms = (int64_t)atomic_load(&progress->repeat_ms);
         bool over = atomic_load(&progress->stage) == SCOUT_STAGE_OVER;
         show_progress(progress, over);
-        answer(progress, outcome);
+        answer_recorder(progress, outcome);
         if (over || run.asked_ms != 0)
             continue;
         outcome->hung = repeat_ms != 0 && clock_now_ms() - repeat_ms > repeat_limit_ms;
@@ -166,7 +166,7 @@ make_run(const struct scout_order *order, const struct scout_child *child, const
                     ? scout_child_start(order, child)
                     : -1;
     if (pid > 0) {
-        attend(order, progress, pid, begin_ms, outcome);
+        attend_program(order, progress, pid, begin_ms, outcome);
         outcome->repeated = atomic_load(&progress->repeat_ms) != 0;
         outcome->operations = atomic_load(&progress->operations);
         outcome->period = atomic_load(&progress->period);

@@ -41,7 +41,7 @@ free_ordinal(uint64_t bytes)
 }
 
 static struct allocation *
-insert(uint64_t address, uint64_t bytes, uint32_t memory)
+insert_allocation(uint64_t address, uint64_t bytes, uint32_t memory)
 {
     live = scout_grown(live, live_count + 1, &live_room, sizeof(struct allocation *));
     struct allocation *allocation = scout_zeroed(1, sizeof(*allocation));
@@ -95,7 +95,7 @@ allocations_add(uint64_t address, uint64_t bytes, enum memory_kind kind)
     size_t at = place_of_address(begin);
     if (at < live_count && live[at]->address < begin + bytes) /* a variable that was asked for twice */
         return;
-    (void)insert(begin, bytes, memories[kind]);
+    (void)insert_allocation(begin, bytes, memories[kind]);
 }
 
 void
@@ -140,7 +140,7 @@ allocations_find(uint64_t address)
     ask_about_address(address, &begin, &bytes, &is_host);
     if (bytes == 0 || address - begin >= bytes || (at < live_count && live[at]->address < begin + bytes))
         return NULL;
-    return insert(begin, bytes, is_host ? SCOUT_PINNED : SCOUT_DEVICE);
+    return insert_allocation(begin, bytes, is_host ? SCOUT_PINNED : SCOUT_DEVICE);
 }
 
 bool

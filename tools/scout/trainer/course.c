@@ -141,7 +141,7 @@ add_argument(uint32_t number, uint64_t offset, uint32_t slot)
 }
 
 static void
-keep(const struct noted *noted)
+keep_noted(const struct noted *noted)
 {
     const struct scout_op *op = &noted->op;
     struct brief brief = {.first = (uint32_t)argument_count,
@@ -270,7 +270,7 @@ note_written(uint32_t number)
 
 /* Hashes all memory, and compares it with the last time. */
 static void
-look(void)
+compare_memory(void)
 {
     size_t count;
     struct allocation **all = allocations_all(&count);
@@ -439,7 +439,7 @@ void
 course_note(const struct noted *noted)
 {
     atomic_store(&scout_state.progress->operations, scout_state.operation_count);
-    keep(noted);
+    keep_noted(noted);
     if (course_now() == COURSE_DEEP) {
         size_t done = brief_count - deep_begin;
         atomic_store(&scout_state.progress->deep, done);
@@ -461,7 +461,7 @@ course_note(const struct noted *noted)
     if (brief_count < next_search || graphs_capture_is_open())
         return;
     next_search = brief_count + brief_count / 8 + 1;
-    look();
+    compare_memory();
     period = find_period();
     if (period > 0)
         begin_deep();

@@ -230,7 +230,7 @@ end_of_base(const struct effect *effect, size_t base)
 }
 
 static void
-collect(const struct effect *effect, size_t base, struct changed_words *changed)
+collect_changed(const struct effect *effect, size_t base, struct changed_words *changed)
 {
     size_t index = effect->base_images[base];
     const struct image *image = &effect->images.items[index];
@@ -390,7 +390,7 @@ elementwise_judge(struct effect *effect)
     for (size_t i = 0; i < few_count; ++i)
         forget_open(effect, few[i].part);
     for (size_t base = 0; base < effect->base_count; ++base) {
-        collect(effect, base, &changed);
+        collect_changed(effect, base, &changed);
         if (changed.many || !judge_base(effect, base, &changed))
             clean = false;
     }
@@ -411,7 +411,7 @@ find_not_tried(const struct image *image, const struct part *part, size_t *at, s
 
 /* Adds bytes [lo, hi) to a list whose ranges may lie behind it. */
 static void
-merge(struct ranges_list *list, uint64_t lo, uint64_t hi)
+merge_range(struct ranges_list *list, uint64_t lo, uint64_t hi)
 {
     struct ranges_list all = {0};
     bool done = false;
@@ -448,7 +448,7 @@ elementwise_fill(struct effect *effect)
         for (; runs < RUNS_AT_MOST && find_not_tried(image, part, &at, &end); at = end, ++runs) {
             size_t first = at - part->first + found->to_base, last = end - part->first + found->to_base;
             if (last <= words)
-                merge(list, first * sizeof(uint32_t), last * sizeof(uint32_t));
+                merge_range(list, first * sizeof(uint32_t), last * sizeof(uint32_t));
         }
     }
 }

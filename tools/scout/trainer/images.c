@@ -65,7 +65,7 @@ fetch_blocks(const struct image *image, size_t first, size_t end, uint32_t *to)
 }
 
 static void
-fetch(const struct image *image, uint32_t *to)
+fetch_image(const struct image *image, uint32_t *to)
 {
     for (size_t first = 0, end; (end = next_looked(image, &first)) > first; first = end)
         fetch_blocks(image, first, end, to);
@@ -180,7 +180,7 @@ images_first_run(struct images *images)
 {
     bool host_changed = false;
     for (size_t i = 0; i < images->count; ++i)
-        fetch(&images->items[i], images->items[i].after);
+        fetch_image(&images->items[i], images->items[i].after);
     memory_wait();
     for (struct image *image = images->items; image < images->items + images->count; ++image) {
         for (size_t first = 0, end; (end = next_looked(image, &first)) > first; first = end) {
@@ -212,7 +212,7 @@ images_read(struct images *images, bool all, bool again)
         image->is_read = image->is_read && !again;
         if (image->is_read || (!all && is_passed_over(image)))
             continue;
-        fetch(image, image->now);
+        fetch_image(image, image->now);
         image->is_fresh = true;
     }
     memory_wait();

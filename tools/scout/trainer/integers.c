@@ -62,7 +62,7 @@ copy_of(const struct integers_part *parts, size_t count)
 }
 
 static void
-forget(struct set *set)
+forget_set(struct set *set)
 {
     kept_bytes -= set->parts != NULL ? set->bytes : 0;
     free(set->parts);
@@ -81,7 +81,7 @@ integers_note(uint64_t turn, const struct integers_part *parts, size_t count)
             XXH3_64bits_withSeed(parts[i].words, parts[i].words != NULL ? parts[i].count * sizeof(uint32_t) : 0, hash);
     }
     if (!it->is_known || it->hash != hash) {
-        forget(&it->other);
+        forget_set(&it->other);
         it->other = it->last;
         lost = it->is_known && it->other.parts == NULL;
         it->last = copy_of(parts, count);

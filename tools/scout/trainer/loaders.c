@@ -57,7 +57,7 @@ loaders_note(const struct operation *operation)
 /* ---- the recorder ---- */
 
 static void
-put(size_t index)
+put_held(size_t index)
 {
     static struct noted noted; /* large; only its first fields are used */
     const struct scout_effect nothing = {.why = SCOUT_NONE, .hidden_write = SCOUT_NONE};
@@ -75,7 +75,7 @@ void
 loaders_hold(const struct noted *noted)
 {
     if (held_count == HELD_AT_MOST)
-        put(0);
+        put_held(0);
     held[held_count] = (struct held){noted->op, &launches};
     held[held_count++].op.arguments = NULL;
 }
@@ -124,7 +124,7 @@ loaders_release(const struct noted *noted)
         bool touched = is_touched(&held[i].op, noted);
         is_first = is_first && !touched;
         if (touched || (launches && held[i].thread == &launches))
-            put(i);
+            put_held(i);
         else
             ++i;
     }
