@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/message.h"
-#include "base/mutant.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -336,8 +335,7 @@ collectives_reduce_program(struct collectives *c, CUdeviceptr address, size_t co
 unsigned
 collectives_communicator_of(const struct collectives *c, size_t bucket)
 {
-    size_t turn = bucket + (MUTANT(COMMUNICATOR_DIFFERS) && c->rank % 2 == 1);
-    return (unsigned)(turn % c->communicator_count);
+    return (unsigned)(bucket % c->communicator_count);
 }
 
 CUstream
@@ -441,7 +439,7 @@ collectives_reduce_on(struct collectives *c, const struct bucket_wire *wire, siz
 bool
 collectives_join(struct collectives *c, struct comm_error *error)
 {
-    for (unsigned i = 1; i < c->communicator_count && !MUTANT(NO_JOIN); ++i) {
+    for (unsigned i = 1; i < c->communicator_count; ++i) {
         const struct communicator *other = &c->communicators[i];
         if (!cuda_ok(c->driver, c->driver->cuEventRecord_p(other->joined, other->stream), "cuEventRecord", error) ||
             !cuda_ok(c->driver, c->driver->cuStreamWaitEvent_p(c->stream, other->joined, 0), "cuStreamWaitEvent",

@@ -1,8 +1,6 @@
 /* device_hash.c - see kernels.h. */
 #include "comm/kernels.h"
 
-#include "base/mutant.h"
-
 bool
 device_hash_add(struct hash_launch *launch, struct hash_range range)
 {
@@ -29,10 +27,8 @@ device_hash_run(struct hash_launch *launch, const struct driver *driver, const s
         return true;
     unsigned blocks = least((launch->blocks + HASH_BLOCKS_AT_ONCE - 1) / HASH_BLOCKS_AT_ONCE, HASH_GRID_AT_MOST);
     void *arguments[] = {launch};
-    CUresult result = CUDA_SUCCESS;
-    if (!MUTANT(HASH_NOT_RUN))
-        result =
-            driver->cuLaunchKernel_p(kernels->hash, blocks, 1, 1, kernels->threads, 1, 1, 0, stream, arguments, NULL);
+    CUresult result =
+        driver->cuLaunchKernel_p(kernels->hash, blocks, 1, 1, kernels->threads, 1, 1, 0, stream, arguments, NULL);
     launch->count = launch->blocks = 0;
     return result == CUDA_SUCCESS || driver_fail(driver, result, "hashing memory", error);
 }

@@ -1,8 +1,6 @@
 /* outer.c - see wire.h. */
 #include "comm/wire.h"
 
-#include "base/mutant.h"
-
 static size_t
 anchor_bytes(const struct outer_values *values)
 {
@@ -35,7 +33,7 @@ bool
 outer_step(const struct outer_values *values, const struct outer_rule *rule, const struct wire_setting *setting,
            CUstream stream, struct comm_error *error)
 {
-    bool has_velocity = rule->momentum > 0 && !MUTANT(OUTER_MOMENTUM_LEFT_OUT);
+    bool has_velocity = rule->momentum > 0;
     CUdeviceptr parameters = values->values, anchor = values->kept;
     CUdeviceptr velocity = has_velocity ? anchor + anchor_bytes(values) : 0;
     unsigned long long count = values->count;

@@ -3,7 +3,6 @@
 
 #include "comm/nccl_versions.h"
 
-#include "base/mutant.h"
 #include "comm/kernels/chunk.h"
 #include "comm/kernels/nonfinite.h"
 
@@ -94,7 +93,7 @@ fill_table(const struct bucket_wire *wire, const struct wire_setting *setting, C
             struct chunk_run *run = &runs.runs[runs.count];
             *run = (struct chunk_run){.address = wire->members[i].address, .at = at, .first = chunk};
             i += neighbours(wire->members + i, wire->member_count - i, &run->bytes);
-            at += run->bytes - (MUTANT(MEMBERS_OVERLAP) ? sizeof(float) : 0);
+            at += run->bytes;
             chunk += (run->bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
         }
         runs.end = (uint32_t)chunk;
@@ -256,8 +255,8 @@ wire_mean(const struct wire_setting *setting, ncclDataType_t type)
 {
     struct wire_mean mean = {ncclSum, 1, 1};
     if (!setting->divides || wire_kernel_type(type) == KERNEL_TYPES)
-        mean.operation = MUTANT(SUM_NOT_MEAN) ? ncclSum : ncclAvg;
-    else if (!MUTANT(SUM_NOT_MEAN))
+        mean.operation = ncclAvg;
+    else
         mean.after = setting->world_size;
     if (mean.after != 1 && type == ncclFloat16) {
         while (mean.before < setting->world_size)
@@ -308,8 +307,6 @@ copy_members(const struct bucket_wire *wire, const struct driver *driver, enum d
         const struct bucket_member *member = &wire->members[i];
         CUdeviceptr to = direction == PACK ? at : member->address, from = direction == PACK ? member->address : at;
         at += member->bytes;
-        if (MUTANT(GRADIENT_LEFT_OUT) && direction == UNPACK && i == wire->member_count - 1)
-            continue;
         CUresult result = driver->cuMemcpyDtoDAsync_p(to, from, member->bytes, stream);
         if (result != CUDA_SUCCESS)
             return driver_fail(driver, result, names[direction], error);
@@ -325,7 +322,7 @@ scale_of(const struct wire_setting *setting, enum direction direction, double we
     if (direction == PACK && weight != 1)
         return (float)(weight / setting->world_size);
     if (direction == PACK)
-        return MUTANT(SCALE_LEFT_OUT) ? 1.0f : 1.0f / world_size;
+        return 1.0f / world_size;
     return setting->reduction == DDPRUN_REDUCE_SUM ? world_size : 1.0f;
 }
 
@@ -370,8 +367,6 @@ launch(const struct bucket_wire *wire, const struct wire_setting *setting, enum 
 {
     CUdeviceptr chunks = wire->chunks, bucket = wire->address;
     unsigned count = wire->chunk_count;
-    if (MUTANT(GRADIENT_LEFT_OUT) && direction == UNPACK && wire->member_count > 1)
-        count = (unsigned)count_chunks(wire->members, wire->member_count - 1);
     unsigned blocks = count < CHUNK_BLOCKS_AT_MOST ? count : CHUNK_BLOCKS_AT_MOST;
     arguments[0] = &chunks, arguments[1] = &count, arguments[2] = &bucket;
     CUresult result = setting->driver->cuLaunchKernel_p(function, blocks, 1, 1, setting->kernels.threads, 1, 1, 0,
@@ -461,7 +456,7 @@ bool
 wire_unpack(const struct bucket_wire *wire, const struct wire_setting *setting, CUstream stream,
             struct comm_error *error)
 {
-    return MUTANT(UNPACK_LEFT_OUT) || move(wire, setting, UNPACK, 1, mean_of(wire, setting).after, stream, error);
+    return move(wire, setting, UNPACK, 1, mean_of(wire, setting).after, stream, error);
 }
 
 ncclRedOp_t

@@ -270,7 +270,7 @@ after_fork_in_child(void)
     rendezvous_forget(&engine_state.rendezvous);
 }
 
-/* ---- operations, where more than averages is wanted of them ---- */
+/* ---- operations, where another library observes them ---- */
 
 static void
 begin_observed(struct operation *operation)
@@ -286,33 +286,50 @@ end_observed(struct operation *operation, bool enqueued)
     engine_state.observer->operation_ends(operation, enqueued);
 }
 
+/* ---- who is notified of operations and buckets ---- */
+
 static void
-begin_traced_operation(struct operation *operation)
+trace_operation(const struct operation *operation)
 {
-    touches_begin(operation);
     const struct group *group = touches_complete(operation);
     if (group != NULL)
         trace_completes(group, operation->stream);
 }
 
-/* ---- operations on rank 0 ---- */
-
+/* The bucket by the name of its first tensor. */
 static void
-begin_watched(struct operation *operation)
+begin_range(const struct group *group, size_t bucket, bool early) BY_ISSUER
 {
-    if (engine_state.options.trace_dir[0] != '\0')
-        begin_traced_operation(operation);
-    else
-        touches_begin(operation);
-    forgotten_begin(operation);
+    (void)early;
+    const struct plan_bucket *of = &group->plan->buckets[bucket];
+    issuer_lock();
+    const struct ddp_site site = tensor_gradient(group, group->plan->pieces[of->first].gradient)->site;
+    issuer_unlock();
+    range_begin("bucket %zu: %llu bytes, %s (%s:%d)%s", bucket, (unsigned long long)of->bytes, site.text,
+                file_name_of(site.file), site.line, of->count > 1 ? " and others" : "");
 }
 
 static void
-end_watched(struct operation *operation, bool enqueued)
+end_range(const struct group *group, size_t bucket, bool early)
 {
-    forgotten_end(operation, enqueued);
-    touches_end(operation, enqueued);
+    (void)group;
+    (void)bucket;
+    (void)early;
+    range_end();
 }
+
+static const struct watcher watchers[WATCHES] = {
+    [WATCH_UNAVERAGED] = {.operation_begins = unaveraged_launched, .operation_ends = unaveraged_ended},
+    [WATCH_DUPLICATES] = {.operation_begins = duplicate_batch_copied, .bucket_begins = duplicate_batch_own_gradients},
+    [WATCH_TRACE] = {.operation_begins = trace_operation,
+                     .bucket_ready = trace_bucket_ready,
+                     .bucket_begins = trace_bucket_begin,
+                     .bucket_ends = trace_bucket_end},
+    [WATCH_RANGES] = {.bucket_begins = begin_range, .bucket_ends = end_range},
+    [WATCH_NONFINITE] = {.bucket_begins = nonfinite_look},
+    [WATCH_CHECKS] = {.bucket_ends = checks_bucket_sent},
+    [WATCH_FORGOTTEN] = {.operation_begins = forgotten_begin, .operation_ends = forgotten_end},
+};
 
 /* ---- the start ---- */
 
@@ -369,6 +386,7 @@ __attribute__((visibility("default"))) const struct engine *
 ddprun_engine_start(const struct shim_services *services, struct rank_status *status)
 {
     struct comm_error error;
+    engine_state.watchers = watchers;
     engine_state.services = services;
     engine_state.status = status;
     engine_state.pid = getpid();
@@ -409,11 +427,6 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
         engine.begin = begin_observed;
         engine.end = end_observed;
         engine_state.observer->shows(&engine);
-    } else if (engine.watching && engine.rank == 0) {
-        engine.begin = begin_watched;
-        engine.end = end_watched;
-    } else if (engine.watching && engine_state.options.trace_dir[0] != '\0') {
-        engine.begin = begin_traced_operation;
     }
     atomic_store(&status->stage, RANK_STAGE_RANK);
     return &engine;

@@ -130,10 +130,8 @@ stop_if_asked(void)
 }
 
 void
-require_cuda(CUresult result, const char *what)
+stop_by_driver(CUresult result, const char *what)
 {
-    if (result == CUDA_SUCCESS)
-        return;
     const char *name = driver_result_name(&engine_state.driver, result);
     if (!driver_result_is_fault(result))
         stop_job("%s failed: %s", what, name);

@@ -38,7 +38,13 @@ void stop_orphan(void) __attribute__((noreturn));
 void stop_if_asked(void);
 
 /* Checks a result of the driver; ends the job, naming `what`, when it is a failure. */
-void require_cuda(CUresult result, const char *what);
+void stop_by_driver(CUresult result, const char *what) __attribute__((noreturn));
+static inline void
+require_cuda(CUresult result, const char *what)
+{
+    if (result != CUDA_SUCCESS)
+        stop_by_driver(result, what);
+}
 
 /* ---- memory of the host: where there is none, the job ends ---- */
 static inline void
@@ -103,10 +109,8 @@ void inflight_sending(const char *what, uint64_t number, unsigned communicator) 
 void inflight_sent(const char *what, uint64_t number, unsigned communicator) BY_ISSUER;
 
 /* ---- ranges.c ---- */
-/* At the start, before any other of these. */
+/* At the start, before any other of these. Where no tool listens, they do nothing. */
 void ranges_open(void);
-/* Whether a tool listens; else the others do nothing. Any thread. */
-bool ranges_listen(void);
 /* From here to range_end() in the same thread; ranges may be inside one another. */
 void range_begin(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void range_end(void);
@@ -299,7 +303,7 @@ void stack_describe(char *text, size_t bytes);
  */
 
 /* Something that is being sent, as text: "bucket 3 of step 8". */
-struct traveller {
+struct collective_in_flight {
     const char *what;
     uint64_t number, step;
 };
@@ -314,22 +318,22 @@ enum { AWAITED_AT_MOST = 32 };
 struct awaited {
     struct {
         CUevent begin, end; /* recorded before they are counted, and not again before they have come */
-        struct traveller of;
+        struct collective_in_flight of;
     } sent[AWAITED_AT_MOST];
     unsigned first, count;
-    bool more;                /* others were sent since, without events */
-    bool tail_pending;        /* `tail` was recorded after all of those */
-    CUevent tail;             /* the watch thread's */
-    struct traveller last;    /* of them */
-    struct traveller calling; /* what the issuer sends now, around NCCL's call; what == NULL: nothing */
+    bool more;                           /* others were sent since, without events */
+    bool tail_pending;                   /* `tail` was recorded after all of those */
+    CUevent tail;                        /* the watch thread's */
+    struct collective_in_flight last;    /* of them */
+    struct collective_in_flight calling; /* what the issuer sends now, around NCCL's call; what == NULL: nothing */
 
     /* The watch thread's own: what it saw last. */
     enum rank_collective state;
-    struct traveller of;
+    struct collective_in_flight of;
     uint64_t since_ns;
 };
 
 /* Of each communicator; guarded by the engine's lock. */
-extern struct awaited awaited_of[DDPRUN_MOST_COMMUNICATORS + 1];
+extern struct awaited in_flight[DDPRUN_MOST_COMMUNICATORS + 1];
 
 #endif

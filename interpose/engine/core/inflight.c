@@ -4,13 +4,13 @@
  */
 #include "interpose/engine/core/core.h"
 
-struct awaited awaited_of[DDPRUN_MOST_COMMUNICATORS + 1];
+struct awaited in_flight[DDPRUN_MOST_COMMUNICATORS + 1];
 
 void
 inflight_prepare(void)
 {
     for (unsigned i = 0; i < engine_state.collectives.communicator_count + 1; ++i) { /* and what DDP_REDUCE may open */
-        struct awaited *awaited = &awaited_of[i];
+        struct awaited *awaited = &in_flight[i];
         CUresult result = engine_state.driver.cuEventCreate_p(&awaited->tail, CU_EVENT_DISABLE_TIMING);
         for (unsigned k = 0; k < AWAITED_AT_MOST && result == CUDA_SUCCESS; ++k) {
             result = engine_state.driver.cuEventCreate_p(&awaited->sent[k].begin, CU_EVENT_DISABLE_TIMING);
@@ -42,11 +42,11 @@ place_behind(const struct awaited *awaited)
 void
 inflight_sending(const char *what, uint64_t number, unsigned communicator)
 {
-    struct awaited *awaited = &awaited_of[communicator];
+    struct awaited *awaited = &in_flight[communicator];
     issuer_lock();
     unsigned at = place_behind(awaited);
     bool records = awaited->count < AWAITED_AT_MOST && !awaited->more && !awaited->tail_pending;
-    awaited->calling = (struct traveller){what, number, engine_state.boundary_count + 1};
+    awaited->calling = (struct collective_in_flight){what, number, engine_state.boundary_count + 1};
     if (records)
         awaited->sent[at].of = awaited->calling;
     issuer_unlock();
@@ -58,14 +58,14 @@ inflight_sending(const char *what, uint64_t number, unsigned communicator)
 void
 inflight_sent(const char *what, uint64_t number, unsigned communicator)
 {
-    struct awaited *awaited = &awaited_of[communicator];
+    struct awaited *awaited = &in_flight[communicator];
     bool records = (recording >> communicator & 1) != 0;
     issuer_lock();
     unsigned at = place_behind(awaited);
-    awaited->calling = (struct traveller){0};
+    awaited->calling = (struct collective_in_flight){0};
     if (!records) {
         awaited->more = true;
-        awaited->last = (struct traveller){what, number, engine_state.boundary_count + 1};
+        awaited->last = (struct collective_in_flight){what, number, engine_state.boundary_count + 1};
     }
     issuer_unlock();
     if (!records)

@@ -1,17 +1,71 @@
 /*
- * observer.h - what another library may see of the engine, and change: a table of calls that the engine makes.
+ * observer.h - who is notified of what the engine does: its own watchers, and another library, which may change it.
  *
- * In a job there is none: engine_state.observer is NULL. A library that has an observer is linked of the engine's own
- * objects and of its own, and sets the pointer as it is loaded, before the engine starts (tools/check/trainer/). All
- * calls are there; each comes in the thread of the trainer's call, without the lock and without the issuer's role,
- * unless its comment says otherwise. `site` and what it points to live as long as the process.
+ * Watchers are rows of a table that start.c fills. Those that are on are notified of operations and buckets; each
+ * switches itself on and off, and most are on in a few steps only.
+ *
+ * The other library has a table of calls that the engine makes.
  */
 #ifndef DDPRUN_INTERPOSE_ENGINE_CORE_OBSERVER_H
 #define DDPRUN_INTERPOSE_ENGINE_CORE_OBSERVER_H
 
 #include "interpose/engine/core/core.h"
 
+struct group;
 struct tensor;
+
+/* In the order in which they are notified. */
+enum watch {
+    WATCH_UNAVERAGED, /* verify/unaveraged.c, until the first DDP_STEP */
+    WATCH_DUPLICATES, /* verify/duplicate_batch.c, in the first steps */
+    WATCH_TRACE,      /* report/trace.c */
+    WATCH_RANGES,     /* core/ranges.c, where a tool listens */
+    WATCH_NONFINITE,  /* verify/nonfinite.c */
+    WATCH_CHECKS,     /* verify/checks.c, in the intervals that it checks */
+    WATCH_FORGOTTEN,  /* verify/forgotten.c, in the steps that it looks at */
+    WATCHES
+};
+
+/* What a watcher is notified of; NULL: not of that. */
+struct watcher {
+    /* Before the operation goes to the driver, when it is known what it touches; any thread. */
+    void (*operation_begins)(const struct operation *operation);
+    /* After that, if it was on then. `runs`: it is enqueued, and not captured; `touches`: gradients, or what cannot be
+     * seen. */
+    void (*operation_ends)(const struct operation *operation, bool runs, bool touches);
+    /* The issuer: a bucket is about to be launched early; `streams`: of the trainer, with work on it. */
+    void (*bucket_ready)(const struct group *group, size_t bucket, uint64_t streams);
+    /* The issuer, before a bucket is sent, early or at its boundary, and after. */
+    void (*bucket_begins)(const struct group *group, size_t bucket, bool early);
+    void (*bucket_ends)(const struct group *group, size_t bucket, bool early);
+};
+
+static inline void
+watch(enum watch which, bool on)
+{
+    if (on)
+        atomic_fetch_or(&engine_state.watching, 1u << which);
+    else
+        atomic_fetch_and(&engine_state.watching, ~(1u << which));
+}
+
+/* Notifies those of a mask, as engine_state.watching was: WATCHED(mask, bucket_begins, group, bucket, early). */
+#define WATCHED(mask, call, ...)                                                         \
+    do {                                                                                 \
+        for (unsigned on_ = (mask); on_ != 0; on_ &= on_ - 1) {                          \
+            const struct watcher *watcher_ = &engine_state.watchers[__builtin_ctz(on_)]; \
+            if (watcher_->call != NULL)                                                  \
+                watcher_->call(__VA_ARGS__);                                             \
+        }                                                                                \
+    } while (0)
+
+/* ---- another library ---- */
+/*
+ * In a job there is none: engine_state.observer is NULL. A library that has an observer is linked of the engine's own
+ * objects and of its own, and sets the pointer as it is loaded, before the engine starts (tools/check/trainer/). All
+ * calls are there; each comes in the thread of the trainer's call, without the lock and without the issuer's role,
+ * unless its comment says otherwise. `site` and what it points to live as long as the process.
+ */
 
 /* A DDP_REDUCE, and what it reduces. */
 struct observed_reduction {

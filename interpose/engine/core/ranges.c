@@ -4,7 +4,7 @@
  * NVTX is headers only: its first call looks for a listener (NVTX_INJECTION64_PATH); without one the domain is NULL,
  * and nothing more happens. docs/insight.md has what is shown.
  */
-#include "interpose/engine/core/core.h"
+#include "interpose/engine/core/observer.h"
 
 #include <nvtx3/nvToolsExt.h>
 
@@ -17,12 +17,7 @@ void
 ranges_open(void)
 {
     domain = nvtxDomainCreateA("ddprun");
-}
-
-bool
-ranges_listen(void)
-{
-    return domain != NULL;
+    watch(WATCH_RANGES, domain != NULL);
 }
 
 void

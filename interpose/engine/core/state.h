@@ -89,6 +89,7 @@ struct engine_state {
     int status_count, status_index; /* records of the ranks of this launcher; which is `status` */
     pid_t pid;
     const struct observer *observer; /* observer.h; NULL in a job */
+    const struct watcher *watchers;  /* observer.h: [WATCHES] */
     unsigned off;                    /* of enum engine_off: what an observer has switched off */
     bool takes_turn;                 /* this rank computes the share of one of several */
     bool alone; /* a world of one, in which nothing is averaged and nothing is recorded; false in a rehearsal */
@@ -117,6 +118,7 @@ struct engine_state {
     _Atomic uint64_t certain_escapes; /* copies that did that and are full of addresses: no chance hits (memory/) */
 
     /* ---- read without lock ---- */
+    _Atomic unsigned watching;        /* mask of enum watch: those that are on */
     _Atomic uint64_t operation_count; /* that hooks have reported, whatever they touch */
     _Atomic uint64_t boundary_count;  /* of all groups; written by the issuer */
     _Atomic uint64_t stream_changes;  /* streams destroyed, captures begun */

@@ -7,8 +7,6 @@
  */
 #include "interpose/engine/core/core.h"
 
-#include "base/mutant.h"
-
 #include <unistd.h>
 
 static bool
@@ -84,7 +82,7 @@ stream_wait_for_reduction(CUstream handle)
     uint64_t boundary = engine_state.boundary_count;
     bool waits = engine_state.streams[stream_index(handle)].waited_for < boundary;
     engine_unlock();
-    if (!waits || MUTANT(NO_BOUNDARY_WAIT) || MUTANT(OTHER_STREAMS_RUN_ON))
+    if (!waits)
         return;
 
     /* Noted only now: another thread on this stream must not believe in a wait that is not there yet. */
@@ -162,10 +160,7 @@ streams_wait_for_producers(uint64_t mask, CUstream waiter)
                      "averaged: capture it between DDP_STEP and the first work on gradients, or on another stream");
         if (!recorded)
             stream_record(entry.handle, entry.event, "cuEventRecord after gradients");
-        if (!MUTANT(NO_PRODUCER_WAIT))
-            require_cuda(driver->cuStreamWaitEvent_p(waiter, entry.event, 0), "waiting for gradients");
-        if (MUTANT(SECOND_STREAM_FORGOTTEN))
-            return;
+        require_cuda(driver->cuStreamWaitEvent_p(waiter, entry.event, 0), "waiting for gradients");
     }
 }
 

@@ -10,8 +10,6 @@
  */
 #include "interpose/engine/graphs/captures.h"
 
-#include "base/mutant.h"
-
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -156,9 +154,8 @@ capture_before_touch(struct capture *capture, CUstream stream)
     capture_unlock();
     if (!waits)
         return;
-    if (!MUTANT(GRAPH_STREAMS_RUN_ON))
-        require_cuda(engine_state.driver.cuStreamWaitEvent_p(stream, capture->lane->reduced, 0),
-                     "waiting for a captured reduction");
+    require_cuda(engine_state.driver.cuStreamWaitEvent_p(stream, capture->lane->reduced, 0),
+                 "waiting for a captured reduction");
     capture_note_waited(capture, stream);
 }
 

@@ -9,7 +9,6 @@
 #include "interpose/engine/memory/escapes.h"
 
 #include "base/clock.h"
-#include "base/mutant.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -123,7 +122,7 @@ compare(void *arg, const struct hashed *hashed)
 {
     struct escaped *part = arg;
     char text[TENSOR_TEXT_BYTES];
-    if (hashed->hash != part->hash && !MUTANT(ESCAPED_LATE_UNCHECKED))
+    if (hashed->hash != part->hash)
         stop_job_soon("%s was changed in step %llu after it had been averaged, by a kernel that found its address in "
                       "memory, where it was copied in this step; copy it before backward, or run with --no-overlap",
                       tensor_describe(&part->gradient, text), (unsigned long long)part->step);

@@ -15,7 +15,6 @@
 #include "interpose/engine/memory/escapes.h"
 
 #include "base/message.h"
-#include "base/mutant.h"
 #include "bucketing/words.h"
 
 #include <stdlib.h>
@@ -91,8 +90,7 @@ static bool
 is_pointer_into(uint64_t word, const struct tensor *tensor)
 {
     return word >= tensor->address && word < tensor->address + tensor->bytes &&
-           (word - tensor->address) % type_bytes(tensor->type) == 0 &&
-           !(MUTANT(ESCAPES_ALIGNED_TO_16) && word % 16 != 0);
+           (word - tensor->address) % type_bytes(tensor->type) == 0;
 }
 
 bool
@@ -132,7 +130,7 @@ escape_reaches(const struct tensor *tensor)
 enum deferral
 escape_deferral_of_kind(const struct tensor *tensor)
 {
-    return tensor_is_shared(tensor) && !MUTANT(MANAGED_SENT_EARLY) ? DEFERRED_SHARED : DEFERRED_NOT;
+    return tensor_is_shared(tensor) ? DEFERRED_SHARED : DEFERRED_NOT;
 }
 
 enum deferral
@@ -283,7 +281,7 @@ escape_from_host(const void *memory, size_t bytes)
         uint64_t word;
         memcpy(&word, (const char *)memory + at, sizeof(word));
         engine_lock();
-        addresses += !MUTANT(ESCAPE_IGNORED) && note_word(word, &found);
+        addresses += note_word(word, &found);
         engine_unlock();
         follow_found(&found);
         if (found.tensor.placed)
@@ -332,7 +330,7 @@ void
 escape_end_kernel(uint64_t stream_mask)
 {
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
-        if (memory_state.groups[g].gradient_count > 0 && !MUTANT(HIDDEN_STREAMS_FORGOTTEN))
+        if (memory_state.groups[g].gradient_count > 0)
             memory_state.groups[g].hidden_streams |= stream_mask;
     }
 }

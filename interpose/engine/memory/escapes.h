@@ -71,8 +71,8 @@ void host_accessible_remove(CUdeviceptr address);
 void escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind); /* see engine.h */
 /* A source of which only the driver knows whose memory it is. */
 void escape_from_anywhere(CUdeviceptr source, size_t bytes);
-/* Whether the address may lie there; cheap. */
-bool host_accessible_may_hold(uint64_t address);
+/* Whether an address may lie there: bounded_may_hold(), cheap. */
+extern struct bounded_ranges host_accessible;
 /* Whether memory begins there that the program has pinned: its end as such is not its end. */
 bool host_accessible_is_pinned(uint64_t address);
 /* Whether it lies there, all of it. */
@@ -83,9 +83,9 @@ void host_accessible_look_behind(uint64_t address);
 bool host_accessible_look_through(uint64_t address, size_t bytes);
 
 /* ---- pointer_arrays.c: arrays of pointers that the host has copied to the device ---- */
-/* Whether there may be one; cheap, without lock. */
-bool pointer_arrays_may_hold(uint64_t address, size_t bytes);
-/* All others with lock held. */
+/* Whether there may be one: bounded_may_hold(), cheap, without lock. */
+extern struct bounded_ranges pointer_arrays;
+/* All with lock held. */
 void pointer_arrays_copied(uint64_t address, size_t bytes, bool has_addresses) WITH_LOCK;
 /* Something else may have been written there. */
 void pointer_arrays_touched(uint64_t address, size_t bytes) WITH_LOCK;

@@ -5,12 +5,6 @@
  */
 #include "interpose/engine/memory/memory.h"
 
-struct tensor *
-tensor_gradient(const struct group *group, size_t member)
-{
-    return &memory_state.tensors[group->places[member]];
-}
-
 /* With lock held: what the group averages, in the order of their annotation. */
 static bool
 index_group(struct group *group) ISSUER_WITH_LOCK

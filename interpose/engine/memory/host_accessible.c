@@ -14,7 +14,7 @@
 
 enum { LOOK_AT_MOST = 64 << 10, CHUNK_BYTES = 16 << 10 };
 
-static struct bounded_ranges visible; /* id: enum memory_kind; guarded by the engine's lock */
+struct bounded_ranges host_accessible; /* id: enum memory_kind; guarded by the engine's lock */
 
 static void
 host_accessible_add(CUdeviceptr address, size_t bytes, enum memory_kind kind)
@@ -23,9 +23,9 @@ host_accessible_add(CUdeviceptr address, size_t bytes, enum memory_kind kind)
     enum ranges_status status;
     engine_lock();
     /* What overlaps is gone, and its release was not reported. */
-    while ((status = ranges_add(&visible.ranges, address, bytes, (size_t)kind, &other)) == RANGES_OVERLAP)
-        (void)ranges_remove(&visible.ranges, other.begin);
-    launch_filter_ranges_changed(&visible);
+    while ((status = ranges_add(&host_accessible.ranges, address, bytes, (size_t)kind, &other)) == RANGES_OVERLAP)
+        (void)ranges_remove(&host_accessible.ranges, other.begin);
+    launch_filter_ranges_changed(&host_accessible);
     engine_unlock();
     require_allocated(status != RANGES_NO_MEMORY);
 }
@@ -33,18 +33,12 @@ host_accessible_add(CUdeviceptr address, size_t bytes, enum memory_kind kind)
 void
 host_accessible_remove(CUdeviceptr address)
 {
-    if (!host_accessible_may_hold(address))
+    if (!bounded_may_hold(&host_accessible, address, 1))
         return;
     engine_lock();
-    (void)ranges_remove(&visible.ranges, address);
-    launch_filter_ranges_changed(&visible);
+    (void)ranges_remove(&host_accessible.ranges, address);
+    launch_filter_ranges_changed(&host_accessible);
     engine_unlock();
-}
-
-bool
-host_accessible_may_hold(uint64_t address)
-{
-    return bounded_may_hold(&visible, address, 1);
 }
 
 bool
@@ -69,10 +63,10 @@ bool
 host_accessible_has(uint64_t address, size_t bytes)
 {
     size_t count;
-    if (!host_accessible_may_hold(address))
+    if (!bounded_may_hold(&host_accessible, address, 1))
         return false;
     engine_lock();
-    const struct range *range = ranges_find(&visible.ranges, address, bytes, &count);
+    const struct range *range = ranges_find(&host_accessible.ranges, address, bytes, &count);
     bool all = count == 1 && range->begin <= address && range->end >= address + bytes;
     engine_unlock();
     return all;
@@ -82,10 +76,10 @@ bool
 host_accessible_is_pinned(uint64_t address)
 {
     size_t count;
-    if (!host_accessible_may_hold(address))
+    if (!bounded_may_hold(&host_accessible, address, 1))
         return false;
     engine_lock();
-    const struct range *range = ranges_find(&visible.ranges, address, 1, &count);
+    const struct range *range = ranges_find(&host_accessible.ranges, address, 1, &count);
     bool pinned = range != NULL && range->begin == address && range->id == MEMORY_PINNED;
     engine_unlock();
     return pinned;
@@ -110,7 +104,7 @@ host_accessible_look_behind(uint64_t address)
     size_t count;
     struct range found = {0};
     engine_lock();
-    const struct range *range = ranges_find(&visible.ranges, address, 1, &count);
+    const struct range *range = ranges_find(&host_accessible.ranges, address, 1, &count);
     if (range != NULL)
         found = *range;
     engine_unlock();

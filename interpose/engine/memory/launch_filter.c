@@ -13,13 +13,10 @@
 #include "interpose/engine/memory/filter_writer.h"
 #include "interpose/engine/memory/memory.h"
 
-#include "base/mutant.h"
-
 #include <stdlib.h>
 
 enum { OWNERS_AT_MOST = 4 };
 
-static _Atomic bool index_is_old;
 static struct bounded_ranges *owned[OWNERS_AT_MOST]; /* besides tensors; guarded by the engine's lock */
 static size_t owner_count;
 
@@ -55,7 +52,7 @@ launch_filter_ranges_changed(struct bounded_ranges *bounded)
         highest = owned[i]->highest > highest ? owned[i]->highest : highest;
     }
     filter_set_bounds(engine_state.services->filter, lowest, highest);
-    atomic_store(&index_is_old, true);
+    atomic_store(&memory_state.filter_is_old, true);
 }
 
 static int
@@ -92,7 +89,7 @@ list_spans(size_t *count_p) WITH_LOCK
         return NULL;
     for (size_t i = 0; i < memory_state.ranges.count; ++i) {
         const struct tensor *tensor = &memory_state.tensors[memory_state.ranges.sorted[i].id];
-        if (tensor->role != TENSOR_PARAMETER || (tensor->averaged && !MUTANT(PARAMETERS_UNSEEN)))
+        if (tensor->role != TENSOR_PARAMETER || tensor->averaged)
             spans[count++] = (struct filter_span){tensor->address, tensor->address + tensor->bytes};
     }
     for (size_t i = 0; i < owner_count; ++i) {
@@ -106,15 +103,14 @@ list_spans(size_t *count_p) WITH_LOCK
 void
 launch_filter_refresh(void)
 {
-    if (!atomic_load_explicit(&index_is_old, memory_order_relaxed))
-        return;
     size_t count;
     engine_lock();
     struct filter_span *spans = list_spans(&count);
     if (spans != NULL)
         (void)filter_set_index(engine_state.services->filter, spans, count);
     free(spans);
-    atomic_store(&index_is_old, false); /* without memory for it, every launch comes here, which is right too */
+    atomic_store(&memory_state.filter_is_old,
+                 false); /* without memory for it, every launch comes here, which is right too */
     engine_unlock();
 }
 

@@ -106,6 +106,7 @@ struct memory_state {
     uint64_t agreements GUARDED_BY(engine_mutex);
     _Atomic bool any_escaped;        /* some tensor's address has escaped: kernels may touch gradients unseen */
     _Atomic bool parameters_unknown; /* the driver does not report kernels' parameters */
+    _Atomic bool filter_is_old;      /* ranges have changed since launch_filter_refresh() */
 
     bool no_sync GUARDED_BY(engine_mutex); /* touches do not count, and nothing leaves early */
     /* Mask: buffers or states were touched on them since the last boundary. */
@@ -193,7 +194,11 @@ bool group_has(int id, bool parameters) WITH_LOCK;
  * program has named the group, which has no gradients. Not for ever: else it would never be compared. */
 bool tensor_waits_for_group(const struct tensor *tensor) WITH_LOCK;
 /* What number `member` of the group averages, as of the last tensor_index_gradients(). */
-struct tensor *tensor_gradient(const struct group *group, size_t member) WITH_LOCK;
+static inline struct tensor *
+tensor_gradient(const struct group *group, size_t member) WITH_LOCK
+{
+    return &memory_state.tensors[group->places[member]];
+}
 /* The issuer makes groups follow the annotations. False when memory runs out. */
 bool tensor_index_gradients(void) ISSUER_WITH_LOCK;
 /* Whether it is averaged, pieces of it are launched, and the boundary has not come. */
@@ -269,7 +274,7 @@ bounded_may_hold(const struct bounded_ranges *bounded, uint64_t address, size_t 
 }
 /* With lock held: ranges have come, gone or moved: of tensors (NULL), or these, which are kept for ever. */
 void launch_filter_ranges_changed(struct bounded_ranges *bounded) WITH_LOCK;
-/* At a launch that reached the engine: does the work that changes have postponed. */
+/* At a launch that reached the engine, if memory_state.filter_is_old: does the work that changes have postponed. */
 void launch_filter_refresh(void);
 /* functions.c, with its lock held: */
 void launch_filter_add_kernel(CUfunction function, const struct function_layout *layout);
@@ -367,7 +372,7 @@ void hits_add(struct hits *hits, const struct tensor *tensor, const struct opera
  */
 bool hits_look(struct hits *hits, const struct operation *operation, bool *through_pointers_p);
 
-/* A copy is about to bring bytes to the device: are there addresses among them? */
-void sight_source(const struct operation *operation);
+/* A copy is about to bring bytes to the device, which may be addresses of gradients. hits_look() does that, too. */
+void scan_copied_pointers(const struct operation *operation);
 
 #endif

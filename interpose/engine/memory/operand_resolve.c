@@ -9,7 +9,6 @@
 #include "interpose/engine/memory/memory.h"
 
 #include "base/message.h"
-#include "base/mutant.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -76,7 +75,7 @@ look_at_operand(struct hits *hits, const struct operand *operand)
     engine_lock();
     size_t count;
     const struct range *range = ranges_find(&memory_state.ranges, operand->address, operand->bytes, &count);
-    for (size_t i = 0; i < (MUTANT(ONE_OF_MANY) && count > 1 ? 1 : count); ++i) {
+    for (size_t i = 0; i < count; ++i) {
         const struct tensor *tensor = &memory_state.tensors[range[i].id];
         bool is_trained = tensor->role == TENSOR_PARAMETER || tensor->role == TENSOR_GRADIENT;
         if ((is_trained && !tensor->averaged) ||
@@ -115,14 +114,14 @@ look_at_words(struct hits *hits, uint32_t argument, const void *value, size_t by
     for (size_t at = 0; at + sizeof(uint64_t) <= bytes; at += sizeof(uint64_t)) {
         uint64_t word;
         memcpy(&word, (const char *)value + at, sizeof(word));
-        if (host_accessible_may_hold(word)) {
+        if (bounded_may_hold(&host_accessible, word, 1)) {
             host_accessible_look_behind(word);
             if (atomic_load_explicit(&engine_state.captures_open, memory_order_relaxed) > 0)
                 add_source(hits, word);
         }
-        if (pointer_arrays_may_hold(word, 1))
+        if (bounded_may_hold(&pointer_arrays, word, 1))
             forget_table(word, 1);
-        if (may_hit(word, 1) && !(MUTANT(STRUCTS_UNSEEN) && at > 0))
+        if (may_hit(word, 1))
             look_at_operand(hits, &(struct operand){.argument = argument | (uint32_t)(at / sizeof(word)) << WORD_SHIFT,
                                                     .address = word,
                                                     .bytes = 1});
@@ -191,9 +190,9 @@ is_copy(const struct operation *operation)
     return operation->function == NULL && strncmp(operation->name, begin, sizeof(begin) - 1) == 0;
 }
 
-/* What a copy brings to the device may be addresses of gradients. The destination is a copy's first argument. */
+/* The destination is a copy's first argument. */
 void
-sight_source(const struct operation *operation)
+scan_copied_pointers(const struct operation *operation)
 {
     if (!is_copy(operation))
         return;
@@ -206,7 +205,7 @@ sight_source(const struct operation *operation)
         return;
     bool has_addresses = escape_from_host(operation->host_source, operation->host_bytes);
     const struct operand *to = operation->operand_count > 0 ? &operation->operands[0] : NULL;
-    if (to == NULL || !(has_addresses || pointer_arrays_may_hold(to->address, to->bytes)))
+    if (to == NULL || !(has_addresses || bounded_may_hold(&pointer_arrays, to->address, to->bytes)))
         return;
     engine_lock();
     pointer_arrays_copied(to->address, to->bytes, has_addresses);
@@ -244,15 +243,14 @@ look_at_operands(struct hits *hits, const struct operation *operation, bool *unk
     for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
         size_t before = hits->count;
-        if (!MUTANT(OPERANDS_UNSEEN))
-            look_at_operand(hits, operand);
+        look_at_operand(hits, operand);
         if (is_fixed(operation, hits->is_library, operand))
             fix_touches(hits, before);
         if (operand->pointer_count > 0) {
             through_pointers = true;
             *unknown_p = is_unknown_array(operand) || *unknown_p;
         } else if (operation->host_source == NULL && operand->access != ACCESS_READ &&
-                   pointer_arrays_may_hold(operand->address, operand->bytes)) {
+                   bounded_may_hold(&pointer_arrays, operand->address, operand->bytes)) {
             forget_table(operand->address, operand->bytes);
         }
     }
@@ -286,11 +284,16 @@ look_for_parameter(void *arg, const struct pointed *pointed)
     engine_unlock();
 }
 
-/* Whether the operation is given a parameter, or state, as updates are; also where that cannot be seen. */
+/* Whether the operation is given a parameter, or state, as updates are; also where that cannot be seen. Asked where it
+ * makes a difference. */
 static bool
-names_parameter(const struct operation *operation)
+names_parameter(const struct operation *operation, const struct hits *hits)
 {
-    bool found = false;
+    bool found = true;
+    for (size_t i = 0; i < hits->count; ++i)
+        found = found && (hits->items[i].argument & TOUCH_FIXED) != 0;
+    if (found)
+        return false;
     const struct function_layout *layout = operation->function != NULL ? function_layout(operation->function) : NULL;
     if (layout != NULL && !layout->known)
         return true;
@@ -313,9 +316,10 @@ hits_look(struct hits *hits, const struct operation *operation, bool *through_po
     }
     if (operation->function != NULL && !look_at_launch(hits, operation))
         opaque = true;
-    if (hits->count > 0 && names_parameter(operation))
+    if (hits->count > 0 && names_parameter(operation, hits))
         fix_touches(hits, 0);
     if (operation->function == NULL && operation->graph == NULL && hits->count > 0)
         hits->call = call_identity(operation->name);
+    scan_copied_pointers(operation);
     return opaque;
 }

@@ -5,8 +5,6 @@
  */
 #include "interpose/engine/memory/escapes.h"
 
-#include "base/mutant.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,8 +39,7 @@ find_freed(const struct tensor *wanted) WITH_LOCK
            memory_state.tensors[memory_state.first_freed].placed)
         ++memory_state.first_freed;
     for (size_t i = memory_state.first_freed; i < engine_state.tensor_count; ++i) {
-        bool backwards = MUTANT(IDENTITY_MIXED) && engine_state.rendezvous.rank % 2 == 1;
-        struct tensor *tensor = &memory_state.tensors[backwards ? engine_state.tensor_count - 1 - i : i];
+        struct tensor *tensor = &memory_state.tensors[i];
         if (!tensor->placed && tensor->role == wanted->role && tensor->count == wanted->count &&
             tensor->type == wanted->type && is_of_same_group(tensor, wanted) && tensor->kind == wanted->kind)
             return tensor;
@@ -53,8 +50,8 @@ find_freed(const struct tensor *wanted) WITH_LOCK
 bool
 tensor_will_be_averaged(const struct tensor *tensor)
 {
-    bool is_float = type_is_of_gradients(tensor->type) && !MUTANT(STATE_NOT_AVERAGED);
-    bool averages_states = !engine_state.options.has_outer || MUTANT(OUTER_STATE_AVERAGED);
+    bool is_float = type_is_of_gradients(tensor->type);
+    bool averages_states = !engine_state.options.has_outer;
     bool can_be = tensor->role == TENSOR_PARAMETER || (tensor->role == TENSOR_STATE && is_float && averages_states);
     return (tensor->role == TENSOR_GRADIENT && engine_state.options.sync_every == 0) ||
            (can_be && memory_state.groups[tensor->group].of_parameters);

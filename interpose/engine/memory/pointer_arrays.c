@@ -9,38 +9,30 @@
  */
 #include "interpose/engine/memory/escapes.h"
 
-#include "base/mutant.h"
-
 enum { TABLES_AT_MOST = 256, TABLE_BYTES_AT_MOST = 1 << 20 };
 
-static struct bounded_ranges tables;
-
-bool
-pointer_arrays_may_hold(uint64_t address, size_t bytes)
-{
-    return bounded_may_hold(&tables, address, bytes);
-}
+struct bounded_ranges pointer_arrays;
 
 void
 pointer_arrays_copied(uint64_t address, size_t bytes, bool has_addresses)
 {
     size_t count;
-    const struct range *there = ranges_find(&tables.ranges, address, bytes, &count);
+    const struct range *there = ranges_find(&pointer_arrays.ranges, address, bytes, &count);
     uint64_t begin = address, end = address + bytes;
     if (bytes > TABLE_BYTES_AT_MOST || (there == NULL && !has_addresses))
         return;
     if (there != NULL && count == 1 && there->begin <= begin && there->end >= end)
         return; /* as in every step */
-    while ((there = ranges_find(&tables.ranges, address, bytes, &count)) != NULL) {
+    while ((there = ranges_find(&pointer_arrays.ranges, address, bytes, &count)) != NULL) {
         begin = there->begin < begin ? there->begin : begin;
         end = there->end > end ? there->end : end;
-        (void)ranges_remove(&tables.ranges, there->begin);
+        (void)ranges_remove(&pointer_arrays.ranges, there->begin);
     }
-    if (tables.ranges.count == TABLES_AT_MOST)
-        ranges_free(&tables.ranges);
-    if (ranges_add(&tables.ranges, begin, end - begin, 0, NULL) != RANGES_OK)
-        ranges_free(&tables.ranges); /* out of memory: nothing is known */
-    launch_filter_ranges_changed(&tables);
+    if (pointer_arrays.ranges.count == TABLES_AT_MOST)
+        ranges_free(&pointer_arrays.ranges);
+    if (ranges_add(&pointer_arrays.ranges, begin, end - begin, 0, NULL) != RANGES_OK)
+        ranges_free(&pointer_arrays.ranges); /* out of memory: nothing is known */
+    launch_filter_ranges_changed(&pointer_arrays);
 }
 
 void
@@ -48,9 +40,9 @@ pointer_arrays_touched(uint64_t address, size_t bytes)
 {
     size_t count;
     const struct range *there;
-    while ((there = ranges_find(&tables.ranges, address, bytes, &count)) != NULL) {
-        (void)ranges_remove(&tables.ranges, there->begin);
-        launch_filter_ranges_changed(&tables);
+    while ((there = ranges_find(&pointer_arrays.ranges, address, bytes, &count)) != NULL) {
+        (void)ranges_remove(&pointer_arrays.ranges, there->begin);
+        launch_filter_ranges_changed(&pointer_arrays);
     }
 }
 
@@ -58,6 +50,6 @@ bool
 pointer_arrays_know(uint64_t address, size_t bytes)
 {
     size_t count;
-    const struct range *there = ranges_find(&tables.ranges, address, bytes, &count);
-    return MUTANT(ARRAY_TRUSTED) || (count == 1 && there->begin <= address && there->end >= address + bytes);
+    const struct range *there = ranges_find(&pointer_arrays.ranges, address, bytes, &count);
+    return count == 1 && there->begin <= address && there->end >= address + bytes;
 }

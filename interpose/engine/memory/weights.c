@@ -16,7 +16,6 @@
 #include "interpose/engine/memory/memory.h"
 
 #include "base/message.h"
-#include "base/mutant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,7 +116,7 @@ weight_factor(const struct weight *weight)
 {
     uint64_t world = (uint64_t)engine_state.rendezvous.world_size;
     bool is_mean = weight->total % world == 0 && weight->total / world == weight->count;
-    if (weight->total == 0 || is_mean || MUTANT(WEIGHT_IGNORED))
+    if (weight->total == 0 || is_mean)
         return 1;
     return (double)weight->count * (double)world / (double)weight->total;
 }
@@ -157,7 +156,7 @@ judge_weights(const uint64_t *words, const struct compared_step *step, char why[
 {
     uint64_t sum = 0, total = words[1];
     unsigned long long number = step->number;
-    for (int r = 0; r < engine_state.rendezvous.world_size && !MUTANT(WEIGHTS_UNCOMPARED); ++r) {
+    for (int r = 0; r < engine_state.rendezvous.world_size; ++r) {
         uint64_t theirs = words[2 * r + 1];
         sum += words[2 * r];
         if (theirs == total)
@@ -175,7 +174,7 @@ judge_weights(const uint64_t *words, const struct compared_step *step, char why[
         return false;
     }
     bool some_only = engine_state.shard_world != (uint64_t)engine_state.rendezvous.world_size; /* a rehearsal */
-    if (sum == total || some_only || MUTANT(WEIGHTS_UNCOMPARED))
+    if (sum == total || some_only)
         return true;
     snprintf(why, 512,
              "%s: in step %llu the counts of all ranks add up to %llu, and the total is %llu; every item must be in "
@@ -224,7 +223,7 @@ static bool
 judge_shards(const struct shard_calls *all, const struct compared_shards *compared, char why[512])
 {
     bool some_only = engine_state.shard_world != (uint64_t)engine_state.rendezvous.world_size; /* a rehearsal */
-    for (int r = 1; r < engine_state.rendezvous.world_size && !some_only && !MUTANT(SHARDS_UNCOMPARED); ++r) {
+    for (int r = 1; r < engine_state.rendezvous.world_size && !some_only; ++r) {
         if (all[0].step == 0 || all[r].step != all[0].step || have_common_total(&all[0], &all[r]))
             continue;
         snprintf(why, 512,

@@ -12,8 +12,6 @@
 #include "interpose/engine/report/report.h"
 #include "interpose/engine/send/send.h"
 
-#include "base/mutant.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,8 +186,6 @@ count_votes(const struct group *group, const struct control_messages *all, uint6
             memcpy(&word, all->messages[r], sizeof(word));
         if (all->bytes[r] != vote_words(group, word) * sizeof(uint64_t))
             return false;
-        if (MUTANT(VOTE_ALONE) && engine_state.rendezvous.rank % 2 == 1 && r != engine_state.rendezvous.rank)
-            continue;
         in_all &= word;
         in_any |= word;
     }
@@ -338,8 +334,7 @@ planner_layout(const struct group *group, enum layout layout)
     if (layout == LAYOUT_FORECAST)
         return forecast == NULL || plan_has_buckets_of(forecast, group->plan) ? NULL : copy_plan(group, forecast);
     struct plan_gradient *gradients = gradients_of(group);
-    size_t differs = MUTANT(LAYOUT_DIFFERS) ? (size_t)(engine_state.rendezvous.rank % 2) : 0;
-    struct plan *plan = plan_join(group->plan, gradients, neighbours[layout] + differs);
+    struct plan *plan = plan_join(group->plan, gradients, neighbours[layout]);
     free(gradients);
     return plan;
 }

@@ -17,7 +17,6 @@
 #include "interpose/engine/report/report.h"
 
 #include "base/message.h"
-#include "base/mutant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -193,10 +192,6 @@ follow(struct trial *trial, struct group *group, const struct trial_result *resu
     trial->owed += engine_state.boundary_count > FREE_STEPS ? steps_of(trial) - trial->shape.rounds : 0;
     int wanted = trial->kinds[best];
     bool confirmed = best > 0 && wanted == trial->doubted;
-    if (MUTANT(VERDICT_DIFFERS) && trial->kinds[1] > WAY_OVERLAP && engine_state.rendezvous.rank % 2 == 1) {
-        confirmed = true;
-        wanted = trial->kinds[best = 1];
-    }
     ++trial->judged;
     trial->doubted = confirmed ? WAY_PRESENT : wanted;
     if (confirmed)
@@ -377,8 +372,6 @@ trials_next_interval(struct group *group, CUstream stream)
     group->withheld = group->overlapping && !overlaps;
     group->control = way > 0;
     layouts_wear(group, way > 0 ? trial->plans[way] : NULL);
-    if (MUTANT(CONTROL_BUCKETS_DIFFER) && group->control)
-        planner_reset(group);
     if (!group->withheld)
         return;
     issuer_lock();

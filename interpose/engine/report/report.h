@@ -29,8 +29,6 @@ void trace_trial(const struct group *group, const struct trial_result *result, s
                  bool overlaps) BY_ISSUER;
 /* Steps overlap from here on, or do not. */
 void trace_overlap(const struct group *group, bool overlaps) BY_ISSUER;
-void trace_bucket_begin(const struct group *group, size_t bucket, bool early) BY_ISSUER;
-void trace_bucket_end(const struct group *group, size_t bucket) BY_ISSUER;
 /* Its backward is done. What the group's plan promises: waiting at the boundary, and its lower bound; negative: not
  * known. */
 void trace_boundary(const struct group *group, CUstream stream, int64_t promised_ns, int64_t bound_ns) BY_ISSUER;
@@ -43,8 +41,10 @@ void trace_step_end(const struct group *group, CUstream stream) BY_ISSUER;
 /* With --trace only: an operation on the stream, which is about to be enqueued, completes a gradient of the group. Any
  * thread. */
 void trace_completes(const struct group *group, CUstream stream);
-/* The bucket is about to be launched early; `streams`: of the trainer, with work on it. */
+/* A watcher's (core/observer.h). */
 void trace_bucket_ready(const struct group *group, size_t bucket, uint64_t streams) BY_ISSUER;
+void trace_bucket_begin(const struct group *group, size_t bucket, bool early) BY_ISSUER;
+void trace_bucket_end(const struct group *group, size_t bucket, bool early) BY_ISSUER;
 /* A call of DDP_REDUCE. */
 void trace_reduce(uint64_t number, const char *text, uint64_t bytes) BY_ISSUER;
 void trace_close(void);

@@ -369,8 +369,6 @@ trace_completes(const struct group *group, CUstream stream)
 void
 trace_bucket_ready(const struct group *group, size_t bucket, uint64_t streams)
 {
-    if (!trace_file_is_open())
-        return;
     CUstream producer = ready_stream;
     if (!streams_is_one(streams, &producer)) {
         producer = ready_stream;
@@ -382,8 +380,6 @@ trace_bucket_ready(const struct group *group, size_t bucket, uint64_t streams)
 void
 trace_bucket_begin(const struct group *group, size_t bucket, bool early)
 {
-    if (!trace_file_is_open())
-        return;
     struct bucket_trace *of = &current_step(group)->buckets[bucket];
     of->early = early;
     of->communicator = collectives_communicator_of(&engine_state.collectives, bucket);
@@ -395,10 +391,9 @@ trace_bucket_begin(const struct group *group, size_t bucket, bool early)
 }
 
 void
-trace_bucket_end(const struct group *group, size_t bucket)
+trace_bucket_end(const struct group *group, size_t bucket, bool early)
 {
-    if (!trace_file_is_open())
-        return;
+    (void)early;
     struct bucket_trace *of = &current_step(group)->buckets[bucket];
     of->sent = true;
     trace_record(of->end, collectives_stream_of(&engine_state.collectives, bucket));

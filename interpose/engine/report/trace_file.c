@@ -3,6 +3,8 @@
  */
 #include "interpose/engine/report/trace_file.h"
 
+#include "interpose/engine/core/observer.h"
+
 #include "base/clock.h"
 
 #include <errno.h>
@@ -86,6 +88,7 @@ trace_file_open(void)
     open_file(path, engine_state.rendezvous.generation > 0 || getenv(DDPRUN_ENV_RESTART) != NULL);
     exchange_times_keep();
     write_head();
+    watch(WATCH_TRACE, true);
 }
 
 bool
@@ -175,6 +178,7 @@ trace_file_write_exchanges(void)
 void
 trace_file_close(void)
 {
+    watch(WATCH_TRACE, false);
     trace_file_write_exchanges();
     struct json *line = trace_file_begin();
     json_add_bool(line, "end", true);

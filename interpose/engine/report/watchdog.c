@@ -34,7 +34,7 @@ has_come(CUevent event)
 
 /* Of what has no events of its own. */
 static enum rank_collective
-look_at_tail(struct awaited *awaited, unsigned communicator, struct traveller *of)
+look_at_tail(struct awaited *awaited, unsigned communicator, struct collective_in_flight *of)
 {
     engine_lock();
     bool pending = awaited->tail_pending;
@@ -57,7 +57,7 @@ look_at_tail(struct awaited *awaited, unsigned communicator, struct traveller *o
 
 /* A call of NCCL that has lasted longer than any call that waits for no other rank. */
 static enum rank_collective
-look_at_call(struct awaited *awaited, unsigned communicator, struct traveller *of)
+look_at_call(struct awaited *awaited, unsigned communicator, struct collective_in_flight *of)
 {
     if (collectives_in_call_us(&engine_state.collectives, communicator) < PERIOD_MS * 1000)
         return RANK_COLLECTIVE_NONE;
@@ -65,13 +65,13 @@ look_at_call(struct awaited *awaited, unsigned communicator, struct traveller *o
     *of = awaited->calling;
     engine_unlock();
     if (of->what == NULL)
-        *of = (struct traveller){"a call of NCCL", 0, engine_state.boundary_count + 1};
+        *of = (struct collective_in_flight){"a call of NCCL", 0, engine_state.boundary_count + 1};
     return RANK_COLLECTIVE_WAITS;
 }
 
 /* What a communicator is busy with now. */
 static enum rank_collective
-look_at_sent(struct awaited *awaited, unsigned communicator, struct traveller *of)
+look_at_sent(struct awaited *awaited, unsigned communicator, struct collective_in_flight *of)
 {
     for (;;) {
         engine_lock();
@@ -93,14 +93,14 @@ look_at_sent(struct awaited *awaited, unsigned communicator, struct traveller *o
 }
 
 static enum rank_collective
-look_at_communicator(struct awaited *awaited, unsigned communicator, struct traveller *of)
+look_at_communicator(struct awaited *awaited, unsigned communicator, struct collective_in_flight *of)
 {
     enum rank_collective state = look_at_sent(awaited, communicator, of);
     return state != RANK_COLLECTIVE_NONE ? state : look_at_call(awaited, communicator, of);
 }
 
 static void
-describe_traveller(const struct traveller *of, char *text, size_t bytes)
+describe_collective(const struct collective_in_flight *of, char *text, size_t bytes)
 {
     if (strcmp(of->what, "bucket") == 0 || strcmp(of->what, "buffer") == 0 || strcmp(of->what, RANK_WAIT_GRAPH) == 0)
         snprintf(text, bytes, "%s %llu of step %llu", of->what, (unsigned long long)of->number,
@@ -114,16 +114,16 @@ static void
 publish(void)
 {
     struct rank_status *status = engine_state.status;
-    const struct awaited *worst = &awaited_of[0];
+    const struct awaited *worst = &in_flight[0];
     for (unsigned i = 1; i < atomic_load(&engine_state.collectives.open_count); ++i) {
-        const struct awaited *other = &awaited_of[i];
+        const struct awaited *other = &in_flight[i];
         if (other->state > worst->state || (other->state == worst->state && other->since_ns < worst->since_ns))
             worst = other;
     }
     if (atomic_load(&status->collective) == worst->state && atomic_load(&status->collective_ns) == worst->since_ns)
         return;
     if (worst->state != RANK_COLLECTIVE_NONE)
-        describe_traveller(&worst->of, status->collective_text, sizeof(status->collective_text));
+        describe_collective(&worst->of, status->collective_text, sizeof(status->collective_text));
     atomic_store(&status->collective_step, worst->of.step);
     atomic_store(&status->collective_ns, worst->since_ns);
     atomic_fetch_add(&status->wait_count, 1);
@@ -139,7 +139,7 @@ publish(void)
  * rank has made the call of that number without a comparison. All would wait without end.
  */
 static const struct rank_status *
-find_waiter(const struct traveller *awaited, bool is_reduce, int *rank_p)
+find_waiter(const struct collective_in_flight *awaited, bool is_reduce, int *rank_p)
 {
     const char *first = (const char *)engine_state.status - (size_t)engine_state.status_index * RANK_STATUS_STRIDE;
     for (int i = 0; i < engine_state.status_count; ++i) {
@@ -185,7 +185,7 @@ stays(const struct rank_status *waiter)
  * has got, and when all ranks have launched theirs, no rank is late.
  */
 static bool
-all_have_launched(const struct traveller *of)
+all_have_launched(const struct collective_in_flight *of)
 {
     const char *first = (const char *)engine_state.status - (size_t)engine_state.status_index * RANK_STATUS_STRIDE;
     bool all = strcmp(of->what, "CUDA graph") == 0 && engine_state.status_count == engine_state.rendezvous.world_size;
@@ -199,8 +199,8 @@ all_have_launched(const struct traveller *of)
 static void
 look_at_waiting(unsigned communicator)
 {
-    struct awaited *awaited = &awaited_of[communicator];
-    struct traveller of;
+    struct awaited *awaited = &in_flight[communicator];
+    struct collective_in_flight of;
     enum rank_collective state = look_at_communicator(awaited, communicator, &of);
     if (state != awaited->state || (state != RANK_COLLECTIVE_NONE && memcmp(&of, &awaited->of, sizeof(of)) != 0)) {
         awaited->state = state;
@@ -216,7 +216,7 @@ look_at_waiting(unsigned communicator)
     const struct rank_status *waiter =
         waiting_ms > PATIENCE_WITH_WAITERS_MS ? find_waiter(&of, is_reduce, &rank) : NULL;
     char text[sizeof(engine_state.status->collective_text)];
-    describe_traveller(&of, text, sizeof(text));
+    describe_collective(&of, text, sizeof(text));
     if (waiter != NULL && stays(waiter) && atomic_load(&waiter->waits) != 0)
         stop_job(
             "rank %d waits at %s after %llu steps, while this rank waits for it in %s: all ranks must make the same "

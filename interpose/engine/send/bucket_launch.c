@@ -5,14 +5,13 @@
  * in the next round. All order between backward, reduction and optimizer is by events on the device: the host waits for
  * nothing.
  */
+#include "interpose/engine/core/observer.h"
 #include "interpose/engine/measure/measure.h"
 #include "interpose/engine/memory/escapes.h"
 #include "interpose/engine/report/report.h"
 #include "interpose/engine/send/send.h"
-#include "interpose/engine/verify/verify.h"
 
 #include "base/message.h"
-#include "base/mutant.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -85,12 +84,12 @@ members_of(const struct shipment *shipment, const size_t *places, size_t bucket,
             missing = *tensor;
     }
     engine_unlock();
-    if (may_be_missing && !missing.placed) {
-        free(members);
-        return NULL;
-    }
-    tensor_refuse_freed(&missing);
-    return members;
+    if (missing.placed)
+        return members;
+    if (!may_be_missing)
+        tensor_refuse_freed(&missing);
+    free(members);
+    return NULL;
 }
 
 static void
@@ -111,8 +110,7 @@ static void
 follow_memory(const struct shipment *shipment, const size_t *places, size_t bucket)
 {
     struct bucket_member *members = members_of(shipment, places, bucket, false);
-    bool stands = MUTANT(OLD_ADDRESS) && shipment->wires[bucket].members != NULL;
-    if (!stands && !wire_has(&shipment->wires[bucket], members, shipment->plan->buckets[bucket].count))
+    if (!wire_has(&shipment->wires[bucket], members, shipment->plan->buckets[bucket].count))
         place_wire(shipment, bucket, members);
     free(members);
 }
@@ -141,8 +139,7 @@ packed_by_all(const struct shipment *shipment, const size_t *places, uint64_t *t
     uint64_t own = 0;
     for (size_t k = 0; k < shipment->wire_count; ++k)
         own += bytes[k] = packed_bytes(shipment, places, k);
-    if (!MUTANT(STAGED_BY_SOME))
-        least_of_ranks("memory for buckets", bytes, shipment->wire_count);
+    least_of_ranks("memory for buckets", bytes, shipment->wire_count);
     *total_p = 0;
     for (size_t k = 0; k < shipment->wire_count; ++k)
         *total_p += bytes[k];
@@ -158,8 +155,7 @@ stage(struct staging *staging, uint64_t bytes)
     CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     collectives_unstage(collectives, staging);
     uint64_t staged = collectives_stage(collectives, bytes, staging);
-    if (!MUTANT(STAGED_BY_SOME))
-        least_of_ranks("memory for buckets", &staged, 1);
+    least_of_ranks("memory for buckets", &staged, 1);
     if (!staged)
         collectives_unstage(collectives, staging);
     (void)context_exchange_capture_mode(mode);
@@ -313,60 +309,26 @@ issue_prepare_captured(struct shipment *shipment, const size_t *places)
 
 /* ---- sending ---- */
 
-static uint64_t
-bytes_of_bucket(const struct group *group, size_t bucket) BY_ISSUER
-{
-    const struct plan_bucket *of = &group->plan->buckets[bucket];
-    uint64_t bytes = 0;
-    for (size_t i = of->first; i < of->first + of->count; ++i)
-        bytes += group->plan->pieces[i].bytes;
-    return bytes;
-}
-
-/* Up to range_end(): the bucket by the name of its first tensor. */
-static void
-begin_range(const struct group *group, size_t bucket) BY_ISSUER
-{
-    if (!ranges_listen())
-        return;
-    const struct plan_bucket *of = &group->plan->buckets[bucket];
-    issuer_lock();
-    const struct ddp_site site = tensor_gradient(group, group->plan->pieces[of->first].gradient)->site;
-    issuer_unlock();
-    range_begin("bucket %zu: %llu bytes, %s (%s:%d)%s", bucket, (unsigned long long)of->bytes, site.text,
-                file_name_of(site.file), site.line, of->count > 1 ? " and others" : "");
-}
-
 void
 issue_bucket(struct group *group, size_t bucket, bool early)
 {
-    if (MUTANT(ORDER_DIFFERS) && engine_state.rendezvous.rank % 2 == 1 && (bucket ^ 1) < group->shipment.wire_count)
-        bucket ^= 1;
-
     struct comm_error error;
-    CUstream stream = collectives_stream_of(&engine_state.collectives, bucket);
+    unsigned communicator = collectives_communicator_of(&engine_state.collectives, bucket);
+    unsigned watching = atomic_load_explicit(&engine_state.watching, memory_order_relaxed);
     follow_memory(&group->shipment, group->places, bucket);
-    if (!MUTANT(OWN_GRADIENTS_LATE))
-        duplicate_batch_own_gradients(group, bucket);
-    trace_bucket_begin(group, bucket, early);
-    inflight_sending("bucket", bucket, collectives_communicator_of(&engine_state.collectives, bucket));
-    begin_range(group, bucket);
-    struct weight weight = weight_of(group);
-    nonfinite_look(group, &group->shipment.wires[bucket]);
-    if (!collectives_reduce(&engine_state.collectives, &group->shipment.wires[bucket], bucket, weight_factor(&weight),
-                            &error))
+    const struct weight weight = weight_of(group);
+    const double factor = weight_factor(&weight);
+    WATCHED(watching, bucket_begins, group, bucket, early);
+    inflight_sending("bucket", bucket, communicator);
+    if (!collectives_reduce(&engine_state.collectives, &group->shipment.wires[bucket], bucket, factor, &error))
         stop_job_by(error.cause, "bucket %zu of step %llu: %s", bucket,
                     (unsigned long long)engine_state.boundary_count + 1, error.text);
-    if (MUTANT(OWN_GRADIENTS_LATE))
-        duplicate_batch_own_gradients(group, bucket);
-    range_end();
-    trace_bucket_end(group, bucket);
-    require_cuda(engine_state.driver.cuEventRecord_p(group->bucket_done[bucket], stream),
+    require_cuda(engine_state.driver.cuEventRecord_p(group->bucket_done[bucket],
+                                                     engine_state.collectives.communicators[communicator].stream),
                  "cuEventRecord after a bucket");
-    flight_note(FLIGHT_BUCKET, bucket, bytes_of_bucket(group, bucket), early ? "early" : "at the boundary");
-    inflight_sent("bucket", bucket, collectives_communicator_of(&engine_state.collectives, bucket));
-    if (early)
-        checks_bucket_sent(group, bucket);
+    inflight_sent("bucket", bucket, communicator);
+    flight_note(FLIGHT_BUCKET, bucket, group->plan->buckets[bucket].bytes, early ? "early" : "at the boundary");
+    WATCHED(watching, bucket_ends, group, bucket, early);
 }
 
 /* With lock held: the one group that may send before its boundary, if it does; else NULL. */
@@ -378,8 +340,6 @@ group_that_sends(void) WITH_LOCK
         (holds != NULL && __atomic_load_n(holds, __ATOMIC_ACQUIRE)))
         return NULL;
     struct group *group = &memory_state.groups[memory_state.expected_group];
-    if (MUTANT(GROUP_UNEXPECTED) && engine_state.rendezvous.rank % 2 == 1 && memory_state.groups[1].overlapping)
-        group = &memory_state.groups[engine_state.boundary_count % 3 % 2];
     return group->overlapping ? group : NULL;
 }
 
@@ -402,7 +362,7 @@ issue_ready(void)
         uint64_t mask = streams_of_bucket(group, bucket);
         ++group->early_buckets;
         issuer_unlock();
-        trace_bucket_ready(group, bucket, mask);
+        WATCHED(atomic_load(&engine_state.watching), bucket_ready, group, bucket, mask);
         streams_wait_for_producers(mask, collectives_stream_of(&engine_state.collectives, bucket));
         issue_bucket(group, bucket, true);
         issuer_lock();

@@ -127,7 +127,6 @@ graph_node_changes(CUgraphExec exec, CUgraphNode node, struct operation *work)
         return;
     struct hits hits = {0};
     bool through_pointers;
-    sight_source(work);
     bool opaque = hits_look(&hits, work, &through_pointers) || hits.on_buffer || work->graph != NULL;
     if (opaque || !is_covered(recording, node, &hits))
         note_change(recording, work->name);

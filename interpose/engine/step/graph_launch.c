@@ -14,8 +14,6 @@
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
 
-#include "base/mutant.h"
-
 /* ---- before ---- */
 
 /* Whether the address of a gradient has escaped since the capture: kernels of the graph may reach it unseen. */
@@ -92,7 +90,7 @@ follow_stream(CUstream stream) BY_ISSUER
 static void
 count_steps(const struct recording *recording, CUstream stream) BY_ISSUER
 {
-    for (size_t i = 0; i < recording->step_count && !MUTANT(GRAPH_UNCOUNTED); ++i) {
+    for (size_t i = 0; i < recording->step_count; ++i) {
         const struct captured_step *step = &recording->steps[i];
         struct group *group = &memory_state.groups[step->group];
         issuer_lock();

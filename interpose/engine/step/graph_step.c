@@ -18,8 +18,6 @@
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
 
-#include "base/mutant.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,8 +118,7 @@ find_producers(struct nodes *nodes, const struct capture *capture, const struct 
         size_t place = step->places[step->shipment.plan->pieces[i].gradient];
         hidden = hidden || is_hidden(capture, place);
         *waits_p = *waits_p || capture->last[place] == NO_MARK;
-        if (!MUTANT(GRAPH_PRODUCERS_FORGOTTEN))
-            add_producers(nodes, capture, place);
+        add_producers(nodes, capture, place);
     }
     for (size_t i = 0; i < capture->stream_count && hidden; ++i)
         add_nodes(nodes, capture, capture->streams[i].first, capture->streams[i].count);

@@ -17,7 +17,6 @@
 #include "interpose/engine/step/step.h"
 
 #include "base/message.h"
-#include "base/mutant.h"
 #include "comm/hash.h"
 
 #include <string.h>
@@ -191,8 +190,7 @@ copy_out(const struct tensor *tensor, size_t at, size_t bytes, CUdeviceptr from)
     }
     require_cuda(engine_state.driver.cuMemcpyDtoHAsync_p(piece.pinned, from, bytes, own_stream()),
                  "copying to memory of the host");
-    if (!MUTANT(STAGED_NOT_WAITED))
-        wait_for_copy();
+    wait_for_copy();
     if (poke(tensor->address + at, piece.pinned, bytes) < bytes)
         tensor_refuse_missing(tensor, "written");
 }
@@ -255,7 +253,7 @@ host_memory_broadcast(const struct tensor *tensor, struct comm_error *error)
 void
 host_memory_begin(const struct group *group)
 {
-    if ((sends_any(group) || tensor_compares_host()) && !MUTANT(CONTEXT_NOT_WAITED))
+    if (sends_any(group) || tensor_compares_host())
         context_synchronize("at a DDP_STEP with memory that the host may write");
 }
 
@@ -337,8 +335,7 @@ host_memory_end(const struct group *group)
     struct tensor tensor;
     if (!sends_any(group))
         return;
-    if (!MUTANT(AVERAGES_NOT_WAITED))
-        streams_wait_for_buckets();
+    streams_wait_for_buckets();
     for (size_t i = 0; next_sent(group->id, &i, &tensor);) {
         for (size_t at = 0; at < tensor.bytes && tensor.kind == MEMORY_HOST; at += PIECE_BYTES)
             copy_out(&tensor, at, piece_bytes(&tensor, at), tensor.copy + at);

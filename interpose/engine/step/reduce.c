@@ -20,8 +20,6 @@
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
 
-#include "base/mutant.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -240,14 +238,6 @@ open_program_stream(bool same_buckets) BY_ISSUER
     require_cuda(engine_state.driver.cuEventCreate_p(&own.ready, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
 }
 
-static ncclDataType_t
-type_sent(int type)
-{
-    if (MUTANT(REDUCED_AS_FLOATS) && !type_is_of_gradients(type)) /* small integers are exact even so */
-        return type_bytes(type) == 4 ? ncclFloat32 : ncclFloat64;
-    return type_nccl(type);
-}
-
 static void
 send(const struct reduction *reduction, CUdeviceptr address, size_t count) BY_ISSUER
 {
@@ -256,7 +246,7 @@ send(const struct reduction *reduction, CUdeviceptr address, size_t count) BY_IS
     unsigned communicator = engine_state.collectives.communicator_count;
     struct comm_error error;
     inflight_sending(reduction->kind->text, reduction->number, communicator);
-    if (!collectives_reduce_program(&engine_state.collectives, address, count, type_sent(reduction->call.type),
+    if (!collectives_reduce_program(&engine_state.collectives, address, count, type_nccl(reduction->call.type),
                                     operations[reduction->call.op], &error))
         stop_job_by(error.cause, MADE_FORMAT ": %s", MADE(reduction), error.text);
     inflight_sent(reduction->kind->text, reduction->number, communicator);
@@ -268,12 +258,10 @@ reduce_in_place(const struct reduction *reduction) BY_ISSUER
     const struct driver *driver = &engine_state.driver;
     CUstream stream = collectives_program_stream(&engine_state.collectives);
     stream_record(reduction->stream, own.ready, "cuEventRecord before DDP_REDUCE");
-    if (!MUTANT(REDUCED_TOO_EARLY))
-        require_cuda(driver->cuStreamWaitEvent_p(stream, own.ready, 0), "waiting for what is reduced");
+    require_cuda(driver->cuStreamWaitEvent_p(stream, own.ready, 0), "waiting for what is reduced");
     send(reduction, reduction->address, reduction->call.count);
     require_cuda(driver->cuEventRecord_p(own.done, stream), "cuEventRecord after DDP_REDUCE");
-    if (!MUTANT(REDUCED_NOT_WAITED_FOR))
-        require_cuda(driver->cuStreamWaitEvent_p(reduction->stream, own.done, 0), "waiting for DDP_REDUCE");
+    require_cuda(driver->cuStreamWaitEvent_p(reduction->stream, own.done, 0), "waiting for DDP_REDUCE");
 }
 
 /*
@@ -284,7 +272,7 @@ reduce_in_place(const struct reduction *reduction) BY_ISSUER
 static void
 wait_for_device(const struct reduction *reduction, bool same_buckets)
 {
-    if (same_buckets || MUTANT(REDUCED_BEHIND_BUCKETS))
+    if (same_buckets)
         context_synchronize("at a DDP_REDUCE of memory that the host may write");
     else
         require_cuda(engine_state.driver.cuStreamSynchronize_p(reduction->stream), "waiting before DDP_REDUCE");
@@ -296,8 +284,7 @@ reduce_staged(const struct reduction *reduction, bool same_buckets) BY_ISSUER
     const struct driver *driver = &engine_state.driver;
     CUstream stream = collectives_program_stream(&engine_state.collectives);
     size_t element = type_bytes(reduction->call.type), most = STAGED_BYTES / element;
-    if (!MUTANT(REDUCED_TOO_EARLY))
-        wait_for_device(reduction, same_buckets);
+    wait_for_device(reduction, same_buckets);
     for (size_t first = 0; first < reduction->call.count; first += most) {
         size_t left = reduction->call.count - first, count = left < most ? left : most;
         void *host = (void *)(uintptr_t)(reduction->address + first * element);

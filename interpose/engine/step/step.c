@@ -6,7 +6,6 @@
 #include "interpose/engine/verify/verify.h"
 
 #include "base/clock.h"
-#include "base/mutant.h"
 
 /* With lock held, after boundary_count grew: for the launcher. Measuring the costs that plans need is start-up. */
 void
@@ -87,7 +86,7 @@ step_wait_for_producers(const struct group *group, CUstream stream)
     issuer_lock();
     uint64_t mask = memory_state.buffer_streams | UINT64_C(1) << stream_index(stream);
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
-        if ((all || g == group->id) && !MUTANT(NOT_FLUSHED_FIRST))
+        if (all || g == group->id)
             mask |= streams_of(&memory_state.groups[g]);
     }
     issuer_unlock();
@@ -105,8 +104,7 @@ step_release(const struct group *group, CUstream stream)
     checks_before_release(group);
     range_end();
     require_cuda(driver->cuEventRecord_p(engine_state.reduced, engine_state.collectives.stream), "cuEventRecord");
-    if (!MUTANT(NO_BOUNDARY_WAIT))
-        require_cuda(driver->cuStreamWaitEvent_p(stream, engine_state.reduced, 0), "waiting for the reduction");
+    require_cuda(driver->cuStreamWaitEvent_p(stream, engine_state.reduced, 0), "waiting for the reduction");
 }
 
 /* With lock held: the streams that a later boundary of some group must wait for. */

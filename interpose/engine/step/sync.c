@@ -11,7 +11,6 @@
 #include "interpose/engine/verify/verify.h"
 
 #include "base/message.h"
-#include "base/mutant.h"
 
 /* ---- which steps average ---- */
 
@@ -21,8 +20,6 @@ sync_is_due(const struct group *group)
     engine_lock();
     uint64_t every = engine_state.options.sync_every, passed = group->boundary_count;
     engine_unlock();
-    if (MUTANT(SYNC_COUNTS_PASSES))
-        passed = 2 * passed + 1; /* as a program with two passes for each step would have it */
     if (every == 0)
         return true;
     return group->keeps_gradients ? passed > 0 && passed % every == 0 : (passed + 1) % every == 0;
@@ -116,8 +113,6 @@ average(struct group *group, CUstream stream) BY_ISSUER
     for (size_t k = 0; k < group->plan->bucket_count; ++k)
         issue_bucket(group, k, false);
     streams_join();
-    if (MUTANT(OUTER_AT_EVERY_SYNC))
-        outer_after_average(group);
     buffers_send();
     step_release(group, stream);
     checks_after_release();

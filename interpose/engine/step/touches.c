@@ -13,13 +13,12 @@
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
 
-#include "base/mutant.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 
 /* One operation, from before it to after it; one for each thread, because operations do not nest. */
 struct touches {
+    unsigned watching; /* mask of enum watch: who was notified of its begin */
     struct hits hits;
     struct recording *recording; /* of a graph that is launched, with a reference; or NULL */
     struct capture *capture;     /* the operation is captured; else NULL */
@@ -82,7 +81,7 @@ wait_for_buckets(CUstream stream, const struct hit *hit, size_t *bucket_p) BY_IS
     size_t first = group->plan->bucket_of[hit->gradient], end = group->plan->last_bucket_of[hit->gradient] + 1;
     end = end < group->readiness.next_bucket ? end : group->readiness.next_bucket;
     issuer_unlock();
-    for (size_t k = first; k < end && !MUTANT(LATE_NOT_WAITED); ++k)
+    for (size_t k = first; k < end; ++k)
         require_cuda(engine_state.driver.cuStreamWaitEvent_p(stream, group->bucket_done[k], 0), "waiting for a bucket");
     *bucket_p = first;
 }
@@ -219,7 +218,7 @@ look_at_graph(struct touches *touches)
 
     engine_lock();
     bool known = !recording->opaque && recording->placements == engine_state.placements;
-    for (size_t i = 0; i < recording->place_count && known && !MUTANT(GRAPH_TOUCHES_UNSEEN); ++i)
+    for (size_t i = 0; i < recording->place_count && known; ++i)
         hits_add(hits, &memory_state.tensors[recording->places[i]],
                  &(struct operand){.argument = (uint32_t)i | TOUCH_FIXED});
     engine_unlock();
@@ -237,26 +236,14 @@ keep_sources(const struct operation *operation, const struct hits *hits)
         capture_source(operation->host_source, operation->host_bytes);
 }
 
-/* Not analysed, as touches_end(): the launch of a graph with DDP_STEP takes the role here, which is given back there.
- */
-void NOT_ANALYSED
-touches_begin(struct operation *operation)
+/* Not analysed: the launch of a graph with DDP_STEP takes the role here, which touches_end() gives back. */
+static void NOT_ANALYSED
+begin(struct operation *operation, struct touches *touches)
 {
-    struct touches *touches = &thread_touches;
     struct hits *hits = &touches->hits;
-    operation->notes = NULL;
-    atomic_fetch_add_explicit(&engine_state.operation_count, 1, memory_order_relaxed);
-    unaveraged_launched(operation);
-    sight_source(operation);
-    if (!is_relevant(operation)) {
-        capture_drop_sources();
-        return;
-    }
-    launch_filter_refresh();
-    if (operation->host_source != NULL)
-        duplicate_batch_copied(operation->host_source, operation->host_bytes);
-
     bool through_pointers;
+    if (atomic_load_explicit(&memory_state.filter_is_old, memory_order_relaxed))
+        launch_filter_refresh();
     touches->recording = operation->graph != NULL ? recording_find(operation->graph) : NULL;
     touches->opaque = hits_look(hits, operation, &through_pointers);
     if (operation->graph != NULL) {
@@ -283,6 +270,22 @@ touches_begin(struct operation *operation)
         launch_begin(touches->recording, operation->stream);
     else if (touches->state == CAPTURE_NONE)
         begin_at_once(operation, touches);
+}
+
+void
+touches_begin(struct operation *operation)
+{
+    struct touches *touches = &thread_touches;
+    operation->notes = NULL;
+    touches->watching = atomic_load_explicit(&engine_state.watching, memory_order_relaxed);
+    atomic_fetch_add_explicit(&engine_state.operation_count, 1, memory_order_relaxed);
+    if (is_relevant(operation)) {
+        begin(operation, touches);
+    } else {
+        scan_copied_pointers(operation);
+        capture_drop_sources();
+    }
+    WATCHED(touches->watching, operation_begins, operation);
 }
 
 const struct group *
@@ -389,18 +392,12 @@ end_at_once(const struct operation *operation, struct touches *touches, bool enq
     }
     stream_note_work(operation->stream); /* before the touch counts */
     count_touches(operation, touches, enqueued);
-    if (enqueued)
-        unaveraged_ended(operation, hits->count > 0 || touches->opaque);
 }
 
-void NOT_ANALYSED
-touches_end(struct operation *operation, bool enqueued)
+/* Not analysed, as begin(). */
+static void NOT_ANALYSED
+end(const struct operation *operation, struct touches *touches, bool enqueued)
 {
-    struct touches *touches = operation->notes;
-    if (enqueued && touches == NULL)
-        unaveraged_ended(operation, false);
-    if (touches == NULL)
-        return;
     struct hits *hits = &touches->hits;
     bool is_step = recording_steps(touches->recording);
     if (touches->state == CAPTURE_ACTIVE && enqueued)
@@ -416,6 +413,20 @@ touches_end(struct operation *operation, bool enqueued)
             "a driver for CUDA 12.3 or newer, or run the trainer without CUDA graphs",
             operation->name);
     capture_drop_sources();
-    recording_release(touches->recording);
+    if (touches->recording != NULL)
+        recording_release(touches->recording);
     hits_clear(hits);
+}
+
+void
+touches_end(struct operation *operation, bool enqueued)
+{
+    struct touches *touches = operation->notes;
+    bool runs = enqueued, any = false;
+    if (touches != NULL) {
+        runs = enqueued && touches->state == CAPTURE_NONE && !recording_steps(touches->recording);
+        any = touches->hits.count > 0 || touches->opaque;
+        end(operation, touches, enqueued);
+    }
+    WATCHED(thread_touches.watching, operation_ends, operation, runs, any);
 }

@@ -10,12 +10,12 @@
  * looks at values (values.c). Touches after their bucket is launched are in late_write.c.
  */
 #include "interpose/engine/core/hashing.h"
+#include "interpose/engine/core/observer.h"
 #include "interpose/engine/memory/escapes.h"
 #include "interpose/engine/verify/verify.h"
 
 #include "base/clock.h"
 #include "base/message.h"
-#include "base/mutant.h"
 #include "comm/hash.h"
 #include "comm/kernels.h"
 
@@ -132,6 +132,10 @@ checks_next_interval(const struct group *group)
         *checked = EVERY_BUCKET;
     else if (group->overlapping && every > 0 && group->boundary_count % every == 0)
         *checked = (long)(group->boundary_count / every % group->plan->bucket_count);
+    bool any = false;
+    for (int g = 0; g < GROUPS_AT_MOST; ++g)
+        any = any || checks.groups[g].checked_bucket != NO_BUCKET;
+    watch(WATCH_CHECKS, any);
 }
 
 /* ---- gradients: unchanged between their reduction and the boundary ---- */
@@ -170,10 +174,10 @@ wait_until_hashed(void)
 }
 
 void
-checks_bucket_sent(const struct group *group, size_t bucket)
+checks_bucket_sent(const struct group *group, size_t bucket, bool early)
 {
     struct group_check *checked = &checks.groups[group->id];
-    if (checked->checked_bucket != EVERY_BUCKET && checked->checked_bucket != (long)bucket)
+    if (!early || (checked->checked_bucket != EVERY_BUCKET && checked->checked_bucket != (long)bucket))
         return;
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     bool any = false;
@@ -202,7 +206,7 @@ compare_gradient(void *arg, const struct hashed *hashed)
 {
     struct gradient_check *check = arg;
     char text[TENSOR_TEXT_BYTES];
-    if (hashed->hash != check->reduced_hash && !MUTANT(CONTENT_UNCHECKED))
+    if (hashed->hash != check->reduced_hash)
         stop_job_soon("%s was changed after it had been averaged and before DDP_STEP number %llu, by work that ddprun "
                       "did not see (a pointer in device memory?); run with --no-overlap",
                       tensor_describe(&check->gradient, text), (unsigned long long)check->step);
@@ -242,8 +246,7 @@ is_in_between(const struct tensor *tensor, const struct group *group)
     engine_lock();
     bool waits = tensor_waits_for_group(tensor);
     engine_unlock();
-    return group != NULL && (waits || (tensor->averaged && tensor->group != group->id)) &&
-           !MUTANT(PARAMETERS_HASHED_EARLY);
+    return group != NULL && (waits || (tensor->averaged && tensor->group != group->id));
 }
 
 /* With --outer-lr each rank keeps state of its own. */
@@ -286,8 +289,7 @@ static bool
 is_early_by_plan(uint64_t steps)
 {
     enum { EACH_STEP = 10, OFTEN = 5, OFTEN_STEPS = 100 };
-    return engine_state.services->by_plan && steps <= OFTEN_STEPS && (steps <= EACH_STEP || steps % OFTEN == 0) &&
-           !MUTANT(PLAN_COMPARED_RARELY);
+    return engine_state.services->by_plan && steps <= OFTEN_STEPS && (steps <= EACH_STEP || steps % OFTEN == 0);
 }
 
 /* They are then as the boundaries before have left them; at the first, as all ranks begin. Those that the group itself
@@ -322,7 +324,7 @@ note_left_out(const struct group *group)
 static bool
 differs_at(const uint32_t *differs, size_t i)
 {
-    return differs[i] != HASH_EQUAL && differs[i] != HASH_UNCOMPARED && !MUTANT(PARAMETERS_UNCHECKED);
+    return differs[i] != HASH_EQUAL && differs[i] != HASH_UNCOMPARED;
 }
 
 /* The host waits until the last comparison is judged, on the device since one interval at least. */
@@ -475,8 +477,7 @@ checks_before_release(const struct group *group)
         (void)add_parameters(checks.parameters.mine, group);
         checks.under_way = true; /* whatever is freed here: all ranks take part */
     }
-    if (!MUTANT(HASHED_AFTER_RELEASE))
-        hasher_launch(checks.hasher, comm_stream());
+    hasher_launch(checks.hasher, comm_stream());
     nonfinite_before_release();
     if (is_due)
         look_at_values(suspects, suspect_count);

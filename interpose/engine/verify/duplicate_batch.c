@@ -9,6 +9,7 @@
  * take its share of a copy on the device: there gradients decide.
  */
 #include "interpose/engine/core/hashing.h"
+#include "interpose/engine/core/observer.h"
 #include "interpose/engine/verify/verify.h"
 
 #include "base/message.h"
@@ -47,14 +48,14 @@ current_place(void)
 }
 
 void
-duplicate_batch_copied(const void *host, size_t bytes)
+duplicate_batch_copied(const struct operation *operation)
 {
     long place = current_place();
-    if (place < 0 || engine_state.services->by_plan) /* it brings all batches to all ranks */
+    if (place < 0 || operation->host_source == NULL || engine_state.services->by_plan) /* all batches for all ranks */
         return;
     pthread_mutex_lock(&copied_lock);
-    copied[place].hash = hash_chain(copied[place].hash, hash_bytes(host, bytes));
-    copied[place].bytes += bytes;
+    copied[place].hash = hash_chain(copied[place].hash, hash_bytes(operation->host_source, operation->host_bytes));
+    copied[place].bytes += operation->host_bytes;
     pthread_mutex_unlock(&copied_lock);
 }
 
@@ -92,6 +93,7 @@ duplicate_batch_prepare(void)
     if (own.hasher != NULL)
         return;
     own.hasher = hasher_get();
+    watch(WATCH_DUPLICATES, true);
     gather_prepare(&own.words, STEPS * (1 + WORDS));
     memset(own.words.mine, 0, own.words.count * sizeof(uint64_t));
 }
@@ -119,8 +121,9 @@ sample(const struct tensor *tensor, const struct plan_piece *piece, size_t numbe
 }
 
 void
-duplicate_batch_own_gradients(const struct group *group, size_t bucket)
+duplicate_batch_own_gradients(const struct group *group, size_t bucket, bool early)
 {
+    (void)early;
     long place = current_place();
     if (place < 0 || collectives_communicator_of(&engine_state.collectives, bucket) != 0)
         return;
@@ -215,6 +218,7 @@ duplicate_batch_compare(void)
     if (engine_state.boundary_count != FIRST_BOUNDARY + STEPS)
         return;
     struct control_messages all;
+    watch(WATCH_DUPLICATES, false);
     exchange("the comparison of batches", copied, sizeof(copied), &all);
     bool shares = atomic_load(&engine_state.status->shard_calls) >= STEPS;
     for (int r = 1; r < all.count && engine_state.rendezvous.rank == 0; ++r) {

@@ -17,11 +17,11 @@
  * reported, too. All are reported once, as questions, and nothing ends. What graphs do, and what is captured, is not
  * looked at. Called by hooks in any thread, and by DDP_STEP.
  */
+#include "interpose/engine/core/observer.h"
 #include "interpose/engine/memory/memory.h"
 #include "interpose/engine/verify/verify.h"
 
 #include "base/message.h"
-#include "base/mutant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -263,8 +263,7 @@ release(void)
 void
 forgotten_begin(const struct operation *operation)
 {
-    current.around = NULL;
-    if (!atomic_load_explicit(&looks.looking, memory_order_relaxed) || atomic_load(&engine_state.context_ended) ||
+    if (atomic_load(&engine_state.context_ended) ||
         collectives_own_stream(&engine_state.collectives, operation->stream))
         return;
     current.count = 0;
@@ -332,7 +331,7 @@ follow(struct followed *it)
         struct followed *kept = looks.followed[i];
         if (kept->call != it->call || kept->argument != it->argument || kept->address != it->address)
             continue;
-        bool stayed = memcmp(kept->after, it->before, kept->bytes) == 0 || MUTANT(FORGOTTEN_TENSOR_UNCOMPARED);
+        bool stayed = memcmp(kept->after, it->before, kept->bytes) == 0;
         it->steps = it->bytes == 0 ? 0 : it->step == kept->step ? kept->steps : stayed ? kept->steps + 1 : 1;
         *kept = *it;
         if (it->steps >= STEPS_NEEDED && !is_exempt(it->address) && !is_exempt(it->gradient))
@@ -347,12 +346,13 @@ follow(struct followed *it)
 }
 
 void
-forgotten_end(const struct operation *operation, bool enqueued)
+forgotten_end(const struct operation *operation, bool runs, bool touches)
 {
     struct followed *it = current.around;
+    (void)touches;
     if (it == NULL)
         return;
-    if (enqueued) {
+    if (runs) {
         CUcontext before = context_enter();
         copy_out(it, it->after, operation->stream);
         require_cuda(engine_state.driver.cuStreamSynchronize_p(operation->stream), "copying memory of an update");
@@ -439,6 +439,7 @@ look(bool begins, uint64_t step)
     atomic_store(&looks.blind, false);
     atomic_store(&looks.parted, false);
     atomic_store(&looks.looking, begins);
+    watch(WATCH_FORGOTTEN, begins);
     looks.begin = step;
     pthread_mutex_lock(&looks.lock);
     while (!begins && looks.followed_count > 0)

@@ -7,8 +7,6 @@
 #include "interpose/engine/core/hashing.h"
 #include "interpose/engine/verify/verify.h"
 
-#include "base/mutant.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -64,7 +62,7 @@ judge_late_write(void *arg, const struct hashed *after)
 {
     struct late_touch *late = arg;
     char text[TENSOR_TEXT_BYTES];
-    if (after->hash != late->before && !MUTANT(LATE_LET_THROUGH))
+    if (after->hash != late->before)
         stop_job_soon("in step %llu %s wrote %s after bucket %zu with it had been averaged; %s. Called from: %s",
                       (unsigned long long)late->step, late->call_text, tensor_describe(&late->gradient, text),
                       late->bucket, advise(late), late->stack);

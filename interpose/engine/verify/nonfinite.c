@@ -13,6 +13,7 @@
  * find the claim taken.
  */
 #include "interpose/engine/core/hashing.h"
+#include "interpose/engine/core/observer.h"
 #include "interpose/engine/verify/verify.h"
 
 #include "comm/kernels/nonfinite.h"
@@ -115,6 +116,7 @@ nonfinite_prepare(void)
         make_memory();
         nonfinite.hasher = hasher_get();
         set_phase(LOOKS);
+        watch(WATCH_NONFINITE, true);
     }
     size_t count = tensor_compared_count();
     if (count != nonfinite.count || nonfinite.parameters == NULL)
@@ -136,10 +138,12 @@ set_look(struct bucket_wire *wire, uint64_t step, uint64_t turn, CUdeviceptr lau
 }
 
 void
-nonfinite_look(const struct group *group, struct bucket_wire *wire)
+nonfinite_look(const struct group *group, size_t bucket, bool early)
 {
+    struct bucket_wire *wire = &group->shipment.wires[bucket];
+    (void)early;
     wire->look = (struct wire_look){0};
-    if (nonfinite.found != NULL && phase_now() == LOOKS)
+    if (phase_now() == LOOKS)
         set_look(wire, engine_state.boundary_count + 1, group->boundary_count, 0);
 }
 

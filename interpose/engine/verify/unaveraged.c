@@ -15,11 +15,11 @@
  * world of one, with --unannotated, or where an observer has switched it off (OFF_UNAVERAGED).
  */
 #include "interpose/engine/core/hashing.h"
+#include "interpose/engine/core/observer.h"
 #include "interpose/engine/verify/verify.h"
 
 #include "base/clock.h"
 #include "base/message.h"
-#include "base/mutant.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -55,15 +55,16 @@ unaveraged_open(int64_t wait_ms)
     course.wait_ms = wait_ms;
     atomic_store(&course.next_look, 1);
     atomic_store(&engine_state.status->unannotated, engine_state.options.unannotated);
-    if (engine_state.rendezvous.world_size == 1 || engine_state.options.unannotated ||
-        (engine_state.off & OFF_UNAVERAGED) != 0)
-        atomic_store(&course.over, true);
+    atomic_store(&course.over, engine_state.rendezvous.world_size == 1 || engine_state.options.unannotated ||
+                                   (engine_state.off & OFF_UNAVERAGED) != 0);
+    watch(WATCH_UNAVERAGED, !atomic_load(&course.over));
 }
 
 void
 unaveraged_step(void)
 {
     atomic_store_explicit(&course.over, true, memory_order_relaxed);
+    watch(WATCH_UNAVERAGED, false);
 }
 
 static uint64_t
@@ -135,7 +136,7 @@ compare(void *arg, const struct hashed *hashed)
     engine_unlock();
     /* Others may be for DDP_STEP_PARAMETERS, before which backward updates them. */
     bool decides = !look->is_last && !atomic_load(&course.over) && of_gradients;
-    if (changes >= 2 && decides && !MUTANT(STEPLESS_UNSEEN))
+    if (changes >= 2 && decides)
         stop_job_soon("%s has changed twice in %llu kernel launches, and no DDP_STEP has come: nothing "
                       "is averaged, and each rank trains alone; call DDP_STEP after each backward pass, before the "
                       "optimizer (man ddprun.h), or give --unannotated",
@@ -222,9 +223,9 @@ worked(CUstream stream)
 }
 
 void
-unaveraged_ended(const struct operation *operation, bool touches)
+unaveraged_ended(const struct operation *operation, bool runs, bool touches)
 {
-    if (atomic_load_explicit(&course.over, memory_order_relaxed) || !is_work(operation))
+    if (!runs || atomic_load_explicit(&course.over, memory_order_relaxed) || !is_work(operation))
         return;
     /* Deferred gradients are reached unseen; and where none is annotated, there is nothing to see. */
     if (touches || !has_gradients() || atomic_load_explicit(&memory_state.any_escaped, memory_order_relaxed))

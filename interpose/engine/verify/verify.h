@@ -9,8 +9,8 @@
 
 /* ---- checks.c ---- */
 void checks_prepare(void) BY_ISSUER;
-/* The issuer: gradients of a bucket that was just launched early are remembered, if this interval is checked. */
-void checks_bucket_sent(const struct group *group, size_t bucket) BY_ISSUER;
+/* A watcher's: gradients of a bucket that was just launched early are remembered, if this interval is checked. */
+void checks_bucket_sent(const struct group *group, size_t bucket, bool early) BY_ISSUER;
 /* Whether parameters are to be compared at this boundary of the group. */
 bool checks_parameters_due(const struct group *group) BY_ISSUER;
 /* The issuer, at the boundary, before the trainer's stream is let go: gradients are compared, parameters hashed. */
@@ -64,8 +64,8 @@ bool running_are_all(const uint32_t *differs, size_t count);
 /* ---- nonfinite.c: which rank was the first to have an infinite element or NaN in a gradient? ---- */
 /* The issuer, once the ranks have agreed on annotations. */
 void nonfinite_prepare(void) BY_ISSUER;
-/* The issuer: the bucket is about to be sent, and is looked at before, or is not. */
-void nonfinite_look(const struct group *group, struct bucket_wire *wire) BY_ISSUER;
+/* A watcher's: the bucket is about to be sent, and is looked at before, or is not. */
+void nonfinite_look(const struct group *group, size_t bucket, bool early) BY_ISSUER;
 /* The issuer: the same of a bucket in a capture, of its DDP_STEP number `step`, number `turn` of the group, both from
  * 0. */
 void nonfinite_look_captured(const struct group *group, struct bucket_wire *wire, size_t step, size_t turn) BY_ISSUER;
@@ -94,11 +94,11 @@ struct late_touch *late_begin(const struct operation *operation, const char *cal
 void late_end(struct late_touch *late, CUstream stream);
 
 /* ---- duplicate_batch.c: do ranks train on the same data? ---- */
-void duplicate_batch_copied(const void *host, size_t bytes);
+/* A watcher's: what is copied, and this rank's own gradients before they are sent, are hashed in the first steps. */
+void duplicate_batch_copied(const struct operation *operation);
+void duplicate_batch_own_gradients(const struct group *group, size_t bucket, bool early) BY_ISSUER;
 /* The issuer: makes room, once the ranks have agreed on annotations. */
 void duplicate_batch_prepare(void) BY_ISSUER;
-/* The issuer, before a bucket is sent: this rank's own gradients in it are hashed, in the first steps. */
-void duplicate_batch_own_gradients(const struct group *group, size_t bucket) BY_ISSUER;
 /* The issuer, at a boundary, collective at one of them: reports it once. */
 void duplicate_batch_compare(void) BY_ISSUER;
 
@@ -108,9 +108,9 @@ void duplicate_batch_compare(void) BY_ISSUER;
 void coverage_look(void);
 
 /* ---- forgotten.c: parameters that are annotated as nothing, or were moved ---- */
-/* Around each operation, on rank 0. */
+/* A watcher's, on rank 0. */
 void forgotten_begin(const struct operation *operation);
-void forgotten_end(const struct operation *operation, bool enqueued);
+void forgotten_end(const struct operation *operation, bool runs, bool touches);
 /* DDP_REDUCE gets this memory. */
 void forgotten_reduced(CUdeviceptr address, size_t bytes);
 /* A boundary of the group begins. */
@@ -122,10 +122,9 @@ void forgotten_step(int group);
 void unaveraged_open(int64_t wait_ms);
 /* DDP_STEP came. */
 void unaveraged_step(void);
-/* Of any operation: counts those that run kernels. */
+/* A watcher's (core/observer.h): counts operations that run kernels. */
 void unaveraged_launched(const struct operation *operation);
-/* It is enqueued; `touches`: gradients or buffers, on a stream that is not captured. */
-void unaveraged_ended(const struct operation *operation, bool touches);
+void unaveraged_ended(const struct operation *operation, bool runs, bool touches);
 /* The issuer: a parameter was annotated, and holds what all ranks begin with. */
 void unaveraged_annotated(const struct tensor *parameter) BY_ISSUER;
 /* Parameters in [begin, end) are about to go: waits for the device, if there is reason to look at them. */
