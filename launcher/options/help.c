@@ -15,13 +15,16 @@
 #include <string.h>
 
 static const char *const group_titles[GROUP_COUNT] = {
-    [GROUP_PLACES] = "Ranks and GPUs",          [GROUP_TRAINING] = "Averaging of gradients",
-    [GROUP_SAFETY] = "Checks and records",      [GROUP_PROGRAM] = "Environment of the program",
-    [GROUP_OUTPUT] = "Output and what is said", [GROUP_OTHER] = "Other",
+    [GROUP_PLACES] = "Ranks and GPUs",
+    [GROUP_TRAINING] = "Averaging of gradients",
+    [GROUP_SAFETY] = "Checks and records",
+    [GROUP_PROGRAM] = "Environment of the program",
+    [GROUP_OUTPUT] = "Output",
+    [GROUP_OTHER] = "Other",
 };
 
 static const char what_it_is[] = "Starts N ranks of a CUDA program that was written for one GPU, each with a GPU\n"
-                                 "of its own, and averages their gradients: one model, trained N times as wide.\n";
+                                 "of its own, and averages their gradients: data-parallel training of one model.\n";
 
 static void
 print_name(FILE *out, const struct option_row *row, int column)
@@ -77,8 +80,8 @@ commands_print(FILE *out, const struct command *const *commands)
             what_it_is);
     fputs("Commands:\n", out);
     print_commands(out, commands);
-    fputs("\nddprun help COMMAND explains one, ddprun --help the options that are used most,\n"
-          "ddprun --help-all all of them. A program with the name of a command is started\nas ./NAME.\n",
+    fputs("\nddprun help COMMAND explains a command. ddprun --help lists the most used options,\n"
+          "ddprun --help-all all options. A program with the name of a command is started\nas ./NAME.\n",
           out);
 }
 
@@ -90,8 +93,8 @@ options_print_help(FILE *out)
             "  ddprun -n 8 ./train --batch 256        eight ranks on eight GPUs\n"
             "  srun --mpi=pmix -n 64 ddprun ./train   64 ranks on a cluster (or mpirun -n)\n"
             "  ddprun scout ./train                   which annotations ./train needs\n"
-            "  ddprun check ./train                   whether two ranks compute what one does\n"
-            "  ddprun doctor ./train                  what this machine and ./train lack\n\n",
+            "  ddprun check ./train                   whether two ranks train like one process\n"
+            "  ddprun doctor ./train                  problems of this machine and of ./train\n\n",
             what_it_is);
     for (const struct option_row *row = option_rows; row->name != NULL; ++row) {
         enum { COLUMN = 33 };
@@ -100,7 +103,7 @@ options_print_help(FILE *out)
         print_name(out, row, COLUMN);
         fprintf(out, "%s\n", row->brief);
     }
-    fputs("Options end at the program. All: ddprun --help-all. Commands: ddprun help.\n", out);
+    fputs("Options end at the program. All options: ddprun --help-all. Commands: ddprun help.\n", out);
 }
 
 void
@@ -109,9 +112,9 @@ options_print_help_all(FILE *out, const struct command *const *commands)
     fprintf(out,
             "Usage: ddprun [options] program [arguments...]\n"
             "       ddprun [options] COMMAND ...\n\n%s"
-            "Options end at the program; everything behind it belongs to the program. In place\n"
-            "of a program stands one of these words, which ddprun COMMAND --help explains; a\n"
-            "program of that name is started as ./NAME:\n",
+            "Options end at the program; the words after it are the program's arguments. A\n"
+            "command can stand in place of the program (ddprun COMMAND --help explains it); a\n"
+            "program with the name of a command is started as ./NAME:\n",
             what_it_is);
     print_commands(out, commands);
     for (enum option_group group = GROUP_PLACES; group < GROUP_COUNT; ++group) {
@@ -121,16 +124,16 @@ options_print_help_all(FILE *out, const struct command *const *commands)
                 group == GROUP_MIXED ? option_mixed->name : group_titles[group]);
         print_rows(out, option_rows, group);
     }
-    fputs("\nOf an option that is given twice the last counts, but for --env.\n"
-          "\nEach option that can stand for all runs is a setting too: --bucket-mb 10 is\n"
-          "DDPRUN_BUCKET_MB=10 in the environment. The command line goes before it.\n"
+    fputs("\nIf an option is given twice, the last one counts; --env may be repeated.\n"
+          "\nMost options can be set in the environment, too: --bucket-mb 10 is\n"
+          "DDPRUN_BUCKET_MB=10. The command line has precedence over the environment.\n"
           "\nThe program finds RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE in its\n"
-          "environment. Rank 0 has the terminal's input and prints as it is; lines of other\n"
-          "ranks begin with [rank] ([rank]+ where a line longer than 64 KiB continues).\n"
-          "When one rank fails, all are stopped.\n"
-          "\nExit codes: that of the rank that failed first (128 + signal if a signal ended\n"
-          "it); 0: all ranks ended well; 1: ddprun or a rank stopped the job with a\n"
-          "message; 2: wrong options; 127: the program cannot be started.\n"
+          "environment. Rank 0 reads the terminal's input, and its output is unchanged.\n"
+          "Lines of other ranks begin with [rank] (with [rank]+ where a line longer than\n"
+          "64 KiB continues). When one rank fails, ddprun stops all ranks.\n"
+          "\nExit codes: 0: all ranks ended well; 1: ddprun or a rank stopped the job with a\n"
+          "message; 2: wrong options; 127: the program cannot be started; otherwise the\n"
+          "exit code of the rank that failed first (128 + signal if a signal ended it).\n"
           "\nExamples:\n"
           "  ddprun -n 2 ./train --batch 96         two ranks on two GPUs, or on the stand-in\n"
           "                                         if softgpu-cc built the program\n"
@@ -139,7 +142,7 @@ options_print_help_all(FILE *out, const struct command *const *commands)
           "  ddprun -n 4 --device softgpu ./run.sh  a script that starts such a program\n"
           "  ddprun -n 4 --subst ./train --log run-{rank}.log\n"
           "                                         a log file for each rank\n"
-          "\nMessages, by symptom: man ddprun-troubleshooting. Annotations: man ddprun.h.\n",
+          "\nMessages, sorted by symptom: man ddprun-troubleshooting. Annotations: man ddprun.h.\n",
           out);
 }
 

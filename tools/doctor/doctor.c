@@ -115,11 +115,11 @@ run_doctor(const struct command *command, const struct options *options)
 
 const struct command doctor_command = {
     .name = "doctor",
-    .brief = "what this machine and a program lack",
+    .brief = "find problems of this machine and of a program",
     .usage = "Usage: ddprun [options] doctor [program]\n\n"
-             "Starts nothing: it says what this machine and the program have and lack for a job,\n"
-             "and what to do.\n",
-    .notes = "Exit codes: 0: no problem; 1: something is a problem; 2: wrong options.\n",
+             "Checks whether this machine and the program can run a job, and prints for each\n"
+             "problem what to do. Starts no rank.\n",
+    .notes = "Exit codes: 0: no problem; 1: at least one problem; 2: wrong options.\n",
     .rows = rows,
     .run = run_doctor,
 };

@@ -58,17 +58,17 @@ run_report(const struct command *command, const struct options *options)
 
 const struct command report_command = {
     .name = "report",
-    .brief = "one HTML page of the same: what cost time, stragglers, curves",
+    .brief = "make an HTML page from a trace: lost time, stragglers, curves",
     .usage = "Usage: ddprun report DIR -o FILE\n"
              "       ddprun report DIR DIR\n\n"
-             "Makes one HTML page of what ddprun --trace DIR has written: how fast the run was,\n"
-             "what cost time and what saves it, step times by rank, one step's timeline,\n"
-             "stragglers, curves of DDP_MEAN, buckets and tensors, and\n"
-             "the settings. The page needs no network and no script. Of two folders it prints the\n"
-             "figures of the two runs side by side, with the difference.\n",
-    .notes = "ddprun --page FILE makes it at the end of a run.\n\n"
-             "Exit codes: 0: written, with what is missing named on the page and here;\n"
-             "1: there is no trace that can be read, or FILE cannot be written; 2: wrong options.\n",
+             "Makes one HTML page from the trace that ddprun --trace DIR wrote: the speed of the\n"
+             "run, lost time and how to save it, step times by rank, one step's timeline,\n"
+             "stragglers, curves of DDP_MEAN, buckets and tensors, and the settings. The page\n"
+             "needs no network and no script. With two folders it prints the figures of the two\n"
+             "runs side by side, with their difference.\n",
+    .notes = "ddprun --page FILE makes the page at the end of a run.\n\n"
+             "Exit codes: 0: written; the page and a line on stderr name missing parts;\n"
+             "1: no readable trace, or FILE cannot be written; 2: wrong options.\n",
     .wants = "folder",
     .example = "ddprun report DIR -o report.html",
     .mixes = true,

@@ -142,19 +142,20 @@ run_predict(const struct command *command, const struct options *options)
 
 const struct command predict_command = {
     .name = "predict",
-    .brief = "how many ranks are worth it: a step on other numbers of them",
+    .brief = "predict step time and efficiency on other numbers of ranks",
     .starts_ranks = true,
     .usage = "Usage: ddprun [options] predict [options] program [arguments...]\n"
              "       ddprun predict [options] DIR\n\n"
-             "Predicts what a step takes on other numbers of ranks. Runs the program for some steps\n"
-             "on two ranks, to see when gradients are ready and what an all-reduce costs; with\n"
-             "--link on one rank, which needs one GPU. A program that calls DDP_SHARD is run again\n"
-             "with the share of the batch that each number of ranks has. Or takes that from the\n"
-             "trace in DIR, written by ddprun --trace DIR. Prints for each number of ranks step time,\n"
-             "exposed communication, steps and items per second, speed-up and efficiency, with the\n"
-             "batch shared out and with the batch kept; how many are worth it; and what it assumes.\n",
-    .notes = "Exit codes: 0: printed; 1: the program failed or made no steps, or the trace has none,\n"
-             "with the reason; 2: wrong options.\n",
+             "Predicts the step time on other numbers of ranks. It runs the program for some steps\n"
+             "on two ranks, to measure when gradients are ready and the time of an all-reduce; with\n"
+             "--link it needs one rank and one GPU. If the program calls DDP_SHARD, it is run again\n"
+             "with the share of the batch for each number of ranks. With DIR nothing is run: the\n"
+             "times are those of the trace that ddprun --trace DIR wrote. For each number of ranks\n"
+             "it prints step time, exposed communication, steps and items per second, speed-up and\n"
+             "efficiency, with the batch divided among ranks and with the same batch on each rank;\n"
+             "then the largest useful number of ranks, and the assumptions.\n",
+    .notes = "Exit codes: 0: printed; 1: the program failed, or neither it nor the trace has steps\n"
+             "(the reason is printed); 2: wrong options.\n",
     .wants = "program",
     .example = "ddprun predict -n 2,4,8 ./train",
     .rows = predict_rows,

@@ -102,17 +102,17 @@ const struct option_row predict_rows[] = {
     {.name = "link",
      .argument = "BANDWIDTH,LATENCY",
      SPECIAL(take_link),
-     .help = "between neighbours in a ring of all ranks, such as 100Gbit,5us;\n"
-             "Gbit, Mbit, GB or MB a second (of 10^9 and 10^6); ns, us or ms\n"
+     .help = "link between neighbours in the ring of ranks, such as 100Gbit,5us;\n"
+             "Gbit, Mbit, GB or MB per second (10^9 and 10^6); ns, us or ms\n"
              "(default: as measured between two ranks)"},
     {.name = "steps",
      .argument = "M",
      WHOLE(steps, PREDICT_LEAST_STEPS, MOST_STEPS, "a number from 40 to 900"),
-     .help = "steps of the program that are looked at, 40 to 900 (default 60)"},
+     .help = "measured steps of the program, 40 to 900 (default 60)"},
     {.name = "timeout",
      .argument = "SECONDS",
      WHOLE(timeout_s, 1, MOST_TIMEOUT_S, "a number from 1 to 1000000"),
-     .help = "end the program if they take longer (default 900)"},
+     .help = "end the program if these steps take longer (default 900)"},
     HELP_ROW,
     {0},
 };

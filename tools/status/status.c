@@ -241,13 +241,13 @@ run_status(const struct command *command, const struct options *options)
 
 const struct command status_command = {
     .name = "status",
-    .brief = "what running jobs do: steps, losses, who waits",
+    .brief = "show running jobs: steps, losses, waiting ranks",
     .usage = "Usage: ddprun status [PID]\n\n"
-             "Shows the running jobs of this user on this machine, or the one of the ddprun with\n"
-             "the process number PID: its step, steps a second in the last second, exposed\n"
-             "communication, who waits for whom, and what DDP_MEAN found last. Of a job on\n"
-             "several hosts it shows the ranks of this one. It changes nothing of a job.\n",
-    .notes = "Exit codes: 0: shown; 1: there is no such job; 2: wrong options.\n",
+             "Shows the running jobs of this user on this machine, or the job whose ddprun is\n"
+             "process PID: its step, steps per second over the last second, exposed\n"
+             "communication, which rank waits for which, and the last value of each DDP_MEAN.\n"
+             "Of a job on several hosts it shows the ranks of this host. It does not change a job.\n",
+    .notes = "Exit codes: 0: shown; 1: no such job; 2: wrong options.\n",
     .example = "ddprun status",
     .mixes = true,
     .rows = rows,

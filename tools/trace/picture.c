@@ -16,13 +16,14 @@
 #include <zlib.h>
 
 #define OPTION_TARGET struct picture_request
-const struct option_row picture_rows[] = {{.name = "output",
-                                           .letter = 'o',
-                                           .argument = "FILE",
-                                           TEXT(file, "a file"),
-                                           .help = "write to FILE, for its owner alone; -: standard output; .gz: gzip"},
-                                          HELP_ROW,
-                                          {0}};
+const struct option_row picture_rows[] = {
+    {.name = "output",
+     .letter = 'o',
+     .argument = "FILE",
+     TEXT(file, "a file"),
+     .help = "write to FILE, readable by its owner only; -: standard output; .gz: gzip"},
+    HELP_ROW,
+    {0}};
 
 static bool
 take_request(const struct picture *picture, const struct command *command, char *const *rest,

@@ -34,14 +34,14 @@ run_trace(const struct command *command, const struct options *options)
 
 const struct command trace_command = {
     .name = "trace",
-    .brief = "a timeline of what --trace DIR has written",
+    .brief = "make a timeline from the trace in a folder",
     .usage = "Usage: ddprun trace DIR -o FILE\n\n"
-             "Makes a timeline of what ddprun --trace DIR has written: a file of Chrome's trace\n"
-             "events, which https://ui.perfetto.dev opens; compressed by gzip, which that opens, too,\n"
-             "where FILE ends in .gz. It has a process for each rank, with tracks for steps and\n"
-             "backward, collectives, and what the host waits for; all ranks on one clock.\n",
-    .notes = "Exit codes: 0: written, with a line for each file that is missing or not whole;\n"
-             "1: there is no trace that can be read, or FILE cannot be written; 2: wrong options.\n",
+             "Makes a timeline from the trace that ddprun --trace DIR wrote: a file of Chrome trace\n"
+             "events, which https://ui.perfetto.dev opens. If FILE ends in .gz, it is compressed\n"
+             "by gzip. The timeline shows each rank as a process, with tracks for steps and\n"
+             "backward, collectives, and waits of the host. All ranks are on one clock.\n",
+    .notes = "Exit codes: 0: written; a line names each file that is missing or incomplete;\n"
+             "1: no readable trace, or FILE cannot be written; 2: wrong options.\n",
     .wants = "folder",
     .example = "ddprun trace DIR -o timeline.json.gz",
     .mixes = true,

@@ -49,8 +49,9 @@ static const struct option_row rows[] = {
     {.name = "per-rank",
      .argument = "LIST",
      TEXT(per_rank, "memory as a3,a7"),
-     .help = "of what is trained, or carried from batch to batch, LIST (a3,a7) is\n"
-             "carried: each rank has its own"},
+     .help = "buffers LIST (a3,a7) are per-rank state that is not trained, such as\n"
+             "a hidden state: each rank keeps its own"},
+
     {.name = "by",
      .argument = "gradients|state",
      ONE_OF(by, PLAN_BY_GRADIENTS),
