@@ -138,10 +138,10 @@ waiting_text(const struct waiting *waiting, double ms, char text[WAITING_TEXT_BY
     if (4 * waiting->last_count < 3 * waiting->count)
         snprintf(now, sizeof(now), ", and in %zu of the latest %zu", waiting->now_count, waiting->now_latest);
     if (waiting->straggler >= 0)
-        snprintf(text, WAITING_TEXT_BYTES, "waiting for rank %d: %s ms per step, the last in %zu of %zu steps%s",
+        snprintf(text, WAITING_TEXT_BYTES, "waiting for rank %d: %s ms per step, last to arrive in %zu of %zu steps%s",
                  waiting->straggler, mean, waiting->last_count, waiting->count, now);
     else if (waiting->last >= 0)
-        snprintf(text, WAITING_TEXT_BYTES, "waiting for each other: %s ms per step; rank %d is the last in %zu of %zu",
+        snprintf(text, WAITING_TEXT_BYTES, "waiting for each other: %s ms per step; rank %d arrived last in %zu of %zu",
                  mean, waiting->last, waiting->last_count, waiting->count);
     else
         snprintf(text, WAITING_TEXT_BYTES, "waiting for each other: %s ms per step", mean);

@@ -55,8 +55,8 @@ struct waiting {
 struct waiting waiting_of(const struct last_rank *boundaries, size_t count, double least);
 
 /*
- * The sentence about it, the same wherever a user reads one: "waiting for rank 3: 58 ms per step, the last in 60 of 64
- * steps", "waiting for each other: 11 ms per step". `ms`: what one millisecond is in the figures' unit.
+ * The sentence about it, the same wherever a user reads one: "waiting for rank 3: 58 ms per step, last to arrive in 60
+ * of 64 steps", "waiting for each other: 11 ms per step". `ms`: what one millisecond is in the figures' unit.
  */
 enum { WAITING_TEXT_BYTES = 160 };
 const char *waiting_text(const struct waiting *waiting, double ms, char text[WAITING_TEXT_BYTES]);

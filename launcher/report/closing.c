@@ -43,15 +43,16 @@ close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *
     printable_append(line, LINE_BYTES, "exposed communication: %s ms per step (median of ",
                      pace_ms_text(pace.exposed_ns, ms));
     if (pace.first_step > 0)
-        printable_append(line, LINE_BYTES, "%" PRIu64 " of steps %" PRIu64 " to %" PRIu64 ")", pace.count,
-                         pace.first_step, pace.last_step);
+        printable_append(line, LINE_BYTES, "%" PRIu64 " steps, sampled from steps %" PRIu64 " to %" PRIu64 ")",
+                         pace.count, pace.first_step, pace.last_step);
     else
         printable_append(line, LINE_BYTES, "%" PRIu64 " step%s)", pace.count, plural(pace.count));
     if (pace.bound_ns != UINT64_MAX)
         printable_append(line, LINE_BYTES, "; lower bound for any bucket layout: %s ms",
                          pace_ms_text(pace.bound_ns, ms));
     if (ranks[0].overlap_off_step > 0)
-        printable_append(line, LINE_BYTES, "; overlap is off since step %" PRIu64 ", for steps are shorter without it",
+        printable_append(line, LINE_BYTES,
+                         "; overlap is off from step %" PRIu64 " on, because steps are shorter without it",
                          ranks[0].overlap_off_step + 1);
     else if (ranks[0].slowed_ns > 0)
         printable_append(line, LINE_BYTES, "; collectives slow the step's own work by %s ms",

@@ -172,7 +172,7 @@ def agree(path, summary_path, closing_path, timeline_path, trace_path):
     first, last, count = summary["first_measured"], summary["last_measured"], summary["measured_steps"]
 
     # the closing line
-    found = re.search(r"exposed communication: (\S+) ms per step \(median of (\d+) of steps (\d+) to (\d+)\)", closing)
+    found = re.search(r"exposed communication: (\S+) ms per step \(median of (\d+) steps, sampled from steps (\d+) to (\d+)\)", closing)
     if not found or [int(found[i]) for i in (2, 3, 4)] != [count, first, last]:
         complain("the closing line is of other steps than %d to %d: %s" % (first, last, closing))
     else:
@@ -186,8 +186,8 @@ def agree(path, summary_path, closing_path, timeline_path, trace_path):
         complain("the closing line names another straggler than %s" % summary["waited_for"])
 
     # the page: each place where a word has a figure
-    lead = re.search(r"A step takes ([^<]+)</strong>, of which ([^(]+) \([^)]*\) is exposed communication and ([^(]+) \([^)]*\) waiting for other ranks; "
-                     r"medians of steps (\d+) to (\d+)\. Without averaging it would take ([^:]+): the efficiency is ([^.]+)\.", sections["verdict"])
+    lead = re.search(r"A step takes ([^<]+)</strong>, with ([^(]+) \([^)]*\) of exposed communication and ([^(]+) \([^)]*\) of waiting for other ranks; "
+                     r"medians of steps (\d+) to (\d+)\. Without averaging a step would take ([^:]+): the efficiency is ([^.]+)\.", sections["verdict"])
     if not lead or not first <= int(lead[4]) <= int(lead[5]) <= last:
         complain("the verdict is not of steps %d to %d: %s" % (first, last, lead and lead[0]))
         return
@@ -198,7 +198,7 @@ def agree(path, summary_path, closing_path, timeline_path, trace_path):
         tile = re.search(r"<data id='run-%s_ms' value='([^']*)'>(.*?)</data>" % name, sections["verdict"])
         shown_as(name + " in its tile", us_of(tile[2]), 1000 * summary[name + "_ms"])
     durations = sorted(durations_of(trace_path))
-    said = re.search(r"Of all (\d+) steps in the trace, the first ones too: (.*?)\.</p>", sections["spread"])
+    said = re.search(r"Percentiles of all (\d+) steps in the trace, including the first ones: (.*?)\.</p>", sections["spread"])
     if not said or int(said[1]) != len(durations):
         complain("percentiles are of %s steps, and the trace has %d" % (said and said[1], len(durations)))
     for share, shown in re.findall(r"<strong>p(\d+)</strong> ([^,<]+)", said[2]):
@@ -211,15 +211,15 @@ def agree(path, summary_path, closing_path, timeline_path, trace_path):
         complain("there are %d ranks in the table of steps" % len(exposed))
     for rank, shown in exposed.items():
         shown_as("exposed of rank %s" % rank, us_of(shown), exposed_us)
-    sentence = re.search(r"<p id='run-waiting'>Of these steps, (waiting for (?:rank (\d+)|each other): (\S+) ms per step(?:.*?the last in (\d+) of (\d+))?)", sections["step-times"])
+    sentence = re.search(r"<p id='run-waiting'>In these steps: (waiting for (?:rank (\d+)|each other): (\S+) ms per step(?:.*?last (?:to arrive )?in (\d+) of (\d+))?)", sections["step-times"])
     shown_as("waiting under the steps of ranks", us_of(sentence[3] + " ms"), waiting_us)
     if sentence[2] != (None if summary["waited_for"] is None else str(summary["waited_for"])):
         complain("'%s' is beside %s in the summary" % (sentence[1], summary["waited_for"]))
     named = re.search(r"rank (\d+)", sentence[1])
     if named:
         share = 100 * int(sentence[4]) / int(sentence[5])
-        if abs(share - float(cells(sections["step-times"], "Last in")[named[1]].split("\u00a0")[0])) > 0.51:
-            complain("'%s' is above %s" % (sentence[1], cells(sections["step-times"], "Last in")))
+        if abs(share - float(cells(sections["step-times"], "Arrived last")[named[1]].split("\u00a0")[0])) > 0.51:
+            complain("'%s' is above %s" % (sentence[1], cells(sections["step-times"], "Arrived last")))
 
     # the timeline: the same steps. Its events on the device are others than the summary's, and a busy machine may come between.
     steps, controls = {}, set()
@@ -327,10 +327,10 @@ def grouped(folder):
             line(of, end=True, at_ns=5000)
 
 
-GROUPS = {"verdict": ["A step takes 20.0 ms, of which 800 \u00b5s (4.0 %) is exposed communication and 0 \u00b5s (0.0 %) waiting for other ranks; "
-                      "medians of steps 2 to 40, from one step of group 1 to its next", "2 ranks made 100 steps a second after start-up, those of 2 gradient groups"],
-          "step-times": ["Of 2 gradient groups, group 1, which has most bytes", "0h16.2 ms3.00 ms800 \u00b5s0 \u00b5s20.0 ms"],
-          "timeline": ["took 20.0 ms, of which 800 \u00b5s", "the first row is group 1"],
+GROUPS = {"verdict": ["A step takes 20.0 ms, with 800 \u00b5s (4.0 %) of exposed communication and 0 \u00b5s (0.0 %) of waiting for other ranks; "
+                      "medians of steps 2 to 40, from one step of group 1 to the next step of that group", "2 ranks made 100 steps per second after start-up, over 2 gradient groups"],
+          "step-times": ["Of 2 gradient groups this is group 1, the one with the most bytes", "0h16.2 ms3.00 ms800 \u00b5s0 \u00b5s20.0 ms"],
+          "timeline": ["took 20.0 ms, with 800 \u00b5s", "The first row of each rank is group 1"],
           "buckets": ["Buckets of group 0", "014.00 KiB905 \u00b5s1.00 ms", "w0t.c:1float32416 bytes0", "Buckets of group 1",
                       "014.00 KiB1.21 ms2.00 ms", "w1t.c:1float321664 bytes0"]}
 
@@ -338,11 +338,11 @@ GROUPS = {"verdict": ["A step takes 20.0 ms, of which 800 \u00b5s (4.0 %) is exp
 def hold_to_known(path, wanted=None):
     page = Page()
     page.feed(open(path, encoding="utf-8").read())
-    wanted = wanted or {"verdict": ["50.0 steps a second", "A step takes 20.0 ms, of which 500 \u00b5s (2.5 %) is exposed", "for rank 2, a step",
-              "The largest loss of time: waiting for rank 2: 4 ms per step, the last in 20 of 20 steps; look at rank 2 (h2)"],
+    wanted = wanted or {"verdict": ["50.0 steps per second", "A step takes 20.0 ms, with 500 \u00b5s (2.5 %) of exposed", "for rank 2, per step",
+              "Largest loss of time: waiting for rank 2: 4 ms per step, last to arrive in 20 of 20 steps; look at rank 2 (h2)"],
               "step-times": ["2h214.0 ms5.50 ms500 \u00b5s0 \u00b5s20.0 ms", "0h010.0 ms5.50 ms500 \u00b5s4.00 ms20.0 ms",
-                             "waiting for rank 2: 4 ms per step, the last in 20 of 20 steps. Without it, the others would be done 4.00 ms earlier"],
-              "timeline": ["took 20.0 ms, of which 500 \u00b5s is exposed", "promised 400 \u00b5s", "at least 300 \u00b5s"],
+                             "waiting for rank 2: 4 ms per step, last to arrive in 20 of 20 steps. Without it, the other ranks would finish a step 4.00 ms earlier"],
+              "timeline": ["took 20.0 ms, with 500 \u00b5s of exposed", "predicted 400 \u00b5s", "any bucket layout is 300 \u00b5s"],
               "buckets": ["wt.c:1float32416 bytes0"]}
     for section, texts in wanted.items():
         shown = "".join(page.text.get(section, "").split())

@@ -70,7 +70,7 @@ check "a job that failed before its first step has a page" grep -q "<section id=
 # Of all ranks alike one line is enough; tensors of one name have an index.
 sed -i '/"end":true/d' "$work/kept"/rank-*.jsonl
 run "$ddprun" report "$work/kept" -o "$page"
-check "no rank has an end: one line" [ "$(grep -c 'of 2 of 2 ranks the trace has no end' "$work/stderr")" -eq 1 ]
+check "no rank has an end: one line" [ "$(grep -c 'the traces of 2 of 2 ranks have no end' "$work/stderr")" -eq 1 ]
 check "tensors of one name have an index" grep -q 'gradient\[5\]' "$page"
 
 # What is whole is shown, the rest is named, on the page too.
@@ -80,7 +80,7 @@ rm "$trace/rank-3.jsonl"
 run "$ddprun" report "$trace" -o "$page"
 succeeded "a file is cut and another missing: a page is made"
 looked "cut and missing"
-for text in 'rank-2.jsonl, line [0-9]*, is cut or is not JSON' '1 of 4 ranks have no trace of this job here, the first of them rank 3'; do
+for text in 'rank-2.jsonl: line [0-9]* is cut or is not JSON' '1 of 4 ranks have no trace of this job in the folder; the first is rank 3'; do
     check "... it says: $text" grep -q "$text" "$page"
     check "... and so does a line" grep -q "$text" "$work/stderr"
 done
@@ -88,7 +88,7 @@ cp "$page" "$work/before.html"
 sed -i '1s/"ddprun_trace":1/"ddprun_trace":9/' "$trace"/rank-*.jsonl
 run "$ddprun" report "$trace" -o "$page"
 check "another version: refused" [ "$code" -eq 1 ]
-check "... by number" grep -q 'is of version 9, and this ddprun reads version 1' "$work/stderr"
+check "... by number" grep -q 'has version 9, and this ddprun reads version 1' "$work/stderr"
 check "... and the old page stays" cmp "$page" "$work/before.html"
 
 # Names are text, whatever they are.
@@ -127,10 +127,10 @@ refused() {
 }
 run "$ddprun" report "$work/known" "$work/grouped"
 succeeded "two runs are compared"
-check "... figure by figure" bash -c "grep -Eq '^ranks +4 +2 +-50.0 %$' '$work/stdout' && grep -Eq '^exposed communication a step +500.µs +800.µs +\\+60.0 %$' '$work/stdout'"
+check "... figure by figure" bash -c "grep -Eq '^ranks +4 +2 +-50.0 %$' '$work/stdout' && grep -Eq '^exposed communication per step +500.µs +800.µs +\\+60.0 %$' '$work/stdout'"
 mkdir "$work/empty"
 refused "no folder" 2 'no folder given, after report' report
-refused "no file" 2 'no file for the page' report "$work/kept"
+refused "no file" 2 'no output file for the page' report "$work/kept"
 refused "three folders" 2 'report takes one folder' report a b c
 refused "a run that is not there" 2 'cannot read the trace in' report "$work/known" "$work/none"
 refused "an unknown option" 2 'unknown option --what of report' report --what

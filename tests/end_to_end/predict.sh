@@ -106,7 +106,7 @@ judge "from one rank: 2 ranks take what was predicted" "$one_2" "$two" 0
 judge "from one rank: 4 ranks take what was predicted" "$one_4" "$four" 0
 judge "from a trace of 2 ranks: 2 ranks" "$two_2" "$two" 0
 judge "from a trace of 2 ranks: 4 ranks" "$two_4" "$four" 0
-for words in 'without averaging' 'rank has a batch as large as it has here' 'ready is measured' 'each link 51.2 MB/s and 1000 us' 'buckets are planned'; do
+for words in 'without averaging' 'batch is as large as in this run' 'the ready time of each is measured' 'each link 51.2 MB/s and 1000 us' 'buckets are planned'; do
     check "assumptions: $words" grep -q "$words" <<<"$of_one"
 done
 noisy || check "a trace: a step has a range" awk 'NF == 8 && $1 == 4 { split($8, range, "-"); found = range[1] <= $2 && $2 <= range[2] } END { exit !found }' "$work/stdout"
@@ -187,8 +187,8 @@ holds "... speed-up is the efficiency of each rank" hold 1 'near($5, $1 * $6)'
 holds "... in both" hold 2 'near($5, $1 * $6)'
 holds "... a step's range is around it" awk 'NF == 8 && $1 + 0 > 0 { split($8, range, "-"); bad = bad || range[1] > $2 || $2 > range[2] } END { exit bad }' "$work/stdout"
 holds "... and none is above what so many ranks can do" awk 'NF == 8 && $1 + 0 > 0 && ($6 > $1 + 0.005 || $7 > 1.0005) { bad = 1 } END { exit bad }' "$work/stdout"
-holds "... and it says how many are worth it" grep -Eq '^With the batch kept, (up to [24] ranks are|none of these numbers of ranks is) worth it' "$work/stdout"
-check "... each share was rehearsed, once" [ "$(grep -c 'predict: runs the program for\|the share of the batch that each of [24] ranks has' "$work/stderr")" -eq 3 ]
+holds "... and it says how many are worth it" grep -Eq '^Same batch on each rank: (up to [24] ranks are|no number of ranks above is) worth it' "$work/stdout"
+check "... each share was rehearsed, once" [ "$(grep -c 'predict: runs the program for\|the share of the batch for [24] ranks' "$work/stderr")" -eq 3 ]
 scaled 2,64
 holds "more ranks than items share nothing out" [ "$(rows | awk '{ printf "%s ", $1 }')" = "2 2 64 " ]
 printf '#!/bin/sh\nmkdir "$0.once" 2>/dev/null && exec "$@" --steps 3\nexec "$@"\n' >"$work/shy"
@@ -239,7 +239,7 @@ done
 refused "no program" 2 'no program given, after predict' predict -n 2
 refused "an unknown option" 2 'unknown option --what of predict' predict --what "$paced"
 refused "--sync-every" 2 '--sync-every and predict contradict' --sync-every 4 predict "$paced"
-PMIX_RANK=0 PMIX_NAMESPACE=x refused "under another launcher" 2 'another launcher has started the ranks, and ddprun predict' predict "$paced"
+PMIX_RANK=0 PMIX_NAMESPACE=x refused "under another launcher" 2 'ddprun predict starts its own ranks, but another launcher' predict "$paced"
 refused "-n before predict" 2 '-n before predict' -n 4 predict "$paced"
 refused "a program without steps" 1 'cannot be looked at: it has no steps' predict --link "$link" "$paced" --steps 0
 refused "a program with few steps" 1 'cannot be looked at: it has too few steps' predict --link "$link" "$paced" --steps 3

@@ -18,8 +18,8 @@ MUST = {
     "failed": [("page", r"The job failed with exit code 139: rank 1 was ended by SIGSEGV")],
     "hung": [("closing", r"rank 1 .* keeps the others waiting: .*; rank 0 .* has waited"), ("page", r"rank 1 .* keeps the others waiting: ")],
     "restarted": [("closing", r"restart 1 of 1: DDPRUN_RESTART=1 tells "), ("closing", r"; restarts: 1")],
-    "plan": [("page", r"The ranks took turns")],
-    "graphs": [("page", r"steps are in CUDA graphs, and have no times")],
+    "plan": [("page", r"With --plan a step is a round of")],
+    "graphs": [("page", r"steps in CUDA graphs have no times")],
 }
 
 wrong = []
@@ -62,7 +62,7 @@ def read_closing(text):
     find("waiting", "closing", r"waiting for (?:rank \d+|each other): (\S+) ms", text, float)
     find("straggler", "closing", r"waiting for rank (\d+):", text, int)
     find("rate", "closing", r"(\S+) steps/s", text, float)
-    find("window", "closing", r"of (steps \d+ to \d+)\)", text, str)
+    find("window", "closing", r"sampled from (steps \d+ to \d+)\)", text, str)
 
 
 def read_summary(summary):
@@ -79,26 +79,26 @@ def read_page(text, summary):
     sections = {s: t.split("</section>")[0] for s, t in re.findall(r"<section id='([a-z-]+)'(.*?</section>)", text, re.S)}
     head, verdict = plain(text.split("</header>")[0]), plain(sections["verdict"])
     find("step", "page's head", r"A step takes (\d\S* \S+),", verdict, ms)
-    find("exposed", "page's head", r"of which (\S+ \S+) \([^)]*\) is exposed", verdict, ms)
-    find("waiting", "page's head", r"communication and (\S+ \S+) \([^)]*\) waiting", verdict, ms)
-    find("alone", "page's head", r"Without averaging it would take ([^:]+):", verdict, ms)
+    find("exposed", "page's head", r"with (\S+ \S+) \([^)]*\) of exposed", verdict, ms)
+    find("waiting", "page's head", r"communication and (\S+ \S+) \([^)]*\) of waiting", verdict, ms)
+    find("alone", "page's head", r"Without averaging a step would take ([^:]+):", verdict, ms)
     find("efficiency", "page's head", r"the efficiency is (\S+) %", verdict, float)
-    find("rate", "page's head", r"made (\S+) steps a second", verdict, float)
+    find("rate", "page's head", r"made (\S+) steps per second", verdict, float)
     find("waiting", "page's losses", r"waiting for (?:rank \d+|each other): (\S+) ms", verdict, float)
     find("straggler", "page's losses", r"waiting for rank (\d+):", verdict, int)
     for word, member in (("exposed", "exposed_ms"), ("waiting", "waiting_ms"), ("rate", "steps_per_second")):
         find(word, "page's tile", r"id='run-%s' value='([^']*)'" % member, sections["verdict"], float)
     window = re.search(r"medians of (steps \d+ to \d+)", verdict)
-    under = re.search(r"Of these steps, (.*?)\.(?: Without it|</p>)", sections["step-times"], re.S)
+    under = re.search(r"In these steps: (.*?)\.(?: Without it|</p>)", sections["step-times"], re.S)
     if under:
         find("waiting", "page under its table", r"waiting for (?:rank \d+|each other): (\S+) ms", under[1], float)
         find("straggler", "page under its table", r"waiting for rank (\d+):", under[1], int)
-        table = rows(sections["step-times"], "Last in")
-        if window and "Of %s, without control steps" % window[1] not in plain(sections["step-times"]):
+        table = rows(sections["step-times"], "Arrived last")
+        if window and "Medians of %s without control steps" % window[1] not in plain(sections["step-times"]):
             complain("the head is of %s, and the table is not" % window[1])
-        for rank, count, of in re.findall(r"rank (\d+)(?:: \S+ ms per step,| is) the last in (\d+) of (\d+)", under[1]):
-            shown = float(table[rank]["Last in"].split()[0].replace("\u00a0%", "").split("\u00a0")[0])
-            if abs(100 * int(count) / int(of) - shown) > 0.51 or (" is the last in " in under[1] and 2 * int(count) <= int(of)):
+        for rank, count, of in re.findall(r"rank (\d+)(?:: \S+ ms per step, last to arrive| arrived last) in (\d+) of (\d+)", under[1]):
+            shown = float(table[rank]["Arrived last"].split()[0].replace("\u00a0%", "").split("\u00a0")[0])
+            if abs(100 * int(count) / int(of) - shown) > 0.51 or (" arrived last in " in under[1] and 2 * int(count) <= int(of)):
                 complain("'%s' is under %s %%" % (under[1], shown))
         for rank, row in table.items():
             say("exposed", "page's table, rank " + rank, ms(row["Exposed"]))

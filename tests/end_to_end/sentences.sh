@@ -44,8 +44,8 @@ changed() { # FILE PATTERN REPLACEMENT
 }
 changed page.html '(A step takes )[0-9.]+' '\17.77'
 changed page.html '(the efficiency is )[0-9.]+' '\11.5'
-changed page.html '(Of these steps, waiting for rank 1: )[0-9.]+' '\17.77'
-changed page.html '(the last in )[0-9]+ of ([0-9]+ steps. Without)' '\11 of \2'
+changed page.html '(In these steps: waiting for rank 1: )[0-9.]+' '\17.77'
+changed page.html '(last to arrive in )[0-9]+ of ([0-9]+ steps. Without)' '\11 of \2'
 changed closing '(exposed communication: )[0-9.]+' '\177.7'
 changed closing 'waiting for rank 1' 'waiting for rank 2'
 changed summary '("steps_per_second": )[0-9.]+' '\11.5'
@@ -75,6 +75,6 @@ kind plan 0 -n 2 --share-gpu --plan "$work/plan.json" -- "$build/samples/digits_
 # One rank averages nothing, so there is nothing to show.
 run "$ddprun" --device softgpu -n 1 --page "$work/none" --summary-json "$work/summary" "$trainers/ladder" --steps 20
 succeeded "one rank: ends well"
-check "one rank: no page, and it is said why" bash -c "[ ! -e '$work/none' ] && grep -q 'no page, in --page: .*a job of one rank has none' '$work/stderr'"
+check "one rank: no page, and it is said why" bash -c "[ ! -e '$work/none' ] && grep -q 'no page, in --page: .*the job had one rank' '$work/stderr'"
 check "one rank: nothing is exposed, and no rank is waited for" bash -c "grep -q '\"exposed_ms\": null' '$work/summary' && ! grep -Eq 'exposed|waiting for' '$work/stderr'"
 finish

@@ -18,7 +18,7 @@ between() { awk -v least="$1" -v most="$2" -v value="$3" 'BEGIN { exit !(value +
 late_us=$(patient 60000) # much later than a busy machine makes the others
 train --late-us "$late_us" --late-rank 1 --steps 30
 check "a late rank: the closing line names it" grep -Eq \
-    '; waiting for rank 1: [0-9.]+ ms per step, the last in [0-9]+ of [0-9]+ steps' "$work/stderr"
+    '; waiting for rank 1: [0-9.]+ ms per step, last to arrive in [0-9]+ of [0-9]+ steps' "$work/stderr"
 check "a late rank: so does the summary" [ "$(member waited_for)" = 1 ]
 check "a late rank: by how much" between 15 $((2 * late_us / 1000)) "$(member waiting_ms)"
 check "a late rank: the network is not blamed" between 0 15 "$(member exposed_ms)"
@@ -33,7 +33,7 @@ check "ranks that are late in turns: the network is not blamed" between 0 15 "$(
 for rank in 0 2; do
     train --forward-us 30000 --late-us "$late_us" --late-rank "$rank" --late-from 24 --steps 48
     check "rank $rank, late in the last 24 of 48 steps: the closing line names it" grep -Eq \
-        "; waiting for rank $rank: [0-9.]+ ms per step, the last in [0-9]+ of [0-9]+ steps(, and in [0-9]+ of the latest [0-9]+)?\$" "$work/stderr"
+        "; waiting for rank $rank: [0-9.]+ ms per step, last to arrive in [0-9]+ of [0-9]+ steps(, and in [0-9]+ of the latest [0-9]+)?\$" "$work/stderr"
     check "rank $rank, late in the last 24 of 48 steps: so does the summary" [ "$(member waited_for)" = "$rank" ]
 done
 

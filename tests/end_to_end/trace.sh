@@ -81,12 +81,12 @@ mv "$work/half" "$trace/rank-2.jsonl"
 rm "$trace/rank-3.jsonl"
 run "$ddprun" trace "$trace" -o "$work/timeline.json"
 succeeded "a file is cut and another missing: a timeline is made"
-check "... the cut one is named" grep -Eq 'rank-2.jsonl, line [0-9]+, is cut or is not JSON: the lines before it are shown' "$work/stderr"
-check "... and the missing one" grep -q '1 of 4 ranks have no trace of this job here, the first of them rank 3' "$work/stderr"
+check "... the cut one is named" grep -Eq 'rank-2.jsonl: line [0-9]+ is cut or is not JSON; only the lines before it are shown' "$work/stderr"
+check "... and the missing one" grep -q '1 of 4 ranks have no trace of this job in the folder; the first is rank 3' "$work/stderr"
 sed -i '1s/"ddprun_trace":1/"ddprun_trace":9/' "$trace"/rank-*.jsonl
 run "$ddprun" trace "$trace" -o "$work/timeline-9.json"
 check "another version: refused" [ "$code" -eq 1 -a ! -e "$work/timeline-9.json" ]
-check "... by number" grep -q 'is of version 9, and this ddprun reads version 1' "$work/stderr"
+check "... by number" grep -q 'has version 9, and this ddprun reads version 1' "$work/stderr"
 
 # refused NAME CODE MESSAGE WORDS...
 refused() {
@@ -97,7 +97,7 @@ refused() {
     check "$name: one line" bash -c "[ \$(wc -l <'$work/stderr') -eq 1 ] && grep -q '$message' '$work/stderr'"
 }
 refused "no folder" 2 'no folder given, after trace' trace
-refused "no file" 2 'no file for the timeline' trace "$trace"
+refused "no file" 2 'no output file for the timeline' trace "$trace"
 refused "two folders" 2 'trace takes one folder' trace a b -o c
 refused "an unknown option" 2 'unknown option --what of trace' trace --what
 refused "a folder that is not there" 2 'cannot read the trace in' trace "$work/none" -o "$work/t"

@@ -91,7 +91,7 @@ for rank in 0 1; do
     check "rank $rank: from there on nothing is sent before the boundary" [ "$(sent_early $((step + 1)) 999)" = 0 ]
     check "rank $rank: until then it is" [ "$(sent_early $((step - 4)) "$step")" = 5 ]
 done
-check "overlap does not pay: the closing line says since which step it is off" grep -Eq '^ddprun: exposed communication: [0-9.]+ ms per step .*; overlap is off since step' "$work/stderr"
+check "overlap does not pay: the closing line says since which step it is off" grep -Eq '^ddprun: exposed communication: [0-9.]+ ms per step .*; overlap is off from step' "$work/stderr"
 check "overlap does not pay: so does the summary" grep -q "\"overlap_off_step\": $step\$\|\"overlap_off_step\": $step," "$work/end.json"
 
 # The timeline and the page show what the trace says.

@@ -109,7 +109,7 @@ if command -v python3 >/dev/null; then
     run_command "$ddprun" -n 3 --summary-json "$top/end.json" "$fake" stage 3 step 21 shard 96 training 2000000 waited 20 61000000 \
         exposed 20 61000000 4000000 @1 waited 20 3000000 exposed 20 3000000 4000000 @all stage 4
     report "a rank that the others wait for" "$(expect 0 \
-        "$err" '^ddprun: exposed communication: 3 ms per step \(median of 20 of steps 1 to 20\); lower bound for any bucket layout: 3 ms; waiting for rank 1: 58 ms per step, the last in 20 of 20 steps$')$(summary "$top/end.json" \
+        "$err" '^ddprun: exposed communication: 3 ms per step \(median of 20 steps, sampled from steps 1 to 20\); lower bound for any bucket layout: 3 ms; waiting for rank 1: 58 ms per step, last to arrive in 20 of 20 steps$')$(summary "$top/end.json" \
         'exposed_ms == 3.0 and exposed_bound_ms == 3.0 and waiting_ms == 58.0 and waited_for == 1' \
         'slowed_ms is None and overlap_off_step is None' \
         'steps_per_second == 10.0 and items_per_second == 960.0 and each_rank[0]["waited_ms"] == 61.0')"
@@ -122,7 +122,7 @@ if command -v python3 >/dev/null; then
         '^ddprun: exposed communication: 3 ms per step \(median of 20 steps\); lower bound for any bucket layout: 3 ms$')"
     run_command "$ddprun" -n 2 --summary-json "$top/end.json" "$fake" stage 3 step 21 exposed 20 3000000 4000000 tried 0 17 @all stage 4
     report "overlap that was switched off" "$(expect 0 "$err" \
-        '^ddprun: exposed communication: 3 ms per step .*; overlap is off since step 18, for steps are shorter without it$')$(
+        '^ddprun: exposed communication: 3 ms per step .*; overlap is off from step 18 on, because steps are shorter without it$')$(
         summary "$top/end.json" 'slowed_ms == 0.0 and overlap_off_step == 17')"
     # shellcheck disable=SC2016
     run_command "$ddprun" --device softgpu -n 2 --max-restarts 2 --summary-json "$top/end.json" sh -c \

@@ -89,7 +89,7 @@ TEST(the_last_rank_is_named_with_what_it_costs)
     ck_assert_uint_eq(pace.last_step, 20);
     ck_assert_uint_eq(pace.waited.last_count, 20);
     ck_assert_str_eq(waiting_text(&pace.waited, 1e6, text),
-                     "waiting for rank 2: 58 ms per step, the last in 20 of 20 steps");
+                     "waiting for rank 2: 58 ms per step, last to arrive in 20 of 20 steps");
     set_waits(20, 2 * MS, 58 * MS, mostly_2);
     ck_pace(2 * MS, 58 * MS, 2);
     ck_assert_uint_eq(pace_of(ranks, RANKS).waited.last_count, 16);
@@ -148,7 +148,7 @@ TEST(little_is_not_said)
     struct pace pace = pace_of(ranks, RANKS);
     ck_assert(!pace.waits);
     ck_assert_str_eq(waiting_text(&pace.waited, 1e6, text),
-                     "waiting for each other: 9 ms per step; rank 2 is the last in 20 of 20");
+                     "waiting for each other: 9 ms per step; rank 2 arrived last in 20 of 20");
     set_waits(20, 2 * MS, 11 * MS, always_2);
     ck_pace(2 * MS, 11 * MS, 2);
     for (int i = 0; i < RANKS; ++i)
@@ -242,8 +242,9 @@ TEST(a_rank_that_has_become_late_is_said_with_both_counts)
             set_wait(i, b, 2 * MS + (i == 1 ? 0 : 30 * MS));
     }
     struct pace pace = pace_of(ranks, RANKS);
-    ck_assert_str_eq(waiting_text(&pace.waited, 1e6, text),
-                     "waiting for rank 1: 30 ms per step, the last in 30 of 60 steps, and in 20 of the latest 20");
+    ck_assert_str_eq(
+        waiting_text(&pace.waited, 1e6, text),
+        "waiting for rank 1: 30 ms per step, last to arrive in 30 of 60 steps, and in 20 of the latest 20");
 }
 
 /* Control steps of a trial, every other one: they say who comes last, and not what a step exposes. */

@@ -40,7 +40,8 @@ TEST(exposed_is_that_of_the_rank_that_waited_least)
     }
     progress_compose(ranks, 2, 31.0, text, sizeof(text));
     ck_assert_str_eq(
-        text, "step 9, 31.0 steps/s, exposed 3.1 %, waiting for rank 1: 58 ms per step, the last in 9 of 9 steps");
+        text,
+        "step 9, 31.0 steps/s, exposed 3.1 %, waiting for rank 1: 58 ms per step, last to arrive in 9 of 9 steps");
     memset(ranks[0].exposed_steps, 0, sizeof(ranks[0].exposed_steps));
     ranks[1].exposed_count = 0; /* not measured there yet: nothing is claimed */
     progress_compose(ranks, 2, 31.0, text, sizeof(text));

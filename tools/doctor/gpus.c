@@ -140,8 +140,8 @@ judge_version(struct examination *examination, const char *release, int cuda)
     int length = (int)strcspn(release, "\n");
     if (cuda <= 0)
         findings_say(findings, unless_softgpu(examination, FINDING_WARNING), "driver",
-                     "update NVIDIA's driver to release 580 or newer",
-                     "release %.*s, which does not say which CUDA it serves", length, release);
+                     "update NVIDIA's driver to release 580 or newer", "release %.*s does not report its CUDA version",
+                     length, release);
     else if (cuda < LEAST_CUDA)
         findings_say(findings, unless_softgpu(examination, FINDING_PROBLEM), "driver",
                      "update NVIDIA's driver to release 580 or newer",
@@ -149,7 +149,7 @@ judge_version(struct examination *examination, const char *release, int cuda)
                      length, release, cuda / 1000, cuda % 1000 / 10);
     else if (cuda < WANTED_CUDA)
         findings_say(findings, unless_softgpu(examination, FINDING_WARNING), "driver",
-                     "update it to release 580 or newer, or keep to programs built with that CUDA",
+                     "update it to release 580 or newer, or use programs built with that CUDA version",
                      "release %.*s serves CUDA %d.%d; programs built with CUDA 13 do not run on it", length, release,
                      cuda / 1000, cuda % 1000 / 10);
     else
@@ -164,16 +164,16 @@ judge_gpus(struct examination *examination, const struct gpus *gpus)
     findings_ok(findings, "GPUs", "%d: %s", gpus->count, gpus->described);
     if (gpus->prohibited > 0)
         findings_say(findings, unless_softgpu(examination, FINDING_PROBLEM), "compute mode",
-                     "nvidia-smi -c DEFAULT, as root", "%d of the GPUs let no program compute (mode PROHIBITED)",
+                     "nvidia-smi -c DEFAULT, as root", "%d of the GPUs do not allow compute programs (mode PROHIBITED)",
                      gpus->prohibited);
     if (gpus->exclusive > 0)
         findings_say(findings, FINDING_NOTE, "compute mode", "nvidia-smi -c DEFAULT, as root, if --share-gpu is wanted",
                      "%d of the GPUs serve one process at a time (mode EXCLUSIVE)", gpus->exclusive);
     if (gpus->divided > 0)
         findings_say(findings, FINDING_NOTE, "MIG",
-                     "name the parts, one for each rank: --gpus MIG-...,MIG-... (nvidia-smi -L lists them); NCCL may "
-                     "refuse several parts of one GPU",
-                     "%d of the GPUs are divided into parts", gpus->divided);
+                     "name the instances, one for each rank: --gpus MIG-...,MIG-... (nvidia-smi -L lists them); NCCL "
+                     "may refuse several instances of one GPU",
+                     "%d of the GPUs are divided into MIG instances", gpus->divided);
 }
 
 /* What the answers of cuInit mean that users have met; the driver's own words need one that serves. */
@@ -181,17 +181,17 @@ static const struct refusal {
     int error;
     const char *means, *advice;
 } refusals[] = {
-    {34, "it is the stub that toolkits bring for the linker",
+    {34, "it is the linker's stub of a CUDA toolkit",
      "put the driver's own library on the loader's path (ldconfig), before any stubs/ folder of a toolkit"},
     {802, "the GPUs are not ready: on machines with NVSwitch the Fabric Manager starts them",
      "start nvidia-fabricmanager, of the driver's own release"},
     {803, "the library and the kernel module are of different releases",
      "restart the machine after an update of the driver; in a container take the host's library"},
-    {804, "a library of CUDA's forward compatibility, for which this GPU is not made",
+    {804, "a library of CUDA's forward compatibility, which this GPU does not support",
      "take the folder compat/ of the toolkit off LD_LIBRARY_PATH"},
-    {0, "the driver's library is there and cannot serve",
-     "see that nvidia-smi works, and that /dev/nvidia* are there and open to you; in a container start it with --gpus "
-     "all"},
+    {0, "the driver's library exists but does not work",
+     "check that nvidia-smi works, and that /dev/nvidia* exist and you may open them; in a container start it with "
+     "--gpus all"},
 };
 
 enum { NO_DEVICE = 100 }; /* of cuInit: a driver, and no GPU */
@@ -221,13 +221,13 @@ examine_driver(struct examination *examination, int known)
     } else if (none != NULL) {
         findings_say(findings, state, "libcuda.so.1", refusals[0].advice, "%.*s", (int)strcspn(none, "\n"), none);
     } else if (refused >= 0) {
-        findings_say(findings, state, "libcuda.so.1", refusal->advice, "cuInit answers with error %d: %s", refused,
+        findings_say(findings, state, "libcuda.so.1", refusal->advice, "cuInit failed with error %d: %s", refused,
                      refusal->means);
     } else if (known >= 0 && devices != known && getenv("CUDA_VISIBLE_DEVICES") == NULL) {
         findings_say(findings, FINDING_WARNING, "libcuda.so.1", "name the GPUs to use by --gpus",
-                     "a program gets %d GPUs, of %d that NVML knows", devices, known);
+                     "CUDA finds %d GPUs, NVML finds %d", devices, known);
     } else {
-        findings_ok(findings, "libcuda.so.1", "opens, and gives a program %d GPU%s", devices, devices == 1 ? "" : "s");
+        findings_ok(findings, "libcuda.so.1", "opens, and finds %d GPU%s", devices, devices == 1 ? "" : "s");
     }
     if (known < 0 && devices > 0) {
         examination->gpu_count = devices;
@@ -257,11 +257,11 @@ say_no_gpu(struct examination *examination, const char *why)
     else if (examination->needs_gpu)
         findings_say(findings, FINDING_PROBLEM, "GPUs", install_driver, "none: %s; the program needs one", why);
     else if (examination->softgpu)
-        findings_ok(findings, "GPUs", "none, and the stand-in needs none (%s)", why);
+        findings_ok(findings, "GPUs", "no GPU; the stand-in does not need one (%s)", why);
     else
         findings_say(findings, FINDING_NOTE, "GPUs",
-                     "nothing, to rehearse with programs built by softgpu-cc; for others install NVIDIA's driver",
-                     "none: %s", why);
+                     "ignore this for programs built by softgpu-cc; for others install NVIDIA's driver", "none: %s",
+                     why);
 }
 
 void
@@ -278,7 +278,7 @@ examine_gpus(struct examination *examination)
     if (result->end != CHILD_EXITED || result->code != 0 || (none == NULL && release == NULL)) {
         findings_say(examination->findings, unless_softgpu(examination, FINDING_PROBLEM), "driver",
                      "see that nvidia-smi works; restart the machine after an update of the driver",
-                     "asking NVML failed: %s", child_end_text(result, text));
+                     "the query by NVML failed: %s", child_end_text(result, text));
     } else if (none != NULL) {
         char *why = xasprintf("%.*s", (int)strcspn(none, "\n"), none);
         if (!examine_driver(examination, -1))
@@ -289,7 +289,7 @@ examine_gpus(struct examination *examination)
         examination->driver_cuda = number_of(result->text, "cuda");
         judge_version(examination, release, examination->driver_cuda);
         if (gpus.count == 0)
-            say_no_gpu(examination, "the driver runs, but knows no GPU");
+            say_no_gpu(examination, "the driver works, but finds no GPU");
         else
             judge_gpus(examination, &gpus);
         if (gpus.count > 0)

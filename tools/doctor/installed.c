@@ -44,7 +44,7 @@ say_missing(struct findings *findings, const struct loader_list *loaded)
                      "the loader does not find %s, which the engine needs in every rank", missing);
     else if (loaded->complaint != NULL)
         findings_say(findings, FINDING_PROBLEM, "engine", "build ddprun on this system, or install its packages for it",
-                     "the loader says of the engine: %s", loaded->complaint);
+                     "the loader cannot load the engine: %s", loaded->complaint);
     else {
         const char *unwinder = path_of_unwinder();
         findings_ok(findings, "engine", "the loader finds all %zu libraries that it needs; libunwind, for stacks: %s",
@@ -66,11 +66,11 @@ examine_engine(struct examination *examination)
     if (fd >= 0)
         close(fd);
     if (!known) {
-        findings_say(findings, FINDING_WARNING, "engine", "mount /proc", "cannot tell what it needs: %s",
+        findings_say(findings, FINDING_WARNING, "engine", "mount /proc", "its libraries are not known: %s",
                      strerror(errno));
     } else if (!loader_ask(own.interpreter, examination->found.engine, environ, &loaded, why)) {
         findings_say(findings, FINDING_WARNING, "engine", "install ddprun again",
-                     "the loader does not list what it needs: %s", why);
+                     "the loader does not list its libraries: %s", why);
     } else {
         say_missing(findings, &loaded);
         loader_list_free(&loaded);
@@ -107,7 +107,7 @@ examine_pmix(struct examination *examination)
     const char *version = library->version();
     const char *blank = strchr(version, ' ');
     size_t length = blank != NULL ? (size_t)(blank - version) + 1 + strcspn(blank + 1, " ,(") : strlen(version);
-    findings_ok(examination->findings, "PMIx", "%.*s, for jobs of srun, mpirun and prterun; others do not use it",
+    findings_ok(examination->findings, "PMIx", "%.*s, for jobs of srun, mpirun and prterun; other jobs do not use it",
                 (int)length, version);
 }
 

@@ -52,7 +52,7 @@ examine_libraries(struct examination *examination)
     if (result->end != CHILD_EXITED || result->code != 0)
         say_no_nccl(examination, child_end_text(result, end));
     else if (sscanf(result->text, "nccl %d %n", &number, &path) < 1 || path == 0)
-        say_no_nccl(examination, strncmp(result->text, "none ", 5) == 0 ? result->text + 5 : "it says nothing");
+        say_no_nccl(examination, strncmp(result->text, "none ", 5) == 0 ? result->text + 5 : "no reason was reported");
     else
         judge_nccl(examination, number, result->text + path);
     free(name);

@@ -69,7 +69,7 @@ examine_shared_memory(struct findings *findings)
     double space = (double)shm.f_bavail * (double)shm.f_frsize / MIB_BYTES;
     if (space < LEAST_SHM_MIB)
         findings_say(findings, FINDING_WARNING, "/dev/shm",
-                     "make it larger (docker run --shm-size=1g), or remove what is left there",
+                     "make it larger (docker run --shm-size=1g), or remove files from it",
                      "%.0f MiB free of %.0f MiB; NCCL may want more for many ranks", space, size);
     else
         findings_ok(findings, "/dev/shm", "%.0f MiB free of %.0f MiB", space, size);
@@ -82,7 +82,7 @@ examine_cgroup(struct findings *findings)
     uint64_t processes = room_limit("pids.max");
     if (processes < LEAST_PROCESSES)
         findings_say(findings, FINDING_WARNING, "cgroup",
-                     "give the container or the job more, if ranks cannot start threads",
+                     "raise the limit of the container or the job, if ranks cannot start threads",
                      "%llu processes, for all ranks of this machine together", (unsigned long long)processes);
 }
 
@@ -94,7 +94,7 @@ examine_tracing(struct findings *findings)
     (void)room_number("/proc/sys/kernel/yama/ptrace_scope", "", &scope);
     if (scope >= 3 || (scope == 2 && geteuid() != 0))
         findings_say(findings, FINDING_WARNING, "stacks of ranks", "set kernel.yama.ptrace_scope to 1, as root",
-                     "kernel.yama.ptrace_scope is %d: a report of ranks that hang cannot show where", (int)scope);
+                     "kernel.yama.ptrace_scope is %d: a report about hung ranks cannot show their stacks", (int)scope);
 }
 
 /* Made and removed for real: this finds a full disk too. */
@@ -121,8 +121,8 @@ examine_limits(struct examination *examination)
     examine_shared_memory(findings);
     examine_locked_memory(findings);
     examine_count(findings, RLIMIT_NOFILE, LEAST_FILES, "open files", "ulimit -n 4096",
-                  "in a process; many ranks want more");
-    examine_count(findings, RLIMIT_NPROC, LEAST_PROCESSES, "processes", "ulimit -u 16384, or ask who runs this machine",
+                  "in a process; many ranks need more");
+    examine_count(findings, RLIMIT_NPROC, LEAST_PROCESSES, "processes", "ulimit -u 16384, or ask the administrator",
                   "processes and threads of yours; each rank has dozens");
     examine_cgroup(findings);
     examine_tracing(findings);

@@ -82,18 +82,18 @@ judge_preload(struct examination *examination, const struct loader_list *loaded)
     if (place < 0)
         findings_say(
             findings, FINDING_PROBLEM, "shim",
-            "see that the program is no wrapper with its own loader, and that ddprun is installed for this system",
-            "the loader does not put it in front of the program%s%s", loaded->complaint != NULL ? ": " : "",
+            "check that the program is not a wrapper with its own loader, and that ddprun is installed for this system",
+            "the loader does not preload it into the program%s%s", loaded->complaint != NULL ? ": " : "",
             loaded->complaint != NULL ? loaded->complaint : "");
     else if (before != NULL)
         findings_say(findings, FINDING_NOTE, "shim",
-                     "nothing, if that is a sanitizer's or a profiler's; otherwise unset LD_PRELOAD",
-                     "is put in front of the program, behind %s", before);
+                     "ignore this if that library belongs to a sanitizer or a profiler; otherwise unset LD_PRELOAD",
+                     "is preloaded, but after %s", before);
     else
-        findings_ok(findings, "shim", "is put in front of the program, before %zu other libraries", loaded->count - 1);
+        findings_ok(findings, "shim", "is preloaded, before %zu other libraries", loaded->count - 1);
     if (place >= 0 && loaded->complaint != NULL)
         findings_say(findings, FINDING_PROBLEM, "loader", "install what it lacks, or build the program on this system",
-                     "the loader says: %s", loaded->complaint);
+                     "the loader reports: %s", loaded->complaint);
 }
 
 /* ---- annotations ---- */
@@ -111,13 +111,13 @@ examine_annotations(struct examination *examination)
     case ANNOTATED_NO:
         findings_say(findings, FINDING_PROBLEM, "annotations",
                      "annotate it (man ddprun.h), or run copies of it with --unannotated",
-                     "none in the program and the libraries that it needs, and there are kernels: ddprun -n 2 refuses "
-                     "it");
+                     "no annotation in the program and its libraries, although they contain kernels: ddprun -n 2 "
+                     "refuses the program");
         break;
     default:
         findings_say(findings, FINDING_WARNING, "annotations",
                      "annotate it (man ddprun.h), or examine the program that it starts",
-                     "none found: nothing says which memory holds gradients");
+                     "no annotation found, so ddprun does not know the gradients");
         break;
     }
 }
@@ -156,10 +156,11 @@ examine_loading(struct examination *examination)
         return; /* said already */
     if (!loader_is_own(examination->facts->interpreter)) {
         findings_say(findings, FINDING_WARNING, "shim", "try it: ddprun -n 1 PROGRAM",
-                     "the program has a loader of its own, %s, which was not asked", examination->facts->interpreter);
+                     "the program has a loader of its own, %s, which doctor does not run",
+                     examination->facts->interpreter);
     } else if (!examination->has_list) {
-        findings_say(findings, FINDING_WARNING, "shim", "try it: ddprun -n 1 PROGRAM", "the loader gave no list: %s",
-                     examination->why);
+        findings_say(findings, FINDING_WARNING, "shim", "try it: ddprun -n 1 PROGRAM",
+                     "the loader does not list the libraries: %s", examination->why);
     } else {
         judge_preload(examination, &examination->loaded);
         judge_libraries(examination, &examination->loaded);

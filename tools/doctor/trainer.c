@@ -51,11 +51,10 @@ examine_device(struct examination *examination)
     else if (trainer_shows_cuda(examination))
         findings_ok(findings, "device", "built for GPUs%s", needs->has_kernels ? ", with kernels of its own" : "");
     else
-        findings_say(
-            findings, FINDING_NOTE, "device",
-            "if it starts the trainer, examine that: ddprun doctor PROGRAM; if it loads CUDA as a plugin, all is "
-            "well",
-            "no sign of CUDA in its file");
+        findings_say(findings, FINDING_NOTE, "device",
+                     "if it starts the trainer, examine the trainer: ddprun doctor PROGRAM; if it loads CUDA as a "
+                     "plugin, ignore this",
+                     "no sign of CUDA in its file");
 }
 
 /* A driver serves the programs of its own CUDA release and of those before it. */
@@ -98,9 +97,9 @@ examine_cudart(struct examination *examination)
     else if (examination->facts->built_for_softgpu && (needs->names_softgpu || opens_driver_itself(needs)))
         examine_softgpu_cudart(examination);
     else if (opens_driver_itself(needs))
-        findings_ok(findings, "cudart", "static, as far as its file shows: it opens the driver by name");
+        findings_ok(findings, "cudart", "static, according to its file: it opens the driver by name");
     else if (needs_library(examination, "libcuda.so"))
-        findings_ok(findings, "cudart", "none: it calls the driver");
+        findings_ok(findings, "cudart", "not used: it calls the driver");
 }
 
 void
@@ -108,15 +107,14 @@ examine_program(struct examination *examination)
 {
     if (examination->program->is_script) {
         findings_say(examination->findings, FINDING_NOTE, "file",
-                     "examine the program that it starts too: ddprun doctor PROGRAM; and say --device softgpu if that "
-                     "was built by softgpu-cc",
-                     "a script for %s, which the shim passes through without effect",
-                     examination->program->interpreter);
+                     "examine the program that it starts, too: ddprun doctor PROGRAM, with --device softgpu if "
+                     "softgpu-cc built that program",
+                     "a script for %s; the shim has no effect in the interpreter", examination->program->interpreter);
         return;
     }
     if (examination->needs == NULL) {
         findings_say(examination->findings, FINDING_PROBLEM, "file", "build it again",
-                     "its headers for the dynamic loader make no sense");
+                     "its headers for the dynamic loader are invalid");
         return;
     }
     findings_ok(examination->findings, "file", "dynamically linked ELF, by %s", examination->facts->interpreter);

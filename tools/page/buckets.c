@@ -143,11 +143,12 @@ put_trials(FILE *out, const struct group_facts *of)
                  (unsigned long long)change->after_step + 1);
     if (trial == NULL)
         return;
-    html_put(out, "<p>The last of %zu trial%s, before step %llu: a step takes %s with overlap and %s without", count,
+    html_put(out, "<p>Last of %zu trial%s, before step %llu: a step takes %s with overlap and %s without it", count,
              count == 1 ? "" : "s", (unsigned long long)trial->after_step + 1,
              figure_time(trial->overlapped_us, overlapped), figure_time(trial->apart_us, apart));
     if (trial->slowed_us > 0)
-        html_put(out, "; collectives beside backward slow its own work by %s", figure_time(trial->slowed_us, text));
+        html_put(out, "; collectives during backward slow the step's own work by %s",
+                 figure_time(trial->slowed_us, text));
     fputs(".</p>\n", out);
 }
 
@@ -175,10 +176,9 @@ void
 section_buckets(FILE *out, const struct facts *facts)
 {
     size_t groups = facts->group_count > 0 ? facts->group_count : 1;
-    html_section(
-        out, "buckets", "Buckets and tensors",
-        "The plan in force at the end, with medians of its steps on the lowest rank: how long before the end of "
-        "backward a bucket's gradients were ready, and what its all-reduce took.");
+    html_section(out, "buckets", "Buckets and tensors",
+                 "The last plan. Ready before end: from the time when a bucket's gradients were ready to the end of "
+                 "backward. Times are medians of this plan's steps on the lowest rank.");
     for (int g = 0; g < TRACE_GROUPS; ++g) {
         struct group_facts of = {.run = facts->first, .group = g, .plan = trace_last_plan(facts->first, g)};
         if (facts->group_steps[g] > 0 || g == facts->group)

@@ -28,7 +28,7 @@ put_rank(FILE *out, json_object *rank)
     if (!isnan(code))
         html_put(out, "exit code %.0f", code);
     else if (!bad)
-        fputs("with the job", out);
+        fputs("stopped with the job", out);
     fputs("</td></tr>\n", out);
 }
 
@@ -65,8 +65,7 @@ section_warnings(FILE *out, const struct facts *facts)
     size_t count = warnings != NULL ? json_object_array_length(warnings) : 0;
     if (count == 0)
         return;
-    html_section(out, "warnings", "Warnings",
-                 "What was warned of: the first text of each kind, and how often it came.");
+    html_section(out, "warnings", "Warnings", "For each kind of warning: the first text, and the number of warnings.");
     html_table(out, "Warnings", "Rank|#After step|#Times|Kind|First text");
     for (size_t i = 0; i < count && i < MOST_WARNINGS; ++i)
         put_warning(out, json_object_array_get_idx(warnings, i));
@@ -81,7 +80,7 @@ section_failure(FILE *out, const struct facts *facts)
     if (!(facts_number(facts->summary, "exit_code") > 0) || ranks == NULL)
         return;
     size_t count = json_object_array_length(ranks), shown = count < MOST_RANKS ? count : MOST_RANKS;
-    html_section(out, "failure", "How it ended", "The steps that each rank had made, and how its process ended.");
+    html_section(out, "failure", "How the job ended", "The completed steps of each rank, and the end of its process.");
     html_table(out, "Ends", "Rank|Host|GPU|#Steps|End");
     for (size_t i = 0; i < shown; ++i)
         put_rank(out, json_object_array_get_idx(ranks, i));

@@ -51,7 +51,7 @@ put_mean(FILE *out, const struct trace_run *run, size_t first, size_t number)
     html_put(out, " &#183; last %s</span></h3>\n", figure_plain(y[count - 1], text));
     struct curve curve = {.id = id,
                           .title = mean->name,
-                          .description = "Its value after each step.",
+                          .description = "The value after each step.",
                           .x = x,
                           .y = y,
                           .count = count,
@@ -68,7 +68,7 @@ section_means(FILE *out, const struct facts *facts)
 {
     const struct trace_run *run = facts->first;
     size_t shown = 0;
-    html_section(out, "means", "DDP_MEAN", "What the program averages over all ranks, by step.");
+    html_section(out, "means", "DDP_MEAN", "Values that the program averages over all ranks, by step.");
     if (run->mean_count == 0)
         fputs("<p>The program calls no DDP_MEAN, or rank 0 has no trace.</p>\n", out);
     else

@@ -69,7 +69,9 @@ put_remarks(FILE *out, const struct trace *trace)
 {
     if (trace->remark_count == 0)
         return;
-    fputs("<div class='remarks' id='remarks'>Not all of the trace is whole. The page shows what is.<ul>\n", out);
+    fputs(
+        "<div class='remarks' id='remarks'>The trace is incomplete. The page shows the parts that could be read.<ul>\n",
+        out);
     for (size_t i = 0; i < trace->remark_count; ++i) {
         fputs("<li>", out);
         html_text(out, trace->remarks[i]);
@@ -97,19 +99,19 @@ put_step(FILE *out, const struct facts *facts, const struct model *model)
     struct prediction alone, own;
     html_put(out, "<p class='lead'><strong>A step takes %s</strong>", figure_time(facts->step_us, time));
     if (!isnan(facts->exposed_us))
-        html_put(out, ", of which %s (%s) is exposed communication", figure_time(facts->exposed_us, lost),
+        html_put(out, ", with %s (%s) of exposed communication", figure_time(facts->exposed_us, lost),
                  figure_percent(facts->exposed_us / facts->step_us, part));
     if (!isnan(facts->waiting_us) && facts->rank_count > 1)
-        html_put(out, " and %s (%s) waiting for other ranks", figure_time(facts->waiting_us, lost),
+        html_put(out, " and %s (%s) of waiting for other ranks", figure_time(facts->waiting_us, lost),
                  figure_percent(facts->waiting_us / facts->step_us, part));
     if (facts->counted > 0)
         html_put(out, "; medians of %s", window_text(facts, window));
     if (facts->group_count > 1)
-        html_put(out, ", from one step of group %d to its next", facts->group);
+        html_put(out, ", from one step of group %d to the next step of that group", facts->group);
     if (model != NULL && facts->world > 1 && model_predict(model, 1, NULL, &alone) &&
         model_predict(model, (unsigned)facts->world, NULL, &own))
-        html_put(out, ". Without averaging it would take %s: the efficiency is %s", figure_time(alone.step_us, time),
-                 figure_percent(own.efficiency, part));
+        html_put(out, ". Without averaging a step would take %s: the efficiency is %s",
+                 figure_time(alone.step_us, time), figure_percent(own.efficiency, part));
     fputs(".</p>\n", out);
 }
 
@@ -117,16 +119,16 @@ static void
 put_speed(FILE *out, const struct facts *facts)
 {
     char rate[FIGURE_BYTES];
-    html_put(out, "<p class='lead'>%d rank%s made %s steps a second after start-up", facts->world,
+    html_put(out, "<p class='lead'>%d rank%s made %s steps per second after start-up", facts->world,
              facts->world == 1 ? "" : "s", figure_plain(facts->steps_per_s, rate));
     if (facts->group_count > 1)
-        html_put(out, ", those of %zu gradient groups", facts->group_count);
+        html_put(out, ", over %zu gradient groups", facts->group_count);
     fputs(".</p>\n", out);
     double batches = facts_number(facts->summary, "batches"), each = facts_number(facts->summary, "batches_per_step");
     if (!isnan(batches) && !isnan(each))
         html_put(out,
-                 "<p class='lead' id='turns'>The ranks took turns (<span class='option'>--plan</span>): each step is a "
-                 "round of %.0f of the program's %.0f batches, of which each rank computed one.</p>\n",
+                 "<p class='lead' id='turns'>With <span class='option'>--plan</span> a step is a round of %.0f of the "
+                 "program's %.0f batches. Each rank computed one batch of a round.</p>\n",
                  each, batches);
 }
 
@@ -138,24 +140,24 @@ put_loss(FILE *out, const struct facts *facts, const struct loss *loss, const ch
     html_text(out, loss->what);
     fputs("; <strong>", out);
     html_text(out, loss->advice);
-    html_put(out, "</strong>, which saves %s %s of a step (%s).</p>\n", loss->at_most ? "up to" : "about",
+    html_put(out, "</strong>; possible gain: %s %s per step (%s).</p>\n", loss->at_most ? "up to" : "about",
              figure_time(loss->gain_us, gain), figure_percent(loss->gain_us / facts->step_us, part));
 }
 
 static void
 put_losses(FILE *out, const struct facts *facts, const struct model *model, const char *why)
 {
-    static const char *const names[SENTENCES] = {"The largest loss of time", "The next one"};
+    static const char *const names[SENTENCES] = {"Largest loss of time", "Next largest loss"};
     struct loss losses[SENTENCES];
     size_t count = model != NULL ? model_losses(model, losses, SENTENCES) : 0;
     for (size_t i = 0; i < count && i < SENTENCES; ++i)
         put_loss(out, facts, &losses[i], names[i]);
     if (model == NULL) {
-        fputs("<p class='lead'>What saves some of it is not known: ", out);
+        fputs("<p class='lead'>Possible gains are not known: ", out);
         html_text(out, why);
         fputs(".</p>\n", out);
     } else if (count == 0) {
-        fputs("<p class='lead'>No option of ddprun is known to save a hundredth of a step.</p>\n", out);
+        fputs("<p class='lead'>No option of ddprun would save 1 % of a step or more.</p>\n", out);
     }
 }
 
@@ -185,17 +187,17 @@ put_waits(FILE *out, const struct facts *facts)
     char text[FIGURE_BYTES], note[128], bound[FIGURE_BYTES] = "", planned[FIGURE_BYTES], window[96];
     double exposed_ms = said_ms(facts, "exposed_ms", facts->exposed_us);
     double waiting_ms = said_ms(facts, "waiting_ms", facts->waiting_us), bound_us = facts->bound_us;
-    snprintf(note, sizeof(note), isnan(bound_us) ? "a step; lower bound not known" : "a step; at least %s",
+    snprintf(note, sizeof(note), isnan(bound_us) ? "per step; lower bound not known" : "per step; lower bound %s",
              figure_time(bound_us, bound));
     if (!isnan(facts->predicted_us))
-        snprintf(note, sizeof(note), "a step; planned %s, at least %s", figure_time(facts->predicted_us, planned),
+        snprintf(note, sizeof(note), "per step; planned %s, lower bound %s", figure_time(facts->predicted_us, planned),
                  bound);
     put_tile(out, "Exposed communication", "exposed_ms", exposed_ms, figure_time(exposed_ms * 1e3, text), note);
     if (facts->waited.straggler >= 0)
-        snprintf(note, sizeof(note), "for rank %d, a step; %s", facts->ranks[facts->waited.straggler].run->rank,
+        snprintf(note, sizeof(note), "for rank %d, per step; %s", facts->ranks[facts->waited.straggler].run->rank,
                  window_text(facts, window));
     else
-        snprintf(note, sizeof(note), "for each other, a step; mean of %s", window_text(facts, window));
+        snprintf(note, sizeof(note), "each other, per step; mean of %s", window_text(facts, window));
     put_tile(out, "Waiting for ranks", "waiting_ms", waiting_ms, figure_time(waiting_ms * 1e3, text), note);
 }
 
@@ -211,7 +213,7 @@ put_tiles(FILE *out, const struct facts *facts)
     double items = facts_number(facts->summary, "items_per_second");
     if (!isnan(items))
         put_tile(out, "Items per second", "items_per_second", items, figure_plain(items, text),
-                 "of DDP_SHARD, all ranks");
+                 "of DDP_SHARD, over all ranks");
     put_waits(out, facts);
     snprintf(note, sizeof(note), isnan(overlapped) ? "in the trace" : "%.0f of them overlapped", overlapped);
     put_tile(out, "Steps", "steps", isnan(steps) ? (double)facts->step_count : steps,

@@ -30,8 +30,11 @@ page_write(FILE *out, const struct trace *trace, const struct run_clock *clocks)
     section_means(out, &facts);
     section_buckets(out, &facts);
     section_settings(out, &facts);
-    fputs("<footer>Made by ddprun report from the run's trace. Medians do not add up exactly.</footer>\n"
-          "</main>\n</body>\n</html>\n",
+    fputs("<footer>Made by ddprun report from the run's trace. The medians of a step's parts do not add up to the "
+          "median of the step.</footer>\n"
+          "</main>\n"
+          "</body>\n"
+          "</html>\n",
           out);
     model_free(model);
     facts_free(&facts);

@@ -60,7 +60,8 @@ put_checks_and_versions(FILE *out, const struct facts *facts)
     begin_table(out, "Checks and versions");
     put_number(out, facts, "comparisons of parameters across ranks", "comparisons");
     if (facts_number(facts->summary, "noise") > 0)
-        put_number(out, facts, "comparisons that found rounding, after which ranks took rank 0's", "noise");
+        put_number(out, facts, "comparisons that found rounding differences (all ranks then took rank 0's values)",
+                   "noise");
     put_row(out, "hash of the parameters, the same on all ranks", "parameter_hash",
             comparisons > 0 ? facts_string(facts->summary, "parameter_hash") : "");
     put_number(out, facts, "elements of parameters compared", "parameter_elements");
@@ -73,9 +74,10 @@ put_checks_and_versions(FILE *out, const struct facts *facts)
 void
 section_settings(FILE *out, const struct facts *facts)
 {
-    html_section(out, "settings", "Settings, versions, checks", "As they were in force, wherever they were set.");
+    html_section(out, "settings", "Settings, versions, checks",
+                 "The values in force, from the command line, the environment or the defaults.");
     if (facts->summary == NULL || facts->settings == NULL) {
-        fputs("<p>The trace has no summary of the job: it runs still, or was ended before it could write one.</p>\n"
+        fputs("<p>The trace has no summary of the job: the job is still running, or it was killed.</p>\n"
               "</section>\n",
               out);
         return;

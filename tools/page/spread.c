@@ -20,8 +20,8 @@ put_percentiles(FILE *out, const struct facts *facts)
     size_t count = 0;
     for (size_t i = 0; i < facts->step_count; ++i)
         count += !facts->steps[i].control && !isnan(facts->steps[i].middle_us);
-    html_put(out,
-             "<p id='run-percentiles'>Of all %s steps in the trace, the first ones too:", figure_count(count, text));
+    html_put(out, "<p id='run-percentiles'>Percentiles of all %s steps in the trace, including the first ones:",
+             figure_count(count, text));
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); ++i)
         html_put(out, "%s <strong>p%u</strong> %s", i > 0 ? "," : "", wanted[i],
                  figure_time(facts_percentile(facts, wanted[i]), text));
@@ -44,7 +44,7 @@ put_histogram(FILE *out, const struct facts *facts)
         size_t bar = (size_t)fmin((step->middle_us - from) / (to - from) * BARS, BARS - 1);
         most = ++bars[bar] > most ? bars[bar] : most;
     }
-    fputs("<h3>How many steps took how long</h3>\n", out);
+    fputs("<h3>Distribution of step durations</h3>\n", out);
     chart_open(out, "steps-histogram", "chart", HISTOGRAM_HEIGHT + HISTOGRAM_AXIS,
                "Histogram of the durations of steps", "Bars from the fastest steps on the left to the slowest.");
     for (int i = 0; i < BARS; ++i) {
@@ -68,7 +68,7 @@ put_over_time(FILE *out, const char *id, const char *title, const double *x, dou
 {
     struct curve curve = {.id = id,
                           .title = title,
-                          .description = "Its value by step.",
+                          .description = "The value of each step.",
                           .x = x,
                           .y = y,
                           .count = count,
@@ -97,10 +97,11 @@ take_rates(const struct facts *facts, double *y)
 void
 section_spread(FILE *out, const struct facts *facts)
 {
-    html_section(out, "spread", "How steps differ",
-                 "Durations are the middle of all ranks; control steps are left out.");
+    html_section(out, "spread", "How steps differ", "Durations are medians over all ranks, without control steps.");
     if (facts->step_count < WAITING_LEAST || isnan(facts_percentile(facts, 50))) {
-        fputs("<p>There are too few steps of which times of all ranks are known.</p>\n</section>\n", out);
+        fputs("<p>Too few steps have times of all ranks.</p>\n"
+              "</section>\n",
+              out);
         return;
     }
     size_t count = facts->step_count;

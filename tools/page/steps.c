@@ -52,7 +52,7 @@ static void
 put_legend(FILE *out, const struct chart_mark *marks, size_t count)
 {
     static const char *const meanings[][2] = {
-        {"control", "control step of a trial: it averages another way, to compare"},
+        {"control", "control step of a trial: averaged the other way, for comparison"},
         {"off", "overlap is off from here on"},
         {"on", "overlap is on again from here on"}};
     fputs(count > 0 ? "<div class='legend'>\n" : "", out);
@@ -75,8 +75,8 @@ put_curve(FILE *out, const struct facts *facts)
     size_t mark_count = take_marks(facts, marks);
     struct curve curve = {.id = "steps-curve",
                           .title = "Duration of each step",
-                          .description = "The curve is the middle of all ranks, the band reaches from the fastest to "
-                                         "the slowest.",
+                          .description =
+                              "The curve is the median of all ranks; the band spans the fastest to the slowest rank.",
                           .x = columns,
                           .y = columns + count,
                           .low = columns + 2 * count,
@@ -97,7 +97,7 @@ put_curve(FILE *out, const struct facts *facts)
     put_legend(out, marks, mark_count);
     chart_curve(out, &curve);
     if (!isnan(curve.top))
-        html_put(out, "<p class='caption'>%zu step%s took longer than the picture is high.</p>\n", above,
+        html_put(out, "<p class='caption'>%zu step%s above the scale of the chart.</p>\n", above,
                  above == 1 ? "" : "s");
     free(marks);
     free(columns);
@@ -107,9 +107,9 @@ static void
 put_straggler(FILE *out, const struct facts *facts)
 {
     char text[FIGURE_BYTES], waiting[WAITING_TEXT_BYTES];
-    html_put(out, "<p id='run-waiting'>Of these steps, %s", facts_waiting_text(facts, waiting));
+    html_put(out, "<p id='run-waiting'>In these steps: %s", facts_waiting_text(facts, waiting));
     if (facts->waited.straggler >= 0)
-        html_put(out, ". Without it, the others would be done %s earlier in a step",
+        html_put(out, ". Without it, the other ranks would finish a step %s earlier",
                  figure_time(facts->ranks[facts->waited.straggler].kept_us, text));
     fputs(".</p>\n", out);
 }
@@ -145,15 +145,17 @@ put_ranks(FILE *out, const struct facts *facts)
                         (isnan(rank->backward_us) ? 0 : rank->backward_us) + facts->exposed_us + rank->waiting_us;
         longest_us = fmax(longest_us, sum_us);
     }
-    html_put(out,
-             "<h3>What each rank does in a step</h3>\n<p class='caption'>Of steps %llu to %llu, without control steps: "
-             "medians; of what it waits for other ranks the mean. The rank that waits least for averages came last; "
-             "what the "
-             "others waited longer, it kept them.</p>\n<div class='legend'>\n",
-             (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
+    html_put(
+        out,
+        "<h3>What each rank does in a step</h3>\n"
+        "<p class='caption'>Medians of steps %llu to %llu without control steps, except Waits (mean). In each step the "
+        "rank that waited least for averages arrived last, and delayed the others by the difference.</p>\n"
+        "<div class='legend'>\n",
+        (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
     chart_legend_of_step(out);
     fputs("</div>\n", out);
-    html_table(out, "Times by rank", "Rank|Host|A step|#Before|#Backward|#Exposed|#Waits|#Step|#Last in|#Kept others");
+    html_table(out, "Times by rank",
+               "Rank|Host|A step|#Before|#Backward|#Exposed|#Waits|#Step|#Arrived last|#Delayed others");
     for (size_t r = 0; r < shown; ++r)
         put_rank(out, facts, &facts->ranks[r], longest_us);
     html_table_end(out, shown, facts->rank_count, "ranks");
@@ -164,20 +166,19 @@ put_ranks(FILE *out, const struct facts *facts)
 void
 section_steps(FILE *out, const struct facts *facts)
 {
-    html_section(
-        out, "step-times", "Step times by rank",
-        "Durations are of the device, from the end of one step to the end of the next. The curve is the middle "
-        "of all ranks; the band reaches from the fastest to the slowest.");
+    html_section(out, "step-times", "Step times by rank",
+                 "Durations are measured on the device, from the end of one step to the end of the next. The curve is "
+                 "the median of all ranks; the band spans the fastest to the slowest rank.");
     if (facts->group_count > 1)
-        html_put(out, "<p class='caption'>Of %zu gradient groups, group %d, which has most bytes.</p>\n",
+        html_put(out, "<p class='caption'>Of %zu gradient groups this is group %d, the one with the most bytes.</p>\n",
                  facts->group_count, facts->group);
     if (facts->graph_steps > 0)
-        html_put(out, "<p class='caption'>%zu steps are in CUDA graphs, and have no times.</p>\n", facts->graph_steps);
+        html_put(out, "<p class='caption'>%zu steps in CUDA graphs have no times.</p>\n", facts->graph_steps);
     if (!isnan(facts_percentile(facts, 50))) {
         put_curve(out, facts);
         put_ranks(out, facts);
     } else {
-        fputs("<p>There is no step of which times of all ranks are known.</p>\n", out);
+        fputs("<p>No step has times of all ranks.</p>\n", out);
     }
     fputs("</section>\n", out);
 }

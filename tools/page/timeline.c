@@ -283,7 +283,7 @@ put_legend(FILE *out, bool has_bound)
     chart_legend(out, "early", false, "bucket, sent during backward");
     chart_legend(out, "late", false, "bucket, sent after it");
     fputs("<span class='key'><svg class='swatch' width='12' height='12' aria-hidden='true'><circle class='dot' cx='6' "
-          "cy='6' r='2.5'/></svg>its gradients are ready</span>\n",
+          "cy='6' r='2.5'/></svg>gradients of a bucket are ready</span>\n",
           out);
     if (has_bound)
         chart_legend(out, "bound", true, "lower bound of any bucket layout");
@@ -297,26 +297,25 @@ put_words(FILE *out, const struct facts *facts, const struct picture *picture, c
     int64_t error_ns = 0;
     for (size_t r = 0; r < picture->lanes; ++r)
         error_ns = facts->ranks[r].clock->error_ns > error_ns ? facts->ranks[r].clock->error_ns : error_ns;
-    html_put(out, "<p>Step %llu took %s, of which %s is exposed communication.", (unsigned long long)step->number,
+    html_put(out, "<p>Step %llu took %s, with %s of exposed communication.", (unsigned long long)step->number,
              figure_time(step->middle_us, took), figure_time(step->last.waited, exposed));
     if (!isnan(facts->bound_us))
-        html_put(out, " The plan of its buckets promised %s; any other would leave at least %s.",
+        html_put(out, " Its plan of buckets predicted %s; the lower bound for any bucket layout is %s.",
                  figure_time(facts->predicted_us, promised), figure_time(facts->bound_us, bound));
     else if (facts->overlap != NULL && !facts->overlap->overlaps)
         fputs(" Overlap is off: its buckets were sent after backward.", out);
     else
         html_put(out, " Its buckets %s, so a lower bound is not known.",
-                 facts->first->bucket_bytes > 0 ? "are of a fixed size" : "were not planned from measured times");
+                 facts->first->bucket_bytes > 0 ? "have a fixed size" : "were not planned from measured times");
     if (facts->group_count > 1)
         html_put(out,
-                 " Of a rank, the first row is group %d, below it are the other groups, then collectives; bucket 1.0 "
-                 "is bucket 0 of "
-                 "group 1.",
+                 " The first row of each rank is group %d; the other groups and the collectives follow below. Bucket "
+                 "1.0 is bucket 0 of group 1.",
                  facts->group);
     if (picture->lanes > 1)
-        html_put(out, " Ranks stand on one clock, within %s.", figure_time((double)error_ns / 1e3, error));
+        html_put(out, " The clocks of the ranks are aligned within %s.", figure_time((double)error_ns / 1e3, error));
     if (picture->lanes < facts->rank_count)
-        html_put(out, " Shown are %zu of %zu ranks.", picture->lanes, facts->rank_count);
+        html_put(out, " The picture shows %zu of %zu ranks.", picture->lanes, facts->rank_count);
     fputs("</p>\n", out);
 }
 
@@ -325,10 +324,12 @@ section_timeline(FILE *out, const struct facts *facts)
 {
     const struct step_facts *step = choose_step(facts);
     html_section(out, "timeline", "One step",
-                 "The step that is nearest to the medians. Of each rank: the trainer's stream, and below it the "
-                 "all-reduce of each bucket.");
+                 "The step closest to the medians. For each rank: the trainer's stream and, below it, the all-reduce "
+                 "of each bucket.");
     if (step == NULL) {
-        fputs("<p>There is no step of which times of all ranks are known.</p>\n</section>\n", out);
+        fputs("<p>No step has times of all ranks.</p>\n"
+              "</section>\n",
+              out);
         return;
     }
     struct picture picture = {.out = out, .facts = facts, .step = step->number, .lanes = lanes_of(facts)};

@@ -16,12 +16,12 @@ refuse(const struct options *options, struct error *error)
 {
     if (options->rank_count > 0 && !options->ranks_by_setting)
         return error_set(error, DDPRUN_EXIT_USAGE,
-                         "-n before predict says nothing: write ddprun predict -n %d,... program", options->rank_count);
+                         "-n before predict has no effect; put it after predict: ddprun predict -n %d,... program",
+                         options->rank_count);
     if (getenv("PMIX_RANK") != NULL && getenv("PMIX_NAMESPACE") != NULL && getenv(DDPRUN_ENV_JOB_DIR) == NULL)
-        return error_set(
-            error, DDPRUN_EXIT_USAGE,
-            "another launcher has started the ranks, and ddprun predict starts its own: start it once, without "
-            "srun or mpirun, in a shell of the allocation");
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "ddprun predict starts its own ranks, but another launcher has started several of it: start "
+                         "it once, without srun or mpirun, in a shell of the allocation");
     static const char *const refused[] = {"hosts", "sync-every", "dry-run", NULL};
     return options_refuse(options_set(options, refused), "predict", error);
 }
@@ -40,9 +40,9 @@ model_from(const char *folder, const struct predict_request *request, struct err
     if (ok)
         model = model_of_trace(&trace, why, sizeof(why));
     if (ok && model == NULL && request->folder != NULL)
-        error_set(error, DDPRUN_EXIT_FAILURE, "the trace in %s does not show a step: %s", folder, why);
+        error_set(error, DDPRUN_EXIT_FAILURE, "the trace in %s has no usable steps: %s", folder, why);
     else if (ok && model == NULL)
-        error_set(error, DDPRUN_EXIT_FAILURE, "the program's steps cannot be looked at: %s", why);
+        error_set(error, DDPRUN_EXIT_FAILURE, "the program's steps cannot be measured: %s", why);
     for (size_t i = 0; model != NULL && request->folder != NULL && i < trace.remark_count; ++i)
         message_line("predict: %s", trace.remarks[i]);
     trace_free(&trace);
@@ -68,7 +68,7 @@ say_rehearsal(const struct rehearsal *rehearsal)
         message_line("predict: runs the program for %u steps on %s", rehearsal->request->steps,
                      rehearsal->request->has_link ? "one rank" : "two ranks");
     else
-        message_line("predict: the same with the share of the batch that each of %u ranks has", rehearsal->shares);
+        message_line("predict: runs the program with the share of the batch for %u ranks", rehearsal->shares);
 }
 
 /* The program's model where DDP_SHARD gives the share of one of so many ranks. Once more where no step counts. */

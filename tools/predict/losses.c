@@ -55,9 +55,8 @@ add_waiting(const struct model *model, struct found *found)
     }
     struct loss *loss =
         add_loss(found, model->waiting_us, model->waiting, "%s",
-                 model->unbound ? "--bind core gives each rank cores of its own, which nothing does here"
-                                : "let steps take equally long: batches of one size, cores that no other process "
-                                  "uses");
+                 model->unbound ? "--bind core binds each rank to cores of its own; no rank is bound now"
+                                : "make steps equally long: batches of one size, cores without other processes");
     if (loss != NULL)
         loss->at_most = true;
 }
@@ -78,7 +77,7 @@ add_buckets(const struct model *model, struct found *found)
 {
     double best_us = best_exposed(model, model->kept), left_us = model->fixed ? best_us : model->exposed_us;
     if (model->fixed && model->overlapped)
-        add_loss(found, model->exposed_us - best_us, "buckets have the size that --bucket-mb gives",
+        add_loss(found, model->exposed_us - best_us, "--bucket-mb sets the size of buckets",
                  "leave --bucket-mb out: buckets are then planned from measured times");
     if (!model->narrow)
         add_loss(found, fmin(left_us, best_us) - best_exposed(model, 500), "the network is too slow for the gradients",

@@ -456,7 +456,7 @@ model_of_facts(const struct facts *facts, char *why, size_t size)
             take_measured_cost(model, at.facts->first);
         if (model->ranks > 1 && !model->cost_measured)
             take_cost(model, &at);
-        missing = take_gradients(model, &at) ? NULL : "it does not say what the gradients are";
+        missing = take_gradients(model, &at) ? NULL : "it does not list the gradients";
         take_last_words(model, &at);
         take_items(model, facts);
     }

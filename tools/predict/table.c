@@ -37,7 +37,7 @@ predict(const struct forecasts *forecasts, const struct model *model, unsigned r
     const struct link *link = link_of(forecasts);
     if (link == NULL && ranks > 1 && model->sample_count == 0)
         return error_set(error, DDPRUN_EXIT_FAILURE,
-                         "the trace does not show what an all-reduce costs: give --link BANDWIDTH,LATENCY");
+                         "the trace has no time of an all-reduce: give --link BANDWIDTH,LATENCY");
     return model_predict(model, ranks, link, row) ||
            error_set(error, DDPRUN_EXIT_FAILURE, "a step of %u ranks would take longer than half an hour", ranks);
 }
@@ -75,7 +75,7 @@ add_rows(const struct forecasts *forecasts, bool keeps, struct scaling *scaling,
     const struct predict_request *request = forecasts->request;
     const struct model *whole = forecasts->kept;
     struct prediction found;
-    scaling->name = keeps ? "kept" : "shared out";
+    scaling->name = keeps ? "Same batch on each rank" : "Batch divided among the ranks";
     if (!keeps && (whole->batch == 0 || forecasts->shares > 1))
         return true;
     for (size_t i = 0; i < request->count_count; ++i) {
@@ -121,7 +121,7 @@ print_rows(const struct scaling *scaling)
         char items[32] = "-", range[64];
         snprintf(range, sizeof(range), "%.3f-%.3f", found->low_us / 1e3, found->high_us / 1e3);
         if (row->is_noisy) {
-            printf("%8u   too noisy to predict: the run's steps give %s ms\n", found->ranks, range);
+            printf("%8u   too noisy to predict: measured steps give %s ms\n", found->ranks, range);
             continue;
         }
         if (row->items > 0.0)
@@ -145,12 +145,11 @@ print_worth(const struct scaling *scaling)
             best = row;
     }
     if (best != NULL)
-        printf(
-            "With the batch %s, up to %u ranks are worth it: %.2f times as many items per second as one rank (%.2f to "
-            "%.2f), at an efficiency of %.0f %%.\n",
-            scaling->name, best->found.ranks, best->speed_up, best->low, best->high, 100.0 * efficiency_of(best));
+        printf("%s: up to %u ranks are worth it, %.2f times as many items per second as one rank (%.2f to %.2f), at an "
+               "efficiency of %.0f %%.\n",
+               scaling->name, best->found.ranks, best->speed_up, best->low, best->high, 100.0 * efficiency_of(best));
     else if (any)
-        printf("With the batch %s, none of these numbers of ranks is worth it.\n", scaling->name);
+        printf("%s: no number of ranks above is worth it.\n", scaling->name);
 }
 
 static void
@@ -158,7 +157,7 @@ print_link(const struct model *model, const struct link *link)
 {
     if (link != NULL) {
         printf("- all-reduce: a ring of n ranks, each link %g MB/s and %g us: 2 (n - 1) latencies and\n"
-               "  2 (n - 1) / n times the bytes over the bandwidth; the same link between all ranks.\n",
+               "  2 (n - 1) / n times the bytes over the bandwidth; all links are equal.\n",
                link->bytes_per_us, link->latency_us);
         return;
     }
@@ -166,9 +165,9 @@ print_link(const struct model *model, const struct link *link)
     if (!model_cost(model, model->ranks, NULL, &cost))
         return;
     double small_us = (double)cost_fs(&cost, 4096) / 1e9, large_us = (double)cost_fs(&cost, model->bytes) / 1e9;
-    printf("- all-reduce: %s on %u ranks: %.1f us for 4 KiB, %.1f us for all %.2f MB; on n ranks as rings\n"
-           "  have it: 2 (n - 1) latencies, 2 (n - 1) / n times the bytes. The same link between all ranks: for a\n"
-           "  job on several hosts give --link.\n",
+    printf("- all-reduce: %s on %u ranks: %.1f us for 4 KiB, %.1f us for all %.2f MB; on n ranks a ring:\n"
+           "  2 (n - 1) latencies, 2 (n - 1) / n times the bytes. All links are equal: for a job on several\n"
+           "  hosts give --link.\n",
            model->cost_measured ? "measured" : "fitted to the buckets' times", model->ranks, small_us, large_us,
            (double)model->bytes / 1e6);
 }
@@ -177,35 +176,35 @@ static void
 print_assumptions(const struct forecasts *forecasts)
 {
     const struct model *model = forecasts->kept;
-    printf("\nAssumptions:\n"
-           "- without averaging a step takes %.3f ms: median of the last steps of %u rank%s (%s); with the batch\n"
-           "  kept, each rank has a batch as large as it has here; all are equally fast%s. A job's start\n"
-           "  and pauses, such as validation, come on top; pauses are in the ranges, which are of means of up to\n"
-           "  nine stretches of the run.\n"
-           "- each rank has a GPU of its own, and as many CPU cores as a rank had here; with fewer it is slower.\n"
+    printf("\n"
+           "Assumptions:\n"
+           "- without averaging a step takes %.3f ms: median of the last steps of %u rank%s (%s). With the same\n"
+           "  batch on each rank, a rank's batch is as large as in this run. All ranks are equally fast%s.\n"
+           "  The start of a job and pauses, such as validation, are not included. The ranges include pauses:\n"
+           "  they are those of the mean steps of up to nine parts of the run.\n"
+           "- each rank has a GPU of its own, and as many CPU cores as in this run; with fewer cores it is slower.\n"
            "- gradients: %zu, of %.2f MB; %s.\n",
            alone_us(model) / 1e3, model->ranks, model->ranks == 1 ? "" : "s", model->host,
            model->straggler >= 0 ? ": the straggler in the trace is left out" : "", model->gradient_count,
            (double)model->bytes / 1e6,
-           !model->overlapped       ? "steps do not overlap here: all of them are sent after backward"
-           : model->ready_by_bucket ? "when each is ready is known of buckets, and spread over their gradients by bytes"
-                                    : "when each is ready is measured");
+           !model->overlapped       ? "steps do not overlap in this run: all of them are sent after backward"
+           : model->ready_by_bucket ? "ready times are known for buckets, and distributed over their gradients by bytes"
+                                    : "the ready time of each is measured");
     if (forecasts->request->folder == NULL)
-        printf("- this machine has %ld cores: what more ranks than that take from each other here is not known.\n",
+        printf("- this machine has %ld cores: contention between more ranks than that is not predicted.\n",
                sysconf(_SC_NPROCESSORS_ONLN));
     print_link(model, link_of(forecasts));
     if (link_of(forecasts) != NULL || model->ranks < 2)
         printf("- buckets are planned for each number of ranks; one all-reduce at a time; checks cost nothing.\n");
     else
-        printf(
-            "- %u ranks take what they took; others are predicted, with buckets planned for them, and are off by as\n"
-            "  much as the prediction for these is.\n",
-            model->ranks);
+        printf("- the row of %u ranks is measured. The other rows are predicted, with buckets planned for them, and\n"
+               "  corrected by the error of the prediction for the measured row.\n",
+               model->ranks);
     if (model->slowed_us > 0.0)
-        printf("- all-reduces beside backward make a step %.3f ms longer, on all numbers of ranks as here.\n",
+        printf("- all-reduces during backward make a step %.3f ms longer, on every number of ranks.\n",
                model->slowed_us / 1e3);
     else
-        printf("- backward and all-reduces do not slow each other down more than here.\n");
+        printf("- backward and all-reduces do not slow each other down more than in this run.\n");
 }
 
 static void
@@ -214,10 +213,13 @@ print_losses(const struct model *model)
     struct loss losses[8];
     size_t count = model_losses(model, losses, sizeof(losses) / sizeof(losses[0]));
     if (count > 0)
-        printf("\nWhat a step loses on these %u ranks:\n", model->ranks);
+        printf("\n"
+               "Lost time per step on these %u ranks:\n",
+               model->ranks);
     for (size_t i = 0; i < count; ++i)
-        printf("- %s;\n  %s%.3f ms of a step would be saved: %s.\n", losses[i].what, losses[i].at_most ? "up to " : "",
-               losses[i].gain_us / 1e3, losses[i].advice);
+        printf("- %s;\n"
+               "  possible gain: %s%.3f ms per step: %s.\n",
+               losses[i].what, losses[i].at_most ? "up to " : "", losses[i].gain_us / 1e3, losses[i].advice);
 }
 
 /* Why there is one table only. */
@@ -225,12 +227,14 @@ static void
 print_unshared(const struct forecasts *forecasts)
 {
     if (forecasts->request->folder != NULL)
-        printf("A trace is of one share of the batch; with the batch shared out among other numbers of ranks: ddprun\n"
-               "predict PROGRAM.\n\n");
+        printf("The trace has one share of the batch only. To predict a batch that is divided among other numbers of\n"
+               "ranks: ddprun predict PROGRAM.\n"
+               "\n");
     else if (forecasts->kept->batch == 0)
         printf(
-            "The program does not share out a batch by DDP_SHARD, or not always the same: each rank has one as large\n"
-            "as here.\n\n");
+            "The program does not divide a batch by DDP_SHARD, or its size varies: each rank has a batch as large as\n"
+            "in this run.\n"
+            "\n");
 }
 
 bool
@@ -240,17 +244,19 @@ table_print(const struct forecasts *forecasts, struct error *error)
     if (!add_rows(forecasts, false, &shared, error) || !add_rows(forecasts, true, &kept, error))
         return false;
     if (shared.count > 0) {
-        printf("The batch shared out, as ddprun -n does it: %llu items for all ranks together (DDP_SHARD)\n",
+        printf("The batch divided among the ranks, as ddprun -n does: %llu items for all ranks together (DDP_SHARD)\n",
                (unsigned long long)forecasts->kept->batch);
         print_rows(&shared);
-        printf("\nThe batch kept: as many items for each rank\n");
+        printf("\n"
+               "The same batch on each rank: as many items for each rank\n");
     } else {
         print_unshared(forecasts);
     }
     print_rows(&kept);
     printf("\n");
     if (is_noisy(&shared) || is_noisy(&kept))
-        printf("Repeat this with nothing else running%s.\n\n",
+        printf("Repeat this on an idle machine%s.\n"
+               "\n",
                forecasts->kept->unbound ? ", and with --bind core: unbound ranks vary more" : "");
     print_worth(&shared);
     print_worth(&kept);

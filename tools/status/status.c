@@ -118,7 +118,7 @@ open_running(pid_t pid, const char *folder, struct running *running)
     uint32_t protocol = status_page_options(page, count)->protocol;
     if (protocol != DDPRUN_PROTOCOL_VERSION) {
         if (protocol != 0)
-            message_line("the ddprun of process %d is of another version, and not shown", (int)pid);
+            message_line("ddprun process %d has another version; its job is not shown", (int)pid);
         status_page_unmap(page, count);
         return false;
     }
@@ -192,7 +192,7 @@ print_running(const struct running *running)
         const struct rank_view *view = &running->views[i];
         printf("  rank %d (process %d): step %llu", running->first_rank + i, view->pid, (unsigned long long)view->step);
         if (view->wait != RANK_WAIT_NONE && view->wait_ns > UINT64_C(1000000000))
-            printf(", waits for %s since %.1f s", view->wait_for, (double)view->wait_ns * 1e-9);
+            printf(", waits for %s (%.1f s)", view->wait_for, (double)view->wait_ns * 1e-9);
         putchar('\n');
     }
 }
@@ -222,7 +222,7 @@ run_status(const struct command *command, const struct options *options)
     if (rest[0] != NULL) {
         asked = (pid_t)strtol(rest[0], &end, 10);
         if (*end != '\0' || asked <= 0 || rest[1] != NULL) {
-            message_line("'%s' is not the number of one process, after status; see ddprun status --help",
+            message_line("'%s' is not a process number, after status; see ddprun status --help",
                          rest[*end == '\0' && asked > 0 ? 1 : 0]);
             return DDPRUN_EXIT_USAGE;
         }
@@ -232,7 +232,7 @@ run_status(const struct command *command, const struct options *options)
     exit_code = show_running(found, count);
     free(found);
     if (count == 0 && asked > 0)
-        message_line("process %d is not a ddprun of this user with a running job; ddprun status shows all of them",
+        message_line("process %d is not a ddprun of this user with a running job; ddprun status lists all jobs",
                      (int)asked);
     else if (count == 0)
         message_line("no job of this user runs on this machine");

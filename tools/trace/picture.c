@@ -34,7 +34,7 @@ take_request(const struct picture *picture, const struct command *command, char 
         return error_set(error, DDPRUN_EXIT_USAGE, "%s takes one folder, and gets %s and %s; see ddprun %s --help",
                          command->name, rest[0], rest[1], command->name);
     if (request->file == NULL)
-        return error_set(error, DDPRUN_EXIT_USAGE, "no file for the %s; write for example: %s", picture->name,
+        return error_set(error, DDPRUN_EXIT_USAGE, "no output file for the %s; write for example: %s", picture->name,
                          command->example);
     return strcmp(request->file, "-") == 0 || whole_file_check(request->file, "-o", error);
 }
@@ -62,11 +62,8 @@ picture_read(const char *folder, bool ends, struct trace *trace, struct error *e
         if (trace->runs[i].step_count > 0 || (ends && facts_number(trace->runs[i].summary, "exit_code") > 0))
             return true;
     }
-    return error_set(
-        error, DDPRUN_EXIT_FAILURE,
-        "the trace in %s has no steps: a job of one rank has none, nor has one that ended before its first "
-        "DDP_STEP",
-        folder);
+    return error_set(error, DDPRUN_EXIT_FAILURE,
+                     "the trace in %s has no steps: the job had one rank, or ended before its first DDP_STEP", folder);
 }
 
 /* Compresses a file whose name ends in .gz, by gzip (RFC 1952). False: the file is still as it was. */

@@ -306,7 +306,7 @@ take_head(struct trace *trace, int rank, const char *name, json_object *line)
     run.overlap = truth(line, "overlap") || !get(line, "overlap", json_type_boolean, &value);
     run.verify = truth(line, "verify");
     if (whole(line, "rank", rank) != rank)
-        remark(trace, "%s is of rank %lld: was it renamed?", name, (long long)whole(line, "rank", rank));
+        remark(trace, "%s is the trace of rank %lld: was it renamed?", name, (long long)whole(line, "rank", rank));
     *GROWN(trace->runs, trace->run_count) = run;
 }
 
@@ -374,20 +374,20 @@ trace_take_file(struct trace *trace, int rank, const char *name, const char *tex
         json_object *object = newline != NULL ? parse(line, (size_t)(newline - line)) : NULL;
         int64_t version = object != NULL ? whole(object, "ddprun_trace", -1) : -1;
         if (object == NULL) {
-            remark(trace, "%s, line %zu, is cut or is not JSON: the lines before it are shown", name, line_number);
+            remark(trace, "%s: line %zu is cut or is not JSON; only the lines before it are shown", name, line_number);
             if (trace->run_count > before)
                 trace->runs[trace->run_count - 1].cut = true;
             return;
         }
         if (version >= 0 && version != TRACE_VERSION)
-            remark(trace, "%s is of version %lld, and this ddprun reads version %d: it is left out", name,
+            remark(trace, "%s has version %lld, and this ddprun reads version %d; the file is ignored", name,
                    (long long)version, TRACE_VERSION);
         else if (version >= 0)
             take_head(trace, rank, name, object);
         else if (trace->run_count > before)
             take_line(&trace->runs[trace->run_count - 1], object);
         else
-            remark(trace, "%s does not begin as a trace: it is left out", name);
+            remark(trace, "%s does not begin like a trace; the file is ignored", name);
         json_object_put(object);
         if (version >= 0 ? version != TRACE_VERSION : trace->run_count == before)
             return;
@@ -493,12 +493,13 @@ look_for_ranks(struct trace *trace)
         }
     }
     if (unended == 1)
-        remark(trace, "rank-%d.jsonl has no end: the rank runs still, or was killed", last);
+        remark(trace, "rank-%d.jsonl has no end: the rank is still running, or was killed", last);
     else if (unended > 1)
-        remark(trace, "of %d of %d ranks the trace has no end: they run still, or were killed", unended, trace->world);
+        remark(trace, "the traces of %d of %d ranks have no end: these ranks are still running, or were killed",
+               unended, trace->world);
     if (missing > 0)
-        remark(trace, "%d of %d ranks have no trace of this job here, the first of them rank %d", missing, trace->world,
-               first);
+        remark(trace, "%d of %d ranks have no trace of this job in the folder; the first is rank %d", missing,
+               trace->world, first);
 }
 
 bool
@@ -520,7 +521,7 @@ trace_read(const char *folder, struct trace *trace, struct error *error)
         return error_set(error, DDPRUN_EXIT_FAILURE,
                          "no trace in %s: ddprun --trace %s writes rank-0.jsonl and so on there", folder, folder);
     if (trace->run_count == 0)
-        return error_set(error, DDPRUN_EXIT_FAILURE, "no trace in %s that can be read: %s", folder,
+        return error_set(error, DDPRUN_EXIT_FAILURE, "no readable trace in %s: %s", folder,
                          trace->remark_count > 0 ? trace->remarks[0] : "all files are empty");
     qsort(trace->runs, trace->run_count, sizeof(trace->runs[0]), compare_runs);
     for (size_t i = 0; i < trace->run_count; ++i) {

@@ -11,7 +11,8 @@ write_timeline(FILE *out, const struct trace *trace, const struct run_clock *clo
     int64_t error_ns = 0, device_ns = 0;
     for (size_t i = 0; i < trace->run_count; ++i) {
         if (clocks[i].error_ns == INT64_MAX)
-            message_line("trace: the clock of rank %d is not compared with that of the others", trace->runs[i].rank);
+            message_line("trace: the clock of rank %d was not compared with the other clocks; its times may be shifted",
+                         trace->runs[i].rank);
         else
             error_ns = clocks[i].error_ns > error_ns ? clocks[i].error_ns : error_ns;
     }

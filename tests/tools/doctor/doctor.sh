@@ -127,8 +127,8 @@ fake=$helpers/launcher_fake_softgpu
 link -DANNOTATED -I"$include" -o "$top/p/plain" "$top/main.c"
 with STUB_GPUS=2 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
 report "a program for GPUs, and two of them" "$(finds "$rc" '^machine\|ok\|driver\|release 580.65.06, serves CUDA 13.0' \
-    '^machine\|ok\|GPUs\|2: 0 Stub GPU \(80.0 GiB, 0000:10:00.0\), 1 Stub GPU' '^machine\|ok\|libcuda.so.1\|opens, and gives a program 2 GPUs' \
-    '^program\|ok\|cudart\|static, as far as its file shows: it opens the driver' '^program\|ok\|shim\|is put in front' '^program\|ok\|annotations\|the program uses' '!problem\|(shim|GPUs|driver)')"
+    '^machine\|ok\|GPUs\|2: 0 Stub GPU \(80.0 GiB, 0000:10:00.0\), 1 Stub GPU' '^machine\|ok\|libcuda.so.1\|opens, and finds 2 GPUs' \
+    '^program\|ok\|cudart\|static, according to its file: it opens the driver' '^program\|ok\|shim\|is preloaded' '^program\|ok\|annotations\|the program uses' '!problem\|(shim|GPUs|driver)')"
 with STUB_GPUS=1 STUB_CUDA=12020 STUB_MODE=2 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
 report "an old driver, GPUs in a mode that prohibits computing" "$(finds 1 '^machine\|problem\|driver\|.*CUDA 12.2 only' '^machine\|problem\|compute mode')"
 link -o "$top/p/needs_13" "$top/calls.c" "$top/p/lib/libcudart.so.13"
@@ -138,23 +138,23 @@ with STUB_GPUS=1 STUB_CUDA=12040 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
 report "a driver that is not quite new" "$(finds "$rc" '^machine\|warning\|driver\|.*CUDA 12.4')"
 with STUB_GPUS=1 STUB_CRASH=1 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
 # Sanitizers make an exit code of the signal.
-report "a driver that crashes" "$(finds 1 '^machine\|problem\|driver\|asking NVML failed: it (was ended by SIGSEGV|ended with exit code [0-9]+)')"
+report "a driver that crashes" "$(finds 1 '^machine\|problem\|driver\|the query by NVML failed: it (was ended by SIGSEGV|ended with exit code [0-9]+)')"
 with STUB_GPUS=1 STUB_INIT=802 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
-report "a driver that refuses" "$(finds 1 '^machine\|problem\|libcuda.so.1\|cuInit answers with error 802')"
+report "a driver that refuses" "$(finds 1 '^machine\|problem\|libcuda.so.1\|cuInit failed with error 802')"
 mkdir "$top/driver" && cp "$top/gpu/libcuda.so.1" "$top/driver/"
 if [ ! -e /dev/nvidia0 ]; then # and so no NVML
     with STUB_INIT=34 "LD_LIBRARY_PATH=$top/driver" --
     report "a toolkit's stub in the driver's place, and no NVML" \
-        "$(finds 1 '^machine\|problem\|libcuda.so.1\|cuInit answers with error 34: it is the stub .*\|.*before any stubs/ folder' '!GPUs\|none')"
+        "$(finds 1 '^machine\|problem\|libcuda.so.1\|cuInit failed with error 34: it is the linker.s stub .*\|.*before any stubs/ folder' '!GPUs\|none')"
     with STUB_GPUS=2 "LD_LIBRARY_PATH=$top/driver" -- ./plain
-    report "a driver without NVML" "$(finds "$rc" '^machine\|ok\|libcuda.so.1\|opens, and gives a program 2 GPUs' '!GPUs\|none')"
+    report "a driver without NVML" "$(finds "$rc" '^machine\|ok\|libcuda.so.1\|opens, and finds 2 GPUs' '!GPUs\|none')"
     for nothing in STUB_INIT=100 STUB_GPUS=0; do
         with "$nothing" "LD_LIBRARY_PATH=$top/driver" -- ./plain
         report "a driver without NVML and GPU, $nothing" "$(finds 1 '^machine\|problem\|GPUs\|none: ' '!problem\|libcuda')"
     done
 fi
 with STUB_GPUS=0 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
-report "a driver, but no GPU" "$(finds 1 '^machine\|problem\|GPUs\|none: the driver runs')"
+report "a driver, but no GPU" "$(finds 1 '^machine\|problem\|GPUs\|none: the driver works')"
 with STUB_GPUS=1 $'STUB_NAME=\033]0;x\a' "LD_LIBRARY_PATH=$top/gpu" -- ./plain
 report "a GPU's name cannot speak to the terminal" "$(finds "$rc" '0 \?\]0;x\?')"
 if [ ! -e /dev/nvidia0 ]; then
@@ -164,14 +164,14 @@ if [ ! -e /dev/nvidia0 ]; then
     examine ./starts_it
     report "a script, and no GPU" "$(finds 1 '^machine\|problem\|GPUs\|none: .*without --device softgpu ranks need one\|add --device softgpu')"
     with DDPRUN_DEVICE=softgpu -- ./starts_it
-    report "a script for the stand-in, and no GPU" "$(finds "$rc" '^machine\|ok\|GPUs\|none, and' '!program\|problem')"
+    report "a script for the stand-in, and no GPU" "$(finds "$rc" '^machine\|ok\|GPUs\|no GPU; the stand-in' '!program\|problem')"
 fi
 link -o "$top/p/bare" "$top/main.c"
 examine ./bare
-report "no annotations" "$(finds "$rc" '^program\|warning\|annotations\|none found')"
+report "no annotations" "$(finds "$rc" '^program\|warning\|annotations\|no annotation found')"
 
 examine "$fake"
-report "a program for the stand-in" "$(finds 1 '^machine\|ok\|GPUs\|none, and|^machine\|ok\|GPUs\|[0-9]' '^program\|ok\|device\|built by softgpu-cc' \
+report "a program for the stand-in" "$(finds 1 '^machine\|ok\|GPUs\|no GPU; the stand-in|^machine\|ok\|GPUs\|[0-9]' '^program\|ok\|device\|built by softgpu-cc' \
     '^machine\|problem\|NCCL\|not found: .*softgpu/libnccl.so.2' '^program\|ok\|shim')"
 link -c -o "$top/note.o" "$sources/../../launcher/softgpu_note.c"
 link -o "$top/p/wrong_library" "$top/calls.c" "$top/note.o" "$top/p/lib/libcudart.so.13" -Wl,--disable-new-dtags -Wl,-rpath,"$top/p/lib"
@@ -234,7 +234,7 @@ examine ./script
 report "a script" "$(finds "$rc" '^program\|note\|file\|a script for /bin/sh')"
 cp "$helpers/liblauncher_stub_library.so" "$top/other.so"
 with "preload=$asan:$top/other.so" -- ./plain
-report "something preloaded before" "$(finds "$rc" '^program\|note\|shim\|.*behind .*(other|libasan[.0-9]*).so')"
+report "something preloaded before" "$(finds "$rc" '^program\|note\|shim\|.*after .*(other|libasan[.0-9]*).so')"
 report "no program's code has run" "$([ ! -e "$TRACE" ] || echo 'it has')"
 
 # ---- the machine ----
@@ -260,11 +260,11 @@ report "a library that is no NCCL" "$(grep -q "no_nccl.so is not NCCL 2" "$top/t
 # ---- what was really built ----
 if [ -e "$build/samples/gpu/digits_static" ]; then
     examine "$build/samples/gpu/digits_static"
-    report "static cudart, as nvcc links it" "$(finds "$rc" '^program\|ok\|cudart\|static, as far as its file shows: it opens the driver' '^program\|ok\|device\|built for GPUs, with kernels' \
+    report "static cudart, as nvcc links it" "$(finds "$rc" '^program\|ok\|cudart\|static, according to its file: it opens the driver' '^program\|ok\|device\|built for GPUs, with kernels' \
         '^program\|ok\|annotations' '^program\|ok\|shim')"
     strip -s -o "$top/p/stripped" "$build/samples/gpu/digits_static"
     examine ./stripped
-    report "static cudart, stripped" "$(finds "$rc" '^program\|ok\|cudart\|static, as far as its file shows: it opens the driver')"
+    report "static cudart, stripped" "$(finds "$rc" '^program\|ok\|cudart\|static, according to its file: it opens the driver')"
     examine "$build/samples/gpu/digits"
     report "shared cudart, as nvcc links it" "$(finds "$rc" '^program\|ok\|cudart\|shared')"
 else

@@ -302,7 +302,7 @@ TEST(a_straggler_is_named_with_what_it_costs)
     slow.own_us[2] = slow.own_us[0];
     slow.own_us[1] = 25000;
     ck_assert_uint_ge(losses_of(&slow, losses), 1);
-    ck_assert_str_eq(losses[0].what, "waiting for rank 1: 5 ms per step, the last in 64 of 64 steps");
+    ck_assert_str_eq(losses[0].what, "waiting for rank 1: 5 ms per step, last to arrive in 64 of 64 steps");
     ck_assert_ptr_nonnull(strstr(losses[0].advice, "look at rank 1 (here)"));
     NEAR(losses[0].gain_us, 5000);
     NEAR(predicted(&slow, 3, NULL).step_us, 26100);
@@ -498,7 +498,7 @@ TEST(the_rank_that_is_last_is_the_one_of_the_table)
     runs[0].summary = json_tokener_parse("{\"first_measured\": 1, \"last_measured\": 100, \"waited_for\": null}");
     facts_find(&trace, NULL, &facts);
     ck_assert_str_eq(facts_waiting_text(&facts, text),
-                     "waiting for each other: 1 ms per step; rank 1 is the last in 60 of 100");
+                     "waiting for each other: 1 ms per step; rank 1 arrived last in 60 of 100");
     facts_free(&facts);
     json_object_put(runs[0].summary);
 }
@@ -545,7 +545,7 @@ TEST(what_is_no_step_is_named)
     require_refused(&trace, "no steps");
     trace = make(&plain);
     runs[0].tensor_counts[0] = 0;
-    require_refused(&trace, "what the gradients are");
+    require_refused(&trace, "does not list the gradients");
     trace.run_count = 0;
     require_refused(&trace, "no rank");
 }

@@ -27,14 +27,14 @@ run "$ddprun" status "$job" # others may have jobs, too
 check "a later step" [ "$(step)" -gt "$first" ]
 
 kill -STOP "$pid" # rank 1
-waits() { "${runtime[@]}" "$ddprun" status >"$work/stdout" && grep -q '^  rank 0 (process [0-9]*): step [0-9]*, waits for .* since [0-9.]* s$' "$work/stdout"; }
+waits() { "${runtime[@]}" "$ddprun" status >"$work/stdout" && grep -q '^  rank 0 (process [0-9]*): step [0-9]*, waits for .* ([0-9.]* s)$' "$work/stdout"; }
 check "a rank that waits" within 30 waits
 kill -CONT "$pid"
 
 run "$ddprun" status 1
 failed_with "a process that is no ddprun" 1 'process 1 is not a ddprun of this user with a running job'
 run "$ddprun" status digits
-failed_with "not a number" 2 "'digits' is not the number of one process"
+failed_with "not a number" 2 "'digits' is not a process number"
 kill "$job"
 wait "$job"
 check "the job was not changed" [ $? -eq 143 ]

@@ -171,15 +171,15 @@ static const struct broken {
     const char *text, *remark;
     size_t steps;
 } broken[] = {
-    {HEAD STEP "{\"step\":2,\"gro", "line 3, is cut or is not JSON", 1},
-    {HEAD STEP "[]\n" STEP, "line 3, is cut or is not JSON", 1},
+    {HEAD STEP "{\"step\":2,\"gro", ": line 3 is cut or is not JSON", 1},
+    {HEAD STEP "[]\n" STEP, ": line 3 is cut or is not JSON", 1},
     {HEAD STEP, NULL, 1},
-    {STEP, "does not begin as a trace", 0},
-    {"{\"ddprun_trace\":2}\n" STEP, "is of version 2", 0},
+    {STEP, "does not begin like a trace", 0},
+    {"{\"ddprun_trace\":2}\n" STEP, "has version 2", 0},
     {HEAD "{\"step\":1,\"group\":900,\"boundary_ns\":1000,\"released_us\":2.5}\n{\"end\":true}\n", NULL, 0},
     {HEAD "{\"step\":1,\"group\":0,\"boundary_ns\":\"x\",\"released_us\":2.5}\n{\"end\":true}\n", NULL, 0},
     {HEAD "{\"step\":1,\"group\":0,\"boundary_ns\":1000,\"released_us\":1e300}\n{\"end\":true}\n", NULL, 0},
-    {"{\"ddprun_trace\":1,\"rank\":3,\"world\":2}\n{\"end\":true}\n", "is of rank 3: was it renamed?", 0},
+    {"{\"ddprun_trace\":1,\"rank\":3,\"world\":2}\n{\"end\":true}\n", "is the trace of rank 3: was it renamed?", 0},
 };
 
 TABLE_TEST(what_is_not_whole_is_named, broken)
