@@ -7,12 +7,14 @@
 #include "process.h"
 #include "removed.h"
 #include "rewrite.h"
+#include "sides.h"
 #include "steps.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- files ---- */
 
@@ -251,20 +253,15 @@ asks_warnings(const struct options *options)
     return asks;
 }
 
-static int
-rewrite_file(const struct driver *driver, const char *from, const char *to)
+/* The caller frees the lists in `paths`. */
+static struct rewrite_options
+how_to_rewrite(const struct driver *driver)
 {
-    if (driver->options->dry_run || driver->options->verbose)
-        /* The architecture is nvcc's default, which CMake takes from here. */
-        fprintf(stderr, "#$ softgpu-cc: rewrite -arch compute_75 %s -> %s\n", from, to);
-    if (driver->options->dry_run)
-        return 0;
-
+    const struct toolchain *toolchain = driver->toolchain;
     struct rewrite_options how = {.is_relocatable = driver->options->is_relocatable,
                                   .allows_removed = driver->options->allows_removed,
                                   .shares_templates = driver->options->shares_templates,
                                   .quiets_device = asks_warnings(driver->options)};
-    const struct toolchain *toolchain = driver->toolchain;
     list_add_format(&how.paths.system, "%s/", toolchain->header_dir);
     for (size_t i = 0; i < toolchain->cuda_dirs.count; ++i)
         list_add_format(&how.paths.system, "%s/", toolchain->cuda_dirs.items[i]);
@@ -272,9 +269,52 @@ rewrite_file(const struct driver *driver, const char *from, const char *to)
         if (!toolchain_is_cuda_dir(driver->options->system_dirs.items[i]))
             list_add_format(&how.paths.not_system, "%s/", driver->options->system_dirs.items[i]);
     }
+    return how;
+}
+
+/* Where the source asks on which side it is compiled: preprocesses it for the device too, and joins both in *text. */
+static int
+join_sides(const struct driver *driver, const char *input, const char *from, const struct lex_paths *paths,
+           struct text *text)
+{
+    if (text->data == NULL || !sides_are_asked(text->data, text->length, paths))
+        return 0;
+    char *path = text_format("%s.device", from);
+    struct list command = {0};
+    add_cuda_preprocess(driver, &command);
+    list_add(&command, "-w"); /* of which the first time has told */
+    list_add(&command, "-DSOFTGPU_DEVICE_SIDE");
+    list_add(&command, input);
+    list_add(&command, "-o");
+    list_add(&command, path);
+    int status = step_run(driver, &command);
+    struct text device = {0}, both = {0};
+    if (status == 0) {
+        status = read_file(path, &device) && sides_merge(text, &device, paths, &both) ? 0 : EXIT_FAILURE;
+        unlink(path);
+    }
+    free(path);
+    text_free(&device);
+    if (status == 0) {
+        text_free(text);
+        *text = both;
+    }
+    return status;
+}
+
+static int
+rewrite_file(const struct driver *driver, const char *input, const char *from, const char *to)
+{
+    if (driver->options->dry_run || driver->options->verbose)
+        /* The architecture is nvcc's default, which CMake takes from here. */
+        fprintf(stderr, "#$ softgpu-cc: rewrite -arch compute_75 %s -> %s\n", from, to);
+    if (driver->options->dry_run)
+        return 0;
+
+    struct rewrite_options how = how_to_rewrite(driver);
     struct text in = {0}, out = {0};
-    const bool ok =
-        read_file(from, &in) && rewrite(in.data != NULL ? in.data : "", in.length, &how, &out) && write_file(to, &out);
+    const bool ok = read_file(from, &in) && join_sides(driver, input, from, &how.paths, &in) == 0 &&
+                    rewrite(in.data != NULL ? in.data : "", in.length, &how, &out) && write_file(to, &out);
     text_free(&in);
     text_free(&out);
     list_free(&how.paths.system);
@@ -314,7 +354,7 @@ compile_cuda(const struct driver *driver, const char *input, size_t number, cons
     list_add(&command, preprocessed);
     int status = step_run(driver, &command);
     if (status == 0)
-        status = rewrite_file(driver, preprocessed, rewritten);
+        status = rewrite_file(driver, input, preprocessed, rewritten);
     if (status == 0)
         status = compile_rewritten(driver, rewritten, object);
     free(preprocessed);

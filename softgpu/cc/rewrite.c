@@ -23,7 +23,6 @@ drop_keywords(struct source *source)
 static void
 run_passes(struct source *source)
 {
-    declare_all(source);
     indices_rewrite(source);
     removed_rewrite(source);
     blocking_find(source);
@@ -114,35 +113,20 @@ write_all(const struct source *source, const bool *quiet, struct text *out)
     write_between(out, at, lexed->text + lexed->length);
 }
 
-static void
-free_source(struct source *source)
-{
-    for (uint32_t i = 0; i <= source->lexed.count; ++i) {
-        free(source->edits[i].before);
-        free(source->edits[i].after);
-    }
-    free(source->edits);
-    free(source->functions);
-    lexed_free(&source->lexed);
-}
-
 bool
 rewrite(const char *text, size_t length, const struct rewrite_options *options, struct text *out)
 {
     struct source source = {.is_relocatable = options->is_relocatable,
                             .allows_removed = options->allows_removed,
                             .shares_templates = options->shares_templates};
-    if (!lex(text, length, &options->paths, &source.lexed))
+    if (!source_open(&source, text, length, &options->paths))
         return false;
-    const size_t edit_bytes = ((size_t)source.lexed.count + 1) * sizeof(*source.edits);
-    source.edits = memory_grow(NULL, edit_bytes);
-    memset(source.edits, 0, edit_bytes);
     run_passes(&source);
     bool *quiet = find_quiet(&source, options);
     if (!source.failed)
         write_all(&source, quiet, out);
     free(quiet);
     const bool ok = !source.failed;
-    free_source(&source);
+    source_close(&source);
     return ok;
 }

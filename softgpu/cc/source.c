@@ -18,6 +18,29 @@ const char *const keyword_call_table[] = {
 
 /* ---- edits ---- */
 
+bool
+source_open(struct source *source, const char *text, size_t length, const struct lex_paths *paths)
+{
+    if (!lex(text, length, paths, &source->lexed))
+        return false;
+    const size_t bytes = ((size_t)source->lexed.count + 1) * sizeof(*source->edits);
+    source->edits = memset(memory_grow(NULL, bytes), 0, bytes);
+    declare_all(source);
+    return true;
+}
+
+void
+source_close(struct source *source)
+{
+    for (uint32_t i = 0; i <= source->lexed.count; ++i) {
+        free(source->edits[i].before);
+        free(source->edits[i].after);
+    }
+    free(source->edits);
+    free(source->functions);
+    lexed_free(&source->lexed);
+}
+
 static void
 add(char **place, bool in_front, const char *format, va_list args)
 {

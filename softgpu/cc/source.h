@@ -69,6 +69,11 @@ struct source {
     struct names type_names;               /* while casts.c runs */
 };
 
+/* Splits the text, which stays the caller's, and runs the first pass. False after a message; nothing is to close then. */
+bool source_open(struct source *source, const char *text, size_t length, const struct lex_paths *paths)
+    __attribute__((warn_unused_result));
+void source_close(struct source *source);
+
 /* ---- edits; text inserted twice at one place comes in the order of the calls ---- */
 
 void source_before(struct source *source, uint32_t i, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -207,6 +207,7 @@ softgpu_run_fibers(const struct softgpu_launch *launch, const char *kernel, soft
     }
     block_here = NULL;
     check_shared_memory();
+    softgpu_thread.static_shared = NULL;
     kernel_here = NULL;
 }
 
@@ -225,6 +226,7 @@ softgpu_loop_next(const struct softgpu_launch *part)
         return part;
     softgpu_thread.here = NULL; /* the loop's frame is gone */
     check_shared_memory();
+    softgpu_thread.static_shared = NULL;
     kernel_here = NULL;
     return NULL;
 }

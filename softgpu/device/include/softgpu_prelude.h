@@ -5,7 +5,7 @@
  * them in the preprocessed text for softgpu-cc's rewriter. NVIDIA's headers are read as a plain host compiler reads
  * them, without
  * __CUDACC__: they give types and declarations then, and nothing that only nvcc can compile. User code sees __CUDACC__
- * as with nvcc, and like nvcc's host pass it does not see __CUDA_ARCH__.
+ * as with nvcc, and __CUDA_ARCH__ where nvcc's device pass has it (sides.h of softgpu-cc).
  */
 #ifndef SOFTGPU_PRELUDE_H
 #define SOFTGPU_PRELUDE_H
@@ -65,6 +65,9 @@
 #define __CUDACC_VER_MINOR__ 0
 #define __CUDACC_VER_BUILD__ 88
 #define __SOFTGPU__          1
+#ifdef SOFTGPU_DEVICE_SIDE
+#define __CUDA_ARCH__ 800
+#endif
 
 /* A lambda is one type on both sides here, with the result that it has. */
 #define __nv_is_extended_device_lambda_closure_type(type)               false

@@ -47,7 +47,7 @@ struct softgpu_thread {
      */
     struct softgpu_indices *here;
 
-    /* Where this OS thread keeps the shared memory of the block that it runs. Set while a kernel runs. */
+    /* Where this OS thread keeps the shared memory of the block that it runs. static_shared is NULL while none runs. */
     char *static_shared, *dynamic_shared;
 
     /* Set by softgpu_stub_image() around its call of a stub: where the stub is to put the address of its image. */

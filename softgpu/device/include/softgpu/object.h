@@ -121,6 +121,19 @@ self()
 {
     return *softgpu_object_thread;
 }
+
+SOFTGPU_INLINE bool
+kernel_runs()
+{
+    return softgpu_object_thread != nullptr && softgpu_object_thread->static_shared != nullptr;
+}
+
+/* Of code for both sides: on which it runs. What the compiler evaluates is the host's. */
+constexpr inline __attribute__((always_inline)) bool
+on_device()
+{
+    return __builtin_is_constant_evaluated() ? false : kernel_runs();
+}
 } // namespace softgpu
 
 /* ---- the calls of block.h and stub.h ---- */

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <thread>
 
-/* Programs bring this for old GPUs, under a condition that holds here, where __CUDA_ARCH__ is not defined. */
+/* Programs bring this for old GPUs, under a condition that holds in host code, where __CUDA_ARCH__ is not defined. */
 #if defined(__SOFTGPU__) && __CUDA_ARCH__ < 600
 __device__ double
 atomicAdd(double *address, double value)

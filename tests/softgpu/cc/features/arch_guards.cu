@@ -1,0 +1,132 @@
+// __CUDA_ARCH__ in bodies, around functions, in lambdas and by NV_IF_TARGET: device code takes the device's side, host code the host's.
+#include <cuda_fp16.h>
+#include <nv/target>
+#if defined(__CUDA_ARCH__)
+#define SIDE 1
+#else
+#define SIDE 2
+#endif
+__host__ __device__ inline int
+side()
+{
+#ifdef __CUDA_ARCH__
+    return 10 + __CUDA_ARCH__ / 800;
+#else
+    return 20;
+#endif
+}
+struct guarded {
+    int seen;
+    __host__ __device__ guarded() : seen()
+    {
+        seen = SIDE;
+    }
+    template <class T>
+    __host__ __device__ T operator()(T x) const
+    {
+#if __CUDA_ARCH__ >= 700
+        return x + T(1);
+#else
+        return x + T(2);
+#endif
+    }
+    __host__ __device__ constexpr int
+    fixed() const
+    {
+#ifdef __CUDA_ARCH__
+        return 1;
+#else
+        return 2;
+#endif
+    }
+};
+/* One for each side, under one name. */
+#ifdef __CUDA_ARCH__
+__device__ inline int
+of_one_side(int x)
+{
+    return x + 1;
+}
+#else
+inline int
+of_one_side(int x)
+{
+    return x + 2;
+}
+#endif
+__device__ float
+sigmoid(float x)
+{
+    return 1 / (1 + expf(-x));
+}
+template <class T>
+__device__ T
+twice(T x)
+{
+    return x + x;
+}
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 600
+template <>
+__device__ half
+twice(half x)
+{
+    return __hmul(x, __float2half(3)); /* tells itself apart */
+}
+#endif
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 600
+#else
+static __inline__ __device__ double
+atomicAdd(double *address, double value)
+{
+    return *address += value;
+}
+#endif
+__host__ __device__ int
+by_target()
+{
+    NV_IF_TARGET(NV_IS_DEVICE, (return 1;), (return 2;))
+}
+__global__ void
+k(int *o)
+{
+#if __CUDA_ARCH__ >= 700
+    o[0] = 1;
+#else
+    o[0] = 2;
+#endif
+    o[1] = SIDE;
+    o[2] = side();
+    o[3] = guarded().seen;
+    o[4] = guarded()(4);
+    o[5] = of_one_side(5);
+    o[6] = __half2float(twice(__float2half(2)));
+    o[7] = by_target();
+    o[8] = guarded().fixed();
+    o[9] = sigmoid(0) * 2;
+}
+template <class F>
+__global__ void
+call(int *o, F f)
+{
+    *o = f(threadIdx.x);
+}
+
+int
+main()
+{
+    int *o = managed(16 * sizeof(int)), bad = 0;
+    k<<<1, 1>>>(o);
+    call<<<1, 1>>>(o + 10, [=] __device__(int x) {
+#ifdef __CUDA_ARCH__
+        return x + 1;
+#else
+        return x + 2;
+#endif
+    });
+    cudaDeviceSynchronize();
+    const int expected[] = {1, 1, 11, 1, 5, 6, 6, 1, 1, 1, 1};
+    for (int i = 0; i < 11; ++i)
+        bad += o[i] != expected[i] ? printf("%d: %d, not %d\n", i, o[i], expected[i]) : 0;
+    return bad != 0 || SIDE != 2 || side() != 20 || guarded().seen != 2 || guarded()(4) != 6 || of_one_side(5) != 7 ||
+           by_target() != 2 || guarded().fixed() != 2;
+}
