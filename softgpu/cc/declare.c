@@ -222,8 +222,9 @@ register_variable(struct source *source, const struct declaration *d, uint32_t n
 {
     char *spelled = source_spell(source, name, name + 1);
     source_after(source, d->end,
-                 " static ::softgpu::variable softgpu_variable_%u(__builtin_addressof(%s), sizeof(%s), \"%s\", %s);",
-                 source->variable_count++, spelled, spelled, spelled, d->constant != d->end ? "true" : "false");
+                 " static ::softgpu::variable softgpu_variable_%u(__builtin_addressof(%s), sizeof(%s), \"%s\", %s%s);",
+                 source->variable_count++, spelled, spelled, spelled, d->constant != d->end ? "true" : "false",
+                 d->managed != d->end ? ", true" : "");
     free(spelled);
 }
 

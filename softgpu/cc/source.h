@@ -69,7 +69,8 @@ struct source {
     struct names type_names;               /* while casts.c runs */
 };
 
-/* Splits the text, which stays the caller's, and runs the first pass. False after a message; nothing is to close then. */
+/* Splits the text, which stays the caller's, and runs the first pass. False after a message; nothing is to close then.
+ */
 bool source_open(struct source *source, const char *text, size_t length, const struct lex_paths *paths)
     __attribute__((warn_unused_result));
 void source_close(struct source *source);

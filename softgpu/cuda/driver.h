@@ -101,6 +101,7 @@ struct driver {
     uint64_t chaos_seed;
     bool unruly;                        /* SOFTGPU_UNRULY: blocks and warps run in a drawn order, the device lags */
     uint64_t unruly_key;                /* its seed, the number of this run, the rank */
+    bool launches_block;                /* CUDA_LAUNCH_BLOCKING: each launch waits for its kernel */
     bool strict;                        /* SOFTGPU_STRICT: device memory can be reached only while an operation runs */
     bool real_addresses;                /* SOFTGPU_ADDRESSES=real: device memory lies where NVIDIA's driver puts it */
     uint64_t host_function_ns, copy_ns; /* SOFTGPU_HOST_FUNCTION_US, SOFTGPU_COPY_US: what each costs its stream */
@@ -458,6 +459,9 @@ bool memory_kind_matches(enum memory_kind have, enum memory_kind want);
 
 /* Copies the record of the allocation that holds `address`; false if none does. */
 bool memory_find(uintptr_t address, struct allocation *found);
+
+/* The same, and __managed__ variables: they lie in the program, and libsoftgpu.so knows where. pointer.c */
+bool pointer_find(CUdeviceptr address, struct allocation *found);
 
 /* Forgets (and unmaps) the allocation that begins at `base`. INVALID_VALUE if no allocation of this kind
  * begins there. */

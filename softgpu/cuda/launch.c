@@ -257,7 +257,15 @@ launch(const CUlaunchConfig *config, CUfunction function, void **parameters, voi
     if (result == CUDA_SUCCESS) {
         load(((struct launch_command *)command)->kernel, stream);
     }
-    return result == CUDA_SUCCESS ? stream_submit(stream, command, NULL) : result;
+    uint64_t number = 0; /* stays 0 where the stream is captured */
+    if (result == CUDA_SUCCESS) {
+        result = stream_submit(stream, command, &number);
+    }
+    if (result == CUDA_SUCCESS && driver.launches_block && number != 0) {
+        stream_wait(stream, number);
+        result = (CUresult)atomic_load(&stream->context->failure);
+    }
+    return result;
 }
 
 #define CONFIG(gx, gy, gz, bx, by, bz, shared, stream) \

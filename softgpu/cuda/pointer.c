@@ -1,9 +1,31 @@
 /*
- * pointer.c - what the driver knows of an address: cuPointerGetAttribute(s), and hints about managed memory.
+ * pointer.c - what the driver knows of an address: cuPointerGetAttribute(s).
  */
 #include "driver.h"
 
+#include "softgpu/stub.h"
+
 #include <string.h>
+
+#pragma weak softgpu_variable_find
+
+bool
+pointer_find(CUdeviceptr address, struct allocation *found)
+{
+    struct softgpu_variable variable;
+    const bool known = memory_find(address, found);
+    if ((known && found->kind != MEMORY_GLOBAL) || &softgpu_variable_find == NULL ||
+        !softgpu_variable_find((const void *)address, &variable) || !variable.is_managed) {
+        return known;
+    }
+    struct context *context = context_current();
+    *found = (struct allocation){.base = (uintptr_t)variable.address,
+                                 .bytes = variable.bytes,
+                                 .kind = MEMORY_MANAGED,
+                                 .context = context,
+                                 .device = context != NULL ? context->device : 0};
+    return true;
+}
 
 /* Writes one attribute of an address inside `found`. */
 static CUresult
@@ -115,7 +137,7 @@ cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr add
         return result;
     }
     struct allocation found;
-    if (data == NULL || !memory_find(address, &found)) {
+    if (data == NULL || !pointer_find(address, &found)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     return get_known(&found, address, attribute, data);
@@ -132,7 +154,7 @@ cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct allocation found;
-    bool known = memory_find(address, &found);
+    bool known = pointer_find(address, &found);
     for (unsigned i = 0; result == CUDA_SUCCESS && i < count; ++i) {
         if (!known || get_known(&found, address, attributes[i], data[i]) != CUDA_SUCCESS) {
             result = get_nothing(attributes[i], data[i]);
@@ -149,107 +171,8 @@ cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdevice
         return result;
     }
     struct allocation found;
-    if (value == NULL || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !memory_find(address, &found)) {
+    if (value == NULL || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !pointer_find(address, &found)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     return CUDA_SUCCESS;
 }
-
-/* ---- hints about managed memory: checked, then nothing to do ---- */
-
-static CUresult
-check_managed(CUdeviceptr address, size_t bytes)
-{
-    struct context *context;
-    CUresult result = context_enter(&context);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    struct allocation found;
-    if (bytes == 0 || !memory_find(address, &found) || found.kind != MEMORY_MANAGED ||
-        bytes > found.bytes - (address - found.base)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    return CUDA_SUCCESS;
-}
-
-/* A device, or the host. */
-static bool
-place_valid(CUmemLocationType type, int id)
-{
-    switch (type) {
-    case CU_MEM_LOCATION_TYPE_DEVICE:
-        return device_valid(id);
-    case CU_MEM_LOCATION_TYPE_HOST:
-    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
-        return true;
-    default:
-        return false;
-    }
-}
-
-static CUmemLocationType
-type_of_device(CUdevice device)
-{
-    return device == CU_DEVICE_CPU ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE;
-}
-
-static CUresult
-advise(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUmemLocationType type, int id)
-{
-    CUresult result = check_managed(address, bytes);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    /* Advice about all processors alike looks at no place. */
-    bool everywhere = advice == CU_MEM_ADVISE_SET_READ_MOSTLY || advice == CU_MEM_ADVISE_UNSET_READ_MOSTLY ||
-                      advice == CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION;
-    bool known = advice >= CU_MEM_ADVISE_SET_READ_MOSTLY && advice <= CU_MEM_ADVISE_UNSET_ACCESSED_BY;
-    if (!known) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    return everywhere || place_valid(type, id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
-}
-
-CUresult
-cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUdevice device)
-{
-    return advise(address, bytes, advice, type_of_device(device), device);
-}
-
-CUresult
-cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUmemLocation location)
-{
-    return advise(address, bytes, advice, location.type, location.id);
-}
-
-static CUresult
-prefetch(CUdeviceptr address, size_t bytes, CUmemLocationType type, int id, unsigned flags, CUstream handle,
-         enum flavour flavour)
-{
-    struct stream *stream;
-    CUresult result = stream_enter(handle, flavour, &stream);
-    if (result == CUDA_SUCCESS) {
-        result = check_managed(address, bytes);
-    }
-    if (result == CUDA_SUCCESS && flags != 0) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    return result != CUDA_SUCCESS || place_valid(type, id) ? result : CUDA_ERROR_INVALID_DEVICE;
-}
-BOTH_FLAVOURS(cuMemPrefetchAsync, _ptsz, (CUdeviceptr address, size_t bytes, CUdevice device, CUstream stream),
-              prefetch(address, bytes, type_of_device(device), device, 0, stream, flavour))
-BOTH_FLAVOURS(cuMemPrefetchAsync_v2, _ptsz,
-              (CUdeviceptr address, size_t bytes, CUmemLocation location, unsigned int flags, CUstream stream),
-              prefetch(address, bytes, location.type, location.id, flags, stream, flavour))
-
-static CUresult
-attach(CUdeviceptr address, CUstream handle, enum flavour flavour)
-{
-    struct stream *stream;
-    CUresult result = stream_enter(handle, flavour, &stream);
-    return result == CUDA_SUCCESS ? check_managed(address, 1) : result;
-}
-BOTH_FLAVOURS(cuStreamAttachMemAsync, _ptsz, (CUstream stream, CUdeviceptr address, size_t bytes, unsigned int flags),
-              ((void)bytes, (void)flags, attach(address, stream, flavour)))

@@ -156,6 +156,7 @@ driver_open(void)
         say("SOFTGPU_TENSOR_MAPS=%s is neither raw nor scrambled: tensor maps are raw", maps);
     }
     driver.strict = option("SOFTGPU_STRICT", 0, 1, 0) != 0;
+    driver.launches_block = option("CUDA_LAUNCH_BLOCKING", 0, 1, 0) != 0;
     choose_addresses();
     driver.host_function_ns = 1000 * option("SOFTGPU_HOST_FUNCTION_US", 0, 1000000, 0);
     driver.copy_ns = 1000 * option("SOFTGPU_COPY_US", 0, 1000000, 0);

@@ -158,6 +158,22 @@ cudaMemAdvise(const void *pointer, size_t bytes, enum cudaMemoryAdvise advice, s
                                               (CUmemLocation){(CUmemLocationType)location.type, location.id}));
 }
 
+cudaError_t
+cudaMemRangeGetAttribute(void *data, size_t data_bytes, enum cudaMemRangeAttribute attribute, const void *pointer,
+                         size_t bytes)
+{
+    return WITH_CONTEXT(
+        driver.cuMemRangeGetAttribute(data, data_bytes, (CUmem_range_attribute)attribute, (CUdeviceptr)pointer, bytes));
+}
+
+cudaError_t
+cudaMemRangeGetAttributes(void **data, size_t *data_bytes, enum cudaMemRangeAttribute *attributes, size_t count,
+                          const void *pointer, size_t bytes)
+{
+    return WITH_CONTEXT(driver.cuMemRangeGetAttributes(data, data_bytes, (CUmem_range_attribute *)attributes, count,
+                                                       (CUdeviceptr)pointer, bytes));
+}
+
 BOTH_FLAVOURS(
     cudaMemPrefetchAsync, _ptsz,
     (const void *pointer, size_t bytes, struct cudaMemLocation location, unsigned int flags, cudaStream_t stream),

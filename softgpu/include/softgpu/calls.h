@@ -4,7 +4,7 @@
  *
  * An object gets the table from cudaGetExportTable() under an identifier that only the stand-in's runtime knows. An
  * error says that the program's runtime is NVIDIA's. Objects and libraries are of one build: SOFTGPU_CALLS_VERSION
- * grows with each change of the table, of struct softgpu_thread or of struct softgpu_pointer. C and C++; libsoftgpu.so
+ * grows with each change of the table or of a struct of the stand-in that objects hold. C and C++; libsoftgpu.so
  * fills the table in, libcudart hands it out, softgpu/object.h of the device headers asks for it.
  */
 #ifndef SOFTGPU_CALLS_H
@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SOFTGPU_CALLS_VERSION 4u
+#define SOFTGPU_CALLS_VERSION 5u
 
 /* A cudaUUID_t or CUuuid: 16 bytes, random. */
 #define SOFTGPU_CALLS_ID                                                                                        \

@@ -33,6 +33,7 @@ struct softgpu_variable {
     void *address;
     size_t bytes;
     bool is_constant;              /* __constant__: kernels only read it */
+    bool is_managed;               /* __managed__ */
     struct softgpu_variable *next; /* libsoftgpu's */
 };
 

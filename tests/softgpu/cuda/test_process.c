@@ -283,7 +283,23 @@ scene_threads_end(void)
     return cuCtxSynchronize() == CUDA_SUCCESS && atomic_load(&thread_calls) == 20 ? 0 : 1;
 }
 
+/* CUDA_LAUNCH_BLOCKING=1: a kernel has ended when its launch returns, and its error is that of the launch. */
+static int
+scene_launches_block(void)
+{
+    use_device();
+    CUfunction span = load_function(&span_image), fail = load_function(&fail_image);
+    for (int i = 0; i < 100; ++i) {
+        static struct span seen[100];
+        launch_one(span, i % 2 == 0 ? NULL : CU_STREAM_PER_THREAD, &seen[i]);
+        if (atomic_load(&seen[i].end) == 0)
+            return 2;
+    }
+    return cuLaunchKernel(fail, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) != CUDA_SUCCESS ? 0 : 3;
+}
+
 static const struct scene scenes[] = {
+    {"launches_block", scene_launches_block},
     {"exit_in_flight", scene_exit_in_flight},
     {"late_free", scene_late_free},
     {"fork", scene_fork},
@@ -317,6 +333,15 @@ TEST(forked_children_get_errors_and_end)
     /* AddressSanitizer's search for leaks waits for ever for locks that other threads held at the fork. */
     expect_fine("fork", (const char *const[]){"ASAN_OPTIONS=detect_leaks=0", NULL});
     expect_fine("fork_first", NULL);
+}
+
+TEST(launches_wait_where_the_environment_says)
+{
+    char output[OUTPUT_BYTES];
+    int status = run_scene("launches_block", (const char *const[]){"CUDA_LAUNCH_BLOCKING=1", NULL}, output);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x: %s", status, output);
+    status = run_scene("launches_block", NULL, output);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) != 0, "without the variable launches wait, too");
 }
 
 TEST(nothing_spins)

@@ -531,12 +531,13 @@ stub(const Body &, const char *pretty_function, unsigned max_threads, Where... w
 struct __attribute__((visibility("hidden"))) variable {
     softgpu_variable entry;
 
-    variable(const volatile void *address, size_t bytes, const char *name, bool is_constant)
+    variable(const volatile void *address, size_t bytes, const char *name, bool is_constant, bool is_managed = false)
     {
         entry.name = name;
         entry.address = const_cast<void *>(address);
         entry.bytes = bytes;
         entry.is_constant = is_constant;
+        entry.is_managed = is_managed;
         entry.next = nullptr;
         softgpu_variable_add(&entry);
     }

@@ -1,4 +1,5 @@
-// __CUDA_ARCH__ in bodies, around functions, in lambdas and by NV_IF_TARGET: device code takes the device's side, host code the host's.
+// __CUDA_ARCH__ in bodies, around functions, in lambdas and by NV_IF_TARGET: device code takes the device's side, host
+// code the host's.
 #include <cuda_fp16.h>
 #include <nv/target>
 #if defined(__CUDA_ARCH__)
@@ -21,8 +22,7 @@ struct guarded {
     {
         seen = SIDE;
     }
-    template <class T>
-    __host__ __device__ T operator()(T x) const
+    template <class T> __host__ __device__ T operator()(T x) const
     {
 #if __CUDA_ARCH__ >= 700
         return x + T(1);
@@ -30,8 +30,7 @@ struct guarded {
         return x + T(2);
 #endif
     }
-    __host__ __device__ constexpr int
-    fixed() const
+    __host__ __device__ constexpr int fixed() const
     {
 #ifdef __CUDA_ARCH__
         return 1;
