@@ -72,7 +72,8 @@ static const char *const waiting_table[] = {
     "producer_acquire",
     "wait",
     "wait_parity",
-    "volatile", /* warps may be taken to run alike: lockstep.c */
+    "__nanosleep", /* the thread waits for another */
+    "volatile",    /* warps may be taken to run alike: lockstep.c */
     /* They do not wait; on fibers, it is known which thread it was. */
     "__trap",
     "__assert_fail",
