@@ -440,67 +440,78 @@ target_effect(struct builder *builder, const struct scout_effect *effect)
         target_changes(builder, effect, effect->dependences[i].to, &effect->dependences[i].changed);
 }
 
-/* Whether the version's bytes come to be, in part, from what was there: where it was not seen to be overwritten. */
+static const struct graph_map identity = {0, 0, 1, 1};
+
+/* From bytes of a segment that were seen to change with what was there. */
+static void
+add_modified_edges(struct builder *builder, const struct scout_effect *effect, const struct scout_segment *segment,
+                   const struct target *target, uint32_t number)
+{
+    struct graph_map map;
+    uint64_t lo = segment->lo > target->lo ? segment->lo : target->lo;
+    uint64_t hi = segment->hi < target->hi ? segment->hi : target->hi;
+    const struct graph_map *same =
+        find_map(effect, segment->alloc, lo, hi, segment->alloc, &builder->graph->versions[number], &map);
+    if (same != NULL && same->from_base != same->to_base)
+        same = NULL;
+    for (uint32_t r = range_at(&segment->modified, lo); r < segment->modified.count; ++r) {
+        const struct scout_range *range = &segment->modified.items[r];
+        if (range->lo >= hi)
+            break;
+        add_edges(builder, target->memory, range->lo > lo ? range->lo : lo, range->hi < hi ? range->hi : hi,
+                  segment->type, number, same);
+    }
+}
+
+/* What is not killed was changed through other segments only, element by element. */
+static void
+add_unkilled_edges(struct builder *builder, const struct scout_segment *segment, const struct target *target,
+                   uint32_t number)
+{
+    const struct scout_ranges *killed = &segment->killed;
+    for (uint64_t at = target->lo, r = range_at(killed, at); at < target->hi; ++r) {
+        uint64_t end = r < killed->count && killed->items[r].lo < target->hi ? killed->items[r].lo : target->hi;
+        if (end > at)
+            add_edges(builder, target->memory, at, end, segment->type, number, &identity);
+        at = r < killed->count ? killed->items[r].hi : target->hi;
+    }
+}
+
+/* Returns whether all of the target was overwritten, but for what has edges now. */
+static bool
+add_segment_edges(struct builder *builder, const struct scout_effect *effect, const struct scout_segment *segment,
+                  const struct target *target, uint32_t number)
+{
+    if (builder->graph->versions[number].type == SCOUT_UNKNOWN)
+        builder->graph->versions[number].type = segment->type;
+    if (segment->tested == 0)
+        return false;
+    add_modified_edges(builder, effect, segment, target, number);
+    if (segment->lo > target->lo || segment->hi < target->hi ||
+        graph_ranges_meet(&segment->modified, target->lo, target->hi) ||
+        !graph_ranges_meet(&segment->killed, target->lo, target->hi))
+        return covers(&segment->killed, target->lo, target->hi);
+    add_unkilled_edges(builder, segment, target, number);
+    return true;
+}
+
+/* From what was there, of which the version's bytes come to be, in part: where it was not seen to be overwritten. */
 static void
 add_self_edges(struct builder *builder, const struct scout_op *op, uint32_t number, uint32_t first, uint32_t end)
 {
-    const struct scout_effect *effect = op->effect;
-    struct graph_map map;
     for (uint32_t t = first; t < end; ++t) {
         const struct target target = builder->targets[t];
-        uint32_t alloc = builder->graph->memories[target.memory].alloc;
-        bool killed = false;
-        for (uint32_t i = 0; i < effect->segment_count; ++i) {
-            const struct scout_segment *segment = &effect->segments[i];
-            if (segment->alloc != alloc || segment->hi <= target.lo || segment->lo >= target.hi)
+        bool is_explained = false;
+        for (uint32_t i = 0; i < op->effect->segment_count; ++i) {
+            const struct scout_segment *segment = &op->effect->segments[i];
+            if (segment->alloc != builder->graph->memories[target.memory].alloc)
                 continue;
-            uint64_t lo = segment->lo > target.lo ? segment->lo : target.lo;
-            uint64_t hi = segment->hi < target.hi ? segment->hi : target.hi;
-            if (builder->graph->versions[number].type == SCOUT_UNKNOWN)
-                builder->graph->versions[number].type = segment->type;
-            if (segment->tested != 0 && graph_ranges_meet(&segment->modified, lo, hi)) {
-                const struct graph_map *same =
-                    find_map(effect, alloc, lo, hi, alloc, &builder->graph->versions[number], &map);
-                if (same != NULL && same->from_base != same->to_base)
-                    same = NULL;
-                for (uint32_t r = range_at(&segment->modified, lo);
-                     r < segment->modified.count && segment->modified.items[r].lo < hi; ++r) {
-                    const struct scout_range *range = &segment->modified.items[r];
-                    if (range->lo < hi && range->hi > lo)
-                        add_edges(builder, target.memory, range->lo > lo ? range->lo : lo,
-                                  range->hi < hi ? range->hi : hi, segment->type, number, same);
-                }
-            }
-            killed = killed || (segment->tested != 0 && covers(&segment->killed, target.lo, target.hi));
-            if (segment->tested != 0 && segment->lo <= target.lo && segment->hi >= target.hi &&
-                !graph_ranges_meet(&segment->modified, target.lo, target.hi) &&
-                graph_ranges_meet(&segment->killed, target.lo, target.hi)) {
-                /* what is neither killed nor modified was changed through other segments only, element by element */
-                uint64_t at = target.lo;
-                struct graph_map same = {0, 0, 1, 1};
-                for (uint32_t r = range_at(&segment->killed, at); r < segment->killed.count && at < target.hi; ++r) {
-                    const struct scout_range *range = &segment->killed.items[r];
-                    if (range->hi <= at)
-                        continue;
-                    if (range->lo > at)
-                        add_edges(builder, target.memory, at, range->lo < target.hi ? range->lo : target.hi,
-                                  segment->type, number, &same);
-                    at = range->hi;
-                }
-                if (at < target.hi)
-                    add_edges(builder, target.memory, at, target.hi, segment->type, number, &same);
-                killed = true;
-            }
+            if (segment->hi > target.lo && segment->lo < target.hi)
+                is_explained = add_segment_edges(builder, op->effect, segment, &target, number) || is_explained;
+            is_explained = is_explained || graph_ranges_meet(&segment->modified, target.lo, target.hi);
         }
-        if (!killed) {
-            struct graph_map same = {0, 0, 1, 1};
-            bool modified = false;
-            for (uint32_t i = 0; i < effect->segment_count; ++i)
-                modified = modified || (effect->segments[i].alloc == alloc &&
-                                        graph_ranges_meet(&effect->segments[i].modified, target.lo, target.hi));
-            if (!modified)
-                add_edges(builder, target.memory, target.lo, target.hi, SCOUT_UNKNOWN, number, &same);
-        }
+        if (!is_explained)
+            add_edges(builder, target.memory, target.lo, target.hi, SCOUT_UNKNOWN, number, &identity);
     }
 }
 
