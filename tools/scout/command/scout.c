@@ -96,9 +96,9 @@ explain(const struct scout_log *log, char **text)
     free(old);
 }
 
-/* Names of memory in what proofs say get their lines. */
+/* Prints what proofs say; names of memory get their lines. */
 static void
-explain_proofs(const struct scout_log *log, struct scout_proofs *proofs)
+tell_proofs(const struct request *request, const struct scout_log *log, struct scout_proofs *proofs)
 {
     struct proof *const all[] = {&proofs->halves, &proofs->turns, &proofs->own, &proofs->complete};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); ++i) {
@@ -106,6 +106,18 @@ explain_proofs(const struct scout_log *log, struct scout_proofs *proofs)
         snprintf(all[i]->text, sizeof(all[i]->text), "%s", text);
         free(text);
     }
+    if (!request->silent)
+        proofs_print(stdout, proofs);
+}
+
+/* Also of a program that is refused, in `error`. */
+static bool
+write_plan(const struct request *request, const struct scout_log *log, const struct scout_finding *finding,
+           struct scout_proofs *proofs, struct error *error)
+{
+    bool ok = request->json == NULL || plan_write(request->json, log, finding, proofs, error);
+    json_object_put(proofs->played);
+    return ok;
 }
 
 /* Whether all that --per-rank names is memory of which there is a question by state, too. */
@@ -140,20 +152,15 @@ report_by_state(const struct scout_order *order, const struct request *request, 
     bool ok = (!finding->found || is_asked_by_state(&by_state, request->per_rank) ||
                error_set(error, DDPRUN_EXIT_USAGE, SCOUT_UNASKED, request->per_rank)) &&
               scout_prove_by_state(order, log, finding, &by_state, request->prove, &proofs, error);
-    explain_proofs(log, &proofs);
     if (ok && finding->found && !request->silent)
         by_state_print(stdout, log, finding, &by_state);
-    if (!request->silent)
-        proofs_print(stdout, &proofs);
+    tell_proofs(request, log, &proofs);
+    by_state_free(&by_state);
     ok = ok &&
          (finding->found ||
           error_set(error, DDPRUN_EXIT_FAILURE, "ranks cannot take turns by state: %s", finding->reason)) &&
          (request->unproved || is_proved(&proofs, error));
-    by_state_free(&by_state);
-    if (request->json != NULL)
-        ok = plan_write(request->json, log, finding, &proofs, error) && ok;
-    json_object_put(proofs.played);
-    return ok;
+    return write_plan(request, log, finding, &proofs, error) && ok;
 }
 
 /* By state, where it cannot be by gradients: the reason is in the error, which has both if it cannot be by state
@@ -238,47 +245,49 @@ tell_left_out(const struct scout_outcome *outcome, struct scout_finding *finding
     free(text);
 }
 
-/* Finds roles, prints them, proves them if that is asked for, and writes the plan, also that of a program that is
- * refused. */
+/* Prints roles. False: they do not suffice for what is asked for. */
 static bool
-report_findings(const struct scout_order *order, const struct request *request, const struct scout_outcome *outcome,
-                const struct scout_log *log, struct error *error)
+show_roles(const struct request *request, const struct scout_log *log, struct scout_finding *finding,
+           struct error *error)
 {
-    struct scout_finding finding;
+    bool is_asked = request->per_rank == NULL || scout_finding_name(finding, request->per_rank, request->prove);
+    explain(log, &finding->reason);
+    for (uint32_t i = 0; i < finding->note_count; ++i)
+        explain(log, &finding->notes[i]);
+    if ((finding->found || finding->is_open) && !request->silent)
+        scout_print(stdout, log, finding);
+    if (!is_asked)
+        return error_set(error, request->either ? DDPRUN_EXIT_FAILURE : DDPRUN_EXIT_USAGE, SCOUT_UNASKED,
+                         request->per_rank);
+    if (!finding->found)
+        return error_set(error, DDPRUN_EXIT_FAILURE, "%s%s",
+                         finding->is_open ? "" : "no gradients found: ", finding->reason);
+    return !request->either || !has_own_figures(log, finding, error);
+}
+
+/* Proves roles, if that is asked for. What is trained is no rank's own, also unproved. */
+static bool
+prove_roles(const struct scout_order *order, const struct request *request, const struct scout_log *log,
+            const struct scout_finding *finding, struct scout_proofs *proofs, struct error *error)
+{
+    bool ok = !request->prove || scout_prove(order, log, finding, proofs, error);
+    tell_proofs(request, log, proofs);
+    return ok && ((request->unproved && proofs_missing(proofs) != &proofs->own) || is_proved(proofs, error));
+}
+
+/* What was found, printed and proved, and the plan. */
+static bool
+report_findings(const struct scout_order *order, const struct request *request, const struct scout_log *log,
+                struct scout_finding *finding, struct error *error)
+{
     struct scout_proofs proofs = {.for_plan = request->silent};
-    scout_find(log, &finding);
-    tell_left_out(outcome, &finding);
-    if (request->by == PLAN_BY_STATE) {
-        bool made = report_by_state(order, request, log, &finding, error);
-        scout_finding_free(&finding);
-        return made;
-    }
-    bool is_asked = request->per_rank == NULL || scout_finding_name(&finding, request->per_rank, request->prove);
-    bool ok = is_asked || error_set(error, request->either ? DDPRUN_EXIT_FAILURE : DDPRUN_EXIT_USAGE, SCOUT_UNASKED,
-                                    request->per_rank);
-    explain(log, &finding.reason);
-    for (uint32_t i = 0; i < finding.note_count; ++i)
-        explain(log, &finding.notes[i]);
-    if ((finding.found || finding.is_open) && !request->silent)
-        scout_print(stdout, log, &finding);
-    ok = ok && (finding.found || error_set(error, DDPRUN_EXIT_FAILURE, "%s%s",
-                                           finding.is_open ? "" : "no gradients found: ", finding.reason));
-    ok = ok && !(request->either && has_own_figures(log, &finding, error));
-    if (ok && request->prove)
-        ok = scout_prove(order, log, &finding, &proofs, error);
-    explain_proofs(log, &proofs);
-    if (!request->silent)
-        proofs_print(stdout, &proofs);
-    bool waived = request->unproved && proofs_missing(&proofs) != &proofs.own; /* what is trained is no rank's own */
-    ok = ok && (waived || is_proved(&proofs, error));
-    if (!ok && request->either && error->exit_code == DDPRUN_EXIT_FAILURE) {
-        ok = report_instead(order, request, log, &finding, error);
-    } else if (request->json != NULL) {
-        ok = plan_write(request->json, log, &finding, &proofs, error) && ok;
-    }
+    if (request->by == PLAN_BY_STATE)
+        return report_by_state(order, request, log, finding, error);
+    bool ok = show_roles(request, log, finding, error) && prove_roles(order, request, log, finding, &proofs, error);
+    if (ok || !request->either || error->exit_code != DDPRUN_EXIT_FAILURE)
+        return write_plan(request, log, finding, &proofs, error) && ok;
     json_object_put(proofs.played);
-    scout_finding_free(&finding);
-    return ok;
+    return report_instead(order, request, log, finding, error);
 }
 
 static bool
@@ -291,7 +300,13 @@ look(const struct scout_outcome *outcome, const struct scout_order *order, const
         return error_set(error, DDPRUN_EXIT_FAILURE, "cannot read what was recorded: %s", why);
     bool ok = log.has_end || outcome->refused ||
               error_set(error, DDPRUN_EXIT_FAILURE, "the recording has no end; make room in TMPDIR");
-    ok = ok && report_findings(order, request, outcome, &log, error);
+    if (ok) {
+        struct scout_finding finding;
+        scout_find(&log, &finding);
+        tell_left_out(outcome, &finding);
+        ok = report_findings(order, request, &log, &finding, error);
+        scout_finding_free(&finding);
+    }
     scout_log_free(&log);
     return ok;
 }
