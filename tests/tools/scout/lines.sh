@@ -32,11 +32,11 @@ pasted() {
     local name=$1 from=$2 program=$3 copy=$4 words
     read -r -d '' -a words <<<"$5" || true # up to the end
     shift 5
-    run "$ddprun" -q scout --json "$work/$name.json" "$program" "$@"
+    run "$ddprun" -q scout "$program" "$@"
     succeeded "$name: scouted"
     cp "$work/stdout" "$work/$name.out"
     check "$name: nothing is left to be done by hand" test "$(grep -c '^by hand' "$work/$name.out")" -eq 0
-    check "$name: the lines are put into the sources" python3 "$(dirname "$0")/paste.py" "$work/$name.json" "$from" "$copy"
+    check "$name: the lines are put into the sources" python3 "$(dirname "$0")/paste.py" "$work/$name.out" "$from" "$copy"
     compile "$copy" "$work/$name" "${words[@]}"
     check "$name: the lines compile" test -x "$work/$name"
     run "$ddprun" check "$work/$name" "$@"

@@ -46,7 +46,7 @@ begin(void)
     ck_assert_ptr_nonnull(mkdtemp(strcpy(folder, "/tmp/test_plan_file.XXXXXX")));
     snprintf(path, sizeof(path), "%s/plan", folder);
     snprintf(to, sizeof(to), "%s/run", folder);
-    plan = json_tokener_parse("{\"version\": 2, \"found\": true, \"proof\": {\"turns\": {\"end\": \"passed\"},"
+    plan = json_tokener_parse("{\"version\": 3, \"found\": true, \"proof\": {\"turns\": {\"end\": \"passed\"},"
                               " \"complete\": {\"end\": \"passed\"}},"
                               " \"forecast\": {\"ranks\": 2}}");
     json_object_object_add(plan, "turns", play_json_of(&play));

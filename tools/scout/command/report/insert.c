@@ -18,9 +18,9 @@
 enum { TEXT_BYTES = 1024 };
 
 static int
-compare_insertions(const void *a, const void *b, void *context)
+compare_insertions(const void *a, const void *b)
 {
-    const struct insertion *items = context, *x = &items[*(const uint32_t *)a], *y = &items[*(const uint32_t *)b];
+    const struct insertion *x = a, *y = b;
     int file = strcmp(x->file, y->file);
     if (file != 0)
         return file;
@@ -28,22 +28,7 @@ compare_insertions(const void *a, const void *b, void *context)
         return x->line < y->line ? -1 : 1;
     if ((strcmp(x->text, "}") == 0) != (strcmp(y->text, "}") == 0)) /* what it closes comes first */
         return strcmp(x->text, "}") == 0 ? 1 : -1;
-    return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : 1;
-}
-
-static void
-sort(struct insertions *to)
-{
-    uint32_t *order = xcalloc(to->count + 1, sizeof(*order));
-    struct insertion *sorted = xcalloc(to->count + 1, sizeof(*sorted));
-    for (uint32_t i = 0; i < to->count; ++i)
-        order[i] = i;
-    qsort_r(order, to->count, sizeof(*order), compare_insertions, to->items);
-    for (uint32_t i = 0; i < to->count; ++i)
-        sorted[i] = to->items[order[i]];
-    free(order);
-    free(to->items);
-    to->items = sorted;
+    return x->number < y->number ? -1 : 1;
 }
 
 /* ---- tensors ---- */
@@ -354,8 +339,9 @@ find_start(const struct scout_log *log, const struct scout_finding *finding)
     return start;
 }
 
-void
-insertions_find(struct sites *sites, const struct scout_log *log, const struct scout_finding *finding,
+/* Looks the places up in debug information and in the sources, as far as there are any. */
+static void
+find_insertions(struct sites *sites, const struct scout_log *log, const struct scout_finding *finding,
                 struct insertions *insertions)
 {
     static const enum scout_role roles[] = {ROLE_PARAMETER, ROLE_OPTIMIZER_STATE, ROLE_AVERAGE, ROLE_GRADIENT};
@@ -378,13 +364,14 @@ insertions_find(struct sites *sites, const struct scout_log *log, const struct s
     for (uint32_t g = 0; g < finding->group_count; ++g)
         insertions->placed_steps[g] = place_step(&search, g, spots);
     free(spots);
-    sort(insertions);
+    if (insertions->count > 0)
+        qsort(insertions->items, insertions->count, sizeof(*insertions->items), compare_insertions);
     sources_close(&search.sources);
     free(search.memory_of);
 }
 
-void
-insertions_free(struct insertions *insertions)
+static void
+free_insertions(struct insertions *insertions)
 {
     for (uint32_t i = 0; i < insertions->count; ++i) {
         free(insertions->items[i].file);
@@ -394,7 +381,6 @@ insertions_free(struct insertions *insertions)
     free(insertions->placed);
     free(insertions->placed_steps);
     free(insertions->group_of);
-    *insertions = (struct insertions){0};
 }
 
 /* ---- for people ---- */
@@ -452,7 +438,7 @@ lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *
 {
     struct insertions insertions;
     char site[256];
-    insertions_find(sites, log, finding, &insertions);
+    find_insertions(sites, log, finding, &insertions);
     fputs(insertions.count > 0 ? "lines to add:\n" : "lines to add: none has a place: compile with -g\n", out);
     for (uint32_t i = 0; i < insertions.count; ++i) {
         const struct insertion *here = &insertions.items[i], *last = here - 1;
@@ -477,5 +463,5 @@ lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *
         print_place(out, log, insertions.open_copy, sites);
         fputs(insertions.has_no_records ? ": no launch shows that these are several\n" : "\n", out);
     }
-    insertions_free(&insertions);
+    free_insertions(&insertions);
 }

@@ -4,6 +4,231 @@
 #include <ctype.h>
 #include <string.h>
 
+/* ---- calls in a source's text, with their arguments and the object of a method ---- */
+
+enum { ARGUMENTS_AT_MOST = 24 };
+
+/* A part of a source's text. */
+struct span {
+    size_t begin, end;
+};
+
+struct call {
+    struct span name, object; /* object: "layer->weight." in front of a method, "" without one */
+    struct span arguments[ARGUMENTS_AT_MOST];
+    uint32_t count;
+    bool makes; /* a constructor: the object is what it makes */
+};
+
+/* The part without comments, and with one blank for each gap. False: no room. */
+static bool
+copy_span(const char *text, struct span span, char to[LIFT_BYTES])
+{
+    size_t length = 0, at = source_skip(text, span.begin), last = at;
+    while (at < span.end) {
+        size_t end = source_token(text, at);
+        if (length + (end - at) + 2 > LIFT_BYTES)
+            return false;
+        if (at > last)
+            to[length++] = ' ';
+        memcpy(to + length, text + at, end - at);
+        length += end - at;
+        last = end;
+        at = source_skip(text, end);
+    }
+    to[length] = '\0';
+    return true;
+}
+
+/* Whether a part of a text is this word. */
+static bool
+is_word(const char *text, struct span span, const char *word, size_t length)
+{
+    return span.end - span.begin == length && strncmp(text + span.begin, word, length) == 0;
+}
+
+/* Whether an expression needs no brackets where it replaces a name. */
+static bool
+is_primary(const char *expression)
+{
+    size_t at = 0;
+    while (expression[at] != '\0') {
+        if (strchr("([", expression[at]) != NULL && at > 0)
+            at = source_close(expression, at);
+        else if (source_is_word(expression[at]) || strchr(".:", expression[at]) != NULL)
+            ++at;
+        else if (strncmp(expression + at, "->", 2) == 0)
+            at += 2;
+        else
+            return false;
+    }
+    return true;
+}
+
+/* Where the expression that ends before `end` begins: "net->w[i]" of "float *net->w[i]". */
+static size_t
+begin_of_postfix(const char *text, size_t begin, size_t end)
+{
+    while (end > begin) {
+        size_t at = end;
+        while (at > begin && isspace((unsigned char)text[at - 1]))
+            --at;
+        if (at > begin && strchr(")]", text[at - 1]) != NULL) {
+            int depth = 0;
+            do {
+                --at;
+                depth += strchr(")]", text[at]) != NULL;
+                depth -= strchr("([", text[at]) != NULL;
+            } while (at > begin && depth > 0);
+            end = at;
+            continue;
+        }
+        while (at > begin && source_is_word(text[at - 1]))
+            --at;
+        size_t link = at;
+        while (link > begin && isspace((unsigned char)text[link - 1]))
+            --link;
+        if (link > begin + 1 && text[link - 1] == '>' && text[link - 2] == '-')
+            end = link - 2;
+        else if (link > begin && text[link - 1] == '.')
+            end = link - 1;
+        else if (link > begin + 1 && text[link - 1] == ':' && text[link - 2] == ':')
+            end = link - 2;
+        else
+            return at;
+    }
+    return begin;
+}
+
+static void
+split_arguments(const char *text, size_t open, struct call *call)
+{
+    size_t end = source_close(text, open), begin = open + 1;
+    call->count = 0;
+    for (size_t at = source_skip(text, begin); at < end && call->count < ARGUMENTS_AT_MOST;) {
+        if (text[at] == ',' || at == end - 1) {
+            if (at > source_skip(text, begin))
+                call->arguments[call->count++] = (struct span){begin, at};
+            begin = at + 1;
+        }
+        bool opens = strchr("([{", text[at]) != NULL && text[at] != '\0';
+        at = source_skip(text, opens ? source_close(text, at) : source_token(text, at));
+    }
+}
+
+/* In front of a name: "x." or "p->"; empty: neither. */
+static struct span
+object_before(const char *text, size_t begin, size_t name)
+{
+    size_t end = name;
+    while (end > begin && isspace((unsigned char)text[end - 1]))
+        --end;
+    bool is_arrow = end > begin + 1 && text[end - 1] == '>' && text[end - 2] == '-';
+    if (!is_arrow && !(end > begin && text[end - 1] == '.'))
+        return (struct span){name, name};
+    return (struct span){begin_of_postfix(text, begin, end - (is_arrow ? 2 : 1)), end};
+}
+
+/* Of several calls the one around `place` counts. */
+struct choice {
+    size_t place;
+    unsigned found;
+    bool has_place;
+    struct call *call;
+};
+
+/* A call whose name is at `begin`, and whose arguments begin at `open`. */
+static void
+choose(const char *text, size_t begin, size_t open, struct span object, bool makes, struct choice *choice)
+{
+    bool is_there = begin <= choice->place && choice->place < source_close(text, open);
+    ++choice->found;
+    if (choice->has_place || (choice->found > 1 && !is_there))
+        return;
+    choice->has_place = is_there;
+    *choice->call = (struct call){.name = {begin, begin}, .object = object, .makes = makes};
+    split_arguments(text, open, choice->call);
+}
+
+/* What a declaration makes: "a(1), b{2}". */
+static void
+choose_declarators(const char *text, size_t at, size_t end, struct choice *choice)
+{
+    while (at < end && source_is_word(text[at])) {
+        struct span object = {at, source_token(text, at)};
+        at = source_skip(text, object.end);
+        if (text[at] == '(' || text[at] == '{') {
+            choose(text, object.begin, at, object, true, choice);
+            at = source_skip(text, source_close(text, at));
+        }
+        if (text[at] != ',')
+            return;
+        at = source_skip(text, at + 1);
+    }
+}
+
+static bool
+is_behind_new(const char *text, size_t begin, size_t at)
+{
+    while (at > begin && isspace((unsigned char)text[at - 1]))
+        --at;
+    return at >= begin + 3 && strncmp(text + at - 3, "new", 3) == 0 &&
+           (at == begin + 3 || !source_is_word(text[at - 4]));
+}
+
+/* A call "name(", "name<int>(", of a constructor "name object(", in a part of the text. False: none, or which of
+ * several is not known. */
+static bool
+find_call(const char *text, struct span in, const char *name, bool makes, size_t place, struct call *call)
+{
+    struct choice choice = {.place = place, .call = call};
+    size_t length = strcspn(name, "<");
+    for (size_t at = source_skip(text, in.begin), end; at < in.end; at = source_skip(text, end)) {
+        end = source_token(text, at);
+        if (!is_word(text, (struct span){at, end}, name, length))
+            continue;
+        size_t open = source_skip_angles(text, source_skip(text, end), in.end);
+        if (makes)
+            choose_declarators(text, open, in.end, &choice);
+        else if (text[open] == '(')
+            choose(text, at, open, object_before(text, in.begin, at), is_behind_new(text, in.begin, at), &choice);
+    }
+    return choice.has_place || choice.found == 1;
+}
+
+/* What stands between a function's header and its body: ": weight(n), bias(m)". The member that is made in this line.
+ */
+static bool
+find_member_call(const struct source *source, struct span in, int line, struct call *call)
+{
+    const char *text = source->text;
+    unsigned found = 0;
+    bool is_list = false;
+    for (size_t at = source_skip(text, in.begin), end; at < in.end; at = source_skip(text, end)) {
+        bool opens = strchr("({", text[at]) != NULL;
+        end = opens ? source_close(text, at) : source_token(text, at);
+        is_list = is_list || (text[at] == ':' && text[at + 1] != ':' && (at == 0 || text[at - 1] != ':'));
+        size_t open = source_skip(text, end);
+        if (!is_list || !source_is_word(text[at]) || strchr("({", text[open]) == NULL ||
+            source_line(source, at) != line)
+            continue;
+        ++found;
+        *call = (struct call){.name = {at, at}, .object = {at, end}, .makes = true};
+        split_arguments(text, open, call);
+    }
+    return found == 1;
+}
+
+/* The part of a statement that is its own, in front of statements inside it. */
+static struct span
+own_part(const struct source *source, uint32_t node)
+{
+    struct span span = {source->nodes[node].begin, source->nodes[node].end};
+    if (node + 1 < source->count && source->nodes[node + 1].begin < span.end)
+        span.end = source->nodes[node + 1].begin;
+    return span;
+}
+
 /* ---- names ---- */
 
 /* Whether a statement's text declares the name: "float *name = ...", "int other, name;". */
@@ -25,12 +250,12 @@ declares(const char *text, struct span span, const char *name, size_t length)
             is_declarator = words > 1;
         } else if (source_is_word(text[at])) {
             for (size_t i = 0; no_types[i] != NULL; ++i)
-                if (call_is_word(text, (struct span){at, end}, no_types[i], strlen(no_types[i])))
+                if (is_word(text, (struct span){at, end}, no_types[i], strlen(no_types[i])))
                     return false;
             size_t next = source_skip(text, end);
             bool ends = next >= span.end || strchr("=;,[({:", text[next]) != NULL;
             if (words > 0 && is_declarator && ends) {
-                if (call_is_word(text, (struct span){at, end}, name, length))
+                if (is_word(text, (struct span){at, end}, name, length))
                     return true;
                 words = 2;
             } else if (words == 0) {
@@ -50,7 +275,7 @@ is_declared(const struct source *source, const char *name, size_t length, size_t
         const struct source_node *node = &source->nodes[i];
         if (node->is_block || node->begin < begin || node->begin >= end)
             continue;
-        struct span own = call_own_part(source, i);
+        struct span own = own_part(source, i);
         if (node->is_loop) {
             const char *open = memchr(source->text + own.begin, '(', own.end - own.begin);
             if (open != NULL)
@@ -125,7 +350,7 @@ is_of_file(const struct source *source, const char *name, size_t length)
 {
     bool found = false;
     for (uint32_t i = 0; i < source->count && !found; ++i)
-        found = source->nodes[i].parent == NODE_NONE && declares(source->text, call_own_part(source, i), name, length);
+        found = source->nodes[i].parent == NODE_NONE && declares(source->text, own_part(source, i), name, length);
     return found;
 }
 
@@ -142,7 +367,7 @@ is_member(const struct passage *passage, const char *name, size_t length)
                !is_of_file(source, name, length);
     }
     for (uint32_t i = 0; i < source->count; ++i)
-        if (source->nodes[i].parent == parent && declares(source->text, call_own_part(source, i), name, length))
+        if (source->nodes[i].parent == parent && declares(source->text, own_part(source, i), name, length))
             return true;
     return false;
 }
@@ -155,8 +380,8 @@ begins_with_parameter(const struct passage *passage, const char *expression)
     if (!next_name(expression, &at, &name))
         return false;
     for (uint32_t i = 0; i < passage->parameters.count; ++i)
-        if (call_is_word(passage->inner->text, parameter_name(passage->inner->text, passage->parameters.arguments[i]),
-                         expression + name.begin, name.end - name.begin))
+        if (is_word(passage->inner->text, parameter_name(passage->inner->text, passage->parameters.arguments[i]),
+                    expression + name.begin, name.end - name.begin))
             return true;
     return false;
 }
@@ -170,16 +395,16 @@ pass_constant(const struct passage *passage, const char *name, size_t length, ch
     const struct source *inner = passage->inner;
     char value[LIFT_BYTES];
     for (uint32_t i = passage->function + 1; i < inner->count && inner->nodes[i].begin < passage->said; ++i) {
-        struct span own = call_own_part(inner, i);
+        struct span own = own_part(inner, i);
         const char *text = inner->text + own.begin, *equal = memchr(text, '=', own.end - own.begin);
         if (inner->nodes[i].is_block || strncmp(text, "const ", 6) != 0 || equal == NULL ||
             memchr(text, ',', own.end - own.begin) != NULL || !declares(inner->text, own, name, length))
             continue;
         struct span of = {(size_t)(equal + 1 - inner->text), own.end - 1};
-        if (!call_copy_span(inner->text, of, value))
+        if (!copy_span(inner->text, of, value))
             return false;
         pass_expression(passage, value);
-        return value[0] != '\0' && snprintf(to, LIFT_BYTES, call_is_primary(value) ? "%s" : "(%s)", value) < LIFT_BYTES;
+        return value[0] != '\0' && snprintf(to, LIFT_BYTES, is_primary(value) ? "%s" : "(%s)", value) < LIFT_BYTES;
     }
     return false;
 }
@@ -197,7 +422,7 @@ is_of_template(const struct source *source, uint32_t node, const char *name, siz
         size_t end = source_skip_angles(source->text, at, source->nodes[node].end);
         for (size_t next; at < end; at = source_skip(source->text, next)) {
             next = source_token(source->text, at);
-            if (call_is_word(source->text, (struct span){at, next}, name, length))
+            if (is_word(source->text, (struct span){at, next}, name, length))
                 return true;
         }
     }
@@ -212,11 +437,11 @@ pass_name(const struct passage *passage, const char *name, size_t length, char t
     char text[LIFT_BYTES];
     for (uint32_t i = 0; i < passage->parameters.count; ++i) {
         struct span parameter = parameter_name(inner->text, passage->parameters.arguments[i]);
-        if (!call_is_word(inner->text, parameter, name, length))
+        if (!is_word(inner->text, parameter, name, length))
             continue;
-        if (i >= passage->call.count || !call_copy_span(passage->outer->text, passage->call.arguments[i], text))
+        if (i >= passage->call.count || !copy_span(passage->outer->text, passage->call.arguments[i], text))
             return false;
-        return snprintf(to, LIFT_BYTES, call_is_primary(text) ? "%s" : "(%s)", text) < LIFT_BYTES;
+        return snprintf(to, LIFT_BYTES, is_primary(text) ? "%s" : "(%s)", text) < LIFT_BYTES;
     }
     if (is_declared(inner, name, length, inner->nodes[passage->function].begin + 1, passage->said + 1))
         return pass_constant(passage, name, length, to);
@@ -228,7 +453,7 @@ pass_name(const struct passage *passage, const char *name, size_t length, char t
         bool has_object = passage->call.object.end > passage->call.object.begin;
         if (passage->call.makes && !has_object) /* by new */
             return false;
-        if (has_object && !call_copy_span(passage->outer->text, passage->call.object, text))
+        if (has_object && !copy_span(passage->outer->text, passage->call.object, text))
             return false;
     }
     return snprintf(to, LIFT_BYTES, "%s%s%.*s", text, text[0] != '\0' && passage->call.makes ? "." : "", (int)length,
@@ -282,13 +507,13 @@ assigned_to(const char *text, struct span statement, size_t call, char to[LIFT_B
     }
     if (equal == 0)
         return;
-    struct span left = {call_begin_of_postfix(text, statement.begin, equal), equal};
+    struct span left = {begin_of_postfix(text, statement.begin, equal), equal};
     size_t star = left.begin;
     while (star > statement.begin && isspace((unsigned char)text[star - 1]))
         --star;
     if (star > statement.begin && text[star - 1] == '*' && source_skip(text, statement.begin) == star - 1)
         left.begin = star - 1; /* no declaration */
-    (void)call_copy_span(text, left, to);
+    (void)copy_span(text, left, to);
 }
 
 /* Whether a function's result is what an expression says; "": whether the statement returns its call's result. */
@@ -297,9 +522,9 @@ is_returned(const struct source *source, uint32_t function, size_t said, const c
 {
     char text[LIFT_BYTES] = "";
     for (uint32_t i = function; i < source->count && source->nodes[i].begin < source->nodes[function].end; ++i) {
-        struct span statement = call_own_part(source, i);
+        struct span statement = own_part(source, i);
         if (strncmp(source->text + statement.begin, "return", 6) != 0 ||
-            (expression[0] == '\0' && statement.begin != said) || !call_copy_span(source->text, statement, text))
+            (expression[0] == '\0' && statement.begin != said) || !copy_span(source->text, statement, text))
             continue;
         const char *value = text + 6 + (text[6] == ' ');
         if (value[0] == '(' && source_close(value, 0) < strlen(value) - 1)
@@ -329,7 +554,7 @@ pointed_to(const char *text, struct span argument, char to[LIFT_BYTES])
             at = close;
     }
     argument.begin = text[at] == '&' ? at + 1 : at;
-    if (!call_copy_span(text, argument, to) || strlen(to) + 2 > LIFT_BYTES)
+    if (!copy_span(text, argument, to) || strlen(to) + 2 > LIFT_BYTES)
         return false;
     if (text[at] != '&') {
         memmove(to + 1, to, strlen(to) + 1);
@@ -353,15 +578,15 @@ read_innermost(const struct source *source, struct span statement, size_t place,
     const char *text = source->text;
     struct call call;
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); ++i) {
-        if (!call_find(text, statement, calls[i].name, false, place, &call) || call.count <= calls[i].bytes)
+        if (!find_call(text, statement, calls[i].name, false, place, &call) || call.count <= calls[i].bytes)
             continue;
-        bool said = calls[i].copies ? call_copy_span(text, call.arguments[0], lifted->memory)
+        bool said = calls[i].copies ? copy_span(text, call.arguments[0], lifted->memory)
                                     : pointed_to(text, call.arguments[0], lifted->memory);
-        said = said && call_copy_span(text, call.arguments[calls[i].bytes], lifted->bytes);
+        said = said && copy_span(text, call.arguments[calls[i].bytes], lifted->bytes);
         if (calls[i].copies)
-            said = said && call_copy_span(text, call.arguments[1], lifted->source);
+            said = said && copy_span(text, call.arguments[1], lifted->source);
         if (calls[i].stream > 0 && calls[i].stream < call.count)
-            said = said && call_copy_span(text, call.arguments[calls[i].stream], lifted->stream);
+            said = said && copy_span(text, call.arguments[calls[i].stream], lifted->stream);
         return said;
     }
     return false;
@@ -380,12 +605,12 @@ find_passage(const struct source *outer, struct span statement, const struct sit
     struct span header = {passage->inner->nodes[passage->function].begin, 0};
     header.end = passage->inner->nodes[source_block(passage->inner, passage->function)].begin;
     passage->outer = outer;
-    if (!call_find(passage->inner->text, header, from->function, false, 0, &passage->parameters))
+    if (!find_call(passage->inner->text, header, from->function, false, 0, &passage->parameters))
         return false;
     size_t place = source_place(outer, at->line, at->column);
-    return call_find(outer->text, statement, from->function, false, place, &passage->call) ||
-           call_find(outer->text, statement, from->function, true, place, &passage->call) ||
-           call_find_member(outer, statement, at->line, &passage->call);
+    return find_call(outer->text, statement, from->function, false, place, &passage->call) ||
+           find_call(outer->text, statement, from->function, true, place, &passage->call) ||
+           find_member_call(outer, statement, at->line, &passage->call);
 }
 
 bool
@@ -398,7 +623,7 @@ lift(struct sources *sources, const struct site_place *frames, uint32_t depth, s
         uint32_t node = source != NULL ? source_statement(source, frames[i].line, frames[i].column) : NODE_NONE;
         if (node == NODE_NONE)
             return false;
-        struct span statement = call_own_part(source, node);
+        struct span statement = own_part(source, node);
         if (i == 0) {
             size_t place = source_place(source, frames[i].line, frames[i].column);
             if (!read_innermost(source, statement, place, lifted))

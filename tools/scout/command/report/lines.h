@@ -129,43 +129,12 @@ bool lift(struct sources *sources, const struct site_place *frames, uint32_t dep
 /* Takes the brackets away that are around all of an expression, in its own memory. */
 char *lift_bare(char *expression);
 
-/* ---- calls.c: calls in a source's text, with their arguments and the object of a method. For lift.c ---- */
-enum { ARGUMENTS_AT_MOST = 24 };
-
-/* A part of a source's text. */
-struct span {
-    size_t begin, end;
-};
-
-struct call {
-    struct span name, object; /* object: "layer->weight." in front of a method, "" without one */
-    struct span arguments[ARGUMENTS_AT_MOST];
-    uint32_t count;
-    bool makes; /* a constructor: the object is what it makes */
-};
-
-/* The part without comments, and with one blank for each gap. False: no room. */
-bool call_copy_span(const char *text, struct span span, char to[LIFT_BYTES]);
-/* Whether a part of a text is this word. */
-bool call_is_word(const char *text, struct span span, const char *word, size_t length);
-/* Whether an expression needs no brackets where it replaces a name. */
-bool call_is_primary(const char *expression);
-/* Where the expression that ends before `end` begins: "net->w[i]" of "float *net->w[i]". */
-size_t call_begin_of_postfix(const char *text, size_t begin, size_t end);
-/* A call "name(", "name<int>(", of a constructor "name object(", in a part of the text. False: none, or which of
- * several is not known. */
-bool call_find(const char *text, struct span in, const char *name, bool makes, size_t place, struct call *call);
-/* What stands between a function's header and its body: ": weight(n), bias(m)". The member that is made in this line.
- */
-bool call_find_member(const struct source *source, struct span in, int line, struct call *call);
-/* The part of a statement that is its own, in front of statements inside it. */
-struct span call_own_part(const struct source *source, uint32_t node);
-
 /* ---- insert.c: the lines that annotate a program, each with the place in its source ---- */
 struct insertion {
     char *file;
-    int line;   /* the text goes in front of this line */
-    char *text; /* without indentation and the last line's end */
+    int line;        /* the text goes in front of this line */
+    char *text;      /* without indentation and the last line's end */
+    uint32_t number; /* of those that were added */
 };
 
 struct insertions {
@@ -180,11 +149,6 @@ struct insertions {
     bool has_no_records; /* several are not shown in open_copy */
     uint32_t open_copy;  /* an operation that brings data and has no line; SCOUT_NONE */
 };
-
-/* Looks the places up in debug information and in the sources, as far as there are any. */
-void insertions_find(struct sites *sites, const struct scout_log *log, const struct scout_finding *finding,
-                     struct insertions *insertions);
-void insertions_free(struct insertions *insertions);
 
 /* The patch-like listing. */
 void lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites);

@@ -116,23 +116,6 @@ put_groups(struct json_object *plan, const struct scout_log *log, const struct s
     }
 }
 
-/* As they are printed, each in front of a line of a source file. */
-static void
-put_lines(struct json_object *plan, const struct scout_log *log, const struct scout_finding *finding,
-          struct sites *sites)
-{
-    struct json_object *list = play_put_list(plan, "lines");
-    struct insertions insertions;
-    insertions_find(sites, log, finding, &insertions);
-    for (uint32_t i = 0; i < insertions.count; ++i) {
-        struct json_object *item = play_put_item(list);
-        play_put_text(item, "file", insertions.items[i].file);
-        play_put_number(item, "line", (uint64_t)insertions.items[i].line);
-        play_put_text(item, "text", insertions.items[i].text);
-    }
-    insertions_free(&insertions);
-}
-
 static void
 put_proof(struct json_object *to, const char *key, const struct proof *proof)
 {
@@ -171,8 +154,6 @@ put_found(struct json_object *plan, const struct scout_log *log, const struct sc
         put_tensors(plan, log, finding, sites);
         put_groups(plan, log, finding, sites);
     }
-    if (finding->found && log->annotation_count == 0 && !proofs->by_state)
-        put_lines(plan, log, finding, sites);
     struct json_object *notes = play_put_list(plan, "notes");
     for (uint32_t i = 0; i < finding->note_count; ++i)
         json_object_array_add(notes, json_object_new_string(finding->notes[i]));

@@ -52,7 +52,7 @@ const struct proof *proofs_missing(const struct scout_proofs *proofs);
 void proofs_print(FILE *out, const struct scout_proofs *proofs);
 
 /* ---- plan.c: what a scouted run showed, for programs: the JSON of `ddprun scout --json` (docs/scout.md) ---- */
-#define SCOUT_PLAN_VERSION 2
+#define SCOUT_PLAN_VERSION 3
 
 /* Writes it, with mode 0600: it names files and addresses of the program. Error: the file cannot be written. */
 bool plan_write(const char *path, const struct scout_log *log, const struct scout_finding *finding,

@@ -50,7 +50,8 @@ add_line(struct insertions *to, const char *file, int line, const char *text)
     for (uint32_t i = 0; i < to->count; ++i)
         if (to->items[i].line == line && strcmp(to->items[i].text, text) == 0 && strcmp(to->items[i].file, file) == 0)
             return;
-    *GROWN(to->items, to->count) = (struct insertion){xstrdup(file), line, xstrdup(text)};
+    uint32_t number = to->count;
+    *GROWN(to->items, to->count) = (struct insertion){xstrdup(file), line, xstrdup(text), number};
 }
 
 bool
