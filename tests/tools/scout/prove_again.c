@@ -21,11 +21,11 @@ static bool
 prove(const struct scout_order *order, struct json_object *turns, struct proof *proof, struct error *error)
 {
     struct play play;
-    struct proof_times times;
+    struct play_times times;
     char why[PLAY_WHY_BYTES];
     bool ok = true, can = play_json_read(turns, &play, why);
     if (can && play.plan.by == PLAY_BY_STATE)
-        ok = proof_complete(order, &play, NULL, proof, error);
+        ok = proof_complete(order, &play, false, proof, error);
     if (can && ok && (proof->end == PROOF_PASSED || play.plan.by != PLAY_BY_STATE))
         ok = proof_play_turns(order, &play, proof, &times, error);
     if (!can)

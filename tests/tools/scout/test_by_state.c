@@ -79,7 +79,7 @@ static const struct row {
 };
 
 static const char *
-said(const struct scout_finding *finding, const struct by_state *by_state)
+said(const struct scout_finding *finding, const struct turns *by_state)
 {
     static char text[1024];
     size_t used = 0;
@@ -101,7 +101,7 @@ said(const struct scout_finding *finding, const struct by_state *by_state)
         text[used++] = "AT-C"[by_state->parts[i]];
     text[used] = '\0';
     for (uint32_t i = 0; i < by_state->range_count; ++i) {
-        const struct by_state_range *range = &by_state->ranges[i];
+        const struct turns_range *range = &by_state->ranges[i];
         static const char letters[] = {[PLAY_CHANGES] = 'S', [PLAY_STREAM] = 'R',   [PLAY_SUM] = 'U',
                                        [PLAY_LAST] = 'L',    [PLAY_PER_RANK] = 'P', [PLAY_UNWRITTEN] = 'C'};
         used += (size_t)snprintf(text + used, sizeof(text) - used, " %s:%c", program_name(range->alloc),
@@ -127,13 +127,13 @@ play(const struct row *row)
     static char text[1024];
     struct scout_log log;
     struct scout_finding finding;
-    struct by_state by_state;
+    struct turns by_state;
     program_record(row->program, 4, &log);
     say_types(&log);
     scout_find(&log, &finding);
     by_state_find(&log, &finding, row->per_rank, &by_state);
     snprintf(text, sizeof(text), "%s", said(&finding, &by_state));
-    by_state_free(&by_state);
+    turns_free(&by_state);
     scout_finding_free(&finding);
     scout_log_free(&log);
     return text;

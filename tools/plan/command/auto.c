@@ -117,11 +117,11 @@ static bool
 prove_again(struct auto_run *run, struct error *error)
 {
     struct proof proof = {0};
-    struct proof_times times = {0};
+    struct play_times times = {0};
     message_line("plan: proof (d) is made with %d ranks, and timed", run->job->ranks);
     bool ok = scout_prove_again(&run->order, json_object_object_get(run->plan, "turns"), &proof, &times, error);
     if (ok && proof.end == PROOF_PASSED) {
-        json_object_object_add(run->plan, "forecast", plan_times(&times));
+        play_json_put_times(run->plan, &times);
     } else if (ok) {
         message_line("plan: proof (d): %s: %s; the plan is made anew", proof_end_name(proof.end), proof.text);
         json_object_put(run->plan);
@@ -154,17 +154,17 @@ find_plan(struct auto_run *run, struct error *error)
 static bool
 is_fast_enough(const struct auto_run *run, struct error *error)
 {
-    struct json_object *forecast = json_object_object_get(run->plan, "forecast");
+    struct play_times forecast = play_json_times(run->plan);
     const struct options *options = run->options;
-    double high = (double)play_number(forecast, "high") / 100;
-    if (play_number(forecast, "round_ns") == 0 || high >= 1 || !options->yes || options->slow || run->job->is_restart)
+    double high = forecast.high / 100.0;
+    if (forecast.round_ns == 0 || high >= 1 || !options->yes || options->slow || run->job->is_restart)
         return true;
     bool waits = options->reads != PLAN_READS_OWN && preview_reads(run->plan, false) > 0;
     if (waits)
         (void)preview_reads(run->plan, true);
     return error_set(error, DDPRUN_EXIT_USAGE,
                      "%d ranks are slower than one process: %.2f to %.2f times as fast%s; --slow trains all the same",
-                     run->job->ranks, (double)play_number(forecast, "low") / 100, high,
+                     run->job->ranks, forecast.low / 100.0, high,
                      waits ? ", for they wait for what the host reads of each other's batches; --reads own lets each "
                              "rank read what it has"
                            : "");

@@ -51,13 +51,6 @@ refusal_of(struct json_object *root)
     return play_text(json_object_object_get(root, "turns"), "reason");
 }
 
-/* Of the times of proof (d) (--plan auto): 0 without them. */
-static uint64_t
-forecast_of(struct json_object *root, const char *key)
-{
-    return play_number(json_object_object_get(root, "forecast"), key);
-}
-
 const char *
 plan_file_place(struct json_object *root, uint64_t alloc)
 {
@@ -101,11 +94,7 @@ prepare_plan(struct json_object *root, const char *path, bool unproved, bool rea
     play.plan.data = PLAY_TRAINING;
     play.plan.reads_own = reads_own;
     play.plan.turns = turns != NULL ? (uint32_t)strtoul(turns, NULL, 10) : 0;
-    play.plan.forecast_ns = forecast_of(root, "round_ns");
-    play.plan.forecast_one = forecast_of(root, "batch_ns");
-    play.plan.forecast_ranks = (uint32_t)forecast_of(root, "ranks");
-    play.plan.forecast_low = (uint32_t)forecast_of(root, "low");
-    play.plan.forecast_high = (uint32_t)forecast_of(root, "high");
+    play.plan.forecast = play_json_times(root);
     if (!ok)
         error_set(error, DDPRUN_EXIT_USAGE, "the plan %s is damaged: %s; make it anew by ddprun scout", path, why);
     struct play_exchange *exchange = ok && play_save(to, &play) ? play_exchange_map(to, true) : NULL;

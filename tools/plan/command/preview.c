@@ -61,16 +61,14 @@ print_memory(struct json_object *plan, struct json_object *list, const char *rol
 static void
 print_times(struct json_object *plan, int ranks)
 {
-    struct json_object *forecast = json_object_object_get(plan, "forecast");
-    double round = (double)play_number(forecast, "round_ns") / 1e6;
-    double batch = (double)play_number(forecast, "batch_ns") / 1e6;
+    struct play_times forecast = play_json_times(plan);
+    double round = (double)forecast.round_ns / 1e6, batch = (double)forecast.batch_ns / 1e6;
     double times = round > 0 ? batch * ranks / round : 0;
     if (round == 0 || batch == 0)
         message_line("how fast it is, is not known: the program makes too few batches");
     else
         message_line("a round of %d takes %.3g ms, one process %.3g ms a batch: %.2f times as fast (%.2f to %.2f)",
-                     ranks, round, batch, times < ranks ? times : ranks, (double)play_number(forecast, "low") / 100,
-                     (double)play_number(forecast, "high") / 100);
+                     ranks, round, batch, times < ranks ? times : ranks, forecast.low / 100.0, forecast.high / 100.0);
 }
 
 /* One that was not asked for is not there. */

@@ -13,50 +13,37 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool
-write_whole(FILE *file, const void *bytes, size_t size, size_t count)
+/* The lists of a play, each with its length: they follow the plan in its file. */
+#define LIST(list, length)                                                                                    \
+    {                                                                                                         \
+        offsetof(struct play, list), offsetof(struct play, plan.length), sizeof(*((struct play *)NULL)->list) \
+    }
+enum { LISTS = 4 };
+static const struct {
+    size_t items, count, size;
+} lists[LISTS] = {LIST(tensors, tensor_count), LIST(operations, operation_count), LIST(objects, object_count),
+                  LIST(written, written_count)};
+
+static void **
+list_of(const struct play *play, int i)
 {
-    return count == 0 || fwrite(bytes, size, count, file) == count;
+    return (void **)(void *)((char *)(uintptr_t)play + lists[i].items);
+}
+
+static size_t
+bytes_of(const struct play *play, int i)
+{
+    return *(const uint32_t *)(const void *)((const char *)play + lists[i].count) * lists[i].size;
 }
 
 bool
 play_save(const char *path, const struct play *play)
 {
     int fd = open_direct(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (file == NULL)
-        return false;
-    bool ok = write_whole(file, &play->plan, sizeof(play->plan), 1) &&
-              write_whole(file, play->tensors, sizeof(*play->tensors), play->plan.tensor_count) &&
-              write_whole(file, play->operations, sizeof(*play->operations), play->plan.operation_count) &&
-              write_whole(file, play->objects, sizeof(*play->objects), play->plan.object_count) &&
-              write_whole(file, play->written, sizeof(*play->written), play->plan.written_count);
-    return fclose(file) == 0 && ok;
-}
-
-/* malloc'ed; NULL with errno. */
-static void *
-read_list(FILE *file, size_t size, size_t count)
-{
-    void *list = calloc(count + 1, size);
-    if (list != NULL && fread(list, size, count, file) != count) {
-        free(list);
-        errno = EINVAL;
-        return NULL;
-    }
-    return list;
-}
-
-/* Whether the lists end where the file ends: none is made for numbers that a damaged file names. */
-static bool
-has_bytes(FILE *file, const struct play *play)
-{
-    struct stat status;
-    uint64_t bytes = sizeof(play->plan) + play->plan.tensor_count * (uint64_t)sizeof(*play->tensors) +
-                     play->plan.operation_count * (uint64_t)sizeof(*play->operations) +
-                     play->plan.object_count * (uint64_t)sizeof(*play->objects) +
-                     play->plan.written_count * (uint64_t)sizeof(*play->written);
-    return fstat(fileno(file), &status) == 0 && (uint64_t)status.st_size == bytes;
+    bool ok = fd >= 0 && direct_write(fd, &play->plan, sizeof(play->plan), -1);
+    for (int i = 0; i < LISTS && ok; ++i)
+        ok = direct_write(fd, *list_of(play, i), bytes_of(play, i), -1);
+    return fd >= 0 && close(fd) == 0 && ok;
 }
 
 bool
@@ -88,22 +75,35 @@ play_state_bytes(const struct play *play)
     return bytes;
 }
 
+/* Whether the lists end where the file ends: none is made for numbers that a damaged file names. */
+static bool
+has_bytes(int fd, const struct play *play)
+{
+    struct stat status;
+    uint64_t bytes = sizeof(play->plan);
+    for (int i = 0; i < LISTS; ++i)
+        bytes += bytes_of(play, i);
+    return fstat(fd, &status) == 0 && (uint64_t)status.st_size == bytes;
+}
+
 bool
 play_load(const char *path, struct play *play)
 {
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     *play = (struct play){0};
-    bool ok = fread(&play->plan, sizeof(play->plan), 1, file) == 1 && play->plan.version == PLAY_VERSION &&
-              has_bytes(file, play);
-    errno = EINVAL;
-    ok = ok && (play->tensors = read_list(file, sizeof(*play->tensors), play->plan.tensor_count)) != NULL &&
-         (play->operations = read_list(file, sizeof(*play->operations), play->plan.operation_count)) != NULL &&
-         (play->objects = read_list(file, sizeof(*play->objects), play->plan.object_count)) != NULL &&
-         (play->written = read_list(file, sizeof(*play->written), play->plan.written_count)) != NULL;
+    if (fd < 0)
+        return false;
+    bool ok = direct_read(fd, &play->plan, sizeof(play->plan), -1);
+    if (ok && (play->plan.version != PLAY_VERSION || !has_bytes(fd, play))) {
+        errno = EINVAL;
+        ok = false;
+    }
+    for (int i = 0; i < LISTS && ok; ++i) {
+        *list_of(play, i) = calloc(1, bytes_of(play, i) + lists[i].size);
+        ok = *list_of(play, i) != NULL && direct_read(fd, *list_of(play, i), bytes_of(play, i), -1);
+    }
     int cause = errno;
-    fclose(file);
+    close(fd);
     if (!ok)
         play_free(play);
     errno = cause;
@@ -113,10 +113,8 @@ play_load(const char *path, struct play *play)
 void
 play_free(struct play *play)
 {
-    free(play->tensors);
-    free(play->operations);
-    free(play->objects);
-    free(play->written);
+    for (int i = 0; i < LISTS; ++i)
+        free(*list_of(play, i));
     *play = (struct play){0};
 }
 

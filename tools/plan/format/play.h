@@ -9,6 +9,8 @@
 #ifndef DDPRUN_TOOLS_PLAN_FORMAT_PLAY_H
 #define DDPRUN_TOOLS_PLAN_FORMAT_PLAY_H
 
+#include "tools/scout/format/log.h"
+
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -59,17 +61,71 @@ enum play_by {
     PLAY_BY_STATE,     /* what each rank's own step, update included, has changed in what stays, at the round's end */
 };
 
-/* Bytes [lo, hi) of an allocation. */
+/*
+ * The fields of a plan's lists, each once: X(kind, member, key, limit) is a member of a struct below, and of its JSON
+ * (play_json.c), in this order. Kinds: number (uint64_t) and whole (uint32_t), with the most that it may be; text, with
+ * its room; word (uint32_t), with the words of play_json.c for its values. A limit may name `plan`, and what stands
+ * above it in `it`.
+ */
+#define PLAY_OBJECT(X)              \
+    X(text, path, "path", PATH_MAX) \
+    X(text, build_id, "build_id", PLAY_BUILD_ID_BYTES) /* hexadecimal; "": it has none */
+
+#define PLAY_OPERATION(X)                                                        \
+    X(text, name, "name", PLAY_NAME_BYTES)         /* kernel or call, cut off */ \
+    X(word, part, "made_by", parts)                /* enum play_part */          \
+    X(number, host_bytes, "host_bytes", INT64_MAX) /* of any copy from the host, of one row; else 0 */
+
+/* What an operation brings to the host, of bytes that steps have written: enum play_reads, and of PLAY_READS_STEP the
+ * operation that has written them last, so many periods before. */
+#define PLAY_READ(X)                                          \
+    X(word, reads, "reads", reads)                            \
+    X(whole, writer, "written_by", plan->operation_count - 1) \
+    X(whole, back, "periods_before", MOST)
+
+/* Bytes [lo, hi) of allocation `alloc` in the recording, for messages: live ones of as many bytes have ordinals. */
+#define PLAY_PLACE(X)                         \
+    X(whole, alloc, "allocation", UINT32_MAX) \
+    X(whole, ordinal, "ordinal", UINT32_MAX)  \
+    X(number, bytes, "bytes", INT64_MAX)      \
+    X(number, lo, "begin", it->bytes)         \
+    X(number, hi, "end", it->bytes)
+
+#define PLAY_TENSOR(X)                                     \
+    X(word, role, "role", roles)      /* enum play_role */ \
+    X(whole, type, "type", TYPES - 1) /* enum ddp_type */  \
+    PLAY_PLACE(X)
+
+/* Which operation of a period writes something, by turn; whether it is elsewhere in other periods; whether nothing on
+ * the device reads it, in managed memory: the host does, once it has waited. */
+#define PLAY_WRITTEN(X)                                                               \
+    X(whole, writer, "by", plan->operation_count > 0 ? plan->operation_count - 1 : 0) \
+    X(whole, moves, "moves", 1)                                                       \
+    X(whole, unread, "unread", 1)                                                     \
+    PLAY_PLACE(X)
+
+/* What both runs of proof (d) took: a round of so many ranks, 0: it was not timed; a batch of one process. */
+#define PLAY_TIMES(X)                                                                           \
+    X(whole, ranks, "ranks", UINT32_MAX)                                                        \
+    X(number, round_ns, "round_ns", INT64_MAX)                                                  \
+    X(number, batch_ns, "batch_ns", INT64_MAX)                                                  \
+    X(whole, low, "low", UINT32_MAX)   /* hundredths: how many times as fast as one process, */ \
+    X(whole, high, "high", UINT32_MAX) /* never above the ranks */
+
+#define PLAY_number(name, limit)            uint64_t name;
+#define PLAY_whole(name, limit)             uint32_t name;
+#define PLAY_word(name, limit)              uint32_t name;
+#define PLAY_text(name, limit)              char name[limit];
+#define PLAY_MEMBER(kind, name, key, limit) PLAY_##kind(name, limit)
+
 struct play_tensor {
-    uint32_t role;    /* enum play_role */
-    uint32_t type;    /* enum ddp_type */
-    uint32_t alloc;   /* its number in the recording, for messages */
-    uint32_t ordinal; /* of the allocation among live ones of its size, */
-    uint64_t bytes;   /* which is this */
-    uint64_t lo, hi;
-    uint32_t group;  /* of a gradient: as DDP_GRADIENT_GROUP, for proof (c) */
-    uint32_t before; /* and the operation of the period in front of which it is averaged there */
+    PLAY_TENSOR(PLAY_MEMBER);
+    uint32_t group;  /* of a gradient: as DDP_GRADIENT_GROUP, of which proof (c) may have several */
+    uint32_t before; /* and the operation of the period in front of which it is averaged */
     char at[64];     /* where the program allocates it, for messages; "": not known */
+    /* Of proof (complete) of what changes, before a plan is made of it: no element comes from its own old value;
+     * nothing but the host reads it, and a trial has to show what it is. */
+    bool is_overwritten, may_be_sum;
 };
 
 /* Who makes an operation, where ranks take turns: of a round's periods, rank r plays period r. */
@@ -89,43 +145,31 @@ enum play_reads {
     PLAY_READS_MIXED, /* several steps have written them */
 };
 
-/* A return address of a call site. */
-struct play_frame {
-    uint32_t object; /* of the plan */
-    uint64_t offset; /* address - load address */
-};
-
-/* A place in the program that calls an operation: the stack, innermost first. */
+/* A place in the program that calls an operation: the stack, innermost first. Objects are of the plan. */
 struct play_site {
     uint32_t frame_count;
-    struct play_frame frames[PLAY_FRAMES];
+    struct scout_frame frames[PLAY_FRAMES];
 };
 
 /* A file of the program's code. */
 struct play_object {
-    char path[PATH_MAX];
-    char build_id[PLAY_BUILD_ID_BYTES]; /* hexadecimal; "": it has none */
+    PLAY_OBJECT(PLAY_MEMBER);
 };
 
 /* An operation of the period, which the copies of loaders (scout_op, `ahead`) are not. */
 struct play_operation {
-    uint32_t part;              /* enum play_part, of turns */
-    char name[PLAY_NAME_BYTES]; /* kernel or call, cut off */
-    uint64_t host_bytes;        /* of any copy from the host, of one row; else 0 */
-    uint32_t site_count;        /* one or more: all places that called it in the recorded periods */
+    PLAY_OPERATION(PLAY_MEMBER);
+    PLAY_READ(PLAY_MEMBER);
+    uint32_t site_count; /* one or more: all places that called it in the recorded periods */
     struct play_site sites[PLAY_SITES];
-    uint32_t reads;  /* enum play_reads */
-    uint32_t writer; /* of PLAY_READS_STEP: the operation that has written last what it brings, */
-    uint32_t back;   /* so many periods before */
 };
 
-/* Bytes [lo, hi) of an allocation, as in struct play_tensor, that operation `writer` of a period writes, by turn: what
- * the host reads between periods. `moves`: elsewhere in other periods. `unread`: a number in managed memory that
- * nothing on the device reads: the host does, once it has waited. */
 struct play_written {
-    uint32_t writer, moves, unread;
-    uint32_t alloc, ordinal;
-    uint64_t bytes, lo, hi;
+    PLAY_WRITTEN(PLAY_MEMBER);
+};
+
+struct play_times {
+    PLAY_TIMES(PLAY_MEMBER);
 };
 
 /* What the copies bring that bring data. */
@@ -155,12 +199,9 @@ struct play_plan {
     uint32_t is_timed;  /* once PLAY_TURNS has shown all, ranks train until a round's time is known; once PLAY_ALONE
                          * has, the program goes on as it is, until its batch's is. Rank 0 writes it on its page */
     uint32_t by;        /* enum play_by */
-    uint32_t average_before; /* operation of the period, the last if there are several; by state, the one behind the
-                              * last that writes what is averaged; operation_count: the period's end */
-    uint64_t forecast_ns;    /* of training: what a round took with so many ranks in proof (d); 0: it was not timed */
-    uint64_t forecast_one;   /* and a batch of one process, in nanoseconds */
-    uint32_t forecast_ranks;
-    uint32_t forecast_low, forecast_high; /* hundredths: how many times as fast as one process */
+    uint32_t average_before;    /* operation of the period, the last if there are several; by state, the one behind the
+                                 * last that writes what is averaged; operation_count: the period's end */
+    struct play_times forecast; /* of training */
     char pages[PATH_MAX];
 };
 

@@ -26,13 +26,7 @@ static const char *const reads[] = {[PLAY_READS_NOTHING] = "nothing",
                                     [PLAY_READS_ALIKE] = "alike",
                                     [PLAY_READS_STEP] = "step",
                                     [PLAY_READS_MIXED] = "steps"};
-enum {
-    READS = sizeof(reads) / sizeof(reads[0]),
-    ROLES = sizeof(roles) / sizeof(roles[0]),
-    PARTS = sizeof(parts) / sizeof(parts[0]),
-    KINDS = 2,
-    TYPES = 9
-};
+enum { TYPES = 9 };
 
 /* ---- members ---- */
 
@@ -155,94 +149,96 @@ code_word(struct codec *codec, struct json_object *object, const char *key, cons
         codec->wrong = key;
 }
 
-/* A list of objects, for code_item(); its length in *count. */
-static struct json_object *
-code_list(struct codec *codec, struct json_object *object, const char *key, uint32_t most, uint32_t *count)
+/* What codes one item of a list. */
+typedef void code_fn(struct codec *codec, struct json_object *object, const struct play_plan *plan, void *item);
+
+/* A list of objects. `items`: NULL if they are read, and have no place. Returns them. */
+static void *
+code_list(struct codec *codec, struct json_object *object, const char *key, uint32_t most, code_fn *code,
+          const struct play_plan *plan, void *items, uint32_t *count, size_t size)
 {
-    if (codec->writes)
-        return play_put_list(object, key);
-    struct json_object *list = take(codec, object, key, json_type_array);
-    size_t length = list != NULL ? json_object_array_length(list) : 0;
+    struct json_object *list = codec->writes ? play_put_list(object, key) : take(codec, object, key, json_type_array);
+    size_t length = codec->writes ? *count : play_length(list);
     if (length > most)
         codec->wrong = key;
-    for (size_t i = 0; i < length && codec->wrong == NULL; ++i) {
+    for (size_t i = 0; i < length && !codec->writes && codec->wrong == NULL; ++i) {
         if (!json_object_is_type(json_object_array_get_idx(list, i), json_type_object))
             codec->wrong = key;
     }
     *count = codec->wrong == NULL ? (uint32_t)length : 0;
-    return list;
+    if (items == NULL && !codec->writes)
+        items = xcalloc(*count + 1, size);
+    for (uint32_t i = 0; i < *count; ++i)
+        code(codec, codec->writes ? play_put_item(list) : json_object_array_get_idx(list, i), plan,
+             (char *)items + i * size);
+    return items;
 }
 
-static struct json_object *
-code_item(const struct codec *codec, struct json_object *list, uint32_t i)
+/* The fields of play.h, of `it`. */
+#define CODE_number(name, key, limit) code_number(codec, object, key, limit, &it->name);
+#define CODE_whole(name, key, limit)  code_whole(codec, object, key, limit, &it->name);
+#define CODE_text(name, key, limit)   code_text(codec, object, key, it->name, limit);
+#define CODE_word(name, key, words)   code_word(codec, object, key, words, sizeof(words) / sizeof(words[0]), &it->name);
+#define CODE(kind, name, key, limit)  CODE_##kind(name, key, limit)
+
+static void
+code_frame(struct codec *codec, struct json_object *object, const struct play_plan *plan, void *item)
 {
-    return codec->writes ? play_put_item(list) : json_object_array_get_idx(list, i);
+    struct scout_frame *it = item;
+    CODE_whole(object, "object", plan->object_count > 0 ? plan->object_count - 1 : 0);
+    CODE_number(offset, "offset", INT64_MAX);
 }
 
 static void
-code_site(struct codec *codec, struct json_object *object, const struct play_plan *plan, struct play_site *site)
+code_site(struct codec *codec, struct json_object *object, const struct play_plan *plan, void *item)
 {
-    uint32_t most = plan->object_count > 0 ? plan->object_count - 1 : 0;
-    struct json_object *frames = code_list(codec, object, "frames", PLAY_FRAMES, &site->frame_count);
-    for (uint32_t i = 0; i < site->frame_count; ++i) {
-        struct json_object *frame = code_item(codec, frames, i);
-        code_whole(codec, frame, "object", most, &site->frames[i].object);
-        code_number(codec, frame, "offset", INT64_MAX, &site->frames[i].offset);
-    }
+    struct play_site *it = item;
+    (void)code_list(codec, object, "frames", PLAY_FRAMES, code_frame, plan, it->frames, &it->frame_count,
+                    sizeof(it->frames[0]));
 }
 
 static void
-code_operation(struct codec *codec, struct json_object *object, const struct play_plan *plan,
-               struct play_operation *operation)
+code_object(struct codec *codec, struct json_object *object, const struct play_plan *plan, void *item)
 {
-    code_text(codec, object, "name", operation->name, sizeof(operation->name));
-    code_word(codec, object, "made_by", parts, PARTS, &operation->part);
-    if (operation->part == (plan->by == PLAY_BY_STATE ? PLAY_BY_LAST : PLAY_BY_CHOICE))
+    struct play_object *it = item;
+    (void)plan;
+    PLAY_OBJECT(CODE);
+}
+
+static void
+code_operation(struct codec *codec, struct json_object *object, const struct play_plan *plan, void *item)
+{
+    struct play_operation *it = item;
+    PLAY_OPERATION(CODE);
+    if (it->part == (plan->by == PLAY_BY_STATE ? PLAY_BY_LAST : PLAY_BY_CHOICE))
         codec->wrong = "made_by";
-    code_number(codec, object, "host_bytes", INT64_MAX, &operation->host_bytes);
-    if (codec->writes ? operation->reads != PLAY_READS_NOTHING : json_object_object_get_ex(object, "reads", NULL)) {
-        code_word(codec, object, "reads", reads, READS, &operation->reads);
-        code_whole(codec, object, "written_by", plan->operation_count - 1, &operation->writer);
-        code_whole(codec, object, "periods_before", MOST, &operation->back);
+    if (codec->writes ? it->reads != PLAY_READS_NOTHING : json_object_object_get_ex(object, "reads", NULL)) {
+        PLAY_READ(CODE);
     }
-    struct json_object *sites = code_list(codec, object, "sites", PLAY_SITES, &operation->site_count);
-    for (uint32_t i = 0; i < operation->site_count; ++i)
-        code_site(codec, code_item(codec, sites, i), plan, &operation->sites[i]);
+    (void)code_list(codec, object, "sites", PLAY_SITES, code_site, plan, it->sites, &it->site_count,
+                    sizeof(it->sites[0]));
 }
 
 static void
-code_place(struct codec *codec, struct json_object *object, uint32_t *alloc, uint32_t *ordinal, uint64_t *bytes,
-           uint64_t *lo, uint64_t *hi)
+code_tensor(struct codec *codec, struct json_object *object, const struct play_plan *plan, void *item)
 {
-    code_whole(codec, object, "allocation", UINT32_MAX, alloc);
-    code_whole(codec, object, "ordinal", UINT32_MAX, ordinal);
-    code_number(codec, object, "bytes", INT64_MAX, bytes);
-    code_number(codec, object, "begin", *bytes, lo);
-    code_number(codec, object, "end", *bytes, hi);
-    if (codec->wrong == NULL && *lo >= *hi)
+    struct play_tensor *it = item;
+    PLAY_TENSOR(CODE);
+    if (codec->wrong == NULL && it->lo >= it->hi)
         codec->wrong = "end";
-}
-
-static void
-code_tensor(struct codec *codec, struct json_object *object, const struct play_plan *plan, struct play_tensor *tensor)
-{
-    code_word(codec, object, "role", roles, ROLES, &tensor->role);
-    code_whole(codec, object, "type", TYPES - 1, &tensor->type);
-    code_place(codec, object, &tensor->alloc, &tensor->ordinal, &tensor->bytes, &tensor->lo, &tensor->hi);
-    if (codec->wrong == NULL && tensor->role < PLAY_COMPARED && tensor->type == 0)
+    if (codec->wrong == NULL && it->role < PLAY_COMPARED && it->type == 0)
         codec->wrong = "type";
-    if (codec->wrong == NULL && !play_tensor_fits(plan, tensor))
+    if (codec->wrong == NULL && !play_tensor_fits(plan, it))
         codec->wrong = "role";
 }
 
 static void
-code_written(struct codec *codec, struct json_object *object, const struct play_plan *plan,
-             struct play_written *written)
+code_written(struct codec *codec, struct json_object *object, const struct play_plan *plan, void *item)
 {
-    code_whole(codec, object, "by", plan->operation_count > 0 ? plan->operation_count - 1 : 0, &written->writer);
-    code_whole(codec, object, "moves", 1, &written->moves);
-    code_whole(codec, object, "unread", 1, &written->unread);
-    code_place(codec, object, &written->alloc, &written->ordinal, &written->bytes, &written->lo, &written->hi);
+    struct play_written *it = item;
+    PLAY_WRITTEN(CODE);
+    if (codec->wrong == NULL && it->lo >= it->hi)
+        codec->wrong = "end";
 }
 
 /* A plan by state averages at the period's end; one by gradients in front of an operation. */
@@ -254,41 +250,25 @@ is_place_of_average(const struct play_plan *plan)
     return plan->average_before > 0 && plan->average_before < plan->operation_count;
 }
 
-/* The items of a list that is read. */
-static void *
-room_for(const struct codec *codec, void *items, uint32_t count, size_t size)
-{
-    return codec->writes ? items : xcalloc(count + 1, size);
-}
-
 static void
 code_play(struct codec *codec, struct json_object *root, struct play *play)
 {
     struct play_plan *plan = &play->plan;
-    code_word(codec, root, "by", kinds, KINDS, &plan->by);
-    struct json_object *list = code_list(codec, root, "objects", MOST, &plan->object_count);
-    play->objects = room_for(codec, play->objects, plan->object_count, sizeof(*play->objects));
-    for (uint32_t i = 0; i < plan->object_count; ++i) {
-        struct json_object *item = code_item(codec, list, i);
-        code_text(codec, item, "path", play->objects[i].path, sizeof(play->objects[i].path));
-        code_text(codec, item, "build_id", play->objects[i].build_id, sizeof(play->objects[i].build_id));
-    }
-    list = code_list(codec, root, "operations", MOST, &plan->operation_count);
-    play->operations = room_for(codec, play->operations, plan->operation_count, sizeof(*play->operations));
-    for (uint32_t i = 0; i < plan->operation_count; ++i)
-        code_operation(codec, code_item(codec, list, i), plan, &play->operations[i]);
-    list = code_list(codec, root, "memory", MOST, &plan->tensor_count);
-    play->tensors = room_for(codec, play->tensors, plan->tensor_count, sizeof(*play->tensors));
-    for (uint32_t i = 0; i < plan->tensor_count; ++i)
-        code_tensor(codec, code_item(codec, list, i), plan, &play->tensors[i]);
-    list = code_list(codec, root, "written", MOST, &plan->written_count);
-    play->written = room_for(codec, play->written, plan->written_count, sizeof(*play->written));
-    for (uint32_t i = 0; i < plan->written_count; ++i)
-        code_written(codec, code_item(codec, list, i), plan, &play->written[i]);
+    code_word(codec, root, "by", kinds, sizeof(kinds) / sizeof(kinds[0]), &plan->by);
+    play->objects = code_list(codec, root, "objects", MOST, code_object, plan, play->objects, &plan->object_count,
+                              sizeof(*play->objects));
+    play->operations = code_list(codec, root, "operations", MOST, code_operation, plan, play->operations,
+                                 &plan->operation_count, sizeof(*play->operations));
+    play->tensors = code_list(codec, root, "memory", MOST, code_tensor, plan, play->tensors, &plan->tensor_count,
+                              sizeof(*play->tensors));
+    play->written = code_list(codec, root, "written", MOST, code_written, plan, play->written, &plan->written_count,
+                              sizeof(*play->written));
     code_whole(codec, root, "proof_rounds", MOST_ROUNDS, &plan->steps);
     code_whole(codec, root, "reduce_before", plan->operation_count, &plan->average_before);
     if (codec->wrong == NULL && !is_place_of_average(plan))
         codec->wrong = "reduce_before";
+    for (uint32_t i = 0; i < plan->tensor_count && !codec->writes; ++i)
+        play->tensors[i].before = plan->average_before;
 }
 
 struct json_object *
@@ -314,6 +294,33 @@ play_json_read(struct json_object *from, struct play *play, char *why)
     if (codec.wrong != NULL)
         snprintf(why, PLAY_WHY_BYTES, "turns.%s is missing or has no possible value", codec.wrong);
     return codec.wrong == NULL;
+}
+
+/* ---- times ---- */
+
+static void
+code_times(struct codec *codec, struct json_object *object, struct play_times *it)
+{
+    PLAY_TIMES(CODE);
+}
+
+void
+play_json_put_times(struct json_object *plan, const struct play_times *times)
+{
+    struct codec codec = {.writes = true};
+    struct play_times copy = *times;
+    struct json_object *forecast = json_object_new_object();
+    code_times(&codec, forecast, &copy);
+    json_object_object_add(plan, "forecast", forecast);
+}
+
+struct play_times
+play_json_times(struct json_object *plan)
+{
+    struct codec codec = {.writes = false};
+    struct play_times times = {0};
+    code_times(&codec, json_object_object_get(plan, "forecast"), &times);
+    return codec.wrong == NULL ? times : (struct play_times){0};
 }
 
 /* ---- the hash ---- */

@@ -16,6 +16,10 @@ struct json_object *play_json_of(const struct play *play);
  * something is missing, or has no possible value. */
 bool play_json_read(struct json_object *from, struct play *play, char *why) __attribute__((warn_unused_result));
 
+/* The member "forecast" of a plan: what proof (d) took. Zeros: it was not timed. */
+void play_json_put_times(struct json_object *plan, const struct play_times *times);
+struct play_times play_json_times(struct json_object *plan);
+
 /* Puts the hash of all that ranks follow, which is "turns", of ddprun's version and of the ends of the proofs that let
  * a plan train into a plan of `ddprun scout --json`: when any has changed. Nothing else counts, as the forecast. */
 void play_json_seal(struct json_object *plan);

@@ -117,7 +117,7 @@ void
 rounds_note(CUstream stream)
 {
     static const int64_t second_ns = 1000000000;
-    if (player.rank != 0 || (!is_timed && player.play.plan.forecast_ns == 0))
+    if (player.rank != 0 || (!is_timed && player.play.plan.forecast.round_ns == 0))
         return;
     ++rounds;
     if (is_timed && recorded - taken > AHEAD)
@@ -139,16 +139,16 @@ rounds_end(void)
     uint32_t count = find_stretches(ns);
     if (is_timed) {
         write_times();
-    } else if (plan->data == PLAY_TRAINING && plan->forecast_ns > 0 && count > 0) {
+    } else if (plan->data == PLAY_TRAINING && plan->forecast.round_ns > 0 && count > 0) {
         qsort(ns, count, sizeof(ns[0]), by_size);
         uint64_t middle = ns[count / 2];
-        double ms = (double)middle / 1e6, said = (double)plan->forecast_ns / 1e6;
-        double times = ms > 0 ? (double)plan->forecast_one / 1e6 * plan->forecast_ranks / ms : 0;
-        times = times < plan->forecast_ranks ? times : plan->forecast_ranks;
+        double ms = (double)middle / 1e6, said = (double)plan->forecast.round_ns / 1e6;
+        double times = ms > 0 ? (double)plan->forecast.batch_ns / 1e6 * plan->forecast.ranks / ms : 0;
+        times = times < plan->forecast.ranks ? times : plan->forecast.ranks;
         message_line(
             "plan: a round took %.3g ms, %.2f times as fast as one process; in the proof it took %.3g ms, %.2f "
             "to %.2f times (%+.1f %%)",
-            ms, times, said, plan->forecast_low / 100.0, plan->forecast_high / 100.0, (ms / said - 1) * 100);
+            ms, times, said, plan->forecast.low / 100.0, plan->forecast.high / 100.0, (ms / said - 1) * 100);
         if (times < 1)
             message_warning("slow_plan", "plan: these ranks were slower than one process: %.2f times as fast", times);
     }

@@ -122,7 +122,7 @@ write_plan(const struct request *request, const struct scout_log *log, const str
 
 /* Whether all that --per-rank names is memory of which there is a question by state, too. */
 static bool
-is_asked_by_state(const struct by_state *by_state, const char *list)
+is_asked_by_state(const struct turns *by_state, const char *list)
 {
     uint32_t alloc;
     while (list != NULL && *list != '\0') {
@@ -144,7 +144,7 @@ report_by_state(const struct scout_order *order, const struct request *request, 
                 struct scout_finding *finding, struct error *error)
 {
     struct scout_proofs proofs = {.by_state = true};
-    struct by_state by_state;
+    struct turns by_state;
     by_state_find(log, finding, request->per_rank, &by_state);
     free(finding->reason);
     finding->found = by_state.reason == NULL;
@@ -155,7 +155,7 @@ report_by_state(const struct scout_order *order, const struct request *request, 
     if (ok && finding->found && !request->silent)
         by_state_print(stdout, log, finding, &by_state);
     tell_proofs(request, log, &proofs);
-    by_state_free(&by_state);
+    turns_free(&by_state);
     ok = ok &&
          (finding->found ||
           error_set(error, DDPRUN_EXIT_FAILURE, "ranks cannot take turns by state: %s", finding->reason)) &&

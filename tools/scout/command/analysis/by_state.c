@@ -36,20 +36,13 @@ struct place {
 struct finder {
     const struct graph *graph;
     const struct scout_finding *finding;
-    struct by_state *to;
+    struct turns *to;
     const char *per_rank; /* "a3,a7" */
     struct place *places;
     uint32_t place_count, period;
     uint32_t *first_place;                 /* [memory_count]: places of a memory, in the order of its cuts */
     bool *from_data, *from_state, *needed; /* [version_count] */
 };
-
-static const char *
-name_at(const struct finder *finder, uint32_t at, char text[SCOUT_NAME_BYTES])
-{
-    const struct scout_log *log = finder->graph->log;
-    return scout_op_name(log, &log->ops[finder->finding->first + at], text);
-}
 
 static const char *
 name_place(const struct finder *finder, const struct place *place, char text[64])
@@ -96,12 +89,25 @@ in_edge(const struct finder *finder, const struct graph_version *version, uint32
     return &finder->graph->edges[version->first_in + i];
 }
 
+/* The next version from *i on that an operation leaves in a place, NULL: in any. NULL: there is none. */
+static const struct graph_version *
+next_in(const struct finder *finder, const struct place *place, uint32_t *i)
+{
+    for (; *i < finder->graph->version_count; ++*i) {
+        const struct graph_version *version = &finder->graph->versions[*i];
+        if (version->memory != HOST_MEMORY && version->op >= 0 && (place == NULL || place_of(finder, version) == place))
+            return version;
+    }
+    return NULL;
+}
+
 /* ---- what stays ---- */
 
 static void
 make_places(struct finder *finder)
 {
     const struct graph *graph = finder->graph;
+    const struct graph_version *version;
     uint32_t count = 0;
     finder->first_place = xcalloc(graph->memory_count + 1, sizeof(*finder->first_place));
     for (uint32_t m = 0; m < graph->memory_count; ++m)
@@ -117,10 +123,7 @@ make_places(struct finder *finder)
                                    .lo = part == IN_FRONT ? memory->cuts[i] : memory->cuts[i + 1],
                                    .hi = memory->cuts[i + 1]};
     }
-    for (uint32_t i = 0; i < graph->version_count; ++i) {
-        const struct graph_version *version = &graph->versions[i];
-        if (version->memory == HOST_MEMORY || version->op < 0)
-            continue;
+    for (uint32_t i = 0; (version = next_in(finder, NULL, &i)) != NULL; ++i) {
         struct place *segment = segment_of(finder, version);
         struct place *written = &segment[WRITTEN];
         written->lo = !written->is_written || version->lo < written->lo ? version->lo : written->lo;
@@ -141,7 +144,7 @@ look_at_places(struct finder *finder)
             continue;
         struct place *place = place_of(finder, version);
         for (uint32_t e = 0; e < version->out_count; ++e) {
-            const struct graph_version *to = &graph->versions[graph->edges[graph->outs[version->first_out + e]].to];
+            const struct graph_version *to = graph_out(graph, version, e);
             bool is_later = version->op >= 0 ? period_of(finder, to) > period_of(finder, version)
                                              : version->op == VERSION_BEFORE && place->is_written;
             bool is_host = to->memory == HOST_MEMORY;
@@ -160,11 +163,9 @@ look_at_places(struct finder *finder)
 static uint32_t
 writer_of(const struct finder *finder, const struct place *place, uint32_t *type)
 {
+    const struct graph_version *version;
     uint32_t writer = SCOUT_NONE;
-    for (uint32_t i = 0; i < finder->graph->version_count; ++i) {
-        const struct graph_version *version = &finder->graph->versions[i];
-        if (version->memory == HOST_MEMORY || version->op < 0 || place_of(finder, version) != place)
-            continue;
+    for (uint32_t i = 0; (version = next_in(finder, place, &i)) != NULL; ++i) {
         *type = *type == SCOUT_UNKNOWN ? version->type : *type;
         if (version->op < (int32_t)finder->period)
             writer = finder->graph->first + (uint32_t)version->op;
@@ -197,7 +198,7 @@ find_types(struct finder *finder)
                                   .group = GROUP_NONE,
                                   .writer = writer};
     }
-    bool ok = types_find(finder->graph, &typed) == ROLES_FOUND || turns_refuse(&finder->to->reason, "%s", typed.reason);
+    bool ok = types_find(finder->graph, &typed) == ROLES_FOUND || turns_refuse(finder->to, "%s", typed.reason);
     for (uint32_t t = 0; t < typed.tensor_count && ok; ++t)
         finder->places[place_at[t]].type = typed.tensors[t].type;
     scout_finding_free(&typed);
@@ -242,12 +243,10 @@ spread(const struct finder *finder, bool *marks)
 static bool
 has_marked(const struct finder *finder, const struct place *place, const bool *marks)
 {
-    for (uint32_t i = 0; i < finder->graph->version_count; ++i) {
-        const struct graph_version *version = &finder->graph->versions[i];
-        if (marks[i] && version->memory != HOST_MEMORY && version->op >= 0 && place_of(finder, version) == place)
-            return true;
-    }
-    return false;
+    uint32_t i = 0;
+    while (next_in(finder, place, &i) != NULL && !marks[i])
+        ++i;
+    return i < finder->graph->version_count;
 }
 
 /* Whether what one period leaves in a place leads to what the next one does, other than element by element within the
@@ -313,8 +312,7 @@ find_state(struct finder *finder)
     }
     while (spread_state(finder))
         ;
-    return any ||
-           turns_refuse(&finder->to->reason, "nothing stays on the device that is computed from itself and from data");
+    return any || turns_refuse(finder->to, "nothing stays on the device that is computed from itself and from data");
 }
 
 /* ---- classes ---- */
@@ -324,12 +322,10 @@ find_state(struct finder *finder)
 static uint32_t
 width_of(const struct finder *finder, const struct place *place, bool *keeps)
 {
+    const struct graph_version *version;
     uint32_t width = 0;
     bool all = true;
-    for (uint32_t i = 0; i < finder->graph->version_count; ++i) {
-        const struct graph_version *version = &finder->graph->versions[i];
-        if (version->memory == HOST_MEMORY || version->op < 0 || place_of(finder, version) != place)
-            continue;
+    for (uint32_t i = 0; (version = next_in(finder, place, &i)) != NULL; ++i) {
         for (uint32_t e = 0; e < version->in_count; ++e) {
             const struct graph_edge *edge = in_edge(finder, version, e);
             if (!version_overlaps(&finder->graph->versions[edge->from], version))
@@ -373,12 +369,12 @@ judge_state(const struct finder *finder, struct place *place)
     }
     if (place->type == SCOUT_INTEGER)
         return turns_refuse(
-            &finder->to->reason,
+            finder->to,
             "%s holds whole numbers that are computed from data, which have no average; --per-rank a%u gives "
             "each rank its own",
             text, finder->graph->memories[place->memory].alloc);
     if (!is_float(place))
-        return turns_refuse(&finder->to->reason, "the type of %s, which stays from step to step, cannot be told", text);
+        return turns_refuse(finder->to, "the type of %s, which stays from step to step, cannot be told", text);
     place->role = PLAY_CHANGES;
     place->may_be_sum = !place->leaves;
     return true;
@@ -388,14 +384,10 @@ judge_state(const struct finder *finder, struct place *place)
 static bool
 is_history(const struct finder *finder, const struct place *place)
 {
-    const struct graph *graph = finder->graph;
-    const struct graph_version *before = NULL;
+    const struct graph_version *version, *before = NULL;
     uint32_t moves = 0;
     bool is_row = !place->is_read && place->lo % sizeof(uint32_t) == 0 && place->hi % sizeof(uint32_t) == 0;
-    for (uint32_t i = 0; i < graph->version_count && is_row; ++i) {
-        const struct graph_version *version = &graph->versions[i];
-        if (version->memory == HOST_MEMORY || version->op < 0 || place_of(finder, version) != place)
-            continue;
+    for (uint32_t i = 0; is_row && (version = next_in(finder, place, &i)) != NULL; ++i) {
         is_row =
             version->hi - version->lo <= ELEMENT_BYTES &&
             (before == NULL || (version->lo == before->hi && position(finder, version) == position(finder, before) &&
@@ -457,11 +449,8 @@ may_decide(const struct finder *finder, const struct place *place)
             writes = writes || is_struct;
             gets_number = gets_number || ((is_struct || !is_it) && is_lone_number(finder, argument, is_struct));
         }
-        for (uint32_t i = 0; i < graph->version_count && gets && !writes; ++i) {
-            const struct graph_version *version = &graph->versions[i];
-            writes = version->op >= 0 && version->memory != HOST_MEMORY && place_of(finder, version) == place &&
-                     graph->log->ops[graph->first + (uint32_t)version->op].name == op->name;
-        }
+        for (uint32_t i = 0; gets && !writes && next_in(finder, place, &i) != NULL; ++i)
+            writes = graph_op(graph, &graph->versions[i])->name == op->name;
         may = gets && (!writes || gets_number);
     }
     return may;
@@ -487,7 +476,7 @@ judge_place(struct finder *finder, struct place *place)
     else if (!place->stays)
         place->role = place->host_later && !is_remade ? PLAY_LAST : 0;
     else if (is_remade)
-        return turns_refuse(&finder->to->reason, "%s stays from step to step, and is freed and made again",
+        return turns_refuse(finder->to, "%s stays from step to step, and is freed and made again",
                             name_place(finder, place, text));
     else if (place->is_state || is_count)
         return judge_state(finder, place);
@@ -592,20 +581,17 @@ find_parts(struct finder *finder)
 static bool
 judge_parts(struct finder *finder)
 {
-    const struct graph *graph = finder->graph;
+    const struct graph_version *version;
     char name[SCOUT_NAME_BYTES], text[64];
-    for (uint32_t i = 0; i < graph->version_count; ++i) {
-        const struct graph_version *version = &graph->versions[i];
-        if (version->op < 0 || version->memory == HOST_MEMORY ||
-            finder->to->parts[position(finder, version)] != PLAY_BY_ALL)
-            continue;
+    for (uint32_t i = 0; (version = next_in(finder, NULL, &i)) != NULL; ++i) {
         const struct place *place = place_of(finder, version);
-        if (place->role != 0 && place->role != PLAY_STREAM)
+        if (finder->to->parts[position(finder, version)] == PLAY_BY_ALL && place->role != 0 &&
+            place->role != PLAY_STREAM)
             return turns_refuse(
-                &finder->to->reason,
+                finder->to,
                 "%s writes %s, which each rank changes in its own step, and memory that is the same on all "
                 "ranks",
-                name_at(finder, position(finder, version), name), name_place(finder, place, text));
+                turns_op_name(finder->graph, position(finder, version), name), name_place(finder, place, text));
     }
     return true;
 }
@@ -618,19 +604,19 @@ judge_operation(const struct finder *finder, uint32_t at)
     const struct scout_op *op = &finder->graph->log->ops[finder->graph->first + at];
     const struct scout_effect *effect = op->effect;
     char name[SCOUT_NAME_BYTES];
-    (void)name_at(finder, at, name);
+    (void)turns_op_name(finder->graph, at, name);
     if (op->kind == SCOUT_GRAPH)
-        return turns_refuse(&finder->to->reason, "a step launches a CUDA graph, of which nothing can be left out");
+        return turns_refuse(finder->to, "a step launches a CUDA graph, of which nothing can be left out");
     if (effect == NULL || op->kind != SCOUT_LAUNCH)
         return true;
     if (effect->hidden_write != SCOUT_NONE)
-        return turns_refuse(&finder->to->reason, "%s writes memory that is not among its arguments", name);
+        return turns_refuse(finder->to, "%s writes memory that is not among its arguments", name);
     if (effect->hidden_read != 0)
-        return turns_refuse(&finder->to->reason, "%s reads memory that is not among its arguments", name);
+        return turns_refuse(finder->to, "%s reads memory that is not among its arguments", name);
     if (effect->verdict == SCOUT_TOLERANCE || effect->verdict == SCOUT_DIFFERS)
-        return turns_refuse(&finder->to->reason, "the same launch of %s twice gives different bits", name);
+        return turns_refuse(finder->to, "the same launch of %s twice gives different bits", name);
     if (effect->verdict == SCOUT_EXCLUDED || effect->verdict == SCOUT_TOO_LARGE)
-        return turns_refuse(&finder->to->reason, "what %s reads and writes is not known: %s", name,
+        return turns_refuse(finder->to, "what %s reads and writes is not known: %s", name,
                             effect->verdict == SCOUT_TOO_LARGE ? "there is no room for copies"
                                                                : scout_log_name(finder->graph->log, effect->why));
     return true;
@@ -657,7 +643,7 @@ judge_host(const struct finder *finder)
         for (uint32_t k = 0; k < graph->version_count; ++k) {
             if (finder->from_data[k] && may_be_updated(finder, sent, &graph->versions[k]))
                 return turns_refuse(
-                    &finder->to->reason,
+                    finder->to,
                     "%llu bytes that are computed from state are copied to the host, and as many come back: "
                     "the host may update them",
                     (unsigned long long)sent->bytes);
@@ -666,7 +652,7 @@ judge_host(const struct finder *finder)
     for (uint32_t i = 0; i < graph->log->op_count; ++i) {
         const struct scout_op *op = &graph->log->ops[i];
         if (op->kind == SCOUT_COPY && op->bytes == 0 && op->to.alloc != SCOUT_NONE)
-            return turns_refuse(&finder->to->reason,
+            return turns_refuse(finder->to,
                                 "the host writes a%u, which it shares with the device, and no call says when",
                                 op->to.alloc);
     }
@@ -697,25 +683,15 @@ find_reads(const struct finder *finder)
 static void
 add_range(struct finder *finder, const struct place *place)
 {
-    struct by_state *to = finder->to;
-    uint32_t alloc = finder->graph->memories[place->memory].alloc;
     bool is_typed = place->role == PLAY_CHANGES || place->role == PLAY_PER_RANK;
-    uint32_t type = is_typed ? place->type : SCOUT_UNKNOWN;
-    struct by_state_range *last = to->range_count > 0 ? &to->ranges[to->range_count - 1] : NULL;
-    if (last != NULL && last->role == place->role && last->type == type && last->width == place->width &&
-        last->is_overwritten == place->is_overwritten && last->may_be_sum == place->may_be_sum &&
-        last->alloc == alloc && last->hi == place->lo) {
-        last->hi = place->hi;
-        return;
-    }
-    *GROWN(to->ranges, to->range_count) = (struct by_state_range){.role = place->role,
-                                                                  .type = type,
-                                                                  .is_overwritten = place->is_overwritten,
-                                                                  .may_be_sum = place->may_be_sum,
-                                                                  .width = place->width,
-                                                                  .alloc = alloc,
-                                                                  .lo = place->lo,
-                                                                  .hi = place->hi};
+    turns_add_range(finder->to, &(struct turns_range){.role = place->role,
+                                                      .type = is_typed ? place->type : SCOUT_UNKNOWN,
+                                                      .is_overwritten = place->is_overwritten,
+                                                      .may_be_sum = place->may_be_sum,
+                                                      .width = place->width,
+                                                      .alloc = finder->graph->memories[place->memory].alloc,
+                                                      .lo = place->lo,
+                                                      .hi = place->hi});
 }
 
 /* Behind the last write of what each rank changes a step is complete. What follows it, as a prediction by the new
@@ -723,9 +699,9 @@ add_range(struct finder *finder, const struct place *place)
 static void
 find_border(struct finder *finder)
 {
-    for (uint32_t i = 0; i < finder->graph->version_count; ++i) {
-        const struct graph_version *version = &finder->graph->versions[i];
-        enum play_role role = version->op >= 0 && version->memory != HOST_MEMORY ? place_of(finder, version)->role : 0;
+    const struct graph_version *version;
+    for (uint32_t i = 0; (version = next_in(finder, NULL, &i)) != NULL; ++i) {
+        enum play_role role = place_of(finder, version)->role;
         bool is_changed = role == PLAY_CHANGES || role == PLAY_SUM || role == PLAY_LAST || role == PLAY_PER_RANK;
         if (is_changed && position(finder, version) >= finder->to->border)
             finder->to->border = position(finder, version) + 1;
@@ -799,18 +775,17 @@ find_first(const struct scout_log *log, const struct scout_finding *finding)
 }
 
 static void
-find_from(const struct scout_log *log, const struct scout_finding *finding, const char *per_rank,
-          struct by_state *by_state)
+find_from(const struct scout_log *log, const struct scout_finding *finding, const char *per_rank, struct turns *turns)
 {
     struct scout_log lent;
     struct graph graph;
-    *by_state =
-        (struct by_state){.parts = xcalloc(finding->period + 1, sizeof(*by_state->parts)), .first = finding->first};
+    *turns = (struct turns){
+        .by = PLAY_BY_STATE, .parts = xcalloc(finding->period + 1, sizeof(*turns->parts)), .first = finding->first};
     borrow_make(log, finding->begin, finding->end, finding->period, READING_OLD, &lent);
     graph_build(&lent, finding->first, (finding->end - finding->first) / finding->period * finding->period, &graph);
     struct finder finder = {.graph = &graph,
                             .finding = finding,
-                            .to = by_state,
+                            .to = turns,
                             .per_rank = per_rank,
                             .period = finding->period,
                             .from_data = xcalloc(graph.version_count + 1, sizeof(bool)),
@@ -828,28 +803,18 @@ find_from(const struct scout_log *log, const struct scout_finding *finding, cons
 
 void
 by_state_find(const struct scout_log *log, const struct scout_finding *finding, const char *per_rank,
-              struct by_state *by_state)
+              struct turns *turns)
 {
     struct scout_finding turned = *finding;
     if (finding->period == 0) {
-        *by_state = (struct by_state){0};
-        (void)turns_refuse(&by_state->reason, "%s", finding->reason);
+        *turns = (struct turns){.by = PLAY_BY_STATE};
+        (void)turns_refuse(turns, "%s", finding->reason);
         return;
     }
     turned.first = find_first(log, finding);
-    find_from(log, &turned, per_rank, by_state);
-    if (by_state->reason == NULL || turned.first == finding->first)
+    find_from(log, &turned, per_rank, turns);
+    if (turns->reason == NULL || turned.first == finding->first)
         return;
-    by_state_free(by_state);
-    find_from(log, finding, per_rank, by_state);
-}
-
-void
-by_state_free(struct by_state *by_state)
-{
-    free(by_state->reason);
-    free(by_state->parts);
-    free(by_state->ranges);
-    reads_free(&by_state->reads);
-    *by_state = (struct by_state){0};
+    turns_free(turns);
+    find_from(log, finding, per_rank, turns);
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 struct seen {
-    struct reads_written written;
+    struct play_written written;
     int32_t memory;
     uint32_t periods; /* in which the operation writes these bytes */
 };
@@ -70,7 +70,7 @@ read_of(const struct finder *finder, const struct graph_version *to)
     struct reads_of of = {.kind = PLAY_READS_ALIKE};
     int32_t last = -1;
     for (uint32_t e = 0; e < to->in_count; ++e) {
-        const struct graph_version *from = &finder->graph->versions[finder->graph->edges[to->first_in + e].from];
+        const struct graph_version *from = graph_in(finder->graph, to, e);
         if (!is_of_step(finder, from))
             continue;
         uint32_t back = (uint32_t)to->op / finder->period - (uint32_t)from->op / finder->period;
@@ -128,7 +128,13 @@ note_write(struct finder *finder, const struct graph_version *version)
         }
     }
     *GROWN(finder->seen, finder->seen_count) =
-        (struct seen){.written = {alloc, version->lo, version->hi, writer, .unread = unread},
+        (struct seen){.written = {.writer = writer,
+                                  .unread = unread,
+                                  .alloc = alloc,
+                                  .ordinal = finder->graph->memories[version->memory].ordinal,
+                                  .bytes = finder->graph->memories[version->memory].bytes,
+                                  .lo = version->lo,
+                                  .hi = version->hi},
                       .memory = version->memory,
                       .periods = 1};
 }
@@ -136,7 +142,7 @@ note_write(struct finder *finder, const struct graph_version *version)
 static int
 by_place(const void *a, const void *b)
 {
-    const struct reads_written *x = &((const struct seen *)a)->written, *y = &((const struct seen *)b)->written;
+    const struct play_written *x = &((const struct seen *)a)->written, *y = &((const struct seen *)b)->written;
     if (x->writer != y->writer)
         return x->writer < y->writer ? -1 : 1;
     if (x->alloc != y->alloc)
@@ -145,9 +151,9 @@ by_place(const void *a, const void *b)
 }
 
 static void
-add_written(struct reads *reads, const struct reads_written *written)
+add_written(struct reads *reads, const struct play_written *written)
 {
-    struct reads_written *last = reads->written_count > 0 ? &reads->written[reads->written_count - 1] : NULL;
+    struct play_written *last = reads->written_count > 0 ? &reads->written[reads->written_count - 1] : NULL;
     if (last != NULL && last->writer == written->writer && last->alloc == written->alloc && last->hi == written->lo &&
         last->moves == written->moves && last->unread == written->unread)
         last->hi = written->hi;

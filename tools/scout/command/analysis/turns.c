@@ -28,23 +28,34 @@ struct sorter {
 };
 
 bool
-turns_refuse(char **reason, const char *format, ...)
+turns_refuse(struct turns *turns, const char *format, ...)
 {
     char text[512];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    free(*reason);
-    *reason = xstrdup(text);
+    free(turns->reason);
+    turns->reason = xstrdup(text);
     return false;
 }
 
-static const char *
-name_at(const struct sorter *sorter, uint32_t at, char text[SCOUT_NAME_BYTES])
+const char *
+turns_op_name(const struct graph *graph, uint32_t at, char text[SCOUT_NAME_BYTES])
 {
-    const struct scout_log *log = sorter->graph->log;
-    return scout_op_name(log, &log->ops[sorter->finding->first + at], text);
+    return scout_op_name(graph->log, &graph->log->ops[graph->first + at], text);
+}
+
+void
+turns_add_range(struct turns *turns, const struct turns_range *range)
+{
+    struct turns_range *last = turns->range_count > 0 ? &turns->ranges[turns->range_count - 1] : NULL;
+    if (last != NULL && last->role == range->role && last->type == range->type && last->width == range->width &&
+        last->is_overwritten == range->is_overwritten && last->may_be_sum == range->may_be_sum &&
+        last->alloc == range->alloc && last->hi == range->lo)
+        last->hi = range->hi;
+    else
+        *GROWN(turns->ranges, turns->range_count) = *range;
 }
 
 /* ---- places ---- */
@@ -96,7 +107,7 @@ is_read_later(const struct sorter *sorter, const struct graph_version *version)
 {
     const struct graph *graph = sorter->graph;
     for (uint32_t e = 0; e < version->out_count; ++e) {
-        const struct graph_version *to = &graph->versions[graph->edges[graph->outs[version->first_out + e]].to];
+        const struct graph_version *to = graph_out(graph, version, e);
         if (to->memory != HOST_MEMORY &&
             (version->op < 0 || (uint32_t)to->op / sorter->period > (uint32_t)version->op / sorter->period))
             return true;
@@ -140,7 +151,7 @@ is_updated(const struct sorter *sorter, const struct graph_version *version)
 {
     const struct graph *graph = sorter->graph;
     for (uint32_t e = 0; e < version->in_count; ++e) {
-        const struct graph_version *from = &graph->versions[graph->edges[version->first_in + e].from];
+        const struct graph_version *from = graph_in(graph, version, e);
         bool same_period =
             from->op >= 0 && (uint32_t)from->op / sorter->period == (uint32_t)version->op / sorter->period;
         if (meets_gradient(sorter, from) || (same_period && sorter->writes[position(sorter, from)].update))
@@ -252,9 +263,9 @@ settle_reads(struct sorter *sorter)
             sorter->root[at] = sorter->root[position(sorter, to)];
             if (!may_be_common(sorter, at))
                 return turns_refuse(
-                    &sorter->turns->reason,
+                    sorter->turns,
                     "%s writes memory that is the same on all ranks, and depends on data of one rank, by %s",
-                    name_at(sorter, sorter->root[at], reader), name_at(sorter, at, writer));
+                    turns_op_name(sorter->graph, sorter->root[at], reader), turns_op_name(sorter->graph, at, writer));
             sorter->turns->parts[at] = for_update ? PLAY_BY_LAST : PLAY_BY_ALL;
             more = true;
         }
@@ -276,9 +287,8 @@ judge_gradients(const struct sorter *sorter)
         if (to->op >= 0 && to->memory != HOST_MEMORY && position(sorter, to) >= sorter->before &&
             meets_gradient(sorter, to) && !graph->edges[e].elementwise && from->bytes > SCALAR_BYTES &&
             !is_held(sorter, from, true))
-            return turns_refuse(&sorter->turns->reason,
-                                "%s computes gradients behind the place where they are averaged",
-                                name_at(sorter, position(sorter, to), name));
+            return turns_refuse(sorter->turns, "%s computes gradients behind the place where they are averaged",
+                                turns_op_name(sorter->graph, position(sorter, to), name));
     }
     return true;
 }
@@ -313,13 +323,12 @@ judge_changes(const struct sorter *sorter)
         bool by_all = !is_gradient && source < sorter->before && sorter->turns->parts[source] == PLAY_BY_ALL &&
                       (from->in_count > 0 || has_own_numbers(sorter, source));
         if (by_all && stays && version_overlaps(from, to) && sorter->turns->parts[at] == PLAY_BY_LAST)
-            return turns_refuse(&sorter->turns->reason, "%s changes in each batch what %s changes in each update",
-                                name_at(sorter, source, name), name_at(sorter, at, other));
+            return turns_refuse(sorter->turns, "%s changes in each batch what %s changes in each update",
+                                turns_op_name(sorter->graph, source, name), turns_op_name(sorter->graph, at, other));
         if (meets_gradient(sorter, to) && !stays && to->out_count > 0 && /* and the update reads it */
             (by_all || (is_gradient && at < read_at && has_own_numbers(sorter, at))))
-            return turns_refuse(&sorter->turns->reason,
-                                "%s changes averaged gradients by what differs from batch to batch",
-                                name_at(sorter, at, name));
+            return turns_refuse(sorter->turns, "%s changes averaged gradients by what differs from batch to batch",
+                                turns_op_name(sorter->graph, at, name));
     }
     return true;
 }
@@ -331,18 +340,18 @@ judge_operation(const struct sorter *sorter, uint32_t at)
     const struct writes *writes = &sorter->writes[at];
     bool is_update = sorter->turns->parts[at] == PLAY_BY_LAST;
     char name[SCOUT_NAME_BYTES];
-    (void)name_at(sorter, at, name);
+    (void)turns_op_name(sorter->graph, at, name);
     if (writes->common && (writes->own || (writes->gradient && !is_update)))
-        return turns_refuse(&sorter->turns->reason, "%s writes memory that is the same on all ranks beside %s", name,
+        return turns_refuse(sorter->turns, "%s writes memory that is the same on all ranks beside %s", name,
                             writes->own ? "memory of one rank" : "gradients");
     if (writes->host && writes->any && sorter->turns->parts[at] != PLAY_BY_ALL)
-        return turns_refuse(&sorter->turns->reason,
-                            "%s gives the host a result, and writes memory that one rank computes", name);
+        return turns_refuse(sorter->turns, "%s gives the host a result, and writes memory that one rank computes",
+                            name);
     if (op->effect != NULL && op->effect->hidden_write != SCOUT_NONE)
-        return turns_refuse(&sorter->turns->reason, "%s writes memory that is not among its arguments", name);
+        return turns_refuse(sorter->turns, "%s writes memory that is not among its arguments", name);
     if (op->effect != NULL && op->kind == SCOUT_LAUNCH &&
         (op->effect->verdict == SCOUT_TOLERANCE || op->effect->verdict == SCOUT_DIFFERS))
-        return turns_refuse(&sorter->turns->reason, "the same launch of %s twice gives different bits", name);
+        return turns_refuse(sorter->turns, "the same launch of %s twice gives different bits", name);
     return true;
 }
 
@@ -352,9 +361,9 @@ judge_tensors(const struct sorter *sorter)
     for (uint32_t t = 0; t < sorter->finding->tensor_count; ++t) {
         const struct scout_tensor *tensor = &sorter->finding->tensors[t];
         if (scout_is_remade(sorter->graph->log, sorter->finding, tensor->alloc))
-            return turns_refuse(&sorter->turns->reason, "a%u is freed and made again in each step", tensor->alloc);
+            return turns_refuse(sorter->turns, "a%u is freed and made again in each step", tensor->alloc);
         if (tensor->role == ROLE_GRADIENT && tensor->guessed)
-            return turns_refuse(&sorter->turns->reason,
+            return turns_refuse(sorter->turns,
                                 "no name of a kernel and no call of a library says in which type gradient a%u adds up",
                                 tensor->alloc);
     }
@@ -386,29 +395,6 @@ is_read_ever(const struct sorter *sorter, int32_t memory, const struct graph_spa
             return true;
     }
     return false;
-}
-
-/* Whether an operation of the period computes from it. */
-static bool
-is_source(const struct sorter *sorter, uint32_t version)
-{
-    for (uint32_t e = 0; e < sorter->graph->edge_count; ++e) {
-        if (sorter->graph->edges[e].from == version)
-            return true;
-    }
-    return false;
-}
-
-static void
-add_stay(struct turns *turns, const struct turns_range *range)
-{
-    struct turns_range *last = turns->stay_count > 0 ? &turns->stays[turns->stay_count - 1] : NULL;
-    if (last != NULL && last->alloc == range->alloc && last->hi == range->lo && last->is_written == range->is_written &&
-        last->is_read == range->is_read) {
-        last->hi = range->hi;
-        return;
-    }
-    *GROWN(turns->stays, turns->stay_count) = *range;
 }
 
 /* Whether a loader's copies, and nothing else, write a memory, as they do one in the period: it may be ahead by another
@@ -447,8 +433,12 @@ find_stays(struct sorter *sorter)
             if (is_written ? sorter->turns->parts[position(sorter, version)] != PLAY_BY_TURN &&
                                  is_read_ever(sorter, (int32_t)m, span)
                            : !has_scratch(sorter, memory))
-                add_stay(sorter->turns, &(struct turns_range){memory->alloc, span->lo, span->hi, is_written,
-                                                              is_written || is_source(sorter, span->version)});
+                turns_add_range(sorter->turns, &(struct turns_range){.role = is_written               ? PLAY_STAYS
+                                                                             : version->out_count > 0 ? PLAY_UNWRITTEN
+                                                                                                      : PLAY_UNREAD,
+                                                                     .alloc = memory->alloc,
+                                                                     .lo = span->lo,
+                                                                     .hi = span->hi});
         }
     }
 }
@@ -499,7 +489,7 @@ turns_find(const struct scout_log *log, const struct scout_finding *finding, str
 {
     struct scout_log lent;
     struct graph graph;
-    *turns = (struct turns){.parts = xcalloc(finding->period + 1, sizeof(*turns->parts))};
+    *turns = (struct turns){.parts = xcalloc(finding->period + 1, sizeof(*turns->parts)), .first = finding->first};
     struct sorter sorter = {.graph = &graph,
                             .finding = finding,
                             .turns = turns,
@@ -521,6 +511,7 @@ turns_free(struct turns *turns)
 {
     free(turns->reason);
     free(turns->parts);
-    free(turns->stays);
+    free(turns->ranges);
     reads_free(&turns->reads);
+    *turns = (struct turns){0};
 }

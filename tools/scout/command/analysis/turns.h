@@ -21,18 +21,9 @@ struct reads_of {
     uint32_t back;   /* so many periods before */
 };
 
-/* Bytes that an operation which one rank makes writes in each period. */
-struct reads_written {
-    uint32_t alloc; /* of the log */
-    uint64_t lo, hi;
-    uint32_t writer; /* operation of the period */
-    bool moves;      /* not the same bytes in each period */
-    bool unread;     /* a number in managed memory that nothing on the device reads: for the host */
-};
-
 struct reads {
-    struct reads_of *of;           /* [period] */
-    struct reads_written *written; /* by writer */
+    struct reads_of *of;          /* [period] */
+    struct play_written *written; /* by writer, of the period: what operations that one rank makes write in each */
     uint32_t written_count;
 };
 
@@ -58,28 +49,39 @@ void reads_free(struct reads *reads);
  * same on all ranks, as counters, random state and rates, is made by all in each period; it may not read what was
  * dropped. The update is made in the last period of a round.
  */
-/* Bytes that are the same on all ranks when a round ends. */
+/* Bytes that ranks treat alike. */
 struct turns_range {
-    uint32_t alloc; /* of the log */
+    enum play_role role;
+    uint32_t type;       /* enum scout_type, of what changes by state */
+    bool is_overwritten; /* of that: no element comes from its own old value */
+    bool may_be_sum;     /* and: nothing but the host reads it, and a trial has to show what it is */
+    uint32_t width;      /* bytes of an element, of a sum; 0: of a history, of any kind, each written by one rank */
+    uint32_t alloc;      /* of the log */
     uint64_t lo, hi;
-    bool is_written; /* by an operation of the period */
-    bool is_read;    /* by one: what is neither read nor written can change nothing */
 };
 
 struct turns {
     char *reason;          /* why ranks cannot take turns; NULL: they can */
+    enum play_by by;       /* what they average */
     enum play_part *parts; /* [finding->period] */
-    struct turns_range *stays;
-    uint32_t stay_count;
+    struct turns_range
+        *ranges; /* by gradients: what is the same on all ranks when a round ends; by state: what has a class */
+    uint32_t range_count;
     struct reads reads;
-    bool is_scaled; /* a gradient is scaled in front of the place where it is averaged, as far as can be told */
+    bool is_scaled;  /* a gradient is scaled in front of the place where it is averaged, as far as can be told */
+    uint32_t first;  /* operation of the log with which a step begins */
+    uint32_t border; /* by state, of a step: behind the last operation that writes what each rank changes in its own */
 };
 
 /* Of a finding that was found, with one group. turns_free() releases it. */
 void turns_find(const struct scout_log *log, const struct scout_finding *finding, struct turns *turns);
 void turns_free(struct turns *turns);
 /* Why ranks cannot take turns, in place of an earlier reason. Always false. */
-bool turns_refuse(char **reason, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool turns_refuse(struct turns *turns, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Joins it with the last one, if they are alike and lie side by side. */
+void turns_add_range(struct turns *turns, const struct turns_range *range);
+/* The operation `at` of a period, for readers. Returns `text`. */
+const char *turns_op_name(const struct graph *graph, uint32_t at, char text[SCOUT_NAME_BYTES]);
 
 /*
  * ---- by_state.c: what ranks average that take turns by state. Of a round's periods rank r makes period r completely,
@@ -88,31 +90,9 @@ bool turns_refuse(char **reason, const char *format, ...) __attribute__((format(
  * table of docs/plan.md, "By state". State is parameters, momentum and running statistics; of a stream all ranks make
  * as well what writes that which its operations read.
  */
-/* Bytes that have a class. */
-struct by_state_range {
-    enum play_role role;
-    uint32_t type;       /* enum scout_type, of what changes */
-    bool is_overwritten; /* of what changes: no element comes from its own old value */
-    bool may_be_sum;     /* of what changes: nothing but the host reads it, and a trial has to show what it is */
-    uint32_t width;      /* bytes of an element, of a sum; 0: of a history, of any kind, each written by one rank */
-    uint32_t alloc;      /* of the log */
-    uint64_t lo, hi;
-};
-
-struct by_state {
-    char *reason;          /* why ranks cannot take turns by state; NULL: they can */
-    enum play_part *parts; /* [finding->period] */
-    struct by_state_range *ranges;
-    uint32_t range_count;
-    uint32_t first;  /* operation of the log with which a step begins */
-    uint32_t border; /* of a step, behind the last operation that writes what each rank changes in its own step */
-    struct reads reads;
-};
-
 /* Of a finding whose period is known, whether roles were found or not. `per_rank`: allocations that are each rank's
- * own, "a3,a7"; NULL: none. by_state_free() releases it. */
+ * own, "a3,a7"; NULL: none. turns_free() releases it. */
 void by_state_find(const struct scout_log *log, const struct scout_finding *finding, const char *per_rank,
-                   struct by_state *by_state);
-void by_state_free(struct by_state *by_state);
+                   struct turns *turns);
 
 #endif

@@ -66,10 +66,10 @@ compare_averages(const struct play *play, struct play_page *const pages[2], stru
 static void
 judge_alike(const struct play *play, const struct played *whole, struct proof *proof)
 {
-    const struct play_page *const pages[] = {whole->pages[0], whole->pages[1]};
     for (uint32_t i = 0; i < play->plan.tensor_count && proof->end == PROOF_NOT_ASKED; ++i) {
         const struct play_tensor *tensor = &play->tensors[i];
-        if (tensor->role == PLAY_GRADIENT || tensor->role > PLAY_COMPARED || played_is_same(play, pages, 1, i))
+        if (tensor->role == PLAY_GRADIENT || tensor->role > PLAY_COMPARED ||
+            played_hash(play, whole, 0, 1, i) == played_hash(play, whole, 1, 1, i))
             continue;
         proof_conclude(proof, PROOF_FAILED,
                        "behind a step in which two ranks have different data %s differs: a gradient is missing, or it "
@@ -87,7 +87,7 @@ judge_halves(const struct play *play, const struct played *whole, const struct p
     bool is_changed = false;
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
         bool is_gradient = play->tensors[i].role == PLAY_GRADIENT;
-        bool same = played_is_same(play, (const struct play_page *const[]){pages[0], pages[1]}, is_gradient ? 1 : 0, i);
+        bool same = played_hash(play, whole, 0, is_gradient, i) == played_hash(play, halves, 0, is_gradient, i);
         is_changed = is_changed || (is_gradient && !same);
         if (!is_gradient && !same && play->tensors[i].role != PLAY_UNWRITTEN) {
             proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program do not begin alike");
@@ -235,13 +235,13 @@ scout_prove(const struct scout_order *order, const struct scout_log *log, const 
 
 bool
 scout_prove_by_state(const struct scout_order *order, const struct scout_log *log, const struct scout_finding *finding,
-                     const struct by_state *by_state, bool prove, struct scout_proofs *proofs, struct error *error)
+                     const struct turns *turns, bool prove, struct scout_proofs *proofs, struct error *error)
 {
     struct play play;
     char why[PLAY_WHY_BYTES];
-    bool can = play_plan_make_by_state(log, finding, by_state, &play, why), ok = true;
+    bool can = play_plan_make(log, finding, turns, &play, why), ok = true;
     if (can && prove)
-        ok = proof_complete(order, &play, by_state, &proofs->complete, error);
+        ok = proof_complete(order, &play, true, &proofs->complete, error);
     proofs->played = can ? play_json_of(&play) : json_object_new_object(); /* a proof has told sums from state */
     if (!can)
         json_object_object_add(proofs->played, "reason", json_object_new_string(why));

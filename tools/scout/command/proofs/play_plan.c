@@ -78,8 +78,7 @@ take_site(const struct scout_log *log, uint32_t number, struct play_site *to)
 {
     const struct scout_site *site = number < log->site_count ? &log->sites[number] : NULL;
     for (uint32_t i = 0; site != NULL && i < site->count && to->frame_count < PLAY_FRAMES; ++i)
-        to->frames[to->frame_count++] =
-            (struct play_frame){.object = site->frames[i].object, .offset = site->frames[i].offset};
+        to->frames[to->frame_count++] = site->frames[i];
 }
 
 static bool
@@ -143,62 +142,34 @@ take_sites(const struct scout_log *log, const struct scout_finding *finding, uin
 
 /* ---- operations ---- */
 
-static void
-take_operation(const struct scout_log *log, const struct scout_op *op, enum play_part part, struct play_operation *to)
-{
-    snprintf(to->name, sizeof(to->name), "%s", scout_log_name(log, op->name));
-    to->part = part;
-    to->host_bytes = is_from_host(op) && op->rows == 1 ? op->bytes : 0;
-}
-
-static void
-take_read(const struct scout_log *log, const struct scout_finding *finding, const struct reads_of *of,
-          struct play_operation *to)
-{
-    to->reads = of->kind;
-    to->writer = counted(log, finding->first, finding->first + of->writer);
-    to->back = of->back;
-}
-
-/* What the host may read between steps. */
-static void
-take_written(const struct scout_log *log, const struct scout_finding *finding, const struct reads *reads,
-             struct play *play)
-{
-    play->written = xcalloc(reads->written_count + 1, sizeof(*play->written));
-    for (uint32_t i = 0; i < reads->written_count; ++i) {
-        const struct reads_written *written = &reads->written[i];
-        play->written[play->plan.written_count++] =
-            (struct play_written){.writer = counted(log, finding->first, finding->first + written->writer),
-                                  .moves = written->moves,
-                                  .unread = written->unread,
-                                  .alloc = written->alloc,
-                                  .ordinal = log->allocs[written->alloc].ordinal,
-                                  .bytes = log->allocs[written->alloc].bytes,
-                                  .lo = written->lo,
-                                  .hi = written->hi};
-    }
-}
-
-/* `parts`, `reads`: [finding->period]. */
 static bool
-take_operations(const struct scout_log *log, const struct scout_finding *finding, const enum play_part *parts,
-                const struct reads *reads, struct play *play, char *why)
+take_operations(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
+                struct play *play, char *why)
 {
     uint32_t at = 0, first = first_alike(log, finding);
     for (uint32_t i = 0; i < finding->period; ++i) {
         const struct scout_op *op = &log->ops[finding->first + i];
+        const struct reads_of *of = &turns->reads.of[i];
         if (op->ahead != 0)
             continue;
         struct play_operation *to = &play->operations[at++];
         if (op->kind == SCOUT_GRAPH)
             return refuse(why, "a step launches a CUDA graph, into which nothing can be put");
-        take_operation(log, op, parts[i], to);
-        take_read(log, finding, &reads->of[i], to);
+        snprintf(to->name, sizeof(to->name), "%s", scout_log_name(log, op->name));
+        to->part = turns->parts[i];
+        to->host_bytes = is_from_host(op) && op->rows == 1 ? op->bytes : 0;
+        to->reads = of->kind;
+        to->writer = counted(log, finding->first, finding->first + of->writer);
+        to->back = of->back;
         if (!take_sites(log, finding, first + i, to, why))
             return false;
     }
-    take_written(log, finding, reads, play);
+    play->written = xcalloc(turns->reads.written_count + 1, sizeof(*play->written));
+    for (; play->plan.written_count < turns->reads.written_count; ++play->plan.written_count) {
+        struct play_written *to = &play->written[play->plan.written_count];
+        *to = turns->reads.written[play->plan.written_count];
+        to->writer = counted(log, finding->first, finding->first + to->writer);
+    }
     return true;
 }
 
@@ -249,9 +220,9 @@ group_of(const struct scout_finding *finding, const struct scout_tensor *gradien
     return finding->group_count <= PLAY_GROUPS ? group : 0;
 }
 
+/* What a finding has a role for. */
 static bool
-take_tensors(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
-             struct play *play, char *why)
+take_tensors(const struct scout_log *log, const struct scout_finding *finding, struct play *play, char *why)
 {
     for (uint32_t i = 0; i < finding->tensor_count; ++i) {
         const struct scout_tensor *tensor = &finding->tensors[i];
@@ -272,55 +243,7 @@ take_tensors(const struct scout_log *log, const struct scout_finding *finding, c
         }
         add_tensor(log, play, &to);
     }
-    for (uint32_t i = 0; i < turns->stay_count; ++i) {
-        const struct turns_range *range = &turns->stays[i];
-        add_tensor(log, play,
-                   &(struct play_tensor){.role = range->is_written ? PLAY_STAYS
-                                                 : range->is_read  ? PLAY_UNWRITTEN
-                                                                   : PLAY_UNREAD,
-                                         .alloc = range->alloc,
-                                         .lo = range->lo,
-                                         .hi = range->hi});
-    }
     return true;
-}
-
-static void
-begin_play(const struct scout_log *log, const struct scout_finding *finding, uint32_t tensors, struct play *play)
-{
-    *play = (struct play){.plan = {.version = PLAY_VERSION,
-                                   .steps = ROUNDS,
-                                   .operation_count = counted(log, finding->first, finding->first + finding->period)}};
-    play->tensors = xcalloc(tensors + 1, sizeof(*play->tensors));
-    play->operations = xcalloc(finding->period + 1, sizeof(*play->operations));
-    play->objects = xcalloc(log->object_count + 1, sizeof(*play->objects));
-    take_objects(log, play);
-}
-
-bool
-play_plan_make(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
-               struct play *play, char *why)
-{
-    begin_play(log, finding, finding->tensor_count + turns->stay_count, play);
-    bool is_inside = finding->group_count > 0;
-    for (uint32_t g = 0; g < finding->group_count; ++g) {
-        play->plan.average_before = counted(log, finding->first, finding->groups[g].before);
-        is_inside =
-            is_inside && play->plan.average_before > 0 && play->plan.average_before < play->plan.operation_count;
-    }
-    return take_operations(log, finding, turns->parts, &turns->reads, play, why) &&
-           take_tensors(log, finding, turns, play, why) &&
-           (is_inside || refuse(why, "gradients are averaged where a step begins")) &&
-           (finding->group_count == 1 || !finding->has_later ||
-            refuse(why, "a period holds several updates of parameters, of which groups show the first"));
-}
-
-bool
-play_plan_has_turns(const struct scout_finding *finding, const struct turns *turns, char *why)
-{
-    if (finding->group_count != 1)
-        return refuse(why, "gradients are averaged in %u places", finding->group_count);
-    return turns->reason == NULL || refuse(why, "%s", turns->reason);
 }
 
 /* Of what is added up. Words of a history are added as words, whatever they hold. */
@@ -330,27 +253,72 @@ whole_type(uint32_t width)
     return width == 0 ? ELEMENT_UINT32 : width == sizeof(int64_t) ? ELEMENT_INT64 : ELEMENT_INT32;
 }
 
-bool
-play_plan_make_by_state(const struct scout_log *log, const struct scout_finding *found, const struct by_state *by_state,
-                        struct play *play, char *why)
+/* What else stays. */
+static void
+take_ranges(const struct scout_log *log, const struct turns *turns, struct play *play)
 {
-    struct scout_finding turned = *found, *finding = &turned;
-    turned.first = by_state->first;
-    begin_play(log, finding, by_state->range_count, play);
-    play->plan.steps = ROUNDS + SHORT_ROUNDS;
-    play->plan.by = PLAY_BY_STATE;
-    play->plan.average_before = counted(log, finding->first, finding->first + by_state->border);
-    if (by_state->reason != NULL)
-        return refuse(why, "%s", by_state->reason);
-    if (!take_operations(log, finding, by_state->parts, &by_state->reads, play, why))
-        return false;
-    for (uint32_t i = 0; i < by_state->range_count; ++i) {
-        const struct by_state_range *range = &by_state->ranges[i];
+    for (uint32_t i = 0; i < turns->range_count; ++i) {
+        const struct turns_range *range = &turns->ranges[i];
         bool is_typed = range->role == PLAY_CHANGES || range->role == PLAY_PER_RANK;
         uint32_t type = is_typed ? play_plan_type(range->type) : range->role == PLAY_SUM ? whole_type(range->width) : 0;
         add_tensor(log, play,
-                   &(struct play_tensor){
-                       .role = range->role, .type = type, .alloc = range->alloc, .lo = range->lo, .hi = range->hi});
+                   &(struct play_tensor){.role = range->role,
+                                         .type = type,
+                                         .alloc = range->alloc,
+                                         .lo = range->lo,
+                                         .hi = range->hi,
+                                         .is_overwritten = range->is_overwritten,
+                                         .may_be_sum = range->may_be_sum});
     }
-    return true;
+}
+
+/* Where gradients are averaged, the last place if there are several. */
+static bool
+take_groups(const struct scout_log *log, const struct scout_finding *finding, struct play *play, char *why)
+{
+    bool is_inside = finding->group_count > 0;
+    for (uint32_t g = 0; g < finding->group_count; ++g) {
+        uint32_t at = counted(log, finding->first, finding->groups[g].before);
+        play->plan.average_before = at;
+        is_inside = is_inside && at > 0 && at < play->plan.operation_count;
+    }
+    return (is_inside || refuse(why, "gradients are averaged where a step begins")) &&
+           (finding->group_count == 1 || !finding->has_later ||
+            refuse(why, "a period holds several updates of parameters, of which groups show the first"));
+}
+
+bool
+play_plan_make(const struct scout_log *log, const struct scout_finding *found, const struct turns *turns,
+               struct play *play, char *why)
+{
+    struct scout_finding turned = *found, *finding = &turned;
+    bool is_by_state = turns->by == PLAY_BY_STATE;
+    uint32_t tensors = finding->tensor_count + turns->range_count;
+    turned.first = turns->first;
+    *play = (struct play){.plan = {.version = PLAY_VERSION,
+                                   .by = turns->by,
+                                   .steps = ROUNDS + (is_by_state ? SHORT_ROUNDS : 0),
+                                   .operation_count = counted(log, finding->first, finding->first + finding->period)},
+                          .tensors = xcalloc(tensors + 1, sizeof(*play->tensors)),
+                          .operations = xcalloc(finding->period + 1, sizeof(*play->operations)),
+                          .objects = xcalloc(log->object_count + 1, sizeof(*play->objects))};
+    take_objects(log, play);
+    if (is_by_state && turns->reason != NULL)
+        return refuse(why, "%s", turns->reason);
+    if (!take_operations(log, finding, turns, play, why))
+        return false;
+    if (is_by_state)
+        play->plan.average_before = counted(log, finding->first, finding->first + turns->border);
+    else if (!take_tensors(log, finding, play, why))
+        return false;
+    take_ranges(log, turns, play);
+    return is_by_state || take_groups(log, finding, play, why);
+}
+
+bool
+play_plan_has_turns(const struct scout_finding *finding, const struct turns *turns, char *why)
+{
+    if (finding->group_count != 1)
+        return refuse(why, "gradients are averaged in %u places", finding->group_count);
+    return turns->reason == NULL || refuse(why, "%s", turns->reason);
 }

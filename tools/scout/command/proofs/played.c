@@ -188,9 +188,17 @@ played_steps(const struct played *played, const char **why, struct proof *proof)
     return failed ? 0 : steps;
 }
 
-bool
-played_is_same(const struct play *play, const struct play_page *const pages[2], uint32_t step, uint32_t tensor)
+uint64_t
+played_hash(const struct play *play, const struct played *played, int rank, uint32_t step, uint32_t tensor)
 {
-    return *play_hash(&play->plan, (struct play_page *)pages[0], step, tensor) ==
-           *play_hash(&play->plan, (struct play_page *)pages[1], step, tensor);
+    return *play_hash(&play->plan, played->pages[rank], step, tensor);
+}
+
+bool
+played_are_same(const struct play *play, const struct played *a, const struct played *b, uint32_t step, uint32_t tensor)
+{
+    bool same = true;
+    for (int rank = 0; rank < a->count; ++rank)
+        same = same && played_hash(play, a, rank, step, tensor) == played_hash(play, b, rank, step, tensor);
+    return same;
 }

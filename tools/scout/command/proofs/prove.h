@@ -19,25 +19,20 @@ bool scout_prove(const struct scout_order *order, const struct scout_log *log, c
 /* The same of turns by state, of a period alone; without `prove` only what they would play is made. Errors as above.
  */
 bool scout_prove_by_state(const struct scout_order *order, const struct scout_log *log,
-                          const struct scout_finding *finding, const struct by_state *by_state, bool prove,
+                          const struct scout_finding *finding, const struct turns *turns, bool prove,
                           struct scout_proofs *proofs, struct error *error) __attribute__((warn_unused_result));
 
 /* (d) of a plan that is proved, by `turns` of its JSON, with order->ranks, and timed. Errors as above. */
 bool scout_prove_again(const struct scout_order *order, struct json_object *turns, struct proof *proof,
-                       struct proof_times *times, struct error *error) __attribute__((warn_unused_result));
+                       struct play_times *times, struct error *error) __attribute__((warn_unused_result));
 
 /* ---- play_plan.c: from what was found to what players follow (tools/plan/format/play.h). Pure ---- */
-/* Fills in all of `play` but plan.data and plan.pages; play_free() releases it. False with the reason in `why`,
- * PLAY_WHY_BYTES: this finding cannot be played. */
+/* Fills in all of `play` but plan.data and plan.pages; play_free() releases it. By state it is of a period alone. False
+ * with the reason in `why`, PLAY_WHY_BYTES: this finding cannot be played. */
 bool play_plan_make(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
                     struct play *play, char *why) __attribute__((warn_unused_result));
-/* Whether ranks can take turns by such a plan; if not, why. */
+/* Whether ranks can take turns by such a plan by gradients; if not, why. */
 bool play_plan_has_turns(const struct scout_finding *finding, const struct turns *turns, char *why);
-/* The same of turns by state, of a period alone. */
-bool play_plan_make_by_state(const struct scout_log *log, const struct scout_finding *finding,
-                             const struct by_state *by_state, struct play *play, char *why)
-    __attribute__((warn_unused_result));
-
 /* enum ddp_type of an enum scout_type. What is no float is known as bytes. */
 uint32_t play_plan_type(uint32_t type);
 
@@ -67,8 +62,10 @@ uint32_t played_completed(const struct played *played);
  * was seen. */
 uint32_t played_steps(const struct played *played, const char **why, struct proof *proof);
 
-/* Whether a tensor has the same hash after a step in both pages; 0: before the first. */
-bool played_is_same(const struct play *play, const struct play_page *const pages[2], uint32_t step, uint32_t tensor);
+/* The hash of a tensor after a step; 0: before the first. Whether each rank has the same in both runs. */
+uint64_t played_hash(const struct play *play, const struct played *played, int rank, uint32_t step, uint32_t tensor);
+bool played_are_same(const struct play *play, const struct played *a, const struct played *b, uint32_t step,
+                     uint32_t tensor);
 
 /* A tensor for people, with its role, in proof->name. */
 const char *proof_name(struct proof *proof, const struct play_tensor *tensor);
@@ -77,12 +74,12 @@ void proof_conclude(struct proof *proof, enum proof_end end, const char *format,
     __attribute__((format(printf, 3, 4)));
 
 /* turns.c: (d), with order->ranks and timed, or (0) with two. Errors: as played_make(). */
-bool proof_play_turns(const struct scout_order *order, struct play *play, struct proof *proof,
-                      struct proof_times *times, struct error *error) __attribute__((warn_unused_result));
+bool proof_play_turns(const struct scout_order *order, struct play *play, struct proof *proof, struct play_times *times,
+                      struct error *error) __attribute__((warn_unused_result));
 
-/* state.c: (complete). `by_state`: what may be a sum, and is settled in `play`; NULL: of a plan, which says it. Errors:
- * as played_make(). */
-bool proof_complete(const struct scout_order *order, struct play *play, const struct by_state *by_state,
-                    struct proof *proof, struct error *error) __attribute__((warn_unused_result));
+/* state.c: (complete). `settles`: it decides what is a sum, and what is state, in `play`; false: a plan has done so.
+ * Errors: as played_make(). */
+bool proof_complete(const struct scout_order *order, struct play *play, bool settles, struct proof *proof,
+                    struct error *error) __attribute__((warn_unused_result));
 
 #endif

@@ -17,57 +17,68 @@ enum {
     OUTSIDE = BORDERS + 1 /* and one behind a pass outside of the steps */
 };
 
-/* Of two runs of one process: the first tensor of a class, and the border, that differ. */
+/* The proof, and the program's run as it is. */
+struct trial {
+    const struct scout_order *order;
+    struct play *play;
+    struct played plain;
+    struct proof *proof;
+    struct error *error;
+    bool ok; /* no run has failed to start, and no signal has asked for the end */
+};
+
+/* The first tensor of a class, and the border, that differ in another run. */
 static bool
-find_unlike_border(const struct play *play, const struct played *a, const struct played *b, uint32_t role,
-                   uint32_t borders, uint32_t *tensor, uint32_t *border)
+find_unlike_border(const struct trial *it, const struct played *other, uint32_t role, uint32_t borders,
+                   uint32_t *tensor, uint32_t *border)
 {
-    const struct play_page *const pages[] = {a->pages[0], b->pages[0]};
     for (*border = 0; *border <= borders; ++*border)
-        for (*tensor = 0; *tensor < play->plan.tensor_count; ++*tensor)
-            if ((role == 0 || play->tensors[*tensor].role == role) && !played_is_same(play, pages, *border, *tensor))
+        for (*tensor = 0; *tensor < it->play->plan.tensor_count; ++*tensor)
+            if ((role == 0 || it->play->tensors[*tensor].role == role) &&
+                !played_are_same(it->play, &it->plain, other, *border, *tensor))
                 return true;
     return false;
 }
 
 /* Whether what is called constant is the same at all borders of a run, and what is called state is not always. */
 static bool
-judge_borders(const struct play *play, const struct played *plain, uint32_t borders, struct proof *proof)
+judge_borders(const struct trial *it)
 {
-    for (uint32_t i = 0; i < play->plan.tensor_count && proof->end != PROOF_FAILED; ++i) {
-        uint64_t first = *play_hash(&play->plan, plain->pages[0], 0, i);
-        for (uint32_t border = borders; border > 0 && play->tensors[i].role == PLAY_UNWRITTEN; --border) {
-            if (*play_hash(&play->plan, plain->pages[0], border, i) != first)
-                proof_conclude(proof, PROOF_FAILED, "%s is called constant, and has changed in step %u",
-                               proof_name(proof, &play->tensors[i]), border);
+    const struct play *play = it->play;
+    for (uint32_t i = 0; i < play->plan.tensor_count && it->proof->end != PROOF_FAILED; ++i) {
+        uint64_t first = played_hash(play, &it->plain, 0, 0, i);
+        for (uint32_t border = BORDERS; border > 0 && play->tensors[i].role == PLAY_UNWRITTEN; --border) {
+            if (played_hash(play, &it->plain, 0, border, i) != first)
+                proof_conclude(it->proof, PROOF_FAILED, "%s is called constant, and has changed in step %u",
+                               proof_name(it->proof, &play->tensors[i]), border);
         }
     }
-    return proof->end != PROOF_FAILED;
+    return it->proof->end != PROOF_FAILED;
 }
 
 static void
-judge_rest(const struct play *play, const struct played *plain, const struct played *rest, uint32_t borders,
-           struct proof *proof)
+judge_rest(const struct trial *it, const struct played *rest, uint32_t borders)
 {
+    struct proof *proof = it->proof;
     uint32_t tensor, border;
     uint64_t exchanged = atomic_load(&rest->pages[0]->exchanged);
-    if (find_unlike_border(play, plain, rest, 0, borders, &tensor, &border)) {
+    if (find_unlike_border(it, rest, 0, borders, &tensor, &border)) {
         if (border < BORDERS - 2)
             proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program differ by themselves: %s, after step %u",
-                           proof_name(proof, &play->tensors[tensor]), border);
+                           proof_name(proof, &it->play->tensors[tensor]), border);
         else if (border == OUTSIDE)
             proof_conclude(proof, PROOF_FAILED,
                            "where memory without a class gets what it held one step before, %s differs behind what the "
                            "program does between steps: that uses what an earlier step has left, which is another on "
                            "each rank",
-                           proof_name(proof, &play->tensors[tensor]));
+                           proof_name(proof, &it->play->tensors[tensor]));
         else
             proof_conclude(
                 proof, PROOF_FAILED,
                 "where memory without a class gets what it held one step before, %s differs after step %u: the plan "
                 "misses memory that stays from step to step",
-                proof_name(proof, &play->tensors[tensor]), border);
-    } else if (atomic_load(&plain->pages[0]->reads) != atomic_load(&rest->pages[0]->reads)) {
+                proof_name(proof, &it->play->tensors[tensor]), border);
+    } else if (atomic_load(&it->plain.pages[0]->reads) != atomic_load(&rest->pages[0]->reads)) {
         proof_conclude(
             proof, PROOF_FAILED,
             "where memory without a class gets what it held one step before, the program's copies bring other "
@@ -99,13 +110,18 @@ bits_of(float value)
     return bits;
 }
 
+static const float *
+sample_of(const struct trial *it, const struct played *played, uint32_t tensor)
+{
+    return play_sample(&it->play->plan, played->pages[0], tensor);
+}
+
 static struct touched
-touched_by_halves(const struct play *play, const struct played *plain, const struct played halves[2], uint32_t tensor)
+touched_by_halves(const struct trial *it, const struct played halves[2], uint32_t tensor)
 {
     struct touched touched = {0};
-    const float *of = play_sample(&play->plan, plain->pages[0], tensor);
-    const float *one = play_sample(&play->plan, halves[0].pages[0], tensor);
-    const float *two = play_sample(&play->plan, halves[1].pages[0], tensor);
+    const float *of = sample_of(it, &it->plain, tensor);
+    const float *one = sample_of(it, &halves[0], tensor), *two = sample_of(it, &halves[1], tensor);
     for (int k = 0; k < PLAY_SAMPLES; ++k) {
         bool first = bits_of(of[k]) != bits_of(one[k]), second = bits_of(of[k]) != bits_of(two[k]);
         touched.first += first;
@@ -115,32 +131,30 @@ touched_by_halves(const struct play *play, const struct played *plain, const str
     return touched;
 }
 
-/* Whether two runs differ at the last border. */
+/* Whether another run differs at the last border. */
 static bool
-differs(const struct play *play, const struct played *a, const struct played *b, uint32_t tensor)
+differs(const struct trial *it, const struct played *other, uint32_t tensor)
 {
-    const struct play_page *const pages[] = {a->pages[0], b->pages[0]};
-    return !played_is_same(play, pages, BORDERS, tensor);
+    return !played_are_same(it->play, &it->plain, other, BORDERS, tensor);
 }
 
 /* What is averaged depends on data, then or later. A counter or a random state does not: all ranks make it in each
  * step. Where data show themselves nowhere this is not asked. */
 static void
-judge_reached(const struct play *play, const struct played *plain, const struct played halves[2], struct proof *proof)
+judge_reached(const struct trial *it, const struct played halves[2])
 {
+    const struct play *play = it->play;
     uint32_t reached = 0, other = play->plan.tensor_count;
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
-        bool is_reached = differs(play, plain, &halves[0], i) || differs(play, plain, &halves[1], i);
-        bool changes = *play_hash(&play->plan, plain->pages[0], BORDERS - 1, i) !=
-                       *play_hash(&play->plan, plain->pages[0], BORDERS, i);
+        bool is_reached = differs(it, &halves[0], i) || differs(it, &halves[1], i);
+        bool changes = played_hash(play, &it->plain, 0, BORDERS - 1, i) != played_hash(play, &it->plain, 0, BORDERS, i);
         reached += is_reached;
         other = play->tensors[i].role == PLAY_CHANGES && changes && !is_reached ? i : other;
     }
-    if (proof->end != PROOF_PASSED || reached == 0 || other == play->plan.tensor_count)
-        return;
-    proof_conclude(proof, PROOF_IMPOSSIBLE,
-                   "%s changes, and no data reach it: whether it is trained, or a stream, cannot be told",
-                   proof_name(proof, &play->tensors[other]));
+    if (it->proof->end == PROOF_PASSED && reached > 0 && other < play->plan.tensor_count)
+        proof_conclude(it->proof, PROOF_IMPOSSIBLE,
+                       "%s changes, and no data reach it: whether it is trained, or a stream, cannot be told",
+                       proof_name(it->proof, &play->tensors[other]));
 }
 
 /* What --per-rank names is carried, or whole numbers: what both halves of a batch change is trained. */
@@ -160,19 +174,19 @@ judge_own(const struct play_tensor *tensor, const struct touched *touched, const
 }
 
 /* What the program carries from batch to batch is computed from one record each: with halves of the data exchanged
- * other elements of it change each time. `by_state`: which ranges are overwritten, and have to show that they are no
- * such; NULL: of a plan. */
+ * other elements of it change each time. What is overwritten has to show that it is no such. */
 static void
-judge_carried(const struct play *play, const struct played *plain, const struct played halves[2],
-              const struct by_state *by_state, struct proof *proof)
+judge_carried(const struct trial *it, const struct played halves[2])
 {
+    const struct play *play = it->play;
+    struct proof *proof = it->proof;
     for (uint32_t i = 0; i < play->plan.tensor_count && proof->end == PROOF_PASSED; ++i) {
         const struct play_tensor *tensor = &play->tensors[i];
         if (tensor->role != PLAY_CHANGES && tensor->role != PLAY_PER_RANK)
             continue;
-        struct touched touched = touched_by_halves(play, plain, halves, i);
+        struct touched touched = touched_by_halves(it, halves, i);
         bool is_split = touched.first > 0 && touched.second > 0 && touched.both == 0;
-        bool is_open = by_state != NULL && by_state->ranges[i].is_overwritten && touched.both == 0;
+        bool is_open = tensor->is_overwritten && touched.both == 0;
         const char *text = proof_name(proof, tensor);
         if (tensor->role == PLAY_PER_RANK)
             judge_own(tensor, &touched, text, proof);
@@ -191,43 +205,38 @@ judge_carried(const struct play *play, const struct played *plain, const struct 
     }
 }
 
-/* Makes another run of the one process, as far as the last border. */
+/* Makes another run, and returns whether it has come to the last border. */
 static bool
-exchange(const struct scout_order *order, struct play *play, enum play_data data, struct played *played, bool *whole,
-         struct error *error)
+exchange(struct trial *it, struct play *play, enum play_data data, struct played *played)
 {
-    bool ok = played_make(order, play, data, played, error);
-    *whole = ok && played_completed(played) == BORDERS;
-    return ok;
+    it->ok = it->ok && played_make(it->order, play, data, played, it->error);
+    return it->ok && played_completed(played) == BORDERS;
 }
 
-static bool
-prove_classes(const struct scout_order *order, struct play *play, const struct by_state *by_state,
-              const struct played *plain, struct proof *proof, struct error *error)
+static void
+prove_classes(struct trial *it)
 {
     struct played state = {0}, halves[2] = {{{0}}, {{0}}};
     uint32_t tensor, border;
-    bool whole[3];
-    bool ok = exchange(order, play, PLAY_STATE_EXCHANGED, &state, &whole[0], error) &&
-              exchange(order, play, PLAY_FIRST_HALVES, &halves[0], &whole[1], error) &&
-              exchange(order, play, PLAY_SECOND_HALVES, &halves[1], &whole[2], error);
-    if (ok && whole[0] && find_unlike_border(play, plain, &state, PLAY_STREAM, BORDERS, &tensor, &border)) {
+    bool whole = exchange(it, it->play, PLAY_STATE_EXCHANGED, &state);
+    bool first = exchange(it, it->play, PLAY_FIRST_HALVES, &halves[0]);
+    bool second = exchange(it, it->play, PLAY_SECOND_HALVES, &halves[1]);
+    if (it->ok && whole && find_unlike_border(it, &state, PLAY_STREAM, BORDERS, &tensor, &border)) {
         proof_conclude(
-            proof, PROOF_FAILED,
+            it->proof, PROOF_FAILED,
             "%s is called a stream, and differs after step %u where what ranks average gets what it held one step "
             "before",
-            proof_name(proof, &play->tensors[tensor]), border);
-    } else if (ok && whole[0] && whole[1] && whole[2]) {
-        judge_carried(play, plain, halves, by_state, proof);
-        judge_reached(play, plain, halves, proof);
-    } else if (ok) {
-        proof_conclude(proof, PROOF_IMPOSSIBLE,
+            proof_name(it->proof, &it->play->tensors[tensor]), border);
+    } else if (it->ok && whole && first && second) {
+        judge_carried(it, halves);
+        judge_reached(it, halves);
+    } else if (it->ok) {
+        proof_conclude(it->proof, PROOF_IMPOSSIBLE,
                        "the program ended where halves of its data, or its state, were exchanged");
     }
-    played_release(play, &state);
-    played_release(play, &halves[0]);
-    played_release(play, &halves[1]);
-    return ok;
+    played_release(it->play, &state);
+    played_release(it->play, &halves[0]);
+    played_release(it->play, &halves[1]);
 }
 
 /* ---- sums ---- */
@@ -236,11 +245,10 @@ prove_classes(const struct scout_order *order, struct play *play, const struct b
 enum sum_verdict { IS_SUM, IS_NO_SUM, SHOWS_NOTHING };
 
 static enum sum_verdict
-judge_sum(const struct play *play, const struct played *plain, const struct played *sums, uint32_t tensor)
+judge_sum(const struct trial *trial, const struct played *sums, uint32_t tensor)
 {
-    const struct play_tensor *it = &play->tensors[tensor];
-    const float *of = play_sample(&play->plan, plain->pages[0], tensor);
-    const float *seen = play_sample(&play->plan, sums->pages[0], tensor);
+    const struct play_tensor *it = &trial->play->tensors[tensor];
+    const float *of = sample_of(trial, &trial->plain, tensor), *seen = sample_of(trial, sums, tensor);
     size_t bytes = element_size((int)it->type), count = (size_t)(it->hi - it->lo) / bytes;
     size_t distance = (count + PLAY_SAMPLES - 1) / PLAY_SAMPLES;
     enum sum_verdict verdict = SHOWS_NOTHING;
@@ -254,167 +262,150 @@ judge_sum(const struct play *play, const struct played *plain, const struct play
 
 /* Other memory than sums that differs where sums were exchanged. */
 static bool
-sums_reach(const struct play *play, const struct played *plain, const struct played *sums, uint32_t *tensor)
+sums_reach(const struct trial *it, const struct play *play, const struct played *sums, uint32_t *tensor)
 {
     for (*tensor = 0; *tensor < play->plan.tensor_count; ++*tensor)
-        if (play->tensors[*tensor].role != PLAY_SUM && differs(play, plain, sums, *tensor))
+        if (play->tensors[*tensor].role != PLAY_SUM && differs(it, sums, *tensor))
             return true;
     return false;
 }
 
 /* What may be a sum and is none is state; whole numbers that are none have no class, nor have numbers for the host. */
 static void
-settle_sum(struct play *play, const struct by_state *by_state, uint32_t i, enum sum_verdict verdict,
-           struct proof *proof)
+settle_sum(struct play_tensor *tensor, enum sum_verdict verdict, struct proof *proof)
 {
-    bool may_be_state = by_state != NULL && by_state->ranges[i].role == PLAY_CHANGES &&
-                        by_state->ranges[i].hi - by_state->ranges[i].lo > ELEMENT_BYTES;
-    if (verdict == IS_NO_SUM && may_be_state)
-        play->tensors[i].role = PLAY_CHANGES;
+    if (verdict == IS_NO_SUM && tensor->may_be_sum && tensor->hi - tensor->lo > ELEMENT_BYTES)
+        tensor->role = PLAY_CHANGES;
     else if (verdict == IS_NO_SUM)
         proof_conclude(proof, PROOF_FAILED, "%s is called a sum, and what a step adds depends on what it held",
-                       proof_name(proof, &play->tensors[i]));
+                       proof_name(proof, tensor));
     else if (verdict == SHOWS_NOTHING)
         proof_conclude(proof, PROOF_IMPOSSIBLE,
                        "whether %s is a sum, or an average that moves slowly, cannot be told: it hardly changes",
-                       proof_name(proof, &play->tensors[i]));
+                       proof_name(proof, tensor));
 }
 
-/* `by_state`: what may be a sum; NULL: of a plan, which says it. */
-static bool
-prove_sums(const struct scout_order *order, struct play *play, const struct by_state *by_state,
-           const struct played *plain, struct proof *proof, struct error *error)
+static void
+prove_sums(struct trial *it)
 {
+    struct play *play = it->play;
     struct played sums = {0};
-    bool any = false, whole = false, ok = true;
     uint32_t tensor;
+    bool any = false;
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
-        if (by_state != NULL && by_state->ranges[i].may_be_sum)
+        if (play->tensors[i].may_be_sum)
             play->tensors[i].role = PLAY_SUM;
         any = any || play->tensors[i].role == PLAY_SUM;
     }
-    if (any)
-        ok = exchange(order, play, PLAY_SUMS_EXCHANGED, &sums, &whole, error);
-    if (any && ok && !whole) {
-        proof_conclude(proof, PROOF_IMPOSSIBLE, "the program ended where sums were exchanged");
-    } else if (any && ok && sums_reach(play, plain, &sums, &tensor)) {
-        proof_conclude(proof, PROOF_FAILED,
+    if (!any)
+        return;
+    bool whole = exchange(it, play, PLAY_SUMS_EXCHANGED, &sums);
+    if (it->ok && !whole)
+        proof_conclude(it->proof, PROOF_IMPOSSIBLE, "the program ended where sums were exchanged");
+    else if (whole && sums_reach(it, play, &sums, &tensor))
+        proof_conclude(it->proof, PROOF_FAILED,
                        "%s is computed from what is called a sum, or two runs differ by themselves",
-                       proof_name(proof, &play->tensors[tensor]));
-    }
-    for (uint32_t i = 0; i < play->plan.tensor_count && any && ok && proof->end == PROOF_NOT_ASKED; ++i) {
+                       proof_name(it->proof, &play->tensors[tensor]));
+    for (uint32_t i = 0; i < play->plan.tensor_count && whole && it->proof->end == PROOF_NOT_ASKED; ++i) {
         if (play->tensors[i].role == PLAY_SUM)
-            settle_sum(play, by_state, i, judge_sum(play, plain, &sums, i), proof);
+            settle_sum(&play->tensors[i], judge_sum(it, &sums, i), it->proof);
     }
     played_release(play, &sums);
-    return ok;
 }
 
 enum { NUMBER_BYTES = 16, NUMBERS = 4 }; /* that are tried, each in a run of its own */
 
-/* What a number is that is called state, whose contents alone were exchanged. */
+/* What a number is that is called state: by a run in which tensor i alone is exchanged. */
 static enum play_role
-judge_number(const struct play *play, const struct played *plain, const struct played *alone, uint32_t i)
-{
-    uint32_t tensor;
-    if (atomic_load(&alone->pages[0]->exchanged) == 0 || sums_reach(play, plain, alone, &tensor))
-        return PLAY_CHANGES;
-    if (!differs(play, plain, alone, i))
-        return PLAY_LAST;
-    return judge_sum(play, plain, alone, i) == IS_SUM ? PLAY_SUM : PLAY_CHANGES;
-}
-
-/* Makes a run in which tensor i alone is exchanged. */
-static bool
-try_number(const struct scout_order *order, const struct play *play, const struct played *plain, uint32_t i,
-           enum play_role *role, struct error *error)
+judge_number(struct trial *it, uint32_t i)
 {
     struct played alone = {0};
-    struct play trial = *play;
-    bool whole;
-    trial.tensors = xcalloc(play->plan.tensor_count, sizeof(*trial.tensors));
-    for (uint32_t k = 0; k < play->plan.tensor_count; ++k) {
-        trial.tensors[k] = play->tensors[k];
+    struct play trial = *it->play;
+    enum play_role role = PLAY_CHANGES;
+    uint32_t tensor;
+    trial.tensors = xcalloc(trial.plan.tensor_count, sizeof(*trial.tensors));
+    for (uint32_t k = 0; k < trial.plan.tensor_count; ++k) {
+        trial.tensors[k] = it->play->tensors[k];
         trial.tensors[k].role = k == i ? PLAY_SUM : PLAY_LAST;
     }
-    bool ok = exchange(order, &trial, PLAY_SUMS_EXCHANGED, &alone, &whole, error);
-    *role = whole ? judge_number(&trial, plain, &alone, i) : PLAY_CHANGES;
+    if (exchange(it, &trial, PLAY_SUMS_EXCHANGED, &alone) && atomic_load(&alone.pages[0]->exchanged) > 0 &&
+        !sums_reach(it, &trial, &alone, &tensor))
+        role = !differs(it, &alone, i) ? PLAY_LAST : judge_sum(it, &alone, i) == IS_SUM ? PLAY_SUM : PLAY_CHANGES;
     played_release(&trial, &alone);
     free(trial.tensors);
-    return ok;
+    return role;
 }
 
 /* Losses and hits that are called state would be averaged. Whether other memory is computed from one, a run shows in
  * which it alone is exchanged. Larger scratch is not looked for: it may be averaged, for a step overwrites it before it
  * reads it, whatever it holds; what the host reads of it between steps is a mean then. */
-static bool
-prove_numbers(const struct scout_order *order, struct play *play, const struct by_state *by_state,
-              const struct played *plain, struct proof *proof, struct error *error)
+static void
+prove_numbers(struct trial *it, bool settles)
 {
-    bool ok = true;
-    for (uint32_t i = 0, tried = 0; i < play->plan.tensor_count && ok && tried < NUMBERS; ++i) {
-        struct play_tensor *tensor = &play->tensors[i];
-        enum play_role role;
-        if (tensor->role != PLAY_CHANGES || tensor->hi - tensor->lo > NUMBER_BYTES ||
-            (by_state != NULL && by_state->ranges[i].may_be_sum))
+    for (uint32_t i = 0, tried = 0; i < it->play->plan.tensor_count && it->ok && tried < NUMBERS; ++i) {
+        struct play_tensor *tensor = &it->play->tensors[i];
+        if (tensor->role != PLAY_CHANGES || tensor->hi - tensor->lo > NUMBER_BYTES || tensor->may_be_sum)
             continue;
         ++tried;
-        ok = try_number(order, play, plain, i, &role, error);
-        if (role == PLAY_SUM && by_state != NULL)
+        enum play_role role = judge_number(it, i);
+        if (role == PLAY_SUM && settles)
             tensor->role = role;
-        else if (role != PLAY_CHANGES && by_state == NULL)
-            proof_conclude(proof, PROOF_FAILED, "%s is no state%s", proof_name(proof, tensor),
+        else if (role != PLAY_CHANGES && !settles)
+            proof_conclude(it->proof, PROOF_FAILED, "%s is no state%s", proof_name(it->proof, tensor),
                            role == PLAY_SUM ? " but a sum: what a step adds does not depend on it"
                                             : ": nothing depends on what it held");
     }
-    return ok;
 }
 
 /* ---- all of it ---- */
 
-static bool
-prove_rest(const struct scout_order *order, struct play *play, const struct played *plain, struct proof *proof,
-           struct error *error)
+static void
+prove_rest(struct trial *it)
 {
     struct played rest = {0};
     const char *then;
-    uint32_t borders = played_completed(plain);
-    play->plan.outside = atomic_load(&plain->pages[0]->outside);
-    bool ok = played_make(order, play, PLAY_REST_EXCHANGED, &rest, error);
-    play->plan.outside = 0;
-    if (ok && played_steps(&rest, &then, proof) == borders)
-        judge_rest(play, plain, &rest, borders, proof);
-    else if (ok && proof->end == PROOF_NOT_ASKED)
-        proof_conclude(proof, PROOF_FAILED, "where memory without a class gets what it held one step before: %s",
+    uint32_t borders = played_completed(&it->plain);
+    it->play->plan.outside = atomic_load(&it->plain.pages[0]->outside);
+    it->ok = played_make(it->order, it->play, PLAY_REST_EXCHANGED, &rest, it->error);
+    it->play->plan.outside = 0;
+    if (it->ok && played_steps(&rest, &then, it->proof) == borders)
+        judge_rest(it, &rest, borders);
+    else if (it->ok && it->proof->end == PROOF_NOT_ASKED)
+        proof_conclude(it->proof, PROOF_FAILED, "where memory without a class gets what it held one step before: %s",
                        then[0] != '\0' ? then : "other operations come between steps");
-    else if (ok && proof->end == PROOF_IMPOSSIBLE)
-        proof->end = PROOF_FAILED; /* the run before could be made */
-    played_release(play, &rest);
-    return ok;
+    else if (it->ok && it->proof->end == PROOF_IMPOSSIBLE)
+        it->proof->end = PROOF_FAILED; /* the run before could be made */
+    played_release(it->play, &rest);
+}
+
+static bool
+goes_on(const struct trial *it)
+{
+    return it->ok && it->proof->end == PROOF_NOT_ASKED;
 }
 
 /* What has no class is exchanged, then what ranks average, then data. */
 bool
-proof_complete(const struct scout_order *order, struct play *play, const struct by_state *by_state, struct proof *proof,
+proof_complete(const struct scout_order *order, struct play *play, bool settles, struct proof *proof,
                struct error *error)
 {
-    struct played plain = {0};
+    struct trial it = {.order = order, .play = play, .proof = proof, .error = error};
     const char *then;
     uint32_t rounds = play->plan.steps;
     play->plan.steps = OUTSIDE;
-    bool ok = played_make(order, play, PLAY_BORDERS, &plain, error);
-    uint32_t borders = ok ? played_steps(&plain, &then, proof) : 0;
+    it.ok = played_make(order, play, PLAY_BORDERS, &it.plain, error);
+    uint32_t borders = it.ok ? played_steps(&it.plain, &then, proof) : 0;
     if (borders > 0 && borders < BORDERS)
         proof_conclude(proof, PROOF_IMPOSSIBLE, "%s", then);
-    else if (borders >= BORDERS && judge_borders(play, &plain, BORDERS, proof))
-        ok = prove_sums(order, play, by_state, &plain, proof, error);
-    if (ok && borders >= BORDERS && proof->end == PROOF_NOT_ASKED)
-        ok = prove_numbers(order, play, by_state, &plain, proof, error);
-    if (ok && borders >= BORDERS && proof->end == PROOF_NOT_ASKED)
-        ok = prove_rest(order, play, &plain, proof, error);
-    if (ok && proof->end == PROOF_PASSED)
-        ok = prove_classes(order, play, by_state, &plain, proof, error);
-    played_release(play, &plain);
+    else if (borders >= BORDERS && judge_borders(&it))
+        prove_sums(&it);
+    if (borders >= BORDERS && goes_on(&it))
+        prove_numbers(&it, settles);
+    if (borders >= BORDERS && goes_on(&it))
+        prove_rest(&it);
+    if (it.ok && proof->end == PROOF_PASSED)
+        prove_classes(&it);
+    played_release(play, &it.plain);
     play->plan.steps = rounds;
-    return ok;
+    return it.ok;
 }

@@ -12,24 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool
-is_same_in_both(const struct play *play, const struct played *ranks, const struct played *alone, uint32_t step,
-                uint32_t tensor)
-{
-    bool same = true;
-    for (int rank = 0; rank < ranks->count; ++rank) {
-        const struct play_page *const pages[] = {ranks->pages[rank], alone->pages[rank]};
-        same = same && played_is_same(play, pages, step, tensor);
-    }
-    return same;
-}
-
 /* What no operation writes, and is not the same when two runs begin, is an address, or was never set. */
 static bool
 is_left_out(const struct play *play, const struct played *a, const struct played *b, uint32_t tensor)
 {
     uint32_t role = play->tensors[tensor].role;
-    return (role == PLAY_UNWRITTEN || role == PLAY_UNREAD) && !is_same_in_both(play, a, b, 0, tensor);
+    return (role == PLAY_UNWRITTEN || role == PLAY_UNREAD) && !played_are_same(play, a, b, 0, tensor);
 }
 
 /* The first tensor, and round, in which two runs differ. */
@@ -39,7 +27,7 @@ find_unlike(const struct play *play, const struct played *a, const struct played
 {
     for (*round = 0; *round <= rounds; ++*round)
         for (*tensor = 0; *tensor < play->plan.tensor_count; ++*tensor)
-            if (!is_left_out(play, a, b, *tensor) && !is_same_in_both(play, a, b, *round, *tensor))
+            if (!is_left_out(play, a, b, *tensor) && !played_are_same(play, a, b, *round, *tensor))
                 return true;
     return false;
 }
@@ -51,9 +39,9 @@ find_longer(const struct play *play, const struct played *ranks, uint32_t rounds
 {
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
         const struct play_tensor *it = &play->tensors[i];
-        uint64_t first = *play_hash(&play->plan, ranks->pages[0], 0, i), moves = 0;
+        uint64_t first = played_hash(play, ranks, 0, 0, i), moves = 0;
         for (uint32_t round = 1; round <= rounds; ++round)
-            moves += *play_hash(&play->plan, ranks->pages[0], round, i) != first;
+            moves += played_hash(play, ranks, 0, round, i) != first;
         for (uint32_t k = 0; k < play->plan.tensor_count && moves > 0; ++k) {
             const struct play_tensor *parameter = &play->tensors[k];
             *behind = it;
@@ -159,7 +147,7 @@ hundredths(double times, uint32_t most)
 }
 
 static void
-find_times(const struct played *ranks, const struct played *alone, struct proof_times *times)
+find_times(const struct played *ranks, const struct played *alone, struct play_times *times)
 {
     struct range round = {0}, batch = {0};
     uint32_t count = (uint32_t)ranks->count;
@@ -167,15 +155,15 @@ find_times(const struct played *ranks, const struct played *alone, struct proof_
     take_stretches(alone, &batch);
     if (round.count == 0 || batch.count == 0)
         return;
-    *times = (struct proof_times){.ranks = count,
-                                  .round_ns = (uint64_t)range_middle(&round),
-                                  .batch_ns = (uint64_t)range_middle(&batch),
-                                  .low = hundredths(count * range_low(&batch) / range_high(&round), count),
-                                  .high = hundredths(count * range_high(&batch) / range_low(&round), count)};
+    *times = (struct play_times){.ranks = count,
+                                 .round_ns = (uint64_t)range_middle(&round),
+                                 .batch_ns = (uint64_t)range_middle(&batch),
+                                 .low = hundredths(count * range_low(&batch) / range_high(&round), count),
+                                 .high = hundredths(count * range_high(&batch) / range_low(&round), count)};
 }
 
 bool
-proof_play_turns(const struct scout_order *order, struct play *play, struct proof *proof, struct proof_times *times,
+proof_play_turns(const struct scout_order *order, struct play *play, struct proof *proof, struct play_times *times,
                  struct error *error)
 {
     struct played ranks = {0}, alone = {0};
@@ -195,7 +183,7 @@ proof_play_turns(const struct scout_order *order, struct play *play, struct proo
 
 bool
 scout_prove_again(const struct scout_order *order, struct json_object *turns, struct proof *proof,
-                  struct proof_times *times, struct error *error)
+                  struct play_times *times, struct error *error)
 {
     struct play play;
     char why[PLAY_WHY_BYTES] = "";

@@ -127,18 +127,6 @@ put_proof(struct json_object *to, const char *key, const struct proof *proof)
     play_put_text(item, "text", proof->text);
 }
 
-struct json_object *
-plan_times(const struct proof_times *times)
-{
-    struct json_object *member = json_object_new_object();
-    play_put_number(member, "ranks", times->ranks);
-    play_put_number(member, "round_ns", times->round_ns);
-    play_put_number(member, "batch_ns", times->batch_ns);
-    play_put_number(member, "low", times->low);
-    play_put_number(member, "high", times->high);
-    return member;
-}
-
 static void
 put_found(struct json_object *plan, const struct scout_log *log, const struct scout_finding *finding,
           const struct scout_proofs *proofs, struct sites *sites)
@@ -168,7 +156,7 @@ put_found(struct json_object *plan, const struct scout_log *log, const struct sc
     put_proof(proof, "turns", &proofs->turns);
     put_proof(proof, "per_rank", &proofs->own);
     if (proofs->times.round_ns > 0)
-        json_object_object_add(plan, "forecast", plan_times(&proofs->times));
+        play_json_put_times(plan, &proofs->times);
     if (proofs->played != NULL) {
         json_object_object_add(plan, "turns", json_object_get(proofs->played));
         play_json_seal(plan);

@@ -130,7 +130,7 @@ static const char *const classes[] = {
     [PLAY_LAST] = "last",     [PLAY_PER_RANK] = "per rank", [PLAY_UNWRITTEN] = "constant"};
 
 static const char *
-type_text(const struct by_state_range *range)
+type_text(const struct turns_range *range)
 {
     if (range->role == PLAY_CHANGES || range->role == PLAY_PER_RANK)
         return scout_type_name(range->type); /* of floats the numbers are the same */
@@ -138,12 +138,12 @@ type_text(const struct by_state_range *range)
 }
 
 static void
-print_class(FILE *out, const struct scout_log *log, const struct by_state *by_state, enum play_role role,
+print_class(FILE *out, const struct scout_log *log, const struct turns *by_state, enum play_role role,
             struct sites *sites)
 {
     char place[256], memory[64];
     for (uint32_t i = 0; i < by_state->range_count; ++i) {
-        const struct by_state_range *range = &by_state->ranges[i];
+        const struct turns_range *range = &by_state->ranges[i];
         if (range->role != role)
             continue;
         snprintf(memory, sizeof(memory), "a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]", range->alloc, range->lo, range->hi);
@@ -155,7 +155,7 @@ print_class(FILE *out, const struct scout_log *log, const struct by_state *by_st
 
 void
 by_state_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
-               const struct by_state *by_state)
+               const struct turns *by_state)
 {
     static const enum play_role order[] = {PLAY_CHANGES, PLAY_PER_RANK, PLAY_SUM,
                                            PLAY_STREAM,  PLAY_LAST,     PLAY_UNWRITTEN};

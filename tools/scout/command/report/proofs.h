@@ -19,21 +19,14 @@ struct proof {
     char name[64];   /* of the tensor that it names */
 };
 
-/* What both runs of (d) took. */
-struct proof_times {
-    uint32_t ranks;
-    uint64_t round_ns, batch_ns; /* of a round of so many ranks, and of a batch of one process; 0: too few were made */
-    uint32_t low, high;          /* hundredths: how many times as fast as one process, never above the ranks */
-};
-
 struct json_object;
 
 struct scout_proofs {
-    struct proof halves;   /* (c): exchanged halves of batches leave the average as it was */
-    struct proof complete; /* by state: what has no class may hold anything else at a border, and nothing differs */
-    struct proof turns;    /* (d): ranks that take turns do what one process does that plays all turns */
-    struct proof_times times;
-    struct proof own;           /* what --per-rank names: each element depends on one half of a batch alone */
+    struct proof halves;     /* (c): exchanged halves of batches leave the average as it was */
+    struct proof complete;   /* by state: what has no class may hold anything else at a border, and nothing differs */
+    struct proof turns;      /* (d): ranks that take turns do what one process does that plays all turns */
+    struct play_times times; /* of both runs of (d) */
+    struct proof own;        /* what --per-rank names: each element depends on one half of a batch alone */
     struct json_object *played; /* for (d): how ranks take turns, or {"reason": why they cannot}; NULL: not asked */
     bool by_state;              /* ranks take turns by state: no gradient was looked for */
     bool for_plan;              /* ranks are to take turns: nothing is proved that only lines need */
@@ -58,15 +51,12 @@ void proofs_print(FILE *out, const struct scout_proofs *proofs);
 bool plan_write(const char *path, const struct scout_log *log, const struct scout_finding *finding,
                 const struct scout_proofs *proofs, struct error *error) __attribute__((warn_unused_result));
 
-/* Of proof (d), its times as the member "forecast". */
-struct json_object *plan_times(const struct proof_times *times);
-
 /* ---- print.c: what a scouted run showed, for people ---- */
 /* Of a program whose gradients are found: the period, the table of tensors, the evidence, and the lines to add, or, if
  * it is annotated, what is missing and superfluous. */
 void scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding);
 /* Of a plan by state: the period, and the class of all memory that stays. */
 void by_state_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
-                    const struct by_state *by_state);
+                    const struct turns *by_state);
 
 #endif
