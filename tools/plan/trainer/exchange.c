@@ -44,12 +44,6 @@ static struct brought {
 } * brought;
 static size_t brought_count, brought_room, copy_count; /* ever, and in this step */
 
-bool
-exchange_is_on(void)
-{
-    return player.play.plan.data >= PLAY_BORDERS && player.play.plan.data <= PLAY_SECOND_HALVES;
-}
-
 static struct piece *
 piece_at(uint32_t number, uint64_t lo, uint64_t bytes)
 {
@@ -229,10 +223,11 @@ sample(uint32_t role, uint32_t place)
     }
 }
 
-void
-exchange_step(uint64_t period)
+/* In front of a step's first operation. Does not return behind the step that has other data. */
+static void
+begin_step(void)
 {
-    step = (uint32_t)period;
+    step = (uint32_t)player.period;
     copy_count = 0;
     if (step != FIRST_EXCHANGE + 1)
         return;
@@ -247,18 +242,21 @@ exchange_step(uint64_t period)
     player_wait_for_end(PLAY_OVER);
 }
 
-void
-exchange_averages(uint32_t place, bool are_made)
+/* Of which there may be several places. */
+static void
+average_exchanged(uint32_t at, int group, CUstream stream, const struct ddp_site *site)
 {
-    if (!player_makes_all() || step != FIRST_EXCHANGE)
-        return;
-    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
-    for (uint32_t i = 0; i < player.play.plan.tensor_count && !are_made; ++i) {
-        if (player.play.tensors[i].role == PLAY_GRADIENT && player.play.tensors[i].before == place)
+    if (step == FIRST_EXCHANGE)
+        scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    for (uint32_t i = 0; i < player.play.plan.tensor_count && step == FIRST_EXCHANGE; ++i) {
+        if (player.play.tensors[i].role == PLAY_GRADIENT && player.play.tensors[i].before == at)
             *play_hash(&player.play.plan, player.pages[0], 1, i) = player_hash(&player.play.tensors[i]);
     }
-    if (are_made)
-        sample(PLAY_GRADIENT, place);
+    by_gradients.average(at, group, stream, site);
+    if (step != FIRST_EXCHANGE)
+        return;
+    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    sample(PLAY_GRADIENT, at);
 }
 
 /* ---- sums ---- */
@@ -317,26 +315,29 @@ goes_outside(void)
     return plan->data == PLAY_BORDERS || (plan->data == PLAY_REST_EXCHANGED && plan->outside > 0);
 }
 
-void
-exchange_planned(const struct operation *operation)
+static void
+meet_planned(const struct operation *operation, uint32_t at)
 {
+    (void)at;
     for (unsigned i = 0; i < operation->operand_count && operation->function == NULL; ++i)
         if (operand_is_target(&operation->operands[i]))
             note_filled(operation->operands[i].address, operation->operands[i].bytes);
 }
 
-void
-exchange_outside(const struct operation *operation)
+/* Between steps. */
+static bool
+meet_outside(const struct operation *operation, const char *name)
 {
-    bool copies = operation->function == NULL && strncmp(operation->name, "cuMem", strlen("cuMem")) == 0;
-    if (step < last_border() || !goes_outside())
-        return;
+    bool copies = operation->function == NULL && strncmp(name, "cuMem", strlen("cuMem")) == 0;
+    if (!player.begun || player.next != 0 || step < last_border() || !goes_outside())
+        return false;
     is_outside = is_outside || !copies;
     if (is_put)
-        return;
+        return false;
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
     is_put = true;
     exchange_all(true);
+    return false;
 }
 
 /* At a border behind the last one, or at the program's end. */
@@ -356,18 +357,21 @@ end_outside(uint32_t border, bool is_end)
     player_wait_for_end(PLAY_OVER);
 }
 
-void
-exchange_end(void)
+/* The program ends. Does not return if all has been seen. */
+static void
+end(void)
 {
     if (step >= last_border() && goes_outside())
         end_outside(step + 1, true);
 }
 
-void
-exchange_border(uint32_t border)
+/* In front of the first operation of a step, from 0. */
+static void
+begin_border(void)
 {
     struct play_page *page = player.pages[0];
-    step = border;
+    uint32_t border = step = (uint32_t)player.period;
+    player_note_batch();
     if (border > last_border()) {
         end_outside(border, false);
         is_put = false;
@@ -394,8 +398,9 @@ exchange_border(uint32_t border)
         exchange_all(border >= FIRST_EXCHANGE);
 }
 
-void
-exchange_note(const struct operation *operation)
+/* Behind an operation: what a copy has brought to the device, or to the host. */
+static void
+note_copy(const struct operation *operation)
 {
     bool has_parts = player_makes_all() || player.play.plan.data >= PLAY_FIRST_HALVES;
     if (has_parts && operation->function == NULL)
@@ -410,4 +415,31 @@ exchange_note(const struct operation *operation)
             read_hash = XXH3_64bits_withSeed(bytes + row * operand->pieces.inner_stride, operand_row_bytes(operand),
                                              read_hash + 1);
     }
+}
+
+static bool
+makes_all(uint32_t part)
+{
+    (void)part;
+    return true;
+}
+
+void
+exchange_change(struct way *way)
+{
+    static const struct way borders = {.begin_period = begin_border,
+                                       .makes = makes_all,
+                                       .meet = meet_planned,
+                                       .meet_unplanned = meet_outside,
+                                       .after = note_copy,
+                                       .end = end};
+    if (player.play.plan.data >= PLAY_BORDERS && player.play.plan.data <= PLAY_SECOND_HALVES)
+        *way = borders;
+    if (!player_makes_all())
+        return;
+    way->differ_from = PLAY_COMPARED; /* as data do */
+    way->begin_period = begin_step;
+    way->meet = NULL;
+    way->average = average_exchanged;
+    way->after = note_copy;
 }

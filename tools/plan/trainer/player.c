@@ -1,6 +1,7 @@
 /* player.c - see player.h: the plan of a player, its tensors, and the pages on which it reports. */
 #include "tools/plan/trainer/player.h"
 
+#include "base/printable.h"
 #include "tools/check/format/element.h"
 
 #include <errno.h>
@@ -12,7 +13,6 @@
 
 struct player player = {.following = PTHREAD_MUTEX_INITIALIZER};
 
-static const struct engine *behind;
 static void (*annotate_tensor)(uint32_t number);
 
 bool
@@ -34,22 +34,24 @@ include_reads(void)
 }
 
 void
-player_load(const char *path, int rank)
+player_load(const char *path, const struct engine *engine)
 {
     if (!play_load(path, &player.play))
         scout_stop("cannot read the plan of ddprun scout, in %s: %s", path, strerror(errno));
     include_reads();
     bool is_alone = player.play.plan.data == PLAY_ALONE;
-    player.rank = (uint32_t)rank;
+    player.engine = engine;
+    player.rank = (uint32_t)engine->rank;
     player.page_count = is_alone ? player_world() : 1;
     if (player.page_count > PLAYER_PAGES)
         scout_stop("a proof is for %d ranks at most", PLAYER_PAGES);
     if (player.play.plan.data == PLAY_TRAINING)
         player.page_count = 0;
     for (uint32_t i = 0; i < player.page_count; ++i) {
-        player.pages[i] = play_page_map(&player.play.plan, is_alone ? (int)i : rank, false);
+        player.pages[i] = play_page_map(&player.play.plan, is_alone ? (int)i : engine->rank, false);
         if (player.pages[i] == NULL)
-            scout_stop("cannot open %s-%d: %s", player.play.plan.pages, is_alone ? (int)i : rank, strerror(errno));
+            scout_stop("cannot open %s-%d: %s", player.play.plan.pages, is_alone ? (int)i : engine->rank,
+                       strerror(errno));
     }
 }
 
@@ -91,6 +93,33 @@ player_refuse(const char *format, ...)
     player_wait_for_end(PLAY_IMPOSSIBLE);
 }
 
+void
+player_no_fit(const char *name, const char *what)
+{
+    char plain[PLAY_NAME_BYTES];
+    scout_stop("in batch %llu of the program, %s %s: the program does not do what it did when its plan was made; make "
+               "the plan anew, by ddprun scout --prove with these arguments",
+               (unsigned long long)player.period + 1, plain_name(name, plain, sizeof(plain)), what);
+}
+
+const char *
+player_name_of(const struct operation *operation)
+{
+    return operation->function != NULL ? kernels_find(operation->function)->text : operation->name;
+}
+
+uint64_t
+player_hash_of(const struct operation *operation)
+{
+    return operation->function != NULL ? kernels_find(operation->function)->hash : kernels_hash(operation->name);
+}
+
+void
+player_note_batch(void)
+{
+    atomic_store(&scout_state.status->batch_count, player.period + 1);
+}
+
 bool
 player_is_by_state(void)
 {
@@ -113,7 +142,32 @@ uint32_t
 player_world(void)
 {
     uint32_t turns = player.play.plan.turns;
-    return player_makes_all() ? 1 : turns > 0 ? turns : (uint32_t)behind->world_size;
+    return player_makes_all() ? 1 : turns > 0 ? turns : (uint32_t)player.engine->world_size;
+}
+
+uint32_t
+player_turn(void)
+{
+    return (uint32_t)(player.period % player_world());
+}
+
+bool
+player_is_last_turn(void)
+{
+    return player_turn() == player_world() - 1;
+}
+
+bool
+player_has_turn(void)
+{
+    return player_world() != (uint32_t)player.engine->world_size || player.rank == player_turn();
+}
+
+bool
+player_warms_up(void)
+{
+    enum { WARM_ROUNDS = 2 };
+    return player.period < (uint64_t)WARM_ROUNDS * player_world();
 }
 
 const struct allocation *
@@ -141,7 +195,7 @@ player_allocation_needed(const struct play_tensor *tensor)
 static void
 annotate_at(CUdeviceptr address)
 {
-    for (uint32_t i = 0; i < player.play.plan.tensor_count && player.annotates; ++i) {
+    for (uint32_t i = 0; i < player.play.plan.tensor_count && player.begun; ++i) {
         const struct allocation *allocation = player.named[i].live ? NULL : player_allocation(&player.play.tensors[i]);
         if (allocation != NULL && allocation->address == address)
             annotate_tensor(i);
@@ -151,7 +205,7 @@ annotate_at(CUdeviceptr address)
 static void
 allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
 {
-    behind->allocated(address, bytes, kind);
+    player.engine->allocated(address, bytes, kind);
     if (address == NULL)
         return;
     scout_ensure_driver();
@@ -162,27 +216,37 @@ allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
 }
 
 bool
-player_any_word(const struct operation *operation, bool (*is)(uint64_t word))
+player_touches(const struct play_tensor *tensor, uint64_t address, uint64_t bytes)
+{
+    const struct allocation *allocation = player_allocation(tensor);
+    return allocation != NULL && address < allocation->address + tensor->hi &&
+           allocation->address + tensor->lo < address + bytes;
+}
+
+bool
+player_any(const struct operation *operation, bool operands, bool (*is)(uint64_t address, uint64_t bytes))
 {
     const struct kernel *kernel = operation->function != NULL ? kernels_find(operation->function) : NULL;
     bool any = false;
+    for (unsigned i = 0; operands && i < operation->operand_count; ++i)
+        any = is(operation->operands[i].address, operation->operands[i].bytes) || any;
     for (unsigned i = 0; kernel != NULL && i < kernel->parameter_count; ++i) {
         const char *value = kernels_argument(operation, kernel, i);
         uint64_t word;
         for (size_t at = 0; value != NULL && at + sizeof(word) <= kernel->parameters[i].bytes; at += sizeof(word)) {
             memcpy(&word, value + at, sizeof(word));
-            any = is(word) || any;
+            any = is(word, 1) || any;
         }
     }
     for (unsigned i = 0; kernel != NULL && i < kernel->variable_count; ++i)
-        any = is(kernel->variables[i].address) || any;
+        any = is(kernel->variables[i].address, 1) || any;
     return any;
 }
 
 void
 player_variable_found(CUdeviceptr address, size_t bytes)
 {
-    behind->allocated(&address, bytes, MEMORY_DEVICE);
+    player.engine->allocated(&address, bytes, MEMORY_DEVICE);
     annotate_at(address);
 }
 
@@ -197,16 +261,15 @@ player_forget(CUdeviceptr address, size_t bytes)
 static void
 after_unload(void)
 {
-    behind->after_unload();
+    player.engine->after_unload();
     pthread_mutex_lock(&player.following);
     kernels_forget();
     pthread_mutex_unlock(&player.following);
 }
 
 void
-player_table(struct engine *table, const struct engine *real, const char *by, void (*annotate)(uint32_t number))
+player_table(struct engine *table, const char *by, void (*annotate)(uint32_t number))
 {
-    behind = real;
     annotate_tensor = annotate;
     player.named = scout_zeroed(player.play.plan.tensor_count, sizeof(*player.named));
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
@@ -217,7 +280,7 @@ player_table(struct engine *table, const struct engine *real, const char *by, vo
                  tensor->at[0] != '\0' ? ", " : "", (unsigned long long)tensor->bytes);
         named->site = (struct ddp_site){named->text, by, (int)i + 1};
     }
-    alone_table(table, real);
+    inner_engine_table(table);
     table->allocated = allocated;
     table->after_unload = after_unload;
 }
@@ -254,7 +317,7 @@ player_counts(const struct operation *operation)
         (strncmp(operation->name, "cuStreamWriteValue", strlen("cuStreamWriteValue")) == 0 ||
          strncmp(operation->name, "cuStreamBatchMemOp", strlen("cuStreamBatchMemOp")) == 0))
         return false;
-    return !alone_may_capture() ||
+    return !inner_engine_may_capture() ||
            scout_state.driver.cuStreamIsCapturing_p(operation->stream, &status) != CUDA_SUCCESS ||
            status != CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
@@ -274,6 +337,18 @@ player_hash(const struct play_tensor *tensor)
         memory_read(allocation, at, piece, bytes);
         hash = XXH3_64bits_withSeed(piece, bytes, hash);
     }
+    return hash;
+}
+
+uint64_t
+player_hash_all(bool (*is)(uint32_t tensor))
+{
+    uint64_t hash = 0;
+    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
+        hash = is(i) && player_allocation(&player.play.tensors[i]) != NULL
+                   ? hash * 31 + player_hash(&player.play.tensors[i])
+                   : hash;
     return hash;
 }
 

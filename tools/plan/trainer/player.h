@@ -1,9 +1,11 @@
 /*
  * player.h - a rank of `ddprun scout --prove`, and of `ddprun --plan`: what its files know of each other. player.c: the
- * plan, its tensors and the pages; turns.c: one process that plays all turns; state.c: what ranks average of a plan by
- * state; exchange.c: proofs in which data, or memory, is of another step; waiting.c: who touches what is averaged;
- * alone.c: the engine behind; follow.c: the engine that the shim gets; heard.c: whether all ranks do the same;
- * rounds.c: what rounds take; reads.c: what the host reads of other ranks' turns.
+ * plan, its tensors and the pages; follow.c: the engine that the shim gets; inner_engine.c: the engine behind;
+ * rank_agreement.c: whether all ranks do the same; pending_averages.c, unplanned_launches.c: operations that are not in
+ * the plan; reads.c: what the host reads of other ranks' turns; rounds.c: what rounds take.
+ *
+ * Ways to follow a plan (struct way): by_gradients.c; one_process.c, and turns.c: it plays all turns; by_state.c;
+ * exchange.c: proofs in which data, or memory, is of another step.
  *
  * Threads: all but player_load() is called with `following` held, and what it hands to the engine takes it.
  */
@@ -19,16 +21,22 @@ enum { PLAYER_PAGES = PLAY_READERS };
 
 struct player {
     struct play play;
+    const struct engine *engine;           /* behind the player */
     uint32_t rank;                         /* of this process */
     struct play_page *pages[PLAYER_PAGES]; /* those that it writes */
     uint32_t page_count;
-    pthread_mutex_t following; /* of all that follow.c and the files below keep */
+    pthread_mutex_t following; /* of all that follow.c and the files below keep, and of these: */
+    bool begun;       /* the first period of the plan has; from here on, what is allocated again is annotated */
+    bool is_open;     /* a round computes, and is not averaged: on all ranks alike */
+    bool is_given_up; /* a round, or a step, was left open: it is closed, and nothing of it may follow */
+    uint64_t period;  /* of the program, from 0 */
+    uint32_t next;    /* operation of the plan that is expected */
+    uint64_t seen;    /* operations that are not in the plan, and have read what waits to be averaged */
     struct named {
         struct ddp_site site;
         char text[160];
-        bool live;  /* the engine knows it */
-    } * named;      /* [tensor_count]: the names that messages have for tensors */
-    bool annotates; /* from here on, also what is allocated again */
+        bool live; /* the engine knows it */
+    } * named;     /* [tensor_count]: the names that messages have for tensors */
 };
 extern struct player player;
 
@@ -37,12 +45,20 @@ extern struct player player;
 /* Whether the operation brings the host what this period has written. */
 bool player_brings_step(uint32_t operation);
 /* Loads the plan and opens the pages. Ends the process if there is none. */
-void player_load(const char *path, int rank);
+void player_load(const char *path, const struct engine *engine);
 /* The launcher ends all ranks at once. */
 void player_wait_for_end(enum play_stage stage) __attribute__((noreturn));
 void player_refuse(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+/* Ends the rank: `name` does something else than the plan says. */
+void player_no_fit(const char *name, const char *what) __attribute__((noreturn));
 void player_set_stage(enum play_stage stage);
 void player_set_steps(uint32_t steps);
+
+/* Of an operation of the program, as plans have them. */
+const char *player_name_of(const struct operation *operation);
+uint64_t player_hash_of(const struct operation *operation);
+/* The period is a batch of the program's, by what rank 0 shows. */
+void player_note_batch(void);
 
 bool player_is_by_state(void);
 /* Whether one process plays the turns of all ranks. */
@@ -51,6 +67,13 @@ bool player_plays_all(void);
 bool player_makes_all(void);
 /* How many turns a round has; 1: all ranks make all operations. */
 uint32_t player_world(void);
+/* Of a round: which turn the period is, from 0; whether it is the last; whether this process makes what it alone has.
+ */
+uint32_t player_turn(void);
+bool player_is_last_turn(void);
+bool player_has_turn(void);
+/* Whether operations of the plan may be missing: buffers are made, momentum begins. */
+bool player_warms_up(void);
 /* NULL: it is not there. */
 const struct allocation *player_allocation(const struct play_tensor *tensor);
 const struct allocation *player_allocation_needed(const struct play_tensor *tensor);
@@ -60,9 +83,12 @@ bool player_counts(const struct operation *operation);
 const void *player_source_of(const struct operation *operation, CUdeviceptr *to_p, uint64_t *bytes_p);
 /* A table of the engine's functions, with its own of memory and modules: tensors that come again are annotated. `by`:
  * who annotates, in messages. Ends the process if there is no memory. */
-void player_table(struct engine *table, const struct engine *real, const char *by, void (*annotate)(uint32_t number));
-/* Whether any word that a launch gets, in a parameter or as the address of a variable, `is`; all are asked for. */
-bool player_any_word(const struct operation *operation, bool (*is)(uint64_t word));
+void player_table(struct engine *table, const char *by, void (*annotate)(uint32_t number));
+/* Whether any word that a launch gets, in a parameter or as the address of a variable, `is`, or, with `operands`, any
+ * of the operation's ranges; all are asked for. */
+bool player_any(const struct operation *operation, bool operands, bool (*is)(uint64_t address, uint64_t bytes));
+/* Whether a tensor is there, and has some of these bytes. */
+bool player_touches(const struct play_tensor *tensor, uint64_t address, uint64_t bytes);
 /* A variable of the device that the program did not ask for. */
 void player_variable_found(CUdeviceptr address, size_t bytes);
 /* An allocation is gone. */
@@ -71,8 +97,48 @@ void player_forget(CUdeviceptr address, size_t bytes);
 uint64_t player_end(uint32_t tensor);
 /* 0: it is not there. */
 uint64_t player_hash(const struct play_tensor *tensor);
+/* Of all that there are of these, once the device has come as far. */
+uint64_t player_hash_all(bool (*is)(uint32_t tensor));
 /* Up to PLAY_SAMPLES of its elements, at equal distances. */
 void player_sample(const struct play_tensor *tensor, const struct allocation *allocation, float *samples);
+
+/* ---- follow.c, and ways to follow a plan ---- */
+
+/* What differs by what ranks average. NULL: nothing is done, or asked for. */
+struct way {
+    const char *changes, *reads; /* what an operation outside of the plan does that changes, or reads, what waits */
+    const char *given_up;        /* what one of the plan does, once a step was left open */
+    uint32_t differ_from;        /* memory of this enum play_role, and of later ones, may differ: it is not annotated */
+    uint32_t (*leading)(void);   /* how many operations the first period may begin without */
+    void (*begin)(void);         /* at the plan's first operation, whose memory is annotated */
+    void (*begin_period)(void);  /* the first one, too */
+    bool (*end_step)(void);      /* this rank's step is complete: whether the round is */
+    /* In front of each operation; of one of the plan; once it is known whether it is made; and behind it. */
+    void (*note)(const struct operation *operation);
+    void (*meet)(const struct operation *operation, uint32_t at);
+    void (*settle)(const struct operation *operation, uint32_t at);
+    void (*after)(const struct operation *operation);
+    void (*judge_order)(const char *name,
+                        uint32_t at); /* it comes in the place of the expected one; 0: a period begins */
+    bool (*makes)(uint32_t part);     /* whether this process makes operations of this part (enum play_part) */
+    void (*add_up)(void);             /* where gradients are averaged, in each turn */
+    void (*average)(uint32_t at, int group, CUstream stream, const struct ddp_site *site);
+    /* In front of an operation that is not in the plan: whether it reads what waits; behind one that has; behind all.
+     */
+    bool (*must_close)(const struct operation *operation); /* whether it has to find the round averaged */
+    bool (*meet_unplanned)(const struct operation *operation, const char *name);
+    void (*judge_look)(const char *name);
+    void (*judge_end)(const struct operation *operation, bool enqueued);
+    bool (*holds)(const struct play_tensor *tensor); /* whether a round has to be closed before it goes; NULL: any */
+    bool (*close)(void); /* the program ends, or gives back what ranks average: whether the open round is averaged */
+    void (*last_look)(void); /* behind that */
+    void (*say)(void);       /* at the end: lines for users, by rank 0 */
+    void (*end)(void);       /* in place of all that */
+};
+extern const struct way by_gradients, by_state;
+/* Of a process that plays all turns by gradients; of proofs in which data, or memory, is of another step. */
+void one_process_change(struct way *way);
+void exchange_change(struct way *way);
 
 /* ---- turns.c: one process that plays all turns. `period` counts from the first that is played ---- */
 
@@ -80,63 +146,19 @@ void player_sample(const struct play_tensor *tensor, const struct allocation *al
 void turns_begin(uint32_t period);
 void turns_end(uint32_t period);
 /* Where gradients are averaged. */
-void turns_add_up(uint32_t period);
-/* The round ends in the middle of a period: the rest of its turns have what their ranks have by then. */
-void turns_give_up(uint32_t period, bool is_reduced);
+void turns_add_up(uint64_t period);
 /* Of a proof: all tensors are as they are after so many rounds, of one process after so many steps. Does not return
  * once all has been seen, unless it is timed then. */
 void turns_report(uint32_t rounds);
 
-/* ---- state.c: of plans by state. A turn is a step of a round, from 0 ---- */
+/* ---- by_state.c ---- */
 
-/* At the plan's first operation: makes room, and all ranks have what rank 0 has. */
-void state_begin(const struct engine *engine);
-/* Each operation of the program, in front of it. */
-void state_note(const struct operation *operation);
-/* `may_lack`: memory of the plan may not be there yet; all ranks make the step then, and it belongs to no round. */
-void state_step_begins(bool may_lack);
 /* A variable that a launch is about to reach is known now. If the step has launched nothing before, it has begun with
  * what the variable holds. */
 void state_variable_found(void);
-/* Whether this process makes operations of this part (enum play_part) in the step. */
-bool state_makes(uint32_t part);
-/* Nothing if none has begun. Returns whether the round is complete. */
-bool state_step_ends(void);
-bool state_in_step(void);
-/* Whether steps of a round are complete, and not averaged. */
-bool state_is_open(void);
 /* The rank that had a period among the last STATE_OWNERS, from 0; rank 0 of one that all ranks made. */
 enum { STATE_OWNERS = 4096 };
 uint32_t state_owner(uint64_t period);
-/* The round ends with the steps that are complete: what stays is as it began, plus the mean of their changes. */
-void state_average(const struct ddp_site *site);
-/* Ends the rank if a zero among what ranks average has become a whole number. */
-void state_look_for_whole(void);
-/* The step that has begun does not come to its end: what it has written of what ranks average is put back. */
-void state_give_up_step(void);
-/* At the end: lines for users. */
-void state_say(void);
-
-/* ---- exchange.c: of proofs by gradients, two ranks that both make all operations, each step as it is but for one ----
- */
-
-/* In front of a step's first operation. Does not return behind the step that has other data. */
-void exchange_step(uint64_t period);
-/* In front of the operation before which gradients are averaged, of which there may be several; and once they are. */
-void exchange_averages(uint32_t place, bool are_made);
-
-/* ---- exchange.c: of proofs of plans by state, in one process that trains as it is ---- */
-
-bool exchange_is_on(void);
-/* In front of the first operation of a step, from 0. */
-void exchange_border(uint32_t border);
-/* In front of an operation of the plan; and of one between steps. */
-void exchange_planned(const struct operation *operation);
-void exchange_outside(const struct operation *operation);
-/* The program ends. Does not return if all has been seen. */
-void exchange_end(void);
-/* Behind an operation, of both: what a copy has brought to the device, or to the host. */
-void exchange_note(const struct operation *operation);
 
 /* ---- bits.c ---- */
 
@@ -144,62 +166,62 @@ void exchange_note(const struct operation *operation);
  * the type that the plan says. */
 void bits_judge(bool judges);
 
-/* ---- waiting.c: of gradients that wait for the other ranks; and of what ranks average by state ---- */
+/* ---- pending_averages.c: of gradients that wait for the other ranks; and of what ranks average by state ---- */
 
 /* Whether an operation that is not in the plan touches any that wait. */
-bool waiting_touched(const struct operation *operation);
+bool pending_touched(const struct operation *operation);
 /* Whether ranks average a tensor, or add it up, or take it from one of them. */
-bool waiting_is_averaged(const struct play_tensor *tensor);
+bool pending_is_averaged(const struct play_tensor *tensor);
 /* The same of plans by state, and whether it is not to be seen that it touches none. */
-bool waiting_may_touch(const struct operation *operation);
+bool pending_may_touch(const struct operation *operation);
 /* An operation of the plan is about to be made. */
-void waiting_used(const struct operation *operation);
+void pending_used(const struct operation *operation);
 /* All gradients that are there are averaged. */
-void waiting_averaged(void);
+void pending_averaged(void);
 /* The memory of a tensor of the plan was made. */
-void waiting_made(uint32_t tensor);
+void pending_made(uint32_t tensor);
 /* In front of it, once the engine has seen its beginning; and behind it: whether it has changed them. */
-void waiting_keep(void);
-bool waiting_changed(void);
+void pending_keep(void);
+bool pending_changed(void);
 
 /* Operation `at` of the plan, in front of the average, comes in the first rounds: gradients that it touches are not
- * complete before; and whether one of the last waiting_touched() is complete in front of operation `next`. */
-void waiting_reached(const struct operation *operation, uint32_t at);
-bool waiting_is_complete(uint32_t next);
+ * complete before; and whether one of the last pending_touched() is complete in front of operation `next`. */
+void pending_reached(const struct operation *operation, uint32_t at);
+bool pending_is_complete(uint32_t next);
 
-/* ---- strangers.c: of launches that are not in a plan by gradients ---- */
+/* ---- unplanned_launches.c: of launches that are not in a plan by gradients ---- */
 
 /* In front of one, by the hash of its name, in this batch; and behind it: whether it comes in each batch and has
  * changed what is trained. */
-void strangers_meet(uint64_t hash, const char *name, uint64_t period);
-bool strangers_changed(bool enqueued);
+void unplanned_meet(uint64_t hash, const char *name, uint64_t period);
+bool unplanned_changed(bool enqueued);
 /* At the end: a line for each that came in each batch. */
-void strangers_say(void);
+void unplanned_say(void);
 
-/* ---- heard.c: whether all ranks of `ddprun --plan` do the same ---- */
+/* ---- rank_agreement.c: whether all ranks of `ddprun --plan` do the same ---- */
 
 /* At the plan's first operation: annotates what is compared. */
-void heard_begin(const struct engine *engine);
+void agreement_begin(void);
 /* An operation of the plan, whether it is made or not; of the update: where it is made. */
-void heard_note(const struct operation *operation, uint32_t index, bool is_update);
+void agreement_note(const struct operation *operation, uint32_t index, bool is_update);
 /* A copy of a loader's thread. */
-void heard_load(const struct operation *operation);
+void agreement_load(const struct operation *operation);
 /* Whether an operation outside of the plan has the name of one of the plan's update, and gets the same kinds of memory.
  */
-bool heard_update(const struct operation *operation, const char *name);
+bool agreement_update(const struct operation *operation, const char *name);
 /* Before memory goes; bytes 0: the allocation that begins there. */
-void heard_release(CUdeviceptr address, uint64_t bytes);
+void agreement_release(CUdeviceptr address, uint64_t bytes);
 /* Where gradients are averaged: what was heard so far is compared next. */
-void heard_show(CUstream stream);
+void agreement_show(CUstream stream);
 /* Copies that brought fewer bytes than in the plan. */
-uint64_t heard_smaller(void);
+uint64_t agreement_smaller(void);
 
 /* ---- reads.c: what the host reads, by turns, is what the rank has whose turn has written it last ---- */
 
 enum { READS_BETWEEN = UINT32_MAX };
 
 /* Once the plan is loaded from `path`. Of one process, and with --reads own, nothing is exchanged. */
-void reads_open(const char *path, const struct engine *engine);
+void reads_open(const char *path);
 /* In front of operation `index` of a period, which counts from the first that is played, or between those of the plan,
  * READS_BETWEEN. May set `skip`. */
 void reads_begin(struct operation *operation, uint32_t index, uint64_t period);
@@ -216,17 +238,17 @@ bool reads_are_true(void);
 /* This rank ends. */
 void reads_close(void);
 
-/* ---- alone.c ---- */
+/* ---- inner_engine.c ---- */
 
 /* Loads the engine, which hooks report each launch to. NULL: it would not start. */
-const struct engine *alone_start(const struct shim_services *services, struct rank_status *status);
+const struct engine *inner_engine_start(const struct shim_services *services, struct rank_status *status);
 /* Fills in a table of the engine's functions for a program that is alone as far as it can see: what it says itself is
  * ignored. */
-void alone_table(struct engine *table, const struct engine *real);
+void inner_engine_table(struct engine *table);
 /* Of a round: gradients that are complete are not sent before its step, until the hold ends. */
-void alone_hold(bool begins);
+void inner_engine_hold(bool begins);
 /* Whether a stream may be captured. Any thread, without `following`. */
-bool alone_may_capture(void);
+bool inner_engine_may_capture(void);
 
 /* ---- chains.c: chains of calls that were met before ---- */
 

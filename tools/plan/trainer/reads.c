@@ -28,7 +28,6 @@
 static struct play_exchange *shared; /* NULL: nothing is exchanged */
 static uint32_t rank, world;
 static bool is_apart; /* there are ranks on other machines */
-static const struct engine *real;
 
 /* With `following` held: */
 static uint64_t next_exchange;
@@ -338,8 +337,9 @@ static uint64_t named_at;     /* periods that had begun when an operation betwee
 static uint64_t all_named_at; /* and when one might have written any memory */
 
 static bool
-note_name(uint64_t address)
+note_name(uint64_t address, uint64_t bytes)
 {
+    (void)bytes;
     struct allocation *allocation = allocations_known(address);
     if (allocation != NULL)
         allocation->named_between = named_at;
@@ -359,9 +359,9 @@ note_between(const struct operation *operation, uint64_t period)
         if (operand->pointer_count > 0)
             all_named_at = named_at;
         if (!is_copy(operation) || is_target(operation, operand))
-            (void)note_name(operand->address);
+            (void)note_name(operand->address, operand->bytes);
     }
-    (void)player_any_word(operation, note_name);
+    (void)player_any(operation, false, note_name);
 }
 
 /* What no step writes may be computed between steps from what one has left, as hits in its batch: the rank of the
@@ -553,18 +553,18 @@ exchange_apart(bool gives, const struct operation *operation)
         room = count * 4;
         free(bytes);
         if (words != 0) {
-            real->before_release(words, 0);
+            player.engine->before_release(words, 0);
             scout_require(driver->cuMemFree_p(words), "cuMemFree");
         }
         bytes = scout_zeroed(1, room);
         scout_require(driver->cuMemAlloc_p(&words, room), "cuMemAlloc");
-        real->allocated(&words, room, MEMORY_DEVICE);
+        player.engine->allocated(&words, room, MEMORY_DEVICE);
     }
     memset(bytes, 0, count * 4);
     if (gives)
         gather(bytes, false);
     scout_require(driver->cuMemcpyHtoDAsync_p(words, bytes, count * 4, operation->stream), "cuMemcpyHtoD");
-    real->reduce((void *)(uintptr_t)words, count, DDP_UINT32, DDP_OP_SUM, operation->stream, &site);
+    player.engine->reduce((void *)(uintptr_t)words, count, DDP_UINT32, DDP_OP_SUM, operation->stream, &site);
     scout_require(driver->cuMemcpyDtoHAsync_p(bytes, words, count * 4, operation->stream), "cuMemcpyDtoH");
     scout_require(driver->cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
     if (!gives)
@@ -653,14 +653,13 @@ reads_close(void)
 }
 
 void
-reads_open(const char *path, const struct engine *engine)
+reads_open(const char *path)
 {
     const struct play_plan *plan = &player.play.plan;
     const char *local = getenv(DDPRUN_ENV_LOCAL_WORLD_SIZE);
     bool by_turns = plan->data == PLAY_TURNS || plan->data == PLAY_TRAINING;
-    real = engine;
-    rank = (uint32_t)engine->rank;
-    world = (uint32_t)engine->world_size;
+    rank = player.rank;
+    world = (uint32_t)player.engine->world_size;
     if (!by_turns || plan->reads_own || plan->turns > 0 || world < 2)
         return;
     reads = scout_zeroed(plan->operation_count, sizeof(*reads));

@@ -54,8 +54,6 @@ void
 turns_begin(uint32_t period)
 {
     uint32_t turn = period % player_world();
-    if (!player_plays_all())
-        return;
     if (held == NULL)
         held = scout_zeroed(player.play.plan.tensor_count, sizeof(*held));
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
@@ -77,8 +75,6 @@ void
 turns_end(uint32_t period)
 {
     struct held *of;
-    if (!player_plays_all())
-        return;
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
     for (uint32_t i = 0; (of = next_held(&i, PLAY_PER_RANK)) != NULL; ++i) {
         if (of->own != NULL)
@@ -116,21 +112,13 @@ add_up(struct held *of, uint32_t tensor, bool is_first, bool is_last)
 }
 
 void
-turns_add_up(uint32_t period)
+turns_add_up(uint64_t period)
 {
-    uint32_t turn = period % player_world();
+    uint32_t turn = (uint32_t)(period % player_world());
     struct held *of;
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
     for (uint32_t i = 0; (of = next_held(&i, PLAY_GRADIENT)) != NULL; ++i)
         add_up(of, i, turn == 0, turn == player_world() - 1);
-}
-
-void
-turns_give_up(uint32_t period, bool is_reduced)
-{
-    uint32_t next_round = period - period % player_world() + player_world();
-    for (uint32_t at = period + is_reduced; at < next_round && player_plays_all(); ++at)
-        turns_add_up(at); /* of later turns: as the round began */
 }
 
 /* Hashes all tensors as they are after so many rounds. */

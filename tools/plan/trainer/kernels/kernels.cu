@@ -1,6 +1,6 @@
 /*
  * kernels.cu - the kernels of a plan by state: what a rank's step has changed in what stays, and what all ranks' steps
- * have (tools/plan/trainer/state.c).
+ * have (tools/plan/trainer/by_state.c).
  *
  * Compiled by nvcc for GPUs and, through stand_in.cu, by softgpu-cc for the stand-in; launched with any number of
  * threads and blocks, which take chunks in turn. They touch nothing outside of the chunks.

@@ -1,7 +1,7 @@
 /*
- * heard.c - see player.h: whether all ranks of `ddprun --plan` do the same. What the program copies to its device, and
- * the numbers, sizes and places of its launches, are hashed on each rank, dropped or not; of the update, where it is
- * made. The hashes lie in a few bytes of the device that are annotated as state: the engine compares them.
+ * rank_agreement.c - see player.h: whether all ranks of `ddprun --plan` do the same. What the program copies to its
+ * device, and the numbers, sizes and places of its launches, are hashed on each rank, dropped or not; of the update,
+ * where it is made. The hashes lie in a few bytes of the device that are annotated as state: the engine compares them.
  *
  * Addresses are not the same on all ranks: what counts is the place in an allocation of so many bytes. Of structs,
  * which have holes, and of words that may be an address of the host, only the change since the period before counts.
@@ -194,7 +194,7 @@ hash_source(const struct operation *operation, uint64_t seed, uint64_t *bytes_p)
 /* ---- what follow.c asks for ---- */
 
 void
-heard_note(const struct operation *operation, uint32_t index, bool is_update)
+agreement_note(const struct operation *operation, uint32_t index, bool is_update)
 {
     const struct play_operation *of = &player.play.operations[index];
     uint64_t *hash = &heard[is_update ? HEARD_UPDATE : HEARD_NUMBERS], bytes = 0;
@@ -218,27 +218,19 @@ heard_note(const struct operation *operation, uint32_t index, bool is_update)
 
 static unsigned roles; /* of memory that an operation gets, as bits */
 
-static void
+static bool
 add_roles(uint64_t address, uint64_t bytes)
 {
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
-        const struct allocation *allocation = tensor->role <= PLAY_STATE ? player_allocation(tensor) : NULL;
-        if (allocation != NULL && address < allocation->address + tensor->hi &&
-            allocation->address + tensor->lo < address + bytes)
+        if (tensor->role <= PLAY_STATE && player_touches(tensor, address, bytes))
             roles |= 1U << tensor->role;
     }
-}
-
-static bool
-add_roles_of_word(uint64_t word)
-{
-    add_roles(word, 1);
     return true;
 }
 
 bool
-heard_update(const struct operation *operation, const char *name)
+agreement_update(const struct operation *operation, const char *name)
 {
     bool is_named = false;
     for (uint32_t i = 0; i < player.play.plan.operation_count && !is_named; ++i)
@@ -247,14 +239,12 @@ heard_update(const struct operation *operation, const char *name)
     if (!is_named)
         return false;
     roles = 0;
-    for (unsigned i = 0; i < operation->operand_count; ++i)
-        add_roles(operation->operands[i].address, operation->operands[i].bytes);
-    (void)player_any_word(operation, add_roles_of_word);
+    (void)player_any(operation, true, add_roles);
     return (roles & 1U << PLAY_GRADIENT) != 0 && (roles & (1U << PLAY_PARAMETER | 1U << PLAY_STATE)) != 0;
 }
 
 void
-heard_load(const struct operation *operation)
+agreement_load(const struct operation *operation)
 {
     CUdeviceptr to;
     uint64_t bytes = 0, row = 0;
@@ -271,7 +261,7 @@ heard_load(const struct operation *operation)
 }
 
 void
-heard_release(CUdeviceptr address, uint64_t bytes)
+agreement_release(CUdeviceptr address, uint64_t bytes)
 {
     const struct allocation *allocation = bytes == 0 && loaded_count > 0 ? allocation_at(address) : NULL;
     uint64_t end = address + (allocation != NULL ? allocation->bytes : bytes);
@@ -284,21 +274,21 @@ heard_release(CUdeviceptr address, uint64_t bytes)
 }
 
 void
-heard_begin(const struct engine *engine)
+agreement_begin(void)
 {
     static const struct ddp_site sites[HEARD_COUNT] = {
         [HEARD_DATA] = {"the batches that the program copies to its device", "the plan", 0},
         [HEARD_NUMBERS] = {"the numbers and sizes of the program's launches for a batch", "the plan", 0},
         [HEARD_UPDATE] = {"the numbers and sizes of the program's update", "the plan", 0}};
     scout_require(scout_state.driver.cuMemAlloc_p(&shown, HEARD_COUNT * sizeof(uint32_t)), "cuMemAlloc");
-    heard_show(CU_STREAM_LEGACY);
-    engine->allocated(&shown, HEARD_COUNT * sizeof(uint32_t), MEMORY_DEVICE);
+    agreement_show(CU_STREAM_LEGACY);
+    player.engine->allocated(&shown, HEARD_COUNT * sizeof(uint32_t), MEMORY_DEVICE);
     for (unsigned i = 0; i < HEARD_COUNT; ++i)
-        engine->state((void *)(uintptr_t)(shown + i * sizeof(uint32_t)), sizeof(uint32_t), DDP_UINT8, &sites[i]);
+        player.engine->state((void *)(uintptr_t)(shown + i * sizeof(uint32_t)), sizeof(uint32_t), DDP_UINT8, &sites[i]);
 }
 
 void
-heard_show(CUstream stream)
+agreement_show(CUstream stream)
 {
     for (unsigned i = 0; i < HEARD_COUNT; ++i)
         scout_require(
@@ -307,7 +297,7 @@ heard_show(CUstream stream)
 }
 
 uint64_t
-heard_smaller(void)
+agreement_smaller(void)
 {
     return smaller;
 }

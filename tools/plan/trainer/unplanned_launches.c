@@ -1,7 +1,7 @@
 /*
- * strangers.c - see player.h: launches that are not in a plan by gradients, and come in all batches of a round: a part
- * of the program's step that began behind the recorded ones, as a decay or an average that starts late. All ranks make
- * them, in each batch, and one update is made for N of these.
+ * unplanned_launches.c - see player.h: launches that are not in a plan by gradients, and come in all batches of a
+ * round: a part of the program's step that began behind the recorded ones, as a decay or an average that starts late.
+ * All ranks make them, in each batch, and one update is made for N of these.
  */
 #include "tools/plan/trainer/player.h"
 
@@ -10,37 +10,31 @@
 
 #include <string.h>
 
-enum { STRANGERS_AT_MOST = 64, LOOKS_AT_MOST = 2 };
+enum { LAUNCHES_AT_MOST = 64, LOOKS_AT_MOST = 2 };
 
 /* Guarded by player.following. */
-static struct stranger {
+static struct launch {
     uint64_t name, round, period; /* the last that it came in */
     uint32_t batches, looks;      /* of that round; at what is trained, before it and behind it */
     char text[PLAY_NAME_BYTES];
-} strangers[STRANGERS_AT_MOST];
+} launches[LAUNCHES_AT_MOST];
 
 /* What the operation of this thread is looked at for; the hash before it. */
-static __thread struct stranger *looked_at __attribute__((tls_model("initial-exec")));
+static __thread struct launch *looked_at __attribute__((tls_model("initial-exec")));
 static __thread uint64_t trained_before __attribute__((tls_model("initial-exec")));
 
-static uint64_t
-hash_of_trained(void)
+static bool
+is_trained(uint32_t tensor)
 {
-    uint64_t hash = 0;
-    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &player.play.tensors[i];
-        if ((tensor->role == PLAY_PARAMETER || tensor->role == PLAY_STATE) && player_allocation(tensor) != NULL)
-            hash = hash * 31 + player_hash(tensor);
-    }
-    return hash;
+    uint32_t role = player.play.tensors[tensor].role;
+    return role == PLAY_PARAMETER || role == PLAY_STATE;
 }
 
 void
-strangers_meet(uint64_t hash, const char *name, uint64_t period)
+unplanned_meet(uint64_t hash, const char *name, uint64_t period)
 {
-    struct stranger *it = strangers;
-    while (it < strangers + STRANGERS_AT_MOST - 1 && it->name != 0 && it->name != hash)
+    struct launch *it = launches;
+    while (it < launches + LAUNCHES_AT_MOST - 1 && it->name != 0 && it->name != hash)
         ++it;
     if (strncmp(name, "cuMem", strlen("cuMem")) == 0 || (it->name != 0 && it->name != hash))
         return;
@@ -57,21 +51,21 @@ strangers_meet(uint64_t hash, const char *name, uint64_t period)
         return;
     ++it->looks;
     looked_at = it;
-    trained_before = hash_of_trained();
+    trained_before = player_hash_all(is_trained);
 }
 
 bool
-strangers_changed(bool enqueued)
+unplanned_changed(bool enqueued)
 {
-    bool changed = looked_at != NULL && enqueued && hash_of_trained() != trained_before;
+    bool changed = looked_at != NULL && enqueued && player_hash_all(is_trained) != trained_before;
     looked_at = NULL;
     return changed;
 }
 
 void
-strangers_say(void)
+unplanned_say(void)
 {
-    for (const struct stranger *it = strangers; it < strangers + STRANGERS_AT_MOST; ++it) {
+    for (const struct launch *it = launches; it < launches + LAUNCHES_AT_MOST; ++it) {
         if (it->looks > 0)
             message_warning(
                 "unplanned_launches",

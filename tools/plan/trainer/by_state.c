@@ -1,20 +1,20 @@
 /*
- * state.c - see player.h: what a plan by state averages. Rank r makes step r of a round completely, update included,
- * from what stays as the round began; at the round's end all have what stayed then, plus the mean of what the ranks'
- * steps have changed. The mean travels as a parameter of the engine's, by DDP_STEP_PARAMETERS; sums, and the latest
- * bytes, by DDP_REDUCE.
+ * by_state.c - see player.h: ranks by turns that average what stays. Rank r makes step r of a round completely, update
+ * included, from what stays as the round began; at the round's end all have what stayed then, plus the mean of what the
+ * ranks' steps have changed. The mean travels as a parameter of the engine's, by DDP_STEP_PARAMETERS; sums, and the
+ * latest bytes, by DDP_REDUCE.
  *
  * One process that plays all turns does the same arithmetic: it puts back what stays for each turn, and adds the
  * changes in the order of the turns, as ranks do.
  *
- * Called by follow.c. What stays is the program's memory, and kernels of this file touch it in the order of the
+ * What stays is the program's memory, and kernels of this file touch it in the order of the
  * program's one stream; if it has several, the device is waited for.
  */
-#include "tools/plan/trainer/kernels/state.h"
 #include "base/message.h"
 #include "base/status_page.h"
 #include "comm/kernels.h"
 #include "tools/check/format/element.h"
+#include "tools/plan/trainer/kernels/state.h"
 #include "tools/plan/trainer/player.h"
 
 #include <stddef.h>
@@ -24,7 +24,6 @@
 
 enum { KEEP, CHANGE, DIVIDE, APPLY, KERNELS, ALIGNED = 16, ROUNDS_OF_ALARM = 3 };
 
-static const struct engine *real;
 static CUfunction kernels[KERNELS];
 static unsigned threads; /* of a block */
 
@@ -136,7 +135,7 @@ allocate(uint64_t bytes)
         scout_stop("a plan by state takes %llu bytes of device memory besides the program's, for what stays as a round "
                    "began and for its changes, and the device has not so much",
                    (unsigned long long)memory_end + sizeof(struct state_found));
-    real->allocated(&address, bytes, MEMORY_DEVICE);
+    player.engine->allocated(&address, bytes, MEMORY_DEVICE);
     return address;
 }
 
@@ -249,8 +248,8 @@ launch_change(int number, uint32_t adds, CUstream stream)
 
 /* ---- streams ---- */
 
-void
-state_note(const struct operation *operation)
+static void
+note_operation(const struct operation *operation)
 {
     if (only_stream == NULL)
         only_stream = operation->stream;
@@ -289,12 +288,12 @@ require_long_histories(void)
                           player.named[i].text, player_world());
 }
 
-void
-state_begin(const struct engine *engine)
+/* At the plan's first operation: makes room, and all ranks have what rank 0 has. */
+static void
+begin(void)
 {
     const uint32_t count = player.play.plan.tensor_count;
     uint32_t back = 0, missing;
-    real = engine;
     kept = scout_zeroed(count, sizeof(*kept));
     load_kernels();
     place_all();
@@ -311,14 +310,16 @@ state_begin(const struct engine *engine)
         const struct ddp_site *site = &player.named[i].site;
         if (!is_kept(i))
             continue;
-        real->state((void *)(uintptr_t)(memory + kept[i].begin), bytes_of(i), DDP_UINT8, site);
+        player.engine->state((void *)(uintptr_t)(memory + kept[i].begin), bytes_of(i), DDP_UINT8, site);
         if (!is_sum(i))
-            real->parameter((void *)(uintptr_t)(memory + kept[i].change), element_count(i), wide_type(i), site);
+            player.engine->parameter((void *)(uintptr_t)(memory + kept[i].change), element_count(i), wide_type(i),
+                                     site);
     }
     back = 1; /* all have what rank 0 has */
     for (int t = 0; t < 2 && all; ++t)
         launch(KEEP, &tables[t], &back, NULL, stream);
     release();
+    agreement_begin();
 }
 
 /* Whether all memory of the plan is there, at the begin of a round. */
@@ -348,18 +349,22 @@ begin_step(bool may_lack)
     for (int t = 0; t < 2 && (!back || player_plays_all()); ++t)
         launch(KEEP, &tables[t], &back, NULL, stream);
     turn = steps++;
-    turns_begin(turn);
+    if (player_plays_all())
+        turns_begin(turn);
     release();
 }
 
-void
-state_step_begins(bool may_lack)
+/* In the first rounds memory of the plan may not be there yet; all ranks make the step then, and it belongs to no
+ * round. */
+static void
+begin_period(void)
 {
-    in_step = true;
+    in_step = player.is_open = true;
     launches = 0;
     ++all_steps;
-    begin_step(may_lack);
+    begin_step(player_warms_up());
     plain_steps += is_plain;
+    player_note_batch();
 }
 
 void
@@ -371,8 +376,8 @@ state_variable_found(void)
     plain_steps -= !is_plain;
 }
 
-bool
-state_makes(uint32_t part)
+static bool
+makes(uint32_t part)
 {
     return part == PLAY_BY_ALL || is_plain || player_plays_all() || player.rank == turn;
 }
@@ -384,28 +389,21 @@ round_steps(void)
     return player.play.plan.data < PLAY_TRAINING && round_count == 1 ? player_world() - 1 : player_world();
 }
 
-bool
-state_step_ends(void)
+/* What this rank's step has changed is complete. */
+static bool
+end_step(void)
 {
     uint32_t adds = steps > 1;
-    if (!in_step || is_plain) {
-        in_step = false;
-        return false;
-    }
+    bool has_ended = in_step && !is_plain;
     in_step = false;
-    turns_end(steps - 1);
-    CUstream stream = player_plays_all() ? stream_behind() : NULL;
-    for (int t = 0; t < 2 && player_plays_all(); ++t)
-        launch_change(t, adds, stream);
-    if (player_plays_all())
+    if (has_ended && player_plays_all()) {
+        turns_end(steps - 1);
+        CUstream stream = stream_behind();
+        for (int t = 0; t < 2; ++t)
+            launch_change(t, adds, stream);
         release();
-    return steps == round_steps();
-}
-
-bool
-state_in_step(void)
-{
-    return in_step;
+    }
+    return has_ended && steps == round_steps();
 }
 
 uint32_t
@@ -414,8 +412,9 @@ state_owner(uint64_t period)
     return owners[period % STATE_OWNERS];
 }
 
-bool
-state_is_open(void)
+/* Whether steps of a round are complete, and not averaged. */
+static bool
+is_round_open(void)
 {
     return steps > 0 && !in_step;
 }
@@ -426,7 +425,7 @@ exchange_rest(CUstream stream)
 {
     struct state_mean none = {1, 1};
     CUdeviceptr unasked = 0;
-    for (uint32_t i = 0; i < player.play.plan.tensor_count && real->world_size > 1; ++i) {
+    for (uint32_t i = 0; i < player.play.plan.tensor_count && player.engine->world_size > 1; ++i) {
         bool is_last = player.play.tensors[i].role == PLAY_LAST, is_owner = player.rank == steps - 1;
         CUdeviceptr bytes = memory + kept[i].change;
         if (is_last && is_owner)
@@ -435,8 +434,8 @@ exchange_rest(CUstream stream)
         else if (is_last)
             scout_require(scout_state.driver.cuMemsetD8Async_p(bytes, 0, bytes_of(i), stream), "cuMemsetD8");
         if (is_last || is_sum(i))
-            real->reduce((void *)(uintptr_t)bytes, is_last ? (bytes_of(i) + 3) / 4 : element_count(i),
-                         is_last ? DDP_UINT32 : wide_type(i), DDP_OP_SUM, stream, &player.named[i].site);
+            player.engine->reduce((void *)(uintptr_t)bytes, is_last ? (bytes_of(i) + 3) / 4 : element_count(i),
+                                  is_last ? DDP_UINT32 : wide_type(i), DDP_OP_SUM, stream, &player.named[i].site);
         if (is_last && !is_owner)
             scout_require(scout_state.driver.cuMemcpyDtoDAsync_p(kept[i].value, bytes, bytes_of(i), stream),
                           "cuMemcpyDtoD");
@@ -464,8 +463,8 @@ look_for_equals(CUstream stream)
 /* A word that was zero while the plan was made has the class of its neighbours; if it holds a whole number later, as a
  * count of what is rare, ranks would average that. Asked in each of the first rounds, then ever more rarely, and at the
  * end. */
-void
-state_look_for_whole(void)
+static void
+look_for_whole(void)
 {
     struct state_found seen;
     if (round_count == looked_at || tables[0].count == 0)
@@ -485,9 +484,13 @@ state_look_for_whole(void)
     }
 }
 
-void
-state_average(const struct ddp_site *site)
+/* The round ends with the steps that are complete: what stays is as it began, plus the mean of their changes. */
+static void
+average_state(uint32_t at, int group, CUstream unused, const struct ddp_site *site)
 {
+    (void)at;
+    (void)group;
+    (void)unused;
     bool looks = !player_plays_all() && !any_differed && steps == player_world() && player_world() > 1;
     struct state_mean mean = {.times = player_world(), .under = steps};
     double by = player_world();
@@ -502,14 +505,14 @@ state_average(const struct ddp_site *site)
         scout_require(scout_state.driver.cuMemsetD8Async_p(found, 0, offsetof(struct state_found, turned), stream),
                       "cuMemsetD8");
     exchange_rest(stream);
-    heard_show(stream);
+    agreement_show(stream);
     if (player_plays_all() && player_world() > 1) /* as ranks have it where a check compares */
         launch(DIVIDE, &tables[0], &by, NULL, stream);
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         if (player.play.tensors[i].role == PLAY_CHANGES)
-            real->gradient_ready((void *)(uintptr_t)(memory + kept[i].change), stream, &player.named[i].site);
+            player.engine->gradient_ready((void *)(uintptr_t)(memory + kept[i].change), stream, &player.named[i].site);
     }
-    real->step_parameters(0, stream, site);
+    player.engine->step_parameters(0, stream, site);
     if (player_world() > 1)
         launch(APPLY, &tables[0], &mean, &seen, stream);
     if (looks)
@@ -519,12 +522,13 @@ state_average(const struct ddp_site *site)
     ++round_count;
     steps = 0;
     if (round_count - looked_at > round_count / 16)
-        state_look_for_whole();
+        look_for_whole();
     turns_report((uint32_t)round_count);
 }
 
-void
-state_give_up_step(void)
+/* The step that has begun does not come to its end: what it has written of what ranks average is put back. */
+static void
+give_up_step(void)
 {
     uint32_t back = 1;
     in_step = false;
@@ -537,8 +541,8 @@ state_give_up_step(void)
     release();
 }
 
-void
-state_say(void)
+static void
+say(void)
 {
     if (plain_steps > 0)
         message_line("plan: all ranks made the first %llu steps, in which memory of the plan was not there yet",
@@ -552,3 +556,70 @@ state_say(void)
                      "steps",
                      (unsigned long long)short_rounds, (unsigned long long)round_count);
 }
+
+static void
+meet(const struct operation *operation, uint32_t at)
+{
+    agreement_note(operation, at, false);
+}
+
+/* An operation between steps that may touch state. */
+static bool
+must_close(const struct operation *operation)
+{
+    return is_round_open() && pending_may_touch(operation);
+}
+
+/* Within a step it may read. Ranks that have not made the step show what they have. */
+static bool
+meet_unplanned(const struct operation *operation, const char *name)
+{
+    (void)name;
+    bool looks = in_step && pending_touched(operation);
+    player.seen += looks;
+    return looks;
+}
+
+/* Of the step under way nothing is missing but reads of what it has written. */
+static bool
+only_reads_are_missing(void)
+{
+    uint32_t i = player.next;
+    while (i > 0 && i < player.play.plan.average_before && player_brings_step(i))
+        ++i;
+    return i > 0 && i >= player.play.plan.average_before;
+}
+
+/* All steps that are complete count. */
+static bool
+close_round(void)
+{
+    if (in_step && only_reads_are_missing())
+        (void)end_step();
+    if (in_step) {
+        give_up_step();
+        player.is_given_up = true;
+    }
+    return is_round_open();
+}
+
+const struct way by_state = {
+    .changes = "changes what the ranks average, in the middle of a step, and is not in the plan",
+    .reads = "what ranks average in the middle of a step, as a validation does that stands before the step's last "
+             "operation",
+    .given_up = "goes on with a batch in which memory of the plan was freed",
+    .differ_from = PLAY_LAST + 1,
+    .begin = begin,
+    .note = note_operation,
+    .begin_period = begin_period,
+    .end_step = end_step,
+    .makes = makes,
+    .meet = meet,
+    .average = average_state,
+    .must_close = must_close,
+    .meet_unplanned = meet_unplanned,
+    .holds = pending_is_averaged,
+    .close = close_round,
+    .last_look = look_for_whole,
+    .say = say,
+};

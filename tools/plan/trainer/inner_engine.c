@@ -1,4 +1,4 @@
-/* alone.c - see player.h: the engine behind a player, and its table without what the program says itself. */
+/* inner_engine.c - see player.h: the engine behind a player, and its table without what the program says itself. */
 #include "interpose/filter.h"
 #include "tools/common/idle.h"
 #include "tools/plan/trainer/player.h"
@@ -29,13 +29,13 @@ capture_ended(void *ended, const CUgraph *graph, bool done)
 }
 
 bool
-alone_may_capture(void)
+inner_engine_may_capture(void)
 {
     return atomic_load_explicit(&captures, memory_order_relaxed) != 0;
 }
 
 void
-alone_hold(bool begins)
+inner_engine_hold(bool begins)
 {
     static const struct ddp_site site = {"the plan", "ddprun --plan", 0};
     bool ends = holds && !begins;
@@ -45,10 +45,9 @@ alone_hold(bool begins)
 }
 
 void
-alone_table(struct engine *table, const struct engine *real)
+inner_engine_table(struct engine *table)
 {
-    behind = real;
-    *table = *real;
+    *table = *behind;
     table->rank = 0;
     table->local_rank = 0;
     table->world_size = 1;
@@ -72,7 +71,7 @@ static struct filter_kernels no_kernels = {.mask = 0, .slot_count = 1, .slots = 
 static struct filter unread_filter = {.kernels = &no_kernels};
 
 const struct engine *
-alone_start(const struct shim_services *services, struct rank_status *status)
+inner_engine_start(const struct shim_services *services, struct rank_status *status)
 {
     static struct shim_services handed;
     handed = *services;
@@ -84,6 +83,6 @@ alone_start(const struct shim_services *services, struct rank_status *status)
     engine_start_fn start = library != NULL ? (engine_start_fn)dlsym(library, ENGINE_ENTRY) : NULL;
     if (start == NULL)
         scout_stop("cannot load the engine, %s", path != NULL ? path : DDPRUN_ENV_SCOUT_ENGINE);
-    const struct engine *engine = start(&handed, status);
-    return engine != NULL && engine->abi == ENGINE_ABI ? engine : NULL;
+    behind = start(&handed, status);
+    return behind != NULL && behind->abi == ENGINE_ABI ? behind : NULL;
 }

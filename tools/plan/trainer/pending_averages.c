@@ -1,7 +1,7 @@
 /*
- * waiting.c - see player.h: operations that are not in the plan, and touch gradients that wait for the other ranks. One
- * that only reads, for a log, may: the gradients have the same bits before it and behind it. The device is waited for,
- * and with it ranks whose turn is later: their own gradients do not wait yet.
+ * pending_averages.c - see player.h: operations that are not in the plan, and touch gradients that wait for the other
+ * ranks. One that only reads, for a log, may: the gradients have the same bits before it and behind it. The device is
+ * waited for, and with it ranks whose turn is later: their own gradients do not wait yet.
  *
  * A gradient that no operation of the plan has touched since it was made does not wait: the program gives it its first
  * values.
@@ -11,43 +11,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t *kept; /* [tensor_count]: hash of each gradient that is touched, before the operation; 0: none */
-static bool *touched;  /* [tensor_count] */
-static bool *used;     /* [tensor_count]: by an operation of the plan, since the memory was made */
+static uint64_t kept; /* hash of what is touched, before the operation */
+static bool *touched; /* [tensor_count] */
+static bool *used;    /* [tensor_count]: by an operation of the plan, since the memory was made */
 static bool any_unused = true;
 static uint32_t
     *reached; /* [tensor_count]: behind the plan's last operation that touches it before the average; or 0 */
 
 bool
-waiting_is_averaged(const struct play_tensor *tensor)
+pending_is_averaged(const struct play_tensor *tensor)
 {
-    if (!player_is_by_state())
-        return tensor->role == PLAY_GRADIENT;
-    return tensor->role == PLAY_CHANGES || tensor->role == PLAY_SUM || tensor->role == PLAY_LAST;
+    return tensor->role == PLAY_GRADIENT || tensor->role == PLAY_CHANGES || tensor->role == PLAY_SUM ||
+           tensor->role == PLAY_LAST;
 }
 
 /* Marks gradients in the allocation that these bytes touch, if a gradient is among the bytes. */
 static bool
-mark(CUdeviceptr address, uint64_t bytes)
+mark(uint64_t address, uint64_t bytes)
 {
     const struct allocation *found = NULL;
     for (uint32_t i = 0; i < player.play.plan.tensor_count && found == NULL; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
-        const struct allocation *allocation = waiting_is_averaged(tensor) ? player_allocation(tensor) : NULL;
-        if (allocation != NULL && address < allocation->address + tensor->hi &&
-            allocation->address + tensor->lo < address + bytes)
-            found = allocation;
+        if (pending_is_averaged(tensor) && player_touches(tensor, address, bytes))
+            found = player_allocation(tensor);
     }
     for (uint32_t i = 0; i < player.play.plan.tensor_count && found != NULL; ++i)
-        touched[i] = touched[i] || (waiting_is_averaged(&player.play.tensors[i]) &&
+        touched[i] = touched[i] || (pending_is_averaged(&player.play.tensors[i]) &&
                                     player_allocation(&player.play.tensors[i]) == found);
     return found != NULL;
-}
-
-static bool
-mark_word(uint64_t word)
-{
-    return mark(word, 1);
 }
 
 static void
@@ -58,32 +49,28 @@ ensure_lists(void)
         return;
     touched = scout_zeroed(count, sizeof(*touched));
     used = scout_zeroed(count, sizeof(*used));
-    kept = scout_zeroed(count, sizeof(*kept));
     reached = scout_zeroed(count, sizeof(*reached));
 }
 
 static bool
 mark_all(const struct operation *operation)
 {
-    bool any = false;
     ensure_lists();
     memset(touched, 0, player.play.plan.tensor_count * sizeof(*touched));
-    for (unsigned i = 0; i < operation->operand_count; ++i)
-        any = mark(operation->operands[i].address, operation->operands[i].bytes) || any;
-    return player_any_word(operation, mark_word) || any;
+    return player_any(operation, true, mark);
 }
 
 bool
-waiting_touched(const struct operation *operation)
+pending_touched(const struct operation *operation)
 {
     bool any = mark_all(operation), waits = false;
     for (uint32_t i = 0; any && i < player.play.plan.tensor_count; ++i)
-        waits = waits || (touched[i] && (used[i] || player_is_by_state()));
+        waits = waits || (touched[i] && (used[i] || player.play.tensors[i].role != PLAY_GRADIENT));
     return waits;
 }
 
 void
-waiting_reached(const struct operation *operation, uint32_t at)
+pending_reached(const struct operation *operation, uint32_t at)
 {
     bool any = mark_all(operation);
     for (uint32_t i = 0; any && i < player.play.plan.tensor_count; ++i)
@@ -91,7 +78,7 @@ waiting_reached(const struct operation *operation, uint32_t at)
 }
 
 bool
-waiting_is_complete(uint32_t next)
+pending_is_complete(uint32_t next)
 {
     bool is = false;
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
@@ -103,8 +90,9 @@ enum { TABLE_BYTES = 1 << 16 };
 
 /* Whether memory that a launch gets holds addresses of what is averaged. */
 static bool
-leads_there(uint64_t address)
+leads_there(uint64_t address, uint64_t one)
 {
+    (void)one;
     static uint64_t words[TABLE_BYTES / sizeof(uint64_t)];
     const struct allocation *allocation = allocations_find(address);
     uint64_t bytes = allocation != NULL ? allocation->bytes / sizeof(*words) * sizeof(*words) : 0;
@@ -119,18 +107,18 @@ leads_there(uint64_t address)
 }
 
 bool
-waiting_may_touch(const struct operation *operation)
+pending_may_touch(const struct operation *operation)
 {
     const struct kernel *kernel = operation->function != NULL ? kernels_find(operation->function) : NULL;
     bool may = operation->opaque || operation->graph != NULL || (kernel != NULL && !kernel->known) ||
-               waiting_touched(operation);
+               pending_touched(operation);
     for (unsigned i = 0; i < operation->operand_count && !may; ++i)
         may = operation->operands[i].pointer_count > 0;
-    return may || player_any_word(operation, leads_there);
+    return may || player_any(operation, false, leads_there);
 }
 
 void
-waiting_used(const struct operation *operation)
+pending_used(const struct operation *operation)
 {
     if (!any_unused)
         return;
@@ -143,7 +131,7 @@ waiting_used(const struct operation *operation)
 }
 
 void
-waiting_averaged(void)
+pending_averaged(void)
 {
     for (uint32_t i = 0; any_unused && i < player.play.plan.tensor_count; ++i)
         used[i] = true; /* by pointers that no argument shows, too */
@@ -151,27 +139,28 @@ waiting_averaged(void)
 }
 
 void
-waiting_made(uint32_t tensor)
+pending_made(uint32_t tensor)
 {
     ensure_lists();
     used[tensor] = false;
     any_unused = true;
 }
 
-void
-waiting_keep(void)
+static bool
+is_touched(uint32_t tensor)
 {
-    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
-        kept[i] = touched[i] ? player_hash(&player.play.tensors[i]) : 0;
+    return touched[tensor];
+}
+
+void
+pending_keep(void)
+{
+    kept = player_hash_all(is_touched);
 }
 
 bool
-waiting_changed(void)
+pending_changed(void)
 {
-    bool changed = false;
-    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
-        changed = changed || (touched[i] && player_hash(&player.play.tensors[i]) != kept[i]);
+    bool changed = player_hash_all(is_touched) != kept;
     return changed;
 }

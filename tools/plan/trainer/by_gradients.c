@@ -1,0 +1,170 @@
+/* by_gradients.c - see player.h: ranks by turns, whose gradients are averaged in front of one update in each round. */
+#include "base/message.h"
+#include "base/printable.h"
+#include "tools/plan/trainer/player.h"
+
+#include <string.h>
+
+static bool is_pending; /* gradients of this rank's turn wait for the round's end */
+
+/* The thread's operation is an update outside of the plan, if the driver takes it. */
+static __thread bool is_stray __attribute__((tls_model("initial-exec")));
+
+/* Operations that clear memory at the beginning of the plan: where the program clears behind its update, its first
+ * batch comes without them. */
+static uint32_t
+leading_fills(void)
+{
+    uint32_t count = 0;
+    while (count + 1 < player.play.plan.operation_count &&
+           strncmp(player.play.operations[count].name, "cuMemset", strlen("cuMemset")) == 0)
+        ++count;
+    return count;
+}
+
+/* Whether a batch has begun whose update has not come. */
+static bool
+lacks_update(void)
+{
+    return player.next > 0 && player.next <= player.play.plan.average_before;
+}
+
+/* A batch that ends without its update, anew recorded, would give the same plan. */
+static void
+judge_order(const char *name, uint32_t at)
+{
+    char plain[PLAY_NAME_BYTES];
+    if (at < player.next && lacks_update())
+        scout_stop("in batch %llu of the program, %s comes again, and the update that the plan has in between did not "
+                   "come: ranks cannot tell a pass without an update, as for validation, from training if it comes "
+                   "from the lines of training; give it lines of its own. If it is another accumulation, make the plan "
+                   "anew, by ddprun scout --prove with these arguments",
+                   (unsigned long long)player.period + 1, plain_name(name, plain, sizeof(plain)));
+    if (player.next <= player.play.plan.average_before && at > player.play.plan.average_before)
+        player_no_fit(name, "comes without the operation in front of which gradients are averaged");
+}
+
+static void
+begin_period(void)
+{
+    if (player.period > 0 && player_turn() == 0)
+        turns_report((uint32_t)(player.period / player_world()));
+    /* while ranks wait for what others have computed, no gradient is sent */
+    inner_engine_hold(reads_are_true() && !player_is_last_turn());
+}
+
+static bool
+makes(uint32_t part)
+{
+    bool is_own = player_has_turn();
+    bool updates = player_is_last_turn();
+    return part == PLAY_BY_ALL || (part == PLAY_BY_TURN && is_own) || (part == PLAY_BY_LAST && updates);
+}
+
+static void
+meet(const struct operation *operation, uint32_t at)
+{
+    bool is_update = player.play.operations[at].part == PLAY_BY_LAST;
+    if (!is_update || player_is_last_turn())
+        agreement_note(operation, at, is_update);
+}
+
+static void
+settle(const struct operation *operation, uint32_t at)
+{
+    bool is_ahead = at < player.play.plan.average_before;
+    bool is_of_turn = player.play.operations[at].part == PLAY_BY_TURN;
+    if (is_ahead && player_warms_up())
+        pending_reached(operation, at);
+    if (!operation->skip)
+        pending_used(operation);
+    is_pending = is_pending || (is_of_turn && !operation->skip && player.engine->world_size > 1);
+    if (is_ahead && is_of_turn && !loaders_is_transfer(operation))
+        player.is_open = true; /* a batch that is only copied, ahead of the next one, sends no gradient */
+}
+
+static void
+average_gradients(uint32_t at, int group, CUstream stream, const struct ddp_site *site)
+{
+    (void)at;
+    agreement_show(stream);
+    inner_engine_hold(false);
+    player.engine->step(group, stream, site);
+    is_pending = false;
+}
+
+/* ---- operations that are not in the plan ---- */
+
+static bool
+meet_unplanned(const struct operation *operation, const char *name)
+{
+    bool touches = is_pending && pending_touched(operation);
+    /* its own gradients, by its own operation, before they are complete: behind that it clips what should be a mean */
+    bool computes = touches && player_has_turn() && lacks_update() && !pending_is_complete(player.next);
+    player.seen += touches;
+    is_stray = player.begun && agreement_update(operation, name);
+    if (player.begun && player_world() > 1 && player.engine->world_size > 1)
+        unplanned_meet(player_hash_of(operation), name, player.period);
+    return touches && !computes;
+}
+
+/* (d) goes as far as here. */
+static void
+judge_look(const char *name)
+{
+    if (player.play.plan.data == PLAY_TURNS && !rounds_are_timed())
+        player_refuse("in batch %llu of the program, %s has read gradients before they were averaged",
+                      (unsigned long long)player.period + 1, name);
+}
+
+static void
+judge_end(const struct operation *operation, bool enqueued)
+{
+    bool is_update = is_stray && enqueued;
+    is_stray = false;
+    if (unplanned_changed(enqueued))
+        player_no_fit(player_name_of(operation),
+                      "changes what is trained in each batch of a round, and is not in the plan");
+    if (is_update)
+        player_no_fit(player_name_of(operation), "makes an update, and is called from a place that is not in the plan");
+}
+
+/* ---- the end ---- */
+
+/* Ranks may have sent gradients of the round already: all average what they have, of which no update is made. */
+static bool
+give_up_round(void)
+{
+    player.is_given_up = true;
+    return true;
+}
+
+static void
+say(void)
+{
+    uint64_t batches = atomic_load(&scout_state.status->batch_count), left = batches % player_world();
+    unplanned_say();
+    if (left != 0)
+        message_warning("batches_left",
+                        "plan: the last %llu of %llu batches make no whole round of %u ranks, and changed nothing",
+                        (unsigned long long)left, (unsigned long long)batches, player_world());
+}
+
+const struct way by_gradients = {
+    .changes = "changes a gradient that waits for the other ranks, and is not in the plan",
+    .reads = "gradients before they were averaged",
+    .differ_from = PLAY_LAST + 1,
+    .leading = leading_fills,
+    .begin = agreement_begin,
+    .judge_order = judge_order,
+    .begin_period = begin_period,
+    .makes = makes,
+    .meet = meet,
+    .settle = settle,
+    .average = average_gradients,
+    .meet_unplanned = meet_unplanned,
+    .judge_look = judge_look,
+    .judge_end = judge_end,
+    .close = give_up_round,
+    .say = say,
+};
