@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { ABOUT_BYTES = 128 };
 
@@ -55,11 +56,15 @@ control_open(struct control *control, struct rendezvous *rendezvous, int timeout
     return rendezvous_links(rendezvous, control->peers, timeout_s, error);
 }
 
+/* Buffers stay: in a forked child another thread may have been about to change them. */
 void
 control_close(struct control *control)
 {
-    for (int i = 0; i < control->peer_count; ++i)
-        peer_link_close(&control->peers[i]);
+    for (int i = 0; i < control->peer_count; ++i) {
+        if (control->peers[i].fd >= 0)
+            close(control->peers[i].fd);
+        control->peers[i].fd = -1;
+    }
 }
 
 /* ---- frames ---- */

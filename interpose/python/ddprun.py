@@ -499,7 +499,7 @@ def __getattr__(name):
 # ---- the launcher ----
 
 # What the launcher needs of the system: how names of libraries begin, and Debian's packages.
-_PACKAGES = {"libdw.": "libdw1", "libhwloc.": "libhwloc15", "libjson-c.": "libjson-c5",
+_PACKAGES = {"libdw.": "libdw1", "libelf.": "libelf1", "libhwloc.": "libhwloc15", "libjson-c.": "libjson-c5",
              "libunwind": "libunwind8", "libz.": "zlib1g"}
 
 

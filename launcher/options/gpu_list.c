@@ -1,5 +1,5 @@
-/* gpu_list.c - see gpu_list.h. */
-#include "launcher/options/gpu_list.h"
+/* gpu_list.c - see options.h. */
+#include "launcher/options/options.h"
 
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
@@ -11,33 +11,17 @@
 
 enum { LARGEST_INDEX = 1023, LONGEST_ITEM = 96 };
 
-void
-gpu_list_add(struct gpu_list *list, const char *name)
-{
-    list->names = xrealloc(list->names, (size_t)(list->count + 1) * sizeof(*list->names));
-    list->names[list->count++] = xstrdup(name);
-}
-
 bool
-gpu_list_add_once(struct gpu_list *list, const char *name, struct error *error)
+gpu_list_add_once(struct word_list *list, const char *name, struct error *error)
 {
-    for (int i = 0; i < list->count; ++i) {
-        if (strcmp(list->names[i], name) == 0)
+    for (size_t i = 0; i < list->count; ++i) {
+        if (strcmp(list->list[i], name) == 0)
             return error_set(error, DDPRUN_EXIT_USAGE,
                              "GPU %s is named twice, in --gpus; name each GPU once (--share-gpu lets ranks share it)",
                              name);
     }
-    gpu_list_add(list, name);
+    word_list_add(list, xstrdup(name));
     return true;
-}
-
-void
-gpu_list_free(struct gpu_list *list)
-{
-    for (int i = 0; i < list->count; ++i)
-        free(list->names[i]);
-    free(list->names);
-    *list = (struct gpu_list){0};
 }
 
 int
@@ -65,7 +49,7 @@ is_uuid(const char *item)
 }
 
 static bool
-add_range(struct gpu_list *list, int first, int last, struct error *error)
+add_range(struct word_list *list, int first, int last, struct error *error)
 {
     for (int index = first; index <= last; ++index) {
         char name[16];
@@ -77,7 +61,7 @@ add_range(struct gpu_list *list, int first, int last, struct error *error)
 }
 
 static bool
-add_item(struct gpu_list *list, char *item, struct error *error)
+add_item(struct word_list *list, char *item, struct error *error)
 {
     if (is_uuid(item))
         return gpu_list_add_once(list, item, error);
@@ -96,16 +80,16 @@ add_item(struct gpu_list *list, char *item, struct error *error)
 }
 
 bool
-gpu_list_parse(const char *text, struct gpu_list *list_p, struct error *error)
+gpu_list_parse(const char *text, struct word_list *list_p, struct error *error)
 {
-    struct gpu_list list = {0};
+    struct word_list list = {0};
     const char *at = text;
     do {
         size_t length = strcspn(at, ",");
         char item[LONGEST_ITEM + 1];
         snprintf(item, sizeof(item), "%.*s", (int)(length < LONGEST_ITEM ? length : LONGEST_ITEM), at);
         if (!add_item(&list, item, error)) {
-            gpu_list_free(&list);
+            words_free(list.list);
             return false;
         }
         at += length;

@@ -19,7 +19,8 @@ take_gpus(const struct option_row *row, void *target, const char *value, struct 
 {
     struct options *options = target;
     (void)row;
-    gpu_list_free(&options->gpus);
+    words_free(options->gpus.list);
+    options->gpus = (struct word_list){0};
     return gpu_list_parse(value, &options->gpus, error);
 }
 

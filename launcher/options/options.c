@@ -135,7 +135,7 @@ options_hang_warning_s(const struct options *options)
 void
 options_free(struct options *options)
 {
-    gpu_list_free(&options->gpus);
+    words_free(options->gpus.list);
     words_free(options->variables.list);
     words_free(options->given.list);
     words_free(options->owned.list);

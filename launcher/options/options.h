@@ -11,7 +11,6 @@
 #include "launcher/common/error.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/command.h"
-#include "launcher/options/gpu_list.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -68,7 +67,7 @@ struct options {
     bool node_rank_given;
     const char *master; /* --master; NULL: not given */
     enum device_choice device;
-    struct gpu_list gpus; /* empty: not given */
+    struct word_list gpus; /* empty: not given */
     bool share_gpu;
     enum bind_choice bind;
     const char *nccl; /* path or name; NULL: not given */
@@ -130,6 +129,23 @@ void options_hand_on(const struct options *options, struct word_list *words);
 /* For a job of several ddprun: what must be equal in all of them, which is their options with TERM, ddprun's version,
  * GPU or stand-in. Writes "name value\n" ... into terms[bytes]; a longer text is cut. Pure. */
 void terms_write(const struct options *options, bool softgpu, char *terms, size_t bytes);
+
+/* ---- gpu_list.c: lists of GPUs as people write them: `--gpus 0,2,5-7` or `--gpus GPU-8e2d...,MIG-4f1a...` ---- */
+/*
+ * Syntax only: whether such a GPU exists is asked in devices.c. Each word is a decimal index without leading zeros, or
+ * a UUID, as CUDA_VISIBLE_DEVICES takes them.
+ */
+
+/* Parses `text`; indices up to 1023. Error (DDPRUN_EXIT_USAGE): empty, an item that has none of the
+ * forms, an item named twice. */
+bool gpu_list_parse(const char *text, struct word_list *list, struct error *error) __attribute__((warn_unused_result));
+
+/* Appends a copy of `name`. Error (DDPRUN_EXIT_USAGE): it is in the list already. */
+bool gpu_list_add_once(struct word_list *list, const char *name, struct error *error)
+    __attribute__((warn_unused_result));
+
+/* The number that `name` is as an index, -1 if it is not an index (a UUID, -1, anything else). */
+int gpu_list_index(const char *name);
 
 /* ---- substitute.c: {rank}, {local_rank} and {world_size} in a program's arguments and variables ---- */
 /* Numbers to put in. */

@@ -86,34 +86,29 @@ softgpu_device(const char *name, int count)
 
 /* Adds what an entry of CUDA_VISIBLE_DEVICES names; false: no GPU. Which UUIDs there are is left to CUDA. */
 static bool
-add_visible(const struct device_inventory *inventory, const char *item, struct gpu_list *list)
+add_visible(const struct device_inventory *inventory, const char *item, struct word_list *list)
 {
     bool is_uuid = strncmp(item, "GPU-", 4) == 0 || strncmp(item, "MIG-", 4) == 0;
     if (is_uuid && !inventory->softgpu) {
-        gpu_list_add(list, item);
+        word_list_add(list, xstrdup(item));
         return true;
     }
     int index = is_uuid ? softgpu_device(item, inventory->gpu_count) : gpu_list_index(item);
     if (index < 0 || index >= inventory->gpu_count)
         return false;
-    char number[16];
-    snprintf(number, sizeof(number), "%d", index);
-    gpu_list_add(list, number);
+    word_list_add(list, xasprintf("%d", index));
     return true;
 }
 
 /* The GPUs that a program sees: all, or those that CUDA_VISIBLE_DEVICES leaves. As CUDA does, stops at the first
  * entry that names no GPU. */
 static bool
-visible_gpus(const struct device_inventory *inventory, struct gpu_list *list, struct error *error)
+visible_gpus(const struct device_inventory *inventory, struct word_list *list, struct error *error)
 {
     const char *value = inventory->visible_devices;
     if (value == NULL) {
-        for (int i = 0; i < inventory->gpu_count; ++i) {
-            char name[16];
-            snprintf(name, sizeof(name), "%d", i);
-            gpu_list_add(list, name);
-        }
+        for (int i = 0; i < inventory->gpu_count; ++i)
+            word_list_add(list, xasprintf("%d", i));
         return true;
     }
 
@@ -137,16 +132,16 @@ visible_gpus(const struct device_inventory *inventory, struct gpu_list *list, st
  * handed out some GPUs. The stand-in's identifiers become numbers: a device that is named in both ways is named twice.
  */
 static bool
-add_chosen(const struct device_inventory *inventory, const struct gpu_list *visible, const char *name,
-           struct gpu_list *list, struct error *error)
+add_chosen(const struct device_inventory *inventory, const struct word_list *visible, const char *name,
+           struct word_list *list, struct error *error)
 {
     int index = gpu_list_index(name);
-    if (index >= visible->count)
+    if (index >= (int)visible->count)
         return error_set(error, DDPRUN_EXIT_USAGE,
-                         "there is no GPU %d, in --gpus: %d visible here, numbered from 0; choose among those", index,
+                         "there is no GPU %d, in --gpus: %zu visible here, numbered from 0; choose among those", index,
                          visible->count);
     if (index >= 0)
-        return gpu_list_add_once(list, visible->names[index], error);
+        return gpu_list_add_once(list, visible->list[index], error);
     if (!inventory->softgpu)
         return gpu_list_add_once(list, name, error);
     int device = softgpu_device(name, inventory->gpu_count);
@@ -161,32 +156,32 @@ add_chosen(const struct device_inventory *inventory, const struct gpu_list *visi
 }
 
 static bool
-chosen_gpus(const struct options *options, const struct device_inventory *inventory, const struct gpu_list *visible,
-            struct gpu_list *list, struct error *error)
+chosen_gpus(const struct options *options, const struct device_inventory *inventory, const struct word_list *visible,
+            struct word_list *list, struct error *error)
 {
     if (options->gpus.count == 0) {
-        for (int i = 0; i < visible->count; ++i)
-            gpu_list_add(list, visible->names[i]);
+        for (size_t i = 0; i < visible->count; ++i)
+            word_list_add(list, xstrdup(visible->list[i]));
         return true;
     }
-    for (int i = 0; i < options->gpus.count; ++i) {
-        if (!add_chosen(inventory, visible, options->gpus.names[i], list, error))
+    for (size_t i = 0; i < options->gpus.count; ++i) {
+        if (!add_chosen(inventory, visible, options->gpus.list[i], list, error))
             return false;
     }
     return true;
 }
 
 static bool
-deal_out(const struct options *options, const struct device_inventory *inventory, const struct gpu_list *gpus,
+deal_out(const struct options *options, const struct device_inventory *inventory, const struct word_list *gpus,
          struct device_plan *plan, struct error *error)
 {
-    plan->rank_count = options->rank_count != 0 ? options->rank_count : gpus->count;
+    plan->rank_count = options->rank_count != 0 ? options->rank_count : (int)gpus->count;
     if (plan->rank_count > OPTIONS_MOST_RANKS)
         plan->rank_count = OPTIONS_MOST_RANKS;
-    if (gpus->count == 0 || (plan->rank_count > gpus->count && !options->share_gpu))
+    if (gpus->count == 0 || (plan->rank_count > (int)gpus->count && !options->share_gpu))
         return error_set(
             error, DDPRUN_EXIT_USAGE,
-            "%d ranks want a GPU each, but there %s %d (%s); lower -n, or add --share-gpu to let ranks share",
+            "%d ranks want a GPU each, but there %s %zu (%s); lower -n, or add --share-gpu to let ranks share",
             plan->rank_count, gpus->count == 1 ? "is" : "are", gpus->count,
             options->gpus.count != 0                              ? "by --gpus"
             : plan->softgpu && inventory->visible_devices != NULL ? "by SOFTGPU_DEVICES and CUDA_VISIBLE_DEVICES"
@@ -194,7 +189,7 @@ deal_out(const struct options *options, const struct device_inventory *inventory
                                                                   : "visible on this machine");
     plan->visible = xcalloc((size_t)plan->rank_count, sizeof(*plan->visible));
     for (int rank = 0; rank < plan->rank_count; ++rank)
-        plan->visible[rank] = xstrdup(gpus->names[rank % gpus->count]);
+        plan->visible[rank] = xstrdup(gpus->list[(size_t)rank % gpus->count]);
     return true;
 }
 
@@ -218,11 +213,11 @@ static bool
 plan_listed(const struct options *options, const struct device_inventory *inventory, struct device_plan *plan,
             struct error *error)
 {
-    struct gpu_list visible = {0}, chosen = {0};
+    struct word_list visible = {0}, chosen = {0};
     bool ok = visible_gpus(inventory, &visible, error) && chosen_gpus(options, inventory, &visible, &chosen, error) &&
               deal_out(options, inventory, &chosen, plan, error);
-    gpu_list_free(&visible);
-    gpu_list_free(&chosen);
+    words_free(visible.list);
+    words_free(chosen.list);
     return ok;
 }
 

@@ -49,17 +49,24 @@ environment_get(char *const *list, const char *name)
     return NULL;
 }
 
-void
-environment_unset(char **list, const char *name)
+/* Leaves out the entries of which `is_left_out` says so. */
+static void
+leave_out(char **list, bool (*is_left_out)(const char *entry, const char *name), const char *name)
 {
     char **to = list;
     for (; *list != NULL; ++list) {
-        if (is_named(*list, name))
+        if (is_left_out(*list, name))
             free(*list);
         else
             *to++ = *list;
     }
     *to = NULL;
+}
+
+void
+environment_unset(char **list, const char *name)
+{
+    leave_out(list, is_named, name);
 }
 
 void
@@ -209,21 +216,15 @@ set_variables(char ***list, const struct rank_settings *settings, int index)
 }
 
 /* Of the launcher's job, in which the supervisor is the process: the trainer would be it a second time. */
-static void
-leave_identity_out(char **list)
+static bool
+is_identity(const char *entry, const char *unused)
 {
     static const char *const prefixes[] = {"PMIX_", "PMI_", "OMPI_", "PRTE_"};
-    char **to = list;
-    for (; *list != NULL; ++list) {
-        bool left_out = false;
-        for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); ++i)
-            left_out = left_out || strncmp(*list, prefixes[i], strlen(prefixes[i])) == 0;
-        if (left_out)
-            free(*list);
-        else
-            *to++ = *list;
-    }
-    *to = NULL;
+    bool is = false;
+    (void)unused;
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); ++i)
+        is = is || strncmp(entry, prefixes[i], strlen(prefixes[i])) == 0;
+    return is;
 }
 
 static void
@@ -247,7 +248,7 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
     char **list = environment_copy(inherited);
 
     if (environment_get(list, "PMIX_RANK") != NULL)
-        leave_identity_out(list);
+        leave_out(list, is_identity, NULL);
     set_variables(&list, settings, index);
     environment_add_preload(&list, settings->installation->shim);
     set_devices(&list, settings, index);

@@ -6,7 +6,6 @@
 
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
-#include "launcher/options/gpu_list.h"
 #include "launcher/start/nvml.h"
 
 #include <errno.h>

@@ -70,6 +70,7 @@ fuzz_control(const uint8_t *bytes, size_t count)
     }
     control_close(&control);
     for (int r = 0; r < WORLD; ++r) {
+        peer_link_close(&peers[r]);
         if (others[r] >= 0)
             close(others[r]);
     }

@@ -8,7 +8,6 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "base/protocol.h"
-#include "launcher/options/gpu_list.h"
 #include "launcher/options/host_list.h"
 #include "launcher/options/option_table.h"
 #include "launcher/options/options.h"
@@ -126,7 +125,7 @@ void
 fuzz_gpu_list(const uint8_t *bytes, size_t count)
 {
     char *text = fuzz_text(bytes, count), *again;
-    struct gpu_list list = {0}, second = {0};
+    struct word_list list = {0}, second = {0};
     struct error error;
     size_t used = 0;
     if (!gpu_list_parse(text, &list, &error)) {
@@ -136,17 +135,17 @@ fuzz_gpu_list(const uint8_t *bytes, size_t count)
     }
     fuzz_require(list.count >= 1, "a list names a GPU");
     size_t room = 1;
-    for (int i = 0; i < list.count; ++i)
-        room += strlen(list.names[i]) + 1;
+    for (size_t i = 0; i < list.count; ++i)
+        room += strlen(list.list[i]) + 1;
     again = malloc(room);
-    for (int i = 0; i < list.count; ++i)
-        used += (size_t)snprintf(again + used, room - used, "%s%s", i > 0 ? "," : "", list.names[i]);
+    for (size_t i = 0; i < list.count; ++i)
+        used += (size_t)snprintf(again + used, room - used, "%s%s", i > 0 ? "," : "", list.list[i]);
     fuzz_require(gpu_list_parse(again, &second, &error), "a list written down is a list");
     fuzz_require(second.count == list.count, "it has the same length");
-    for (int i = 0; i < list.count; ++i)
-        fuzz_require(strcmp(list.names[i], second.names[i]) == 0, "it names the same GPUs");
-    gpu_list_free(&list);
-    gpu_list_free(&second);
+    for (size_t i = 0; i < list.count; ++i)
+        fuzz_require(strcmp(list.list[i], second.list[i]) == 0, "it names the same GPUs");
+    words_free(list.list);
+    words_free(second.list);
     free(again);
     free(text);
 }

@@ -109,7 +109,7 @@ TEST(every_option_reaches_its_field)
     ck_assert_int_eq(options.rank_count, 8);
     ck_assert_int_eq(options.device, DEVICE_SOFTGPU);
     ck_assert_int_eq(options.gpus.count, 5);
-    ck_assert_str_eq(options.gpus.names[4], "7");
+    ck_assert_str_eq(options.gpus.list[4], "7");
     ck_assert(options.share_gpu && !options.job.overlap && options.quiet);
     ck_assert_uint_eq(options.job.bucket_bytes, 262144);
     ck_assert_str_eq(options.nccl, "./n.so");
