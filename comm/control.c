@@ -108,8 +108,10 @@ receive_frame(struct control *control, int rank, const char *about, int64_t dead
     const unsigned char *end = NULL;
     if (got == LINK_OPEN)
         end = memchr(frame->bytes, 0, frame->count < ABOUT_BYTES ? frame->count : ABOUT_BYTES);
-    if (got != LINK_OPEN || end == NULL)
-        return fail_with(control, got != LINK_OPEN ? got : LINK_ALTERED, rank, about, error);
+    if (got != LINK_OPEN || end == NULL) {
+        (void)fail_with(control, got != LINK_OPEN ? got : LINK_ALTERED, rank, about, error);
+        return false;
+    }
     *place_p = (const char *)frame->bytes;
     frame->count -= (size_t)(end + 1 - frame->bytes);
     frame->bytes = end + 1;
