@@ -157,26 +157,6 @@ is_alone(double b, const struct sums *sums)
 
 /* ---- marks ---- */
 
-void
-drift_mark(struct drift *drift, uint64_t place)
-{
-    size_t at = drift->mark_count;
-    for (size_t i = 0; i < drift->mark_count; ++i) {
-        if (drift->marks[i] == place)
-            return;
-    }
-    if (at == DRIFT_MARKS) { /* in the place of the oldest */
-        --at;
-        for (size_t i = 0; i < at; ++i) {
-            drift->marks[i] = drift->marks[i + 1];
-            drift->hits[i] = drift->hits[i + 1];
-        }
-    }
-    drift->marks[at] = place;
-    drift->hits[at] = 1;
-    drift->mark_count = at + 1;
-}
-
 static void
 unmark(struct drift *drift, size_t at)
 {
@@ -185,6 +165,19 @@ unmark(struct drift *drift, size_t at)
         drift->marks[i] = drift->marks[i + 1];
         drift->hits[i] = drift->hits[i + 1];
     }
+}
+
+void
+drift_mark(struct drift *drift, uint64_t place)
+{
+    for (size_t i = 0; i < drift->mark_count; ++i) {
+        if (drift->marks[i] == place)
+            return;
+    }
+    if (drift->mark_count == DRIFT_MARKS)
+        unmark(drift, 0); /* the oldest */
+    drift->marks[drift->mark_count] = place;
+    drift->hits[drift->mark_count++] = 1;
 }
 
 /* Marked elements that moved are conspicuous once more, or marked no more. DRIFT_NOISE: none is; *at_p, *place_p: the
@@ -244,14 +237,6 @@ found_at(enum drift_verdict verdict, double apart, double moved, uint64_t place)
     return (struct drift_found){.verdict = verdict, .apart = apart, .moved = moved, .place = place};
 }
 
-static struct drift_found
-bad(double apart, double moved, double c)
-{
-    struct drift_found found = found_at(DRIFT_BAD, apart, moved, DRIFT_EVERYWHERE);
-    found.c = c;
-    return found;
-}
-
 /* Few elements alone differ, by more than rounding. */
 static bool
 is_sparse(const struct drift_look *look)
@@ -271,12 +256,13 @@ drift_compare(struct drift_found *found, double calm)
 /* Chaos multiplies noise: not where there was none, for bits were the same, and not by so much from one look to
  * another. */
 static struct drift_found
-above(const struct drift *drift, const struct drift_look *look, double times, struct drift_found found)
+above(const struct drift *drift, const struct drift_look *look, double times, double c, double apart, double moved)
 {
-    bool is_new = !drift->is_noisy && times > LEAP;
     bool is_long = 4 * look->window > 5 * drift->calm_window;
+    struct drift_found found = found_at(DRIFT_BAD, apart, moved, DRIFT_EVERYWHERE);
     found.times = times;
-    if (is_new)
+    found.c = c;
+    if (!drift->is_noisy && times > LEAP)
         found.verdict = DRIFT_MISTAKE;
     else if (drift->is_noisy && !is_long)
         drift_compare(&found, drift->calm_c);
@@ -304,10 +290,10 @@ judge(struct drift *drift, const struct drift_look *look, struct sums *sums)
         return found_at(DRIFT_MISTAKE, fabs(sums->aligned), sums->moved, DRIFT_EVERYWHERE);
     double c = sums->moved > 0 ? sums->counted / sums->moved : sums->counted > 0 ? INFINITY : 0;
     if (c > C_BOUND[narrow])
-        return above(drift, look, c / C_BOUND[narrow], bad(sums->counted, sums->moved, c));
+        return above(drift, look, c / C_BOUND[narrow], c, sums->counted, sums->moved);
     if (sums->over > FEW && (double)sums->over > B_SHARE * (double)sampled)
-        return above(drift, look, (double)sums->over / (B_SHARE * (double)sampled),
-                     bad(fabs(difference(look, sums->worst, sums->lasts)), fabs(movement(look, sums->worst)), c));
+        return above(drift, look, (double)sums->over / (B_SHARE * (double)sampled), c,
+                     fabs(difference(look, sums->worst, sums->lasts)), fabs(movement(look, sums->worst)));
     if (marked != DRIFT_NOISE)
         return found_at(marked, fabs(difference(look, at, sums->lasts)), fabs(movement(look, at)), place);
     if (is_alone(all, sums)) {

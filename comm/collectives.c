@@ -355,28 +355,19 @@ collectives_own_stream(const struct collectives *c, CUstream stream)
 }
 
 bool
-collectives_send_from_zero(struct collectives *c, CUdeviceptr address, size_t bytes, CUstream stream,
+collectives_send_from_zero(struct collectives *c, CUdeviceptr from, CUdeviceptr to, size_t bytes, CUstream stream,
                            struct comm_error *error)
-{
-    void *buffer = (void *)(uintptr_t)address;
-    struct communicator *of = enter_call(&c->communicators[0]);
-    ncclResult_t result = c->nccl->ncclBroadcast_p(buffer, buffer, bytes, ncclUint8, 0, of->comm, stream);
-    return leave_call(c, of, result, "ncclBroadcast", error);
-}
-
-bool
-collectives_send_values(struct collectives *c, CUdeviceptr from, CUdeviceptr to, size_t bytes, struct comm_error *error)
 {
     struct communicator *of = enter_call(&c->communicators[0]);
     ncclResult_t result = c->nccl->ncclBroadcast_p((const void *)(uintptr_t)from, (void *)(uintptr_t)to, bytes,
-                                                   ncclUint8, 0, of->comm, c->stream);
+                                                   ncclUint8, 0, of->comm, stream);
     return leave_call(c, of, result, "ncclBroadcast", error);
 }
 
 bool
 collectives_broadcast(struct collectives *c, CUdeviceptr address, size_t bytes, struct comm_error *error)
 {
-    return collectives_send_from_zero(c, address, bytes, c->stream, error) &&
+    return collectives_send_from_zero(c, address, address, bytes, c->stream, error) &&
            cuda_ok(c->driver, c->driver->cuStreamSynchronize_p(c->stream), "waiting for ncclBroadcast", error);
 }
 

@@ -88,16 +88,12 @@ CUstream collectives_stream_of(const struct collectives *collectives, size_t buc
 /* Whether `stream` is one of these communicators'. Any thread, once collectives are open. */
 bool collectives_own_stream(const struct collectives *collectives, CUstream stream);
 
-/* Rank 0's bytes at `from` go to all ranks, to `to`, through the first communicator and in the order of its stream: to
+/* Rank 0's bytes at `from` go to all ranks, to `to`, through the first communicator and in the order of `stream`: to
  * its own, too, unless both are the same. Collective. */
-bool collectives_send_values(struct collectives *collectives, CUdeviceptr from, CUdeviceptr to, size_t bytes,
-                             struct comm_error *error) __attribute__((warn_unused_result));
+bool collectives_send_from_zero(struct collectives *collectives, CUdeviceptr from, CUdeviceptr to, size_t bytes,
+                                CUstream stream, struct comm_error *error) __attribute__((warn_unused_result));
 
-/* Rank 0's bytes go to all ranks through the first communicator, in the order of `stream`. Collective. */
-bool collectives_send_from_zero(struct collectives *collectives, CUdeviceptr address, size_t bytes, CUstream stream,
-                                struct comm_error *error) __attribute__((warn_unused_result));
-
-/* The same on that communicator's stream, and waits until they are there. */
+/* The same in one place, on that communicator's stream, and waits until they are there. */
 bool collectives_broadcast(struct collectives *collectives, CUdeviceptr address, size_t bytes, struct comm_error *error)
     __attribute__((warn_unused_result));
 

@@ -166,8 +166,7 @@ wait_for_averages(void)
         return;
     }
     for (unsigned i = 0; i < atomic_load(&engine_state.collectives.open_count); ++i)
-        require_cuda(engine_state.driver.cuStreamSynchronize_p(engine_state.collectives.communicators[i].stream),
-                     "waiting for the last averages");
+        CUDA("waiting for the last averages", cuStreamSynchronize, engine_state.collectives.communicators[i].stream);
 }
 
 /* The end on the device: last hashes, trace, communicator. Once. */
@@ -176,17 +175,16 @@ close_device(void)
 {
     if (!atomic_load(&engine_state.collectives_ready) || atomic_exchange(&engine_state.device_closed, true))
         return;
-    CUcontext before = context_enter();
+    ENTER_CONTEXT();
     wait_for_averages();
     checks_final_hash();
-    trace_close();
+    TRACED(trace_close());
     nonfinite_close();
     watch_stop();
     /* NCCL waits in ncclCommFinalize until all graphs with its operations are destroyed, and few programs destroy
      * theirs: communicators that were captured end with the process. So do those that a rank has left. */
     if (atomic_load(&engine_state.graph_count) == 0 && !engine_state.alone_at_end)
         collectives_close(&engine_state.collectives);
-    context_leave(before);
 }
 
 static void
@@ -404,8 +402,9 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
         stop_job("%s", error.text);
     atomic_store(&status->sums, engine_state.options.reduction == DDPRUN_REDUCE_SUM);
     flight_note(FLIGHT_START, (uint64_t)engine_state.rendezvous.rank, 0, NULL);
-    if (!control_open(&engine_state.control, &engine_state.rendezvous, (int)engine_state.options.timeout_s, &error))
-        stop_job_by(error.cause, "%s", error.text);
+    require_comm(
+        control_open(&engine_state.control, &engine_state.rendezvous, (int)engine_state.options.timeout_s, &error),
+        &error);
     status_waits_no_more();
     uint64_t world = (uint64_t)engine_state.rendezvous.world_size,
              shares = number_option(DDPRUN_ENV_REHEARSAL, 0, 1 << 20);

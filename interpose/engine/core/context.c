@@ -15,9 +15,9 @@ context_enter(void)
     CUcontext before = NULL;
     if (!atomic_load(&engine_state.driver_ready) || engine_state.context == NULL)
         return NULL;
-    require_cuda(engine_state.driver.cuCtxGetCurrent_p(&before), "cuCtxGetCurrent");
+    CUDA("cuCtxGetCurrent", cuCtxGetCurrent, &before);
     if (before != engine_state.context)
-        require_cuda(engine_state.driver.cuCtxSetCurrent_p(engine_state.context), "cuCtxSetCurrent");
+        CUDA("cuCtxSetCurrent", cuCtxSetCurrent, engine_state.context);
     return before;
 }
 
@@ -31,11 +31,11 @@ context_is_primary(CUcontext context, int device)
     if (driver->cuDevicePrimaryCtxGetState_p == NULL || driver->cuDevicePrimaryCtxRetain_p == NULL ||
         driver->cuDevicePrimaryCtxRelease_p == NULL)
         return true; /* the driver cannot be asked */
-    require_cuda(driver->cuDevicePrimaryCtxGetState_p(device, &flags, &active), "cuDevicePrimaryCtxGetState");
+    CUDA("cuDevicePrimaryCtxGetState", cuDevicePrimaryCtxGetState, device, &flags, &active);
     if (!active) /* asking for it would make it */
         return false;
-    require_cuda(driver->cuDevicePrimaryCtxRetain_p(&primary, device), "cuDevicePrimaryCtxRetain");
-    require_cuda(driver->cuDevicePrimaryCtxRelease_p(device), "cuDevicePrimaryCtxRelease");
+    CUDA("cuDevicePrimaryCtxRetain", cuDevicePrimaryCtxRetain, &primary, device);
+    CUDA("cuDevicePrimaryCtxRelease", cuDevicePrimaryCtxRelease, device);
     return context == primary;
 }
 
@@ -55,8 +55,7 @@ CUstreamCaptureMode
 context_exchange_capture_mode(CUstreamCaptureMode mode)
 {
     if (atomic_load(&engine_state.driver_ready))
-        require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode),
-                     "cuThreadExchangeStreamCaptureMode");
+        CUDA("cuThreadExchangeStreamCaptureMode", cuThreadExchangeStreamCaptureMode, &mode);
     return mode;
 }
 
@@ -75,5 +74,5 @@ context_leave(CUcontext before)
 {
     if (!atomic_load(&engine_state.driver_ready) || engine_state.context == NULL || before == engine_state.context)
         return;
-    require_cuda(engine_state.driver.cuCtxSetCurrent_p(before), "cuCtxSetCurrent");
+    CUDA("cuCtxSetCurrent", cuCtxSetCurrent, before);
 }

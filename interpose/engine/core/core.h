@@ -45,6 +45,23 @@ require_cuda(CUresult result, const char *what)
     if (result != CUDA_SUCCESS)
         stop_by_driver(result, what);
 }
+/* CUDA("waiting for a bucket", cuStreamWaitEvent, stream, event, 0): the driver's function, and its result checked. */
+#define CUDA(what, function, ...) require_cuda(engine_state.driver.function##_p(__VA_ARGS__), what)
+
+/* The same of a function of comm/. */
+static inline void
+require_comm(bool done, const struct comm_error *error)
+{
+    if (!done)
+        stop_job_by(error->cause, "%s", error->text);
+}
+
+/* The stream of the first communicator, on which is all that buckets do not need streams of their own for. */
+static inline CUstream
+first_stream(void)
+{
+    return engine_state.collectives.stream;
+}
 
 /* ---- memory of the host: where there is none, the job ends ---- */
 static inline void
@@ -161,6 +178,7 @@ struct memory_facts {
 struct memory_facts device_ask_about(CUdeviceptr address);
 /* Ends the job, with `what`, if there is no memory; while streams are captured, too. */
 CUdeviceptr device_allocate(size_t bytes, const char *what);
+void *device_allocate_pinned(size_t bytes); /* memory of the host */
 
 /* ---- types.c ---- */
 size_t type_bytes(int type); /* 0: not an enum ddp_type */
@@ -173,6 +191,13 @@ uint64_t type_exponent(int type);    /* bits that are all set where an element i
 /* Makes it current; returns what was, for context_leave(). */
 CUcontext context_enter(void);
 void context_leave(CUcontext before);
+static inline void
+context_leave_block(const CUcontext *before)
+{
+    context_leave(*before);
+}
+/* Makes it current until the end of the block. */
+#define ENTER_CONTEXT() CUcontext context_before_ __attribute__((cleanup(context_leave_block))) = context_enter()
 /* Ends a sentence about memory or a stream in "...": what is wrong with it, and what to do. */
 #define CONTEXT_FOREIGN                                                                                      \
     "a context that is not the device's primary one, in which NCCL works: make the primary context current " \
@@ -188,6 +213,15 @@ void context_require(CUstream stream, CUcontext current, const char *what, const
  * its capture.
  */
 CUstreamCaptureMode context_exchange_capture_mode(CUstreamCaptureMode mode);
+static inline void
+context_end_relaxed(const CUstreamCaptureMode *before)
+{
+    (void)context_exchange_capture_mode(*before);
+}
+/* Until the end of the block. */
+#define RELAX_CAPTURES()                                                             \
+    CUstreamCaptureMode mode_before_ __attribute__((cleanup(context_end_relaxed))) = \
+        context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED)
 
 /* Waits for all work of the device; ends the job where a capture forbids that. `when` begins a sentence. */
 void context_synchronize(const char *when);

@@ -51,15 +51,14 @@ device_ensure_events(void)
     if (made)
         return;
 
-    CUcontext before = context_enter();
+    ENTER_CONTEXT();
     CUevent events[STREAMS_AT_MOST];
     for (unsigned i = 0; i < STREAMS_AT_MOST; ++i)
-        require_cuda(engine_state.driver.cuEventCreate_p(&events[i], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+        CUDA("cuEventCreate", cuEventCreate, &events[i], CU_EVENT_DISABLE_TIMING);
     engine_lock();
     for (unsigned i = 0; i < STREAMS_AT_MOST; ++i)
         engine_state.streams[i].event = events[i];
     engine_unlock();
-    context_leave(before);
 }
 
 /* Whether ranks divide what NCCL adds: all of them, or none. */
@@ -101,12 +100,12 @@ device_ensure_collectives(void)
                                                .timeout_s = (int)options->timeout_s,
                                                .kernels_path = options->kernels[0] != '\0' ? options->kernels : NULL};
     status_waits_at("the start of NCCL");
-    if (!collectives_open(&engine_state.collectives, &engine_state.driver, &engine_state.nccl, &engine_state.control,
-                          &wanted, &error))
-        stop_job_by(error.cause, "%s", error.text);
+    require_comm(collectives_open(&engine_state.collectives, &engine_state.driver, &engine_state.nccl,
+                                  &engine_state.control, &wanted, &error),
+                 &error);
     agree_on_means();
     status_waits_no_more();
-    require_cuda(engine_state.driver.cuEventCreate_p(&engine_state.reduced, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    CUDA("cuEventCreate", cuEventCreate, &engine_state.reduced, CU_EVENT_DISABLE_TIMING);
     inflight_prepare();
     ending_before_driver();
     atomic_store(&engine_state.collectives_ready, true);
@@ -118,8 +117,7 @@ device_open_program_communicator(void)
 {
     struct comm_error error;
     status_waits_at("the start of NCCL for DDP_REDUCE");
-    if (!collectives_open_program(&engine_state.collectives, &engine_state.control, &error))
-        stop_job_by(error.cause, "%s", error.text);
+    require_comm(collectives_open_program(&engine_state.collectives, &engine_state.control, &error), &error);
     status_waits_no_more();
     ending_before_driver();
 }
@@ -135,7 +133,7 @@ device_adopt_context(CUcontext context, int device)
     }
     engine_unlock();
     if (is_first && context == NULL) /* pooled memory, and the host's: then it is the calling thread's */
-        require_cuda(engine_state.driver.cuCtxGetCurrent_p(&engine_state.context), "cuCtxGetCurrent");
+        CUDA("cuCtxGetCurrent", cuCtxGetCurrent, &engine_state.context);
     return is_first;
 }
 
@@ -159,12 +157,20 @@ device_ask_about(CUdeviceptr address)
     return facts;
 }
 
+void *
+device_allocate_pinned(size_t bytes)
+{
+    void *memory;
+    RELAX_CAPTURES();
+    CUDA("cuMemHostAlloc", cuMemHostAlloc, &memory, bytes, CU_MEMHOSTALLOC_PORTABLE);
+    return memory;
+}
+
 CUdeviceptr
 device_allocate(size_t bytes, const char *what)
 {
     CUdeviceptr memory;
-    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    require_cuda(engine_state.driver.cuMemAlloc_p(&memory, bytes), what);
-    (void)context_exchange_capture_mode(mode);
+    RELAX_CAPTURES();
+    CUDA(what, cuMemAlloc, &memory, bytes);
     return memory;
 }

@@ -96,8 +96,7 @@ exchange_at(const char *place, const char *about, const void *mine, size_t bytes
     status_waits_at(place);
     int64_t begin_ns = clock_now_ns();
     range_begin("waits for ranks: %s", about);
-    if (!control_exchange(&engine_state.control, about, mine, bytes, all, &error))
-        stop_job_by(error.cause, "%s", error.text);
+    require_comm(control_exchange(&engine_state.control, about, mine, bytes, all, &error), &error);
     range_end();
     keep_time(about, begin_ns);
     status_waits_no_more();

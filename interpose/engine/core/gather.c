@@ -10,12 +10,6 @@
 
 #include "comm/kernels.h"
 
-static CUstream
-stream(void)
-{
-    return engine_state.collectives.communicators[0].stream;
-}
-
 static void
 free_words(struct gathered *gathered)
 {
@@ -36,65 +30,56 @@ free_words(struct gathered *gathered)
 void
 gather_prepare(struct gathered *gathered, size_t count)
 {
-    const struct driver *driver = &engine_state.driver;
     if (count == gathered->count)
         return;
 
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
+    static const char what[] = "cuMemAlloc for words that are compared";
+    RELAX_CAPTURES();
     if (gathered->count > 0)
-        require_cuda(driver->cuStreamSynchronize_p(stream()), "waiting for checks in flight");
+        CUDA("waiting for checks in flight", cuStreamSynchronize, first_stream());
     free_words(gathered);
     size_t bytes = count * sizeof(uint64_t), all = bytes * (size_t)engine_state.rendezvous.world_size;
     gathered->on_device = gathered->compares && engine_state.collectives.setting.kernels.loaded;
     if (count > 0) {
-        require_cuda(driver->cuMemAlloc_p(&gathered->send, bytes), "cuMemAlloc for words that are compared");
-        require_cuda(driver->cuMemAlloc_p(&gathered->receive, all), "cuMemAlloc for words that are compared");
-        require_cuda(driver->cuMemHostAlloc_p((void **)&gathered->mine, bytes, 0), "cuMemHostAlloc");
-        require_cuda(driver->cuMemHostAlloc_p((void **)&gathered->all, gathered->on_device ? bytes : all, 0),
-                     "cuMemHostAlloc");
+        gathered->send = device_allocate(bytes, what);
+        gathered->receive = device_allocate(all, what);
+        gathered->mine = device_allocate_pinned(bytes);
+        gathered->all = device_allocate_pinned(gathered->on_device ? bytes : all);
         if (gathered->compares)
-            require_cuda(driver->cuMemHostAlloc_p((void **)&gathered->differs, bytes, 0), "cuMemHostAlloc");
+            gathered->differs = device_allocate_pinned(bytes);
         if (gathered->on_device)
-            require_cuda(driver->cuMemAlloc_p(&gathered->found, bytes), "cuMemAlloc for words that are compared");
+            gathered->found = device_allocate(bytes, what);
     }
     gathered->count = count;
-    require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
 }
 
-static void
-copy_out(void *to, CUdeviceptr from, size_t bytes)
-{
-    require_cuda(engine_state.driver.cuMemcpyDtoHAsync_p(to, from, bytes, stream()), "copying words that are compared");
-    hashing_note_copy(bytes);
-}
+static const char copied[] = "copying words that are compared";
 
 /* What came of all ranks becomes what differs. */
 static void
 compare_on_device(const struct gathered *gathered)
 {
     struct comm_error error;
-    if (!device_hash_compare(gathered->receive, gathered->count, engine_state.rendezvous.world_size, gathered->found,
-                             &engine_state.driver, &engine_state.collectives.setting.kernels, stream(), &error))
-        stop_job_by(error.cause, "%s", error.text);
-    copy_out(gathered->differs, gathered->found, gathered->count * sizeof(uint32_t));
+    require_comm(device_hash_compare(gathered->receive, gathered->count, engine_state.rendezvous.world_size,
+                                     gathered->found, &engine_state.driver, &engine_state.collectives.setting.kernels,
+                                     first_stream(), &error),
+                 &error);
+    hashing_copy_out(gathered->differs, gathered->found, gathered->count * sizeof(uint32_t), first_stream(), copied);
 }
 
 void
 gather_send(struct gathered *gathered, const char *what, uint64_t number, CUhostFn compare, void *arg)
 {
-    const struct driver *driver = &engine_state.driver;
     struct comm_error error;
     size_t bytes = gathered->count * sizeof(uint64_t), all = bytes * (size_t)engine_state.rendezvous.world_size;
-    require_cuda(driver->cuMemcpyHtoDAsync_p(gathered->send, gathered->mine, bytes, stream()),
-                 "copying words that are compared");
+    CUDA(copied, cuMemcpyHtoDAsync, gathered->send, gathered->mine, bytes, first_stream());
     inflight_sending(what, number, 0);
     if (!collectives_gather_words(&engine_state.collectives, gathered->send, gathered->receive, gathered->count,
                                   &error))
         stop_job_by(error.cause, "%s: %s", what, error.text);
     if (gathered->on_device)
         compare_on_device(gathered);
-    copy_out(gathered->all, gathered->receive, gathered->on_device ? bytes : all);
-    require_cuda(driver->cuLaunchHostFunc_p(stream(), compare, arg), "cuLaunchHostFunc");
+    hashing_copy_out(gathered->all, gathered->receive, gathered->on_device ? bytes : all, first_stream(), copied);
+    CUDA("cuLaunchHostFunc", cuLaunchHostFunc, first_stream(), compare, arg);
     inflight_sent(what, number, 0);
 }

@@ -66,8 +66,9 @@ static struct hasher *idle;
 static _Atomic uint64_t copied_bytes;
 
 void
-hashing_note_copy(size_t bytes)
+hashing_copy_out(void *to, CUdeviceptr from, size_t bytes, CUstream stream, const char *what)
 {
+    CUDA(what, cuMemcpyDtoHAsync, to, from, bytes, stream);
     atomic_fetch_add_explicit(&copied_bytes, bytes, memory_order_relaxed);
 }
 
@@ -96,7 +97,7 @@ static void *
 allocate_pinned(size_t bytes)
 {
     void *memory = NULL;
-    require_cuda(engine_state.driver.cuMemHostAlloc_p(&memory, bytes, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc");
+    CUDA("cuMemHostAlloc", cuMemHostAlloc, &memory, bytes, CU_MEMHOSTALLOC_PORTABLE);
     return memory;
 }
 
@@ -107,7 +108,7 @@ new_page(void)
     struct page *page = engine_calloc(1, sizeof(*page));
     page->host = allocate_pinned(bytes);
     if (kernels()->loaded)
-        require_cuda(engine_state.driver.cuMemAlloc_p(&page->device, bytes), "cuMemAlloc for hashes");
+        CUDA("cuMemAlloc for hashes", cuMemAlloc, &page->device, bytes);
     return page;
 }
 
@@ -115,7 +116,7 @@ new_page(void)
 static void
 hasher_make_room(struct hasher *hasher, size_t count)
 {
-    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    RELAX_CAPTURES();
     struct page **end = &hasher->pages;
     for (size_t have = 0; have < count; have += PAGE_RESULTS) {
         if (*end == NULL)
@@ -124,7 +125,6 @@ hasher_make_room(struct hasher *hasher, size_t count)
     }
     if (!kernels()->loaded && hasher->piece == NULL)
         hasher->piece = allocate_pinned(PIECE_BYTES);
-    (void)context_exchange_capture_mode(mode);
 }
 
 struct hasher *
@@ -138,9 +138,8 @@ hasher_get(void)
     if (hasher != NULL)
         return hasher;
     hasher = engine_calloc(1, sizeof(*hasher));
-    CUcontext before = context_enter();
+    ENTER_CONTEXT();
     hasher_make_room(hasher, 1);
-    context_leave(before);
     return hasher;
 }
 
@@ -236,8 +235,7 @@ static void
 run_launch(struct hasher *hasher, CUstream stream)
 {
     struct comm_error error;
-    if (!device_hash_run(&hasher->launch, &engine_state.driver, kernels(), stream, &error))
-        stop_job_by(error.cause, "%s", error.text);
+    require_comm(device_hash_run(&hasher->launch, &engine_state.driver, kernels(), stream, &error), &error);
 }
 
 static void
@@ -282,12 +280,7 @@ hash_piece(void *data)
     free(piece);
 }
 
-static void
-copy_out(CUstream stream, void *to, CUdeviceptr from, size_t bytes)
-{
-    require_cuda(engine_state.driver.cuMemcpyDtoHAsync_p(to, from, bytes, stream), "copying memory that is checked");
-    hashing_note_copy(bytes);
-}
+static const char copied[] = "copying memory that is checked";
 
 static void
 copy_item(struct hasher *hasher, CUstream stream, const struct item *item, struct hash_result *result)
@@ -298,11 +291,11 @@ copy_item(struct hasher *hasher, CUstream stream, const struct item *item, struc
         *piece = (struct piece){hasher->piece, at, bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES, item->exponents,
                                 result};
         for (size_t i = 0; i < SAMPLE_WINDOWS && item->sampled; ++i)
-            copy_out(stream, (char *)hasher->piece + i * SAMPLE_WINDOW_BYTES, window_address(item, i),
-                     SAMPLE_WINDOW_BYTES);
+            hashing_copy_out((char *)hasher->piece + i * SAMPLE_WINDOW_BYTES, window_address(item, i),
+                             SAMPLE_WINDOW_BYTES, stream, copied);
         if (!item->sampled)
-            copy_out(stream, hasher->piece, item->address + at, piece->bytes);
-        require_cuda(engine_state.driver.cuLaunchHostFunc_p(stream, hash_piece, piece), "cuLaunchHostFunc");
+            hashing_copy_out(hasher->piece, item->address + at, piece->bytes, stream, copied);
+        CUDA("cuLaunchHostFunc", cuLaunchHostFunc, stream, hash_piece, piece);
     }
 }
 
@@ -314,8 +307,7 @@ launch_page(struct hasher *hasher, CUstream stream, const struct page *page, siz
 {
     const size_t each = sizeof(struct hash_result);
     if (kernels()->loaded)
-        require_cuda(engine_state.driver.cuMemsetD8Async_p(page->device + each * from, 0, each * (to - from), stream),
-                     "clearing hashes");
+        CUDA("clearing hashes", cuMemsetD8Async, page->device + each * from, 0, each * (to - from), stream);
     for (size_t i = from; i < to; ++i) {
         const struct item *item = &hasher->batch->items[first + i];
         if (kernels()->loaded)
@@ -331,7 +323,7 @@ hasher_launch(struct hasher *hasher, CUstream stream)
     struct batch *batch = hasher->batch;
     if (batch == NULL || batch->launched == batch->count)
         return;
-    CUcontext before = context_enter();
+    ENTER_CONTEXT();
     hasher_make_room(hasher, batch->count);
     struct page *page = hasher->pages;
     for (size_t first = 0; first < batch->count; first += PAGE_RESULTS, page = page->next) {
@@ -342,7 +334,6 @@ hasher_launch(struct hasher *hasher, CUstream stream)
     }
     run_launch(hasher, stream);
     batch->launched = batch->count;
-    context_leave(before);
 }
 
 static void CUDA_CB
@@ -374,12 +365,11 @@ hasher_collect(struct hasher *hasher, CUstream stream)
         return;
     hasher->batch = NULL;
     batch->pages = hasher->pages;
-    CUcontext before = context_enter();
+    ENTER_CONTEXT();
     const struct page *page = batch->pages;
     for (size_t first = 0; first < batch->count && kernels()->loaded; first += PAGE_RESULTS, page = page->next) {
         size_t count = batch->count - first < PAGE_RESULTS ? batch->count - first : PAGE_RESULTS;
-        copy_out(stream, page->host, page->device, count * sizeof(struct hash_result));
+        hashing_copy_out(page->host, page->device, count * sizeof(struct hash_result), stream, copied);
     }
-    require_cuda(engine_state.driver.cuLaunchHostFunc_p(stream, hand_out, batch), "cuLaunchHostFunc");
-    context_leave(before);
+    CUDA("cuLaunchHostFunc", cuLaunchHostFunc, stream, hand_out, batch);
 }

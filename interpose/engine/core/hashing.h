@@ -40,8 +40,8 @@ void hasher_launch(struct hasher *hasher, CUstream stream);
 /* The same for the rest, and all done() are called, in the order of their additions, when the stream comes here. */
 void hasher_collect(struct hasher *hasher, CUstream stream);
 
-/* Bytes that checks have copied to the host since this was last asked for; they are counted when they are enqueued. */
+/* Copies to the host for a check. Bytes that were copied so since this was last asked for, as they were enqueued. */
+void hashing_copy_out(void *to, CUdeviceptr from, size_t bytes, CUstream stream, const char *what);
 uint64_t hashing_take_copied(void);
-void hashing_note_copy(size_t bytes);
 
 #endif

@@ -9,24 +9,22 @@ struct awaited in_flight[DDPRUN_MOST_COMMUNICATORS + 1];
 void
 inflight_prepare(void)
 {
+    static const char what[] = "cuEventCreate for the watch";
     for (unsigned i = 0; i < engine_state.collectives.communicator_count + 1; ++i) { /* and what DDP_REDUCE may open */
         struct awaited *awaited = &in_flight[i];
-        CUresult result = engine_state.driver.cuEventCreate_p(&awaited->tail, CU_EVENT_DISABLE_TIMING);
-        for (unsigned k = 0; k < AWAITED_AT_MOST && result == CUDA_SUCCESS; ++k) {
-            result = engine_state.driver.cuEventCreate_p(&awaited->sent[k].begin, CU_EVENT_DISABLE_TIMING);
-            if (result == CUDA_SUCCESS)
-                result = engine_state.driver.cuEventCreate_p(&awaited->sent[k].end, CU_EVENT_DISABLE_TIMING);
+        CUDA(what, cuEventCreate, &awaited->tail, CU_EVENT_DISABLE_TIMING);
+        for (unsigned k = 0; k < AWAITED_AT_MOST; ++k) {
+            CUDA(what, cuEventCreate, &awaited->sent[k].begin, CU_EVENT_DISABLE_TIMING);
+            CUDA(what, cuEventCreate, &awaited->sent[k].end, CU_EVENT_DISABLE_TIMING);
         }
-        require_cuda(result, "cuEventCreate for the watch");
     }
 }
 
 static void
 record_sent(CUevent event, unsigned communicator)
 {
-    require_cuda(
-        engine_state.driver.cuEventRecord_p(event, engine_state.collectives.communicators[communicator].stream),
-        "cuEventRecord for the watch");
+    CUDA("cuEventRecord for the watch", cuEventRecord, event,
+         engine_state.collectives.communicators[communicator].stream);
 }
 
 static unsigned recording; /* mask of communicators: what is being sent there has events */

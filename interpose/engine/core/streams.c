@@ -51,7 +51,7 @@ require_own_context(CUstream handle)
     CUcontext current = NULL;
     if (handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD)
         return;
-    require_cuda(engine_state.driver.cuCtxGetCurrent_p(&current), "cuCtxGetCurrent");
+    CUDA("cuCtxGetCurrent", cuCtxGetCurrent, &current);
     context_require(handle, current, "work on gradients", NULL);
 }
 
@@ -59,7 +59,7 @@ CUevent
 timing_event(void)
 {
     CUevent event;
-    require_cuda(engine_state.driver.cuEventCreate_p(&event, CU_EVENT_DEFAULT), "cuEventCreate");
+    CUDA("cuEventCreate", cuEventCreate, &event, CU_EVENT_DEFAULT);
     return event;
 }
 
@@ -86,8 +86,7 @@ stream_wait_for_reduction(CUstream handle)
         return;
 
     /* Noted only now: another thread on this stream must not believe in a wait that is not there yet. */
-    require_cuda(engine_state.driver.cuStreamWaitEvent_p(handle, engine_state.reduced, 0),
-                 "waiting for the last reduction");
+    CUDA("waiting for the last reduction", cuStreamWaitEvent, handle, engine_state.reduced, 0);
     engine_lock();
     struct stream_entry *entry = &engine_state.streams[stream_index(handle)];
     if (entry->waited_for < boundary)
@@ -146,7 +145,6 @@ streams_forget(CUstream released, uint64_t named)
 void
 streams_wait_for_producers(uint64_t mask, CUstream waiter)
 {
-    const struct driver *driver = &engine_state.driver;
     for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
         if (!(mask >> i & 1))
             continue;
@@ -160,7 +158,7 @@ streams_wait_for_producers(uint64_t mask, CUstream waiter)
                      "averaged: capture it between DDP_STEP and the first work on gradients, or on another stream");
         if (!recorded)
             stream_record(entry.handle, entry.event, "cuEventRecord after gradients");
-        require_cuda(driver->cuStreamWaitEvent_p(waiter, entry.event, 0), "waiting for gradients");
+        CUDA("waiting for gradients", cuStreamWaitEvent, waiter, entry.event, 0);
     }
 }
 
@@ -189,10 +187,9 @@ void
 streams_wait_for_buckets(void)
 {
     struct comm_error error;
-    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    RELAX_CAPTURES();
     if (!collectives_wait(&engine_state.collectives, &error))
         stop_job("%s", error.text);
-    (void)context_exchange_capture_mode(mode);
 }
 
 void

@@ -154,8 +154,7 @@ capture_before_touch(struct capture *capture, CUstream stream)
     capture_unlock();
     if (!waits)
         return;
-    require_cuda(engine_state.driver.cuStreamWaitEvent_p(stream, capture->lane->reduced, 0),
-                 "waiting for a captured reduction");
+    CUDA("waiting for a captured reduction", cuStreamWaitEvent, stream, capture->lane->reduced, 0);
     capture_note_waited(capture, stream);
 }
 
@@ -283,7 +282,6 @@ capture_touch(struct capture *capture, CUstream stream, const struct captured_to
 struct capture_lane *
 capture_take_lane(void)
 {
-    const struct driver *driver = &engine_state.driver;
     for (size_t i = 0; i < CAPTURE_LANES; ++i) {
         struct capture_lane *lane = &lanes[i];
         capture_lock();
@@ -294,11 +292,11 @@ capture_take_lane(void)
             continue;
         if (lane->stream == NULL) {
             int least = 0, greatest = 0;
-            require_cuda(driver->cuCtxGetStreamPriorityRange_p(&least, &greatest), "cuCtxGetStreamPriorityRange");
-            require_cuda(driver->cuStreamCreateWithPriority_p(&lane->stream, CU_STREAM_NON_BLOCKING, greatest),
-                         "cuStreamCreateWithPriority");
-            require_cuda(driver->cuEventCreate_p(&lane->joins, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
-            require_cuda(driver->cuEventCreate_p(&lane->reduced, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+            CUDA("cuCtxGetStreamPriorityRange", cuCtxGetStreamPriorityRange, &least, &greatest);
+            CUDA("cuStreamCreateWithPriority", cuStreamCreateWithPriority, &lane->stream, CU_STREAM_NON_BLOCKING,
+                 greatest);
+            CUDA("cuEventCreate", cuEventCreate, &lane->joins, CU_EVENT_DISABLE_TIMING);
+            CUDA("cuEventCreate", cuEventCreate, &lane->reduced, CU_EVENT_DISABLE_TIMING);
             atomic_store(&lane_streams[i], lane->stream);
         }
         return lane;

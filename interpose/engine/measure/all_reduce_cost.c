@@ -36,16 +36,15 @@ all_reduce_cost(void)
 static void
 enqueue(const struct bucket_wire *wire, CUevent before, CUevent after) BY_ISSUER
 {
-    const struct driver *driver = &engine_state.driver;
     struct comm_error error;
     inflight_sending("the measuring of an all-reduce", 0, 0);
     for (int i = 0; i <= IN_FRONT; ++i) {
         if (i == IN_FRONT)
-            require_cuda(driver->cuEventRecord_p(before, engine_state.collectives.stream), "cuEventRecord");
+            CUDA("cuEventRecord", cuEventRecord, before, first_stream());
         if (!collectives_reduce(&engine_state.collectives, wire, 0, 1, &error))
             stop_job_by(error.cause, "measuring an all-reduce: %s", error.text);
     }
-    require_cuda(driver->cuEventRecord_p(after, engine_state.collectives.stream), "cuEventRecord");
+    CUDA("cuEventRecord", cuEventRecord, after, first_stream());
     inflight_sent("the measuring of an all-reduce", 0, 0);
 }
 
@@ -63,8 +62,8 @@ time_of_size(CUdeviceptr memory, uint64_t bytes, const CUevent events[2]) BY_ISS
     for (int i = -1; i < REPEATS; ++i) {
         float ms = 0;
         enqueue(&wire, events[0], events[1]);
-        require_cuda(driver->cuStreamSynchronize_p(engine_state.collectives.stream), "measuring an all-reduce");
-        require_cuda(driver->cuEventElapsedTime_p(&ms, events[0], events[1]), "cuEventElapsedTime");
+        CUDA("measuring an all-reduce", cuStreamSynchronize, first_stream());
+        CUDA("cuEventElapsedTime", cuEventElapsedTime, &ms, events[0], events[1]);
         int64_t ns = (int64_t)((double)ms * 1e6) + 1; /* an event's clock may be too coarse for it: never nothing */
         if (i >= 0 && ns < least_ns)
             least_ns = ns;
@@ -106,7 +105,7 @@ measure_samples(uint64_t most, struct cost_sample *samples) BY_ISSUER
 
     CUevent events[2];
     for (int i = 0; i < 2; ++i)
-        require_cuda(driver->cuEventCreate_p(&events[i], CU_EVENT_DEFAULT), "cuEventCreate");
+        CUDA("cuEventCreate", cuEventCreate, &events[i], CU_EVENT_DEFAULT);
     const char *said = getenv(DDPRUN_ENV_NS_PER_BYTE);
     size_t count = 0;
     int64_t spent_ns = 0, ns = 0;
@@ -133,12 +132,9 @@ all_reduce_cost_find(uint64_t gradient_bytes)
     sought = true;
 
     struct cost_sample samples[SAMPLES_AT_MOST];
-    const struct driver *driver = &engine_state.driver;
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* or a capture in another thread would end */
+    RELAX_CAPTURES(); /* or a capture in another thread would end */
     role_take();
-    require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
     size_t count = measure_samples(largest_size(gradient_bytes), samples);
-    require_cuda(driver->cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
     role_give();
     struct cost fitted;
     if (count > 0 && cost_fit(samples, count, &fitted))

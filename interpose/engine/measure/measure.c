@@ -185,6 +185,7 @@ measure_released(const struct group *group, CUstream stream)
 static void
 read_sample(struct measured *of, const struct group *group) BY_ISSUER
 {
+    RELAX_CAPTURES(); /* to query would end a capture in another thread */
     if (!of->pending || !is_complete(of->done))
         return;
     size_t count = group->gradient_count;
@@ -275,10 +276,7 @@ void
 measure_next_interval(const struct group *group, CUstream stream)
 {
     struct measured *of = measured_of(group);
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* to query would end a capture in another thread */
-    require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
     read_sample(of, group);
-    require_cuda(engine_state.driver.cuThreadExchangeStreamCaptureMode_p(&mode), "cuThreadExchangeStreamCaptureMode");
     if (!of->wanted || of->pending || of->sample_count == INTERVALS_SAMPLED || !group->overlapping || group->withheld ||
         group->tried || group->overlapped_steps < SKIPPED_STEPS || all_reduce_cost()->count == 0 ||
         group->overlapped_steps % 2 != 0) /* so that ranks that read a sample one boundary later take the same ones */

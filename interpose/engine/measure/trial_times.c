@@ -18,7 +18,7 @@ static void
 record(struct mark *mark, CUstream stream)
 {
     if (mark->event == NULL)
-        require_cuda(engine_state.driver.cuEventCreate_p(&mark->event, CU_EVENT_DEFAULT), "cuEventCreate");
+        CUDA("cuEventCreate", cuEventCreate, &mark->event, CU_EVENT_DEFAULT);
     stream_record(stream, mark->event, "cuEventRecord of a trial");
     mark->recorded = true;
 }
@@ -57,7 +57,7 @@ elapsed_ns(const struct mark *from, const struct mark *to)
 bool
 trial_times_read(struct trial_step *steps)
 {
-    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    RELAX_CAPTURES();
     bool complete = true;
     for (size_t i = 0; i < TRIAL_STEPS_AT_MOST && complete; ++i)
         complete =
@@ -66,6 +66,5 @@ trial_times_read(struct trial_step *steps)
         steps[i] = complete
                        ? (struct trial_step){elapsed_ns(&released[i], &done[i]), elapsed_ns(&done[i], &released[i + 1])}
                        : (struct trial_step){0};
-    (void)context_exchange_capture_mode(mode);
     return complete;
 }

@@ -93,8 +93,8 @@ parts_that_left(const struct tensor *gradient) BY_ISSUER
 void
 escaped_late_add(const struct tensor *gradient)
 {
-    CUcontext before = context_enter();
-    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    ENTER_CONTEXT();
+    RELAX_CAPTURES();
     role_take(); /* a thread that is sending a bucket has then sent it */
     struct escaped *parts = parts_that_left(gradient);
     if (hasher == NULL)
@@ -110,11 +110,9 @@ escaped_late_add(const struct tensor *gradient)
         last = part;
     }
     if (last != NULL)
-        hasher_collect(hasher, engine_state.collectives.stream);
+        hasher_collect(hasher, first_stream());
     wait_until_hashed(last);
     role_give();
-    (void)context_exchange_capture_mode(mode);
-    context_leave(before);
 }
 
 static void
@@ -140,13 +138,11 @@ escaped_late_compare(const struct group *group)
             continue;
         }
         *link = part->next;
-        issuer_lock();
-        struct tensor tensor = *tensor_gradient(group, part->gradient.member);
-        issuer_unlock();
+        struct tensor tensor = tensor_copy_gradient(group, part->gradient.member);
         tensor_refuse_freed(&tensor);
         hash(part, compare);
         any = true;
     }
     if (any)
-        hasher_collect(hasher, engine_state.collectives.stream);
+        hasher_collect(hasher, first_stream());
 }

@@ -78,8 +78,7 @@ groups_annotations_changed(void)
 {
     if (memory_state.annotations_changed) /* since then touches only leave their stream */
         return;
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        struct tensor *tensor = &memory_state.tensors[i];
+    for (struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;) {
         memory_state.groups[tensor->group].opaque_streams |= tensor->touched_by;
         tensor->touched_by = 0;
     }

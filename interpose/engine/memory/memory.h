@@ -121,6 +121,14 @@ struct memory_state {
 extern struct memory_state memory_state;
 
 /* ---- tensors.c: the table of what is annotated ---- */
+/* With lock held: the tensor behind this one in the table, the first behind NULL; NULL: there are no more. */
+static inline struct tensor *
+tensor_next(const struct tensor *tensor) WITH_LOCK
+{
+    size_t at = tensor != NULL ? (size_t)(tensor - memory_state.tensors) + 1 : 0;
+    return at < engine_state.tensor_count ? &memory_state.tensors[at] : NULL;
+}
+
 /*
  * Names the tensor in a message: "parameter 4 of 6 (`w[l]`, 16 float32, train.cu:169)", for annotations stand in loops.
  * Takes the lock; works in host functions. Returns `text`.
@@ -198,6 +206,15 @@ static inline struct tensor *
 tensor_gradient(const struct group *group, size_t member) WITH_LOCK
 {
     return &memory_state.tensors[group->places[member]];
+}
+/* The issuer: a copy of it as it is now. */
+static inline struct tensor
+tensor_copy_gradient(const struct group *group, size_t member) BY_ISSUER
+{
+    issuer_lock();
+    const struct tensor tensor = *tensor_gradient(group, member);
+    issuer_unlock();
+    return tensor;
 }
 /* The issuer makes groups follow the annotations. False when memory runs out. */
 bool tensor_index_gradients(void) ISSUER_WITH_LOCK;

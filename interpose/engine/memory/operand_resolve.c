@@ -148,8 +148,7 @@ static void
 look_at_all(struct hits *hits)
 {
     engine_lock();
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &memory_state.tensors[i];
+    for (const struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;) {
         if (tensor->placed && tensor->averaged)
             hits_add(hits, tensor, &(struct operand){.argument = 0});
     }

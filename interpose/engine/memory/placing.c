@@ -61,16 +61,14 @@ void
 tensor_average_parameters(struct group *group)
 {
     group->of_parameters = true;
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        struct tensor *tensor = &memory_state.tensors[i];
+    for (struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;) {
         tensor->averaged = tensor_will_be_averaged(tensor);
     }
     if (engine_state.alone)
         return;
     groups_annotations_changed();
     ++engine_state.placements; /* graphs captured so far have not noted what they do to them */
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        struct tensor *tensor = &memory_state.tensors[i];
+    for (struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;) {
         if (tensor->averaged && tensor->placed && !tensor_is_shared(tensor) && !tensor->escaped && escape_has(tensor))
             escape_hold(tensor);
         extend_bounds(tensor);

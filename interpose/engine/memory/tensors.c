@@ -45,8 +45,7 @@ tensor_role_name(enum tensor_role role)
 struct tensor *
 tensor_find(enum tensor_role role, size_t index)
 {
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        struct tensor *tensor = &memory_state.tensors[i];
+    for (struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;) {
         if (tensor->role == role && tensor->index == index)
             return tensor;
     }

@@ -261,8 +261,7 @@ weight_compare_shards(void)
         return;
     struct compared_shards *compared = engine_calloc(1, sizeof(*compared));
     *compared = describe_shards();
-    require_cuda(engine_state.driver.cuLaunchHostFunc_p(engine_state.collectives.stream, store_shards, compared),
-                 "cuLaunchHostFunc");
+    CUDA("cuLaunchHostFunc", cuLaunchHostFunc, first_stream(), store_shards, compared);
     gather_send(&weights.shard_words, "the comparison of DDP_SHARD", engine_state.boundary_count + 1,
                 judge_received_shards, compared); /* which frees it */
 }
@@ -336,8 +335,7 @@ weight_compare(const struct weight *weight)
         return;
     struct compared_step *step = engine_calloc(1, sizeof(*step));
     *step = describe_step(weight);
-    require_cuda(engine_state.driver.cuLaunchHostFunc_p(engine_state.collectives.stream, store_mine, step),
-                 "cuLaunchHostFunc");
+    CUDA("cuLaunchHostFunc", cuLaunchHostFunc, first_stream(), store_mine, step);
     gather_send(&weights.words, "the comparison of weights", step->number, compare_received, step); /* which frees it */
 }
 

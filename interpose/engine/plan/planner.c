@@ -298,7 +298,7 @@ adopt_measured(struct group *group, const size_t *order, const int64_t *latest_n
 {
     size_t count = group->gradient_count;
     int64_t done_ns = latest_ns[count];
-    trace_ready(group, latest_ns);
+    TRACED(trace_ready(group, latest_ns));
     const struct cost *cost = all_reduce_cost();
     struct plan_forecast forecast, present;
     struct plan_gradient *gradients = gradients_of(group);

@@ -165,7 +165,7 @@ change(struct trial *trial, struct group *group, int kind, const struct trial_re
     trial->off = !trial->off;
     trial->off_step = engine_state.boundary_count;
     measure_way_changed(group);
-    trace_overlap(group, !trial->off);
+    TRACED(trace_overlap(group, !trial->off));
     say_change(trial, result);
 }
 
@@ -185,7 +185,7 @@ follow(struct trial *trial, struct group *group, const struct trial_result *resu
             best = w;
         if (trial->kinds[w] == WAY_OVERLAP)
             trial->slowed_ns = trial_slowed(of, !trial->off);
-        trace_trial(group, of, trial->bucket_counts[w], !trial->off);
+        TRACED(trace_trial(group, of, trial->bucket_counts[w], !trial->off));
         if (!trial->off && is_layout(trial->kinds[w]))
             planner_compared(group);
     }

@@ -14,7 +14,13 @@ void watch_start(void (*each_period)(void));
 /* Waits until the watch thread has ended. Once is enough; more do no harm. */
 void watch_stop(void);
 
-/* ---- trace.c: what happens in each step ---- */
+/* ---- trace.c: what happens in each step; with --trace only ---- */
+bool trace_file_is_open(void);
+#define TRACED(call)              \
+    do {                          \
+        if (trace_file_is_open()) \
+            call;                 \
+    } while (0)
 /* What an all-reduce costs on an idle device; `cost` stays. */
 void trace_costs(const struct cost *cost) BY_ISSUER;
 void trace_plan(const struct group *group) BY_ISSUER;
@@ -38,7 +44,7 @@ void trace_checked(const struct group *group, uint64_t bytes) BY_ISSUER; /* so m
 /* The stream waits for the averages of this step from here on. */
 void trace_released(const struct group *group, CUstream stream) BY_ISSUER;
 void trace_step_end(const struct group *group, CUstream stream) BY_ISSUER;
-/* With --trace only: an operation on the stream, which is about to be enqueued, completes a gradient of the group. Any
+/* An operation on the stream, which is about to be enqueued, completes a gradient of the group. Any
  * thread. */
 void trace_completes(const struct group *group, CUstream stream);
 /* A watcher's (core/observer.h). */

@@ -71,10 +71,8 @@ make_streams(void)
 {
     if (ready_stream != NULL)
         return;
-    require_cuda(engine_state.driver.cuStreamCreateWithPriority_p(&ready_stream, CU_STREAM_NON_BLOCKING, 0),
-                 "cuStreamCreate for the trace");
-    require_cuda(engine_state.driver.cuStreamCreateWithPriority_p(&anchor_stream, CU_STREAM_NON_BLOCKING, 0),
-                 "cuStreamCreate for the trace");
+    CUDA("cuStreamCreate for the trace", cuStreamCreateWithPriority, &ready_stream, CU_STREAM_NON_BLOCKING, 0);
+    CUDA("cuStreamCreate for the trace", cuStreamCreateWithPriority, &anchor_stream, CU_STREAM_NON_BLOCKING, 0);
     anchor.event = timing_event();
 }
 
@@ -83,28 +81,26 @@ make_streams(void)
 static void
 renew_anchor(void)
 {
-    const struct driver *driver = &engine_state.driver;
     int64_t before_ns = clock_now_ns();
     if (anchor.at_ns != 0 && before_ns - anchor.at_ns < ANCHOR_PERIOD_NS)
         return;
-    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    RELAX_CAPTURES();
     anchor.error_ns = INT64_MAX;
     for (int i = 0; i < ANCHOR_TRIES && anchor.error_ns > ANCHOR_GOOD_NS; ++i) {
         before_ns = clock_now_ns();
-        require_cuda(driver->cuEventRecord_p(anchor.event, anchor_stream), "cuEventRecord of the trace");
-        require_cuda(driver->cuStreamSynchronize_p(anchor_stream), "cuStreamSynchronize of the trace");
+        CUDA("cuEventRecord of the trace", cuEventRecord, anchor.event, anchor_stream);
+        CUDA("cuStreamSynchronize of the trace", cuStreamSynchronize, anchor_stream);
         int64_t after_ns = clock_now_ns();
         anchor.at_ns = before_ns + (after_ns - before_ns) / 2;
         anchor.error_ns = (after_ns - before_ns + 1) / 2;
     }
-    (void)context_exchange_capture_mode(mode);
 }
 
 static double
 elapsed_us(CUevent from, CUevent to)
 {
     float ms = 0;
-    require_cuda(engine_state.driver.cuEventElapsedTime_p(&ms, from, to), "cuEventElapsedTime of the trace");
+    CUDA("cuEventElapsedTime of the trace", cuEventElapsedTime, &ms, from, to);
     return (double)ms * 1000.0;
 }
 
@@ -116,7 +112,7 @@ static const struct cost *idle_cost;
 void
 trace_costs(const struct cost *cost)
 {
-    if (trace_file_is_open() && idle_cost == NULL && cost->count > 0)
+    if (idle_cost == NULL && cost->count > 0)
         trace_file_write_costs(cost);
     idle_cost = cost->count > 0 ? cost : NULL;
 }
@@ -237,10 +233,9 @@ write_complete(int group)
 static void
 wait_for(const struct step_trace *step)
 {
-    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    require_cuda(engine_state.driver.cuEventSynchronize_p(step->released), "cuEventSynchronize of the trace");
-    require_cuda(engine_state.driver.cuStreamSynchronize_p(ready_stream), "cuStreamSynchronize of the trace");
-    (void)context_exchange_capture_mode(mode);
+    RELAX_CAPTURES();
+    CUDA("cuEventSynchronize of the trace", cuEventSynchronize, step->released);
+    CUDA("cuStreamSynchronize of the trace", cuStreamSynchronize, ready_stream);
 }
 
 static void
@@ -307,7 +302,7 @@ void
 trace_make_room(const struct group *group, size_t bucket_count)
 {
     struct group_trace *trace = groups[group->id];
-    if (!trace_file_is_open() || trace == NULL)
+    if (trace == NULL)
         return;
     set_trace(group, NULL);
     for (size_t i = 0; i < STEPS_IN_FLIGHT; ++i)
@@ -318,8 +313,6 @@ trace_make_room(const struct group *group, size_t bucket_count)
 void
 trace_plan(const struct group *group)
 {
-    if (!trace_file_is_open())
-        return;
     struct group_trace *trace = groups[group->id];
     if (trace == NULL)
         trace = engine_calloc(1, sizeof(*trace));
@@ -402,8 +395,6 @@ trace_bucket_end(const struct group *group, size_t bucket, bool early)
 void
 trace_boundary(const struct group *group, CUstream stream, int64_t promised_ns, int64_t bound_ns)
 {
-    if (!trace_file_is_open())
-        return;
     struct step_trace *step = current_step(group);
     trace_record(step->boundary, stream);
     step->entered_ns = clock_now_ns();
@@ -417,8 +408,6 @@ trace_boundary(const struct group *group, CUstream stream, int64_t promised_ns, 
 void
 trace_released(const struct group *group, CUstream stream)
 {
-    if (!trace_file_is_open())
-        return;
     trace_record(current_step(group)->released, stream);
     current_step(group)->left_ns = clock_now_ns();
     current_step(group)->used = true;
@@ -427,7 +416,7 @@ trace_released(const struct group *group, CUstream stream)
 void
 trace_captured_step(int group, const struct shipment *shipment, uint64_t number, bool overlaps)
 {
-    if (!trace_file_is_open() || !is_written(engine_state.boundary_count))
+    if (!is_written(engine_state.boundary_count))
         return;
     struct json *line = trace_file_begin();
     json_add_u64(line, "step", engine_state.boundary_count);
@@ -451,8 +440,7 @@ trace_captured_step(int group, const struct shipment *shipment, uint64_t number,
 void
 trace_checked(const struct group *group, uint64_t bytes)
 {
-    if (trace_file_is_open())
-        current_step(group)->check_bytes = bytes;
+    current_step(group)->check_bytes = bytes;
 }
 
 static void
@@ -472,8 +460,6 @@ begin_interval(struct group_trace *trace, size_t next, CUstream stream) BY_ISSUE
 void
 trace_step_end(const struct group *group, CUstream stream)
 {
-    if (!trace_file_is_open())
-        return;
     struct group_trace *trace = groups[group->id];
     current_step(group)->left_ns = clock_now_ns();
     size_t next = (trace->current + 1) % STEPS_IN_FLIGHT;
@@ -490,8 +476,6 @@ trace_step_end(const struct group *group, CUstream stream)
 void
 trace_reduce(uint64_t number, const char *text, uint64_t bytes)
 {
-    if (!trace_file_is_open())
-        return;
     struct json *line = trace_file_begin();
     json_add_u64(line, "reduce", number);
     json_add_u64(line, "after_step", engine_state.boundary_count);
@@ -504,8 +488,6 @@ trace_reduce(uint64_t number, const char *text, uint64_t bytes)
 void
 trace_close(void)
 {
-    if (!trace_file_is_open())
-        return;
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
         if (groups[g] != NULL)
             write_complete(g);

@@ -4,6 +4,7 @@
 #include "interpose/engine/report/trace_file.h"
 
 #include "interpose/engine/core/observer.h"
+#include "interpose/engine/report/report.h"
 
 #include "base/clock.h"
 

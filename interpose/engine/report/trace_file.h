@@ -18,7 +18,6 @@ enum { TRACE_VERSION = 1 };
 
 /* With --trace: opens the file and writes its head. All ranks: it is an exchange. Ends the job if it cannot. */
 void trace_file_open(void);
-bool trace_file_is_open(void);
 /* A new line; then what is in it, and trace_file_write(). One at a time. */
 struct json *trace_file_begin(void);
 void trace_file_write(struct json *line);

@@ -67,8 +67,6 @@ trace_file_write_plan(const struct group *group, uint64_t number)
 void
 trace_trial(const struct group *group, const struct trial_result *result, size_t bucket_count, bool overlaps)
 {
-    if (!trace_file_is_open())
-        return;
     bool of_layout = bucket_count > 0;
     struct json *line = trace_file_begin();
     json_add_u64(line, of_layout ? "layout_trial" : "trial", result->rounds);
@@ -88,8 +86,6 @@ trace_trial(const struct group *group, const struct trial_result *result, size_t
 void
 trace_overlap(const struct group *group, bool overlaps)
 {
-    if (!trace_file_is_open())
-        return;
     struct json *line = trace_file_begin();
     json_add_bool(line, "overlap", overlaps);
     add_group(line, group);
@@ -99,8 +95,6 @@ trace_overlap(const struct group *group, bool overlaps)
 void
 trace_ready(const struct group *group, const int64_t *ready_ns)
 {
-    if (!trace_file_is_open())
-        return;
     struct json *line = trace_file_begin();
     json_open(line, "ready", '[');
     for (size_t i = 0; i < group->gradient_count; ++i)

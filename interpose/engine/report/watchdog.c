@@ -49,9 +49,8 @@ look_at_tail(struct awaited *awaited, unsigned communicator, struct collective_i
     awaited->tail_pending = more; /* before it is recorded: the issuer counts none meanwhile */
     engine_unlock();
     if (more)
-        require_cuda(engine_state.driver.cuEventRecord_p(awaited->tail,
-                                                         engine_state.collectives.communicators[communicator].stream),
-                     "cuEventRecord for the watch");
+        CUDA("cuEventRecord for the watch", cuEventRecord, awaited->tail,
+             engine_state.collectives.communicators[communicator].stream);
     return RANK_COLLECTIVE_NONE;
 }
 
@@ -267,8 +266,7 @@ look_at_device(void)
     if (!entered)
         enter_context();
     entered = true;
-    if (!collectives_sound(&engine_state.collectives, &error))
-        stop_job_by(error.cause, "%s", error.text);
+    require_comm(collectives_sound(&engine_state.collectives, &error), &error);
     for (unsigned i = 0; i < atomic_load(&engine_state.collectives.open_count); ++i)
         look_at_waiting(i);
     publish();

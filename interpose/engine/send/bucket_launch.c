@@ -99,10 +99,9 @@ place_wire(const struct shipment *shipment, size_t bucket, const struct bucket_m
     struct bucket_wire *wire = &shipment->wires[bucket];
     int type = escape_bucket_type(of);
     struct comm_error error;
-    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED); /* it may allocate */
+    RELAX_CAPTURES(); /* it may allocate */
     if (!collectives_place(&engine_state.collectives, wire, bucket, members, of->count, type_nccl(type), &error))
         stop_job("%s", error.text);
-    (void)context_exchange_capture_mode(mode);
 }
 
 /* Gradients may have been allocated elsewhere since the bucket was last sent, or not at all until now. */
@@ -194,8 +193,7 @@ make_events(struct group *group, size_t count) BY_ISSUER
         return;
     group->bucket_done = engine_realloc(group->bucket_done, count * sizeof(*group->bucket_done));
     for (size_t k = group->done_capacity; k < count; ++k)
-        require_cuda(engine_state.driver.cuEventCreate_p(&group->bucket_done[k], CU_EVENT_DISABLE_TIMING),
-                     "cuEventCreate");
+        CUDA("cuEventCreate", cuEventCreate, &group->bucket_done[k], CU_EVENT_DISABLE_TIMING);
     group->done_capacity = count;
 }
 
@@ -210,8 +208,7 @@ say_compression(void)
     said = true;
     uint64_t narrowed = 0, others = 0;
     engine_lock();
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &memory_state.tensors[i];
+    for (const struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;) {
         if (tensor->role == TENSOR_GRADIENT)
             *(type_nccl(tensor->type) == ncclFloat32 ? &narrowed : &others) += tensor->bytes;
     }
@@ -246,7 +243,7 @@ issue_prepare_plan(struct group *group)
     make_wires(shipment); /* filled when they are first sent */
     stage_buckets(group);
     make_events(group, group->plan->bucket_count);
-    trace_plan(group);
+    TRACED(trace_plan(group));
     say_compression();
 }
 
@@ -269,7 +266,7 @@ issue_prepare_others(struct group *group, struct shipment *others, size_t count)
     for (size_t i = 0; i < count; ++i) {
         make_wires(&others[i]);
         make_events(group, others[i].wire_count);
-        trace_make_room(group, others[i].wire_count);
+        TRACED(trace_make_room(group, others[i].wire_count));
         bytes[i] = packed_by_all(&others[i], group->places, &total, &alike);
         most = total > most ? total : most;
     }
@@ -323,9 +320,8 @@ issue_bucket(struct group *group, size_t bucket, bool early)
     if (!collectives_reduce(&engine_state.collectives, &group->shipment.wires[bucket], bucket, factor, &error))
         stop_job_by(error.cause, "bucket %zu of step %llu: %s", bucket,
                     (unsigned long long)engine_state.boundary_count + 1, error.text);
-    require_cuda(engine_state.driver.cuEventRecord_p(group->bucket_done[bucket],
-                                                     engine_state.collectives.communicators[communicator].stream),
-                 "cuEventRecord after a bucket");
+    CUDA("cuEventRecord after a bucket", cuEventRecord, group->bucket_done[bucket],
+         engine_state.collectives.communicators[communicator].stream);
     inflight_sent("bucket", bucket, communicator);
     flight_note(FLIGHT_BUCKET, bucket, group->plan->buckets[bucket].bytes, early ? "early" : "at the boundary");
     WATCHED(watching, bucket_ends, group, bucket, early);

@@ -126,8 +126,7 @@ exchange_described(enum tensor_role role, size_t count, const char *about, const
 {
     struct described *mine = engine_calloc(count + 1, sizeof(*mine)); /* in the order of annotation */
     engine_lock();
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &memory_state.tensors[i];
+    for (const struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;) {
         if (tensor->role == role)
             mine[tensor->index] = describe_tensor(tensor);
     }
@@ -185,8 +184,7 @@ agree_on_annotations(bool captured)
     size_t count = memory_state.gradient_count, buffer_count = memory_state.buffer_count;
     uint64_t bytes = 0;
     size_t parameters = 0; /* and states that are averaged */
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &memory_state.tensors[i];
+    for (const struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;) {
         bytes += tensor->averaged ? tensor->bytes : 0;
         parameters += tensor->averaged && tensor->role != TENSOR_GRADIENT;
     }
@@ -222,7 +220,7 @@ agree_on_annotations(bool captured)
     issuer_unlock();
     checks_prepare();
     duplicate_batch_prepare();
-    trace_costs(all_reduce_cost());
+    TRACED(trace_costs(all_reduce_cost()));
     role_give();
     engine_lock();
     tensor_report_averaged(NULL);

@@ -65,11 +65,11 @@ require_device_in_use(const struct tensor *tensor)
                  MADE(tensor));
     CUdevice device = 0;
     CUcontext before = NULL;
-    require_cuda(driver->cuCtxGetCurrent_p(&before), "cuCtxGetCurrent");
-    require_cuda(driver->cuCtxSetCurrent_p(facts.context), "cuCtxSetCurrent");
+    CUDA("cuCtxGetCurrent", cuCtxGetCurrent, &before);
+    CUDA("cuCtxSetCurrent", cuCtxSetCurrent, facts.context);
     if (driver->cuCtxGetDevice_p != NULL)
-        require_cuda(driver->cuCtxGetDevice_p(&device), "cuCtxGetDevice");
-    require_cuda(driver->cuCtxSetCurrent_p(before), "cuCtxSetCurrent");
+        CUDA("cuCtxGetDevice", cuCtxGetDevice, &device);
+    CUDA("cuCtxSetCurrent", cuCtxSetCurrent, before);
     (void)device_adopt_context(facts.context, device);
     require_primary_context(tensor, facts.context, device);
 }
@@ -224,9 +224,8 @@ tensor_annotate(enum tensor_role role, void *ptr, size_t count, int type, const 
         OBSERVED(annotated, &tensor);
     if (engine_state.alone || !changed || !tensor_is_compared(&tensor))
         return;
-    CUcontext before = context_enter();
+    ENTER_CONTEXT();
     share(&tensor);
-    context_leave(before);
 }
 
 void

@@ -109,8 +109,7 @@ step_alone(int group, CUstream stream, const struct ddp_site *site)
 {
     engine_lock();
     size_t in_group = 0;
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &memory_state.tensors[i];
+    for (const struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;) {
         in_group += tensor->averaged && tensor->group == group;
     }
     tensor_report_averaged(NULL);
@@ -248,7 +247,7 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     agree_on_boundary(group, site);
     host_memory_send(group);
     measure_promised(group, &exposed_ns, &bound_ns);
-    trace_boundary(group, stream, exposed_ns, bound_ns);
+    TRACED(trace_boundary(group, stream, exposed_ns, bound_ns));
     measure_backward_done(group, stream);
     trials_backward_done(group, stream);
     step_wait_for_producers(group, stream);
@@ -260,14 +259,14 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     step_release(group, stream);
     measure_released(group, stream);
     trials_released(group, stream);
-    trace_released(group, stream);
+    TRACED(trace_released(group, stream));
     checks_after_release();
     host_memory_end(group);
     if (compares) {
         reduce_compare_at_boundary();
         weight_compare_shards();
     }
-    trace_checked(group, hashing_take_copied());
+    TRACED(trace_checked(group, hashing_take_copied()));
     struct weight weight = weight_of(group);
     weight_compare(&weight);
     sync_passed(group, true);
@@ -275,7 +274,7 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     trials_next_interval(group, stream);
     measure_next_interval(group, stream);
     step_close(group);
-    trace_step_end(group, stream);
+    TRACED(trace_step_end(group, stream));
     role_give();
     issue_ready(); /* of the group whose boundary is next, buckets may have been ready all the while */
 }

@@ -24,7 +24,7 @@ send(size_t index, CUstream stream) BY_ISSUER
     tensor_refuse_freed(&buffer);
     char text[TENSOR_TEXT_BYTES];
     CUdeviceptr lent = host_memory_lend(&buffer, stream);
-    if (!collectives_send_from_zero(&engine_state.collectives, lent, buffer.bytes, stream, &error))
+    if (!collectives_send_from_zero(&engine_state.collectives, lent, lent, buffer.bytes, stream, &error))
         stop_job_by(error.cause, "%s: %s", tensor_describe(&buffer, text), error.text);
     host_memory_take_back(&buffer, lent, stream);
 }
@@ -50,7 +50,7 @@ buffers_send(void)
 {
     for (size_t i = 0; i < buffers_count(); ++i) {
         inflight_sending("buffer", i, 0);
-        send(i, engine_state.collectives.stream);
+        send(i, first_stream());
         inflight_sent("buffer", i, 0);
     }
 }

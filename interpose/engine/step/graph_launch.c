@@ -60,15 +60,13 @@ launch_begin(struct recording *recording, CUstream stream)
         weight_refuse_launch(&memory_state.groups[step->group], &step->weight, &step->site);
     }
 
-    CUcontext before = context_enter();
-    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    ENTER_CONTEXT();
+    RELAX_CAPTURES();
     step_open(recording->number, NULL, site);
     step_wait_for_producers(NULL, stream);
     streams_join();
     nonfinite_launch(groups_of(recording));
     step_release(first, stream);
-    (void)context_exchange_capture_mode(mode);
-    context_leave(before);
 }
 
 /* ---- after ---- */
@@ -77,13 +75,12 @@ launch_begin(struct recording *recording, CUstream stream)
 static void
 follow_stream(CUstream stream) BY_ISSUER
 {
-    const struct driver *driver = &engine_state.driver;
     issuer_lock();
     uint64_t mask = UINT64_C(1) << stream_index(stream);
     issuer_unlock();
     for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
         streams_wait_for_producers(mask, engine_state.collectives.communicators[i].stream);
-    require_cuda(driver->cuEventRecord_p(engine_state.reduced, engine_state.collectives.stream), "cuEventRecord");
+    CUDA("cuEventRecord", cuEventRecord, engine_state.reduced, first_stream());
 }
 
 /* The steps are passed; what the graph does behind its last one is work of the next interval, on any gradient. */
@@ -102,7 +99,7 @@ count_steps(const struct recording *recording, CUstream stream) BY_ISSUER
         atomic_fetch_add(&engine_state.status->graph_step, 1);
         if (step->overlaps)
             atomic_fetch_add(&engine_state.status->overlapped_step, 1);
-        trace_captured_step(step->group, &step->shipment, recording->number, step->overlaps);
+        TRACED(trace_captured_step(step->group, &step->shipment, recording->number, step->overlaps));
     }
     ++engine_state.graph_launches;
     issuer_lock();

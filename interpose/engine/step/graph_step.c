@@ -135,19 +135,16 @@ static void
 order_lane(const struct capture *capture, const struct nodes *nodes, bool first)
 {
     unsigned how = first ? CU_STREAM_SET_CAPTURE_DEPENDENCIES : CU_STREAM_ADD_CAPTURE_DEPENDENCIES;
-    require_cuda(engine_state.driver.cuStreamUpdateCaptureDependencies_p(capture->lane->stream, nodes->items, NULL,
-                                                                         nodes->count, how),
-                 "cuStreamUpdateCaptureDependencies");
+    CUDA("cuStreamUpdateCaptureDependencies", cuStreamUpdateCaptureDependencies, capture->lane->stream, nodes->items,
+         NULL, nodes->count, how);
 }
 
 /* Draws the lane into the capture, behind where the stream has got to. */
 static void
 join_lane(struct capture *capture, CUstream stream)
 {
-    const struct driver *driver = &engine_state.driver;
-    require_cuda(driver->cuEventRecord_p(capture->lane->joins, stream), "cuEventRecord in a capture");
-    require_cuda(driver->cuStreamWaitEvent_p(capture->lane->stream, capture->lane->joins, 0),
-                 "joining a stream to a capture");
+    CUDA("cuEventRecord in a capture", cuEventRecord, capture->lane->joins, stream);
+    CUDA("joining a stream to a capture", cuStreamWaitEvent, capture->lane->stream, capture->lane->joins, 0);
 }
 
 /* Of the capture's steps so far, those of the group. */
@@ -202,9 +199,8 @@ send_buffers(struct capture *capture, CUstream stream) BY_ISSUER
 static void
 release(struct capture *capture, CUstream stream)
 {
-    const struct driver *driver = &engine_state.driver;
-    require_cuda(driver->cuEventRecord_p(capture->lane->reduced, capture->lane->stream), "cuEventRecord in a capture");
-    require_cuda(driver->cuStreamWaitEvent_p(stream, capture->lane->reduced, 0), "waiting for a captured reduction");
+    CUDA("cuEventRecord in a capture", cuEventRecord, capture->lane->reduced, capture->lane->stream);
+    CUDA("waiting for a captured reduction", cuStreamWaitEvent, stream, capture->lane->reduced, 0);
 }
 
 /* ---- the plan ---- */

@@ -76,8 +76,7 @@ host_memory_say(void)
     bool parameters = false;
     struct tensor first = {.placed = false};
     engine_lock();
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &memory_state.tensors[i];
+    for (const struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;) {
         if (!tensor_is_sent(tensor))
             continue;
         ++all;
@@ -120,8 +119,7 @@ ensure_piece(void) BY_ISSUER
     if (piece.device != 0)
         return;
     piece.device = device_allocate(PIECE_BYTES, allocated_for);
-    require_cuda(engine_state.driver.cuMemHostAlloc_p(&piece.pinned, PIECE_BYTES, CU_MEMHOSTALLOC_PORTABLE),
-                 "cuMemHostAlloc");
+    piece.pinned = device_allocate_pinned(PIECE_BYTES);
 }
 
 /* The copy of a tensor that is sent in each step; made when it is first needed. */
@@ -143,27 +141,21 @@ void
 host_memory_forget(const struct tensor *tensor)
 {
     if (tensor->copy != 0)
-        require_cuda(engine_state.driver.cuMemFree_p(tensor->copy), "cuMemFree of a copy of annotated memory");
+        CUDA("cuMemFree of a copy of annotated memory", cuMemFree, tensor->copy);
 }
 
 /* ---- between a tensor and memory of the device ---- */
 
-static CUstream
-own_stream(void)
-{
-    return engine_state.collectives.stream;
-}
-
 static void
 wait_for_copy(void)
 {
-    require_cuda(engine_state.driver.cuStreamSynchronize_p(own_stream()), "copying annotated memory");
+    CUDA("copying annotated memory", cuStreamSynchronize, first_stream());
 }
 
 static void
 copy_on_device(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
-    require_cuda(engine_state.driver.cuMemcpyDtoDAsync_p(to, from, bytes, stream), "copying managed memory");
+    CUDA("copying managed memory", cuMemcpyDtoDAsync, to, from, bytes, stream);
 }
 
 /* Bytes [at, at + bytes) of the tensor go to `to`; it waits for those of the host. */
@@ -171,13 +163,12 @@ static void
 copy_in(const struct tensor *tensor, size_t at, size_t bytes, CUdeviceptr to) BY_ISSUER
 {
     if (tensor->kind != MEMORY_HOST) {
-        copy_on_device(to, tensor->address + at, bytes, own_stream());
+        copy_on_device(to, tensor->address + at, bytes, first_stream());
         return;
     }
     if (peek(tensor->address + at, piece.pinned, bytes) < bytes)
         tensor_refuse_missing(tensor, "read");
-    require_cuda(engine_state.driver.cuMemcpyHtoDAsync_p(to, piece.pinned, bytes, own_stream()),
-                 "copying memory of the host");
+    CUDA("copying memory of the host", cuMemcpyHtoDAsync, to, piece.pinned, bytes, first_stream());
     wait_for_copy();
 }
 
@@ -185,11 +176,10 @@ static void
 copy_out(const struct tensor *tensor, size_t at, size_t bytes, CUdeviceptr from) BY_ISSUER
 {
     if (tensor->kind != MEMORY_HOST) {
-        copy_on_device(tensor->address + at, from, bytes, own_stream());
+        copy_on_device(tensor->address + at, from, bytes, first_stream());
         return;
     }
-    require_cuda(engine_state.driver.cuMemcpyDtoHAsync_p(piece.pinned, from, bytes, own_stream()),
-                 "copying to memory of the host");
+    CUDA("copying to memory of the host", cuMemcpyDtoHAsync, piece.pinned, from, bytes, first_stream());
     wait_for_copy();
     if (poke(tensor->address + at, piece.pinned, bytes) < bytes)
         tensor_refuse_missing(tensor, "written");

@@ -50,7 +50,7 @@ outer_annotated(const struct tensor *tensor)
         issuer_unlock();
         atomic_fetch_add(&engine_state.status->outer_bytes, bytes);
     }
-    if (!outer_begin(&values, &rule, &engine_state.collectives.setting, engine_state.collectives.stream, &error))
+    if (!outer_begin(&values, &rule, &engine_state.collectives.setting, first_stream(), &error))
         stop_job_by(error.cause, "%s: %s", tensor_describe(tensor, text), error.text);
     streams_wait_for_buckets(); /* before the program goes on to change them */
 }
@@ -64,11 +64,9 @@ outer_after_average(const struct group *group)
     if (!keeps_anchors())
         return;
     for (size_t i = 0; i < group->gradient_count; ++i) {
-        issuer_lock();
-        struct tensor tensor = *tensor_gradient(group, i);
-        issuer_unlock();
+        struct tensor tensor = tensor_copy_gradient(group, i);
         struct outer_values values = values_of(&tensor, tensor_on_device(&tensor));
-        if (!outer_step(&values, &rule, &engine_state.collectives.setting, engine_state.collectives.stream, &error))
+        if (!outer_step(&values, &rule, &engine_state.collectives.setting, first_stream(), &error))
             stop_job_by(error.cause, "%s: %s", tensor_describe(&tensor, text), error.text);
     }
 }
@@ -80,6 +78,6 @@ outer_forget(const struct tensor *tensor)
         return;
     struct outer_values values = values_of(tensor, 0);
     struct outer_rule rule = own_rule();
-    require_cuda(engine_state.driver.cuMemFree_p(tensor->anchor), "cuMemFree of an anchor");
+    CUDA("cuMemFree of an anchor", cuMemFree, tensor->anchor);
     atomic_fetch_sub(&engine_state.status->outer_bytes, outer_bytes(&values, &rule));
 }

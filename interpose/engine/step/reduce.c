@@ -127,7 +127,7 @@ ensure_staged(const struct reduction *reduction)
     if (own.staged != 0)
         return;
     CUcontext before = context_enter();
-    require_cuda(engine_state.driver.cuCtxGetCurrent_p(&current), "cuCtxGetCurrent");
+    CUDA("cuCtxGetCurrent", cuCtxGetCurrent, &current);
     if (current == NULL)
         stop_job(MADE_FORMAT ": no CUDA context is current in this thread, and ddprun sends through the device; make a "
                              "call of the CUDA runtime before, such as cudaFree(0)",
@@ -234,8 +234,8 @@ open_program_stream(bool same_buckets) BY_ISSUER
     if (same_buckets)
         streams_wait_for_buckets();
     device_open_program_communicator();
-    require_cuda(engine_state.driver.cuEventCreate_p(&own.done, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
-    require_cuda(engine_state.driver.cuEventCreate_p(&own.ready, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    CUDA("cuEventCreate", cuEventCreate, &own.done, CU_EVENT_DISABLE_TIMING);
+    CUDA("cuEventCreate", cuEventCreate, &own.ready, CU_EVENT_DISABLE_TIMING);
 }
 
 static void
@@ -255,13 +255,12 @@ send(const struct reduction *reduction, CUdeviceptr address, size_t count) BY_IS
 static void
 reduce_in_place(const struct reduction *reduction) BY_ISSUER
 {
-    const struct driver *driver = &engine_state.driver;
     CUstream stream = collectives_program_stream(&engine_state.collectives);
     stream_record(reduction->stream, own.ready, "cuEventRecord before DDP_REDUCE");
-    require_cuda(driver->cuStreamWaitEvent_p(stream, own.ready, 0), "waiting for what is reduced");
+    CUDA("waiting for what is reduced", cuStreamWaitEvent, stream, own.ready, 0);
     send(reduction, reduction->address, reduction->call.count);
-    require_cuda(driver->cuEventRecord_p(own.done, stream), "cuEventRecord after DDP_REDUCE");
-    require_cuda(driver->cuStreamWaitEvent_p(reduction->stream, own.done, 0), "waiting for DDP_REDUCE");
+    CUDA("cuEventRecord after DDP_REDUCE", cuEventRecord, own.done, stream);
+    CUDA("waiting for DDP_REDUCE", cuStreamWaitEvent, reduction->stream, own.done, 0);
 }
 
 /*
@@ -275,24 +274,23 @@ wait_for_device(const struct reduction *reduction, bool same_buckets)
     if (same_buckets)
         context_synchronize("at a DDP_REDUCE of memory that the host may write");
     else
-        require_cuda(engine_state.driver.cuStreamSynchronize_p(reduction->stream), "waiting before DDP_REDUCE");
+        CUDA("waiting before DDP_REDUCE", cuStreamSynchronize, reduction->stream);
 }
 
 static void
 reduce_staged(const struct reduction *reduction, bool same_buckets) BY_ISSUER
 {
-    const struct driver *driver = &engine_state.driver;
     CUstream stream = collectives_program_stream(&engine_state.collectives);
     size_t element = type_bytes(reduction->call.type), most = STAGED_BYTES / element;
     wait_for_device(reduction, same_buckets);
     for (size_t first = 0; first < reduction->call.count; first += most) {
         size_t left = reduction->call.count - first, count = left < most ? left : most;
         void *host = (void *)(uintptr_t)(reduction->address + first * element);
-        require_cuda(driver->cuMemcpyHtoDAsync_p(own.staged, host, count * element, stream), "copying for DDP_REDUCE");
+        CUDA("copying for DDP_REDUCE", cuMemcpyHtoDAsync, own.staged, host, count * element, stream);
         send(reduction, own.staged, count);
-        require_cuda(driver->cuMemcpyDtoHAsync_p(host, own.staged, count * element, stream), "copying for DDP_REDUCE");
+        CUDA("copying for DDP_REDUCE", cuMemcpyDtoHAsync, host, own.staged, count * element, stream);
     }
-    require_cuda(driver->cuStreamSynchronize_p(stream), "waiting for DDP_REDUCE");
+    CUDA("waiting for DDP_REDUCE", cuStreamSynchronize, stream);
 }
 
 /* ---- the call ---- */
@@ -321,7 +319,7 @@ reduce_together(struct reduction *reduction)
     if (reduction->call.count > 0) {
         open_program_stream(same_buckets);
         range_begin("%s", reduction->kind->text);
-        trace_reduce(reduction->number, reduction->kind->text, reduction->bytes);
+        TRACED(trace_reduce(reduction->number, reduction->kind->text, reduction->bytes));
         if (reduction->call.on_host)
             reduce_staged(reduction, same_buckets);
         else
@@ -340,7 +338,7 @@ reduce_on_device(struct reduction *reduction)
     bool alone = engine_state.rendezvous.world_size == 1;
     device_refuse_after_reset("DDP_REDUCE", site);
     device_ensure_driver(site);
-    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    RELAX_CAPTURES();
     look_at_memory(reduction);
     if (reduction->call.on_host && !alone)
         ensure_staged(reduction);
@@ -359,7 +357,6 @@ reduce_on_device(struct reduction *reduction)
     }
     OBSERVED(reduce_ends, &observed, reduction->stream);
     context_leave(before);
-    (void)context_exchange_capture_mode(mode);
 }
 
 void

@@ -99,12 +99,11 @@ step_wait_for_producers(const struct group *group, CUstream stream)
 void
 step_release(const struct group *group, CUstream stream)
 {
-    const struct driver *driver = &engine_state.driver;
     range_begin("checks of step %llu", (unsigned long long)engine_state.boundary_count + 1);
     checks_before_release(group);
     range_end();
-    require_cuda(driver->cuEventRecord_p(engine_state.reduced, engine_state.collectives.stream), "cuEventRecord");
-    require_cuda(driver->cuStreamWaitEvent_p(stream, engine_state.reduced, 0), "waiting for the reduction");
+    CUDA("cuEventRecord", cuEventRecord, engine_state.reduced, first_stream());
+    CUDA("waiting for the reduction", cuStreamWaitEvent, stream, engine_state.reduced, 0);
 }
 
 /* With lock held: the streams that a later boundary of some group must wait for. */

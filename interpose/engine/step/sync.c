@@ -55,8 +55,7 @@ sync_refuse(int group, const char *name, bool captured, const struct ddp_site *s
                  name, site->file, site->line);
     bool gradients = false, parameters = false, others = false;
     engine_lock();
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &memory_state.tensors[i];
+    for (const struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;) {
         gradients = gradients || tensor->role == TENSOR_GRADIENT;
         parameters = parameters || tensor->role == TENSOR_PARAMETER;
         others = others || (tensor->role != TENSOR_BUFFER && tensor->group != group);
@@ -134,7 +133,7 @@ boundary_sync(void *stream, const struct ddp_site *site)
     tensor_refuse_freed_parameters();
     CUcontext before = context_enter();
     context_require(stream, before, "DDP_SYNC", site);
-    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    RELAX_CAPTURES();
     if (stream_is_captured(stream))
         stop_job("DDP_SYNC (%s:%d) stands in the capture of a CUDA graph: call it outside", site->file, site->line);
     engine_lock();
@@ -151,7 +150,6 @@ boundary_sync(void *stream, const struct ddp_site *site)
             average(&memory_state.groups[g], stream);
     }
     role_give();
-    (void)context_exchange_capture_mode(mode);
     context_leave(before);
 }
 

@@ -82,7 +82,7 @@ wait_for_buckets(CUstream stream, const struct hit *hit, size_t *bucket_p) BY_IS
     end = end < group->readiness.next_bucket ? end : group->readiness.next_bucket;
     issuer_unlock();
     for (size_t k = first; k < end; ++k)
-        require_cuda(engine_state.driver.cuStreamWaitEvent_p(stream, group->bucket_done[k], 0), "waiting for a bucket");
+        CUDA("waiting for a bucket", cuStreamWaitEvent, stream, group->bucket_done[k], 0);
     *bucket_p = first;
 }
 
@@ -96,9 +96,7 @@ begin_late(const struct operation *operation, struct hits *hits)
             continue;
         size_t bucket;
         role_take(); /* a thread that is launching a bucket has then recorded its event */
-        issuer_lock();
-        struct tensor tensor = *tensor_gradient(hit->group, hit->gradient);
-        issuer_unlock();
+        struct tensor tensor = tensor_copy_gradient(hit->group, hit->gradient);
         wait_for_buckets(operation->stream, hit, &bucket);
         role_give();
         char call[CALL_TEXT_BYTES];

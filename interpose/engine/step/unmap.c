@@ -84,12 +84,11 @@ unmap_before_unload(void)
     functions_before_unload();
     if (!is_working())
         return;
-    CUcontext before = context_enter();
+    ENTER_CONTEXT();
     checks_final_hash(); /* a parameter may be gone at the end */
     role_take();
     unloading = true;
     streams_wait_for_buckets();
-    context_leave(before);
 }
 
 /* Where a placed tensor is, from tensors[*at_p] on; false if there are no more. */
@@ -148,5 +147,5 @@ unmap_before_primary_release(CUdevice device)
     if (!is_working() || device != engine_state.device || engine_state.driver.cuDevicePrimaryCtxRetain_p == NULL ||
         atomic_exchange(&held, true))
         return;
-    require_cuda(engine_state.driver.cuDevicePrimaryCtxRetain_p(&context, device), "cuDevicePrimaryCtxRetain");
+    CUDA("cuDevicePrimaryCtxRetain", cuDevicePrimaryCtxRetain, &context, device);
 }

@@ -70,12 +70,6 @@ static struct {
     bool final_known;
 } checks = {.parameters = {.compares = true}};
 
-static CUstream
-comm_stream(void)
-{
-    return engine_state.collectives.stream;
-}
-
 /* ---- preparation ---- */
 
 /* Nothing of a comparison may be on its way. */
@@ -114,7 +108,7 @@ checks_prepare(void)
 {
     if (checks.hasher == NULL) {
         checks.hasher = hasher_get();
-        require_cuda(engine_state.driver.cuEventCreate_p(&checks.hashed, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+        CUDA("cuEventCreate", cuEventCreate, &checks.hashed, CU_EVENT_DISABLE_TIMING);
     }
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
         prepare_group(&memory_state.groups[g]);
@@ -159,8 +153,8 @@ wait_until_hashed(void)
     const struct driver *driver = &engine_state.driver;
     int64_t begin_us = clock_now_us(), waited_us = 0;
     uint64_t step = engine_state.boundary_count + 1;
-    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED); /* for the queries */
-    require_cuda(driver->cuEventRecord_p(checks.hashed, comm_stream()), "cuEventRecord");
+    RELAX_CAPTURES(); /* for the queries */
+    CUDA("cuEventRecord", cuEventRecord, checks.hashed, first_stream());
     while (driver->cuEventQuery_p(checks.hashed) == CUDA_ERROR_NOT_READY && checks.impatient_step != step) {
         if (waited_us < SPIN_US)
             sched_yield();
@@ -170,7 +164,6 @@ wait_until_hashed(void)
         if (waited_us >= PATIENCE_US)
             checks.impatient_step = step;
     }
-    (void)context_exchange_capture_mode(mode);
 }
 
 void
@@ -186,9 +179,7 @@ checks_bucket_sent(const struct group *group, size_t bucket, bool early)
         size_t gradient = group->plan->pieces[i].gradient;
         if (group->plan->last_bucket_of[gradient] != bucket) /* its other pieces are still to be reduced */
             continue;
-        issuer_lock();
-        struct tensor tensor = *tensor_gradient(group, gradient);
-        issuer_unlock();
+        struct tensor tensor = tensor_copy_gradient(group, gradient);
 
         struct gradient_check *check = engine_calloc(1, sizeof(*check));
         *check = (struct gradient_check){.gradient = tensor, .step = engine_state.boundary_count + 1};
@@ -196,7 +187,7 @@ checks_bucket_sent(const struct group *group, size_t bucket, bool early)
         checked->pending[gradient] = check;
         any = true;
     }
-    hasher_launch(checks.hasher, comm_stream());
+    hasher_launch(checks.hasher, first_stream());
     if (any && checked->checked_bucket == EVERY_BUCKET)
         wait_until_hashed();
 }
@@ -477,7 +468,7 @@ checks_before_release(const struct group *group)
         (void)add_parameters(checks.parameters.mine, group);
         checks.under_way = true; /* whatever is freed here: all ranks take part */
     }
-    hasher_launch(checks.hasher, comm_stream());
+    hasher_launch(checks.hasher, first_stream());
     nonfinite_before_release();
     if (is_due)
         look_at_values(suspects, suspect_count);
@@ -584,7 +575,7 @@ compare_parameters(void *data)
 void
 checks_after_release(void)
 {
-    hasher_collect(checks.hasher, comm_stream());
+    hasher_collect(checks.hasher, first_stream());
     nonfinite_after_release();
     if (!checks.under_way)
         return;
@@ -616,7 +607,7 @@ checks_final_hash(void)
         (checks.final_known && checks.final_step == engine_state.boundary_count))
         return;
     if (atomic_load(&engine_state.captures_open) > 0) { /* waiting for the whole device would break them */
-        require_cuda(engine_state.driver.cuStreamSynchronize_p(comm_stream()), "waiting for the last comparison");
+        CUDA("waiting for the last comparison", cuStreamSynchronize, first_stream());
         return;
     }
 
@@ -628,9 +619,9 @@ checks_final_hash(void)
         checks_prepare();
     prepare_hashes(count);
     checks.final_known = add_parameters(words, NULL);
-    hasher_collect(checks.hasher, comm_stream());
+    hasher_collect(checks.hasher, first_stream());
     values_sample_end();
-    require_cuda(engine_state.driver.cuStreamSynchronize_p(comm_stream()), "hashing parameters at the end");
+    CUDA("hashing parameters at the end", cuStreamSynchronize, first_stream());
     nonfinite_at_end();
     role_give();
     checks.final_count = count;

@@ -112,11 +112,8 @@ sample(const struct tensor *tensor, const struct plan_piece *piece, size_t numbe
         const struct window window = {tensor_on_device(tensor) + piece->first_byte + at,
                                       left < WINDOW_BYTES ? left : WINDOW_BYTES, number};
         own.windows[place][first + i] = window;
-        require_cuda(engine_state.driver.cuMemcpyDtoHAsync_p(
-                         own.words.mine + STEPS + place * WORDS + (first + i) * (WORDS / WINDOWS), window.address,
-                         window.bytes, engine_state.collectives.stream),
-                     "copying a sample of gradients");
-        hashing_note_copy(window.bytes);
+        hashing_copy_out(own.words.mine + STEPS + place * WORDS + (first + i) * (WORDS / WINDOWS), window.address,
+                         window.bytes, first_stream(), "copying a sample of gradients");
     }
 }
 
@@ -130,14 +127,12 @@ duplicate_batch_own_gradients(const struct group *group, size_t bucket, bool ear
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     for (size_t i = of->first; i < of->first + of->count; ++i) {
         const struct plan_piece *piece = &group->plan->pieces[group->shipment.send_order[i]];
-        issuer_lock();
-        const struct tensor tensor = *tensor_gradient(group, piece->gradient);
-        issuer_unlock();
+        const struct tensor tensor = tensor_copy_gradient(group, piece->gradient);
         hasher_add(own.hasher, tensor_on_device(&tensor) + piece->first_byte, piece->bytes, tensor.type, add_hash,
                    &own.words.mine[place]);
         sample(&tensor, piece, i, group->plan->piece_count, place);
     }
-    hasher_launch(own.hasher, engine_state.collectives.stream);
+    hasher_launch(own.hasher, first_stream());
 }
 
 /* A window in the sample of a rank. */
@@ -236,6 +231,6 @@ duplicate_batch_compare(void)
         }
     }
     control_free_messages(&all);
-    hasher_collect(own.hasher, engine_state.collectives.stream);
+    hasher_collect(own.hasher, first_stream());
     gather_send(&own.words, "the comparison of gradients", FIRST_BOUNDARY + STEPS, compare_own, NULL);
 }

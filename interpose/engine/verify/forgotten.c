@@ -225,8 +225,7 @@ look_in_place(void)
 static void
 copy_out(const struct followed *it, char *to, CUstream stream)
 {
-    require_cuda(engine_state.driver.cuMemcpyDtoHAsync_p(to, it->address, it->bytes, stream),
-                 "copying memory of an update");
+    CUDA("copying memory of an update", cuMemcpyDtoHAsync, to, it->address, it->bytes, stream);
 }
 
 /* Between DDP_STEP and the first bucket of the next one no rank waits for another that waits for this one. */
@@ -355,7 +354,7 @@ forgotten_end(const struct operation *operation, bool runs, bool touches)
     if (runs) {
         CUcontext before = context_enter();
         copy_out(it, it->after, operation->stream);
-        require_cuda(engine_state.driver.cuStreamSynchronize_p(operation->stream), "copying memory of an update");
+        CUDA("copying memory of an update", cuStreamSynchronize, operation->stream);
         context_leave(before);
         pthread_mutex_lock(&looks.lock);
         it->step = engine_state.boundary_count;
@@ -386,8 +385,7 @@ has_moved(int group)
     engine_lock();
     bool moved = looks.placements != engine_state.placements;
     looks.placements = engine_state.placements;
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        struct tensor *tensor = &memory_state.tensors[i];
+    for (struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;) {
         if (tensor->role != TENSOR_GRADIENT || tensor->group != group)
             continue;
         stopped = stopped || (tensor->touched_by == 0 && tensor->touched_steps >= STEPS_NEEDED);

@@ -79,19 +79,14 @@ set_phase(enum phase phase)
 static void
 make_memory(void)
 {
-    const struct driver *driver = &engine_state.driver;
-    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    require_cuda(driver->cuMemAlloc_p(&nonfinite.claim, sizeof(uint32_t)), "cuMemAlloc for a look at gradients");
-    require_cuda(driver->cuMemAlloc_p(&nonfinite.launches, sizeof(struct nonfinite_launch[GROUPS_AT_MOST])),
-                 "cuMemAlloc for a look at gradients");
-    require_cuda(
-        driver->cuMemHostAlloc_p((void **)&nonfinite.found, sizeof(*nonfinite.found), CU_MEMHOSTALLOC_PORTABLE),
-        "cuMemHostAlloc");
+    static const char what[] = "cuMemAlloc for a look at gradients";
+    RELAX_CAPTURES();
+    nonfinite.claim = device_allocate(sizeof(uint32_t), what);
+    nonfinite.launches = device_allocate(sizeof(struct nonfinite_launch[GROUPS_AT_MOST]), what);
+    nonfinite.found = device_allocate_pinned(sizeof(*nonfinite.found));
     memset(nonfinite.found, 0, sizeof(*nonfinite.found));
-    require_cuda(driver->cuMemsetD8Async_p(nonfinite.claim, 0, sizeof(uint32_t), engine_state.collectives.stream),
-                 "cuMemsetD8Async");
-    require_cuda(driver->cuStreamSynchronize_p(engine_state.collectives.stream), "preparing a look at gradients");
-    (void)context_exchange_capture_mode(mode);
+    CUDA("cuMemsetD8Async", cuMemsetD8Async, nonfinite.claim, 0, sizeof(uint32_t), first_stream());
+    CUDA("preparing a look at gradients", cuStreamSynchronize, first_stream());
 }
 
 /* What is on its way is waited for, as where ranks have agreed. */
@@ -99,8 +94,7 @@ static void
 make_room_for_looks(size_t count)
 {
     if (nonfinite.parameters != NULL)
-        require_cuda(engine_state.driver.cuStreamSynchronize_p(engine_state.collectives.stream),
-                     "waiting for a look at parameters");
+        CUDA("waiting for a look at parameters", cuStreamSynchronize, first_stream());
     free(nonfinite.parameters);
     nonfinite.parameters = engine_calloc(count + 1, sizeof(*nonfinite.parameters));
     nonfinite.count = count;
@@ -164,8 +158,7 @@ nonfinite_look_captured(const struct group *group, struct bucket_wire *wire, siz
 static void
 write_word(CUdeviceptr to, uint64_t value)
 {
-    require_cuda(engine_state.driver.cuMemsetD32Async_p(to, (uint32_t)value, 1, engine_state.collectives.stream),
-                 "cuMemsetD32Async");
+    CUDA("cuMemsetD32Async", cuMemsetD32Async, to, (uint32_t)value, 1, first_stream());
 }
 
 void
@@ -188,8 +181,7 @@ sent_tensor_at(CUdeviceptr address)
 {
     struct tensor found = {.role = TENSOR_BUFFER};
     engine_lock();
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &memory_state.tensors[i];
+    for (const struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;) {
         CUdeviceptr begin = tensor_on_device(tensor);
         if (tensor->averaged && address >= begin && address - begin < tensor->bytes)
             found = *tensor;
@@ -299,9 +291,7 @@ look_again(void)
         return;
     nonfinite.dropped_at = 0;
     nonfinite.found->ready = 0;
-    require_cuda(
-        engine_state.driver.cuMemsetD8Async_p(nonfinite.claim, 0, sizeof(uint32_t), engine_state.collectives.stream),
-        "cuMemsetD8Async");
+    CUDA("cuMemsetD8Async", cuMemsetD8Async, nonfinite.claim, 0, sizeof(uint32_t), first_stream());
     set_phase(LOOKS);
 }
 
@@ -322,7 +312,7 @@ nonfinite_before_release(void)
     if (!nonfinite.due)
         return;
     add_parameters();
-    hasher_launch(nonfinite.hasher, engine_state.collectives.stream);
+    hasher_launch(nonfinite.hasher, first_stream());
     nonfinite.known = true;
 }
 
@@ -330,7 +320,7 @@ void
 nonfinite_after_release(void)
 {
     if (nonfinite.due)
-        hasher_collect(nonfinite.hasher, engine_state.collectives.stream);
+        hasher_collect(nonfinite.hasher, first_stream());
     nonfinite.due = false;
 }
 
@@ -345,9 +335,8 @@ nonfinite_at_end(void)
     set_phase(ASKS);
     nonfinite.begins = false;
     add_parameters();
-    hasher_collect(nonfinite.hasher, engine_state.collectives.stream);
-    require_cuda(engine_state.driver.cuStreamSynchronize_p(engine_state.collectives.stream),
-                 "looking at parameters at the end");
+    hasher_collect(nonfinite.hasher, first_stream());
+    CUDA("looking at parameters at the end", cuStreamSynchronize, first_stream());
 }
 
 void

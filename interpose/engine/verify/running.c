@@ -26,9 +26,7 @@ void
 running_before_release(const struct group *group, struct hasher *hasher)
 {
     for (size_t i = 0; group != NULL && i < group->gradient_count; ++i) {
-        issuer_lock();
-        const struct tensor tensor = *tensor_gradient(group, i);
-        issuer_unlock();
+        const struct tensor tensor = tensor_copy_gradient(group, i);
         if (tensor.role == TENSOR_GRADIENT && tensor.placed && tensor.kind == MEMORY_DEVICE)
             hasher_add(hasher, tensor.address, tensor.bytes, tensor.type, note_zero, (void *)(uintptr_t)tensor.index);
     }
@@ -51,8 +49,7 @@ static bool
 has_none(const struct tensor *tensor, const uint32_t *differs, size_t count) WITH_LOCK
 {
     size_t parameters = 0, different = 0, gradients = 0;
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        const struct tensor *other = &memory_state.tensors[i];
+    for (const struct tensor *other = NULL; (other = tensor_next(other)) != NULL;) {
         gradients += other->role == TENSOR_GRADIENT && is_alike(other, tensor) && !other->was_zero;
     }
     for (size_t i = 0; i < count; ++i) {

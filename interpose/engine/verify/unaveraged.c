@@ -195,7 +195,7 @@ look_in_order_of(CUstream stream)
     for (size_t i = 0; i < count; ++i)
         look_at_tensor(hasher, &list[i], false);
     hasher_collect(hasher, stream);
-    require_cuda(engine_state.driver.cuLaunchHostFunc_p(stream, end_look, hasher), "cuLaunchHostFunc");
+    CUDA("cuLaunchHostFunc", cuLaunchHostFunc, stream, end_look, hasher);
     free(list);
 }
 
@@ -254,11 +254,11 @@ static void
 look_and_wait(const struct tensor *list, size_t count, bool is_last) BY_ISSUER
 {
     struct hasher *hasher = hasher_get();
-    CUstream stream = engine_state.collectives.stream;
+    CUstream stream = first_stream();
     for (size_t i = 0; i < count; ++i)
         look_at_tensor(hasher, &list[i], is_last);
     hasher_collect(hasher, stream);
-    require_cuda(engine_state.driver.cuStreamSynchronize_p(stream), "hashing parameters");
+    CUDA("hashing parameters", cuStreamSynchronize, stream);
     hasher_put(hasher);
 }
 

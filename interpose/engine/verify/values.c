@@ -62,14 +62,8 @@ static struct {
     int doubt_rank;
 } values;
 
-static CUstream
-stream(void)
-{
-    return engine_state.collectives.stream;
-}
-
 static void
-require_comm(bool done, const struct comm_error *error)
+require_values(bool done, const struct comm_error *error)
 {
     if (!done)
         stop_job_by(error->cause, "the comparison of values: %s", error->text);
@@ -89,29 +83,19 @@ on_device(size_t bytes)
     return device_allocate(bytes, "the comparison of values");
 }
 
-static void *
-on_host(size_t bytes)
-{
-    void *memory = NULL;
-    require_cuda(engine_state.driver.cuMemHostAlloc_p(&memory, bytes, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc");
-    return memory;
-}
-
 static void
 free_memory(void)
 {
     const struct driver *driver = &engine_state.driver;
     if (values.total == 0)
         return;
-    require_cuda(driver->cuStreamSynchronize_p(stream()), "waiting for samples");
-    for (int i = 0; i < ARRAYS; ++i) {
-        (void)driver->cuMemFree_p(values.arrays[i]);
-        if (values.host_found != NULL)
-            (void)driver->cuMemFreeHost_p(values.host[i]);
-    }
+    CUDA("waiting for samples", cuStreamSynchronize, first_stream());
+    (void)driver->cuMemFree_p(values.arrays[0]);
     (void)driver->cuMemFree_p(values.found);
-    if (values.host_found != NULL)
+    if (values.host_found != NULL) {
+        (void)driver->cuMemFreeHost_p(values.host[0]);
         (void)driver->cuMemFreeHost_p(values.host_found);
+    }
     values.host_found = NULL;
     values.total = 0;
 }
@@ -120,31 +104,30 @@ free_memory(void)
 static void
 make_device_memory(void)
 {
-    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    for (int i = 0; i < ARRAYS; ++i)
-        values.arrays[i] = on_device(values.total * sizeof(double));
+    values.arrays[0] = on_device(ARRAYS * values.total * sizeof(double));
+    for (size_t i = 1; i < ARRAYS; ++i)
+        values.arrays[i] = values.arrays[0] + i * values.total * sizeof(double);
     values.found = on_device(values.count * sizeof(struct values_found));
     if (values.chunk == 0)
         values.chunk = on_device(CHUNK);
-    (void)context_exchange_capture_mode(mode);
 }
 
 /* Where hashes differ, and at the end. */
 static void
 make_host_memory(void)
 {
-    CUstreamCaptureMode mode = context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    for (int i = 0; i < ARRAYS && values.host_found == NULL; ++i)
-        values.host[i] = on_host(values.total * sizeof(double));
-    if (values.host_found == NULL)
-        values.host_found = on_host(values.count * sizeof(struct values_found));
-    (void)context_exchange_capture_mode(mode);
+    if (values.host_found != NULL)
+        return;
+    values.host[0] = device_allocate_pinned(ARRAYS * values.total * sizeof(double));
+    for (size_t i = 1; i < ARRAYS; ++i)
+        values.host[i] = values.host[0] + i * values.total;
+    values.host_found = device_allocate_pinned(values.count * sizeof(struct values_found));
 }
 
 static void
 copy(void *to, CUdeviceptr from, size_t bytes)
 {
-    require_cuda(engine_state.driver.cuMemcpyDtoHAsync_p(to, from, bytes, stream()), "copying values");
+    CUDA("copying values", cuMemcpyDtoHAsync, to, from, bytes, first_stream());
 }
 
 static void
@@ -169,16 +152,18 @@ sample_of(const struct watched *watched, const struct tensor *tensor, enum array
     return sample;
 }
 
-/* The tensor as it is now is what its movement counts from. `theirs`: a chunk of rank 0's values, or its own memory. */
+/* What of the sample lies in the chunk goes to two arrays. `theirs` of the chunk: rank 0's values, or its own memory.
+ */
 static void
-anchor_chunk(struct values_chunk chunk, const struct watched *watched, const struct tensor *tensor)
+take_sample(struct values_chunk chunk, const struct watched *watched, const struct tensor *tensor, enum array value,
+            enum array apart)
 {
     struct comm_error error;
-    struct values_sample sample = sample_of(watched, tensor, THEN, BEFORE);
-    sample.of_zero = 1;
-    require_comm(
-        values_sample(&engine_state.collectives.setting, chunk, type_nccl(tensor->type), sample, stream(), &error),
-        &error);
+    struct values_sample sample = sample_of(watched, tensor, value, apart);
+    sample.of_zero = value == THEN; /* what its movement counts from */
+    require_values(values_sample(&engine_state.collectives.setting, chunk, type_nccl(tensor->type), sample,
+                                 first_stream(), &error),
+                   &error);
 }
 
 static void
@@ -236,7 +221,7 @@ values_prepare(size_t count)
         if (watched->count == 0 || watched->is_anchored || !tensor.placed)
             continue;
         renew(watched);
-        anchor_chunk(whole(&tensor), watched, &tensor);
+        take_sample(whole(&tensor), watched, &tensor, THEN, BEFORE);
     }
 }
 
@@ -250,45 +235,36 @@ values_are_due(void)
 
 /* All ranks: rank 0's values go to the others, which take them. */
 static void
-look_at(const struct tensor *tensor, struct watched *watched, size_t index)
+look_at(size_t index)
 {
     struct comm_error error;
     struct collectives *collectives = &engine_state.collectives;
-    ncclDataType_t type = type_nccl(tensor->type);
-    size_t each = CHUNK / type_bytes(tensor->type);
-    struct watched next = *watched;
+    struct watched *watched = &values.watched[index], next = *watched;
+    const struct tensor tensor = tensor_copy_compared(index);
+    size_t element = type_bytes(tensor.type), each = CHUNK / element;
     CUdeviceptr found = values.found + index * sizeof(struct values_found);
     bool is_zero = engine_state.rendezvous.rank == 0;
     renew(&next);
-    if (!is_zero) {
-        copy_sample(THEN, watched);
-        copy_sample(BEFORE, watched);
-        require_cuda(engine_state.driver.cuMemsetD8Async_p(found, 0, sizeof(struct values_found), stream()),
-                     "comparing values");
+    copy_sample(THEN, watched);
+    copy_sample(BEFORE, watched);
+    CUDA("comparing values", cuMemsetD8Async, found, 0, sizeof(struct values_found), first_stream());
+    for (size_t at = 0; at < tensor.count; at += each) {
+        struct values_chunk chunk = {.mine = tensor.address + at * element, .first = at};
+        chunk.theirs = is_zero ? chunk.mine : values.chunk;
+        chunk.count = tensor.count - at < each ? tensor.count - at : each;
+        require_values(collectives_send_from_zero(collectives, chunk.mine, chunk.theirs, chunk.count * element,
+                                                  first_stream(), &error),
+                       &error);
+        take_sample(chunk, watched, &tensor, NOW, APART);
+        take_sample(chunk, &next, &tensor, THEN, BEFORE);
+        if (!is_zero)
+            require_values(
+                values_compare(&collectives->setting, chunk, type_nccl(tensor.type), found, first_stream(), &error),
+                &error);
     }
-    for (size_t at = 0; at < tensor->count; at += each) {
-        size_t here = tensor->count - at < each ? tensor->count - at : each;
-        CUdeviceptr mine = tensor->address + at * type_bytes(tensor->type);
-        struct values_chunk chunk = {.mine = mine, .theirs = values.chunk, .first = at, .count = here};
-        require_comm(collectives_send_values(collectives, mine, is_zero ? mine : values.chunk,
-                                             here * type_bytes(tensor->type), &error),
-                     &error);
-        if (is_zero) {
-            chunk.theirs = mine;
-            anchor_chunk(chunk, &next, tensor);
-            continue;
-        }
-        require_comm(
-            values_sample(&collectives->setting, chunk, type, sample_of(watched, tensor, NOW, APART), stream(), &error),
-            &error);
-        anchor_chunk(chunk, &next, tensor);
-        require_comm(values_compare(&collectives->setting, chunk, type, found, stream(), &error), &error);
-    }
-    if (!is_zero) {
-        copy_sample(NOW, watched);
-        copy_sample(APART, watched);
-        copy(&values.host_found[index], found, sizeof(struct values_found));
-    }
+    copy_sample(NOW, watched);
+    copy_sample(APART, watched);
+    copy(&values.host_found[index], found, sizeof(struct values_found));
 }
 
 static double
@@ -309,6 +285,7 @@ fraction_bits(int type)
                                  : 7;
 }
 
+/* All but what compares the whole tensor. */
 static struct drift_look
 sampled(const struct watched *watched, const struct tensor *tensor)
 {
@@ -493,7 +470,7 @@ settle(size_t index)
     renew(watched);
     watched->since = 0;
     if (watched->marked > 0)
-        anchor_chunk(whole(&tensor), watched, &tensor);
+        take_sample(whole(&tensor), watched, &tensor, THEN, BEFORE);
 }
 
 bool
@@ -507,17 +484,13 @@ values_look(size_t *suspects, size_t count, struct values_mistake *mistake_p)
         return false;
     make_host_memory();
     ++values.looks;
-    for (size_t i = 0; i < count; ++i) {
-        struct tensor tensor = tensor_copy_compared(suspects[i]);
-        look_at(&tensor, &values.watched[suspects[i]], suspects[i]);
-    }
-    require_cuda(engine_state.driver.cuStreamSynchronize_p(stream()), "comparing values");
+    for (size_t i = 0; i < count; ++i)
+        look_at(suspects[i]);
+    CUDA("comparing values", cuStreamSynchronize, first_stream());
 
     int rank;
     struct verdict mine = judge_all(suspects, count), worst = worst_of_ranks(&mine, &rank);
-    uint64_t window = steps - worst.since;
-    bool ends = drift_ends(&values.pace, worst.found.verdict, window, regular);
-    if (ends) {
+    if (drift_ends(&values.pace, worst.found.verdict, steps - worst.since, regular)) {
         *mistake_p = (struct values_mistake){.index = worst.index, .after_step = values.watched[worst.index].since};
         describe(&worst, rank, mistake_p->text);
         return true;
@@ -550,7 +523,6 @@ values_first_seen(size_t index, uint64_t otherwise)
 void
 values_sample_end(void)
 {
-    struct comm_error error;
     values.sampled_end = false;
     if (values.total == 0 || tensor_compared_count() != values.count)
         return;
@@ -560,9 +532,7 @@ values_sample_end(void)
         struct watched *watched = &values.watched[i];
         if (!watched->is_anchored || !tensor.placed)
             continue;
-        require_comm(values_sample(&engine_state.collectives.setting, whole(&tensor), type_nccl(tensor.type),
-                                   sample_of(watched, &tensor, NOW, APART), stream(), &error),
-                     &error);
+        take_sample(whole(&tensor), watched, &tensor, NOW, APART);
         copy_sample(THEN, watched);
         copy_sample(BEFORE, watched);
         copy_sample(NOW, watched);
@@ -612,8 +582,7 @@ judge_at_end(size_t index, size_t stride, const double *theirs, char text[VALUES
 {
     struct watched *watched = &values.watched[index];
     struct tensor tensor = tensor_copy_compared(index);
-    struct drift_look look = {.fraction_bits = fraction_bits(tensor.type),
-                              .window = engine_state.boundary_count - watched->anchored};
+    struct drift_look look = sampled(watched, &tensor);
     double *kept[ARRAYS];
     size_t count = 0;
     for (int a = 0; a < ARRAYS; ++a)
@@ -630,8 +599,8 @@ judge_at_end(size_t index, size_t stride, const double *theirs, char text[VALUES
         for (int a = 0; a < ARRAYS; ++a)
             kept[a][count] = a == APART ? d : kept[a][i];
     }
-    look.now = kept[NOW], look.then = kept[THEN], look.before = kept[BEFORE], look.apart = kept[APART];
     look.count = look.elements = count;
+    look.marked = 0;
     bool was_noisy = watched->drift.is_noisy;
     struct verdict verdict = {.index = index, .since = watched->anchored};
     *is_mistake_p = drift_is_mistake_at_end(&watched->drift, &look, &verdict.found);
