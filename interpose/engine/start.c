@@ -300,9 +300,7 @@ begin_range(const struct group *group, size_t bucket, bool early) BY_ISSUER
 {
     (void)early;
     const struct plan_bucket *of = &group->plan->buckets[bucket];
-    issuer_lock();
-    const struct ddp_site site = tensor_gradient(group, group->plan->pieces[of->first].gradient)->site;
-    issuer_unlock();
+    const struct ddp_site site = ISSUER_LOCKED(tensor_gradient(group, group->plan->pieces[of->first].gradient)->site);
     range_begin("bucket %zu: %llu bytes, %s (%s:%d)%s", bucket, (unsigned long long)of->bytes, site.text,
                 file_name_of(site.file), site.line, of->count > 1 ? " and others" : "");
 }

@@ -45,10 +45,7 @@ device_refuse_after_reset(const char *macro, const struct ddp_site *site)
 void
 device_ensure_events(void)
 {
-    engine_lock();
-    bool made = engine_state.streams[0].event != NULL;
-    engine_unlock();
-    if (made)
+    if (LOCKED(engine_state.streams[0].event != NULL))
         return;
 
     ENTER_CONTEXT();

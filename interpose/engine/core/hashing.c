@@ -88,17 +88,9 @@ hasher_put(struct hasher *hasher)
 }
 
 static const struct kernels *
-kernels(void)
+hash_kernels(void)
 {
     return &engine_state.collectives.setting.kernels;
-}
-
-static void *
-allocate_pinned(size_t bytes)
-{
-    void *memory = NULL;
-    CUDA("cuMemHostAlloc", cuMemHostAlloc, &memory, bytes, CU_MEMHOSTALLOC_PORTABLE);
-    return memory;
 }
 
 static struct page *
@@ -106,9 +98,9 @@ new_page(void)
 {
     const size_t bytes = PAGE_RESULTS * sizeof(struct hash_result);
     struct page *page = engine_calloc(1, sizeof(*page));
-    page->host = allocate_pinned(bytes);
-    if (kernels()->loaded)
-        CUDA("cuMemAlloc for hashes", cuMemAlloc, &page->device, bytes);
+    page->host = device_allocate_pinned(bytes);
+    if (hash_kernels()->loaded)
+        page->device = device_allocate(bytes, "cuMemAlloc for hashes");
     return page;
 }
 
@@ -116,15 +108,14 @@ new_page(void)
 static void
 hasher_make_room(struct hasher *hasher, size_t count)
 {
-    RELAX_CAPTURES();
     struct page **end = &hasher->pages;
     for (size_t have = 0; have < count; have += PAGE_RESULTS) {
         if (*end == NULL)
             *end = new_page();
         end = &(*end)->next;
     }
-    if (!kernels()->loaded && hasher->piece == NULL)
-        hasher->piece = allocate_pinned(PIECE_BYTES);
+    if (!hash_kernels()->loaded && hasher->piece == NULL)
+        hasher->piece = device_allocate_pinned(PIECE_BYTES);
 }
 
 struct hasher *
@@ -235,7 +226,7 @@ static void
 run_launch(struct hasher *hasher, CUstream stream)
 {
     struct comm_error error;
-    require_comm(device_hash_run(&hasher->launch, &engine_state.driver, kernels(), stream, &error), &error);
+    require_comm(device_hash_run(&hasher->launch, &engine_state.driver, hash_kernels(), stream, &error), &error);
 }
 
 static void
@@ -306,11 +297,11 @@ static void
 launch_page(struct hasher *hasher, CUstream stream, const struct page *page, size_t first, size_t from, size_t to)
 {
     const size_t each = sizeof(struct hash_result);
-    if (kernels()->loaded)
+    if (hash_kernels()->loaded)
         CUDA("clearing hashes", cuMemsetD8Async, page->device + each * from, 0, each * (to - from), stream);
     for (size_t i = from; i < to; ++i) {
         const struct item *item = &hasher->batch->items[first + i];
-        if (kernels()->loaded)
+        if (hash_kernels()->loaded)
             add_item(hasher, stream, item, page->device + each * i);
         else
             copy_item(hasher, stream, item, &page->host[i]);
@@ -367,7 +358,7 @@ hasher_collect(struct hasher *hasher, CUstream stream)
     batch->pages = hasher->pages;
     ENTER_CONTEXT();
     const struct page *page = batch->pages;
-    for (size_t first = 0; first < batch->count && kernels()->loaded; first += PAGE_RESULTS, page = page->next) {
+    for (size_t first = 0; first < batch->count && hash_kernels()->loaded; first += PAGE_RESULTS, page = page->next) {
         size_t count = batch->count - first < PAGE_RESULTS ? batch->count - first : PAGE_RESULTS;
         hashing_copy_out(page->host, page->device, count * sizeof(struct hash_result), stream, copied);
     }

@@ -106,9 +106,7 @@ bool
 reduce_calls_add(const struct reduce_call *call, uint64_t *number_p, const struct reduce_kind **kind_p)
 {
     uint64_t key = key_of(call);
-    issuer_lock();
-    const struct reduce_kind *kind = find_kind(key);
-    issuer_unlock();
+    const struct reduce_kind *kind = ISSUER_LOCKED(find_kind(key));
     struct reduce_kind *added = kind == NULL ? new_kind(call, key) : NULL;
     bool good = true;
     issuer_lock();

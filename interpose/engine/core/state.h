@@ -175,6 +175,22 @@ issuer_unlock(void) REQUIRES(issuer_role) RELEASES(group_fields) RELEASES(engine
     pthread_mutex_unlock(&engine_mutex);
 }
 
+/* What an expression is with the lock held: for a thread that does not have the issuer's role, and for the issuer. */
+#define LOCKED(expression)                  \
+    __extension__({                         \
+        engine_lock();                      \
+        __auto_type locked_ = (expression); \
+        engine_unlock();                    \
+        locked_;                            \
+    })
+#define ISSUER_LOCKED(expression)           \
+    __extension__({                         \
+        issuer_lock();                      \
+        __auto_type locked_ = (expression); \
+        issuer_unlock();                    \
+        locked_;                            \
+    })
+
 /* ---- shipment.c: buckets as they are sent: those of a group outside of graphs, or those of one captured step ---- */
 /* What calls of DDP_WEIGHT add up to: this rank's items, and all ranks' together. 0 of 0: there was none. */
 struct weight {

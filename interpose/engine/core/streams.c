@@ -99,9 +99,7 @@ stream_note_work(CUstream handle)
 {
     if (handle != CU_STREAM_PER_THREAD)
         return;
-    engine_lock();
-    CUevent event = engine_state.streams[stream_index(handle)].event;
-    engine_unlock();
+    CUevent event = LOCKED(engine_state.streams[stream_index(handle)].event);
     stream_record(handle, event, "cuEventRecord");
 }
 
@@ -148,9 +146,7 @@ streams_wait_for_producers(uint64_t mask, CUstream waiter)
     for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
         if (!(mask >> i & 1))
             continue;
-        issuer_lock();
-        const struct stream_entry entry = engine_state.streams[i];
-        issuer_unlock();
+        const struct stream_entry entry = ISSUER_LOCKED(engine_state.streams[i]);
 
         bool recorded = entry.destroyed || (entry.handle == CU_STREAM_PER_THREAD && entry.owner != gettid());
         if (!recorded && stream_is_captured(entry.handle)) /* an event there would draw our streams into the graph */
@@ -167,9 +163,7 @@ streams_is_one(uint64_t mask, CUstream *stream_p)
 {
     if (mask == 0 || (mask & (mask - 1)) != 0)
         return false;
-    issuer_lock();
-    const struct stream_entry entry = engine_state.streams[__builtin_ctzll(mask)];
-    issuer_unlock();
+    const struct stream_entry entry = ISSUER_LOCKED(engine_state.streams[__builtin_ctzll(mask)]);
     *stream_p = entry.handle;
     return !entry.destroyed && (entry.handle != CU_STREAM_PER_THREAD || entry.owner == gettid()) &&
            !stream_is_captured(entry.handle);

@@ -119,11 +119,10 @@ static void
 compare(void *arg, const struct hashed *hashed)
 {
     struct escaped *part = arg;
-    char text[TENSOR_TEXT_BYTES];
     if (hashed->hash != part->hash)
         stop_job_soon("%s was changed in step %llu after it had been averaged, by a kernel that found its address in "
                       "memory, where it was copied in this step; copy it before backward, or run with --no-overlap",
-                      tensor_describe(&part->gradient, text), (unsigned long long)part->step);
+                      tensor_text(&part->gradient), (unsigned long long)part->step);
     free(part);
 }
 

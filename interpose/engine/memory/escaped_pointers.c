@@ -182,14 +182,13 @@ static void
 say_overlap_lost(const struct tensor *gradient)
 {
     static _Atomic bool said;
-    char text[TENSOR_TEXT_BYTES];
     if (atomic_exchange(&said, true))
         return;
     message_warning(
         "escaped_address",
         "in step %llu a copy to the device held the address of %s: from the next step on it is averaged at "
         "DDP_STEP, without overlap, and so are, until the next plan, gradients that become complete after it",
-        (unsigned long long)atomic_load(&engine_state.boundary_count) + 1, tensor_describe(gradient, text));
+        (unsigned long long)atomic_load(&engine_state.boundary_count) + 1, tensor_text(gradient));
 }
 
 /* Without the lock: what follows from it. */
@@ -219,7 +218,6 @@ static void
 say_scattered(const struct ddp_site *site)
 {
     static _Atomic bool said;
-    char text[TENSOR_TEXT_BYTES];
     if (atomic_exchange(&said, true))
         return;
     engine_lock();
@@ -232,8 +230,7 @@ say_scattered(const struct ddp_site *site)
         "rank %d: in step %llu, a copy of %zu bytes to the device held a number that equals an address in %s; "
         "the graph with DDP_STEP (%s:%d) does not wait for kernels that read the number as a pointer. If it is "
         "one, copy it before the capture; if not, ignore this message",
-        engine_state.rendezvous.rank, (unsigned long long)step, bytes, tensor_describe(&tensor, text), site->file,
-        site->line);
+        engine_state.rendezvous.rank, (unsigned long long)step, bytes, tensor_text(&tensor), site->file, site->line);
 }
 
 bool
@@ -271,9 +268,7 @@ escape_from_host(const void *memory, size_t bytes)
 {
     if (bytes < sizeof(uint64_t))
         return false;
-    engine_lock();
-    const struct words_spans spans = allocations_spans();
-    engine_unlock();
+    const struct words_spans spans = LOCKED(allocations_spans());
     struct tensor held = {.placed = false};
     size_t at = 0, addresses = 0;
     while ((at = words_find(memory, bytes, at, &spans)) != WORDS_NONE) {

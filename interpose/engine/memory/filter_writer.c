@@ -44,14 +44,9 @@ store(_Atomic uint64_t *word, uint64_t value)
     atomic_store_explicit(word, value, memory_order_release);
 }
 
+/* Around a change. */
 static void
-begin_change(struct filter *filter)
-{
-    store(&filter->version, atomic_load_explicit(&filter->version, memory_order_relaxed) + 1);
-}
-
-static void
-end_change(struct filter *filter)
+next_version(struct filter *filter)
 {
     store(&filter->version, atomic_load_explicit(&filter->version, memory_order_relaxed) + 1);
 }
@@ -59,11 +54,11 @@ end_change(struct filter *filter)
 void
 filter_set_bounds(struct filter *filter, uint64_t lowest, uint64_t highest)
 {
-    begin_change(filter);
+    next_version(filter);
     atomic_store_explicit(&filter->index, NULL, memory_order_release);
     store(&filter->lowest, lowest);
     store(&filter->span, lowest < highest ? highest - lowest : 0);
-    end_change(filter);
+    next_version(filter);
 }
 
 /* `bits` is a power of two. */
@@ -141,11 +136,11 @@ filter_set_index(struct filter *filter, const struct filter_span *spans, size_t 
         return false;
     uint32_t shift = choose_shift(index, spans, count);
 
-    begin_change(filter);
+    next_version(filter);
     fill_index(index, spans, count, shift);
     atomic_store_explicit(&filter->shift, shift, memory_order_release);
     atomic_store_explicit(&filter->index, index, memory_order_release);
-    end_change(filter);
+    next_version(filter);
     return true;
 }
 

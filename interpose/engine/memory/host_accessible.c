@@ -141,9 +141,7 @@ escape_allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind
         facts = ask_driver(*address);
     if (facts.begin + facts.bytes <= *address)
         return; /* annotated all the same, it counts as escaped */
-    engine_lock();
-    bool added = allocations_add(*address, facts.begin + facts.bytes - *address, kind);
-    engine_unlock();
+    bool added = LOCKED(allocations_add(*address, facts.begin + facts.bytes - *address, kind));
     require_allocated(added);
 }
 

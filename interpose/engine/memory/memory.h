@@ -135,6 +135,8 @@ tensor_next(const struct tensor *tensor) WITH_LOCK
  */
 enum { TENSOR_TEXT_BYTES = 256 };
 const char *tensor_describe(const struct tensor *tensor, char text[TENSOR_TEXT_BYTES]);
+/* The same; the text stays until the next call in this thread. */
+const char *tensor_text(const struct tensor *tensor);
 
 /* For the launcher: how many tensors are averaged, and their bytes; `added`: one more, NULL: all are looked at. With
  * lock held. */
@@ -211,10 +213,7 @@ tensor_gradient(const struct group *group, size_t member) WITH_LOCK
 static inline struct tensor
 tensor_copy_gradient(const struct group *group, size_t member) BY_ISSUER
 {
-    issuer_lock();
-    const struct tensor tensor = *tensor_gradient(group, member);
-    issuer_unlock();
-    return tensor;
+    return ISSUER_LOCKED(*tensor_gradient(group, member));
 }
 /* The issuer makes groups follow the annotations. False when memory runs out. */
 bool tensor_index_gradients(void) ISSUER_WITH_LOCK;

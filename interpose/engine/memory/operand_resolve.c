@@ -219,9 +219,7 @@ is_unknown_array(const struct operand *operand)
         (void)host_accessible_look_through(operand->address, operand->bytes);
         return false;
     }
-    engine_lock();
-    bool known = pointer_arrays_know(operand->address, operand->bytes);
-    engine_unlock();
+    bool known = LOCKED(pointer_arrays_know(operand->address, operand->bytes));
     return !known;
 }
 

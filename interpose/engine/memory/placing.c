@@ -61,9 +61,8 @@ void
 tensor_average_parameters(struct group *group)
 {
     group->of_parameters = true;
-    for (struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;) {
+    for (struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;)
         tensor->averaged = tensor_will_be_averaged(tensor);
-    }
     if (engine_state.alone)
         return;
     groups_annotations_changed();

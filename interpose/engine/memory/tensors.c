@@ -23,13 +23,18 @@ tensor_count_of(enum tensor_role role)
 const char *
 tensor_describe(const struct tensor *tensor, char text[TENSOR_TEXT_BYTES])
 {
-    engine_lock();
-    size_t count = *tensor_count_of(tensor->role);
-    engine_unlock();
+    size_t count = LOCKED(*tensor_count_of(tensor->role));
     snprintf(text, TENSOR_TEXT_BYTES, "%s %zu of %zu (`%.80s`, %zu %s, %.60s:%d)", tensor_role_name(tensor->role),
              tensor->index + 1, count, tensor->site.text, tensor->count, type_name(tensor->type),
              file_name_of(tensor->site.file), tensor->site.line);
     return text;
+}
+
+const char *
+tensor_text(const struct tensor *tensor)
+{
+    static __thread char text[TENSOR_TEXT_BYTES];
+    return tensor_describe(tensor, text);
 }
 
 const char *
@@ -55,20 +60,18 @@ tensor_find(enum tensor_role role, size_t index)
 void
 tensor_refuse_freed(const struct tensor *tensor)
 {
-    char text[TENSOR_TEXT_BYTES];
     if (!tensor->placed)
         stop_job("%s was freed and not annotated again; annotate it after each allocation, or say DDP_FORGET before it "
                  "is freed",
-                 tensor_describe(tensor, text));
+                 tensor_text(tensor));
 }
 
 void
 tensor_refuse_missing(const struct tensor *tensor, const char *what)
 {
-    char text[TENSOR_TEXT_BYTES];
     stop_job("%s: memory of the host from %p to %p cannot be %s: it was freed, or its protection changed; say "
              "DDP_FORGET before it is freed",
-             tensor_describe(tensor, text), (void *)(uintptr_t)tensor->address,
+             tensor_text(tensor), (void *)(uintptr_t)tensor->address,
              (void *)(uintptr_t)(tensor->address + tensor->bytes), what);
 }
 
@@ -135,10 +138,7 @@ tensor_report_averaged(const struct tensor *added)
 size_t
 tensor_compared_count(void)
 {
-    engine_lock();
-    size_t count = memory_state.parameter_count + memory_state.state_count;
-    engine_unlock();
-    return count;
+    return LOCKED(memory_state.parameter_count + memory_state.state_count);
 }
 
 bool

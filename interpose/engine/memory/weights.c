@@ -124,10 +124,7 @@ weight_factor(const struct weight *weight)
 struct weight
 weight_of(const struct group *group)
 {
-    engine_lock();
-    struct weight weight = group->weight;
-    engine_unlock();
-    return weight;
+    return LOCKED(group->weight);
 }
 
 /* ---- do the weights of all ranks fit together? ---- */

@@ -59,14 +59,13 @@ report_deferred(const struct group *group, size_t deferred, const struct tensor 
     if (deferred == 0 || engine_state.rendezvous.rank != 0 || atomic_load(&memory_state.parameters_unknown) ||
         atomic_exchange(&reported[first->deferral], true))
         return;
-    char text[TENSOR_TEXT_BYTES];
     message_warning("without_overlap",
                     "%zu of %zu gradients are averaged at DDP_STEP, without overlap: %s; the first is %s", deferred,
                     group->gradient_count,
                     first->deferral == DEFERRED_ESCAPED
                         ? "their addresses were copied to the device, and kernels may reach them unseen"
                         : "what touches them differs from step to step",
-                    tensor_describe(first, text));
+                    tensor_text(first));
 }
 
 /* Whether the plan takes the gradient for one that is deferred. */

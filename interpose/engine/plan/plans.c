@@ -39,9 +39,7 @@ show_plan(const struct group *group, const struct plan *plan)
         const struct plan_bucket *bucket = &plan->buckets[k];
         for (size_t i = bucket->first; i < bucket->first + bucket->count; ++i) {
             const struct plan_piece *piece = &plan->pieces[i];
-            engine_lock();
-            const struct tensor tensor = *tensor_gradient(group, piece->gradient);
-            engine_unlock();
+            const struct tensor tensor = LOCKED(*tensor_gradient(group, piece->gradient));
             shown[i] = (struct shown){.bucket = k, .first_byte = piece->first_byte, .bytes = piece->bytes};
             (void)tensor_describe(&tensor, shown[i].text);
         }

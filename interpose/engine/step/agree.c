@@ -205,9 +205,7 @@ agree_on_annotations(bool captured)
 
     role_take();
     wait_owed = captured;
-    issuer_lock();
-    bool indexed = tensor_index_gradients();
-    issuer_unlock();
+    bool indexed = ISSUER_LOCKED(tensor_index_gradients());
     require_allocated(indexed);
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
         if (memory_state.groups[g].gradient_count > 0 || memory_state.groups[g].plan != NULL)

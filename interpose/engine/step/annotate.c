@@ -31,10 +31,7 @@ static int annotated_group; /* what is annotated from here on belong to it; guar
 static bool
 is_mapped(const struct tensor *tensor)
 {
-    engine_lock();
-    bool mapped = allocations_cover(tensor->address, tensor->bytes, MEMORY_MAPPED);
-    engine_unlock();
-    return mapped;
+    return LOCKED(allocations_cover(tensor->address, tensor->bytes, MEMORY_MAPPED));
 }
 
 /* In a world of more than one NCCL will work on it. `context` may be NULL: pooled memory belongs to a device. */

@@ -109,9 +109,8 @@ step_alone(int group, CUstream stream, const struct ddp_site *site)
 {
     engine_lock();
     size_t in_group = 0;
-    for (const struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;) {
+    for (const struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;)
         in_group += tensor->averaged && tensor->group == group;
-    }
     tensor_report_averaged(NULL);
     engine_unlock();
     if (in_group == 0)
@@ -165,15 +164,9 @@ refuse_blindness(const struct group *group, const struct ddp_site *site)
 static void
 flush_buckets(struct group *group) BY_ISSUER
 {
-    for (;;) {
-        size_t bucket;
-        issuer_lock();
-        bool left = readiness_flush(&group->readiness, &bucket);
-        issuer_unlock();
-        if (!left)
-            return;
+    size_t bucket;
+    while (ISSUER_LOCKED(readiness_flush(&group->readiness, &bucket)))
         issue_bucket(group, bucket, false);
-    }
 }
 
 /* The same for steps that are captured: what the annotations say, on all ranks. Weights of captured steps are compared
@@ -181,17 +174,12 @@ flush_buckets(struct group *group) BY_ISSUER
 static void
 ensure_agreement(struct group *group, bool captured, const struct ddp_site *site)
 {
-    engine_lock();
-    bool changed = memory_state.annotations_changed || memory_state.agreements == 0;
-    engine_unlock();
+    bool changed = LOCKED(memory_state.annotations_changed || memory_state.agreements == 0);
     if (changed && atomic_load(&engine_state.status->gradient_count) == 0)
         stop_without_gradients((int)(group - memory_state.groups), site);
     if (changed)
         agree_on_annotations(captured);
-    engine_lock();
-    size_t count = group->gradient_count;
-    engine_unlock();
-    if (count == 0)
+    if (LOCKED(group->gradient_count) == 0)
         stop_without_gradients((int)(group - memory_state.groups), site);
     if (!captured)
         weight_agree(group, changed, false);
@@ -203,10 +191,7 @@ refuse_step_outside(const struct group *group, const struct ddp_site *site)
 {
     if (atomic_load(&engine_state.captures_open) == 0)
         return;
-    engine_lock();
-    bool touched = captures_touch(group->places, group->gradient_count);
-    engine_unlock();
-    if (touched)
+    if (LOCKED(captures_touch(group->places, group->gradient_count)))
         stop_job("%s (%s:%d) names a stream that is not captured, while work on %s is being captured: %s",
                  group_step_name(group), site->file, site->line, group->of_parameters ? "parameters" : "gradients",
                  group->of_parameters ? "end the capture before" : "name a stream of the capture, or end it before");

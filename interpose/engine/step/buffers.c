@@ -22,20 +22,16 @@ send(size_t index, CUstream stream) BY_ISSUER
         found != NULL ? *found : (struct tensor){.role = TENSOR_BUFFER, .index = index, .site = {"?", "?", 0}};
     issuer_unlock();
     tensor_refuse_freed(&buffer);
-    char text[TENSOR_TEXT_BYTES];
     CUdeviceptr lent = host_memory_lend(&buffer, stream);
     if (!collectives_send_from_zero(&engine_state.collectives, lent, lent, buffer.bytes, stream, &error))
-        stop_job_by(error.cause, "%s: %s", tensor_describe(&buffer, text), error.text);
+        stop_job_by(error.cause, "%s: %s", tensor_text(&buffer), error.text);
     host_memory_take_back(&buffer, lent, stream);
 }
 
 size_t
 buffers_count(void)
 {
-    engine_lock();
-    size_t count = memory_state.buffer_count;
-    engine_unlock();
-    return count;
+    return LOCKED(memory_state.buffer_count);
 }
 
 void

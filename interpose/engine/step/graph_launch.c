@@ -21,10 +21,7 @@ static void
 refuse_stale(const struct recording *recording)
 {
     const struct ddp_site *site = &recording->steps[0].site;
-    engine_lock();
-    bool moved = recording->placements != engine_state.placements;
-    engine_unlock();
-    if (moved)
+    if (LOCKED(recording->placements != engine_state.placements))
         stop_job(
             "a graph with DDP_STEP (%s:%d) is launched after gradients or buffers were annotated, freed or forgotten: "
             "capture it again",
@@ -75,9 +72,7 @@ launch_begin(struct recording *recording, CUstream stream)
 static void
 follow_stream(CUstream stream) BY_ISSUER
 {
-    issuer_lock();
-    uint64_t mask = UINT64_C(1) << stream_index(stream);
-    issuer_unlock();
+    uint64_t mask = ISSUER_LOCKED(UINT64_C(1) << stream_index(stream));
     for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
         streams_wait_for_producers(mask, engine_state.collectives.communicators[i].stream);
     CUDA("cuEventRecord", cuEventRecord, engine_state.reduced, first_stream());

@@ -88,24 +88,22 @@ host_memory_say(void)
     if (count == 0 || said || engine_state.rendezvous.rank != 0)
         return;
     said = true;
-    char text[TENSOR_TEXT_BYTES];
     message_warning("host_memory",
                     "%zu of %zu %s and buffers are in memory that the host may write: the step waits for the device, "
                     "averages them without overlap, and returns when the averages are there; the first is %s",
-                    count, all, parameters ? "averaged tensors" : "gradients", tensor_describe(&first, text));
+                    count, all, parameters ? "averaged tensors" : "gradients", tensor_text(&first));
 }
 
 void
 host_memory_refuse_capture(int group, const struct ddp_site *site)
 {
-    char text[TENSOR_TEXT_BYTES];
     struct tensor tensor;
     for (size_t at = 0; next_sent(group, &at, &tensor);) {
         if (tensor.kind == MEMORY_HOST)
             stop_job(
                 "DDP_STEP (%s:%d) stands in a capture, and %s is in memory of the host, which a graph cannot wait for: "
                 "call DDP_STEP outside of the graph, or allocate it by cudaMallocManaged",
-                site->file, site->line, tensor_describe(&tensor, text));
+                site->file, site->line, tensor_text(&tensor));
     }
 }
 

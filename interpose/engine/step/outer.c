@@ -34,7 +34,6 @@ values_of(const struct tensor *tensor, CUdeviceptr values)
 void
 outer_annotated(const struct tensor *tensor)
 {
-    char text[TENSOR_TEXT_BYTES];
     struct comm_error error;
     struct outer_rule rule = own_rule();
     if (!keeps_anchors() || tensor->role != TENSOR_PARAMETER)
@@ -51,14 +50,13 @@ outer_annotated(const struct tensor *tensor)
         atomic_fetch_add(&engine_state.status->outer_bytes, bytes);
     }
     if (!outer_begin(&values, &rule, &engine_state.collectives.setting, first_stream(), &error))
-        stop_job_by(error.cause, "%s: %s", tensor_describe(tensor, text), error.text);
+        stop_job_by(error.cause, "%s: %s", tensor_text(tensor), error.text);
     streams_wait_for_buckets(); /* before the program goes on to change them */
 }
 
 void
 outer_after_average(const struct group *group)
 {
-    char text[TENSOR_TEXT_BYTES];
     struct comm_error error;
     struct outer_rule rule = own_rule();
     if (!keeps_anchors())
@@ -67,7 +65,7 @@ outer_after_average(const struct group *group)
         struct tensor tensor = tensor_copy_gradient(group, i);
         struct outer_values values = values_of(&tensor, tensor_on_device(&tensor));
         if (!outer_step(&values, &rule, &engine_state.collectives.setting, first_stream(), &error))
-            stop_job_by(error.cause, "%s: %s", tensor_describe(&tensor, text), error.text);
+            stop_job_by(error.cause, "%s: %s", tensor_text(&tensor), error.text);
     }
 }
 

@@ -104,10 +104,7 @@ look_at_memory(struct reduction *reduction)
     reduction->call.on_host = facts.type != CU_MEMORYTYPE_DEVICE || facts.is_managed;
     reduction->memory = facts.is_managed ? MEMORY_MANAGED : reduction->call.on_host ? MEMORY_HOST : MEMORY_DEVICE;
     if (facts.begin != 0 && reduction->address + reduction->bytes > facts.begin + facts.bytes) {
-        engine_lock();
-        bool mapped = allocations_cover(reduction->address, reduction->bytes, MEMORY_MAPPED);
-        engine_unlock();
-        if (!mapped)
+        if (!LOCKED(allocations_cover(reduction->address, reduction->bytes, MEMORY_MAPPED)))
             stop_job(MADE_FORMAT ": %zu bytes, but the allocation ends after %zu; check the count", MADE(reduction),
                      reduction->bytes, (size_t)(facts.begin + facts.bytes - reduction->address));
     }
@@ -156,10 +153,9 @@ look_at_annotations(const struct reduction *reduction)
             gradient = *tensor;
     }
     engine_unlock();
-    char text[TENSOR_TEXT_BYTES];
     if (gradient.role == TENSOR_GRADIENT)
         stop_job(MADE_FORMAT ": DDP_STEP averages this memory, %s; leave out one of the two", MADE(reduction),
-                 tensor_describe(&gradient, text));
+                 tensor_text(&gradient));
     if (!tracked || reduction->call.on_host)
         return;
     device_ensure_events();

@@ -136,10 +136,7 @@ boundary_sync(void *stream, const struct ddp_site *site)
     RELAX_CAPTURES();
     if (stream_is_captured(stream))
         stop_job("DDP_SYNC (%s:%d) stands in the capture of a CUDA graph: call it outside", site->file, site->line);
-    engine_lock();
-    bool changed = memory_state.annotations_changed;
-    engine_unlock();
-    if (changed)
+    if (LOCKED(memory_state.annotations_changed))
         agree_on_annotations(false);
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
         host_memory_begin(&memory_state.groups[g]);

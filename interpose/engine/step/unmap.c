@@ -12,10 +12,8 @@
 void
 unmap_may_wait(bool loads)
 {
-    engine_lock();
-    bool amid = memory_state.expected_group != SEQUENCE_NONE &&
-                memory_state.groups[memory_state.expected_group].early_buckets > 0;
-    engine_unlock();
+    bool amid = LOCKED(memory_state.expected_group != SEQUENCE_NONE &&
+                       memory_state.groups[memory_state.expected_group].early_buckets > 0);
     if (amid)
         atomic_fetch_add(loads ? &engine_state.status->loads_amid : &engine_state.status->frees_amid, 1);
 }

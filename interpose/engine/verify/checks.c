@@ -196,11 +196,10 @@ static void
 compare_gradient(void *arg, const struct hashed *hashed)
 {
     struct gradient_check *check = arg;
-    char text[TENSOR_TEXT_BYTES];
     if (hashed->hash != check->reduced_hash)
         stop_job_soon("%s was changed after it had been averaged and before DDP_STEP number %llu, by work that ddprun "
                       "did not see (a pointer in device memory?); run with --no-overlap",
-                      tensor_describe(&check->gradient, text), (unsigned long long)check->step);
+                      tensor_text(&check->gradient), (unsigned long long)check->step);
     free(check);
 }
 
@@ -211,9 +210,7 @@ compare_gradients(const struct group *group)
     for (size_t gradient = 0; gradient < checked->capacity; ++gradient) {
         if (checked->pending[gradient] == NULL)
             continue;
-        engine_lock();
-        struct tensor tensor = *tensor_gradient(group, gradient);
-        engine_unlock();
+        struct tensor tensor = LOCKED(*tensor_gradient(group, gradient));
         tensor_refuse_freed(&tensor);
         hasher_add(checks.hasher, tensor.address, tensor.bytes, 0, compare_gradient, checked->pending[gradient]);
         checked->pending[gradient] = NULL;
@@ -234,9 +231,7 @@ store_hash(void *arg, const struct hashed *hashed)
 static bool
 is_in_between(const struct tensor *tensor, const struct group *group)
 {
-    engine_lock();
-    bool waits = tensor_waits_for_group(tensor);
-    engine_unlock();
+    bool waits = LOCKED(tensor_waits_for_group(tensor));
     return group != NULL && (waits || (tensor->averaged && tensor->group != group->id));
 }
 
@@ -379,9 +374,9 @@ describe_who(uint32_t differs, char who[WHO_BYTES])
 static void
 stop_with_difference(size_t index, uint32_t differs, const struct comparison *comparison)
 {
-    char text[TENSOR_TEXT_BYTES], who[WHO_BYTES], at_fault[80] = "", sentence[1024];
+    char who[WHO_BYTES], at_fault[80] = "", sentence[1024];
     struct tensor tensor = tensor_copy_compared(index);
-    (void)tensor_describe(&tensor, text);
+    const char *text = tensor_text(&tensor);
     describe_who(differs, who);
     if ((differs & HASH_MAJORITY) != 0 &&
         atomic_load(&engine_state.status->check_count) > 0) /* all were alike before */
@@ -515,14 +510,13 @@ look_for_infinities(uint64_t after_step)
 {
     static bool said, compared;
     static uint64_t finite_step;
-    char text[TENSOR_TEXT_BYTES];
     size_t i = 0;
     while (i < checks.hash_count && checks.hashes[i].finite)
         ++i;
     if (i < checks.hash_count && !said && engine_state.rendezvous.rank == 0) {
         struct tensor parameter = tensor_copy_compared(i);
         said = true;
-        (void)tensor_describe(&parameter, text);
+        const char *text = tensor_text(&parameter);
         if (compared)
             notice_soon(
                 "nonfinite_parameter",
@@ -639,7 +633,7 @@ enum { WORDS_BEFORE = 2 + REDUCE_WORDS };
 static bool
 leave_out_host(uint32_t *differs, size_t count)
 {
-    char text[TENSOR_TEXT_BYTES], who[WHO_BYTES];
+    char who[WHO_BYTES];
     bool found = false;
     for (size_t i = 0; i < count; ++i) {
         struct tensor tensor = tensor_copy_compared(i);
@@ -649,7 +643,7 @@ leave_out_host(uint32_t *differs, size_t count)
             message_warning("different_at_end",
                             "%s differs between %s at the end of the program: either it was freed, then say "
                             "DDP_FORGET before that, or the last update was not the same on all ranks",
-                            tensor_describe(&tensor, text), describe_who(differs[i], who));
+                            tensor_text(&tensor), describe_who(differs[i], who));
         found = true;
         differs[i] = HASH_UNCOMPARED;
     }

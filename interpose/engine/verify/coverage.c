@@ -67,7 +67,6 @@ static void
 list_unmatched(struct listing *listing, const struct tensor *tensors, size_t count, enum tensor_role many,
                enum tensor_role few)
 {
-    char text[TENSOR_TEXT_BYTES];
     size_t of_many = 0, of_few = 0;
     for (size_t i = 0; i < count; ++i) {
         of_many += tensors[i].role == many;
@@ -75,7 +74,7 @@ list_unmatched(struct listing *listing, const struct tensor *tensors, size_t cou
     }
     for (size_t i = 0; i < count && of_few == 0; ++i) {
         if (tensors[i].role == many)
-            list(listing, "%s", tensor_describe(&tensors[i], text));
+            list(listing, "%s", tensor_text(&tensors[i]));
     }
     if (of_few > 0 && of_many > of_few)
         list(listing, "%zu %ss and %zu %ss of %zu elements", of_many, tensor_role_name(many), of_few,
@@ -170,9 +169,8 @@ look_for_parts(const struct tensor *tensors, size_t count)
     for (size_t i = 0; i < count; ++i)
         partial[i] = ask_partial(&tensors[i]);
     for (size_t i = 0; i < count; ++i) {
-        char text[TENSOR_TEXT_BYTES];
         if (partial[i] > 0 && !has_whole_counterpart(tensors, partial, count, i))
-            list(&parts, "%s: %zu of %zu bytes", tensor_describe(&tensors[i], text), tensors[i].bytes, partial[i]);
+            list(&parts, "%s: %zu of %zu bytes", tensor_text(&tensors[i]), tensors[i].bytes, partial[i]);
     }
     free(partial);
     if (parts.count > 0)

@@ -232,10 +232,7 @@ copy_out(const struct followed *it, char *to, CUstream stream)
 static bool
 may_wait(void)
 {
-    engine_lock();
-    bool sent = groups_have_sent();
-    engine_unlock();
-    return !sent;
+    return !LOCKED(groups_have_sent());
 }
 
 /* What it names, as far as that can be seen: false if it cannot. */
@@ -303,7 +300,6 @@ bytes_changed(const struct followed *it)
 static void
 report_tensor(const struct followed *it)
 {
-    char text[TENSOR_TEXT_BYTES];
     const uint32_t argument = (1u << POINTER_WORD_SHIFT) - 1;
     for (size_t i = 0; i < looks.place_count; ++i) {
         const struct place *place = &looks.places[i];
@@ -317,8 +313,7 @@ report_tensor(const struct followed *it)
             "updated %p, its argument %u (argument %u is %p), as it updates %s, and each rank does that alone. "
             "Annotate it with DDP_PARAMETER and its gradient with DDP_GRADIENT, again after each move",
             it->steps, current.name, (void *)(uintptr_t)it->address, (it->argument & argument) + 1,
-            (it->gradient_argument & argument) + 1, (void *)(uintptr_t)it->gradient,
-            tensor_describe(&place->tensor, text));
+            (it->gradient_argument & argument) + 1, (void *)(uintptr_t)it->gradient, tensor_text(&place->tensor));
     }
 }
 
@@ -402,7 +397,7 @@ tell_unnamed(void)
 {
     static bool said;
     struct tensor unnamed = {.site = {"?", "?", 0}};
-    char text[TENSOR_TEXT_BYTES], more[64] = "";
+    char more[64] = "";
     size_t count = 0, groups = 0;
     engine_lock();
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
@@ -426,7 +421,7 @@ tell_unnamed(void)
         "moved_tensor",
         "was %s%s moved? Kernels, copies and libraries used it, and none has in the steps from %llu to %llu. "
         "Annotate the memory that is used in its place; of memory that is used no more say DDP_FORGET",
-        tensor_describe(&unnamed, text), more, (unsigned long long)looks.begin + 1,
+        tensor_text(&unnamed), more, (unsigned long long)looks.begin + 1,
         (unsigned long long)engine_state.boundary_count);
 }
 

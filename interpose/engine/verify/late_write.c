@@ -61,11 +61,10 @@ static void
 judge_late_write(void *arg, const struct hashed *after)
 {
     struct late_touch *late = arg;
-    char text[TENSOR_TEXT_BYTES];
     if (after->hash != late->before)
         stop_job_soon("in step %llu %s wrote %s after bucket %zu with it had been averaged; %s. Called from: %s",
-                      (unsigned long long)late->step, late->call_text, tensor_describe(&late->gradient, text),
-                      late->bucket, advise(late), late->stack);
+                      (unsigned long long)late->step, late->call_text, tensor_text(&late->gradient), late->bucket,
+                      advise(late), late->stack);
     hasher_put(late->hasher);
     free(late);
 }

@@ -194,10 +194,9 @@ static void
 publish(const struct nonfinite_found *found, const struct tensor *tensor)
 {
     struct rank_status *status = engine_state.status;
-    char text[TENSOR_TEXT_BYTES];
     uint64_t exponent = type_exponent(tensor->type);
     bool is_infinite = (found->bits & ((exponent & -exponent) - 1)) == 0; /* no bit of the fraction */
-    snprintf(status->nonfinite_what, sizeof(status->nonfinite_what), "%s has %s", tensor_describe(tensor, text),
+    snprintf(status->nonfinite_what, sizeof(status->nonfinite_what), "%s has %s", tensor_text(tensor),
              is_infinite ? "an infinite element" : "NaN");
     atomic_store(&status->nonfinite_step, found->step);
     atomic_store(&status->nonfinite, tensor->role == TENSOR_GRADIENT ? RANK_NONFINITE_FOUND : RANK_NONFINITE_STAYS);

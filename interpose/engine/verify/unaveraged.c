@@ -125,7 +125,6 @@ compare(void *arg, const struct hashed *hashed)
     struct look *look = arg;
     unsigned changes = 0;
     struct tensor copy = {.role = TENSOR_PARAMETER, .site = {"?", "?", 0}};
-    char text[TENSOR_TEXT_BYTES];
     engine_lock();
     struct tensor *tensor = find_parameter(look->address);
     bool of_gradients = tensor != NULL && group_has(tensor->group, false);
@@ -140,7 +139,7 @@ compare(void *arg, const struct hashed *hashed)
         stop_job_soon("%s has changed twice in %llu kernel launches, and no DDP_STEP has come: nothing "
                       "is averaged, and each rank trains alone; call DDP_STEP after each backward pass, before the "
                       "optimizer (man ddprun.h), or give --unannotated",
-                      tensor_describe(&copy, text), (unsigned long long)count_launches());
+                      tensor_text(&copy), (unsigned long long)count_launches());
     free(look);
 }
 
@@ -295,7 +294,6 @@ unaveraged_last_look(CUdeviceptr begin, CUdeviceptr end)
 static void
 tell_change(void)
 {
-    char text[TENSOR_TEXT_BYTES];
     engine_lock();
     bool tells = course.changed && !course.said && !course.may_be_right;
     struct tensor tensor = course.tensor;
@@ -308,13 +306,12 @@ tell_change(void)
             "%s changed between DDP_PARAMETER and the first DDP_STEP (%llu kernel launches "
             "so far): annotate parameters after their initialisation; if this is training, DDP_STEP is missing, "
             "and the next change ends the job",
-            tensor_describe(&tensor, text), (unsigned long long)launches);
+            tensor_text(&tensor), (unsigned long long)launches);
 }
 
 void
 unaveraged_refuse_end(void)
 {
-    char text[TENSOR_TEXT_BYTES];
     if (engine_state.rendezvous.rank == 0 && engine_state.boundary_count > 0)
         tell_change(); /* the watch thread may not have got to it */
     if (atomic_load(&course.over) || engine_state.boundary_count > 0 || reduces_only())
@@ -336,7 +333,7 @@ unaveraged_refuse_end(void)
                  "nothing was averaged; call DDP_STEP after each backward pass (DDP_STEP_PARAMETERS after each update, "
                  "where there are no gradients), annotate parameters after their initialisation "
                  "(man ddprun.h), or give --unannotated",
-                 tensor_describe(&tensor, text));
+                 tensor_text(&tensor));
     if (!comparable && gradients > 0)
         stop_job("%zu gradients are annotated, and the program ended without a DDP_STEP: nothing was averaged; call it "
                  "after each backward pass (man ddprun.h), or give --unannotated",
@@ -362,9 +359,7 @@ tell_unannotated(void)
     if (launches < LAUNCHES_UNANNOTATED || now_ms - course.first_launch_ms < course.wait_ms)
         return;
     said = true;
-    engine_lock();
-    bool annotated = engine_state.tensor_count > 0;
-    engine_unlock();
+    bool annotated = LOCKED(engine_state.tensor_count > 0);
     if (!annotated && !reduces_only())
         message_warning("no_annotation",
                         "no annotation (ddprun.h) in %llu kernel launches: %d ranks train side by side, and nothing is "

@@ -392,7 +392,7 @@ describe(const struct verdict *worst, int rank, char text[VALUES_TEXT_BYTES])
 static void
 say_doubt(const struct verdict *worst, int rank)
 {
-    char text[TENSOR_TEXT_BYTES], off[VALUES_TEXT_BYTES];
+    char off[VALUES_TEXT_BYTES];
     if (worst->found.verdict == DRIFT_BAD || (worst->found.verdict == DRIFT_MARKED && worst->strength > DOUBTED)) {
         values.doubt = *worst;
         values.doubt_rank = rank;
@@ -402,7 +402,7 @@ say_doubt(const struct verdict *worst, int rank)
         message_warning("apart_once",
                         "%s differed between ranks by more than rounding, and does not any more since all ranks have "
                         "rank 0's values: %s. A step may have done other things on that rank; run ddprun check",
-                        tensor_describe(&tensor, text), off);
+                        tensor_text(&tensor), off);
         values.doubt.found.verdict = DRIFT_SAME;
     }
 }
@@ -411,7 +411,6 @@ say_doubt(const struct verdict *worst, int rank)
 static void
 say(const struct verdict *worst, int rank, uint64_t regular)
 {
-    char text[TENSOR_TEXT_BYTES];
     struct tensor tensor = tensor_copy_compared(worst->index);
     const struct drift_found *found = &worst->found;
     if (engine_state.rendezvous.rank != 0)
@@ -423,7 +422,7 @@ say(const struct verdict *worst, int rank, uint64_t regular)
             "%s differs between ranks 0 and %d by rounding: by at most %.2g, where it has moved by up to %.2g "
             "since step %llu. The usual cause is an update that adds by atomicAdd, for a global norm for "
             "instance. When a comparison finds such differences (every %llu steps), all ranks take rank 0's values",
-            tensor_describe(&tensor, text), rank, found->apart, found->moved, (unsigned long long)worst->since,
+            tensor_text(&tensor), rank, found->apart, found->moved, (unsigned long long)worst->since,
             (unsigned long long)regular);
         values.said_noise = true;
     }
@@ -432,7 +431,7 @@ say(const struct verdict *worst, int rank, uint64_t regular)
             "noise_stays",
             "%s has the same difference again after all ranks have taken rank 0's values: memory without an "
             "annotation keeps it (master weights, momentum). Annotate that by DDP_STATE",
-            tensor_describe(&tensor, text));
+            tensor_text(&tensor));
         values.said_lasts = true;
     }
 }
