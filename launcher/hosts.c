@@ -187,8 +187,8 @@ refuse_slurm(const struct options *options, const struct host_list *list, const 
         dry_run_print_words(out, words.list);
         fclose(out);
     }
-    error_set(error, DDPRUN_EXIT_USAGE, "this is Slurm's job %.20s, which has its hosts; instead of --hosts write: %s",
-              job, line != NULL ? line : "srun --mpi=pmix ddprun");
+    error_set(error, DDPRUN_EXIT_USAGE, "Slurm's job %.20s has its own hosts; instead of --hosts write: %s", job,
+              line != NULL ? line : "srun --mpi=pmix ddprun");
     free(line);
     words_free(words.list);
     return false;
@@ -210,8 +210,8 @@ refuse_inner(struct error *error)
         if (value == NULL || (i < COUNTS && atoi(value) <= 1))
             continue;
         return error_set(error, DDPRUN_EXIT_USAGE,
-                         "--hosts starts a job, but this is a rank of one already (%s=%.100s); leave --hosts out, or "
-                         "start ddprun once, outside",
+                         "--hosts starts a job, but this process is already a rank of a job (%s=%.100s); leave --hosts "
+                         "out, or start ddprun once, outside of that job",
                          marks[i], value);
     }
     return true;
@@ -253,7 +253,7 @@ hosts_enter_folder(struct error *error)
     else
         error_set(error, DDPRUN_EXIT_USAGE,
                   "cannot enter the folder %.500s, in which ddprun --hosts was started: %s; make it on all hosts, or "
-                  "start in one that they have",
+                  "start ddprun in a folder that all hosts have",
                   folder, strerror(errno));
     free(folder);
     return entered;

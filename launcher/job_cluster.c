@@ -37,7 +37,7 @@ tell_launched(const struct launched *launched)
     if (launched->by != LAUNCHED_ALONE)
         message_line("started as one of several processes, by %s", launched->variables);
     else if (launched->variables[0] != '\0')
-        message_line("started alone: %s in the environment does not make this a process of another launcher's",
+        message_line("started alone: %s in the environment is not from a launcher of several processes",
                      launched->variables);
 }
 
@@ -49,7 +49,7 @@ tell_unused(const struct options *options)
     for (size_t i = 0; i < options->given.count; ++i) {
         for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); ++k) {
             if (strncmp(options->given.list[i], names[k], strlen(names[k])) == 0)
-                message_line("%.*s is not used: the ranks of this job do not meet at an address",
+                message_line("%.*s has no effect: the ranks of this job do not connect at an address",
                              (int)strlen(names[k]) - 1, names[k]);
         }
     }
@@ -83,9 +83,8 @@ job_join(struct job *job, struct error *error)
     if (job->options.verbose)
         tell_launched(launched);
     if (launched->by == LAUNCHED_ALONE && request.node_count == 0 && getenv("JOB_COMPLETION_INDEX") != NULL)
-        message_line("JOB_COMPLETION_INDEX=%.20s: this pod trains alone, for --nnodes is not given; --nnodes N and "
-                     "--master HOST "
-                     "make all pods of the Job one job, --nnodes 1 says that each is its own",
+        message_line("JOB_COMPLETION_INDEX=%.20s, but --nnodes is not given: this pod trains alone; give --nnodes N "
+                     "and --master HOST for one job of all pods, or --nnodes 1 for one job in each pod",
                      getenv("JOB_COMPLETION_INDEX"));
     if (launched->address[0] == '\0')
         tell_unused(&job->options);
@@ -182,11 +181,11 @@ compare_commands(const struct job *job, struct error *error)
     if (other == 0)
         return true;
     if (!has_name)
-        return error_set(error, DDPRUN_EXIT_USAGE,
-                         "ranks 0 (host %s) and %d (host %s) were started with different commands, and only an address "
-                         "says that they are one job: give all ranks the same command; or each job a name of its own, "
-                         "--job NAME, with which commands may differ%s",
-                         job->handshakes[0].host, other, job->handshakes[other].host, commands);
+        return error_set(
+            error, DDPRUN_EXIT_USAGE,
+            "ranks 0 (host %s) and %d (host %s) were started with different commands at the same address: give all "
+            "ranks the same command, or each job a name of its own (--job NAME), so that its commands may differ%s",
+            job->handshakes[0].host, other, job->handshakes[other].host, commands);
     if (job->cluster.rank == 0)
         message_warning("commands", "ranks 0 (host %s) and %d (host %s) were started with different commands%s",
                         job->handshakes[0].host, other, job->handshakes[other].host, commands);

@@ -61,7 +61,7 @@ check_page(const struct job *job, struct error *error)
 {
     if (job->options.page != NULL && job->options.trace_dir == NULL && job->in_cluster)
         return error_set(error, DDPRUN_EXIT_USAGE,
-                         "--page under another launcher wants --trace DIR, too: a folder that all hosts share");
+                         "--page under another launcher needs --trace DIR, too: a folder that all hosts share");
     return whole_file_check(job->options.page, "--page", error);
 }
 
@@ -75,8 +75,7 @@ lock_trace_dir(struct job *job, struct error *error)
     job->trace_fd = open(job->options.job.trace_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return job->trace_fd < 0 || flock(job->trace_fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK ||
            error_set(error, DDPRUN_EXIT_USAGE,
-                     "another job writes its trace into %s, in --trace, and still runs; name another folder",
-                     job->options.trace_dir);
+                     "a running job writes its trace into %s, in --trace; name another folder", job->options.trace_dir);
 }
 
 static bool
@@ -151,13 +150,13 @@ check_cluster(const struct job *job, struct error *error)
     bool is_member = getenv(DDPRUN_ENV_MEMBER) != NULL; /* of a host, whose ranks -n counts */
     if (job->options.rank_count != 0 && !is_member)
         return error_set(error, DDPRUN_EXIT_USAGE,
-                         "-n %d was given to ddprun, which was started %d times by another launcher; the number of "
-                         "ranks is that launcher's: srun -n or mpirun -n, and ddprun without -n",
+                         "-n %d was given to ddprun, but another launcher started ddprun %d times; set the number of "
+                         "ranks there (srun -n, mpirun -n), and leave ddprun's -n out",
                          job->options.rank_count, job->cluster.world_size);
     if (job->options.max_restarts != 0 && !is_member)
         return error_set(error, DDPRUN_EXIT_USAGE,
-                         "--max-restarts cannot start ranks again that another launcher started; let that do it "
-                         "(sbatch --requeue, a loop around mpirun), and leave --max-restarts out");
+                         "--max-restarts cannot restart the ranks of another launcher; restart them there (sbatch "
+                         "--requeue, a loop around mpirun), and leave --max-restarts out");
     return true;
 }
 
@@ -217,10 +216,9 @@ tell_connections(const struct job *job)
     const char *value = environment_get(environment, "CUDA_DEVICE_MAX_CONNECTIONS");
     if (value != NULL && strcmp(value, "1") == 0 && !job->devices.softgpu && job->place.world_size > 1 &&
         job->options.job.overlap)
-        message_warning(
-            "one_connection",
-            "CUDA_DEVICE_MAX_CONNECTIONS=1: all streams of a rank share one queue of its GPU, where averages "
-            "wait for kernels of backward that they need not wait for: little of them is hidden; unset it");
+        message_warning("one_connection",
+                        "CUDA_DEVICE_MAX_CONNECTIONS=1: all streams of a rank share one queue of its GPU, so averages "
+                        "wait for unrelated kernels of backward and hardly overlap; unset it");
     words_free(environment);
 }
 
@@ -256,8 +254,8 @@ check_address_space(const struct job *job, struct error *error)
     struct rlimit limit;
     return !job->devices.softgpu || getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur >> 20 >= LEAST_MIB ||
            error_set(error, DDPRUN_EXIT_USAGE,
-                     "a process may have %llu MiB of address space here, and a rank on the stand-in needs %d MiB and "
-                     "more; raise the limit: ulimit -v unlimited",
+                     "the limit of address space is %llu MiB, and a rank on the stand-in needs at least %d MiB; raise "
+                     "the limit: ulimit -v unlimited",
                      (unsigned long long)(limit.rlim_cur >> 20), LEAST_MIB);
 }
 

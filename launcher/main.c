@@ -51,8 +51,8 @@ check_setuid(struct error *error)
     /* The kernel's own word for "more rights than the caller", for all three ways (getauxval(3)). */
     return getauxval(AT_SECURE) == 0 ||
            error_set(error, DDPRUN_EXIT_USAGE,
-                     "ddprun has other rights than its user (setuid, setgid or file capabilities) and would lend "
-                     "them to every program; take them off its file: chmod u-s,g-s, setcap -r");
+                     "ddprun has other rights than its user (setuid, setgid or file capabilities), and every program "
+                     "would inherit them; remove them from its file: chmod u-s,g-s, setcap -r");
 }
 
 /* Error (DDPRUN_EXIT_USAGE): options, paths and messages have no room on the stack, of the main thread and of others.
@@ -63,10 +63,9 @@ check_stack(struct error *error)
     enum { LEAST_KIB = 256 };
     struct rlimit limit;
     return getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >> 10 >= LEAST_KIB ||
-           error_set(
-               error, DDPRUN_EXIT_USAGE,
-               "a process may have %llu KiB of stack here, and ddprun needs %d KiB; raise the limit: ulimit -s 8192",
-               (unsigned long long)(limit.rlim_cur >> 10), LEAST_KIB);
+           error_set(error, DDPRUN_EXIT_USAGE,
+                     "the stack limit is %llu KiB, and ddprun needs %d KiB; raise the limit: ulimit -s 8192",
+                     (unsigned long long)(limit.rlim_cur >> 10), LEAST_KIB);
 }
 
 /* Says why nothing is started, also to the reader of --summary-json; returns the exit code. */
@@ -189,7 +188,7 @@ restart(struct job *job, char **argv, int exit_code)
     bool is_first = job->place.first_rank == 0;
     if (signals_end_was_asked(&job->signals) || job->interrupted) {
         if (is_first)
-            message_line("no restart: a signal asked for the end");
+            message_line("no restart: a signal ended the job");
         return;
     }
     signals_give_back(&job->signals); /* one that has come meanwhile, or comes now, ends this process here */
@@ -197,9 +196,9 @@ restart(struct job *job, char **argv, int exit_code)
     char *own = xasprintf("%d:%u:%s", (int)getpid(), made + 1, job->attempts != NULL ? job->attempts : "");
     snprintf(number, sizeof(number), "%u", made + 1);
     if (is_first)
-        message_line("restart %u of %u: DDPRUN_RESTART=%u tells %s to continue from its checkpoint; ddprun cannot see "
-                     "whether it does",
-                     made + 1, options->max_restarts, made + 1, options->program[0]);
+        message_line(
+            "restart %u of %u: DDPRUN_RESTART=%u tells %s to continue from its checkpoint; ddprun does not check that",
+            made + 1, options->max_restarts, made + 1, options->program[0]);
     environment_set(&job->inherited, DDPRUN_ENV_RESTART, number);
     environment_set(&job->inherited, DDPRUN_ENV_RESTARTED, own);
     environment_unset(job->inherited, "PMIX_NAMESPACE"); /* the job of one process that this one was, and has left */
@@ -253,7 +252,7 @@ may_run(const struct command *command, const struct options *options, struct err
     if (launched_look(&request, &launched, &why)) {
         if (launched.address[0] == '\0')
             return true;
-        error_set(&why, DDPRUN_EXIT_USAGE, "%s say that it is one of several processes; leave them out",
+        error_set(&why, DDPRUN_EXIT_USAGE, "%s mark it as one of several processes; leave them out",
                   launched.variables);
     }
     return error_set(error, why.exit_code, "ddprun %s starts its own ranks: start it once; %.1500s", command->name,

@@ -109,9 +109,9 @@ step_end(struct supervisor *s)
         processes_signal_all(&s->processes, s->job->pids, s->job->started, SIGKILL);
     if (now < s->kill_at_ns + UNKILLABLE_NS)
         return false;
-    message_line("%zu processes of the job do not end, not even when killed; they hang in the system (a driver or a "
-                 "file server?)",
-                 left);
+    message_line(
+        "%zu processes of the job have not ended after SIGKILL; they hang in the system (a driver or a file server?)",
+        left);
     return true;
 }
 
@@ -286,9 +286,10 @@ follow_root(struct supervisor *s)
         if (client->end && client->ending.grace_ms == 0 && s->kill_at_ns > clock_ns())
             s->kill_at_ns = clock_ns();
     } else if (client->end && client->ending.exit_code == 0 && !s->ranks[0].ended) {
-        error_set(&s->reason, DDPRUN_EXIT_FAILURE,
-                  "rank %d: the ddprun of rank 0 says that all ranks have ended well, and this one runs; ending it",
-                  client->rank);
+        error_set(
+            &s->reason, DDPRUN_EXIT_FAILURE,
+            "rank %d is still running, but the ddprun of rank 0 reports that all ranks have ended well; ending it",
+            client->rank);
         fail(s, -1);
     } else if (client->end) {
         s->failed = s->told = true;
@@ -331,7 +332,7 @@ end_as_orphan(struct supervisor *s)
     if (s->ending)
         return;
     error_set(&s->reason, 128 + SIGKILL,
-              "the ddprun that was started on this host, and has started those of its ranks, is gone; was it killed?");
+              "the first ddprun of this host, which started those of its ranks, is gone; was it killed?");
     supervisor_net_say_error(&s->net, &s->reason, 0);
     s->told = s->net.job.client != NULL;
     fail(s, -1);
@@ -542,7 +543,7 @@ supervisor_finish(struct supervisor *s)
     if (!left)
         left = relays_left(s, s->kill_at_ns - LAST_WORDS_MS * MS);
     if (!left)
-        message_line("the last of what ranks printed has not been read, and is lost");
+        message_line("the last output of the ranks was not read, and is lost");
     for (int i = 0; i < 2; ++i) {
         if (left)
             relay_free(s->job->relays[i]);

@@ -119,7 +119,7 @@ file_why(int cause)
 {
     switch (cause) {
     case ETIMEDOUT:
-        return "it moved nothing for 2 s, as a pipe without another end or a file server that does not answer";
+        return "it gave no data for 2 s, like a pipe without a writer or a file server that does not answer";
     case ENXIO:
         return "it is a FIFO without a reader";
     case EFBIG:

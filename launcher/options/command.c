@@ -143,8 +143,8 @@ find_foreign(const char *name)
         {"x", "--env NAME=VALUE"},
         {"log-dir", "--output files=DIR"},
         {"standalone", "ddprun -n N without it, on one machine"},
-        {"timeline-filename", "--trace DIR, of which ddprun trace makes a timeline"},
-        {"timeline", "--trace DIR, of which ddprun trace makes a timeline"},
+        {"timeline-filename", "--trace DIR, and then ddprun trace"},
+        {"timeline", "--trace DIR, and then ddprun trace"},
         {"fusion-threshold-mb", "--bucket-mb X"},
         {"bucket-cap-mb", "--bucket-mb X"},
         {"fp16-allreduce", "--compress fp16"},
@@ -170,10 +170,10 @@ option_gone(const char *name)
 {
     static const char *const gone[][2] = {
         {"no-trials", "--bucket-mb X keeps overlap and buckets as they are"},
-        {"hang-warning", "it follows from --hang-timeout, and is a tenth of it"},
+        {"hang-warning", "it is a tenth of --hang-timeout"},
         {"trace-steps", "a trace has each of the first 1000 steps, then 900 of each power of ten"},
-        {"trace-args", "a trace and a page name the program alone, and its arguments are the command's"},
-        {"annotations", "an equal program is always held against a scouted run, as long as the runs before took"},
+        {"trace-args", "traces and pages record the program's name, but not its arguments"},
+        {"annotations", "check always compares an equal program with a scouted run"},
     };
     for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); ++i) {
         if (strcmp(name, gone[i][0]) == 0)
@@ -203,11 +203,10 @@ unknown_long_option(const struct command *command, const char *word, struct erro
     else if (is_tool)
         error_set(error, DDPRUN_EXIT_USAGE, "unknown option %s%s; see ddprun %s --help", word, of, command->name);
     else
-        error_set(
-            error, DDPRUN_EXIT_USAGE,
-            "unknown or ambiguous option %s, before the program; see ddprun --help-all (the program's own options "
-            "stand behind it)",
-            word);
+        error_set(error, DDPRUN_EXIT_USAGE,
+                  "unknown or ambiguous option %s, before the program; see ddprun --help-all (the program's own "
+                  "options come after it)",
+                  word);
     free(name);
 }
 
@@ -221,10 +220,9 @@ unknown_letter(const struct command *command, int letter, struct error *error)
         error_set(error, DDPRUN_EXIT_USAGE, "unknown option -%c of %s; see ddprun %s --help", letter, command->name,
                   command->name);
     else
-        error_set(
-            error, DDPRUN_EXIT_USAGE,
-            "unknown option -%c, before the program; see ddprun --help (the program's own options stand behind it)",
-            letter);
+        error_set(error, DDPRUN_EXIT_USAGE,
+                  "unknown option -%c, before the program; see ddprun --help (the program's own options come after it)",
+                  letter);
 }
 
 static enum options_result
@@ -233,7 +231,7 @@ bad_option(const struct command *command, int answer, char **argv, struct error 
     const struct option_row *row = row_of(command, optopt);
     const char *blank = command->name[0] != '\0' ? " " : "";
     if (answer == ':')
-        error_set(error, DDPRUN_EXIT_USAGE, "option --%s wants a value (%s), which is missing; see ddprun %s%s--help",
+        error_set(error, DDPRUN_EXIT_USAGE, "option --%s needs a value (%s); see ddprun %s%s--help",
                   row != NULL ? row->name : "?", row != NULL ? row->argument : "?", command->name, blank);
     else if (row != NULL)
         error_set(error, DDPRUN_EXIT_USAGE, "option --%s takes no value, in '%s'; leave the value out", row->name,

@@ -7,23 +7,21 @@
 #include "base/protocol.h"
 
 /* X(CONTRADICTION, what is said of it). */
-#define ALL_CONTRADICTIONS(X)                                                                                      \
-    X(QUIET_AND_VERBOSE, "--quiet and --verbose contradict each other; leave one out")                             \
-    X(QUIET_AND_PROGRESS, "--quiet and --progress on contradict each other; leave one out")                        \
-    X(VERIFY_AND_NEVER, "--verify compares in every step, --check-every 0 never; leave one out")                   \
-    X(PLAN_AND_SYNC, "--plan averages gradients in each round, --sync-every parameters; leave out one of the two") \
-    X(SYNC_AND_SUM, "--sync-every averages parameters, and --reduce sum would multiply them; leave out one of "    \
-                    "the two")                                                                                     \
-    X(SYNC_AND_COMPRESS, "--sync-every averages parameters, which lose small updates in the 16 bits of "           \
-                         "--compress; leave out one of the two")                                                   \
-    X(OUTER_WITHOUT_SYNC, "--outer-lr and --outer-momentum are of the step behind an average of --sync-every; "    \
-                          "give --sync-every K, too")                                                              \
-    X(PER_HOST_AND_HOSTS, "--nproc-per-node counts the ranks of one host, and --hosts does too; "                  \
-                          "leave --nproc-per-node out (h1:8,h2:8)")                                                \
-    X(NODES_AND_HOSTS, "--hosts starts ddprun on all hosts, and --nnodes is of one that was started on each; "     \
-                       "leave one out")                                                                            \
-    X(TEE_WITHOUT_FILES, "--tee is for the files of --output files=DIR, which is not given; leave it out, or "     \
-                         "give both")
+#define ALL_CONTRADICTIONS(X)                                                                                    \
+    X(QUIET_AND_VERBOSE, "--quiet and --verbose contradict each other; leave one out")                           \
+    X(QUIET_AND_PROGRESS, "--quiet and --progress on contradict each other; leave one out")                      \
+    X(VERIFY_AND_NEVER, "--verify compares parameters in every step, --check-every 0 in no step; leave one out") \
+    X(PLAN_AND_SYNC, "--plan averages gradients in each round, and --sync-every averages parameters; "           \
+                     "leave one out")                                                                            \
+    X(SYNC_AND_SUM, "--sync-every averages parameters, and --reduce sum would multiply them; leave one out")     \
+    X(SYNC_AND_COMPRESS, "--sync-every averages parameters, and --compress would round them to 16 bits; "        \
+                         "leave one out")                                                                        \
+    X(OUTER_WITHOUT_SYNC, "--outer-lr and --outer-momentum need --sync-every K; give it, too")                   \
+    X(PER_HOST_AND_HOSTS, "--nproc-per-node and --hosts both set the number of ranks of a host; "                \
+                          "leave --nproc-per-node out (h1:8,h2:8)")                                              \
+    X(NODES_AND_HOSTS, "--hosts starts ddprun on all hosts, but with --nnodes you start it on each host; "       \
+                       "leave one out")                                                                          \
+    X(TEE_WITHOUT_FILES, "--tee needs --output files=DIR; give both, or leave --tee out")
 
 enum contradiction {
 #define CONTRADICTION(name, text) name,

@@ -60,8 +60,8 @@ take_env(const struct option_row *row, void *target, const char *value, struct e
         return option_bad_value(row, "", value, error);
     if (is_ranks_own(value, length))
         return error_set(error, DDPRUN_EXIT_USAGE,
-                         "'%.*s' is what ddprun itself tells each rank, in --env; which GPUs: --gpus, how many ranks: "
-                         "-n; or choose another name",
+                         "ddprun sets '%.*s' in each rank itself, in --env; use --gpus for GPUs and -n for ranks, or "
+                         "choose another name",
                          (int)length, value);
     if (strncmp(value, "DDPRUN_", 7) == 0 || strncmp(value, "_DDPRUN_", 8) == 0 || strncmp(value, "PMIX_", 5) == 0)
         return error_set(error, DDPRUN_EXIT_USAGE,
@@ -84,10 +84,9 @@ take_output(const struct option_row *row, void *target, const char *value, struc
         }
     }
     if (strcmp(value, "rank0-all") == 0) /* for one version */
-        return error_set(
-            error, DDPRUN_EXIT_USAGE,
-            "'rank0-all' is gone, in --output; rank0 shows rank 0's output alone, and of a rank that fails "
-            "the end of its stderr");
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "'rank0-all' is gone, in --output; rank0 prints only rank 0's output, and the end of a failed "
+                         "rank's stderr");
     if (strncmp(value, "files=", 6) != 0 || value[6] == '\0')
         return option_bad_value(row, "", value, error);
     options->output = OUTPUT_FILES;

@@ -22,9 +22,9 @@ refuse_nothing(const struct options *options, bool any, struct error *error)
         error_set(error, DDPRUN_EXIT_USAGE,
                   any ? "no program given, after the options; write for example: ddprun -n 2 "
                         "./train (see ddprun --help)"
-                      : "trains a single-GPU CUDA program on several GPUs; which one?\n"
+                      : "no program given; ddprun trains a single-GPU CUDA program on several GPUs\n"
                         "  ddprun -n 8 ./train    eight ranks on eight GPUs\n"
-                        "  ddprun --help          what else it can do");
+                        "  ddprun --help          options and commands");
     return OPTIONS_BAD;
 }
 

@@ -37,8 +37,8 @@ output_prepare_folder(const char *dir, const char *option, bool only_looks, stru
             return true;
     }
     if (stat(dir, &folder) != 0 || !S_ISDIR(folder.st_mode) || access(dir, W_OK | X_OK) != 0)
-        return error_set(error, DDPRUN_EXIT_USAGE, "%s, in %s, is not a folder that can be written; name one that is",
-                         dir, option);
+        return error_set(error, DDPRUN_EXIT_USAGE, "%s, in %s, is not a writable folder; name a writable one", dir,
+                         option);
     return true;
 }
 
@@ -133,7 +133,7 @@ warn_full(const char *dir, const char *option)
 {
     struct statvfs place;
     if (dir != NULL && statvfs(dir, &place) == 0 && place.f_blocks > 0 && place.f_bavail == 0)
-        message_line("no room is left in %s, in --%s: the ends of the files there may be missing", dir, option);
+        message_line("no room is left in %s, in --%s: the ends of its files may be missing", dir, option);
 }
 
 void

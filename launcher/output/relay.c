@@ -80,7 +80,7 @@ write_all(struct relay *relay, const char *bytes, size_t count)
                    EINTR) { /* a full disk, perhaps for a while: the ranks continue, as they would by themselves */
             if (!relay->has_lost)
                 message_warning("output_lost",
-                                "cannot write what ranks print to %s: %s; it is lost until there is room again",
+                                "cannot write the ranks' output to %s: %s; output is lost until there is room again",
                                 relay->target == STDOUT_FILENO ? "stdout" : "stderr", strerror(errno));
             relay->has_lost = true;
             return;
@@ -478,11 +478,10 @@ output_stall_look(struct output_stall *stall, uint64_t now_ns, uint64_t warning_
         stall->since_ns = now_ns;
     if (warning_ns > 0 && now_ns - stall->since_ns >= warning_ns && !stall->told) {
         stall->told = true;
-        message_warning(
-            "output_not_read",
-            "%s has not been read for %.0f s: ranks that print wait for its reader, and others for them, as long "
-            "as --timeout allows; read it, or send it to a file",
-            polled[0].revents == 0 ? "stdout" : "stderr", (double)(now_ns - stall->since_ns) * 1e-9);
+        message_warning("output_not_read",
+                        "%s has not been read for %.0f s: ranks that print wait for its reader, and other ranks wait "
+                        "for them, up to --timeout; read it, or send it to a file",
+                        polled[0].revents == 0 ? "stdout" : "stderr", (double)(now_ns - stall->since_ns) * 1e-9);
     }
     return true;
 }

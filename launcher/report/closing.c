@@ -119,7 +119,7 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
     char line[LINE_BYTES] = "", reduces[2 * TEXT_BYTES];
     if (rank->generation > 0)
         printable_append(line, LINE_BYTES,
-                         "%u programs trained, one after the other; of the last: ", rank->generation + 1);
+                         "%u programs trained, one after the other; the last one: ", rank->generation + 1);
     char size[TEXT_BYTES], buckets[TEXT_BYTES], averaged[2 * TEXT_BYTES], graphs[2 * TEXT_BYTES] = "";
     bytes_text(rank->gradient_bytes, size);
     if (rank->bucket_count > 0)
@@ -153,7 +153,7 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
     snprintf(when, sizeof(when), "%s after step %" PRIu64 " of %" PRIu64, is_late ? " when last compared," : ", last",
              rank->checked_step, rank->step);
     if (rank->noise_count > 0)
-        say("%s the same on all ranks but for rounding: ranks took rank 0's values in %" PRIu64
+        say("%s equal on all ranks up to rounding: all ranks took rank 0's values in %" PRIu64
             " comparison%s, last after step %" PRIu64 " of %" PRIu64 "; %" PRIu64 " elements of parameters, %" PRIu64
             " of gradients",
             by_plan ? "state" : "annotated parameters", rank->noise_count, plural(rank->noise_count), rank->noise_step,
@@ -164,8 +164,8 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
             by_plan ? "state" : "annotated parameters", is_late ? when : "", rank->parameter_hash, rank->check_count,
             plural(rank->check_count), is_late ? "" : when, rank->parameter_elements, rank->gradient_elements);
     else
-        say("%s not compared across ranks; --check-every K does that every K steps%s",
-            by_plan ? "state was" : "parameters were", by_plan ? "" : " with those that DDP_PARAMETER annotates");
+        say("%s not compared across ranks; --check-every K compares %s every K steps",
+            by_plan ? "state was" : "parameters were", by_plan ? "it" : "those that DDP_PARAMETER annotates");
 }
 
 void
@@ -175,13 +175,12 @@ closing_say_unaveraged(const struct rank_view *ranks, int count, void (*say)(con
         if (!verdict_is_unaveraged(&ranks[i]))
             continue;
         if (ranks[i].changed_count > 0)
-            say("nothing was averaged: parameters of rank %d changed, and no DDP_STEP came; call it after each "
-                "backward "
+            say("nothing was averaged: parameters of rank %d changed without a DDP_STEP; call it after each backward "
                 "pass, before the optimizer (man ddprun.h)",
                 i);
         else
-            say("nothing was averaged: rank %d launched %" PRIu64 " kernels, and nothing is annotated; annotate the "
-                "program (man ddprun.h)",
+            say("nothing was averaged: rank %d launched %" PRIu64
+                " kernels without an annotation; annotate the program (man ddprun.h)",
                 i, ranks[i].launch_count);
         return;
     }
@@ -253,7 +252,7 @@ say_time(const struct closing *closing, void (*say)(const char *format, ...))
         printable_append(line, LINE_BYTES, "; effective batch: %" PRIu64 " items for each backward pass (DDP_SHARD)",
                          rank->shard_total);
     if (closing->unbound && pace.waits)
-        printable_append(line, LINE_BYTES, "; ranks wait for each other and are bound to no cores: try --bind core");
+        printable_append(line, LINE_BYTES, "; ranks wait for each other and are not bound to cores: try --bind core");
     if (closing->restarts > 0)
         printable_append(line, LINE_BYTES, "; restarts: %u", closing->restarts);
     say("%s", line);
@@ -274,7 +273,7 @@ say_waits(const struct closing *closing, void (*say)(const char *format, ...))
     if (closing->rank_count > RANKS_SHOWN)
         printable_append(line, LINE_BYTES, ", and %d ranks more", closing->rank_count - RANKS_SHOWN);
     if (closing->ranks[0].exposed_planned_ns != UINT64_MAX)
-        printable_append(line, LINE_BYTES, "; the plan of buckets has promised %s ms exposed",
+        printable_append(line, LINE_BYTES, "; the plan of buckets predicted %s ms exposed",
                          pace_ms_text(closing->ranks[0].exposed_planned_ns, ms));
     say("%s", line);
 }

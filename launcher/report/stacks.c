@@ -183,19 +183,19 @@ take_stack(struct snapshot *of, struct stack *stack, unw_addr_space_t space)
 {
     if (!process_read(of->subject.pid, stack->thread, &stack->as))
         snprintf(stack->as.name, sizeof(stack->as.name), "?");
-    stack->trouble = "not looked at: no time left";
+    stack->trouble = "not read: no time left";
     if (is_late(of))
         return;
     if (of->subject.continues && would_be_interrupted(of->subject.pid, stack->thread)) {
-        stack->trouble = "waits for an event, as in epoll_wait; not looked at, which would interrupt it";
+        stack->trouble = "waits for an event, as in epoll_wait; not read, because that would interrupt it";
         return;
     }
     if (ptrace(PTRACE_SEIZE, stack->thread, NULL, NULL) != 0) {
         of->denied = of->denied == 0 ? errno : of->denied;
-        stack->trouble = "cannot be looked at";
+        stack->trouble = "cannot be read";
         return;
     }
-    stack->trouble = "does not stop, so it hangs in the system (a driver, or a file server?)";
+    stack->trouble = "does not stop: it hangs in the system (a driver, or a file server?)";
     if (ptrace(PTRACE_INTERRUPT, stack->thread, NULL, NULL) == 0 && has_stopped(of, stack->thread))
         unwind(of, stack, space);
     (void)ptrace(PTRACE_DETACH, stack->thread, NULL, NULL);

@@ -204,7 +204,7 @@ describe_end(const struct hang *hang, bool ends, bool may_be_busy, char text[TEX
         snprintf(text, TEXT_BYTES, "; --hang-timeout allows %.0f s", seconds(hang->limits.end_ns));
     else if (hang->limits.end_ns > 0)
         snprintf(text, TEXT_BYTES, "; %sthe job continues, unless this lasts %.0f s (--hang-timeout)",
-                 may_be_busy ? "a long checkpoint, say, is not a fault: " : "", seconds(hang->limits.end_ns));
+                 may_be_busy ? "a long checkpoint, for example, is not a fault: " : "", seconds(hang->limits.end_ns));
     else
         snprintf(text, TEXT_BYTES, "; the job continues (--hang-timeout 0)");
 }
@@ -239,7 +239,7 @@ describe_all_waiting(const struct hang *hang, const struct rank_view *views, int
     describe_waiters(hang, views, waiter, waiters);
     bool in_graph = strncmp(views[waiter].wait_for, RANK_WAIT_GRAPH, sizeof(RANK_WAIT_GRAPH) - 1) == 0;
     error_set(error, DDPRUN_EXIT_FAILURE,
-              "all ranks wait, and none is behind: %s; so the communication itself does not continue (the network, or "
+              "all ranks wait at the same place: %s; so the communication itself does not continue (the network, or "
               "NCCL: NCCL_DEBUG=INFO says more)%s%s",
               waiters, in_graph ? ", or a kernel in some rank's graph does not end" : "", end);
 }
@@ -265,12 +265,11 @@ describe_silence(const struct hang *hang, const struct rank_view *views, int sil
 {
     char place[RANK_WORDS_BYTES], step[RANK_STEP_BYTES], wait[RANK_WORDS_BYTES], end[TEXT_BYTES];
     describe_end(hang, ends, false, end);
-    error_set(
-        error, DDPRUN_EXIT_FAILURE,
-        "nothing has been heard of rank %d%s%s for %.0f s, when the last was that it %s: its host, or the network to "
-        "it, does not answer; all others wait%s",
-        silent, rank_describe_place(&views[silent], place), rank_describe_step(&views[silent], step),
-        seconds(now_ns - hang->ranks[silent].alive_ns), rank_describe_wait(&views[silent], wait), end);
+    error_set(error, DDPRUN_EXIT_FAILURE,
+              "rank %d%s%s has not reported for %.0f s; in its last report it %s: its host, or the network to it, does "
+              "not answer; all others wait%s",
+              silent, rank_describe_place(&views[silent], place), rank_describe_step(&views[silent], step),
+              seconds(now_ns - hang->ranks[silent].alive_ns), rank_describe_wait(&views[silent], wait), end);
     error->rank = silent;
 }
 
@@ -279,8 +278,8 @@ describe_devices(const struct rank_view *view, int rank, uint64_t idle, struct e
 {
     char place[RANK_WORDS_BYTES], doing[RANK_WORDS_BYTES], step[RANK_STEP_BYTES];
     error_set(error, DDPRUN_EXIT_FAILURE,
-              "no rank has made a CUDA call for %.0f s, and all wait for their own devices: rank %d%s%s: %s; is it a "
-              "kernel that does not end? One that only takes long is not a fault, so the job continues",
+              "no rank has made a CUDA call for %.0f s, and all wait for their own devices: rank %d%s%s: %s; does a "
+              "kernel not end? A long kernel is not a fault, so the job continues",
               seconds(idle), rank, rank_describe_place(view, place), rank_describe_step(view, step),
               rank_describe_activity(view, doing));
 }
@@ -294,8 +293,7 @@ describe_exit(const struct hang *hang, const struct rank_view *views, int rank, 
     for (int i = 0; i < hang->count; ++i)
         count += i != rank && !views[i].ended;
     if (count > 0)
-        snprintf(others, sizeof(others), "nor %s %d other%s", count == 1 ? "has" : "have", count,
-                 count == 1 ? "" : "s");
+        snprintf(others, sizeof(others), "%d other%s not exited, either", count, count == 1 ? " has" : "s have");
     describe_end(hang, ends, false, end);
     error_set(error, DDPRUN_EXIT_FAILURE,
               "rank %d%s%s has ended its program cleanly, but its process has not exited for %.0f s%s: an exit "

@@ -117,11 +117,11 @@ find_unseen(const struct judge *judge, const struct rank_view *views, struct err
 {
     for (int i = 0; i < judge->count; ++i) {
         if (views[i].preload_suspect != 0)
-            return !error_set(error, DDPRUN_EXIT_FAILURE,
-                              "rank %d uses the CUDA driver in process %d, which ddprun's library was not loaded "
-                              "into, so it would train alone; "
-                              "the usual causes: a static or setuid executable, or a wrapper that clears LD_PRELOAD",
-                              i, views[i].preload_suspect);
+            return !error_set(
+                error, DDPRUN_EXIT_FAILURE,
+                "rank %d uses the CUDA driver in process %d, which ddprun's library was not loaded into, so it would "
+                "train alone; usual causes: a static or setuid executable, or a wrapper that clears LD_PRELOAD",
+                i, views[i].preload_suspect);
     }
     return false;
 }

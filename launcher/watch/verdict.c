@@ -199,8 +199,8 @@ hint_for_signal(const struct rank_view *rank)
     switch (rank->signal) {
     case SIGKILL:
         if (rank->out_of_memory)
-            return ": killed by the kernel's out-of-memory handling; the host, or the job's memory limit, is too small "
-                   "for what the ranks use together";
+            return ": killed by the kernel's out-of-memory handling; the ranks together need more memory than the "
+                   "host, or the job's limit, has";
         return "; killed from outside, often for lack of memory (see dmesg)";
     case SIGSEGV:
     case SIGBUS:
@@ -266,16 +266,15 @@ describe_fault(const struct rank_view *ranks, int count, int i, enum fault fault
         if (rank->failure[0] != '\0')
             error_set(error, code, "rank %d%s: %s", i, far, rank->failure);
         else
-            error_set(error, code, "rank %d stopped the job%s without saying why; its last output may", i, far);
+            error_set(error, code, "rank %d stopped the job%s without a message; its last output may say why", i, far);
         break;
     case FAULT_DIED:
         describe_death(rank, i, error, code);
         break;
     case FAULT_LEFT:
         error_set(error, code,
-                  "rank %d left with exit code 0%s, without the usual end (_exit or exec in it?), while others were "
-                  "training; "
-                  "all ranks must make the same number of steps",
+                  "rank %d left with exit code 0%s, without exit handlers (_exit or exec?), while others were "
+                  "training; all ranks must make the same number of steps",
                   i, far);
         break;
     case FAULT_ASIDE:
@@ -297,7 +296,7 @@ describe_fault(const struct rank_view *ranks, int count, int i, enum fault fault
     case FAULT_SEVERED:
         error_set(error, code,
                   "rank %d%s has closed its connection to ddprun, and process %d continues: the program closed "
-                  "descriptors that it has not opened (close, closefrom), or became another one (exec)",
+                  "descriptors that it has not opened (close, closefrom), or replaced itself by another one (exec)",
                   i, far, rank->pid);
         break;
     case FAULT_STEPLESS:
@@ -305,8 +304,8 @@ describe_fault(const struct rank_view *ranks, int count, int i, enum fault fault
         break;
     case FAULT_FEWER:
         error_set(error, code,
-                  "rank %d ended after %u program%s that trained, others have begun one more; all ranks must train "
-                  "the same number of times (and what else uses a GPU be started as LD_PRELOAD= program)",
+                  "rank %d ended after %u program%s that trained, but others have begun one more; all ranks must train "
+                  "the same number of times (start other programs that use a GPU as LD_PRELOAD= program)",
                   i, rank->generation + 1, rank->generation == 0 ? "" : "s");
         break;
     default:
@@ -394,8 +393,8 @@ hashes_agree(const struct rank_view *ranks, int count, struct error *error)
             continue;
         if (ranks[i].check_count != ranks[0].check_count || ranks[i].checked_step != ranks[0].checked_step)
             return error_set(error, DDPRUN_EXIT_FAILURE,
-                             "ranks 0 and %d do not agree on how often parameters were compared (%" PRIu64
-                             " and %" PRIu64 " times); the result cannot be trusted, please report this",
+                             "ranks 0 and %d disagree on the number of comparisons of parameters (%" PRIu64
+                             " and %" PRIu64 "); the result cannot be trusted, please report this",
                              i, ranks[0].check_count, ranks[i].check_count);
         if (ranks[0].check_count > 0 && ranks[i].parameter_hash != ranks[0].parameter_hash)
             return error_set(error, DDPRUN_EXIT_FAILURE,

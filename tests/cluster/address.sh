@@ -209,7 +209,7 @@ check "... and it was refused" grep -qx 'answer 0' "$work/said.answer"
 # shellcheck disable=SC2016
 job 2 sh -c 'exec "$@" --seed $((5 + RANK))' sh "$ddprun" "$digits" --data "$data" --steps 60
 check "different commands at an address: exit code 2" [ "$code" -eq 2 ]
-check "... one line says it" [ "$(grep -c '^ddprun: ranks 0 (host .*) and 1 (host .*) were started with different commands, and only an address' "$work/stderr")" -eq 1 ]
+check "... one line says it" [ "$(grep -c '^ddprun: ranks 0 (host .*) and 1 (host .*) were started with different commands at the same address' "$work/stderr")" -eq 1 ]
 check "... with the one command" grep -q '^  rank 0: .*/digits --data .* --steps 60 --seed 5$' "$work/stderr"
 check "... and the other" grep -q '^  rank 1: .*/digits --data .* --steps 60 --seed 6$' "$work/stderr"
 nothing_left "different commands"

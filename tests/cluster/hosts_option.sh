@@ -90,7 +90,7 @@ for place in "$work/fifo" /dev/zero; do
     refused "hosts from $place" "cannot read $place, in --hosts: it is not a regular file" openmpi4 --hosts "file=$place" ./train
 done
 exec {silent}<>"$work/fifo"
-refused "a pipe without a writer" "cannot read /dev/fd/$silent, in --hosts: it moved nothing for 2 s" openmpi4 --hosts "file=/dev/fd/$silent" ./train
+refused "a pipe without a writer" "cannot read /dev/fd/$silent, in --hosts: it gave no data for 2 s" openmpi4 --hosts "file=/dev/fd/$silent" ./train
 hosts openmpi4 --hosts file=<(cat hosts) ./train
 check "a pipe of the shell" [ "$code" -eq 5 ]
 refused "no program" "no program given" openmpi4 --hosts h1:2
@@ -99,7 +99,7 @@ refused "no program" "no program given" openmpi4 --hosts h1:2
 run env SLURM_JOB_ID=77 "$ddprun" --hosts h1:2,h2:2 --verify ./train 'a b'
 failed_with "inside Slurm's job" 2 "Slurm's job 77.* srun --mpi=pmix -n 4 .*ddprun --verify ./train 'a b'$"
 run env PMIX_NAMESPACE=x "$ddprun" --hosts h1:2 ./train
-failed_with "inside a rank" 2 "a rank of one already .PMIX_NAMESPACE=x."
+failed_with "inside a rank" 2 "this process is already a rank of a job .PMIX_NAMESPACE=x."
 run "$ddprun" -n 300 ./train
 failed_with "many ranks without hosts" 2 "'300' is not a number of ranks from 1 to 256"
 finish

@@ -133,7 +133,7 @@ for restarts in 0 1; do
     rm "$pids"/*
     kill -KILL "$(own_pid second)"
     check "killed, $restarts restarts: its end" ends_with second fails
-    check "killed, $restarts restarts: the other names it" within 20 says first 'rank 1 \(host .*\): the ddprun that was started on this host, and has started those of its ranks, is gone; was it killed'
+    check "killed, $restarts restarts: the other names it" within 20 says first 'rank 1 \(host .*\): the first ddprun of this host, which started those of its ranks, is gone; was it killed'
     if [ "$restarts" -gt 0 ]; then
         check "killed, $restarts restarts: it begins anew" within 20 says first 'restart 1 of 1'
         check "killed, $restarts restarts: both run again" within 30 all_run

@@ -40,7 +40,7 @@ check "--page: one, of both ranks, with the summary's figures" bash -c "grep -q 
 check "--output files: rank 0's, and rank 1's with nothing in it" [ -s "$work/output/rank-0.out" -a -e "$work/output/rank-1.out" ]
 job 2 "$ddprun" --page "$work/none" "$digits" "${options[@]}"
 check "--page without --trace: refused" [ "$code" -ne 0 -a ! -e "$work/none" ]
-check "... with one line" [ "$(grep -c '^ddprun: --page under another launcher wants --trace DIR, too: ' "$work/stderr")" -eq 1 ]
+check "... with one line" [ "$(grep -c '^ddprun: --page under another launcher needs --trace DIR, too: ' "$work/stderr")" -eq 1 ]
 job 2 env SOFTGPU_DEVICES=1 "$ddprun" "$digits" "${options[@]}"
 failed_with "two ranks, one device" 2 '2 ranks want a GPU each, but there is 1'
 job 2 env SOFTGPU_DEVICES=1 "$ddprun" --share-gpu "$digits" "${options[@]}"

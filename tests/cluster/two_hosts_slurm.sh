@@ -40,7 +40,7 @@ SOFTGPU_DEVICES=2 run "$hosts_runner" h1 sbatch --wait "$work/job.sh"
 succeeded "a batch script"
 cp "$work/job.out" "$work/stderr"
 check "a batch script: trains" grep -q '^ddprun: 4 ranks, 4 steps' "$work/stderr"
-check "a batch script: for --hosts, ddprun prints the line to write" grep -q "^ddprun: this is Slurm's job .*: srun --mpi=pmix -n 4 " "$work/stderr"
+check "a batch script: for --hosts, ddprun prints the line to write" grep -q "^ddprun: Slurm's job .* has its own hosts.*: srun --mpi=pmix -n 4 " "$work/stderr"
 clean "a batch script"
 
 # Without PMIx the ranks meet on the first host of the step, whichever rank is there.

@@ -25,7 +25,7 @@ as_by_themselves() {
         check "$1: the second, rank $rank" cmp "$work/second" "$work/b-$rank"
         check "$1: the first again, rank $rank" cmp "$work/first" "$work/c-$rank"
     done
-    check "$1: says that there were three" grep -q '^ddprun: 3 programs trained, one after the other; of the last:' "$work/stderr"
+    check "$1: says that there were three" grep -q '^ddprun: 3 programs trained, one after the other; the last one:' "$work/stderr"
     check "$1: the last's steps, and how many can have overlapped" grep -Eq 'of the last: 2 ranks, 6 steps, [0-6] of them' "$work/stderr"
     check "$1: the last's comparisons" grep -q 'compared 6 times, last after step 6 of 6' "$work/stderr"
     check "$1: nothing is left" [ -z "$(ls "$TMPDIR")" ]
@@ -57,7 +57,7 @@ succeeded "three trainings of twelve ranks"
 # shellcheck disable=SC2016
 for rank in 0 1; do
     run "$ddprun" -n 2 --device softgpu sh -c '"$ladder" $first_options && if [ "$RANK" = '$rank' ]; then "$ladder" $first_options; fi'
-    failed_with "only rank $rank trains again" 1 "rank $((1 - rank)) ended after 1 program that trained, others have begun one more"
+    failed_with "only rank $rank trains again" 1 "rank $((1 - rank)) ended after 1 program that trained, but others have begun one more"
 done
 
 # A death in the second training is that rank's, after the steps of that training.

@@ -38,7 +38,7 @@ place='rank 1 \(host [^ ,]+, process [0-9]+, a device of the stand-in\)'
 train host
 ended "a rank that hangs in host code" 1
 says "a rank that hangs in host code: warned, then ended" \
-    "^ddprun: $place after step 7 has made no CUDA call for [0-9]+ s: it computes or waits on the host, .* its last call was .*; rank [02] waits for bucket [0-9] of step 8 .* and 1 other too; a long checkpoint, say, is not a fault" \
+    "^ddprun: $place after step 7 has made no CUDA call for [0-9]+ s: it computes or waits on the host, .* its last call was .*; rank [02] waits for bucket [0-9] of step 8 .* and 1 other too; a long checkpoint, for example, is not a fault" \
     "^ddprun: $place after step 7 has made no CUDA call for [0-9]+ s, and the job ends: .*--hang-timeout allows $ending s"
 says "a rank that hangs in host code: its report" \
     "^  $place after step 7:" 'ago, in step 8: sent bucket 0 early, [0-9]+ bytes' \
@@ -164,7 +164,7 @@ export HANGS_GO_ON=$work/go-on
 "${runtime[@]}" "$ddprun" -n 2 --bucket-mb 0.02 --hang-timeout "$long" "$hangs" --how checkpoint --rank 0 \
     </dev/null >"$work/stdout" 2>"$work/stderr" &
 job=$!
-within "$limit" has_said "^ddprun: rank 0 .* after step .*a long checkpoint, say, is not a fault: the job continues, unless this lasts $long s"
+within "$limit" has_said "^ddprun: rank 0 .* after step .*a long checkpoint, for example, is not a fault: the job continues, unless this lasts $long s"
 touch "$HANGS_GO_ON"
 wait "$job"
 code=$?

@@ -15,7 +15,7 @@ member() { sed -n '/"nonfinite": {/,/}/s/^ *"'"$1"'": *"\{0,1\}\(.*[^",]\)"\{0,1
 # named NAME RANK TENSOR STEP TYPE WHAT: of 6.
 named() {
     local what="gradient $(($3 + 1)) of 6 (\`made->gradient\`, [0-9]* $5, sick.cu:[0-9]*) has $6"
-    check "$1: a line names rank, tensor and step" [ "$(grep -c "^ddprun: rank $2: $what in step $4, before averaging, and is the first of all ranks" "$work/stderr")" -eq 1 ]
+    check "$1: a line names rank, tensor and step" [ "$(grep -c "^ddprun: rank $2: $what in step $4, before averaging, as the first of all ranks" "$work/stderr")" -eq 1 ]
     check "$1: there is no other" [ "$(grep -c 'before averaging' "$work/stderr")" -eq 1 ]
     check "$1: the summary names the rank" [ "$(member rank)" = "$2" ]
     check "$1: and the step" [ "$(member step)" = "$4" ]
@@ -43,7 +43,7 @@ named "a large bucket in place" 1 1 20 float32 NaN
 
 # One element of it is seen in one step of sixteen. Else all ranks have it in the next step, and the line says how sure it is.
 ranks=2 train --rank 1 --tensor 0 --count 1500000 --tensors 6 --flat 1 --steps 24
-check "one element of it: the rank, or none is the first" grep -Eq '^ddprun: rank (1: gradient 1 of 6 .* in step 20, before averaging, and is the first|0: .* in step 21, before averaging; 2 of 2 ranks .* or one rank had them up to 15 steps before)' "$work/stderr"
+check "one element of it: the rank, or none is the first" grep -Eq '^ddprun: rank (1: gradient 1 of 6 .* in step 20, before averaging, as the first|0: .* in step 21, before averaging; 2 of 2 ranks .* or one rank had them up to 15 steps before)' "$work/stderr"
 
 # In graphs, of one step and of several; captured from the first step on, and later, by a host that runs ahead, and in disorder. The
 # graph runs on behind it.
@@ -93,12 +93,12 @@ train --rank 3 --mask 1
 named "such a weight, and an update that is not" 3 2 20 float32 NaN
 
 train --rank -2
-check "all ranks: no rank is the first" [ "$(grep -c 'is the first of all ranks' "$work/stderr")" -eq 0 ]
+check "all ranks: no rank is the first" [ "$(grep -c 'as the first of all ranks' "$work/stderr")" -eq 0 ]
 check "all ranks: the training diverges" grep -q '^ddprun: rank 0: gradient 3 of 6 .*has NaN in step 20, before averaging; 4 of 4 ranks have infinite values or NaN in that step: the training diverges$' "$work/stderr"
 
 train --rank 1 --parameters 1
 succeeded "parameters"
-check "parameters: rank and tensor" grep -q '^ddprun: rank 1: parameter 3 of 6 (`made->weight`.*) has NaN in step 20, before averaging, and is the first' "$work/stderr"
+check "parameters: rank and tensor" grep -q '^ddprun: rank 1: parameter 3 of 6 (`made->weight`.*) has NaN in step 20, before averaging, as the first' "$work/stderr"
 
 train --rank 2 --leave 1
 check "a program that ends by itself: with its exit code" [ "$code" -eq 3 ]

@@ -78,7 +78,7 @@ ends() {
 }
 ends "every 0 steps" 2 '.0. is not a number of steps from 1 to 1000000000, in --sync-every' --sync-every 0 "$fused"
 ends "with sums" 2 '--sync-every averages parameters, and --reduce sum' --sync-every 4 --reduce sum "$fused"
-ends "in 16 bits" 2 '--sync-every averages parameters, which lose' --sync-every 4 --compress bf16 "$fused"
+ends "in 16 bits" 2 '--sync-every averages parameters, and --compress would' --sync-every 4 --compress bf16 "$fused"
 ends "with weights" 1 'DDP_WEIGHT .* with --sync-every' --sync-every 4 "$fused" weighted
 ends "with two groups" 1 'DDP_STEP .* with --sync-every, which averages the parameters of one group' --sync-every 4 "$fused" mixed
 ends "in a capture" 1 'DDP_STEP_PARAMETERS .* stands in the capture of a CUDA graph, and --sync-every' --sync-every 4 "$fused" captured

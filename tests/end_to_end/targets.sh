@@ -10,7 +10,7 @@ cd "$work" || exit 1
 soak=${DDPRUN_SOAK:-0}
 short=("$ladder" --layers 2 --width 16 --batch 8 --steps 6)
 long=("$ladder" --layers 2 --width 16 --batch 8 --steps 100000000)
-lost='^ddprun: .*cannot write .*: (it moved nothing for 2 s|No space left on device)'
+lost='^ddprun: .*cannot write .*: (it gave no data for 2 s|No space left on device)'
 other=65534 # a user that this one is not
 open=()     # descriptors that keep pipes open
 at_exit 'end_terminal'
@@ -232,7 +232,7 @@ prints fifo
 mkdir locked
 begin --trace locked
 run "$ddprun" -n 2 --trace locked "${short[@]}"
-failed_with "a folder that a running job writes its trace into" 2 "another job writes its trace into locked, in --trace, and still runs"
+failed_with "a folder that a running job writes its trace into" 2 "a running job writes its trace into locked, in --trace"
 kill -TERM "$job"
 ended_by "... and that job goes on" 143
 run "$ddprun" -n 2 --trace locked "${short[@]}"

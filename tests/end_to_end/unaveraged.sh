@@ -115,9 +115,9 @@ fi
 # ---- a signal ----
 interrupted() { until_said "$1" ready "${@:2}" wait; }
 interrupted INT "$stepless" train 2
-one_line "SIGINT, and no DDP_STEP" 130 "nothing was averaged: parameters of rank [01] changed, and no DDP_STEP came"
+one_line "SIGINT, and no DDP_STEP" 130 "nothing was averaged: parameters of rank [01] changed without a DDP_STEP"
 interrupted TERM env "$plain" train 2
-one_line "SIGTERM, and no annotation" 143 "nothing was averaged: rank [01] launched [0-9]+ kernels, and nothing is annotated"
+one_line "SIGTERM, and no annotation" 143 "nothing was averaged: rank [01] launched [0-9]+ kernels without an annotation"
 interrupted INT "$stepless" evaluate 4
 check "SIGINT in an evaluation: no word of it" bash -c "[ $code -eq 130 ] && ! grep -q averaged '$work/stderr'"
 interrupted INT "$stepless" steps 4

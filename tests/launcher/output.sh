@@ -43,7 +43,7 @@ report "ddprun does not read what one rank writes" "$(expect 3 "$err" 'exit code
 run -q -n 3 --output none "$fake" say out complain err
 report "--output none" "$(expect 0)$(cat "$out" "$err")"
 touch "$top/text"
-bad "--output into a file" 2 "is not a folder" --output "files=$top/text" "$fake"
+bad "--output into a file" 2 "is not a writable folder" --output "files=$top/text" "$fake"
 run -n 2 --summary-json "$top/end.json" "$fake" exit 0
 why=$(expect 0)
 grep -q '"exit_code":0' <(tr -d ' \n' <"$top/end.json") || why+="$(cat "$top/end.json") "
@@ -156,7 +156,7 @@ kill -TERM "$unread_job"
 job=$unread_job err=$top/unread-err
 end_job
 report "stdout is not read: a signal ends the job all the same" \
-    "$(expect 143 "$err" '^ddprun: the last of what ranks printed has not been read, and is lost')$(ls -A "$top/unread-tmp")"
+    "$(expect 143 "$err" '^ddprun: the last output of the ranks was not read, and is lost')$(ls -A "$top/unread-tmp")"
 
 report "no folder is left" "$(no_folders_left)"
 finish

@@ -21,11 +21,11 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
 # shellcheck disable=SC2086
 {
     bad "no program" 2 "no program" $soft -n 2
-    bad "--env of a variable that ddprun sets" 2 "'RANK' is what ddprun itself tells each rank" --env RANK=7 "$fake"
-    bad "--env of the GPUs" 2 "which GPUs: --gpus" --env CUDA_VISIBLE_DEVICES=3 "$fake"
+    bad "--env of a variable that ddprun sets" 2 "ddprun sets 'RANK' in each rank itself" --env RANK=7 "$fake"
+    bad "--env of the GPUs" 2 "use --gpus for GPUs" --env CUDA_VISIBLE_DEVICES=3 "$fake"
     if [ -z "$asan" ]; then
         run_in_front sh -c 'ulimit -v 200000; exec timeout -k 1 "$limit" "$0" "$1"' "$ddprun" "$fake"
-        report "no room for the stand-in" "$(expect 2 "$err" '^ddprun: a process may have 195 MiB of address space here, and a rank on the stand-in needs')"
+        report "no room for the stand-in" "$(expect 2 "$err" '^ddprun: the limit of address space is 195 MiB, and a rank on the stand-in needs')"
     fi
     DDPRUN_BUKET_MB=3 bad "a mistyped variable" 2 "DDPRUN_BUKET_MB, in the environment, is not a setting; did you mean DDPRUN_BUCKET_MB" "$fake"
     bad "quiet and verbose" 2 "contradict each other" -q -v "$fake"
@@ -33,7 +33,7 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
     bad "-n abc" 2 "'abc' is not a number" -n abc "$fake"
     bad "-n -1" 2 "'-1' is not" -n -1 "$fake"
     bad "-n 257" 2 "from 1 to 256" -n 257 "$fake"
-    bad "-n without value" 2 "wants a value" -n
+    bad "-n without value" 2 "needs a value" -n
     bad "--bucket-mb 0" 2 "'0' is not a size" --bucket-mb 0 "$fake"
     bad "--bucket-mb nan" 2 "'nan' is not a size" --bucket-mb nan "$fake"
     bad "an argument that speaks to the terminal" 2 "'\?\[31mé\?\?' names no GPU" --gpus $'\033[31mé\302\233\377' "$fake"
@@ -48,7 +48,7 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
     bad "help of what is no command" 2 "unknown command frobnicate, after help; see ddprun help" help frobnicate
     bad "unknown letter" 2 "unknown option -z" -z "$fake"
     run -q -n 2 --job a --secret-file b "$fake"
-    report "--job and --secret-file on one machine" "$(expect 0 "$err" '^ddprun: --job is not used' "$err" '^ddprun: --secret-file is not used')"
+    report "--job and --secret-file on one machine" "$(expect 0 "$err" '^ddprun: --job has no effect' "$err" '^ddprun: --secret-file has no effect')"
     bad "mpirun's letter" 2 "ddprun has no option -x; it is --env NAME=VALUE here" -x A "$fake"
     bad "torchrun's option" 2 "ddprun has no option --log_dir; it is --output files=DIR here" --log_dir=logs "$fake"
     bad "mpirun's letter for hosts" 2 "ddprun has no option -N; it is --nnodes N here" -N 2 "$fake"
@@ -87,7 +87,7 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
     bad "no NCCL there" 2 "cannot read /no/nccl.so, in --nccl" --nccl /no/nccl.so "$fake"
     bad "NCCL is a folder" 2 "is not a file, in --nccl" --nccl "$top/folder/" "$fake"
     bad "trace in no folder" 2 "in --trace" --trace "$top/no/such" "$fake"
-    bad "trace is a file" 2 "in --trace, is not a folder" --trace "$top/text" "$fake"
+    bad "trace is a file" 2 "in --trace, is not a writable folder" --trace "$top/text" "$fake"
     bad "GPU wanted for a stand-in's program" 2 "built by softgpu-cc and cannot use a GPU" --device gpu "$fake"
     bad "--gpus without devices to choose from" 2 "--gpus chooses among GPUs" --gpus 0,1 "$fake"
     SOFTGPU_DEVICES=2 bad "more ranks than the stand-in's devices" 2 "3 ranks want a GPU each, but there are 2" -n 3 "$fake"
@@ -105,9 +105,9 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
     for words in check scout predict; do
         WORLD_SIZE=2 RANK=1 bad "ddprun $words as one of two" 2 "ddprun $words starts its own ranks: start it once; .*MASTER_ADDR is not set" "$words" "$fake"
     done
-    WORLD_SIZE=2 RANK=1 MASTER_ADDR=h1 bad "ddprun scout as rank 1 of two" 2 "ddprun scout starts its own ranks: start it once; WORLD_SIZE, RANK and MASTER_ADDR say that it is one of several processes" scout "$fake"
-    WORLD_SIZE=2 bad "--hosts as one of two" 2 "this is a rank of one already .WORLD_SIZE=2" --hosts h1:2,h2:2 "$fake"
-    bad "-np without value" 2 "option --ranks wants a value" -np
+    WORLD_SIZE=2 RANK=1 MASTER_ADDR=h1 bad "ddprun scout as rank 1 of two" 2 "ddprun scout starts its own ranks: start it once; WORLD_SIZE, RANK and MASTER_ADDR mark it as one of several processes" scout "$fake"
+    WORLD_SIZE=2 bad "--hosts as one of two" 2 "this process is already a rank of a job .WORLD_SIZE=2" --hosts h1:2,h2:2 "$fake"
+    bad "-np without value" 2 "option --ranks needs a value" -np
     bad "--nproc-per-node with --hosts" 2 "leave --nproc-per-node out" --nproc-per-node 2 --hosts h1:2,h2:2 "$fake"
     bad "ddprun as the program" 2 "the program to start is ddprun itself" -n 2 "$ddprun" -n 2 "$fake"
 }
@@ -156,7 +156,7 @@ else
     echo "skip - ddprun with other rights (only root can make such a file, and setpriv leaves root)"
 fi
 run
-report "without arguments it says what it is" "$(expect 2 "$err" '^ddprun: trains a single-GPU CUDA program' "$err" '^  ddprun -n 8')"
+report "without arguments it says what it is" "$(expect 2 "$err" '^ddprun: no program given; ddprun trains a single-GPU CUDA program' "$err" '^  ddprun -n 8')"
 for missing in libddprun.so libddprun-engine.so softgpu; do
     mv "$top/lib/$missing" "$top/lib/gone"
     bad "missing $missing" 127 "is missing: $top/lib/$missing" "$fake"
@@ -256,7 +256,7 @@ PMIX_RANK=0 OMPI_COMM_WORLD_RANK=0 run "$fake" env PMIX_RANK env OMPI_COMM_WORLD
 report "nor what says which process of a launcher ddprun is" "$(expect 0 "$out" '^PMIX_RANK unset' "$out" '^OMPI_COMM_WORLD_RANK unset')"
 MASTER_ADDR=h1 WORLD_SIZE=1 run -n 2 -v "$fake" env MASTER_ADDR
 report "torch's variables that make no job of several" "$(expect 0 "$out" '^MASTER_ADDR=h1' \
-    "$err" '^ddprun: started alone: WORLD_SIZE and MASTER_ADDR in the environment does not make')"
+    "$err" '^ddprun: started alone: WORLD_SIZE and MASTER_ADDR in the environment is not from')"
 OMPI_MCA_btl=self run "$fake" env OMPI_MCA_btl
 report "settings for an MPI in the trainer do" "$(expect 0 "$out" '^OMPI_MCA_btl=self')"
 # shellcheck disable=SC2016,SC2086 # the rank's shell
@@ -317,7 +317,7 @@ sh "$out" >"$top/by-hand" 2>&1 || why+="what it prints does not run: $(tail -1 "
 [ "$(cat "$top/by-hand")" = "$(printf "0 it's a  b0\n1 it's a  b1")" ] || why+="by hand: $(cat "$top/by-hand") "
 report "--dry-run prints commands that a shell runs" "$why"
 
-bad "--dry-run: a file instead of the --trace folder" 2 "in --trace, is not a folder" --dry-run --trace "$top/text" "$fake"
+bad "--dry-run: a file instead of the --trace folder" 2 "in --trace, is not a writable folder" --dry-run --trace "$top/text" "$fake"
 bad "--dry-run: no place for the --output folder" 2 "in --output: No such file" --dry-run --output "files=$top/nowhere/out" "$fake"
 bad "--dry-run: no place for --summary-json" 2 "cannot write to" --dry-run --summary-json "$top/nowhere/end.json" "$fake"
 bad "--metrics in no folder" 2 "cannot write to" --metrics "$top/nowhere/metrics" "$fake"
@@ -330,7 +330,7 @@ report "a soft limit of open files" "$(expect 0)$([ "$(sed 's/^\[.\] //' "$out" 
 # shellcheck disable=SC2016 # the shells' own
 for kib in 64 128; do
     run_in_front timeout -k 1 "$limit" sh -c 'ulimit -s "$0"; exec "$@"' $kib "$ddprun" -n 2 "$fake" exit 0
-    report "$kib KiB of stack" "$(expect 2 "$err" "^ddprun: a process may have $kib KiB of stack here, and ddprun needs 256 KiB; raise the limit")"
+    report "$kib KiB of stack" "$(expect 2 "$err" "^ddprun: the stack limit is $kib KiB, and ddprun needs 256 KiB; raise the limit")"
 done
 # shellcheck disable=SC2016
 run_in_front timeout -k 1 "$limit" sh -c 'ulimit -s "$0"; exec "$@"' 256 "$ddprun" -n 2 "$fake" exit 0

@@ -173,7 +173,7 @@ fi
 # A limit of file sizes is no other than a full disk to ddprun itself; the program keeps the signal that goes with it.
 run_command bash -c 'ulimit -f 100 && exec "$0" -n 2 "$1" flood 3000 >"$2"' "$ddprun" "$fake" "$top/limited"
 report "output beyond the limit of file sizes is said to be lost" "$(expect 0 \
-    "$err" "^ddprun: cannot write what ranks print to stdout: File too large")"
+    "$err" "^ddprun: cannot write the ranks' output to stdout: File too large")"
 run_command "$ddprun" --device softgpu grep SigIgn /proc/self/status
 report "the program ignores no signal for that" "$(expect 0)$(grep SigIgn /proc/self/status | diff - "$out" | head -2)"
 

@@ -96,10 +96,10 @@ static const struct excluded {
     {{"verbose", NULL}, {"quiet", NULL}, "contradict each other"},
     {{"progress", "on"}, {"quiet", NULL}, "contradict each other"},
     {{"check-every", "0"}, {"verify", NULL}, "leave one out"},
-    {{"plan", NULL}, {"sync-every", "16"}, "leave out one of the two"},
-    {{"sync-every", NULL}, {"reduce", "sum"}, "leave out one of the two"},
-    {{"sync-every", NULL}, {"compress", "fp16"}, "leave out one of the two"},
-    {{"sync-every", NULL}, {"compress", "bf16"}, "leave out one of the two"},
+    {{"plan", NULL}, {"sync-every", "16"}, "leave one out"},
+    {{"sync-every", NULL}, {"reduce", "sum"}, "leave one out"},
+    {{"sync-every", NULL}, {"compress", "fp16"}, "leave one out"},
+    {{"sync-every", NULL}, {"compress", "bf16"}, "leave one out"},
     {{"nproc-per-node", NULL}, {"hosts", NULL}, "leave --nproc-per-node out"},
     {{"nproc_per_node", NULL}, {"hosts", NULL}, "leave --nproc-per-node out"},
     {{"nnodes", NULL}, {"hosts", NULL}, "leave one out"},
@@ -306,8 +306,8 @@ TEST(an_option_that_is_gone_is_refused_with_what_serves_instead)
         struct sample sample;
         const char *told;
     } cases[] = {{{"no-trials", NULL}, "--bucket-mb"},         {{"hang-warning", "5"}, "a tenth of"},
-                 {{"trace-steps", "5-9"}, "first 1000 steps"}, {{"trace-args", NULL}, "the program alone"},
-                 {{"annotations", "off"}, "scouted run"},      {{"output", "rank0-all"}, "rank0 shows"}};
+                 {{"trace-steps", "5-9"}, "first 1000 steps"}, {{"trace-args", NULL}, "not its arguments"},
+                 {{"annotations", "off"}, "scouted run"},      {{"output", "rank0-all"}, "rank0 prints"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
         struct error error = {0};
         for (enum place place = WITHOUT_CHECK; place <= CHECK_FIRST; ++place) {

@@ -146,7 +146,7 @@ TEST(a_failure_is_reported_once)
         metrics_free(metrics);
         ck_assert_int_gt(read(ends[0], text, sizeof(text) - 1), 0);
         ck_assert_ptr_eq(strchr(text, '\n'), text + strlen(text) - 1);
-        ck_assert_ptr_nonnull(strstr(text, i == 0 ? "No such file" : "moved nothing"));
+        ck_assert_ptr_nonnull(strstr(text, i == 0 ? "No such file" : "gave no data"));
         memset(text, 0, sizeof(text));
     }
     message_to(STDERR_FILENO);

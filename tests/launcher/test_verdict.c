@@ -145,7 +145,8 @@ static const struct scene {
      {{.stage = RANK_STAGE_RANK, .generation = 2}, {DONE, .generation = 1}},
      false,
      1,
-     "rank 1 ended after 2 programs that trained, others have begun one more; all ranks must train the same number of "
+     "rank 1 ended after 2 programs that trained, but others have begun one more; all ranks must train the same number "
+     "of "
      "times"},
     {"steps of the training before do not count",
      2,
@@ -205,7 +206,7 @@ static const struct scene {
       {DONE, .check_count = 3, .checked_step = 6, .parameter_hash = 8}},
      true,
      1,
-     "ranks 0 and 1 do not agree on how often"},
+     "ranks 0 and 1 disagree on the number of comparisons"},
     {"details stay behind the first line",
      2,
      {{.stage = RANK_STAGE_FAILED, .failure = "why\n  stack"}, {TRAINING, .ended = true, .order = 1, .exit_code = 1}},
@@ -270,7 +271,7 @@ static const struct scene {
      {{DONE, .check_count = 2}, {DONE, .check_count = 1}},
      true,
      1,
-     "ranks 0 and 1 do not agree"},
+     "ranks 0 and 1 disagree on the number"},
 };
 
 TABLE_TEST(failures_are_reported, scenes)
@@ -318,8 +319,8 @@ TEST(closing_lines_claim_what_was_checked)
     closing_lines(ranks, 2, true, say);
     ck_assert_str_eq(
         said, "2 ranks, 7 steps, 4 of them overlapped with backward; 1 gradient, 512 bytes per step, in 1 bucket\n"
-              "parameters were not compared across ranks; --check-every K does that every K steps with those that "
-              "DDP_PARAMETER annotates\n");
+              "parameters were not compared across ranks; --check-every K compares those that "
+              "DDP_PARAMETER annotates every K steps\n");
     ranks[0].check_count = ranks[1].check_count = 1;
     ranks[0].checked_step = ranks[1].checked_step = 3;
     ranks[0].gradient_elements = 128;
@@ -405,14 +406,14 @@ TEST(an_end_by_a_signal_says_what_was_not_averaged)
     closing_say_unaveraged(ranks, 1, say);
     ck_assert_str_eq(said, "");
     closing_say_unaveraged(ranks, 2, say);
-    ck_assert_ptr_nonnull(strstr(said, "nothing was averaged: parameters of rank 1 changed, and no DDP_STEP came"));
+    ck_assert_ptr_nonnull(strstr(said, "nothing was averaged: parameters of rank 1 changed without a DDP_STEP"));
     said[0] = '\0';
     ranks[0].step = ranks[1].step = 1;
     closing_say_unaveraged(ranks, 2, say);
     ck_assert_str_eq(said, "");
     struct rank_view bare[2] = {{.stage = RANK_STAGE_RANK, .launch_count = 3}, {.stage = RANK_STAGE_RANK}};
     closing_say_unaveraged(bare, 2, say);
-    ck_assert_ptr_nonnull(strstr(said, "nothing was averaged: rank 0 launched 3 kernels, and nothing is annotated"));
+    ck_assert_ptr_nonnull(strstr(said, "nothing was averaged: rank 0 launched 3 kernels without an annotation"));
     said[0] = '\0';
     bare[0].unannotated = true;
     closing_say_unaveraged(bare, 2, say);

@@ -118,7 +118,7 @@ refused "1 GB of zeros" large.json 'cannot read the plan large.json, in --plan: 
 by_plan 2 <(cat digits.json) "$build/samples/digits_plain" "${digits[@]}" --steps 40 --quiet
 ends "a plan from a pipe of the shell" 0 ''
 exec {silent}<>fifo.json
-refused "a pipe without a writer" "/dev/fd/$silent" 'it moved nothing for 2 s'
+refused "a pipe without a writer" "/dev/fd/$silent" 'it gave no data for 2 s'
 install -m 000 digits.json locked.json
 [ "$(id -u)" -eq 0 ] || refused "a plan that another user may read" locked.json 'cannot read the plan locked.json'
 python3 -IS -c 'import json
