@@ -116,5 +116,5 @@ done
 run "$ddprun" -n 2 --bucket-mb 0.005 "$escapes" too-late-written
 check "too-late-written: ends" [ "$code" -eq 1 ]
 check "too-late-written: says why" grep -Eq \
-    '^ddprun: .*gradient [12] of 6 .* was changed in step 9 after it had been averaged, by a kernel that found its address' "$work/stderr"
+    '^ddprun: .*gradient [12] of 6 .* was changed in step 9 after it had been averaged, by a kernel that read its address' "$work/stderr"
 finish

@@ -15,7 +15,7 @@ fault() {
 }
 
 # Annotations.
-fault "no memory" 1 "rank [01].*DDP_GRADIENT number 9 \(.no_memory., 16 float32, .*ladder.cu:[0-9]+\).* is not device memory, and of the host.s memory there only 0 of 64 bytes can be read" no-memory
+fault "no memory" 1 "rank [01].*DDP_GRADIENT number 9 \(.no_memory., 16 float32, .*ladder.cu:[0-9]+\).* is not device memory, and only 0 of 64 bytes of host memory there can be read" no-memory
 fault "overlapping annotations" 1 "DDP_GRADIENT number 9 \(.first \+ count / 2., 576 float32, .* overlaps DDP_GRADIENT number 1 \(.t->layers\[l\].gradient., 2304 float32," overlap
 fault "a count beyond the allocation" 1 "the allocation ends after" beyond
 fault "no such type" 1 "element type 77 is invalid" type
@@ -42,10 +42,10 @@ fault "no parameter is annotated: said, for nothing else would" 0 "no parameter 
 check "no parameter is annotated: said once" [ "$(grep -c 'no parameter is annotated' "$work/stderr")" -eq 1 ]
 fault "one parameter of eight is not annotated: said once" 0 "gradients of 18432 elements are annotated, but parameters of 16128: is a parameter missing" few-parameters
 fault "half the count of each parameter: said once" 0 "gradients of 18432 elements are annotated, but parameters of 9216: is a parameter missing" half-parameters
-check "half the count of each parameter: the elements, and the part of an allocation" [ "$(grep -c '^ddprun: .*annotat.*missing' "$work/stderr")" -eq 2 ]
+check "half the count of each parameter: the elements, and the part of an allocation" [ "$(grep -c '^ddprun: .*annotat.*\(missing\|not annotated\)' "$work/stderr")" -eq 2 ]
 run "$ddprun" -n 2 "$ladder" --fault few-gradients
 check "one gradient of eight is not annotated: said, with its parameter, before parameters differ" grep -Eq \
-    '^ddprun: parameters of 18432 elements are annotated, but gradients of 16128: is a gradient missing .* Without a gradient of the same count: 8 parameters and 7 gradients of 2304 elements$' "$work/stderr"
+    '^ddprun: parameters of 18432 elements are annotated, but gradients of 16128: is a gradient missing .* Parameters without a gradient of the same count: 8 parameters and 7 gradients of 2304 elements$' "$work/stderr"
 fault "half the count of parameters and gradients: said once, as a list" 0 \
     "annotations cover a part of their allocations: .* parameter 1 of 8 \(.t->layers\[l\].weight., 1152 float32, ladder.cu:[0-9]+\): 4608 of 9216 bytes, .* and 12 more$" half-both
 fault "all elements are annotated: the closing line has their number" 0 "bitwise identical .*; 18432 elements of parameters, 18432 of gradients$" momentum-behind
@@ -90,7 +90,7 @@ run "$ddprun" -n 2 --check-every 0 "$ladder" --fault init-late
 failed_with "the same with --check-every 0: compared when steps overlap" 1 "differs between ranks 0 and 1 after step [0-9]+:"
 fault "other initial values on other ranks, then DDP_PARAMETER" 0 "parameters bitwise identical" other-seeds
 fault "DDP_STEP behind the optimizer" 1 "differs between ranks 0 and 1 at the first DDP_STEP: .*, or the optimizer ran before DDP_STEP" step-behind
-fault "DDP_STEP left out" 1 "in step 8 cuMemset.* wrote gradient [0-9] of 8 .* averaged; a step begins with such work, so DDP_STEP was left out of this one" no-step --fault-step 8
+fault "DDP_STEP left out" 1 "in step 8 cuMemset.* wrote gradient [0-9] of 8 .* averaged; a step begins with this work, so DDP_STEP was left out of this step" no-step --fault-step 8
 check "DDP_STEP left out: no advice of another kind" bash -c "! grep -q 'no-overlap' '$work/stderr'"
 run "$ddprun" -n 2 --no-overlap "$ladder" --fault no-step --fault-step 8
 failed_with "DDP_STEP left out, without overlap" 1 "after step 11: the work on gradients before DDP_STEP number 8 is that of two steps or more, so DDP_STEP was left out"

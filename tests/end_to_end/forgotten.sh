@@ -22,7 +22,7 @@ says() {
 
 # updated KERNEL ARGUMENT GRADIENT: the pattern of the question.
 updated() {
-    printf 'In 3 steps %s has updated 0x[0-9a-f]+, its argument %s .argument %s is 0x[0-9a-f]+., as it updates parameter 1 of [34] ' "$@"
+    printf 'in 3 steps %s has updated 0x[0-9a-f]+, its argument %s .argument %s is 0x[0-9a-f]+., in the way that it updates parameter 1 of [34] ' "$@"
 }
 
 for mode in moved moved-one moved-small moved-in-arena moved-adam moved-async; do
@@ -40,13 +40,13 @@ for mode in moved moved-one moved-small moved-in-arena moved-adam moved-async; d
         options=()
         [ "$overlap" = --overlap ] || options=("$overlap")
         trains "$mode" "${options[@]}"
-        says "$mode, $overlap" 0 "$(updated "$kernel" 1 2)" "was $unused moved\? .* none has in the steps from 14 to 18"
+        says "$mode, $overlap" 0 "$(updated "$kernel" 1 2)" "$unused: not used by kernels, .* in the steps from 14 to 18"
     done
 done
 trains moved-weights
-says "moved-weights" 0 'was parameter 2 of 4 .*1000 float32.* moved\? .* none has in the steps from 33 to 37'
+says "moved-weights" 0 'parameter 2 of 4 .*1000 float32.*: not used by kernels, .* in the steps from 33 to 37'
 trains moved-gradients
-says "moved-gradients" 1 'was gradient 2 of 4 .*1000 float32.* moved\? .* none has in the steps from 14 to 18' 'parameter 2 of 4 .* differs between'
+says "moved-gradients" 1 'gradient 2 of 4 .*1000 float32.*: not used by kernels, .* in the steps from 14 to 18' 'parameter 2 of 4 .* differs between'
 trains moved-freed
 says "moved-freed" 1 'after step 12: gradient 2 of 4 .* was freed and not annotated again'
 trains moved-weights-freed

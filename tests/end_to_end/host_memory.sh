@@ -54,7 +54,7 @@ done
 
 run "$ddprun" -n 2 "$trainer" pageable other-buffer
 check "other-buffer: ends the job" [ "$code" -eq 1 ]
-check "other-buffer: reported" [ "$(grep -c 'hold what the step before has left there' "$work/stderr")" -eq 2 ]
+check "other-buffer: reported" [ "$(grep -c 'are unchanged since the previous step' "$work/stderr")" -eq 2 ]
 
 # ends MODE PATTERN
 ends() {
@@ -64,8 +64,8 @@ ends() {
     failed_with "$1 ends the job" 1 "$2"
 }
 gradient='gradient 1 of 6 \(.annotated., 1500 float32, host_memory.cu:[0-9]+\)'
-ends not-there 'DDP_GRADIENT number 1 .*: 0x[0-9a-f]+ is not device memory, and of the host.s memory there only 0 of 6000 bytes can be read'
-ends in-file 'DDP_GRADIENT number 1 .* is memory that the process shares with all that map the file /tmp/host_memory-'
+ends not-there 'DDP_GRADIENT number 1 .*: 0x[0-9a-f]+ is not device memory, and only 0 of 6000 bytes of host memory there can be read'
+ends in-file 'DDP_GRADIENT number 1 .* is shared with every process that maps the file /tmp/host_memory-'
 ends unmapped "$gradient: memory of the host from 0x[0-9a-f]+ to 0x[0-9a-f]+ cannot be read: it was freed"
 ends protected "$gradient: memory of the host .* cannot be written"
 ends kinds-differ 'annotate gradient number 1, .annotated. .*, in memory of different kinds: host memory on rank 0, device memory on rank 1'

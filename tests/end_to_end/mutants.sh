@@ -128,7 +128,7 @@ odd_table() { unseen odd; }
 odd_table_late() { unseen odd-late; }
 written_too_late() {
     run "$launcher" -n 2 --bucket-mb 0.005 --timeout "$seconds" "$trainers/escapes" too-late-written
-    [ "$code" -eq 1 ] && grep -q 'by a kernel that found its address' "$work/stderr"
+    [ "$code" -eq 1 ] && grep -q 'by a kernel that read its address' "$work/stderr"
 }
 array_built() { unseen batched-built; }
 tensor_map() { SOFTGPU_TENSOR_MAPS=scrambled unseen map; }

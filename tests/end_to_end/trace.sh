@@ -66,7 +66,7 @@ check "used again: another file stays" [ "$(cat "$trace/rank-7.txt")" = mine ]
 printf 'mine\n' >"$trace/rank-1.jsonl"
 run "$ddprun" -n 2 --trace "$trace" "$ladder" "${shape[@]}" --steps 3
 check "a file that is not a trace ends the job" [ "$code" -eq 1 ]
-check "... by name" grep -q 'rank-1.jsonl is there, and is not a trace: give --trace another folder' "$work/stderr"
+check "... by name" grep -q 'rank-1.jsonl exists, but is not a trace: give --trace another folder' "$work/stderr"
 check "... and stays" [ "$(cat "$trace/rank-1.jsonl")" = mine ]
 ln -sf "$work/elsewhere" "$trace/rank-1.jsonl"
 run "$ddprun" -n 2 --trace "$trace" "$ladder" "${shape[@]}" --steps 3

@@ -17,7 +17,7 @@ run "$ddprun" -n 2 "$ladder" --batch 25
 succeeded "shares that differ by one"
 check "shares that differ by one: said once" [ "$(grep -c 'do not divide evenly' "$work/stderr")" -eq 1 ]
 run "$ddprun" -n 3 "$ladder" --batch 2 # launches without blocks fail, which is the trainer's
-check "a share of nothing: said" grep -q ': 2 items for 3 ranks: ranks from 2 on get none' "$work/stderr"
+check "a share of nothing: said" grep -q ': 2 items for 3 ranks: ranks from 2 on have no item' "$work/stderr"
 run "$ddprun" -n 2 "$ladder" --batch 24
 check "equal shares: nothing said" bash -c "! grep -q 'do not divide evenly' '$work/stderr'"
 

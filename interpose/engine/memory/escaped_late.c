@@ -120,9 +120,10 @@ compare(void *arg, const struct hashed *hashed)
 {
     struct escaped *part = arg;
     if (hashed->hash != part->hash)
-        stop_job_soon("%s was changed in step %llu after it had been averaged, by a kernel that found its address in "
-                      "memory, where it was copied in this step; copy it before backward, or run with --no-overlap",
-                      tensor_text(&part->gradient), (unsigned long long)part->step);
+        stop_job_soon(
+            "%s was changed in step %llu after it had been averaged, by a kernel that read its address from memory; "
+            "that address was copied there in this step: copy it before backward, or run with --no-overlap",
+            tensor_text(&part->gradient), (unsigned long long)part->step);
     free(part);
 }
 

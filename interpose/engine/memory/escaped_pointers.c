@@ -186,8 +186,8 @@ say_overlap_lost(const struct tensor *gradient)
         return;
     message_warning(
         "escaped_address",
-        "in step %llu a copy to the device held the address of %s: from the next step on it is averaged at "
-        "DDP_STEP, without overlap, and so are, until the next plan, gradients that become complete after it",
+        "in step %llu a copy to the device held the address of %s: from the next step on this gradient and, until the "
+        "next plan, gradients that become complete after it are averaged at DDP_STEP, without overlap",
         (unsigned long long)atomic_load(&engine_state.boundary_count) + 1, tensor_text(gradient));
 }
 

@@ -345,9 +345,8 @@ say_uneven(size_t total, const struct ddp_site *site)
     if (total < world)
         message_warning(
             "uneven_shares",
-            "%s:%d: %zu items for %zu ranks: ranks from %zu on get none, and what their gradients hold then "
-            "counts in the mean as much as that of the others; share out at least one item a rank, or weigh the "
-            "shares by DDP_WEIGHT",
+            "%s:%d: %zu items for %zu ranks: ranks from %zu on have no item, but their gradients count in the mean as "
+            "much as the others'; use at least one item per rank, or weigh the shares by DDP_WEIGHT",
             site->file, site->line, total, world, total);
     else
         message_warning(

@@ -63,8 +63,8 @@ report_deferred(const struct group *group, size_t deferred, const struct tensor 
                     "%zu of %zu gradients are averaged at DDP_STEP, without overlap: %s; the first is %s", deferred,
                     group->gradient_count,
                     first->deferral == DEFERRED_ESCAPED
-                        ? "their addresses were copied to the device, and kernels may reach them unseen"
-                        : "what touches them differs from step to step",
+                        ? "their addresses were copied to the device, so ddprun cannot see all kernels that use them"
+                        : "the kernels that use them differ from step to step",
                     tensor_text(first));
 }
 

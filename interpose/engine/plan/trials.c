@@ -147,7 +147,7 @@ say_change(const struct trial *trial, const struct trial_result *result)
         return;
     if (trial->off)
         message_line("overlap is off from step %llu on: a step takes %.3g ms without it and %.3g ms with it, because "
-                     "collectives beside backward slow the step's own work by %.3g ms; measured again later",
+                     "collectives during backward slow the step's own work by %.3g ms; ddprun measures again later",
                      step, ms_of(result->other_ns), ms_of(result->present_ns), ms_of(-result->work_ns));
     else
         message_line("overlap is on again from step %llu on: a step takes %.3g ms with it and %.3g ms without it", step,
@@ -217,12 +217,12 @@ judge(struct trial *trial, struct group *group) BY_ISSUER
     uint64_t early = 0;
     bool complete = true, known = false;
     mine.complete = trial_times_read(mine.steps);
-    exchange("the times of steps that go several ways", &mine, sizeof(mine), &all);
+    exchange("the exchange of trial timings", &mine, sizeof(mine), &all);
     const struct trial_step **steps = engine_calloc((size_t)all.count, sizeof(*steps));
     for (int r = 0; r < all.count; ++r) {
         const struct trial_vote *theirs = all.messages[r];
         if (all.bytes[r] != sizeof(*theirs))
-            stop_job("rank %d sent %zu bytes as the times of a trial", r, all.bytes[r]);
+            stop_job("rank %d sent %zu bytes of trial timings", r, all.bytes[r]);
         steps[r] = theirs->steps;
         early = theirs->early > early ? theirs->early : early;
         complete = complete && theirs->complete != 0;

@@ -32,7 +32,7 @@ require_trace(int fd, const char *path)
     bool regular = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
     ssize_t bytes = regular ? pread(fd, found, sizeof(beginning) - 1, 0) : -1;
     if (!regular || (bytes != 0 && strncmp(found, beginning, sizeof(beginning) - 1) != 0))
-        stop_job("%s is there, and is not a trace: give --trace another folder", path);
+        stop_job("%s exists, but is not a trace: give --trace another folder", path);
 }
 
 static void

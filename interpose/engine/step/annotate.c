@@ -78,15 +78,13 @@ require_host_memory(const struct tensor *tensor)
     char file[128];
     size_t there = host_memory_readable(tensor);
     if (there < tensor->bytes)
-        stop_job(MADE_FORMAT
-                 ": %p is not device memory, and of the host's memory there only %zu of %zu bytes can be read; "
-                 "annotate what cudaMalloc, cudaMallocManaged or malloc returned",
+        stop_job(MADE_FORMAT ": %p is not device memory, and only %zu of %zu bytes of host memory there can be read; "
+                             "annotate memory of cudaMalloc, cudaMallocManaged or malloc",
                  MADE(tensor), (void *)(uintptr_t)tensor->address, there, tensor->bytes);
     if (engine_state.rendezvous.world_size > 1 &&
         mapping_of_file(tensor->address, tensor->address + tensor->bytes, file, sizeof(file)))
-        stop_job(MADE_FORMAT
-                 ": %p is memory that the process shares with all that map the file %s, which ranks may be: "
-                 "annotate memory of its own (malloc, MAP_PRIVATE)",
+        stop_job(MADE_FORMAT ": %p is shared with every process that maps the file %s, perhaps with other ranks: "
+                             "annotate private memory (malloc, MAP_PRIVATE)",
                  MADE(tensor), (void *)(uintptr_t)tensor->address, file);
     require_device_in_use(tensor);
 }

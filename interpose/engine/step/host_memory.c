@@ -296,11 +296,10 @@ host_memory_may_change(const struct group *group, const struct ddp_site *site)
     }
     role_give();
     if (any && !changed) /* nothing ends: a gradient may be the same in two steps */
-        message_warning(
-            "same_gradients",
-            "rank %d: at DDP_STEP (%s:%d) all gradients that the host may write hold what the step before has left "
-            "there; do the annotations name the memory that backward writes?",
-            engine_state.rendezvous.rank, site->file, site->line);
+        message_warning("same_gradients",
+                        "rank %d: at DDP_STEP (%s:%d) all gradients that the host may write are unchanged since the "
+                        "previous step; do the annotations name the memory that backward writes?",
+                        engine_state.rendezvous.rank, site->file, site->line);
     return any;
 }
 

@@ -105,8 +105,8 @@ interval_gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
     bool known = range != NULL && memory_state.tensors[range->id].role != TENSOR_BUFFER, inside = memory_state.no_sync;
     engine_unlock();
     if (!known)
-        stop_job("DDP_GRADIENT_READY(%s) (%s:%d): no annotated gradient or parameter is there", site->text, site->file,
-                 site->line);
+        stop_job("DDP_GRADIENT_READY(%s) (%s:%d): no annotated gradient or parameter at this address", site->text,
+                 site->file, site->line);
     if (inside)
         stop_job("DDP_GRADIENT_READY(%s) (%s:%d) stands between DDP_NO_SYNC_BEGIN and DDP_NO_SYNC_END: the gradient is "
                  "not complete there",

@@ -34,8 +34,8 @@ step_refuse_unseen(const struct ddp_site *site)
             "gradients; use another form of the call, or a newer ddprun",
             name);
     if (atomic_load(&engine_state.operation_count) == 0)
-        stop_job("DDP_STEP (%s:%d): not one kernel launch or copy has been seen so far: ddprun does not see this "
-                 "trainer's calls of the CUDA driver",
+        stop_job("DDP_STEP (%s:%d): no kernel launch or copy has been seen so far: ddprun does not see this trainer's "
+                 "calls of the CUDA driver",
                  site->file, site->line);
 }
 

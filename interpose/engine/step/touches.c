@@ -129,10 +129,9 @@ note_opaque(const struct operation *operation)
     }
     engine_unlock();
     if (too_late)
-        stop_job(
-            "%s came after gradients had been averaged, and ddprun cannot see what it writes; the steps before did "
-            "without it. Run with --no-overlap",
-            operation->name);
+        stop_job("%s came after gradients had been averaged, and ddprun cannot see its writes; earlier steps did not "
+                 "have it. Run with --no-overlap",
+                 operation->name);
 }
 
 /* Whether there is anything that the operation can touch and the engine follows; or was, when a graph was captured. */
@@ -406,10 +405,9 @@ end(const struct operation *operation, struct touches *touches, bool enqueued)
         end_at_once(operation, touches, enqueued);
     else if (touches->state == CAPTURE_BROKEN && enqueued &&
              (hits->count > 0 || hits->on_buffer || touches->opaque || is_step))
-        stop_job(
-            "%s: the driver does not say whether its stream is being captured, and yet took work on gradients; use "
-            "a driver for CUDA 12.3 or newer, or run the trainer without CUDA graphs",
-            operation->name);
+        stop_job("%s: the driver does not report whether its stream is being captured, although it took work on "
+                 "gradients; use a driver for CUDA 12.3 or newer, or run the trainer without CUDA graphs",
+                 operation->name);
     capture_drop_sources();
     if (touches->recording != NULL)
         recording_release(touches->recording);

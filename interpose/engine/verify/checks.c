@@ -384,9 +384,9 @@ stop_with_difference(size_t index, uint32_t differs, const struct comparison *co
                  differs & ~HASH_MAJORITY);
     if (engine_state.services->by_plan)
         snprintf(sentence, sizeof(sentence),
-                 "%s differs between %s after update %llu of --plan: all ranks must see the same batches "
-                 "and decide alike; look for seeds of a rank's own, and for losses and other results by which the "
-                 "program decides (a rank reads those of its own batches)",
+                 "%s differs between %s after update %llu of --plan: all ranks must see the same batches and make the "
+                 "same decisions; look for seeds that differ by rank, and for decisions that depend on losses or other "
+                 "results (a rank reads the results of its own batches)",
                  text, who, (unsigned long long)comparison->after_step);
     else if (comparison->after_step == 0 && checks.final_known)
         snprintf(sentence, sizeof(sentence),
@@ -395,16 +395,16 @@ stop_with_difference(size_t index, uint32_t differs, const struct comparison *co
                  text, who);
     else if (comparison->after_step == 0 && comparison->is_running)
         snprintf(sentence, sizeof(sentence),
-                 "%s differs between %s at the first DDP_STEP, and has no gradient, or one of zeros: "
-                 "running statistics, which forward writes? Annotate them with DDP_BUFFER instead; else its "
-                 "annotation stands before its initialisation (move it behind that)",
+                 "%s differs between %s at the first DDP_STEP, and has no gradient, or one of zeros: running "
+                 "statistics, which forward writes? Annotate them with DDP_BUFFER instead; otherwise its annotation "
+                 "stands before its initialisation (move it after that)",
                  text, who);
     else if (comparison->after_step == 0)
-        snprintf(sentence, sizeof(sentence),
-                 "%s differs between %s at the first DDP_STEP: its annotation stands before its "
-                 "initialisation (move it behind that), or the optimizer ran before DDP_STEP (call DDP_STEP between "
-                 "backward and the optimizer)",
-                 text, who);
+        snprintf(
+            sentence, sizeof(sentence),
+            "%s differs between %s at the first DDP_STEP: its annotation stands before its initialisation (move it "
+            "after that), or the optimizer ran before DDP_STEP (call DDP_STEP between backward and the optimizer)",
+            text, who);
     else if (comparison->left_out > 0)
         snprintf(sentence, sizeof(sentence),
                  "%s differs between %s after step %llu: the work on gradients before DDP_STEP number "
@@ -419,10 +419,9 @@ stop_with_difference(size_t index, uint32_t differs, const struct comparison *co
     else
         snprintf(
             sentence, sizeof(sentence),
-            "%s differs between %s after step %llu: a gradient is missing among the annotations, a "
-            "DDP_STEP does not stand between backward and the optimizer (behind it, one too many or one too "
-            "few), or the update depends on something that is not the same on all ranks (optimizer state that one rank "
-            "alone has read: DDP_STATE)%s",
+            "%s differs between %s after step %llu: a gradient is missing among the annotations, a DDP_STEP does not "
+            "stand between backward and the optimizer (after it, one too many or one too few), or the update depends "
+            "on a value that differs between ranks (optimizer state that only one rank has read: DDP_STATE)%s",
             text, who, (unsigned long long)comparison->after_step, at_fault);
     const char *detail = comparison->detail != NULL ? comparison->detail : "";
     stop_job_soon("%s%s%s", sentence, detail[0] != '\0' ? "; " : "", detail);
@@ -641,8 +640,8 @@ leave_out_host(uint32_t *differs, size_t count)
             continue;
         if (!found && engine_state.rendezvous.rank == 0)
             message_warning("different_at_end",
-                            "%s differs between %s at the end of the program: either it was freed, then say "
-                            "DDP_FORGET before that, or the last update was not the same on all ranks",
+                            "%s differs between %s at the end of the program: either it was freed (call DDP_FORGET "
+                            "before that), or the last update was not the same on all ranks",
                             tensor_text(&tensor), describe_who(differs[i], who));
         found = true;
         differs[i] = HASH_UNCOMPARED;

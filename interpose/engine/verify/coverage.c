@@ -101,26 +101,22 @@ compare_elements(const struct tensor *tensors, size_t count, uint64_t parameters
     if (engine_state.options.sync_every > 0) {
         return; /* parameters are averaged, and gradients are not */
     } else if (parameters == 0 && gradients > 0) {
-        message_warning(
-            "no_parameter",
-            "no parameter is annotated: each rank keeps the initial values that it has made itself, and nothing "
-            "compares them; annotate them with DDP_PARAMETER");
+        message_warning("no_parameter", "no parameter is annotated: each rank keeps its own initial values, and ddprun "
+                                        "does not compare them; annotate them with DDP_PARAMETER");
     } else if (gradients > parameters) {
-        message_warning(
-            "parameter_missing",
-            "gradients of %llu elements are annotated, but parameters of %llu: is a parameter missing among "
-            "the annotations, or its count too small? What is not annotated is neither sent from rank 0 nor "
-            "compared. Without a parameter of the same count: %s",
-            (unsigned long long)gradients, (unsigned long long)parameters,
-            list_all_unmatched(&unmatched, tensors, count, TENSOR_GRADIENT, TENSOR_PARAMETER));
+        message_warning("parameter_missing",
+                        "gradients of %llu elements are annotated, but parameters of %llu: is a parameter missing "
+                        "among the annotations, or its count too small? Memory without an annotation is neither sent "
+                        "from rank 0 nor compared. Gradients without a parameter of the same count: %s",
+                        (unsigned long long)gradients, (unsigned long long)parameters,
+                        list_all_unmatched(&unmatched, tensors, count, TENSOR_GRADIENT, TENSOR_PARAMETER));
     } else if (gradients < parameters) {
-        message_warning(
-            "gradient_missing",
-            "parameters of %llu elements are annotated, but gradients of %llu: is a gradient missing among the "
-            "annotations, or its count too small? What is not annotated is not averaged. Frozen parameters "
-            "have no gradient. Without a gradient of the same count: %s",
-            (unsigned long long)parameters, (unsigned long long)gradients,
-            list_all_unmatched(&unmatched, tensors, count, TENSOR_PARAMETER, TENSOR_GRADIENT));
+        message_warning("gradient_missing",
+                        "parameters of %llu elements are annotated, but gradients of %llu: is a gradient missing among "
+                        "the annotations, or its count too small? Memory without an annotation is not averaged. Frozen "
+                        "parameters have no gradient. Parameters without a gradient of the same count: %s",
+                        (unsigned long long)parameters, (unsigned long long)gradients,
+                        list_all_unmatched(&unmatched, tensors, count, TENSOR_PARAMETER, TENSOR_GRADIENT));
     }
 }
 
@@ -174,11 +170,11 @@ look_for_parts(const struct tensor *tensors, size_t count)
     }
     free(partial);
     if (parts.count > 0)
-        message_warning(
-            "partial_annotation",
-            "annotations cover a part of their allocations: is a count too small, or a tensor behind it missing "
-            "among the annotations? What is not annotated is neither averaged nor compared. They are: %s",
-            finish_listing(&parts));
+        message_warning("partial_annotation",
+                        "annotations cover a part of their allocations: is a count too small, or is the next tensor of "
+                        "an allocation not annotated? Memory without an annotation is neither averaged nor compared. "
+                        "The annotations are: %s",
+                        finish_listing(&parts));
 }
 
 /* ---- parameters that are averaged themselves ---- */

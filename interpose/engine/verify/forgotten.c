@@ -309,8 +309,8 @@ report_tensor(const struct followed *it)
         looks.reported = true;
         message_warning(
             "forgotten_tensor",
-            "is a parameter annotated as nothing, or was it moved and not annotated again? In %u steps %s has "
-            "updated %p, its argument %u (argument %u is %p), as it updates %s, and each rank does that alone. "
+            "a parameter may have no annotation, or was moved and not annotated again: in %u steps %s has updated %p, "
+            "its argument %u (argument %u is %p), in the way that it updates %s, and each rank does that alone. "
             "Annotate it with DDP_PARAMETER and its gradient with DDP_GRADIENT, again after each move",
             it->steps, current.name, (void *)(uintptr_t)it->address, (it->argument & argument) + 1,
             (it->gradient_argument & argument) + 1, (void *)(uintptr_t)it->gradient, tensor_text(&place->tensor));
@@ -417,12 +417,11 @@ tell_unnamed(void)
     said = true;
     if (count > 1)
         snprintf(more, sizeof(more), " and %zu more tensors", count - 1);
-    message_warning(
-        "moved_tensor",
-        "was %s%s moved? Kernels, copies and libraries used it, and none has in the steps from %llu to %llu. "
-        "Annotate the memory that is used in its place; of memory that is used no more say DDP_FORGET",
-        tensor_text(&unnamed), more, (unsigned long long)looks.begin + 1,
-        (unsigned long long)engine_state.boundary_count);
+    message_warning("moved_tensor",
+                    "%s%s: not used by kernels, copies or libraries in the steps from %llu to %llu, but used before. "
+                    "If this memory was reallocated, annotate the new memory; if it is obsolete, call DDP_FORGET",
+                    tensor_text(&unnamed), more, (unsigned long long)looks.begin + 1,
+                    (unsigned long long)engine_state.boundary_count);
 }
 
 static void

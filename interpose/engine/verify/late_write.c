@@ -50,8 +50,8 @@ static const char *
 advise(const struct late_touch *late)
 {
     if (late->anew)
-        return "a step begins with such work, so DDP_STEP was left out of this one; call it once in each step, between "
-               "backward and the optimizer";
+        return "a step begins with this work, so DDP_STEP was left out of this step; call it once in each step, "
+               "between backward and the optimizer";
     if (late->gradient.declared)
         return "DDP_GRADIENT_READY stands before the gradient's last work, or DDP_STEP was left out of this step";
     return "the steps before did not. Run with --no-overlap";

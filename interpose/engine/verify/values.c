@@ -379,12 +379,11 @@ describe(const struct verdict *worst, int rank, char text[VALUES_TEXT_BYTES])
     if (isinf(found->apart))
         snprintf(text, VALUES_TEXT_BYTES, "rank %d alone, or rank 0 alone, has infinite values or NaN", rank);
     else if (found->place == DRIFT_EVERYWHERE)
-        snprintf(text, VALUES_TEXT_BYTES,
-                 "on rank %d its elements are off by %.2g of what they have moved since step %llu", rank,
-                 found->apart / fmax(found->moved, DBL_MIN), since);
+        snprintf(text, VALUES_TEXT_BYTES, "on rank %d its elements are off by %.2g of their change since step %llu",
+                 rank, found->apart / fmax(found->moved, DBL_MIN), since);
     else
         snprintf(text, VALUES_TEXT_BYTES,
-                 "on rank %d element %llu is off by %.2g where it has moved by %.2g since step %llu", rank,
+                 "on rank %d element %llu is off by %.2g, and it has changed by %.2g since step %llu", rank,
                  (unsigned long long)found->place, found->apart, found->moved, since);
 }
 
@@ -400,8 +399,8 @@ say_doubt(const struct verdict *worst, int rank)
         struct tensor tensor = tensor_copy_compared(values.doubt.index);
         describe(&values.doubt, values.doubt_rank, off);
         message_warning("apart_once",
-                        "%s differed between ranks by more than rounding, and does not any more since all ranks have "
-                        "rank 0's values: %s. A step may have done other things on that rank; run ddprun check",
+                        "%s differed between ranks by more than rounding, until all ranks took rank 0's values: %s. A "
+                        "step may have done something else on that rank; run ddprun check",
                         tensor_text(&tensor), off);
         values.doubt.found.verdict = DRIFT_SAME;
     }
@@ -419,19 +418,18 @@ say(const struct verdict *worst, int rank, uint64_t regular)
     if (!values.said_noise && found->verdict == DRIFT_NOISE) {
         message_warning(
             "noise",
-            "%s differs between ranks 0 and %d by rounding: by at most %.2g, where it has moved by up to %.2g "
-            "since step %llu. The usual cause is an update that adds by atomicAdd, for a global norm for "
-            "instance. When a comparison finds such differences (every %llu steps), all ranks take rank 0's values",
+            "%s differs between ranks 0 and %d by rounding: by at most %.2g, and it has changed by up to %.2g since "
+            "step %llu. The usual cause is an update that adds by atomicAdd, for example for a global norm. When a "
+            "comparison finds rounding differences (every %llu steps), all ranks take rank 0's values",
             tensor_text(&tensor), rank, found->apart, found->moved, (unsigned long long)worst->since,
             (unsigned long long)regular);
         values.said_noise = true;
     }
     if (found->lasts && !values.said_lasts) {
-        message_warning(
-            "noise_stays",
-            "%s has the same difference again after all ranks have taken rank 0's values: memory without an "
-            "annotation keeps it (master weights, momentum). Annotate that by DDP_STATE",
-            tensor_text(&tensor));
+        message_warning("noise_stays",
+                        "%s has the same difference again after all ranks have taken rank 0's values: memory without "
+                        "an annotation causes it (master weights, momentum). Annotate that memory by DDP_STATE",
+                        tensor_text(&tensor));
         values.said_lasts = true;
     }
 }
