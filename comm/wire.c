@@ -208,7 +208,8 @@ wire_place(struct bucket_wire *wire, const struct wire_setting *setting, const s
     wire->member_type = type;
     size_t element_bytes = wire_element_bytes(wire->type);
     if (bytes == 0 || element_bytes == 0)
-        return comm_fail(error, "a bucket of %zu bytes, elements of which are %s", bytes, wire_type_name(type));
+        return comm_fail(error, "a bucket of %zu bytes has elements of the invalid type %s", bytes,
+                         wire_type_name(type));
     if (!keep_members(wire, members, member_count, error))
         return false;
     wire->element_count = bytes / element_bytes;

@@ -34,8 +34,8 @@ file_limit_raise(unsigned wanted, unsigned needed, struct error *error)
         raised.rlim_cur = open + wanted < limit.rlim_max ? open + wanted : limit.rlim_max;
     if (raised.rlim_cur < open + needed)
         return error_set(error, DDPRUN_EXIT_FAILURE,
-                         "ddprun needs to open %u files for these ranks, and may open %llu, of which %llu are open "
-                         "already; raise the limit of open files (ulimit -Hn)",
+                         "ddprun needs to open %u files for these ranks, and may open %llu, with %llu open already; "
+                         "raise the limit of open files (ulimit -Hn)",
                          needed, (unsigned long long)raised.rlim_cur, (unsigned long long)open);
     if (raised.rlim_cur != limit.rlim_cur && setrlimit(RLIMIT_NOFILE, &raised) == 0 && before.rlim_max == 0)
         before = limit;

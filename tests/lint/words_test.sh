@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# words_test.sh - words.sh finds each riddle that is planted into a message, also across two literals, or into a document; it is silent
+# about the same words in comments, in plain messages, and where "behind" is a place. Called by tests/run.sh.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-words-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+mkdir -p .ci base bucketing cmake comm docs interpose launcher samples softgpu tests tools
+touch CMakeLists.txt CMakePresets.json README.md CONTRIBUTING.md
+bad=0
+
+# expect PATTERN WHAT: words.sh says a line that matches PATTERN, or passes if it is empty.
+expect() {
+    local output code=0
+    output=$(WORDS_ROOT=$work WORDS_STRINGS=1 bash "$here/words.sh" build 2>&1) || code=$?
+    if [ -z "$1" ] && [ "$code" -ne 0 ]; then
+        printf '%s: not silent:\n%s\n' "$2" "$output"
+        bad=1
+    elif [ -n "$1" ] && { [ "$code" -ne 1 ] || ! grep -qE "$1" <<<"$output"; }; then
+        printf '%s: not found (exit code %s):\n%s\n' "$2" "$code" "$output"
+        bad=1
+    fi
+}
+
+message() {
+    printf '/* A comment with a " in it: ranks by turns, of which one is none. */\nconst char c = %s, *text = %s;\n' "'\"'" "$1" >launcher/code.c
+}
+
+message '"ranks wait after step %d; the object is behind the allocation; \"quoted\""'
+expect '' 'a plain message'
+while IFS= read -r riddle; do
+    message "\"$riddle\""
+    expect '^launcher/code.c: ' "a message: $riddle"
+    message "\"${riddle%% *} \" /* and a comment */
+    \"${riddle#* }\""
+    [ "${riddle%% *}" = "$riddle" ] || expect '^\^ a riddle: ' "a message in two literals: $riddle"
+done <<'END'
+a trial begins behind a step of the plan
+rank 3 waits behind step %d
+cores of its own, which nothing does here
+memory that is annotated as nothing
+the rank runs still, or was killed
+3 steps, of which one is averaged
+ranks compute batches by turns
+a job of one rank has none, nor has one that ended
+of what it waits, the mean
+END
+message '"plain"'
+printf 'Averages travel behind each step.\n' >docs/page.md
+expect '^docs/page.md:1:' 'a document'
+printf 'The object lies behind the allocation. Batches are computed by turns.\n' >docs/page.md
+expect '' 'a place in a document'
+: >launcher/code.c
+expect '^only 0 strings' 'no string'
+[ "$bad" -eq 0 ] && printf 'each riddle is found, and no plain message\n'
+exit "$bad"
