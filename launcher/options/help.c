@@ -80,8 +80,9 @@ commands_print(FILE *out, const struct command *const *commands)
             what_it_is);
     fputs("Commands:\n", out);
     print_commands(out, commands);
-    fputs("\nddprun help COMMAND explains a command. ddprun --help lists the most used options,\n"
-          "ddprun --help-all all options. A program with the name of a command is started\nas ./NAME.\n",
+    fputs("\nddprun help COMMAND explains a command. ddprun --help lists the most used\n"
+          "options, ddprun --help-all all options. A program with the name of a command is\n"
+          "started as ./NAME.\n",
           out);
 }
 
@@ -93,7 +94,7 @@ options_print_help(FILE *out)
             "  ddprun -n 8 ./train --batch 256        eight ranks on eight GPUs\n"
             "  srun --mpi=pmix -n 64 ddprun ./train   64 ranks on a cluster (or mpirun -n)\n"
             "  ddprun scout ./train                   which annotations ./train needs\n"
-            "  ddprun check ./train                   whether two ranks train like one process\n"
+            "  ddprun check ./train                   compare two ranks with one process\n"
             "  ddprun doctor ./train                  problems of this machine and of ./train\n\n",
             what_it_is);
     for (const struct option_row *row = option_rows; row->name != NULL; ++row) {
@@ -103,7 +104,7 @@ options_print_help(FILE *out)
         print_name(out, row, COLUMN);
         fprintf(out, "%s\n", row->brief);
     }
-    fputs("Options end at the program. All options: ddprun --help-all. Commands: ddprun help.\n", out);
+    fputs("Options end at the program. All: ddprun --help-all. Commands: ddprun help.\n", out);
 }
 
 void
