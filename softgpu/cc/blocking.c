@@ -72,8 +72,7 @@ static const char *const waiting_table[] = {
     "producer_acquire",
     "wait",
     "wait_parity",
-    "__nanosleep", /* the thread waits for another */
-    "volatile",    /* warps may be taken to run alike: lockstep.c */
+    "volatile", /* warps may be taken to run alike: lockstep.c */
     /* They do not wait; on fibers, it is known which thread it was. */
     "__trap",
     "__assert_fail",

@@ -95,7 +95,6 @@ give_description(void)
 static void
 unmap_arena(void *memory)
 {
-    spin_forget();
     munmap(memory, arena_bytes());
 }
 
@@ -118,7 +117,6 @@ map_arena(void)
         softgpu_kernel_fatal("no memory for its shared memory");
     pthread_setspecific(arena_key, memory);
     arena = memory;
-    spin_watch();
 }
 
 void
@@ -152,7 +150,6 @@ arena_prepare(size_t dynamic_bytes)
     set_pointers();
     dynamic_size = dynamic_bytes;
     memset(softgpu_thread.dynamic_shared + dynamic_bytes, FILLING, rounded - dynamic_bytes);
-    spin_launch(true);
 }
 
 bool

@@ -177,16 +177,6 @@ check_shared_memory(void)
                     offset, bytes);
 }
 
-/* A launch, or a part of it, has run in this OS thread. */
-static void
-leave_launch(void)
-{
-    spin_launch(false);
-    check_shared_memory();
-    softgpu_thread.static_shared = NULL;
-    kernel_here = NULL;
-}
-
 void
 softgpu_run_fibers(const struct softgpu_launch *launch, const char *kernel, softgpu_thread_fn thread)
 {
@@ -216,7 +206,9 @@ softgpu_run_fibers(const struct softgpu_launch *launch, const char *kernel, soft
         run_block(block);
     }
     block_here = NULL;
-    leave_launch();
+    check_shared_memory();
+    softgpu_thread.static_shared = NULL;
+    kernel_here = NULL;
 }
 
 const struct softgpu_launch *
@@ -233,7 +225,9 @@ softgpu_loop_next(const struct softgpu_launch *part)
     if (part->draw != 0 && (part = order_next_part()) != NULL)
         return part;
     softgpu_thread.here = NULL; /* the loop's frame is gone */
-    leave_launch();
+    check_shared_memory();
+    softgpu_thread.static_shared = NULL;
+    kernel_here = NULL;
     return NULL;
 }
 
@@ -314,7 +308,6 @@ DEFINE_WAIT(softgpu_barrier, block_barrier_step, "movq %rsp, %rdi")
 DEFINE_WAIT(softgpu_barrier_vote, block_vote_step, "movq %rsp, %rdx")
 DEFINE_WAIT(softgpu_active_mask, warp_active_mask_step, "movq %rsp, %rsi")
 DEFINE_WAIT(softgpu_wait, block_wait_step, "movq %rsp, %rsi")
-DEFINE_WAIT(block_yield, block_yield_step, "movq %rsp, %rdi")
 DEFINE_WAIT(block_run, block_run_step, "movq %rsp, %rsi")
 
 /*
@@ -424,14 +417,6 @@ softgpu_meet(const struct softgpu_gathering *gathering, unsigned mask, struct so
     struct fiber *self = running();
     fiber_switch(self, warp_meet_step(gathering, mask, brought, argument, context, frame));
     return *(const struct softgpu_word *)frame[FIBER_RESULT];
-}
-
-void
-block_yield(void)
-{
-    void *frame[FIBER_FRAME];
-    struct fiber *self = running();
-    fiber_switch(self, block_yield_step(frame));
 }
 
 void

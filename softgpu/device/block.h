@@ -1,5 +1,5 @@
 /*
- * block.h - the state of the block that an OS thread runs, shared by block.c, warp.c, spin.c, arena.c and fatal.c.
+ * block.h - the state of the block that an OS thread runs, shared by block.c, warp.c, arena.c and fatal.c.
  */
 #ifndef SOFTGPU_DEVICE_BLOCK_H
 #define SOFTGPU_DEVICE_BLOCK_H
@@ -239,17 +239,6 @@ void order_draw(struct block *block, uint64_t number);
  * NULL: there are no more. */
 const struct softgpu_launch *order_first_part(const struct softgpu_launch *launch);
 const struct softgpu_launch *order_next_part(void);
-
-/* ---- spin.c ---- */
-
-/* This OS thread runs kernels from now on, or no more. */
-void spin_watch(void);
-void spin_forget(void);
-void spin_launch(bool begins);
-
-/* The thread that runs goes behind all that are ready; its step. */
-void block_yield(void);
-struct fiber *block_yield_step(void **frame);
 
 /* ---- arena.c ---- */
 

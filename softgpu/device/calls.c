@@ -21,7 +21,6 @@ softgpu_calls_table(void)
         .barrier_vote = softgpu_barrier_vote,
         .meet = softgpu_meet,
         .active_mask = softgpu_active_mask,
-        .yield = softgpu_yield,
         .wait = softgpu_wait,
         .wake = softgpu_wake,
         .shared_place = softgpu_shared_place,

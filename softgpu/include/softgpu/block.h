@@ -133,9 +133,6 @@ struct softgpu_word softgpu_meet(const struct softgpu_gathering *gathering, unsi
  */
 unsigned softgpu_active_mask(const void *site);
 
-/* Other threads of the block run first, where threads run on fibers. */
-void softgpu_yield(void);
-
 /* Returns once another thread of the block has called softgpu_wake() for the same object. */
 void softgpu_wait(const void *object);
 void softgpu_wake(const void *object);

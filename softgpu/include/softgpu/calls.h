@@ -58,7 +58,6 @@ struct softgpu_calls {
     __typeof__(softgpu_barrier_vote) *barrier_vote;
     __typeof__(softgpu_meet) *meet;
     __typeof__(softgpu_active_mask) *active_mask;
-    __typeof__(softgpu_yield) *yield;
     __typeof__(softgpu_wait) *wait;
     __typeof__(softgpu_wake) *wake;
     __typeof__(softgpu_shared_place) *shared_place;

@@ -38,8 +38,5 @@ ends 0 14 "kernel dynamic_read: it reads byte 1024 of its dynamic shared memory,
 ends 0 15 "kernel arrivals" "deadlock: of 40 threads, 0 wait at __syncthreads, 40 at a cuda::barrier or cuda::pipeline"
 ends 0 16 "kernel arrivals" "2 arrivals at a barrier that waits for 1"
 ends 0 17 "kernel misaligned" "4, 8 or 16 can be copied, between places aligned to as many"
-ends 0 18 "kernel spins_on_memory: block (0,0,0), thread (" "waits in a loop for memory to change, and no other thread of the block changes it"
-ends 0 19 "kernel spins_on_atomic: one of its threads waits in a loop for memory to change" "__nanosleep()"
-ends 0 20 "kernel spins_asleep: block (0,0,0), thread (" "waits in a loop for memory to change"
 ends 134 9 "fatal.cu:" "x != 7"
 finish "$cases cases"

@@ -110,7 +110,6 @@ __globaltimer()
 SOFTGPU_INLINE void
 __nanosleep(unsigned)
 {
-    softgpu_object_calls->yield();
 }
 
 /* What libcu++'s headers name. There is one address space. */

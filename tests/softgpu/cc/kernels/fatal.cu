@@ -12,8 +12,6 @@
 #include <cassert>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <unistd.h>
 
 __global__ void
 half_at_barrier(int *out)
@@ -165,68 +163,10 @@ dynamic_read(int *out, int at)
     *out = room[at];
 }
 
-/* Kernels that spin until the host ends them, which it does when their line is in the file `out`. */
-__global__ void
-spins_on_memory(volatile int *flag)
-{
-    while (*flag == 0) {
-    }
-}
-
-__global__ void
-spins_on_atomic(int *flag)
-{
-    while (atomicAdd(flag, 0) == 0) {
-    }
-}
-
-__global__ void
-spins_asleep(int *flag)
-{
-    __shared__ volatile int mine;
-    mine = 0;
-    __syncthreads();
-    while (mine == 0) {
-        __nanosleep(100);
-        if (threadIdx.x == 1)
-            mine = *(volatile int *)flag;
-    }
-}
-
-/* 0 if its line came, and it ended after that. */
-static int
-spin(int number)
-{
-    volatile int *flag = nullptr;
-    if (cudaMallocManaged((void **)&flag, 4) != cudaSuccess)
-        return 3;
-    *flag = 0;
-    if (number == 18)
-        spins_on_memory<<<1, 4>>>(flag);
-    else if (number == 19)
-        spins_on_atomic<<<1, 4>>>((int *)flag);
-    else
-        spins_asleep<<<1, 64>>>((int *)flag);
-    bool said = false;
-    for (int i = 0; i < 250 && !said; ++i) {
-        char text[4096] = "";
-        std::FILE *file = std::fopen("out", "r");
-        if (file != nullptr && std::fread(text, 1, sizeof(text) - 1, file) > 0)
-            said = std::strstr(text, "waits in a loop") != nullptr;
-        if (file != nullptr)
-            std::fclose(file);
-        usleep(100000);
-    }
-    *flag = 1;
-    return cudaDeviceSynchronize() == cudaSuccess && said ? 0 : 4;
-}
-
 int
 main(int, char **argv)
 {
     int *out = nullptr;
-    if (atoi(argv[1]) >= 18)
-        return spin(atoi(argv[1]));
     if (cudaMalloc(&out, 4096) != cudaSuccess)
         return 3;
     switch (atoi(argv[1])) {
