@@ -363,3 +363,16 @@ declare_all(struct source *source)
 {
     scan(source, 0, source->lexed.count, SCOPE_NAMESPACE);
 }
+
+/* ---- the first pass of a source ---- */
+
+bool
+source_open(struct source *source, const char *text, size_t length, const struct lex_paths *paths)
+{
+    if (!lex(text, length, paths, &source->lexed))
+        return false;
+    const size_t bytes = ((size_t)source->lexed.count + 1) * sizeof(*source->edits);
+    source->edits = memset(memory_grow(NULL, bytes), 0, bytes);
+    declare_all(source);
+    return true;
+}

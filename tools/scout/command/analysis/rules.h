@@ -87,6 +87,20 @@ bool graph_ranges_meet(const struct scout_ranges *ranges, uint64_t lo, uint64_t 
 
 /* The operation of a version, NULL for what was there before. */
 const struct scout_op *graph_op(const struct graph *graph, const struct graph_version *version);
+/* Where an edge of a version leads. */
+static inline const struct graph_version *
+graph_out(const struct graph *graph, const struct graph_version *version, uint32_t i)
+{
+    return &graph->versions[graph->edges[graph->outs[version->first_out + i]].to];
+}
+
+/* Where it comes from. */
+static inline const struct graph_version *
+graph_in(const struct graph *graph, const struct graph_version *version, uint32_t i)
+{
+    return &graph->versions[graph->edges[version->first_in + i].from];
+}
+
 
 /*
  * ---- roles.c: from the versions of two periods to the roles of memory.
