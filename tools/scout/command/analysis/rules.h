@@ -101,7 +101,6 @@ graph_in(const struct graph *graph, const struct graph_version *version, uint32_
     return &graph->versions[graph->edges[version->first_in + i].from];
 }
 
-
 /*
  * ---- roles.c: from the versions of two periods to the roles of memory.
  *
