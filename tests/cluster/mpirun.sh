@@ -83,7 +83,7 @@ hit "mpirun is killed" killed '' launcher KILL
 hit "supervisor 0 is killed" any 'rank 1 .* has lost the ddprun of rank 0' 0 KILL
 
 job 2 "$ddprun" -n 2 "$fake"
-failed_with "-n is mpirun's" 2 'number of ranks is that launcher'
+failed_with "-n is mpirun's" 2 'set the number of ranks there'
 job 2 "$ddprun" --no-such-option "$fake"
 failed_with "wrong option" 2 'unknown .*--no-such-option'
 job 2 "$ddprun" --max-restarts 1 "$fake"

@@ -33,7 +33,7 @@ succeeded "what a rank has of the launcher: read"
 check "what a rank has of the launcher: no variable, no socket" \
     bash -c "! grep -E '^(PMIX|PMI|OMPI|PRTE)_' '$TMPDIR'/env-* && ! grep socket: '$work/stdout'"
 job 2 "$ddprun" -n 2 "$fake"
-failed_with "-n is prterun's" 2 'number of ranks is that launcher'
+failed_with "-n is prterun's" 2 'set the number of ranks there'
 
 # Two jobs at once where the host's name is long: PRRTE puts it before the numbers that distinguish jobs.
 if unshare --uts true 2>/dev/null; then

@@ -45,7 +45,7 @@ ends() {
     failed_with "$1" "$2" "$3"
 }
 ends "without --sync-every" 2 '--outer-lr and --outer-momentum need --sync-every K; give' --outer-lr 0.7
-ends "momentum without --sync-every" 2 'give --sync-every K' --outer-momentum 0.9
+ends "momentum without --sync-every" 2 'need --sync-every K' --outer-momentum 0.9
 for rate in 0 -1 101 nan x; do
     ends "--outer-lr $rate" 2 'is not a rate above 0 and up to 100, in --outer-lr' --sync-every 4 --outer-lr="$rate"
 done

@@ -145,7 +145,8 @@ code_ranges(struct codec *codec, struct scout_ranges *ranges, uint64_t limit)
     uint64_t before = 0;
     if (!code_list(codec, &ranges->items, ranges->count, sizeof(*ranges->items)))
         return;
-    for (const struct scout_range *range = ranges->items; range < ranges->items + ranges->count; ++range) {
+    for (uint32_t i = 0; i < ranges->count; ++i) {
+        const struct scout_range *range = &ranges->items[i];
         expect(codec, range->lo >= before && range->hi > range->lo && range->hi <= limit);
         before = range->hi;
     }

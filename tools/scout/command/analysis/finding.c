@@ -174,7 +174,8 @@ describe_scouted(const struct scout_finding *finding, const struct scout_tensor 
 {
     char place[64];
     snprintf(text, 128, "nothing at %s", scout_tensor_place(tensor, place));
-    for (const struct scout_tensor *it = finding->tensors; it < finding->tensors + finding->tensor_count; ++it) {
+    for (size_t i = 0; i < finding->tensor_count; ++i) {
+        const struct scout_tensor *it = &finding->tensors[i];
         if (it->alloc != tensor->alloc || it->hi <= tensor->lo || it->lo >= tensor->hi)
             continue;
         size_t used = (size_t)snprintf(text, 128, "%s %s%s", scout_role_name(it->role), scout_tensor_place(it, place),

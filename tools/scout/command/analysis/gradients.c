@@ -189,7 +189,8 @@ reaches_further(const struct roles *roles, uint32_t number)
     const struct graph_version *version = version_of(roles, number);
     const struct scout_op *op = graph_op(roles->graph, version);
     bool reaches = false;
-    for (const struct scout_argument *it = op->arguments; it < op->arguments + op->argument_count && !reaches; ++it) {
+    for (size_t i = 0; i < op->argument_count && !reaches; ++i) {
+        const struct scout_argument *it = &op->arguments[i];
         reaches = roles->graph->memory_of[it->alloc] == (uint32_t)version->memory && it->offset <= version->lo &&
                   it->end >= version->hi && it->end - it->offset > version->hi - version->lo;
     }

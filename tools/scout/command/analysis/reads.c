@@ -107,7 +107,8 @@ is_figure(const struct finder *finder, uint32_t alloc, uint64_t bytes)
 {
     const struct scout_log *log = finder->graph->log;
     bool may = log->allocs[alloc].memory == SCOUT_MANAGED && bytes <= sizeof(uint64_t);
-    for (const struct scout_op *op = log->ops; op < log->ops + log->op_count && may; ++op) {
+    for (size_t i = 0; i < log->op_count && may; ++i) {
+        const struct scout_op *op = &log->ops[i];
         bool is_hosts = op->kind == SCOUT_COPY && op->bytes == 0 && op->to.alloc != SCOUT_NONE;
         may = !is_hosts || log->allocs[op->to.alloc].bytes != log->allocs[alloc].bytes;
     }
@@ -119,7 +120,8 @@ note_write(struct finder *finder, const struct graph_version *version)
 {
     uint32_t writer = (uint32_t)version->op % finder->period, alloc = finder->graph->memories[version->memory].alloc;
     bool unread = version->out_count == 0 && is_figure(finder, alloc, version->hi - version->lo);
-    for (struct seen *seen = finder->seen; seen < finder->seen + finder->seen_count; ++seen) {
+    for (size_t i = 0; i < finder->seen_count; ++i) {
+        struct seen *seen = &finder->seen[i];
         if (seen->written.writer == writer && seen->memory == version->memory && seen->written.lo == version->lo &&
             seen->written.hi == version->hi) {
             seen->periods += 1;

@@ -125,7 +125,8 @@ is_for_nothing(const struct roles *roles, uint32_t memory)
     const struct graph *graph = roles->graph;
     const struct scout_log *log = graph->log;
     bool is = log->allocs[graph->memories[memory].alloc].memory == SCOUT_DEVICE, rolls = false;
-    for (const struct scout_op *op = log->ops; op < log->ops + log->op_count && is; ++op) {
+    for (size_t i = 0; i < log->op_count && is; ++i) {
+        const struct scout_op *op = &log->ops[i];
         bool gets =
             op->kind == SCOUT_COPY && op->from.alloc != SCOUT_NONE && graph->memory_of[op->from.alloc] == memory;
         for (uint32_t a = 0; a < op->argument_count && !gets; ++a)
@@ -142,7 +143,8 @@ static void
 suspect_beside(const struct roles *roles, struct scout_finding *finding, const struct scout_argument *place,
                const struct scout_op *op, uint32_t number)
 {
-    for (const struct scout_argument *it = op->arguments; it < op->arguments + op->argument_count; ++it) {
+    for (size_t i = 0; i < op->argument_count; ++i) {
+        const struct scout_argument *it = &op->arguments[i];
         uint32_t memory = roles->graph->memory_of[it->alloc], alloc = roles->graph->memories[memory].alloc;
         if (it->slot != place->slot || it->at != place->at || has_place(finding, alloc, it->offset, false) ||
             !is_kept(roles, memory, it->offset) || is_for_nothing(roles, memory))

@@ -157,7 +157,8 @@ is_updated(const struct sorter *sorter, const struct graph_version *version)
         if (meets_gradient(sorter, from) || (same_period && sorter->writes[position(sorter, from)].update))
             return true;
     }
-    for (const struct graph_version *other = graph->versions; other < graph->versions + graph->version_count; ++other) {
+    for (size_t i = 0; i < graph->version_count; ++i) {
+        const struct graph_version *other = &graph->versions[i];
         if (other->op >= 0 && other->memory == version->memory && other->lo < version->hi && version->lo < other->hi &&
             sorter->writes[position(sorter, other)].update && is_read_later(sorter, other))
             return true;
@@ -407,7 +408,8 @@ is_loaded(const struct sorter *sorter, uint32_t memory)
     bool like = false;
     for (uint32_t i = sorter->finding->first; i < sorter->finding->first + sorter->period && !like; ++i)
         like = log->ops[i].ahead != 0 && log->allocs[log->ops[i].to.alloc].bytes == alloc->bytes;
-    for (const struct scout_op *op = log->ops; op < log->ops + log->op_count && like; ++op) {
+    for (size_t k = 0; k < log->op_count && like; ++k) {
+        const struct scout_op *op = &log->ops[k];
         like = op->ahead != 0 || (op->kind != SCOUT_COPY && op->kind != SCOUT_FILL) || op->to.alloc == SCOUT_NONE ||
                sorter->graph->memory_of[op->to.alloc] != memory;
     }
@@ -427,7 +429,8 @@ find_stays(struct sorter *sorter)
         if (graph->log->allocs[memory->alloc].memory == SCOUT_PINNED ||
             scout_is_remade(graph->log, sorter->finding, memory->alloc) || is_loaded(sorter, m))
             continue;
-        for (const struct graph_span *span = memory->spans; span < memory->spans + memory->span_count; ++span) {
+        for (size_t i = 0; i < memory->span_count; ++i) {
+            const struct graph_span *span = &memory->spans[i];
             const struct graph_version *version = &graph->versions[span->version];
             bool is_written = version->op >= 0;
             if (is_written ? sorter->turns->parts[position(sorter, version)] != PLAY_BY_TURN &&

@@ -245,7 +245,8 @@ static enum roles_verdict
 refuse_two(struct types *types, uint32_t tensor)
 {
     const struct use *one = NULL, *other = NULL;
-    for (const struct use *use = types->uses; use < types->uses + types->use_count && other == NULL; ++use) {
+    for (size_t i = 0; i < types->use_count && other == NULL; ++i) {
+        const struct use *use = &types->uses[i];
         if (same_of(types, use->version) != same_of(types, types->version_of[tensor]) || use->said == SCOUT_UNKNOWN)
             continue;
         if (one == NULL)
