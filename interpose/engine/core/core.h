@@ -197,7 +197,8 @@ context_leave_block(const CUcontext *before)
     context_leave(*before);
 }
 /* Makes it current until the end of the block. */
-#define ENTER_CONTEXT() CUcontext context_before_ __attribute__((cleanup(context_leave_block))) = context_enter()
+#define ENTER_CONTEXT() \
+    CUcontext context_before_ __attribute__((unused, cleanup(context_leave_block))) = context_enter()
 /* Ends a sentence about memory or a stream in "...": what is wrong with it, and what to do. */
 #define CONTEXT_FOREIGN                                                                                      \
     "a context that is not the device's primary one, in which NCCL works: make the primary context current " \
@@ -219,8 +220,8 @@ context_end_relaxed(const CUstreamCaptureMode *before)
     (void)context_exchange_capture_mode(*before);
 }
 /* Until the end of the block. */
-#define RELAX_CAPTURES()                                                             \
-    CUstreamCaptureMode mode_before_ __attribute__((cleanup(context_end_relaxed))) = \
+#define RELAX_CAPTURES()                                                                     \
+    CUstreamCaptureMode mode_before_ __attribute__((unused, cleanup(context_end_relaxed))) = \
         context_exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED)
 
 /* Waits for all work of the device; ends the job where a capture forbids that. `when` begins a sentence. */
