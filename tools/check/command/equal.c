@@ -216,19 +216,19 @@ has_hash(const struct check_row *row)
     return row->tensor.role != CHECK_REDUCE && row->value != 0;
 }
 
-/* An update that adds up in another order each time leaves other bits on each rank, and on one rank in each run; of
- * small steps it does so in some tensors only. What all ranks get from one sum, averages and the start, is the same
- * bits. */
+/* An update that adds up in another order each time leaves other bits on each rank, and on one rank in each run. What
+ * all ranks get from one sum, averages and the start, is the same bits. */
 static bool
 is_noise(const struct check_evidence *evidence, const struct check_row *apart, int rank)
 {
-    uint32_t role = apart->tensor.role;
+    const struct check_tensor *tensor = &apart->tensor;
     const struct check_rows *once = evidence->once != NULL ? evidence->once : evidence->ranked;
-    bool is_update = (role == CHECK_PARAMETER || role == CHECK_STATE) && apart->step > 1;
+    bool is_update = (tensor->role == CHECK_PARAMETER || tensor->role == CHECK_STATE) && apart->step > 1;
     for (int i = 0; is_update && evidence->twice != NULL && i < 2; ++i, rank = 0) {
         const struct check_row *row = NULL, *other;
-        while ((row = check_rows_next_of(&once[rank], role, row)) != NULL) {
-            other = pattern_row(&evidence->twice[rank], &row->tensor, row->step);
+        while ((row = check_rows_next_of(&once[rank], tensor->role, row)) != NULL) {
+            other =
+                check_same_tensor(&row->tensor, tensor) ? pattern_row(&evidence->twice[rank], tensor, row->step) : NULL;
             if (other != NULL && other->value != row->value)
                 return true;
         }
