@@ -192,13 +192,12 @@ uint64_t type_exponent(int type);    /* bits that are all set where an element i
 CUcontext context_enter(void);
 void context_leave(CUcontext before);
 static inline void
-context_leave_block(const CUcontext *before)
+context_leave_at(const CUcontext *before)
 {
     context_leave(*before);
 }
 /* Makes it current until the end of the block. */
-#define ENTER_CONTEXT() \
-    CUcontext context_before_ __attribute__((unused, cleanup(context_leave_block))) = context_enter()
+#define ENTER_CONTEXT() CUcontext context_was_ __attribute__((unused, cleanup(context_leave_at))) = context_enter()
 /* Ends a sentence about memory or a stream in "...": what is wrong with it, and what to do. */
 #define CONTEXT_FOREIGN                                                                                      \
     "a context that is not the device's primary one, in which NCCL works: make the primary context current " \
