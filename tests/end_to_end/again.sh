@@ -26,7 +26,7 @@ as_by_themselves() {
         check "$1: the first again, rank $rank" cmp "$work/first" "$work/c-$rank"
     done
     check "$1: says that there were three" grep -q '^ddprun: 3 programs trained, one after the other; the last one:' "$work/stderr"
-    check "$1: the last's steps, and how many can have overlapped" grep -Eq 'of the last: 2 ranks, 6 steps, [0-6] of them' "$work/stderr"
+    check "$1: the last's steps, and how many can have overlapped" grep -Eq 'the last one: 2 ranks, 6 steps, [0-6] of them' "$work/stderr"
     check "$1: the last's comparisons" grep -q 'compared 6 times, last after step 6 of 6' "$work/stderr"
     check "$1: nothing is left" [ -z "$(ls "$TMPDIR")" ]
     rm -f "$work"/[abc]-*

@@ -146,8 +146,8 @@ planted() {
     busy=$two_was_busy
     train planted 2 "$of_2" "$@"
     run "$ddprun" predict -n 2 "$work/planted"
-    first=$(grep -A 2 '^What a step loses' "$work/stdout" | tail -n 1)
-    gain=$(awk '{ print $1 }' <<<"$first")
+    first=$(grep -A 2 '^Lost time per step' "$work/stdout" | tail -n 1)
+    gain=$(grep -oEm 1 '[0-9.]+ ms' <<<"$first" | head -n 1 | cut -d ' ' -f 1)
     saved=$(awk -v with="$step" -v without="$two" 'BEGIN { print with - without }')
     grep -q -e "$pattern" <<<"$first" && near "$gain" "$saved" "${of_two_runs:-4}"
 }
@@ -241,8 +241,8 @@ refused "an unknown option" 2 'unknown option --what of predict' predict --what 
 refused "--sync-every" 2 '--sync-every and predict contradict' --sync-every 4 predict "$paced"
 PMIX_RANK=0 PMIX_NAMESPACE=x refused "under another launcher" 2 'ddprun predict starts its own ranks, but another launcher' predict "$paced"
 refused "-n before predict" 2 '-n before predict' -n 4 predict "$paced"
-refused "a program without steps" 1 'cannot be looked at: it has no steps' predict --link "$link" "$paced" --steps 0
-refused "a program with few steps" 1 'cannot be looked at: it has too few steps' predict --link "$link" "$paced" --steps 3
+refused "a program without steps" 1 'cannot be measured: it has no steps' predict --link "$link" "$paced" --steps 0
+refused "a program with few steps" 1 'cannot be measured: it has too few steps' predict --link "$link" "$paced" --steps 3
 refused "a program that is not there" 127 'cannot be run on 1 rank' predict --link "$link" "$work/nothing"
 run "$ddprun" -q predict "$paced" --what
 check "a program that fails: exit code 1" [ "$code" -eq 1 ]

@@ -63,7 +63,7 @@ check "a forked child that falls: no stack" [ "$(grep -c 'received SIG' "$work/s
 train traced
 check "a rank that another process traces: exit code" [ "$code" -eq 139 ]
 check "a rank that another process traces: the report says that there is no stack" \
-    grep -Eq 'thread [0-9]+ \(hangs\): cannot be looked at|ptrace is not permitted' "$work/stderr"
+    grep -Eq 'thread [0-9]+ \(hangs\): cannot be read|ptrace is not permitted' "$work/stderr"
 
 run "$ddprun" -n 1 "$hangs" --how falls --rank 0
 check "one rank: exit code" [ "$code" -eq 139 ]

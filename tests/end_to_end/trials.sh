@@ -107,7 +107,7 @@ check "overlap does not pay: ... where overlap went off" grep -q "<line class='o
 check "overlap does not pay: ... names both in the legend" bash -c \
     "grep -q '>control step of a trial' '$work/page.html' && grep -q '>overlap is off from here on<' '$work/page.html'"
 check "overlap does not pay: ... and says it" bash -c \
-    "grep -q '<p>Overlap is off from step $((step + 1)) on' '$work/page.html' && grep -q '<p>The last of 2 trials' '$work/page.html'"
+    "grep -q '<p>Overlap is off from step $((step + 1)) on' '$work/page.html' && grep -q '<p>Last of 2 trials' '$work/page.html'"
 
 # Until layers take their time on the host: then nothing runs beside collectives, and overlap saves what they take. The trial that finds
 # that comes 1,600 steps after the last one. Again if the machine was busy with something else.
