@@ -64,7 +64,7 @@ run env PMI_RANK=1 RANK=0 WORLD_SIZE=1 MASTER_ADDR=h1 "$ddprun" "$fake"
 failed_with "two launchers that contradict each other" 2 'PMI_RANK=1\) without PMIx.*WORLD_SIZE=1, of another launcher, says that it is alone'
 run env JOB_COMPLETION_INDEX=1 "$ddprun" --device softgpu --unannotated true
 succeeded "a pod of an Indexed Job without --nnodes"
-check "... a line says that it is alone" grep -q '^ddprun: JOB_COMPLETION_INDEX=1: .*this pod trains alone' "$work/stderr"
+check "... a line says that it is alone" grep -q '^ddprun: JOB_COMPLETION_INDEX=1, .*this pod trains alone' "$work/stderr"
 
 # ---- who is not taken in ----
 

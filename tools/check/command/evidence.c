@@ -74,11 +74,9 @@ check_evidence_same_bits(const struct check_evidence *evidence)
 double
 check_evidence_units(const struct check_evidence *evidence)
 {
-    enum { IN_PARTS = 8 };
-    const struct check_row *row = NULL;
-    while ((row = check_rows_next_of(&evidence->again, CHECK_PARAMETER, row)) != NULL) {
+    EACH_ROW_OF(row, &evidence->again, CHECK_PARAMETER) {
         if (row->of_change && !row->same_bits)
-            return IN_PARTS;
+            return 8; /* of parts that are added in any order */
     }
     return 1;
 }

@@ -81,6 +81,7 @@ struct distance {
     double whole, block;
     double absolute; /* not relative */
     double spread;   /* of a change, with what is rounding */
+    double units;    /* of a floor: check_evidence_units() */
     double typical;  /* the larger, of what tensors of the role typically have: noise is little of that */
 };
 
@@ -145,6 +146,7 @@ struct sorted {
     const struct check_row **rows; /* of tensors */
     struct distance *distances;    /* [count] */
     size_t count;
+    double units; /* as of a floor */
 };
 
 static struct sorted
@@ -246,7 +248,7 @@ find_row(const struct sorted *sorted, const struct check_row *like)
 static struct distance
 floor_of(const struct sorted *runs, size_t run_count, const struct check_row *like)
 {
-    struct distance floor = {0};
+    struct distance floor = {.units = runs->units};
     for (size_t r = 0; r < run_count; ++r) {
         size_t place = find_row(&runs[r], like);
         if (place < runs[r].count && (runs[r].rows[place]->of_change || !like->of_change))
@@ -331,7 +333,7 @@ is_rounding(const struct check_evidence *evidence, const struct check_row *row, 
             const struct distance *floor, double times)
 {
     const struct check_norms *norms = &row->norms;
-    double tolerance = tolerance_of(evidence, row), unit = check_evidence_units(evidence) * norms->unit;
+    double tolerance = tolerance_of(evidence, row), unit = floor->units * norms->unit;
     double explained = tolerance * norms->rounding + 2 * unit * unit;
     bool counts = row->of_change && !row->averaged && row->tensor.role != CHECK_MEMORY;
     return !counts || norms->spread <= tolerance * norms->reference ||
@@ -424,9 +426,8 @@ add_row(struct check_item *item, const struct check_evidence *evidence, const st
     double whole_limit = fmax(ITEMS_FLOOR_FACTOR * floor->whole, tolerance);
     double block_limit = fmax(ITEMS_FLOOR_FACTOR * floor->block, tolerance);
     double relative = fmax(distance->whole, distance->block);
-    bool beyond = !row->same_bits && !is_rounding(evidence, row, distance, floor, 4);
-    if (is_exact(evidence, row) && !row->same_bits && floor->whole <= 0) /* of numbers that doubles do not hold, too */
-        beyond = true;
+    bool apart = (is_exact(evidence, row) && floor->whole <= 0) || !is_rounding(evidence, row, distance, floor, 4);
+    bool beyond = !row->same_bits && apart; /* also of numbers that doubles do not hold */
     bool vanishes = is_vanishing(evidence, row, floor, most);
     relative = vanishes ? row->norms.difference / most : beyond ? fmax(relative, distance->spread) : relative;
     if (item->worst_step == 0 || relative > item->difference) {
@@ -518,6 +519,7 @@ items_make(const struct check_evidence *evidence, const struct check_rows *ranke
     struct sorted floors[2] = {sort_rows(&evidence->again), sort_rows(&evidence->perturbed)};
     if (check_evidence_is_forced(evidence))
         take_drift_out(&floors[1], &evidence->perturbed, check_evidence_in_rounds(evidence));
+    floors[0].units = check_evidence_units(evidence);
     accumulate_distances(&floors[0]);
     accumulate_distances(&floors[1]);
     for (int r = 0; r < evidence->ranks; ++r) {
