@@ -49,7 +49,7 @@ environment_get(char *const *list, const char *name)
     return NULL;
 }
 
-/* Leaves out the entries of which `is_left_out` says so. */
+/* Frees and removes the entries for which `is_left_out` is true. */
 static void
 leave_out(char **list, bool (*is_left_out)(const char *entry, const char *name), const char *name)
 {
