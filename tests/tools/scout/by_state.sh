@@ -35,7 +35,7 @@ auto() {
 }
 auto "$fused" gemm
 check 'auto: it trains' test "$code" -eq 0
-check 'auto: by state, and it says why' grep -q 'by state, for by gradients it cannot be: ' "$work/stderr"
+check 'auto: by state, and it says why' grep -q 'by state, because by gradients is not possible: ' "$work/stderr"
 run "$ddprun" -n 5 --device softgpu --share-gpu --timeout 60 --reads owner --plan auto --by state --yes --slow "$build/tests/tools/plan/habits" ring
 check 'auto: a history that is shorter than a round is refused' grep -q 'may begin anew within a round of 5 ranks' "$work/stderr"
 auto --by gradients "$fused" gemm

@@ -100,7 +100,7 @@ proved counts-late ''
 report 'a count that is zero so far: is proved' "$(grep -q '^passed: ' <<<"$said" || echo "$said")"
 run "$ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan mistaken.json "${words[@]}"
 check 'a count that is zero so far: its first hit ends the job' test "$code" -eq 1
-check 'a count that is zero so far: says why' grep -q 'what was zero has become a whole number, of which there is no mean: make the plan anew' "$work/stderr"
+check 'a count that is zero so far: says why' grep -q 'a float that was zero has become a whole number, which has no mean: make the plan anew' "$work/stderr"
 
 # trains NAME OPTIONS...: by mistaken.json, into NAME.weights and NAME.out.
 trains() {

@@ -38,9 +38,9 @@ check "the bits of --plan FILE" cmp auto.par by_file.par
 check "one plan is kept" test "$(kept)" -eq 1
 check "mode 0700 and 0600" test "$(stat -c %a "$plans" "$plans"/*.json | tr '\n' ' ')" = '700 600 '
 for text in 'averaged over 2 ranks, in front of .* at .*:[0-9]+' 'gradient +a[0-9]+\[[0-9]+:[0-9]+\], .* allocated at .*:[0-9]+' \
-    'compared, and bitwise the same' 'parameter +a[0-9]+' 'proof .d.: passed' '2 batches of the program become one update' \
-    'a loss is that of the batch that it is printed for' \
-    'a round of 2 takes [0-9.e+]+ ms, one process [0-9.e+]+ ms a batch: [0-9.]+ times as fast \([0-9.]+ to [0-9.]+\)' 'no proof sees: batches behind those' 'state bitwise identical on all ranks' \
+    'compared, and bitwise the same' 'parameter +a[0-9]+' 'proof .d.: passed' '2 batches of the program make one update' \
+    'a loss that the program prints is that of its own batch' \
+    'a round of 2 takes [0-9.e+]+ ms, one process [0-9.e+]+ ms a batch: [0-9.]+ times as fast \([0-9.]+ to [0-9.]+\)' 'not proved: later batches' 'state bitwise identical on all ranks' \
     'a round took [0-9.e+]+ ms, .* in the proof it took [0-9.e+]+ ms'; do
     check "it is said: $text" grep -Eq "$text" "$work/stderr"
 done
@@ -80,7 +80,7 @@ auto --yes --slow --bucket-mb 2 "${digits[@]}" --steps 60
 ends "... with --slow" 0 'bitwise identical' ''
 touch -d '2001-01-01' digits.csv
 auto --yes --slow "${digits[@]}" --steps 60
-ends "another data file, an argument" 0 'of other files or' scouted
+ends "another data file, an argument" 0 'is outdated: the program, a file that it reads, or ddprun has changed' scouted
 mkdir -p samples/data # where chargpt looks for its data
 head -c 200000 "$(dirname "$data")/shakespeare.txt" >samples/data/shakespeare.txt
 chargpt=("$build/samples/chargpt_plain" --layers 1 --heads 2 --context 16 --batch 4 --steps 60)
@@ -88,12 +88,12 @@ auto --yes --slow "${chargpt[@]}" --width 16
 ends "chargpt" 0 'bitwise identical' scouted
 touch -d '2001-01-01' samples/data/shakespeare.txt
 auto --yes --slow "${chargpt[@]}" --width 16
-ends "another data file, which no argument names" 0 'of other files or' scouted
+ends "another data file, which no argument names" 0 'is outdated: the program, a file that it reads, or ddprun has changed' scouted
 auto --yes --slow "${chargpt[@]}" --width 32
 ends "another model" 0 'bitwise identical' scouted
 objcopy --remove-section .note.gnu.build-id trainer bare 2>/dev/null && cp bare trainer
 cmp -s bare trainer && auto --yes --slow "${digits[@]}" --steps 60
-ends "another build" 0 'is of another build, of other files' scouted
+ends "another build" 0 'is outdated: the program, a file that it reads, or ddprun has changed' scouted
 
 # ---- what is kept ----
 for_each_plan() { for plan in "$plans"/*.json; do "$@" "$plan"; done; }
@@ -106,7 +106,7 @@ auto --yes --slow "${digits[@]}" --steps 60
 ends "a plan that is changed" 0 'the kept plan .* is damaged; it is removed' scouted
 for_each_plan sed -i 's/"cache":{"version":"[0-9]*/"cache":{"version":"0/'
 auto --yes --slow "${digits[@]}" --steps 60
-ends "a plan of another version" 0 'of another version of ddprun' scouted
+ends "a plan of another version" 0 'is outdated: .* ddprun has changed' scouted
 refused() { # NAME PATTERN
     auto --yes --slow "${digits[@]}" --steps 60
     ends "$1" 2 "$2" ''
@@ -176,7 +176,7 @@ auto --yes --slow "$build/tests/tools/scout/habits" batch-norm
 ends "batch-norm" 0 'bitwise identical' scouted
 check "batch-norm: names the kernel" grep -q 'in front of adam at habits.cu:[0-9]' "$work/stderr"
 check "batch-norm: cuts the longest list" grep -q 'and [0-9]* more, .* in all' "$work/stderr"
-check "batch-norm: names what each rank has alone" test -n "$(grep -A 1 'of each rank alone' "$work/stderr" | grep ' statistics  *a')"
+check "batch-norm: names what each rank has alone" test -n "$(grep -A 1 'each rank has its own, which is not compared' "$work/stderr" | grep ' statistics  *a')"
 
 # ---- what cannot take turns ----
 for plan in auto plan.json; do
@@ -187,7 +187,7 @@ done
 auto --by gradients --yes "$build/tests/matrix/gan_shared"
 ends "several groups, by gradients" 1 'gradients are averaged in 2 places' 'scouted'
 auto --yes --slow "$build/tests/matrix/gan_shared"
-ends "several groups" 0 'by state, for by gradients it cannot be: .*gradients are averaged in 2 places' scouted
+ends "several groups" 0 'by state, because by gradients is not possible: .*gradients are averaged in 2 places' scouted
 before=$(kept)
 auto --yes --slow "$build/tests/trainers/ladder" --steps 3
 check "a program that is too short: refused" test "$code" -eq 1

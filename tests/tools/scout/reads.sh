@@ -56,7 +56,7 @@ by_plan "$ddprun" 3 dies
 ends "a rank that is killed" 137 'rank 1 was ended by SIGKILL'
 planned thread
 by_plan "$ddprun" 2 thread
-ends "a thread that launches nothing" 1 'is made by a thread that launches nothing: whose batch it reads is not known'
+ends "a thread that launches nothing" 1 'is made by a thread that launches nothing: the batch that it reads is not known'
 
 # ---- --reads own ----
 by_plan "$ddprun" 2 each --reads own

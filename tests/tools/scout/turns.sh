@@ -53,7 +53,7 @@ if [ -z "$pattern" ]; then
     habit columns passed
     check "records that lie beside each other have no halves" grep -q "^proof (c): not possible here: with halves .* records do not lie" "$work/stdout"
     check "and are not proved" test "$code" -eq 1
-    habit labels "failed: .* cuMemcpyHtoD_v2 comes without the operation in front of which gradients are averaged"
+    habit labels "failed: .* cuMemcpyHtoD_v2 comes, and the operation where gradients are averaged did not"
     check "numbers that are copied one by one, of which a step may begin with any, have no halves" grep -q "^proof (c): not possible here: a copy of 4 bytes" "$work/stdout"
     check "and no line shares a part of the records" test "$(grep -c 'DDP_SHARD(' "$work/stdout")" -eq 0
     check "it is left to be done by hand" grep -q '^by hand: DDP_SHARD, of the records that come by turns.cu:' "$work/stdout"

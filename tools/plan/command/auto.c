@@ -44,7 +44,7 @@ ask_user(struct error *error)
         for (next = answer; next != '\n' && read(STDIN_FILENO, &next, 1) == 1;)
             ;
     return answer == 'y' || answer == 'Y' ||
-           error_set(error, DDPRUN_EXIT_FAILURE, "nothing is started: not answered with y");
+           error_set(error, DDPRUN_EXIT_FAILURE, "nothing is started: the answer was not y");
 }
 
 /* ---- the plan ---- */
@@ -165,8 +165,8 @@ is_fast_enough(const struct auto_run *run, struct error *error)
     return error_set(error, DDPRUN_EXIT_USAGE,
                      "%d ranks are slower than one process: %.2f to %.2f times as fast%s; --slow trains all the same",
                      run->job->ranks, forecast.low / 100.0, high,
-                     waits ? ", for they wait for what the host reads of each other's batches; --reads own lets each "
-                             "rank read what it has"
+                     waits ? ": they wait for results of each other's batches that the host reads; with --reads own "
+                             "each rank reads its own results"
                            : "");
 }
 
@@ -213,7 +213,7 @@ plan_auto(struct options *options, const struct auto_job *job, struct error *err
     bool is_auto = options->plan != NULL && strcmp(options->plan, "auto") == 0;
     if (!is_auto && (options->by != 0 || job->per_rank != NULL))
         return error_set(error, DDPRUN_EXIT_USAGE,
-                         "%s is an option of --plan auto, and of ddprun scout: a plan of a file has it already",
+                         "%s is an option of --plan auto and of ddprun scout: a plan in a file has it already",
                          options->by != 0 ? "--by" : "--per-rank");
     if (options->plan == NULL)
         return true;

@@ -205,7 +205,7 @@ plan_cache_find(const struct plan_cache *cache, struct json_object **plan, struc
     if (!read_plan(cache->path, plan, error))
         return false;
     if (*plan != NULL && !is_usable(cache, *plan))
-        remove_plan(cache->path, "of another build, of other files or of another version of ddprun", plan);
+        remove_plan(cache->path, "outdated: the program, a file that it reads, or ddprun has changed", plan);
     return true;
 }
 

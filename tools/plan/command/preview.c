@@ -65,7 +65,7 @@ print_times(struct json_object *plan, int ranks)
     double round = (double)forecast.round_ns / 1e6, batch = (double)forecast.batch_ns / 1e6;
     double times = round > 0 ? batch * ranks / round : 0;
     if (round == 0 || batch == 0)
-        message_line("how fast it is, is not known: the program makes too few batches");
+        message_line("the speed is not known: the program makes too few batches");
     else
         message_line("a round of %d takes %.3g ms, one process %.3g ms a batch: %.2f times as fast (%.2f to %.2f)",
                      ranks, round, batch, times < ranks ? times : ranks, forecast.low / 100.0, forecast.high / 100.0);
@@ -87,12 +87,11 @@ static void
 print_proofs(struct json_object *plan)
 {
     print_proof(plan, "halves", "c",
-                "gradients are sums over records where they are averaged, not clipped or normalised");
-    print_proof(plan, "turns", "d", "ranks by turns have what one process has that plays all turns");
-    print_proof(plan, "per_rank", "per rank", "what --per-rank names is carried, not trained");
-    message_line(
-        "no proof sees: batches behind those that were compared; what ranks and one process do alike, as a rate "
-        "or a schedule that is meant for one batch; whether the loss is a mean or a sum over a batch");
+                "gradients are sums over records when they are averaged, not clipped or normalised");
+    print_proof(plan, "turns", "d", "the ranks have the bits of one process that computes all batches");
+    print_proof(plan, "per_rank", "per rank", "memory of --per-rank is carried, not trained");
+    message_line("not proved: later batches; a learning rate or a schedule that is meant for one batch; whether the "
+                 "loss is a mean or a sum over a batch");
 }
 
 /* Where in the source the program calls operation `number` of a step. */
@@ -117,11 +116,12 @@ preview_reads(struct json_object *plan, bool prints)
             continue;
         ++count;
         if (prints)
-            message_line("the host reads by %s at %s what %s has written; the ranks take turns at what leads up to "
-                         "that, %" PRIu64 " of %zu operations",
-                         play_text(read, "name"), place_of(plan, i),
-                         plain_name(play_text(json_object_array_get_idx(list, writer), "name"), name, sizeof(name)),
-                         writer + 1, play_length(list));
+            message_line(
+                "by %s at %s the host reads a result of %s; the ranks compute one after another up to there, that is "
+                "%" PRIu64 " of %zu operations",
+                play_text(read, "name"), place_of(plan, i),
+                plain_name(play_text(json_object_array_get_idx(list, writer), "name"), name, sizeof(name)), writer + 1,
+                play_length(list));
     }
     return count;
 }
@@ -140,13 +140,13 @@ print_by_gradients(struct json_object *plan, int ranks)
     print_memory(plan, tensors, "gradient", title);
     print_memory(plan, tensors, "parameter|optimizer state|moving average|random state",
                  "compared, and bitwise the same on all ranks:");
-    print_memory(plan, tensors, "statistics|carried state", "of each rank alone, and not compared:");
+    print_memory(plan, tensors, "statistics|carried state", "each rank has its own, which is not compared:");
     print_proofs(plan);
     for (size_t i = 0; i < play_length(notes); ++i)
         message_line("note: %s", json_object_get_string(json_object_array_get_idx(notes, i)));
-    message_line("%d batches of the program become one update; rank r computes batch r of them, and all see the same "
-                 "data; the learning rate stays the program's; batches at the end that make no round of %d change "
-                 "nothing; what the update computes, as a norm, is printed as the last update left it",
+    message_line("%d batches of the program make one update; rank r computes batch r of them; all ranks load the same "
+                 "data; the learning rate stays the program's; batches at the end that fill no round of %d change "
+                 "nothing; a number that the update computes, such as a norm, is printed as the last update left it",
                  ranks, ranks);
 }
 
@@ -172,14 +172,14 @@ print_by_state(struct json_object *plan, int ranks)
     struct play play;
     char why[PLAY_WHY_BYTES];
     struct json_object *memory = json_object_object_get(json_object_object_get(plan, "turns"), "memory");
-    message_line("by state%s%s", because != NULL ? ", for by gradients it cannot be: " : ", as --by asks for",
+    message_line("by state%s%s", because != NULL ? ", because by gradients is not possible: " : ", as --by asks for",
                  because != NULL ? json_object_get_string(because) : "");
     print_memory(plan, memory, "state by change",
-                 "state, of which the ranks' changes are averaged at the end of a round:");
-    print_memory(plan, memory, "sum", "sums, which get the changes of all ranks:");
-    print_memory(plan, memory, "stream", "the same on all ranks, which make it in each step:");
-    print_memory(plan, memory, "last", "what the host reads later, of the rank with the latest step:");
-    print_memory(plan, memory, "per rank", "of each rank alone, as --per-rank says, and not compared:");
+                 "state; the mean of the ranks' changes is added at the end of a round:");
+    print_memory(plan, memory, "sum", "sums; the changes of all ranks are added:");
+    print_memory(plan, memory, "stream", "computed by all ranks in each step, and the same on all:");
+    print_memory(plan, memory, "last", "read by the host later, and copied from the rank with the latest step:");
+    print_memory(plan, memory, "per rank", "each rank has its own, as --per-rank says, which is not compared:");
     if (play_json_read(json_object_object_get(plan, "turns"), &play, why))
         message_line("each rank takes %" PRIu64 " bytes of device memory besides the program's; %" PRIu64
                      " bytes are averaged in a round",
@@ -190,13 +190,12 @@ print_by_state(struct json_object *plan, int ranks)
         message_line("proof (%s): %s: %s", i == 0 ? proofs[i] : "d", play_text(it, "end"), play_text(it, "text"));
     }
     message_line(
-        "rank r makes step r of each %d steps of the program completely, update included, and at the round's end "
-        "all ranks have the mean of what the steps have changed; the learning rate stays the program's",
+        "rank r makes step r of each %d steps of the program, update included; at the end of the round the mean of the "
+        "steps' changes is added on all ranks; the learning rate stays the program's",
         ranks);
     message_line(
-        "for SGD, momentum and weight decay that is what the average of gradients gives, but for rounding; for "
-        "clipping, updates by signs or norms, and Adam it is parameter averaging in each step, which is another "
-        "training");
+        "for SGD, momentum and weight decay this equals averaged gradients but for rounding; for clipping, updates by "
+        "signs or norms, and Adam it is parameter averaging in each step: another training");
 }
 
 void
@@ -208,14 +207,13 @@ preview_print(struct json_object *plan, int ranks, bool reads_own)
         print_by_gradients(plan, ranks);
     unsigned reads = preview_reads(plan, true);
     message_line(
-        "of what the program prints: %s; counters of steps and schedules go on by %d for each update",
-        reads_own
-            ? "a loss is that of the last batch that rank 0 computed"
-            : "a loss is that of the batch that it is printed for; of managed memory, so is a number that nothing "
-              "on the device reads, behind a wait; the rest there is rank 0's",
+        "a loss that the program prints is that of %s; counters of steps, and schedules, advance by %d for each update",
+        reads_own ? "the last batch that rank 0 computed"
+                  : "its own batch; in managed memory the host reads rank 0's values, but a number that only the host "
+                    "reads is that of its own batch after a synchronisation",
         ranks);
     if (reads_own && reads > 0)
-        message_line("--reads own: the reads above bring old bytes where another rank computes the batch, and figures "
-                     "that are computed from them mean nothing");
+        message_line("--reads own: for a batch of another rank the reads above return old bytes; figures from them "
+                     "mean nothing");
     print_times(plan, ranks);
 }

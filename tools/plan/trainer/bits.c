@@ -160,7 +160,7 @@ bits_judge(bool judges)
         if (tensor->role == PLAY_CHANGES && element_size((int)tensor->type) >= sizeof(uint32_t) &&
             has_whole(i, content, bytes, &at) && judges && shown == NULL)
             player_refuse("%s is called %s, and holds a whole number among floats, at byte %" PRIu64
-                          ": a mean of it is none",
+                          ": whole numbers have no mean",
                           player.named[i].text, layouts[tensor->type].name, tensor->lo + at);
         if (shown != NULL)
             player_refuse("%s is called %s, and its bits look like %s", player.named[i].text,

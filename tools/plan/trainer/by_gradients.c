@@ -41,7 +41,7 @@ judge_order(const char *name, uint32_t at)
                    "anew, by ddprun scout --prove with these arguments",
                    (unsigned long long)player.period + 1, plain_name(name, plain, sizeof(plain)));
     if (player.next <= player.play.plan.average_before && at > player.play.plan.average_before)
-        player_no_fit(name, "comes without the operation in front of which gradients are averaged");
+        player_no_fit(name, "comes, and the operation where gradients are averaged did not");
 }
 
 static void

@@ -132,9 +132,10 @@ allocate(uint64_t bytes)
 {
     CUdeviceptr address = 0;
     if (scout_state.driver.cuMemAlloc_p(&address, bytes) != CUDA_SUCCESS)
-        scout_stop("a plan by state takes %llu bytes of device memory besides the program's, for what stays as a round "
-                   "began and for its changes, and the device has not so much",
-                   (unsigned long long)memory_end + sizeof(struct state_found));
+        scout_stop(
+            "a plan by state needs %llu bytes of device memory besides the program's, for the state at the begin of a "
+            "round and for its changes, and the device has less",
+            (unsigned long long)memory_end + sizeof(struct state_found));
     player.engine->allocated(&address, bytes, MEMORY_DEVICE);
     return address;
 }
@@ -284,7 +285,7 @@ require_long_histories(void)
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
         if (is_sum(i) && player.play.tensors[i].type == ELEMENT_UINT32 &&
             bytes_of(i) / sizeof(uint64_t) < player_world())
-            player_refuse("%s, of which each step writes the next element, may begin anew within a round of %u ranks",
+            player_refuse("each step writes the next element of %s, and may begin anew within a round of %u ranks",
                           player.named[i].text, player_world());
 }
 
@@ -454,10 +455,11 @@ look_for_equals(CUstream stream)
     any_differed = seen.differs != 0;
     same_rounds += !any_differed && seen.changed != 0;
     if (!any_differed && same_rounds == ROUNDS_OF_ALARM)
-        scout_stop("all ranks have come to the same change of what stays in each of %d rounds: each of their steps had "
-                   "the same batch, and so does the program without ranks, or a state that draws batches or noise on "
-                   "the device is no stream of the plan",
-                   ROUNDS_OF_ALARM);
+        scout_stop(
+            "all ranks have come to the same change of state in each of %d rounds: each of their steps had the same "
+            "batch. Either the program has one batch, and more ranks gain nothing, or random state on the device "
+            "that draws its batches is no stream of the plan",
+            ROUNDS_OF_ALARM);
 }
 
 /* A word that was zero while the plan was made has the class of its neighbours; if it holds a whole number later, as a
@@ -478,8 +480,8 @@ look_for_whole(void)
         if (player.play.tensors[i].role == PLAY_CHANGES && kept[i].value <= chunk->value &&
             chunk->value < kept[i].value + bytes_of(i))
             player_refuse(
-                "among the floats of %s what was zero has become a whole number, of which there is no mean: "
-                "make the plan anew, by ddprun scout --by state --prove with these arguments and more --steps",
+                "in %s a float that was zero has become a whole number, which has no mean: make the plan anew, "
+                "by ddprun scout --by state --prove with these arguments and more --steps",
                 player.named[i].text);
     }
 }
@@ -545,15 +547,14 @@ static void
 say(void)
 {
     if (plain_steps > 0)
-        message_line("plan: all ranks made the first %llu steps, in which memory of the plan was not there yet",
+        message_line("plan: all ranks made the first %llu steps, because memory of the plan was not allocated yet",
                      (unsigned long long)plain_steps);
     if (given_up > 0)
         message_line(
-            "plan: after its last update the program has computed more, as a prediction, or a batch that had no "
-            "update: what stays is what that update left");
+            "plan: after its last update the program began a batch, or a prediction, that had no update: state is as "
+            "that update left it");
     if (short_rounds > 0)
-        message_line("plan: %llu of %llu rounds had fewer steps than ranks, for what stays was read or written between "
-                     "steps",
+        message_line("plan: %llu of %llu rounds had fewer steps than ranks: state was read or written between steps",
                      (unsigned long long)short_rounds, (unsigned long long)round_count);
 }
 
@@ -604,9 +605,8 @@ close_round(void)
 }
 
 const struct way by_state = {
-    .changes = "changes what the ranks average, in the middle of a step, and is not in the plan",
-    .reads = "what ranks average in the middle of a step, as a validation does that stands before the step's last "
-             "operation",
+    .changes = "changes state in the middle of a step, and is not in the plan",
+    .reads = "state in the middle of a step, such as a validation before the step's last operation",
     .given_up = "goes on with a batch in which memory of the plan was freed",
     .differ_from = PLAY_LAST + 1,
     .begin = begin,

@@ -382,7 +382,7 @@ pass_over(const char *name, uint32_t at, CUstream stream)
 {
     if (at < player.next) {
         judge_order(name, at);
-        player_no_fit(name, "comes out of turn");
+        player_no_fit(name, "comes out of order");
     }
     require_place();
     judge_order(name, at);
@@ -622,10 +622,11 @@ at_exit(int exit_status, void *unused)
     rounds_end();
     way.say();
     if (player.seen > 0)
-        message_warning("unplanned_reads",
-                        "plan: %llu operations that are not in the plan, for a log perhaps, have read %s: what they "
-                        "show is of one rank",
-                        (unsigned long long)player.seen, way.reads);
+        message_warning(
+            "unplanned_reads",
+            "plan: %llu operations that are not in the plan, perhaps for a log, have read %s: they show values "
+            "of one rank",
+            (unsigned long long)player.seen, way.reads);
     if (agreement_smaller() > 0)
         message_warning("smaller_batches",
                         "plan: %llu copies brought less data than in the plan; a smaller batch counts as a whole one",

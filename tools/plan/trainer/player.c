@@ -37,7 +37,7 @@ void
 player_load(const char *path, const struct engine *engine)
 {
     if (!play_load(path, &player.play))
-        scout_stop("cannot read the plan of ddprun scout, in %s: %s", path, strerror(errno));
+        scout_stop("cannot read the plan of ddprun scout in %s: %s", path, strerror(errno));
     include_reads();
     bool is_alone = player.play.plan.data == PLAY_ALONE;
     player.engine = engine;

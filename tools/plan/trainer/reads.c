@@ -163,7 +163,7 @@ owner_of(uint64_t period)
 /* Owner reads do not bring it. */
 static void __attribute__((noreturn)) refuse(const struct operation *operation, const char *what)
 {
-    scout_stop("in batch %llu of the program, %s %s; add --reads own: it brings what each rank has",
+    scout_stop("in batch %llu of the program, %s %s; add --reads own: each rank then reads its own value",
                (unsigned long long)now.period + 1, operation->name, what);
 }
 
@@ -174,10 +174,11 @@ refuse_or_warn(const struct operation *operation, const char *what)
     if (player.play.plan.data != PLAY_TRAINING)
         refuse(operation, what);
     if (rank == 0)
-        message_warning("own_reads",
-                        "plan: in batch %llu of the program, %s %s: it brings what rank 0 has, and figures of it are "
-                        "not those of one process",
-                        (unsigned long long)now.period + 1, operation->name, what);
+        message_warning(
+            "own_reads",
+            "plan: in batch %llu of the program, %s %s: it returns rank 0's value, and figures computed from it "
+            "are not those of one process",
+            (unsigned long long)now.period + 1, operation->name, what);
 }
 
 static bool
@@ -393,15 +394,14 @@ find_owner(const struct operation *operation, uint32_t *owner_p)
             end = hi;
             uint64_t period = written_from(allocation, at, &end);
             if (period == SEVERAL) {
-                refuse_or_warn(operation,
-                               "is not in the plan, and reads memory of which each batch writes another part");
+                refuse_or_warn(operation, "is not in the plan, and reads memory where each batch writes another part");
                 return false;
             }
             if (period == 0)
                 continue;
             uint32_t owner = owner_of(period - 1);
             if (found && owner != *owner_p) {
-                refuse_or_warn(operation, "is not in the plan, and reads what two batches have written");
+                refuse_or_warn(operation, "is not in the plan, and reads results of two batches at once");
                 return false;
             }
             *owner_p = owner;
@@ -431,7 +431,7 @@ find_read(const struct operation *operation, uint32_t index, uint64_t period)
     now.owner = owner_of(period - of->back);
     now.to = target_of(operation);
     if (now.to == NULL)
-        refuse(operation, "gives the host a result in a place that is not seen");
+        refuse(operation, "returns a result to a place in host memory that is not known");
     begin_read(operation, read, period);
     return true;
 }
@@ -460,7 +460,7 @@ reads_begin(struct operation *operation, uint32_t index, uint64_t period)
     if (!now.is_any)
         return;
     if (!launches)
-        refuse(operation, "is made by a thread that launches nothing: whose batch it reads is not known");
+        refuse(operation, "is made by a thread that launches nothing: the batch that it reads is not known");
     if (!now.is_given) {
         now.exchange = next_exchange;
         next_exchange += exchanges_of(now.to);
@@ -480,15 +480,16 @@ static void
 say_unsure(const struct operation *operation)
 {
     static const char what[] =
-        "reads memory that no recorded step writes, and ranks have different values there: steps "
-        "that were not recorded have changed it, such as the first loss or the largest";
+        "reads memory that no recorded step writes, and ranks have different values there: other "
+        "steps have changed it, such as the first loss or the largest";
     if (player.play.plan.data != PLAY_TRAINING)
         refuse(operation, what);
     if (atomic_fetch_add(&shared->unsure, 1) == 0)
-        message_warning("unsure_reads",
-                        "plan: behind batch %llu of the program, %s %s; it brings what rank %u has, which may not be "
-                        "what one process has",
-                        (unsigned long long)now.period + 1, operation->name, what, now.owner);
+        message_warning(
+            "unsure_reads",
+            "plan: after batch %llu of the program, %s %s; it returns the value of rank %u, which one process may "
+            "not have",
+            (unsigned long long)now.period + 1, operation->name, what, now.owner);
 }
 
 /* Between the host's memory and slots, one behind another. `gives`: to them. */

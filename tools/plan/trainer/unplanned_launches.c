@@ -69,9 +69,9 @@ unplanned_say(void)
         if (it->looks > 0)
             message_warning(
                 "unplanned_launches",
-                "plan: %s, which is not in the plan, comes in each batch from some batch on: all ranks make "
-                "it for each of the %u batches of an update, and what it adds up or averages counts batches; "
-                "annotate the program, or train it by --by state",
+                "plan: %s is not in the plan, and ran in each batch from some batch on: all ranks made it %u times for "
+                "each update; a sum or an average that it makes counts batches, not updates; annotate the program, or "
+                "train it with --by state",
                 it->text, player_world());
     }
 }
