@@ -176,7 +176,7 @@ judged "a program that ends early is judged by its steps" 0 null - 2 "" "$update
 check "a program that ends early: its steps are named" grep -q ': in 5 steps ' "$work/stdout"
 check "what was not exercised is named" grep -q '^not exercised: .*evaluation' "$work/stdout"
 judged "--steps 1" 0 null - 2 "--steps 1" "$conv" --quiet --steps 1
-check "--steps 1: memory is not looked for" grep -q 'unannotated memory was not looked for' "$work/stdout"
+check "--steps 1: memory is not looked for" grep -q 'unannotated memory was not compared' "$work/stdout"
 judged "groups" 0 null - 2 "" "$build/tests/matrix/gan_shared" --rhythm turns
 judged "a captured DDP_STEP" 1 "direction scale update" - 2 "" "$build/tests/trainers/graphs" whole
 check "a captured DDP_STEP is named" grep -q '^DDP_STEP is captured in a CUDA graph' "$work/stdout"

@@ -31,11 +31,11 @@ sys.exit(said != sys.argv[1:3] and " ".join(said))' "$verdict" "$cause"
 run "$ddprun" -q --device softgpu scout --prove --json plan.json "${digits[@]}" --steps 40
 for n in 2 3; do
     checked "$n ranks" 0 equal None -n $n --plan plan.json "${digits[@]}" --steps $((30 * n + 1)) --save saved.par
-    check "$n ranks: the same bits" grep -q 'compute what one process computes that plays all turns: the same bits in [0-9]* tensors, in 31 rounds' "$work/stdout"
+    check "$n ranks: the same bits" grep -q 'compute what one process with all turns computes: the same bits in [0-9]* tensors, in 31 rounds' "$work/stdout"
 done
 check "what the program saves goes to private folders" test ! -e saved.par
 checked "fewer rounds than are asked for" 2 None None -n 2 --plan plan.json --steps 40 "${digits[@]}" --steps 60
-check "and how many there are" grep -q 'the program made 30 rounds in the run of one process that plays all turns' "$work/stderr"
+check "and how many there are" grep -q 'the program made 30 rounds in the run of one process with all turns' "$work/stderr"
 
 # edited FILE CODE: the plan, after these statements of Python.
 edited() {

@@ -109,7 +109,7 @@ run_ranks(struct check *check, const struct check_order *order, struct check_row
     } else if (stopped_by_ddprun || (stop != NULL && stop->value == 1 && outcome.signal == 0)) {
         snprintf(check->evidence.stopped, sizeof(check->evidence.stopped), "%s",
                  stop != NULL                ? stop->text
-                 : outcome.late              ? "no step came for as long as --timeout says"
+                 : outcome.late              ? "no step came within --timeout"
                  : outcome.reason[0] != '\0' ? outcome.reason
                                              : "a rank ended before the last step");
     } else if (is_judged && made_all && outcome.exit_code != 0 && !ended && outcome.signal == 0 &&
@@ -169,7 +169,7 @@ static bool
 run_apart(struct check *check, int which, struct error *error)
 {
     char *title = xasprintf("%d ranks, each with a date and random bytes of its own%s", check->ranks,
-                            which > 0 ? ", the other way round" : "");
+                            which > 0 ? ", in reverse order" : "");
     struct check_order order = order_ranks(check, which > 0 ? "ahead" : "behind", title);
     order.ahead = which > 0 ? 1 : -1;
     struct check_rows **rows = &check->evidence.apart[which];
@@ -245,7 +245,7 @@ show_verdict(const struct check *check, const struct check_verdict *verdict)
         verdict->result == CHECK_EQUAL && !check->evidence.by_plan ? scouted_compare(check, verdict) : NULL;
     fputs(annotations != NULL ? annotations : "", stdout);
     if (annotations != NULL && strstr(annotations, "missing: ") != NULL)
-        puts("what to do: these steps do not show it, others will: annotate what is missing, and check again");
+        puts("what to do: these steps do not show it, other steps will: annotate the missing tensors, and check again");
     else if (verdict->result == CHECK_EQUAL && !check->options->quiet)
         printf("what to do: run it: ddprun -n N %s%s%s%s ...\n", check->evidence.by_plan ? "--plan " : "",
                check->evidence.by_plan ? check->options->plan : "", check->evidence.by_plan ? " " : "",
@@ -254,7 +254,7 @@ show_verdict(const struct check *check, const struct check_verdict *verdict)
     if (close_stdout(stdout) != 0)
         return code != 0 ? code : DDPRUN_EXIT_USAGE;
     if (json != NULL && !check_write_json(json, &check->evidence, verdict, code)) {
-        message_line("cannot write %s, in --json: %s; the verdict stands above", json, file_why(errno));
+        message_line("cannot write %s, in --json: %s; the verdict is printed above", json, file_why(errno));
         return code != 0 ? code : DDPRUN_EXIT_USAGE;
     }
     return code;
@@ -274,7 +274,7 @@ judge_runs(struct check *check, struct check_verdict *verdict, struct error *err
         if (!ok && error->exit_code > 128) /* a signal asked for the end */
             return false;
         if (!ok) { /* what is known without it stands */
-            message_line("%s; the verdict does without this run", error->text);
+            message_line("%s; the verdict is given without this run", error->text);
             return true;
         }
         check_verdict_free(verdict);
@@ -337,7 +337,7 @@ run_judged(struct check *check, struct check_order *order, struct error *error)
         return true;
     if (!check->fails_forced || check->in_cluster)
         return false;
-    message_line("check: the program fails where its steps begin from the reference: once more, as with --free");
+    message_line("check: the program fails if its steps begin from the reference; it runs once more, as with --free");
     free_ranked(&check->evidence.ranked, check->evidence.ranks);
     check->evidence.forced = order->run.forced = false;
     order->name = "free"; /* the program does not see the files of the first attempt */
@@ -436,7 +436,7 @@ run_check(const struct command *command, const struct options *options)
 
 const struct command check_command = {
     .name = "check",
-    .brief = "whether N ranks compute what one does, tensor by tensor",
+    .brief = "compares N ranks with one rank, tensor by tensor",
     .starts_ranks = true,
     .usage = "Usage: ddprun check [options] program [arguments...]\n\n"
              "Runs a few steps of the program on one rank, and again on several with the same\n"
@@ -453,13 +453,11 @@ const struct command check_command = {
              "  ddprun check -n 1 --reference ref.ddp ./train\n"
              "  srun --mpi=pmix -n 8 ddprun check --reference ref.ddp ./train\n"
              "                                           in two commands, on a cluster\n",
-    .notes = "-n N (default 2) and all other options of ddprun (ddprun --help-all) are for the runs.\n"
-             "Two ranks need two GPUs, or --share-gpu.\n"
-             "--timeout SECONDS also limits how long a run may take to its first DDP_STEP.\n"
-             "\nExit codes: 0: equal; 1: different; 3: not comparable, with what would make the two\n"
-             "comparable; 2: wrong options, no annotations, neither DDP_STEP nor DDP_REDUCE, too\n"
-             "few steps, a plan that does not fit. A run that fails by itself: its own exit\n"
-             "code, 4 in place of its 1 or 3.\n",
+    .notes = "-n N (default 2) and all other options of ddprun (ddprun --help-all) are for the runs.\nTwo ranks need "
+             "two GPUs, or --share-gpu.\n--timeout SECONDS also limits how long a run may take to its first "
+             "DDP_STEP.\n\nExit codes: 0: equal; 1: different; 3: not comparable, with advice how to make "
+             "them\ncomparable; 2: wrong options, no annotations, neither DDP_STEP nor DDP_REDUCE, too\nfew steps, a "
+             "plan that does not fit. A run that fails by itself: its own exit\ncode, 4 in place of its 1 or 3.\n",
     .example = "ddprun check -n 2 ./train",
     .group = GROUP_MIXED,
     .rows = option_rows,

@@ -246,8 +246,8 @@ say_shares(const struct copied *wrong, struct check_verdict *verdict, const char
                      "in step %u every rank copies %s at %s: `first` of DDP_SHARD (%s:%d) is not added there",
                      wrong->step, part, place, it->shard_file, it->shard_line);
         sentence_say(verdict->advice,
-                     "what is copied at %s must begin with item `first` of the batch: add `first` items, of %llu bytes "
-                     "each, where it is copied from or filled",
+                     "the copy at %s must begin with item `first` of the batch: add `first` items of %llu bytes to its "
+                     "source, or where the source is filled",
                      place, (unsigned long long)it->record);
     } else if (wrong->kind == COPIED_UNIT) {
         sentence_say(verdict->text,
@@ -256,15 +256,14 @@ say_shares(const struct copied *wrong, struct check_verdict *verdict, const char
                      wrong->step, wrong->rank, (unsigned long long)begins, place, it->shard_file, it->shard_line,
                      (unsigned long long)share_begins, (unsigned long long)wrong->unit, (unsigned long long)it->record);
         sentence_say(verdict->advice,
-                     "multiply `first` by %llu, the elements of an item, where what is copied at %s is computed",
+                     "multiply `first` by %llu, the elements of an item, in the address of the copy at %s",
                      (unsigned long long)(it->record / wrong->unit), place);
     } else {
         sentence_say(verdict->text, "in step %u rank %d copies %s at %s, and its share, by DDP_SHARD (%s:%d), is %s",
                      wrong->step, wrong->rank, part, place, it->shard_file, it->shard_line, share);
-        sentence_say(
-            verdict->advice,
-            "what is copied at %s must begin with item `first` of the batch: add `first` items, and nothing else",
-            place);
+        sentence_say(verdict->advice,
+                     "the copy at %s must begin with item `first` of the batch: add `first` items, and nothing else",
+                     place);
     }
 }
 
@@ -286,19 +285,19 @@ say_other(const struct copied *wrong, struct check_verdict *verdict, const char 
     sentence_say(verdict->text,
                  "in step %u rank %d copies other data than its share of one rank's batch at %s (%s): %s", wrong->step,
                  wrong->rank, place, what,
-                 are_values     ? "they are computed otherwise"
-                 : beside_right ? "they are computed otherwise, or drawn in another order"
+                 are_values     ? "the host computes them in another way"
+                 : beside_right ? "the host computes them in another way, or drawn in another order"
                                 : "the ranks go through the data in another order");
     sentence_say(verdict->advice,
-                 are_values ? "look for what the host computes of the share alone: a greatest, a sum or a mean that "
-                              "values are divided by (DDP_REDUCE makes the batch's); random numbers; labels that are "
-                              "shuffled otherwise than their records"
+                 are_values ? "look for a number that the host computes from the share alone: a maximum, a sum or a "
+                              "mean by which values are divided (DDP_REDUCE computes it for the batch); random "
+                              "numbers; labels whose shuffle is not that of their records"
                  : beside_right
-                     ? "look for random numbers that are seeded by rank, or values that the host computes of the "
-                       "share alone; shuffle alike on all ranks: from the shuffle's generator nothing that depends on "
-                       "the rank or its share"
-                     : "shuffle alike on all ranks: the same seed, and from the shuffle's generator nothing "
-                       "that depends on the rank or its share; the same number of batches in each epoch");
+                     ? "look for random numbers that are seeded by rank, or values that the host computes from the "
+                       "share alone; shuffle alike on all ranks: draw nothing from the shuffle's generator that "
+                       "depends on the rank or its share"
+                     : "shuffle alike on all ranks: the same seed, and draw nothing from the shuffle's generator that "
+                       "depends on the rank or its share; the same number of batches in each epoch");
 }
 
 static void
@@ -331,8 +330,8 @@ say_unequal(const struct copied *wrong, struct check_verdict *verdict, const cha
     }
     uint64_t each = any->record > 0 ? any->record : 1;
     sentence_say(verdict->text,
-                 "in step %u rank %d copies %llu %s at %s, and rank %d %llu: the mean over ranks counts their means "
-                 "alike, and is not the mean over the batch",
+                 "in step %u rank %d copies %llu %s at %s, and rank %d %llu: the mean over ranks gives both the same "
+                 "weight, and is not the mean over the batch",
                  wrong->step, least, (unsigned long long)(bytes[0] / each), unit, place, most,
                  (unsigned long long)(bytes[1] / each));
     sentence_say(verdict->advice, "take equal shares (DDP_SHARD), or weigh them: DDP_WEIGHT(count, total)");
@@ -392,9 +391,9 @@ judge_copies(struct judgement *judgement, bool unknown_too)
         say_copied(&wrong, verdict, data_name_site(evidence, wrong.site, place), right != 0);
         memcpy(said, verdict->text, sizeof(said));
         if (right != 0 && strcmp(data_name_site(evidence, right, other), place) == 0)
-            snprintf(other, sizeof(other), "the same line besides");
+            snprintf(other, sizeof(other), "the same line");
         sentence_say(verdict->text, "%s: %s%s%s%s", sentence_place(evidence, verdict, pattern->first, differs), said,
-                     right != 0 ? "; what is copied at " : "", right != 0 ? other : "", right != 0 ? " is right" : "");
+                     right != 0 ? "; the copy at " : "", right != 0 ? other : "", right != 0 ? " is right" : "");
     }
     release_search(&search);
     free(wrong.of);
@@ -481,11 +480,12 @@ carried_judge(const struct check_evidence *evidence, struct check_verdict *verdi
     sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_CARRIED, NULL);
     sentence_say(verdict->text,
                  "gradients and parameters are equal, but in step %u rank %d copies %llu bytes of the host's memory to "
-                 "the device at %s that do not have the same bits on rank 0, %s",
+                 "the device at %s that have other bits on rank 0, %s",
                  row->step, rank, (unsigned long long)row->copy.bytes, data_name_site(evidence, row->copy.site, place),
-                 evidence->far.count > 0 ? "and that depend on the parameters: each rank trains its own"
+                 evidence->far.count > 0 ? "and they depend on the parameters: each rank trains its own copy"
                                          : "and it is not known whether they depend on the parameters");
-    sentence_say(verdict->advice, "if the host updates this memory, as a weight or an optimizer's state: annotate it "
-                                  "with DDP_PARAMETER and its gradient with DDP_GRADIENT, or with DDP_STATE; the "
-                                  "program is right if each rank is to have its own there, as the loss of its share");
+    sentence_say(verdict->advice,
+                 "if the host updates this memory, as a weight or an optimizer's state: annotate it with DDP_PARAMETER "
+                 "and its gradient with DDP_GRADIENT, or with DDP_STATE; if each rank is to have its own values there, "
+                 "as the loss of its share, the program is right");
 }

@@ -45,12 +45,12 @@ equal_say(struct judgement *judgement)
     const struct check_item *unclear = find_unclear(verdict);
     if (pattern_has_one_batch(evidence, false)) {
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_SAME_BATCH, NULL);
-        sentence_say(
-            verdict->text,
-            "the ranks computed the same batch: the own gradients of all %d ranks are equal%s, and nothing is gained",
-            evidence->ranks, evidence->twice != NULL ? " but for the rounding of sums" : ", bit for bit");
+        sentence_say(verdict->text,
+                     "the ranks computed the same batch: the own gradients of all %d ranks are equal%s, so more ranks "
+                     "do not help",
+                     evidence->ranks, evidence->twice != NULL ? " but for the rounding of sums" : ", bit for bit");
         sentence_say(verdict->advice,
-                     "share the batch out: DDP_SHARD(total, &first, &count), or by DDP_RANK() and DDP_WORLD_SIZE()");
+                     "divide the batch: DDP_SHARD(total, &first, &count), or DDP_RANK() and DDP_WORLD_SIZE()");
     } else if (unclear != NULL && unclear->hidden > 0) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, unclear);
         sentence_say(verdict->text, "%s, differs by %.2g, which %s explains; a tolerance above %.1e hides mistakes",
@@ -64,7 +64,8 @@ equal_say(struct judgement *judgement)
                          : "check fewer steps (--steps 1), a smaller learning rate, or after a warm-up");
     } else if (unclear != NULL) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, unclear);
-        sentence_say(verdict->text, "a step changes %s, by little more than rounding, and not by the same bits",
+        sentence_say(verdict->text,
+                     "a step changes %s, by little more than rounding, and the changes do not have the same bits",
                      sentence_name_item(verdict, unclear, name));
         sentence_say(verdict->advice, "check with a larger learning rate, or after the warm-up");
     } else if (is_unmoved(evidence, verdict)) {
@@ -96,7 +97,7 @@ equal_say_endless(struct judgement *judgement)
     uint32_t step = endless->step - 1;
     sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_ENDLESS, NULL);
     sentence_say(verdict->text,
-                 "after step %u %s, is infinite or NaN on one rank, too: what is NaN on all ranks proves nothing", step,
+                 "after step %u %s, is infinite or NaN on one rank, too: NaN on all ranks proves nothing", step,
                  sentence_name_tensor(&endless->tensor, name));
     if (step > 1)
         sentence_say(verdict->advice, "check the steps before it (--steps %u); one rank must train without NaN first",
@@ -127,7 +128,7 @@ equal_say_ranks(struct judgement *judgement)
                      "before step 1 %s, has other bits than on one rank, and others on rank %d than on rank 0: the "
                      "parameters have changed before the first DDP_STEP",
                      sentence_name_item(verdict, item, name), agreement->rank);
-        sentence_say(verdict->advice, "DDP_STEP must stand between backward and the optimizer, and stands behind it");
+        sentence_say(verdict->advice, "call DDP_STEP between backward and the optimizer; it comes after the optimizer");
         return true;
     }
     bool is_gradient = other.tensor.role == CHECK_GRADIENT;
@@ -140,11 +141,12 @@ equal_say_ranks(struct judgement *judgement)
                  evidence->tolerance);
     sentence_say(
         verdict->advice,
-        is_start      ? "DDP_PARAMETER and DDP_STATE give all ranks rank 0's values at once: they must stand behind "
-                        "initialisation and loading, and nothing may change the values before the first DDP_STEP"
-        : is_gradient ? "something writes it after it was averaged: look for a DDP_STEP that is called too early"
-                      : "the update uses something that is not the same on all ranks: a learning rate, a decision on "
-                        "the host, random numbers, a gradient or optimizer state that is not annotated");
+        is_start ? "DDP_PARAMETER and DDP_STATE copy rank 0's values to all ranks at once: call them after "
+                   "initialisation and loading, and do not change the values before the first DDP_STEP"
+        : is_gradient
+            ? "a kernel or a copy writes it after it was averaged: look for a DDP_STEP that is called too early"
+            : "the update uses a value that differs between ranks: a learning rate, a decision on the host, random "
+              "numbers, a gradient or optimizer state that is not annotated");
     return true;
 }
 

@@ -16,11 +16,12 @@ gradients_say_total(struct judgement *judgement)
     struct other_total other;
     if (!pattern_other_total(judgement->evidence, &other) || other.step > judgement->first->first_step)
         return false;
-    return verdict_conclude(judgement,
-                            "hand DDP_SHARD the items of the whole batch, as many as one rank has: without records "
-                            "that fill it up, and by no decision of the rank's own values",
-                            "; for step %u DDP_SHARD gets %llu items on rank %d, and %llu on one rank", other.step,
-                            (unsigned long long)other.items, other.rank, (unsigned long long)other.alone);
+    return verdict_conclude(
+        judgement,
+        "call DDP_SHARD with the items of the whole batch, as many as one rank has; do not count padding, and do not "
+        "let the number depend on a rank's own values",
+        "; in step %u the program calls DDP_SHARD with %llu items on rank %d, and with %llu on one rank", other.step,
+        (unsigned long long)other.items, other.rank, (unsigned long long)other.alone);
 }
 
 bool
@@ -165,9 +166,8 @@ gradients_say_offset(struct judgement *judgement)
         return false;
     verdict_decide(judgement, ": each element of these gradients is off by the same %.3g", offset);
     set_later(judgement);
-    return verdict_advise(judgement,
-                          "a term that is added for each record, or on each rank, is not divided as the loss is: "
-                          "divide it by the whole batch on one rank, and by the rank's share on the ranks");
+    return verdict_advise(judgement, "a term that is added for each record, or on each rank, has another divisor than "
+                                     "the loss: divide it by the rank's share, which is the whole batch on one rank");
 }
 
 bool
@@ -179,8 +179,8 @@ gradients_say_along(struct judgement *judgement)
     verdict_decide(judgement, ": the difference of each gradient is %.3g times its parameter", along);
     set_later(judgement);
     return verdict_advise(judgement,
-                          "a term of the weights, such as weight decay, is another one than one rank's: let it not "
-                          "depend on the rank, on the number of ranks or on the share, or add it behind DDP_STEP");
+                          "a term of the weights, such as weight decay, has another factor than on one rank: it must "
+                          "not depend on the rank, the number of ranks or the share; or add it after DDP_STEP");
 }
 
 bool
@@ -188,13 +188,12 @@ gradients_say_parts(struct judgement *judgement)
 {
     double least, most;
     (void)pattern_parts(judgement->evidence, &least, &most);
-    return verdict_conclude(
-        judgement,
-        "each rank divides its loss by a number of its share's own, such as that of valid labels: before backward "
-        "weigh the share by it, DDP_WEIGHT(number of the share, number of the batch)",
-        "; the gradient of the whole batch is %.4g times that of one share and %.4g times that of another, and the "
-        "ranks average them as equals",
-        least, most);
+    return verdict_conclude(judgement,
+                            "each rank divides its loss by a number of its own share, such as its count of valid "
+                            "labels: before backward call DDP_WEIGHT(number of the share, number of the batch)",
+                            "; the gradient of the whole batch is %.4g times that of one share and %.4g times that of "
+                            "another, and DDP_STEP gives both the same weight",
+                            least, most);
 }
 
 const struct check_row *
@@ -220,16 +219,16 @@ gradients_say_dependent(struct judgement *judgement)
     if (front != NULL)
         return verdict_advise(
             judgement,
-            "if `%.96s` changes gradients otherwise than in proportion (clipping, a sign, a threshold, a norm), put "
-            "DDP_STEP between backward and it; else look at what makes a share's result its own: a sum, a mean or a "
-            "ranking of the share (DDP_REDUCE makes the batch's), batch-norm, random numbers",
+            "if `%.96s` does more to gradients than multiply them by a constant (clipping, a sign, a threshold, a "
+            "norm), put DDP_STEP between backward and it; else look for results that depend on the share: a sum, a "
+            "mean or a ranking of the share (DDP_REDUCE computes it for the batch), batch-norm, random numbers",
             name);
-    return verdict_advise(judgement,
-                          "look at what makes a share's result its own: statistics of the share, such as a sum, a mean "
-                          "or a ranking (DDP_REDUCE makes the batch's) or those of batch-norm; means over "
-                          "micro-batches of unequal sizes; a term of the loss that is divided by the whole batch; "
-                          "random numbers (check with dropout and augmentation off); "
-                          "what is read of the batch with `first` and `count` of DDP_SHARD");
+    return verdict_advise(
+        judgement,
+        "look for results that depend on the share: statistics of the share, such as a sum, a mean or a ranking "
+        "(DDP_REDUCE computes them for the batch) or those of batch-norm; means over micro-batches of unequal sizes; a "
+        "term of the loss that is divided by the whole batch; random numbers (check with dropout and augmentation "
+        "off); reads of the batch that do not use `first` and `count` of DDP_SHARD");
 }
 
 /* In a later step, and in none before. */
@@ -244,8 +243,8 @@ gradients_say_dependent_now(struct judgement *judgement)
     bool few = (judgement->shown & SHOWN_FEW) != 0;
     return verdict_advise(
         judgement,
-        "look for %sstatistics of the share, such as a bound, a mean, a ranking or a count (DDP_REDUCE makes the "
-        "batch's), memory that each rank trains alone and that is not annotated%s, random numbers",
+        "look for %sstatistics of the share, such as a bound, a mean, a ranking or a count (DDP_REDUCE computes it for "
+        "the batch), memory that each rank trains alone and that is not annotated%s, random numbers",
         few ? "rows of this gradient that are not cleared before backward, " : "",
         few ? "" : ", rows of a gradient that are not cleared before backward");
 }
@@ -254,7 +253,8 @@ bool
 gradients_say_few(struct judgement *judgement)
 {
     return verdict_conclude(
-        judgement, "compare its annotation with its allocation: count, type, and that it is written before DDP_STEP",
+        judgement,
+        "compare its annotation with its allocation: count and type; and see that it is written before DDP_STEP",
         "; %zu of %zu gradients are equal", count_equal(judgement), judgement->pattern.all[CHECK_GRADIENT]);
 }
 
@@ -262,7 +262,7 @@ bool
 gradients_say_some(struct judgement *judgement)
 {
     return verdict_conclude(judgement,
-                            "backward reads memory in front of it that is not the same on all ranks and is not "
+                            "before this gradient backward reads memory that differs between ranks and is not "
                             "annotated: a second copy of a weight, a weight without DDP_PARAMETER",
                             ", and %zu of %zu gradients are equal: the ranks have the right batch",
                             count_equal(judgement), judgement->pattern.all[CHECK_GRADIENT]);
@@ -282,8 +282,7 @@ bool
 gradients_say_one_batch(struct judgement *judgement)
 {
     return verdict_conclude(
-        judgement,
-        "all ranks compute the same batch, and another one than one rank: share the batch out with DDP_SHARD",
+        judgement, "all ranks compute one batch, which is not the batch of one rank: divide the batch with DDP_SHARD",
         "; %zu of %zu gradients differ", judgement->pattern.differing[CHECK_GRADIENT],
         judgement->pattern.all[CHECK_GRADIENT]);
 }
@@ -298,8 +297,8 @@ gradients_say_by_rank(struct judgement *judgement)
                    "batch: what differs depends on DDP_RANK() or DDP_WORLD_SIZE()");
     return verdict_advise(judgement,
                           "look for random numbers that are seeded by rank (noise, a mask, a shuffle), a term or a "
-                          "factor of one rank's own or of the number of ranks (weight decay, a divisor), weights that "
-                          "are not annotated, records that are shared out twice%s%.96s%s",
+                          "factor that depends on the rank or on the number of ranks (weight decay, a divisor), "
+                          "weights that are not annotated, records that two ranks compute%s%.96s%s",
                           front != NULL ? "; and at `" : "", front != NULL ? front->text : "",
                           front != NULL ? "`, which gets gradients between backward and DDP_STEP" : "");
 }
@@ -319,15 +318,16 @@ bool
 gradients_say_later(struct judgement *judgement)
 {
     uint32_t role = judgement->first->tensor.role;
-    verdict_decide(judgement, "; what came before is equal");
+    verdict_decide(judgement, "; everything before it is equal");
     if (role != CHECK_GRADIENT || (judgement->shown & SHOWN_FEW) != 0)
         judgement->verdict->cause = CAUSE_TENSOR;
     return verdict_advise(
         judgement, "%s",
-        role == CHECK_GRADIENT ? "something that is not annotated changes the gradients after the first step: a tensor "
-                                 "that was forgotten, rows of a gradient that are not cleared before backward, data "
-                                 "that ranks read in another order, a decision on the host"
-        : role == CHECK_BUFFER ? "all ranks take rank 0's bytes at each DDP_STEP: a buffer that depends on the batch "
-                                 "holds what rank 0's share gives"
-                               : "the mean over ranks of this value is not one rank's: is it a mean over the share?");
+        role == CHECK_GRADIENT ? "memory that is not annotated changes the gradients after the first step: a forgotten "
+                                 "tensor, rows of a gradient that are not cleared before backward, data that ranks "
+                                 "read in another order, a decision on the host"
+        : role == CHECK_BUFFER
+            ? "DDP_STEP copies rank 0's buffer to all ranks: a buffer that depends on the batch depends on rank 0's "
+              "share only"
+            : "the mean of this value over ranks is not one rank's value: is the value a mean over the share?");
 }

@@ -184,7 +184,7 @@ run_ranks(struct check *check, struct error *error)
     if (ok && (check_evidence_in_rounds(evidence) || check_rows_find(&evidence->alone, CHECK_ROW_GRAPHS) != NULL))
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "--batch-grows compares gradients at DDP_STEP, and here %s; leave it out",
-                         check_evidence_in_rounds(evidence) ? "there is none" : "DDP_STEP is captured");
+                         check_evidence_in_rounds(evidence) ? "there is no DDP_STEP" : "DDP_STEP is captured");
     return ok && session_run_floor(check, error);
 }
 
@@ -227,8 +227,8 @@ grown_make_reference(struct check *check, struct error *error)
     check_rows_free(&rows[1]);
     if (ok && !average_ranks(check, files, mean))
         ok = error_set(error, DDPRUN_EXIT_USAGE,
-                       "what one rank computed of each rank's batch cannot be put together: it made other steps than "
-                       "the ranks, or there is no room; make room, or set TMPDIR");
+                       "cannot combine one rank's results for each rank's batch: one rank made other steps than the "
+                       "ranks, or the disk is full; make room, or set TMPDIR");
     words_free(files);
     if (!ok) {
         free(mean);

@@ -42,22 +42,16 @@ OPTION("alone", "ARGS", SPECIAL(take_alone),
                "others: for programs whose own options set the batch of a rank\n"
                "(words as a shell makes them, without commands)")
 OPTION("reference", "FILE", TEXT(reference, "a file"),
-       .help = "check in two commands: with -n 1 write what one rank computes to\n"
-               "FILE, with more ranks, also under srun or mpirun, compare with FILE")
+       .help = "check in two commands: with -n 1 write one rank's results to FILE;\nwith more ranks, also under srun or mpirun, compare with FILE")
 OPTION("tolerance", "X", REAL(tolerance, 0, 1, "a relative difference from 0 to 1"),
-       .help = "relative difference that counts as equal (default 1e-5; 4e-3 where\n"
-               "gradients have or are sent in float16, 3e-2 in bfloat16); what\n"
-               "differs by more than 4 times the default is never called equal")
+       .help = "relative difference that counts as equal (default 1e-5; 4e-3 where\ngradients are float16 or sent as float16, 3e-2 for bfloat16); more\nthan 4 times the default is never called equal")
 OPTION("batch-grows", NULL, SWITCH(batch_grows),
-       .help = "N ranks make one update of N batches of one rank, such as of N\n"
-               "single records: compare with the mean of what one rank computes of\n"
-               "each rank's batch")
+       .help = "each rank has a batch of its own, so that the batch of an update\ngrows with N: compare with the mean of one rank's gradients for\neach rank's batch")
 OPTION("free", NULL, SWITCH(is_free),
        .help = "let differences add up from step to step; without it every step\n"
                "begins with the reference's gradients, parameters and states")
 OPTION_ALSO("per-rank", "LIST", OF_JOBS_TOO, TEXT(per_rank, "memory as a3,a7"),
-       .help = "with --plan auto: of what is trained, or carried\n"
-               "from batch to batch, LIST (a3,a7) is carried")
+       .help = "with --plan auto: memory that each rank keeps for itself, as\na hidden state that is carried from batch to batch; not trained")
 OPTION("json", "FILE", TEXT(json, "a file"),
        .help = "write the verdict and all tensors to FILE, as JSON")
 {0}};

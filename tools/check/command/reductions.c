@@ -122,7 +122,7 @@ judge_first(const struct check_evidence *evidence, struct check_verdict *verdict
     sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_REDUCTION, first);
     sentence_say(verdict->text, "%s; %s", sentence_place(evidence, verdict, first, place),
                  first->unbounded ? "it is infinite or NaN there, and finite on one rank"
-                                  : "what came before is equal");
+                                  : "everything before it is equal");
     if (is_extreme(first) && differing == 1) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_REDUCTION, first);
         sentence_say(verdict->advice, "no other result differs: the program is right if this one is to depend on the "
@@ -134,13 +134,12 @@ judge_first(const struct check_evidence *evidence, struct check_verdict *verdict
                      "of all items: check with another -n, or add up sums and counts",
                      (unsigned long long)total, evidence->ranks);
     } else if (first->first_step > 1) {
-        sentence_say(verdict->advice, "what it is computed from is not the same as on one rank: look for a sum or a "
-                                      "count of the round before that has no DDP_REDUCE, or is used before it");
+        sentence_say(verdict->advice, "its inputs are not those of one rank: look for a sum or a count of the round "
+                                      "before that has no DDP_REDUCE, or is used before it");
     } else {
-        sentence_say(
-            verdict->advice,
-            "the ranks' parts together are not what one rank has: look for shares that overlap or leave something out, "
-            "for a shuffle that is seeded by rank, for a sum in front of it that has no DDP_REDUCE");
+        sentence_say(verdict->advice,
+                     "the ranks' parts together are not the data of one rank: look for shares that overlap or leave "
+                     "items out, for a shuffle that is seeded by rank, for a sum before it that has no DDP_REDUCE");
     }
 }
 
@@ -152,10 +151,11 @@ judge_equal(const struct check_evidence *evidence, struct check_verdict *verdict
     if (pattern_has_one_batch(evidence, false)) {
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_SAME_BATCH, NULL);
         sentence_say(verdict->text,
-                     "all %d ranks compute the same: what they hand to DDP_REDUCE is equal%s, and nothing is gained",
+                     "all %d ranks compute the same: the values that they pass to DDP_REDUCE are equal%s, so more "
+                     "ranks do not help",
                      evidence->ranks, evidence->twice != NULL ? " but for the rounding of sums" : ", bit for bit");
         sentence_say(verdict->advice,
-                     "share the data out: DDP_SHARD(total, &first, &count), or by DDP_RANK() and DDP_WORLD_SIZE()");
+                     "divide the data: DDP_SHARD(total, &first, &count), or by DDP_RANK() and DDP_WORLD_SIZE()");
     } else if (unclear != NULL) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, unclear);
         sentence_say(verdict->text,
@@ -168,17 +168,16 @@ judge_equal(const struct check_evidence *evidence, struct check_verdict *verdict
         verdict->factor = multiple->factor;
         sentence_say(verdict->text, "%s is %.4g times one rank's in every round",
                      sentence_name_item(verdict, multiple, name), multiple->factor);
-        sentence_say(verdict->advice, "the program is right if it takes the number of ranks out again; for a mean of "
+        sentence_say(verdict->advice, "the program is right if it divides by the number of ranks later; for a mean of "
                                       "the ranks' means use DDP_OP_MEAN");
     } else if (items_scaled_differ(evidence, CHECK_REDUCE)) {
         sentence_decide(verdict, CHECK_EQUAL, CAUSE_NONE, NULL);
     } else {
         wishes->factor = evidence->scaled.count == 0 ? 2 : 0;
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_INDEPENDENT, NULL);
-        sentence_say(verdict->text, "what DDP_REDUCE finds is equal, and no result depends on an earlier one: a sum or "
-                                    "a count that has no DDP_REDUCE would not be seen");
-        sentence_say(verdict->advice,
-                     "compare what the program writes with what one rank writes, or hand all sums to DDP_REDUCE");
+        sentence_say(verdict->text, "the results of DDP_REDUCE are equal, and no result depends on an earlier one: a "
+                                    "sum or a count without DDP_REDUCE would not be noticed");
+        sentence_say(verdict->advice, "compare the program's output with one rank's, or pass all sums to DDP_REDUCE");
     }
 }
 
@@ -192,12 +191,12 @@ reductions_say_rounds(struct judgement *judgement)
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_NOTHING, NULL);
         sentence_say(verdict->text, "no call of DDP_REDUCE on the ranks is one that one rank makes, too");
         sentence_say(verdict->advice,
-                     "make the calls on one rank, too, with as many elements: they cost nothing there");
+                     "make the calls on one rank, too, with as many elements: there they take no time");
     } else if (find_result(verdict, item_repeats) == NULL) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_NOT_REPEATABLE, NULL);
-        sentence_say(verdict->text, "the program does not repeat itself on one rank: DDP_REDUCE finds something else");
+        sentence_say(verdict->text, "two runs of the program on one rank differ: DDP_REDUCE has other results");
         sentence_say(verdict->advice,
-                     "give it a fixed seed (not the clock, not std::random_device), for the check at least");
+                     "give the program a fixed seed (not the clock, not std::random_device), for the check at least");
     } else if (first != NULL) {
         judge_first(evidence, verdict, first);
     } else {

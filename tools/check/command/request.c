@@ -30,12 +30,11 @@ find_ranks(struct check *check, struct error *error)
     if (check->in_cluster && check_options.reference == NULL)
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "another launcher has started the ranks, and ddprun check cannot start them again; first "
-                         "write what one rank computes: ddprun check -n 1 --reference FILE PROGRAM, then start ddprun "
+                         "write one rank's results: ddprun check -n 1 --reference FILE PROGRAM, then start ddprun "
                          "check --reference FILE PROGRAM by srun or mpirun");
     if (check->in_cluster && check->ranks != 0 && check->ranks != 1)
         return error_set(error, DDPRUN_EXIT_USAGE,
-                         "-n was given to ddprun check, which another launcher has started; the number of ranks is "
-                         "that launcher's: leave -n out");
+                         "another launcher has started ddprun check, and sets the number of ranks: leave -n out");
     if (check->in_cluster && check->ranks == 0)
         return true;
     check->in_cluster = false;
@@ -47,9 +46,9 @@ find_ranks(struct check *check, struct error *error)
     host_list_free(&list);
     check->only_writes = check->ranks == 1 && check_options.reference != NULL;
     if (check->ranks == 1 && !check->only_writes)
-        return error_set(error, DDPRUN_EXIT_USAGE,
-                         "-n 1 compares one rank with itself; give -n 2 or more, or --reference FILE to write what one "
-                         "rank computes");
+        return error_set(
+            error, DDPRUN_EXIT_USAGE,
+            "-n 1 compares one rank with itself; give -n 2 or more, or --reference FILE to write one rank's results");
     return true;
 }
 
@@ -64,7 +63,7 @@ refuse_others(const struct check *check, struct error *error)
         return false;
     if (check_options.per_rank != NULL)
         return error_set(error, DDPRUN_EXIT_USAGE,
-                         "--per-rank names what --plan auto asks about, and ddprun check makes no plan; leave it out");
+                         "--per-rank is for --plan auto, and ddprun check makes no plan; leave it out");
     const char *other = check_options.reference != NULL ? "--reference"
                         : check_options.alone != NULL   ? "--alone"
                         : check_options.is_free         ? "--free"

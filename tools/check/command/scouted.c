@@ -88,7 +88,7 @@ print_uncompared(FILE *out, const struct scout_log *log, const struct scout_find
     }
     if (elements > 0)
         fprintf(out,
-                "not compared: %s, %" PRIu64 " elements, which `%s` writes, and nothing else depends on in a step\n",
+                "not compared: %s, %" PRIu64 " elements, which `%s` writes; nothing else depends on them in a step\n",
                 what, elements, name);
 }
 

@@ -74,8 +74,8 @@ say_different(const struct check_evidence *evidence, struct check_verdict *verdi
     sentence_say(verdict->text, "%s if each rank has %s, and not if all have the same: seeded by %s, read by %s", what,
                  others_of(evidence), sources_of(evidence), evidence->reading_places);
     sentence_say(verdict->advice,
-                 "seed by a constant or an option, the same on all ranks: ranks are processes, whose clocks and random "
-                 "bytes differ, and with other seeds they take other items, or items in another order");
+                 "use one seed on all ranks, a constant or an option: each rank has its own clock and random bytes, "
+                 "and ranks with different seeds take other items, or items in another order");
 }
 
 /* Gradients differ in a way in which they also do where each rank draws random numbers for its items. */
@@ -106,8 +106,8 @@ judge_later(const struct check_evidence *evidence, struct check_verdict *verdict
                  sentence_place(evidence, verdict, verdict->first, place), others_of(evidence),
                  evidence->reading_places);
     sentence_say(verdict->advice,
-                 "seed by a constant or an option, the same on all ranks, and check again: a shuffle that is seeded "
-                 "otherwise is a mistake; random numbers for single items are to be switched off");
+                 "seed by a constant or an option, the same on all ranks, and check again: a shuffle whose seed "
+                 "differs between ranks is a mistake; switch off random numbers for single items");
 }
 
 void

@@ -128,7 +128,6 @@ sentence_place(const struct check_evidence *evidence, const struct check_verdict
     if (isfinite(item->at_first))
         snprintf(by, sizeof(by), " by %.2g", item->at_first);
     snprintf(text, 600, "%s %s, differs from one %s%s %s", when, sentence_name_item(verdict, item, name),
-             evidence->by_plan ? "process's that plays all turns" : "rank's", by,
-             sentence_name_ranks(evidence, item, ranks));
+             evidence->by_plan ? "process's with all turns" : "rank's", by, sentence_name_ranks(evidence, item, ranks));
     return text;
 }

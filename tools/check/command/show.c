@@ -112,17 +112,18 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
         fputs("DDP_STEP is captured in a CUDA graph: parameters were compared between launches, gradients were not\n",
               out);
     if (!check_evidence_is_forced(evidence))
-        fputs("no step began from the reference (--free, or a program that tests its results): differences "
-              "add up from step to step, and those below the tolerance are not seen\n",
+        fputs("no step began from the reference (--free, or a program that tests its results): differences add up from "
+              "step to step, and differences below the tolerance are not reported\n",
               out);
     if (compensated)
         fputs("every gradient is one factor times one rank's, and the update undoes it: one rank with such gradients "
               "has other parameters\n",
               out);
     if (check_evidence_in_rounds(evidence))
-        fputs("no DDP_STEP came: a step is a round of DDP_REDUCE calls, and only what these find is compared\n", out);
+        fputs("no DDP_STEP was called: a step is a round of DDP_REDUCE calls, and only their results are compared\n",
+              out);
     else if (evidence->steps < 2)
-        fputs("unannotated memory was not looked for, which takes two steps at least\n", out);
+        fputs("unannotated memory was not compared, because that takes two steps at least\n", out);
     if (evidence->again.count == 0)
         fputs("the floor is not known: the reference has none\n", out);
 }
@@ -184,7 +185,7 @@ print_unseen(FILE *out, const struct check_evidence *evidence, const struct chec
         text = add_words(text, "dates and random bytes that differ from rank to rank");
     if (limit != NULL)
         fprintf(out, "only %u steps were compared: %d %s\n", evidence->steps, CHECK_STEPS,
-                limit->value == CHECK_SHORT_OF_TIME ? "take one rank more than 30 s behind its start"
+                limit->value == CHECK_SHORT_OF_TIME ? "take one rank more than 30 s after its start"
                                                     : "need more than half of the room for the reference");
     if (text[0] != '\0')
         fprintf(out, "not exercised: %s\n", text);
@@ -234,7 +235,7 @@ print_turns(FILE *out, const struct check_evidence *evidence, const struct check
     size_t differing = 0;
     for (size_t i = 0; i < verdict->item_count; ++i)
         differing += verdict->items[i].difference > 0;
-    fprintf(out, "%d ranks by turns compute what one process computes that plays all turns: ", evidence->ranks);
+    fprintf(out, "%d ranks that take turns compute what one process with all turns computes: ", evidence->ranks);
     if (check_evidence_same_bits(evidence))
         fprintf(out, "the same bits in %zu tensors, in %u rounds\n", verdict->item_count, evidence->steps);
     else
@@ -251,8 +252,8 @@ print_decisions(FILE *out, const struct check_verdict *verdict)
     for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
         if (item->decided_step > 0)
             fprintf(out,
-                    "a discrete decision near zero: in step %u %s, differs by %.2g, and on one rank by as much from a "
-                    "start one unit in the last place away; this does not count\n",
+                    "ignored: in step %u %s, differs by %.2g; one rank alone differs as much if its start is changed "
+                    "by one unit in the last place\n",
                     item->decided_step, sentence_name_item(verdict, item, name), item->decided);
     }
 }
@@ -270,7 +271,7 @@ check_print_verdict(FILE *out, const struct check_evidence *evidence, const stru
     else if (verdict->result == CHECK_EQUAL)
         fprintf(out, "%d ranks compute %s: in %u %s%s %s differ by at most %.1e (up to %.1e counts as equal)\n",
                 evidence->ranks,
-                evidence->grows ? "the mean of what one rank computes of each rank's batch" : "what one rank computes",
+                evidence->grows ? "the mean of one rank's gradients for each rank's batch" : "what one rank computes",
                 evidence->steps, in_rounds ? "round" : "step", evidence->steps == 1 ? "" : "s",
                 in_rounds ? "results of DDP_REDUCE" : "gradients and parameters", verdict->largest,
                 fmin(fmax(verdict->tolerance, ITEMS_FLOOR_FACTOR * verdict->largest_floor),
@@ -297,8 +298,8 @@ check_print_table(FILE *out, const struct check_evidence *evidence, const struct
         size_t differing = 0;
         for (size_t i = TABLE_ROWS; i < verdict->item_count; ++i)
             differing += verdict->items[i].differs;
-        fprintf(out, "... and %zu more, of which %zu differ (--json FILE has all)\n", verdict->item_count - TABLE_ROWS,
-                differing);
+        fprintf(out, "... and %zu more rows; %zu of them differ (--json FILE has all)\n",
+                verdict->item_count - TABLE_ROWS, differing);
     }
     print_notes(out, evidence, verdict);
 }

@@ -102,20 +102,21 @@ session_run_alone(struct check *check, const struct check_order *order, struct c
         for (; (row = check_rows_next(&mine, CHECK_ROW_UNSTEPPED, row)) != NULL; ++gradients) {
         }
         ok = check->evidence.by_plan ? error_set(error, DDPRUN_EXIT_USAGE,
-                                                 "the program ended without a round of its plan; give it more to do")
+                                                 "the program ended before a round of its plan; let it make more steps")
              : gradients > 0
                  ? error_set(error, DDPRUN_EXIT_USAGE,
                              "the program ended without a DDP_STEP: there is nothing to compare; %zu gradient%s "
                              "annotated: call DDP_STEP between backward and the update",
                              gradients, gradients == 1 ? " is" : "s are")
-                 : error_set(error, DDPRUN_EXIT_USAGE,
-                             "the program ended without a DDP_STEP: there is nothing to compare, for no gradient is "
-                             "annotated, and what DDP_REDUCE finds is compared by itself only where one rank calls it, "
-                             "too; annotate the program (man ddprun.h), or look for a problem with ddprun doctor");
+                 : error_set(
+                       error, DDPRUN_EXIT_USAGE,
+                       "the program ended without a DDP_STEP: there is nothing to compare, for no gradient is "
+                       "annotated, and results of DDP_REDUCE are compared without gradients only if one rank calls it, "
+                       "too; annotate the program (man ddprun.h), or look for a problem with ddprun doctor");
     } else if (!complete) {
         ok = error_set(error, DDPRUN_EXIT_USAGE,
-                       "the program made %u %s%s in the run of %s, and %u are to be compared; give it more to do, or "
-                       "check fewer with --steps",
+                       "the program made %u %s%s in the run of %s, and %u are to be compared; let it make more steps, "
+                       "or check fewer with --steps",
                        end != NULL ? end->step : 0, check->evidence.by_plan ? "round" : "step",
                        end != NULL && end->step == 1 ? "" : "s", order->title, order->run.steps);
     } else if (order->run.chooses_steps) {
@@ -265,7 +266,7 @@ session_make_reference(struct check *check, struct error *error)
     if (kept)
         check->reference = xasprintf("%s.%d.new", final, (int)getpid());
     guardian_start(check->folder.path, kept ? check->reference : NULL);
-    const char *title = check->evidence.by_plan ? "one process that plays all turns" : "one rank";
+    const char *title = check->evidence.by_plan ? "one process with all turns" : "one rank";
     struct check_order first = session_order(check, "one", title, CHECK_WRITES);
     first.run.chooses_steps = check->chooses_steps;
     check->evidence.alone = (struct check_rows){xcalloc(1, sizeof(struct check_row)), 1};
@@ -304,7 +305,7 @@ session_run_turns(struct check *check, uint32_t step, struct error *error)
     }
     if (ok && !turns_compare(check->reference, files, count, check->evidence.sums, step, &check->evidence.turns))
         ok = error_set(error, DDPRUN_EXIT_FAILURE,
-                       "what one rank computed from each share cannot be read; make room, or set TMPDIR");
+                       "cannot read one rank's results for each share; make room, or set TMPDIR");
     words_free(files);
     return ok;
 }

@@ -14,7 +14,7 @@ update_say_averaged(struct judgement *judgement)
         "weights change, if the update is linear in the gradient (SGD, momentum; not Adam, not clipping), and if the "
         "loss is divided by the rank's share: compute input gradients before the update, or give gradients buffers of "
         "their own and call DDP_STEP instead of DDP_STEP_PARAMETERS",
-        ", though DDP_STEP_PARAMETERS averages it");
+        ", although DDP_STEP_PARAMETERS averages it");
 }
 
 /* ---- gradients that are not averaged ---- */
@@ -131,7 +131,7 @@ find_used(const struct check_evidence *evidence, const struct check_item *first)
 bool
 update_say_used(struct judgement *judgement)
 {
-    char name[400], how[64] = "otherwise than on one rank";
+    char name[400], how[64] = "not as on one rank";
     double factor;
     struct used found = find_used(judgement->evidence, judgement->first);
     const struct check_row *used = found.row;
@@ -149,8 +149,8 @@ update_say_used(struct judgement *judgement)
         judgement, "%s",
         fabs(factor * judgement->evidence->ranks - 1) < 0.01
             ? "DDP_STEP leaves the mean over the ranks: do not divide it by their number again"
-            : "what writes gradients between DDP_STEP and the update must do the same on all ranks as on one: look for "
-              "a division, for a norm of this rank's own gradients, for a backward behind DDP_STEP");
+            : "kernels that write gradients between DDP_STEP and the update must do the same on all ranks as on one: "
+              "look for a division, for a norm of this rank's own gradients, for a backward pass after DDP_STEP");
 }
 
 /* ---- several updates for one DDP_STEP ---- */
@@ -174,9 +174,9 @@ update_say_several(struct judgement *judgement)
     return verdict_conclude(
         judgement,
         2 * as_often > judgement->evidence->steps
-            ? "each update needs a DDP_STEP of its own, between its backward and it"
+            ? "each update needs its own DDP_STEP, between its backward pass and the update"
             : "DDP_STEP is left out before one of these updates: call it in each step, between backward and the update",
-        ": between DDP_STEP %u and the next one `%s` updated the same parameter %llu times", step, several->text,
+        ": between DDP_STEP %u and the next DDP_STEP `%s` updated the same parameter %llu times", step, several->text,
         (unsigned long long)several->value);
 }
 
@@ -206,8 +206,8 @@ update_say_still(struct judgement *judgement)
     verdict_decide(judgement, ": the step %s it there, and %s on one rank; the gradients are equal",
                    still > 0 ? "does not change" : "changes", still > 0 ? "does" : "does not");
     return verdict_advise(judgement,
-                          "the update is left out %s: whether a step updates must be the same decision on all ranks, "
-                          "by averaged values and nothing that is a rank's own",
+                          "the update is left out %s: decide on all ranks alike whether a step updates: by averaged "
+                          "values, not by a rank's own",
                           still > 0 ? ranks : "on the other ranks");
 }
 
@@ -240,10 +240,10 @@ update_say_scalar(struct judgement *judgement)
     return verdict_conclude(
         judgement,
         judgement->first->rank_count == judgement->evidence->ranks
-            ? "a rate, a factor or a divisor of the update depends on the number of ranks, or on the share: let it be "
-              "one rank's, for the ranks' shares together are the batch of one rank"
-            : "a rate, a factor or a divisor of the update is not the same on all ranks: let it depend on the step and "
-              "on averaged values, and on nothing that is a rank's own",
+            ? "a rate, a factor or a divisor of the update depends on the number of ranks, or on the share: use the "
+              "value of one rank, because the ranks' shares together are the batch of one rank"
+            : "a rate, a factor or a divisor of the update differs between ranks: compute it from the step and from "
+              "averaged values, not from a rank's own",
         ", and the gradients are equal%s", text);
 }
 
@@ -271,18 +271,17 @@ update_say_factor(struct judgement *judgement)
     return verdict_advise(
         judgement, "%s",
         used && (is_n || is_reciprocal)
-            ? "the update gets one rank's gradients, but another learning rate: do not let it depend on the number of "
-              "ranks, whose shares together are the batch of one rank"
-        : is_n ? "the learning rate is multiplied by the number of ranks, or gradients are, behind DDP_STEP: leave "
-                 "that out, for the ranks' shares together are the batch of one rank"
-        : is_reciprocal ? "gradients are divided by the number of ranks behind DDP_STEP, which leaves their mean, or "
-                          "the learning rate is: leave that out"
-        : all
-            ? "look for a factor that depends on the number of ranks or on the share, in the learning rate, in a norm "
-              "that is computed before DDP_STEP or in what becomes of gradients behind it"
-            : "the learning rate, or a factor of the gradients such as a norm that is computed before DDP_STEP, is not "
-              "the same on all ranks: let it depend on the step and on averaged gradients, and on nothing that is a "
-              "rank's own; where one rank alone has read a step counter or moments: optimizer state (DDP_STATE)");
+            ? "the update reads the gradients of one rank, but its learning rate is another: the rate must not depend "
+              "on the number of ranks, because their shares together are the batch of one rank"
+        : is_n ? "the learning rate, or gradients after DDP_STEP, are multiplied by the number of ranks: leave that "
+                 "out, because the ranks' shares together are the batch of one rank"
+        : is_reciprocal ? "gradients after DDP_STEP, or the learning rate, are divided by the number of ranks: leave "
+                          "that out, because DDP_STEP leaves the mean"
+        : all ? "look for a factor that depends on the number of ranks or on the share, in the learning rate, in a "
+                "norm that is computed before DDP_STEP, or in kernels that change gradients after it"
+              : "the learning rate, or a factor of the gradients such as a norm that is computed before DDP_STEP, "
+                "differs between ranks: compute it from the step and from averaged gradients, not from a rank's own; "
+                "if one rank alone has loaded a step counter or moments, annotate them with DDP_STATE");
 }
 
 bool
@@ -294,13 +293,13 @@ update_say_states(struct judgement *judgement)
     if (!is_state || !factor_of_states(judgement->evidence, judgement->verdict, judgement->pattern.moment, &factor))
         return false;
     verdict_decide(judgement,
-                   ": the optimizer's moments are those of gradients that are %.4g times one rank's%s, and at DDP_STEP "
-                   "they are equal",
+                   ": the optimizer's moments fit gradients that are %.4g times one rank's%s, and at DDP_STEP the "
+                   "gradients are equal",
                    factor, factor_meaning(judgement->evidence, factor));
     judgement->verdict->factor = factor;
     return verdict_advise(
         judgement,
-        "DDP_STEP leaves the mean over the ranks: look for what %s gradients behind it, before the optimizer",
+        "DDP_STEP leaves the mean over the ranks: look for a kernel that %s gradients after it, before the optimizer",
         factor < 1 ? "divides" : "multiplies");
 }
 
@@ -313,11 +312,11 @@ update_say_memory(struct judgement *judgement)
     verdict_decide(judgement, "%s", "");
     return verdict_advise(judgement,
                           item->tensor.group == 1
-                              ? "`%s` updates it as it updates annotated parameters: annotate it with "
-                                "DDP_PARAMETER, and its gradient with DDP_GRADIENT, in full"
-                              : "`%s` updates it beside annotated parameters: it is optimizer state that the ranks "
-                                "do not have in common, loaded, initialised or computed on each rank by itself: "
-                                "annotate it with DDP_STATE, and compute it behind DDP_STEP",
+                              ? "`%s` updates it as it updates annotated parameters: annotate all of it with "
+                                "DDP_PARAMETER, and its gradient with DDP_GRADIENT"
+                              : "`%s` updates it beside annotated parameters: it is optimizer state that differs "
+                                "between ranks, because each rank loads, initialises or computes it by itself: "
+                                "annotate it with DDP_STATE, and compute it after DDP_STEP",
                           item->tensor.text);
 }
 
@@ -346,8 +345,8 @@ update_say_copied(struct judgement *judgement)
         return false;
     return verdict_conclude(
         judgement,
-        "what is only read, such as a teacher, a frozen layer or a second copy of weights, and state must begin alike "
-        "on all ranks: use the same seed, or annotate it with DDP_PARAMETER or DDP_STATE",
+        "state, and memory that is only read, such as a teacher, a frozen layer or a second copy of weights, must "
+        "begin alike on all ranks: use the same seed, or annotate it with DDP_PARAMETER or DDP_STATE",
         ": %s step %u rank %d copies other values than one rank to memory that is not annotated, at %s",
         row->step > 1 ? "in" : "up to", row->step, rank, data_name_site(judgement->evidence, row->copy.site, place));
 }
@@ -365,11 +364,11 @@ update_say_one(struct judgement *judgement)
         return false;
     return verdict_conclude(
         judgement,
-        reads ? "what changes it behind DDP_STEP is not the same on all ranks: random numbers, values that the host "
+        reads ? "after DDP_STEP it changes in another way on each rank: by random numbers, values that the host "
                 "copies, rows of the rank's own share only, a moment or a norm that is computed before DDP_STEP from "
                 "this rank's gradients, a rate or a decision on the host"
-        : role == CHECK_STATE ? "its update reads something that is not the same on all ranks, or DDP_STATE stands "
-                                "before it is initialised or read"
+        : role == CHECK_STATE ? "its update reads memory or arguments that differ between ranks, or DDP_STATE is "
+                                "called before it is initialised or loaded"
                               : "its gradient is not averaged, or not all of it: annotate it with DDP_GRADIENT and its "
                                 "full count, and write it before DDP_STEP",
         "%s; the other %zu %s%s then", reads ? ", and its gradient is equal" : "", others,
@@ -400,9 +399,9 @@ update_say_before_step(struct judgement *judgement)
 {
     bool is_state = judgement->first->tensor.role == CHECK_STATE;
     return verdict_conclude(judgement,
-                            is_state ? "DDP_STATE is for what all ranks have alike: compute it behind DDP_STEP, or "
-                                       "leave DDP_STATE out if it belongs to this rank's records alone"
-                                     : "DDP_STEP must stand between backward and the optimizer, and stands behind it",
+                            is_state ? "DDP_STATE is for memory that is alike on all ranks: compute it after DDP_STEP, "
+                                       "or leave DDP_STATE out if it belongs to this rank's records alone"
+                                     : "call DDP_STEP between backward and the optimizer; it comes after the optimizer",
                             ": %s before the first DDP_STEP, and not as on one rank",
                             is_state ? "it has changed" : "the parameters have changed");
 }
@@ -415,12 +414,13 @@ update_say_state(struct judgement *judgement)
     const struct check_item *state = same ? find_state(judgement->verdict, judgement->first) : NULL;
     if (state == NULL)
         return false;
-    verdict_decide(judgement,
-                   ", and the gradients of the step are equal, as the update gets them, too; %s, differs as well",
-                   sentence_name_item(judgement->verdict, state, name));
+    verdict_decide(
+        judgement,
+        ", and the gradients of the step are equal at DDP_STEP and where the update reads them; %s, differs, too",
+        sentence_name_item(judgement->verdict, state, name));
     return verdict_advise(judgement,
-                          "the optimizer state that `%s` keeps is not the same on all ranks: annotate it with "
-                          "DDP_STATE, behind initialisation and loading, and compute it behind DDP_STEP",
+                          "the optimizer state that `%s` keeps differs between ranks: annotate it with DDP_STATE after "
+                          "initialisation and loading, and compute it after DDP_STEP",
                           state->tensor.text);
 }
 
@@ -430,14 +430,13 @@ update_say_own_state(struct judgement *judgement)
     const struct check_row *front = judgement_front(judgement, true);
     if (front == NULL)
         return false;
-    verdict_decide(
-        judgement,
-        ", and the gradients of the step are equal; `%.96s` computes from own gradients, in front of DDP_STEP, "
-        "what `%s` gets",
-        front->text, front->tensor.text);
+    verdict_decide(judgement,
+                   ", and the gradients of the step are equal; before DDP_STEP `%.96s` computes from a rank's own "
+                   "gradients memory that `%s` reads",
+                   front->text, front->tensor.text);
     return verdict_advise(
         judgement,
-        "compute moments, norms and averages of gradients behind DDP_STEP: let `%.96s` come between DDP_STEP and `%s`",
+        "compute moments, norms and averages of gradients after DDP_STEP: launch `%.96s` between DDP_STEP and `%s`",
         front->text, front->tensor.text);
 }
 
@@ -448,24 +447,24 @@ update_say_all(struct judgement *judgement)
     bool captured = check_rows_find(&judgement->evidence->ranked[0], CHECK_ROW_GRAPHS) != NULL;
     return verdict_conclude(
         judgement,
-        captured ? "check it without CUDA graphs, which names the cause: a rate or divisor by the number of ranks, a "
-                   "moment, a norm or clipping before DDP_STEP, a tensor that is not annotated, the data of the shares"
+        captured ? "check the program without CUDA graphs; then the cause is named: a rate or divisor by the number of "
+                   "ranks, a moment, a norm or clipping before DDP_STEP, a tensor that is not annotated, the data of "
+                   "the shares"
         : pattern_is_common(judgement->evidence, judgement->first)
-            ? "all ranks have the same bits, and one rank has others: look for what depends on the number of ranks or "
-              "on the size of a share, and is the same on all ranks: a rate, a divisor, a count that DDP_REDUCE has "
-              "added up, a decision by averaged values"
-        : same ? "the update reads what is not the same on all ranks: a moment, a norm or an average that is computed "
+            ? "all ranks have the same bits, and one rank has others: look for a value that depends on the number of "
+              "ranks or on the size of a share, and is the same on all ranks: a rate, a divisor, a count that "
+              "DDP_REDUCE has added up, a decision by averaged values"
+        : same ? "the update reads values that differ between ranks: a moment, a norm or an average that is computed "
                  "before DDP_STEP, from this rank's gradients; optimizer state that was loaded or initialised on one "
                  "rank (DDP_STATE); a learning rate or a decision on the host"
         : judgement->first->first_step > 2
-            ? "the update of this step used something that is not the same on all ranks: memory that is not annotated, "
-              "and that each rank has initialised or computed by itself, from own gradients for instance; a decision "
-              "on the host"
-            : "the update uses what is not averaged: a moment, a norm or an average that is computed before DDP_STEP, "
-              "or gradients that are clipped there; DDP_STEP stands in front of backward, within it or behind the "
-              "optimizer; optimizer state (DDP_STATE) or a decision on the host is not the same on all ranks",
+            ? "the update of this step used values that differ between ranks: memory that is not annotated and that "
+              "each rank initialises or computes by itself, for example from its own gradients; a decision on the host"
+            : "the update uses values that are not averaged: a moment, a norm or an average that is computed before "
+              "DDP_STEP, or gradients that are clipped there; DDP_STEP comes before backward, within it or after the "
+              "optimizer; optimizer state (DDP_STATE) or a decision on the host differs between ranks",
         "%s",
         captured ? "; gradients that a CUDA graph averages were not compared"
-        : same   ? ", and the gradients of the step are equal, as the update gets them, too"
+        : same   ? ", and the gradients of the step are equal at DDP_STEP and where the update reads them"
                  : ", and the gradients of the step are equal");
 }

@@ -70,14 +70,13 @@ say_grown(struct judgement *judgement)
         return false;
     verdict->factor = factor;
     sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_SCALE, NULL);
-    sentence_say(verdict->text,
-                 "in step 1 rank 0's own %s are %.4g times what one rank alone makes of the same batch%s",
+    sentence_say(verdict->text, "in step 1 rank 0's own %s are %.4g times those of one rank alone for the same batch%s",
                  is_update ? "updates" : "gradients", factor, factor_meaning(evidence, factor));
-    sentence_say(verdict->advice, is_update
-                                      ? "DDP_STEP_PARAMETERS makes the mean of the ranks' updates: let the rate be one "
-                                        "rank's, or rate * DDP_WORLD_SIZE() where the loss is a sum over records"
-                                      : "DDP_STEP makes the mean of the ranks' gradients: compute them as one rank "
-                                        "does, without DDP_WORLD_SIZE()");
+    sentence_say(
+        verdict->advice,
+        is_update ? "DDP_STEP_PARAMETERS averages the ranks' updates: use the learning rate of one rank, or rate * "
+                    "DDP_WORLD_SIZE() where the loss is a sum over records"
+                  : "DDP_STEP averages the ranks' gradients: compute them as one rank does, without DDP_WORLD_SIZE()");
     return true;
 }
 
@@ -174,10 +173,10 @@ say_unrepeated(struct judgement *judgement)
     const struct check_evidence *evidence = judgement->evidence;
     *judgement->wishes = (struct check_wishes){.turns = 0};
     judgement->first = NULL;
-    return verdict_conclude(judgement,
-                            "give it a fixed seed (not the clock, not std::random_device), for the check at least",
-                            "the program does not repeat itself on one rank: two runs differ by %.2g in %u steps",
-                            pattern_worst(evidence, &evidence->again), evidence->steps);
+    return verdict_conclude(
+        judgement, "give the program a fixed seed (not the clock, not std::random_device), for the check at least",
+        "two runs of the program on one rank differ by %.2g in %u steps", pattern_worst(evidence, &evidence->again),
+        evidence->steps);
 }
 
 static bool
@@ -213,11 +212,10 @@ say_goes_on(struct judgement *judgement)
             break;
     }
     return ended && r < evidence->ranks &&
-           verdict_conclude(
-               judgement,
-               "count the items of the whole batch, not of the rank's share; end by what DDP_MEAN makes of "
-               "a loss, not by the rank's own",
-               "one rank's program ends after %u steps, and rank %d's goes on", evidence->steps, r);
+           verdict_conclude(judgement,
+                            "count the items of the whole batch, not of the rank's share; stop by a loss that DDP_MEAN "
+                            "has averaged, not by a rank's own loss",
+                            "one rank's program ends after %u steps, and rank %d's goes on", evidence->steps, r);
 }
 
 static const struct check_row *
@@ -252,8 +250,8 @@ static bool
 say_plan(struct judgement *judgement)
 {
     return verdict_conclude(judgement,
-                            "do not train by this plan: ranks that take turns do not compute what the program does; "
-                            "make it anew by ddprun scout --prove with these arguments, and check that one",
+                            "do not train by this plan: ranks that take turns do not compute the program's results; "
+                            "make the plan again by ddprun scout --prove with these arguments, and check it",
                             "%s", "");
 }
 
@@ -264,7 +262,7 @@ say_unbounded(struct judgement *judgement)
                             judgement->evidence->wire_type != 0
                                 ? "16 bits do not hold these gradients: use --compress bf16, or none"
                             : judgement->first->tensor.role != CHECK_GRADIENT
-                                ? "let the search for infinities, as a loss scaler makes it, stand behind DDP_STEP"
+                                ? "search for infinities, as a loss scaler does, after DDP_STEP"
                                 : "look for a sum over ranks that does not fit its type, or for a share without items",
                             ": %s",
                             judgement->first->endless ? "other elements are infinite or NaN than on one rank"
@@ -274,12 +272,12 @@ say_unbounded(struct judgement *judgement)
 static bool
 say_start(struct judgement *judgement)
 {
-    verdict_decide(judgement, ": it does not begin with rank 0's values");
+    verdict_decide(judgement, ": it does not have rank 0's values at the start");
     return verdict_advise(judgement,
-                          "%s gives all ranks rank 0's values at once: it must stand behind the initialisation (and "
-                          "behind loading a checkpoint)%s",
+                          "%s copies rank 0's values to all ranks at once: it must come after the initialisation (and "
+                          "after loading a checkpoint)%s",
                           judgement->first->tensor.role == CHECK_STATE ? "DDP_STATE" : "DDP_PARAMETER",
-                          judgement->evidence->grows ? "; and DDP_STEP must stand in front of the update" : "");
+                          judgement->evidence->grows ? "; and DDP_STEP must come before the update" : "");
 }
 
 /* No verdict: what follows would know more if one rank computed each rank's share. */

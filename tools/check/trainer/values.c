@@ -466,7 +466,7 @@ values_perturb_copied(CUdeviceptr to, const void *source, size_t bytes)
     element_perturb(ELEMENT_FLOAT32, new, count, (size_t)check_run.nudge << 40, 1);
     for (size_t i = 0; i < count; ++i)
         new[i] = old[i] == truncf(old[i]) ? old[i] : new[i];
-    context_synchronize("behind a copy from the host");
+    context_synchronize("after a copy from the host");
     values_memory(to, bytes, NULL, new);
     free(new);
 }
