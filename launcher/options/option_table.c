@@ -134,7 +134,7 @@ note_option(void *target, const struct option_row *row, const char *value, const
 }
 
 static const struct option_synonym synonyms[] = {
-    {"np", "ranks"}, {"nproc-per-node", "ranks"}, {"nproc_per_node", "ranks"}, {0}};
+    {"np", "ranks"}, {"nproc-per-node", "ranks"}, {"nproc_per_node", "ranks"}, {"report", "failure-report"}, {0}};
 
 const struct command ddprun_command = {.name = "", .rows = option_rows, .synonyms = synonyms, .note = note_option};
 

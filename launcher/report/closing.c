@@ -158,7 +158,7 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
             " of gradients",
             by_plan ? "state" : "annotated parameters", rank->noise_count, plural(rank->noise_count), rank->noise_step,
             rank->step, rank->parameter_elements, rank->gradient_elements);
-    else if (rank->check_count > 0)
+    else if (rank->check_count > 0 && rank->parameter_elements > 0)
         say("%s bitwise identical on all ranks%s (hash %016" PRIx64 ", compared %" PRIu64 " time%s%s); %" PRIu64
             " elements of parameters, %" PRIu64 " of gradients",
             by_plan ? "state" : "annotated parameters", is_late ? when : "", rank->parameter_hash, rank->check_count,

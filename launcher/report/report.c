@@ -265,8 +265,9 @@ report_print(const struct report *report, const char *reason, struct report_file
     free(text);
     if (path == NULL) {
         file->failed = true;
-        message_line("cannot write the report's file: %s; the whole report follows (--report names another file)",
-                     file_why(errno));
+        message_line(
+            "cannot write the report's file: %s; the whole report follows (--failure-report names another file)",
+            file_why(errno));
         print_all(parts);
         return;
     }
@@ -390,7 +391,7 @@ brief_make(const char *const parts[BRIEF_PARTS], size_t lines)
 bool
 report_file_check(const char *wanted, struct error *error)
 {
-    return wanted == NULL || strcmp(wanted, "-") == 0 || whole_file_check(wanted, "--report", error);
+    return wanted == NULL || strcmp(wanted, "-") == 0 || whole_file_check(wanted, "--failure-report", error);
 }
 
 enum { NAMES_TRIED = 20 };

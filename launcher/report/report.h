@@ -51,17 +51,17 @@ void report_others(const struct rank_view *views, int count, int but, int nor, c
 
 /*
  * For what a report holds beyond the lines that are printed. It is a result of the job, not a part of the job's folder:
- * it stays. The user names it by --report; else it is ddprun-report.PID.txt in the current folder, or, where that
- * cannot be written, in $TMPDIR or /tmp. A file that is there already is left alone, and the name gets a number.
+ * it stays. The user names it by --failure-report; else it is ddprun-report.PID.txt in the current folder, or, where
+ * that cannot be written, in $TMPDIR or /tmp. A file that is there already is left alone, and the name gets a number.
  * Reports of one job follow each other in one file.
  */
 struct report_file {
-    const char *wanted; /* by --report; NULL: as above. Borrowed */
+    const char *wanted; /* by --failure-report; NULL: as above. Borrowed */
     char *path;         /* where the reports of this job are; NULL: there was none yet */
     bool failed;        /* it could not be written: reports are printed whole */
 };
 
-/* Whether the file that --report names will do, as far as can be known; NULL, "-": always. Error
+/* Whether the file that --failure-report names will do, as far as can be known; NULL, "-": always. Error
  * (DDPRUN_EXIT_USAGE): it will not. */
 bool report_file_check(const char *wanted, struct error *error) __attribute__((warn_unused_result));
 

@@ -78,7 +78,7 @@ if [ "$sanitized" -eq 0 ]; then
     if [[ $pattern == [\|/]* ]]; then
         ok "a core file # not looked at: they go to $pattern"
     else
-        (cd "$work" && ulimit -c unlimited && "$ddprun" -n 1 --report - "$hangs" --how falls --rank 0 >out 2>&1)
+        (cd "$work" && ulimit -c unlimited && "$ddprun" -n 1 --failure-report - "$hangs" --how falls --rank 0 >out 2>&1)
         check "a core file" [ -n "$(find "$work" -maxdepth 1 -name 'core*')" ]
     fi
 fi

@@ -120,11 +120,11 @@ job() {
 # reports KIND: a job that fails, with the whole report at the target.
 reports() {
     make "$1" atreport
-    run "$ddprun" -n 4 --hang-timeout 2 --report "$target" "${short[@]}" --fault hang --fault-step 4 --fault-rank 1
+    run "$ddprun" -n 4 --hang-timeout 2 --failure-report "$target" "${short[@]}" --fault hang --fault-step 4 --fault-rank 1
     case ${fate[$1]} in
-    refused) failed_with "$1 at --report: refused" 2 "in --report" ;;
-    loses) check "$1 at --report: the job fails as without, and the report is printed" lost_report ;;
-    takes) check "$1 at --report: the job fails as without, and the report is there" bash -c "[ $code -eq 1 ] && grep -q 'the whole report, ' '$work/stderr'" ;;
+    refused) failed_with "$1 at --failure-report: refused" 2 "in --failure-report" ;;
+    loses) check "$1 at --failure-report: the job fails as without, and the report is printed" lost_report ;;
+    takes) check "$1 at --failure-report: the job fails as without, and the report is there" bash -c "[ $code -eq 1 ] && grep -q 'the whole report, ' '$work/stderr'" ;;
     esac
     close_pipes
 }

@@ -317,7 +317,7 @@ report "what was not compared is not claimed" "$(expect 0 "$err" 'parameters wer
 # Sixteen ranks, one of which fails: two lines about it, nine of its last events, and a line for each other, below the verdict.
 mkdir "$top/folder" "$top/closed"
 many="-n 16 $fake stage 3 step 7 @3 events 20 kill 11 @all hang"
-# in_folder FOLDER ARGS...: runs there, with --report's usual place; what must not be there is a file of a report that is short.
+# in_folder FOLDER ARGS...: runs there, with --failure-report's usual place; what must not be there is a file of a report that is short.
 in_folder() {
     cd "$1" || exit 1
     DDPRUN_REPORT='' run_in_front env -u DDPRUN_REPORT "${@:2}"
@@ -338,12 +338,12 @@ why=$(expect 139 "$err" '^  rank 3 .* after step 7, ended by SIGSEGV:$' "$err" '
 [[ $(head -n 1 "$err") =~ ^ddprun:\ rank\ 3\ was\ ended ]] || why+="the verdict is not the first line "
 report "a long report has 25 lines, and a file" "$why"
 # shellcheck disable=SC2086
-in_folder "$top/folder" "$ddprun" --report "$top/why.txt" $many
-report "--report names the file" "$(expect 139 "$err" "^ddprun: the whole report, [0-9]+ lines: $top/why.txt$" "$top/why.txt" '^  rank 15 ')"
+in_folder "$top/folder" "$ddprun" --failure-report "$top/why.txt" $many
+report "--failure-report names the file" "$(expect 139 "$err" "^ddprun: the whole report, [0-9]+ lines: $top/why.txt$" "$top/why.txt" '^  rank 15 ')"
 # shellcheck disable=SC2086
 run $many
-report "--report -: all of it on stderr" "$(expect 139 "$err" 'sent bucket 12 early' "$err" '^  rank 15 ')$(grep 'whole report' "$err")"
-bad "--report in no folder" 2 "cannot write to $top/none/why.txt, in --report" --report "$top/none/why.txt" "$fake"
+report "--failure-report -: all of it on stderr" "$(expect 139 "$err" 'sent bucket 12 early' "$err" '^  rank 15 ')$(grep 'whole report' "$err")"
+bad "--failure-report in no folder" 2 "cannot write to $top/none/why.txt, in --failure-report" --failure-report "$top/none/why.txt" "$fake"
 if unshare -m true 2>/dev/null; then # root may write into any folder but one of a file system that is mounted so
     # shellcheck disable=SC2086
     in_folder / unshare -m bash -c 'mount -t tmpfs -o ro none "$1" && cd "$1" && shift && exec "$@"' _ "$top/closed" "$ddprun" $many

@@ -44,7 +44,7 @@ prepare() { # FILE: another user's, which all may write
     as $other sh -c 'echo theirs >"$1" && chmod 666 "$1"' sh "$1"
 }
 as $other ln -s "$top/home" "$sticky/folder" # a link on the way
-for option in --summary-json --metrics --report --page; do
+for option in --summary-json --metrics --failure-report --page; do
     file=$sticky/file$option
     prepare "$file"
     victim "$top/home/tmp" -n 2 $option "$file" "$fake" exit 0

@@ -83,6 +83,7 @@ static const struct sample {
     {"nproc-per-node", "2"},
     {"nproc_per_node", "2"},
     {"report", "report.txt"},
+    {"failure-report", "report.txt"},
     {"unannotated", NULL},
 };
 

@@ -101,7 +101,8 @@ TEST(every_option_reaches_its_field)
     ck_assert_int_eq(
         parse("-n 8 --device softgpu --gpus 0,2,5-7 --share-gpu --bucket-mb 0.25 --no-overlap --nccl ./n.so "
               "--check-every 0 --timeout 30 --trace out -q --env A=1 --env B_2= --subst --dry-run "
-              "--output files=logs --summary-json end.json --report why.txt --max-restarts 3 --reduce sum --compress "
+              "--output files=logs --summary-json end.json --failure-report why.txt --max-restarts 3 --reduce sum "
+              "--compress "
               "bf16 "
               "--communicators 3 ./train",
               &options, &error),

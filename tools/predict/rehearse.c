@@ -21,9 +21,9 @@
 #include <unistd.h>
 
 /* Of ddprun's options those whose value in the runs is given here. */
-static const char *const given_here[] = {"bucket-mb",    "no-overlap", "plan",     "unproved", "max-restarts",
-                                         "trace",        "output",     "progress", "metrics",  "page",
-                                         "summary-json", "report",     "verbose",  "quiet",    NULL};
+static const char *const given_here[] = {"bucket-mb",    "no-overlap",     "plan",     "unproved", "max-restarts",
+                                         "trace",        "output",         "progress", "metrics",  "page",
+                                         "summary-json", "failure-report", "verbose",  "quiet",    NULL};
 
 enum { STEPS_FOR_TIMES = 40 };
 
