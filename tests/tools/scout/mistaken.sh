@@ -57,7 +57,7 @@ for habit in noise sums clip half adam; do
     proved $habit ''
     report "$habit, as it was found: is proved" "$(grep -q '^passed: ' <<<"$said" || echo "$said")"
 done
-check 'a round of the proof has fewer steps than ranks' grep -q 'after each of 4 rounds, of which the second has fewer steps' <<<"$said"
+check 'a round of the proof has fewer steps than ranks' grep -q 'after each of 4 rounds; the second round has fewer steps' <<<"$said"
 
 missed='gets what it held one step before, .* differs after step'
 refused noise 'a tensor left out' "$missed" 'memory.remove(state[0])'

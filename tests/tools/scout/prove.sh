@@ -22,7 +22,7 @@ proved() {
     shift
     run "$ddprun" -q --device softgpu scout --prove --json "$work/plan.json" "$@"
     says "$name: halves may be exchanged" 0 c passed
-    says "$name: turns are as one process plays them" 0 d "passed: 2 ranks by turns, .* after each of 3 rounds"
+    says "$name: turns are as one process plays them" 0 d "passed: 2 ranks that take turns, .* after each of 3 rounds"
     check "$name: the plan has all" test "$(grep -c '"end":"passed"' "$work/plan.json")" -eq 2
 }
 
@@ -65,7 +65,7 @@ check "momentum in the gradient: memory that is annotated once" test "$(grep -c 
 proved "batches that a host function makes" "$clipped" staged
 run "$ddprun" -q --device softgpu scout --prove "$build/tests/tools/scout/periods" ring 4
 says "batches that a thread copies, four ahead: no copy goes where the step before had its data, and by its clock two runs may not begin alike" 0 c "not possible here: (two runs of the program do not begin alike|the exchange changes no gradient)"
-says "batches that a thread copies, four ahead: turns are as one process plays them" 0 d "passed: 2 ranks by turns"
+says "batches that a thread copies, four ahead: turns are as one process plays them" 0 d "passed: 2 ranks that take turns"
 run env DDPRUN_MUTANT=SCOUT_LOADERS_COUNTED "$broken/bin/ddprun" -q scout "$build/tests/tools/scout/periods" ring 4
 failed_with "copies of a loader that count where they are made" 1 "repeated nothing three times"
 run env DDPRUN_MUTANT=SCOUT_PLAY_TENSOR_MISSING "$broken/bin/ddprun" -q --device softgpu scout --prove "$build/tests/tools/scout/periods" ring 4
@@ -107,13 +107,13 @@ for program in "matrix/gan_shared" "tools/scout/public_nets reuse" "tools/scout/
     done
 done
 run "$ddprun" -q --device softgpu scout --prove "$build/tests/matrix/towers_shared" --steps 60
-says "groups that show the first of several updates" 1 c "not possible here: a period holds several updates of parameters"
+says "groups that show the first of several updates" 1 c "not possible here: a period has several updates of parameters"
 
 run "$ddprun" -q --device softgpu scout --prove "$build/tests/matrix/memories_shared"
 says "parameters that the host updates" 1 d "failed: after round 1 parameter "
 
 run "$ddprun" -q scout --prove "$digits_plain" --data "$data" --steps 8 --quiet
-says "few steps" 0 d "passed: 2 ranks by turns, .* after each of 3 rounds"
+says "few steps" 0 d "passed: 2 ranks that take turns, .* after each of 3 rounds"
 run "$ddprun" -q --device softgpu scout --prove --timeout "$(patient 2)" sh -c "[ -z \"\$_DDPRUN_SCOUT_PLAY\" ] || sleep 100; exec $clipped clip"
 says "a program that does not come to its steps" 1 d "not possible here: it took longer than --timeout"
 run "$ddprun" -q scout --prove "$build/tests/trainers/fused" kernels

@@ -84,7 +84,7 @@ static const struct row {
      "dw2 writes memory that is the same on all ranks beside gradients"},
     {"two steps in a period",
      NET "step\n" FORWARD BACKWARD SGD "d2h loss\nd2h loss\n" FORWARD BACKWARD SGD "fill loss\n",
-     "dw2 computes gradients behind the place where they are averaged"},
+     "dw2 computes gradients after the place where they are averaged"},
     {"gradients that are made anew", NET "step\n" FORWARD "new g1\n" BACKWARD SGD,
      "a15 is freed and made again in each step"},
 };

@@ -33,7 +33,7 @@ while IFS='|' read -r number program; do
     shown=$work/out-$number.err
     wanted=$(awk -F ' *[|] *' -v program="$program" '$1 == program { print $2 }' "$here/turns.txt")
     said=$(cat "$work/said-$number")
-    report "$program" "$([[ $said == "${wanted:-passed: 2 ranks by turns}"* ]] || echo "$said; in turns.txt: ${wanted:-passed}")"
+    report "$program" "$([[ $said == "${wanted:-passed: 2 ranks that take turns}"* ]] || echo "$said; in turns.txt: ${wanted:-passed}")"
 done <"$work/rows"
 
 # habit NAME PROOF: what the player, which may be broken, says of tests/tools/scout/turns HABIT.
@@ -59,6 +59,6 @@ if [ -z "$pattern" ]; then
     check "it is left to be done by hand" grep -q '^by hand: DDP_SHARD, of the records that come by turns.cu:' "$work/stdout"
     habit mask "not possible here: weigh changes averaged gradients by what differs from batch to batch"
     habit seed "not possible here: weigh changes averaged gradients by what differs from batch to batch"
-    habit twice "not possible here: backward computes gradients behind the place where they are averaged"
+    habit twice "not possible here: backward computes gradients after the place where they are averaged"
 fi
 finish

@@ -202,7 +202,7 @@ leave_out(struct scout_outcome *outcome, struct scout_run_settings *settings)
     if (said != NULL && !outcome->hung)
         snprintf(text, room, "%s%.150s", between, said);
     else
-        snprintf(text, room, "%s%s %s when it was made again with other %s", between, outcome->kernel,
+        snprintf(text, room, "%s%s %s when it was repeated with other %s", between, outcome->kernel,
                  outcome->hung ? "did not end" : "ended the program", failed->integers ? "integers" : "inputs");
     return true;
 }
@@ -248,7 +248,7 @@ scout_run_judge(const struct scout_order *order, const struct scout_outcome *out
     if (outcome->signal != 0)
         return error_set(error, 128 + outcome->signal, "scout ended by signal %d", outcome->signal);
     if (outcome->failed.launch != 0)
-        return error_set(error, code, "launches ended each of %u runs when they were made again: %s", outcome->runs,
+        return error_set(error, code, "launches ended each of %u runs when they were repeated: %s", outcome->runs,
                          outcome->left_out);
     if (outcome->refused && outcome->stage != SCOUT_STAGE_DEEP && (outcome->late || outcome->exit_code == 0))
         return true;

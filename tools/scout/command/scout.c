@@ -44,8 +44,8 @@ static const struct option_row rows[] = {
      .help = "end the program if the recording takes longer (default 900)"},
     {.name = "prove",
      SWITCH(prove),
-     .help = "then train two ranks by what was found, with different data and by\n"
-             "turns, and compare them"},
+     .help = "then train two ranks by the findings, on different data and in\n"
+             "turn, and compare them"},
     {.name = "per-rank",
      .argument = "LIST",
      TEXT(per_rank, "memory as a3,a7"),
@@ -55,8 +55,8 @@ static const struct option_row rows[] = {
     {.name = "by",
      .argument = "gradients|state",
      ONE_OF(by, PLAN_BY_GRADIENTS),
-     .help = "what ranks average that take turns: gradients (default), or state,\n"
-             "what stays on the device from step to step, of which no gradient\n"
+     .help = "what ranks average when they take turns: gradients (default), or\n"
+             "state: the memory that persists between steps. By state no gradient\n"
              "has to be found"},
     {.name = "json",
      .argument = "FILE",
@@ -221,11 +221,11 @@ has_own_figures(const struct scout_log *log, const struct scout_finding *finding
     bool is_idle = idle < finding->first + finding->period, has = text != NULL || is_idle;
     if (text != NULL)
         error_set(error, DDPRUN_EXIT_FAILURE,
-                  "%s is for the host alone, and each rank would have its own; --by gradients runs it so", text);
+                  "only the host reads %s, and each rank would have its own; --by gradients accepts this", text);
     else if (is_idle)
         error_set(error, DDPRUN_EXIT_FAILURE,
-                  "%s, behind the update, has changed nothing in the recorded steps: if it changes a figure in others, "
-                  "most of them would be left out; --by gradients runs it so",
+                  "%s, after the update, changed nothing in the recorded steps: if it changes a figure in other steps, "
+                  "most of these changes would be left out; --by gradients accepts this",
                   scout_op_name(log, &log->ops[idle], name));
     free(text);
     return has;
@@ -385,9 +385,9 @@ const struct command scout_command = {
     .brief = "which annotations a program needs",
     .starts_ranks = true,
     .usage = "Usage: ddprun [options] scout [options] program [arguments...]\n\n"
-             "Runs the program alone, and makes each of its launches again with other inputs, to\n"
-             "see what depends on what. Nothing of the program has to be annotated. The program's\n"
-             "own results stay as they are.\n",
+             "Runs the program in one process and repeats each launch with other inputs, to find\n"
+             "which memory depends on which. The program needs no annotations. Its own results\n"
+             "stay as they are.\n",
     .notes = "Exit codes: 0: found; 1: the program cannot be followed, no gradients are found, or\n"
              "a proof has failed, with the reason; 2: wrong options.\n",
     .wants = "program",

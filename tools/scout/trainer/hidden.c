@@ -49,8 +49,8 @@ hidden_change_back(const char *kernel)
     memory_hash(others, other_count, true);
     for (size_t i = 0; i < other_count; ++i) {
         if (others[i]->met != others[i]->changed || others[i]->turned != others[i]->held)
-            scout_stop("%s writes memory that is not among its arguments, at some contents of its memory: its launches "
-                       "cannot be made again",
+            scout_stop("%s writes memory that is not among its arguments, for some contents of its memory: its "
+                       "launches cannot be repeated",
                        kernel);
     }
 }

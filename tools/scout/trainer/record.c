@@ -312,7 +312,7 @@ record_end(struct operation *operation, bool enqueued)
     if (operation->notes == NULL)
         return;
     if (!enqueued && written)
-        scout_stop("the launch of %s failed while it was made again with changed inputs", current.text);
+        scout_stop("the launch of %s failed while it was repeated with changed inputs", current.text);
     CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     if (enqueued && course_now() == COURSE_DEEP) {
         if (end_deep(operation)) {

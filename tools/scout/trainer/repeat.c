@@ -250,7 +250,7 @@ static const char *
 reason_to_exclude(void)
 {
     if (is_left_out(false))
-        return "it failed when it was made again with other inputs";
+        return "it failed when it was repeated with other inputs";
     if (noted->unknown)
         return noted->op.kind == SCOUT_GRAPH ? "a graph whose nodes are not known" : "its parameters are not known";
     if (noted->too_many)
@@ -587,7 +587,7 @@ repeat_next(void)
             scout_stop("cannot open another file: raise the limit of open files");
     } else {
         if (device_answer != CUDA_SUCCESS)
-            scout_stop("%s failed with %s when it was made again with other %s", noted->text,
+            scout_stop("%s failed with %s when it was repeated with other %s", noted->text,
                        driver_result_name(&scout_state.driver, device_answer),
                        effect.has_integers ? "integers" : "inputs");
         images_read(&effect.images, next == RUN_AGAIN || next == RUN_HIDDEN, true);

@@ -236,8 +236,8 @@ compare_readings(const struct scout_log *lent, uint32_t open, struct scout_findi
         verdict = note_refuse(finding, ROLES_REFUSED, "%s %s is found, %s %s; scout steps that are alike", how, this,
                               else_by, that);
     } else if (verdict != ROLES_FOUND) {
-        verdict =
-            note_refuse(finding, ROLES_REFUSED, "%s roles are found, %s none are: %s", how, else_by, other.reason);
+        verdict = note_refuse(finding, ROLES_REFUSED, "%s roles are found, %s no roles are found: %s", how, else_by,
+                              other.reason);
     }
     if (verdict == ROLES_FOUND)
         take_states(finding, &other);
@@ -380,14 +380,13 @@ ask_about_notes(struct scout_finding *finding)
     if (asks)
         (void)note_refuse(
             finding, ROLES_REFUSED,
-            "trained, or carried from batch to batch? %s: gradients are computed from it, and no gradient "
-            "of its own is seen; annotate by hand what is trained; --per-rank %s names what is carried, "
-            "which --prove tests",
+            "trained, or carried from batch to batch? %s: gradients are computed from it, and scout sees no gradient "
+            "of it. If it is trained, annotate it by hand; if it is carried, add --per-rank %s, which --prove tests",
             names, list);
     else if (updated > 0)
         (void)note_refuse(finding, ROLES_REFUSED,
-                          "trained, or carried from batch to batch? %s: written as parameters are, and no gradient of "
-                          "its own is seen, so that no rank may have it for itself; annotate it by hand",
+                          "trained, or carried from batch to batch? %s: it is written as parameters are, and scout "
+                          "sees no gradient of it: ranks must not keep their own; annotate it by hand",
                           names);
 }
 
@@ -452,9 +451,8 @@ note_loaders(const struct scout_log *log, struct scout_finding *finding)
     while (i < finding->first + finding->period && log->ops[i].ahead == 0)
         ++i;
     if (i < finding->first + finding->period)
-        note_add(finding,
-                 "data is copied by a thread that launches nothing, ahead of the steps: a copy counts where what "
-                 "it brings is read first, and its buffers are alike");
+        note_add(finding, "a thread that launches nothing copies data ahead of the steps: each copy counts as part of "
+                          "the step that first reads its data");
 }
 
 /* The program may repeat several things, one after the other: the last one that feeds back counts. */

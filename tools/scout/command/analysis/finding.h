@@ -81,7 +81,7 @@ void scout_find(const struct scout_log *log, struct scout_finding *finding);
  * (`is_tested`). False: the list names something else. */
 /* Takes the first name of such a list. False: it has none. */
 bool scout_list_next(const char **list, uint32_t *alloc) __attribute__((warn_unused_result));
-#define SCOUT_UNASKED "--per-rank %s names memory of which there is no question; name what scout asks about"
+#define SCOUT_UNASKED "--per-rank %s names memory that scout does not ask about; name only the memory in its question"
 bool scout_finding_name(struct scout_finding *finding, const char *list, bool is_tested)
     __attribute__((warn_unused_result));
 /* Whether an operation was looked at, and has changed nothing, as it was and with other inputs. */

@@ -223,8 +223,9 @@ gradients_find(struct roles *roles, struct scout_finding *finding)
         finding->tensors[way.tensor].cut = way.is_part && reaches_further(roles, i);
         finding->has_later = finding->has_later || roles->between[i];
         if (roles->between[i])
-            note_add(finding, "a period holds several updates of parameters: average before each of them; groups show "
-                              "the first");
+            note_add(
+                finding,
+                "a period has several updates of parameters: average before each of them; groups show only the first");
         if (way.gradients > 1)
             note_add(finding, "parameter %s has %u gradients, which %s adds: all of them are averaged",
                      version_place(roles, i, place), way.gradients, version_op_name(roles, i, name));

@@ -84,7 +84,7 @@ refusals_judge_fused(const struct roles *roles, struct scout_finding *finding)
         char place[64];
         if (tensor->cut)
             return note_refuse(finding, ROLES_REFUSED,
-                               "how far parameter %s reaches cannot be told: updates that are below half of a last "
+                               "how far parameter %s reaches cannot be told: updates below half a unit in the last "
                                "place are lost in %s; scout with a larger rate",
                                scout_tensor_place(tensor, place), scout_type_name(tensor->type));
     }
@@ -97,9 +97,9 @@ refusals_judge_fused(const struct roles *roles, struct scout_finding *finding)
         if (scout_is_in_gradient(finding, &own))
             return note_refuse(finding, ROLES_REFUSED,
                                roles->gradient[i]
-                                   ? "%s is added to by %s behind its use as a gradient, and is never set anew: where "
-                                     "a step begins cannot be told"
-                                   : "parameter %s, which %s updates, and its gradient lie among each other",
+                                   ? "%s is added to by %s after its use as a gradient, and is never set anew: where a "
+                                     "step begins cannot be told"
+                                   : "parameter %s, which %s updates, and its gradient are interleaved in memory",
                                version_place(roles, i, place), version_op_name(roles, i, name));
         if (!roles->gradient[i])
             continue;
@@ -107,7 +107,7 @@ refusals_judge_fused(const struct roles *roles, struct scout_finding *finding)
             return note_refuse(finding, ROLES_REFUSED,
                                "parameter %s is updated by %s, and has no gradient of its own%s",
                                version_place(roles, i, place), version_op_name(roles, i, name),
-                               keeps_state(roles, i) ? "" : "; average its change behind that: DDP_STEP_PARAMETERS");
+                               keeps_state(roles, i) ? "" : "; average its change after that: DDP_STEP_PARAMETERS");
         note_add(finding,
                  "%s computes the gradient of %s and updates it in one launch: its change is what can be averaged",
                  version_op_name(roles, i, name), version_place(roles, i, place));
@@ -229,7 +229,7 @@ refusals_judge_loops(const struct roles *roles, struct scout_finding *finding)
             "old value: this is not training by gradients",
             version_place(roles, carried, place), version_op_name(roles, carried, name));
     return note_refuse(finding, ROLES_NO_LOOP,
-                       "no memory feeds back into the next step: this is not training, or its numbers no longer move");
+                       "no memory feeds back into the next step: this is not training, or its values no longer change");
 }
 
 enum roles_verdict

@@ -235,7 +235,7 @@ states_find(const struct roles *roles, struct scout_finding *finding)
         if (role == ROLE_SUSPECT && version_own_edge(roles, i, false) != NULL)
             note_add(finding,
                      "%s makes %s from itself and from data in one launch: if that is a parameter, annotate it, and "
-                     "average its change behind the launch: DDP_STEP_PARAMETERS",
+                     "average its change after the launch: DDP_STEP_PARAMETERS",
                      version_op_name(roles, i, name), version_place(roles, i, place));
         uint32_t at = gradients_add_tensor(finding, &(struct scout_tensor){.role = role,
                                                                            .alloc = version_alloc(roles, i),

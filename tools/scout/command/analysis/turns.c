@@ -288,7 +288,7 @@ judge_gradients(const struct sorter *sorter)
         if (to->op >= 0 && to->memory != HOST_MEMORY && position(sorter, to) >= sorter->before &&
             meets_gradient(sorter, to) && !graph->edges[e].elementwise && from->bytes > SCALAR_BYTES &&
             !is_held(sorter, from, true))
-            return turns_refuse(sorter->turns, "%s computes gradients behind the place where they are averaged",
+            return turns_refuse(sorter->turns, "%s computes gradients after the place where they are averaged",
                                 turns_op_name(sorter->graph, position(sorter, to), name));
     }
     return true;

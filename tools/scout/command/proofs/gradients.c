@@ -72,8 +72,8 @@ judge_alike(const struct play *play, const struct played *whole, struct proof *p
             played_hash(play, whole, 0, 1, i) == played_hash(play, whole, 1, 1, i))
             continue;
         proof_conclude(proof, PROOF_FAILED,
-                       "behind a step in which two ranks have different data %s differs: a gradient is missing, or it "
-                       "is averaged in the wrong place",
+                       "%s differs after a step in which two ranks had different data: a gradient is missing, or it is "
+                       "averaged in the wrong place",
                        proof_name(proof, tensor));
     }
 }

@@ -48,7 +48,7 @@ play_plan_has_halves(const struct scout_log *log, const struct scout_finding *fi
                           "records, or to all of them",
                           (unsigned long long)op->bytes * op->rows);
     }
-    return any || refuse(why, "no copy from the host brings data in a step, of which there could be halves");
+    return any || refuse(why, "no copy from the host brings data in a step: there is no batch to halve");
 }
 
 static void
@@ -131,7 +131,7 @@ take_sites(const struct scout_log *log, const struct scout_finding *finding, uin
         while (known < to->site_count && taken[known] != site)
             ++known;
         if (known == PLAY_SITES)
-            return refuse(why, "%s is called from more than %d places of the program, by turns", to->name, PLAY_SITES);
+            return refuse(why, "%s is called from more than %d places of the program", to->name, PLAY_SITES);
         if (known < to->site_count)
             continue;
         taken[known] = site;
@@ -284,7 +284,7 @@ take_groups(const struct scout_log *log, const struct scout_finding *finding, st
     }
     return (is_inside || refuse(why, "gradients are averaged where a step begins")) &&
            (finding->group_count == 1 || !finding->has_later ||
-            refuse(why, "a period holds several updates of parameters, of which groups show the first"));
+            refuse(why, "a period has several updates of parameters, and groups show only the first"));
 }
 
 bool

@@ -68,9 +68,9 @@ judge_rest(const struct trial *it, const struct played *rest, uint32_t borders)
                            proof_name(proof, &it->play->tensors[tensor]), border);
         else if (border == OUTSIDE)
             proof_conclude(proof, PROOF_FAILED,
-                           "where memory without a class gets what it held one step before, %s differs behind what the "
-                           "program does between steps: that uses what an earlier step has left, which is another on "
-                           "each rank",
+                           "where memory without a class gets what it held one step before, %s differs after the work "
+                           "between steps, such as validation: this work uses memory that an earlier step has left, "
+                           "which differs between ranks",
                            proof_name(proof, &it->play->tensors[tensor]));
         else
             proof_conclude(
@@ -83,17 +83,16 @@ judge_rest(const struct trial *it, const struct played *rest, uint32_t borders)
             proof, PROOF_FAILED,
             "where memory without a class gets what it held one step before, the program's copies bring other "
             "bytes to the host: the plan misses memory that stays from step to step%s",
-            borders == OUTSIDE
-                ? ", or what the program does between steps, as validation, uses what an earlier step has left, "
-                  "which is another on each rank"
-                : "");
+            borders == OUTSIDE ? ", or the work between steps, such as validation, uses memory that an earlier step "
+                                 "has left, which differs between ranks"
+                               : "");
     } else {
-        proof_conclude(
-            proof, PROOF_PASSED,
-            "%" PRIu64 " bytes of memory without a class got what they held one step before, and all that stays "
-            "and all that the host reads is the same for %d steps%s",
-            exchanged, BORDERS - 2,
-            borders == OUTSIDE ? ", and behind what comes between steps" : "; between steps nothing was seen");
+        proof_conclude(proof, PROOF_PASSED,
+                       "%" PRIu64
+                       " bytes of memory without a class got what they held one step before, and all that stays "
+                       "and all that the host reads is the same for %d steps%s",
+                       exchanged, BORDERS - 2,
+                       borders == OUTSIDE ? ", and after the work between steps" : "; between steps nothing was seen");
     }
 }
 

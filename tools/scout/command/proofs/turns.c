@@ -74,10 +74,10 @@ conclude_alike(const struct play *play, const struct played *ranks, const struct
         left_out += is_compared ? 0 : tensor->hi - tensor->lo;
     }
     proof_conclude(proof, PROOF_PASSED,
-                   "%d ranks by turns, and one process that plays all turns, have the same %" PRIu64
+                   "%d ranks that take turns, and one process that plays all turns, have the same %" PRIu64
                    " bytes after each of %u round%s%s",
                    ranks->count, bytes, rounds, rounds == 1 ? "" : "s",
-                   play->plan.by == PLAY_BY_STATE && rounds > 1 ? ", of which the second has fewer steps" : "");
+                   play->plan.by == PLAY_BY_STATE && rounds > 1 ? "; the second round has fewer steps" : "");
     size_t used = strlen(proof->text);
     if (left_out > 0)
         snprintf(proof->text + used, sizeof(proof->text) - used,

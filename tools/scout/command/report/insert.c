@@ -418,7 +418,7 @@ print_steps(FILE *out, const struct scout_log *log, const struct scout_finding *
         if (insertions->placed_steps[g])
             continue;
         fprintf(out, "by hand: %s of group %u, %s ", group->fused ? "DDP_STEP_PARAMETERS" : "DDP_STEP",
-                insertions->group_of[g], group->fused ? "behind" : "before");
+                insertions->group_of[g], group->fused ? "after" : "before");
         print_place(out, log, group->fused ? group->complete : group->before, sites);
         fputc('\n', out);
     }
@@ -439,7 +439,7 @@ lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *
     struct insertions insertions;
     char site[256];
     find_insertions(sites, log, finding, &insertions);
-    fputs(insertions.count > 0 ? "lines to add:\n" : "lines to add: none has a place: compile with -g\n", out);
+    fputs(insertions.count > 0 ? "lines to add:\n" : "lines to add: no source lines are known: compile with -g\n", out);
     for (uint32_t i = 0; i < insertions.count; ++i) {
         const struct insertion *here = &insertions.items[i], *last = here - 1;
         if (i == 0 || last->line != here->line || strcmp(last->file, here->file) != 0)

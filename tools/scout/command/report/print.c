@@ -52,8 +52,8 @@ print_suspects(FILE *out, const struct scout_log *log, const struct scout_findin
 {
     if (!finding->is_open)
         return;
-    fputs("has no gradient, and gradients are computed from it, or the kernel that updates parameters gets it in their "
-          "place:\n",
+    fputs("no gradient was found for this memory, but gradients are computed from it, or the kernel that updates "
+          "parameters gets it as a parameter:\n",
           out);
     print_rows(out, log, finding, ROLE_SUSPECT, sites);
 }
@@ -95,7 +95,7 @@ print_host(FILE *out, const struct scout_log *log, struct sites *sites)
         if (again)
             continue;
         (void)sites_find(sites, log->clocks[i].site, &place);
-        fprintf(out, "calls %s at %s: what is computed from it differs between ranks and runs\n",
+        fprintf(out, "calls %s at %s: values computed from it differ between ranks and runs\n",
                 scout_log_name(log, log->clocks[i].name), place.text);
     }
 }
@@ -105,13 +105,12 @@ scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *
 {
     char name[SCOUT_NAME_BYTES];
     struct sites *sites = sites_open(log);
-    fprintf(out, "a step is %" PRIu32 " operations; it begins with %s; %" PRIu64 " bytes stay from step to step\n",
+    fprintf(out, "a step is %" PRIu32 " GPU operations and begins with %s; %" PRIu64 " bytes persist between steps\n",
             finding->period, scout_op_name(log, &log->ops[finding->first], name), finding->live_bytes);
     print_table(out, log, finding, sites);
     print_suspects(out, log, finding, sites);
     print_groups(out, log, finding);
-    fprintf(out,
-            "proof (a): passed: with the gradients cut out (%" PRIu64 " ways) no way leads from data to a parameter\n",
+    fprintf(out, "proof (a): passed: data reaches parameters only through these gradients (%" PRIu64 " paths)\n",
             finding->paths_cut);
     for (uint32_t i = 0; i < finding->note_count; ++i)
         fprintf(out, "note: %s\n", finding->notes[i]);
@@ -164,7 +163,7 @@ by_state_print(FILE *out, const struct scout_log *log, const struct scout_findin
     struct sites *sites = sites_open(log);
     for (uint32_t i = 0; i < finding->period; ++i)
         turn += by_state->parts[i] != PLAY_BY_ALL;
-    fprintf(out, "a step is %" PRIu32 " operations, of which ranks make %" PRIu32 " by turns; it begins with %s\n",
+    fprintf(out, "a step is %" PRIu32 " GPU operations; ranks take turns with %" PRIu32 " of them; it begins with %s\n",
             finding->period, turn, scout_op_name(log, &log->ops[finding->first], name));
     fprintf(out, "  %-12s %-9s %12s  %-26s %s\n", "class", "type", "bytes", "memory", "allocated at");
     for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); ++i)
