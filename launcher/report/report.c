@@ -265,9 +265,8 @@ report_print(const struct report *report, const char *reason, struct report_file
     free(text);
     if (path == NULL) {
         file->failed = true;
-        message_line(
-            "cannot write the report's file: %s; the whole report follows (--failure-report names another file)",
-            file_why(errno));
+        message_line("cannot write the report's file: %s; the report follows (--failure-report names another file)",
+                     file_why(errno));
         print_all(parts);
         return;
     }

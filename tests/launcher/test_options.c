@@ -102,9 +102,7 @@ TEST(every_option_reaches_its_field)
         parse("-n 8 --device softgpu --gpus 0,2,5-7 --share-gpu --bucket-mb 0.25 --no-overlap --nccl ./n.so "
               "--check-every 0 --timeout 30 --trace out -q --env A=1 --env B_2= --subst --dry-run "
               "--output files=logs --summary-json end.json --failure-report why.txt --max-restarts 3 --reduce sum "
-              "--compress "
-              "bf16 "
-              "--communicators 3 ./train",
+              "--compress bf16 --communicators 3 ./train",
               &options, &error),
         OPTIONS_RUN);
     ck_assert_int_eq(options.rank_count, 8);

@@ -419,10 +419,9 @@ stop_with_difference(size_t index, uint32_t differs, const struct comparison *co
     else
         snprintf(
             sentence, sizeof(sentence),
-            "%s differs between %s after step %llu: a gradient is missing among the annotations, a DDP_STEP does not "
-            "stand between backward and the optimizer (after it, one too many or one too few), or the update depends "
-            "on a value that differs between ranks (optimizer state that only one rank has read: DDP_STATE)%s; ddprun "
-            "check names the cause",
+            "%s differs between %s after step %llu: a gradient is missing among the annotations, a DDP_STEP is not "
+            "between backward and the optimizer, or the update depends on a value that differs between ranks "
+            "(optimizer state that only one rank has read: DDP_STATE)%s; ddprun check names the cause",
             text, who, (unsigned long long)comparison->after_step, at_fault);
     const char *detail = comparison->detail != NULL ? comparison->detail : "";
     stop_job_soon("%s%s%s", sentence, detail[0] != '\0' ? "; " : "", detail);
