@@ -1,0 +1,3 @@
+#!/bin/sh
+set -e
+make NVCC="${NVCC:-nvcc}" train
