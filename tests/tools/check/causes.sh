@@ -17,7 +17,7 @@ rows=(
     'rows | rate_times_n amp || 1 | update | every parameter is 2 times one rank.s, the number of ranks'
     'rows | rate_times_n idle_group || 1 | update | every parameter is 2 times one rank.s, the number of ranks'
     'rows | rate_by_n || 1 | update | every parameter is 0.5 times one rank.s'
-    'updates | rate_on_rank_1 --rate 1e-6 || 1 | update | on rank 1, and the gradients .* 2 times .*not the same on all ranks'
+    'updates | rate_on_rank_1 --rate 1e-6 || 1 | update | on rank 1, and the gradients .* 2 times .*differs between ranks'
     'rows | rate_times_n || 1 | update | the update reads the gradients of one rank, but its learning rate is another'
     'rows | divided_behind_step || 1 | update | gradient [1-4], .*changes between DDP_STEP and .sgd., to 0.5 times one rank.s.*DDP_STEP leaves the mean'
     'rows | divided_behind_step --optimizer adam --warmup 50 || 1 | update | on all ranks: gradient [1-4], .*changes between DDP_STEP and .adam., to 0.5 times'
