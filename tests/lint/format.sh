@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# format.sh - all C, C++ and CUDA sources but tests/held, where programs stay as they were written, have the committed style. Called by tests/run.sh; `--write` formats them.
+# format.sh - all C, C++ and CUDA sources have the committed style, but for tests/held: its programs stay as they were written. Called by
+# tests/run.sh; `--write` formats them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 version=14 # another version breaks some lines elsewhere
