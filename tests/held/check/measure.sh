@@ -3,8 +3,8 @@
 # whether the first lines of the verdict (up to and without the table) name the line and the operand of truth.txt, and the first of them.
 # KEEP=FOLDER keeps what check printed. A person reads whether a sentence is true.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")"
 build=$(cd "${1:?measure.sh: which build folder?}" && pwd)
+cd "$(dirname "${BASH_SOURCE[0]}")"
 shift
 ranks=${RANKS:-2}
 include=$(cd ../../../interpose/include && pwd)

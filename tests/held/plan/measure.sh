@@ -3,8 +3,8 @@
 # exit code, how far the saved parameters are from the oracle's of either way (|difference| over |parameters|), and the last line that
 # ddprun said. One row each; truth.txt has the verdict that is wanted.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")"
 build=$(cd "${1:?measure.sh: which build folder?}" && pwd)
+cd "$(dirname "${BASH_SOURCE[0]}")"
 shift
 ranks=${RANKS:-2}
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-held-XXXXXX")
