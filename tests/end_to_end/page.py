@@ -187,7 +187,7 @@ def agree(path, summary_path, closing_path, timeline_path, trace_path):
 
     # the page: each place where a word has a figure
     lead = re.search(r"A step takes ([^<]+)</strong>, with ([^(]+) \([^)]*\) of exposed communication and ([^(]+) \([^)]*\) of waiting for other ranks; "
-                     r"medians of steps (\d+) to (\d+)\. Without averaging a step would take ([^:]+): the efficiency is ([^.]+)\.", sections["verdict"])
+                     r"means of steps (\d+) to (\d+), of exposed communication the median\. Without averaging a step would take ([^:]+): the efficiency is ([^.]+)\.", sections["verdict"])
     if not lead or not first <= int(lead[4]) <= int(lead[5]) <= last:
         complain("the verdict is not of steps %d to %d: %s" % (first, last, lead and lead[0]))
         return

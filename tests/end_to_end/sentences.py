@@ -88,7 +88,7 @@ def read_page(text, summary):
     find("straggler", "page's losses", r"waiting for rank (\d+):", verdict, int)
     for word, member in (("exposed", "exposed_ms"), ("waiting", "waiting_ms"), ("rate", "steps_per_second")):
         find(word, "page's tile", r"id='run-%s' value='([^']*)'" % member, sections["verdict"], float)
-    window = re.search(r"medians of (steps \d+ to \d+)", verdict)
+    window = re.search(r"means of (steps \d+ to \d+)", verdict)
     under = re.search(r"In these steps: (.*?)\.(?: Without it|</p>)", sections["step-times"], re.S)
     if under:
         find("waiting", "page under its table", r"waiting for (?:rank \d+|each other): (\S+) ms", under[1], float)

@@ -43,7 +43,7 @@ changed() { # FILE PATTERN REPLACEMENT
     cp "$work/kept" "$work/$1"
 }
 changed page.html '(A step takes )[0-9.]+' '\17.77'
-changed page.html '(the efficiency is )[0-9.]+' '\11.5'
+changed page.html '(the efficiency is )[0-9.]+' '\177.7'
 changed page.html '(In these steps: waiting for rank 1: )[0-9.]+' '\17.77'
 changed page.html '(last to arrive in )[0-9]+ of ([0-9]+ steps. Without)' '\11 of \2'
 changed closing '(exposed communication: )[0-9.]+' '\177.7'

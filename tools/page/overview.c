@@ -105,7 +105,8 @@ put_step(FILE *out, const struct facts *facts, const struct model *model)
         html_put(out, " and %s (%s) of waiting for other ranks", figure_time(facts->waiting_us, lost),
                  figure_percent(facts->waiting_us / facts->step_us, part));
     if (facts->counted > 0)
-        html_put(out, "; medians of %s", window_text(facts, window));
+        html_put(out, facts->is_mean ? "; means of %s, of exposed communication the median" : "; medians of %s",
+                 window_text(facts, window));
     if (facts->group_count > 1)
         html_put(out, ", from one step of group %d to the next step of that group", facts->group);
     if (model != NULL && facts->world > 1 && model_predict(model, 1, NULL, &alone) &&

@@ -201,15 +201,23 @@ take_window(struct facts *facts)
 
 /* ---- figures ---- */
 
-static double
-step_median(const struct facts *facts)
+/* The mean, from the boundary of the first step that counts to that of the last: steps that the trace left out are in
+ * it. Of one group among several, and without two boundaries, the median. */
+static void
+take_step_time(struct facts *facts)
 {
     double *values = xcalloc(facts->step_count + 1, sizeof(*values));
     for (size_t i = 0; i < facts->step_count; ++i)
         values[i] = facts->steps[i].counts ? facts->steps[i].middle_us : NAN;
-    double median = waiting_median(values, facts->step_count);
+    facts->step_us = waiting_median(values, facts->step_count);
     free(values);
-    return median;
+    const struct trace_step *first = facts_step_of(&facts->ranks[0], facts->first_counted),
+                            *last = facts_step_of(&facts->ranks[0], facts->last_counted);
+    facts->is_mean = facts->counted > 1 && facts->group_count == 1 && first->boundary_ns > 0 &&
+                     last->boundary_ns > first->boundary_ns;
+    if (facts->is_mean)
+        facts->step_us =
+            (double)(last->boundary_ns - first->boundary_ns) * 1e-3 / (double)(last->number - first->number);
 }
 
 static void
@@ -354,7 +362,7 @@ facts_find(const struct trace *trace, const struct run_clock *clocks, struct fac
     take_job(facts);
     join_steps(facts);
     take_window(facts);
-    facts->step_us = step_median(facts);
+    take_step_time(facts);
     take_speed(facts);
     for (size_t r = 0; r < facts->rank_count; ++r)
         take_rank(facts, r);

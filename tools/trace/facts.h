@@ -46,7 +46,8 @@ struct facts {
     uint64_t first_counted, last_counted; /* the window, */
     size_t counted;                       /* and how many steps in it count */
     double steps_per_s;                   /* mean of the whole job */
-    double step_us;                       /* the median of the ranks' middle */
+    double step_us;                       /* the mean, or the median of the ranks' middle: */
+    bool is_mean;
     double exposed_us, waiting_us, bound_us, predicted_us;
     struct waiting waited;                  /* the same, by indices of ranks, as the table of ranks counts it */
     const struct trace_plan *plan;          /* of the group, the last one; NULL: none */

@@ -45,7 +45,7 @@ for name in "$@"; do
     "$build/bin/softgpu-cc" "${flags[@]}" "$name.cu" -o "$work/$name" "${libraries[@]}" 2>"$work/out"
     "$build/bin/softgpu-cc" "${flags[@]}" -DORACLE "$name.cu" -o "$work/oracle" "${libraries[@]}" 2>"$work/out"
     code=0
-    (cd "$work" && timeout 400 "$build/bin/ddprun" -n "$ranks" --device softgpu --share-gpu --timeout 120 --progress off --plan auto \
+    (cd "$work" && timeout 400 "$build/bin/ddprun" -n "$ranks" --device softgpu --share-gpu --timeout 120 --progress off --plan auto --slow \
         --yes "./$name" model.bin) >"$work/out" 2>"$work/err" </dev/null || code=$?
     way=none
     ! grep -q 'averaged over .* ranks' "$work/err" || way=gradients

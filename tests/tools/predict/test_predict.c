@@ -56,7 +56,6 @@ make_step(const struct made *made, int s)
     for (int r = 0; r < made->ranks; ++r)
         steps[r][s] = (struct trace_step){.number = (uint64_t)s + 1,
                                           .overlapped = true,
-                                          .boundary_ns = 1 + s,
                                           .begin_us = -own_of(made, r, s),
                                           .backward_us = -own_of(made, r, s) / 2,
                                           .check_bytes = made->check_us > 0.0 ? 8 : 0,
@@ -501,6 +500,19 @@ TEST(the_rank_that_is_last_is_the_one_of_the_table)
                      "waiting for each other: 1 ms per step; rank 1 arrived last in 60 of 100");
     facts_free(&facts);
     json_object_put(runs[0].summary);
+}
+
+/* One step of the window is ten times as long: its time is in the mean. */
+TEST(a_step_takes_the_mean)
+{
+    struct trace trace = make(&plain);
+    struct facts facts;
+    for (int s = 0; s < STEPS; ++s)
+        steps[0][s].boundary_ns = 1000000 * (s + 1 + (s > STEPS - 8 ? 9 : 0));
+    facts_find(&trace, NULL, &facts);
+    uint64_t count = facts.last_counted - facts.first_counted;
+    NEAR(facts.step_us, 1000.0 * (double)(count + 9) / (double)count);
+    facts_free(&facts);
 }
 
 TEST(steps_of_one_kind_count)
