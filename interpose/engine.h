@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENGINE_ABI   19u
+#define ENGINE_ABI   20u
 #define ENGINE_ENTRY "ddprun_engine_start"
 
 /* What a call does with an operand, by its documentation. */
@@ -227,6 +227,7 @@ struct engine {
 
     /* In a forked child, from the fork handler: forget descriptors that the child must not hold. Async-signal-safe. */
     void (*after_fork_in_child)(void);
+    void (*end_in_order)(void); /* at the program's end, or before: all ranks come; the job's training is over */
 };
 
 /*

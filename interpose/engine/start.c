@@ -373,6 +373,7 @@ static struct engine engine = {
     .graph_nested = graph_nested,
     .node_changes = graph_node_changes,
     .after_fork_in_child = after_fork_in_child,
+    .end_in_order = end_in_order,
 };
 
 __attribute__((visibility("default"))) const struct engine *ddprun_engine_start(const struct shim_services *services,

@@ -52,6 +52,7 @@ verdict_is_needed(const struct rank_view *ranks, int count, int rank)
 enum fault {
     FAULT_SAID,      /* it stopped the job and says why */
     FAULT_DIED,      /* signal, exit code */
+    FAULT_ALONE,     /* by plan: it has trained alone */
     FAULT_LEFT,      /* exit code 0 in the middle of training */
     FAULT_ASIDE,     /* its process ended well, and what may be its trainer did not */
     FAULT_MISSED,    /* it never took part, while others did */
@@ -161,6 +162,8 @@ fault_of(const struct rank_view *ranks, int count, int i)
         return rank->failure_unclear ? FAULT_UNCLEAR : FAULT_FOLLOWED;
     if (rank->ended && (rank->exit_code != 0 || rank->signal != 0))
         return FAULT_DIED;
+    if (rank->ended && rank->alone_updates > 0)
+        return FAULT_ALONE;
     if (rank->ended && rank->left_pid != 0)
         return FAULT_ASIDE;
     if (!rank->ended || count == 1)
@@ -270,6 +273,10 @@ describe_fault(const struct rank_view *ranks, int count, int i, enum fault fault
         break;
     case FAULT_DIED:
         describe_death(rank, i, error, code);
+        break;
+    case FAULT_ALONE:
+        error_set(error, code, "rank %d made %" PRIu64 " updates alone%s: what it saved is not the result of %d ranks",
+                  i, rank->alone_updates, far, count);
         break;
     case FAULT_LEFT:
         error_set(error, code,

@@ -93,4 +93,5 @@ const struct engine engine_idle = {
     .graph_nested = graph_changes,
     .node_changes = node_changes,
     .after_fork_in_child = nothing,
+    .end_in_order = nothing,
 };

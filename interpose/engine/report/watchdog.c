@@ -48,9 +48,10 @@ look_at_tail(struct awaited *awaited, unsigned communicator, struct collective_i
     awaited->more = false;
     awaited->tail_pending = more; /* before it is recorded: the issuer counts none meanwhile */
     engine_unlock();
-    if (more)
-        CUDA("cuEventRecord for the watch", cuEventRecord, awaited->tail,
-             engine_state.collectives.communicators[communicator].stream);
+    CUstream stream = engine_state.collectives.communicators[communicator].stream;
+    CUresult recorded = more ? engine_state.driver.cuEventRecord_p(awaited->tail, stream) : CUDA_SUCCESS;
+    if (recorded != CUDA_ERROR_DEINITIALIZED) /* the program exits with a code of its own */
+        require_cuda(recorded, "cuEventRecord for the watch");
     return RANK_COLLECTIVE_NONE;
 }
 

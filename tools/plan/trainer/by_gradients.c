@@ -7,9 +7,6 @@
 
 static bool is_pending; /* gradients of this rank's turn wait for the round's end */
 
-/* The thread's operation is an update outside of the plan, if the driver takes it. */
-static __thread bool is_stray __attribute__((tls_model("initial-exec")));
-
 /* Operations that clear memory at the beginning of the plan: where the program clears behind its update, its first
  * batch comes without them. */
 static uint32_t
@@ -30,25 +27,24 @@ lacks_update(void)
 }
 
 /* A batch that ends without its update, anew recorded, would give the same plan. */
-static void
-judge_order(const char *name, uint32_t at)
+static const char *
+judge_order(uint32_t at)
 {
-    char plain[PLAY_NAME_BYTES];
     if (at < player.next && lacks_update())
-        scout_stop("in batch %llu of the program, %s comes again, and the update that the plan has in between did not "
-                   "come: ranks cannot tell a pass without an update, as for validation, from training if it comes "
-                   "from the lines of training; give it lines of its own. If it is another accumulation, make the plan "
-                   "anew, by ddprun scout --prove with these arguments",
-                   (unsigned long long)player.period + 1, plain_name(name, plain, sizeof(plain)));
+        return "comes again, and the update that the plan has in between did not come: an evaluation calls the lines "
+               "of training, or the program accumulates more batches";
     if (player.next <= player.play.plan.average_before && at > player.play.plan.average_before)
-        player_no_fit(name, "comes, and the operation where gradients are averaged did not");
+        return "comes, and the operation where gradients are averaged did not";
+    return NULL;
 }
 
 static void
 begin_period(void)
 {
-    if (player.period > 0 && player_turn() == 0)
+    if (player.period > 0 && player_turn() == 0) {
         turns_report((uint32_t)(player.period / player_world()));
+        alone_note_round();
+    }
     /* while ranks wait for what others have computed, no gradient is sent */
     inner_engine_hold(reads_are_true() && !player_is_last_turn());
 }
@@ -102,7 +98,6 @@ meet_unplanned(const struct operation *operation, const char *name)
     /* its own gradients, by its own operation, before they are complete: behind that it clips what should be a mean */
     bool computes = touches && player_has_turn() && lacks_update() && !pending_is_complete(player.next);
     player.seen += touches;
-    is_stray = player.begun && agreement_update(operation, name);
     if (player.begun && player_world() > 1 && player.engine->world_size > 1)
         unplanned_meet(player_hash_of(operation), name, player.period);
     return touches && !computes;
@@ -120,13 +115,9 @@ judge_look(const char *name)
 static void
 judge_end(const struct operation *operation, bool enqueued)
 {
-    bool is_update = is_stray && enqueued;
-    is_stray = false;
     if (unplanned_changed(enqueued))
         player_no_fit(player_name_of(operation),
                       "changes what is trained in each batch of a round, and is not in the plan");
-    if (is_update)
-        player_no_fit(player_name_of(operation), "makes an update, and is called from a place that is not in the plan");
 }
 
 /* ---- the end ---- */
@@ -163,6 +154,7 @@ const struct way by_gradients = {
     .settle = settle,
     .average = average_gradients,
     .meet_unplanned = meet_unplanned,
+    .updates = agreement_update,
     .judge_look = judge_look,
     .judge_end = judge_end,
     .close = give_up_round,

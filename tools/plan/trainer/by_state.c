@@ -47,9 +47,12 @@ static uint64_t looked_at;     /* rounds when `found` was last asked whether a z
 static uint32_t same_rounds;   /* in which all ranks had the same change; and no other so far, or: */
 static bool any_differed;
 
-static uint32_t steps; /* of the round, that have begun */
-static bool in_step;   /* the last of them is not complete; or a plain step */
-static bool is_plain;  /* all ranks make the step that was begun last, which belongs to no round */
+static uint32_t steps;   /* of the round, that have begun */
+static bool in_step;     /* the last of them is not complete; or a plain step */
+static uint32_t updates; /* of the round's complete steps, those that did not leave their update out */
+static bool leaves_out;  /* the step under way has not made an operation that a program may leave out, so far */
+static char **own;       /* [tensor_count]: what this rank has, while all have the mean; NULL: not so */
+static bool is_plain;    /* all ranks make the step that was begun last, which belongs to no round */
 static uint64_t plain_steps, short_rounds, round_count;
 static uint64_t all_steps;            /* that have begun */
 static uint16_t owners[STATE_OWNERS]; /* of the last of them */
@@ -361,6 +364,9 @@ static void
 begin_period(void)
 {
     in_step = player.is_open = true;
+    leaves_out = false;
+    for (uint32_t i = 0; i < player.play.plan.operation_count; ++i)
+        leaves_out = leaves_out || player.play.operations[i].part == PLAY_BY_CHOICE;
     launches = 0;
     ++all_steps;
     begin_step(player_warms_up());
@@ -397,6 +403,7 @@ end_step(void)
     uint32_t adds = steps > 1;
     bool has_ended = in_step && !is_plain;
     in_step = false;
+    updates += has_ended && !leaves_out;
     if (has_ended && player_plays_all()) {
         turns_end(steps - 1);
         CUstream stream = stream_behind();
@@ -486,6 +493,17 @@ look_for_whole(void)
     }
 }
 
+/* Of this rank's step; of a rank that has made no step of the round, zeros. */
+static void
+find_changes(CUstream stream)
+{
+    for (int t = 0; t < 2 && !player_plays_all() && player_world() > 1 && player.rank < steps; ++t)
+        launch_change(t, 0, stream);
+    if (!player_plays_all() && player.rank >= steps && lasts_at > changes_at)
+        scout_require(scout_state.driver.cuMemsetD8Async_p(memory + changes_at, 0, lasts_at - changes_at, stream),
+                      "cuMemsetD8");
+}
+
 /* The round ends with the steps that are complete: what stays is as it began, plus the mean of their changes. */
 static void
 average_state(uint32_t at, int group, CUstream unused, const struct ddp_site *site)
@@ -494,15 +512,11 @@ average_state(uint32_t at, int group, CUstream unused, const struct ddp_site *si
     (void)group;
     (void)unused;
     bool looks = !player_plays_all() && !any_differed && steps == player_world() && player_world() > 1;
-    struct state_mean mean = {.times = player_world(), .under = steps};
+    struct state_mean mean = {.times = player_world(), .under = updates > 0 ? updates : 1};
     double by = player_world();
     CUdeviceptr seen = looks ? found : 0;
     CUstream stream = stream_behind();
-    for (int t = 0; t < 2 && !player_plays_all() && player_world() > 1 && player.rank < steps; ++t)
-        launch_change(t, 0, stream);
-    if (!player_plays_all() && player.rank >= steps && lasts_at > changes_at)
-        scout_require(scout_state.driver.cuMemsetD8Async_p(memory + changes_at, 0, lasts_at - changes_at, stream),
-                      "cuMemsetD8");
+    find_changes(stream);
     if (looks)
         scout_require(scout_state.driver.cuMemsetD8Async_p(found, 0, offsetof(struct state_found, turned), stream),
                       "cuMemsetD8");
@@ -522,7 +536,7 @@ average_state(uint32_t at, int group, CUstream unused, const struct ddp_site *si
     release();
     short_rounds += steps < player_world();
     ++round_count;
-    steps = 0;
+    steps = updates = 0;
     if (round_count - looked_at > round_count / 16)
         look_for_whole();
     turns_report((uint32_t)round_count);
@@ -571,14 +585,87 @@ must_close(const struct operation *operation)
     return is_round_open() && pending_may_touch(operation);
 }
 
-/* Within a step it may read. Ranks that have not made the step show what they have. */
+/* Keeps what this rank has; or has it again. */
+static void
+keep_own(void)
+{
+    own = scout_zeroed(player.play.plan.tensor_count + 1, sizeof(*own));
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        if (!pending_is_averaged(&player.play.tensors[i]))
+            continue;
+        own[i] = scout_zeroed(bytes_of(i), 1);
+        memory_read(player_allocation(&player.play.tensors[i]), player.play.tensors[i].lo, own[i], bytes_of(i));
+    }
+}
+
+static void
+have_own(void)
+{
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        if (own[i] != NULL)
+            memory_write(player_allocation(&player.play.tensors[i]), player.play.tensors[i].lo, own[i], bytes_of(i));
+        memory_wait();
+        free(own[i]);
+    }
+    free(own);
+    own = NULL;
+}
+
+/* All have the mean of the round's complete steps, without the one under way: until have_own(). */
+static void
+show_mean(void)
+{
+    struct state_mean mean = {.times = 1, .under = updates > 0 ? updates : 1};
+    CUdeviceptr unasked = 0;
+    CUstream stream = stream_behind();
+    static bool is_awaited;
+    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    keep_own();
+    --steps;
+    find_changes(stream);
+    exchange_rest(stream);
+    ++steps;
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        if (player.play.tensors[i].role == PLAY_CHANGES)
+            player.engine->reduce((void *)(uintptr_t)(memory + kept[i].change), element_count(i), wide_type(i),
+                                  DDP_OP_SUM, stream, &player.named[i].site);
+    }
+    launch(APPLY, &tables[0], &mean, &unasked, stream);
+    release();
+    if (!is_awaited)
+        player.await_end();
+    is_awaited = true;
+}
+
+/* Within a step it may read. A copy, for a model that is saved, brings what the steps before have left; of others,
+ * ranks that have not made the step show what they have. */
 static bool
 meet_unplanned(const struct operation *operation, const char *name)
 {
     (void)name;
+    uint32_t missing;
     bool looks = in_step && pending_touched(operation);
-    player.seen += looks;
+    bool shows = looks && !is_plain && loaders_is_transfer(operation) && player.engine->world_size > 1 &&
+                 find_tensors(stream_behind(), &missing);
+    if (shows && steps > 1)
+        show_mean();
+    player.seen += looks && !shows;
     return looks;
+}
+
+static void
+judge_look(const char *name)
+{
+    (void)name;
+    if (own != NULL)
+        have_own();
+}
+
+static void
+settle(const struct operation *operation, uint32_t at)
+{
+    (void)operation;
+    leaves_out = leaves_out && player.play.operations[at].part != PLAY_BY_CHOICE;
 }
 
 /* Of the step under way nothing is missing but reads of what it has written. */
@@ -615,6 +702,8 @@ const struct way by_state = {
     .end_step = end_step,
     .makes = makes,
     .meet = meet,
+    .settle = settle,
+    .judge_look = judge_look,
     .average = average_state,
     .must_close = must_close,
     .meet_unplanned = meet_unplanned,

@@ -36,6 +36,7 @@ static pid_t own_pid;
 /* With `following` held: */
 static bool is_awaited;      /* the program's end, by at_exit() in front of the engine's */
 static bool is_gone;         /* the context, with all memory */
+static uint64_t rounds;      /* that were averaged and complete */
 static bool is_elsewhere;    /* one of its name has come from a place that is not in the plan */
 static uint64_t *names;      /* [operation_count]: hash of each name */
 static struct chain *chains; /* [operation_count]: calls that led to it last */
@@ -237,6 +238,13 @@ require_tensors(uint32_t at)
 static void at_exit(int exit_status, void *unused);
 
 static void
+await_end(void)
+{
+    if (on_exit(at_exit, NULL) != 0)
+        scout_stop("out of memory");
+}
+
+static void
 annotate_all(void)
 {
     turns_report(0); /* before ranks get what rank 0 has */
@@ -254,8 +262,7 @@ begin_training(void)
         annotate_all();
         way.begin();
     }
-    if (on_exit(at_exit, NULL) != 0) /* called before the engine's and the driver's, which have come up */
-        scout_stop("out of memory");
+    await_end(); /* called before the engine's and the driver's, which have come up */
 }
 
 static void
@@ -289,9 +296,10 @@ average_at(uint32_t at, CUstream stream)
     require_tensors(at);
     if (!player.is_given_up)
         rounds_note(stream);
+    rounds += !player.is_given_up;
     way.average(at, group, stream, &site);
-    if (!is_awaited && on_exit(at_exit, NULL) != 0) /* once more: the libraries that the first step needs are there */
-        scout_stop("out of memory");
+    if (!is_awaited) /* once more: the libraries that the first step needs are there */
+        await_end();
     is_awaited = true;
     pending_averaged();
     player.is_open = false;
@@ -320,24 +328,44 @@ finish(void)
         way.last_look();
 }
 
-/* Operations [next, end) of the plan do not come. */
-static void
-pass_by(uint32_t end)
+/* An operation that the plan does not know has come: ends the rank, or, once a round was averaged, true:
+ * player.is_alone. `begins`: a batch begins with it. */
+static bool
+misfit(const char *name, const char *what, bool begins)
 {
-    for (uint32_t i = player.next; i < end && !player_warms_up(); ++i) {
+    /* an update of all ranks, from averaged gradients, is rank 0's, too */
+    bool updates = !player_is_by_state() && player_is_last_turn() && !player.is_open &&
+                   player.next > player.play.plan.average_before;
+    uint64_t world = player_world();
+    if (!alone_may_begin(rounds))
+        player_no_fit(name, what);
+    player.is_given_up = false;
+    finish();
+    alone_begin(name, what, player_is_by_state() ? player.is_given_up : player.period + 1 - rounds * world,
+                !begins && player.next != 0 && !updates);
+    player.is_given_up = false;
+    return true;
+}
+
+/* Operations [next, end) of the plan do not come, and one that begins a batch, or follows them. */
+static void
+pass_by(uint32_t end, bool begins)
+{
+    for (uint32_t i = player.next; i < end && !player_warms_up() && !player.is_alone; ++i) {
         uint32_t part = player.play.operations[i].part;
         if (part != PLAY_BY_ALL && part != PLAY_BY_CHOICE)
-            player_no_fit(player.play.operations[i].name, "is left out");
+            (void)misfit(player.play.operations[i].name, "is left out", begins);
     }
 }
 
-/* The expected operation does not come. */
+/* The expected operation does not come. A gradient that the first batch allocates may be cleared there. */
 static void
-require_place(void)
+require_place(bool begins)
 {
     const struct play_operation *expected = &player.play.operations[player.next];
-    if (is_elsewhere && expected->part != PLAY_BY_ALL)
-        player_no_fit(expected->name, "is called from a place that is not in the plan");
+    bool is_first_fill = player_warms_up() && strncmp(expected->name, "cuMemset", strlen("cuMemset")) == 0;
+    if (is_elsewhere && expected->part != PLAY_BY_ALL && !is_first_fill)
+        (void)misfit(expected->name, "is called from a place that is not in the plan", begins);
 }
 
 static void
@@ -347,12 +375,23 @@ end_step(CUstream stream)
         average_round(stream);
 }
 
+/* Whether operation `at` begins a batch, if it does not come in its turn: only copies and fills are left out. */
+static bool
+begins_batch(uint32_t at)
+{
+    uint32_t i = 0;
+    while (i < at && strncmp(player.play.operations[i].name, "cuMem", strlen("cuMem")) == 0)
+        ++i;
+    return i == at && (at < player.next || player.next == 0);
+}
+
 /* Operation `at` comes in the place of the expected one; 0: a period begins. */
 static void
 judge_order(const char *name, uint32_t at)
 {
-    if (way.judge_order != NULL)
-        way.judge_order(name, at);
+    const char *why = way.judge_order != NULL ? way.judge_order(at) : NULL;
+    if (why != NULL)
+        (void)misfit(name, why, begins_batch(at));
 }
 
 /* The next period begins: the one before must have had its update. */
@@ -363,14 +402,17 @@ begin_period(const char *name, CUstream stream)
         begin_training();
     } else {
         judge_order(name, 0);
-        if (player.next > 0) {
-            require_place();
-            pass_by(player.play.plan.operation_count);
-        }
+        if (player.next > 0 && !player.is_alone)
+            require_place(true);
+        if (player.next > 0)
+            pass_by(player.play.plan.operation_count, true);
+        if (player.is_alone)
+            return;
         end_step(stream);
-        if (player.is_given_up || is_gone)
-            player_no_fit(
-                name, "begins a batch, and memory of the plan was freed before the round of all ranks was complete");
+        if ((player.is_given_up || is_gone) &&
+            misfit(name, "begins a batch, and memory of the plan was freed before the round of all ranks was complete",
+                   true))
+            return;
         ++player.period;
     }
     way.begin_period();
@@ -380,33 +422,33 @@ begin_period(const char *name, CUstream stream)
 static void
 pass_over(const char *name, uint32_t at, CUstream stream)
 {
-    if (at < player.next) {
-        judge_order(name, at);
-        player_no_fit(name, "comes out of order");
-    }
-    require_place();
     judge_order(name, at);
-    pass_by(at);
-    if (at >= player.play.plan.average_before)
+    if (at < player.next && !player.is_alone)
+        (void)misfit(name, "comes out of order", begins_batch(at));
+    if (!player.is_alone)
+        require_place(false);
+    pass_by(at, false);
+    if (at >= player.play.plan.average_before && !player.is_alone)
         end_step(stream); /* its last operation was one that may be left out */
 }
 
 /* The thread's operation is the last of a step. */
 static __thread bool ends_step __attribute__((tls_model("initial-exec")));
 
-/* `is_load`: a copy of a thread that has launched nothing so far. */
+/* Up to an operation that the plan does not know. `is_load`: a copy of a thread that has launched nothing so far. */
 static void
-follow_operation(struct operation *operation, bool is_load)
+follow_plan(struct operation *operation, uint32_t at, bool is_load)
 {
     const struct play_plan *plan = &player.play.plan;
     const char *name = player_name_of(operation);
-    ends_step = false;
-    if (player.begun && operation->graph != NULL)
-        player_no_fit(name, "launches a CUDA graph");
-    uint32_t at = place_of_operation(operation);
+    if (player.begun && operation->graph != NULL && misfit(name, "launches a CUDA graph", false))
+        return;
     if (at == NO_PLACE) {
         if (way.must_close != NULL && way.must_close(operation))
             average_round(operation->stream);
+        if (player.begun && way.updates != NULL && way.updates(operation, name) &&
+            misfit(name, "makes an update, and is called from a place that is not in the plan", false))
+            return;
         looks = way.meet_unplanned(operation, name);
         if (is_load)
             agreement_load(operation);
@@ -416,12 +458,16 @@ follow_operation(struct operation *operation, bool is_load)
     }
     if (at == 0 || player.next == 0) { /* a period whose first operation is left out counts, too */
         begin_period(name, operation->stream);
+        if (player.is_alone)
+            return;
         player.next = 0;
     }
     if (player.is_given_up && way.given_up != NULL)
-        player_no_fit(name, way.given_up);
-    if (at != player.next)
+        (void)misfit(name, way.given_up, false);
+    else if (at != player.next)
         pass_over(name, at, operation->stream);
+    if (player.is_alone)
+        return;
     is_elsewhere = false;
     player.next = at + 1 < plan->operation_count ? at + 1 : 0;
     const struct play_operation *of = &player.play.operations[at];
@@ -442,6 +488,17 @@ follow_operation(struct operation *operation, bool is_load)
     ends_step = way.end_step != NULL && at + 1 == plan->average_before;
     if (way.settle != NULL)
         way.settle(operation, at);
+}
+
+static void
+follow_operation(struct operation *operation, bool is_load)
+{
+    uint32_t at = place_of_operation(operation);
+    ends_step = false;
+    if (!player.is_alone)
+        follow_plan(operation, at, is_load);
+    if (player.is_alone)
+        alone_meet(operation, at, at != NO_PLACE && begins_batch(at));
 }
 
 /* Whether some place calls both operations, as the loop over tensors of an update does. */
@@ -475,7 +532,7 @@ watch(const struct operation *operation)
 static bool
 is_reported(const struct operation *operation)
 {
-    return !operation->skip && player.engine->watching;
+    return !operation->skip && player.engine->watching && !player.is_alone;
 }
 
 static void
@@ -522,9 +579,9 @@ end(struct operation *operation, bool enqueued)
     if (is_reported(operation))
         player.engine->end(operation, enqueued);
     reads_end(operation);
-    if (way.after != NULL && player.begun && enqueued) {
+    if ((way.after != NULL || player.is_alone) && player.begun && enqueued) {
         pthread_mutex_lock(&player.following);
-        way.after(operation);
+        (player.is_alone ? alone_after : way.after)(operation);
         pthread_mutex_unlock(&player.following);
     }
     if (ends_step) {
@@ -552,7 +609,9 @@ static void
 before_release(CUdeviceptr address, size_t bytes)
 {
     pthread_mutex_lock(&player.following);
-    if (player.is_open && !rounds_are_plain() && holds_named(address))
+    if (player.is_alone && holds_named(address))
+        alone_look();
+    else if (player.is_open && !rounds_are_plain() && holds_named(address))
         close_round();
     pthread_mutex_unlock(&player.following);
     player.engine->before_release(address, bytes);
@@ -567,7 +626,9 @@ static void
 device_goes(void)
 {
     pthread_mutex_lock(&player.following);
-    if (player.begun && way.close != NULL && !rounds_are_plain() && !is_gone) {
+    if (player.is_alone) {
+        alone_look();
+    } else if (player.begun && way.close != NULL && !rounds_are_plain() && !is_gone) {
         finish();
         player.is_open = false;
         is_gone = true;
@@ -615,6 +676,11 @@ at_exit(int exit_status, void *unused)
         way.end();
         return;
     }
+    if (player.is_alone) {
+        rounds_end();
+        alone_end();
+        return;
+    }
     if (!is_gone)
         finish();
     if (player.rank != 0)
@@ -646,14 +712,14 @@ play_start(const struct shim_services *services, struct rank_status *status, con
     exchange_change(&way);
     message_warnings_to(&status->warnings, &status->step);
     own_pid = getpid();
+    player.await_end = await_end;
     scout_state.log.fd = -1;
     names_new_object = new_object;
     variables_new = variable_found;
     reads_open(path);
     names = scout_zeroed(play->plan.operation_count, sizeof(*names));
     chains = scout_zeroed(play->plan.operation_count, sizeof(*chains));
-    if (on_exit(at_exit, NULL) != 0)
-        scout_stop("out of memory");
+    await_end();
     for (uint32_t i = 0; i < play->plan.operation_count; ++i)
         names[i] = kernels_hash(play->operations[i].name);
     player_table(&table, "the plan", annotate);

@@ -2,7 +2,8 @@
  * player.h - a rank of `ddprun scout --prove`, and of `ddprun --plan`: what its files know of each other. player.c: the
  * plan, its tensors and the pages; follow.c: the engine that the shim gets; inner_engine.c: the engine behind;
  * rank_agreement.c: whether all ranks do the same; pending_averages.c, unplanned_launches.c: operations that are not in
- * the plan; reads.c: what the host reads of other ranks' turns; rounds.c: what rounds take.
+ * the plan; alone.c: rank 0 after an operation that the plan does not know; reads.c: what the host reads of other
+ * ranks' turns; rounds.c: what rounds take.
  *
  * Ways to follow a plan (struct way): by_gradients.c; one_process.c, and turns.c: it plays all turns; by_state.c;
  * exchange.c: proofs in which data, or memory, is of another step.
@@ -26,12 +27,14 @@ struct player {
     struct play_page *pages[PLAYER_PAGES]; /* those that it writes */
     uint32_t page_count;
     pthread_mutex_t following; /* of all that follow.c and the files below keep, and of these: */
-    bool begun;       /* the first period of the plan has; from here on, what is allocated again is annotated */
-    bool is_open;     /* a round computes, and is not averaged: on all ranks alike */
-    bool is_given_up; /* a round, or a step, was left open: it is closed, and nothing of it may follow */
-    uint64_t period;  /* of the program, from 0 */
-    uint32_t next;    /* operation of the plan that is expected */
-    uint64_t seen;    /* operations that are not in the plan, and have read what waits to be averaged */
+    bool begun;              /* the first period of the plan has; from here on, what is allocated again is annotated */
+    bool is_open;            /* a round computes, and is not averaged: on all ranks alike */
+    bool is_given_up;        /* a round, or a step, was left open: it is closed, and nothing of it may follow */
+    bool is_alone;           /* rank 0 goes on as one process (alone.c) */
+    void (*await_end)(void); /* the program's end is noted before what has come up so far sees it */
+    uint64_t period;         /* of the program, from 0 */
+    uint32_t next;           /* operation of the plan that is expected */
+    uint64_t seen;           /* operations that are not in the plan, and have read what waits to be averaged */
     struct named {
         struct ddp_site site;
         char text[160];
@@ -118,15 +121,16 @@ struct way {
     void (*meet)(const struct operation *operation, uint32_t at);
     void (*settle)(const struct operation *operation, uint32_t at);
     void (*after)(const struct operation *operation);
-    void (*judge_order)(const char *name,
-                        uint32_t at); /* it comes in the place of the expected one; 0: a period begins */
-    bool (*makes)(uint32_t part);     /* whether this process makes operations of this part (enum play_part) */
-    void (*add_up)(void);             /* where gradients are averaged, in each turn */
+    /* It comes in the place of the expected one; 0: a period begins. Why it may not; NULL: it may. */
+    const char *(*judge_order)(uint32_t at);
+    bool (*makes)(uint32_t part); /* whether this process makes operations of this part (enum play_part) */
+    void (*add_up)(void);         /* where gradients are averaged, in each turn */
     void (*average)(uint32_t at, int group, CUstream stream, const struct ddp_site *site);
     /* In front of an operation that is not in the plan: whether it reads what waits; behind one that has; behind all.
      */
     bool (*must_close)(const struct operation *operation); /* whether it has to find the round averaged */
     bool (*meet_unplanned)(const struct operation *operation, const char *name);
+    bool (*updates)(const struct operation *operation, const char *name); /* it makes what the plan does elsewhere */
     void (*judge_look)(const char *name);
     void (*judge_end)(const struct operation *operation, bool enqueued);
     bool (*holds)(const struct play_tensor *tensor); /* whether a round has to be closed before it goes; NULL: any */
@@ -139,6 +143,21 @@ extern const struct way by_gradients, by_state;
 /* Of a process that plays all turns by gradients; of proofs in which data, or memory, is of another step. */
 void one_process_change(struct way *way);
 void exchange_change(struct way *way);
+
+/* ---- alone.c: rank 0 goes on alone ---- */
+
+/* In front of a round's first operation, once its memory is there. */
+void alone_note_round(void);
+bool alone_may_begin(uint64_t rounds); /* that were averaged */
+/* The open round is closed: rank 0 goes on, player.is_alone; others end. `lost`: batches in no update; `is_given_up`:
+ * so is the batch under way. */
+void alone_begin(const char *name, const char *what, uint64_t lost, bool is_given_up);
+/* An operation of the program, and its place in the plan; a batch begins with it. May set `skip`. */
+void alone_meet(struct operation *operation, uint32_t at, bool begins);
+void alone_after(const struct operation *operation);
+/* Before trained memory goes, and at the end: whether it was updated. */
+void alone_look(void);
+void alone_end(void);
 
 /* ---- turns.c: one process that plays all turns. `period` counts from the first that is played ---- */
 

@@ -612,7 +612,7 @@ reads_end(const struct operation *operation)
 void
 reads_waited(void)
 {
-    for (uint32_t i = 0; shared != NULL && launches && i < player.play.plan.written_count; ++i) {
+    for (uint32_t i = 0; shared != NULL && launches && !player.is_alone && i < player.play.plan.written_count; ++i) {
         const struct play_written *written = &player.play.written[i];
         struct play_tensor place = {.bytes = written->bytes, .ordinal = written->ordinal};
         struct operand to = {.bytes = (size_t)(written->hi - written->lo)};

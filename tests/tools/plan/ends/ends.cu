@@ -1,0 +1,301 @@
+/*
+ * ends.cu WAY END - a linear model that is trained without annotations and ends as public programs do. Without a word
+ * it prints all ways and ends.
+ *
+ *     ends WAY END [--steps N] [--save FILE] [--oracle RANKS]
+ *
+ * WAY: gradients lie in memory; or "state", an update within backward; or "tail", the same, and a prediction by the new
+ * weights follows. The oracle is what the file holds after training by so many ranks: by gradients of the last whole
+ * round, by state of the last whole step.
+ */
+#include "tests/trainer.h"
+#include "tests/trainer_options.h"
+
+#include <cuda_runtime.h>
+
+#include <signal.h>
+#include <stdexcept>
+#include <string.h>
+#include <unistd.h>
+
+enum { INPUTS = 64, ROWS = 32, PASSES = 7 };
+
+static const char *const ways[] = {"gradients", "state", "tail"};
+static const char *const ends[] = {"plain",         /* it saves its weights, and returns */
+                                   "free",          /* the same, and gives back all memory */
+                                   "reset",         /* or the device */
+                                   "free-amid",     /* it begins a batch, gives back data, and saves */
+                                   "break",         /* it begins a batch, and saves */
+                                   "exit",          /* it saves amid an epoch, and ends with a code of its own */
+                                   "handler",       /* a handler of exit() saves, and ends by _exit() */
+                                   "early",         /* it stops when the loss is small */
+                                   "evaluate",      /* a last epoch evaluates by the lines of training */
+                                   "evaluate-once", /* as a batch does that stands alone */
+                                   "smaller",       /* the last batch is smaller, and has kernels of its own */
+                                   "fewer",         /* the last batch is smaller, and that is all */
+                                   "exception",     /* it is thrown, and caught by what saves */
+                                   "abort",         /* it saves, and aborts */
+                                   "signal",        /* it saves, and ends by a signal */
+                                   "goes-on"};      /* from some batch on it has other kernels, and trains on */
+
+static const char *way, *end_by, *path = "/dev/null";
+static int steps = 40, ranks;
+static float *weights, *gradient, *x, *y, *predicted, *loss;
+static bool has_other_kernels; /* the forward pass */
+static float host_x[ROWS][INPUTS], host_y[ROWS];
+
+__global__ void
+forward_kernel(const float *w, const float *x, float *predicted, int rows)
+{
+    int row = (int)threadIdx.x;
+    float sum = 0;
+    for (int i = 0; row < rows && i < INPUTS; ++i)
+        sum += w[i] * x[row * INPUTS + i];
+    predicted[row] = sum;
+}
+
+__global__ void
+forward_rest(const float *w, const float *x, float *predicted, int rows)
+{
+    int row = (int)threadIdx.x;
+    float sum = 0;
+    for (int i = 0; row < rows && i < INPUTS; ++i)
+        sum += w[i] * x[row * INPUTS + i];
+    predicted[row] = sum;
+}
+
+__global__ void
+loss_kernel(const float *predicted, const float *y, float *loss, int rows)
+{
+    float sum = 0;
+    for (int row = 0; row < rows; ++row)
+        sum += (predicted[row] - y[row]) * (predicted[row] - y[row]);
+    *loss = sum / rows;
+}
+
+__device__ float
+gradient_of(const float *predicted, const float *x, const float *y, int i, int rows)
+{
+    float sum = 0;
+    for (int row = 0; row < rows; ++row)
+        sum += (predicted[row] - y[row]) * x[row * INPUTS + i];
+    return sum / rows;
+}
+
+__global__ void
+backward_kernel(float *gradient, const float *predicted, const float *x, const float *y, int rows)
+{
+    gradient[threadIdx.x] += gradient_of(predicted, x, y, (int)threadIdx.x, rows);
+}
+
+__global__ void
+sgd(float *w, float *gradient)
+{
+    w[threadIdx.x] -= 0.05f * gradient[threadIdx.x];
+    gradient[threadIdx.x] = 0;
+}
+
+__global__ void
+update_kernel(float *w, const float *predicted, const float *x, const float *y, int rows)
+{
+    w[threadIdx.x] -= 0.05f * gradient_of(predicted, x, y, (int)threadIdx.x, rows);
+}
+
+static bool
+is(const char *name)
+{
+    return strcmp(end_by, name) == 0;
+}
+
+static bool
+is_way(const char *name)
+{
+    return strcmp(way, name) == 0;
+}
+
+static float *
+zeros(int count)
+{
+    float *memory;
+    CHECK(cudaMalloc(&memory, count * sizeof(float)));
+    CHECK(cudaMemset(memory, 0, count * sizeof(float)));
+    return memory;
+}
+
+/* ---- the oracle ---- */
+
+static float begun[INPUTS], changes[INPUTS];
+static int complete; /* steps of the round */
+
+static void
+average(void)
+{
+    float now[INPUTS];
+    for (int i = 0; i < INPUTS; ++i)
+        now[i] = begun[i] + (complete > 0 ? changes[i] / complete : 0);
+    CHECK(cudaMemcpy(weights, now, sizeof(now), cudaMemcpyHostToDevice));
+    memset(changes, 0, sizeof(changes));
+    complete = 0;
+}
+
+/* After each step: it adds its change, and the next begins where the round has. A whole round is averaged. */
+static void
+note_step(void)
+{
+    float now[INPUTS];
+    if (ranks == 0)
+        return;
+    CHECK(cudaMemcpy(now, weights, sizeof(now), cudaMemcpyDeviceToHost));
+    for (int i = 0; i < INPUTS; ++i)
+        changes[i] += now[i] - begun[i];
+    if (++complete == ranks) {
+        average();
+        CHECK(cudaMemcpy(begun, weights, sizeof(begun), cudaMemcpyDeviceToHost));
+    } else {
+        CHECK(cudaMemcpy(weights, begun, sizeof(begun), cudaMemcpyHostToDevice));
+    }
+}
+
+/* ---- the program ---- */
+
+static void
+save(void)
+{
+    float now[INPUTS];
+    if (ranks > 0 && !is_way("gradients"))
+        average();
+    CHECK(cudaMemcpy(now, weights, sizeof(now), cudaMemcpyDeviceToHost));
+    FILE *file = fopen(path, "w");
+    REQUIRE(file != NULL);
+    for (float weight : now)
+        fprintf(file, "weight %.9g\n", weight);
+    REQUIRE(fclose(file) == 0);
+}
+
+static void
+load(int step)
+{
+    unsigned state = 12345u + 7919u * (unsigned)step;
+    for (int row = 0; row < ROWS; ++row) {
+        host_y[row] = 0;
+        for (int i = 0; i < INPUTS; ++i) {
+            state = state * 1664525u + 1013904223u;
+            host_x[row][i] = (float)(state >> 8) / (1 << 24) - 0.5f;
+            host_y[row] += host_x[row][i] * (i % 3);
+        }
+    }
+}
+
+__attribute__((noinline)) static float
+forward(int rows)
+{
+    float host;
+    CHECK(cudaMemcpy(x, host_x, sizeof(host_x), cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(y, host_y, sizeof(host_y), cudaMemcpyHostToDevice));
+    if (has_other_kernels)
+        forward_rest<<<1, ROWS>>>(weights, x, predicted, rows);
+    else
+        forward_kernel<<<1, ROWS>>>(weights, x, predicted, rows);
+    loss_kernel<<<1, 1>>>(predicted, y, loss, rows);
+    CHECK(cudaMemcpy(&host, loss, sizeof(host), cudaMemcpyDeviceToHost));
+    return host;
+}
+
+__attribute__((noinline)) static void
+backward(int rows)
+{
+    if (is_way("gradients")) {
+        backward_kernel<<<1, INPUTS>>>(gradient, predicted, x, y, rows);
+        sgd<<<1, INPUTS>>>(weights, gradient);
+    } else {
+        update_kernel<<<1, INPUTS>>>(weights, predicted, x, y, rows);
+    }
+}
+
+static void
+handler(void)
+{
+    save();
+    fflush(NULL);
+    _exit(0);
+}
+
+static void
+train(void)
+{
+    float sum = 0;
+    int passes = is("evaluate") ? PASSES : is("evaluate-once");
+    for (int step = 0; step < steps + passes; ++step) {
+        bool is_last = step == steps - 1;
+        int rows = is_last && (is("smaller") || is("fewer")) ? ROWS / 2 : ROWS;
+        has_other_kernels = (is("smaller") && is_last) || (is("goes-on") && step >= steps / 2);
+        load(step);
+        float now = forward(rows);
+        printf("step %d loss %.5f\n", step, now);
+        if (step >= steps) { /* the lines of training evaluate */
+            sum += now;
+            continue;
+        }
+        if ((is("early") && now < 4) || (is_last && (is("break") || is("free-amid"))))
+            break;
+        if (!(is("smaller") && is_last && ranks > 0)) { /* that batch is given up */
+            backward(rows);
+            note_step();
+        }
+        if (is_way("tail")) {
+            CHECK(cudaMemcpy(x, host_x, sizeof(host_x), cudaMemcpyHostToDevice));
+            forward_kernel<<<1, ROWS>>>(weights, x, predicted, rows);
+        }
+        if (is_last && is("exit")) {
+            save();
+            exit(3);
+        }
+        if (is_last && is("exception"))
+            throw std::runtime_error("the data are at their end");
+    }
+    if (passes > 0)
+        printf("evaluated %.5f\n", sum);
+}
+
+int
+main(int argc, char **argv)
+{
+    const int way_count = sizeof(ways) / sizeof(*ways), end_count = sizeof(ends) / sizeof(*ends);
+    for (int i = 0; argc == 1 && i < way_count * end_count; ++i)
+        printf("%s %s\n", ways[i / end_count], ends[i % end_count]);
+    if (argc < 3)
+        return 2;
+    way = argv[1];
+    end_by = argv[2];
+    take_options(argc, argv, 3, {{"--steps", &steps}, {"--save", &path}, {"--oracle", &ranks}});
+    weights = zeros(INPUTS);
+    gradient = zeros(INPUTS);
+    x = zeros(ROWS * INPUTS);
+    y = zeros(ROWS);
+    predicted = zeros(ROWS);
+    loss = zeros(1);
+    if (is("handler"))
+        REQUIRE(atexit(handler) == 0);
+    try {
+        train();
+    } catch (const std::exception &error) {
+        puts(error.what());
+        save();
+        return 4;
+    }
+    if (is("free-amid"))
+        CHECK(cudaFree(x));
+    if (is("handler"))
+        return 0;
+    save();
+    if (is("reset"))
+        CHECK(cudaDeviceReset());
+    for (float *memory : {weights, gradient, x, y, predicted, loss})
+        if (is("free"))
+            CHECK(cudaFree(memory));
+    if (is("abort"))
+        abort();
+    if (is("signal"))
+        raise(SIGTERM);
+    return 0;
+}

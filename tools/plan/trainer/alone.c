@@ -1,0 +1,234 @@
+/*
+ * alone.c - see player.h: rank 0 goes on as one process once an operation has come that the plan does not know, such as
+ * that of a last epoch that only evaluates: from the state that the last round has left. The other ranks end, and their
+ * devices are free.
+ *
+ * Rank 0 may not have computed the beginning of the batch under way, which is given up: its launches are not made, and
+ * what launches outside of the plan change of trained memory is put back. Batches and updates are counted by the plan.
+ * An update makes the job's exit code 1 (launcher/watch/verdict.c).
+ *
+ * Called by follow.c, under its lock.
+ */
+#include "base/message.h"
+#include "base/printable.h"
+#include "tools/check/format/run.h"
+#include "tools/common/idle.h"
+#include "tools/plan/trainer/player.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { UPDATES_AT_MOST = 1000 };
+
+static bool *is_cleared; /* [tensor_count]: a gradient that was zero as a round began; NULL: not looked at yet */
+static char **held;      /* [tensor_count]: what is trained, while a batch is given up; else NULL */
+static bool has_updated; /* the batch under way */
+static uint64_t trained; /* hash of what is trained, as the last round or a copy has left it; 0: looked at */
+static bool touches;     /* an operation outside of the plan, what is trained */
+
+static bool
+is_trained(uint32_t tensor)
+{
+    uint32_t role = player.play.tensors[tensor].role;
+    return role == PLAY_CHANGES || (!player_is_by_state() && (role == PLAY_PARAMETER || role == PLAY_STATE));
+}
+
+static bool
+is_of_trained(uint64_t address, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < player.play.plan.tensor_count && !touches; ++i)
+        touches = is_trained(i) && player_touches(&player.play.tensors[i], address, bytes);
+    return touches;
+}
+
+void
+alone_note_round(void)
+{
+    if (is_cleared != NULL || player_is_by_state())
+        return;
+    is_cleared = scout_zeroed(player.play.plan.tensor_count + 1, sizeof(*is_cleared));
+    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &player.play.tensors[i];
+        const struct allocation *allocation = tensor->role == PLAY_GRADIENT ? player_allocation(tensor) : NULL;
+        size_t bytes = tensor->hi - tensor->lo;
+        char *content = allocation != NULL ? scout_zeroed(bytes, 1) : NULL;
+        if (content != NULL)
+            memory_read(allocation, tensor->lo, content, bytes);
+        is_cleared[i] = content != NULL && content[0] == 0 && memcmp(content, content + 1, bytes - 1) == 0;
+        free(content);
+    }
+}
+
+/* Gradients that ranks have averaged without an update are as a batch finds them. */
+static void
+clear_gradients(void)
+{
+    for (uint32_t i = 0; is_cleared != NULL && i < player.play.plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &player.play.tensors[i];
+        const struct allocation *allocation = is_cleared[i] ? player_allocation(tensor) : NULL;
+        if (allocation != NULL)
+            scout_require(scout_state.driver.cuMemsetD8Async_p(allocation->address + tensor->lo, 0,
+                                                               tensor->hi - tensor->lo, CU_STREAM_LEGACY),
+                          "cuMemsetD8");
+    }
+    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+}
+
+/* ---- what is trained ---- */
+
+static void
+hold(void)
+{
+    held = scout_zeroed(player.play.plan.tensor_count + 1, sizeof(*held));
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &player.play.tensors[i];
+        const struct allocation *allocation = is_trained(i) ? player_allocation(tensor) : NULL;
+        if (allocation == NULL)
+            continue;
+        held[i] = scout_zeroed(tensor->hi - tensor->lo, 1);
+        memory_read(allocation, tensor->lo, held[i], tensor->hi - tensor->lo);
+    }
+}
+
+static void
+put_back(void)
+{
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &player.play.tensors[i];
+        const struct allocation *allocation = held[i] != NULL ? player_allocation(tensor) : NULL;
+        if (allocation != NULL)
+            memory_write(allocation, tensor->lo, held[i], tensor->hi - tensor->lo);
+    }
+    memory_wait();
+}
+
+/* The batch that is given up is over. */
+static void
+release(void)
+{
+    for (uint32_t i = 0; held != NULL && i < player.play.plan.tensor_count; ++i)
+        free(held[i]);
+    free(held);
+    held = NULL;
+}
+
+/* ---- the way there ---- */
+
+bool
+alone_may_begin(uint64_t rounds)
+{
+    return rounds > 0 && player.play.plan.data == PLAY_TRAINING && !player_plays_all() &&
+           player.engine->world_size > 1 && getenv(DDPRUN_ENV_CHECK_RUN) == NULL;
+}
+
+void
+alone_begin(const char *name, const char *what, uint64_t lost, bool is_given_up)
+{
+    struct rank_status *status = scout_state.status;
+    char plain[PLAY_NAME_BYTES];
+    player.engine->end_in_order();
+    if (player.rank != 0)
+        _exit(0);
+    atomic_store(&status->stage, RANK_STAGE_TRAINING); /* until it ends, too */
+    atomic_store(&status->lost_batches, lost);
+    message_warning("alone",
+                    "plan: in batch %llu of the program, %s %s. Rank 0 goes on alone from the last update, as one "
+                    "process; the other ranks have ended; %llu batches are in no update",
+                    (unsigned long long)player.period + 1, plain_name(name, plain, sizeof(plain)), what,
+                    (unsigned long long)lost);
+    player.engine = &engine_idle;
+    player.is_alone = true;
+    clear_gradients();
+    trained = player_hash_all(is_trained);
+    if (is_given_up)
+        hold();
+}
+
+/* ---- on the way ---- */
+
+static void
+note_update(void)
+{
+    uint64_t updates = atomic_fetch_add(&scout_state.status->alone_updates, !has_updated) + !has_updated;
+    has_updated = true;
+    if (updates >= UPDATES_AT_MOST)
+        scout_stop("rank 0 has made %d updates alone: end the program where its plan ends, or annotate it "
+                   "(man ddprun.h), so that all ranks train",
+                   UPDATES_AT_MOST);
+}
+
+/* Whether the operation of the plan is the last of a batch that writes what is trained, or any such of an update. */
+static bool
+updates(uint32_t at)
+{
+    uint32_t last = player.play.plan.average_before;
+    while (player_is_by_state() && last > 0 && player_brings_step(last - 1))
+        --last;
+    return player_is_by_state() ? at + 1 == last : player.play.operations[at].part == PLAY_BY_LAST && at >= last;
+}
+
+void
+alone_meet(struct operation *operation, uint32_t at, bool begins)
+{
+    bool is_planned = at < player.play.plan.operation_count, is_transfer = loaders_is_transfer(operation);
+    touches = false;
+    if (begins) {
+        release();
+        has_updated = false;
+        ++player.period;
+        atomic_fetch_add(&scout_state.status->alone_batches, 1);
+    }
+    if (is_planned)
+        player.next = (at + 1) % player.play.plan.operation_count;
+    operation->skip = is_planned && held != NULL && !is_transfer;
+    if (is_planned && held == NULL && !is_transfer && updates(at))
+        note_update();
+    if (!is_planned)
+        (void)player_any(operation, true, is_of_trained);
+}
+
+void
+alone_after(const struct operation *operation)
+{
+    char plain[PLAY_NAME_BYTES];
+    if (!touches || (!loaders_is_transfer(operation) && held == NULL))
+        return;
+    if (player_hash_all(is_trained) == trained)
+        return;
+    if (loaders_is_transfer(operation)) { /* the program puts back the best of its models */
+        trained = player_hash_all(is_trained);
+        if (held != NULL) {
+            release();
+            hold();
+        }
+        return;
+    }
+    message_warning("undone", "plan: %s changed memory that is trained, in a batch without its beginning: it is undone",
+                    plain_name(player_name_of(operation), plain, sizeof(plain)));
+    put_back();
+}
+
+void
+alone_look(void)
+{
+    if (trained != 0 && scout_state.driver.cuCtxSynchronize_p() == CUDA_SUCCESS &&
+        player_hash_all(is_trained) != trained && atomic_load(&scout_state.status->alone_updates) == 0)
+        note_update();
+    trained = 0;
+}
+
+void
+alone_end(void)
+{
+    struct rank_status *status = scout_state.status;
+    alone_look();
+    atomic_store(&status->stage, RANK_STAGE_ENDED);
+    message_line(
+        "plan: rank 0 went on alone after batch %llu of the program: %llu batches before that are in no update; "
+        "alone it made %llu batches and %llu updates",
+        (unsigned long long)(player.period + 1 - atomic_load(&status->alone_batches)),
+        (unsigned long long)atomic_load(&status->lost_batches), (unsigned long long)atomic_load(&status->alone_batches),
+        (unsigned long long)atomic_load(&status->alone_updates));
+}
