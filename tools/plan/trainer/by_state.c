@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEEP, CHANGE, DIVIDE, APPLY, KERNELS, ALIGNED = 16, ROUNDS_OF_ALARM = 3 };
+enum { KEEP, CHANGE, DIVIDE, APPLY, KERNELS, ALIGNED = 16, ROUNDS_OF_ALARM = 3, ROUNDS_OF_PROOF = 2 };
 
 static CUfunction kernels[KERNELS];
 static unsigned threads; /* of a block */
@@ -461,12 +461,12 @@ look_for_equals(CUstream stream)
     scout_require(scout_state.driver.cuStreamSynchronize_p(stream), "cuStreamSynchronize");
     any_differed = seen.differs != 0;
     same_rounds += !any_differed && seen.changed != 0;
-    if (!any_differed && same_rounds == ROUNDS_OF_ALARM)
+    uint32_t most = player.play.plan.data == PLAY_TRAINING ? ROUNDS_OF_ALARM : ROUNDS_OF_PROOF;
+    if (!any_differed && same_rounds == most)
         scout_stop(
-            "all ranks have come to the same change of state in each of %d rounds: each of their steps had the same "
-            "batch. Either the program has one batch, and more ranks gain nothing, or random state on the device "
-            "that draws its batches is no stream of the plan",
-            ROUNDS_OF_ALARM);
+            "each batch is the whole data: more ranks gain nothing. In %u rounds all ranks have come to the same "
+            "change of state; or the random state that draws batches on the device is no stream of the plan",
+            most);
 }
 
 /* A word that was zero while the plan was made has the class of its neighbours; if it holds a whole number later, as a

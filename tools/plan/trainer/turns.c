@@ -9,6 +9,13 @@
 #include "tools/check/format/element.h"
 
 #include <stdlib.h>
+#include <xxhash.h>
+
+enum { ROUNDS_OF_ALARM = 2 };
+
+/* Hash of all gradients of a turn, of the round's first one; whether two turns of a round differed so far. */
+static uint64_t turn_hash, first_hash;
+static bool any_differed, any_computed;
 
 /* Of one process that plays all turns, by tensor. */
 static struct held {
@@ -96,6 +103,9 @@ add_up(struct held *of, uint32_t tensor, bool is_first, bool is_last)
     struct wire_mean mean = wire_mean(&setting, types[type]);
     char *now = NULL;
     read_into(&now, it);
+    turn_hash = XXH3_64bits_withSeed(now, it->hi - it->lo, turn_hash);
+    for (uint64_t at = 0; at < it->hi - it->lo && !any_computed; ++at)
+        any_computed = now[at] != 0;
     if (of->sum == NULL)
         of->sum = room_for(it);
     if (of->begun == NULL) /* it was made in this round */
@@ -117,8 +127,11 @@ turns_add_up(uint64_t period)
     uint32_t turn = (uint32_t)(period % player_world());
     struct held *of;
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    turn_hash = 0;
     for (uint32_t i = 0; (of = next_held(&i, PLAY_GRADIENT)) != NULL; ++i)
         add_up(of, i, turn == 0, turn == player_world() - 1);
+    first_hash = turn == 0 ? turn_hash : first_hash;
+    any_differed = any_differed || turn_hash != first_hash;
 }
 
 /* Hashes all tensors as they are after so many rounds. */
@@ -147,6 +160,10 @@ turns_report(uint32_t rounds)
         return;
     if (rounds == 0)
         player_set_stage(PLAY_RUNNING);
+    if (rounds >= ROUNDS_OF_ALARM && player_world() > 1 && any_computed && !any_differed)
+        scout_stop("each batch is the whole data: more ranks gain nothing. In %u rounds all ranks had the same "
+                   "gradients",
+                   rounds);
     hash_tensors(rounds);
     player_set_steps(rounds);
     if (rounds == player.play.plan.steps && player.play.plan.is_timed)
