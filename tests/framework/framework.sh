@@ -99,7 +99,7 @@ check "check, statistics of the batch: they differ, and nothing else does" grep 
 check "check, statistics of the batch: one row" [ "$(wc -l <<<"$differing")" -eq 1 ]
 
 # ---- ddprun scout ----
-run "$ddprun" scout ./small
+run "$ddprun" scout -v ./small
 succeeded "scout"
 for row in "5 parameter " "5 gradient " "5 optimizer state "; do
     check "scout: $row" [ "$(grep -c "^  ${row#* }" "$work/stdout")" -eq "${row%% *}" ]

@@ -348,7 +348,7 @@ communicators() {
 scout() {
     local shape found
     for shape in digits_plain digits_plain_static; do
-        run 300 "$build/bin/ddprun" "${device[@]}" scout "$programs/$shape" --data "$data/digits.csv" --batch 16 --steps 12
+        run 300 "$build/bin/ddprun" "${device[@]}" scout -v "$programs/$shape" --data "$data/digits.csv" --batch 16 --steps 12
         found=$(grep -c 'DDP_GRADIENT\|DDP_STEP' "$log/stdout")
         expect_success "ddprun scout of $shape: lines with annotations" "exit code 0" "exit code 0, $found lines"
     done

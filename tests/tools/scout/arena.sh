@@ -9,7 +9,7 @@ source "$(dirname "$0")/../../end_to_end/lib.sh"
 arena=$build/tests/tools/scout/arena
 install_broken
 watch_leftovers
-scouts=("$ddprun" -q --device softgpu scout)
+scouts=("$ddprun" -q --device softgpu scout -v)
 
 # right NAME: what was found is what the program's annotations say.
 right() {
@@ -29,7 +29,7 @@ right "an arena"
 undisturbed "all weights in one launch" 32 4 20 together
 right "all weights in one launch"
 if [ -e "$build/tests/mutants/libddprun-scout.so" ]; then
-    DDPRUN_MUTANT=SCOUT_COUNTS_UNSEEN run "$broken/bin/ddprun" -q --device softgpu scout "$arena" 32 4 20 "$work/scouted" together
+    DDPRUN_MUTANT=SCOUT_COUNTS_UNSEEN run "$broken/bin/ddprun" -q --device softgpu scout -v "$arena" 32 4 20 "$work/scouted" together
     check "how much a launch is given to do counts" test "$(grep -c '^annotations: ' "$work/stdout")" -eq 0
 fi
 

@@ -5,7 +5,7 @@
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 programs=$build/tests/tools/scout
-scouts=("$ddprun" -q --device softgpu scout)
+scouts=("$ddprun" -q --device softgpu scout -v)
 
 # answer WORDS...: the table, or the refusal, in $work/answer.
 answer() {

@@ -51,10 +51,10 @@ gives stale refused
 check "it says which memory, and where it is allocated" grep -Eq 'trained, or carried from batch to batch\? a7 \(evidence.cu:[0-9]+.*, 6144 bytes\): it is written as parameters are' "$work/said-stale"
 check "a suspect stands in a table of its own" grep -q '^no gradient was found for this memory' "$work/out-stale"
 check "no line to add is printed" test "$(grep -c '^lines to add' "$work/out-stale")" -eq 0
-run "$ddprun" -q --device softgpu scout --per-rank a7,a12 --json "$work/plan" "$evidence" stale
+run "$ddprun" -q --device softgpu scout -v --per-rank a7,a12 --json "$work/plan" "$evidence" stale
 check "what is trained is no rank's own, whatever the user says" test "$code" -eq 1
 check "the plan is not found, and has its suspects" test "$(grep -Ec '"found":false|"role":"suspect"' "$work/plan")" -eq 3
-run "$ddprun" -q --device softgpu scout --per-rank a1 "$evidence" stale
+run "$ddprun" -q --device softgpu scout -v --per-rank a1 "$evidence" stale
 check "memory of which there is no question" grep -q -- '--per-rank a1 names memory that scout does not ask about' "$work/stderr"
 check "is a wrong option" test "$code" -eq 2
 

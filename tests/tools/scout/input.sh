@@ -36,7 +36,7 @@ done
 # Every macro may be called while the program is scouted.
 for words in "fused kernels" "fused descent --sync 1"; do
     # shellcheck disable=SC2086 # several words
-    run "$ddprun" -q scout "$build/tests/trainers/"$words
+    run "$ddprun" -q scout -v "$build/tests/trainers/"$words
     succeeded "$words: found"
     check "$words: annotations are confirmed" grep -q '^annotations: each parameter and each gradient has one' "$work/stdout"
 done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# lines.sh BUILD [NAME...] - the lines that `ddprun scout` prints for programs without annotations are put into their sources by a script
-# that changes nothing (paste.py), the programs are compiled, and `ddprun check` finds them equal: both samples, programs of the matrix
+# lines.sh BUILD [NAME...] - the diff that `ddprun scout --patch` writes for programs without annotations is applied to their sources by
+# `patch -p0`, the programs are compiled, and `ddprun check` finds them equal: both samples, programs of the matrix
 # whose annotations are taken out, updates inside backward, and a framework whose layers are templates (framework.cu). All have a line;
 # none is left "by hand".
 #
@@ -32,11 +32,14 @@ pasted() {
     local name=$1 from=$2 program=$3 copy=$4 words
     read -r -d '' -a words <<<"$5" || true # up to the end
     shift 5
-    run "$ddprun" -q scout "$program" "$@"
+    cd "$from" || exit
+    run "$ddprun" -q scout --patch "$work/$name.diff" "$program" "$@"
+    cd "$sources" || exit
     succeeded "$name: scouted"
     cp "$work/stdout" "$work/$name.out"
     check "$name: nothing is left to be done by hand" test "$(grep -c '^by hand' "$work/$name.out")" -eq 0
-    check "$name: the lines are put into the sources" python3 "$(dirname "$0")/paste.py" "$work/$name.out" "$from" "$copy"
+    check "$name: at most 200 words" test "$(wc -w <"$work/$name.out")" -le 200
+    check "$name: the patch applies" patch -d "$copy" -p0 --fuzz=0 -s -i "$work/$name.diff"
     compile "$copy" "$work/$name" "${words[@]}"
     check "$name: the lines compile" test -x "$work/$name"
     run "$ddprun" check "$work/$name" "$@"
@@ -76,9 +79,9 @@ if is_wanted methods; then
     sed 's/SELF gpu_/this->gpu_/' "$sources/tests/tools/scout/methods.cu" >"$work/methods.d/this.cu"
     compile "$work/methods.d" "$work/methods_plain" -I. tests/tools/scout/methods.cu
     compile "$work/methods.d" "$work/methods_this" -I. this.cu
-    run "$ddprun" -q scout "$work/methods_this"
+    run "$ddprun" -q scout -v "$work/methods_this"
     check "methods: this is said by hand" test "$(grep -c '^by hand: [pg]' "$work/stdout")" -eq 2 -a "$(grep -Ec '^\+.*this->' "$work/stdout")" -eq 0
-    check "methods: the share stands in front of the call" grep -q '^+ .*DDP_SHARD' "$work/stdout"
+    check "methods: the share stands in front of the call" grep -q '^+.*DDP_SHARD' "$work/stdout"
     pasted methods "$work/methods.d" "$work/methods_plain" "$work/methods.d" "-I. tests/tools/scout/methods.cu"
 fi
 
@@ -98,6 +101,45 @@ for name in mlp flat clipping tied; do
     cp -r "$matrix" "$work/$name.d"
     pasted $name "$matrix" "$work/$name.plain" "$work/$name.d" "tests/matrix/$name.cu samples/common/parameter_file.c" --steps 40
 done
+
+# Sources with other line ends and with a byte-order mark keep them; `git apply` takes the patch, too; and what is not as it was when the
+# program was built, or lies elsewhere, gets no patch.
+if is_wanted ends; then
+    for ends in plain returns mark both; do
+        copy=$work/$ends.d
+        cp -r "$matrix" "$copy"
+        find "$copy/tests/matrix" -type f >"$work/files"
+        case $ends in returns | both) xargs -d '\n' -a "$work/files" sed -i 's/$/\r/' ;; esac
+        case $ends in mark | both) xargs -d '\n' -a "$work/files" sed -i '1s/^/\xEF\xBB\xBF/' ;; esac
+        compile "$copy" "$work/$ends.program" tests/matrix/mlp.cu samples/common/parameter_file.c
+        cp -r "$copy" "$work/$ends.git"
+        cd "$copy" || exit
+        run "$ddprun" -q scout --patch "$work/$ends.diff" "$work/$ends.program" --steps 40
+        succeeded "$ends: scouted"
+        check "$ends: patch takes it" patch -p0 --fuzz=0 -s -i "$work/$ends.diff"
+        cd "$work/$ends.git" || exit
+        check "$ends: git apply takes it" git apply --whitespace=nowarn "$work/$ends.diff"
+        cd "$sources" || exit
+        check "$ends: both make the same" diff -r "$copy" "$work/$ends.git"
+        case $ends in mark | both) sed -i '1s/^\xEF\xBB\xBF//' "$work/$ends.git/tests/matrix"/* ;; esac
+        case $ends in returns | both) sed -i 's/\r$//' "$work/$ends.git/tests/matrix"/* ;; esac
+        check "$ends: all but line ends and the mark is the same" diff -r "$work/plain.d" "$work/$ends.git"
+        sed 's/$/\r/' "$work/plain.d/tests/matrix/trainer.h" >"$work/trainer.h"
+        [ $ends != returns ] || check "$ends: all line ends are as they were" cmp "$work/trainer.h" "$copy/tests/matrix/trainer.h"
+    done
+    cd "$work/both.d" || exit
+    run "$ddprun" -q scout --patch "$work/none.diff" "$work/both.program" --steps 40
+    check "a source that has changed since: refused" test "$code" -eq 1 -a ! -e "$work/none.diff"
+    check "one line says so" grep -q '^ddprun: .* has changed since .*both.program was built' "$work/stderr"
+    find "$work/both.d" -type f -exec touch -d "1 day ago" {} +
+    cd samples || exit
+    run "$ddprun" -q scout --patch "$work/none.diff" "$work/both.program" --steps 40
+    check "a source elsewhere: refused" test "$code" -eq 1 -a ! -e "$work/none.diff"
+    check "one line says so" grep -q '^ddprun: .* is not below the current folder' "$work/stderr"
+    cd "$sources" || exit
+    run "$ddprun" scout --by state --patch "$work/none.diff" "$work/both.program"
+    check "by state no line is found" test "$code" -eq 2
+fi
 
 # Updates inside backward: all parameters, and the biases beside gradients of the weights. The first batch is copied before anything is
 # launched, once more than the steps copy it.

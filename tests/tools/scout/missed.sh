@@ -11,7 +11,7 @@ question='trained, or carried from batch to batch\?'
 auto() { run "$ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan auto --yes --slow "$@"; }
 # asked MODE: scout asks, and nothing starts. $memory: of which.
 asked() {
-    run "$ddprun" -q --device softgpu scout "$missed" "$1"
+    run "$ddprun" -q --device softgpu scout -v "$missed" "$1"
     check "$1: exit code 1" test "$code" -eq 1
     check "$1: is asked about" grep -Eq "$question a[0-9]" "$work/stderr"
     memory=$(sed -nE 's/^  suspect .* (a[0-9]+)\[.*/\1/p' "$work/stdout" | sort -u | paste -sd,)
@@ -24,17 +24,17 @@ for mode in host bias mixed; do
     for option in --progress=off --unproved; do
         auto $option --per-rank "$memory" "$missed" $mode
         check "$mode $option: no job starts" test "$code" -eq 1
-        check "$mode $option: says why" grep -Eiq "$question.* no rank may have (it )?for itself" "$work/stderr"
+        check "$mode $option: says why" grep -Eiq "$question.* (no rank may have (it )?for itself|ranks must not keep their own)" "$work/stderr"
     done
 done
 for mode in host bias; do
     asked $mode
-    run "$ddprun" -q --device softgpu scout --per-rank "$memory" "$missed" $mode
+    run "$ddprun" -q --device softgpu scout -v --per-rank "$memory" "$missed" $mode
     check "$mode: without a proof it is refused, named or not" test "$code" -eq 1
 done
 for mode in bias mixed; do
     asked $mode
-    run "$ddprun" -q --device softgpu scout --prove --per-rank "$memory" --json $mode.json "$missed" $mode
+    run "$ddprun" -q --device softgpu scout -v --prove --per-rank "$memory" --json $mode.json "$missed" $mode
     check "$mode: a proof shows that it is trained" grep -Eq '^proof \(per rank\): failed: .* 0 follow the first half of a batch, 0 the second' "$work/stdout"
     check "$mode: exit code 1" test "$code" -eq 1
     check "$mode: proof (d) cannot see it" grep -q '^proof (d): passed' "$work/stdout"

@@ -14,7 +14,7 @@ export ddprun work build
 
 # try SEED: scouts one program; leaves its output in $work.
 try() {
-    TMPDIR=$work timeout -k 2 300 "$ddprun" -q --device softgpu scout --timeout 240 "$build/tests/matrix/random_shared" --seed "$1" --steps 48 \
+    TMPDIR=$work timeout -k 2 300 "$ddprun" -q --device softgpu scout -v --timeout 240 "$build/tests/matrix/random_shared" --seed "$1" --steps 48 \
         >"$work/found-$1" 2>"$work/said-$1" </dev/null
     echo $? >"$work/code-$1"
 }
@@ -34,7 +34,7 @@ for ((seed = first; seed <= last; seed++)); do
         right=$((right + 1))
         ok "seed $seed: right"
     elif ! grep -q '^note: ' "$shown"; then
-        run "$ddprun" -q scout --by gradients --prove "$build/tests/matrix/random_shared" --seed "$seed" --steps 48
+        run "$ddprun" -q scout -v --by gradients --prove "$build/tests/matrix/random_shared" --seed "$seed" --steps 48
         check "seed $seed: found otherwise, and right" serves
     fi
 done

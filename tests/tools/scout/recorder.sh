@@ -13,7 +13,7 @@ undisturbed() {
     shift
     run "$ddprun" -q -n 1 --unannotated "${@//@/$work/bare}"
     [ "$code" -eq 0 ] || { not_ok "$name" "the bare run ends with $code"; return; }
-    DDPRUN_TEST_RECORDING=$work/recording run "$ddprun" -q scout --steps 0 "${@//@/$work/scouted}"
+    DDPRUN_TEST_RECORDING=$work/recording run "$ddprun" -q scout -v --steps 0 "${@//@/$work/scouted}"
     check "$name: the same bits" cmp "$work/bare" "$work/scouted"
     check "$name: recorded to the end" test -s "$work/recording"
     check "$name: leaves nothing" test -z "$(ls -A "$TMPDIR")"
@@ -27,7 +27,7 @@ cat "$work/facts"
 
 # What the program does on the host: files, and calls that differ from run to run; not what CUDA and ddprun do.
 host=$build/tests/tools/scout/clipped
-run "$ddprun" -q scout --json "$work/plan.json" "$host" host "$data" "$work/written"
+run "$ddprun" -q scout -v --json "$work/plan.json" "$host" host "$data" "$work/written"
 succeeded "a program that uses files and clocks"
 check "a file that is read" grep -Fxq "reads $data, $(stat -c %s "$data") bytes" "$work/stdout"
 check "a file that is written" grep -Fxq "writes $work/written" "$work/stdout"
@@ -39,7 +39,7 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer's runtime asks in the program's pl
 fi
 check "the plan has files and clocks" test "$(grep -Ec '"(path":"'"$work/written"'|call":"time)"' "$work/plan.json")" -eq 2
 check "and the one that is read" grep -Fq '"path":"'"$data"'"' "$work/plan.json"
-run "$ddprun" -q scout "$host"
+run "$ddprun" -q scout -v "$host"
 [ "$sanitized" -eq 1 ] || check "a program without files and clocks" test "$(grep -Ec '^(reads|writes|calls) ' "$work/stdout")" -eq 0
 
 undisturbed digits "$build/samples/digits" --data "$data" --steps 24 --quiet --save @

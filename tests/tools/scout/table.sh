@@ -24,7 +24,7 @@ verdict() {
         words=${words#* }
     done
     # shellcheck disable=SC2086 # several words
-    TMPDIR=$work env "${settings[@]}" timeout -k 2 300 "$ddprun" -q --device softgpu scout --timeout 240 "$build/"$words \
+    TMPDIR=$work env "${settings[@]}" timeout -k 2 300 "$ddprun" -q --device softgpu scout -v --timeout 240 "$build/"$words \
         >"$out" 2>"$out.err" </dev/null || code=$?
     if [ "$code" -ne 0 ]; then
         sed -n 's/^ddprun: \(no gradients found: \)\?/refused: /p' "$out.err" | head -n 1 |

@@ -27,7 +27,7 @@ found() {
 
 # scouts TYPE ROWS HABIT [SEED]: runs it. With `mutant`, broken so.
 scouts() {
-    run env DDPRUN_MUTANT="${mutant:-none}" "$broken/bin/ddprun" -q --device softgpu scout --json "$work/plan.json" "$build/tests/tools/scout/types" "$@"
+    run env DDPRUN_MUTANT="${mutant:-none}" "$broken/bin/ddprun" -q --device softgpu scout -v --json "$work/plan.json" "$build/tests/tools/scout/types" "$@"
 }
 
 # refused NAME PATTERN TYPE ROWS HABIT
@@ -57,7 +57,7 @@ for n in "${rows[@]}"; do
 done
 for habit in own fused; do
     for workers in 1 4; do
-        run env SOFTGPU_WORKERS=$workers "$ddprun" -q --device softgpu scout "$build/tests/tools/scout/border" $habit
+        run env SOFTGPU_WORKERS=$workers "$ddprun" -q --device softgpu scout -v "$build/tests/tools/scout/border" $habit
         check "$habit, $workers workers: an element of which half is seen to change is one" grep -Eq '^ *parameter +float64 +640 +5120 ' "$work/stdout"
     done
 done
@@ -70,7 +70,7 @@ done
 scouts float 20 c
 check "the bits of many numbers are a guess" found "float32?" 20 sgd_c
 check "the guess is in the plan" test "$(grep -c '"guessed":true' "$work/plan.json")" -eq 4
-check "the guess is in the lines" test "$(grep -c '^+ DDP_[PG].* /\* the type is a guess \*/$' "$work/stdout")" -eq 4
+check "the guess is in the lines" test "$(grep -c '^+ *DDP_[PG].* /\* the type is a guess \*/$' "$work/stdout")" -eq 4
 
 # misses MUTANT TYPE ROWS READER HABIT: not found so.
 misses() {

@@ -20,7 +20,8 @@ enum { DEFAULT_STEPS = 3, MOST_STEPS = 100, MOST_TIMEOUT_S = 1000000 };
 
 struct request {
     unsigned steps, timeout_s;
-    const char *json;
+    const char *json, *patch;
+    bool verbose;
     unsigned by;          /* enum plan_by; 0: gradients, or `either` */
     bool either;          /* for --plan auto: by state, where it cannot be by gradients */
     const char *per_rank; /* suspects that are state of each rank: "a3,a7"; NULL: none is named */
@@ -58,6 +59,12 @@ static const struct option_row rows[] = {
      .help = "what ranks average when they take turns: gradients (default), or\n"
              "state: the memory that persists between steps. By state no gradient\n"
              "has to be found"},
+    {.name = "patch",
+     .argument = "FILE",
+     TEXT(patch, "a file"),
+     .help = "write the lines to add to FILE, as a diff against the sources for\n"
+             "patch -p0 and git apply"},
+    {.name = "verbose", .letter = 'v', SWITCH(verbose), .help = "print each tensor, and the lines to add"},
     {.name = "json",
      .argument = "FILE",
      TEXT(json, "a file"),
@@ -75,7 +82,10 @@ refuse(const struct options *options, const struct request *request, struct erro
                          options->rank_count);
     static const char *const refused[] = {"hosts", "dry-run", NULL};
     return options_refuse(options_set(options, refused), "scout", error) &&
-           whole_file_check(request->json, "--json", error);
+           (request->patch == NULL || request->by != PLAN_BY_STATE ||
+            error_set(error, DDPRUN_EXIT_USAGE,
+                      "--patch and --by state contradict each other: by state no line is found")) &&
+           whole_file_check(request->json, "--json", error) && whole_file_check(request->patch, "--patch", error);
 }
 
 /* ---- the run ---- */
@@ -250,19 +260,20 @@ static bool
 show_roles(const struct request *request, const struct scout_log *log, struct scout_finding *finding,
            struct error *error)
 {
+    bool is_patched = true;
     bool is_asked = request->per_rank == NULL || scout_finding_name(finding, request->per_rank, request->prove);
     explain(log, &finding->reason);
     for (uint32_t i = 0; i < finding->note_count; ++i)
         explain(log, &finding->notes[i]);
     if ((finding->found || finding->is_open) && !request->silent)
-        scout_print(stdout, log, finding);
+        is_patched = scout_print(stdout, log, finding, request->patch, request->verbose, error);
     if (!is_asked)
         return error_set(error, request->either ? DDPRUN_EXIT_FAILURE : DDPRUN_EXIT_USAGE, SCOUT_UNASKED,
                          request->per_rank);
     if (!finding->found)
         return error_set(error, DDPRUN_EXIT_FAILURE, "%s%s",
                          finding->is_open ? "" : "no gradients found: ", finding->reason);
-    return !request->either || !has_own_figures(log, finding, error);
+    return is_patched && (!request->either || !has_own_figures(log, finding, error));
 }
 
 /* Proves roles, if that is asked for. What is trained is no rank's own, also unproved. */
@@ -368,6 +379,7 @@ run_scout(const struct command *command, const struct options *options)
         return exit_code;
     inner_run_block_signals(&order.old_mask);
     request.program = program;
+    request.verbose = request.verbose || options->verbose;
     bool ok = refuse(options, &request, &error) && job_folder_make(&folder, &error);
     if (ok) {
         order.program = request.program;

@@ -153,6 +153,13 @@ widen(const struct search *search, const struct scout_tensor *tensor)
     return wide;
 }
 
+static bool
+came_to(struct search *search, enum placing end)
+{
+    search->placing = end > search->placing ? end : search->placing;
+    return false;
+}
+
 /* The spot and the line of a tensor in the function of frame `depth`. */
 static bool
 find_tensor_line(struct search *search, const struct scout_tensor *tensor, uint32_t depth, struct spot *spot,
@@ -166,14 +173,17 @@ find_tensor_line(struct search *search, const struct scout_tensor *tensor, uint3
     if (setting != SCOUT_NONE) {
         set = spot_stack(search, search->log->ops[setting].site);
         parts = spot_find_parting(&made, &set, &least, &at_set);
-        if (!parts)
-            return false;
+        if (!parts && ++least >= made.count) /* a last call that is a jump leaves no frame: behind the call of both */
+            return came_to(search, PLACING_PARTED);
     }
-    if (depth < least || depth >= made.count || !lift(&search->sources, made.frames, depth, &said) ||
-        !tensor_text(search, &wide, &said, text))
+    if (depth < least || depth >= made.count)
         return false;
-    return parts && depth == least ? spot_find_behind_both(search, &made.frames[depth], &set.frames[at_set], spot)
-                                   : spot_find_behind(search, &made.frames[depth], spot);
+    if (!lift(&search->sources, made.frames, depth, &said) || !tensor_text(search, &wide, &said, text))
+        return came_to(search, PLACING_NAME);
+    bool ok = parts && depth == least ? spot_find_behind_both(search, &made.frames[depth], &set.frames[at_set], spot)
+                                      : spot_find_behind(search, &made.frames[depth], spot);
+    snprintf(spot->name, sizeof(spot->name), "%s", said.memory);
+    return ok || came_to(search, PLACING_SPOT);
 }
 
 /* Whether a tensor has an annotation of its own. */
@@ -210,18 +220,25 @@ is_of_all(struct search *search, const struct scout_tensor *tensor, uint32_t dep
     return true;
 }
 
-static bool
+static struct placed
 place_tensor(struct search *search, const struct scout_tensor *tensor)
 {
     struct stack made = spot_stack(search, search->log->allocs[tensor->alloc].site);
     struct spot spot;
     char text[TEXT_BYTES];
-    for (uint32_t depth = 0; depth < made.count; ++depth)
-        if (find_tensor_line(search, tensor, depth, &spot, text) && is_of_all(search, tensor, depth, &spot, text)) {
+    search->placing = PLACING_SITE;
+    for (uint32_t depth = 0; depth < made.count; ++depth) {
+        if (!find_tensor_line(search, tensor, depth, &spot, text))
+            continue;
+        enum placing end = search->placing;
+        if (is_of_all(search, tensor, depth, &spot, text)) {
             spot_add_text(search, &spot, text);
-            return true;
+            return (struct placed){PLACING_DONE, xstrdup(spot.name)};
         }
-    return false;
+        search->placing = end;
+        (void)came_to(search, PLACING_SHARED);
+    }
+    return (struct placed){.end = search->placing};
 }
 
 /* ---- groups ---- */
@@ -349,7 +366,7 @@ find_insertions(struct sites *sites, const struct scout_log *log, const struct s
         .sites = sites, .log = log, .finding = finding, .to = insertions, .start = find_start(log, finding)};
     *insertions = (struct insertions){.open_copy = SCOUT_NONE,
                                       .forgotten = SCOUT_NONE,
-                                      .placed = xcalloc(finding->tensor_count + 1, sizeof(bool)),
+                                      .placed = xcalloc(finding->tensor_count + 1, sizeof(struct placed)),
                                       .placed_steps = xcalloc(finding->group_count + 1, sizeof(bool)),
                                       .group_of = xcalloc(finding->group_count + 1, sizeof(uint32_t))};
     (void)graph_name_memories(log, &search.memory_of);
@@ -371,8 +388,10 @@ find_insertions(struct sites *sites, const struct scout_log *log, const struct s
 }
 
 static void
-free_insertions(struct insertions *insertions)
+free_insertions(struct insertions *insertions, uint32_t tensors)
 {
+    for (uint32_t i = 0; i < tensors; ++i)
+        free(insertions->placed[i].name);
     for (uint32_t i = 0; i < insertions->count; ++i) {
         free(insertions->items[i].file);
         free(insertions->items[i].text);
@@ -385,19 +404,86 @@ free_insertions(struct insertions *insertions)
 
 /* ---- for people ---- */
 
-/* What no line annotates. */
+/* Whether two tensors are of one row: of one role, and but for gradients of one kernel. */
+static bool
+is_of_row(const struct scout_log *log, const struct scout_tensor *a, const struct scout_tensor *b)
+{
+    return a->role == b->role && a->type == b->type && a->fused == b->fused &&
+           (a->role == ROLE_GRADIENT || log->ops[a->writer].name == log->ops[b->writer].name);
+}
+
+/* "net->w1 (net.cu:31)" */
+static void
+name_memory(const struct scout_log *log, const struct scout_tensor *tensor, const struct placed *placed,
+            struct sites *sites, char *text, size_t room)
+{
+    char place[64], site[256];
+    snprintf(text, room, "%s (%s)", placed->name != NULL ? placed->name : scout_tensor_place(tensor, place),
+             sites_text(sites, log->allocs[tensor->alloc].site, site, sizeof(site)));
+}
+
+/* "  8 parameters, 5210 of float32, updated by adam: net->w1 (net.cu:31) to net->b4 (net.cu:45)" */
+static void
+print_row(FILE *out, const struct scout_log *log, const struct scout_finding *finding, uint32_t first,
+          const struct placed *placed, struct sites *sites)
+{
+    const struct scout_tensor *tensor = &finding->tensors[first];
+    uint32_t bytes = scout_type_bytes(tensor->type), count = 0, last = first;
+    uint64_t elements = 0;
+    char name[SCOUT_NAME_BYTES];
+    for (uint32_t i = first; i < finding->tensor_count; ++i) {
+        const struct scout_tensor *other = &finding->tensors[i];
+        if (!is_of_row(log, tensor, other))
+            continue;
+        ++count;
+        elements += (other->hi - other->lo) / (bytes > 0 ? bytes : 1);
+        last = i;
+    }
+    fprintf(out, "  %" PRIu32 " %s%s, %" PRIu64 " %s%s", count, scout_role_name(tensor->role), count > 1 ? "s" : "",
+            elements, bytes > 0 ? "of " : "bytes", bytes > 0 ? scout_type_name(tensor->type) : "");
+    if (tensor->role != ROLE_GRADIENT)
+        fprintf(out, ", written by %s", scout_op_name(log, &log->ops[tensor->writer], name));
+    char begin[512], end[512];
+    name_memory(log, tensor, &placed[first], sites, begin, sizeof(begin));
+    name_memory(log, &finding->tensors[last], &placed[last], sites, end, sizeof(end));
+    bool is_one = strcmp(begin, end) == 0;
+    fprintf(out, ": %s%s%s", begin, is_one ? "" : count > 2 ? " to " : ", ", is_one ? "" : end);
+    fputs(tensor->fused ? "; no gradient of its own\n" : "\n", out);
+}
+
+static void
+print_rows(FILE *out, const struct scout_log *log, const struct scout_finding *finding, const struct placed *placed,
+           struct sites *sites)
+{
+    for (enum scout_role role = ROLE_PARAMETER; role < ROLE_SUSPECT; ++role)
+        for (uint32_t i = 0, k; i < finding->tensor_count; ++i) {
+            for (k = 0; k < i && !is_of_row(log, &finding->tensors[i], &finding->tensors[k]);)
+                ++k;
+            if (k == i && finding->tensors[i].role == role)
+                print_row(out, log, finding, i, placed, sites);
+        }
+}
+
+/* What no line annotates, and why. */
 static void
 print_tensor(FILE *out, const struct scout_log *log, const struct scout_tensor *tensor,
-             const struct insertions *insertions, struct sites *sites)
+             const struct insertions *insertions, enum placing end, struct sites *sites)
 {
+    static const char *const reasons[] = {
+        [PLACING_SITE] = "its source line is not known; compile with -g",
+        [PLACING_PARTED] = "no function of the sources both allocates and sets it",
+        [PLACING_NAME] = "the sources show no name of its pointer that is valid there",
+        [PLACING_SPOT] = "no whole line can stand there",
+        [PLACING_SHARED] = "the same call allocates other memory, too",
+    };
     char site[256], place[64], group[32] = "";
     uint32_t bytes = scout_type_bytes(tensor->type);
     if (insertions->groups > 1 && tensor->group != GROUP_NONE)
         snprintf(group, sizeof(group), " of group %u", insertions->group_of[tensor->group]);
-    fprintf(out, "by hand: %s %s%s, %llu of %s, allocated at %s\n", scout_role_name(tensor->role),
+    fprintf(out, "by hand: %s %s%s, %llu of %s, after its allocation at %s: %s\n", scout_role_name(tensor->role),
             scout_tensor_place(tensor, place), group,
             (unsigned long long)((tensor->hi - tensor->lo) / (bytes > 0 ? bytes : 4)), scout_type_name(tensor->type),
-            sites_text(sites, log->allocs[tensor->alloc].site, site, sizeof(site)));
+            sites_text(sites, log->allocs[tensor->alloc].site, site, sizeof(site)), reasons[end]);
 }
 
 /* "train.cu:120, the launch of sgd" */
@@ -424,31 +510,20 @@ print_steps(FILE *out, const struct scout_log *log, const struct scout_finding *
     }
 }
 
-static void
-print_insertion(FILE *out, const struct insertion *insertion)
-{
-    char *text = xstrdup(insertion->text), *rest = text, *line;
-    while ((line = strsep(&rest, "\n")) != NULL)
-        fprintf(out, "+ %s\n", line);
-    free(text);
-}
-
 void
-lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites)
+lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct scout_finding *finding,
+            struct sites *sites, char **fault_p)
 {
     struct insertions insertions;
     char site[256];
     find_insertions(sites, log, finding, &insertions);
-    fputs(insertions.count > 0 ? "lines to add:\n" : "lines to add: no source lines are known: compile with -g\n", out);
-    for (uint32_t i = 0; i < insertions.count; ++i) {
-        const struct insertion *here = &insertions.items[i], *last = here - 1;
-        if (i == 0 || last->line != here->line || strcmp(last->file, here->file) != 0)
-            fprintf(out, "@@ %s, before line %d @@\n", here->file, here->line);
-        print_insertion(out, here);
-    }
+    print_rows(out, log, finding, insertions.placed, sites);
+    fputs(insertions.count > 0 ? "lines to add: " : "lines to add: no source lines are known: compile with -g", out);
+    patch_put(patch, out, &insertions, sites, fault_p);
+    fputc('\n', out);
     for (uint32_t i = 0; i < finding->tensor_count; ++i)
-        if (has_annotation(finding, &finding->tensors[i]) && !insertions.placed[i])
-            print_tensor(out, log, &finding->tensors[i], &insertions, sites);
+        if (has_annotation(finding, &finding->tensors[i]) && insertions.placed[i].name == NULL)
+            print_tensor(out, log, &finding->tensors[i], &insertions, insertions.placed[i].end, sites);
     print_steps(out, log, finding, &insertions, sites);
     if (insertions.forgotten != SCOUT_NONE)
         fprintf(out, "by hand: DDP_FORGET, before memory is freed that is allocated at %s: its size changes\n",
@@ -463,5 +538,5 @@ lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *
         print_place(out, log, insertions.open_copy, sites);
         fputs(insertions.has_no_records ? ": no launch shows that these are several\n" : "\n", out);
     }
-    free_insertions(&insertions);
+    free_insertions(&insertions, finding->tensor_count);
 }

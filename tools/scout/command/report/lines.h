@@ -21,6 +21,7 @@
  */
 struct site_place {
     char file[256];    /* "" if it is not known */
+    uint32_t object;   /* of the log: the program, or a library */
     int line, column;  /* column: 0 if it is not known */
     char function[96]; /* "" if it is not known */
     char text[384];    /* "train.cu:31", "main in train", "train+0x1234" */
@@ -42,6 +43,9 @@ const char *sites_text(struct sites *sites, uint32_t site, char *text, size_t ro
 /* The frames of the program's own sources, innermost first, inlined calls among them: no stub, no header of a toolkit
  * or of the system, nothing without a source line. *count_p: how many. Valid until sites_close(). */
 const struct site_place *sites_frames(struct sites *sites, uint32_t site, uint32_t *count_p);
+
+/* The program or the library that was compiled from a source file, as far as frames were looked up; NULL: not known. */
+const char *sites_object(const struct sites *sites, const char *file);
 
 /* A text for users with what its numbers mean: behind the first mention of each allocation of the log, a3 or a3[0:64],
  * where the program made it, and how large: "a3[0:64] (train.cu:41, 4096 bytes)". free() releases it. */
@@ -133,25 +137,48 @@ char *lift_bare(char *expression);
 struct insertion {
     char *file;
     int line;        /* the text goes in front of this line */
-    char *text;      /* without indentation and the last line's end */
+    char indent[64]; /* in front of each line of the text */
+    char *text;      /* without the last line's end */
     uint32_t number; /* of those that were added */
+};
+
+/* How far the search for a tensor's line came. */
+enum placing { PLACING_SITE, PLACING_PARTED, PLACING_NAME, PLACING_SPOT, PLACING_SHARED, PLACING_DONE };
+
+struct placed {
+    enum placing end;
+    char *name; /* of its memory in the source; NULL: it has no line */
 };
 
 struct insertions {
     struct insertion *items; /* by file and line; those of one line in their order */
     uint32_t count;
-    bool *placed;        /* [tensor_count]: has a line */
-    bool *placed_steps;  /* [group_count] */
-    uint32_t *group_of;  /* [group_count]: the number that lines give a group of the finding */
-    uint32_t groups;     /* of lines */
-    uint32_t forgotten;  /* DDP_FORGET comes before it is freed: one annotation is of several sizes; SCOUT_NONE */
-    bool has_no_data;    /* no copy brings any to a step */
-    bool has_no_records; /* several are not shown in open_copy */
-    uint32_t open_copy;  /* an operation that brings data and has no line; SCOUT_NONE */
+    struct placed *placed; /* [tensor_count] */
+    bool *placed_steps;    /* [group_count] */
+    uint32_t *group_of;    /* [group_count]: the number that lines give a group of the finding */
+    uint32_t groups;       /* of lines */
+    uint32_t forgotten;    /* DDP_FORGET comes before it is freed: one annotation is of several sizes; SCOUT_NONE */
+    bool has_no_data;      /* no copy brings any to a step */
+    bool has_no_records;   /* several are not shown in open_copy */
+    uint32_t open_copy;    /* an operation that brings data and has no line; SCOUT_NONE */
 };
 
-/* The patch-like listing. */
-void lines_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites);
+/*
+ * Prints the tensors by groups, how many lines are to be added to which files, and what is left to be done by hand,
+ * with the reason. `patch`: takes the lines as a diff; *fault_p: why it cannot be applied, for free(), or
+ * NULL.
+ */
+void lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct scout_finding *finding,
+                 struct sites *sites, char **fault_p);
+
+/*
+ * ---- patch.c: the lines as a unified diff for `patch -p0` and `git apply`, with the sources' line ends and byte-order
+ * marks ----
+ *
+ * A summary, "14 in net.cu, 3 in main.cu", goes to `summary`. *fault_p: the first reason why the diff cannot be
+ * applied, for free(), or NULL: files have changed since the program was built, or are not below the current folder.
+ */
+void patch_put(FILE *out, FILE *summary, const struct insertions *insertions, struct sites *sites, char **fault_p);
 
 /* ---- annotated.c: the annotations of a program, held against what was found ---- */
 /* One line for each that is missing or superfluous; one line if there is none. */
@@ -173,8 +200,9 @@ struct search {
     const struct scout_finding *finding;
     struct sources sources;
     struct insertions *to;
-    uint32_t *memory_of; /* of each allocation */
-    uint32_t start;      /* operations before the first step */
+    uint32_t *memory_of;  /* of each allocation */
+    uint32_t start;       /* operations before the first step */
+    enum placing placing; /* of the tensor whose line is looked for */
 };
 
 struct stack {
@@ -188,6 +216,7 @@ struct spot {
     uint32_t node;
     size_t behind; /* 0: in front of the node; else behind this place */
     bool needs_braces;
+    char name[LIFT_BYTES];              /* of the memory that the line is about */
     const struct site_place *from, *to; /* of a boundary: the calls of the last write and of the first read */
 };
 
@@ -200,7 +229,7 @@ bool spot_is_same(const struct site_place *a, const struct site_place *b);
 bool spot_find_parting(const struct stack *a, const struct stack *b, uint32_t *a_p, uint32_t *b_p);
 /* Whether two stacks have the same frames from the call outwards to frame `depth`. */
 bool spot_is_same_chain(const struct stack *a, const struct stack *b, uint32_t depth);
-/* Adds an #include in front of the file, or of its first #include behind a byte-order mark. */
+/* Adds an #include in front of the file, or behind the last macro of the system's that is in front of all others. */
 void spot_add_include(struct search *search, const struct spot *spot, const char *text);
 /* Whether a whole line can be put there. */
 bool spot_is_usable(const struct spot *spot);

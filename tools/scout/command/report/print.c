@@ -1,9 +1,13 @@
 /* print.c - see proofs.h. */
 #include "tools/scout/command/report/proofs.h"
 
+#include "base/protocol.h"
+#include "launcher/output/whole_file.h"
 #include "tools/scout/command/report/lines.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 
 static const enum scout_role order[] = {ROLE_PARAMETER, ROLE_GRADIENT,   ROLE_OPTIMIZER_STATE, ROLE_AVERAGE,
                                         ROLE_CARRIED,   ROLE_STATISTICS, ROLE_RANDOM};
@@ -100,26 +104,61 @@ print_host(FILE *out, const struct scout_log *log, struct sites *sites)
     }
 }
 
-void
-scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding)
+/* The lines to add; in a diff, if that is asked for. */
+static bool
+print_lines(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites,
+            const char *path, bool verbose, struct error *error)
+{
+    char *fault = NULL, *diff = NULL;
+    size_t size = 0;
+    FILE *patch = open_memstream(&diff, &size);
+    if (patch == NULL)
+        return error_set(error, DDPRUN_EXIT_FAILURE, "no room for the lines to add");
+    lines_print(out, patch, log, finding, sites, &fault);
+    fclose(patch);
+    bool ok = fault == NULL || error_set(error, DDPRUN_EXIT_FAILURE, "the lines cannot be added: %s", fault);
+    if (ok && path != NULL)
+        ok = whole_file_write(path, diff, size) ||
+             error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s (--patch): %s", path, file_why(errno));
+    if (ok && path != NULL)
+        fprintf(out, "%s has these lines. Next: patch -p0 <%s, compile, ddprun check\n", path, path);
+    else if (size > 0 && path == NULL)
+        fputs("ddprun scout --patch FILE writes them as a diff\n", out);
+    if (verbose)
+        fwrite(diff, 1, size, out);
+    free(fault);
+    free(diff);
+    return ok || path == NULL;
+}
+
+bool
+scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, const char *path, bool verbose,
+            struct error *error)
 {
     char name[SCOUT_NAME_BYTES];
     struct sites *sites = sites_open(log);
     fprintf(out, "a step is %" PRIu32 " GPU operations and begins with %s; %" PRIu64 " bytes persist between steps\n",
             finding->period, scout_op_name(log, &log->ops[finding->first], name), finding->live_bytes);
-    print_table(out, log, finding, sites);
+    if (verbose)
+        print_table(out, log, finding, sites);
     print_suspects(out, log, finding, sites);
-    print_groups(out, log, finding);
+    if (verbose)
+        print_groups(out, log, finding);
     fprintf(out, "proof (a): passed: data reaches parameters only through these gradients (%" PRIu64 " paths)\n",
             finding->paths_cut);
     for (uint32_t i = 0; i < finding->note_count; ++i)
         fprintf(out, "note: %s\n", finding->notes[i]);
     print_host(out, log, sites);
+    bool ok = true;
     if (log->annotation_count > 0)
         annotated_print(out, log, finding);
-    else if (finding->found)
-        lines_print(out, log, finding, sites);
+    if (log->annotation_count > 0 && path != NULL)
+        ok = error_set(error, DDPRUN_EXIT_FAILURE,
+                       "--patch is for a program without annotations, and this one has some");
+    else if (log->annotation_count == 0 && finding->found)
+        ok = print_lines(out, log, finding, sites, path, verbose, error);
     sites_close(sites);
+    return ok;
 }
 
 /* ---- of turns by state, which class all memory has that stays ---- */

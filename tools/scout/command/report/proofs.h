@@ -52,9 +52,11 @@ bool plan_write(const char *path, const struct scout_log *log, const struct scou
                 const struct scout_proofs *proofs, struct error *error) __attribute__((warn_unused_result));
 
 /* ---- print.c: what a scouted run showed, for people ---- */
-/* Of a program whose gradients are found: the period, the table of tensors, the evidence, and the lines to add, or, if
- * it is annotated, what is missing and superfluous. */
-void scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding);
+/* Of a program whose gradients are found: the period, the tensors, the evidence, and the lines to add, or, if it is
+ * annotated, what is missing and superfluous. `path`: takes the lines as a diff; may be NULL. `verbose`: tables of all
+ * tensors, and the diff. Error: the diff cannot be applied, or not be written. */
+bool scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, const char *path,
+                 bool verbose, struct error *error) __attribute__((warn_unused_result));
 /* Of a plan by state: the period, and the class of all memory that stays. */
 void by_state_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
                     const struct turns *by_state);

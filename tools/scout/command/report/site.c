@@ -74,16 +74,17 @@ look_up_frame(struct sites *sites, const struct scout_frame *frame, struct site_
         snprintf(place->function, sizeof(place->function), "%s", function);
 }
 
-/* A file that the compiler was given by a relative name lies in the folder where it ran. */
+/* One name for each file. One that the compiler was given by a relative name lies in the folder where it ran. */
 static void
 make_absolute(Dwarf_Die *unit, struct site_place *place)
 {
     Dwarf_Attribute attribute;
     const char *folder = unit != NULL ? dwarf_formstring(dwarf_attr(unit, DW_AT_comp_dir, &attribute)) : NULL;
-    if (folder == NULL || place->file[0] == '/')
-        return;
-    char *path = xasprintf("%s/%s", folder, place->file);
-    snprintf(place->file, sizeof(place->file), "%s", path);
+    bool is_relative = folder != NULL && place->file[0] != '/';
+    char *path = xasprintf("%s%s%s", is_relative ? folder : "", is_relative ? "/" : "", place->file);
+    char *real = realpath(path, NULL);
+    snprintf(place->file, sizeof(place->file), "%s", real != NULL ? real : path);
+    free(real);
     free(path);
 }
 
@@ -165,6 +166,7 @@ static void
 fill_in_frame(const struct sites *sites, const struct scout_frame *frame, struct site_place *place)
 {
     const char *object = file_name_of(sites->log->objects[frame->object].path);
+    place->object = frame->object;
     if (place->file[0] != '\0')
         snprintf(place->text, sizeof(place->text), "%s:%d", file_name_of(place->file), place->line);
     else if (place->function[0] != '\0')
@@ -228,6 +230,16 @@ sites_frames(struct sites *sites, uint32_t site, uint32_t *count_p)
     }
     *count_p = stack->count;
     return stack->frames;
+}
+
+const char *
+sites_object(const struct sites *sites, const char *file)
+{
+    for (uint32_t i = 0; i < sites->log->site_count; ++i)
+        for (uint32_t k = 0; k < sites->stacks[i].count; ++k)
+            if (strcmp(sites->stacks[i].frames[k].file, file) == 0)
+                return sites->log->objects[sites->stacks[i].frames[k].object].path;
+    return NULL;
 }
 
 const char *

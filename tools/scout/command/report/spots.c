@@ -45,13 +45,15 @@ spot_is_same_chain(const struct stack *a, const struct stack *b, uint32_t depth)
 
 /* Adds a line in front of line `line`, once. */
 static void
-add_line(struct insertions *to, const char *file, int line, const char *text)
+add_line(struct insertions *to, const char *file, int line, const char *indent, const char *text)
 {
     for (uint32_t i = 0; i < to->count; ++i)
         if (to->items[i].line == line && strcmp(to->items[i].text, text) == 0 && strcmp(to->items[i].file, file) == 0)
             return;
     uint32_t number = to->count;
-    *GROWN(to->items, to->count) = (struct insertion){xstrdup(file), line, xstrdup(text), number};
+    struct insertion *added = GROWN(to->items, to->count);
+    *added = (struct insertion){.file = xstrdup(file), .line = line, .text = xstrdup(text), .number = number};
+    snprintf(added->indent, sizeof(added->indent), "%s", indent);
 }
 
 bool
@@ -76,9 +78,10 @@ spot_line(const struct spot *spot)
 void
 spot_add_include(struct search *search, const struct spot *spot, const char *text)
 {
-    const char *all = spot->source->text, *include = strstr(all, "\n#include");
-    bool has_mark = strncmp(all, "\xEF\xBB\xBF", 3) == 0 && include != NULL;
-    add_line(search->to, spot->source->path, has_mark ? source_line(spot->source, (size_t)(include + 1 - all)) : 1,
+    const char *all = spot->source->text, *include = strstr(all, "#include"), *at = all, *next;
+    while ((next = strstr(at, "#define _")) != NULL && next < include)
+        at = next + 1;
+    add_line(search->to, spot->source->path, at > all ? source_line(spot->source, (size_t)(at - all)) + 1 : 1, "",
              text);
 }
 
@@ -86,11 +89,17 @@ void
 spot_add_text(struct search *search, const struct spot *spot, const char *text)
 {
     const char *path = spot->source->path;
+    const struct source_node *node = &spot->source->nodes[spot->node];
+    int line = source_line(spot->source, node->begin);
+    const char *begin = spot->source->text + source_place(spot->source, line, 1);
+    char indent[64];
+    bool is_inside = spot->behind > 0 && spot->behind < node->end; /* of the function */
+    snprintf(indent, sizeof(indent), "%.*s%s", (int)strspn(begin, " \t"), begin, is_inside ? "    " : "");
     if (spot->needs_braces)
-        add_line(search->to, path, source_line(spot->source, spot->source->nodes[spot->node].begin), "{");
-    add_line(search->to, path, spot_line(spot), text);
+        add_line(search->to, path, line, indent, "{");
+    add_line(search->to, path, spot_line(spot), indent, text);
     if (spot->needs_braces)
-        add_line(search->to, path, spot_line(spot), "}");
+        add_line(search->to, path, spot_line(spot), indent, "}");
     spot_add_include(search, spot, "#include <ddprun.h>");
 }
 
