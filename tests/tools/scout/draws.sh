@@ -26,7 +26,7 @@ for day in {1..8}; do
 done
 check "draws: they were others" test "$(sort -u "$work/drawn" | wc -l)" -eq 9
 answer "$programs/draws" "$work/drawn" bias
-check "a bias that is updated by its delta: what serves it" grep -q '^ddprun: .*updated by sgd, and has no gradient of its own; average its change after that: DDP_STEP_PARAMETERS' "$work/answer"
+check "a bias that is updated by its delta: its change is averaged" grep -q '^  parameter .*no gradient of its own$' "$work/answer"
 
 export SOFTGPU_WORKERS=4
 times=$((${DDPRUN_SOAK:-0} == 1 ? 20 : 4))

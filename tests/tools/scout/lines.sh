@@ -81,8 +81,18 @@ if is_wanted methods; then
     level=0 compile "$work/methods.d" "$work/methods_this" -I. this.cu
     run "$ddprun" -q scout -v "$work/methods_this"
     check "methods: this is said by hand" test "$(grep -c '^by hand: [pg]' "$work/stdout")" -eq 2 -a "$(grep -Ec '^\+.*this->' "$work/stdout")" -eq 0
-    check "methods: the share stands in front of the call" grep -q '^+.*DDP_SHARD' "$work/stdout"
+    check "methods: the share stands in front of the call" grep -q '^+.*ddp_share' "$work/stdout"
     pasted methods "$work/methods.d" "$work/methods_plain" "$work/methods.d" "-I. tests/tools/scout/methods.cu"
+fi
+
+# Loops that allocate and set, in two functions; few labels.
+if is_wanted loops; then
+    mkdir "$work/loops.d"
+    cp "$sources/tests/tools/scout/loops.cu" "$work/loops.d"
+    compile "$work/loops.d" "$work/loops_plain" loops.cu
+    pasted loops "$work/loops.d" "$work/loops_plain" "$work/loops.d" loops.cu
+    check "loops: a line for all weights, and one for all biases" test "$(grep -c '^+.*DDP_PARAMETER' "$work/loops.diff")" -eq 2
+    check "loops: images and labels are shared" test "$(grep -c '^+ *ddp_share(' "$work/loops.diff")" -eq 2
 fi
 
 # The annotations of a copy of the sources are taken out.
@@ -180,7 +190,7 @@ done <<END
 + public_memory arena DDP_SHARD, of the records that come by
 + public_memory pitch gradient a
 + public_memory resident DDP_SHARD, of records that lie on the device
-+ public_nets single DDP_SHARD, of the records that come by .*: no launch shows that these are several
++ public_nets single DDP_SHARD, of the records that come by .*: no launch shows several records there
 + public_nets per-step DDP_FORGET, before memory is freed that is allocated at public_nets.cu:[0-9]* from public_nets.cu:[0-9]*: its size changes
 END
 finish

@@ -103,14 +103,9 @@ refusals_judge_fused(const struct roles *roles, struct scout_finding *finding)
                                version_place(roles, i, place), version_op_name(roles, i, name));
         if (!roles->gradient[i])
             continue;
-        if (keeps_state(roles, i) || roles->inner[i]) /* or memory that leads to other parameters, too */
-            return note_refuse(finding, ROLES_REFUSED,
-                               "parameter %s is updated by %s, and has no gradient of its own%s",
-                               version_place(roles, i, place), version_op_name(roles, i, name),
-                               keeps_state(roles, i) ? "" : "; average its change after that: DDP_STEP_PARAMETERS");
-        note_add(finding,
-                 "%s computes the gradient of %s and updates it in one launch: its change is what can be averaged",
-                 version_op_name(roles, i, name), version_place(roles, i, place));
+        if (keeps_state(roles, i))
+            return note_refuse(finding, ROLES_REFUSED, "parameter %s is updated by %s, and has no gradient of its own",
+                               version_place(roles, i, place), version_op_name(roles, i, name));
     }
     return ROLES_FOUND;
 }

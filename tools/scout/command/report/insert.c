@@ -26,6 +26,8 @@ compare_insertions(const void *a, const void *b)
         return file;
     if (x->line != y->line)
         return x->line < y->line ? -1 : 1;
+    if (x->within != y->within)
+        return x->within < y->within ? -1 : 1;
     if ((strcmp(x->text, "}") == 0) != (strcmp(y->text, "}") == 0)) /* what it closes comes first */
         return strcmp(x->text, "}") == 0 ? 1 : -1;
     return x->number < y->number ? -1 : 1;
@@ -87,8 +89,6 @@ tensor_text(const struct search *search, const struct scout_tensor *tensor, cons
     char count[LIFT_BYTES + 16], group[48] = "", memory[LIFT_BYTES + 48];
     uint32_t bytes = scout_type_bytes(tensor->type);
     bool is_whole = tensor->lo == 0 && tensor->hi == search->log->allocs[tensor->alloc].bytes;
-    if (said->memory[0] == '\0')
-        return false;
     if (is_whole && said->bytes[0] != '\0')
         count_text(said->bytes, tensor->type, count);
     else
@@ -100,8 +100,10 @@ tensor_text(const struct search *search, const struct scout_tensor *tensor, cons
     if (search->to->groups > 1)
         snprintf(group, sizeof(group), "DDP_GRADIENT_GROUP(%" PRIu32 "); ",
                  tensor->group != GROUP_NONE ? search->to->group_of[tensor->group] : 0);
-    return snprintf(text, TEXT_BYTES, "%s%s(%s, %s, %s);%s", group, macro_of(tensor->role), memory, count,
-                    type_word(tensor->type), tensor->guessed ? " /* the type is a guess */" : "") < TEXT_BYTES;
+    bool loops = said->loop[0] != '\0';
+    return snprintf(text, TEXT_BYTES, "%s%s%s%s(%s, %s, %s);%s%s", said->loop, loops ? " {\n    " : "", group,
+                    macro_of(tensor->role), memory, count, type_word(tensor->type),
+                    tensor->guessed ? " /* the type is a guess */" : "", loops ? "\n}" : "") < TEXT_BYTES;
 }
 
 /* Whether an operation may set memory of the allocation; what steps launch, too, reads it. */
@@ -178,12 +180,13 @@ find_tensor_line(struct search *search, const struct scout_tensor *tensor, uint3
     }
     if (depth < least || depth >= made.count)
         return false;
-    if (!lift(&search->sources, made.frames, depth, &said) || !tensor_text(search, &wide, &said, text))
+    if (!lift(&search->sources, made.frames, depth, &said) || said.memory[0] == '\0')
         return came_to(search, PLACING_NAME);
-    bool ok = parts && depth == least ? spot_find_behind_both(search, &made.frames[depth], &set.frames[at_set], spot)
-                                      : spot_find_behind(search, &made.frames[depth], spot);
+    bool ok = parts && depth == least
+                  ? spot_find_behind_both(search, &made.frames[depth], &set.frames[at_set], spot, &said)
+                  : spot_find_behind(search, &made.frames[depth], spot);
     snprintf(spot->name, sizeof(spot->name), "%s", said.memory);
-    return ok || came_to(search, PLACING_SPOT);
+    return (ok && tensor_text(search, &wide, &said, text)) || came_to(search, PLACING_SPOT);
 }
 
 /* Whether a tensor has an annotation of its own. */
@@ -364,7 +367,7 @@ find_insertions(struct sites *sites, const struct scout_log *log, const struct s
     static const enum scout_role roles[] = {ROLE_PARAMETER, ROLE_OPTIMIZER_STATE, ROLE_AVERAGE, ROLE_GRADIENT};
     struct search search = {
         .sites = sites, .log = log, .finding = finding, .to = insertions, .start = find_start(log, finding)};
-    *insertions = (struct insertions){.open_copy = SCOUT_NONE,
+    *insertions = (struct insertions){.data = xcalloc(finding->period + 1, sizeof(bool)),
                                       .forgotten = SCOUT_NONE,
                                       .placed = xcalloc(finding->tensor_count + 1, sizeof(struct placed)),
                                       .placed_steps = xcalloc(finding->group_count + 1, sizeof(bool)),
@@ -375,8 +378,9 @@ find_insertions(struct sites *sites, const struct scout_log *log, const struct s
         for (uint32_t i = 0; i < finding->tensor_count; ++i)
             if (finding->tensors[i].role == roles[r] && has_annotation(finding, &finding->tensors[i]))
                 insertions->placed[i] = place_tensor(&search, &finding->tensors[i]);
-    if (finding->group_count > 0)
-        shares_place(&search);
+    insertions->unshared = finding->group_count > 0 ? shares_place(&search) : NULL;
+    for (uint32_t i = finding->first; finding->group_count > 0 && shares_next(&search, &i); ++i)
+        insertions->data[i - finding->first] = true;
     struct spot *spots = xcalloc(finding->group_count + 1, sizeof(*spots));
     for (uint32_t g = 0; g < finding->group_count; ++g)
         insertions->placed_steps[g] = place_step(&search, g, spots);
@@ -398,6 +402,7 @@ free_insertions(struct insertions *insertions, uint32_t tensors)
     }
     free(insertions->items);
     free(insertions->placed);
+    free(insertions->data);
     free(insertions->placed_steps);
     free(insertions->group_of);
 }
@@ -448,7 +453,7 @@ print_row(FILE *out, const struct scout_log *log, const struct scout_finding *fi
     name_memory(log, &finding->tensors[last], &placed[last], sites, end, sizeof(end));
     bool is_one = strcmp(begin, end) == 0;
     fprintf(out, ": %s%s%s", begin, is_one ? "" : count > 2 ? " to " : ", ", is_one ? "" : end);
-    fputs(tensor->fused ? "; no gradient of its own\n" : "\n", out);
+    fputs(tensor->fused ? "; DDP_STEP_PARAMETERS averages its change\n" : "\n", out);
 }
 
 static void
@@ -473,7 +478,7 @@ print_tensor(FILE *out, const struct scout_log *log, const struct scout_tensor *
         [PLACING_SITE] = "its source line is not known; compile with -g",
         [PLACING_PARTED] = "no function of the sources both allocates and sets it",
         [PLACING_NAME] = "the sources show no name of its pointer that is valid there",
-        [PLACING_SPOT] = "no whole line can stand there",
+        [PLACING_SPOT] = "no statement can stand there",
         [PLACING_SHARED] = "the same call allocates other memory, too",
     };
     char site[256], place[64], group[32] = "";
@@ -510,6 +515,31 @@ print_steps(FILE *out, const struct scout_log *log, const struct scout_finding *
     }
 }
 
+/* All that brings data, or where a step begins that finds its data on the device. */
+static void
+print_data(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
+           const struct insertions *insertions, struct sites *sites)
+{
+    const struct scout_op *ops = &log->ops[finding->first];
+    bool any = false;
+    fputs("by hand: DDP_SHARD, ", out);
+    for (uint32_t i = 0; i < finding->period; ++i) {
+        bool again = false;
+        for (uint32_t k = 0; k < i; ++k)
+            again = again || (insertions->data[k] && ops[k].site == ops[i].site);
+        if (!insertions->data[i] || again)
+            continue;
+        fputs(any ? " and " : "of the records that come by ", out);
+        print_place(out, log, finding->first + i, sites);
+        any = true;
+    }
+    if (!any) {
+        fputs("of records that lie on the device, or in memory that it shares with the host; a step begins at ", out);
+        print_place(out, log, finding->first, sites);
+    }
+    fprintf(out, ": %s%s\n", insertions->unshared, any ? "" : "; let each rank's launches read its own records");
+}
+
 void
 lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct scout_finding *finding,
             struct sites *sites, char **fault_p)
@@ -528,15 +558,7 @@ lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct sc
     if (insertions.forgotten != SCOUT_NONE)
         fprintf(out, "by hand: DDP_FORGET, before memory is freed that is allocated at %s: its size changes\n",
                 sites_text(sites, log->allocs[insertions.forgotten].site, site, sizeof(site)));
-    if (insertions.has_no_data)
-        fputs(
-            "by hand: DDP_SHARD, of records that lie on the device, or in memory that it shares with the host: no copy "
-            "brings any to a step; let each rank's launches read its own\n",
-            out);
-    if (insertions.open_copy != SCOUT_NONE) {
-        fputs("by hand: DDP_SHARD, of the records that come by ", out);
-        print_place(out, log, insertions.open_copy, sites);
-        fputs(insertions.has_no_records ? ": no launch shows that these are several\n" : "\n", out);
-    }
+    if (insertions.unshared != NULL)
+        print_data(out, log, finding, &insertions, sites);
     free_insertions(&insertions, finding->tensor_count);
 }

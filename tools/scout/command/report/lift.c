@@ -328,6 +328,8 @@ struct passage {
     struct call parameters; /* its header, read as a call */
     const struct source *outer;
     struct call call;
+    const char *loop; /* "for (int i = 0; i < n; ++i)": its names are those of the expression */
+    bool is_left;     /* not the function is left, but that loop */
 };
 
 /* "count" of "size_t count = 1", "float *w[]". */
@@ -397,7 +399,7 @@ pass_constant(const struct passage *passage, const char *name, size_t length, ch
     for (uint32_t i = passage->function + 1; i < inner->count && inner->nodes[i].begin < passage->said; ++i) {
         struct span own = own_part(inner, i);
         const char *text = inner->text + own.begin, *equal = memchr(text, '=', own.end - own.begin);
-        if (inner->nodes[i].is_block || strncmp(text, "const ", 6) != 0 || equal == NULL ||
+        if (inner->nodes[i].is_block || (strncmp(text, "const ", 6) != 0 && !passage->is_left) || equal == NULL ||
             memchr(text, ',', own.end - own.begin) != NULL || !declares(inner->text, own, name, length))
             continue;
         struct span of = {(size_t)(equal + 1 - inner->text), own.end - 1};
@@ -435,6 +437,11 @@ pass_name(const struct passage *passage, const char *name, size_t length, char t
 {
     const struct source *inner = passage->inner;
     char text[LIFT_BYTES];
+    bool is_kept =
+        passage->loop != NULL && passage->loop[0] != '\0' &&
+        declares(passage->loop, (struct span){strcspn(passage->loop, "(") + 1, strlen(passage->loop)}, name, length);
+    if (is_kept)
+        return snprintf(to, LIFT_BYTES, "%.*s", (int)length, name) < LIFT_BYTES;
     for (uint32_t i = 0; i < passage->parameters.count; ++i) {
         struct span parameter = parameter_name(inner->text, passage->parameters.arguments[i]);
         if (!is_word(inner->text, parameter, name, length))
@@ -445,6 +452,8 @@ pass_name(const struct passage *passage, const char *name, size_t length, char t
     }
     if (is_declared(inner, name, length, inner->nodes[passage->function].begin + 1, passage->said + 1))
         return pass_constant(passage, name, length, to);
+    if (passage->is_left)
+        return snprintf(to, LIFT_BYTES, "%.*s", (int)length, name) < LIFT_BYTES;
     if (is_of_template(inner, passage->function, name, length) || strncmp(name, "this", length) == 0 ||
         (inner != passage->outer && is_of_file(inner, name, length) && !is_of_file(passage->outer, name, length)))
         return false;
@@ -472,11 +481,16 @@ pass_expression(const struct passage *passage, char expression[LIFT_BYTES])
             expression[0] = '\0';
             return;
         }
-        size_t drop = 0;
-        if (expression[0] == '*' && span.begin == 1 && strncmp(name, "(&", 2) == 0) {
-            drop = 1; /* *(&w) is w */
-            memmove(name, name + 2, strlen(name + 2) + 1);
-            name[strlen(name) - 1] = '\0';
+        bool is_arrow = strncmp(expression + span.end, "->", 2) == 0;
+        size_t drop = expression[0] == '*' && span.begin == 1 && !is_arrow, size = strlen(name);
+        char bare[LIFT_BYTES - 2] = "+";
+        if (strncmp(name, "(&", 2) == 0 && (drop > 0 || is_arrow)) /* *(&w) is w, (&w)->x is w.x */
+            snprintf(bare, sizeof(bare), "%.*s", (int)(size - strlen("(&)")), name + 2);
+        if (is_primary(bare)) {
+            snprintf(name, sizeof(name), "%s%s", bare, is_arrow ? "." : "");
+            span.end += is_arrow ? 2 : 0;
+        } else {
+            drop = 0;
         }
         length += (size_t)snprintf(passed + length, LIFT_BYTES - length, "%.*s%s", (int)(span.begin - done - drop),
                                    expression + done + drop, name);
@@ -614,6 +628,29 @@ find_passage(const struct source *outer, struct span statement, const struct sit
 }
 
 bool
+lift_out(const struct source *source, uint32_t node, struct lifted *lifted)
+{
+    uint32_t loop = NODE_NONE;
+    for (uint32_t i = source->nodes[node].parent; i != NODE_NONE; i = source->nodes[i].parent) {
+        bool is_for = strncmp(source->text + source->nodes[i].begin, "for", 3) == 0;
+        if (source->nodes[i].is_loop && (loop != NODE_NONE || !is_for))
+            return false;
+        loop = source->nodes[i].is_loop ? i : loop;
+    }
+    if (loop == NODE_NONE || lifted->loop[0] != '\0' || !copy_span(source->text, own_part(source, loop), lifted->loop))
+        return false;
+    struct passage passage = {.inner = source,
+                              .function = loop,
+                              .said = source->nodes[node].begin,
+                              .outer = source,
+                              .loop = lifted->loop,
+                              .is_left = true};
+    pass_expression(&passage, lifted->memory);
+    pass_expression(&passage, lifted->bytes);
+    return lifted->memory[0] != '\0' && lifted->bytes[0] != '\0' && strstr(lifted->memory, "++") == NULL;
+}
+
+bool
 lift(struct sources *sources, const struct site_place *frames, uint32_t depth, struct lifted *lifted)
 {
     struct passage passage = {0};
@@ -632,6 +669,12 @@ lift(struct sources *sources, const struct site_place *frames, uint32_t depth, s
             if (!find_passage(source, statement, &frames[i - 1], &frames[i], &passage))
                 return false;
             bool returns = is_returned(passage.inner, passage.function, passage.said, lifted->memory);
+            struct lifted outside = *lifted;
+            uint32_t inner = source_statement(passage.inner, frames[i - 1].line, frames[i - 1].column);
+            if (!returns && lift_out(passage.inner, inner, &outside))
+                *lifted = outside;
+            passage.loop = lifted->loop;
+            pass_expression(&passage, lifted->loop);
             pass_expression(&passage, lifted->memory);
             pass_expression(&passage, lifted->bytes);
             pass_expression(&passage, lifted->stream);

@@ -123,6 +123,7 @@ enum { LIFT_BYTES = 256 };
 /* Expressions, "" what is not known. Of a copy the memory is where it goes to. */
 struct lifted {
     char memory[LIFT_BYTES], bytes[LIFT_BYTES], stream[LIFT_BYTES], source[LIFT_BYTES];
+    char loop[LIFT_BYTES]; /* "for (int i = 0; i < n; ++i)", whose names memory and bytes have; "": no loop */
     bool source_is_passed; /* each function has got it from its caller */
 };
 
@@ -130,13 +131,18 @@ struct lifted {
 bool lift(struct sources *sources, const struct site_place *frames, uint32_t depth, struct lifted *lifted)
     __attribute__((warn_unused_result));
 
+/* Says it outside the loop that the statement stands in, by that loop's names. False: of several loops, or by names of
+ * its body. */
+bool lift_out(const struct source *source, uint32_t node, struct lifted *lifted) __attribute__((warn_unused_result));
+
 /* Takes the brackets away that are around all of an expression, in its own memory. */
 char *lift_bare(char *expression);
 
 /* ---- insert.c: the lines that annotate a program, each with the place in its source ---- */
 struct insertion {
     char *file;
-    int line;        /* the text goes in front of this line */
+    int line;        /* the text goes in front of this line, */
+    size_t within;   /* or in this place of the line, from 1; 0: in front */
     char indent[64]; /* in front of each line of the text */
     char *text;      /* without the last line's end */
     uint32_t number; /* of those that were added */
@@ -158,9 +164,8 @@ struct insertions {
     uint32_t *group_of;    /* [group_count]: the number that lines give a group of the finding */
     uint32_t groups;       /* of lines */
     uint32_t forgotten;    /* DDP_FORGET comes before it is freed: one annotation is of several sizes; SCOUT_NONE */
-    bool has_no_data;      /* no copy brings any to a step */
-    bool has_no_records;   /* several are not shown in open_copy */
-    uint32_t open_copy;    /* an operation that brings data and has no line; SCOUT_NONE */
+    const char *unshared;  /* why data have no line; NULL: they have */
+    bool *data;            /* [period]: such an operation */
 };
 
 /*
@@ -231,7 +236,7 @@ bool spot_find_parting(const struct stack *a, const struct stack *b, uint32_t *a
 bool spot_is_same_chain(const struct stack *a, const struct stack *b, uint32_t depth);
 /* Adds an #include in front of the file, or behind the last macro of the system's that is in front of all others. */
 void spot_add_include(struct search *search, const struct spot *spot, const char *text);
-/* Whether a whole line can be put there. */
+/* Whether a statement there is reached. */
 bool spot_is_usable(const struct spot *spot);
 /* Adds text at a spot, with the header that it needs. */
 void spot_add_text(struct search *search, const struct spot *spot, const char *text);
@@ -239,12 +244,15 @@ void spot_add_text(struct search *search, const struct spot *spot, const char *t
 uint32_t spot_node(struct search *search, const struct site_place *place, const struct source **source_p);
 /* Behind the statement of a frame; in a function's header, at the begin of its body. */
 bool spot_find_behind(struct search *search, const struct site_place *place, struct spot *spot);
-/* Behind the statement `set`, for what is said at the statement `made` of the same function. */
+/* Behind the statement `set`, for what is said at the statement `made` of the same function, which may be in a loop of
+ * its own. */
 bool spot_find_behind_both(struct search *search, const struct site_place *made, const struct site_place *set,
-                           struct spot *spot);
+                           struct spot *spot, struct lifted *said);
 
 /* ---- shares.c: the lines that give each rank its share of the data ---- */
-/* All data, or none: labels that are not shared as their images are wrong. */
-void shares_place(struct search *search);
+/* All data, or none: labels that are not shared as their images are wrong. Returns why there is none; NULL: all. */
+const char *shares_place(struct search *search);
+/* The next operation of the period, from *number on, that brings data of records from the host. */
+bool shares_next(const struct search *search, uint32_t *number);
 
 #endif

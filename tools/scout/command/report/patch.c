@@ -12,14 +12,13 @@ enum { CONTEXT = 3 };
 
 static const char mark[] = "\xEF\xBB\xBF";
 
-/* One line of the source, as it is, from `at` on; behind it. */
-static size_t
+/* One line of the source, as it is, from `at` on. */
+static void
 put_line(FILE *out, char sign, const char *text, size_t at)
 {
     size_t length = strcspn(text + at, "\n");
     bool ends = text[at + length] == '\n';
     fprintf(out, "%c%.*s\n%s", sign, (int)length, text + at, ends ? "" : "\\ No newline at end of file\n");
-    return at + length + ends;
 }
 
 static int
@@ -29,6 +28,24 @@ count_lines(const char *text)
     for (; *text != '\0'; ++text)
         count += *text == '\n';
     return count;
+}
+
+/* A line with what is added within it; the first of `items` is in it. Returns how many are. */
+static uint32_t
+put_changed(FILE *out, const struct insertion *items, uint32_t count, const char *text, size_t at)
+{
+    size_t from = at;
+    uint32_t i = 0;
+    put_line(out, '-', text, at);
+    fputc('+', out);
+    for (; i < count && items[i].line == items[0].line; ++i) {
+        size_t to = at + items[i].within - 1;
+        fprintf(out, "%.*s%s", (int)(to - from), text + from, items[i].text);
+        from = to;
+    }
+    size_t rest = strcspn(text + from, "\n");
+    fprintf(out, "%.*s\n%s", (int)rest, text + from, text[from + rest] == '\n' ? "" : "\\ No newline at end of file\n");
+    return i;
 }
 
 static void
@@ -50,24 +67,31 @@ put_hunk(FILE *out, const struct source *source, const struct insertion *items, 
     int lines = count_lines(text) - (text[strlen(text) - 1] == '\n'), added = 0;
     uint32_t near = 0, next = 0;
     do
-        added += count_lines(items[near].text);
+        added += items[near].within > 0 ? 0 : count_lines(items[near].text);
     while (++near < count && items[near].line - items[near - 1].line <= 2 * CONTEXT);
-    int first = items[0].line > CONTEXT ? items[0].line - CONTEXT : 1, last = items[near - 1].line + CONTEXT - 1;
+    int first = items[0].line > CONTEXT ? items[0].line - CONTEXT : 1,
+        last = items[near - 1].line + CONTEXT - (items[near - 1].within == 0);
     last = last < lines ? last : lines;
     size_t at = source_place(source, first, 1), length = strcspn(text + at, "\n");
     bool has_returns = length > 0 && text[at + length - 1] == '\r';
     bool is_marked = items[0].line == 1 && strncmp(text, mark, strlen(mark)) == 0;
     fprintf(out, "@@ -%d,%d +%d,%d @@\n", first, last - first + 1, first + *added_p, last - first + 1 + added);
     if (is_marked) { /* the mark stays the first bytes */
-        (void)put_line(out, '-', text, at);
-        put_insertion(out, &items[next++], mark, has_returns);
-        at = put_line(out, '+', text, strlen(mark));
+        put_line(out, '-', text, at);
+        for (; next < near && items[next].line == 1; ++next)
+            put_insertion(out, &items[next], next == 0 ? mark : "", has_returns);
+        put_line(out, '+', text, strlen(mark));
+        at = source_place(source, 2, 1);
     }
     for (int line = first + is_marked; line <= last + 1; ++line) {
-        for (; next < near && items[next].line == line; ++next)
+        for (; next < near && items[next].line == line && items[next].within == 0; ++next)
             put_insertion(out, &items[next], "", has_returns);
-        if (line <= last)
-            at = put_line(out, ' ', text, at);
+        size_t end = at + strcspn(text + at, "\n");
+        if (next < near && items[next].line == line)
+            next += put_changed(out, &items[next], near - next, text, at);
+        else if (line <= last)
+            put_line(out, ' ', text, at);
+        at = end + (text[end] == '\n');
     }
     *added_p += added;
     return near;
@@ -125,6 +149,8 @@ patch_put(FILE *out, FILE *summary, const struct insertions *insertions, struct 
         fprintf(out, "--- %s\n+++ %s\n", name, name);
         for (uint32_t done = 0; done < end - begin;)
             done += put_hunk(out, source, items + done, end - begin - done, &added);
+        for (uint32_t i = 0; i < end - begin; ++i)
+            added += items[i].within > 0 && items[i].text[0] != '{';
         fprintf(summary, "%s%d in %s", begin > 0 ? ", " : "", added, name[0] == '.' ? name + 2 : name);
     }
     sources_close(&sources);

@@ -11,34 +11,47 @@ is_data(const struct scout_op *op)
     return scout_brings_data(op) && op->rows == 1;
 }
 
-/* In place of the whole batch, the ranks' shares: a rank's own in all places. */
+/* In front of a source with shares: a rank's own share in the places of the other ranks' shares, too. */
+#define SHARE(name, stream, guard, copy)                                                                            \
+    "#ifndef " guard "\n"                                                                                           \
+    "#define " guard "\n"                                                                                           \
+    "#include <cuda_runtime.h>\n"                                                                                   \
+    "#include <stdio.h>\n"                                                                                          \
+    "#include <stdlib.h>\n"                                                                                         \
+    "#include <string.h>\n"                                                                                         \
+    "/* A whole batch of this rank's share: right where ranks divide the batch, but no faster. Faster: load, copy " \
+    "and\n"                                                                                                         \
+    " * compute the share's records alone. */\n"                                                                    \
+    "static void " name "(void *data, size_t bytes" stream ")\n"                                                    \
+    "{\n"                                                                                                           \
+    "    size_t first, count, at;\n"                                                                                \
+    "    DDP_SHARD(bytes, &first, &count);\n"                                                                       \
+    "    if (bytes % (4 * (size_t)DDP_WORLD_SIZE()) != 0) {\n"                                                      \
+    "        fprintf(stderr, \"a batch of %zu bytes has no %d equal shares\\n\", bytes, DDP_WORLD_SIZE());\n"       \
+    "        exit(1);\n"                                                                                            \
+    "    }\n"                                                                                                       \
+    "    for (at = 0; at < bytes; at += count)\n"                                                                   \
+    "        if (at != first)\n"                                                                                    \
+    "            " copy "}\n"                                                                                       \
+    "#endif"
+
+static const char host_share[] =
+    SHARE("ddp_share_host", "", "DDP_SHARE_HOST", "memcpy((char *)data + at, (char *)data + first, count);\n");
+static const char device_share[] = SHARE("ddp_share", ", cudaStream_t stream", "DDP_SHARE",
+                                         "cudaMemcpyAsync((char *)data + at, (char *)data + first, count,\n"
+                                         "                            cudaMemcpyDeviceToDevice, stream);\n"
+                                         "    if (stream == 0)\n"
+                                         "        cudaStreamSynchronize(stream);\n");
+
+/* `stream`: NULL in memory of the host. */
 static void
 add_share(struct search *search, const struct spot *spot, const char *bytes, const char *memory, const char *stream)
 {
-    char *copy =
-        xasprintf(stream == NULL ? "    memmove((char *)(%s) + ddp_at, (char *)(%s) + ddp_first, ddp_count);"
-                                 : "    if (ddp_at != ddp_first)\n"
-                                   "            cudaMemcpyAsync((char *)(%s) + ddp_at, (char *)(%s) + ddp_first, "
-                                   "ddp_count, cudaMemcpyDeviceToDevice, ",
-                  memory, memory);
-    char *text = xasprintf(
-        "{ /* this rank's share, in the places of the other shares, too: right where the ranks divide "
-        "the batch%s,\n"
-        "   * but no faster. Faster: load, copy and compute the share's records alone. */\n"
-        "    size_t ddp_bytes = %s, ddp_first, ddp_count;\n"
-        "    DDP_SHARD(ddp_bytes, &ddp_first, &ddp_count);\n"
-        "    for (size_t ddp_at = 0; ddp_at + ddp_count <= ddp_bytes; ddp_at += ddp_count)\n"
-        "    %s%s%s\n%s}",
-        stream == NULL ? ", and the host fills all of it anew" : "", bytes, copy,
-        stream == NULL      ? ""
-        : stream[0] == '\0' ? "0"
-                            : stream,
-        stream == NULL ? "" : ");", stream != NULL && stream[0] == '\0' ? "    cudaStreamSynchronize(0);\n" : "");
-    if (stream == NULL)
-        spot_add_include(search, spot, "#include <string.h>");
+    char *text = stream == NULL ? xasprintf("ddp_share_host((void *)(%s), %s);", memory, bytes)
+                                : xasprintf("ddp_share(%s, %s, %s);", memory, bytes, stream[0] != '\0' ? stream : "0");
     spot_add_text(search, spot, text);
+    spot_add_include(search, spot, stream == NULL ? host_share : device_share);
     free(text);
-    free(copy);
 }
 
 /* Whether the same buffer of the host is copied in each period: then it is filled anew, and no part of the records. */
@@ -52,11 +65,30 @@ is_staged(const struct search *search, uint32_t number)
     return true;
 }
 
+/* Whether a copy from the host that is too small to be data differs from step to step, and an operation in front of the
+ * place where gradients are averaged gets it: it belongs to the records, as labels of a small batch. */
 static bool
-next_data(const struct search *search, uint32_t *number)
+is_small_part(const struct search *search, uint32_t number)
+{
+    const struct scout_finding *finding = search->finding;
+    const struct scout_op *ops = search->log->ops, *op = &ops[number];
+    bool differs = false, is_read = false;
+    if (op->kind != SCOUT_COPY || op->from.alloc != SCOUT_NONE || op->to.alloc == SCOUT_NONE || is_data(op))
+        return false;
+    for (uint32_t i = number; i + finding->period < search->log->op_count && !differs; i += finding->period)
+        differs = ops[i].content != ops[i + finding->period].content;
+    for (uint32_t i = finding->first; i < finding->groups[0].before && differs && !is_read; ++i)
+        for (uint32_t a = 0; a < ops[i].argument_count; ++a)
+            is_read =
+                is_read || (ops[i].arguments[a].alloc == op->to.alloc && ops[i].arguments[a].offset <= op->to.offset);
+    return is_read;
+}
+
+bool
+shares_next(const struct search *search, uint32_t *number)
 {
     uint32_t end = search->finding->first + search->finding->period;
-    while (*number < end && !is_data(&search->log->ops[*number]))
+    while (*number < end && !is_data(&search->log->ops[*number]) && !is_small_part(search, *number))
         ++*number;
     return *number < end;
 }
@@ -71,7 +103,7 @@ is_of_steps(const struct search *search, uint32_t number)
     bool is = number >= search->start;
     for (uint32_t i = finding->first; i < finding->first + finding->period && !is; ++i)
         is = ops[i].site == ops[number].site;
-    return is && is_data(&ops[number]);
+    return is && ops[number].from.alloc == SCOUT_NONE && ops[number].to.alloc != SCOUT_NONE;
 }
 
 /* How many of the outermost frames all copies of data have in common, inside the function that steps; 0: none. */
@@ -81,7 +113,7 @@ count_common(struct search *search)
     const struct scout_log *log = search->log;
     struct stack first = {0}, step = spot_stack(search, log->ops[search->finding->groups[0].before].site);
     uint32_t common = 0, inside, unused;
-    for (uint32_t i = search->finding->first; next_data(search, &i); ++i) {
+    for (uint32_t i = search->finding->first; shares_next(search, &i); ++i) {
         struct stack here = spot_stack(search, log->ops[i].site);
         uint32_t same = 0;
         if (!is_staged(search, i))
@@ -106,7 +138,7 @@ place_host_shares(struct search *search)
 {
     const struct scout_log *log = search->log;
     uint32_t common = count_common(search), placed = 0;
-    for (uint32_t i = search->finding->first; common > 0 && next_data(search, &i); ++i) {
+    for (uint32_t i = search->finding->first; common > 0 && shares_next(search, &i); ++i) {
         struct stack here = spot_stack(search, log->ops[i].site);
         uint32_t depth = here.count - common;
         struct lifted said;
@@ -152,25 +184,6 @@ place_share(struct search *search, const struct scout_op *op, bool adds)
         }
     }
     return false;
-}
-
-/* Whether a copy from the host that is too small to be data differs from step to step, and an operation in front of the
- * place where gradients are averaged gets it: it belongs to the records, as labels that are copied one by one. */
-static bool
-is_small_part(const struct search *search, uint32_t number)
-{
-    const struct scout_finding *finding = search->finding;
-    const struct scout_op *ops = search->log->ops, *op = &ops[number];
-    bool differs = false, is_read = false;
-    if (op->kind != SCOUT_COPY || op->from.alloc != SCOUT_NONE || op->to.alloc == SCOUT_NONE || is_data(op))
-        return false;
-    for (uint32_t i = number; i + finding->period < search->log->op_count && !differs; i += finding->period)
-        differs = ops[i].content != ops[i + finding->period].content;
-    for (uint32_t i = finding->first; i < finding->groups[0].before && differs && !is_read; ++i)
-        for (uint32_t a = 0; a < ops[i].argument_count; ++a)
-            is_read =
-                is_read || (ops[i].arguments[a].alloc == op->to.alloc && ops[i].arguments[a].offset <= op->to.offset);
-    return is_read;
 }
 
 enum records { RECORDS_OPEN, RECORDS_SHOWN, RECORDS_ONE };
@@ -242,38 +255,43 @@ comes_in_parts(const struct search *search, uint32_t number)
 {
     const struct scout_op *ops = search->log->ops, *op = &ops[number];
     bool comes = false;
-    for (uint32_t i = search->finding->first; next_data(search, &i) && !comes; ++i)
+    for (uint32_t i = search->finding->first; shares_next(search, &i) && !comes; ++i)
         comes = ops[i].site == op->site && ops[i].to.alloc == op->to.alloc && ops[i].to.offset != op->to.offset;
     return comes;
 }
 
-void
+/* Whether records of a small part may be as many as those of all data: one label for each. */
+static bool
+divides_data(const struct search *search, uint32_t number)
+{
+    uint64_t count = search->log->ops[number].bytes / sizeof(uint32_t);
+    for (uint32_t i = search->finding->first; shares_next(search, &i); ++i)
+        if (count < 2 || search->log->ops[i].bytes / sizeof(uint32_t) % count != 0)
+            return false;
+    return true;
+}
+
+const char *
 shares_place(struct search *search)
 {
-    uint32_t *open = &search->to->open_copy;
+    const struct scout_op *ops = search->log->ops;
     enum records all = RECORDS_OPEN;
-    for (uint32_t i = search->finding->first; all != RECORDS_ONE && next_data(search, &i); ++i) {
-        enum records records = comes_in_parts(search, i) ? RECORDS_ONE : find_records(search, i);
+    bool any = false;
+    for (uint32_t i = search->finding->first; shares_next(search, &i); ++i) {
+        enum records records = !is_data(&ops[i])           ? divides_data(search, i) ? RECORDS_OPEN : RECORDS_ONE
+                               : comes_in_parts(search, i) ? RECORDS_ONE
+                                                           : find_records(search, i);
         all = records > all ? records : all;
-        *open = i;
+        any = true;
     }
-    search->to->has_no_data = *open == SCOUT_NONE;
-    search->to->has_no_records = *open != SCOUT_NONE && all != RECORDS_SHOWN;
-    if (search->to->has_no_records)
-        return;
-    *open = SCOUT_NONE;
-    for (uint32_t i = search->finding->first; i < search->finding->first + search->finding->period; ++i)
-        if (is_small_part(search, i)) {
-            search->to->open_copy = i;
-            return;
-        }
+    if (!any || all != RECORDS_SHOWN)
+        return any ? "no launch shows several records there, one after the other" : "no copy brings data to a step";
     if (place_host_shares(search))
-        return;
-    for (uint32_t i = search->finding->first; next_data(search, &i); ++i)
-        if (!place_share(search, &search->log->ops[i], false)) {
-            search->to->open_copy = i;
-            return;
-        }
-    for (uint32_t i = search->finding->first; next_data(search, &i); ++i)
-        (void)place_share(search, &search->log->ops[i], true);
+        return NULL;
+    for (uint32_t i = search->finding->first; shares_next(search, &i); ++i)
+        if (!place_share(search, &ops[i], false))
+            return "no place after the copies is known where their memory has a name";
+    for (uint32_t i = search->finding->first; shares_next(search, &i); ++i)
+        (void)place_share(search, &ops[i], true);
+    return NULL;
 }

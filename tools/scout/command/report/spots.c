@@ -4,6 +4,7 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct stack
@@ -44,28 +45,46 @@ spot_is_same_chain(const struct stack *a, const struct stack *b, uint32_t depth)
 /* ---- lines ---- */
 
 /* Adds a line in front of line `line`, once. */
-static void
+static struct insertion *
 add_line(struct insertions *to, const char *file, int line, const char *indent, const char *text)
 {
     for (uint32_t i = 0; i < to->count; ++i)
         if (to->items[i].line == line && strcmp(to->items[i].text, text) == 0 && strcmp(to->items[i].file, file) == 0)
-            return;
+            return &to->items[i];
     uint32_t number = to->count;
     struct insertion *added = GROWN(to->items, to->count);
     *added = (struct insertion){.file = xstrdup(file), .line = line, .text = xstrdup(text), .number = number};
     snprintf(added->indent, sizeof(added->indent), "%s", indent);
+    return added;
+}
+
+/* Adds a statement at a place within a line. */
+static void
+add_within(struct search *search, const struct source *source, size_t at, const char *text)
+{
+    int line = source_line(source, at);
+    struct insertion *added = add_line(search->to, source->path, line, "", text);
+    added->within = at + 1 - source_place(source, line, 1);
+    for (char *end; (end = strchr(added->text, '\n')) != NULL;)
+        *end = ' ';
 }
 
 bool
 spot_is_usable(const struct spot *spot)
 {
+    const char *text = spot->source->text + spot->source->nodes[spot->node].begin;
+    return spot->behind == 0 || strncmp(text, "return", 6) != 0;
+}
+
+/* Whether a whole line can be put there. */
+static bool
+has_line(const struct spot *spot)
+{
     const struct source *source = spot->source;
-    if (spot->behind == 0)
-        return source_begins_line(source, spot->node);
-    const char *text = source->text + source->nodes[spot->node].begin;
     size_t at = spot->behind, line = at + strcspn(source->text + at, "\n");
-    return source_skip(source->text, at) >= line && strncmp(text, "return", 6) != 0 &&
-           (!spot->needs_braces || source_begins_line(source, spot->node));
+    return spot->behind == 0 ? source_begins_line(source, spot->node)
+                             : source_skip(source->text, at) >= line &&
+                                   (!spot->needs_braces || source_begins_line(source, spot->node));
 }
 
 static int
@@ -95,12 +114,20 @@ spot_add_text(struct search *search, const struct spot *spot, const char *text)
     char indent[64];
     bool is_inside = spot->behind > 0 && spot->behind < node->end; /* of the function */
     snprintf(indent, sizeof(indent), "%.*s%s", (int)strspn(begin, " \t"), begin, is_inside ? "    " : "");
+    spot_add_include(search, spot, "#include <ddprun.h>");
+    if (!has_line(spot)) {
+        char *within = xasprintf(spot->behind == 0 ? "%s " : spot->needs_braces ? " %s }" : " %s", text);
+        if (spot->needs_braces)
+            add_within(search, spot->source, node->begin, "{ ");
+        add_within(search, spot->source, spot->behind == 0 ? node->begin : spot->behind, within);
+        free(within);
+        return;
+    }
     if (spot->needs_braces)
         add_line(search->to, path, line, indent, "{");
     add_line(search->to, path, spot_line(spot), indent, text);
     if (spot->needs_braces)
         add_line(search->to, path, spot_line(spot), indent, "}");
-    spot_add_include(search, spot, "#include <ddprun.h>");
 }
 
 /* ---- spots ---- */
@@ -148,7 +175,7 @@ spot_find_behind(struct search *search, const struct site_place *place, struct s
 
 bool
 spot_find_behind_both(struct search *search, const struct site_place *made, const struct site_place *set,
-                      struct spot *spot)
+                      struct spot *spot, struct lifted *said)
 {
     *spot = (struct spot){0};
     uint32_t from = spot_node(search, made, &spot->source), to = spot_node(search, set, &spot->source);
@@ -156,7 +183,8 @@ spot_find_behind_both(struct search *search, const struct site_place *made, cons
         return false;
     uint32_t ours = source_beside(spot->source, from, to);
     spot->node = source_beside(spot->source, to, from);
-    if (ours != from || spot->node == NODE_NONE || ours == spot->node)
+    if (spot->node == NODE_NONE || ours == spot->node ||
+        (ours != from && (!spot->source->nodes[ours].is_loop || !lift_out(spot->source, from, said))))
         return false;
     if (spot->source->nodes[ours].end > spot->source->nodes[spot->node].end)
         spot->node = ours;
