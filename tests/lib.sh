@@ -68,6 +68,13 @@ not_asked() {
     ! grep -E '^ddprun: (a parameter may have no annotation, or|.*: not used by kernels, copies)' "$1"
 }
 
+# chosen NUMBER PARTS: whether a row of a table is in this run's part of the rows. The part is that of the day, or of $TESTS_PART; with
+# DDPRUN_SOAK=1 all rows run.
+part=${TESTS_PART:-$(($(date +%s) / 86400))}
+chosen() {
+    [ "${DDPRUN_SOAK:-0}" = 1 ] || (($1 % $2 == part % $2))
+}
+
 # skip WHY: the script cannot run on this machine.
 skip() {
     [ "$failures" -eq 0 ] || exit 1

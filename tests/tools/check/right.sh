@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # right.sh BUILD [ROW...] - no false alarm: for every trainer of the samples and the tests `ddprun check` says what this table fixes, with
-# 2, 3 and 4 ranks. Ordinarily each row runs with one number of ranks, and some rows not at all; with DDPRUN_SOAK=1 all run with all.
-# A ROW is its number.
+# 2, 3 and 4 ranks. Ordinarily half of the rows marked `always` run (chosen), with one number of ranks; with DDPRUN_SOAK=1 all
+# run with all. A ROW is its number.
 #
 # Most are equal. Three kinds are not:
 #  - Trainers whose gradients are made of the rank's number, so that tests know the mean: N ranks train another model than one process.
@@ -187,9 +187,10 @@ for ((row = 0, turn = 0; row < ${#rows[@]}; row++)); do
     elif [ "$soak" -ne 1 ] && [[ ${rows[row]} != always* ]]; then
         continue
     fi
-    for ranks in 2 3 4; do
-        [ "$soak$ranks" != "0$((2 + turn % 3))" ] && [ "$soak" -ne 1 ] && [ "${#wanted[@]}" -eq 0 ] || run_row "$row" "$ranks"
-    done
     turn=$((turn + 1))
+    [ "${#wanted[@]}" -gt 0 ] || chosen "$turn" 2 || continue
+    for ranks in 2 3 4; do
+        [ "$soak$ranks" != "0$((2 + turn / 2 % 3))" ] && [ "$soak" -ne 1 ] && [ "${#wanted[@]}" -eq 0 ] || run_row "$row" "$ranks"
+    done
 done
 finish
