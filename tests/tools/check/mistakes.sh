@@ -5,7 +5,7 @@
 # surround these mistakes, are equal with 2, 3 and 4 ranks.
 #
 # At most two of the 28 may have another exit code, cause or tensor than here; they are named. Rows that end in `soak`, and conv's
-# lower rates, run with DDPRUN_SOAK=1 only.
+# lower rates, run with DDPRUN_SOAK=1 only, and half of the rows of updates and sums otherwise (chosen).
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 # shellcheck source=tests/tools/check/lib.sh
@@ -125,7 +125,7 @@ soak=${DDPRUN_SOAK:-0}
 
 # rows PROGRAM ROW...: runs them; counts in rows_run, rows_expected and rows_equal.
 rows() {
-    local program=$1 row name options arguments expected causes found when why words command
+    local program=$1 row name options arguments expected causes found when why words command number=0
     shift
     rows_run=0 rows_expected=0 rows_equal=0
     for row in "$@"; do
@@ -133,6 +133,8 @@ rows() {
         name=$(trim "$name")
         is_wanted "$name" || continue
         [ "${#wanted[@]}" -gt 0 ] || [ "$soak" -eq 1 ] || [ "$(trim "$when")" != soak ] || continue
+        number=$((number + 1))
+        [ "${#wanted[@]}" -gt 0 ] || [ "$program" = conv ] || chosen "$number" 2 || continue
         read -ra words <<<"${arguments//CHECKPOINT/$work/checkpoint}"
         if [ "$program" = conv ]; then
             command=("$conv" "${conv_options[@]}" "${rate[@]}" "${words[@]}")
