@@ -5,7 +5,8 @@
 # A test that cannot run on this machine ends with exit code 77 after a line "skipped: REASON"; it is named here with its
 # reason and counted as skipped. The labels no-asan, no-tsan and soak keep a test out of the builds that they name; soak-asan and
 # soak-tsan do so unless --soak is given. What it took is printed before: wall and CPU time of each stage, and the tests that took
-# longest.
+# longest. With TESTS_RETRY=1 in the environment, up to three tests of a build that fail beside others run three times more, alone:
+# one that passes three times is named as unsteady, and counts as passed.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
@@ -115,8 +116,8 @@ await() {
     return "$code"
 }
 
-# run_tests PRESET FOLDER LABELS: runs the tests of a build but those with one of the labels. What fails beside other tests runs three
-# times more, alone: it counts as passed if all three pass, and is named at the end. More than three have a common cause.
+# run_tests PRESET FOLDER LABELS: runs the tests of a build but those with one of the labels, and with TESTS_RETRY=1 what fails beside
+# others again, alone. More than three have a common cause.
 run_tests() {
     local preset=$1 folder=$2 labels=$3 wrapper=() failed name
     local -x TSAN_OPTIONS="suppressions=$root/tests/tsan.supp ${TSAN_OPTIONS:-}"
@@ -136,7 +137,7 @@ run_tests() {
     fi
     awk -f tests/count_cases.awk "$junit" | sed -E "s,^([a-z]+) ,\1 $preset/," >"$work/cases" || record "failed $preset/count"
     failed=$(grep -c '^failed ' "$work/cases" || true)
-    if [ "$failed" -ge 1 ] && [ "$failed" -le 3 ]; then
+    if [ "${TESTS_RETRY:-0}" = 1 ] && [ "$failed" -ge 1 ] && [ "$failed" -le 3 ]; then
         "${ctest[@]}" --output-junit "$again" --rerun-failed --repeat until-fail:3 </dev/null || true
         for name in $(awk -f tests/count_cases.awk "$again" | sed -n 's/^passed //p'); do
             sed -i "s,^failed $preset/$name\$,passed $preset/$name\nunsteady $preset/$name: failed once\, then passed three times alone," \
@@ -219,5 +220,6 @@ if [ ! -s "$cases" ]; then
     record "failed $filter"
 fi
 failed=$(count failed)
+[ "${TESTS_RETRY:-0}" != 1 ] || printf '%s tests failed, and passed when they ran again\n' "$(count unsteady)"
 printf '%s passed, %s failed, %s skipped\n' "$(count passed)" "$failed" "$(count skipped)"
 [ "$failed" -eq 0 ]
