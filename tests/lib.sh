@@ -75,6 +75,12 @@ chosen() {
     [ "${DDPRUN_SOAK:-0}" = 1 ] || (($1 % $2 == part % $2))
 }
 
+# trim WORD: prints it without the blanks around it.
+trim() {
+    local word=${1#"${1%%[![:blank:]]*}"}
+    printf '%s' "${word%"${word##*[![:blank:]]}"}"
+}
+
 # skip WHY: the script cannot run on this machine.
 skip() {
     [ "$failures" -eq 0 ] || exit 1

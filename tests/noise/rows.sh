@@ -85,11 +85,6 @@ row() {
     printf '| %s | %s | %s |%s\n' "$4${3:+, $3}" "$ranks" "$both" "$cells" >>"$table"
 }
 
-trim() {
-    local text=${1#"${1%%[! ]*}"}
-    printf '%s' "${text%"${text##*[! ]}"}"
-}
-
 [ "$table" = /dev/null ] || printf '%s\n' '| program | ranks | wanted | tame | unruly |' '|---|---|---|---|---|' >"$table"
 number=0
 while IFS='|' read -r ranks options arguments wanted; do

@@ -15,11 +15,6 @@ limit=120
 
 command -v python3 >/dev/null || skip "no python3, which reads JSON here"
 
-trim() { # the word without the blanks around it
-    local word=${1#"${1%%[![:blank:]]*}"}
-    printf '%s' "${word%"${word##*[![:blank:]]}"}"
-}
-
 # checked RANKS OPTIONS PROGRAM...: runs the command; sets code, verdict, cause and tensor ("ROLE NUMBER TEXT", or empty).
 # OPTIONS is one text, with quotes as the shell has them.
 checked() {
