@@ -1,8 +1,8 @@
-"""browser.py CHROMIUM PAGE FOLDER - looks at a page of `ddprun report` in headless Chromium, over the DevTools protocol by a pipe.
+"""browser.py CHROMIUM PAGE [FOLDER] - looks at a page of `ddprun report` in headless Chromium, over the DevTools protocol by a pipe.
 
 At 400, 500 and 1200 pixels of width, light and dark: no message on the console, no request but for the page itself, nothing wider than
 the window except inside a box that scrolls, every section with something in it, and text that stands out from what is behind it.
-Pictures go to FOLDER. Prints what is wrong; exit code 1.
+Pictures go to FOLDER, if it is given. Prints what is wrong; exit code 1.
 """
 import base64
 import json
@@ -138,10 +138,11 @@ def look(browser, page, folder, width, scheme):
     behind = browser.evaluate("getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).map(Number)[0]")
     if (behind < 128) != (scheme == "dark"):
         complain("%s: the page is not %s" % (name, scheme))
-    size = browser.call("Page.getLayoutMetrics")["cssContentSize"]
-    clip = {"x": 0, "y": 0, "width": width, "height": min(size["height"], 12000), "scale": 1}
-    picture = browser.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)["data"]
-    pathlib.Path(folder, "page-%d-%s.png" % (width, scheme)).write_bytes(base64.b64decode(picture))
+    if folder:
+        size = browser.call("Page.getLayoutMetrics")["cssContentSize"]
+        clip = {"x": 0, "y": 0, "width": width, "height": min(size["height"], 12000), "scale": 1}
+        picture = browser.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)["data"]
+        pathlib.Path(folder, "page-%d-%s.png" % (width, scheme)).write_bytes(base64.b64decode(picture))
     for event in browser.events:
         method, values = event.get("method"), event.get("params", {})
         if method in ("Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown"):
@@ -151,8 +152,9 @@ def look(browser, page, folder, width, scheme):
 
 
 def main():
-    program, page, folder = sys.argv[1], pathlib.Path(sys.argv[2]).resolve().as_uri(), sys.argv[3]
-    os.makedirs(folder, exist_ok=True)
+    program, page, folder = sys.argv[1], pathlib.Path(sys.argv[2]).resolve().as_uri(), sys.argv[3] if len(sys.argv) > 3 else None
+    if folder:
+        os.makedirs(folder, exist_ok=True)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as own:
         browser = Browser(program, own)
         targets = browser.call("Target.getTargets")["targetInfos"]

@@ -63,7 +63,7 @@ run "$ddprun" -n 2 --page "$page" "$ladder" "${shape[@]}" --steps 60 --fault cra
 check "a job that failed keeps its exit code" [ "$code" -eq 139 ]
 looked "a job that failed"
 check "a job that failed: who, where, and the steps of each rank" python3 "$here/page.py" failed "$page" 1 39
-[ -z "$chromium" ] || check "... which Chromium shows" python3 "$here/browser.py" "$chromium" "$page" "$build/pages/failed"
+[ -z "$chromium" ] || check "... which Chromium shows" python3 "$here/browser.py" "$chromium" "$page"
 run "$ddprun" -n 2 --page "$page" "$ladder" "${shape[@]}" --steps 60 --fault exit --fault-rank 1 --fault-step 1
 check "a job that failed before its first step has a page" grep -q "<section id='failure'.*" "$page"
 
@@ -97,7 +97,7 @@ run "$ddprun" report "$work/hostile" -o "$page"
 succeeded "hostile names: a page is made"
 looked "hostile names"
 check "... with the names as text" grep -q '&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;' "$page"
-[ -z "$chromium" ] || check "... which Chromium shows" python3 "$here/browser.py" "$chromium" "$page" "$build/pages/hostile"
+[ -z "$chromium" ] || check "... which Chromium shows" python3 "$here/browser.py" "$chromium" "$page"
 python3 "$here/page.py" known "$work/known"
 run "$ddprun" report "$work/known" -o "$page"
 succeeded "a late rank: a page is made"
