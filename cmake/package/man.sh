@@ -37,20 +37,32 @@ options() {
         { inside = 0 }'
 }
 
-# The comment that stands right above a macro DDP_..., or above the #if of its first form; several macros may share one.
+# The comment that stands right above a macro DDP_..., or above the #if of its first form; several macros may share one. An empty line in it
+# begins a paragraph; lines set in by four blanks are an example, whose lines stay as they are.
 macros() {
     awk '
         function flush() {
             if (names != "") printf "ITEM %s\n%s", names, comment
             names = ""
         }
-        /^\/\*/ { flush(); comment = ""; open = 1 }
+        /^\/\*/ { flush(); comment = ""; open = 1; gap = example = 0 }
         open {
             line = $0
             sub(/^(\/\*| \*\/?) ?/, "", line)
             sub(/ *\*\/$/, "", line)
-            sub(/^DDP_[A-Z_]+\([^)]*\): /, "", line)
-            if (line != "") comment = comment "TEXT " line "\n"
+            if (comment == "")
+                sub(/^DDP_[A-Z_]+\([^)]*\): /, "", line)
+            if (line == "")
+                gap = comment != ""
+            else {
+                if ((line ~ /^    /) != example) {
+                    comment = comment (example ? "ROFF .fi\nROFF .IP\n" : "ROFF .IP\nROFF .nf\n")
+                    example = !example
+                } else if (gap)
+                    comment = comment "ROFF .IP\n"
+                comment = comment "TEXT " line "\n"
+                gap = 0
+            }
             if ($0 ~ /\*\/$/) { open = 0; ready = 1 }
             next
         }
@@ -145,6 +157,7 @@ format() {
         ITEM*) printf '.TP\n\\fB%s\\fR\n' "$text" ;;
         ROW*) printf '.br\n\\fB%s\\fR:\n' "$text" ;;
         TEXT*) printf '%s\n' "$text" ;;
+        ROFF*) printf '%s\n' "${item#* }" ;;
         esac
     done
 }

@@ -15,13 +15,13 @@
  *         sgd<<<...>>>(w, dw, n);
  *     }
  *
- * The contract of an annotation: a kernel reaches a gradient only through a pointer into it that is one of its
- * arguments, or inside a struct passed by value; library calls through their documented pointer arguments.
+ * The contract of an annotation: a kernel reaches a gradient only through a pointer that is one of its arguments, that
+ * is inside a struct passed by value, or that the host wrote to memory (docs/annotations.md, "Pointers in memory"). A
+ * library call reaches a gradient only through its documented pointer arguments.
  *
- * C (C99 and later) and C++ (DDP_TYPE_OF: C++11 and later). Works in executables (PIE or not) and shared libraries; not
- * in fully static executables, which `ddprun` refuses. Threads: every macro may be used in any thread, DDP_STEP and
- * DDP_MEAN in one thread at a time. Misuse ends the whole job with one line that names the rank and the line of the
- * source.
+ * C (C99 and later) and C++ (DDP_TYPE_OF: C++11 and later). Works in executables (PIE or not) and shared libraries;
+ * `ddprun` refuses fully static executables. DDP_STEP and DDP_MEAN: in one thread at a time; other macros: in any
+ * thread. Misuse ends the whole job with one line that names the rank and the line of the source.
  */
 #ifndef DDPRUN_H
 #define DDPRUN_H
@@ -30,12 +30,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Version of struct ddp_interface. A shim serves every version up to its own; a newer header than the shim ends the
- * job. */
+/* Version of struct ddp_interface. A shim serves every version up to its own; a newer header ends the job. */
 #define DDP_INTERFACE_VERSION 5
 
-/* Types of elements; integers for DDP_STATE and DDP_REDUCE only, and of those the unsigned ones but uint8 for the
- * latter only. */
+/* Types of elements. Integers are for DDP_STATE and DDP_REDUCE only, DDP_UINT32 and DDP_UINT64 for DDP_REDUCE only. */
 enum ddp_type {
     DDP_FLOAT32 = 1,
     DDP_FLOAT64 = 2,
@@ -140,10 +138,10 @@ ddp_stream(uintptr_t stream)
     } while (0)
 
 /*
- * DDP_TYPE_OF(pointer): the type of what `pointer` leads to, for code that is generic in it: DDP_GRADIENT(g, n,
- * DDP_TYPE_OF(g)). A constant; the pointer is not evaluated. float, double and, in C++, __half of cuda_fp16.h and
- * __nv_bfloat16 of cuda_bf16.h, const or volatile or neither; these headers may stand before ddprun.h or behind it.
- * A pointer to anything else does not compile.
+ * DDP_TYPE_OF(pointer): the type of the elements that `pointer` points to, for code that is generic in it:
+ * DDP_GRADIENT(g, n, DDP_TYPE_OF(g)). A constant; the pointer is not evaluated. Types: float, double and, in C++,
+ * __half of cuda_fp16.h and __nv_bfloat16 of cuda_bf16.h, also const or volatile. These headers may be included before
+ * or after ddprun.h. A pointer to another type does not compile.
  */
 #if !defined(__cplusplus)
 #define DDP_TYPE_OF(pointer)    __extension__ _Generic(*(pointer), float : DDP_FLOAT32, double : DDP_FLOAT64)
@@ -186,85 +184,88 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
 #endif
 
 /*
- * DDP_PARAMETER(ptr, count, type): memory ptr[0..count), of the device, managed or of the host, holds weights. Stands
- * after their initialisation, once per tensor and before the first DDP_STEP. Takes effect at once: all ranks take the
- * values of rank 0, ordered after all work that this process has enqueued so far (the context is synchronised once).
- * Same tensors, in the same order, on all ranks: what several threads annotate has no order. Ends the job: memory that
- * is neither a device's nor the process's own, a range that overlaps another annotated one, another count, type,
- * expression, line or kind of memory than rank 0's. Annotating the same range again with the same count and type
- * changes nothing. A re-allocated parameter is annotated again before the next DDP_STEP: freed and left so, it ends the
- * job there, unless DDP_FORGET came first; before memory of the host is freed, DDP_FORGET comes first.
+ * DDP_PARAMETER(ptr, count, type): memory ptr[0..count) holds weights; it is device, managed or host memory. Call it
+ * after their initialisation, once for each tensor, before the first DDP_STEP. At once, all ranks take the values of
+ * rank 0, after all work that this process has enqueued so far (the context is synchronised once). Annotate the same
+ * tensors, in the same order, on all ranks, and from one thread. Annotating the same range again with the same count
+ * and type changes nothing. Annotate a reallocated parameter again before the next DDP_STEP: a parameter that is freed
+ * and not annotated again ends the job there, unless DDP_FORGET was called. Call DDP_FORGET before host memory is
+ * freed. Ends the job: memory that is neither a device's nor the process's own, a range that overlaps another annotated
+ * one, another count, type, expression, line or kind of memory than rank 0's.
  */
 #define DDP_PARAMETER(ptr, count, type) DDP_CALL_(parameter, ptr, (void *)(ptr), (size_t)(count), (int)(type))
 
 /*
- * DDP_STATE(ptr, count, type): memory ptr[0..count) holds state of the optimizer: momentum, Adam's moments and
- * step counter. Rules, effect and misuse are those of DDP_PARAMETER: stands after the state is initialised or read from
- * a checkpoint, all ranks take rank 0's values at once, and ddprun compares the ranks' state as it compares parameters.
- * A program that resumes on rank 0 alone needs it. Types: those of gradients, and DDP_INT32, DDP_INT64, DDP_UINT8.
+ * DDP_STATE(ptr, count, type): memory ptr[0..count) holds state of the optimizer: momentum, Adam's moments and step
+ * counter. The rules of DDP_PARAMETER hold: call it after the state is initialised or read from a checkpoint; all ranks
+ * take rank 0's values at once; ddprun compares the ranks' state as it compares parameters. A program in which only
+ * rank 0 reads the checkpoint needs it. Types: those of gradients, and DDP_INT32, DDP_INT64, DDP_UINT8.
  */
 #define DDP_STATE(ptr, count, type) DDP_CALL_(state, ptr, (void *)(ptr), (size_t)(count), (int)(type))
 
 /*
- * DDP_GRADIENT(ptr, count, type): memory ptr[0..count) receives a gradient during backward. Anywhere before the
- * first DDP_STEP. From then on it holds the mean over all ranks between a DDP_STEP and the next write to it. Each rank
- * divides by the size of its own share, as a single GPU divides by its batch; the mean over ranks does the rest. Ends
- * the job: as DDP_PARAMETER. Re-allocated gradients are annotated again, in the same order, before backward writes
- * them; one that was averaged in the same step already ends the job.
+ * DDP_GRADIENT(ptr, count, type): memory ptr[0..count) receives a gradient during backward. Call it before the first
+ * DDP_STEP. From then on the memory holds the mean over all ranks from each DDP_STEP to the next write. Each rank
+ * divides its loss by the size of its own share, as a single GPU divides by its batch. Annotate a reallocated gradient
+ * again, in the same order, before backward writes it. Ends the job: what ends it in DDP_PARAMETER, and annotating a
+ * gradient again after it was averaged in the same step.
  */
 #define DDP_GRADIENT(ptr, count, type) DDP_CALL_(gradient, ptr, (void *)(ptr), (size_t)(count), (int)(type))
 
 /*
- * DDP_STEP(stream): the boundary. Work enqueued on `stream` from here on (and on every other stream, from its first
- * touch of a gradient) sees averaged gradients. Stands after backward and before the first use of final gradients:
- * gradient clipping, norms, checks for infinities, the optimizer. Once per optimizer step, the same number of times on
- * all ranks. The host does not wait, unless gradients of the group, or buffers, are in memory that the host reaches:
- * then DDP_STEP first waits for the device, and returns when the averages are there. `stream` is a cudaStream_t or
- * CUstream; 0 is the default stream of this source file's compilation. Ends the job: no gradient annotated, ranks that
- * annotated different things, a captured stream where gradients or buffers are the host's.
+ * DDP_STEP(stream): averages the gradients. Work that is enqueued on `stream` after this call, and work on any other
+ * stream from its first touch of a gradient on, sees averaged gradients. Call it after backward and before the first
+ * use of the gradients: clipping, norms, checks for infinities, the optimizer. Call it once for each optimizer step,
+ * the same number of times on all ranks. The host does not wait, unless gradients of the group, or buffers, are in
+ * memory that the host reaches: then DDP_STEP first waits for the device, and returns when the averages are in place.
+ * `stream` is a cudaStream_t or CUstream; 0 is the default stream of this source file's compilation. Ends the job: no
+ * gradient annotated, ranks that annotated different things, host gradients or buffers in a captured stream.
  */
 #define DDP_STEP(stream) DDP_CALL_(step, stream, ddp_stream((uintptr_t)(stream)))
 
 /*
- * Programs with two optimizers (a GAN, a critic and its actor) have two groups of gradients, each with boundaries of
- * its own.
- *
- * DDP_GRADIENT_GROUP(id): gradients annotated from here on, in any thread, belong to group id, 0 to 15. Without it: 0.
- * (Parameters and state, too: there it counts for DDP_STEP_PARAMETERS_GROUP only.)
- * The group is part of a gradient's identity: it is the same on all ranks, and when the gradient is annotated again.
- *
- * DDP_STEP_GROUP(id, stream): as DDP_STEP, for the gradients of that group only; DDP_STEP is that of group 0. All
- * ranks step the same groups in the same order. Gradients may be touched at any time: what another optimizer's
- * backward pass leaves in them belongs to their own interval, which lasts until their own boundary.
+ * DDP_GRADIENT_GROUP(id): gradients that are annotated after this call, in any thread, belong to group id, 0 to 15;
+ * before it, to group 0. Programs with two optimizers (a GAN, a critic and its actor) have two groups of gradients,
+ * each with its own DDP_STEP_GROUP. A gradient has the same group on all ranks, and when it is annotated again.
+ * Parameters and state belong to the group, too, but only DDP_STEP_PARAMETERS_GROUP uses that.
  */
-#define DDP_GRADIENT_GROUP(id)     DDP_CALL_(gradient_group, id, (int)(id))
+#define DDP_GRADIENT_GROUP(id) DDP_CALL_(gradient_group, id, (int)(id))
+
+/*
+ * DDP_STEP_GROUP(id, stream): as DDP_STEP, for the gradients of group id only; DDP_STEP is the step of group 0. All
+ * ranks step the groups in the same order. Gradients may be touched at any time: a value that another optimizer's
+ * backward pass leaves in a gradient counts for the next step of that gradient's own group.
+ */
 #define DDP_STEP_GROUP(id, stream) DDP_CALL_(step_group, stream, (int)(id), ddp_stream((uintptr_t)(stream)))
 
 /*
- * DDP_STEP_PARAMETERS(stream): the boundary of a program without gradient buffers, which updates its parameters inside
- * backward (a gemm with alpha = -rate and beta = 1 into the weights, say). Stands after the update, once per step, the
- * same number of times on all ranks: from here on the annotated parameters, and each DDP_STATE of a float type, hold
- * the mean over all ranks. Stream order, overlap and misuse are as with DDP_STEP: what backward has updated for the
- * last time is averaged while backward still works on the rest. Integer state is compared, never averaged.
+ * DDP_STEP_PARAMETERS(stream): averages the parameters of a program without gradient buffers, which updates its
+ * parameters inside backward (for example by a gemm with alpha = -rate and beta = 1 into the weights). Call it after
+ * the update, once for each step, the same number of times on all ranks. From this call on the annotated parameters,
+ * and each DDP_STATE of a float type, hold the mean over all ranks. Stream order and overlap are as with DDP_STEP: a
+ * parameter is averaged after its last update, while backward still works on the others. Integer state is compared,
+ * never averaged. DDP_WEIGHT weights this mean, too. DDP_NO_SYNC_BEGIN and DDP_GRADIENT_READY work for parameters as
+ * for gradients.
  *
- * It equals one rank's step for plain SGD, also with momentum, if each layer's input gradient is computed before its
- * weights change; `ddprun check` says if not. DDP_WEIGHT weighs it. DDP_NO_SYNC and DDP_GRADIENT_READY hold for
- * parameters as for gradients.
- *
- * DDP_STEP_PARAMETERS_GROUP(id, stream): the same for the parameters and states that were annotated after
- * DDP_GRADIENT_GROUP(id): a program with gradients for some parameters, and updates inside backward of others, puts
- * these in a group of their own. Ends the job: a group that has gradients or no parameters, a captured stream,
- * --reduce sum, --compress.
+ * The result equals one rank's step for plain SGD, also with momentum, if each layer's input gradient is computed
+ * before its weights change; `ddprun check` reports if it does not. Ends the job: see the next macro.
  */
 #define DDP_STEP_PARAMETERS(stream) DDP_STEP_PARAMETERS_GROUP(0, stream)
+
+/*
+ * DDP_STEP_PARAMETERS_GROUP(id, stream): as DDP_STEP_PARAMETERS, for the parameters and states that were annotated
+ * after DDP_GRADIENT_GROUP(id). A program that has gradients for some parameters, and updates others inside backward,
+ * puts the others in a group of their own. Ends the job: a group that has gradients or no parameters, a captured
+ * stream, --reduce sum, --compress.
+ */
 #define DDP_STEP_PARAMETERS_GROUP(id, stream) \
     DDP_CALL_(step_parameters, stream, (int)(id), ddp_stream((uintptr_t)(stream)))
 
 /*
- * DDP_SYNC(stream): with `ddprun --sync-every K`, which averages parameters after every K-th update only: averages them
- * now. Stands where all ranks must have the same: before a checkpoint, an evaluation, the end; after the update, on all
- * ranks in the same places. In stream order; the ranks exchange a message. Otherwise nothing happens. Ends the job: a
- * captured stream, ranks that have made different numbers of steps.
+ * DDP_SYNC(stream): averages the parameters now, if `ddprun --sync-every K` averages them only after every K-th update;
+ * otherwise it does nothing. Call it where all ranks need the same parameters: before a checkpoint, an evaluation, the
+ * end; after the update, at the same places on all ranks. It works in stream order; the ranks exchange a message. Ends
+ * the job: a captured stream, ranks that have made different numbers of steps.
  */
 #define DDP_SYNC(stream) DDP_CALL_(sync, stream, ddp_stream((uintptr_t)(stream)))
 
@@ -275,43 +276,42 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
  *     for (i = 0; i + 1 < passes; ++i)
  *         forward_and_backward(...);
  *     DDP_NO_SYNC_END();
- *     forward_and_backward(...);      // the last: as gradients become complete, they leave
+ *     forward_and_backward(...);      // the last pass: gradients are sent as soon as they are complete
  *     DDP_STEP(stream);
  *
- * What is enqueued between the two counts as work on gradients, but not as a part of the step's pattern, and nothing
- * leaves early. Not needed where the number of passes stays the same. Ends the job: a DDP_STEP between them, one
- * without the other.
+ * Work that is enqueued between the two macros counts as work on gradients, but not as a part of the step's pattern,
+ * and no gradient is sent early. Not needed if the number of passes is constant. Ends the job: DDP_STEP inside, one alone.
  */
 #define DDP_NO_SYNC_BEGIN() DDP_CALL_(no_sync, DDP_NO_SYNC_BEGIN, 1)
 #define DDP_NO_SYNC_END()   DDP_CALL_(no_sync, DDP_NO_SYNC_END, 0)
 
 /*
- * DDP_GRADIENT_READY(ptr, stream): the gradient that `ptr` points into is complete for this step, with all work that
- * `stream` holds now; for gradients whose work ddprun cannot see, or sees too late. From then on its touches do not
- * count, in this step and those that follow: in a step without it, the gradient is averaged at DDP_STEP. Work on the
- * gradient that comes after it in the same step is late: a write ends the job.
+ * DDP_GRADIENT_READY(ptr, stream): the gradient that `ptr` points into is complete for this step after the work that
+ * `stream` holds now. For gradients whose work ddprun cannot see, or sees too late. From this call on, touches of the
+ * gradient do not count, in this step and in later ones: in a step without the call, the gradient is averaged at
+ * DDP_STEP. Ends the job: a write to the gradient after the call in the same step.
  */
 #define DDP_GRADIENT_READY(ptr, stream) DDP_CALL_(gradient_ready, ptr, (void *)(ptr), ddp_stream((uintptr_t)(stream)))
 
 /*
- * DDP_BUFFER(ptr, count, type): memory ptr[0..count) holds state that is no parameter, such as running
- * statistics. At every DDP_STEP, of whatever group, all ranks take the bytes of rank 0, in stream order; with
- * --sync-every only where parameters are averaged. Anywhere before the first DDP_STEP; ends the job as DDP_GRADIENT
- * does.
+ * DDP_BUFFER(ptr, count, type): memory ptr[0..count) holds state that is no parameter, for example running statistics.
+ * At every DDP_STEP, of any group, all ranks take the bytes of rank 0, in stream order; with --sync-every only where
+ * parameters are averaged. Call it before the first DDP_STEP. Ends the job: what ends it in DDP_GRADIENT.
  */
 #define DDP_BUFFER(ptr, count, type) DDP_CALL_(buffer, ptr, (void *)(ptr), (size_t)(count), (int)(type))
 
 /*
- * DDP_MEAN(&value): replaces a float or double in host memory by its mean over all ranks, the same bits on all: a loss
- * to print, a validation score. Blocks the host until all ranks have called it; the same number of calls on all ranks,
- * or the job ends after the time limit. Ends the job for a null pointer and for device memory.
+ * DDP_MEAN(&value): replaces a float or double in host memory by its mean over all ranks, with the same bits on all
+ * ranks: a loss to print, a validation score. It blocks the host until all ranks have called it. All ranks make the
+ * same number of calls, or the job ends after the time limit. Ends the job: a null pointer, device memory.
  */
 #define DDP_MEAN(pointer) DDP_CALL_(mean_of, pointer, NULL, (void *)(pointer), (int)DDP_MEAN_TYPE_(pointer))
 
 /*
- * DDP_MEAN_AS(label, &value): as DDP_MEAN, under a name of its own in ddprun's status line, closing lines and summary:
- * DDP_MEAN_AS("loss", &x). `label` is a string, of which the first 31 bytes are shown; calls with the same label are
- * one row, wherever they stand. A null label is no name: as DDP_MEAN. Ends the job for an empty label, too.
+ * DDP_MEAN_AS(label, &value): as DDP_MEAN, and ddprun shows the value under this label in its status line, closing
+ * lines and summary: DDP_MEAN_AS("loss", &x). `label` is a string; its first 31 bytes are shown. Calls with the same
+ * label are one row, at whatever line they stand. With a null label it is DDP_MEAN. Ends the job: an empty label, and
+ * what ends it in DDP_MEAN.
  */
 #define DDP_MEAN_AS(label, pointer) \
     DDP_CALL_(mean_of, pointer, (label), (void *)(pointer), (int)DDP_MEAN_TYPE_(pointer))
@@ -319,28 +319,28 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
 /*
  * DDP_REDUCE(ptr, count, type, op, stream): replaces each of the elements ptr[0..count) by its sum, mean, minimum or
  * maximum over all ranks (op: DDP_OP_SUM, DDP_OP_MEAN, DDP_OP_MIN, DDP_OP_MAX), for loops that sum over data without
- * being a training: clusters, histograms, statistics. Needs no annotation and no DDP_STEP, and has nothing to do with
- * groups, DDP_NO_SYNC, DDP_WEIGHT, --reduce and --compress. Types: DDP_INT32, DDP_INT64, DDP_UINT32, DDP_UINT64 and the
- * float types; integers are exact modulo 2 to their bits, and have no mean.
+ * being a training: clusters, histograms, statistics. It needs no annotation and no DDP_STEP; groups,
+ * DDP_NO_SYNC_BEGIN, DDP_WEIGHT, --reduce and --compress do not affect it. Types: DDP_INT32, DDP_INT64, DDP_UINT32,
+ * DDP_UINT64 and the float types; integers wrap around on overflow, and have no mean.
  *
- * Device memory: in the order of `stream`, as a kernel there would do it; the host does not wait. Host memory, pageable
- * or pinned, and managed memory: what all streams of the device hold is waited for, and the result is there when the
- * call returns. All ranks hold the same bits afterwards. One rank, and a program without ddprun: nothing happens, and
- * nothing is waited for.
+ * Device memory is reduced in the order of `stream`, as by a kernel there; the host does not wait. For host memory,
+ * pageable or pinned, and managed memory, the call waits for all streams of the device, and the result is there when
+ * the call returns. All ranks then hold the same bits. With one rank, and without ddprun, the call does nothing and
+ * does not wait.
  *
- * All ranks make the same calls in the same order, in one thread at a time. The host waits for the other ranks in the
- * first call of each combination of place, count, type and operation, to compare it. count 0 does nothing. Ends the
- * job: an operation that the type does not have, a null pointer, memory of an annotated gradient, of another device or
- * beyond its allocation, host memory that is not the process's, a stream that is being captured into a CUDA graph,
- * ranks whose calls differ.
+ * All ranks make the same calls in the same order, in one thread at a time. At the first call of each combination of
+ * source line, count, type and operation, the host waits for the other ranks, to compare it. With count 0 the call does
+ * nothing. Ends the job: an operation that the type does not have, a null pointer, memory of an annotated gradient, of
+ * another device or beyond its allocation, host memory that is not the process's, a stream that is being captured into
+ * a CUDA graph, ranks whose calls differ.
  */
 #define DDP_REDUCE(ptr, count, type, op, stream) \
     DDP_CALL_(reduce, ptr, (void *)(ptr), (size_t)(count), (int)(type), (int)(op), ddp_stream((uintptr_t)(stream)))
 
 /*
- * DDP_SHARD(total, &first, &count): this rank's share [first, first + count) of `total` items; shares differ by at most
- * one item, and ddprun says once when they do (the mean of unequal shares is not quite the mean of the whole). Both are
- * size_t. Without ddprun: 0 and total. DDP_WEIGHT makes it the mean of the whole.
+ * DDP_SHARD(total, &first, &count): gives this rank's share [first, first + count) of `total` items; `first` and
+ * `count` are size_t. Without ddprun they become 0 and total. Shares differ by at most one item. If they differ, the
+ * mean of the ranks' means is not the mean over all items; ddprun reports this once, and DDP_WEIGHT corrects it.
  */
 #define DDP_SHARD(total, first, count)                              \
     do {                                                            \
@@ -350,26 +350,26 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
 
 /*
  * DDP_WEIGHT(count, total): this rank's gradient in the coming step is the mean over `count` items of the `total` items
- * that all ranks have together. The mean over ranks is weighted accordingly, so that it is the mean over all items,
- * whatever their shares:
+ * that all ranks have together. The mean over ranks is weighted by these counts, so it is the mean over all items, also
+ * if shares are unequal:
  *
  *     DDP_SHARD(batch, &first, &count);
  *     DDP_WEIGHT(count, batch);
  *     forward_and_backward(first, count);   // the loss is divided by count
  *     DDP_STEP(0);
  *
- * Stands before the backward pass, on all ranks in the same steps, in the thread that calls DDP_STEP. Several calls
- * before one DDP_STEP add up: one for each pass of a gradient accumulation. Every group of gradients adds up all calls
- * since its own last boundary. A rank with count 0 adds nothing, whatever its gradients hold. A step without
- * DDP_WEIGHT, and one in which all shares are equal, is averaged as ever, to the last bit. A DDP_STEP that is captured
- * into a CUDA graph keeps the weight of its capture in every launch. The host does not wait, but for a message in the
- * first step with DDP_WEIGHT. Ends the job: a count above the total, totals that differ between ranks, counts that do
- * not add up to the total, a call after a part of the step's gradients was averaged, --reduce sum.
+ * Call it before the backward pass, on all ranks in the same steps, in the thread that calls DDP_STEP. Several calls
+ * before one DDP_STEP add up: one for each pass of a gradient accumulation. Each group of gradients adds up all calls
+ * since its own last step. A rank with count 0 adds nothing, whatever its gradients hold. A step without DDP_WEIGHT, or
+ * with equal shares, has the same bits as before. A DDP_STEP that is captured into a CUDA graph keeps the weight of its
+ * capture in every launch. The host waits only for a message in the first step with DDP_WEIGHT. Ends the job: a count
+ * above the total, totals that differ between ranks, counts that do not add up to the total, a call after some of the
+ * step's gradients were averaged, --reduce sum.
  */
 #define DDP_WEIGHT(count, total) DDP_CALL_(weight, count, (size_t)(count), (size_t)(total))
 
 /*
- * DDP_FORGET(ptr): the range at ptr is not annotated any more; stands before its memory gets another use. All ranks
+ * DDP_FORGET(ptr): removes the annotation of the range at ptr. Call it before the memory gets another use. All ranks
  * forget the same ranges between the same steps. Unknown pointers are ignored.
  */
 #define DDP_FORGET(ptr) DDP_CALL_(forget, ptr, (void *)(ptr))

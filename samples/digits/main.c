@@ -79,7 +79,7 @@ train(struct model *model, const struct data *images, const struct options *opti
         model_input(model, pixels, labels, count);
         model_forward(model, count);
         model_backward(model, count);
-        DDP_STEP(0);
+        DDP_STEP(/* stream */ 0);
         model_update(model, options->rate);
 
         if (step % options->log_every == 0 || step == options->steps) {
