@@ -270,7 +270,7 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
 #define DDP_SYNC(stream) DDP_CALL_(sync, stream, ddp_stream((uintptr_t)(stream)))
 
 /*
- * Gradient accumulation over a number of backward passes that differs from step to step:
+ * Gradient accumulation over a number of backward passes that differs from step to step; each BEGIN has its END:
  *
  *     DDP_NO_SYNC_BEGIN();
  *     for (i = 0; i + 1 < passes; ++i)
@@ -280,7 +280,7 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
  *     DDP_STEP(stream);
  *
  * Work that is enqueued between the two macros counts as work on gradients, but not as a part of the step's pattern,
- * and no gradient is sent early. Not needed if the number of passes is constant. Ends the job: DDP_STEP inside, one alone.
+ * and no gradient is sent early. Not needed if the number of passes is constant. Ends the job: DDP_STEP between them.
  */
 #define DDP_NO_SYNC_BEGIN() DDP_CALL_(no_sync, DDP_NO_SYNC_BEGIN, 1)
 #define DDP_NO_SYNC_END()   DDP_CALL_(no_sync, DDP_NO_SYNC_END, 0)
