@@ -62,4 +62,10 @@ while read -r way end; do
         done
     done
 done < <("$program" | grep -E "$pattern")
+if [ -e gradients.json ] && grep -qE "$pattern" <<<'gradients goes-on'; then
+    run "$ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan gradients.json "$program" gradients goes-on --steps 2200
+    check "1,000 updates alone: exit code 1" test "$code" -eq 1
+    check "1,000 updates alone: what to do" grep -q 'rank 0 has made 1000 updates alone: end the program where' "$work/stderr"
+fi
+none_left "leaves nothing"
 finish

@@ -21,7 +21,6 @@
 
 enum { UPDATES_AT_MOST = 1000 };
 
-static bool *is_cleared; /* [tensor_count]: a gradient that was zero as a round began; NULL: not looked at yet */
 static char **held;      /* [tensor_count]: what is trained, while a batch is given up; else NULL */
 static bool has_updated; /* the batch under way */
 static uint64_t trained; /* hash of what is trained, as the last round or a copy has left it; 0: looked at */
@@ -42,76 +41,18 @@ is_of_trained(uint64_t address, uint64_t bytes)
     return touches;
 }
 
-void
-alone_note_round(void)
-{
-    if (is_cleared != NULL || player_is_by_state())
-        return;
-    is_cleared = scout_zeroed(player.play.plan.tensor_count + 1, sizeof(*is_cleared));
-    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &player.play.tensors[i];
-        const struct allocation *allocation = tensor->role == PLAY_GRADIENT ? player_allocation(tensor) : NULL;
-        size_t bytes = tensor->hi - tensor->lo;
-        char *content = allocation != NULL ? scout_zeroed(bytes, 1) : NULL;
-        if (content != NULL)
-            memory_read(allocation, tensor->lo, content, bytes);
-        is_cleared[i] = content != NULL && content[0] == 0 && memcmp(content, content + 1, bytes - 1) == 0;
-        free(content);
-    }
-}
-
-/* Gradients that ranks have averaged without an update are as a batch finds them. */
+/* Gradients that ranks have averaged without an update are as an update leaves them, or a batch overwrites them. */
 static void
 clear_gradients(void)
 {
-    for (uint32_t i = 0; is_cleared != NULL && i < player.play.plan.tensor_count; ++i) {
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
-        const struct allocation *allocation = is_cleared[i] ? player_allocation(tensor) : NULL;
+        const struct allocation *allocation = tensor->role == PLAY_GRADIENT ? player_allocation(tensor) : NULL;
         if (allocation != NULL)
             scout_require(scout_state.driver.cuMemsetD8Async_p(allocation->address + tensor->lo, 0,
                                                                tensor->hi - tensor->lo, CU_STREAM_LEGACY),
                           "cuMemsetD8");
     }
-    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
-}
-
-/* ---- what is trained ---- */
-
-static void
-hold(void)
-{
-    held = scout_zeroed(player.play.plan.tensor_count + 1, sizeof(*held));
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &player.play.tensors[i];
-        const struct allocation *allocation = is_trained(i) ? player_allocation(tensor) : NULL;
-        if (allocation == NULL)
-            continue;
-        held[i] = scout_zeroed(tensor->hi - tensor->lo, 1);
-        memory_read(allocation, tensor->lo, held[i], tensor->hi - tensor->lo);
-    }
-}
-
-static void
-put_back(void)
-{
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &player.play.tensors[i];
-        const struct allocation *allocation = held[i] != NULL ? player_allocation(tensor) : NULL;
-        if (allocation != NULL)
-            memory_write(allocation, tensor->lo, held[i], tensor->hi - tensor->lo);
-    }
-    memory_wait();
-}
-
-/* The batch that is given up is over. */
-static void
-release(void)
-{
-    for (uint32_t i = 0; held != NULL && i < player.play.plan.tensor_count; ++i)
-        free(held[i]);
-    free(held);
-    held = NULL;
 }
 
 /* ---- the way there ---- */
@@ -140,10 +81,11 @@ alone_begin(const char *name, const char *what, uint64_t lost, bool is_given_up)
                     (unsigned long long)lost);
     player.engine = &engine_idle;
     player.is_alone = true;
-    clear_gradients();
+    if (lost > 0)
+        clear_gradients();
     trained = player_hash_all(is_trained);
     if (is_given_up)
-        hold();
+        held = player_hold(is_trained);
 }
 
 /* ---- on the way ---- */
@@ -175,7 +117,7 @@ alone_meet(struct operation *operation, uint32_t at, bool begins)
     bool is_planned = at < player.play.plan.operation_count, is_transfer = loaders_is_transfer(operation);
     touches = false;
     if (begins) {
-        release();
+        player_release(&held);
         has_updated = false;
         ++player.period;
         atomic_fetch_add(&scout_state.status->alone_batches, 1);
@@ -200,14 +142,14 @@ alone_after(const struct operation *operation)
     if (loaders_is_transfer(operation)) { /* the program puts back the best of its models */
         trained = player_hash_all(is_trained);
         if (held != NULL) {
-            release();
-            hold();
+            player_release(&held);
+            held = player_hold(is_trained);
         }
         return;
     }
     message_warning("undone", "plan: %s changed memory that is trained, in a batch without its beginning: it is undone",
                     plain_name(player_name_of(operation), plain, sizeof(plain)));
-    put_back();
+    player_put_back(held);
 }
 
 void

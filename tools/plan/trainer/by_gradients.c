@@ -41,10 +41,8 @@ judge_order(uint32_t at)
 static void
 begin_period(void)
 {
-    if (player.period > 0 && player_turn() == 0) {
+    if (player.period > 0 && player_turn() == 0)
         turns_report((uint32_t)(player.period / player_world()));
-        alone_note_round();
-    }
     /* while ranks wait for what others have computed, no gradient is sent */
     inner_engine_hold(reads_are_true() && !player_is_last_turn());
 }
@@ -107,9 +105,10 @@ meet_unplanned(const struct operation *operation, const char *name)
 static void
 judge_look(const char *name)
 {
+    char plain[PLAY_NAME_BYTES];
     if (player.play.plan.data == PLAY_TURNS && !rounds_are_timed())
         player_refuse("in batch %llu of the program, %s has read gradients before they were averaged",
-                      (unsigned long long)player.period + 1, name);
+                      (unsigned long long)player.period + 1, plain_name(name, plain, sizeof(plain)));
 }
 
 static void

@@ -43,16 +43,19 @@ static struct table {
 } tables[2];
 static uint64_t known_changes; /* allocations_changes() when the tables were filled */
 static CUdeviceptr found;      /* struct state_found */
+static CUdeviceptr flag;       /* uint32_t: `changed`, of all ranks */
 static uint64_t looked_at;     /* rounds when `found` was last asked whether a zero has turned into a whole number */
 static uint32_t same_rounds;   /* in which all ranks had the same change; and no other so far, or: */
 static bool any_differed;
 
-static uint32_t steps;   /* of the round, that have begun */
-static bool in_step;     /* the last of them is not complete; or a plain step */
-static uint32_t updates; /* of the round's complete steps, those that did not leave their update out */
-static bool leaves_out;  /* the step under way has not made an operation that a program may leave out, so far */
-static char **own;       /* [tensor_count]: what this rank has, while all have the mean; NULL: not so */
-static bool is_plain;    /* all ranks make the step that was begun last, which belongs to no round */
+static uint32_t steps;        /* of the round, that have begun */
+static bool in_step;          /* the last of them is not complete; or a plain step */
+static bool leaves_out;       /* the step under way has made no operation that a program may leave out, so far */
+static uint32_t misses;       /* of the round's complete steps, those that left these out */
+static bool changed;          /* one of them has changed what is averaged, on this rank */
+static int miss_changes = -1; /* whether such steps do, on any rank; -1: none was seen so far */
+static char **own;            /* [tensor_count]: what this rank has, while all have the mean; NULL: not so */
+static bool is_plain;         /* all ranks make the step that was begun last, which belongs to no round */
 static uint64_t plain_steps, short_rounds, round_count;
 static uint64_t all_steps;            /* that have begun */
 static uint16_t owners[STATE_OWNERS]; /* of the last of them */
@@ -303,6 +306,7 @@ begin(void)
     place_all();
     memory = allocate(memory_end + 1);
     found = allocate(sizeof(struct state_found));
+    flag = allocate(sizeof(uint32_t));
     make_tables();
     CUstream stream = stream_behind();
     require_long_histories();
@@ -333,11 +337,11 @@ is_all_there(CUstream stream, bool may_lack)
     uint32_t missing = 0;
     if (find_tensors(stream, &missing))
         return true;
-    const struct play_tensor *tensor = &player.play.tensors[missing];
     if (!may_lack)
-        scout_stop("a%u of the plan, of %llu bytes, is not there when a round begins: the model has other sizes than "
-                   "when its plan was made; make the plan anew, by ddprun scout --prove with these arguments",
-                   tensor->alloc, (unsigned long long)tensor->bytes);
+        scout_stop(
+            "%s is not there when a round begins: the model has other sizes than when its plan was made; make the "
+            "plan anew, by ddprun scout --prove with these arguments",
+            player.named[missing].text);
     return false;
 }
 
@@ -396,6 +400,33 @@ round_steps(void)
     return player.play.plan.data < PLAY_TRAINING && round_count == 1 ? player_world() - 1 : player_world();
 }
 
+static bool
+is_changing(uint32_t tensor)
+{
+    return player.play.tensors[tensor].role == PLAY_CHANGES;
+}
+
+/* Whether what is averaged is another than as the round began. */
+static bool
+has_changed(void)
+{
+    bool any = false;
+    char **now = player_hold(is_changing);
+    for (uint32_t i = 0; i < player.play.plan.tensor_count && !any; ++i) {
+        char *begun = now[i] != NULL ? scout_zeroed(bytes_of(i), 1) : NULL;
+        if (begun == NULL)
+            continue;
+        CUstream stream = stream_behind();
+        scout_require(scout_state.driver.cuMemcpyDtoHAsync_p(begun, memory + kept[i].begin, bytes_of(i), stream),
+                      "cuMemcpyDtoH");
+        scout_require(scout_state.driver.cuStreamSynchronize_p(stream), "cuStreamSynchronize");
+        any = memcmp(begun, now[i], bytes_of(i)) != 0;
+        free(begun);
+    }
+    player_release(&now);
+    return any;
+}
+
 /* What this rank's step has changed is complete. */
 static bool
 end_step(void)
@@ -403,7 +434,9 @@ end_step(void)
     uint32_t adds = steps > 1;
     bool has_ended = in_step && !is_plain;
     in_step = false;
-    updates += has_ended && !leaves_out;
+    misses += has_ended && leaves_out;
+    if (has_ended && leaves_out && miss_changes < 0 && (player.rank == turn || player_plays_all()))
+        changed = changed || has_changed();
     if (has_ended && player_plays_all()) {
         turns_end(steps - 1);
         CUstream stream = stream_behind();
@@ -493,6 +526,37 @@ look_for_whole(void)
     }
 }
 
+/* The first DDP_REDUCE has brought up what the engine's end needs. */
+static void
+await_end(void)
+{
+    static bool is_awaited;
+    if (!is_awaited)
+        player.await_end();
+    is_awaited = true;
+}
+
+/* How many of the round's steps count in its mean: those that left their update out do not, as of an evaluation by the
+ * lines of training. If something else has changed, too, it was no update: all count. Never 0. */
+static uint32_t
+updating_steps(void)
+{
+    static const struct ddp_site site = {"whether steps without an update change state", "ddprun --plan", 0};
+    if (misses > 0 && miss_changes < 0) {
+        uint32_t any = changed;
+        CUstream stream = stream_behind();
+        scout_require(scout_state.driver.cuMemcpyHtoDAsync_p(flag, &any, sizeof(any), stream), "cuMemcpyHtoD");
+        if (player.engine->world_size > 1)
+            player.engine->reduce((void *)(uintptr_t)flag, 1, DDP_UINT32, DDP_OP_SUM, stream, &site);
+        scout_require(scout_state.driver.cuMemcpyDtoHAsync_p(&any, flag, sizeof(any), stream), "cuMemcpyDtoH");
+        scout_require(scout_state.driver.cuStreamSynchronize_p(stream), "cuStreamSynchronize");
+        await_end();
+        miss_changes = any > 0;
+    }
+    uint32_t count = miss_changes > 0 ? steps : steps - misses;
+    return count > 0 ? count : 1;
+}
+
 /* Of this rank's step; of a rank that has made no step of the round, zeros. */
 static void
 find_changes(CUstream stream)
@@ -512,7 +576,7 @@ average_state(uint32_t at, int group, CUstream unused, const struct ddp_site *si
     (void)group;
     (void)unused;
     bool looks = !player_plays_all() && !any_differed && steps == player_world() && player_world() > 1;
-    struct state_mean mean = {.times = player_world(), .under = updates > 0 ? updates : 1};
+    struct state_mean mean = {.times = player_world(), .under = updating_steps()};
     double by = player_world();
     CUdeviceptr seen = looks ? found : 0;
     CUstream stream = stream_behind();
@@ -536,7 +600,8 @@ average_state(uint32_t at, int group, CUstream unused, const struct ddp_site *si
     release();
     short_rounds += steps < player_world();
     ++round_count;
-    steps = updates = 0;
+    steps = misses = 0;
+    changed = false;
     if (round_count - looked_at > round_count / 16)
         look_for_whole();
     turns_report((uint32_t)round_count);
@@ -585,43 +650,22 @@ must_close(const struct operation *operation)
     return is_round_open() && pending_may_touch(operation);
 }
 
-/* Keeps what this rank has; or has it again. */
-static void
-keep_own(void)
+static bool
+is_averaged(uint32_t tensor)
 {
-    own = scout_zeroed(player.play.plan.tensor_count + 1, sizeof(*own));
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        if (!pending_is_averaged(&player.play.tensors[i]))
-            continue;
-        own[i] = scout_zeroed(bytes_of(i), 1);
-        memory_read(player_allocation(&player.play.tensors[i]), player.play.tensors[i].lo, own[i], bytes_of(i));
-    }
+    return pending_is_averaged(&player.play.tensors[tensor]);
 }
 
-static void
-have_own(void)
-{
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        if (own[i] != NULL)
-            memory_write(player_allocation(&player.play.tensors[i]), player.play.tensors[i].lo, own[i], bytes_of(i));
-        memory_wait();
-        free(own[i]);
-    }
-    free(own);
-    own = NULL;
-}
-
-/* All have the mean of the round's complete steps, without the one under way: until have_own(). */
+/* All have the mean of the round's complete steps, without the one under way: until judge_look(). */
 static void
 show_mean(void)
 {
-    struct state_mean mean = {.times = 1, .under = updates > 0 ? updates : 1};
+    struct state_mean mean = {.times = 1};
     CUdeviceptr unasked = 0;
     CUstream stream = stream_behind();
-    static bool is_awaited;
-    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
-    keep_own();
+    own = player_hold(is_averaged);
     --steps;
+    mean.under = updating_steps();
     find_changes(stream);
     exchange_rest(stream);
     ++steps;
@@ -632,9 +676,7 @@ show_mean(void)
     }
     launch(APPLY, &tables[0], &mean, &unasked, stream);
     release();
-    if (!is_awaited)
-        player.await_end();
-    is_awaited = true;
+    await_end();
 }
 
 /* Within a step it may read. A copy, for a model that is saved, brings what the steps before have left; of others,
@@ -658,7 +700,8 @@ judge_look(const char *name)
 {
     (void)name;
     if (own != NULL)
-        have_own();
+        player_put_back(own);
+    player_release(&own);
 }
 
 static void

@@ -41,6 +41,10 @@ static bool is_elsewhere;    /* one of its name has come from a place that is no
 static uint64_t *names;      /* [operation_count]: hash of each name */
 static struct chain *chains; /* [operation_count]: calls that led to it last */
 
+/* This thread's operation is an update outside of the plan, if the driver takes it; what it finds is put back then. */
+static __thread bool is_stray __attribute__((tls_model("initial-exec")));
+static char **before_stray;
+
 /* This thread's operation touches gradients that wait; the lock is held from its beginning to its end. */
 static __thread bool looks __attribute__((tls_model("initial-exec")));
 
@@ -228,10 +232,9 @@ require_tensors(uint32_t at)
         const struct play_tensor *tensor = &player.play.tensors[i];
         bool is_later = tensor->role == PLAY_GRADIENT && tensor->before != at;
         if (tensor->role < PLAY_COMPARED && !player.named[i].live && !is_later)
-            scout_stop("a%u of the plan, of %llu bytes, is not there in batch %llu of the program: the model has other "
-                       "sizes than when its plan was made; make the plan anew, by ddprun scout --prove with these "
-                       "arguments",
-                       tensor->alloc, (unsigned long long)tensor->bytes, (unsigned long long)player.period + 1);
+            scout_stop("%s is not there in batch %llu of the program: the model has other sizes than when its plan was "
+                       "made; make the plan anew, by ddprun scout --prove with these arguments",
+                       player.named[i].text, (unsigned long long)player.period + 1);
     }
 }
 
@@ -435,6 +438,12 @@ pass_over(const char *name, uint32_t at, CUstream stream)
 /* The thread's operation is the last of a step. */
 static __thread bool ends_step __attribute__((tls_model("initial-exec")));
 
+static bool
+is_trained(uint32_t tensor)
+{
+    return player.play.tensors[tensor].role == PLAY_PARAMETER || player.play.tensors[tensor].role == PLAY_STATE;
+}
+
 /* Up to an operation that the plan does not know. `is_load`: a copy of a thread that has launched nothing so far. */
 static void
 follow_plan(struct operation *operation, uint32_t at, bool is_load)
@@ -446,9 +455,9 @@ follow_plan(struct operation *operation, uint32_t at, bool is_load)
     if (at == NO_PLACE) {
         if (way.must_close != NULL && way.must_close(operation))
             average_round(operation->stream);
-        if (player.begun && way.updates != NULL && way.updates(operation, name) &&
-            misfit(name, "makes an update, and is called from a place that is not in the plan", false))
-            return;
+        is_stray = player.begun && way.updates != NULL && way.updates(operation, name);
+        if (is_stray && alone_may_begin(rounds))
+            before_stray = player_hold(is_trained);
         looks = way.meet_unplanned(operation, name);
         if (is_load)
             agreement_load(operation);
@@ -570,10 +579,26 @@ end_look(const struct operation *operation, bool enqueued)
 }
 
 static void
+end_stray(const struct operation *operation, bool enqueued)
+{
+    is_stray = false;
+    pthread_mutex_lock(&player.following);
+    if (enqueued && before_stray != NULL)
+        player_put_back(before_stray);
+    player_release(&before_stray);
+    if (enqueued)
+        (void)misfit(player_name_of(operation), "makes an update, and is called from a place that is not in the plan",
+                     false);
+    pthread_mutex_unlock(&player.following);
+}
+
+static void
 end(struct operation *operation, bool enqueued)
 {
     if (looks)
         end_look(operation, enqueued);
+    if (is_stray)
+        end_stray(operation, enqueued);
     if (way.judge_end != NULL)
         way.judge_end(operation, enqueued);
     if (is_reported(operation))

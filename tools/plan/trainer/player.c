@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -97,9 +98,10 @@ void
 player_no_fit(const char *name, const char *what)
 {
     char plain[PLAY_NAME_BYTES];
-    scout_stop("in batch %llu of the program, %s %s: the program does not do what it did when its plan was made; make "
-               "the plan anew, by ddprun scout --prove with these arguments",
-               (unsigned long long)player.period + 1, plain_name(name, plain, sizeof(plain)), what);
+    scout_stop(
+        "in batch %llu of the program, %s %s: that was not so when its plan was made. If a file or an argument of "
+        "the program has changed, make the plan anew, by ddprun scout --prove; else annotate it (man ddprun.h)",
+        (unsigned long long)player.period + 1, plain_name(name, plain, sizeof(plain)), what);
 }
 
 const char *
@@ -267,6 +269,19 @@ after_unload(void)
     pthread_mutex_unlock(&player.following);
 }
 
+/* The plain name of an operation of the plan that writes it. */
+static bool
+find_writer(const struct play_tensor *tensor, char name[PLAY_NAME_BYTES])
+{
+    for (uint32_t i = 0; i < player.play.plan.written_count; ++i) {
+        const struct play_written *written = &player.play.written[i];
+        if (written->bytes == tensor->bytes && written->ordinal == tensor->ordinal && written->lo < tensor->hi &&
+            tensor->lo < written->hi)
+            return plain_name(player.play.operations[written->writer].name, name, PLAY_NAME_BYTES) != NULL;
+    }
+    return false;
+}
+
 void
 player_table(struct engine *table, const char *by, void (*annotate)(uint32_t number))
 {
@@ -275,9 +290,11 @@ player_table(struct engine *table, const char *by, void (*annotate)(uint32_t num
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
         struct named *named = &player.named[i];
-        snprintf(named->text, sizeof(named->text), "a%u[%llu:%llu] (%s%s%llu bytes)", tensor->alloc,
-                 (unsigned long long)tensor->lo, (unsigned long long)tensor->hi, tensor->at,
-                 tensor->at[0] != '\0' ? ", " : "", (unsigned long long)tensor->bytes);
+        char writer[PLAY_NAME_BYTES] = "";
+        bool is_written = find_writer(tensor, writer);
+        snprintf(named->text, sizeof(named->text), "a%u[%llu:%llu] (%llu bytes%s%.40s%s%s)", tensor->alloc,
+                 (unsigned long long)tensor->lo, (unsigned long long)tensor->hi, (unsigned long long)tensor->bytes,
+                 is_written ? ", written by " : "", writer, tensor->at[0] != '\0' ? ", allocated at " : "", tensor->at);
         named->site = (struct ddp_site){named->text, by, (int)i + 1};
     }
     inner_engine_table(table);
@@ -350,6 +367,43 @@ player_hash_all(bool (*is)(uint32_t tensor))
                    ? hash * 31 + player_hash(&player.play.tensors[i])
                    : hash;
     return hash;
+}
+
+char **
+player_hold(bool (*is)(uint32_t tensor))
+{
+    char **held = scout_zeroed(player.play.plan.tensor_count + 1, sizeof(*held));
+    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &player.play.tensors[i];
+        const struct allocation *allocation = is(i) ? player_allocation(tensor) : NULL;
+        if (allocation == NULL)
+            continue;
+        held[i] = scout_zeroed(tensor->hi - tensor->lo, 1);
+        memory_read(allocation, tensor->lo, held[i], tensor->hi - tensor->lo);
+    }
+    return held;
+}
+
+void
+player_put_back(char **held)
+{
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        const struct play_tensor *tensor = &player.play.tensors[i];
+        const struct allocation *allocation = held[i] != NULL ? player_allocation(tensor) : NULL;
+        if (allocation != NULL)
+            memory_write(allocation, tensor->lo, held[i], tensor->hi - tensor->lo);
+    }
+    memory_wait();
+}
+
+void
+player_release(char ***held)
+{
+    for (uint32_t i = 0; *held != NULL && i < player.play.plan.tensor_count; ++i)
+        free((*held)[i]);
+    free(*held);
+    *held = NULL;
 }
 
 void

@@ -37,7 +37,7 @@ struct player {
     uint64_t seen;           /* operations that are not in the plan, and have read what waits to be averaged */
     struct named {
         struct ddp_site site;
-        char text[160];
+        char text[224];
         bool live; /* the engine knows it */
     } * named;     /* [tensor_count]: the names that messages have for tensors */
 };
@@ -102,6 +102,10 @@ uint64_t player_end(uint32_t tensor);
 uint64_t player_hash(const struct play_tensor *tensor);
 /* Of all that there are of these, once the device has come as far. */
 uint64_t player_hash_all(bool (*is)(uint32_t tensor));
+/* Contents of all that there are of these, on the host; puts them back; player_release() releases it. */
+char **player_hold(bool (*is)(uint32_t tensor));
+void player_put_back(char **held);
+void player_release(char ***held);
 /* Up to PLAY_SAMPLES of its elements, at equal distances. */
 void player_sample(const struct play_tensor *tensor, const struct allocation *allocation, float *samples);
 
@@ -146,8 +150,6 @@ void exchange_change(struct way *way);
 
 /* ---- alone.c: rank 0 goes on alone ---- */
 
-/* In front of a round's first operation, once its memory is there. */
-void alone_note_round(void);
 bool alone_may_begin(uint64_t rounds); /* that were averaged */
 /* The open round is closed: rank 0 goes on, player.is_alone; others end. `lost`: batches in no update; `is_given_up`:
  * so is the batch under way. */

@@ -537,8 +537,10 @@ update(void)
     CHECK(is_half() ? cudaMemset(found, 0, sizeof(int)) : cudaSuccess);
     for (int t = 0; is_half() && t < TENSORS; ++t)
         RUN(find_overflow, counts[t])(found, half_g[t], counts[t]);
-    if (is_half() && from_device(found) != 0)
+    if (is_half() && from_device(found) != 0) {
+        ++oracle.misses;
         return;
+    }
     for (int t = 0; t < TENSORS && !updates_in_backward() && !is("one-buffer"); ++t)
         if (!is("two-optimizers") || t < 2)
             update_tensor(t);

@@ -37,8 +37,9 @@ struct array {
 static struct {
     int ranks; /* 0: no oracle */
     int by_gradients;
-    int turn;  /* steps that the round had */
-    bool open; /* in a step */
+    int turn;   /* steps that the round had */
+    int misses; /* of these, without an update: by state they count in no mean */
+    bool open;  /* in a step */
     std::vector<struct array> arrays;
 } oracle;
 
@@ -104,10 +105,10 @@ round_end(void)
         if (a.kind != STATE || oracle.by_gradients || oracle.turn == 0)
             continue;
         for (size_t i = 0; i < a.count; ++i)
-            a.begin[i] += a.sum[i] / (float)oracle.turn;
+            a.begin[i] += a.sum[i] / (float)(oracle.turn > oracle.misses ? oracle.turn - oracle.misses : 1);
         a.put(a, a.begin);
     }
-    oracle.turn = 0;
+    oracle.turn = oracle.misses = 0;
 }
 
 static inline void
