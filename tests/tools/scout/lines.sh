@@ -92,6 +92,9 @@ if is_wanted loops; then
     compile "$work/loops.d" "$work/loops_plain" loops.cu
     pasted loops "$work/loops.d" "$work/loops_plain" "$work/loops.d" loops.cu
     check "loops: a line for all weights, and one for all biases" test "$(grep -c '^+.*DDP_PARAMETER' "$work/loops.diff")" -eq 2
+    compile "$work/loops.d" "$work/loops_scale" -DSCALE "$sources/tests/tools/scout/loops.cu"
+    run "$ddprun" -q scout "$work/loops_scale"
+    check "loops: few numbers for all records are no labels" grep -Eq '^by hand: DDP_SHARD, .*loops.cu:[0-9]+.* and loops.cu:[0-9]+.* and loops.cu:[0-9]+' "$work/stdout"
     check "loops: images and labels are shared" test "$(grep -c '^+ *ddp_share(' "$work/loops.diff")" -eq 2
 fi
 

@@ -9,10 +9,10 @@
 #define HID   24
 #define OUT   10
 __global__ void
-forward(const float *x, const float *w, const float *b, float *y, int in, int out, int relu)
+forward(const float *x, const float *w, const float *b, float *y, int in, int out, int relu, const float *scale)
 {
     int i = blockIdx.x, j = threadIdx.x;
-    float s = b[j];
+    float s = b[j] + scale[j % 4];
     for (int k = 0; k < in; ++k)
         s += x[i * in + k] * w[k * out + j];
     y[i * out + j] = relu ? (s > 0 ? s : 0.01f * s) : s;
@@ -111,11 +111,19 @@ main()
         v = rand() / (float)RAND_MAX;
     for (int &v : labels)
         v = rand() % OUT;
+    float *d_scale, scale[4] = {};
+    cudaMalloc(&d_scale, sizeof(scale));
+    cudaMemset(d_scale, 0, sizeof(scale));
     for (int step = 0; step < 40; step++) {
+#ifdef SCALE // numbers for all records, as few and as new in each step as labels are
+        for (float &v : scale)
+            v = rand() / (float)RAND_MAX;
+        cudaMemcpy(d_scale, scale, sizeof(scale), cudaMemcpyHostToDevice);
+#endif
         cudaMemcpy(d_x, images.data() + step * BATCH * IN, BATCH * IN * sizeof(float), cudaMemcpyHostToDevice);
         cudaMemcpy(d_labels, labels.data() + step * BATCH, BATCH * sizeof(int), cudaMemcpyHostToDevice);
-        forward<<<BATCH, HID>>>(d_x, net.w[0], net.b[0], net.y[0], IN, HID, 1);
-        forward<<<BATCH, OUT>>>(net.y[0], net.w[1], net.b[1], net.y[1], HID, OUT, 0);
+        forward<<<BATCH, HID>>>(d_x, net.w[0], net.b[0], net.y[0], IN, HID, 1, d_scale);
+        forward<<<BATCH, OUT>>>(net.y[0], net.w[1], net.b[1], net.y[1], HID, OUT, 0, d_scale);
         softmax_delta<<<BATCH, 1>>>(net.y[1], d_labels, net.dz[1], OUT);
         weights<<<HID, OUT>>>(net.y[0], net.dz[1], net.dw[1], HID, OUT);
         bias<<<1, OUT>>>(net.dz[1], net.db[1], OUT);

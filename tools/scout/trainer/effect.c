@@ -541,7 +541,7 @@ effect_any(const struct effect *effect, const struct part *const *parts, size_t 
 static struct scout_range
 share_of(const struct effect *effect, const struct part *part)
 {
-    enum { QUARTER = 4, ALIGNED = 16 };
+    enum { QUARTER = 4 };
     const struct image *image = &effect->images.items[part->image];
     const struct allocation *allocation = image->allocation;
     uint64_t lo = part->first * sizeof(uint32_t), hi = part->end * sizeof(uint32_t);
@@ -549,11 +549,12 @@ share_of(const struct effect *effect, const struct part *part)
     bool is_open = part->change == CHANGE_INTEGER && part->integers == NULL;
     for (size_t i = 0; i < effect->part_count; ++i) /* a share of one alone does not belong to the others */
         is_open = is_open || (&effect->parts[i] != part && goes_with(part, &effect->parts[i]));
-    lo = allocation->batch.lo > lo ? allocation->batch.lo / ALIGNED * ALIGNED : lo;
+    uint64_t aligned = allocation->batch.hi - allocation->batch.lo > 64 ? 16 : sizeof(uint32_t); /* a few labels */
+    lo = allocation->batch.lo > lo ? allocation->batch.lo / aligned * aligned : lo;
     hi = allocation->batch.hi < hi ? allocation->batch.hi : hi;
     if (lo >= hi || is_old || is_open || !part->is_argument || !part->is_tested || image->is_written)
         return (struct scout_range){0};
-    return (struct scout_range){lo, lo + (hi - lo) / QUARTER / ALIGNED * ALIGNED};
+    return (struct scout_range){lo, lo + (hi - lo) / QUARTER / aligned * aligned};
 }
 
 bool

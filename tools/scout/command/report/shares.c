@@ -278,10 +278,10 @@ shares_place(struct search *search)
     enum records all = RECORDS_OPEN;
     bool any = false;
     for (uint32_t i = search->finding->first; shares_next(search, &i); ++i) {
-        enum records records = !is_data(&ops[i])           ? divides_data(search, i) ? RECORDS_OPEN : RECORDS_ONE
-                               : comes_in_parts(search, i) ? RECORDS_ONE
-                                                           : find_records(search, i);
-        all = records > all ? records : all;
+        bool is_one = comes_in_parts(search, i) || (!is_data(&ops[i]) && !divides_data(search, i));
+        enum records records = is_one ? RECORDS_ONE : find_records(search, i);
+        if (is_data(&ops[i]) || records == RECORDS_ONE) /* labels alone show no records */
+            all = records > all ? records : all;
         any = true;
     }
     if (!any || all != RECORDS_SHOWN)
