@@ -26,8 +26,10 @@ kind() {
 }
 chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
 [ -n "$chromium" ] || printf '# skipped: Chromium is not installed; pages are not looked at\n'
-held() {
-    [ -z "$chromium" ] || check "$1: Chromium shows it at three widths, light and dark" python3 "$(dirname "$0")/browser.py" "$chromium" "$work/page.html"
+looks=0
+held() { # Chromium looks at a third of the pages each day
+    looks=$((looks + 1))
+    [ -z "$chromium" ] || ! chosen "$looks" 3 || check "$1: Chromium shows it at three widths, light and dark" python3 "$(dirname "$0")/browser.py" "$chromium" "$work/page.html"
     check "$1: one value for each word" python3 "$sentences" "$1" "$work/page.html" "$work/summary" "$work/closing" "$work/predict"
 }
 
