@@ -22,7 +22,7 @@ is_wanted() {
 
 # compile FOLDER PROGRAM WORD...: a program from the sources in a folder, as a user's command line would, or with the optimisation $level.
 compile() {
-    (cd "$1" && run "$build/bin/softgpu-cc" "-O${level:-2}" -g -D_GNU_SOURCE -Isamples -I"$sources/interpose/include" "${@:3}" -lcublas -o "$2" &&
+    (cd "$1" && run "$build/bin/softgpu-cc" -Xcompiler "-O${level:-1}" -g -D_GNU_SOURCE -Isamples -I"$sources/interpose/include" "${@:3}" -lcublas -o "$2" &&
         [ "$code" -eq 0 ]) || sed 's/^/# /' "$work/stderr"
 }
 
