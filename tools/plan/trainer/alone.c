@@ -76,7 +76,7 @@ alone_begin(const char *name, const char *what, uint64_t lost, bool is_given_up)
     atomic_store(&status->lost_batches, lost);
     message_warning("alone",
                     "plan: in batch %llu of the program, %s %s. Rank 0 goes on alone from the last update, as one "
-                    "process; the other ranks have ended; %llu batches are in no update",
+                    "process; the other ranks have ended; batches that are in no update: %llu",
                     (unsigned long long)player.period + 1, plain_name(name, plain, sizeof(plain)), what,
                     (unsigned long long)lost);
     player.engine = &engine_idle;
@@ -168,7 +168,7 @@ alone_end(void)
     alone_look();
     atomic_store(&status->stage, RANK_STAGE_ENDED);
     message_line(
-        "plan: rank 0 went on alone after batch %llu of the program: %llu batches before that are in no update; "
+        "plan: rank 0 went on alone after batch %llu of the program; batches before that are in no update: %llu; "
         "alone it made %llu batches and %llu updates",
         (unsigned long long)(player.period + 1 - atomic_load(&status->alone_batches)),
         (unsigned long long)atomic_load(&status->lost_batches), (unsigned long long)atomic_load(&status->alone_batches),
