@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # ends.sh BUILD [PATTERN] - the program ends/, untouched, by a plan: however it ends, its saved weights are those of its oracle, the last
 # whole round's, and its exit code is the program's own, unless rank 0 has trained on alone. Each row is one way of training and one end;
-# ordinarily on 2 ranks, with DDPRUN_SOAK=1 on 2 and 3, tame and unruly. PATTERN: only rows "WAY END" that match it.
+# ordinarily on 3 ranks, with DDPRUN_SOAK=1 on 2 and 3, tame and unruly. PATTERN: only rows "WAY END" that match it.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 pattern=${2:-.}
 program=$build/tests/tools/plan/ends
 steps=41 # no whole number of rounds
-ranks=2 moods=('')
+ranks=3 moods=('')
 [ "${DDPRUN_SOAK:-0}" -eq 0 ] || { ranks='2 3' moods=('' ', unruly'); }
 
 # near FILE OF: whether all weights are those of the other file, but for rounding.
