@@ -44,7 +44,7 @@ END {
         if (count != 1)
             fail(c, count)
     }
-    printf "#include \"base/mutant.h\"\n#line 1 \"%s\"\n", file
+    printf "#include \"tests/mutant.h\"\n#line 1 \"%s\"\n", file
     for (i = 1; i <= lines; ++i) {
         if (i in at) {
             printf "%s", instead[at[i]]

@@ -41,7 +41,7 @@ close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *
     if (pace.count == 0)
         return;
     printable_append(line, LINE_BYTES, "exposed communication: %s ms per step (median of ",
-                     pace_ms_text(pace.exposed_ns, ms));
+                     waiting_ms_text((double)pace.exposed_ns * 1e-6, ms));
     if (pace.first_step > 0)
         printable_append(line, LINE_BYTES, "%" PRIu64 " steps, sampled from steps %" PRIu64 " to %" PRIu64 ")",
                          pace.count, pace.first_step, pace.last_step);
@@ -49,14 +49,14 @@ close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *
         printable_append(line, LINE_BYTES, "%" PRIu64 " step%s)", pace.count, plural(pace.count));
     if (pace.bound_ns != UINT64_MAX)
         printable_append(line, LINE_BYTES, "; lower bound for any bucket layout: %s ms",
-                         pace_ms_text(pace.bound_ns, ms));
+                         waiting_ms_text((double)pace.bound_ns * 1e-6, ms));
     if (ranks[0].overlap_off_step > 0)
         printable_append(line, LINE_BYTES,
                          "; overlap is off from step %" PRIu64 " on, because steps are shorter without it",
                          ranks[0].overlap_off_step + 1);
     else if (ranks[0].slowed_ns > 0)
         printable_append(line, LINE_BYTES, "; collectives slow the step's own work by %s ms",
-                         pace_ms_text(ranks[0].slowed_ns, ms));
+                         waiting_ms_text((double)ranks[0].slowed_ns * 1e-6, ms));
     if (pace.waits)
         printable_append(line, LINE_BYTES, "; %s", waiting_text(&pace.waited, 1e6, waiting));
     say("%s", line);
@@ -268,13 +268,13 @@ say_waits(const struct closing *closing, void (*say)(const char *format, ...))
             return;
         if (i < RANKS_SHOWN)
             printable_append(line, LINE_BYTES, "%s rank %d %s ms", i > 0 ? "," : "", i,
-                             pace_ms_text(closing->ranks[i].exposed_ns, ms));
+                             waiting_ms_text((double)closing->ranks[i].exposed_ns * 1e-6, ms));
     }
     if (closing->rank_count > RANKS_SHOWN)
         printable_append(line, LINE_BYTES, ", and %d ranks more", closing->rank_count - RANKS_SHOWN);
     if (closing->ranks[0].exposed_planned_ns != UINT64_MAX)
         printable_append(line, LINE_BYTES, "; the plan of buckets predicted %s ms exposed",
-                         pace_ms_text(closing->ranks[0].exposed_planned_ns, ms));
+                         waiting_ms_text((double)closing->ranks[0].exposed_planned_ns * 1e-6, ms));
     say("%s", line);
 }
 

@@ -140,9 +140,3 @@ pace_of(const struct rank_view *ranks, int count)
         pace.straggler = pace.waited.straggler = -1;
     return pace;
 }
-
-const char *
-pace_ms_text(uint64_t ns, char text[32])
-{
-    return waiting_ms_text((double)ns * 1e-6, text);
-}

@@ -33,7 +33,4 @@ struct pace pace_of(const struct rank_view *ranks, int count);
  */
 void pace_note(struct rank_view *ranks, int count);
 
-/* waiting_ms_text() of nanoseconds. */
-const char *pace_ms_text(uint64_t ns, char text[32]);
-
 #endif

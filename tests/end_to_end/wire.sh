@@ -173,7 +173,7 @@ if [ "$(head -c 2 "$ddprun")" != '#!' ]; then
     run "$work/bare/bin/ddprun" -n 2 --compress fp16 "$ladder"
     failed_with "float16 with kernels that do not load" 1 "--compress needs ddprun's own kernels.*cannot open"
 fi
-# ---- an engine that is broken on purpose (base/mutant.h) ----
+# ---- an engine that is broken on purpose (tests/mutant.h) ----
 if [ "$(head -c 2 "$ddprun")" != '#!' ] && [ -e "$build/tests/mutants/libddprun-engine.so" ]; then
     install "$work/mutants" "$build/tests/mutants/libddprun-engine.so"
     noticed SCALE_LEFT_OUT flat fp16

@@ -331,8 +331,8 @@ TEST(items_are_counted_where_each_step_shares_them_out)
 TEST(milliseconds_have_three_digits)
 {
     char text[32];
-    ck_assert_str_eq(pace_ms_text(12134567, text), "12.1");
-    ck_assert_str_eq(pace_ms_text(77123, text), "0.0771");
-    ck_assert_str_eq(pace_ms_text(1234567890, text), "1235");
-    ck_assert_str_eq(pace_ms_text(0, text), "0");
+    ck_assert_str_eq(waiting_ms_text(12134567 * 1e-6, text), "12.1");
+    ck_assert_str_eq(waiting_ms_text(77123 * 1e-6, text), "0.0771");
+    ck_assert_str_eq(waiting_ms_text(1234567890 * 1e-6, text), "1235");
+    ck_assert_str_eq(waiting_ms_text(0 * 1e-6, text), "0");
 }

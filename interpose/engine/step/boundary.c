@@ -15,7 +15,6 @@
 #include "interpose/engine/verify/verify.h"
 
 #include "base/clock.h"
-#include "base/mutant.h"
 
 static void __attribute__((noreturn)) stop_without_gradients(int group, const struct ddp_site *site)
 {

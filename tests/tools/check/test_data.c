@@ -3,7 +3,7 @@
  * that are the batch are accused of nothing, whatever differs; each way in which they are not is named with the place,
  * and what the reference never had proves nothing.
  *
- * Compiled with mutants (base/mutant.h): a scene fails with each rule broken.
+ * Compiled with mutants (tests/mutant.h): a scene fails with each rule broken.
  */
 #include "tools/check/command/pattern.h"
 

@@ -2,7 +2,7 @@
  * test_verdict.c - what `ddprun check` says of evidence that is made here: each cause once, and beside it what
  * nearly has it; and of any evidence: nothing that differs passes as equal.
  *
- * Compiled with mutants (base/mutant.h): with a floor that is taken as infinite, or with any rule broken, the table is
+ * Compiled with mutants (tests/mutant.h): with a floor that is taken as infinite, or with any rule broken, the table is
  * not what it says.
  */
 #include "world.h"
@@ -10,7 +10,6 @@
 #include "tools/check/command/pattern.h"
 #include "tools/check/command/verdict.h"
 
-#include "base/mutant.h"
 
 #include "tests/test.h"
 

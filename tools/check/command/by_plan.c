@@ -6,7 +6,6 @@
  */
 #include "tools/check/command/session.h"
 
-#include "base/mutant.h"
 #include "tools/check/command/check.h"
 #include "tools/plan/command/auto.h"
 
