@@ -25,7 +25,7 @@ proved 'the update is in the gradient' "$fused" gemm
 proved 'several averages' "$habits" two
 proved 'gradients are made anew' "$habits" realloc
 refused 'a graph' 'launches a CUDA graph' "$habits" captured
-refused 'a launch between steps' 'between steps, as validation, uses what an earlier step has left' "$build/tests/tools/scout/reads" kept
+refused 'a launch between steps' 'between steps, such as validation, uses memory that an earlier step has left' "$build/tests/tools/scout/reads" kept
 refused 'what may be trained, and is called carried' 'halves of a batch do not show' --per-rank a6 "$build/tests/tools/scout/public_nets" whole
 proved 'a launch between steps that uses what the last one has left' "$build/tests/tools/plan/habits" batch-hits
 

@@ -650,6 +650,17 @@ lift_out(const struct source *source, uint32_t node, struct lifted *lifted)
     return lifted->memory[0] != '\0' && lifted->bytes[0] != '\0' && strstr(lifted->memory, "++") == NULL;
 }
 
+static void
+pass_memory(const struct passage *passage, struct lifted *lifted)
+{
+    bool loops = lifted->loop[0] != '\0';
+    pass_expression(passage, lifted->loop);
+    pass_expression(passage, lifted->memory);
+    pass_expression(passage, lifted->bytes);
+    if (loops && lifted->loop[0] == '\0') /* its names are not known here */
+        lifted->memory[0] = lifted->bytes[0] = '\0';
+}
+
 bool
 lift(struct sources *sources, const struct site_place *frames, uint32_t depth, struct lifted *lifted)
 {
@@ -670,14 +681,19 @@ lift(struct sources *sources, const struct site_place *frames, uint32_t depth, s
                 return false;
             bool returns = is_returned(passage.inner, passage.function, passage.said, lifted->memory);
             struct lifted outside = *lifted;
-            uint32_t inner = source_statement(passage.inner, frames[i - 1].line, frames[i - 1].column);
-            if (!returns && lift_out(passage.inner, inner, &outside))
-                *lifted = outside;
             passage.loop = lifted->loop;
-            pass_expression(&passage, lifted->loop);
-            pass_expression(&passage, lifted->memory);
-            pass_expression(&passage, lifted->bytes);
+            pass_memory(&passage, lifted);
             pass_expression(&passage, lifted->stream);
+            if (lifted->memory[0] == '\0' && !returns &&
+                lift_out(passage.inner, source_statement(passage.inner, frames[i - 1].line, frames[i - 1].column),
+                         &outside)) {
+                passage.loop = outside.loop;
+                pass_memory(&passage, &outside);
+                snprintf(lifted->memory, LIFT_BYTES, "%s", outside.memory);
+                snprintf(lifted->bytes, LIFT_BYTES, "%s", outside.bytes);
+                snprintf(lifted->loop, LIFT_BYTES, "%s", outside.loop);
+                passage.loop = lifted->loop;
+            }
             lifted->source_is_passed =
                 (i == 1 || lifted->source_is_passed) && begins_with_parameter(&passage, lifted->source);
             pass_expression(&passage, lifted->source);

@@ -57,7 +57,7 @@ bool plan_write(const char *path, const struct scout_log *log, const struct scou
  * tensors, and the diff. Error: the diff cannot be applied, or not be written. */
 bool scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, const char *path,
                  bool verbose, struct error *error) __attribute__((warn_unused_result));
-/* Of a plan by state: the period, and the class of all memory that stays. */
+/* Of a plan by state: the period. */
 void by_state_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
                     const struct turns *by_state);
 
