@@ -112,7 +112,6 @@ free_world(struct world *world)
     check_rows_free(&world->evidence.again);
     check_rows_free(&world->evidence.perturbed);
     check_rows_free(&world->evidence.alone);
-    check_rows_free(&world->evidence.turns);
     check_rows_free(&world->evidence.probe);
     check_rows_free(&world->evidence.scaled);
     check_rows_free(&world->evidence.later);
@@ -196,13 +195,6 @@ change_norms(struct check_row *row, const struct edit *edit)
         norms->rounding = 1e-4 * norms->reference * norms->reference;
         norms->spread = edit->value * norms->reference;
         break;
-    case OFFSET:
-        norms->offset = edit->value * 0.1 * 10 / sqrt((double)row->tensor.count);
-        norms->difference = fabs(norms->offset) * sqrt((double)row->tensor.count);
-        break;
-    case ALONG:
-        norms->along = edit->value;
-        break;
     case HASH:
         row->value = (uint64_t)edit->value;
         break;
@@ -242,20 +234,7 @@ set_note(struct check_rows *rows, const struct edit *edit, enum check_row_kind k
         row.tensor.group = kind == CHECK_ROW_UNSTEPPED;
         row.tensor.count = edit->what == UNSTEPPED && edit->value > 0 ? (uint64_t)edit->value : ELEMENTS;
     }
-    if (kind == CHECK_ROW_USED) {
-        row.tensor.role = CHECK_GRADIENT;
-        row.norms = (struct check_norms){.reference = 10, .own = 10 * edit->value, .product = 100 * edit->value};
-    }
     snprintf(row.text, sizeof(row.text), "%s", kind == CHECK_ROW_ALARM ? "what would have ended the job" : "");
-    if (kind == CHECK_ROW_SCALAR) {
-        row.value = 3;
-        row.norms = (struct check_norms){.reference = 0.5, .own = 0.5 * edit->value};
-        snprintf(row.text, sizeof(row.text), "sgd");
-    }
-    if (kind == CHECK_ROW_FRONT) {
-        snprintf(row.text, sizeof(row.text), "change");
-        snprintf(row.tensor.text, sizeof(row.tensor.text), "sgd");
-    }
     if (kind == CHECK_ROW_COPY)
         row.copy = (struct check_copy){.site = 1,
                                        .bytes = 64 * (uint64_t)edit->value,
@@ -301,12 +280,11 @@ static void
 change_rows(struct check_rows *rows, const struct edit *edit)
 {
     static const enum check_row_kind kinds[] = {
-        [SHARD] = CHECK_ROW_SHARD,       [UNEVEN] = CHECK_ROW_SHARD,  [COPIED] = CHECK_ROW_COPIED,
-        [SAMPLED] = CHECK_ROW_SAMPLE,    [OWN] = CHECK_ROW_OWN,       [ALARM] = CHECK_ROW_ALARM,
-        [RETAINED] = CHECK_ROW_RETAINED, [FORCED] = CHECK_ROW_FORCED, [TYPES] = CHECK_ROW_TYPES,
-        [COPIES] = CHECK_ROW_COPY,       [ON_HOST] = CHECK_ROW_COPY,  [UNSTEPPED] = CHECK_ROW_UNSTEPPED,
-        [NAN_ALONE] = CHECK_ROW_ENDLESS, [USED] = CHECK_ROW_USED,     [UPDATES] = CHECK_ROW_UPDATES,
-        [PART] = CHECK_ROW_PART,         [SCALAR] = CHECK_ROW_SCALAR, [FRONT] = CHECK_ROW_FRONT};
+        [SHARD] = CHECK_ROW_SHARD,       [UNEVEN] = CHECK_ROW_SHARD,   [COPIED] = CHECK_ROW_COPIED,
+        [SAMPLED] = CHECK_ROW_SAMPLE,    [OWN] = CHECK_ROW_OWN,        [ALARM] = CHECK_ROW_ALARM,
+        [RETAINED] = CHECK_ROW_RETAINED, [FORCED] = CHECK_ROW_FORCED,  [TYPES] = CHECK_ROW_TYPES,
+        [COPIES] = CHECK_ROW_COPY,       [ON_HOST] = CHECK_ROW_COPY,   [UNSTEPPED] = CHECK_ROW_UNSTEPPED,
+        [NAN_ALONE] = CHECK_ROW_ENDLESS, [UPDATES] = CHECK_ROW_UPDATES};
     if (edit->what == ADDED)
         add_tensor(rows, (uint32_t)edit->role, (uint32_t)edit->first, edit->from, edit->value);
     else if (edit->what < SHARD)
@@ -345,11 +323,10 @@ void
 apply(struct world *world, const struct edit *edit)
 {
     struct check_evidence *evidence = &world->evidence;
-    struct check_rows *single[] = {[AGAIN] = &evidence->again,  [PERTURBED] = &evidence->perturbed,
-                                   [ALONE] = &evidence->alone,  [TURNS] = &evidence->turns,
-                                   [PROBE] = &evidence->probe,  [SCALED] = &evidence->scaled,
-                                   [LATER] = &evidence->later,  [FAR] = &evidence->far,
-                                   [NUDGED] = &evidence->nudged};
+    struct check_rows *single[] = {
+        [AGAIN] = &evidence->again, [PERTURBED] = &evidence->perturbed, [ALONE] = &evidence->alone,
+        [PROBE] = &evidence->probe, [SCALED] = &evidence->scaled,       [LATER] = &evidence->later,
+        [FAR] = &evidence->far,     [NUDGED] = &evidence->nudged};
     evidence->forced = evidence->forced || edit->what == FORCED;
     evidence->tolerance = edit->what == TYPES ? -1 : evidence->tolerance;
     switch (edit->what) {

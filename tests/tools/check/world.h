@@ -18,7 +18,7 @@ struct world {
     unsigned steps;
 };
 
-enum run { RANKS, AGAIN, PERTURBED, ALONE, TURNS, PROBE, PLAIN, SCALED, LATER, FAR, NUDGED, BEHIND, AHEAD, TWICE };
+enum run { RANKS, AGAIN, PERTURBED, ALONE, PROBE, PLAIN, SCALED, LATER, FAR, NUDGED, BEHIND, AHEAD, TWICE };
 
 enum what {
     NOTHING,
@@ -39,8 +39,6 @@ enum what {
     FLIPPED,    /* the same, where 3.2e-5 is what the tolerance explains */
     TOO_SMALL,  /* `value` of its change, all of it rounding */
     HASH,       /* `value`: of what the rank has */
-    OFFSET,     /* all of its difference is one constant, `value` times as large */
-    ALONG,      /* all of its difference is `value` times its parameter */
     ADDED,      /* a tensor row is added, with this difference */
     /* Notes: `from` is the step */
     SHARD,
@@ -53,11 +51,7 @@ enum what {
     ON_HOST,   /* 64 bytes that every rank copies in step `from`; `value`: their content, of one rank 1 */
     TYPES,     /* no --tolerance, and calls have named types: `value` */
     FORCED,    /* every step began from the reference, with `value` times its gradients */
-    USED,      /* gradient number `first` has `value` times one rank's when it is used */
     UPDATES,   /* so many updates of one parameter */
-    PART,      /* of the run of turns: the whole is `value` times a share */
-    SCALAR,    /* argument 4 of `sgd` is `value` times one rank's 0.5 */
-    FRONT,     /* of the run ALONE: `change` gets `value` gradients in front of DDP_STEP; 0: and what `sgd` gets */
     UNSTEPPED, /* gradient number `first` is of a group that makes no step */
     NAN_ALONE, /* parameter number `first` is NaN on one rank */
     READS,     /* the date; rank by rank other dates make no difference, but for what edits of BEHIND and AHEAD say */

@@ -12,6 +12,8 @@
 #include "launcher/output/whole_file.h"
 #include "launcher/start/environment.h"
 #include "launcher/start/spawn.h"
+#include "tools/check/command/pattern.h"
+#include "tools/check/command/place.h"
 #include "tools/check/command/session.h"
 #include "tools/common/inner_run.h"
 #include "tools/common/tool_options.h"
@@ -21,7 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_EXTRA_RUNS = 2, MOST_TURNS = 16 };
+enum { MOST_EXTRA_RUNS = 2 };
 
 /* ---- the ranks ---- */
 
@@ -214,8 +216,6 @@ run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struc
     }
     if (wishes->nudged)
         *ok = session_run(check, SESSION_NUDGED, wishes, error);
-    else if (wishes->turns > 0 && check->evidence.turns.count == 0 && check->ranks <= MOST_TURNS)
-        *ok = session_run_turns(check, wishes->turns, error);
     else if (wishes->plain && check->evidence.plain == NULL)
         *ok = run_ranks_again(check, true, &check->evidence.plain, error);
     else
@@ -312,6 +312,90 @@ judge_late(struct check *check, struct check_verdict *verdict, struct error *err
     return ok;
 }
 
+/* ---- the place ---- */
+
+/* Causes that are read from far away: of the others the verdict itself has the place. */
+static bool
+is_looked_at(const struct check *check, const struct check_verdict *verdict)
+{
+    static const bool causes[CAUSE_COUNT] = {[CAUSE_DIRECTION] = true,
+                                             [CAUSE_UPDATE] = true,
+                                             [CAUSE_TENSOR] = true,
+                                             [CAUSE_SCALE] = true,
+                                             [CAUSE_UNANNOTATED] = true};
+    static const bool roles[CHECK_ROLES] = {
+        [CHECK_PARAMETER] = true, [CHECK_GRADIENT] = true, [CHECK_STATE] = true, [CHECK_MEMORY] = true};
+    const struct check_evidence *evidence = &check->evidence;
+    uint32_t role = verdict->first->tensor.role;
+    bool is_scale = verdict->cause == CAUSE_SCALE && factor_meaning(evidence, verdict->factor)[0] != '\0';
+    bool is_start = role != CHECK_GRADIENT && verdict->first->first_step == 1;
+    bool is_possible = !check->in_cluster && !check->has_reference && !evidence->by_plan && !evidence->grows &&
+                       check->options->hosts == NULL && check_evidence_is_forced(evidence) &&
+                       verdict->bearable <= ITEMS_BEARABLE * items_tolerance(0);
+    return verdict->result != CHECK_EQUAL && is_possible && causes[verdict->cause] && roles[role] &&
+           !verdict->is_precise && !is_scale && !is_start;
+}
+
+/* Makes a step once more, on one rank and on all, and finds the operation in which both part. */
+static bool
+look_at_step(struct check *check, struct place_question *question, struct place *place, bool *found,
+             struct error *error)
+{
+    struct check_order one = session_order(check, "look", "one rank, each operation of a step", CHECK_COMPARES);
+    struct check_order all = order_ranks(check, "look-ranks", "all ranks, each operation of a step");
+    one.run.look = all.run.look = one.run.steps = all.run.steps = question->interval + 1;
+    all.plain = true;
+    struct check_outcome outcomes[2];
+    if (!session_start(check, &one, &outcomes[0], error) || !session_start(check, &all, &outcomes[1], error))
+        return false;
+    const char **files = xcalloc((size_t)check->ranks + 1, sizeof(*files));
+    for (int r = 0; r <= check->ranks; ++r)
+        files[r] = xasprintf("%s-%d.look", outcomes[r > 0].results, r > 0 ? r - 1 : 0);
+    question->one = files[0];
+    question->of = files + 1;
+    question->ranks = check->ranks;
+    *found = place_find(question, place);
+    for (int r = 0; r <= check->ranks; ++r) {
+        unlink(files[r]);
+        free((char *)files[r]);
+    }
+    free(files);
+    session_free_outcome(&outcomes[0]);
+    session_free_outcome(&outcomes[1]);
+    return true;
+}
+
+static bool
+find_place(struct check *check, struct check_verdict *verdict, struct error *error)
+{
+    const struct check_item *first = verdict->first;
+    const char *forced = getenv("_DDPRUN_CHECK_LOOK"); /* of tests: a tensor, of a program that is equal */
+    struct place_question question = {.tensor = forced != NULL ? (uint32_t)strtoul(forced, NULL, 16) : 0,
+                                      .interval = 1};
+    struct place place;
+    bool found = false, is_forced = forced != NULL && verdict->result == CHECK_EQUAL;
+    question.is_update = question.tensor >> 24 != 1 + CHECK_GRADIENT;
+    if (!is_forced && (first == NULL || !is_looked_at(check, verdict)))
+        return true;
+    if (!is_forced) {
+        uint32_t role = first->tensor.role;
+        question = (struct place_question){
+            .tensor = role != CHECK_MEMORY ? (role + 1) << 24 | first->tensor.number : 0,
+            .by = first->tensor.text,
+            .argument = first->tensor.argument,
+            .interval = first->first_step - 1,
+            .is_update = role != CHECK_GRADIENT,
+        };
+    }
+    if (!look_at_step(check, &question, &place, &found, error))
+        return false;
+    if (found && is_forced)
+        message_line("a place in an equal program: %s", place.text);
+    else if (found)
+        sentence_put_place(verdict, &place);
+    return true;
+}
+
 /* ---- all of it ---- */
 
 static bool
@@ -371,7 +455,7 @@ run_all(struct check *check, int *exit_code, struct error *error)
         session_free_outcome(&outcome);
     } else {
         ok = run_judged(check, &order, error) && by_plan_settle(check, error) && judge_runs(check, &verdict, error) &&
-             judge_late(check, &verdict, error);
+             judge_late(check, &verdict, error) && find_place(check, &verdict, error);
         if (ok && check->has_failed && verdict.result != CHECK_DIFFERENT) {
             *error = check->failure;
             ok = false;

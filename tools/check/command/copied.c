@@ -197,17 +197,6 @@ is_other(struct copied *copied)
     return other >= 0 && (placed > 0 || copied->was_right);
 }
 
-static bool
-is_unknown(struct copied *copied)
-{
-    int r = copied->ranks - 1;
-    while (r >= 0 && (!copied_is_telling(copied->of[r]) ||
-                      2 * (copied->of[r]->here + copied->of[r]->elsewhere) > copied->of[r]->total))
-        --r;
-    copied->rank = r;
-    return r >= 0;
-}
-
 /* By more than the item that DDP_SHARD may make it, of which the verdict on first gradients has its own word. */
 static bool
 is_unequal(const struct copied *copied)
@@ -250,7 +239,5 @@ copied_classify(struct copied *copied)
         copied->kind = copied->kind == COPIED_RIGHT ? COPIED_SILENT : copied->kind;
     } else if (is_other(copied)) {
         copied->kind = COPIED_OTHER;
-    } else if (is_unknown(copied)) {
-        copied->kind = COPIED_UNKNOWN;
     }
 }

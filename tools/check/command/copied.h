@@ -24,7 +24,6 @@ enum copied_kind {
     COPIED_GAP,
     COPIED_OTHER,   /* pieces that one rank has elsewhere */
     COPIED_UNEQUAL, /* right, and not of one size */
-    COPIED_UNKNOWN, /* what one rank never has */
 };
 
 /* What ranks have copied from one call site in one step. */

@@ -48,7 +48,6 @@ struct search {
     bool is_chance[COPIES_SITES_AT_MOST]; /* what it copies may be wrong by chance only */
     size_t site_count;
     bool weighs; /* shares may be unequal */
-    bool unknown_too;
     bool steady; /* all that is divided is the same in each step */
 };
 
@@ -81,8 +80,6 @@ look_at_site(const struct search *search, uint64_t site, uint32_t step, struct c
     copied_classify(copied);
     if (copied->kind == COPIED_UNEQUAL && search->weighs)
         copied->kind = COPIED_RIGHT;
-    if (copied->kind == COPIED_UNKNOWN && !search->unknown_too)
-        copied->kind = COPIED_SILENT;
     return true;
 }
 
@@ -301,20 +298,6 @@ say_other(const struct copied *wrong, struct check_verdict *verdict, const char 
 }
 
 static void
-say_unknown(const struct copied *wrong, struct check_verdict *verdict, const char *place)
-{
-    const struct check_copy *it = wrong->of[wrong->rank];
-    unsigned long long total = it->total, known = it->here + it->elsewhere;
-    sentence_say(verdict->text,
-                 "in step %u rank %d copies data at %s that one rank does not copy there: of %llu pieces one rank has "
-                 "%llu in any step",
-                 wrong->step, wrong->rank, place, total, known);
-    sentence_say(verdict->advice,
-                 "look for random numbers that are seeded by rank, or drawn for the share only: a shuffle and random "
-                 "positions must be the same on all ranks, and each rank takes its share of them");
-}
-
-static void
 say_unequal(const struct copied *wrong, struct check_verdict *verdict, const char *place)
 {
     const struct check_copy *any = copied_any(wrong);
@@ -348,8 +331,6 @@ say_copied(const struct copied *wrong, struct check_verdict *verdict, const char
         say_other(wrong, verdict, place, beside_right);
     } else if (wrong->kind == COPIED_UNEQUAL) {
         say_unequal(wrong, verdict, place);
-    } else if (wrong->kind == COPIED_UNKNOWN) {
-        say_unknown(wrong, verdict, place);
     } else {
         if (wrong->kind == COPIED_SAME)
             sentence_say(verdict->text, "in step %u all %d ranks copy the same %llu bytes at %s, of %llu on one rank",
@@ -367,8 +348,8 @@ say_copied(const struct copied *wrong, struct check_verdict *verdict, const char
     }
 }
 
-static bool
-judge_copies(struct judgement *judgement, bool unknown_too)
+bool
+data_say(struct judgement *judgement)
 {
     const struct check_evidence *evidence = judgement->evidence;
     struct check_verdict *verdict = judgement->verdict;
@@ -381,7 +362,6 @@ judge_copies(struct judgement *judgement, bool unknown_too)
                   scratch = {.of = xcalloc((size_t)evidence->ranks, sizeof(*scratch.of))};
     uint64_t right = 0;
     search_prepare(&search, evidence);
-    search.unknown_too = unknown_too;
     double factor;
     bool found = find_wrong(&search, last, &wrong, &scratch, &right) &&
                  !(wrong.kind == COPIED_UNEQUAL && pattern_is_scaled(evidence, &factor));
@@ -399,18 +379,6 @@ judge_copies(struct judgement *judgement, bool unknown_too)
     free(wrong.of);
     free(scratch.of);
     return found;
-}
-
-bool
-data_say(struct judgement *judgement)
-{
-    return judge_copies(judgement, false);
-}
-
-bool
-data_say_unknown(struct judgement *judgement)
-{
-    return judgement->verdict->is_vague = judge_copies(judgement, true);
 }
 
 /* ---- what the host keeps and trains ---- */
@@ -446,22 +414,6 @@ find_carried(const struct check_evidence *evidence, int *rank_p)
             *rank_p = r;
             if (mine->bytes == mine->whole && first != NULL && first->bytes == mine->bytes &&
                 first->values != mine->values && is_computed(evidence, mine->site))
-                return row;
-        }
-    }
-    return NULL;
-}
-
-const struct check_row *
-carried_find_other(const struct check_evidence *evidence, uint32_t step, int *rank_p)
-{
-    for (int r = 0; r < evidence->ranks; ++r) {
-        EACH_ROW(row, &evidence->ranked[r], CHECK_ROW_COPY) {
-            const struct check_copy *mine = &row->copy;
-            *rank_p = r;
-            bool repeats = find_of_site(&evidence->again, mine->site, 0) == NULL; /* addresses do not, for instance */
-            if (row->step <= step && mine->bytes == mine->whole && mine->values != 0 &&
-                mine->values != mine->whole_values && repeats)
                 return row;
         }
     }

@@ -39,14 +39,13 @@ struct check_evidence {
     double bearable;  /* above this nothing counts as equal; filled in by check_judge() */
     bool forced;      /* every step began from the reference, but for CUDA graphs */
     bool sums;        /* --reduce sum */
-    bool grows;       /* --batch-grows: runs of one rank are of all ranks, and compared is with `turns` by turns */
-    bool by_plan;     /* --plan: ranks take turns, and one process plays all turns; a step is a round */
-    int wire_type;    /* of element.h, that --compress sends gradients as; 0: their own */
+    bool grows; /* --batch-grows: runs of one rank are of all ranks, and compared is with the mean of their gradients */
+    bool by_plan;            /* --plan: ranks take turns, and one process plays all turns; a step is a round */
+    int wire_type;           /* of element.h, that --compress sends gradients as; 0: their own */
     struct check_rows alone; /* of the run that wrote the reference: notes only */
     struct check_rows again; /* one rank, compared with itself; count 0: not known */
     struct check_rows perturbed;
     struct check_rows *ranked; /* [ranks]: the run that is checked */
-    struct check_rows turns;   /* gradients of each rank's share in turn, on one rank, averaged; count 0: no such run */
     struct check_rows grown;   /* grows: gradients of step 1 of rank 0's batch, as it has them among the ranks, compared
                                   with those of one rank alone; count 0: not known */
     struct check_rows probe;   /* what becomes of changes to unannotated memory; count 0: no such run */

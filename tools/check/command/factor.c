@@ -87,51 +87,6 @@ factor_of_update(const struct check_evidence *evidence, const struct check_item 
     return true;
 }
 
-/* Each of them has the factor or its square, and some have the square. */
-static bool
-factor_explains(const struct check_evidence *evidence, const struct check_verdict *verdict, unsigned moment,
-                double factor)
-{
-    size_t squares = 0, all = 0;
-    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
-        bool is_state = item->tensor.role == CHECK_MEMORY || item->tensor.role == CHECK_STATE;
-        if (!item->differs || !is_state || item->moment != moment)
-            continue;
-        const struct check_row *row = pattern_row(&evidence->ranked[item->first_rank], &item->tensor, item->first_step);
-        struct multiple own;
-        if (row == NULL || !find_multiple(&row->norms, (double)item->tensor.count, &own))
-            return false;
-        bool is_square = fabs(own.factor / (factor * factor) - 1) < 0.01;
-        if (!is_square && !(fabs(own.factor / factor - 1) < 0.01))
-            return false;
-        squares += is_square;
-        ++all;
-    }
-    return squares > 0 && (squares < all || factor == evidence->ranks || factor == 1.0 / evidence->ranks);
-}
-
-bool
-factor_of_states(const struct check_evidence *evidence, const struct check_verdict *verdict, unsigned moment,
-                 double *factor_p)
-{
-    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
-        const struct check_row *row =
-            item->differs && item->moment == moment
-                ? pattern_row(&evidence->ranked[item->first_rank], &item->tensor, item->first_step)
-                : NULL;
-        struct multiple own;
-        if (row == NULL || !find_multiple(&row->norms, (double)item->tensor.count, &own) || !(own.factor > 0))
-            continue;
-        const double candidates[] = {own.factor, sqrt(own.factor)};
-        for (size_t k = 0; k < 2; ++k) {
-            *factor_p = snap_factor(evidence, candidates[k], 0.01);
-            if (!is_near(*factor_p, 1, 0.01) && factor_explains(evidence, verdict, moment, *factor_p))
-                return true;
-        }
-    }
-    return false;
-}
-
 bool
 factor_of_row(const struct check_row *row, double *factor_p)
 {

@@ -10,20 +10,6 @@ count_equal(const struct judgement *judgement)
 }
 
 bool
-gradients_say_total(struct judgement *judgement)
-{
-    struct other_total other;
-    if (!pattern_other_total(judgement->evidence, &other) || other.step > judgement->first->first_step)
-        return false;
-    return verdict_conclude(
-        judgement,
-        "call DDP_SHARD with the items of the whole batch, as many as one rank has; do not count padding, and do not "
-        "let the number depend on a rank's own values",
-        "; in step %u the program calls DDP_SHARD with %llu items on rank %d, and with %llu on one rank", other.step,
-        (unsigned long long)other.items, other.rank, (unsigned long long)other.alone);
-}
-
-bool
 gradients_say_uneven(struct judgement *judgement)
 {
     uint64_t total = pattern_uneven_items(judgement->evidence, judgement->first->first_step);
@@ -77,18 +63,6 @@ gradients_say_factor(struct judgement *judgement)
                           "of the loss, a learning rate in the gradient, a loss scale");
 }
 
-bool
-gradients_say_clipped(struct judgement *judgement)
-{
-    double norm;
-    if (!pattern_is_clipped(judgement->evidence, &norm))
-        return false;
-    return verdict_conclude(judgement, "put DDP_STEP between backward and the clipping",
-                            "; the norm of all gradients at DDP_STEP is never above %.4g on one rank, and not the "
-                            "ranks': they are clipped before they are averaged",
-                            norm);
-}
-
 /* The gradients that differ are all N times, or the N-th part of, one rank's, and others are equal. */
 bool
 gradients_say_common_factor(struct judgement *judgement)
@@ -116,138 +90,6 @@ gradients_say_common_factor(struct judgement *judgement)
                    : "this gradient is a sum where the others are means, or is multiplied by the number of ranks");
 }
 
-/* What all gradients that differ have in common, by `find`, which is 0 of one that has it not; 0: nothing. */
-static double
-find_common(const struct judgement *judgement, double (*find)(const struct check_row *row))
-{
-    double common = 0, elements = 0;
-    for (size_t i = 0; i < judgement->verdict->item_count; ++i) {
-        const struct check_item *item = &judgement->verdict->items[i];
-        if (item->tensor.role != CHECK_GRADIENT || !item->differs || item->moment != judgement->pattern.moment)
-            continue;
-        const struct check_row *row =
-            pattern_row(&judgement->evidence->ranked[item->first_rank], &item->tensor, item->first_step);
-        double own = row != NULL ? find(row) : 0;
-        common = common == 0 ? own : common;
-        if (own == 0 || fabs(own / common - 1) > 0.05)
-            return 0;
-        elements += (double)item->tensor.count;
-    }
-    return elements >= 8 ? common : 0;
-}
-
-static double
-offset_of(const struct check_row *row)
-{
-    bool all = fabs(row->norms.offset) * sqrt((double)row->tensor.count) >= 0.98 * row->norms.difference;
-    return all ? row->norms.offset : 0;
-}
-
-static double
-along_of(const struct check_row *row)
-{
-    return row->norms.along;
-}
-
-/* `direction` is of the first step. */
-static void
-set_later(struct judgement *judgement)
-{
-    if ((judgement->shown & SHOWN_LATE) != 0)
-        judgement->verdict->cause = CAUSE_UPDATE;
-}
-
-bool
-gradients_say_offset(struct judgement *judgement)
-{
-    double offset = find_common(judgement, offset_of);
-    if (offset == 0)
-        return false;
-    verdict_decide(judgement, ": each element of these gradients is off by the same %.3g", offset);
-    set_later(judgement);
-    return verdict_advise(judgement, "a term that is added for each record, or on each rank, has another divisor than "
-                                     "the loss: divide it by the rank's share, which is the whole batch on one rank");
-}
-
-bool
-gradients_say_along(struct judgement *judgement)
-{
-    double along = find_common(judgement, along_of);
-    if (along == 0)
-        return false;
-    verdict_decide(judgement, ": the difference of each gradient is %.3g times its parameter", along);
-    set_later(judgement);
-    return verdict_advise(judgement,
-                          "a term of the weights, such as weight decay, has another factor than on one rank: it must "
-                          "not depend on the rank, the number of ranks or the share; or add it after DDP_STEP");
-}
-
-bool
-gradients_say_parts(struct judgement *judgement)
-{
-    double least, most;
-    (void)pattern_parts(judgement->evidence, &least, &most);
-    return verdict_conclude(judgement,
-                            "each rank divides its loss by a number of its own share, such as its count of valid "
-                            "labels: before backward call DDP_WEIGHT(number of the share, number of the batch)",
-                            "; the gradient of the whole batch is %.4g times that of one share and %.4g times that of "
-                            "another, and DDP_STEP gives both the same weight",
-                            least, most);
-}
-
-const struct check_row *
-judgement_front(const struct judgement *judgement, bool with_memory)
-{
-    const struct check_row *row = NULL;
-    do
-        row = check_rows_next(&judgement->evidence->alone, CHECK_ROW_FRONT, row);
-    while (row != NULL && (row->value == 0) != with_memory);
-    return row;
-}
-
-bool
-gradients_say_dependent(struct judgement *judgement)
-{
-    const struct check_row *front = judgement_front(judgement, false);
-    const char *name = front != NULL ? front->text : "";
-    verdict_decide(
-        judgement,
-        "; on one rank, too, the mean of the gradients of %d shares is not the gradient of the whole batch%s%.96s%s",
-        judgement->evidence->ranks, front != NULL ? ", and `" : "", name,
-        front != NULL ? "` gets them between backward and DDP_STEP" : "");
-    if (front != NULL)
-        return verdict_advise(
-            judgement,
-            "if `%.96s` does more to gradients than multiply them by a constant (clipping, a sign, a threshold, a "
-            "norm), put DDP_STEP between backward and it; else look for results that depend on the share: a sum, a "
-            "mean or a ranking of the share (DDP_REDUCE computes it for the batch), batch-norm, random numbers",
-            name);
-    return verdict_advise(
-        judgement,
-        "look for results that depend on the share: statistics of the share, such as a sum, a mean or a ranking "
-        "(DDP_REDUCE computes them for the batch) or those of batch-norm; means over micro-batches of unequal sizes; a "
-        "term of the loss that is divided by the whole batch; random numbers (check with dropout and augmentation "
-        "off); reads of the batch that do not use `first` and `count` of DDP_SHARD");
-}
-
-/* In a later step, and in none before. */
-bool
-gradients_say_dependent_now(struct judgement *judgement)
-{
-    verdict_decide(
-        judgement,
-        "; in this step, and in none before, the mean of the gradients of %d shares is not the gradient of the "
-        "whole batch on one rank, either",
-        judgement->evidence->ranks);
-    bool few = (judgement->shown & SHOWN_FEW) != 0;
-    return verdict_advise(
-        judgement,
-        "look for %sstatistics of the share, such as a bound, a mean, a ranking or a count (DDP_REDUCE computes it for "
-        "the batch), memory that each rank trains alone and that is not annotated%s, random numbers",
-        few ? "rows of this gradient that are not cleared before backward, " : "",
-        few ? "" : ", rows of a gradient that are not cleared before backward");
-}
-
 bool
 gradients_say_few(struct judgement *judgement)
 {
@@ -255,16 +97,6 @@ gradients_say_few(struct judgement *judgement)
         judgement,
         "compare its annotation with its allocation: count and type; and see that it is written before DDP_STEP",
         "; %zu of %zu gradients are equal", count_equal(judgement), judgement->pattern.all[CHECK_GRADIENT]);
-}
-
-bool
-gradients_say_some(struct judgement *judgement)
-{
-    return verdict_conclude(judgement,
-                            "before this gradient backward reads memory that differs between ranks and is not "
-                            "annotated: a second copy of a weight, a weight without DDP_PARAMETER",
-                            ", and %zu of %zu gradients are equal: the ranks have the right batch",
-                            count_equal(judgement), judgement->pattern.all[CHECK_GRADIENT]);
 }
 
 bool
@@ -286,28 +118,12 @@ gradients_say_one_batch(struct judgement *judgement)
         judgement->pattern.all[CHECK_GRADIENT]);
 }
 
-/* Nothing of the shares is wrong, as one rank computes them. */
-bool
-gradients_say_by_rank(struct judgement *judgement)
-{
-    const struct check_row *front = judgement_front(judgement, false);
-    verdict_decide(judgement,
-                   "; one rank computes from these shares, in turn, gradients whose mean is that of the whole "
-                   "batch: what differs depends on DDP_RANK() or DDP_WORLD_SIZE()");
-    return verdict_advise(judgement,
-                          "look for random numbers that are seeded by rank (noise, a mask, a shuffle), a term or a "
-                          "factor that depends on the rank or on the number of ranks (weight decay, a divisor), "
-                          "weights that are not annotated, records that two ranks compute%s%.96s%s",
-                          front != NULL ? "; and at `" : "", front != NULL ? front->text : "",
-                          front != NULL ? "`, which gets gradients between backward and DDP_STEP" : "");
-}
-
 bool
 gradients_say_direction(struct judgement *judgement)
 {
     return verdict_conclude(judgement,
-                            "the ranks' shares together are not the batch of one rank: look for a shuffle that is "
-                            "seeded by rank, shares that overlap or are not equal, weights that are not annotated",
+                            "look for a shuffle that is seeded by rank, shares that overlap or are not equal, weights "
+                            "that are not annotated, and values that depend on the rank or on the number of ranks",
                             "; %zu of %zu gradients differ", judgement->pattern.differing[CHECK_GRADIENT],
                             judgement->pattern.all[CHECK_GRADIENT]);
 }
@@ -322,11 +138,10 @@ gradients_say_later(struct judgement *judgement)
         judgement->verdict->cause = CAUSE_TENSOR;
     return verdict_advise(
         judgement, "%s",
-        role == CHECK_GRADIENT ? "memory that is not annotated changes the gradients after the first step: a forgotten "
-                                 "tensor, rows of a gradient that are not cleared before backward, data that ranks "
-                                 "read in another order, a decision on the host"
-        : role == CHECK_BUFFER
-            ? "DDP_STEP copies rank 0's buffer to all ranks: a buffer that depends on the batch depends on rank 0's "
-              "share only"
-            : "the mean of this value over ranks is not one rank's value: is the value a mean over the share?");
+        role == CHECK_GRADIENT ? "look for memory that is not annotated, rows of a gradient that are not cleared "
+                                 "before backward, statistics of the share, a decision on the host"
+        : role == CHECK_BUFFER ? "DDP_STEP copies rank 0's buffer to all ranks: a buffer that depends on the batch "
+                                 "depends on rank 0's share only; if it is trained: DDP_PARAMETER and DDP_GRADIENT"
+                               : "the mean of this value over ranks is not one rank's value: is the value a mean over "
+                                 "the share?");
 }

@@ -207,6 +207,25 @@ rank_grows(const struct check *check, const struct check_rows *rank, const struc
                      (unsigned long long)share, (unsigned long long)whole->value);
 }
 
+/* One process that is, by `turn`, a rank to the program: its own gradients go into a file, *own_p. */
+static bool
+run_turn(struct check *check, const struct check_run *turn, const char *title, char **own_p, struct check_rows *rows,
+         struct error *error)
+{
+    char *name = xasprintf("turn-%u-of-%u", turn->grown, turn->grown_count);
+    struct check_order order = session_order(check, name, title, CHECK_COMPARES);
+    *own_p = xasprintf("%s/%s", check->folder.path, name);
+    order.ranks = 1;
+    order.untold = turn->grown > 0;
+    order.run.steps = turn->steps;
+    order.run.grown = turn->grown;
+    order.run.grown_count = turn->grown_count;
+    snprintf(order.run.own, sizeof(order.run.own), "%s", *own_p);
+    bool ok = session_run_alone(check, &order, rows, error);
+    free(name);
+    return ok;
+}
+
 bool
 grown_make_reference(struct check *check, struct error *error)
 {
@@ -219,8 +238,8 @@ grown_make_reference(struct check *check, struct error *error)
         const struct check_run run = {.grown = is_alone ? 0 : (uint32_t)r,
                                       .grown_count = is_alone ? 1 : (uint32_t)check->ranks,
                                       .steps = is_alone ? 1 : check->steps};
-        ok = session_run_turn(check, &run, is_alone ? "one rank" : "one rank, with the batch of each rank in turn",
-                              &files[r], &rows[is_alone], error);
+        ok = run_turn(check, &run, is_alone ? "one rank" : "one rank, with the batch of each rank in turn", &files[r],
+                      &rows[is_alone], error);
     }
     ok = ok && rank_grows(check, &rows[0], &rows[1], error);
     check_rows_free(&rows[0]);

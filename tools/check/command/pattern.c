@@ -151,18 +151,6 @@ pattern_is_few(size_t differing, size_t all)
 }
 
 bool
-pattern_is_common(const struct check_evidence *evidence, const struct check_item *first)
-{
-    const struct check_row *zero = pattern_row(&evidence->ranked[0], &first->tensor, first->first_step);
-    bool common = zero != NULL && zero->value != 0;
-    for (int r = 1; r < evidence->ranks && common; ++r) {
-        const struct check_row *row = pattern_row(&evidence->ranked[r], &first->tensor, first->first_step);
-        common = row != NULL && row->value == zero->value;
-    }
-    return common;
-}
-
-bool
 pattern_is_scaled(const struct check_evidence *evidence, double *factor_p)
 {
     const struct check_rows *rows = &evidence->ranked[0];
@@ -230,46 +218,6 @@ pattern_sees_factor(const struct check_evidence *evidence)
 }
 
 bool
-pattern_is_clipped(const struct check_evidence *evidence, double *norm_p)
-{
-    double most = 0;
-    unsigned same = 0;
-    for (uint32_t step = 1; step <= evidence->steps; ++step)
-        most = fmax(most, gradient_square(&evidence->ranked[0], step));
-    for (uint32_t step = 1; step <= evidence->steps; ++step)
-        same += gradient_square(&evidence->ranked[0], step) >= (1 - 1e-4) * most;
-    *norm_p = sqrt(most);
-    return same > 1 && same >= (evidence->steps < CHECK_STEPS_LEAST ? evidence->steps : CHECK_STEPS_LEAST) && most > 0;
-}
-
-bool
-pattern_parts(const struct check_evidence *evidence, double *least_p, double *most_p)
-{
-    double even = evidence->sums ? 1 : 1.0 / evidence->ranks;
-    const struct check_rows *turns = &evidence->turns;
-    *least_p = *most_p = even;
-    EACH_ROW(row, turns, CHECK_ROW_PART) {
-        *least_p = fmin(*least_p, row->norms.product);
-        *most_p = fmax(*most_p, row->norms.product);
-    }
-    EACH_ROW(row, turns, CHECK_ROW_TENSOR) {
-        /* The ranks have averaged what the shares give alone: there is no other mistake. */
-        const struct check_row *ranks = pattern_row(&evidence->ranked[0], &row->tensor, row->step);
-        double most = 1e-3 * row->norms.reference * row->norms.reference;
-        if (ranks == NULL || !(fabs(ranks->norms.product - row->norms.product) <= most))
-            return false;
-    }
-    return *most_p - *least_p > 1e-3 * even;
-}
-
-bool
-pattern_depends_on_batch(const struct check_evidence *evidence, double difference)
-{
-    double worst = evidence->turns.count > 0 ? pattern_worst(evidence, &evidence->turns) : 0;
-    return worst > 10 * evidence->tolerance || (worst > evidence->tolerance && worst > difference / 2);
-}
-
-bool
 pattern_takes_whole_batches(const struct check_evidence *evidence)
 {
     const struct check_row *alone = check_rows_find(&evidence->alone, CHECK_ROW_COPIED);
@@ -295,45 +243,6 @@ pattern_uneven_items(const struct check_evidence *evidence, uint32_t step)
         row = check_rows_next(&evidence->ranked[0], CHECK_ROW_SHARD, row);
     while (row != NULL && (!row->uneven || row->step + 1 != step));
     return row != NULL ? row->value : 0;
-}
-
-/* The next row of DDP_SHARD behind `row` that has another total; NULL: none. */
-static const struct check_row *
-next_total(const struct check_rows *rows, const struct check_row *row)
-{
-    uint64_t before = row != NULL ? row->value : 0;
-    do
-        row = check_rows_next(rows, CHECK_ROW_SHARD, row);
-    while (row != NULL && row->value == before);
-    return row;
-}
-
-bool
-pattern_other_total(const struct check_evidence *evidence, struct other_total *found)
-{
-    *found = (struct other_total){.step = UINT32_MAX};
-    for (int r = 0; r < evidence->ranks; ++r) {
-        uint64_t before = 0;
-        const struct check_row *own = next_total(&evidence->ranked[r], NULL),
-                               *other = next_total(&evidence->alone, NULL);
-        while (own != NULL && other != NULL && own->value == other->value && own->step == other->step) {
-            before = own->value;
-            own = next_total(&evidence->ranked[r], own);
-            other = next_total(&evidence->alone, other);
-        }
-        uint32_t mine_at = own != NULL ? own->step : UINT32_MAX, theirs_at = other != NULL ? other->step : UINT32_MAX,
-                 step = mine_at < theirs_at ? mine_at : theirs_at;
-        if (before == 0 || step >= found->step)
-            continue;
-        *found = (struct other_total){.rank = r,
-                                      .step = step,
-                                      .items = mine_at <= theirs_at ? own->value : before,
-                                      .alone = theirs_at <= mine_at ? other->value : before};
-    }
-    if (found->step == UINT32_MAX)
-        return false;
-    ++found->step; /* DDP_SHARD comes behind the DDP_STEP before */
-    return true;
 }
 
 double

@@ -32,9 +32,6 @@ struct pattern pattern_find(const struct check_evidence *evidence, const struct 
 /* One tensor of several, or at most a quarter of them. */
 bool pattern_is_few(size_t differing, size_t all);
 
-/* The tensor has the same bits on all ranks when it differs first. */
-bool pattern_is_common(const struct check_evidence *evidence, const struct check_item *first);
-
 /* Whether every gradient of the first step is the reference's times one factor. */
 bool pattern_is_scaled(const struct check_evidence *evidence, double *factor_p);
 
@@ -45,30 +42,11 @@ bool pattern_factor_holds(const struct check_evidence *evidence, double factor);
  */
 bool pattern_sees_factor(const struct check_evidence *evidence);
 
-/* One rank's gradients whose norm is the same in several steps, and never larger, were clipped; *norm_p. */
-bool pattern_is_clipped(const struct check_evidence *evidence, double *norm_p);
-
-/* Whether each rank's own share, on one rank, has gradients whose mean is not that of the whole batch, of which all
- * ranks' differ by `difference`. */
-bool pattern_depends_on_batch(const struct check_evidence *evidence, double difference);
-
-/* The whole batch's gradient is a sum of the shares', which count as different parts of it, [*least_p, *most_p], and
- * the ranks average them as equals. */
-bool pattern_parts(const struct check_evidence *evidence, double *least_p, double *most_p);
-
 /* Each rank has as many items as one rank: N times as many are shared out, or each device gets as many bytes. */
 bool pattern_takes_whole_batches(const struct check_evidence *evidence);
 
 /* Items that DDP_SHARD has shared out for the gradients of a step, and that the ranks do not divide; 0: none. */
 uint64_t pattern_uneven_items(const struct check_evidence *evidence, uint32_t step);
-
-/* Where DDP_SHARD first has another total on a rank than on one rank, and has had the same before. */
-struct other_total {
-    int rank;
-    uint32_t step;
-    uint64_t items, alone;
-};
-bool pattern_other_total(const struct check_evidence *evidence, struct other_total *found);
 
 /* Whether of the parameters like this one no more differ at that moment than have no gradient. */
 bool pattern_has_no_gradient(const struct check_evidence *evidence, const struct check_verdict *verdict,
@@ -108,12 +86,8 @@ enum shown {
     SHOWN_AVERAGED = 1 << 22,     /* DDP_STEP_PARAMETERS averages it */
     SHOWN_UNEVEN = 1 << 23,       /* shares of the step are not equal, and not weighted */
     SHOWN_WEIGHS = 1 << 24,       /* DDP_WEIGHT */
-    SHOWN_SHARES = 1 << 25,       /* DDP_SHARD */
     SHOWN_ONE_BATCH = 1 << 26,    /* all ranks compute the same */
     SHOWN_WHOLE = 1 << 27,        /* each rank takes as much as one rank alone */
-    SHOWN_DEPENDS = 1 << 28,      /* on one rank, too, the shares' gradients have another mean than the batch's */
-    SHOWN_PARTS = 1 << 29,        /* which is a sum of them, by other weights */
-    SHOWN_REPLAYED = 1 << 30,     /* one rank has computed the gradients of each share */
 };
 
 struct judgement;
@@ -146,20 +120,13 @@ bool verdict_conclude(struct judgement *judgement, const char *advice, const cha
 /* What to do. Always true. */
 bool verdict_advise(struct judgement *judgement, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* What gets gradients between backward and DDP_STEP: all of them, or memory that an update gets, too; or NULL. */
-const struct check_row *judgement_front(const struct judgement *judgement, bool with_memory);
-
 /* ---- gradients.c: gradients differ, and no update has made that so ---- */
-judgement_fn gradients_say_total, gradients_say_uneven, gradients_say_factor, gradients_say_clipped,
-    gradients_say_common_factor, gradients_say_offset, gradients_say_along, gradients_say_parts,
-    gradients_say_dependent, gradients_say_dependent_now, gradients_say_few, gradients_say_some, gradients_say_data_set,
-    gradients_say_one_batch, gradients_say_by_rank, gradients_say_direction, gradients_say_later;
+judgement_fn gradients_say_uneven, gradients_say_factor, gradients_say_common_factor, gradients_say_few,
+    gradients_say_data_set, gradients_say_one_batch, gradients_say_direction, gradients_say_later;
 
 /* ---- update.c: what comes between DDP_STEP and the next one ---- */
-judgement_fn update_say_averaged, update_say_used, update_say_states, update_say_memory, update_say_still,
-    update_say_scalar, update_say_factor, update_say_shorter, update_say_unstepped, update_say_several,
-    update_say_copied, update_say_one, update_say_running, update_say_before_step, update_say_state,
-    update_say_own_state, update_say_all;
+judgement_fn update_say_averaged, update_say_memory, update_say_factor, update_say_shorter, update_say_unstepped,
+    update_say_several, update_say_one, update_say_running, update_say_before_step, update_say_all;
 
 /* ---- factor.c ---- */
 /*
@@ -176,11 +143,6 @@ struct factor {
 /* Of the parameters in the step of `first`, which is one of them and differs. False: they have no common factor. */
 bool factor_of_update(const struct check_evidence *evidence, const struct check_item *first, struct factor *factor);
 
-/* Of gradients, as all states that differ at the moment show them: first moments have the factor, second ones its
- * square. False: they do not. */
-bool factor_of_states(const struct check_evidence *evidence, const struct check_verdict *verdict, unsigned moment,
-                      double *factor_p);
-
 /* Of a row of norms: false if it is no multiple of the reference. */
 bool factor_of_row(const struct check_row *row, double *factor_p);
 
@@ -196,10 +158,9 @@ const char *factor_meaning(const struct check_evidence *evidence, double factor)
 /*
  * If gradients differ first, and what ranks have copied for them is not the reference's batch in shares: which call
  * site, which ranks, which items. It names a cause of what differs, and makes nothing different: false where the data
- * are right, or nothing is known of them. The second is for where nothing else is known: a rank has copied what one
- * rank never has.
+ * are right, or nothing is known of them.
  */
-judgement_fn data_say, data_say_unknown;
+judgement_fn data_say;
 
 /* Where in the source a call site stands that copies to the device. Returns `text`. */
 enum { DATA_PLACE_BYTES = 300 };

@@ -85,7 +85,7 @@ may_be_random(const struct check_evidence *evidence, const struct check_verdict 
     const struct check_item *first = verdict->first;
     if (verdict->result != CHECK_DIFFERENT || first == NULL || first->tensor.role != CHECK_GRADIENT)
         return false;
-    return verdict->cause == CAUSE_DIRECTION || (verdict->cause == CAUSE_DATA && verdict->is_vague) ||
+    return verdict->cause == CAUSE_DIRECTION ||
            (verdict->cause == CAUSE_SCALE && factor_meaning(evidence, verdict->factor)[0] == '\0') ||
            ((verdict->cause == CAUSE_TENSOR || verdict->cause == CAUSE_UPDATE) && first->first_step > 1);
 }
@@ -98,7 +98,6 @@ judge_later(const struct check_evidence *evidence, struct check_verdict *verdict
     if (wishes->later || !(pattern_worst(evidence, &evidence->later) > fmax(least_change, evidence->tolerance)))
         return;
     wishes->plain = false;
-    wishes->turns = 0;
     wishes->factor = 0;
     char place[600];
     sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_SEEDED, verdict->first);

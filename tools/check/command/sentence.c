@@ -1,5 +1,6 @@
 /* sentence.c - see verdict.h. */
 #include "tools/check/command/pattern.h"
+#include "tools/check/command/place.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -130,4 +131,32 @@ sentence_place(const struct check_evidence *evidence, const struct check_verdict
     snprintf(text, 600, "%s %s, differs from one %s%s %s", when, sentence_name_item(verdict, item, name),
              evidence->by_plan ? "process's with all turns" : "rank's", by, sentence_name_ranks(evidence, item, ranks));
     return text;
+}
+
+/* The place proves a cause; an operation over the rows of a share may be meant so. */
+static void
+set_cause(struct check_verdict *verdict, const struct place *place)
+{
+    bool is_gradient = verdict->first->tensor.role == CHECK_GRADIENT, is_first = verdict->first->first_step == 1;
+    if (place->kind == PLACE_INPUT && is_gradient)
+        verdict->cause = CAUSE_UNANNOTATED;
+    else if (place->kind == PLACE_HOST && is_gradient)
+        verdict->cause = CAUSE_DATA;
+    else if (place->kind == PLACE_SHARE && is_first)
+        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_BATCH_DEPENDENT, verdict->first);
+    else if (place->kind != PLACE_INPUT && verdict->cause == CAUSE_UNANNOTATED)
+        verdict->cause = CAUSE_UPDATE;
+}
+
+void
+sentence_put_place(struct check_verdict *verdict, const struct place *place)
+{
+    char old[1024];
+    if (place->kind == PLACE_INPUT && verdict->first->tensor.role == CHECK_MEMORY)
+        return; /* it is the place */
+    snprintf(old, sizeof(old), "%s", verdict->text);
+    set_cause(verdict, place);
+    sentence_say(verdict->text, "in step %u %s; %s", items_step(verdict->first), place->text, old);
+    if (verdict->factor == 0)
+        sentence_say(verdict->advice, "%s", place->advice);
 }

@@ -128,8 +128,7 @@ enum session_run {
     SESSION_LATER =
         SESSION_KEPT, /* whether with another date and other random bytes it computes what it has computed */
     SESSION_NUDGED,   /* which differences rounding makes where a decision hangs on it: each time by another pattern */
-    SESSION_TURNS,    /* of a process for each rank: */
-    SESSION_GROWN,
+    SESSION_GROWN,    /* of a process for each rank */
     SESSION_RUNS,
 };
 /* Makes a run, but for those of processes for each rank. */
@@ -139,12 +138,6 @@ bool session_run(struct check *check, enum session_run which, const struct check
 struct check_rows *session_rows(struct check *check, enum session_run which);
 /* The first two. */
 bool session_run_floor(struct check *check, struct error *error) __attribute__((warn_unused_result));
-/* A process that is, by `turn`, a rank to the program, or gets its share: its own gradients go into a file, *own_p,
- * and its rows behind `rows`. */
-bool session_run_turn(struct check *check, const struct check_run *turn, const char *title, char **own_p,
-                      struct check_rows *rows, struct error *error) __attribute__((warn_unused_result));
-/* Each rank's share, up to the gradients of step `step`; the steps before are the reference's. */
-bool session_run_turns(struct check *check, uint32_t step, struct error *error) __attribute__((warn_unused_result));
 
 /* ---- grown.c: for --batch-grows ---- */
 /*
@@ -167,15 +160,6 @@ bool by_plan_settle(struct check *check, struct error *error) __attribute__((war
  * can be said.
  */
 char *scouted_compare(const struct check *check, const struct check_verdict *verdict);
-
-/* ---- turns.c: does the program's gradient of a batch depend on how the batch is divided? ---- */
-/*
- * Compares the mean (`sums`: the sum) of the gradients of a step, which one rank computed from each share in turn, in
- * files[count], with those of `reference`, of the whole batch: one row a gradient. False: a file cannot be read, and
- * there are no rows.
- */
-bool turns_compare(const char *reference, char *const *files, int count, bool sums, uint32_t step,
-                   struct check_rows *rows) __attribute__((warn_unused_result));
 
 /* ---- show.c: the verdict of a check, for people (a table on stdout) and for programs (--json) ---- */
 /* At most 20 tensors, worst first, and what limits the comparison. */

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct check_wishes none = {.turns = 0};
+static const struct check_wishes none = {.plain = false};
 
 /* ---- a run, and why it may end the check ---- */
 
@@ -126,27 +126,6 @@ session_run_alone(struct check *check, const struct check_order *order, struct c
     return ok;
 }
 
-bool
-session_run_turn(struct check *check, const struct check_run *turn, const char *title, char **own_p,
-                 struct check_rows *rows, struct error *error)
-{
-    uint32_t number = turn->turn + turn->grown;
-    char *name = xasprintf("turn-%u-of-%u", number, turn->turn_count + turn->grown_count);
-    struct check_order order = session_order(check, name, title, CHECK_COMPARES);
-    *own_p = xasprintf("%s/%s", check->folder.path, name);
-    order.ranks = 1;
-    order.untold = number > 0;
-    order.run.steps = turn->steps;
-    order.run.turn = turn->turn;
-    order.run.turn_count = turn->turn_count;
-    order.run.grown = turn->grown;
-    order.run.grown_count = turn->grown_count;
-    snprintf(order.run.own, sizeof(order.run.own), "%s", *own_p);
-    bool ok = session_run_alone(check, &order, rows, error);
-    free(name);
-    return ok;
-}
-
 /* ---- runs behind the first ---- */
 
 static const struct {
@@ -164,7 +143,6 @@ static const struct {
     [SESSION_LATER] = {"later", "with another date and other random bytes", offsetof(struct check_evidence, later)},
     [SESSION_NUDGED] = {"nudged", "each step and its data one unit in the last place away",
                         offsetof(struct check_evidence, nudged)},
-    [SESSION_TURNS] = {.rows = offsetof(struct check_evidence, turns)},
     [SESSION_GROWN] = {.rows = offsetof(struct check_evidence, grown)},
 };
 
@@ -286,26 +264,5 @@ session_make_reference(struct check *check, struct error *error)
         free(check->reference);
         check->reference = final;
     }
-    return ok;
-}
-
-/* ---- further runs ---- */
-
-bool
-session_run_turns(struct check *check, uint32_t step, struct error *error)
-{
-    int count = check->ranks;
-    char **files = xcalloc((size_t)count + 1, sizeof(*files));
-    bool ok = true;
-    for (uint32_t r = 0; r < (uint32_t)count && ok; ++r) {
-        const struct check_run run = {.turn = r, .turn_count = (uint32_t)count, .steps = step};
-        struct check_rows rows = {0};
-        ok = session_run_turn(check, &run, "one rank, with the share of each rank in turn", &files[r], &rows, error);
-        check_rows_free(&rows);
-    }
-    if (ok && !turns_compare(check->reference, files, count, check->evidence.sums, step, &check->evidence.turns))
-        ok = error_set(error, DDPRUN_EXIT_FAILURE,
-                       "cannot read one rank's results for each share; make room, or set TMPDIR");
-    words_free(files);
     return ok;
 }

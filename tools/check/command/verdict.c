@@ -171,7 +171,7 @@ static bool
 say_unrepeated(struct judgement *judgement)
 {
     const struct check_evidence *evidence = judgement->evidence;
-    *judgement->wishes = (struct check_wishes){.turns = 0};
+    *judgement->wishes = (struct check_wishes){.plain = false};
     judgement->first = NULL;
     return verdict_conclude(
         judgement, "give the program a fixed seed (not the clock, not std::random_device), for the check at least",
@@ -182,7 +182,7 @@ say_unrepeated(struct judgement *judgement)
 static bool
 say_nothing(struct judgement *judgement)
 {
-    *judgement->wishes = (struct check_wishes){.turns = 0};
+    *judgement->wishes = (struct check_wishes){.plain = false};
     judgement->first = NULL;
     return verdict_conclude(judgement, "annotate parameters and gradients (man ddprun.h)",
                             "no parameter and no gradient of a rank was compared with one rank's");
@@ -280,15 +280,6 @@ say_start(struct judgement *judgement)
                           judgement->evidence->grows ? "; and DDP_STEP must come before the update" : "");
 }
 
-/* No verdict: what follows would know more if one rank computed each rank's share. */
-static bool
-request_shares(struct judgement *judgement)
-{
-    uint32_t step = judgement->first->first_step;
-    judgement->wishes->turns = step == 1 || check_evidence_is_forced(judgement->evidence) ? step : 0;
-    return false;
-}
-
 /* ---- the table ---- */
 
 /* Verdicts, in the order of what can be known: a program that does not repeat itself tells nothing, an early difference
@@ -310,12 +301,9 @@ static const struct verdict_row table[] = {
     ROW(NONE, EQUAL, 0, SHOWN_DIFFERENCE, equal_say),
     ROW(OVERLAP, DIFFERENT, SHOWN_PLAIN_RIGHT, 0, say_overlap),
     ROW(PLAN, DIFFERENT, SHOWN_PLAN, 0, say_plan),
-    ROW(DATA, DIFFERENT, SHOWN_RESULT, SHOWN_GROWS, gradients_say_total),
     ROW(DATA, DIFFERENT, 0, SHOWN_GROWS, data_say), /* no run has the data of all ranks */
     ROW(OVERFLOW, DIFFERENT, SHOWN_UNBOUNDED, 0, say_unbounded),
     /* unannotated memory; a factor of all gradients explains it */
-    ROW(UPDATE, DIFFERENT, SHOWN_MEMORY_FIRST, SHOWN_SCALED, update_say_used),
-    ROW(UPDATE, DIFFERENT, SHOWN_MEMORY_FIRST, SHOWN_SCALED, update_say_states),
     ROW(UNANNOTATED, DIFFERENT, SHOWN_MEMORY, SHOWN_SCALED, update_say_memory),
     ROW(START, DIFFERENT, SHOWN_START | SHOWN_RANK_0_RIGHT, 0, say_start),
     ROW(UPDATE, DIFFERENT, SHOWN_AVERAGED, 0, update_say_averaged),
@@ -326,37 +314,18 @@ static const struct verdict_row table[] = {
     ROW(UPDATE, DIFFERENT, SHOWN_GRADIENT | SHOWN_LATE, 0, update_say_several),
     ROW(INDIVISIBLE, NOT_COMPARABLE, SHOWN_GRADIENT | SHOWN_UNEVEN, SHOWN_WEIGHS, gradients_say_uneven),
     ROW(SCALE, DIFFERENT, SHOWN_FIRST | SHOWN_SCALED, 0, gradients_say_factor),
-    ROW(UPDATE, DIFFERENT, SHOWN_GRADIENT, SHOWN_FEW, gradients_say_clipped),
     ROW(SCALE, DIFFERENT, SHOWN_GRADIENT | SHOWN_SOME, 0, gradients_say_common_factor),
-    ROW(DIRECTION, DIFFERENT, SHOWN_GRADIENT, 0, gradients_say_offset),
-    ROW(DIRECTION, DIFFERENT, SHOWN_GRADIENT, 0, gradients_say_along),
-    ROW(NONE, EQUAL, SHOWN_GRADIENT | SHOWN_SHARES, SHOWN_WEIGHS | SHOWN_GROWS, request_shares),
-    ROW(DIRECTION, DIFFERENT, SHOWN_GRADIENT | SHOWN_PARTS, SHOWN_WEIGHS, gradients_say_parts),
     ROW(DIRECTION, DIFFERENT, SHOWN_FIRST | SHOWN_ONE_BATCH, 0, gradients_say_one_batch),
-    ROW(BATCH_DEPENDENT, NOT_COMPARABLE, SHOWN_FIRST | SHOWN_DEPENDS, SHOWN_WEIGHS, gradients_say_dependent),
-    ROW(DIRECTION, DIFFERENT, SHOWN_FIRST | SHOWN_FEW | SHOWN_REPLAYED, SHOWN_DEPENDS, gradients_say_by_rank),
     ROW(TENSOR, DIFFERENT, SHOWN_FIRST | SHOWN_FEW, 0, gradients_say_few),
-    ROW(UNANNOTATED, DIFFERENT, SHOWN_FIRST | SHOWN_SOME, 0, gradients_say_some),
     ROW(DATA_SET, NOT_COMPARABLE, SHOWN_FIRST | SHOWN_WHOLE, SHOWN_GROWS | SHOWN_ONE_BATCH, gradients_say_data_set),
-    ROW(DATA, DIFFERENT, SHOWN_FIRST, SHOWN_ONE_BATCH, data_say_unknown),
-    ROW(UNANNOTATED, DIFFERENT, SHOWN_FIRST | SHOWN_REPLAYED, SHOWN_DEPENDS, update_say_copied),
-    ROW(DIRECTION, DIFFERENT, SHOWN_FIRST | SHOWN_REPLAYED, SHOWN_DEPENDS, gradients_say_by_rank),
     ROW(DIRECTION, DIFFERENT, SHOWN_FIRST, 0, gradients_say_direction),
-    ROW(UPDATE, DIFFERENT, SHOWN_GRADIENT | SHOWN_LATE | SHOWN_DEPENDS, SHOWN_WEIGHS, gradients_say_dependent_now),
     ROW(UPDATE, DIFFERENT, SHOWN_RESULT, 0, gradients_say_later),
     /* the update */
-    ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_used),
-    ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_still),
     ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_factor),
-    ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_scalar),
     ROW(TENSOR, DIFFERENT, SHOWN_LATE, 0, update_say_shorter),
     ROW(TENSOR, DIFFERENT, SHOWN_LATE, 0, update_say_unstepped),
-    ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_states),
     ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_several),
     ROW(TENSOR, DIFFERENT, SHOWN_LATE | SHOWN_FEW, 0, update_say_one),
-    ROW(UNANNOTATED, DIFFERENT, SHOWN_LATE, 0, update_say_state),
-    ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_own_state),
-    ROW(UNANNOTATED, DIFFERENT, SHOWN_LATE, 0, update_say_copied),
     ROW(UPDATE, DIFFERENT, 0, 0, update_say_all),
 };
 
@@ -387,10 +356,9 @@ shown_of_first(struct judgement *judgement)
     struct pattern *pattern = &judgement->pattern;
     const struct check_item *first = judgement->first;
     uint32_t role = first->tensor.role;
-    double factor, least, most;
+    double factor;
     bool starts = pattern->moment == items_moment(CHECK_PARAMETER, 1), is_gradient = role == CHECK_GRADIENT,
-         is_first = is_gradient && pattern->moment == items_moment(CHECK_GRADIENT, 1),
-         depends = is_gradient && pattern_depends_on_batch(evidence, first->at_first);
+         is_first = is_gradient && pattern->moment == items_moment(CHECK_GRADIENT, 1);
     if (pattern->ever[CHECK_PARAMETER] + pattern->ever[CHECK_GRADIENT] == 0 && role == CHECK_MEMORY &&
         pattern->memory == NULL)
         pattern->memory = first;
@@ -404,9 +372,7 @@ shown_of_first(struct judgement *judgement)
            (is_gradient && pattern->all[role] > pattern->differing[role] ? SHOWN_SOME : 0) |
            (is_first && pattern_is_scaled(evidence, &factor) ? SHOWN_SCALED : 0) |
            (is_averaged(evidence, &first->tensor) ? SHOWN_AVERAGED : 0) |
-           (pattern_uneven_items(evidence, first->first_step) > 0 ? SHOWN_UNEVEN : 0) |
-           (evidence->turns.count > 0 ? SHOWN_REPLAYED : 0) | (depends ? SHOWN_DEPENDS : 0) |
-           (depends && pattern_parts(evidence, &least, &most) ? SHOWN_PARTS : 0);
+           (pattern_uneven_items(evidence, first->first_step) > 0 ? SHOWN_UNEVEN : 0);
 }
 
 static uint32_t
@@ -429,7 +395,6 @@ shown_in_all(const struct judgement *judgement)
                                                                                                   : 0) |
            (evidence->by_plan ? SHOWN_PLAN : 0) | (evidence->grows ? SHOWN_GROWS : 0) |
            (check_evidence_weighs(evidence) ? SHOWN_WEIGHS : 0) |
-           (check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD) != NULL ? SHOWN_SHARES : 0) |
            (pattern_has_one_batch(evidence, false) ? SHOWN_ONE_BATCH : 0) |
            (pattern_takes_whole_batches(evidence) ? SHOWN_WHOLE : 0);
 }
@@ -466,7 +431,7 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     settled.bearable = ITEMS_BEARABLE * tolerance;
     *verdict =
         (struct check_verdict){.result = CHECK_EQUAL, .tolerance = evidence->tolerance, .bearable = evidence->bearable};
-    *wishes = (struct check_wishes){.turns = 0};
+    *wishes = (struct check_wishes){.plain = false};
     verdict->items = items_make(evidence, evidence->ranked, &verdict->item_count);
     items_sort(verdict->items, verdict->item_count);
     reductions_settle(evidence, verdict);

@@ -92,7 +92,7 @@ struct check_verdict {
     const struct check_item *first; /* that the sentence is about; NULL: none */
     double factor;                  /* of CAUSE_SCALE and CAUSE_UPDATE: of gradients or of a step's change, relative to
                                        one rank's; 0: none */
-    bool is_vague;                  /* of CAUSE_DATA: nothing is known but that one rank never has these data */
+    bool is_precise;                /* the sentence names the call or the annotation: no closer look */
     double tolerance;               /* that was used */
     double bearable;                /* nothing above it counts as equal */
     double largest, largest_floor;  /* over all items that count */
@@ -101,7 +101,6 @@ struct check_verdict {
 
 /* Which further runs would tell causes apart. */
 struct check_wishes {
-    uint32_t turns; /* one rank with each rank's share, up to the gradients of so many steps; 0: not */
     bool plain;
     bool twice;    /* the run that is checked, once more: do its ranks repeat their bits? */
     double factor; /* one rank with so many times the gradients, in rounds with changed results; 0: not */
@@ -144,6 +143,10 @@ const char *sentence_name_ranks(const struct check_evidence *evidence, const str
  * differs from one rank's by 0.5 on all ranks". */
 const char *sentence_place(const struct check_evidence *evidence, const struct check_verdict *verdict,
                            const struct check_item *item, char text[600]);
+
+/* The place comes first, then what differs; the place's advice replaces the verdict's, but where that has a factor. */
+struct place;
+void sentence_put_place(struct check_verdict *verdict, const struct place *place);
 
 /* ---- items.c ---- */
 /*
@@ -191,10 +194,6 @@ bool items_scaled_differ(const struct check_evidence *evidence, uint32_t role);
  * are far away tells them apart, for it copies the same data.
  */
 void carried_judge(const struct check_evidence *evidence, struct check_verdict *verdict, struct check_wishes *wishes);
-
-/* The first copy, up to a step, that has as many bytes as on one rank, and other values, of memory that is not
- * annotated; NULL: none. */
-const struct check_row *carried_find_other(const struct check_evidence *evidence, uint32_t step, int *rank_p);
 
 /* ---- seeded.c ---- */
 /*

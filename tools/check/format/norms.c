@@ -67,7 +67,6 @@ add_one(struct norm_lanes *lanes, size_t lane, double mine, double theirs)
     lanes->reference[lane] += theirs * theirs;
     lanes->own[lane] += mine * mine;
     lanes->product[lane] += mine * theirs;
-    lanes->offset[lane] += difference;
 }
 
 /* The elements' lanes follow from their places in the block: the sums do not depend on how many are added at a time. */
@@ -96,7 +95,6 @@ close_block(struct norms *norms)
         norms->reference[block] += norms->lanes.reference[lane];
         norms->own += norms->lanes.own[lane];
         norms->product += norms->lanes.product[lane];
-        norms->offset += norms->lanes.offset[lane];
     }
     norms->lanes = (struct norm_lanes){0};
 }
@@ -140,7 +138,6 @@ norms_end(const struct norms *unfinished)
         close_block(&closed);
     struct check_norms result = {.own = sqrt(norms->own),
                                  .product = norms->product,
-                                 .offset = norms->at > 0 ? norms->offset / (double)norms->at : 0,
                                  .unbounded = norms->unbounded,
                                  .unlike = norms->unlike,
                                  .endless = norms->endless};

@@ -18,13 +18,13 @@ struct norms {
     size_t block_elements, at;
     double own, product;
     struct norm_lanes {
-        double difference[NORM_LANES], reference[NORM_LANES], own[NORM_LANES], product[NORM_LANES], offset[NORM_LANES];
+        double difference[NORM_LANES], reference[NORM_LANES], own[NORM_LANES], product[NORM_LANES];
     } lanes; /* of the block that has begun: each of every NORM_LANES-th element, which compilers make vectors of */
     uint64_t unbounded; /* elements that are infinite or NaN on one side only, or differently on the two */
     uint64_t unbounded_first;
     uint64_t unlike;  /* of these: differently on the two */
     uint64_t endless; /* elements of the reference that are infinite or NaN */
-    double difference[NORM_BLOCKS], reference[NORM_BLOCKS], offset;
+    double difference[NORM_BLOCKS], reference[NORM_BLOCKS];
 };
 
 /*
@@ -38,8 +38,6 @@ struct norms {
 struct check_norms {
     double difference, reference, own;
     double product; /* inner product of own and reference */
-    double offset;  /* the mean difference of an element, with its sign */
-    double along;   /* of a gradient: it is off by so many times its parameter; 0: not so */
     double spread, rounding, unit;
     double block_difference, block_scale;
     uint64_t block_first, block_count, unbounded, unlike, endless, same;

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define REFERENCE_VERSION 7
+#define REFERENCE_VERSION 8
 
 enum reference_kind {
     REFERENCE_TENSOR = 1, /* struct check_tensor: what `number` of its role is, or which call of DDP_REDUCE */
@@ -26,7 +26,6 @@ enum reference_kind {
     REFERENCE_UPDATER,    /* struct check_updater */
     REFERENCE_FLOOR,      /* struct check_row, all of a run: `number` 0 of the repeated, 1 of the perturbed one */
     REFERENCE_COPIES,     /* struct check_copies and more (copies.h): of call site `number`, its identity's low bits */
-    REFERENCE_SCALARS,    /* of call `number` of a function that updates parameters (tools/check/trainer/calls.c) */
     REFERENCE_END,        /* `step`: steps made; `number` 1: they are rounds of DDP_REDUCE calls */
 };
 

@@ -46,13 +46,12 @@ struct check_run {
     double units;       /* forced: so many units in the last place of what an update leaves are rounding */
     double factor;      /* forced: gradients are set to so many times the reference's; 0: as is found. Where steps
                            are rounds, not 0: what DDP_REDUCE finds in the first is changed */
-    uint32_t turn, turn_count;   /* turn_count > 0: this process gets the share of rank `turn` of so many, and its own
-                                    gradients go into `own` */
-    bool keeps_start;            /* CHECK_WRITES: parameters as they are annotated are kept, too, as of step 0 */
+    bool keeps_start;   /* CHECK_WRITES: parameters as they are annotated are kept, too, as of step 0 */
     uint32_t grown, grown_count; /* grown_count > 0: one process is rank `grown` of so many to the program; its own
                                     gradients, and what its updates make of averaged parameters, go into `own`; each
                                     step begins from what the ranks have, which the reference is */
     bool by_plan;                /* ranks take turns: a rank may have sent gradients of a round that stays open */
+    uint32_t look;               /* operations before this DDP_STEP are kept, and those before the one before; 0: not */
     bool probes;                 /* in the last step what `probed` names is changed, to see the effect */
     char reference[PATH_MAX];
     char results[PATH_MAX];
@@ -139,7 +138,6 @@ enum check_row_kind {
     CHECK_ROW_UNSTEPPED, /* `tensor` is a gradient of a group that made no step */
     CHECK_ROW_ENDLESS,   /* `tensor` is a parameter, infinite or NaN in the run that writes the reference */
     CHECK_ROW_UPDATES,   /* after `step` the function `text` got the same parameter `value` times, and more than once */
-    CHECK_ROW_USED,      /* `norms` of a gradient as the function `text` gets it, which updates parameters */
     CHECK_ROW_TYPES,     /* at the end: `value` has CHECK_TYPES_... of what calls of libraries have named */
     CHECK_ROW_FORCED,    /* the gradients of tensor.group were set to norms.product times the reference's */
     CHECK_ROW_DATE,      /* `value`: the date with which compared runs begin, microseconds since 1970 */
@@ -148,12 +146,6 @@ enum check_row_kind {
     CHECK_ROW_COPY,      /* `copy`: what a call site has copied to the device in a step */
     CHECK_ROW_SITE,      /* text: frames of call site `value`, "OBJECT OFFSET" a line; the launcher makes it a place */
     CHECK_ROW_ROUNDS,    /* no DDP_STEP came: a step is a round of DDP_REDUCE calls */
-    CHECK_ROW_PART,      /* of turns: the whole batch's gradient is the sum of norms.product times the share's, of one
-                            share after the other */
-    CHECK_ROW_SCALAR,    /* after `step` argument `value` of `text`, which updates parameters, is norms.own here, and
-                            norms.reference on one rank */
-    CHECK_ROW_FRONT, /* in front of DDP_STEP, behind backward, `text` gets `value` gradients; 0: it gets gradients, and
-                        memory that the update `tensor.text` gets, too */
 };
 
 enum check_seen {

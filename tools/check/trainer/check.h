@@ -6,7 +6,8 @@
  * reported to course.c, which knows the step; values.c reads tensors, compare.c writes them to the reference or
  * compares them with it, force.c sets gradients to it, reduced.c does all of this with what DDP_REDUCE finds; copies.c
  * compares what comes from the host, by the call that brings it (call_site.c); updaters.c finds the unannotated memory
- * that updates write, memory.c compares it, and the gradients that updates read, calls.c has their arguments.
+ * that updates write, memory.c compares it, and the gradients that updates read, calls.c has their arguments; look.c
+ * keeps all operations of a step.
  *
  * Three sections of docs/check.md tell what is compared: "What is compared, and when", "Every step begins from the
  * reference" and "DDP_REDUCE". Parameters and states that DDP_STEP_PARAMETERS averages are read when boundary k is
@@ -149,6 +150,11 @@ void copies_shard(size_t total, size_t first, size_t count, const struct ddp_sit
 /* The step is over: what was copied in it goes into the reference, or is compared with that, and forgotten. */
 void copies_boundary(uint32_t step);
 
+/* ---- look.c ---- */
+/* Around an operation that comes after `interval` DDP_STEPs; any thread. */
+void look_begins(const struct operation *operation, uint32_t interval);
+void look_ends(bool enqueued);
+
 /* ---- reduced.c ---- */
 /* Whether one rank makes the call, too, and this step has made it already. */
 bool reduced_repeats(const struct ddp_site *site, uint32_t step);
@@ -177,27 +183,9 @@ void memory_found(const struct check_memory *found, CUdeviceptr address);
 void memory_resolve(const struct check_memory *at, CUdeviceptr pointer);
 /* Whether the address is in a range, as it was last found. */
 bool memory_has(CUdeviceptr address);
-/* An update gets the gradient, in this step: what has become of it since DDP_STEP? */
-void used_gradient(const struct tensor *gradient, uint32_t step, const char *function);
 /* Before the first step: ranges that the reference names. */
 void memory_open(void);
 /* A boundary of the first group; `step` as in values_tensor(). */
 void memory_boundary(uint32_t step);
-
-/* ---- calls.c ---- */
-/* A call of an updater; `number` of its calls of the step. */
-void calls_scalars(const struct operation *operation, const struct function_layout *layout, uint32_t step,
-                   uint32_t updater, uint32_t number);
-/* Any operation, in the run that writes the reference. `given`: the updater that was given a pointer, or NULL. */
-struct calls_operation {
-    uint64_t call;
-    const char *name;
-    bool is_updater;
-    const char *(*given)(CUdeviceptr address);
-};
-void calls_in_front(const struct operation *operation, const struct function_layout *layout,
-                    const struct calls_operation *its, uint32_t step);
-/* A boundary of the first group. */
-void calls_boundary(uint32_t step);
 
 #endif

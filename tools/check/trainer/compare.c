@@ -125,42 +125,6 @@ compare_values(const struct tensor *tensor, const struct reference_entry *entry,
     free(passing.norms);
 }
 
-/* Whether the gradient is the reference's and a multiple of its parameter, as by a term of the weights: that multiple.
- */
-static double
-find_along(const struct tensor *gradient, const struct reference_entry *entry)
-{
-    struct tensor parameter = {.index = SIZE_MAX};
-    double product = 0, square = 0, difference = 0;
-    engine_lock();
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &memory_state.tensors[i];
-        if (tensor->role == TENSOR_PARAMETER && tensor->placed && tensor->index == gradient->index)
-            parameter = *tensor;
-    }
-    engine_unlock();
-    if (parameter.index == SIZE_MAX || parameter.count != gradient->count || parameter.type != gradient->type ||
-        !reference_start(values_reader(), entry))
-        return 0;
-    char *weights = values_room(NULL, VALUES_PIECE_BYTES);
-    for (size_t at = 0, here; at < gradient->bytes; at += here) {
-        here = gradient->bytes - at < VALUES_PIECE_BYTES ? gradient->bytes - at : VALUES_PIECE_BYTES;
-        values_tensor_out(values_piece, gradient, at, here);
-        values_tensor_out(weights, &parameter, at, here);
-        if (!reference_next(values_reader(), values_theirs, here))
-            values_stop_damaged();
-        for (size_t i = 0; i < here / type_bytes(gradient->type); ++i) {
-            double weight = element_get(gradient->type, weights, i),
-                   off = element_get(gradient->type, values_piece, i) - element_get(gradient->type, values_theirs, i);
-            product += off * weight;
-            square += weight * weight;
-            difference += off * off;
-        }
-    }
-    free(weights);
-    return product * product > 0.998 * square * difference ? product / square : 0;
-}
-
 /* ---- an update that began with the reference's values ---- */
 
 static void
@@ -263,8 +227,6 @@ compare_described(const struct tensor *tensor, const struct compare_at *at, stru
         compare_update(tensor, at, before, entry, row);
     else
         compare_values(tensor, entry, row);
-    if (row->tensor.role == CHECK_GRADIENT && row->norms.difference > 1e-6 * row->norms.reference)
-        row->norms.along = find_along(tensor, entry);
     values_row(row);
     return true;
 }

@@ -51,7 +51,7 @@ check_open(void (*leave)(void))
         course.leave();
     course.opened = true;
     engine_state.off = OFF_LAUNCH_FILTER | OFF_NONFINITE | OFF_UNAVERAGED | OFF_FORGOTTEN | OFF_TRIALS;
-    engine_state.takes_turn = check_run.turn_count + check_run.grown_count > 0;
+    engine_state.takes_turn = check_run.grown_count > 0;
     /* The launcher compares the ranks, by the hashes that all of them leave of every tensor at every step. */
     engine_state.options.check_every = 0;
     values_open();
@@ -86,7 +86,7 @@ check_no_sync(void)
 void
 check_mean(double value, const struct ddp_site *site)
 {
-    if (!course.over && course.wait_until_ms == 0 && check_run.turn_count == 0)
+    if (!course.over && course.wait_until_ms == 0)
         compare_mean(value, course.means++, course.steps, site);
 }
 
@@ -94,8 +94,8 @@ void
 check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
 {
     size_t world = (size_t)engine_state.rendezvous.world_size;
-    if (check_run.turn_count + check_run.grown_count > 0) {
-        size_t turns = check_run.turn_count + check_run.grown_count, turn = check_run.turn + check_run.grown;
+    if (check_run.grown_count > 0) {
+        size_t turns = check_run.grown_count, turn = check_run.grown;
         size_t base = total / turns, more = total % turns;
         *first = turn * base + (turn < more ? turn : more);
         *count = base + (turn < more);
@@ -117,8 +117,7 @@ check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *s
 void
 check_copied(CUdeviceptr to, const void *source, size_t bytes, size_t pitch, size_t rows)
 {
-    bool is_compared = (!check_run.perturbed || check_run.is_far) && check_run.turn_count == 0 && !check_run.probes &&
-                       check_run.factor == 0;
+    bool is_compared = (!check_run.perturbed || check_run.is_far) && !check_run.probes && check_run.factor == 0;
     is_compared = is_compared && (!course.in_rounds || values_writer() != NULL); /* a DDP_STEP may come */
     if (course.over || !is_compared || source == NULL || bytes == 0 || pitch == 0 || course.graphs ||
         atomic_load(&engine_state.captures_open) > 0)
@@ -352,7 +351,7 @@ count_step(void)
         copies_boundary(step);
     look_at(TENSOR_PARAMETER, step, false);
     look_at(TENSOR_STATE, step, false);
-    if (!course.in_rounds && check_run.turn_count == 0)
+    if (!course.in_rounds)
         updaters_boundary(step);
     if (step > check_run.steps || (step > 1 && is_enough(step - 1)))
         end_steps(step - 1);
@@ -430,8 +429,7 @@ static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
 static void
 reduce_begins(const struct tensor *memory, CUstream stream)
 {
-    if (course.over || check_run.turn_count > 0 || atomic_load(&engine_state.captures_open) > 0 ||
-        (course.any_boundary && !course.in_rounds))
+    if (course.over || atomic_load(&engine_state.captures_open) > 0 || (course.any_boundary && !course.in_rounds))
         return;
     if (course.wait_until_ms > 0) {
         if (clock_now_ms() > course.wait_until_ms)
@@ -475,7 +473,7 @@ check_reduce_begins(const struct observed_reduction *reduced, CUstream stream)
 void
 check_reduce_ends(const struct observed_reduction *reduced, CUstream stream)
 {
-    if (reduced->call->count == 0 || check_run.turn_count > 0)
+    if (reduced->call->count == 0)
         return;
     struct tensor memory = memory_of(reduced);
     pthread_mutex_lock(&looking);
@@ -504,16 +502,13 @@ note_own_gradients(int group, uint32_t step)
 }
 
 static void
-boundary_begins(int group, bool captured, const struct ddp_site *site)
+boundary_begins(int group, bool captured)
 {
     if (course.over || (course.in_rounds && values_writer() == NULL))
         return;
     if (course.in_rounds)
         forget_rounds();
     if (captured && !course.graphs) {
-        if (check_run.turn_count > 0)
-            stop_job("DDP_STEP (%s:%d) is captured: its gradients are not seen outside of the graph", site->file,
-                     site->line);
         course.graphs = true;
         values_note(CHECK_ROW_GRAPHS, course.steps, 0);
     }
@@ -542,7 +537,8 @@ void
 check_boundary_begins(int group, bool captured, const struct ddp_site *site)
 {
     pthread_mutex_lock(&looking);
-    boundary_begins(group, captured, site);
+    (void)site;
+    boundary_begins(group, captured);
     pthread_mutex_unlock(&looking);
 }
 
@@ -550,19 +546,15 @@ static void
 boundary_ends(int group)
 {
     uint32_t step = course.group_steps[group];
-    bool is_counted = group == course.first_group || check_run.turn_count > 0;
-    if (course.over || course.graphs || step == 0 || (is_counted && step > check_run.steps) ||
+    if (course.over || course.graphs || step == 0 || (group == course.first_group && step > check_run.steps) ||
         atomic_load(&engine_state.captures_open) > 0)
         return;
     CUcontext before = context_enter();
     context_synchronize("after DDP_STEP");
     look_at_gradients(group, step);
-    if (check_run.turn_count == 0)
-        look_at_averaged(group, step);
-    if (group == course.first_group && check_run.turn_count == 0)
+    look_at_averaged(group, step);
+    if (group == course.first_group)
         look_at(TENSOR_BUFFER, step, false);
-    if (check_run.turn_count > 0 && step == check_run.steps)
-        end_run(step, true);
     context_leave(before);
 }
 
@@ -610,8 +602,10 @@ check_operation_begins(const struct operation *operation)
         count_step();
         context_leave(before);
     }
-    if (course.steps > 0 && !course.in_rounds && check_run.turn_count == 0)
+    if (course.steps > 0 && !course.in_rounds)
         updaters_operation_begins(operation);
+    if (check_run.look > 0)
+        look_begins(operation, course.steps);
 }
 
 void
@@ -625,8 +619,10 @@ check_operation_ends(const struct operation *operation, bool enqueued)
         values_perturb_copied(operation->operands[0].address, source, bytes);
         context_leave(before);
     }
-    if (!course.over && course.steps > 0 && !course.in_rounds && check_run.turn_count == 0)
+    if (!course.over && course.steps > 0 && !course.in_rounds)
         updaters_operation_ends(enqueued);
+    if (check_run.look > 0)
+        look_ends(enqueued);
 }
 
 void

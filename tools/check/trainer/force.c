@@ -48,7 +48,7 @@ find_factor(const struct check_row *rows, size_t count, double before)
 void
 force_gradients(const struct tensor *list, size_t count, int group, const struct compare_at *at)
 {
-    bool keeps = check_run.grown_count + check_run.turn_count > 0; /* own ones */
+    bool keeps = check_run.grown_count > 0; /* own ones */
     for (size_t i = 0; i < count && keeps; ++i) {
         const struct check_tensor described = {.role = CHECK_GRADIENT, .number = (uint32_t)list[i].index};
         (void)values_keep(&list[i], CHECK_GRADIENT, (uint32_t)list[i].index, at->step);

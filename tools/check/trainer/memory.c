@@ -269,34 +269,6 @@ memory_boundary(uint32_t step)
         memory.ranges[i].address = 0; /* until its operation comes again */
 }
 
-/* ---- gradients as the functions get them that update parameters ---- */
-
-/* What is written between DDP_STEP and the update shows there, where both begin with the same bytes. In a few steps;
- * the first has none in the reference, whose updaters are not known yet. */
-void
-used_gradient(const struct tensor *gradient, uint32_t step, const char *function)
-{
-    enum { FIRST_USED = 2, LAST_USED = 4, GRADIENTS_AT_MOST = 256 };
-    static uint32_t seen[GRADIENTS_AT_MOST]; /* by number: the last step in which a gradient was sketched */
-    if (step < FIRST_USED || step > LAST_USED || gradient->index >= GRADIENTS_AT_MOST || seen[gradient->index] == step)
-        return;
-    seen[gradient->index] = step;
-    const struct reference_key key = key_of_sketch(CHECK_GRADIENT, gradient->index, step);
-    static struct sketch own, theirs; /* large */
-    context_synchronize("before an operation that updates parameters");
-    sketch_tensor(gradient, &own);
-    if (values_writer() != NULL) {
-        values_put(&key, &own, sizeof(own));
-    } else if (values_get(&key, &theirs, sizeof(theirs))) {
-        struct check_row row;
-        compare_describe(gradient, CHECK_ROW_USED, step, &row);
-        row.norms = sketch_compare(&own, &theirs);
-        row.norms.unbounded = own.unbounded + theirs.unbounded;
-        snprintf(row.text, sizeof(row.text), "%s", function);
-        values_row(&row);
-    }
-}
-
 /* ---- where ranges are, as is known before the first step ---- */
 
 void

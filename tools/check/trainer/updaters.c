@@ -136,19 +136,6 @@ looks_for_updaters(void)
     return true;
 }
 
-/* The name of the updater that was given this pointer, or NULL. */
-static const char *
-find_given(CUdeviceptr address)
-{
-    for (size_t i = 0; i < updaters.pointer_count; ++i) {
-        size_t updater =
-            updaters.pointers[i].address == address ? updater_of(updaters.pointers[i].call) : updaters.count;
-        if (updater < updaters.count && updaters.list[updater].name[0] != '\0')
-            return updaters.list[updater].name;
-    }
-    return NULL;
-}
-
 static void
 watch_parameter(void *arg, const struct pointed *pointed)
 {
@@ -358,16 +345,11 @@ static void
 resolve_pointed(void *arg, const struct pointed *pointed)
 {
     size_t updater = *(const size_t *)arg;
-    struct tensor tensor;
-    CUdeviceptr next;
-    bool annotated = pointers_annotated(pointed->address, &tensor, &next);
     struct check_memory at = {
         .call = around.call, .owner = around.owner, .ordinal = around.ordinal, .argument = pointed->argument};
     memory_resolve(&at, pointed->address);
     if (updaters.list[updater].found.type == 0)
         return;
-    if (annotated && tensor.role == TENSOR_GRADIENT && tensor.address == pointed->address)
-        used_gradient(&tensor, updaters.step, around.name);
     if (is_parameters_place(updater, pointed->argument))
         count_update(updater, pointed->address);
 }
@@ -404,10 +386,6 @@ begin_operation(const struct operation *operation, const struct function_layout 
     around.call = layout != NULL ? layout->call : call_identity(operation->name);
     around.count = 0;
     size_t updater = updater_of(around.call);
-    if (finds())
-        calls_in_front(operation, layout,
-                       &(struct calls_operation){around.call, around.name, updater < updaters.count, find_given},
-                       updaters.step);
     bool is_old = updater < updaters.count && updaters.list[updater].since < updaters.step;
     around.is_for_updaters = finds() && !is_old;
     if (around.is_for_updaters) {
@@ -419,8 +397,6 @@ begin_operation(const struct operation *operation, const struct function_layout 
     if (updater == updaters.count)
         return;
     count_call(updater, operation, layout);
-    if (updaters.list[updater].found.type != 0)
-        calls_scalars(operation, layout, updaters.step, (uint32_t)updater, around.owner ^ around.ordinal << 16);
     pointers_visit(operation, layout, resolve_pointed, &updater);
     if (looks_at_memory(updater, operation, layout)) {
         int type = updaters.list[updater].found.type;
@@ -511,7 +487,6 @@ updaters_boundary(uint32_t step)
 {
     pthread_mutex_lock(&memory_lock);
     memory_boundary(step);
-    calls_boundary(step);
     note_updates();
     updaters.step = step;
     for (size_t i = 0; i < updaters.count; ++i)

@@ -154,7 +154,7 @@ open_reference(void)
     if (check_run.mode == CHECK_WRITES && engine_state.rendezvous.rank > 0) /* the reference is rank 0's */
         snprintf(check_run.reference + length, sizeof(check_run.reference) - length, "-%d",
                  engine_state.rendezvous.rank);
-    if (check_run.grown_count + check_run.turn_count > 0 && !reference_create(check_run.own, &header, &values.own))
+    if (check_run.grown_count > 0 && !reference_create(check_run.own, &header, &values.own))
         values_stop_writing();
     if (check_run.mode == CHECK_WRITES) {
         if (!reference_create(check_run.reference, &header, &values.writer))
@@ -201,7 +201,7 @@ values_close(uint32_t steps, bool by_us, bool in_rounds)
             values_stop_writing();
         values.writes = false;
     }
-    if (check_run.grown_count + check_run.turn_count > 0 &&
+    if (check_run.grown_count > 0 &&
         (!reference_put(&values.own, &(struct reference_key){.kind = REFERENCE_END, .step = steps}, "", 0) ||
          !reference_close(&values.own)))
         values_stop_writing();

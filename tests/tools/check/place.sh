@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# place.sh BUILD - the first sentence of `ddprun check` is the operation in which N ranks and one process first part: kernel or copy, its
+# line, the operand, and the values. In right programs a look at a step names no operation.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../../end_to_end/lib.sh"
+# shellcheck source=tests/tools/check/lib.sh
+source "$(dirname "$0")/lib.sh"
+place=$build/tests/tools/check/place
+rows_program=$rows
+
+# MODE | exit code | cause | what the first sentence says, an extended regular expression
+rows=(
+    'divisor | 1 | direction | `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 is 12 on rank 0, 15 on rank 1 and 24 in one process'
+    'rate | 1 | update | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 3 is 0.2 on all ranks and 0.1 in one process'
+    'centre | 3 | batch_dependent | `centre` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: the memory that argument 1 points to has neither the rows'
+    'noise | 1 | direction | `noise` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 is 0 on rank 0, 1 on rank 1 and 0 in one process'
+    'teacher | 1 | unannotated | `residuals` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 points to memory that is not annotated .*`follow` \(place.cu:[0-9]+ from place.cu:[0-9]+\) wrote it last'
+)
+for row in "${rows[@]}"; do
+    IFS='|' read -r mode expected cause pattern <<<"$row"
+    mode=$(trim "$mode")
+    checked 2 "" "$place" "$mode"
+    why=$(why_not "$(trim "$expected")" "$(trim "$cause")" -)
+    [ -n "$why" ] || grep -Eq "^(different|not comparable): in step [0-9]+ $(trim "$pattern")" "$work/stdout" ||
+        why=$(grep -E '^(different|not comparable): ' "$work/stdout")
+    if [ -z "$why" ]; then ok "$mode"; else not_ok "$mode" "$why"; fi
+done
+
+# quiet NAME PROGRAM...: a look at a step before the gradient, and at the update after it, names no operation.
+quiet() {
+    local name=$1 tensor
+    for tensor in 2000000 1000000; do
+        run env "_DDPRUN_CHECK_LOOK=$tensor" "$ddprun" check -n 2 --steps 6 "${@:2}"
+        check "$name, look at $tensor: equal" [ "$code" -eq 0 ]
+        check "$name, look at $tensor: no place" bash -c "! grep 'a place in an equal program' '$work/stderr'"
+    done
+}
+quiet "right" "$place" right
+quiet "conv" "$conv" "${conv_options[@]}"
+quiet "rows" "$rows_program"
+quiet "rows, micro-batches" "$rows_program" --micro 2
+quiet "rows, Adam, groups" "$rows_program" two_groups --optimizer adam
+quiet "updates" "$updates"
+finish

@@ -1,0 +1,41 @@
+/*
+ * place.h - where do the step of N ranks and that of one rank first part? From what look.h keeps of every operation.
+ */
+#ifndef DDPRUN_TOOLS_CHECK_COMMAND_PLACE_H
+#define DDPRUN_TOOLS_CHECK_COMMAND_PLACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct place_question {
+    const char *one;       /* the file of one rank */
+    const char *const *of; /* [ranks]: of each rank */
+    int ranks;
+    uint32_t tensor;   /* that differs, as in struct look_argument; 0: memory that */
+    const char *by;    /* this function writes, where its */
+    uint32_t argument; /* points */
+    uint32_t interval; /* in which it comes about */
+    bool is_update;    /* it is no gradient: all that leads to it must be the same on all ranks */
+};
+
+enum place_kind {
+    PLACE_SCALAR,  /* an argument */
+    PLACE_INPUT,   /* memory that nothing compares */
+    PLACE_BEFORE,  /* the same, which was written before DDP_STEP */
+    PLACE_CHANGED, /* gradients, which an operation after backward changes */
+    PLACE_HOST,    /* a copy from the host */
+    PLACE_SHARE,   /* an operation that computes over the rows of a share */
+    PLACE_MISSING, /* an operation that not all make */
+};
+
+struct place {
+    enum place_kind kind;
+    char text[840];     /* "`bce` (train.cu:71) is the first operation that differs: ..." */
+    const char *advice; /* static storage */
+};
+
+/* False: no operation is the place, or what is kept does not tell. Reads the program's debug information. */
+bool place_find(const struct place_question *question, struct place *place);
+
+#endif

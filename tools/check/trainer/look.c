@@ -1,0 +1,233 @@
+/*
+ * look.c - every operation of a step with all that it gets and leaves (tools/check/format/look.h), where the launcher
+ * asks for that: of the interval before DDP_STEP check_run.look, and of the one before that. Called by course.c.
+ *
+ * The host waits for the device before and after each operation, and reads the memory behind each pointer: to the end
+ * of the allocation, to the next annotated tensor, or to the next pointer that any operation was given.
+ */
+#include "tools/check/trainer/check.h"
+
+#include "tools/check/format/look.h"
+#include "tools/common/direct.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+static struct {
+    int fd; /* -1: it could not be written */
+    bool opened;
+    uint32_t operations;
+    CUdeviceptr *pointers; /* [pointer_count]: that operations were given */
+    size_t pointer_count;
+    uint64_t *kept; /* [kept_count]: hashes of contents in the file */
+    size_t kept_count;
+} look; /* guarded by memory_lock */
+
+static __thread struct {
+    bool active;
+    struct look_operation operation;
+    struct look_argument list[LOOK_ARGUMENTS];
+    char *before[LOOK_ARGUMENTS];
+} around;
+
+static bool
+has(const uint64_t *list, size_t count, uint64_t wanted)
+{
+    for (size_t i = 0; i < count; ++i) {
+        if (list[i] == wanted)
+            return true;
+    }
+    return false;
+}
+
+static void
+note_pointer(void *arg, const struct pointed *pointed)
+{
+    (void)arg;
+    if ((uint64_t)pointed->address >> 47 != 0 || has((uint64_t *)look.pointers, look.pointer_count, pointed->address) ||
+        device_ask_about(pointed->address).begin == 0)
+        return;
+    look.pointers = values_room(look.pointers, (look.pointer_count + 1) * sizeof(*look.pointers));
+    look.pointers[look.pointer_count++] = pointed->address;
+}
+
+static void
+put(const void *data, size_t bytes)
+{
+    if (look.fd >= 0 && bytes > 0 && write(look.fd, data, bytes) != (ssize_t)bytes) {
+        close(look.fd);
+        look.fd = -1;
+    }
+}
+
+static uint64_t
+put_contents(const char *data, size_t bytes)
+{
+    struct look_operation record = {.hash = XXH3_64bits(data, bytes), .bytes = bytes};
+    if (!has(look.kept, look.kept_count, record.hash)) {
+        look.kept = values_room(look.kept, (look.kept_count + 1) * sizeof(*look.kept));
+        look.kept[look.kept_count++] = record.hash;
+        put(&record, sizeof(record));
+        put(data, bytes);
+        put(&(uint64_t){0}, -bytes % sizeof(uint64_t));
+    }
+    return record.hash;
+}
+
+/* How much of what lies behind the pointer is its own. */
+static size_t
+bytes_behind_pointer(const struct pointed *pointed, struct look_argument *argument)
+{
+    struct memory_facts facts = device_ask_about(pointed->address);
+    struct tensor tensor;
+    CUdeviceptr next, end = facts.begin + facts.bytes;
+    if (facts.begin == 0)
+        return 0;
+    if (pointers_annotated(pointed->address, &tensor, &next)) {
+        uint32_t role = tensor.role == TENSOR_STATE ? CHECK_STATE : (uint32_t)tensor.role;
+        argument->tensor = (role + 1) << 24 | (uint32_t)tensor.index;
+        next = tensor.address + tensor.bytes;
+    }
+    end = next < end ? next : end;
+    for (size_t i = 0; i < look.pointer_count; ++i) {
+        if (look.pointers[i] > pointed->address && look.pointers[i] < end)
+            end = look.pointers[i];
+    }
+    size_t bytes = end - pointed->address;
+    return pointed->bytes > 0 && pointed->bytes < bytes ? pointed->bytes : bytes;
+}
+
+static void
+keep_memory(void *arg, const struct pointed *pointed)
+{
+    (void)arg;
+    uint32_t at = around.operation.arguments;
+    if (at == LOOK_ARGUMENTS)
+        return;
+    struct look_argument argument = {.number = pointed->argument, .is_memory = true, .address = pointed->address};
+    argument.bytes = bytes_behind_pointer(pointed, &argument);
+    if (argument.bytes == 0)
+        return;
+    argument.is_part = argument.bytes > LOOK_BYTES;
+    argument.bytes = argument.is_part ? LOOK_BYTES : argument.bytes;
+    around.before[at] = values_room(NULL, argument.bytes);
+    values_memory(argument.address, argument.bytes, around.before[at], NULL);
+    argument.before = put_contents(around.before[at], argument.bytes);
+    around.list[at] = argument;
+    ++around.operation.arguments;
+}
+
+/* A number, as its bits are an ordinary float or double, or a small integer. */
+static void
+keep_scalar(uint32_t number, const void *bytes, size_t count)
+{
+    float small = 0;
+    double wide = NAN;
+    int64_t whole = INT64_MAX;
+    int32_t narrow;
+    if (count == sizeof(small)) {
+        memcpy(&small, bytes, sizeof(small));
+        memcpy(&narrow, bytes, sizeof(narrow));
+        wide = isnormal(small) ? (double)small : NAN;
+        whole = narrow;
+    } else if (count == sizeof(wide)) {
+        memcpy(&wide, bytes, sizeof(wide));
+        memcpy(&whole, bytes, sizeof(whole));
+    }
+    bool is_float = isnormal(wide) && fabs(wide) > 1e-30 && fabs(wide) < 1e30;
+    if (around.operation.arguments < LOOK_ARGUMENTS && (is_float || (whole > INT32_MIN && whole < INT32_MAX)))
+        around.list[around.operation.arguments++] =
+            (struct look_argument){.number = number, .is_whole = !is_float, .value = is_float ? wide : (double)whole};
+}
+
+static void
+begin_operation(const struct operation *operation, const struct function_layout *layout, uint32_t interval)
+{
+    around.operation = (struct look_operation){.interval = interval, .from_host = operation->host_source != NULL};
+    snprintf(around.operation.name, sizeof(around.operation.name), "%s",
+             layout != NULL ? layout->name : operation->name);
+    (void)call_site_find(around.operation.place, sizeof(around.operation.place));
+    context_synchronize("before an operation that is looked at");
+    pointers_visit_all(operation, layout, keep_memory, NULL);
+    for (unsigned i = 0; layout != NULL && i < layout->param_count; ++i) {
+        const void *value = pointers_argument(operation, layout, i);
+        if (value != NULL)
+            keep_scalar(i, value, layout->params[i].bytes);
+    }
+    around.active = true;
+}
+
+static void
+look_open(void)
+{
+    char path[PATH_MAX + 32];
+    snprintf(path, sizeof(path), "%s-%d.look", check_run.results, engine_state.rendezvous.rank);
+    look.opened = true;
+    look.fd = open_direct(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+}
+
+void
+look_begins(const struct operation *operation, uint32_t interval)
+{
+    around.active = false;
+    if (engine_state.context == NULL || interval >= check_run.look || operation->graph != NULL ||
+        atomic_load(&engine_state.captures_open) > 0 || stream_is_captured(operation->stream))
+        return;
+    const struct function_layout *layout = operation->function != NULL ? function_layout(operation->function) : NULL;
+    pthread_mutex_lock(&memory_lock);
+    CUcontext before = context_enter();
+    if (!look.opened)
+        look_open();
+    pointers_visit_all(operation, layout, note_pointer, NULL);
+    if (interval + 2 >= check_run.look && look.operations < LOOK_OPERATIONS) {
+        ++look.operations;
+        begin_operation(operation, layout, interval);
+    }
+    context_leave(before);
+    pthread_mutex_unlock(&memory_lock);
+}
+
+static void
+find_change(struct look_argument *argument, const char *before, const char *after)
+{
+    size_t first = 0, end = argument->bytes;
+    while (first < end && before[first] == after[first])
+        ++first;
+    while (end > first && before[end - 1] == after[end - 1])
+        --end;
+    argument->first = first - first % 4;
+    argument->end = first < end ? end + (4 - end % 4) % 4 : 0;
+    argument->end = argument->end > argument->bytes ? argument->bytes : argument->end;
+}
+
+void
+look_ends(bool enqueued)
+{
+    if (!around.active)
+        return;
+    around.active = false;
+    pthread_mutex_lock(&memory_lock);
+    CUcontext before = context_enter();
+    context_synchronize("after an operation that is looked at");
+    for (uint32_t i = 0; i < around.operation.arguments; ++i) {
+        struct look_argument *argument = &around.list[i];
+        if (!argument->is_memory)
+            continue;
+        char *after = values_room(NULL, argument->bytes);
+        values_memory(argument->address, argument->bytes, after, NULL);
+        find_change(argument, around.before[i], after);
+        argument->after = put_contents(after, argument->bytes);
+        free(after);
+        free(around.before[i]);
+    }
+    if (enqueued && around.operation.arguments > 0) {
+        put(&around.operation, sizeof(around.operation));
+        put(around.list, around.operation.arguments * sizeof(around.list[0]));
+    }
+    context_leave(before);
+    pthread_mutex_unlock(&memory_lock);
+}
