@@ -38,7 +38,6 @@ quiet() {
 quiet "right" "$place" right
 quiet "conv" "$conv" "${conv_options[@]}"
 quiet "rows" "$rows_program"
-quiet "rows, micro-batches" "$rows_program" --micro 2
 quiet "rows, Adam, groups" "$rows_program" two_groups --optimizer adam
 quiet "updates" "$updates"
 finish

@@ -726,15 +726,6 @@ find_extra(const struct finding *finding, int rank, size_t at, struct place *pla
     return false;
 }
 
-static size_t
-count_copies(const struct looked *looked, const struct look_operation *its)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < looked->count; ++i)
-        count += looked->steps[i].its->from_host && looked->steps[i].its->interval == its->interval;
-    return count;
-}
-
 static bool
 find_place(struct finding *finding, struct place *place)
 {
@@ -757,8 +748,6 @@ find_place(struct finding *finding, struct place *place)
             enum relation relation = relate(finding, &where);
             if (relation == RELATION_NONE && !question->is_update)
                 relation = relate_calls(finding, &where);
-            if (relation == RELATION_NONE && step->its->from_host && count_copies(&finding->one, step->its) > 3)
-                relation = RELATION_UNKNOWN; /* batches in parts: which belong together is not known */
             if (relation == RELATION_UNKNOWN)
                 return false;
             if (relation == RELATION_NONE || (question->is_update && relation != RELATION_SAME))
