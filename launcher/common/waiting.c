@@ -141,8 +141,9 @@ waiting_text(const struct waiting *waiting, double ms, char text[WAITING_TEXT_BY
         snprintf(text, WAITING_TEXT_BYTES, "waiting for rank %d: %s ms per step, last to arrive in %zu of %zu steps%s",
                  waiting->straggler, mean, waiting->last_count, waiting->count, now);
     else if (waiting->last >= 0)
-        snprintf(text, WAITING_TEXT_BYTES, "waiting for each other: %s ms per step; rank %d arrived last in %zu of %zu",
-                 mean, waiting->last, waiting->last_count, waiting->count);
+        snprintf(text, WAITING_TEXT_BYTES,
+                 "waiting for each other: %s ms per step; rank %d arrived last in %zu of %zu measured steps", mean,
+                 waiting->last, waiting->last_count, waiting->count);
     else
         snprintf(text, WAITING_TEXT_BYTES, "waiting for each other: %s ms per step", mean);
     return text;

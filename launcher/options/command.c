@@ -201,7 +201,9 @@ unknown_long_option(const struct command *command, const char *word, struct erro
     else if (nearest != NULL)
         error_set(error, DDPRUN_EXIT_USAGE, "unknown option %s%s; did you mean --%s?", word, of, nearest);
     else if (is_tool)
-        error_set(error, DDPRUN_EXIT_USAGE, "unknown option %s%s; see ddprun %s --help", word, of, command->name);
+        error_set(error, DDPRUN_EXIT_USAGE,
+                  "unknown option %s%s; see ddprun %s --help (options of ddprun itself come before \"%s\")", word, of,
+                  command->name, command->name);
     else
         error_set(error, DDPRUN_EXIT_USAGE,
                   "unknown or ambiguous option %s, before the program; see ddprun --help-all (the program's own "

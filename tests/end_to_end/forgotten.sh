@@ -22,7 +22,7 @@ says() {
 
 # updated KERNEL ARGUMENT GRADIENT: the pattern of the question.
 updated() {
-    printf 'in 3 steps %s has updated 0x[0-9a-f]+, its argument %s .argument %s is 0x[0-9a-f]+., in the way that it updates parameter 1 of [34] ' "$@"
+    printf 'in 3 steps %s updated memory without annotation .argument %s, 0x[0-9a-f]+. like parameter 1 of [34] .*own gradient .argument %s, 0x[0-9a-f]+.\. ' "$@"
 }
 
 for mode in moved moved-one moved-small moved-in-arena moved-adam moved-async; do
@@ -80,7 +80,7 @@ check "the summary, the trace, its timeline and the page have the warning" "$ddp
 cat >"$work/kept.py" <<'END'
 import glob, html, json, re, sys
 folder, stderr = sys.argv[1:]
-said, = [line[8:].rstrip("\n") for line in open(stderr) if " has updated 0x" in line]
+said, = [line[8:].rstrip("\n") for line in open(stderr) if " updated memory without annotation " in line]
 found, = [each for each in json.load(open(folder + "/summary"))["warnings"] if each["key"] == "forgotten_tensor"]
 assert found["text"] == said[:383] and found["count"] == 1 and 3 <= found["step"] < 40, found
 lines = [json.loads(line) for line in open(f"{folder}/kept/rank-{found['rank']}.jsonl")]

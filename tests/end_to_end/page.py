@@ -186,8 +186,8 @@ def agree(path, summary_path, closing_path, timeline_path, trace_path):
         complain("the closing line names another straggler than %s" % summary["waited_for"])
 
     # the page: each place where a word has a figure
-    lead = re.search(r"A step takes ([^<]+)</strong>, with ([^(]+) \([^)]*\) of exposed communication and ([^(]+) \([^)]*\) of waiting for other ranks; "
-                     r"means of steps (\d+) to (\d+), of exposed communication the median\. Without averaging a step would take ([^:]+): the efficiency is ([^.]+)\.", sections["verdict"])
+    lead = re.search(r"A step takes ([^<]+)</strong>, with ([^(]+) \([^)]*\) of exposed communication \(median\) and ([^(]+) \([^)]*\) of waiting for other ranks \(mean\); "
+                     r"the step is the mean of steps (\d+) to (\d+)\. Without averaging a step would take ([^:]+): the efficiency is ([^.]+)\.", sections["verdict"])
     if not lead or not first <= int(lead[4]) <= int(lead[5]) <= last:
         complain("the verdict is not of steps %d to %d: %s" % (first, last, lead and lead[0]))
         return
@@ -327,8 +327,8 @@ def grouped(folder):
             line(of, end=True, at_ns=5000)
 
 
-GROUPS = {"verdict": ["A step takes 20.0 ms, with 800 \u00b5s (4.0 %) of exposed communication and 0 \u00b5s (0.0 %) of waiting for other ranks; "
-                      "medians of steps 2 to 40, from one step of group 1 to the next step of that group", "2 ranks made 100 steps per second after start-up, over 2 gradient groups"],
+GROUPS = {"verdict": ["A step takes 20.0 ms, with 800 \u00b5s (4.0 %) of exposed communication (median) and 0 \u00b5s (0.0 %) of waiting for other ranks (mean); "
+                      "the step is the median of steps 2 to 40, from one step of group 1 to the next step of that group", "2 ranks made 100 steps per second after start-up, over 2 gradient groups"],
           "step-times": ["Of 2 gradient groups this is group 1, the one with the most bytes", "0h16.2 ms3.00 ms800 \u00b5s0 \u00b5s20.0 ms"],
           "timeline": ["took 20.0 ms, with 800 \u00b5s", "The first row of each rank is group 1"],
           "buckets": ["Buckets of group 0", "014.00 KiB905 \u00b5s1.00 ms", "w0t.c:1float32416 bytes0", "Buckets of group 1",

@@ -80,7 +80,7 @@ def read_page(text, summary):
     head, verdict = plain(text.split("</header>")[0]), plain(sections["verdict"])
     find("step", "page's head", r"A step takes (\d\S* \S+),", verdict, ms)
     find("exposed", "page's head", r"with (\S+ \S+) \([^)]*\) of exposed", verdict, ms)
-    find("waiting", "page's head", r"communication and (\S+ \S+) \([^)]*\) of waiting", verdict, ms)
+    find("waiting", "page's head", r"communication \(median\) and (\S+ \S+) \([^)]*\) of waiting", verdict, ms)
     find("alone", "page's head", r"Without averaging a step would take ([^:]+):", verdict, ms)
     find("efficiency", "page's head", r"the efficiency is (\S+) %", verdict, float)
     find("rate", "page's head", r"made (\S+) steps per second", verdict, float)
@@ -88,7 +88,7 @@ def read_page(text, summary):
     find("straggler", "page's losses", r"waiting for rank (\d+):", verdict, int)
     for word, member in (("exposed", "exposed_ms"), ("waiting", "waiting_ms"), ("rate", "steps_per_second")):
         find(word, "page's tile", r"id='run-%s' value='([^']*)'" % member, sections["verdict"], float)
-    window = re.search(r"means of (steps \d+ to \d+)", verdict)
+    window = re.search(r"the step is the mean of (steps \d+ to \d+)", verdict)
     under = re.search(r"In these steps: (.*?)\.(?: Without it|</p>)", sections["step-times"], re.S)
     if under:
         find("waiting", "page under its table", r"waiting for (?:rank \d+|each other): (\S+) ms", under[1], float)

@@ -148,7 +148,7 @@ TEST(little_is_not_said)
     struct pace pace = pace_of(ranks, RANKS);
     ck_assert(!pace.waits);
     ck_assert_str_eq(waiting_text(&pace.waited, 1e6, text),
-                     "waiting for each other: 9 ms per step; rank 2 arrived last in 20 of 20");
+                     "waiting for each other: 9 ms per step; rank 2 arrived last in 20 of 20 measured steps");
     set_waits(20, 2 * MS, 11 * MS, always_2);
     ck_pace(2 * MS, 11 * MS, 2);
     for (int i = 0; i < RANKS; ++i)

@@ -149,7 +149,7 @@ put_trials(FILE *out, const struct group_facts *of)
     if (trial->slowed_us > 0)
         html_put(out, "; collectives during backward slow the step's own work by %s",
                  figure_time(trial->slowed_us, text));
-    fputs(".</p>\n", out);
+    fputs(". A change of overlap needs two trials.</p>\n", out);
 }
 
 /* `groups`: of so many one. */
@@ -178,7 +178,7 @@ section_buckets(FILE *out, const struct facts *facts)
     size_t groups = facts->group_count > 0 ? facts->group_count : 1;
     html_section(out, "buckets", "Buckets and tensors",
                  "The last plan. Ready before end: from the time when a bucket's gradients were ready to the end of "
-                 "backward. Times are medians of this plan's steps on the lowest rank.");
+                 "backward. Times are medians of this plan's steps on the first rank in the trace.");
     for (int g = 0; g < TRACE_GROUPS; ++g) {
         struct group_facts of = {.run = facts->first, .group = g, .plan = trace_last_plan(facts->first, g)};
         if (facts->group_steps[g] > 0 || g == facts->group)

@@ -99,13 +99,13 @@ put_step(FILE *out, const struct facts *facts, const struct model *model)
     struct prediction alone, own;
     html_put(out, "<p class='lead'><strong>A step takes %s</strong>", figure_time(facts->step_us, time));
     if (!isnan(facts->exposed_us))
-        html_put(out, ", with %s (%s) of exposed communication", figure_time(facts->exposed_us, lost),
+        html_put(out, ", with %s (%s) of exposed communication (median)", figure_time(facts->exposed_us, lost),
                  figure_percent(facts->exposed_us / facts->step_us, part));
     if (!isnan(facts->waiting_us) && facts->rank_count > 1)
-        html_put(out, " and %s (%s) of waiting for other ranks", figure_time(facts->waiting_us, lost),
+        html_put(out, " and %s (%s) of waiting for other ranks (mean)", figure_time(facts->waiting_us, lost),
                  figure_percent(facts->waiting_us / facts->step_us, part));
     if (facts->counted > 0)
-        html_put(out, facts->is_mean ? "; means of %s, of exposed communication the median" : "; medians of %s",
+        html_put(out, facts->is_mean ? "; the step is the mean of %s" : "; the step is the median of %s",
                  window_text(facts, window));
     if (facts->group_count > 1)
         html_put(out, ", from one step of group %d to the next step of that group", facts->group);

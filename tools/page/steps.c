@@ -51,10 +51,9 @@ take_marks(const struct facts *facts, struct chart_mark *marks)
 static void
 put_legend(FILE *out, const struct chart_mark *marks, size_t count)
 {
-    static const char *const meanings[][2] = {
-        {"control", "control step of a trial: averaged the other way, for comparison"},
-        {"off", "overlap is off from here on"},
-        {"on", "overlap is on again from here on"}};
+    static const char *const meanings[][2] = {{"control", "test step: overlap switched, or other buckets, to compare"},
+                                              {"off", "overlap is off from here on"},
+                                              {"on", "overlap is on again from here on"}};
     fputs(count > 0 ? "<div class='legend'>\n" : "", out);
     for (size_t m = 0; m < sizeof(meanings) / sizeof(meanings[0]); ++m) {
         size_t i = 0;
@@ -149,7 +148,7 @@ put_ranks(FILE *out, const struct facts *facts)
         out,
         "<h3>What each rank does in a step</h3>\n"
         "<p class='caption'>Medians of steps %llu to %llu without control steps, except Waits (mean). In each step the "
-        "rank that waited least for averages arrived last, and delayed the others by the difference.</p>\n"
+        "rank with the shortest wait for averages arrived last. The others' longer wait is the delay.</p>\n"
         "<div class='legend'>\n",
         (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
     chart_legend_of_step(out);

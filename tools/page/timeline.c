@@ -306,7 +306,7 @@ put_words(FILE *out, const struct facts *facts, const struct picture *picture, c
         fputs(" Overlap is off: its buckets were sent after backward.", out);
     else
         html_put(out, " Its buckets %s, so a lower bound is not known.",
-                 facts->first->bucket_bytes > 0 ? "have a fixed size" : "were not planned from measured times");
+                 facts->first->bucket_bytes > 0 ? "have a fixed size" : "are not planned from measured times yet");
     if (facts->group_count > 1)
         html_put(out,
                  " The first row of each rank is group %d; the other groups and the collectives follow below. Bucket "

@@ -181,7 +181,7 @@ print_assumptions(const struct forecasts *forecasts)
            "- without averaging a step takes %.3f ms: median of the last steps of %u rank%s (%s). With the same\n"
            "  batch on each rank, a rank's batch is as large as in this run. All ranks are equally fast%s.\n"
            "  The start of a job and pauses, such as validation, are not included. The ranges include pauses:\n"
-           "  they are those of the mean steps of up to nine parts of the run.\n"
+           "  they come from the mean step of each of up to nine parts of the run.\n"
            "- each rank has a GPU of its own, and as many CPU cores as in this run; with fewer cores it is slower.\n"
            "- gradients: %zu, of %.2f MB; %s.\n",
            alone_us(model) / 1e3, model->ranks, model->ranks == 1 ? "" : "s", model->host,
@@ -227,7 +227,7 @@ static void
 print_unshared(const struct forecasts *forecasts)
 {
     if (forecasts->request->folder != NULL)
-        printf("The trace has one share of the batch only. To predict a batch that is divided among other numbers of\n"
+        printf("The trace holds one batch size per rank. To predict a batch that is divided among other numbers of\n"
                "ranks: ddprun predict PROGRAM.\n"
                "\n");
     else if (forecasts->kept->batch == 0)

@@ -379,11 +379,11 @@ describe(const struct verdict *worst, int rank, char text[VALUES_TEXT_BYTES])
     if (isinf(found->apart))
         snprintf(text, VALUES_TEXT_BYTES, "rank %d alone, or rank 0 alone, has infinite values or NaN", rank);
     else if (found->place == DRIFT_EVERYWHERE)
-        snprintf(text, VALUES_TEXT_BYTES, "on rank %d its elements are off by %.2g of their change since step %llu",
-                 rank, found->apart / fmax(found->moved, DBL_MIN), since);
+        snprintf(text, VALUES_TEXT_BYTES, "on rank %d it differs from rank 0 by %.2g %% of its change since step %llu",
+                 rank, 100 * found->apart / fmax(found->moved, DBL_MIN), since);
     else
         snprintf(text, VALUES_TEXT_BYTES,
-                 "on rank %d element %llu is off by %.2g, and it has changed by %.2g since step %llu", rank,
+                 "on rank %d element %llu differs from rank 0 by %.2g, and has changed by %.2g since step %llu", rank,
                  (unsigned long long)found->place, found->apart, found->moved, since);
 }
 

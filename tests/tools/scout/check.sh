@@ -23,7 +23,7 @@ if [ "$sanitized" -eq 0 ]; then # whose runs take too long beside the others
     check "right annotations: nothing is missing" test "$(grep -c '^missing: ' "$work/stdout")" -eq 0
     verdict "norms below the bound in these steps, clipped before DDP_STEP" 0 "${conv[@]}" --clip 1000 --mistake clip_before_step
     check "the place is named" grep -Eq \
-        '^missing: a step of group 0, after conv_bias_backward \(conv.cu:[0-9]+\) and before square_sum \(conv.cu:[0-9]+\); DDP_STEP stands at conv.cu:[0-9]+$' \
+        '^missing: a DDP_STEP \(group 0\), after conv_bias_backward \(conv.cu:[0-9]+\) and before square_sum \(conv.cu:[0-9]+\); DDP_STEP stands at conv.cu:[0-9]+$' \
         "$work/stdout"
     check "what to do is said, and not to run it" test "$(grep '^what to do' "$work/stdout" | cut -c1-38)" = 'what to do: these steps do not show it'
     verdict "a bound that is never reached, clipped after DDP_STEP" 0 "${conv[@]}" --clip 1000

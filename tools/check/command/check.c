@@ -537,8 +537,8 @@ const struct command check_command = {
              "  ddprun check -n 1 --reference ref.ddp ./train\n"
              "  srun --mpi=pmix -n 8 ddprun check --reference ref.ddp ./train\n"
              "                                           in two commands, on a cluster\n",
-    .notes = "-n N (default 2) and all other options of ddprun (ddprun --help-all) are for the runs.\nTwo ranks need "
-             "two GPUs, or --share-gpu.\n--timeout SECONDS also limits how long a run may take to its first "
+    .notes = "-n N (default 2) and all other options of ddprun (ddprun --help-all) are for the runs.\nOn GPUs, two "
+             "ranks need two, or --share-gpu.\n--timeout SECONDS also limits how long a run may take to its first "
              "DDP_STEP.\n\nExit codes: 0: equal; 1: different; 3: not comparable, with advice how to make "
              "them\ncomparable; 2: wrong options, no annotations, neither DDP_STEP nor DDP_REDUCE, too\nfew steps, a "
              "plan that does not fit. A run that fails by itself: its own exit\ncode, 4 in place of its 1 or 3.\n",

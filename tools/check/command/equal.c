@@ -46,8 +46,8 @@ equal_say(struct judgement *judgement)
     if (pattern_has_one_batch(evidence, false)) {
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_SAME_BATCH, NULL);
         sentence_say(verdict->text,
-                     "the ranks computed the same batch: the own gradients of all %d ranks are equal%s, so more ranks "
-                     "do not help",
+                     "the ranks computed the same batch: before averaging, the gradients of all %d ranks are "
+                     "equal%s, so more ranks do not help",
                      evidence->ranks, evidence->twice != NULL ? " but for the rounding of sums" : ", bit for bit");
         sentence_say(verdict->advice,
                      "divide the batch: DDP_SHARD(total, &first, &count), or DDP_RANK() and DDP_WORLD_SIZE()");

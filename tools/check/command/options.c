@@ -51,7 +51,7 @@ OPTION("free", NULL, SWITCH(is_free),
        .help = "let differences add up from step to step; without it every step\n"
                "begins with the reference's gradients, parameters and states")
 OPTION_ALSO("per-rank", "LIST", OF_JOBS_TOO, TEXT(per_rank, "memory as a3,a7"),
-       .help = "with --plan auto: memory that each rank keeps for itself, as\na hidden state that is carried from batch to batch; not trained")
+       .help = "for ddprun --plan auto, not for check: memory that each rank\nkeeps for itself, such as a hidden state; not trained")
 OPTION("json", "FILE", TEXT(json, "a file"),
        .help = "write the verdict and all tensors to FILE, as JSON")
 {0}};

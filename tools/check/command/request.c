@@ -63,7 +63,7 @@ refuse_others(const struct check *check, struct error *error)
         return false;
     if (check_options.per_rank != NULL)
         return error_set(error, DDPRUN_EXIT_USAGE,
-                         "--per-rank is for --plan auto, and ddprun check makes no plan; leave it out");
+                         "--per-rank is for ddprun --plan auto, and ddprun check makes no plan; leave it out");
     const char *other = check_options.reference != NULL ? "--reference"
                         : check_options.alone != NULL   ? "--alone"
                         : check_options.is_free         ? "--free"

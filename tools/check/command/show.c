@@ -180,7 +180,7 @@ print_unseen(FILE *out, const struct check_evidence *evidence, const struct chec
     if (end != NULL && end->value != 0)
         text = add_words(text, "the program's end");
     if ((habits & CHECK_SEEN_MOVED) == 0)
-        text = add_words(text, "gradients that move");
+        text = add_words(text, "gradients whose address changes");
     if (evidence->readings != 0 && evidence->apart[0] == NULL)
         text = add_words(text, "dates and random bytes that differ from rank to rank");
     if (limit != NULL)

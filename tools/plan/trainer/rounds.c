@@ -147,8 +147,9 @@ rounds_end(void)
         times = times < plan->forecast.ranks ? times : plan->forecast.ranks;
         message_line(
             "plan: a round took %.3g ms, %.2f times as fast as one process; in the proof it took %.3g ms, %.2f "
-            "to %.2f times (%+.1f %%)",
-            ms, times, said, plan->forecast.low / 100.0, plan->forecast.high / 100.0, (ms / said - 1) * 100);
+            "to %.2f times as fast (the round took %.1f %% %s)",
+            ms, times, said, plan->forecast.low / 100.0, plan->forecast.high / 100.0,
+            (ms < said ? said - ms : ms - said) / said * 100, ms < said ? "less" : "more");
         if (times < 1)
             message_warning("slow_plan", "plan: these ranks were slower than one process: %.2f times as fast", times);
     }

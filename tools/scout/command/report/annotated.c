@@ -133,7 +133,7 @@ print_group(struct comparison *it, uint32_t number, const struct scout_annotatio
     const struct scout_finding *finding = it->finding;
     const struct scout_group *group = &finding->groups[number];
     ++it->wrong;
-    fprintf(it->out, "missing: a step of group %" PRIu32 ", after ", number);
+    fprintf(it->out, "missing: a DDP_STEP (group %" PRIu32 "), after ", number);
     print_operation(it, group->complete);
     fputs(" and before ", it->out);
     if (group->before >= finding->first + finding->period)
