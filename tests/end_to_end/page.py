@@ -198,7 +198,7 @@ def agree(path, summary_path, closing_path, timeline_path, trace_path):
         tile = re.search(r"<data id='run-%s_ms' value='([^']*)'>(.*?)</data>" % name, sections["verdict"])
         shown_as(name + " in its tile", us_of(tile[2]), 1000 * summary[name + "_ms"])
     durations = sorted(durations_of(trace_path))
-    said = re.search(r"Percentiles of all (\d+) steps in the trace, including the first ones: (.*?)\.</p>", sections["spread"])
+    said = re.search(r"Percentiles of (\d+) steps in the trace \(no control steps; with the first ones\): (.*?)\.</p>", sections["spread"])
     if not said or int(said[1]) != len(durations):
         complain("percentiles are of %s steps, and the trace has %d" % (said and said[1], len(durations)))
     for share, shown in re.findall(r"<strong>p(\d+)</strong> ([^,<]+)", said[2]):

@@ -149,7 +149,7 @@ const struct command predict_command = {
              "Predicts the step time on other numbers of ranks. It runs the program for some steps\n"
              "on two ranks, to measure when gradients are ready and the time of an all-reduce; with\n"
              "--link it needs one rank and one GPU. If the program calls DDP_SHARD, it is run again\n"
-             "with the share of the batch for each number of ranks. With DIR nothing is run: the\n"
+             "with the share of the batch for each number of ranks. With DIR no program runs: the\n"
              "times are those of the trace that ddprun --trace DIR wrote. For each number of ranks\n"
              "it prints step time, exposed communication, steps and items per second, speed-up and\n"
              "efficiency, with the batch divided among ranks and with the same batch on each rank;\n"

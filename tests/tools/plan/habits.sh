@@ -50,7 +50,7 @@ allowed() {
 }
 # sentence FILE: what ddprun says last, but for what it did.
 sentence() {
-    grep '^ddprun: ' "$1" | grep -v -E '^ddprun: (plan: .* (is scouted|proof .d. is made with|kept as)|  |averaged over|compared|proof .d.: passed|a round of|how fast it is|wall time|[0-9]+ (ranks|batches))' |
+    grep '^ddprun: ' "$1" | grep -v -E '^ddprun: (plan: .* (is scouted|proof .d. is made with|its file is)|  |averaged over|compared|proof .d.: passed|a round of|how fast it is|wall time|[0-9]+ (ranks|batches))' |
         tail -n 1 | sed 's/^ddprun: //'
 }
 # outcome HABIT PREFIX: the row, without the habit and the ranks.

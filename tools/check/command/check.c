@@ -531,7 +531,7 @@ const struct command check_command = {
              "  ddprun check ./train                     two ranks, 64 steps\n"
              "  ddprun check -n 4 --steps 8 ./train      four ranks, eight steps\n"
              "  ddprun check --alone \"--batch 64\" ./train --batch 32\n"
-             "                                           a program that takes the batch of a rank\n"
+             "                                           an option sets the batch of a rank\n"
              "  ddprun check -n 4 --plan plan.json ./train\n"
              "                                           ranks that take turns, by a plan of scout\n"
              "  ddprun check -n 1 --reference ref.ddp ./train\n"
@@ -541,7 +541,7 @@ const struct command check_command = {
              "ranks need two, or --share-gpu.\n--timeout SECONDS also limits how long a run may take to its first "
              "DDP_STEP.\n\nExit codes: 0: equal; 1: different; 3: not comparable, with advice how to make "
              "them\ncomparable; 2: wrong options, no annotations, neither DDP_STEP nor DDP_REDUCE, too\nfew steps, a "
-             "plan that does not fit. A run that fails by itself: its own exit\ncode, 4 in place of its 1 or 3.\n",
+             "plan that does not fit. If the program fails by itself: its own\nexit code, or 4 if that is 1 or 3.\n",
     .example = "ddprun check -n 2 ./train",
     .group = GROUP_MIXED,
     .rows = option_rows,

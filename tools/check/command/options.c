@@ -40,7 +40,7 @@ OPTION("steps", "K", WHOLE(steps, 1, 10000, "a number of steps from 1 to 10000")
 OPTION("alone", "ARGS", SPECIAL(take_alone),
        .help = "the program's arguments in the runs of one rank, in place of all\n"
                "others: for programs whose own options set the batch of a rank\n"
-               "(words as a shell makes them, without commands)")
+               "(split into words as by a shell; commands are not run)")
 OPTION("reference", "FILE", TEXT(reference, "a file"),
        .help = "check in two commands: with -n 1 write one rank's results to FILE;\nwith more ranks, also under srun or mpirun, compare with FILE")
 OPTION("tolerance", "X", REAL(tolerance, 0, 1, "a relative difference from 0 to 1"),

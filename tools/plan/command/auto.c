@@ -229,7 +229,7 @@ plan_auto(struct options *options, const struct auto_job *job, struct error *err
     bool ok = plan_cache_open(job->program, options->program, folder, job->softgpu, &run.cache, error) &&
               prepare_auto_run(&run, error);
     if (ok && (asks || (!options->quiet && !job->is_restart))) {
-        message_line("plan: kept as %s", run.cache.path);
+        message_line("plan: its file is %s", run.cache.path);
         preview_print(run.plan, job->ranks, options->reads == PLAN_READS_OWN);
     }
     ok = ok && (!asks || ask_user(error));

@@ -45,8 +45,8 @@ static const struct option_row rows[] = {
      .help = "end the program if the recording takes longer (default 900)"},
     {.name = "prove",
      SWITCH(prove),
-     .help = "then train two ranks by the findings, on different data and in\n"
-             "turn, and compare them"},
+     .help = "then prove the findings: train two ranks by them on different data,\n"
+             "let them take turns at the batches, and compare them"},
     {.name = "per-rank",
      .argument = "LIST",
      TEXT(per_rank, "memory as a3,a7"),
@@ -68,7 +68,7 @@ static const struct option_row rows[] = {
     {.name = "json",
      .argument = "FILE",
      TEXT(json, "a file"),
-     .help = "write what was found to FILE, also if it is refused"},
+     .help = "write the findings to FILE, also if the program is refused"},
     HELP_ROW,
     {0},
 };
