@@ -105,7 +105,7 @@ run "$ddprun" report "$trace" -o "$work/page.html"
 check "overlap does not pay: the page marks 24 control steps" [ "$(grep -c "<circle class='control'" "$work/page.html")" -eq 24 ]
 check "overlap does not pay: ... where overlap went off" grep -q "<line class='off' .*<title>step $((step + 1))</title>" "$work/page.html"
 check "overlap does not pay: ... names both in the legend" bash -c \
-    "grep -q '>control step: overlap switched, or other buckets, to compare' '$work/page.html' && grep -q '>overlap is off from here on<' '$work/page.html'"
+    "grep -q '>control step: other overlap or buckets, to compare' '$work/page.html' && grep -q '>overlap is off from here on<' '$work/page.html'"
 check "overlap does not pay: ... and says it" bash -c \
     "grep -q '<p>Overlap is off from step $((step + 1)) on' '$work/page.html' && grep -q '<p>Last of 2 trials' '$work/page.html'"
 

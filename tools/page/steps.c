@@ -51,10 +51,9 @@ take_marks(const struct facts *facts, struct chart_mark *marks)
 static void
 put_legend(FILE *out, const struct chart_mark *marks, size_t count)
 {
-    static const char *const meanings[][2] = {
-        {"control", "control step: overlap switched, or other buckets, to compare"},
-        {"off", "overlap is off from here on"},
-        {"on", "overlap is on again from here on"}};
+    static const char *const meanings[][2] = {{"control", "control step: other overlap or buckets, to compare"},
+                                              {"off", "overlap is off from here on"},
+                                              {"on", "overlap is on again from here on"}};
     fputs(count > 0 ? "<div class='legend'>\n" : "", out);
     for (size_t m = 0; m < sizeof(meanings) / sizeof(meanings[0]); ++m) {
         size_t i = 0;
