@@ -10,7 +10,6 @@
 #include "tools/check/command/pattern.h"
 #include "tools/check/command/verdict.h"
 
-
 #include "tests/test.h"
 
 #include <math.h>

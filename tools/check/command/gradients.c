@@ -1,7 +1,6 @@
 /* gradients.c - see pattern.h. Sentences of gradients that differ, in the order of the table (verdict.c). */
 #include "tools/check/command/pattern.h"
 
-
 /* How many of the gradients are equal then. */
 static size_t
 count_equal(const struct judgement *judgement)
