@@ -366,7 +366,7 @@ look_at_step(struct check *check, struct place_question *question, struct place 
 }
 
 static bool
-find_place(struct check *check, struct check_verdict *verdict, struct error *error)
+look_for_place(struct check *check, struct check_verdict *verdict, struct error *error)
 {
     const struct check_item *first = verdict->first;
     const char *forced = getenv("_DDPRUN_CHECK_LOOK"); /* of tests: a tensor, of a program that is equal */
@@ -455,7 +455,7 @@ run_all(struct check *check, int *exit_code, struct error *error)
         session_free_outcome(&outcome);
     } else {
         ok = run_judged(check, &order, error) && by_plan_settle(check, error) && judge_runs(check, &verdict, error) &&
-             judge_late(check, &verdict, error) && find_place(check, &verdict, error);
+             judge_late(check, &verdict, error) && look_for_place(check, &verdict, error);
         if (ok && check->has_failed && verdict.result != CHECK_DIFFERENT) {
             *error = check->failure;
             ok = false;
