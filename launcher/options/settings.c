@@ -121,6 +121,8 @@ settings_apply(struct options *options, struct error *error)
         char name[64];
         settings_variable_name(row->name, name, sizeof(name));
         const char *value = getenv(name);
+        if (value == NULL && strcmp(row->name, "failure-report") == 0)
+            value = getenv("DDPRUN_REPORT"); /* its earlier name */
         ok = value == NULL || value[0] == '\0' || apply(options, row, value, name, error);
     }
     for (size_t i = 0; i < given.count; ++i)

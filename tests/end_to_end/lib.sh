@@ -13,7 +13,7 @@ compare=$build/samples/compare
 data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../samples/data" && pwd)/digits.csv
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-e2e-XXXXXX")
 export XDG_CACHE_HOME=$work/cache # plans that are kept stay in the test
-export DDPRUN_REPORT=-            # reports are looked at whole, and leave no file
+export DDPRUN_FAILURE_REPORT=-            # reports are looked at whole, and leave no file
 at_exit 'rm -rf "$work"'
 shown=$work/stderr
 

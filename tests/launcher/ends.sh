@@ -320,7 +320,7 @@ many="-n 16 $fake stage 3 step 7 @3 events 20 kill 11 @all hang"
 # in_folder FOLDER ARGS...: runs there, with --failure-report's usual place; what must not be there is a file of a report that is short.
 in_folder() {
     cd "$1" || exit 1
-    DDPRUN_REPORT='' run_in_front env -u DDPRUN_REPORT "${@:2}"
+    DDPRUN_FAILURE_REPORT='' run_in_front env -u DDPRUN_FAILURE_REPORT "${@:2}"
     cd "$OLDPWD" || exit 1
 }
 in_folder "$top/folder" "$ddprun" -n 2 "$fake" stage 3 step 7 @1 events 20 kill 11 @0 hang

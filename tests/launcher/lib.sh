@@ -25,7 +25,7 @@ export TMPDIR=$top/tmp
 unset XDG_RUNTIME_DIR CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER CUDA_HOME SOFTGPU_DEVICES LD_PRELOAD LD_LIBRARY_PATH NO_COLOR
 unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID "${!PET_@}"
 unset NCCL_HOSTID NCCL_SOCKET_IFNAME HWLOC_XMLFILE HWLOC_SYNTHETIC SLURM_STEP_NUM_TASKS PMIX_NAMESPACE "${!DDPRUN_@}"
-export DDPRUN_REPORT=- # reports are looked at whole, and leave no file
+export DDPRUN_FAILURE_REPORT=- # reports are looked at whole, and leave no file
 mkdir -p "$top/tmp" "$top/bin" "$top/lib/softgpu" "$top/gpu"
 
 # The launcher finds its libraries from its own place: a private copy with stubs, whatever else the build holds.

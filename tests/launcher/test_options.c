@@ -497,6 +497,7 @@ unset_settings(void)
     unsetenv("DDPRUN_BUCKET_MB");
     unsetenv("DDPRUN_VERIFY");
     unsetenv("DDPRUN_RANKS");
+    unsetenv("DDPRUN_REPORT");
 }
 
 TEST_GROUP(settings, .teardown = unset_settings);
@@ -515,10 +516,12 @@ TEST(the_command_line_goes_before_the_environment)
     options_free(&options);
 
     setenv("DDPRUN_VERIFY", "0", 1);
+    setenv("DDPRUN_REPORT", "why.txt", 1); /* the earlier name of DDPRUN_FAILURE_REPORT */
     ck_assert_int_eq(parse("--bucket-mb 4 ./train", &options, &error), OPTIONS_RUN);
     ck_assert_int_eq(options.rank_count, 5);
     ck_assert_uint_eq(options.job.bucket_bytes, 4u << 20);
     ck_assert(!options.job.verify);
+    ck_assert_str_eq(options.report, "why.txt");
     options_free(&options);
 }
 

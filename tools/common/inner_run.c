@@ -62,7 +62,7 @@ static void __attribute__((noreturn)) become(char **command, pid_t parent, const
     options_unset_settings(start->sets);
     for (const char *(*it)[2] = start->environment; (*it)[0] != NULL; ++it)
         setenv((*it)[0], (*it)[1], 1);
-    setenv("DDPRUN_REPORT", "-", 1); /* there */
+    setenv("DDPRUN_FAILURE_REPORT", "-", 1); /* there */
     int null = open("/dev/null", O_RDWR),
         out = start->errors != NULL ? open(start->errors, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600) : -1;
     if (null >= 0)
