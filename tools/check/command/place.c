@@ -554,8 +554,7 @@ static bool
 say_scalar(const struct finding *finding, size_t at, int least, struct place *place)
 {
     static const char *const advice[] = {
-        "",
-        "",
+        [1] = "",
         "if this argument is a seed, or depends on the rank, take one value on all ranks",
         "a term has another factor on the ranks than in one process: divide it as the loss is divided",
         "each rank divides by a number of its own share, such as its count of valid labels: before backward call "
@@ -604,8 +603,8 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
             finding->question->is_update && writer >= 0 && strcmp(one->steps[writer].its->name, step->its->name) != 0;
         say(place, is_before ? PLACE_BEFORE : PLACE_INPUT, step,
             !is_before
-                ? "annotate this memory: DDP_PARAMETER and DDP_GRADIENT if it is trained, DDP_STATE if all ranks "
-                  "compute it alike, DDP_BUFFER if it holds statistics"
+                ? "compute it for the whole batch (DDP_REDUCE) if it depends on the batch; else annotate it: "
+                  "DDP_PARAMETER and DDP_GRADIENT (trained), DDP_STATE (alike on all ranks), DDP_BUFFER (statistics)"
             : one->steps[writer].its->from_host
                 ? "the update reads rows of the rank's own share, and averaged gradients have those of all ranks: let "
                   "it read no data of the batch"

@@ -151,12 +151,14 @@ set_cause(struct check_verdict *verdict, const struct place *place)
 void
 sentence_put_place(struct check_verdict *verdict, const struct place *place)
 {
-    char old[1024];
+    const char *offered = strstr(verdict->advice, "; if one rank updates after each record");
+    char old[1024], offer[256];
     if (place->kind == PLACE_INPUT && verdict->first->tensor.role == CHECK_MEMORY)
         return; /* it is the place */
     snprintf(old, sizeof(old), "%s", verdict->text);
+    snprintf(offer, sizeof(offer), "%s", offered != NULL ? offered : "");
     set_cause(verdict, place);
     sentence_say(verdict->text, "in step %u %s; %s", items_step(verdict->first), place->text, old);
     if (verdict->factor == 0)
-        sentence_say(verdict->advice, "%s", place->advice);
+        sentence_say(verdict->advice, "%s%s", place->advice, offer);
 }
