@@ -54,8 +54,8 @@ succeeded "check: equal"
 check "check: state is in the table" grep -Eq '^state 2 +1 +int32 .*counter +- +0.0e' "$work/stdout"
 check "check: and no unannotated memory" bash -c "! grep -q '^memory' '$work/stdout'"
 run "$ddprun" check "$state" early
-check "check: state that is read too late" grep -q 'DDP_STATE gives all ranks' "$work/stdout"
+check "check: state that is read too late" grep -q 'DDP_STATE copies rank 0.s values to all ranks' "$work/stdout"
 check "check: exit code 1" [ "$code" -eq 1 ]
 run "$ddprun" check "$state" unannotated
-check "check: unannotated state leads to DDP_STATE" grep -q 'optimizer state (DDP_STATE)' "$work/stdout"
+check "check: unannotated state leads to DDP_STATE" grep -q 'what to do: state that one rank alone loads or initialises needs DDP_STATE' "$work/stdout"
 finish

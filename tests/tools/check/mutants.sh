@@ -56,7 +56,7 @@ zeros() { # the own gradients of the first steps are zero on all ranks, which co
 }
 
 managed() { # a tensor that is annotated as nothing, in managed memory
-    checked 2 "--steps 8" "$rows" bias_managed
+    checked 2 "--steps 8 --free" "$rows" bias_managed # which has no place: that would name it, too
     [ -z "$(why_not 1 unannotated -)" ]
 }
 

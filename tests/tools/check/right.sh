@@ -56,7 +56,7 @@ rows+=(
 [ ! -x "$build/$trainers/libraries_static" ] || rows+=("always | $trainers/libraries_static | --way strided || 0 | null")
 
 # Rank r adds 1 + r to each gradient. The sums of N ranks are no multiple of what one process computes by N, but they are multiples.
-by_rank='1 | direction scale'
+by_rank='1 | direction scale data'
 for mode in plain lazy worker; do rows+=("always | $trainers/habits | $mode || $by_rank"); done
 # Not two-threads, which needs the order that ddprun's averages bring, and fails on one rank.
 for mode in thread-per-backward step-in-thread annotate-late another-context; do

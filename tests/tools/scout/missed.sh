@@ -54,5 +54,5 @@ check "hidden: the kept plan is used" test "$code" -eq 0 -a "$(grep -c 'is scout
 auto "$missed" hidden
 check "hidden: is asked again where it is not named" grep -Eq "$question" "$work/stderr"
 run "$ddprun" -n 2 --device softgpu --per-rank a1 "$missed" hidden
-check "--per-rank without --plan auto" grep -q -- '--per-rank is an option of --plan auto, and of ddprun scout' "$work/stderr"
+check "--per-rank without --plan auto" grep -q -- '--per-rank is an option of --plan auto and of ddprun scout' "$work/stderr"
 finish

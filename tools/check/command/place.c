@@ -573,7 +573,7 @@ say_scalar(const struct finding *finding, size_t at, int least, struct place *pl
     if (worst < least)
         return false;
     list_values(finding, &found, values);
-    say(place, PLACE_SCALAR, step,
+    say(place, worst == 2 && !finding->question->is_update ? PLACE_SHARE : PLACE_SCALAR, step,
         finding->question->is_update
             ? "this argument of the update must not depend on the rank, the number of ranks or "
               "the share: compute it from the step and from averaged values"
@@ -606,8 +606,8 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
                 ? "compute it for the whole batch (DDP_REDUCE) if it depends on the batch; else annotate it: "
                   "DDP_PARAMETER and DDP_GRADIENT (trained), DDP_STATE (alike on all ranks), DDP_BUFFER (statistics)"
             : one->steps[writer].its->from_host
-                ? "the update reads rows of the rank's own share, and averaged gradients have those of all ranks: let "
-                  "it read no data of the batch"
+                ? "state that one rank alone loads or initialises needs DDP_STATE; rows of the rank's own share do not "
+                  "belong to an update from averaged gradients"
                 : "compute moments, norms and averages of gradients after DDP_STEP, and all of backward before it; "
                   "optimizer state that one rank "
                   "alone loads or initialises needs DDP_STATE",
@@ -632,7 +632,7 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
     if (step->its->from_host) {
         struct where where = {.at = at, .argument = changed, .after = true};
         bool is_whole = argument_of(finding, 0, &where)->bytes == it->bytes;
-        say(place, PLACE_HOST, step,
+        say(place, is_whole ? PLACE_HOST : PLACE_SHARE, step,
             is_whole ? "weights, a teacher or state must begin alike on all ranks: use the same seed, or annotate this "
                        "memory with DDP_PARAMETER or DDP_STATE; of a batch each rank must copy its share"
                      : "look for values that the host computes of the share alone (DDP_REDUCE computes them for the "
@@ -756,6 +756,24 @@ find_place(struct finding *finding, struct place *place)
     return false;
 }
 
+/* Whether one call changes a gradient several times in the step, as micro-batches do: their shares have no relation
+ * yet. */
+static bool
+accumulates(const struct looked *one)
+{
+    for (size_t i = 0; i < one->count; ++i) {
+        const struct step *step = &one->steps[i];
+        for (uint32_t a = 0; a < step->its->arguments; ++a) {
+            const struct look_argument *it = &step->list[a];
+            for (size_t j = 0; j < i && it->end > 0 && it->tensor >> 24 == 1 + CHECK_GRADIENT; ++j) {
+                if (are_alike(step, &one->steps[j]) && one->steps[j].list[a].address == it->address)
+                    return true;
+            }
+        }
+    }
+    return false;
+}
+
 bool
 place_find(const struct place_question *question, struct place *place)
 {
@@ -771,6 +789,7 @@ place_find(const struct place_question *question, struct place *place)
         if (ok)
             share_changes(&finding.one, &finding.ranks[r]);
     }
+    ok = ok && !accumulates(&finding.one);
     bool any = ok && find_what_matters(&finding);
     bool found = any && find_place(&finding, place);
     for (int r = 0; r < ranks && ok && !any && !found; ++r)

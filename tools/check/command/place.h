@@ -24,8 +24,8 @@ enum place_kind {
     PLACE_INPUT,   /* memory that nothing compares */
     PLACE_BEFORE,  /* the same, which was written before DDP_STEP */
     PLACE_CHANGED, /* gradients, which an operation after backward changes */
-    PLACE_HOST,    /* a copy from the host */
-    PLACE_SHARE,   /* an operation that computes over the rows of a share */
+    PLACE_HOST,    /* a copy of all that one process copies from the host */
+    PLACE_SHARE,   /* an operation that computes over the rows of a share, or the host does before a copy */
     PLACE_MISSING, /* an operation that not all make */
 };
 

@@ -159,6 +159,6 @@ sentence_put_place(struct check_verdict *verdict, const struct place *place)
     snprintf(offer, sizeof(offer), "%s", offered != NULL ? offered : "");
     set_cause(verdict, place);
     sentence_say(verdict->text, "in step %u %s; %s", items_step(verdict->first), place->text, old);
-    if (verdict->factor == 0)
+    if (verdict->factor == 0 || place->kind == PLACE_INPUT || place->kind == PLACE_BEFORE)
         sentence_say(verdict->advice, "%s%s", place->advice, offer);
 }

@@ -388,6 +388,7 @@ player_hold(bool (*is)(uint32_t tensor))
 void
 player_put_back(char **held)
 {
+    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize"); /* what writes there may still run */
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
         const struct allocation *allocation = held[i] != NULL ? player_allocation(tensor) : NULL;
