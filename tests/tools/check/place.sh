@@ -13,7 +13,7 @@ rows=(
     'divisor | 1 | direction | `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 is 12 on rank 0, 15 on rank 1 and 24 in one process'
     'rate | 1 | update | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 3 is 0.2 on all ranks and 0.1 in one process'
     'centre | 3 | batch_dependent | `centre` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: the memory that argument 1 points to has neither the rows'
-    'noise | 1 | direction | `noise` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 is 0 on rank 0, 1 on rank 1 and 0 in one process'
+    'noise | 3 | batch_dependent | `noise` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 is 0 on rank 0, 1 on rank 1 and 0 in one process'
     'teacher | 1 | unannotated | `residuals` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 points to memory that is not annotated .*`follow` \(place.cu:[0-9]+ from place.cu:[0-9]+\) wrote it last'
 )
 for row in "${rows[@]}"; do
