@@ -387,8 +387,12 @@ look_for_place(struct check *check, struct check_verdict *verdict, struct error 
             .is_update = role != CHECK_GRADIENT,
         };
     }
-    if (!look_at_step(check, &question, &place, &found, error))
-        return false;
+    if (!look_at_step(check, &question, &place, &found, error)) {
+        if (error->exit_code > 128) /* a signal asked for the end */
+            return false;
+        message_line("%s; the verdict is given without its place", error->text);
+        return true;
+    }
     if (found && is_forced)
         message_line("a place in an equal program: %s", place.text);
     else if (found)
@@ -455,11 +459,12 @@ run_all(struct check *check, int *exit_code, struct error *error)
         session_free_outcome(&outcome);
     } else {
         ok = run_judged(check, &order, error) && by_plan_settle(check, error) && judge_runs(check, &verdict, error) &&
-             judge_late(check, &verdict, error) && look_for_place(check, &verdict, error);
+             judge_late(check, &verdict, error);
         if (ok && check->has_failed && verdict.result != CHECK_DIFFERENT) {
             *error = check->failure;
             ok = false;
         }
+        ok = ok && look_for_place(check, &verdict, error);
         if (ok)
             *exit_code = show_verdict(check, &verdict);
     }

@@ -142,7 +142,7 @@ set_cause(struct check_verdict *verdict, const struct place *place)
         verdict->cause = CAUSE_UNANNOTATED;
     else if (place->kind == PLACE_HOST && is_gradient)
         verdict->cause = CAUSE_DATA;
-    else if (place->kind == PLACE_SHARE && is_first)
+    else if (place->kind == PLACE_SHARE && is_first && verdict->factor == 0)
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_BATCH_DEPENDENT, verdict->first);
     else if (place->kind != PLACE_INPUT && verdict->cause == CAUSE_UNANNOTATED)
         verdict->cause = CAUSE_UPDATE;
