@@ -143,12 +143,12 @@ if is_wanted ends; then
     cd "$work/both.d" || exit
     run "$ddprun" -q scout --patch "$work/none.diff" "$work/both.program" --steps 40
     check "a source that has changed since: refused" test "$code" -eq 1 -a ! -e "$work/none.diff"
-    check "one line says so" grep -q '^ddprun: .* has changed since .*both.program was built' "$work/stderr"
+    check "one line names the source that has changed" grep -q '^ddprun: .* has changed since .*both.program was built' "$work/stderr"
     find "$work/both.d" -type f -exec touch -d "1 day ago" {} +
     cd samples || exit
     run "$ddprun" -q scout --patch "$work/none.diff" "$work/both.program" --steps 40
     check "a source elsewhere: refused" test "$code" -eq 1 -a ! -e "$work/none.diff"
-    check "one line says so" grep -q '^ddprun: .* is not below the current folder' "$work/stderr"
+    check "one line names the source that is elsewhere" grep -q '^ddprun: .* is not below the current folder' "$work/stderr"
     cd "$sources" || exit
     run "$ddprun" scout --by state --patch "$work/none.diff" "$work/both.program"
     check "by state no line is found" test "$code" -eq 2

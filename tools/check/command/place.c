@@ -386,12 +386,10 @@ relate_calls(const struct finding *finding, const struct where *where)
     struct where each = *where, last = *where;
     bool ok = true;
     for (each.at = 0; each.at < one->count && ok; ++each.at) {
-        const struct look_operation *other = one->steps[each.at].its;
-        const struct look_argument *it = &one->steps[each.at].list[each.argument],
-                                   *mine_it = argument_of(finding, -1, where);
-        bool is_alike = strcmp(other->name, its->name) == 0 &&
-                        (its->from_host ? it->bytes == mine_it->bytes : it->address == mine_it->address);
-        if (other->interval != its->interval || !is_alike)
+        if (!are_alike(&one->steps[each.at], &one->steps[where->at]))
+            continue;
+        const struct look_argument *it = argument_of(finding, -1, &each), *mine_it = argument_of(finding, -1, where);
+        if (its->from_host ? it->bytes != mine_it->bytes : it->address != mine_it->address)
             continue;
         struct numbers own = {.count = 0};
         uint64_t first, end;
@@ -609,8 +607,7 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
                 ? "state that one rank alone loads or initialises needs DDP_STATE; rows of the rank's own share do not "
                   "belong to an update from averaged gradients"
                 : "compute moments, norms and averages of gradients after DDP_STEP, and all of backward before it; "
-                  "optimizer state that one rank "
-                  "alone loads or initialises needs DDP_STATE",
+                  "optimizer state that one rank alone loads or initialises needs DDP_STATE",
             "argument %u points to memory that is not annotated and differs between ranks or from one "
             "process%s%.200s%s",
             (of->number & 0xffff) + 1, writer >= 0 ? "; " : "", writer >= 0 ? name_step(&one->steps[writer], name) : "",
@@ -665,8 +662,7 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
             "if it clips gradients, or computes a sign, a threshold or a norm of them, put DDP_STEP between backward "
             "and it; if it adds random numbers, seed them alike on all ranks",
             "after backward it reads or changes gradients that are not averaged yet, and its results are not in "
-            "proportion to "
-            "them");
+            "proportion to them");
     else
         say(place, PLACE_SHARE, step,
             "look in this kernel for statistics of the share, such as a sum, a mean, a norm or a ranking (DDP_REDUCE "
