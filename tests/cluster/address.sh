@@ -23,7 +23,7 @@ succeeded "ddprun -n 4"
 check "the bits of ddprun -n 4" cmp "$work/rank-0" "$work/alone-0"
 
 # What torchrun sets besides: its store has the port, and each rank knows its place on the host.
-port=$((20000 + $$ % 9000))
+port=$(free_port)
 python=(env -u DDPRUN_TEST_MARK python3)
 "${python[@]}" -c '
 import socket, sys, time

@@ -5,10 +5,11 @@ set -u
 [ "$1" = -n ] || exit 99
 count=$2
 shift 2
+port=${BY_PORT:-$(python3 "$(dirname "$0")/free_port.py")} || exit 99
 pids=() code=0
 trap 'kill "${pids[@]}" 2>/dev/null' TERM INT
 for ((rank = 0; rank < count; rank++)); do
-    RANK=$rank WORLD_SIZE=$count MASTER_ADDR=${BY_ADDRESS:-localhost} MASTER_PORT=${BY_PORT:-$((20000 + $$ % 9000))} "$@" &
+    RANK=$rank WORLD_SIZE=$count MASTER_ADDR=${BY_ADDRESS:-localhost} MASTER_PORT=$port "$@" &
     pids+=($!)
 done
 for pid in "${pids[@]}"; do

@@ -15,6 +15,8 @@ limit=60
 # Names of launchers' own; what they are started in decides whether they work at all.
 unset PMIX_NAMESPACE PMIX_RANK PRTE_LAUNCHED "${!OMPI_@}" "${!SLURM_@}"
 
+free_port() { python3 "$(dirname "${BASH_SOURCE[0]}")/free_port.py"; }
+
 job() { # RANKS ARGUMENTS...
     local ranks=$1
     shift

@@ -7,7 +7,7 @@ source "$(dirname "$0")/launched.sh"
 export HOME=$work/home
 mkdir -m 700 "$HOME"
 unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT "${!PET_@}" JOB_COMPLETION_INDEX
-port=$((20000 + $$ % 9000))
+port=$(free_port)
 python=(env -u DDPRUN_TEST_MARK python3)
 
 # begin NAME NODE NODES ARGUMENTS...: the ddprun of a host, in the background; its id is in pid_NAME, its output in $work/NAME.

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """relay.py PORT TO WHICH DEED - a process that does not know the secret, between those of a job.
 
-Listens at PORT, and passes each connection on to port TO of this host, or to the port that the file TO names: challenge, answer and
-welcome as they are, so that both ends are proven to each other. Then, on the first connection that is WHICH (meeting, supervisor,
-engine), DEED happens to the frames that the one who connected sends, the second of them at first: pass, alter (one bit), repeat, drop;
-or add: a frame is put in that orders the end of the job with exit code 0. Says "ready", and "done DEED" once it has.
+Listens at PORT, and passes each connection on to this host's port TO, or the first of the 14 after it that answers, or to the port
+that the file TO names: challenge, answer and welcome as they are, so that both ends are proven to each other. Then, on the first
+connection that is WHICH (meeting, supervisor, engine), DEED happens to the frames that the one who connected sends, the second of
+them at first: pass, alter (one bit), repeat, drop; or add: a frame is put in that orders the end of the job with exit code 0. Says
+"ready", and "done DEED" once it has.
 """
 import os
 import socket
@@ -65,10 +66,13 @@ def pump(source, target, is_hit):
 
 def reach():
     while True:
-        try:
-            return socket.create_connection(("127.0.0.1", int(open(to).read() if os.path.exists(to) else to)), 5)
-        except (OSError, ValueError):
-            threading.Event().wait(0.05)
+        ports = range(int(to), int(to) + 15) if to.isdigit() else [int(open(to).read())] if os.path.exists(to) else []
+        for one in ports:
+            try:
+                return socket.create_connection(("127.0.0.1", one), 5)
+            except OSError:
+                pass
+        threading.Event().wait(0.05)
 
 
 def serve(near):

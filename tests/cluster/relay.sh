@@ -15,7 +15,7 @@ unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TOR
 options=(--data "$data" --batch 96 --steps 60 --seed 5)
 run "$ddprun" -n 2 -q --check-every 1 --bucket-mb 0.02 "$digits" "${options[@]}" --save "$work/alone-%d"
 succeeded "ddprun -n 2"
-port=$((20000 + $$ % 9000))
+port=$(free_port) beside=$(free_port)
 relay=
 
 stop_relay() {
@@ -31,7 +31,7 @@ between() {
     stop_relay
     rm -f "$work/meant" "$work/relay" "$work"/rank-*
     if [ "$which" != meeting ]; then
-        at=$((port + 100)) to=$work/meant
+        at=$beside to=$work/meant
     fi
     # shellcheck disable=SC2086
     env -u DDPRUN_TEST_MARK python3 "$here/relay.py" "$at" "$to" "$which" "$deed" >"$work/relay" 2>&1 &
