@@ -10,12 +10,13 @@
 #define MS            UINT64_C(1000000)
 #define LEFT_EARLY_NS (1000 * MS) /* ranks that end without our knowledge do so at about the same time */
 #define FOLLOWS_NS    (1500 * MS) /* a rank's sockets close before its end can be known, a core dump may lie between */
+#define COMMON_NS     (5000 * MS) /* what rank 0 saves before an end that is the program's own */
 
 struct judge {
     int count;
     struct hang *hang;
     uint64_t *unfinished_since_ns; /* per rank: needed, and not there; 0: not */
-    uint64_t follows_since_ns;     /* nothing is known but failures that follow from another; 0: not so */
+    uint64_t doubt_since_ns;       /* failures may follow from another, or be the program's common end; 0: not so */
 };
 
 struct judge *
@@ -67,18 +68,21 @@ all_ended(const struct judge *judge, const struct rank_view *views)
     return true;
 }
 
-/* What one rank's end does to others may be known before it is itself. */
+/* What one rank's end does to others may be known before it is itself, and rank 0 may be the last to end so. */
 static bool
 is_settled(struct judge *judge, const struct rank_view *views, uint64_t now_ns)
 {
-    if (!verdict_only_follows(views, judge->count))
+    bool may_be_common = verdict_may_be_common(views, judge->count);
+    if (!may_be_common && !verdict_only_follows(views, judge->count))
         return true;
-    if (judge->follows_since_ns == 0)
-        judge->follows_since_ns = now_ns;
+    if (judge->doubt_since_ns == 0)
+        judge->doubt_since_ns = now_ns;
+    if (may_be_common)
+        return now_ns - judge->doubt_since_ns >= COMMON_NS;
     bool may_have_left = false; /* which takes LEFT_EARLY_NS to be known */
     for (int i = 0; i < judge->count; ++i)
         may_have_left = may_have_left || verdict_is_unfinished(&views[i]);
-    return now_ns - judge->follows_since_ns >= (may_have_left ? 2 * FOLLOWS_NS : FOLLOWS_NS);
+    return now_ns - judge->doubt_since_ns >= (may_have_left ? 2 * FOLLOWS_NS : FOLLOWS_NS);
 }
 
 /* Where a rank's own --timeout has ended the job, the rank that did not come is named first, and that one behind it. */

@@ -388,6 +388,18 @@ verdict_only_follows(const struct rank_view *ranks, int count)
     return best == FAULT_SEVERED || best == FAULT_UNCLEAR || best == FAULT_FOLLOWED;
 }
 
+bool
+verdict_may_be_common(const struct rank_view *ranks, int count)
+{
+    bool may = ranks[0].batch_count > 0 && is_training(&ranks[0]);
+    for (int i = 0; i < count; ++i) {
+        enum fault fault = fault_of(ranks, count, i);
+        may = may && (fault == FAULT_NONE || (fault == FAULT_DIED && ranks[i].signal != SIGKILL &&
+                                              !verdict_is_needed(ranks, count, i)));
+    }
+    return may;
+}
+
 /* ---- the end ---- */
 
 /* Compares what all ranks report of the last comparison of parameters. One that left by _exit() may have missed it. */

@@ -71,6 +71,34 @@ TEST(a_rank_that_is_needed_for_a_second_left_early)
     judge_free(judge);
 }
 
+TEST(by_plan_rank_0_may_end_as_others_did)
+{
+    begin();
+    end_rank(1, 0, 15);
+    ck_assert_int_eq(ends_after(0), JUDGED_FAILED);
+    judge_free(judge);
+    begin();
+    views[0].batch_count = 15;
+    end_rank(1, 0, 15);
+    ck_assert_int_eq(ends_after(0), JUDGED_IN_DOUBT);
+    ck_assert_int_eq(ends_after(4999), JUDGED_IN_DOUBT);
+    ck_assert_int_eq(ends_after(1), JUDGED_FAILED);
+    judge_free(judge);
+    begin();
+    views[0].batch_count = 15;
+    end_rank(1, 0, 15);
+    ck_assert_int_eq(ends_after(0), JUDGED_IN_DOUBT);
+    wait_for_all(0, true); /* it misses the other */
+    ck_assert_int_eq(ends_after(0), JUDGED_FAILED);
+    ck_assert_int_eq(error.rank, 1);
+    judge_free(judge);
+    begin();
+    views[0].batch_count = 15;
+    end_rank(1, 0, 9); /* from outside */
+    ck_assert_int_eq(ends_after(0), JUDGED_FAILED);
+    judge_free(judge);
+}
+
 TEST(a_break_begins_the_second_anew)
 {
     begin();
