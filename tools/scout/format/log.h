@@ -277,10 +277,10 @@ void scout_log_free(struct scout_log *log);
 const char *scout_log_name(const struct scout_log *log, uint32_t name);
 
 /*
- * ---- mangled.c: what the pointers that a kernel gets lead to, as far as its name says it. Pure.
+ * ---- mangled.c: what the pointers that a kernel gets lead to, as far as its name says it.
  *
- * The names of C++ functions hold the types of their parameters (Itanium C++ ABI, 5.1: _Z3sgdPfPKf). What is not
- * understood to the last letter says nothing: neither a name of C, nor lambdas, expressions, or packs.
+ * The names of C++ functions hold the types of their parameters (Itanium C++ ABI, 5.1: _Z3sgdPfPKf). The C++ library
+ * reads them; where there is none, and of a name of C, nothing is known. Any thread.
  */
 struct mangled_parameter {
     bool is_pointer;
