@@ -104,7 +104,7 @@ options_print_help(FILE *out)
         print_name(out, row, COLUMN);
         fprintf(out, "%s\n", row->brief);
     }
-    fputs("Options end at the program. All: ddprun --help-all. Commands: ddprun help.\n", out);
+    fputs("Options stand before the program. All: ddprun --help-all. Commands: ddprun help.\n", out);
 }
 
 void
@@ -113,7 +113,7 @@ options_print_help_all(FILE *out, const struct command *const *commands)
     fprintf(out,
             "Usage: ddprun [options] program [arguments...]\n"
             "       ddprun [options] COMMAND ...\n\n%s"
-            "Options end at the program; the words after it are the program's arguments. A\n"
+            "Options stand before the program; the words after it are its arguments. A\n"
             "command can stand in place of the program (ddprun COMMAND --help explains it); a\n"
             "program with the name of a command is started as ./NAME:\n",
             what_it_is);

@@ -243,9 +243,9 @@ say_time(const struct closing *closing, void (*say)(const char *format, ...))
     char line[LINE_BYTES] = "";
     printable_append(line, LINE_BYTES, "wall time %.*f s", closing->seconds < 10.0 ? 2 : 1, closing->seconds);
     if (pace.steps_per_s >= 1.0)
-        printable_append(line, LINE_BYTES, ", %.1f steps/s", pace.steps_per_s);
+        printable_append(line, LINE_BYTES, "; after start-up %.1f steps/s", pace.steps_per_s);
     else if (pace.steps_per_s > 0.0)
-        printable_append(line, LINE_BYTES, ", %.1f s a step", 1.0 / pace.steps_per_s);
+        printable_append(line, LINE_BYTES, "; after start-up %.1f s a step", 1.0 / pace.steps_per_s);
     if (pace.items_per_s > 0.0)
         printable_append(line, LINE_BYTES, ", %.*f items/s", pace.items_per_s < 100.0 ? 1 : 0, pace.items_per_s);
     if (rank->shard_total > 0 && rank->shard_total != UINT64_MAX)

@@ -20,9 +20,10 @@ put_percentiles(FILE *out, const struct facts *facts)
     size_t count = 0;
     for (size_t i = 0; i < facts->step_count; ++i)
         count += !facts->steps[i].control && !isnan(facts->steps[i].middle_us);
-    html_put(out,
-             "<p id='run-percentiles'>Percentiles of %s steps in the trace (no control steps; with the first ones):",
-             figure_count(count, text));
+    html_put(
+        out,
+        "<p id='run-percentiles'>Percentiles of %s steps in the trace (start-up included, control steps excluded):",
+        figure_count(count, text));
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); ++i)
         html_put(out, "%s <strong>p%u</strong> %s", i > 0 ? "," : "", wanted[i],
                  figure_time(facts_percentile(facts, wanted[i]), text));

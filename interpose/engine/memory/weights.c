@@ -279,9 +279,8 @@ compare_now(const struct weight *mine, bool captured)
     struct compared_step step = describe_step(mine);
     struct compared_shards compared = describe_shards();
     const struct said_weight said = {{mine->count, mine->total}, compared.mine};
-    exchange(captured ? "a DDP_STEP in a capture, where ranks compare their DDP_WEIGHT"
-                      : "a DDP_STEP where ranks compare their DDP_WEIGHT",
-             &said, sizeof(said), &all);
+    exchange(captured ? "a captured DDP_STEP (check of DDP_WEIGHT)" : "DDP_STEP (check of DDP_WEIGHT)", &said,
+             sizeof(said), &all);
     uint64_t *theirs = engine_calloc((size_t)all.count, sizeof(said.words));
     struct shard_calls *shards = engine_calloc((size_t)all.count, sizeof(*shards));
     bool any = false, any_shards = false;

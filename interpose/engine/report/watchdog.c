@@ -219,9 +219,9 @@ look_at_waiting(unsigned communicator)
     describe_collective(&of, text, sizeof(text));
     if (waiter != NULL && stays(waiter) && atomic_load(&waiter->waits) != 0)
         stop_job(
-            "rank %d waits at %s after %llu steps, while this rank waits for it in %s: all ranks must make the same "
-            "ddprun calls and the same number of steps",
-            rank, waiter->place, (unsigned long long)atomic_load(&waiter->step), text);
+            "rank %d waits at %s, and rank %d waits for it in %s: all ranks must make the same ddprun calls and the "
+            "same number of steps",
+            rank, waiter->place, engine_state.rendezvous.rank, text);
     if (waiting_ms > (uint64_t)engine_state.options.timeout_s * 1000 && !all_have_launched(&of))
         stop_job("%s has waited %u s for the other ranks; raise --timeout if they are only slow", text,
                  engine_state.options.timeout_s);

@@ -323,7 +323,7 @@ issue_bucket(struct group *group, size_t bucket, bool early)
     CUDA("cuEventRecord after a bucket", cuEventRecord, group->bucket_done[bucket],
          engine_state.collectives.communicators[communicator].stream);
     inflight_sent("bucket", bucket, communicator);
-    flight_note(FLIGHT_BUCKET, bucket, group->plan->buckets[bucket].bytes, early ? "early" : "at the boundary");
+    flight_note(FLIGHT_BUCKET, bucket, group->plan->buckets[bucket].bytes, early ? "early" : "at DDP_STEP");
     WATCHED(watching, bucket_ends, group, bucket, early);
 }
 

@@ -189,7 +189,7 @@ compare_own(void *unused)
     if (equal)
         notice_soon("duplicate_gradients",
                     "the %s of all %d ranks are equal, %s, in steps %d to %d, before they are averaged: all ranks "
-                    "train on the same data, so more ranks gain nothing; shard your data (DDP_SHARD)",
+                    "train on the same data; divide the batch among them (DDP_SHARD)",
                     parameters ? "parameters" : "gradients", world_size,
                     rounded ? "but for the rounding of sums" : "bit for bit", FIRST_BOUNDARY + 1,
                     FIRST_BOUNDARY + STEPS);
@@ -223,8 +223,8 @@ duplicate_batch_compare(void)
         if (same && !shares && are_batches(all.messages[0], LEAST_BYTES)) {
             message_warning(
                 "duplicate_batch",
-                "ranks 0 and %d copied the same %d batches to their devices: shard your data (DDP_SHARD), or more "
-                "ranks gain nothing",
+                "ranks 0 and %d copied the same %d batches to their devices and train on the same data: divide the "
+                "batch among them (DDP_SHARD)",
                 r, STEPS);
             said = true;
             break;

@@ -379,8 +379,9 @@ describe(const struct verdict *worst, int rank, char text[VALUES_TEXT_BYTES])
     if (isinf(found->apart))
         snprintf(text, VALUES_TEXT_BYTES, "rank %d alone, or rank 0 alone, has infinite values or NaN", rank);
     else if (found->place == DRIFT_EVERYWHERE)
-        snprintf(text, VALUES_TEXT_BYTES, "on rank %d it differs from rank 0 by %.2g %% of its change since step %llu",
-                 rank, 100 * found->apart / fmax(found->moved, DBL_MIN), since);
+        snprintf(text, VALUES_TEXT_BYTES,
+                 "on rank %d the difference from rank 0 is %.2g %% of its change by training since step %llu", rank,
+                 100 * found->apart / fmax(found->moved, DBL_MIN), since);
     else
         snprintf(text, VALUES_TEXT_BYTES,
                  "on rank %d element %llu differs from rank 0 by %.2g, and has changed by %.2g since step %llu", rank,
@@ -448,7 +449,7 @@ keep_placed(size_t *suspects, size_t count)
     uint64_t *placed = engine_calloc(count, sizeof(*placed));
     for (size_t i = 0; i < count; ++i)
         placed[i] = tensor_copy_compared(suspects[i]).placed && values.watched[suspects[i]].is_anchored;
-    least_of_ranks("the values that are compared", placed, count);
+    least_of_ranks("which tensors to compare", placed, count);
     size_t kept = 0;
     for (size_t i = 0; i < count; ++i) {
         if (placed[i] != 0)

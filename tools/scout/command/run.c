@@ -124,6 +124,8 @@ attend_program(const struct scout_order *order, struct scout_progress *progress,
         bool over = atomic_load(&progress->stage) == SCOUT_STAGE_OVER;
         show_progress(progress, over);
         answer_recorder(progress, outcome);
+        if (over && order->steps != 0 && inner_run_is_late(&run, order->timeout_s))
+            inner_run_end(&run); /* it was to end by itself */
         if (over || run.asked_ms != 0)
             continue;
         outcome->hung = repeat_ms != 0 && clock_now_ms() - repeat_ms > repeat_limit_ms;
