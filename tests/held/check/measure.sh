@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# measure.sh BUILD [NAME...] - each annotated trainer of this folder by `ddprun check -n N` (N = $RANKS, 2). One row each: the exit code,
+# [SERIES=../check2] measure.sh BUILD [NAME...] - each annotated trainer of this folder by `ddprun check -n N` (N = $RANKS, 2). One row each: the exit code,
 # whether the first lines of the verdict (up to and without the table) name the line and the operand of truth.txt, and the first of them.
 # KEEP=FOLDER keeps what check printed. A person reads whether a sentence is true.
 set -euo pipefail
 build=$(cd "${1:?measure.sh: which build folder?}" && pwd)
-cd "$(dirname "${BASH_SOURCE[0]}")"
+cd "$(dirname "${BASH_SOURCE[0]}")/${SERIES:-.}"
 shift
 ranks=${RANKS:-2}
 include=$(cd ../../../interpose/include && pwd)

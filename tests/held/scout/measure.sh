@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# measure.sh BUILD [NAME...] - each trainer of this folder by `ddprun scout --patch`: the patch is applied, the program built again, and
+# [SERIES=../scout2] measure.sh BUILD [NAME...] - each trainer of this folder by `ddprun scout --patch`: the patch is applied, the program built again, and
 # checked with two ranks. One row each: exit codes of scout, patch, the build and check, the words on scout's terminal, and check's
 # verdict, or the reason that there is none. KEEP=FOLDER keeps what was printed, and the patch. truth.txt has what a patch can do.
 set -euo pipefail
 build=$(cd "${1:?measure.sh: which build folder?}" && pwd)
-cd "$(dirname "${BASH_SOURCE[0]}")"
+cd "$(dirname "${BASH_SOURCE[0]}")/${SERIES:-.}"
 shift
 include=$(cd ../../../interpose/include && pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-held-XXXXXX")
