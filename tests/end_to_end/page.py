@@ -187,7 +187,7 @@ def agree(path, summary_path, closing_path, timeline_path, trace_path):
 
     # the page: each place where a word has a figure
     lead = re.search(r"A step takes ([^<]+)</strong>, with ([^(]+) \([^)]*\) of exposed communication \(median\) and ([^(]+) \([^)]*\) of waiting for other ranks \(mean\); "
-                     r"the step is the mean of steps (\d+) to (\d+)\. Without averaging a step would take ([^:]+): the efficiency is ([^.]+)\.", sections["verdict"])
+                     r"the step is the mean of steps (\d+) to (\d+)\. (?:Without averaging a step would take [^:]+: the efficiency is |Steps vary too much to predict one without averaging)", sections["verdict"])
     if not lead or not first <= int(lead[4]) <= int(lead[5]) <= last:
         complain("the verdict is not of steps %d to %d: %s" % (first, last, lead and lead[0]))
         return
@@ -198,7 +198,7 @@ def agree(path, summary_path, closing_path, timeline_path, trace_path):
         tile = re.search(r"<data id='run-%s_ms' value='([^']*)'>(.*?)</data>" % name, sections["verdict"])
         shown_as(name + " in its tile", us_of(tile[2]), 1000 * summary[name + "_ms"])
     durations = sorted(durations_of(trace_path))
-    said = re.search(r"Percentiles of (\d+) steps in the trace \(no control steps; with the first ones\): (.*?)\.</p>", sections["spread"])
+    said = re.search(r"Percentiles of (\d+) steps in the trace \(start-up included, control steps excluded\): (.*?)\.</p>", sections["spread"])
     if not said or int(said[1]) != len(durations):
         complain("percentiles are of %s steps, and the trace has %d" % (said and said[1], len(durations)))
     for share, shown in re.findall(r"<strong>p(\d+)</strong> ([^,<]+)", said[2]):

@@ -116,7 +116,8 @@ def read_predict(text, ranks):
         if len(cells) == 8 and cells[0] == str(ranks):
             say("step", "predict DIR", float(cells[1]))
             say("exposed", "predict DIR", float(cells[2]))
-            say("efficiency", "predict DIR", 100 * float(cells[6]))
+            if cells[6] != "-":
+                say("efficiency", "predict DIR", 100 * float(cells[6]))
     find("alone", "predict DIR", r"without averaging a step takes (\S+) ms", text, float)
     find("waiting", "predict DIR", r"waiting for (?:rank \d+|each other): (\S+) ms", text, float)
     find("straggler", "predict DIR", r"waiting for rank (\d+):", text, int)
@@ -146,8 +147,9 @@ def main():
     for where, pattern in MUST.get(kind, []):
         if not re.search(pattern, texts[where], re.S):
             complain("the %s does not say /%s/" % (where, pattern))
+    varies = "Steps vary too much" in texts["page"]
     for word in ("step", "exposed", "waiting", "efficiency", "alone", "rate") if kind in TIMED and kind != "failed" else ():
-        if len(said.get(word, [])) < 2:
+        if len(said.get(word, [])) < 2 and not (varies and word in ("efficiency", "alone")):
             complain("%s stands in %s only" % (word, said.get(word)))
     judge()
     print("%d words in %d places" % (len(said), sum(len(v) for v in said.values())))

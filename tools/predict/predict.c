@@ -63,6 +63,12 @@ cost_as_measured(const struct model *model, unsigned ranks, struct cost *cost)
 }
 
 bool
+model_is_noisy(const struct model *model)
+{
+    return model->high > 2 * model->low;
+}
+
+bool
 model_cost(const struct model *model, unsigned ranks, const struct link *link, struct cost *cost)
 {
     if (link != NULL)

@@ -37,6 +37,9 @@ struct prediction {
     bool is_measured;       /* it is the trace\'s own step */
 };
 
+/* Its steps vary by more than a factor of 2: nothing is predicted by them. */
+bool model_is_noisy(const struct model *model);
+
 /*
  * A step on `ranks` ranks whose buckets are planned for them. `link`: between all of them; NULL: as the trace shows it.
  * Then the trace's own number of ranks is as it was measured, and others are off by as much as these are.

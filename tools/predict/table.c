@@ -15,7 +15,8 @@ struct row {
     struct prediction found;
     double items; /* of a step, on all ranks; 0: not known */
     double speed_up, low, high;
-    bool is_noisy; /* the run's steps vary too much */
+    bool varies;   /* the run's steps do, too much for a speed-up; */
+    bool is_noisy; /* and none of this number of ranks was measured */
 };
 
 struct scaling {
@@ -47,12 +48,6 @@ static double
 alone_us(const struct model *model)
 {
     return model->own_us - model->slowed_us;
-}
-
-static bool
-is_wide(const struct model *model)
-{
-    return model->high > 2 * model->low;
 }
 
 static void
@@ -88,7 +83,8 @@ add_rows(const struct forecasts *forecasts, bool keeps, struct scaling *scaling,
         add_row(scaling, &found, alone_us(whole), keeps ? ranks : 1,
                 keeps ? whole->items / forecasts->shares * ranks : whole->items);
         struct row *row = &scaling->rows[scaling->count - 1];
-        row->is_noisy = !found.is_measured && (row->is_noisy || is_wide(model) || is_wide(whole));
+        row->varies = row->is_noisy || model_is_noisy(model) || model_is_noisy(whole);
+        row->is_noisy = row->varies && !found.is_measured;
     }
     return true;
 }
@@ -118,7 +114,7 @@ print_rows(const struct scaling *scaling)
     for (size_t i = 0; i < scaling->count; ++i) {
         const struct row *row = &scaling->rows[i];
         const struct prediction *found = &row->found;
-        char items[32] = "-", range[64];
+        char items[32] = "-", range[64], times[32] = "-", each[32] = "-";
         snprintf(range, sizeof(range), "%.3f-%.3f", found->low_us / 1e3, found->high_us / 1e3);
         if (row->is_noisy) {
             printf("%8u   too noisy to predict: measured steps give %s ms\n", found->ranks, range);
@@ -126,8 +122,12 @@ print_rows(const struct scaling *scaling)
         }
         if (row->items > 0.0)
             snprintf(items, sizeof(items), "%.1f", row->items * 1e6 / found->step_us);
-        printf("%8u %12.3f %12.3f %10.2f %12s %10.2f %12.3f %20s\n", found->ranks, found->step_us / 1e3,
-               found->exposed_us / 1e3, 1e6 / found->step_us, items, row->speed_up, efficiency_of(row), range);
+        if (!row->varies) {
+            snprintf(times, sizeof(times), "%.2f", row->speed_up);
+            snprintf(each, sizeof(each), "%.3f", efficiency_of(row));
+        }
+        printf("%8u %12.3f %12.3f %10.2f %12s %10s %12s %20s\n", found->ranks, found->step_us / 1e3,
+               found->exposed_us / 1e3, 1e6 / found->step_us, items, times, each, range);
     }
 }
 
@@ -139,7 +139,7 @@ print_worth(const struct scaling *scaling)
     bool any = false;
     for (size_t i = 0; i < scaling->count; ++i) {
         const struct row *row = &scaling->rows[i];
-        bool counts = row->found.ranks > 1 && !row->is_noisy;
+        bool counts = row->found.ranks > 1 && !row->varies;
         any = any || counts;
         if (counts && efficiency_of(row) >= WORTH_IT && (best == NULL || row->found.ranks > best->found.ranks))
             best = row;
