@@ -155,7 +155,7 @@ flight_describe(const struct flight_entry *entry, char *text, size_t bytes)
         snprintf(text, bytes, "launched a graph (%s)", more);
         break;
     case FLIGHT_STOP:
-        snprintf(text, bytes, "stopped the job: %s", more);
+        snprintf(text, bytes, "stopped the job");
         break;
     case FLIGHT_END:
         snprintf(text, bytes, "exited cleanly");

@@ -32,7 +32,7 @@ enum flight_kind {
     FLIGHT_LATE_TOUCH,     /* a gradient was touched after its launch; number: bucket; text: call */
     FLIGHT_REDUCE,         /* DDP_REDUCE; number of the call; text: file:line */
     FLIGHT_GRAPH_LAUNCH,   /* text: call */
-    FLIGHT_STOP,           /* the rank stops the job; text: the reason's beginning */
+    FLIGHT_STOP,           /* the rank stops the job */
     FLIGHT_END,            /* the rank exits cleanly */
     FLIGHT_KINDS,
 };

@@ -40,7 +40,7 @@ tell(enum rank_follows follows, const char *text)
 {
     if (atomic_exchange(&told, true))
         return;
-    flight_note(FLIGHT_STOP, 0, 0, text);
+    flight_note(FLIGHT_STOP, 0, 0, "");
     if (follows == RANK_FOLLOWS_NOBODY)
         OBSERVED(job_stops, text);
     struct rank_status *status = engine_state.status;
