@@ -112,7 +112,7 @@ put_step(FILE *out, const struct facts *facts, const struct model *model)
     if (model != NULL && model_is_noisy(model))
         fputs(". Steps vary too much to predict one without averaging", out);
     else if (model != NULL && facts->world > 1 && model_predict(model, 1, NULL, &alone) &&
-        model_predict(model, (unsigned)facts->world, NULL, &own))
+             model_predict(model, (unsigned)facts->world, NULL, &own))
         html_put(out, ". Without averaging a step would take %s: the efficiency is %s",
                  figure_time(alone.step_us, time), figure_percent(own.efficiency, part));
     fputs(".</p>\n", out);

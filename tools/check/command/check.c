@@ -538,15 +538,16 @@ const struct command check_command = {
              "  ddprun check --alone \"--batch 64\" ./train --batch 32\n"
              "                                           an option sets the batch of a rank\n"
              "  ddprun check -n 4 --plan plan.json ./train\n"
-             "                                           ranks that take turns, by a plan of scout\n"
+             "                                           an unannotated program, by a plan of scout\n"
              "  ddprun check -n 1 --reference ref.ddp ./train\n"
              "  srun --mpi=pmix -n 8 ddprun check --reference ref.ddp ./train\n"
              "                                           in two commands, on a cluster\n",
-    .notes = "-n N (default 2) and all other options of ddprun (ddprun --help-all) are for the runs.\nOn GPUs, two "
-             "ranks need two, or --share-gpu.\n--timeout SECONDS also limits how long a run may take to its first "
-             "DDP_STEP.\n\nExit codes: 0: equal; 1: different; 3: not comparable, with advice how to make "
-             "them\ncomparable; 2: wrong options, no annotations, neither DDP_STEP nor DDP_REDUCE, too\nfew steps, a "
-             "plan that does not fit. If the program fails by itself: its own\nexit code, or 4 if that is 1 or 3.\n",
+    .notes =
+        "-n N (default 2) and most options of ddprun --help-all apply to the runs; others are\nrefused. On GPUs, two "
+        "ranks need two, or --share-gpu.\n--timeout SECONDS also limits how long a run may take to its first "
+        "DDP_STEP.\n\nExit codes: 0: equal; 1: different; 3: not comparable, with advice how to make "
+        "them\ncomparable; 2: wrong options, no annotations, neither DDP_STEP nor DDP_REDUCE, too\nfew steps, a "
+        "plan that does not fit. If the program fails by itself: its own\nexit code, or 4 if that is 1 or 3.\n",
     .example = "ddprun check -n 2 ./train",
     .group = GROUP_MIXED,
     .rows = option_rows,

@@ -38,20 +38,20 @@ OPTION("steps", "K", WHOLE(steps, 1, 10000, "a number of steps from 1 to 10000")
        .help = "compare K steps, 1 to 10000 (default: 64, or as many as one\n"
                "rank makes in 30 s)")
 OPTION("alone", "ARGS", SPECIAL(take_alone),
-       .help = "the program's arguments in the runs of one rank, in place of all\n"
-               "others: for programs whose own options set the batch of a rank\n"
-               "(split into words as by a shell; commands are not run)")
+       .help = "run one rank with ARGS instead of the program's arguments: for\n"
+               "programs with an option for the batch of a rank (split into words\n"
+               "as by a shell; commands are not run)")
 OPTION("reference", "FILE", TEXT(reference, "a file"),
        .help = "check in two commands: with -n 1 write one rank's results to FILE;\nwith more ranks, also under srun or mpirun, compare with FILE")
 OPTION("tolerance", "X", REAL(tolerance, 0, 1, "a relative difference from 0 to 1"),
-       .help = "relative difference that counts as equal (default 1e-5; 4e-3 where\ngradients are float16 or sent as float16, 3e-2 for bfloat16); more\nthan 4 times the default is never called equal")
+       .help = "relative difference that counts as equal (default 1e-5; 4e-3 where\ngradients are float16 or sent as float16, 3e-2 for bfloat16); above\n4 times the default, no result is called equal")
 OPTION("batch-grows", NULL, SWITCH(batch_grows),
-       .help = "each rank has a batch of its own, so that the batch of an update\ngrows with N: compare with the mean of one rank's gradients for\neach rank's batch")
+       .help = "each rank has a whole batch: compare with the mean of N gradients\nof one rank, one for each rank's batch")
 OPTION("free", NULL, SWITCH(is_free),
-       .help = "let differences add up from step to step; without it every step\n"
-               "begins with the reference's gradients, parameters and states")
+       .help = "do not set tensors to the reference's values in each step:\n"
+               "differences add up")
 OPTION_ALSO("per-rank", "LIST", OF_JOBS_TOO, TEXT(per_rank, "memory as a3,a7"),
-       .help = "for ddprun --plan auto, not for check: memory that each rank\nkeeps for itself, such as a hidden state; not trained")
+       .help = "of ddprun --plan auto, as ddprun scout --help says")
 OPTION("json", "FILE", TEXT(json, "a file"),
        .help = "write the verdict and all tensors to FILE, as JSON")
 {0}};

@@ -37,28 +37,27 @@ static const struct option_row rows[] = {
      .argument = "M",
      .flags = OR_ZERO,
      WHOLE(steps, DEFAULT_STEPS, MOST_STEPS, "a number from 3 to 100"),
-     .help = "end the program after M periods, 3 to 100 (default 3); 0: let it\n"
-             "go on to its end"},
+     .help = "end the program after M repeated steps, 3 to 100 (default 3); 0: let\n"
+             "it finish"},
     {.name = "timeout",
      .argument = "SECONDS",
      WHOLE(timeout_s, 1, MOST_TIMEOUT_S, "a number from 1 to 1000000"),
      .help = "end the program if the recording takes longer (default 900)"},
     {.name = "prove",
      SWITCH(prove),
-     .help = "then prove the findings: train two ranks by them on different data,\n"
-             "let them take turns at the batches, and compare them"},
+     .help = "test the result: train two ranks with the gradients that were found,\n"
+             "and compare them with one process"},
     {.name = "per-rank",
      .argument = "LIST",
      TEXT(per_rank, "memory as a3,a7"),
-     .help = "buffers LIST (a3,a7) are per-rank state that is not trained, such as\n"
-             "a hidden state: each rank keeps its own"},
+     .help = "buffers that each rank keeps for itself, such as a hidden state:\n"
+             "names as scout prints them, such as a3,a7"},
 
     {.name = "by",
      .argument = "gradients|state",
      ONE_OF(by, PLAN_BY_GRADIENTS),
-     .help = "what ranks average when they take turns: gradients (default), or\n"
-             "state: the memory that persists between steps. By state no gradient\n"
-             "has to be found"},
+     .help = "what --plan averages: gradients (default), or state: parameters and\n"
+             "optimizer state, for which no gradient has to be found"},
     {.name = "patch",
      .argument = "FILE",
      TEXT(patch, "a file"),
