@@ -63,15 +63,15 @@ struct collectives {
  * still be inside NCCL with it.
  */
 bool collectives_open(struct collectives *collectives, const struct driver *driver, const struct nccl *nccl,
-                      struct control *control, const struct collectives_options *options, struct comm_error *error)
-    __attribute__((warn_unused_result));
+                      struct control *control, const struct collectives_options *options,
+                      struct comm_error *error) MUST_USE;
 
 /*
  * Opens one communicator more, number communicator_count, for what the program itself reduces. Collective, once; waits
  * and fails as collectives_open().
  */
-bool collectives_open_program(struct collectives *collectives, struct control *control, struct comm_error *error)
-    __attribute__((warn_unused_result));
+bool collectives_open_program(struct collectives *collectives, struct control *control,
+                              struct comm_error *error) MUST_USE;
 
 /* Its stream, once it is open. */
 CUstream collectives_program_stream(const struct collectives *collectives);
@@ -79,7 +79,7 @@ CUstream collectives_program_stream(const struct collectives *collectives);
 /* `count` elements of device memory become the result of `operation` over all ranks, through that communicator and in
  * the order of its stream; for ncclAvg the mean as wire_mean() has it. Collective. */
 bool collectives_reduce_program(struct collectives *collectives, CUdeviceptr address, size_t count, ncclDataType_t type,
-                                ncclRedOp_t operation, struct comm_error *error) __attribute__((warn_unused_result));
+                                ncclRedOp_t operation, struct comm_error *error) MUST_USE;
 
 /* Which communicator reduces a bucket; its stream. */
 unsigned collectives_communicator_of(const struct collectives *collectives, size_t bucket);
@@ -91,16 +91,16 @@ bool collectives_own_stream(const struct collectives *collectives, CUstream stre
 /* Rank 0's bytes at `from` go to all ranks, to `to`, through the first communicator and in the order of `stream`: to
  * its own, too, unless both are the same. Collective. */
 bool collectives_send_from_zero(struct collectives *collectives, CUdeviceptr from, CUdeviceptr to, size_t bytes,
-                                CUstream stream, struct comm_error *error) __attribute__((warn_unused_result));
+                                CUstream stream, struct comm_error *error) MUST_USE;
 
 /* The same in one place, on that communicator's stream, and waits until they are there. */
-bool collectives_broadcast(struct collectives *collectives, CUdeviceptr address, size_t bytes, struct comm_error *error)
-    __attribute__((warn_unused_result));
+bool collectives_broadcast(struct collectives *collectives, CUdeviceptr address, size_t bytes,
+                           struct comm_error *error) MUST_USE;
 
 /* Makes `wire` fit these members of bucket number `bucket`: wire_place() on the bucket's stream. */
 bool collectives_place(struct collectives *collectives, struct bucket_wire *wire, size_t bucket,
                        const struct bucket_member *members, size_t member_count, ncclDataType_t type,
-                       struct comm_error *error) __attribute__((warn_unused_result));
+                       struct comm_error *error) MUST_USE;
 
 /*
  * Device memory of NCCL's own (ncclMemAlloc), registered with each communicator of buckets, from which NCCL may reduce
@@ -121,23 +121,22 @@ void collectives_unstage(struct collectives *collectives, struct staging *stagin
  * wire_pack(); ranks may have different ones.
  */
 bool collectives_reduce(struct collectives *collectives, const struct bucket_wire *wire, size_t bucket, double weight,
-                        struct comm_error *error) __attribute__((warn_unused_result));
+                        struct comm_error *error) MUST_USE;
 
 /* The same on another stream than the bucket's own: one that is captured. */
 bool collectives_reduce_on(struct collectives *collectives, const struct bucket_wire *wire, size_t bucket,
-                           double weight, CUstream stream, struct comm_error *error)
-    __attribute__((warn_unused_result));
+                           double weight, CUstream stream, struct comm_error *error) MUST_USE;
 
 /* What is enqueued on the first communicator's stream from now on comes after all that the others were given. */
-bool collectives_join(struct collectives *collectives, struct comm_error *error) __attribute__((warn_unused_result));
+bool collectives_join(struct collectives *collectives, struct comm_error *error) MUST_USE;
 
 /* Waits on the host until no bucket is on its way any more. */
-bool collectives_wait(struct collectives *collectives, struct comm_error *error) __attribute__((warn_unused_result));
+bool collectives_wait(struct collectives *collectives, struct comm_error *error) MUST_USE;
 
 /* send[count] of each rank to receive[rank * count] on all, through the first communicator. Device memory. Collective.
  */
 bool collectives_gather_words(struct collectives *collectives, CUdeviceptr send, CUdeviceptr receive, size_t count,
-                              struct comm_error *error) __attribute__((warn_unused_result));
+                              struct comm_error *error) MUST_USE;
 
 /*
  * Whether the communicators are still sound; false with NCCL's words when a peer is gone or an operation failed. Any

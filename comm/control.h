@@ -33,24 +33,22 @@ struct control_messages {
 };
 
 /* Connects all ranks of `rendezvous`. Collective. */
-bool control_open(struct control *control, struct rendezvous *rendezvous, int timeout_s, struct comm_error *error)
-    __attribute__((warn_unused_result));
+bool control_open(struct control *control, struct rendezvous *rendezvous, int timeout_s,
+                  struct comm_error *error) MUST_USE;
 
 /*
  * Collective: gives this rank's bytes to all and gets theirs. `about` names the reason (at most 127 characters): equal
  * on all ranks, or all of them fail with a line that names two ranks and their reasons. Waits at most the time limit.
  */
 bool control_exchange(struct control *control, const char *about, const void *mine, size_t bytes,
-                      struct control_messages *messages_p, struct comm_error *error)
-    __attribute__((warn_unused_result));
+                      struct control_messages *messages_p, struct comm_error *error) MUST_USE;
 
 /*
  * The same, for the last time, at the end of the program. A rank that has left already is not missed: when all others
  * have come, the call fails on all of them with COMM_LEFT.
  */
 bool control_exchange_last(struct control *control, const char *about, const void *mine, size_t bytes,
-                           struct control_messages *messages_p, struct comm_error *error)
-    __attribute__((warn_unused_result));
+                           struct control_messages *messages_p, struct comm_error *error) MUST_USE;
 
 void control_free_messages(struct control_messages *messages);
 

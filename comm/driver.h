@@ -77,8 +77,7 @@ struct driver {
 typedef void *(*driver_lookup_fn)(const char *name, int version);
 
 /* Fills the table. False, with the first missing function in `error`, if a required one is missing. */
-bool driver_fill(struct driver *driver, driver_lookup_fn lookup, struct comm_error *error)
-    __attribute__((warn_unused_result));
+bool driver_fill(struct driver *driver, driver_lookup_fn lookup, struct comm_error *error) MUST_USE;
 
 /*
  * Says "WHAT: the driver's name for the result", which is a failure, or that a kernel has failed before. Always false.

@@ -7,6 +7,8 @@
 #ifndef DDPRUN_COMM_ERROR_H
 #define DDPRUN_COMM_ERROR_H
 
+#include "base/must_use.h"
+
 #include <stdbool.h>
 
 enum comm_cause {

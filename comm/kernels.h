@@ -40,12 +40,12 @@ struct kernels {
  * cuModuleLoadData. False with one line if that fails; *kernels is then untouched. Loading code may wait for the
  * device, so this is for times when nothing on it waits for other ranks; no stream may be captured in strict mode.
  */
-bool kernels_load(struct kernels *kernels, const struct driver *driver, const char *path, struct comm_error *error)
-    __attribute__((warn_unused_result));
+bool kernels_load(struct kernels *kernels, const struct driver *driver, const char *path,
+                  struct comm_error *error) MUST_USE;
 
 /* The same of kernels of other files: those of these names, [count]. */
 bool kernels_load_named(const char *const *wanted, CUfunction *found, size_t count, const struct driver *driver,
-                        const char *path, struct comm_error *error) __attribute__((warn_unused_result));
+                        const char *path, struct comm_error *error) MUST_USE;
 
 /* ---- device_hash.c ---- */
 /*
@@ -56,16 +56,15 @@ bool kernels_load_named(const char *const *wanted, CUfunction *found, size_t cou
  */
 
 /* Adds a range, whose `begin` it sets, of at least one byte; false if the launch has no room for it: run it first. */
-bool device_hash_add(struct hash_launch *launch, struct hash_range range) __attribute__((warn_unused_result));
+bool device_hash_add(struct hash_launch *launch, struct hash_range range) MUST_USE;
 
 /* Adds to each range's result what is in the range when the stream has reached it, and empties *launch. */
 bool device_hash_run(struct hash_launch *launch, const struct driver *driver, const struct kernels *kernels,
-                     CUstream stream, struct comm_error *error) __attribute__((warn_unused_result));
+                     CUstream stream, struct comm_error *error) MUST_USE;
 
 /* Device memory: words[rank * count + tensor], 0 where a rank has none; differs[tensor] becomes
  * hash_difference() of it. */
 bool device_hash_compare(CUdeviceptr words, size_t count, int ranks, CUdeviceptr differs, const struct driver *driver,
-                         const struct kernels *kernels, CUstream stream, struct comm_error *error)
-    __attribute__((warn_unused_result));
+                         const struct kernels *kernels, CUstream stream, struct comm_error *error) MUST_USE;
 
 #endif

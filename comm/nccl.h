@@ -61,7 +61,6 @@ typedef void (*nccl_opened_fn)(const void *address);
  * cannot be opened, lacks a function or is older than NCCL_OLDEST_VERSION. The library stays loaded for the life of the
  * process.
  */
-bool nccl_open(struct nccl *nccl, const char *path, nccl_opened_fn opened, struct comm_error *error)
-    __attribute__((warn_unused_result));
+bool nccl_open(struct nccl *nccl, const char *path, nccl_opened_fn opened, struct comm_error *error) MUST_USE;
 
 #endif

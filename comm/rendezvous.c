@@ -93,8 +93,7 @@ receive_message(struct supervisor_message *message, int *fd_p, int64_t deadline_
     message->text[sizeof(message->text) - 1] = '\0';
     if ((packet.msg_flags & MSG_CTRUNC) != 0)
         return comm_fail_by(error, COMM_OWN,
-                            "no descriptor is left for a connection; raise the limit of open files "
-                            "(ulimit -n)");
+                            "no descriptor is left for a connection; raise the limit of open files (ulimit -n)");
     if (got != (ssize_t)sizeof(*message) || message->protocol != DDPRUN_PROTOCOL_VERSION)
         comm_fail(error, "this rank's supervisor is another version of ddprun; reinstall it");
     else if (message->kind == SUPERVISOR_REFUSED)

@@ -25,14 +25,14 @@ struct rendezvous {
 
 /* Joins the job as the rank of record `index`, once the supervisor has answered; at most timeout_s seconds. */
 bool rendezvous_open(struct rendezvous *rendezvous, int index, unsigned generation, int timeout_s,
-                     struct comm_error *error) __attribute__((warn_unused_result));
+                     struct comm_error *error) MUST_USE;
 
 /*
  * Connections to the other ranks, which the caller owns: on rank 0 links[world_size] with its own left as it is, on
  * other ranks links[0], to rank 0; all without a descriptor before. Collective; waits at most timeout_s seconds.
  */
-bool rendezvous_links(struct rendezvous *rendezvous, struct peer_link *links, int timeout_s, struct comm_error *error)
-    __attribute__((warn_unused_result));
+bool rendezvous_links(struct rendezvous *rendezvous, struct peer_link *links, int timeout_s,
+                      struct comm_error *error) MUST_USE;
 
 /* Asks the launcher to end the whole job, for the reason in this rank's status record. */
 void rendezvous_abort(struct rendezvous *rendezvous);

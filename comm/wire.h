@@ -83,8 +83,7 @@ struct bucket_wire {
  * is reduced. wire_free() releases all, after a failure too; while the bucket may be on its way it must not be called.
  */
 bool wire_place(struct bucket_wire *wire, const struct wire_setting *setting, const struct bucket_member *members,
-                size_t member_count, ncclDataType_t type, CUstream stream, struct comm_error *error)
-    __attribute__((warn_unused_result));
+                size_t member_count, ncclDataType_t type, CUstream stream, struct comm_error *error) MUST_USE;
 void wire_free(struct bucket_wire *wire, const struct driver *driver); /* an all-zero wire is ignored */
 
 /* Whether these members will be packed, and how many bytes the packed bucket has. */
@@ -117,9 +116,9 @@ struct wire_mean wire_mean(const struct wire_setting *setting, ncclDataType_t ty
  * place, a packed one on the way. A weight other than 0 and 1 needs kernels.
  */
 bool wire_pack(const struct bucket_wire *wire, const struct wire_setting *setting, double weight, CUstream stream,
-               struct comm_error *error) __attribute__((warn_unused_result));
+               struct comm_error *error) MUST_USE;
 bool wire_unpack(const struct bucket_wire *wire, const struct wire_setting *setting, CUstream stream,
-                 struct comm_error *error) __attribute__((warn_unused_result));
+                 struct comm_error *error) MUST_USE;
 
 /* Whether a look at the bucket (struct wire_look) leaves some of it to later ones. */
 bool wire_looks_in_part(const struct bucket_wire *wire);
@@ -133,13 +132,11 @@ ncclRedOp_t wire_operation(const struct bucket_wire *wire, const struct wire_set
 /* Enqueues `count` elements at `address`, each times a number, over another, in place. Both 1: nothing. Needs kernels.
  */
 bool wire_scale(const struct wire_setting *setting, CUdeviceptr address, size_t count, ncclDataType_t type,
-                double times, double over, CUstream stream, struct comm_error *error)
-    __attribute__((warn_unused_result));
+                double times, double over, CUstream stream, struct comm_error *error) MUST_USE;
 
 /* Launches one of ddprun's kernels that go through `count` elements by chunks; `what` is for messages. */
 bool wire_run(const struct wire_setting *setting, CUfunction function, size_t count, ncclDataType_t type,
-              void **arguments, CUstream stream, const char *what, struct comm_error *error)
-    __attribute__((warn_unused_result));
+              void **arguments, CUstream stream, const char *what, struct comm_error *error) MUST_USE;
 
 /* KERNEL_TYPES: not a type of gradients. */
 enum kernel_type wire_kernel_type(ncclDataType_t type);
@@ -159,11 +156,10 @@ const char *wire_type_name(ncclDataType_t type);
 
 /* The chunk takes rank 0's values; what was apart is added to `found`, a struct values_found of the device. */
 bool values_compare(const struct wire_setting *setting, struct values_chunk chunk, ncclDataType_t type,
-                    CUdeviceptr found, CUstream stream, struct comm_error *error) __attribute__((warn_unused_result));
+                    CUdeviceptr found, CUstream stream, struct comm_error *error) MUST_USE;
 /* What of the sample lies in the chunk. */
 bool values_sample(const struct wire_setting *setting, struct values_chunk chunk, ncclDataType_t type,
-                   struct values_sample sample, CUstream stream, struct comm_error *error)
-    __attribute__((warn_unused_result));
+                   struct values_sample sample, CUstream stream, struct comm_error *error) MUST_USE;
 
 /* ---- outer.c ---- */
 /*
@@ -190,10 +186,10 @@ size_t outer_bytes(const struct outer_values *values, const struct outer_rule *r
 
 /* What the parameters hold becomes the anchor; its velocity becomes zero. */
 bool outer_begin(const struct outer_values *values, const struct outer_rule *rule, const struct wire_setting *setting,
-                 CUstream stream, struct comm_error *error) __attribute__((warn_unused_result));
+                 CUstream stream, struct comm_error *error) MUST_USE;
 
 /* The parameters hold the mean of all ranks': one outer step. */
 bool outer_step(const struct outer_values *values, const struct outer_rule *rule, const struct wire_setting *setting,
-                CUstream stream, struct comm_error *error) __attribute__((warn_unused_result));
+                CUstream stream, struct comm_error *error) MUST_USE;
 
 #endif

@@ -22,7 +22,7 @@ int hosts_run(const struct options *options);
  * is read. Elsewhere it does nothing. Error (DDPRUN_EXIT_USAGE): this host has no such folder. Launchers could enter
  * it themselves, but PRRTE ends without a message where it is missing, after it has started ranks elsewhere.
  */
-bool hosts_enter_folder(struct error *error) __attribute__((warn_unused_result));
+bool hosts_enter_folder(struct error *error) MUST_USE;
 
 /* ---- for tests ---- */
 
@@ -64,8 +64,7 @@ struct host_launcher {
  * Finds the first of the known launchers in the folders of `path` (a PATH; NULL: none). Error (DDPRUN_EXIT_USAGE):
  * no such launcher; the text says what there is instead and what to install.
  */
-bool host_launcher_find(const char *path, struct host_launcher *launcher, struct error *error)
-    __attribute__((warn_unused_result));
+bool host_launcher_find(const char *path, struct host_launcher *launcher, struct error *error) MUST_USE;
 
 /* The traits of `program`, going by what `program --version` printed; NULL: we cannot speak to it. */
 const struct launcher_traits *host_launcher_recognise(const char *program, const char *version);

@@ -79,19 +79,19 @@ struct launch_request job_launch_request(const struct options *options);
 bool job_speaks_for_host(const struct job *job);
 
 /* Joins the job of the launcher that started this process, if one did. Error: it cannot be joined. */
-bool job_join(struct job *job, struct error *error) __attribute__((warn_unused_result));
+bool job_join(struct job *job, struct error *error) MUST_USE;
 
 /* Finds the program and the devices, and so how many ranks are started here. */
-bool job_choose(struct job *job, struct error *error) __attribute__((warn_unused_result));
+bool job_choose(struct job *job, struct error *error) MUST_USE;
 
 /*
  * In place of all that follows, where job->launched.is_host: starts a ddprun for each rank of this host, with `argv`,
  * and waits for all. False: they cannot be started; none is left.
  */
-bool node_run(struct job *job, char **argv, int *exit_code, struct error *error) __attribute__((warn_unused_result));
+bool node_run(struct job *job, char **argv, int *exit_code, struct error *error) MUST_USE;
 
 /* All that can be refused without having started anything. */
-bool job_prepare(struct job *job, struct error *error) __attribute__((warn_unused_result));
+bool job_prepare(struct job *job, struct error *error) MUST_USE;
 
 struct rank_settings job_settings(const struct job *job, const char *job_dir);
 
@@ -99,10 +99,10 @@ struct rank_settings job_settings(const struct job *job, const char *job_dir);
  * In a cluster: all tell each other whether they are prepared, and connect. `error`: why this one is not, or NULL.
  * False: not all are, or they cannot reach each other; the error has been said, once, and *exit_code is the job's.
  */
-bool job_meet(struct job *job, const struct error *error, int *exit_code) __attribute__((warn_unused_result));
+bool job_meet(struct job *job, const struct error *error, int *exit_code) MUST_USE;
 
 /* Everything that needs an end, and the ranks. After an error job_run() still ends what has been started. */
-bool job_start(struct job *job, struct error *error) __attribute__((warn_unused_result));
+bool job_start(struct job *job, struct error *error) MUST_USE;
 
 /* Returns the exit code. `error`: why the job could not be started, or NULL. */
 int job_run(struct job *job, const struct error *error);
@@ -113,7 +113,7 @@ int supervisor_run(struct job *job, const struct error *error);
 
 /* False, in a cluster only: PMIx hangs, and its threads are left to the end of the process, by _exit() or execve(). All
  * else has been put away. */
-bool job_end(struct job *job) __attribute__((warn_unused_result));
+bool job_end(struct job *job) MUST_USE;
 
 /* The memory, but for what PMIx's threads may still use. */
 void job_free(struct job *job);

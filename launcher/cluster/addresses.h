@@ -31,8 +31,7 @@ struct host_addresses {
  * host elsewhere. `wanted`: NULL, or the name of an interface, or a network such as 10.1.0.0/16. Error
  * (DDPRUN_EXIT_USAGE): no such address; without `wanted`: a host with loopback only.
  */
-bool addresses_find(const char *wanted, struct host_addresses *addresses, struct error *error)
-    __attribute__((warn_unused_result));
+bool addresses_find(const char *wanted, struct host_addresses *addresses, struct error *error) MUST_USE;
 
 /* An address of getifaddrs(3) or getaddrinfo(3). False: one of another kind, or that means another host elsewhere. */
 bool addresses_take(const struct sockaddr *from, struct host_address *address);
@@ -48,7 +47,7 @@ bool addresses_is_loopback(const struct host_address *address);
 
 /* Takes a name, of this user, that one process of this host can have, until the descriptor is closed. -1: errno is
  * EADDRINUSE if another process has it. */
-int addresses_claim(const char *name) __attribute__((warn_unused_result));
+int addresses_claim(const char *name) MUST_USE;
 
 /* For connect(); family 4 or 6, `port` of the host. */
 socklen_t addresses_socket_address(const struct host_address *address, uint16_t port, struct sockaddr_storage *to);
@@ -56,7 +55,7 @@ socklen_t addresses_socket_address(const struct host_address *address, uint16_t 
 bool addresses_equal(const struct host_address *a, const struct host_address *b);
 
 /* Where the other end of a connection is. False: it has no other end, or none that leads there from another socket. */
-bool addresses_of_peer(int fd, struct host_address *address) __attribute__((warn_unused_result));
+bool addresses_of_peer(int fd, struct host_address *address) MUST_USE;
 
 const char *addresses_text(const struct host_address *address, char text[ADDRESS_TEXT_BYTES]);
 

@@ -15,6 +15,8 @@
 #ifndef DDPRUN_LAUNCHER_CLUSTER_AUTH_H
 #define DDPRUN_LAUNCHER_CLUSTER_AUTH_H
 
+#include "base/must_use.h"
+
 #include "base/seal.h"
 
 #include <stdbool.h>
@@ -48,26 +50,22 @@ struct auth_welcome {
 };
 
 /* Random bytes that cannot be predicted. False: the system has none. */
-bool auth_random(void *to, size_t bytes) __attribute__((warn_unused_result));
+bool auth_random(void *to, size_t bytes) MUST_USE;
 
 /* `mark`: AUTH_MARK_BYTES for the nonce to begin with, which then are no secret; NULL: all of it is random. */
-bool auth_challenge_make(struct auth_challenge *challenge, const unsigned char *mark)
-    __attribute__((warn_unused_result));
+bool auth_challenge_make(struct auth_challenge *challenge, const unsigned char *mark) MUST_USE;
 
 /* The client's turn. False: these bytes are no challenge of this version of ddprun. */
 bool auth_answer_make(const unsigned char secret[AUTH_BYTES], const struct auth_challenge *challenge,
-                      enum peer_purpose purpose, int rank, struct auth_answer *answer)
-    __attribute__((warn_unused_result));
+                      enum peer_purpose purpose, int rank, struct auth_answer *answer) MUST_USE;
 
 /* The root's: false if the answer proves nothing, or is of no rank from 1 to world_size - 1. */
 bool auth_welcome_make(const unsigned char secret[AUTH_BYTES], const struct auth_challenge *challenge,
-                       const struct auth_answer *answer, int world_size, struct auth_welcome *welcome)
-    __attribute__((warn_unused_result));
+                       const struct auth_answer *answer, int world_size, struct auth_welcome *welcome) MUST_USE;
 
 /* The client's again. */
 bool auth_welcome_holds(const unsigned char secret[AUTH_BYTES], const struct auth_challenge *challenge,
-                        const struct auth_answer *answer, const struct auth_welcome *welcome)
-    __attribute__((warn_unused_result));
+                        const struct auth_answer *answer, const struct auth_welcome *welcome) MUST_USE;
 
 /* Both, once the other end is proven: HMAC-SHA256(secret, "session" | the same). */
 void auth_session_key(const unsigned char secret[AUTH_BYTES], const struct auth_challenge *challenge,

@@ -25,7 +25,7 @@ struct cluster {
  * already; the others have not come to the address, or do not share the secret; a signal asked for the end.
  */
 bool cluster_join(struct cluster *cluster, const struct launched *launched, const struct cluster_terms *terms,
-                  const struct signals *signals, struct error *error) __attribute__((warn_unused_result));
+                  const struct signals *signals, struct error *error) MUST_USE;
 
 /* What is to be done while others are waited for: step(data) when `fd` is readable, and now and then. */
 struct cluster_idle_callback {
@@ -41,7 +41,7 @@ struct cluster_idle_callback {
  */
 bool cluster_exchange(struct cluster *cluster, const struct signals *signals, const char *key, const void *mine,
                       size_t bytes, int timeout_s, const struct cluster_idle_callback *idle, struct cluster_blob *blobs,
-                      struct error *error) __attribute__((warn_unused_result));
+                      struct error *error) MUST_USE;
 
 /* Collective: returns when all have come, or a few seconds are over. */
 void cluster_wait_for_all(struct cluster *cluster, const struct signals *signals);

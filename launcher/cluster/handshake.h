@@ -42,7 +42,7 @@ struct handshake {
 size_t handshake_encode(const struct handshake *handshake, unsigned char *bytes);
 
 /* False and untouched `handshake`: these bytes are no handshake of this version. */
-bool handshake_decode(const void *bytes, size_t count, struct handshake *handshake) __attribute__((warn_unused_result));
+bool handshake_decode(const void *bytes, size_t count, struct handshake *handshake) MUST_USE;
 
 /* Fills in what the rank is to run. */
 void handshake_take_command(struct handshake *handshake, char *const *program);
@@ -55,7 +55,6 @@ int handshake_find_other_command(const struct handshake *handshakes, int count, 
  * Whether all ranks may begin. Error: the first that could not prepare its rank, in its own words; or two ranks whose
  * terms differ, naming them and the first difference.
  */
-bool handshake_agree(const struct handshake *handshakes, int count, struct error *error)
-    __attribute__((warn_unused_result));
+bool handshake_agree(const struct handshake *handshakes, int count, struct error *error) MUST_USE;
 
 #endif

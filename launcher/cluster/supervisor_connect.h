@@ -77,8 +77,7 @@ struct listener {
  * `port`, or one that the system chooses (0), on all interfaces, IPv6 too where there is one. Error
  * (DDPRUN_EXIT_FAILURE): the system has none, or not this one.
  */
-bool listener_open(struct listener *listener, uint16_t port, int backlog, struct error *error)
-    __attribute__((warn_unused_result));
+bool listener_open(struct listener *listener, uint16_t port, int backlog, struct error *error) MUST_USE;
 void listener_close(struct listener *listener);
 
 #endif

@@ -7,6 +7,8 @@
 #ifndef DDPRUN_LAUNCHER_COMMON_ERROR_H
 #define DDPRUN_LAUNCHER_COMMON_ERROR_H
 
+#include "base/must_use.h"
+
 #include <stdbool.h>
 
 struct error {

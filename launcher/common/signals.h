@@ -20,7 +20,7 @@ struct signals {
     struct sigaction old_pipe, old_file_size; /* likewise, for SIGPIPE and SIGXFSZ, which the launcher ignores */
 };
 
-bool signals_take_over(struct signals *signals, struct error *error) __attribute__((warn_unused_result));
+bool signals_take_over(struct signals *signals, struct error *error) MUST_USE;
 
 /* The next pending signal's number, 0: no signal is pending. */
 int signals_next(const struct signals *signals);

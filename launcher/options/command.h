@@ -115,7 +115,7 @@ struct command {
  * them is the program, or what the command wants. Not thread-safe (getopt).
  */
 enum options_result command_parse(const struct command *command, int argc, char **argv, void *target, int *rest_p,
-                                  struct error *error) __attribute__((warn_unused_result));
+                                  struct error *error) MUST_USE;
 
 /* The row of a long name, or NULL. */
 const struct option_row *option_row_named(const struct command *command, const char *name);
@@ -138,7 +138,7 @@ extern const struct command *option_mixed;
 /* Stores a value. `value` is NULL for an option without one that was given; from a setting it may also be "0", which
  * takes it back. Error (DDPRUN_EXIT_USAGE): it is not as it has to be; `command` for the message. */
 bool option_take(const struct option_row *row, void *target, const char *command, const char *value,
-                 struct error *error) __attribute__((warn_unused_result));
+                 struct error *error) MUST_USE;
 
 /* Sets the error of a value that is not as the row wants it; returns false. */
 bool option_bad_value(const struct option_row *row, const char *command, const char *value, struct error *error);
@@ -156,7 +156,7 @@ bool option_whole_number(const char *text, unsigned long least, unsigned long mo
 
 /* The end of what ddprun itself prints to stdout: help, --version, --dry-run, what tools find. Writes what is left in
  * `out`. Returns ddprun's exit code: 0, or DDPRUN_EXIT_FAILURE after a message if not all of it could be written. */
-int close_stdout(FILE *out) __attribute__((warn_unused_result));
+int close_stdout(FILE *out) MUST_USE;
 
 /* Writes the help, made from the table: a command's; of ddprun itself, on one screen or all of it. */
 void command_print_help(FILE *out, const struct command *command);

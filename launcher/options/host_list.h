@@ -34,11 +34,11 @@ struct host_list {
  * `file` is the name for messages and each line is empty, a comment (#), HOST:RANKS, or `HOST slots=RANKS` as in the
  * host files of Open MPI. Error (DDPRUN_EXIT_USAGE): anything else, a host without a number or named twice, no host.
  */
-bool host_list_parse(const char *bytes, size_t length, const char *file, struct host_list *list, struct error *error)
-    __attribute__((warn_unused_result));
+bool host_list_parse(const char *bytes, size_t length, const char *file, struct host_list *list,
+                     struct error *error) MUST_USE;
 
 /* The value of --hosts: a list, or "file=PATH". Error too if the file cannot be read. */
-bool host_list_take(const char *value, struct host_list *list, struct error *error) __attribute__((warn_unused_result));
+bool host_list_take(const char *value, struct host_list *list, struct error *error) MUST_USE;
 
 void host_list_free(struct host_list *list);
 

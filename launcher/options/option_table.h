@@ -24,13 +24,13 @@ const struct option_row *option_row_of_given(const char *given);
 /* ---- contradictions.c ---- */
 
 /* Error (DDPRUN_EXIT_USAGE): two options exclude each other, wherever they come from. */
-bool contradictions_check(const struct options *options, struct error *error) __attribute__((warn_unused_result));
+bool contradictions_check(const struct options *options, struct error *error) MUST_USE;
 
 /* ---- settings.c ---- */
 
 /* Applies the environment's settings, but for what the command line gives. Error (DDPRUN_EXIT_USAGE): a value is
  * wrong, or a name nearly right. */
-bool settings_apply(struct options *options, struct error *error) __attribute__((warn_unused_result));
+bool settings_apply(struct options *options, struct error *error) MUST_USE;
 
 /* "bucket-mb" gives "DDPRUN_BUCKET_MB". */
 void settings_variable_name(const char *option, char *name, size_t bytes);

@@ -108,8 +108,7 @@ struct options {
  * no more than its dry_run, to true, if that was asked for before what is wrong. Reads the environment too, once
  * the command line was found to be right. Not thread-safe (getopt).
  */
-enum options_result options_parse(int argc, char **argv, struct options *options, struct error *error)
-    __attribute__((warn_unused_result));
+enum options_result options_parse(int argc, char **argv, struct options *options, struct error *error) MUST_USE;
 
 /* What the engines of all ranks find in the status page: options->job, and what follows from several options. */
 void options_settle_job(const struct options *options, struct job_options *job);
@@ -138,11 +137,10 @@ void terms_write(const struct options *options, bool softgpu, char *terms, size_
 
 /* Parses `text`; indices up to 1023. Error (DDPRUN_EXIT_USAGE): empty, an item that has none of the
  * forms, an item named twice. */
-bool gpu_list_parse(const char *text, struct word_list *list, struct error *error) __attribute__((warn_unused_result));
+bool gpu_list_parse(const char *text, struct word_list *list, struct error *error) MUST_USE;
 
 /* Appends a copy of `name`. Error (DDPRUN_EXIT_USAGE): it is in the list already. */
-bool gpu_list_add_once(struct word_list *list, const char *name, struct error *error)
-    __attribute__((warn_unused_result));
+bool gpu_list_add_once(struct word_list *list, const char *name, struct error *error) MUST_USE;
 
 /* The number that `name` is as an index, -1 if it is not an index (a UUID, -1, anything else). */
 int gpu_list_index(const char *name);

@@ -15,18 +15,17 @@
  * Makes the folder `dir`, which `option` asks for, or finds it; `only_looks`: only whether that would do. Error
  * (DDPRUN_EXIT_USAGE): it cannot be had.
  */
-bool output_prepare_folder(const char *dir, const char *option, bool only_looks, struct error *error)
-    __attribute__((warn_unused_result));
+bool output_prepare_folder(const char *dir, const char *option, bool only_looks, struct error *error) MUST_USE;
 
 /* The same for --output files=DIR, if that was asked for. Error (DDPRUN_EXIT_USAGE): it cannot be had. */
-bool output_prepare(const struct options *options, struct error *error) __attribute__((warn_unused_result));
+bool output_prepare(const struct options *options, struct error *error) MUST_USE;
 
 /*
  * Fills in what `order` says of output, for order->rank of `rank_count`. Opens files, which the launcher closes with
  * output_close() once the rank has been started. Error (DDPRUN_EXIT_FAILURE): a file cannot be written.
  */
-bool output_choose(const struct options *options, int rank_count, struct spawn_order *order, struct error *error)
-    __attribute__((warn_unused_result));
+bool output_choose(const struct options *options, int rank_count, struct spawn_order *order,
+                   struct error *error) MUST_USE;
 void output_close(struct spawn_order *order);
 
 /* In the end: warns of a place for files (of --output, or `trace_dir`; NULL: none) that is full. */
@@ -47,7 +46,7 @@ struct terminal_input {
     char bytes[4096]; /* [begin, end) wait for the pipe */
 };
 
-bool terminal_input_open(struct terminal_input *input, struct error *error) __attribute__((warn_unused_result));
+bool terminal_input_open(struct terminal_input *input, struct error *error) MUST_USE;
 
 /* Fills in what to wait for next; fd -1 if nothing. Reads the terminal only while the launcher is in its foreground. */
 void terminal_input_poll(const struct terminal_input *input, struct pollfd *polled);

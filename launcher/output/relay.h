@@ -41,7 +41,7 @@ struct relay_source {
 
 /* Starts a relay to descriptor `target`, which is not closed. `colour`: prefixes are coloured by rank. */
 bool relay_start(int target, const struct relay_source *sources, int count, bool colour, struct relay **relay,
-                 struct error *error) __attribute__((warn_unused_result));
+                 struct error *error) MUST_USE;
 
 /*
  * The last line that a rank has written to its stderr, made printable, into text[bytes], which stays as it is where no
@@ -92,7 +92,7 @@ struct messages {
 };
 
 /* Signals that ask for the end are blocked, and read from a descriptor, from before this call until after the close. */
-bool messages_open(struct messages *messages, struct error *error) __attribute__((warn_unused_result));
+bool messages_open(struct messages *messages, struct error *error) MUST_USE;
 
 /*
  * Returns when all messages have been written; with `hurried` after `limit_ms` at most; and at a signal that asks for

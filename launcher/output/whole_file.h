@@ -17,17 +17,17 @@
 
 /* Whether that will do, as far as can be known; NULL: always. Error (DDPRUN_EXIT_USAGE): it names `option`, which
  * gave the path. */
-bool whole_file_check(const char *path, const char *option, struct error *error) __attribute__((warn_unused_result));
+bool whole_file_check(const char *path, const char *option, struct error *error) MUST_USE;
 
 /*
  * Puts the bytes in the place of what the file holds: a reader finds the old or the new ones, whole. A link stays one;
  * what is no regular file (a pipe, /dev/stdout) is written into. False with errno, for file_why(); a regular file
  * is then as it was.
  */
-bool whole_file_write(const char *path, const void *bytes, size_t count) __attribute__((warn_unused_result));
+bool whole_file_write(const char *path, const void *bytes, size_t count) MUST_USE;
 
 /* Puts `text` at the end of the file; `anew`: in the place of what it holds. False with errno. */
-bool whole_file_append(const char *path, bool anew, const char *text) __attribute__((warn_unused_result));
+bool whole_file_append(const char *path, bool anew, const char *text) MUST_USE;
 
 /* Whether that is a file of another user, or led to by a link of one, in a folder that is sticky or that others may
  * write to (path_walk.h). May hang. */

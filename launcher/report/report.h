@@ -63,7 +63,7 @@ struct report_file {
 
 /* Whether the file that --failure-report names will do, as far as can be known; NULL, "-": always. Error
  * (DDPRUN_EXIT_USAGE): it will not. */
-bool report_file_check(const char *wanted, struct error *error) __attribute__((warn_unused_result));
+bool report_file_check(const char *wanted, struct error *error) MUST_USE;
 
 /* Appends a text. Returns the file's name, which belongs to `file`, or NULL with errno. Supervisor's thread. */
 const char *report_file_add(struct report_file *file, const char *text);

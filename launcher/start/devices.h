@@ -33,17 +33,16 @@ struct device_plan {
  * Counts this machine's GPUs with NVML, or by their device files where the driver came without NVML. Error
  * (DDPRUN_EXIT_USAGE): no GPU, saying what was looked for; `program` is named in it.
  */
-bool devices_count_gpus(const char *program, int *gpu_count, struct error *error) __attribute__((warn_unused_result));
+bool devices_count_gpus(const char *program, int *gpu_count, struct error *error) MUST_USE;
 
 /* Error (DDPRUN_EXIT_USAGE): --device gpu, and a program that was built for the stand-in. Otherwise such a program
  * runs on the stand-in, and any with --device softgpu. */
-bool devices_check_program(const struct options *options, const struct program *program, struct error *error)
-    __attribute__((warn_unused_result));
+bool devices_check_program(const struct options *options, const struct program *program, struct error *error) MUST_USE;
 
 /* Error (DDPRUN_EXIT_USAGE): more ranks than GPUs, a GPU that does not exist, a variable that cannot be understood.
  */
 bool device_plan_make(const struct options *options, const struct device_inventory *inventory, struct device_plan *plan,
-                      struct error *error) __attribute__((warn_unused_result));
+                      struct error *error) MUST_USE;
 
 /*
  * The same for one rank of several on this host, whichever launcher starts the others: a plan with one entry, of the
@@ -51,8 +50,7 @@ bool device_plan_make(const struct options *options, const struct device_invento
  * task its own.
  */
 bool device_plan_make_one(const struct options *options, const struct device_inventory *inventory, int local_rank,
-                          int local_size, struct device_plan *plan, struct error *error)
-    __attribute__((warn_unused_result));
+                          int local_size, struct device_plan *plan, struct error *error) MUST_USE;
 
 void device_plan_free(struct device_plan *plan);
 

@@ -40,7 +40,7 @@ struct engine_link {
 /* Listens in the job folder, which is open as `folder_fd`; `folder` is its path, for messages. Ranks: `count` from
  * `first_rank` on. */
 bool engine_link_open(struct engine_link *link, int folder_fd, const char *folder, int first_rank, int count,
-                      int world_size, int first_local_rank, struct error *error) __attribute__((warn_unused_result));
+                      int world_size, int first_local_rank, struct error *error) MUST_USE;
 void engine_link_close(struct engine_link *link);
 
 /* Returns whether a rank asked for the end of the job. */
@@ -48,8 +48,7 @@ bool engine_link_step(struct engine_link *link);
 
 /* Hands rank `slot` its socket to rank `to`, and closes it here. `key`: by which its frames are sealed; NULL: they are
  * not. False: not now, try again after a later step. */
-bool engine_link_give(struct engine_link *link, int slot, int to, int fd, const unsigned char *key)
-    __attribute__((warn_unused_result));
+bool engine_link_give(struct engine_link *link, int slot, int to, int fd, const unsigned char *key) MUST_USE;
 
 /* Instead of sockets. */
 void engine_link_refuse(struct engine_link *link, int slot, const char *text);

@@ -316,8 +316,7 @@ installation_check(const char *path, const char *what, struct error *error)
     if (strpbrk(path, " \t\n:;") != NULL)
         return error_set(error, DDPRUN_EXIT_NOT_RUN,
                          "%s lies in a folder with a blank, ':' or ';' in its name, which LD_PRELOAD and "
-                         "LD_LIBRARY_PATH cannot hold: "
-                         "%s; move ddprun to another folder",
+                         "LD_LIBRARY_PATH cannot hold: %s; move ddprun to another folder",
                          what, path);
     return true;
 }

@@ -23,13 +23,12 @@ struct installation {
 
 /* Error (DDPRUN_EXIT_NOT_RUN): a part is missing, or lies in a folder whose name LD_PRELOAD or LD_LIBRARY_PATH cannot
  * hold. */
-bool installation_find(bool softgpu, struct installation *installation, struct error *error)
-    __attribute__((warn_unused_result));
+bool installation_find(bool softgpu, struct installation *installation, struct error *error) MUST_USE;
 
 void installation_free(struct installation *installation);
 
 /* Error (DDPRUN_EXIT_NOT_RUN): this part of it, called `what`, is missing, or lies in such a folder. */
-bool installation_check(const char *path, const char *what, struct error *error) __attribute__((warn_unused_result));
+bool installation_check(const char *path, const char *what, struct error *error) MUST_USE;
 
 /* Path of a library among ddprun's own, malloc'ed; it may not be there. */
 char *installation_library(const char *name);

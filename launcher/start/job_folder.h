@@ -21,7 +21,7 @@ struct job_folder {
  * another user could replace files there, in /dev/shm or /tmp, with a line. Removes what killed launchers of this user
  * left there. Error (DDPRUN_EXIT_FAILURE): the place does not exist or cannot be written, or there is no safe one.
  */
-bool job_folder_make(struct job_folder *folder, struct error *error) __attribute__((warn_unused_result));
+bool job_folder_make(struct job_folder *folder, struct error *error) MUST_USE;
 
 /* Removes the folder with all that is in it, and what launchers left that were killed meanwhile. Silent about what
  * cannot be removed; the next launcher tries again. */

@@ -46,8 +46,7 @@ struct placement_subject {
  * the machine cannot be looked at.
  */
 bool placement_make(const struct options *options, const struct device_plan *devices,
-                    const struct placement_subject *subject, struct placement *placement, struct error *error)
-    __attribute__((warn_unused_result));
+                    const struct placement_subject *subject, struct placement *placement, struct error *error) MUST_USE;
 
 /* Binds this process. Async-signal-safe. Returns 0, or the errno of a processor set that was refused. */
 int placement_enter(const struct rank_place *place);
@@ -81,8 +80,7 @@ struct share_request {
  * known, ranks are spread over the NUMA nodes. core: whole cores of those, disjoint for the ranks of this machine. A
  * rank that has nothing near its GPU gets all that is allowed. Error (DDPRUN_EXIT_USAGE): fewer cores than ranks.
  */
-bool placement_share(const struct share_request *request, hwloc_bitmap_t *shares, struct error *error)
-    __attribute__((warn_unused_result));
+bool placement_share(const struct share_request *request, hwloc_bitmap_t *shares, struct error *error) MUST_USE;
 
 /* The processors near the device with this bus id ("0000:3b:00.0"), which belong to the topology; NULL: it is not in
  * it, or is as near to all of the machine. */

@@ -30,8 +30,7 @@ const char *program_python(const char *name);
  * (DDPRUN_EXIT_NOT_RUN): not there, not a file, not executable, static, a
  * library, another machine's, damaged, would run with other rights than ours (the loader ignores LD_PRELOAD then).
  */
-bool program_find(const char *name, const char *search_path, struct program *program, struct error *error)
-    __attribute__((warn_unused_result));
+bool program_find(const char *name, const char *search_path, struct program *program, struct error *error) MUST_USE;
 
 void program_free(struct program *program);
 

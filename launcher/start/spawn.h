@@ -41,8 +41,7 @@ struct spawned {
  * or pipe to be had, its processors are gone, or the process does not reach the program within limit_s seconds; (128
  * + signal): a signal asked for the end before it came there.
  */
-bool spawn_rank(const struct spawn_order *order, struct spawned *spawned, struct error *error)
-    __attribute__((warn_unused_result));
+bool spawn_rank(const struct spawn_order *order, struct spawned *spawned, struct error *error) MUST_USE;
 
 /* ---- file_limit.c: how many files ddprun may have open: raised for a job, given back to what it starts ---- */
 /*
@@ -54,7 +53,7 @@ bool spawn_rank(const struct spawn_order *order, struct spawned *spawned, struct
  * Raises the soft limit to `wanted` more files than are open now, as far as the hard one goes. Error
  * (DDPRUN_EXIT_FAILURE): fewer than `needed` more may be opened then.
  */
-bool file_limit_raise(unsigned wanted, unsigned needed, struct error *error) __attribute__((warn_unused_result));
+bool file_limit_raise(unsigned wanted, unsigned needed, struct error *error) MUST_USE;
 
 /* In a process that is about to become another program: the soft limit that ddprun was started with. Async-signal-safe.
  */

@@ -77,12 +77,11 @@ is_settled(struct judge *judge, const struct rank_view *views, uint64_t now_ns)
         return true;
     if (judge->doubt_since_ns == 0)
         judge->doubt_since_ns = now_ns;
-    if (may_be_common)
-        return now_ns - judge->doubt_since_ns >= COMMON_NS;
     bool may_have_left = false; /* which takes LEFT_EARLY_NS to be known */
     for (int i = 0; i < judge->count; ++i)
         may_have_left = may_have_left || verdict_is_unfinished(&views[i]);
-    return now_ns - judge->doubt_since_ns >= (may_have_left ? 2 * FOLLOWS_NS : FOLLOWS_NS);
+    uint64_t patience_ns = may_be_common ? COMMON_NS : may_have_left ? 2 * FOLLOWS_NS : FOLLOWS_NS;
+    return now_ns - judge->doubt_since_ns >= patience_ns;
 }
 
 /* Where a rank's own --timeout has ended the job, the rank that did not come is named first, and that one behind it. */

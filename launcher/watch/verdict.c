@@ -295,8 +295,7 @@ describe_fault(const struct rank_view *ranks, int count, int i, enum fault fault
             error, code,
             rank->missed_preload
                 ? "rank %d used the CUDA driver in a process that ddprun's library was not loaded into, so it trained "
-                  "alone; "
-                  "is it linked statically, or does a wrapper clear LD_PRELOAD?"
+                  "alone; is it linked statically, or does a wrapper clear LD_PRELOAD?"
                 : "rank %d ended without taking part, while others did; does the program behave differently by rank?",
             i);
         break;

@@ -67,7 +67,7 @@ struct capture_answer {
     const CUgraphNode *nodes;
     size_t node_count;
 };
-bool capture_ask(CUstream stream, struct capture_answer *answer) __attribute__((warn_unused_result));
+bool capture_ask(CUstream stream, struct capture_answer *answer) MUST_USE;
 
 /* Guards what captures hold; never held across a call. */
 void capture_lock(void);

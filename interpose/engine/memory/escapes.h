@@ -56,9 +56,8 @@ void escaped_late_compare(const struct group *group) BY_ISSUER;
 
 /* ---- allocations.c: the device memory that exists; all with lock held ---- */
 /* False when memory runs out: the caller ends the job. */
-bool allocations_add(uint64_t address, uint64_t bytes, enum memory_kind kind) WITH_LOCK
-    __attribute__((warn_unused_result));
-bool allocations_remove(uint64_t address, uint64_t bytes) WITH_LOCK __attribute__((warn_unused_result));
+bool allocations_add(uint64_t address, uint64_t bytes, enum memory_kind kind) WITH_LOCK MUST_USE;
+bool allocations_remove(uint64_t address, uint64_t bytes) WITH_LOCK MUST_USE;
 /* Whether all of it exists; of any kind, or with another `kind` than MEMORY_DEVICE: of that. */
 bool allocations_cover(uint64_t address, uint64_t bytes, enum memory_kind kind) WITH_LOCK;
 /* Of the allocation that begins there; 0: none is known. */

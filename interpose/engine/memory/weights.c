@@ -225,8 +225,7 @@ judge_shards(const struct shard_calls *all, const struct compared_shards *compar
             continue;
         snprintf(why, 512,
                  "DDP_SHARD%s: before step %llu rank 0 shares out %lld items and rank %d shares out %lld; it is the "
-                 "number of "
-                 "items of all ranks together, the same on each",
+                 "number of items of all ranks together, the same on each",
                  compared->where, (unsigned long long)all[0].step, (long long)all[0].totals[0], r,
                  (long long)all[r].totals[0]);
         return false;

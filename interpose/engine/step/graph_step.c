@@ -288,8 +288,7 @@ refuse_what_cannot_be(const struct capture *capture, const struct group *group, 
     engine_unlock();
     if (capture->unseen)
         snprintf(why, sizeof(why),
-                 "that ddprun did not see begin: begin it with cuStreamBeginCapture, after the first "
-                 "annotation");
+                 "that ddprun did not see begin: begin it with cuStreamBeginCapture, after the first annotation");
     else if (capture->into_graph)
         snprintf(why, sizeof(why),
                  "into a graph of the program's own (cuStreamBeginCaptureToGraph), which ddprun does "
@@ -303,8 +302,7 @@ refuse_what_cannot_be(const struct capture *capture, const struct group *group, 
                  "that before the capture");
     else if (escape_certain_since(&capture->recording->escapes, site))
         snprintf(why, sizeof(why),
-                 "during which a gradient's address was copied to the device: copy it before the "
-                 "capture");
+                 "during which a gradient's address was copied to the device: copy it before the capture");
     else if (too_late)
         snprintf(why, sizeof(why),
                  "that began after gradients of this step had been averaged: capture it right after "

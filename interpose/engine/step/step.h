@@ -76,8 +76,7 @@ void host_memory_take_back(const struct tensor *tensor, CUdeviceptr lent, CUstre
 /* With nothing on its way: the tensor is gone for good. */
 void host_memory_forget(const struct tensor *tensor);
 /* The issuer: all ranks take rank 0's bytes, now. */
-bool host_memory_broadcast(const struct tensor *tensor, struct comm_error *error) BY_ISSUER
-    __attribute__((warn_unused_result));
+bool host_memory_broadcast(const struct tensor *tensor, struct comm_error *error) BY_ISSUER MUST_USE;
 
 /* ---- reduce.c ---- */
 /* DDP_REDUCE; may end the job. */

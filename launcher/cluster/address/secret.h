@@ -19,8 +19,7 @@ struct secret {
 };
 
 /* Where it is: `given`, or the default if that is NULL. Error (DDPRUN_EXIT_USAGE): there is no default without HOME. */
-bool secret_path(const char *given, char path[SECRET_PATH_BYTES], struct error *error)
-    __attribute__((warn_unused_result));
+bool secret_path(const char *given, char path[SECRET_PATH_BYTES], struct error *error) MUST_USE;
 
 /*
  * Reads the file, through links. It must be a file that no other user could have written, or put in its place: of this
@@ -28,11 +27,11 @@ bool secret_path(const char *given, char path[SECRET_PATH_BYTES], struct error *
  * this user, and readable by no other. *is_missing_p: there is no such file, which may be made yet. Error
  * (DDPRUN_EXIT_USAGE): one that cannot be used.
  */
-bool secret_read(const char *path, bool is_private, struct secret *secret, bool *is_missing_p, struct error *error)
-    __attribute__((warn_unused_result));
+bool secret_read(const char *path, bool is_private, struct secret *secret, bool *is_missing_p,
+                 struct error *error) MUST_USE;
 
 /* Makes the default file, with random bytes, whole or not at all; one that is there meanwhile stays. Error
  * (DDPRUN_EXIT_USAGE): it cannot be made. */
-bool secret_make(const char *path, struct error *error) __attribute__((warn_unused_result));
+bool secret_make(const char *path, struct error *error) MUST_USE;
 
 #endif

@@ -23,10 +23,10 @@ struct pmix_library {
 
 /* Opens it: it lies beside ddprun's other libraries. Stays open. NULL: the error (DDPRUN_EXIT_NOT_RUN) says what is
  * missing, and what to install. */
-const struct pmix_library *pmix_library_open(struct error *error) __attribute__((warn_unused_result));
+const struct pmix_library *pmix_library_open(struct error *error) MUST_USE;
 
 /* The right to be this rank of the launcher's job, until the descriptor is closed: two processes with one PMIx rank
  * corrupt every fence. -1: another ddprun has it. */
-int pmix_claim_rank(struct error *error) __attribute__((warn_unused_result));
+int pmix_claim_rank(struct error *error) MUST_USE;
 
 #endif
