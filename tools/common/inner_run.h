@@ -32,7 +32,7 @@ struct inner_start {
 };
 
 /* Starts it in a process group of its own, told to end when this process dies. -1 with errno. */
-pid_t inner_run_start(struct inner_start *start) __attribute__((warn_unused_result));
+pid_t inner_run_start(struct inner_start *start) MUST_USE;
 
 struct inner_run {
     pid_t pid;

@@ -11,8 +11,7 @@
  * A tool's command line; words[0] is its name. False: it is not to be run, and *exit_code is ddprun's: the help was
  * asked for and is printed, or what is wrong was reported. *rest_p: the words behind the options.
  */
-bool command_begin(const struct command *command, char **words, void *target, char ***rest_p, int *exit_code)
-    __attribute__((warn_unused_result));
+bool command_begin(const struct command *command, char **words, void *target, char ***rest_p, int *exit_code) MUST_USE;
 
 /* Its end: flushes standard output; where it has failed, prints why. Returns ddprun's exit code. */
 int command_end(bool ok, const struct error *error);
@@ -28,7 +27,7 @@ char *options_given(const struct options *options, const char *const *names);
 char *options_set(const struct options *options, const char *const *names);
 
 /* An error (DDPRUN_EXIT_USAGE) unless `option` is NULL; frees it. `command`: what it does not go together with. */
-bool options_refuse(char *option, const char *command, struct error *error) __attribute__((warn_unused_result));
+bool options_refuse(char *option, const char *command, struct error *error) MUST_USE;
 
 /* For a ddprun that this one starts: the command line's options, but for those of `but`, which may be NULL. `one_rank`:
  * it has one, and one GPU. */

@@ -18,11 +18,10 @@ extern const struct command report_command;
 
 /* Makes the page of the trace in `folder`, and replaces `file` by it, whole or not at all; "-" is standard output. The
  * file is the user's alone to read. `option` gave the name. Error: there is no trace, or it cannot be written. */
-bool page_make(const char *folder, const char *file, const char *option, struct error *error)
-    __attribute__((warn_unused_result));
+bool page_make(const char *folder, const char *file, const char *option, struct error *error) MUST_USE;
 
 /* Prints the figures of two traces side by side. Error: one of them cannot be read, or has no steps. */
-bool page_compare(char *const folders[2], struct error *error) __attribute__((warn_unused_result));
+bool page_compare(char *const folders[2], struct error *error) MUST_USE;
 
 /* The page of a trace with a run; for page_make() and the fuzzer. */
 void page_write(FILE *out, const struct trace *trace, const struct run_clock *clocks);

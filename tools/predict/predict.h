@@ -45,8 +45,8 @@ bool model_is_noisy(const struct model *model);
  * Then the trace's own number of ranks is as it was measured, and others are off by as much as these are.
  * False, if the trace does not show what an all-reduce costs (one rank sends nothing), or times are beyond all bounds.
  */
-bool model_predict(const struct model *model, unsigned ranks, const struct link *link, struct prediction *prediction)
-    __attribute__((warn_unused_result));
+bool model_predict(const struct model *model, unsigned ranks, const struct link *link,
+                   struct prediction *prediction) MUST_USE;
 
 /* What a step loses. */
 struct loss {

@@ -29,7 +29,7 @@ struct predict_request predict_usual(void);
 void predict_take_program(struct predict_request *request, char *const *words);
 
 /* "100Gbit,5us": bandwidth in Gbit, Mbit, GB or MB a second (of 10^9 and 10^6), latency in ns, us or ms. */
-bool predict_parse_link(const char *text, struct link *link) __attribute__((warn_unused_result));
+bool predict_parse_link(const char *text, struct link *link) MUST_USE;
 
 /* ---- table.c ---- */
 /*
@@ -46,7 +46,7 @@ struct forecasts {
 };
 
 /* To standard output. Error: a number of ranks that cannot be predicted, and nothing is printed. */
-bool table_print(const struct forecasts *forecasts, struct error *error) __attribute__((warn_unused_result));
+bool table_print(const struct forecasts *forecasts, struct error *error) MUST_USE;
 
 /* ---- rehearse.c: a run of the program for some steps, by a ddprun of its own, for its trace ---- */
 /* One rank with a link, or else two; DDP_SHARD gives each the share that it has among `shares` ranks. Borrowed. */
@@ -61,7 +61,7 @@ struct rehearsal {
 
 /* Returns when the program has made its steps, or has ended. Error: it failed by itself, took too long, or a signal
  * asked for the end (exit code 128 + signal). */
-bool rehearse(const struct rehearsal *rehearsal, struct error *error) __attribute__((warn_unused_result));
+bool rehearse(const struct rehearsal *rehearsal, struct error *error) MUST_USE;
 
 /* ---- command.c: `ddprun predict`: what would a step take on other numbers of ranks? ---- */
 /* Main thread, before any other is started. */

@@ -27,13 +27,12 @@ struct picture {
 
 /* Reads the folder. An error if no step is whole, but where the picture is of ends, too; what is missing is in the
  * trace's remarks. trace_free() in any case. */
-bool picture_read(const char *folder, bool ends, struct trace *trace, struct error *error)
-    __attribute__((warn_unused_result));
+bool picture_read(const char *folder, bool ends, struct trace *trace, struct error *error) MUST_USE;
 
 /* Reads the folder, and writes the file whole or not at all, for the user alone; says what of the trace is missing.
  * `option`: where it was named, for messages. */
 bool picture_make(const struct picture *picture, const char *folder, const char *file, const char *option,
-                  struct error *error) __attribute__((warn_unused_result));
+                  struct error *error) MUST_USE;
 
 /* The same as a command, with picture_rows and a folder: returns its exit code. That the file can be written is looked
  * at first. */

@@ -140,7 +140,7 @@ struct trace {
 };
 
 /* Reads all of it; trace_free() releases it, in any case. Error: there is no trace, or not one that can be read. */
-bool trace_read(const char *folder, struct trace *trace, struct error *error) __attribute__((warn_unused_result));
+bool trace_read(const char *folder, struct trace *trace, struct error *error) MUST_USE;
 void trace_free(struct trace *trace);
 
 /* The group's last plan, and where its overlap was switched last; NULL: it has none, or nowhere. */
