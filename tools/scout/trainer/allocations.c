@@ -8,9 +8,16 @@
 
 #include <stdlib.h>
 
-static struct allocation **live; /* [live_count], by address */
-static size_t live_count, live_room;
+static struct allocation **live, **numbered; /* [live_count], by address; [made], by number: NULL: it is freed */
+static size_t live_count, live_room, numbered_room;
 static uint32_t made;
+
+/* The ordinals of allocations of one size: bits of those in use. */
+static struct size {
+    uint64_t bytes, *used;
+    size_t words;
+} * sizes;
+static size_t size_count, size_room;
 static uint64_t changes = 1; /* of `live`, so far */
 
 /* The first place whose allocation ends behind `address`. */
@@ -28,16 +35,34 @@ place_of_address(uint64_t address)
     return at;
 }
 
-static uint32_t
-free_ordinal(uint64_t bytes)
+static struct size *
+size_of(uint64_t bytes)
 {
-    for (uint32_t ordinal = 0;; ++ordinal) {
-        bool taken = false;
-        for (size_t i = 0; i < live_count && !taken; ++i)
-            taken = live[i]->bytes == bytes && live[i]->ordinal == ordinal;
-        if (!taken)
-            return ordinal;
+    for (size_t i = 0; i < size_count; ++i) {
+        if (sizes[i].bytes == bytes)
+            return &sizes[i];
     }
+    sizes = scout_grown(sizes, size_count + 1, &size_room, sizeof(*sizes));
+    sizes[size_count] = (struct size){.bytes = bytes};
+    return &sizes[size_count++];
+}
+
+/* The least that is free. */
+static uint32_t
+take_ordinal(uint64_t bytes)
+{
+    enum { BITS = 64 };
+    struct size *size = size_of(bytes);
+    size_t word = 0, room = size->words;
+    while (word < size->words && size->used[word] == UINT64_MAX)
+        ++word;
+    if (word == size->words) {
+        size->used = scout_grown(size->used, ++size->words, &room, sizeof(*size->used));
+        size->used[word] = 0;
+    }
+    unsigned bit = (unsigned)__builtin_ctzll(~size->used[word]);
+    size->used[word] |= UINT64_C(1) << bit;
+    return (uint32_t)(word * BITS + bit);
 }
 
 static struct allocation *
@@ -46,10 +71,12 @@ insert_allocation(uint64_t address, uint64_t bytes, uint32_t memory)
     live = scout_grown(live, live_count + 1, &live_room, sizeof(struct allocation *));
     struct allocation *allocation = scout_zeroed(1, sizeof(*allocation));
     *allocation = (struct allocation){
-        .number = made++, .address = address, .bytes = bytes, .ordinal = free_ordinal(bytes), .memory = memory};
+        .number = made++, .address = address, .bytes = bytes, .ordinal = take_ordinal(bytes), .memory = memory};
     size_t at = place_of_address(address);
     memmove(&live[at + 1], &live[at], (live_count - at) * sizeof(struct allocation *));
     live[at] = allocation;
+    numbered = scout_grown(numbered, made, &numbered_room, sizeof(*numbered));
+    numbered[allocation->number] = allocation;
     ++changes;
     ++live_count;
     const struct scout_alloc record = {
@@ -104,6 +131,8 @@ allocations_remove(uint64_t address, uint64_t bytes)
     size_t at = place_of_address(address);
     while (at < live_count && (bytes == 0 ? live[at]->address == address : live[at]->address < address + bytes)) {
         (void)scout_writer_put(&scout_state.log, SCOUT_FREE, &live[at]->number);
+        numbered[live[at]->number] = NULL;
+        size_of(live[at]->bytes)->used[live[at]->ordinal / 64] &= ~(UINT64_C(1) << live[at]->ordinal % 64);
         free(live[at]->offsets);
         free(live[at]->kinds);
         free(live[at]);
@@ -179,11 +208,7 @@ allocations_next_offset(const struct allocation *allocation, uint64_t offset)
 struct allocation *
 allocations_numbered(uint32_t number)
 {
-    for (size_t i = 0; i < live_count; ++i) {
-        if (live[i]->number == number)
-            return live[i];
-    }
-    return NULL;
+    return number < made ? numbered[number] : NULL;
 }
 
 struct allocation **
