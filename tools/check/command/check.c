@@ -19,6 +19,7 @@
 #include "tools/common/tool_options.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -314,6 +315,15 @@ judge_late(struct check *check, struct check_verdict *verdict, struct error *err
 
 /* ---- the place ---- */
 
+/* Of the batch, where all gradients are the Nth part of one rank's; else 0. */
+static uint64_t
+items_of_divisor(const struct check_evidence *evidence, const struct check_verdict *verdict)
+{
+    const struct check_row *shard = check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD);
+    bool is_divided = verdict->cause == CAUSE_SCALE && fabs(verdict->factor * evidence->ranks - 1) < 0.02;
+    return is_divided && shard != NULL && shard->value > 1 ? shard->value : 0;
+}
+
 /* Causes that are read from far away: of the others the verdict itself has the place. */
 static bool
 is_looked_at(const struct check *check, const struct check_verdict *verdict)
@@ -327,7 +337,8 @@ is_looked_at(const struct check *check, const struct check_verdict *verdict)
         [CHECK_PARAMETER] = true, [CHECK_GRADIENT] = true, [CHECK_STATE] = true, [CHECK_MEMORY] = true};
     const struct check_evidence *evidence = &check->evidence;
     uint32_t role = verdict->first->tensor.role;
-    bool is_scale = verdict->cause == CAUSE_SCALE && factor_meaning(evidence, verdict->factor)[0] != '\0';
+    bool is_scale = verdict->factor != 0 && factor_meaning(evidence, verdict->factor)[0] != '\0' &&
+                    verdict->cause == CAUSE_SCALE && items_of_divisor(evidence, verdict) == 0;
     bool is_start = role != CHECK_GRADIENT && verdict->first->first_step == 1;
     bool is_possible = !check->in_cluster && !check->has_reference && !evidence->by_plan && !evidence->grows &&
                        check->options->hosts == NULL && check_evidence_is_forced(evidence) &&
@@ -385,6 +396,7 @@ look_for_place(struct check *check, struct check_verdict *verdict, struct error 
             .argument = first->tensor.argument,
             .interval = first->first_step - 1,
             .is_update = role != CHECK_GRADIENT,
+            .items = items_of_divisor(&check->evidence, verdict),
         };
     }
     if (!look_at_step(check, &question, &place, &found, error)) {

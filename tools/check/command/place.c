@@ -2,414 +2,19 @@
  * place.c - see place.h.
  *
  * Backwards from the tensor that differs, through the memory that operations of one rank change and get, come the
- * operations that it depends on. Forwards through these, each memory of the ranks stands in a relation to the one
- * rank's: it is the same; the ranks have its rows, in any layout; or theirs add up to it, once or N times. The first
- * operation that changes memory into something without a relation is the place.
+ * operations that it depends on. Forwards through these, the first that changes memory into something without a
+ * relation (relation.h) is the place.
  */
-#include "tools/check/command/place.h"
+#include "tools/check/command/relation.h"
 
 #include "launcher/common/xcalloc.h"
 #include "tools/check/command/evidence.h"
-#include "tools/check/format/element.h"
-#include "tools/check/format/look.h"
-#include "tools/common/grown.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const double near_enough = 1e-4; /* relative: mistakes differ by more, rounding by less */
-
-struct contents {
-    uint64_t hash, bytes;
-    const char *data;
-};
-
-struct step {
-    const struct look_operation *its;
-    struct look_argument *list;
-};
-
-struct looked {
-    char *file;
-    struct contents *contents; /* [content_count] */
-    struct step *steps;        /* [count] */
-    size_t content_count, count;
-    int *of; /* [operations of the one rank]: which of these it is; -1: none */
-};
-
-enum relation { RELATION_NONE, RELATION_SAME, RELATION_ROWS, RELATION_SUM, RELATION_UNKNOWN };
-
-struct finding {
-    const struct place_question *question;
-    struct looked one, *ranks; /* [ranks] */
-    bool *matters;             /* [operations of the one rank] */
-};
-
-/* ---- files ---- */
-
-static bool
-load(const char *path, struct looked *looked)
-{
-    FILE *file = fopen(path, "rb");
-    size_t room = 1 << 20, bytes = 0, got, at = 0;
-    *looked = (struct looked){.file = xcalloc(1, room)};
-    while (file != NULL && (got = fread(looked->file + bytes, 1, room - bytes, file)) > 0) {
-        bytes += got;
-        if (bytes == room)
-            looked->file = xrealloc(looked->file, room *= 2);
-    }
-    if (file != NULL)
-        fclose(file);
-    while (at + sizeof(struct look_operation) <= bytes) {
-        const struct look_operation *record = (const void *)(looked->file + at);
-        size_t behind = record->arguments > 0 ? record->arguments * sizeof(struct look_argument) : record->bytes;
-        at += sizeof(*record);
-        if (record->arguments > LOOK_ARGUMENTS || behind > bytes - at)
-            return false;
-        if (record->arguments > 0)
-            *GROWN(looked->steps, looked->count) = (struct step){record, (void *)(looked->file + at)};
-        else
-            *GROWN(looked->contents, looked->content_count) =
-                (struct contents){record->hash, record->bytes, looked->file + at};
-        at += (behind + 7) / 8 * 8;
-    }
-    return looked->count > 0 && looked->count < LOOK_OPERATIONS;
-}
-
-static void
-unload(struct looked *looked)
-{
-    free(looked->file);
-    free(looked->contents);
-    free(looked->steps);
-    free(looked->of);
-}
-
-static const struct contents *
-contents_of(const struct looked *looked, uint64_t hash)
-{
-    for (size_t i = 0; i < looked->content_count; ++i) {
-        if (looked->contents[i].hash == hash)
-            return &looked->contents[i];
-    }
-    return NULL;
-}
-
-/* ---- which operation of a rank is which of the one rank's ---- */
-
-static bool
-are_alike(const struct step *a, const struct step *b)
-{
-    return a->its->interval == b->its->interval && a->its->arguments == b->its->arguments &&
-           strcmp(a->its->name, b->its->name) == 0;
-}
-
-/* The longest sequence that both have. */
-static void
-align(const struct looked *one, struct looked *rank)
-{
-    size_t columns = rank->count + 1;
-    uint16_t *longest = xcalloc((one->count + 1) * columns, sizeof(*longest));
-    for (size_t i = one->count; i-- > 0;) {
-        for (size_t k = rank->count; k-- > 0;) {
-            uint16_t down = longest[(i + 1) * columns + k], right = longest[i * columns + k + 1];
-            longest[i * columns + k] = are_alike(&one->steps[i], &rank->steps[k])
-                                           ? longest[(i + 1) * columns + k + 1] + 1
-                                       : down > right ? down
-                                                      : right;
-        }
-    }
-    rank->of = xcalloc(one->count + 1, sizeof(*rank->of));
-    for (size_t i = 0, k = 0; i < one->count; ++i) {
-        rank->of[i] = -1;
-        while (k < rank->count && !are_alike(&one->steps[i], &rank->steps[k]) &&
-               longest[i * columns + k] == longest[i * columns + k + 1])
-            ++k;
-        if (k < rank->count && are_alike(&one->steps[i], &rank->steps[k]))
-            rank->of[i] = (int)k++;
-    }
-    free(longest);
-}
-
-/* What a rank changes counts as changed on the one rank, too: dividing by 1 leaves what is there. */
-static void
-share_changes(struct looked *one, const struct looked *rank)
-{
-    for (size_t i = 0; i < one->count; ++i) {
-        for (uint32_t a = 0; a < one->steps[i].its->arguments && rank->of[i] >= 0; ++a) {
-            const struct look_argument *theirs = &rank->steps[rank->of[i]].list[a];
-            struct look_argument *mine = &one->steps[i].list[a];
-            if (mine->is_memory && mine->end == 0 && theirs->end <= mine->bytes) {
-                mine->first = theirs->first;
-                mine->end = theirs->end;
-            }
-        }
-    }
-}
-
-/* ---- numbers ---- */
-
-struct numbers {
-    double *list;
-    size_t count;
-    bool are_whole;
-    double unit; /* rounding of each, besides */
-};
-
-/* Ordinary floats, else doubles, else whole numbers. */
-static struct numbers
-read_numbers(const struct contents *contents, uint64_t first, uint64_t end)
-{
-    static const int types[] = {ELEMENT_FLOAT32, ELEMENT_FLOAT64, ELEMENT_INT32};
-    end = end < contents->bytes ? end : contents->bytes;
-    first = first < end ? first : end;
-    struct numbers numbers = {.list = xcalloc((end - first) / 4 + 1, sizeof(double))};
-    for (size_t k = 0, bad = 1; k < 3 && bad > 0; ++k) {
-        numbers.are_whole = k == 2;
-        numbers.count = (end - first) / element_size(types[k]);
-        bad = k == 1 && (end - first) % 8 != 0;
-        for (size_t i = 0; i < numbers.count && bad == 0; ++i) {
-            double value = numbers.list[i] = element_get(types[k], contents->data + first, i);
-            bad = k < 2 && value != 0 && !(fabs(value) > 1e-30 && fabs(value) < 1e30);
-        }
-    }
-    return numbers;
-}
-
-/* list[i] is factor * other[i], nearly, and but for `unit`. */
-static bool
-are_near(const double *list, const double *other, double factor, size_t count, double unit)
-{
-    double apart = 0, left = 0, right = 0;
-    for (size_t i = 0; i < count; ++i) {
-        apart += (list[i] - factor * other[i]) * (list[i] - factor * other[i]);
-        left += list[i] * list[i];
-        right += factor * other[i] * factor * other[i];
-    }
-    return sqrt(apart) <= unit * sqrt((double)count) + near_enough * sqrt(fmax(left, right));
-}
-
-static int
-compare_doubles(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
-/* In any order, and but for zeros, of which both may have more. */
-static bool
-are_rows(const struct numbers *all, const struct numbers *one, int ranks)
-{
-    size_t count = all->count > one->count ? all->count : one->count;
-    double *left = xcalloc(count + 1, sizeof(double)), *right = xcalloc(count + 1, sizeof(double));
-    memcpy(left, all->list, all->count * sizeof(double));
-    memcpy(right, one->list, one->count * sizeof(double));
-    qsort(left, count, sizeof(double), compare_doubles);
-    qsort(right, count, sizeof(double), compare_doubles);
-    bool are = are_near(left, right, 1, count, 0) || (!one->are_whole && are_near(left, right, ranks, count, 0)) ||
-               (!one->are_whole && are_near(left, right, 1.0 / ranks, count, 0));
-    free(left);
-    free(right);
-    return are;
-}
-
-/* ---- relations ---- */
-
-/* Of one memory: in which argument of an operation, before it or after it. */
-struct where {
-    size_t at, argument;
-    bool after;
-};
-
-static const struct look_argument *
-argument_of(const struct finding *finding, int rank, const struct where *where)
-{
-    const struct looked *looked = rank < 0 ? &finding->one : &finding->ranks[rank];
-    int at = rank < 0 ? (int)where->at : looked->of[where->at];
-    return at < 0 ? NULL : &looked->steps[at].list[where->argument];
-}
-
-/* What the operation has changed there, and operations of the interval before it: an operation that changes some
- * elements of each row leaves the others as they are. */
-static void
-range_of(const struct finding *finding, int rank, const struct where *where, uint64_t *first_p, uint64_t *end_p)
-{
-    const struct looked *looked = rank < 0 ? &finding->one : &finding->ranks[rank];
-    const struct look_argument *it = argument_of(finding, rank, where);
-    size_t at = rank < 0 ? where->at : (size_t)looked->of[where->at];
-    bool is_copy = looked->steps[at].its->from_host;
-    *first_p = is_copy ? 0 : it->first;
-    *end_p = is_copy ? it->bytes : it->end;
-    for (size_t i = 0; i < at; ++i) {
-        const struct step *step = &looked->steps[i];
-        for (uint32_t a = 0; a < step->its->arguments && step->its->interval == finding->question->interval; ++a) {
-            bool is_it = step->list[a].is_memory && step->list[a].address == it->address && step->list[a].end > 0;
-            *first_p = is_it && step->list[a].first < *first_p ? step->list[a].first : *first_p;
-            *end_p = is_it && step->list[a].end > *end_p ? step->list[a].end : *end_p;
-        }
-    }
-}
-
-/* The numbers of [first, end) there; of an update how much they have changed. False: they were not kept. */
-static bool
-numbers_of(const struct finding *finding, int rank, const struct where *where, uint64_t first, uint64_t end,
-           struct numbers *numbers)
-{
-    const struct look_argument *argument = argument_of(finding, rank, where);
-    const struct looked *looked = rank < 0 ? &finding->one : &finding->ranks[rank];
-    const struct contents *contents =
-        argument != NULL ? contents_of(looked, where->after ? argument->after : argument->before) : NULL;
-    if (contents == NULL || end > contents->bytes)
-        return false;
-    *numbers = read_numbers(contents, first, end);
-    const struct contents *before =
-        where->after && finding->question->is_update ? contents_of(looked, argument->before) : NULL;
-    if (before == NULL || numbers->are_whole)
-        return true;
-    struct numbers old = read_numbers(before, first, end);
-    double most = 0;
-    for (size_t i = 0; i < numbers->count && old.count == numbers->count; ++i) {
-        most = fmax(most, fabs(numbers->list[i]));
-        numbers->list[i] -= old.list[i];
-    }
-    numbers->unit = most * 1.2e-7;
-    free(old.list);
-    return true;
-}
-
-/* Each rank's at the same place. */
-static enum relation
-relate_places(const struct finding *finding, const struct where *where, uint64_t first, uint64_t end,
-              const struct numbers *one)
-{
-    int ranks = finding->question->ranks;
-    bool same = true, summed = true;
-    struct numbers sum = {.list = xcalloc(one->count + 1, sizeof(double)), .count = one->count};
-    for (int r = 0; r < ranks && summed; ++r) {
-        struct numbers own;
-        summed = numbers_of(finding, r, where, first, end, &own);
-        if (!summed)
-            break;
-        same = same && own.count == one->count && are_near(own.list, one->list, 1, one->count, one->unit);
-        for (size_t i = 0; i < one->count && i < own.count; ++i)
-            sum.list[i] += own.list[i];
-        free(own.list);
-    }
-    same = same && summed;
-    summed = summed &&
-             (are_near(sum.list, one->list, 1, one->count, 0) || are_near(sum.list, one->list, ranks, one->count, 0));
-    free(sum.list);
-    return same ? RELATION_SAME : summed ? RELATION_SUM : RELATION_NONE;
-}
-
-static void
-append(struct numbers *all, const struct numbers *own)
-{
-    all->list = xrealloc(all->list, (all->count + own->count + 1) * sizeof(double));
-    memcpy(all->list + all->count, own->list, own->count * sizeof(double));
-    all->count += own->count;
-    all->are_whole = own->are_whole;
-}
-
-/* The ranks' together, of [first, end) of each, or of what each has changed where `end` is 0, behind `all`. */
-static bool
-gather(const struct finding *finding, const struct where *where, uint64_t first, uint64_t end, struct numbers *all)
-{
-    bool ok = true;
-    for (int r = 0; r < finding->question->ranks && ok; ++r) {
-        const struct look_argument *argument = argument_of(finding, r, where);
-        struct numbers own = {.count = 0};
-        ok = argument != NULL &&
-             numbers_of(finding, r, where, end > 0 ? first : argument->first, end > 0 ? end : argument->end, &own);
-        if (ok)
-            append(all, &own);
-        free(own.list);
-    }
-    return ok;
-}
-
-static enum relation
-relate(const struct finding *finding, const struct where *where)
-{
-    const struct look_argument *mine = argument_of(finding, -1, where);
-    int ranks = finding->question->ranks, equal = 0;
-    uint64_t first = 0, end = mine->bytes;
-    if (where->after)
-        range_of(finding, -1, where, &first, &end);
-    for (int r = 0; r < ranks; ++r) {
-        const struct look_argument *theirs = argument_of(finding, r, where);
-        if (theirs == NULL || !theirs->is_memory)
-            return RELATION_UNKNOWN;
-        equal += (where->after ? theirs->after == mine->after : theirs->before == mine->before) &&
-                 theirs->bytes == mine->bytes;
-    }
-    if (equal == ranks)
-        return RELATION_SAME;
-    if (mine->is_part)
-        return RELATION_UNKNOWN;
-    enum relation relation = RELATION_NONE;
-    struct numbers one = {.count = 0}, all;
-    /* What was changed; else all there is, for an operation may leave some elements of the last row. */
-    for (int pass = 0; pass < 2 && relation == RELATION_NONE; ++pass) {
-        free(one.list);
-        first = pass > 0 ? 0 : first;
-        end = pass > 0 ? mine->bytes : end;
-        if (!numbers_of(finding, -1, where, first, end, &one))
-            return RELATION_UNKNOWN;
-        relation = relate_places(finding, where, first, end, &one);
-        const uint64_t ends[] = {0, first + (end - first) / (uint64_t)ranks, end};
-        for (size_t i = where->after && pass == 0 ? 0 : 1; i < 3 && relation == RELATION_NONE; ++i) {
-            all = (struct numbers){.count = 0};
-            if (gather(finding, where, first, ends[i], &all) && are_rows(&all, &one, ranks))
-                relation = RELATION_ROWS;
-            free(all.list);
-        }
-    }
-    /* Whole numbers that kernels compute, such as indices of rows, may begin anew in each share. */
-    if (one.are_whole && where->after && !finding->one.steps[where->at].its->from_host)
-        relation = relation == RELATION_NONE ? RELATION_ROWS : relation;
-    free(one.list);
-    return relation;
-}
-
-/* Of operations that come from one call, as those of micro-batches do: whether they together leave the batch's rows, or
- * the last one a sum. Where ranks make fewer of them that is not known. */
-static enum relation
-relate_calls(const struct finding *finding, const struct where *where)
-{
-    const struct looked *one = &finding->one;
-    const struct look_operation *its = one->steps[where->at].its;
-    struct numbers mine = {.count = 0}, all = {.count = 0};
-    struct where each = *where, last = *where;
-    bool ok = true;
-    for (each.at = 0; each.at < one->count && ok; ++each.at) {
-        if (!are_alike(&one->steps[each.at], &one->steps[where->at]))
-            continue;
-        const struct look_argument *it = argument_of(finding, -1, &each), *mine_it = argument_of(finding, -1, where);
-        if (its->from_host ? it->bytes != mine_it->bytes : it->address != mine_it->address)
-            continue;
-        struct numbers own = {.count = 0};
-        uint64_t first, end;
-        range_of(finding, -1, &each, &first, &end);
-        ok = gather(finding, &each, 0, 0, &all) && numbers_of(finding, -1, &each, first, end, &own);
-        if (ok)
-            append(&mine, &own);
-        free(own.list);
-        last = each;
-    }
-    bool several = last.at != where->at || !ok;
-    enum relation relation = !ok ? RELATION_UNKNOWN : several ? relate(finding, &last) : RELATION_NONE;
-    if (ok && several && relation != RELATION_SUM)
-        relation = are_rows(&all, &mine, finding->question->ranks) ? RELATION_ROWS
-                   : its->from_host                                ? RELATION_UNKNOWN
-                                                                   : RELATION_NONE;
-    free(mine.list);
-    free(all.list);
-    return relation;
-}
 
 /* ---- what the tensor depends on ---- */
 
@@ -447,6 +52,20 @@ is_target(const struct place_question *question, const struct step *step, uint32
     return is_it && it->is_memory && it->end > 0 && step->its->interval == question->interval;
 }
 
+/* A copy from the host to memory that no operation is given. */
+static bool
+is_unseen(const struct looked *one, size_t at)
+{
+    bool is = one->steps[at].its->from_host;
+    for (size_t i = 0; i < one->count && is; ++i) {
+        for (uint32_t a = 0; a < one->steps[i].its->arguments && i != at; ++a) {
+            const struct look_argument *of = &one->steps[i].list[a];
+            is = is && !(of->is_memory && !one->steps[i].its->from_host && reaches(&one->steps[at].list[0], of));
+        }
+    }
+    return is;
+}
+
 /* Backwards: an operation matters if it changes what one that matters gets, or the tensor. */
 static bool
 find_what_matters(struct finding *finding)
@@ -454,22 +73,23 @@ find_what_matters(struct finding *finding)
     const struct place_question *question = finding->question;
     const struct looked *one = &finding->one;
     bool any = false;
+    free(finding->matters);
     finding->matters = xcalloc(one->count, sizeof(*finding->matters));
     for (size_t at = one->count; at-- > 0;) {
         const struct step *step = &one->steps[at];
-        bool changes = false;
         for (uint32_t a = 0; a < step->its->arguments; ++a)
-            changes = changes || is_target(question, step, a);
-        finding->matters[at] = finding->matters[at] || changes;
-        any = any || changes;
-        for (uint32_t a = 0; a < step->its->arguments && finding->matters[at]; ++a) {
+            finding->matters[at] = is_target(question, step, a) ? MATTERS : finding->matters[at];
+        any = any || finding->matters[at] != MATTERS_NOT;
+        for (uint32_t a = 0; a < step->its->arguments && finding->matters[at] != MATTERS_NOT; ++a) {
             const struct look_argument *it = &step->list[a];
             size_t argument;
             int writer = (int)at;
             /* All of them: one may fill rows, the next others. */
             while (it->is_memory && (writer = find_writer(one, (size_t)writer, it, question->interval, &argument)) >= 0)
-                finding->matters[writer] = true;
+                finding->matters[writer] = MATTERS;
         }
+        if (any && finding->matters[at] == MATTERS_NOT && is_unseen(one, at))
+            finding->matters[at] = MATTERS_UNSEEN;
     }
     return any;
 }
@@ -479,9 +99,11 @@ find_what_matters(struct finding *finding)
 static const char *
 name_step(const struct step *step, char text[320])
 {
+    const char *name = step->its->name, *version = strstr(name, "_v2");
     char place[200];
     (void)place_name(step->its->place, place, sizeof(place));
-    snprintf(text, 320, "`%.96s` (%.190s)", step->its->name, place[0] != '\0' ? place : "?");
+    snprintf(text, 320, "`%.*s` (%.190s)", version != NULL ? (int)(version - name) : 96, name,
+             place[0] != '\0' ? place : "?");
     return text;
 }
 
@@ -504,17 +126,17 @@ static void
 list_values(const struct finding *finding, const struct where *where, char text[200])
 {
     int ranks = finding->question->ranks;
-    double first = argument_of(finding, 0, where)->value;
+    double first = relation_argument(finding, 0, where)->value;
     bool alike = true;
     size_t used = 0;
     for (int r = 1; r < ranks; ++r)
-        alike = alike && argument_of(finding, r, where)->value == first;
+        alike = alike && relation_argument(finding, r, where)->value == first;
     if (alike)
         used = (size_t)snprintf(text, 200, "%.6g on all ranks", first);
     for (int r = 0; r < ranks && !alike && used < 140; ++r)
         used += (size_t)snprintf(text + used, 200 - used, "%s%.6g on rank %d", r > 0 ? ", " : "",
-                                 argument_of(finding, r, where)->value, r);
-    snprintf(text + used, 200 - used, " and %.6g in one process", argument_of(finding, -1, where)->value);
+                                 relation_argument(finding, r, where)->value, r);
+    snprintf(text + used, 200 - used, " and %.6g in one process", relation_argument(finding, -1, where)->value);
 }
 
 /* Of scalars that differ: 5: in no way that a share explains; 4: they add up, but are not alike: a count of the share;
@@ -523,12 +145,12 @@ list_values(const struct finding *finding, const struct where *where, char text[
 static int
 judge_scalar(const struct finding *finding, const struct where *where)
 {
-    const struct look_argument *mine = argument_of(finding, -1, where);
+    const struct look_argument *mine = relation_argument(finding, -1, where);
     double one = mine->value, sum = 0, inverse = 0, before = 0;
     int ranks = finding->question->ranks, same = 0;
     bool rises = mine->is_whole, alike = true;
     for (int r = 0; r < ranks; ++r) {
-        const struct look_argument *theirs = argument_of(finding, r, where);
+        const struct look_argument *theirs = relation_argument(finding, r, where);
         if (theirs->is_memory)
             return 0;
         same += fabs(theirs->value - one) <= 1e-5 * fabs(one);
@@ -553,7 +175,8 @@ say_scalar(const struct finding *finding, size_t at, int least, struct place *pl
 {
     static const char *const advice[] = {
         [1] = "",
-        "if this argument is a seed, or depends on the rank, take one value on all ranks",
+        "if this argument is a seed, or depends on the rank, take one value on all ranks; if it is where the share "
+        "begins, add it once",
         "a term has another factor on the ranks than in one process: divide it as the loss is divided",
         "each rank divides by a number of its own share, such as its count of valid labels: before backward call "
         "DDP_WEIGHT(number of the share, number of the batch)",
@@ -591,10 +214,13 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
     size_t argument;
     for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
         const struct look_argument *of = &step->list[where.argument];
-        if (!of->is_memory || of->tensor != 0 || find_writer(one, at, of, step->its->interval, &argument) >= 0)
+        bool is_result = of->end > 0 && !finding->question->is_update; /* its old contents need not matter */
+        if (!of->is_memory || of->tensor != 0 || is_result ||
+            find_writer(one, at, of, step->its->interval, &argument) >= 0)
             continue;
-        enum relation relation = relate(finding, &where);
-        if (relation == RELATION_SAME || (relation != RELATION_NONE && !finding->question->is_update && !rows_too))
+        enum relation relation = relation_of(finding, &where);
+        bool is_known = relation == RELATION_ROWS || (relation != RELATION_NONE && !finding->question->is_update);
+        if (relation == RELATION_SAME || relation == RELATION_DATA || (is_known && !rows_too))
             continue;
         int writer = find_writer(one, at, of, 0, &argument);
         bool is_before =
@@ -620,15 +246,57 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
     return false;
 }
 
+static const char *const move_step =
+    "if it clips gradients, searches them for infinities, or computes a sign, a threshold or a norm of them, put "
+    "DDP_STEP between backward and it; if it adds random numbers, seed them alike on all ranks";
+
+/* It gets what another operation of the step has added up over the share. */
+static bool
+say_sum(const struct finding *finding, size_t at, bool is_late, struct place *place)
+{
+    const struct step *step = &finding->one.steps[at];
+    char name[320];
+    size_t argument;
+    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
+        const struct look_argument *of = &step->list[where.argument];
+        int writer = of->is_memory && of->tensor == 0 && of->end == 0
+                         ? find_writer(&finding->one, at, of, finding->question->interval, &argument)
+                         : -1;
+        if (writer < 0 || finding->one.steps[writer].its->from_host || relation_of(finding, &where) != RELATION_SUM)
+            continue;
+        say(place, is_late ? PLACE_CHANGED : PLACE_SHARE, step,
+            is_late ? move_step
+                    : "DDP_REDUCE computes it for the batch; of a count of the share, such as its valid labels, "
+                      "DDP_WEIGHT(number of the share, number of the batch) before backward makes the mean right",
+            "argument %u points to what %.300s computes of the share alone", (of->number & 0xffff) + 1,
+            name_step(&finding->one.steps[writer], name));
+        return true;
+    }
+    return false;
+}
+
+/* After backward: it gets a gradient that an operation has changed. */
+static bool
+gets_gradient(const struct finding *finding, size_t at)
+{
+    const struct step *step = &finding->one.steps[at];
+    bool gets = false;
+    size_t argument;
+    for (uint32_t a = 0; a < step->its->arguments; ++a)
+        gets = gets || (step->list[a].tensor >> 24 == 1 + CHECK_GRADIENT &&
+                        find_writer(&finding->one, at, &step->list[a], finding->question->interval, &argument) >= 0);
+    return gets;
+}
+
 static bool
 say_place(const struct finding *finding, size_t at, uint32_t changed, struct place *place)
 {
     const struct step *step = &finding->one.steps[at];
     const struct look_argument *it = &step->list[changed];
-    size_t argument;
+    bool is_update = finding->question->is_update, is_late = !is_update && gets_gradient(finding, at);
     if (step->its->from_host) {
         struct where where = {.at = at, .argument = changed, .after = true};
-        bool is_whole = argument_of(finding, 0, &where)->bytes == it->bytes;
+        bool is_whole = relation_argument(finding, 0, &where)->bytes == it->bytes;
         say(place, is_whole ? PLACE_HOST : PLACE_SHARE, step,
             is_whole ? "weights, a teacher or state must begin alike on all ranks: use the same seed, or annotate this "
                        "memory with DDP_PARAMETER or DDP_STATE; of a batch each rank must copy its share"
@@ -639,12 +307,14 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                      : "a rank copies other data than its share of the data that one process copies");
         return true;
     }
+    bool is_target_itself = is_target(finding->question, step, changed);
     if (say_scalar(finding, at, 3, place) || say_input(finding, at, false, place) ||
-        say_scalar(finding, at, 2, place) || say_input(finding, at, true, place))
+        (!is_update && say_sum(finding, at, is_late, place)) || say_scalar(finding, at, 2, place) ||
+        ((!is_update || is_target_itself) && say_input(finding, at, true, place)))
         return true;
-    if (finding->question->is_update && is_target(finding->question, step, changed))
+    if (is_update && is_target_itself)
         return false;
-    if (finding->question->is_update) {
+    if (is_update) {
         say(place, PLACE_CHANGED, step,
             "the update must read averaged gradients, and no results of the rank's own rows: run all of backward "
             "before DDP_STEP",
@@ -652,15 +322,15 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
             it->tensor >> 24 == 1 + CHECK_GRADIENT ? "averaged gradients" : "memory that the update depends on");
         return true;
     }
-    bool is_gradient = false; /* after backward it gets one */
-    for (uint32_t a = 0; a < step->its->arguments; ++a)
-        is_gradient = is_gradient ||
-                      (step->list[a].tensor >> 24 == 1 + CHECK_GRADIENT &&
-                       find_writer(&finding->one, at, &step->list[a], finding->question->interval, &argument) >= 0);
-    if (is_gradient)
+    if (is_late && relation_adds_same(finding, &(struct where){.at = at, .argument = changed, .after = true}))
         say(place, PLACE_CHANGED, step,
-            "if it clips gradients, or computes a sign, a threshold or a norm of them, put DDP_STEP between backward "
-            "and it; if it adds random numbers, seed them alike on all ranks",
+            "a term that is the same on each rank, such as weight decay, needs the divisor of the loss: scale it by the "
+            "rank's share as the gradient is scaled, or add it after DDP_STEP",
+            "it adds the same to the gradient on each rank as in one process, and the gradients of the ranks are parts "
+            "of a sum: the term counts several times");
+    else if (is_late)
+        say(place, PLACE_CHANGED, step,
+            move_step,
             "after backward it reads or changes gradients that are not averaged yet, and its results are not in "
             "proportion to them");
     else
@@ -727,7 +397,7 @@ find_place(struct finding *finding, struct place *place)
     const struct place_question *question = finding->question;
     for (size_t at = 0; at < finding->one.count; ++at) {
         const struct step *step = &finding->one.steps[at];
-        if (!finding->matters[at] || step->its->interval != question->interval)
+        if (finding->matters[at] == MATTERS_NOT || step->its->interval != question->interval)
             continue;
         for (int r = 0; r < question->ranks; ++r) {
             if (finding->ranks[r].of[at] < 0)
@@ -740,9 +410,7 @@ find_place(struct finding *finding, struct place *place)
         for (struct where where = {.at = at, .after = true}; where.argument < step->its->arguments; ++where.argument) {
             if (!step->list[where.argument].is_memory || step->list[where.argument].end == 0)
                 continue;
-            enum relation relation = relate(finding, &where);
-            if (relation == RELATION_NONE && !question->is_update)
-                relation = relate_calls(finding, &where);
+            enum relation relation = relation_of(finding, &where);
             if (relation == RELATION_UNKNOWN)
                 return false;
             if (relation == RELATION_NONE || (question->is_update && relation != RELATION_SAME))
@@ -762,7 +430,8 @@ accumulates(const struct looked *one)
         for (uint32_t a = 0; a < step->its->arguments; ++a) {
             const struct look_argument *it = &step->list[a];
             for (size_t j = 0; j < i && it->end > 0 && it->tensor >> 24 == 1 + CHECK_GRADIENT; ++j) {
-                if (are_alike(step, &one->steps[j]) && one->steps[j].list[a].address == it->address)
+                if (relation_are_alike(step, &one->steps[j]) && one->steps[j].list[a].address == it->address &&
+                    strcmp(step->its->place, one->steps[j].its->place) == 0)
                     return true;
             }
         }
@@ -770,30 +439,69 @@ accumulates(const struct looked *one)
     return false;
 }
 
+/* Where gradients are the Nth part of one rank's: an argument that is the number of items of the batch, or one divided by
+ * it, on each rank. */
+static bool
+find_divisor(const struct finding *finding, struct place *place)
+{
+    double items = (double)finding->question->items;
+    for (size_t at = 0; at < finding->one.count; ++at) {
+        const struct step *step = &finding->one.steps[at];
+        struct where where = {.at = at};
+        for (; where.argument < step->its->arguments && finding->matters[at] != MATTERS_NOT; ++where.argument) {
+            const struct look_argument *it = &step->list[where.argument];
+            bool is_it = !it->is_memory && (it->value == items || fabs(it->value * items - 1) < 1e-6);
+            for (int r = 0; r < finding->question->ranks && is_it; ++r) {
+                const struct look_argument *theirs = relation_argument(finding, r, &where);
+                is_it = theirs != NULL && !theirs->is_memory && theirs->value == it->value;
+            }
+            if (!is_it)
+                continue;
+            say(place, PLACE_SCALAR, step, "", "argument %u is %.6g on all ranks and in one process, and the batch has "
+                                               "%.0f items",
+                (it->number & 0xffff) + 1, it->value, items);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The update gets a gradient that differs, as where one rank's update changes nothing and it was not compared. */
+static uint32_t
+find_gradient(const struct finding *finding)
+{
+    for (struct where where = {0}; where.at < finding->one.count; ++where.at) {
+        const struct step *step = &finding->one.steps[where.at];
+        if (!finding->matters[where.at] || step->its->interval != finding->question->interval)
+            continue;
+        for (where.argument = 0; where.argument < step->its->arguments; ++where.argument) {
+            uint32_t tensor = step->list[where.argument].tensor;
+            enum relation relation =
+                tensor >> 24 == 1 + CHECK_GRADIENT ? relation_of(finding, &where) : RELATION_SAME;
+            if (relation == RELATION_NONE || relation == RELATION_SUM)
+                return tensor;
+        }
+    }
+    return 0;
+}
+
 bool
 place_find(const struct place_question *question, struct place *place)
 {
-    int ranks = question->ranks;
-    struct finding finding = {.question = question, .ranks = xcalloc((size_t)ranks, sizeof(*finding.ranks))};
-    bool ok = load(question->one, &finding.one);
+    struct finding finding = {.question = question};
+    struct place_question before = *question;
     *place = (struct place){.text = ""};
-    for (int r = 0; r < ranks; ++r) {
-        bool loaded = load(question->of[r], &finding.ranks[r]);
-        ok = ok && loaded;
-        if (ok)
-            align(&finding.one, &finding.ranks[r]);
-        if (ok)
-            share_changes(&finding.one, &finding.ranks[r]);
-    }
-    ok = ok && !accumulates(&finding.one);
+    bool ok = relation_load(&finding) && !accumulates(&finding.one);
     bool any = ok && find_what_matters(&finding);
-    bool found = any && find_place(&finding, place);
-    for (int r = 0; r < ranks && ok && !any && !found; ++r)
+    bool found = any && (question->items > 0 ? find_divisor(&finding, place) : find_place(&finding, place));
+    before.tensor = any && !found && question->is_update ? find_gradient(&finding) : 0;
+    if (before.tensor != 0 && before.interval-- > 0) {
+        before.is_update = false;
+        finding.question = &before;
+        found = find_what_matters(&finding) && find_place(&finding, place);
+    }
+    for (int r = 0; r < question->ranks && ok && !any && !found; ++r)
         found = find_extra(&finding, r, finding.one.count, place);
-    for (int r = 0; r < ranks; ++r)
-        unload(&finding.ranks[r]);
-    unload(&finding.one);
-    free(finding.matters);
-    free(finding.ranks);
+    relation_free(&finding);
     return found;
 }

@@ -17,6 +17,7 @@ struct place_question {
     uint32_t argument; /* points */
     uint32_t interval; /* in which it comes about */
     bool is_update;    /* it is no gradient: all that leads to it must be the same on all ranks */
+    uint64_t items;    /* of the batch, where the gradients are the Nth part of one rank's; else 0 */
 };
 
 enum place_kind {

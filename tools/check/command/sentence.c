@@ -153,12 +153,13 @@ sentence_put_place(struct check_verdict *verdict, const struct place *place)
 {
     const char *offered = strstr(verdict->advice, "; if one rank updates after each record");
     char old[1024], offer[256];
-    if (place->kind == PLACE_INPUT && verdict->first->tensor.role == CHECK_MEMORY)
-        return; /* it is the place */
     snprintf(old, sizeof(old), "%s", verdict->text);
     snprintf(offer, sizeof(offer), "%s", offered != NULL ? offered : "");
-    set_cause(verdict, place);
+    bool is_memory = verdict->cause == CAUSE_UNANNOTATED && place->kind <= PLACE_BEFORE;
     sentence_say(verdict->text, "in step %u %s; %s", items_step(verdict->first), place->text, old);
+    if (is_memory) /* the memory itself says more */
+        return;
+    set_cause(verdict, place);
     if (verdict->factor == 0 || place->kind == PLACE_INPUT || place->kind == PLACE_BEFORE)
         sentence_say(verdict->advice, "%s%s", place->advice, offer);
 }

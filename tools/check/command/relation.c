@@ -1,0 +1,438 @@
+/* relation.c - see relation.h. */
+#include "tools/check/command/relation.h"
+
+#include "launcher/common/xcalloc.h"
+#include "tools/check/format/element.h"
+#include "tools/common/grown.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double near_enough = 1e-4;
+
+/* ---- files ---- */
+
+static bool
+load(const char *path, struct looked *looked)
+{
+    FILE *file = fopen(path, "rb");
+    size_t room = 1 << 20, bytes = 0, got, at = 0;
+    *looked = (struct looked){.file = xcalloc(1, room)};
+    while (file != NULL && (got = fread(looked->file + bytes, 1, room - bytes, file)) > 0) {
+        bytes += got;
+        if (bytes == room)
+            looked->file = xrealloc(looked->file, room *= 2);
+    }
+    if (file != NULL)
+        fclose(file);
+    while (at + sizeof(struct look_operation) <= bytes) {
+        const struct look_operation *record = (const void *)(looked->file + at);
+        size_t behind = record->arguments > 0 ? record->arguments * sizeof(struct look_argument) : record->bytes;
+        at += sizeof(*record);
+        if (record->arguments > LOOK_ARGUMENTS || behind > bytes - at)
+            return false;
+        if (record->arguments > 0)
+            *GROWN(looked->steps, looked->count) = (struct step){record, (void *)(looked->file + at)};
+        else
+            *GROWN(looked->contents, looked->content_count) =
+                (struct contents){record->hash, record->bytes, looked->file + at};
+        at += (behind + 7) / 8 * 8;
+    }
+    return looked->count > 0 && looked->count < LOOK_OPERATIONS;
+}
+
+static const struct contents *
+contents_of(const struct looked *looked, uint64_t hash)
+{
+    for (size_t i = 0; i < looked->content_count; ++i) {
+        if (looked->contents[i].hash == hash)
+            return &looked->contents[i];
+    }
+    return NULL;
+}
+
+/* ---- which operation of a rank is which of the one rank's ---- */
+
+bool
+relation_are_alike(const struct step *a, const struct step *b)
+{
+    return a->its->interval == b->its->interval && a->its->arguments == b->its->arguments &&
+           strcmp(a->its->name, b->its->name) == 0;
+}
+
+/* The longest sequence that both have. */
+static void
+align(const struct looked *one, struct looked *rank)
+{
+    size_t columns = rank->count + 1;
+    uint16_t *longest = xcalloc((one->count + 1) * columns, sizeof(*longest));
+    for (size_t i = one->count; i-- > 0;) {
+        for (size_t k = rank->count; k-- > 0;) {
+            uint16_t down = longest[(i + 1) * columns + k], right = longest[i * columns + k + 1];
+            longest[i * columns + k] = relation_are_alike(&one->steps[i], &rank->steps[k])
+                                           ? longest[(i + 1) * columns + k + 1] + 1
+                                       : down > right ? down
+                                                      : right;
+        }
+    }
+    rank->of = xcalloc(one->count + 1, sizeof(*rank->of));
+    for (size_t i = 0, k = 0; i < one->count; ++i) {
+        rank->of[i] = -1;
+        while (k < rank->count && !relation_are_alike(&one->steps[i], &rank->steps[k]) &&
+               longest[i * columns + k] == longest[i * columns + k + 1])
+            ++k;
+        if (k < rank->count && relation_are_alike(&one->steps[i], &rank->steps[k]))
+            rank->of[i] = (int)k++;
+    }
+    free(longest);
+}
+
+/* What a rank changes counts as changed on the one rank, too: dividing by 1 leaves what is there. */
+static void
+share_changes(struct looked *one, const struct looked *rank)
+{
+    for (size_t i = 0; i < one->count; ++i) {
+        for (uint32_t a = 0; a < one->steps[i].its->arguments && rank->of[i] >= 0; ++a) {
+            const struct look_argument *theirs = &rank->steps[rank->of[i]].list[a];
+            struct look_argument *mine = &one->steps[i].list[a];
+            if (mine->is_memory && mine->end == 0 && theirs->end <= mine->bytes) {
+                mine->first = theirs->first;
+                mine->end = theirs->end;
+            }
+        }
+    }
+}
+
+bool
+relation_load(struct finding *finding)
+{
+    const struct place_question *question = finding->question;
+    bool ok = load(question->one, &finding->one);
+    finding->ranks = xcalloc((size_t)question->ranks, sizeof(*finding->ranks));
+    for (int r = 0; r < question->ranks; ++r) {
+        ok = load(question->of[r], &finding->ranks[r]) && ok;
+        if (ok) {
+            align(&finding->one, &finding->ranks[r]);
+            share_changes(&finding->one, &finding->ranks[r]);
+        }
+    }
+    return ok;
+}
+
+static void
+unload(struct looked *looked)
+{
+    free(looked->file);
+    free(looked->contents);
+    free(looked->steps);
+    free(looked->of);
+}
+
+void
+relation_free(struct finding *finding)
+{
+    for (int r = 0; r < finding->question->ranks; ++r)
+        unload(&finding->ranks[r]);
+    unload(&finding->one);
+    free(finding->matters);
+    free(finding->ranks);
+}
+
+/* ---- numbers ---- */
+
+struct numbers {
+    double *list;
+    size_t count;
+    bool are_whole;
+    double unit; /* rounding of each, besides */
+};
+
+/* Ordinary floats, else doubles, else whole numbers. */
+static struct numbers
+read_numbers(const struct contents *contents, uint64_t first, uint64_t end)
+{
+    static const int types[] = {ELEMENT_FLOAT32, ELEMENT_FLOAT64, ELEMENT_INT32};
+    end = end < contents->bytes ? end : contents->bytes;
+    first = first < end ? first : end;
+    struct numbers numbers = {.list = xcalloc((end - first) / 4 + 1, sizeof(double))};
+    for (size_t k = 0, bad = 1; k < 3 && bad > 0; ++k) {
+        numbers.are_whole = k == 2;
+        numbers.count = (end - first) / element_size(types[k]);
+        bad = k == 1 && (end - first) % 8 != 0;
+        for (size_t i = 0; i < numbers.count && bad == 0; ++i) {
+            double value = numbers.list[i] = element_get(types[k], contents->data + first, i);
+            bad = k < 2 && value != 0 && !(fabs(value) > 1e-30 && fabs(value) < 1e30);
+        }
+    }
+    return numbers;
+}
+
+/* list[i] is factor * other[i], nearly, and but for `unit`. */
+static bool
+are_near(const double *list, const double *other, double factor, size_t count, double unit)
+{
+    double apart = 0, left = 0, right = 0;
+    for (size_t i = 0; i < count; ++i) {
+        apart += (list[i] - factor * other[i]) * (list[i] - factor * other[i]);
+        left += list[i] * list[i];
+        right += factor * other[i] * factor * other[i];
+    }
+    return sqrt(apart) <= unit * sqrt((double)count) + near_enough * sqrt(fmax(left, right));
+}
+
+static int
+compare_doubles(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+/* In any order, and but for zeros, of which both may have more. */
+static bool
+are_rows(const struct numbers *all, const struct numbers *one, int ranks)
+{
+    size_t count = all->count > one->count ? all->count : one->count;
+    double *left = xcalloc(count + 1, sizeof(double)), *right = xcalloc(count + 1, sizeof(double));
+    memcpy(left, all->list, all->count * sizeof(double));
+    memcpy(right, one->list, one->count * sizeof(double));
+    qsort(left, count, sizeof(double), compare_doubles);
+    qsort(right, count, sizeof(double), compare_doubles);
+    bool are = are_near(left, right, 1, count, 0) || (!one->are_whole && are_near(left, right, ranks, count, 0)) ||
+               (!one->are_whole && are_near(left, right, 1.0 / ranks, count, 0));
+    free(left);
+    free(right);
+    return are;
+}
+
+/* ---- relations ---- */
+
+static const struct looked *
+made_by(const struct finding *finding, int rank)
+{
+    return rank < 0 ? &finding->one : &finding->ranks[rank];
+}
+
+const struct look_argument *
+relation_argument(const struct finding *finding, int rank, const struct where *where)
+{
+    const struct looked *looked = made_by(finding, rank);
+    int at = rank < 0 ? (int)where->at : looked->of[where->at];
+    return at < 0 ? NULL : &looked->steps[at].list[where->argument];
+}
+
+/* What the operation has changed there, and operations of the interval before it: an operation that changes some
+ * elements of each row leaves the others as they are. */
+static void
+range_of(const struct finding *finding, int rank, const struct where *where, uint64_t *first_p, uint64_t *end_p)
+{
+    const struct looked *looked = made_by(finding, rank);
+    const struct look_argument *it = relation_argument(finding, rank, where);
+    size_t at = rank < 0 ? where->at : (size_t)looked->of[where->at];
+    bool is_copy = looked->steps[at].its->from_host;
+    *first_p = is_copy ? 0 : it->first;
+    *end_p = is_copy ? it->bytes : it->end;
+    for (size_t i = 0; i < at; ++i) {
+        const struct step *step = &looked->steps[i];
+        for (uint32_t a = 0; a < step->its->arguments && step->its->interval == finding->question->interval; ++a) {
+            bool is_it = step->list[a].is_memory && step->list[a].address == it->address && step->list[a].end > 0;
+            *first_p = is_it && step->list[a].first < *first_p ? step->list[a].first : *first_p;
+            *end_p = is_it && step->list[a].end > *end_p ? step->list[a].end : *end_p;
+        }
+    }
+}
+
+/* The numbers of [first, end) there; `of_change`: how much they have changed. False: they were not kept. */
+static bool
+numbers_of(const struct finding *finding, int rank, const struct where *where, uint64_t first, uint64_t end,
+           bool of_change, struct numbers *numbers)
+{
+    const struct look_argument *argument = relation_argument(finding, rank, where);
+    const struct looked *looked = made_by(finding, rank);
+    const struct contents *contents =
+        argument != NULL ? contents_of(looked, where->after ? argument->after : argument->before) : NULL;
+    if (contents == NULL || end > contents->bytes)
+        return false;
+    *numbers = read_numbers(contents, first, end);
+    const struct contents *before = where->after && of_change ? contents_of(looked, argument->before) : NULL;
+    if (before == NULL || numbers->are_whole)
+        return true;
+    struct numbers old = read_numbers(before, first, end);
+    double most = 0;
+    for (size_t i = 0; i < numbers->count && old.count == numbers->count; ++i) {
+        most = fmax(most, fabs(numbers->list[i]));
+        numbers->list[i] -= old.list[i];
+    }
+    numbers->unit = most * 1.2e-7;
+    free(old.list);
+    return true;
+}
+
+/* Each rank's at the same place. */
+static enum relation
+relate_places(const struct finding *finding, const struct where *where, uint64_t first, uint64_t end, bool of_change,
+              const struct numbers *one)
+{
+    int ranks = finding->question->ranks;
+    bool same = true, summed = true;
+    struct numbers sum = {.list = xcalloc(one->count + 1, sizeof(double)), .count = one->count};
+    for (int r = 0; r < ranks && summed; ++r) {
+        struct numbers own;
+        summed = numbers_of(finding, r, where, first, end, of_change, &own);
+        if (!summed)
+            break;
+        same = same && own.count == one->count && are_near(own.list, one->list, 1, one->count, one->unit);
+        for (size_t i = 0; i < one->count && i < own.count; ++i)
+            sum.list[i] += own.list[i];
+        free(own.list);
+    }
+    same = same && summed;
+    summed = summed &&
+             (are_near(sum.list, one->list, 1, one->count, 0) || are_near(sum.list, one->list, ranks, one->count, 0));
+    free(sum.list);
+    return same ? RELATION_SAME : summed ? RELATION_SUM : RELATION_NONE;
+}
+
+static void
+append(struct numbers *all, const struct numbers *own)
+{
+    all->list = xrealloc(all->list, (all->count + own->count + 1) * sizeof(double));
+    memcpy(all->list + all->count, own->list, own->count * sizeof(double));
+    all->count += own->count;
+    all->are_whole = own->are_whole;
+}
+
+/* The ranks' together, of [first, end) of each, or of what each has changed where `end` is 0, behind `all`. */
+static bool
+gather(const struct finding *finding, const struct where *where, uint64_t first, uint64_t end, struct numbers *all)
+{
+    bool ok = true;
+    for (int r = 0; r < finding->question->ranks && ok; ++r) {
+        const struct look_argument *argument = relation_argument(finding, r, where);
+        struct numbers own = {.count = 0};
+        bool is_copy = finding->one.steps[where->at].its->from_host;
+        uint64_t from = end > 0 ? first : is_copy || argument == NULL ? 0 : argument->first,
+                 to = end > 0 || argument == NULL ? end : is_copy ? argument->bytes : argument->end;
+        ok = to > from && numbers_of(finding, r, where, from, to, finding->question->is_update, &own);
+        if (ok)
+            append(all, &own);
+        free(own.list);
+    }
+    return ok;
+}
+
+static enum relation
+relate(const struct finding *finding, const struct where *where)
+{
+    const struct look_argument *mine = relation_argument(finding, -1, where);
+    int ranks = finding->question->ranks, equal = 0;
+    uint64_t first = 0, end = mine->bytes;
+    if (where->after)
+        range_of(finding, -1, where, &first, &end);
+    for (int r = 0; r < ranks; ++r) {
+        const struct look_argument *theirs = relation_argument(finding, r, where);
+        if (theirs == NULL || !theirs->is_memory)
+            return RELATION_UNKNOWN;
+        equal += (where->after ? theirs->after == mine->after : theirs->before == mine->before) &&
+                 theirs->bytes == mine->bytes;
+    }
+    if (equal == ranks)
+        return RELATION_SAME;
+    if (mine->is_part)
+        return RELATION_UNKNOWN;
+    enum relation relation = RELATION_NONE;
+    struct numbers one = {.count = 0}, all;
+    /* What was changed; else all there is, for an operation may leave some elements of the last row. */
+    for (int pass = 0; pass < 2 && relation == RELATION_NONE; ++pass) {
+        free(one.list);
+        first = pass > 0 ? 0 : first;
+        end = pass > 0 ? mine->bytes : end;
+        if (!numbers_of(finding, -1, where, first, end, finding->question->is_update, &one))
+            return RELATION_UNKNOWN;
+        relation = relate_places(finding, where, first, end, finding->question->is_update, &one);
+        const uint64_t ends[] = {0, first + (end - first) / (uint64_t)ranks, end};
+        for (size_t i = where->after && pass == 0 ? 0 : 1; i < 3 && relation == RELATION_NONE; ++i) {
+            all = (struct numbers){.count = 0};
+            if (gather(finding, where, first, ends[i], &all) && are_rows(&all, &one, ranks))
+                relation = RELATION_ROWS;
+            free(all.list);
+        }
+    }
+    /* Whole numbers that kernels compute, such as indices of rows, may begin anew in each share. */
+    if (one.are_whole && where->after &&
+        (!finding->one.steps[where->at].its->from_host || finding->matters[where->at] == MATTERS_UNSEEN))
+        relation = relation == RELATION_NONE ? RELATION_ROWS : relation;
+    free(one.list);
+    return relation;
+}
+
+/* Of copies that come from one call, in pieces: the ranks' together are the one rank's. */
+static bool
+are_pieces(const struct finding *finding, const struct where *where)
+{
+    const struct looked *one = &finding->one;
+    const struct step *step = &one->steps[where->at];
+    struct numbers mine = {.count = 0}, all = {.count = 0};
+    struct where each = *where;
+    size_t pieces = 0;
+    bool ok = true;
+    for (each.at = 0; each.at < one->count && ok; ++each.at) {
+        const struct look_argument *it = relation_argument(finding, -1, &each);
+        struct numbers own = {.count = 0};
+        if (!relation_are_alike(&one->steps[each.at], step) || it->bytes != step->list[where->argument].bytes)
+            continue;
+        ok = gather(finding, &each, 0, 0, &all) && numbers_of(finding, -1, &each, 0, it->bytes, false, &own);
+        if (ok)
+            append(&mine, &own);
+        free(own.list);
+        ++pieces;
+    }
+    ok = ok && pieces > 1 && are_rows(&all, &mine, finding->question->ranks);
+    free(mine.list);
+    free(all.list);
+    return ok;
+}
+
+/* What each rank gets is what the one rank gets, from some place on, as of data that stay on the device. */
+static bool
+are_further_on(const struct finding *finding, const struct where *where)
+{
+    enum { LEAST_BYTES = 16 };
+    const struct contents *one = contents_of(&finding->one, relation_argument(finding, -1, where)->before);
+    bool are = one != NULL;
+    for (int r = 0; r < finding->question->ranks && are; ++r) {
+        const struct contents *own = contents_of(&finding->ranks[r], relation_argument(finding, r, where)->before);
+        const char *from = own != NULL && own->bytes >= LEAST_BYTES ? one->data : NULL;
+        are = false;
+        while (from != NULL && !are && (from = memmem(from, one->bytes - (size_t)(from - one->data), own->data,
+                                                      LEAST_BYTES)) != NULL) {
+            size_t left = one->bytes - (size_t)(from - one->data);
+            are = memcmp(from, own->data, left < own->bytes ? left : own->bytes) == 0;
+            ++from;
+        }
+    }
+    return are;
+}
+
+enum relation
+relation_of(const struct finding *finding, const struct where *where)
+{
+    enum relation relation = relate(finding, where);
+    bool is_copy = where->after && finding->one.steps[where->at].its->from_host;
+    if (relation == RELATION_NONE && is_copy && !finding->question->is_update && are_pieces(finding, where))
+        return RELATION_ROWS;
+    bool may_be_data = relation == RELATION_NONE || relation == RELATION_ROWS;
+    return may_be_data && !where->after && are_further_on(finding, where) ? RELATION_DATA : relation;
+}
+
+bool
+relation_adds_same(const struct finding *finding, const struct where *where)
+{
+    struct numbers one = {.count = 0};
+    const struct look_argument *it = relation_argument(finding, -1, where);
+    bool is_same = it->end > it->first && numbers_of(finding, -1, where, it->first, it->end, true, &one) &&
+                   relate_places(finding, where, it->first, it->end, true, &one) == RELATION_SAME;
+    free(one.list);
+    return is_same;
+}

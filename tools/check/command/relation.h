@@ -1,0 +1,62 @@
+/*
+ * relation.h - how memory of N ranks relates to that of one rank, operation by operation of a step, from what look.h
+ * keeps: it is the same; the ranks have its rows, in any layout; or theirs add up to it, once or N times. A relation
+ * holds within 1e-4: mistakes differ by more, rounding by less. Between the files and place.c, which says where it ends.
+ */
+#ifndef DDPRUN_TOOLS_CHECK_COMMAND_RELATION_H
+#define DDPRUN_TOOLS_CHECK_COMMAND_RELATION_H
+
+#include "tools/check/command/place.h"
+#include "tools/check/format/look.h"
+
+struct step {
+    const struct look_operation *its;
+    struct look_argument *list;
+};
+
+/* What one process has made. */
+struct looked {
+    char *file;
+    struct contents {
+        uint64_t hash, bytes;
+        const char *data;
+    } *contents;        /* [content_count] */
+    struct step *steps; /* [count] */
+    size_t content_count, count;
+    int *of; /* of a rank, [operations of the one rank]: which of these it is; -1: none */
+};
+
+struct finding {
+    const struct place_question *question;
+    struct looked one, *ranks; /* [ranks] */
+    char *matters;             /* [operations of the one rank]: of enum matters */
+};
+
+/* MATTERS_UNSEEN: it copies to memory that no operation gets, such as a variable of the device's. */
+enum matters { MATTERS_NOT, MATTERS, MATTERS_UNSEEN };
+
+/* RELATION_DATA: each rank gets what the one rank gets, from some place on. */
+enum relation { RELATION_NONE, RELATION_SAME, RELATION_ROWS, RELATION_DATA, RELATION_SUM, RELATION_UNKNOWN };
+
+/* Of one memory: in which argument of an operation, before it or after it. */
+struct where {
+    size_t at, argument;
+    bool after;
+};
+
+/* False: the files do not tell. To be freed in any case. */
+bool relation_load(struct finding *finding);
+void relation_free(struct finding *finding);
+
+/* Of the one rank: -1. NULL: that rank does not make the operation. */
+const struct look_argument *relation_argument(const struct finding *finding, int rank, const struct where *where);
+
+/* The operations have one name, in one interval between two DDP_STEPs. */
+bool relation_are_alike(const struct step *a, const struct step *b);
+
+enum relation relation_of(const struct finding *finding, const struct where *where);
+
+/* Each rank's operation has added there what one rank's has added. */
+bool relation_adds_same(const struct finding *finding, const struct where *where);
+
+#endif
