@@ -15,6 +15,7 @@
 #include "tools/check/command/pattern.h"
 #include "tools/check/command/place.h"
 #include "tools/check/command/session.h"
+#include "tools/check/format/look.h"
 #include "tools/common/inner_run.h"
 #include "tools/common/tool_options.h"
 
@@ -315,13 +316,19 @@ judge_late(struct check *check, struct check_verdict *verdict, struct error *err
 
 /* ---- the place ---- */
 
-/* Of the batch, where all gradients are the Nth part of one rank's; else 0. */
+/* Of the batch, by DDP_SHARD; 0: not known. */
 static uint64_t
-items_of_divisor(const struct check_evidence *evidence, const struct check_verdict *verdict)
+items_of(const struct check_evidence *evidence)
 {
     const struct check_row *shard = check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD);
-    bool is_divided = verdict->cause == CAUSE_SCALE && fabs(verdict->factor * evidence->ranks - 1) < 0.02;
-    return is_divided && shard != NULL && shard->value > 1 ? shard->value : 0;
+    return shard != NULL && shard->value > 1 ? shard->value : 0;
+}
+
+/* All gradients are the Nth part of one rank's. */
+static bool
+is_divided(const struct check_evidence *evidence, const struct check_verdict *verdict)
+{
+    return verdict->cause == CAUSE_SCALE && fabs(verdict->factor * evidence->ranks - 1) < 0.02 && items_of(evidence) > 0;
 }
 
 /* Causes that are read from far away: of the others the verdict itself has the place. */
@@ -337,8 +344,8 @@ is_looked_at(const struct check *check, const struct check_verdict *verdict)
         [CHECK_PARAMETER] = true, [CHECK_GRADIENT] = true, [CHECK_STATE] = true, [CHECK_MEMORY] = true};
     const struct check_evidence *evidence = &check->evidence;
     uint32_t role = verdict->first->tensor.role;
-    bool is_scale = verdict->factor != 0 && factor_meaning(evidence, verdict->factor)[0] != '\0' &&
-                    verdict->cause == CAUSE_SCALE && items_of_divisor(evidence, verdict) == 0;
+    bool is_scale = verdict->cause == CAUSE_SCALE && factor_meaning(evidence, verdict->factor)[0] != '\0' &&
+                    !is_divided(evidence, verdict);
     bool is_start = role != CHECK_GRADIENT && verdict->first->first_step == 1;
     bool is_possible = !check->in_cluster && !check->has_reference && !evidence->by_plan && !evidence->grows &&
                        check->options->hosts == NULL && check_evidence_is_forced(evidence) &&
@@ -354,7 +361,9 @@ look_at_step(struct check *check, struct place_question *question, struct place 
 {
     struct check_order one = session_order(check, "look", "one rank, each operation of a step", CHECK_COMPARES);
     struct check_order all = order_ranks(check, "look-ranks", "all ranks, each operation of a step");
-    one.run.look = all.run.look = one.run.steps = all.run.steps = question->interval + 1;
+    one.run.look = all.run.look = question->interval + 1;
+    one.run.steps = one.run.look + LOOK_MORE < check->steps ? one.run.look + LOOK_MORE : check->steps;
+    all.run.steps = one.run.look < check->steps ? one.run.look + 1 : check->steps;
     all.plain = true;
     struct check_outcome outcomes[2];
     if (!session_start(check, &one, &outcomes[0], error) || !session_start(check, &all, &outcomes[1], error))
@@ -365,7 +374,14 @@ look_at_step(struct check *check, struct place_question *question, struct place 
     question->one = files[0];
     question->of = files + 1;
     question->ranks = check->ranks;
-    *found = place_find(question, place);
+    bool kept = true;
+    for (int r = 0; r <= check->ranks; ++r)
+        kept = kept && access(files[r], R_OK) == 0;
+    if (!kept)
+        message_line("cannot write %s, or one beside it: the verdict is given without its place; make room there, or "
+                     "set TMPDIR",
+                     files[0]);
+    *found = kept && place_find(question, place);
     for (int r = 0; r <= check->ranks; ++r) {
         unlink(files[r]);
         free((char *)files[r]);
@@ -396,7 +412,8 @@ look_for_place(struct check *check, struct check_verdict *verdict, struct error 
             .argument = first->tensor.argument,
             .interval = first->first_step - 1,
             .is_update = role != CHECK_GRADIENT,
-            .items = items_of_divisor(&check->evidence, verdict),
+            .items = items_of(&check->evidence),
+            .is_divided = is_divided(&check->evidence, verdict),
         };
     }
     if (!look_at_step(check, &question, &place, &found, error)) {

@@ -24,6 +24,33 @@ gradients_say_uneven(struct judgement *judgement)
         ranks);
 }
 
+/* The gradients that differ are all N times, or the N-th part of, one rank's, and others are equal. */
+static bool
+say_common_factor(struct judgement *judgement)
+{
+    const struct check_evidence *evidence = judgement->evidence;
+    double n = evidence->ranks, common = 0;
+    for (size_t i = 0; i < judgement->verdict->item_count; ++i) {
+        const struct check_item *item = &judgement->verdict->items[i];
+        if (item->tensor.role != CHECK_GRADIENT || !item->differs || item->moment != judgement->pattern.moment)
+            continue;
+        const struct check_row *row = pattern_row(&evidence->ranked[item->first_rank], &item->tensor, item->first_step);
+        double factor, exact = 0;
+        if (row != NULL && factor_of_row(row, &factor))
+            exact = fabs(factor - n) < 1e-3 * n ? n : fabs(factor * n - 1) < 1e-3 ? 1 / n : 0;
+        if (exact == 0 || (common != 0 && exact != common))
+            return false;
+        common = exact;
+    }
+    verdict_decide(judgement, ": it is %.4g times one rank's%s; %zu of %zu gradients are equal", common,
+                   factor_meaning(evidence, common), count_equal(judgement), judgement->pattern.all[CHECK_GRADIENT]);
+    judgement->verdict->factor = common;
+    return verdict_advise(
+        judgement, "%s: compute it as the other gradients are",
+        common < 1 ? "this gradient is divided by the whole batch, or by the number of ranks, and then averaged"
+                   : "this gradient is a sum where the others are means, or is multiplied by the number of ranks");
+}
+
 /*
  * Equal parameters all the same: the update takes the factor back, as one that divides sums by the rank's share does
  * (equal.c). So does an optimizer that knows no factors, which hides a wrong divisor: that is not called equal.
@@ -33,6 +60,9 @@ gradients_say_factor(struct judgement *judgement)
 {
     const struct check_evidence *evidence = judgement->evidence;
     const struct pattern *pattern = &judgement->pattern;
+    const uint32_t scaled = SHOWN_FIRST | SHOWN_SCALED;
+    if ((judgement->shown & scaled) != scaled)
+        return (judgement->shown & SHOWN_SOME) != 0 && say_common_factor(judgement);
     double n = evidence->ranks, factor = 1;
     (void)pattern_is_scaled(evidence, &factor);
     bool too_small = fabs(factor * n - 1) < 0.02, too_large = fabs(factor / n - 1) < 0.02;
@@ -62,42 +92,6 @@ gradients_say_factor(struct judgement *judgement)
                           "of the loss, a learning rate in the gradient, a loss scale");
 }
 
-/* The gradients that differ are all N times, or the N-th part of, one rank's, and others are equal. */
-bool
-gradients_say_common_factor(struct judgement *judgement)
-{
-    const struct check_evidence *evidence = judgement->evidence;
-    double n = evidence->ranks, common = 0;
-    for (size_t i = 0; i < judgement->verdict->item_count; ++i) {
-        const struct check_item *item = &judgement->verdict->items[i];
-        if (item->tensor.role != CHECK_GRADIENT || !item->differs || item->moment != judgement->pattern.moment)
-            continue;
-        const struct check_row *row = pattern_row(&evidence->ranked[item->first_rank], &item->tensor, item->first_step);
-        double factor, exact = 0;
-        if (row != NULL && factor_of_row(row, &factor))
-            exact = fabs(factor - n) < 1e-3 * n ? n : fabs(factor * n - 1) < 1e-3 ? 1 / n : 0;
-        if (exact == 0 || (common != 0 && exact != common))
-            return false;
-        common = exact;
-    }
-    verdict_decide(judgement, ": it is %.4g times one rank's%s; %zu of %zu gradients are equal", common,
-                   factor_meaning(evidence, common), count_equal(judgement), judgement->pattern.all[CHECK_GRADIENT]);
-    judgement->verdict->factor = common;
-    return verdict_advise(
-        judgement, "%s: compute it as the other gradients are",
-        common < 1 ? "this gradient is divided by the whole batch, or by the number of ranks, and then averaged"
-                   : "this gradient is a sum where the others are means, or is multiplied by the number of ranks");
-}
-
-bool
-gradients_say_few(struct judgement *judgement)
-{
-    return verdict_conclude(
-        judgement,
-        "compare its annotation with its allocation: count and type; and see that it is written before DDP_STEP",
-        "; %zu of %zu gradients are equal", count_equal(judgement), judgement->pattern.all[CHECK_GRADIENT]);
-}
-
 bool
 gradients_say_data_set(struct judgement *judgement)
 {
@@ -108,39 +102,32 @@ gradients_say_data_set(struct judgement *judgement)
                             ranks, ranks);
 }
 
+/* A gradient, a buffer or a mean. */
 bool
-gradients_say_one_batch(struct judgement *judgement)
-{
-    return verdict_conclude(
-        judgement, "all ranks compute one batch, which is not the batch of one rank: divide the batch with DDP_SHARD",
-        "; %zu of %zu gradients differ", judgement->pattern.differing[CHECK_GRADIENT],
-        judgement->pattern.all[CHECK_GRADIENT]);
-}
-
-bool
-gradients_say_direction(struct judgement *judgement)
-{
-    return verdict_conclude(judgement,
-                            "look for a shuffle that is seeded by rank, shares that overlap or are not equal, weights "
-                            "that are not annotated, and values that depend on the rank or on the number of ranks",
-                            "; %zu of %zu gradients differ", judgement->pattern.differing[CHECK_GRADIENT],
-                            judgement->pattern.all[CHECK_GRADIENT]);
-}
-
-/* Gradients of a later step, a buffer or a mean. */
-bool
-gradients_say_later(struct judgement *judgement)
+gradients_say_differ(struct judgement *judgement)
 {
     uint32_t role = judgement->first->tensor.role;
-    verdict_decide(judgement, "; everything before it is equal");
-    if (role != CHECK_GRADIENT || (judgement->shown & SHOWN_FEW) != 0)
+    bool is_first = (judgement->shown & SHOWN_FIRST) != 0, is_few = (judgement->shown & SHOWN_FEW) != 0,
+         is_one = is_first && (judgement->shown & SHOWN_ONE_BATCH) != 0;
+    if (is_first)
+        verdict_decide(judgement, "; %zu of %zu gradients %s",
+                       is_few && !is_one ? count_equal(judgement) : judgement->pattern.differing[role],
+                       judgement->pattern.all[role], is_few && !is_one ? "are equal" : "differ");
+    else
+        verdict_decide(judgement, "; everything before it is equal");
+    if (role != CHECK_GRADIENT || (is_few && !is_one))
         judgement->verdict->cause = CAUSE_TENSOR;
+    else if (!is_first)
+        judgement->verdict->cause = CAUSE_UPDATE;
     return verdict_advise(
         judgement, "%s",
-        role == CHECK_GRADIENT ? "look for memory that is not annotated, rows of a gradient that are not cleared "
-                                 "before backward, statistics of the share, a decision on the host"
-        : role == CHECK_BUFFER ? "DDP_STEP copies rank 0's buffer to all ranks: a buffer that depends on the batch "
-                                 "depends on rank 0's share only; if it is trained: DDP_PARAMETER and DDP_GRADIENT"
-                               : "the mean of this value over ranks is not one rank's value: is the value a mean over "
-                                 "the share?");
+        is_one ? "all ranks compute one batch, which is not the batch of one rank: divide the batch with DDP_SHARD"
+        : is_first && is_few
+            ? "compare its annotation with its allocation: count and type; and see that it is written before DDP_STEP"
+        : is_first ? "look for a shuffle that is seeded by rank, shares that overlap or are not equal, weights that "
+                     "are not annotated, and values that depend on the rank or on the number of ranks"
+        : role == CHECK_GRADIENT ? "look for memory that is not annotated, rows of a gradient that are not cleared "
+                                   "before backward, statistics of the share, a decision on the host"
+        : "DDP_STEP copies rank 0's buffer to all ranks: a buffer that depends on the batch depends on rank 0's share "
+          "only; if it is trained: DDP_PARAMETER and DDP_GRADIENT");
 }

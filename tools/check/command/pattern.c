@@ -24,9 +24,10 @@ copies_differ(const struct check_evidence *evidence)
     enum { LEAST_BYTES = 64 }; /* a seed or a rank's number is no batch */
     const struct check_row *row = NULL;
     while (evidence->ranks > 1 && (row = check_rows_next(&evidence->ranked[0], CHECK_ROW_COPY, row)) != NULL) {
-        const struct check_row *other = row->copy.bytes < LEAST_BYTES ? row : NULL;
+        const struct check_row *other = row->copy.own.bytes < LEAST_BYTES ? row : NULL;
         while (other != row && (other = check_rows_next(&evidence->ranked[1], CHECK_ROW_COPY, other)) != NULL) {
-            if (other->step == row->step && other->copy.site == row->copy.site && other->copy.chain != row->copy.chain)
+            if (other->step == row->step && other->copy.own.site == row->copy.own.site &&
+                other->copy.own.chain != row->copy.own.chain)
                 return true;
         }
     }
@@ -121,7 +122,8 @@ pattern_find(const struct check_evidence *evidence, const struct check_verdict *
         uint32_t role = item->tensor.role;
         if (role != CHECK_GRADIENT) /* of which zeros prove nothing: below */
             pattern.all[role] += item->differs || item->moved || role != CHECK_PARAMETER;
-        if (!item->differs || role == CHECK_REDUCE) /* may have to depend on the number of ranks */
+        /* A result may have to depend on the number of ranks, and a mean may be shown only. */
+        if (!item->differs || role == CHECK_REDUCE || role == CHECK_MEAN)
             continue;
         ++pattern.ever[item->tensor.role];
         bool in_place = item->tensor.role == CHECK_MEMORY && item->tensor.group == 1;
@@ -261,38 +263,4 @@ pattern_worst(const struct check_evidence *evidence, const struct check_rows *ru
     }
     free(items);
     return worst;
-}
-
-/* Zeros are no gradient. */
-static bool
-is_written(const struct check_rows *rows, const struct check_tensor *gradient)
-{
-    const struct check_row *row = NULL;
-    do
-        row = check_rows_next_of(rows, gradient->role, row);
-    while (row != NULL &&
-           (row->tensor.number != gradient->number || !(row->norms.reference > 0 || row->norms.own > 0)));
-    return row != NULL;
-}
-
-static bool
-is_alike(const struct check_item *item, const struct check_tensor *tensor, uint32_t role)
-{
-    return item->tensor.role == role && item->tensor.count == tensor->count && item->tensor.type == tensor->type;
-}
-
-bool
-pattern_has_no_gradient(const struct check_evidence *evidence, const struct check_verdict *verdict,
-                        const struct check_item *of)
-{
-    size_t parameters = 0, different = 0, gradients = 0;
-    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
-        bool is_parameter = is_alike(item, &of->tensor, CHECK_PARAMETER);
-        parameters += is_parameter;
-        different += is_parameter && item->differs && item->moment == of->moment;
-        gradients += is_alike(item, &of->tensor, CHECK_GRADIENT) && is_written(&evidence->ranked[0], &item->tensor);
-    }
-    EACH_ROW(row, &evidence->ranked[0], CHECK_ROW_UNSTEPPED)
-        gradients += row->tensor.count == of->tensor.count;
-    return gradients + different <= parameters;
 }

@@ -48,10 +48,6 @@ bool pattern_takes_whole_batches(const struct check_evidence *evidence);
 /* Items that DDP_SHARD has shared out for the gradients of a step, and that the ranks do not divide; 0: none. */
 uint64_t pattern_uneven_items(const struct check_evidence *evidence, uint32_t step);
 
-/* Whether of the parameters like this one no more differ at that moment than have no gradient. */
-bool pattern_has_no_gradient(const struct check_evidence *evidence, const struct check_verdict *verdict,
-                             const struct check_item *of);
-
 /* Of the runs on one rank: the worst difference of a parameter or gradient from the reference. */
 double pattern_worst(const struct check_evidence *evidence, const struct check_rows *run);
 
@@ -121,50 +117,18 @@ bool verdict_conclude(struct judgement *judgement, const char *advice, const cha
 bool verdict_advise(struct judgement *judgement, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- gradients.c: gradients differ, and no update has made that so ---- */
-judgement_fn gradients_say_uneven, gradients_say_factor, gradients_say_common_factor, gradients_say_few,
-    gradients_say_data_set, gradients_say_one_batch, gradients_say_direction, gradients_say_later;
+judgement_fn gradients_say_uneven, gradients_say_factor, gradients_say_data_set, gradients_say_differ;
 
-/* ---- update.c: what comes between DDP_STEP and the next one ---- */
-judgement_fn update_say_averaged, update_say_memory, update_say_factor, update_say_shorter, update_say_unstepped,
-    update_say_several, update_say_one, update_say_running, update_say_before_step, update_say_all;
+/* ---- update.c: annotations, and what comes between DDP_STEP and the next one ---- */
+judgement_fn update_say_averaged, update_say_annotation, update_say_memory, update_say_start, update_say_unstepped,
+    update_say_several, update_say_all;
 
 /* ---- factor.c ---- */
-/*
- * Whether what an update has changed is one factor times what one rank's has: a learning rate, or gradients, that
- * are multiplied or divided once too often. Pure.
- */
-
-struct factor {
-    double value;        /* of the first rank that differs; N and 1/N are exact */
-    size_t apart, moved; /* parameters that have it, and all that move in the step */
-    bool mixed;          /* another rank has another factor, and not 1 */
-};
-
-/* Of the parameters in the step of `first`, which is one of them and differs. False: they have no common factor. */
-bool factor_of_update(const struct check_evidence *evidence, const struct check_item *first, struct factor *factor);
-
 /* Of a row of norms: false if it is no multiple of the reference. */
 bool factor_of_row(const struct check_row *row, double *factor_p);
 
 /* ", the number of ranks", ", its reciprocal", or nothing. */
 const char *factor_meaning(const struct check_evidence *evidence, double factor);
-
-/* ---- data.c ---- */
-/*
- * Do the ranks' data together make the batch? From what each rank has copied from the host, by call site, beside
- * what one rank has copied in the same step (tools/check/format/copies.h).
- */
-
-/*
- * If gradients differ first, and what ranks have copied for them is not the reference's batch in shares: which call
- * site, which ranks, which items. It names a cause of what differs, and makes nothing different: false where the data
- * are right, or nothing is known of them.
- */
-judgement_fn data_say;
-
-/* Where in the source a call site stands that copies to the device. Returns `text`. */
-enum { DATA_PLACE_BYTES = 300 };
-const char *data_name_site(const struct check_evidence *evidence, uint64_t site, char text[DATA_PLACE_BYTES]);
 
 /* ---- equal.c: is what does not differ from one rank equal? For verdict.c. Pure ---- */
 /*

@@ -117,8 +117,8 @@ say(struct place *place, enum place_kind kind, const struct step *step, const ch
     va_end(args);
     place->kind = kind;
     place->advice = advice;
-    snprintf(place->text, sizeof(place->text), "%s is the first operation that differs: %s", name_step(step, name),
-             how);
+    snprintf(place->text, sizeof(place->text), "%s is %sthe first operation that differs: %s", name_step(step, name),
+             place->is_probable ? "probably " : "", how);
 }
 
 /* "0.125 on rank 0, 0.11 on rank 1 and 0.0625 in one process"; the ranks' are one where they are the same. */
@@ -288,6 +288,63 @@ gets_gradient(const struct finding *finding, size_t at)
     return gets;
 }
 
+/* All ranks copy parts of what one rank copies then (`parts`), or items that it copies in some step. */
+static bool
+are_of_batch(const struct finding *finding, const struct where *where, bool parts)
+{
+    bool are = true;
+    uint64_t begin;
+    for (int r = 0; r < finding->question->ranks && are; ++r)
+        are = relation_argument(finding, r, where) != NULL && (relation_is_part(finding, r, where, &begin) ||
+                                                               (!parts && relation_is_known(finding, r, where)));
+    return are;
+}
+
+/* The same in the next step, if it has the call: random numbers are other ones then. */
+static bool
+are_so_later(const struct finding *finding, const struct where *where, bool parts)
+{
+    const struct look_operation *its = finding->one.steps[where->at].its;
+    struct where next = *where;
+    while (++next.at < finding->one.count) {
+        const struct look_operation *it = finding->one.steps[next.at].its;
+        if (it->interval == its->interval + 1 && it->from_host && strcmp(it->place, its->place) == 0)
+            return are_of_batch(finding, &next, parts);
+    }
+    return true;
+}
+
+/* Items of the batch or of others, which are not the ranks' shares; false: values that one rank never copies. */
+static bool
+say_items(const struct finding *finding, const struct where *where, struct place *place)
+{
+    char parts[240] = "";
+    uint64_t begin;
+    const struct step *step = &finding->one.steps[where->at];
+    bool are_parts = are_of_batch(finding, where, true);
+    if (!are_of_batch(finding, where, are_parts) || !are_so_later(finding, where, are_parts))
+        return false;
+    for (int r = 0; r < finding->question->ranks && are_parts; ++r) {
+        size_t used = strlen(parts);
+        (void)relation_is_part(finding, r, where, &begin);
+        snprintf(parts + used, sizeof(parts) - used, "%s%llu to %llu on rank %d", r > 0 ? ", " : "",
+                 (unsigned long long)begin,
+                 (unsigned long long)(begin + relation_argument(finding, r, where)->bytes - 1), r);
+    }
+    if (are_parts)
+        say(place, PLACE_DATA, step,
+            "the copies must together be the batch, each item once: add `first` of DDP_SHARD once, in items of the "
+            "batch, and take `count` items",
+            "of the %llu bytes of the batch a rank copies other ones than its share: bytes %s",
+            (unsigned long long)relation_argument(finding, -1, where)->bytes, parts);
+    else
+        say(place, PLACE_DATA, step,
+            "shuffle alike on all ranks: the same seed, and draw nothing from the shuffle's generator that depends on "
+            "the rank or its share; the same number of batches in each epoch",
+            "a rank copies other items than its share of the batch: one process copies them in another place or step");
+    return true;
+}
+
 static bool
 say_place(const struct finding *finding, size_t at, uint32_t changed, struct place *place)
 {
@@ -297,9 +354,12 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
     if (step->its->from_host) {
         struct where where = {.at = at, .argument = changed, .after = true};
         bool is_whole = relation_argument(finding, 0, &where)->bytes == it->bytes;
+        if (!is_whole && !is_update && say_items(finding, &where, place))
+            return true;
         say(place, is_whole ? PLACE_HOST : PLACE_SHARE, step,
             is_whole ? "weights, a teacher or state must begin alike on all ranks: use the same seed, or annotate this "
-                       "memory with DDP_PARAMETER or DDP_STATE; of a batch each rank must copy its share"
+                       "memory with DDP_PARAMETER or DDP_STATE; values that the host computes of the share, such as "
+                       "class weights, need DDP_REDUCE; of a batch each rank must copy its share"
                      : "look for values that the host computes of the share alone (DDP_REDUCE computes them for the "
                        "batch), reads of the batch without `first` and `count` of DDP_SHARD, items that two ranks "
                        "choose, a shuffle or random numbers that are seeded by rank",
@@ -411,8 +471,12 @@ find_place(struct finding *finding, struct place *place)
             if (!step->list[where.argument].is_memory || step->list[where.argument].end == 0)
                 continue;
             enum relation relation = relation_of(finding, &where);
-            if (relation == RELATION_UNKNOWN)
-                return false;
+            if (relation == RELATION_UNKNOWN) { /* too much was left out */
+                place->is_probable = true;
+                if (say_scalar(finding, at, 3, place))
+                    return true;
+                continue;
+            }
             if (relation == RELATION_NONE || (question->is_update && relation != RELATION_SAME))
                 return say_place(finding, at, (uint32_t)where.argument, place);
         }
@@ -493,7 +557,7 @@ place_find(const struct place_question *question, struct place *place)
     *place = (struct place){.text = ""};
     bool ok = relation_load(&finding) && !accumulates(&finding.one);
     bool any = ok && find_what_matters(&finding);
-    bool found = any && (question->items > 0 ? find_divisor(&finding, place) : find_place(&finding, place));
+    bool found = any && (question->is_divided ? find_divisor(&finding, place) : find_place(&finding, place));
     before.tensor = any && !found && question->is_update ? find_gradient(&finding) : 0;
     if (before.tensor != 0 && before.interval-- > 0) {
         before.is_update = false;

@@ -17,7 +17,8 @@ struct place_question {
     uint32_t argument; /* points */
     uint32_t interval; /* in which it comes about */
     bool is_update;    /* it is no gradient: all that leads to it must be the same on all ranks */
-    uint64_t items;    /* of the batch, where the gradients are the Nth part of one rank's; else 0 */
+    uint64_t items;    /* of the batch, by DDP_SHARD; 0: not known */
+    bool is_divided;   /* all gradients are the Nth part of one rank's */
 };
 
 enum place_kind {
@@ -25,6 +26,7 @@ enum place_kind {
     PLACE_INPUT,   /* memory that nothing compares */
     PLACE_BEFORE,  /* the same, which was written before DDP_STEP */
     PLACE_CHANGED, /* gradients, which an operation after backward changes */
+    PLACE_DATA,    /* a copy of other parts of the batch than the shares */
     PLACE_HOST,    /* a copy of all that one process copies from the host */
     PLACE_SHARE,   /* an operation that computes over the rows of a share, or the host does before a copy */
     PLACE_MISSING, /* an operation that not all make */
@@ -32,6 +34,7 @@ enum place_kind {
 
 struct place {
     enum place_kind kind;
+    bool is_probable;   /* some memory before it was not kept */
     char text[840];     /* "`bce` (train.cu:71) is the first operation that differs: ..." */
     const char *advice; /* static storage */
 };

@@ -436,3 +436,41 @@ relation_adds_same(const struct finding *finding, const struct where *where)
     free(one.list);
     return is_same;
 }
+
+static bool
+is_among(const struct contents *all, const char *data, size_t bytes, uint64_t *begin_p)
+{
+    const char *found = all != NULL && bytes <= all->bytes ? memmem(all->data, all->bytes, data, bytes) : NULL;
+    *begin_p = found != NULL ? (uint64_t)(found - all->data) : 0;
+    return found != NULL;
+}
+
+bool
+relation_is_part(const struct finding *finding, int rank, const struct where *where, uint64_t *begin_p)
+{
+    const struct contents *one = contents_of(&finding->one, relation_argument(finding, -1, where)->after),
+                          *own = contents_of(&finding->ranks[rank], relation_argument(finding, rank, where)->after);
+    return own != NULL && is_among(one, own->data, own->bytes, begin_p);
+}
+
+bool
+relation_is_known(const struct finding *finding, int rank, const struct where *where)
+{
+    enum { PIECES = 64, LEAST_BYTES = 16, PIECE_BYTES = 64 };
+    const struct looked *one = &finding->one;
+    const struct look_argument *mine = relation_argument(finding, -1, where);
+    const struct contents *own = contents_of(&finding->ranks[rank], relation_argument(finding, rank, where)->after);
+    uint64_t items = finding->question->items, at, each = own != NULL && own->bytes < PIECE_BYTES ? own->bytes : PIECE_BYTES;
+    if (items > 0 && mine->bytes % items == 0 && mine->bytes / items >= LEAST_BYTES)
+        each = mine->bytes / items;
+    size_t count = own != NULL ? own->bytes / each : 0, apart = count / PIECES + 1;
+    bool known = count > 0 && each >= LEAST_BYTES;
+    for (size_t piece = 0; piece < count && known; piece += apart) {
+        known = false;
+        for (size_t i = 0; i < one->count && !known; ++i) {
+            for (uint32_t a = 0; a < one->steps[i].its->arguments && one->steps[i].its->from_host && !known; ++a)
+                known = is_among(contents_of(one, one->steps[i].list[a].after), own->data + piece * each, each, &at);
+        }
+    }
+    return known;
+}

@@ -56,6 +56,11 @@ bool relation_are_alike(const struct step *a, const struct step *b);
 
 enum relation relation_of(const struct finding *finding, const struct where *where);
 
+/* What the rank has there is a part of what one rank has, from byte *begin_p on. */
+bool relation_is_part(const struct finding *finding, int rank, const struct where *where, uint64_t *begin_p);
+/* The rank copies items that the one rank copies, too, at some place in some step. */
+bool relation_is_known(const struct finding *finding, int rank, const struct where *where);
+
 /* Each rank's operation has added there what one rank's has added. */
 bool relation_adds_same(const struct finding *finding, const struct where *where);
 

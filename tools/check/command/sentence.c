@@ -140,7 +140,7 @@ set_cause(struct check_verdict *verdict, const struct place *place)
     bool is_gradient = verdict->first->tensor.role == CHECK_GRADIENT, is_first = verdict->first->first_step == 1;
     if (place->kind == PLACE_INPUT && is_gradient)
         verdict->cause = CAUSE_UNANNOTATED;
-    else if (place->kind == PLACE_HOST && is_gradient)
+    else if (place->kind == PLACE_DATA || (place->kind == PLACE_HOST && is_gradient))
         verdict->cause = CAUSE_DATA;
     else if (place->kind == PLACE_SHARE && is_first && verdict->factor == 0)
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_BATCH_DEPENDENT, verdict->first);

@@ -1,5 +1,6 @@
 /* update.c - see pattern.h. */
 #include "tools/check/command/pattern.h"
+#include "tools/check/format/element.h"
 
 #include <stdio.h>
 
@@ -18,71 +19,91 @@ update_say_averaged(struct judgement *judgement)
         ", although DDP_STEP_PARAMETERS averages it");
 }
 
-/* ---- gradients that are not averaged ---- */
+/* ---- annotations ---- */
 
-/* Of a group that is never stepped: a gradient of the first parameter's size. Each parameter that differs then has one.
- */
-static const struct check_tensor *
-find_unstepped(const struct judgement *judgement)
+static bool
+is_sized(const struct check_item *item, uint32_t role, uint64_t count)
 {
-    const struct check_tensor *found = NULL;
-    const struct check_rows *rows = &judgement->evidence->ranked[0];
-    for (size_t i = 0; i < judgement->verdict->item_count; ++i) {
-        const struct check_item *item = &judgement->verdict->items[i];
-        if (item->tensor.role != CHECK_PARAMETER || !item->differs || item->moment != judgement->pattern.moment)
-            continue;
-        const struct check_row *own = NULL;
-        do
-            own = check_rows_next(rows, CHECK_ROW_UNSTEPPED, own);
-        while (own != NULL && own->tensor.count != item->tensor.count);
-        if (own == NULL)
-            return NULL;
-        found = item == judgement->first ? &own->tensor : found;
-    }
-    return found;
+    return item->tensor.role == role && item->tensor.count == count && (role != CHECK_PARAMETER || item->moved);
 }
 
-/* Where the parameter's first element differs another gradient ends, which has fewer elements. */
-static const struct check_tensor *
-find_shorter(const struct check_evidence *evidence, const struct check_verdict *verdict, const struct check_item *first)
+/* Elements of tensors of the role to which the other role has none of their size; *one_p: the last of them. */
+static double
+count_single(const struct check_verdict *verdict, uint32_t role, uint32_t other, const struct check_tensor **one_p)
 {
-    const struct check_rows *rows = &evidence->ranked[first->first_rank];
-    const struct check_row *own = pattern_row(rows, &first->tensor, first->first_step);
-    if (own == NULL || !own->of_change || own->norms.same == 0 || !pattern_has_no_gradient(evidence, verdict, first))
-        return NULL;
-    const struct check_row *row = NULL;
-    do
-        row = check_rows_next_of(rows, CHECK_GRADIENT, row);
-    while (row != NULL && (row->tensor.count != own->norms.same || row->tensor.count >= first->tensor.count));
-    return row != NULL ? &row->tensor : NULL;
+    const struct check_item *end = verdict->items + verdict->item_count;
+    double elements = 0;
+    for (const struct check_item *item = verdict->items; item < end; ++item) {
+        double own = 0, others = 0;
+        for (const struct check_item *it = verdict->items; it < end; ++it) {
+            own += is_sized(it, role, item->tensor.count);
+            others += is_sized(it, other, item->tensor.count);
+        }
+        if (!is_sized(item, role, item->tensor.count) || own <= others)
+            continue;
+        elements += (double)item->tensor.count * (own - others) / own;
+        *one_p = &item->tensor;
+    }
+    return elements;
+}
+
+/* A gradient of doubles, where no parameter has any. */
+static const struct check_tensor *
+find_wide(const struct check_verdict *verdict)
+{
+    const struct check_tensor *wide = NULL;
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        const struct check_tensor *tensor = &verdict->items[i].tensor;
+        if (tensor->role == CHECK_PARAMETER && tensor->type == ELEMENT_FLOAT64)
+            return NULL;
+        wide = tensor->role == CHECK_GRADIENT && tensor->type == ELEMENT_FLOAT64 ? tensor : wide;
+    }
+    return wide;
 }
 
 bool
-update_say_shorter(struct judgement *judgement)
+update_say_annotation(struct judgement *judgement)
 {
-    char name[400];
-    const struct check_tensor *shorter = find_shorter(judgement->evidence, judgement->verdict, judgement->first);
-    if (shorter == NULL)
+    const struct check_verdict *verdict = judgement->verdict;
+    const struct check_tensor *parameter = NULL, *gradient = NULL, *wide = find_wide(verdict);
+    char names[2][400];
+    double parameters = count_single(verdict, CHECK_PARAMETER, CHECK_GRADIENT, &parameter),
+           gradients = count_single(verdict, CHECK_GRADIENT, CHECK_PARAMETER, &gradient);
+    uint64_t count = judgement->first->tensor.count;
+    bool is_short =
+        parameters > gradients && gradients > 0 && (count == parameter->count || count == gradient->count);
+    if (!is_short && wide == NULL)
         return false;
     judgement->verdict->is_precise = true;
-    verdict_decide(judgement, ": from element %llu on, where %s, ends", (unsigned long long)shorter->count,
-                   sentence_name_tensor(shorter, name));
-    return verdict_advise(judgement, "annotate the whole gradient: DDP_GRADIENT with the parameter's %llu elements",
-                          (unsigned long long)judgement->first->tensor.count);
+    if (is_short)
+        verdict_decide(judgement, "; %s, ends before %s", sentence_name_tensor(gradient, names[0]),
+                       sentence_name_tensor(parameter, names[1]));
+    else
+        verdict_decide(judgement, "; %s of float64, and no parameter has this type",
+                       sentence_name_tensor(wide, names[0]));
+    return verdict_advise(judgement, is_short ? "annotate the whole gradient: DDP_GRADIENT with the parameter's %llu "
+                                                "elements"
+                                              : "annotate the gradient with its own type, as DDP_TYPE_OF has it",
+                          (unsigned long long)(is_short ? parameter->count : 0));
 }
 
+/* Of a group that is never stepped: a gradient of the size of the parameter that differs. */
 bool
 update_say_unstepped(struct judgement *judgement)
 {
     char name[400];
-    const struct check_tensor *unstepped = find_unstepped(judgement);
-    if (unstepped == NULL)
-        return false;
-    judgement->verdict->is_precise = true;
-    verdict_decide(judgement, ": group %u is never stepped, and has %s", unstepped->group,
-                   sentence_name_tensor(unstepped, name));
-    return verdict_advise(judgement, "call DDP_STEP_GROUP(%u, stream) between backward and the update of this group",
-                          unstepped->group);
+    uint64_t count = judgement->first->tensor.role == CHECK_PARAMETER ? judgement->first->tensor.count : 0;
+    EACH_ROW(row, &judgement->evidence->ranked[0], CHECK_ROW_UNSTEPPED) {
+        if (row->tensor.count != count)
+            continue;
+        judgement->verdict->is_precise = true;
+        verdict_decide(judgement, ": group %u is never stepped, and has %s", row->tensor.group,
+                       sentence_name_tensor(&row->tensor, name));
+        return verdict_advise(judgement,
+                              "call DDP_STEP_GROUP(%u, stream) between backward and the update of this group",
+                              row->tensor.group);
+    }
+    return false;
 }
 
 /* ---- several updates for one DDP_STEP ---- */
@@ -113,35 +134,6 @@ update_say_several(struct judgement *judgement)
         (unsigned long long)several->value);
 }
 
-/* ---- the factor of the update ---- */
-
-bool
-update_say_factor(struct judgement *judgement)
-{
-    const struct check_evidence *evidence = judgement->evidence;
-    const struct check_item *first = judgement->first;
-    char whose[80];
-    struct factor factor;
-    if (!factor_of_update(evidence, first, &factor) || factor.value < 1e-3 || factor.value > 1e3 ||
-        (first->tensor.count == 1 && pattern_has_no_gradient(evidence, judgement->verdict, first)))
-        return false;
-    bool all = first->rank_count == evidence->ranks && !factor.mixed;
-    snprintf(whose, sizeof(whose), "%zu of %zu parameters", factor.apart, factor.moved);
-    verdict_decide(judgement, ", and the gradients are equal: the change of %s is %.4g times one rank's%s%s",
-                   factor.apart < factor.moved ? whose : "every parameter", factor.value,
-                   factor_meaning(evidence, factor.value), factor.mixed ? "; on other ranks another factor" : "");
-    judgement->verdict->factor = factor.value;
-    if (pattern_is_few(factor.apart, factor.moved))
-        judgement->verdict->cause = CAUSE_TENSOR;
-    return verdict_advise(
-        judgement, "%s",
-        all ? "the learning rate, or a factor of the gradients after DDP_STEP, depends on the number of ranks or on "
-              "the share: use the value of one rank, because DDP_STEP leaves the mean, and the ranks' shares together "
-              "are the batch of one rank"
-            : "the learning rate, or a factor of the gradients such as a norm that is computed before DDP_STEP, "
-              "differs between ranks: compute it from the step and from averaged gradients, not from a rank's own");
-}
-
 /* ---- unannotated memory ---- */
 
 bool
@@ -159,63 +151,97 @@ update_say_memory(struct judgement *judgement)
                           item->tensor.text);
 }
 
-bool
-update_say_one(struct judgement *judgement)
-{
-    uint32_t role = judgement->first->tensor.role;
-    size_t others = judgement->pattern.all[role] - judgement->pattern.differing[role];
-    bool reads =
-        role == CHECK_PARAMETER && !pattern_has_no_gradient(judgement->evidence, judgement->verdict, judgement->first);
-    return verdict_conclude(
-        judgement,
-        reads                 ? "after DDP_STEP it changes in another way on each rank: look at what its update reads"
-        : role == CHECK_STATE ? "its update reads memory or arguments that differ between ranks, or DDP_STATE is "
-                                "called before it is initialised or loaded"
-                              : "its gradient is not averaged, or not all of it: annotate it with DDP_GRADIENT and its "
-                                "full count, and write it before DDP_STEP",
-        "%s; the other %zu %s%s then", reads ? ", and its gradient is equal" : "", others,
-        role == CHECK_MEMORY ? "range" : check_role_name(role), others == 1 ? " is equal" : "s are equal");
-}
+/* ---- before the first step ---- */
 
-/* ---- statistics that forward writes ---- */
-
-/* Before the first update parameters differ that have no gradient, and on one rank each step changes them. */
 bool
-update_say_running(struct judgement *judgement)
+update_say_start(struct judgement *judgement)
 {
-    const struct check_verdict *verdict = judgement->verdict;
-    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
-        if (item->differs && item->moment == judgement->pattern.moment &&
-            (item->tensor.role != CHECK_PARAMETER || !item->moved ||
-             !pattern_has_no_gradient(judgement->evidence, verdict, item)))
-            return false;
+    const struct pattern *pattern = &judgement->pattern;
+    bool is_state = judgement->first->tensor.role == CHECK_STATE,
+         is_one = !is_state && pattern->differing[CHECK_PARAMETER] < pattern->all[CHECK_PARAMETER];
+    if ((judgement->shown & SHOWN_RANK_0_RIGHT) == 0) {
+        verdict_decide(judgement, ": %s before the first DDP_STEP, and not as on one rank",
+                       is_state || is_one ? "it has changed" : "the parameters have changed");
+        judgement->verdict->cause = is_one ? CAUSE_TENSOR : CAUSE_UPDATE;
+        return verdict_advise(
+            judgement, "%s",
+            is_state ? "DDP_STATE is for memory that is alike on all ranks: compute it after DDP_STEP, or leave "
+                       "DDP_STATE out if it belongs to this rank's records alone"
+            : is_one ? "running statistics, which forward writes? Annotate them with DDP_BUFFER, not DDP_PARAMETER; "
+                       "else call DDP_STEP between backward and the optimizer"
+                     : "call DDP_STEP between backward and the optimizer; it comes after the optimizer");
     }
-    return verdict_conclude(judgement,
-                            "running statistics, which forward writes? Annotate them with DDP_BUFFER, not "
-                            "DDP_PARAMETER; a parameter that is trained needs its DDP_GRADIENT",
-                            ": it has changed before the first DDP_STEP, and has no gradient");
+    verdict_decide(judgement, ": it does not have rank 0's values at the start");
+    judgement->verdict->cause = CAUSE_START;
+    return verdict_advise(judgement,
+                          "%s copies rank 0's values to all ranks at once: it must come after the initialisation (and "
+                          "after loading a checkpoint)%s",
+                          is_state ? "DDP_STATE" : "DDP_PARAMETER",
+                          judgement->evidence->grows ? "; and DDP_STEP must come before the update" : "");
 }
 
-bool
-update_say_before_step(struct judgement *judgement)
+/* ---- the update ---- */
+
+/* Where one rank's update changes nothing, gradients wait for the next one. */
+static bool
+are_compared(const struct judgement *judgement)
 {
-    bool is_state = judgement->first->tensor.role == CHECK_STATE;
-    return verdict_conclude(judgement,
-                            is_state ? "DDP_STATE is for memory that is alike on all ranks: compute it after DDP_STEP, "
-                                       "or leave DDP_STATE out if it belongs to this rank's records alone"
-                                     : "call DDP_STEP between backward and the optimizer; it comes after the optimizer",
-                            ": %s before the first DDP_STEP, and not as on one rank",
-                            is_state ? "it has changed" : "the parameters have changed");
+    const struct check_row *row = NULL;
+    do
+        row = check_rows_next_of(&judgement->evidence->ranked[0], CHECK_GRADIENT, row);
+    while (row != NULL && row->step + 1 != judgement->first->first_step);
+    return row != NULL;
+}
+
+/* What the update has changed is so many times one rank's; 0: it is no multiple. */
+static double
+find_factor(const struct judgement *judgement)
+{
+    const struct check_item *first = judgement->first;
+    const struct check_evidence *evidence = judgement->evidence;
+    const struct check_row *row =
+        pattern_row(&evidence->ranked[first->first_rank], &first->tensor, first->first_step);
+    double factor, n = evidence->ranks;
+    if (row == NULL || !row->of_change || !factor_of_row(row, &factor) || !(factor > 1e-3 && factor < 1e3) ||
+        fabs(factor - 1) < 0.02)
+        return 0;
+    return fabs(factor / n - 1) < 0.02 ? n : fabs(factor * n - 1) < 0.02 ? 1 / n : factor;
 }
 
 bool
 update_say_all(struct judgement *judgement)
 {
-    if (check_rows_find(&judgement->evidence->ranked[0], CHECK_ROW_GRAPHS) != NULL)
-        return verdict_conclude(judgement, "check the program without CUDA graphs; then the operation is named",
-                                "; gradients that a CUDA graph averages were not compared");
-    return verdict_conclude(judgement,
-                            "the update uses values that are not averaged, such as a moment or a norm that is computed "
-                            "before DDP_STEP; or DDP_STEP comes before backward, within it or after the optimizer",
-                            ", and the gradients of the step are equal");
+    const struct check_evidence *evidence = judgement->evidence;
+    uint32_t role = judgement->first->tensor.role;
+    size_t others = judgement->pattern.all[role] - judgement->pattern.differing[role];
+    bool has_graphs = check_rows_find(&evidence->ranked[0], CHECK_ROW_GRAPHS) != NULL,
+         is_few = (judgement->shown & SHOWN_FEW) != 0;
+    char change[120] = "", rest[80] = "";
+    double factor = find_factor(judgement);
+    if (factor != 0)
+        snprintf(change, sizeof(change), "; its change is %.4g times one rank's%s", factor,
+                 factor_meaning(evidence, factor));
+    if (is_few)
+        snprintf(rest, sizeof(rest), "; the other %zu %s%s then", others,
+                 role == CHECK_MEMORY ? "range" : check_role_name(role), others == 1 ? " is equal" : "s are equal");
+    verdict_decide(judgement, "%s%s%s",
+                   has_graphs                  ? "; gradients that a CUDA graph averages were not compared"
+                   : are_compared(judgement) ? ", and the gradients of the step are equal"
+                                               : "; the gradients of the step were not compared",
+                   change, rest);
+    judgement->verdict->factor = factor;
+    judgement->verdict->cause = is_few ? CAUSE_TENSOR : CAUSE_UPDATE;
+    return verdict_advise(
+        judgement, "%s",
+        factor != 0 ? "a learning rate, or a factor of the gradients such as a norm that is computed before DDP_STEP, "
+                      "depends on the rank, the number of ranks or the share: compute it from the step and from "
+                      "averaged gradients"
+        : has_graphs ? "check the program without CUDA graphs; then the operation is named"
+        : is_few && role == CHECK_STATE
+            ? "its update reads memory or arguments that differ between ranks, or DDP_STATE is called before it is "
+              "initialised or loaded"
+        : is_few ? "its gradient is not averaged, or not all of it: annotate it with DDP_GRADIENT and its full count, "
+                   "and write it before DDP_STEP; or its update reads what differs between ranks"
+                 : "the update uses values that are not averaged, such as a moment or a norm that is computed before "
+                   "DDP_STEP; or DDP_STEP comes before backward, within it or after the optimizer");
 }

@@ -269,17 +269,6 @@ say_unbounded(struct judgement *judgement)
                                                       : "elements are infinite or NaN, and finite on one rank");
 }
 
-static bool
-say_start(struct judgement *judgement)
-{
-    verdict_decide(judgement, ": it does not have rank 0's values at the start");
-    return verdict_advise(judgement,
-                          "%s copies rank 0's values to all ranks at once: it must come after the initialisation (and "
-                          "after loading a checkpoint)%s",
-                          judgement->first->tensor.role == CHECK_STATE ? "DDP_STATE" : "DDP_PARAMETER",
-                          judgement->evidence->grows ? "; and DDP_STEP must come before the update" : "");
-}
-
 /* ---- the table ---- */
 
 /* Verdicts, in the order of what can be known: a program that does not repeat itself tells nothing, an early difference
@@ -301,31 +290,21 @@ static const struct verdict_row table[] = {
     ROW(NONE, EQUAL, 0, SHOWN_DIFFERENCE, equal_say),
     ROW(OVERLAP, DIFFERENT, SHOWN_PLAIN_RIGHT, 0, say_overlap),
     ROW(PLAN, DIFFERENT, SHOWN_PLAN, 0, say_plan),
-    ROW(DATA, DIFFERENT, 0, SHOWN_GROWS, data_say), /* no run has the data of all ranks */
     ROW(OVERFLOW, DIFFERENT, SHOWN_UNBOUNDED, 0, say_unbounded),
     /* unannotated memory; a factor of all gradients explains it */
     ROW(UNANNOTATED, DIFFERENT, SHOWN_MEMORY, SHOWN_SCALED, update_say_memory),
-    ROW(START, DIFFERENT, SHOWN_START | SHOWN_RANK_0_RIGHT, 0, say_start),
-    ROW(UPDATE, DIFFERENT, SHOWN_AVERAGED, 0, update_say_averaged),
-    /* before the first step */
-    ROW(TENSOR, DIFFERENT, SHOWN_START, 0, update_say_running),
-    ROW(UPDATE, DIFFERENT, SHOWN_START, 0, update_say_before_step),
-    /* gradients */
-    ROW(UPDATE, DIFFERENT, SHOWN_GRADIENT | SHOWN_LATE, 0, update_say_several),
-    ROW(INDIVISIBLE, NOT_COMPARABLE, SHOWN_GRADIENT | SHOWN_UNEVEN, SHOWN_WEIGHS, gradients_say_uneven),
-    ROW(SCALE, DIFFERENT, SHOWN_FIRST | SHOWN_SCALED, 0, gradients_say_factor),
-    ROW(SCALE, DIFFERENT, SHOWN_GRADIENT | SHOWN_SOME, 0, gradients_say_common_factor),
-    ROW(DIRECTION, DIFFERENT, SHOWN_FIRST | SHOWN_ONE_BATCH, 0, gradients_say_one_batch),
-    ROW(TENSOR, DIFFERENT, SHOWN_FIRST | SHOWN_FEW, 0, gradients_say_few),
-    ROW(DATA_SET, NOT_COMPARABLE, SHOWN_FIRST | SHOWN_WHOLE, SHOWN_GROWS | SHOWN_ONE_BATCH, gradients_say_data_set),
-    ROW(DIRECTION, DIFFERENT, SHOWN_FIRST, 0, gradients_say_direction),
-    ROW(UPDATE, DIFFERENT, SHOWN_RESULT, 0, gradients_say_later),
-    /* the update */
-    ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_factor),
-    ROW(TENSOR, DIFFERENT, SHOWN_LATE, 0, update_say_shorter),
-    ROW(TENSOR, DIFFERENT, SHOWN_LATE, 0, update_say_unstepped),
+    ROW(UPDATE, DIFFERENT, SHOWN_AVERAGED, SHOWN_RANK_0_RIGHT, update_say_averaged),
+    ROW(UPDATE, DIFFERENT, SHOWN_START, 0, update_say_start),
     ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_several),
-    ROW(TENSOR, DIFFERENT, SHOWN_LATE | SHOWN_FEW, 0, update_say_one),
+    ROW(TENSOR, DIFFERENT, 0, SHOWN_GROWS, update_say_annotation),
+    /* gradients */
+    ROW(INDIVISIBLE, NOT_COMPARABLE, SHOWN_GRADIENT | SHOWN_UNEVEN, SHOWN_WEIGHS, gradients_say_uneven),
+    ROW(SCALE, DIFFERENT, SHOWN_GRADIENT, 0, gradients_say_factor),
+    ROW(DATA_SET, NOT_COMPARABLE, SHOWN_FIRST | SHOWN_WHOLE, SHOWN_GROWS | SHOWN_ONE_BATCH | SHOWN_FEW,
+        gradients_say_data_set),
+    ROW(DIRECTION, DIFFERENT, SHOWN_RESULT, 0, gradients_say_differ),
+    /* the update */
+    ROW(TENSOR, DIFFERENT, SHOWN_LATE, 0, update_say_unstepped),
     ROW(UPDATE, DIFFERENT, 0, 0, update_say_all),
 };
 

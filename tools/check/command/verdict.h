@@ -182,7 +182,7 @@ int items_compare_rows(const void *a, const void *b);
 /* Whether a tensor of the role differs on one rank with gradients, or results, that were multiplied. */
 bool items_scaled_differ(const struct check_evidence *evidence, uint32_t role);
 
-/* ---- data.c, too ---- */
+/* ---- carried.c ---- */
 /*
  * Does the host keep what is trained, and copy it to the device, where no annotation names it? From what ranks copy,
  * by call site (tools/check/format/copies.h).

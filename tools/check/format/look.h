@@ -11,14 +11,16 @@
 
 enum {
     LOOK_ARGUMENTS = 24,
-    LOOK_BYTES = 1 << 20, /* of one memory that are kept, at most */
+    LOOK_BYTES = 1 << 20,       /* of one memory that are kept, at most */
+    LOOK_COPY_BYTES = 16 << 20, /* the same of a copy from the host */
+    LOOK_MORE = 16,             /* steps of one rank that come after the one that is looked at */
     LOOK_OPERATIONS = 4096,
 };
 
 struct look_argument {
     uint32_t number; /* as the engine numbers them: with the word of a struct */
     uint32_t tensor; /* 1 + role, in the upper byte, and number of the annotated tensor that it points to; 0: none */
-    bool is_memory, is_whole, is_part; /* is_whole: a scalar without fraction; is_part: more than LOOK_BYTES */
+    bool is_memory, is_whole, is_part; /* is_whole: a scalar without fraction; is_part: more than so many */
     double value;                      /* of a scalar */
     uint64_t address, bytes;           /* of memory: so many bytes were kept */
     uint64_t before, after;            /* their hashes, by which their contents are found */

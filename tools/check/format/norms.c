@@ -188,7 +188,6 @@ change_add(struct update_change *change, int type, double units, const void *own
             double now = element_get(type, own, first + i), end = element_get(type, after, first + i),
                    begin = element_get(type, before, first + i);
             double apart = now - end, unit = element_unit(type, end), slack = units * unit;
-            change->same += change->same == change->at++ && apart == 0;
             theirs[i] = isfinite(begin) ? end - begin : end;
             mine[i] = now;
             if (!isfinite(apart) || !isfinite(theirs[i])) { /* norms.c counts what is infinite or NaN */

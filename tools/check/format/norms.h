@@ -33,14 +33,14 @@ struct norms {
  * `endless` as in struct norms: these elements are in none of the norms.
  *
  * Where a tensor's row is `of_change`: of changes, with `spread` the norm of all that differs, and `rounding`, `unit`,
- * `own`, `product` and `same` as in struct update_change.
+ * `own` and `product` as in struct update_change.
  */
 struct check_norms {
     double difference, reference, own;
     double product; /* inner product of own and reference */
     double spread, rounding, unit;
     double block_difference, block_scale;
-    uint64_t block_first, block_count, unbounded, unlike, endless, same;
+    uint64_t block_first, block_count, unbounded, unlike, endless;
 };
 
 /* The norm of own - factor * reference, by the law of cosines. */
@@ -73,7 +73,6 @@ struct update_change {
     double unit;        /* the largest */
     double own;         /* of the changes, rounding and all: squares of what was compared with the reference's ... */
     double product;     /* ... and the inner product of the two */
-    uint64_t at, same;  /* elements so far; the first so many have the reference's bits */
 };
 
 /* For a tensor of `count` elements. */

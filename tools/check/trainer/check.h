@@ -145,8 +145,6 @@ uint64_t call_site_find(char *text, size_t bytes);
 /* ---- copies.c ---- */
 /* Bytes that the call site brings to the device, to or from memory that is annotated or not. Any thread. */
 void copies_seen(uint64_t site, const char *place, const void *source, size_t bytes, bool is_annotated);
-/* What DDP_SHARD said last. */
-void copies_shard(size_t total, size_t first, size_t count, const struct ddp_site *site);
 /* The step is over: what was copied in it goes into the reference, or is compared with that, and forgotten. */
 void copies_boundary(uint32_t step);
 

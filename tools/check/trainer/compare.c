@@ -174,7 +174,6 @@ compare_change(const struct tensor *tensor, double units, const struct reference
     norms->unit = change->unit;
     norms->own = sqrt(change->own);
     norms->product = change->product;
-    norms->same = change->same;
     free(change);
 }
 

@@ -1,6 +1,7 @@
 /*
  * look.c - every operation of a step with all that it gets and leaves (tools/check/format/look.h), where the launcher
- * asks for that: of the interval before DDP_STEP check_run.look, and of the one before that. Called by course.c.
+ * asks for that: of the interval before DDP_STEP check_run.look, of the one before that, and copies from the host of
+ * all that come after. Called by course.c.
  *
  * The host waits for the device before and after each operation, and reads the memory behind each pointer: to the end
  * of the allocation, to the next annotated tensor, or to the next pointer that any operation was given.
@@ -18,7 +19,8 @@
 #include <unistd.h>
 
 static struct {
-    int fd; /* -1: it could not be written */
+    char path[PATH_MAX + 32];
+    int fd; /* -1: it could not be written, and is not there */
     bool opened;
     uint32_t operations;
     CUdeviceptr *pointers; /* [pointer_count]: that operations were given */
@@ -60,6 +62,7 @@ put(const void *data, size_t bytes)
 {
     if (look.fd >= 0 && bytes > 0 && write(look.fd, data, bytes) != (ssize_t)bytes) {
         close(look.fd);
+        unlink(look.path);
         look.fd = -1;
     }
 }
@@ -112,8 +115,9 @@ keep_memory(void *arg, const struct pointed *pointed)
     argument.bytes = bytes_behind_pointer(pointed, &argument);
     if (argument.bytes == 0)
         return;
-    argument.is_part = argument.bytes > LOOK_BYTES;
-    argument.bytes = argument.is_part ? LOOK_BYTES : argument.bytes;
+    size_t most = around.operation.from_host ? LOOK_COPY_BYTES : LOOK_BYTES;
+    argument.is_part = argument.bytes > most;
+    argument.bytes = argument.is_part ? most : argument.bytes;
     around.before[at] = values_room(NULL, argument.bytes);
     values_memory(argument.address, argument.bytes, around.before[at], NULL);
     argument.before = put_contents(around.before[at], argument.bytes);
@@ -164,17 +168,17 @@ begin_operation(const struct operation *operation, const struct function_layout 
 static void
 look_open(void)
 {
-    char path[PATH_MAX + 32];
-    snprintf(path, sizeof(path), "%s-%d.look", check_run.results, engine_state.rendezvous.rank);
+    snprintf(look.path, sizeof(look.path), "%s-%d.look", check_run.results, engine_state.rendezvous.rank);
     look.opened = true;
-    look.fd = open_direct(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    look.fd = open_direct(look.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 }
 
 void
 look_begins(const struct operation *operation, uint32_t interval)
 {
     around.active = false;
-    if (engine_state.context == NULL || interval >= check_run.look || operation->graph != NULL ||
+    bool is_late = interval >= check_run.look, is_copy = operation->host_source != NULL;
+    if (engine_state.context == NULL || (is_late && !is_copy) || operation->graph != NULL ||
         atomic_load(&engine_state.captures_open) > 0 || stream_is_captured(operation->stream))
         return;
     const struct function_layout *layout = operation->function != NULL ? function_layout(operation->function) : NULL;
@@ -183,7 +187,7 @@ look_begins(const struct operation *operation, uint32_t interval)
     if (!look.opened)
         look_open();
     pointers_visit_all(operation, layout, note_pointer, NULL);
-    if (interval + 2 >= check_run.look && look.operations < LOOK_OPERATIONS) {
+    if (interval + 2 >= check_run.look && look.operations < LOOK_OPERATIONS / (1U + is_late)) {
         ++look.operations;
         begin_operation(operation, layout, interval);
     }
