@@ -170,10 +170,6 @@ change_norms(struct check_row *row, const struct edit *edit)
         norms->spread = norms->difference;
         row->of_change = true;
         break;
-    case SAME:
-        norms->same = (uint64_t)edit->value;
-        row->of_change = true;
-        break;
     case COUNT:
         row->tensor.count = (uint64_t)edit->value;
         break;
@@ -235,22 +231,9 @@ set_note(struct check_rows *rows, const struct edit *edit, enum check_row_kind k
         row.tensor.count = edit->what == UNSTEPPED && edit->value > 0 ? (uint64_t)edit->value : ELEMENTS;
     }
     snprintf(row.text, sizeof(row.text), "%s", kind == CHECK_ROW_ALARM ? "what would have ended the job" : "");
-    if (kind == CHECK_ROW_COPY)
-        row.copy = (struct check_copy){.site = 1,
-                                       .bytes = 64 * (uint64_t)edit->value,
-                                       .whole = UINT64_C(64) * 24,
-                                       .sum = 1,
-                                       .run = (uint64_t)edit->value,
-                                       .total = (uint64_t)edit->value,
-                                       .here = (uint64_t)edit->value,
-                                       .distinct = true};
     if (edit->what == ON_HOST)
-        row.copy = (struct check_copy){.site = 2,
-                                       .bytes = 64,
-                                       .whole = 64,
-                                       .chain = (uint64_t)edit->value,
-                                       .values = edit->first > 0 ? 0 : (uint64_t)edit->value,
-                                       .whole_values = edit->first > 0 ? 0 : 1};
+        row.copy = (struct check_copy){
+            {2, 64, (uint64_t)edit->value, edit->first > 0 ? 0 : (uint64_t)edit->value}, {2, 64, 1, edit->first > 0 ? 0 : 1}};
     if (kind == CHECK_ROW_SAMPLE) {
         row.value = CHECK_SAMPLED_AT_MOST;
         for (int i = 0; i < CHECK_SAMPLED_AT_MOST; ++i)
@@ -283,7 +266,7 @@ change_rows(struct check_rows *rows, const struct edit *edit)
         [SHARD] = CHECK_ROW_SHARD,       [UNEVEN] = CHECK_ROW_SHARD,   [COPIED] = CHECK_ROW_COPIED,
         [SAMPLED] = CHECK_ROW_SAMPLE,    [OWN] = CHECK_ROW_OWN,        [ALARM] = CHECK_ROW_ALARM,
         [RETAINED] = CHECK_ROW_RETAINED, [FORCED] = CHECK_ROW_FORCED,  [TYPES] = CHECK_ROW_TYPES,
-        [COPIES] = CHECK_ROW_COPY,       [ON_HOST] = CHECK_ROW_COPY,   [UNSTEPPED] = CHECK_ROW_UNSTEPPED,
+        [ON_HOST] = CHECK_ROW_COPY,   [UNSTEPPED] = CHECK_ROW_UNSTEPPED,
         [NAN_ALONE] = CHECK_ROW_ENDLESS, [UPDATES] = CHECK_ROW_UPDATES};
     if (edit->what == ADDED)
         add_tensor(rows, (uint32_t)edit->role, (uint32_t)edit->first, edit->from, edit->value);

@@ -33,7 +33,6 @@ enum what {
     UNMOVED,    /* no step has changed it on one rank */
     CHANGED,    /* `value`: relative to what a step changes */
     TIMES,      /* `value` times what a step changes on one rank */
-    SAME,       /* its first `value` elements have the reference's bits */
     COUNT,      /* `value` elements */
     ENDLESS,    /* `value` elements of the reference are infinite or NaN */
     FLIPPED,    /* the same, where 3.2e-5 is what the tolerance explains */
@@ -47,7 +46,6 @@ enum what {
     OWN,
     SAMPLED, /* own gradients in step `from`, whose elements differ from other ranks' by `value` of themselves */
     ALARM,
-    COPIES,    /* of 24 items of 64 bytes each rank copies the first `value`, in step `from` */
     ON_HOST,   /* 64 bytes that every rank copies in step `from`; `value`: their content, of one rank 1 */
     TYPES,     /* no --tolerance, and calls have named types: `value` */
     FORCED,    /* every step began from the reference, with `value` times its gradients */

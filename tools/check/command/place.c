@@ -139,7 +139,7 @@ list_values(const struct finding *finding, const struct where *where, char text[
     snprintf(text + used, 200 - used, " and %.6g in one process", relation_argument(finding, -1, where)->value);
 }
 
-/* Of scalars that differ: 5: in no way that a share explains; 4: they add up, but are not alike: a count of the share;
+/* Of scalars that differ: 5: in no way that a share explains; 4: they, or what divides, add up, but are not alike: a count of the share;
  * 3: they are the share's part of the one rank's, or N times; 2: whole numbers that rise with the rank, as where a
  * share begins; 1: that add up, as counts and grids do; 0: all are the same. */
 static int
@@ -167,7 +167,7 @@ judge_scalar(const struct finding *finding, const struct where *where)
         return 2;
     if ((adds && alike && one == trunc(one)) || (mine->is_whole && (adds || (sum > one && sum < one + ranks))))
         return 1;
-    return adds && !alike ? 4 : adds || divides ? 3 : 5;
+    return (adds || divides) && !alike ? 4 : adds || divides ? 3 : 5;
 }
 
 static bool
@@ -288,61 +288,87 @@ gets_gradient(const struct finding *finding, size_t at)
     return gets;
 }
 
-/* All ranks copy parts of what one rank copies then (`parts`), or items that it copies in some step. */
-static bool
-are_of_batch(const struct finding *finding, const struct where *where, bool parts)
+/* The least of what the ranks copy by the call; the parts in words. */
+static enum copied
+judge_copies(const struct finding *finding, size_t at, char parts[240])
 {
-    bool are = true;
-    uint64_t begin;
-    for (int r = 0; r < finding->question->ranks && are; ++r)
-        are = relation_argument(finding, r, where) != NULL && (relation_is_part(finding, r, where, &begin) ||
-                                                               (!parts && relation_is_known(finding, r, where)));
-    return are;
+    enum copied least = COPIED_PART;
+    parts[0] = '\0';
+    for (int r = 0; r < finding->question->ranks; ++r) {
+        struct part part;
+        enum copied own = relation_of_copies(finding, at, r, &part);
+        size_t used = strlen(parts);
+        least = own < least ? own : least;
+        snprintf(parts + used, 240 - used, "%s%llu to %llu on rank %d", r > 0 ? ", " : "",
+                 (unsigned long long)part.begin, (unsigned long long)(part.begin + part.bytes - 1), r);
+    }
+    return least;
 }
 
 /* The same in the next step, if it has the call: random numbers are other ones then. */
 static bool
-are_so_later(const struct finding *finding, const struct where *where, bool parts)
+are_so_later(const struct finding *finding, size_t at, enum copied copied)
 {
-    const struct look_operation *its = finding->one.steps[where->at].its;
-    struct where next = *where;
-    while (++next.at < finding->one.count) {
-        const struct look_operation *it = finding->one.steps[next.at].its;
-        if (it->interval == its->interval + 1 && it->from_host && strcmp(it->place, its->place) == 0)
-            return are_of_batch(finding, &next, parts);
+    const struct look_operation *its = finding->one.steps[at].its;
+    char parts[240];
+    while (++at < finding->one.count) {
+        const struct look_operation *it = finding->one.steps[at].its;
+        if (it->interval == its->interval + 1 && relation_is_same_call(it, its))
+            return judge_copies(finding, at, parts) >= copied;
     }
     return true;
 }
 
 /* Items of the batch or of others, which are not the ranks' shares; false: values that one rank never copies. */
 static bool
-say_items(const struct finding *finding, const struct where *where, struct place *place)
+say_items(const struct finding *finding, size_t at, struct place *place)
 {
-    char parts[240] = "";
-    uint64_t begin;
-    const struct step *step = &finding->one.steps[where->at];
-    bool are_parts = are_of_batch(finding, where, true);
-    if (!are_of_batch(finding, where, are_parts) || !are_so_later(finding, where, are_parts))
+    char parts[240];
+    struct part part;
+    const struct step *step = &finding->one.steps[at];
+    enum copied copied = judge_copies(finding, at, parts);
+    (void)relation_of_copies(finding, at, 0, &part);
+    if (copied == COPIED_OTHERS || !are_so_later(finding, at, copied))
         return false;
-    for (int r = 0; r < finding->question->ranks && are_parts; ++r) {
-        size_t used = strlen(parts);
-        (void)relation_is_part(finding, r, where, &begin);
-        snprintf(parts + used, sizeof(parts) - used, "%s%llu to %llu on rank %d", r > 0 ? ", " : "",
-                 (unsigned long long)begin,
-                 (unsigned long long)(begin + relation_argument(finding, r, where)->bytes - 1), r);
-    }
-    if (are_parts)
+    if (copied == COPIED_PART)
         say(place, PLACE_DATA, step,
             "the copies must together be the batch, each item once: add `first` of DDP_SHARD once, in items of the "
             "batch, and take `count` items",
-            "of the %llu bytes of the batch a rank copies other ones than its share: bytes %s",
-            (unsigned long long)relation_argument(finding, -1, where)->bytes, parts);
+            "the ranks copy other items than their shares of the batch: of %llu bytes %s",
+            (unsigned long long)part.all, parts);
     else
         say(place, PLACE_DATA, step,
             "shuffle alike on all ranks: the same seed, and draw nothing from the shuffle's generator that depends on "
             "the rank or its share; the same number of batches in each epoch",
             "a rank copies other items than its share of the batch: one process copies them in another place or step");
     return true;
+}
+
+/* Each rank copies as much as one rank. */
+static bool
+copies_whole(const struct finding *finding, size_t at)
+{
+    bool is = true;
+    for (int r = 0; r < finding->question->ranks; ++r) {
+        struct part part;
+        (void)relation_of_copies(finding, at, r, &part);
+        is = is && part.bytes == part.all;
+    }
+    return is;
+}
+
+/* Of this copy, or of one that follows: labels are too small to tell. */
+static bool
+say_all_items(const struct finding *finding, size_t at, struct place *place)
+{
+    for (struct where where = {.at = at, .after = true}; where.at < finding->one.count; ++where.at) {
+        const struct look_operation *its = finding->one.steps[where.at].its;
+        bool may_be = its->from_host && its->interval == finding->question->interval &&
+                      finding->matters[where.at] == MATTERS && !copies_whole(finding, where.at);
+        if (may_be && relation_of(finding, &where) == RELATION_NONE && say_items(finding, where.at, place))
+            return true;
+    }
+    return false;
 }
 
 static bool
@@ -352,10 +378,9 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
     const struct look_argument *it = &step->list[changed];
     bool is_update = finding->question->is_update, is_late = !is_update && gets_gradient(finding, at);
     if (step->its->from_host) {
-        struct where where = {.at = at, .argument = changed, .after = true};
-        bool is_whole = relation_argument(finding, 0, &where)->bytes == it->bytes;
-        if (!is_whole && !is_update && say_items(finding, &where, place))
+        if (!is_update && say_all_items(finding, at, place))
             return true;
+        bool is_whole = copies_whole(finding, at);
         say(place, is_whole ? PLACE_HOST : PLACE_SHARE, step,
             is_whole ? "weights, a teacher or state must begin alike on all ranks: use the same seed, or annotate this "
                        "memory with DDP_PARAMETER or DDP_STATE; values that the host computes of the share, such as "

@@ -360,39 +360,128 @@ relate(const struct finding *finding, const struct where *where)
         }
     }
     /* Whole numbers that kernels compute, such as indices of rows, may begin anew in each share. */
-    if (one.are_whole && where->after &&
-        (!finding->one.steps[where->at].its->from_host || finding->matters[where->at] == MATTERS_UNSEEN))
+    if (one.are_whole && where->after && !finding->one.steps[where->at].its->from_host)
         relation = relation == RELATION_NONE ? RELATION_ROWS : relation;
     free(one.list);
     return relation;
 }
 
-/* Of copies that come from one call, in pieces: the ranks' together are the one rank's. */
-static bool
-are_pieces(const struct finding *finding, const struct where *where)
+/* ---- what a call copies from the host ---- */
+
+bool
+relation_is_same_call(const struct look_operation *a, const struct look_operation *b)
 {
-    const struct looked *one = &finding->one;
-    const struct step *step = &one->steps[where->at];
-    struct numbers mine = {.count = 0}, all = {.count = 0};
-    struct where each = *where;
-    size_t pieces = 0;
-    bool ok = true;
-    for (each.at = 0; each.at < one->count && ok; ++each.at) {
-        const struct look_argument *it = relation_argument(finding, -1, &each);
-        struct numbers own = {.count = 0};
-        if (!relation_are_alike(&one->steps[each.at], step) || it->bytes != step->list[where->argument].bytes)
-            continue;
-        ok = gather(finding, &each, 0, 0, &all) && numbers_of(finding, -1, &each, 0, it->bytes, false, &own);
-        if (ok)
-            append(&mine, &own);
-        free(own.list);
-        ++pieces;
-    }
-    ok = ok && pieces > 1 && are_rows(&all, &mine, finding->question->ranks);
-    free(mine.list);
-    free(all.list);
-    return ok;
+    return a->from_host && b->from_host && strcmp(a->place, b->place) == 0 && strcmp(a->name, b->name) == 0;
 }
+
+/* All that the call has copied in the interval, malloc'ed; data NULL: it is not known. */
+static struct contents
+copied_by(const struct looked *looked, const struct look_operation *its, uint32_t interval)
+{
+    struct contents all = {.data = NULL};
+    char *data = xcalloc(1, 1);
+    for (size_t i = 0; i < looked->count; ++i) {
+        const struct step *step = &looked->steps[i];
+        const struct contents *own = relation_is_same_call(step->its, its) && step->its->interval == interval
+                                         ? contents_of(looked, step->list[0].after)
+                                         : NULL;
+        if (own == NULL)
+            continue;
+        if (step->list[0].is_part) {
+            free(data);
+            return all;
+        }
+        data = xrealloc(data, all.bytes + own->bytes + 1);
+        memcpy(data + all.bytes, own->data, own->bytes);
+        all.bytes += own->bytes;
+    }
+    all.data = data;
+    return all;
+}
+
+static enum relation
+relate_copies(const struct finding *finding, const struct where *where)
+{
+    const struct look_operation *its = finding->one.steps[where->at].its;
+    struct contents one = copied_by(&finding->one, its, its->interval), all = {.bytes = 0};
+    char *data = xcalloc(1, 1);
+    bool same = one.data != NULL, known = same;
+    for (int r = 0; r < finding->question->ranks; ++r) {
+        struct contents own = copied_by(&finding->ranks[r], its, its->interval);
+        known = known && own.data != NULL;
+        same = same && known && own.bytes == one.bytes && memcmp(own.data, one.data, one.bytes) == 0;
+        data = xrealloc(data, all.bytes + own.bytes + 1);
+        memcpy(data + all.bytes, own.data, known ? own.bytes : 0);
+        all.bytes += known ? own.bytes : 0;
+        free((char *)own.data);
+    }
+    all.data = data;
+    struct numbers left = read_numbers(&all, 0, all.bytes), right = read_numbers(&one, 0, known ? one.bytes : 0);
+    enum relation relation = !known ? RELATION_UNKNOWN
+                             : same ? RELATION_SAME
+                             : all.bytes == one.bytes && are_rows(&left, &right, 1) ? RELATION_ROWS
+                                                                                    : RELATION_NONE;
+    if (relation == RELATION_NONE && finding->matters[where->at] == MATTERS_UNSEEN && right.are_whole)
+        relation = RELATION_ROWS; /* as where a share begins */
+    free(left.list);
+    free(right.list);
+    free(data);
+    free((char *)one.data);
+    return relation;
+}
+
+/* Of bytes[count], the place of what begins there; false: it is not there. */
+static bool
+is_among(const struct contents *all, const char *bytes, size_t count, uint64_t *begin_p)
+{
+    const char *found = count <= all->bytes ? memmem(all->data, all->bytes, bytes, count) : NULL;
+    *begin_p = found != NULL ? (uint64_t)(found - all->data) : 0;
+    return found != NULL;
+}
+
+/* Whether the one rank copies each item of these in some step. */
+static bool
+are_known(const struct finding *finding, const struct look_operation *its, const struct contents *own, uint64_t each)
+{
+    enum { PIECES = 64 };
+    size_t count = each > 0 ? own->bytes / each : 0, apart = count / PIECES + 1;
+    uint32_t last = finding->one.steps[finding->one.count - 1].its->interval;
+    bool *found = xcalloc(count + 1, sizeof(*found)), all = count > 0;
+    for (uint32_t interval = 0; interval <= last && count > 0; ++interval) {
+        struct contents one = copied_by(&finding->one, its, interval);
+        uint64_t at;
+        for (size_t i = 0; i < count && one.data != NULL; i += apart)
+            found[i] = found[i] || is_among(&one, own->data + i * each, each, &at);
+        free((char *)one.data);
+    }
+    for (size_t i = 0; i < count; i += apart)
+        all = all && found[i];
+    free(found);
+    return all;
+}
+
+enum copied
+relation_of_copies(const struct finding *finding, size_t at, int rank, struct part *part)
+{
+    enum { LEAST_BYTES = 16, PIECE_BYTES = 64 };
+    const struct look_operation *its = finding->one.steps[at].its;
+    struct contents one = copied_by(&finding->one, its, its->interval),
+                    own = copied_by(&finding->ranks[rank], its, its->interval);
+    uint64_t items = finding->question->items, each = own.bytes < PIECE_BYTES ? own.bytes : PIECE_BYTES;
+    if (items > 0 && one.bytes % items == 0)
+        each = one.bytes / items;
+    *part = (struct part){.bytes = own.bytes, .all = one.bytes};
+    enum copied copied = COPIED_OTHERS;
+    if (one.data != NULL && own.data != NULL && own.bytes > 0)
+        copied = is_among(&one, own.data, own.bytes, &part->begin)                ? COPIED_PART
+                 : each >= LEAST_BYTES && are_known(finding, its, &own, each) ? COPIED_ITEMS
+                                                                                  : COPIED_OTHERS;
+    free((char *)one.data);
+    free((char *)own.data);
+    return copied;
+}
+
+/* ---- all of them ---- */
 
 /* What each rank gets is what the one rank gets, from some place on, as of data that stay on the device. */
 static bool
@@ -418,10 +507,9 @@ are_further_on(const struct finding *finding, const struct where *where)
 enum relation
 relation_of(const struct finding *finding, const struct where *where)
 {
+    if (where->after && finding->one.steps[where->at].its->from_host && !finding->question->is_update)
+        return relate_copies(finding, where);
     enum relation relation = relate(finding, where);
-    bool is_copy = where->after && finding->one.steps[where->at].its->from_host;
-    if (relation == RELATION_NONE && is_copy && !finding->question->is_update && are_pieces(finding, where))
-        return RELATION_ROWS;
     bool may_be_data = relation == RELATION_NONE || relation == RELATION_ROWS;
     return may_be_data && !where->after && are_further_on(finding, where) ? RELATION_DATA : relation;
 }
@@ -435,42 +523,4 @@ relation_adds_same(const struct finding *finding, const struct where *where)
                    relate_places(finding, where, it->first, it->end, true, &one) == RELATION_SAME;
     free(one.list);
     return is_same;
-}
-
-static bool
-is_among(const struct contents *all, const char *data, size_t bytes, uint64_t *begin_p)
-{
-    const char *found = all != NULL && bytes <= all->bytes ? memmem(all->data, all->bytes, data, bytes) : NULL;
-    *begin_p = found != NULL ? (uint64_t)(found - all->data) : 0;
-    return found != NULL;
-}
-
-bool
-relation_is_part(const struct finding *finding, int rank, const struct where *where, uint64_t *begin_p)
-{
-    const struct contents *one = contents_of(&finding->one, relation_argument(finding, -1, where)->after),
-                          *own = contents_of(&finding->ranks[rank], relation_argument(finding, rank, where)->after);
-    return own != NULL && is_among(one, own->data, own->bytes, begin_p);
-}
-
-bool
-relation_is_known(const struct finding *finding, int rank, const struct where *where)
-{
-    enum { PIECES = 64, LEAST_BYTES = 16, PIECE_BYTES = 64 };
-    const struct looked *one = &finding->one;
-    const struct look_argument *mine = relation_argument(finding, -1, where);
-    const struct contents *own = contents_of(&finding->ranks[rank], relation_argument(finding, rank, where)->after);
-    uint64_t items = finding->question->items, at, each = own != NULL && own->bytes < PIECE_BYTES ? own->bytes : PIECE_BYTES;
-    if (items > 0 && mine->bytes % items == 0 && mine->bytes / items >= LEAST_BYTES)
-        each = mine->bytes / items;
-    size_t count = own != NULL ? own->bytes / each : 0, apart = count / PIECES + 1;
-    bool known = count > 0 && each >= LEAST_BYTES;
-    for (size_t piece = 0; piece < count && known; piece += apart) {
-        known = false;
-        for (size_t i = 0; i < one->count && !known; ++i) {
-            for (uint32_t a = 0; a < one->steps[i].its->arguments && one->steps[i].its->from_host && !known; ++a)
-                known = is_among(contents_of(one, one->steps[i].list[a].after), own->data + piece * each, each, &at);
-        }
-    }
-    return known;
 }

@@ -56,10 +56,16 @@ bool relation_are_alike(const struct step *a, const struct step *b);
 
 enum relation relation_of(const struct finding *finding, const struct where *where);
 
-/* What the rank has there is a part of what one rank has, from byte *begin_p on. */
-bool relation_is_part(const struct finding *finding, int rank, const struct where *where, uint64_t *begin_p);
-/* The rank copies items that the one rank copies, too, at some place in some step. */
-bool relation_is_known(const struct finding *finding, int rank, const struct where *where);
+/* Copies from the host that come from one call of the program's. */
+bool relation_is_same_call(const struct look_operation *a, const struct look_operation *b);
+
+/* Of all that a rank copies by the call of operation `at` in its interval: a part of what the one rank copies by it
+ * then, items that it copies by it in some step, or others. */
+enum copied { COPIED_OTHERS, COPIED_ITEMS, COPIED_PART };
+struct part {
+    uint64_t begin, bytes, all; /* of the one rank's `all` bytes, where they are a part */
+};
+enum copied relation_of_copies(const struct finding *finding, size_t at, int rank, struct part *part);
 
 /* Each rank's operation has added there what one rank's has added. */
 bool relation_adds_same(const struct finding *finding, const struct where *where);

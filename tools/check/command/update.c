@@ -27,9 +27,11 @@ is_sized(const struct check_item *item, uint32_t role, uint64_t count)
     return item->tensor.role == role && item->tensor.count == count && (role != CHECK_PARAMETER || item->moved);
 }
 
-/* Elements of tensors of the role to which the other role has none of their size; *one_p: the last of them. */
+/* Elements of tensors of the role to which the other role has none of their size; *one_p: one of them, of the wanted
+ * number of elements if there is one. */
 static double
-count_single(const struct check_verdict *verdict, uint32_t role, uint32_t other, const struct check_tensor **one_p)
+count_single(const struct check_verdict *verdict, uint32_t role, uint32_t other, uint64_t wanted,
+             const struct check_tensor **one_p)
 {
     const struct check_item *end = verdict->items + verdict->item_count;
     double elements = 0;
@@ -42,7 +44,8 @@ count_single(const struct check_verdict *verdict, uint32_t role, uint32_t other,
         if (!is_sized(item, role, item->tensor.count) || own <= others)
             continue;
         elements += (double)item->tensor.count * (own - others) / own;
-        *one_p = &item->tensor;
+        if (*one_p == NULL || (*one_p)->count != wanted)
+            *one_p = &item->tensor;
     }
     return elements;
 }
@@ -67,11 +70,13 @@ update_say_annotation(struct judgement *judgement)
     const struct check_verdict *verdict = judgement->verdict;
     const struct check_tensor *parameter = NULL, *gradient = NULL, *wide = find_wide(verdict);
     char names[2][400];
-    double parameters = count_single(verdict, CHECK_PARAMETER, CHECK_GRADIENT, &parameter),
-           gradients = count_single(verdict, CHECK_GRADIENT, CHECK_PARAMETER, &gradient);
     uint64_t count = judgement->first->tensor.count;
+    double parameters = count_single(verdict, CHECK_PARAMETER, CHECK_GRADIENT, count, &parameter),
+           gradients = count_single(verdict, CHECK_GRADIENT, CHECK_PARAMETER,
+                                    parameter != NULL ? parameter->count / 2 : count, &gradient);
     bool is_short =
-        parameters > gradients && gradients > 0 && (count == parameter->count || count == gradient->count);
+        parameters > gradients && gradients > 0 && (count == parameter->count || count == gradient->count) &&
+        gradient->count < parameter->count;
     if (!is_short && wide == NULL)
         return false;
     judgement->verdict->is_precise = true;
@@ -202,10 +207,11 @@ find_factor(const struct judgement *judgement)
     const struct check_row *row =
         pattern_row(&evidence->ranked[first->first_rank], &first->tensor, first->first_step);
     double factor, n = evidence->ranks;
-    if (row == NULL || !row->of_change || !factor_of_row(row, &factor) || !(factor > 1e-3 && factor < 1e3) ||
-        fabs(factor - 1) < 0.02)
+    if (row == NULL || !row->of_change || !factor_of_row(row, &factor) || !(factor > 1e-3 && factor < 1e3))
         return 0;
-    return fabs(factor / n - 1) < 0.02 ? n : fabs(factor * n - 1) < 0.02 ? 1 / n : factor;
+    double error = 1e-3 + 2 * row->norms.unit / row->norms.reference; /* each element's last place */
+    bool is_n = fabs(factor / n - 1) < error, is_part = fabs(factor * n - 1) < error;
+    return error > 0.15 || fabs(factor - 1) < 4 * error ? 0 : is_n ? n : is_part ? 1 / n : error < 0.02 ? factor : 0;
 }
 
 bool

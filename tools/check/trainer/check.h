@@ -150,7 +150,7 @@ void copies_boundary(uint32_t step);
 
 /* ---- look.c ---- */
 /* Around an operation that comes after `interval` DDP_STEPs; any thread. */
-void look_begins(const struct operation *operation, uint32_t interval);
+void look_begins(const struct operation *operation, uint32_t interval, bool from_host);
 void look_ends(bool enqueued);
 
 /* ---- reduced.c ---- */

@@ -605,7 +605,7 @@ check_operation_begins(const struct operation *operation)
     if (course.steps > 0 && !course.in_rounds)
         updaters_operation_begins(operation);
     if (check_run.look > 0)
-        look_begins(operation, course.steps);
+        look_begins(operation, course.steps, source != NULL);
 }
 
 void

@@ -149,9 +149,10 @@ keep_scalar(uint32_t number, const void *bytes, size_t count)
 }
 
 static void
-begin_operation(const struct operation *operation, const struct function_layout *layout, uint32_t interval)
+begin_operation(const struct operation *operation, const struct function_layout *layout, uint32_t interval,
+                bool from_host)
 {
-    around.operation = (struct look_operation){.interval = interval, .from_host = operation->host_source != NULL};
+    around.operation = (struct look_operation){.interval = interval, .from_host = from_host};
     snprintf(around.operation.name, sizeof(around.operation.name), "%s",
              layout != NULL ? layout->name : operation->name);
     (void)call_site_find(around.operation.place, sizeof(around.operation.place));
@@ -174,11 +175,11 @@ look_open(void)
 }
 
 void
-look_begins(const struct operation *operation, uint32_t interval)
+look_begins(const struct operation *operation, uint32_t interval, bool from_host)
 {
     around.active = false;
-    bool is_late = interval >= check_run.look, is_copy = operation->host_source != NULL;
-    if (engine_state.context == NULL || (is_late && !is_copy) || operation->graph != NULL ||
+    bool is_late = interval >= check_run.look;
+    if (engine_state.context == NULL || (is_late && !from_host) || operation->graph != NULL ||
         atomic_load(&engine_state.captures_open) > 0 || stream_is_captured(operation->stream))
         return;
     const struct function_layout *layout = operation->function != NULL ? function_layout(operation->function) : NULL;
@@ -189,7 +190,7 @@ look_begins(const struct operation *operation, uint32_t interval)
     pointers_visit_all(operation, layout, note_pointer, NULL);
     if (interval + 2 >= check_run.look && look.operations < LOOK_OPERATIONS / (1U + is_late)) {
         ++look.operations;
-        begin_operation(operation, layout, interval);
+        begin_operation(operation, layout, interval, from_host);
     }
     context_leave(before);
     pthread_mutex_unlock(&memory_lock);
