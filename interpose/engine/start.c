@@ -131,7 +131,7 @@ mean(const char *label, void *value, int type, const struct ddp_site *site)
     require_host_memory(value, site);
     if (engine_state.rendezvous.world_size > 1)
         average(value, type, site);
-    OBSERVED(mean, value_at(value, type), &called);
+    OBSERVED(mean, value_at(value, type), type, &called);
     user_metrics_mean(value_at(value, type), label, site);
 }
 

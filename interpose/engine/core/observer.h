@@ -99,8 +99,8 @@ struct observer {
     void (*boundary_ends)(int group);
     /* DDP_NO_SYNC_BEGIN, or its end. */
     void (*no_sync)(void);
-    /* DDP_MEAN has found `value`. */
-    void (*mean)(double value, const struct ddp_site *site);
+    /* DDP_MEAN has found `value`; `type` is the program's. */
+    void (*mean)(double value, int type, const struct ddp_site *site);
     /* Around a DDP_REDUCE, in the order of a stream; the context is current. The first may not return. */
     void (*reduce_begins)(const struct observed_reduction *reduction, CUstream stream);
     void (*reduce_ends)(const struct observed_reduction *reduction, CUstream stream);

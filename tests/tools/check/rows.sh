@@ -28,7 +28,7 @@ wrong_rows=(
     "moved_by_one           ||                                 | 1   | record|first (of|record|item)|moved|overlap|DDP_SHARD"
     "shuffle_by_rank        ||                                 | 1   | shuffle|seed|order|other (records|items|data)"
     "drop_last              ||                                 | 1   | fewer|share|DDP_WEIGHT|unequal|items|records|missing"
-    "augment_from_shuffle   ||                                 | 1   | order|shuffle|generator|random|seed|augment|other (records|items|data)"
+    "augment_from_shuffle   ||                                 | 1 3 | order|shuffle|generator|random|seed|augment|other (records|items|data)"
     "wrong_labels2          || --habit zero_head --habit augment_by_rank --mistake wrong_labels | 1 3 | ."
     "clock_seconds          ||                                 | 1 3 | $clock"
     "clock_micro            ||                                 | 1 3 | $clock"

@@ -252,14 +252,12 @@ show_verdict(const struct check *check, const struct check_verdict *verdict)
         printf("what to do: run it: ddprun -n N %s%s%s%s ...\n", check->evidence.by_plan ? "--plan " : "",
                check->evidence.by_plan ? check->options->plan : "", check->evidence.by_plan ? " " : "",
                check->options->program[0]);
-    free(annotations);
-    if (close_stdout(stdout) != 0)
-        return code != 0 ? code : DDPRUN_EXIT_USAGE;
-    if (json != NULL && !check_write_json(json, &check->evidence, verdict, code)) {
+    bool printed = close_stdout(stdout) == 0;
+    bool written = !printed || json == NULL || check_write_json(json, &check->evidence, verdict, annotations, code);
+    if (!written)
         message_line("cannot write %s, in --json: %s; the verdict is printed above", json, file_why(errno));
-        return code != 0 ? code : DDPRUN_EXIT_USAGE;
-    }
-    return code;
+    free(annotations);
+    return (printed && written) || code != 0 ? code : DDPRUN_EXIT_USAGE;
 }
 
 static bool
@@ -341,7 +339,8 @@ is_looked_at(const struct check *check, const struct check_verdict *verdict)
                                              [CAUSE_SCALE] = true,
                                              [CAUSE_UNANNOTATED] = true};
     static const bool roles[CHECK_ROLES] = {
-        [CHECK_PARAMETER] = true, [CHECK_GRADIENT] = true, [CHECK_STATE] = true, [CHECK_MEMORY] = true};
+        [CHECK_PARAMETER] = true, [CHECK_GRADIENT] = true, [CHECK_BUFFER] = true, [CHECK_STATE] = true,
+        [CHECK_MEMORY] = true};
     const struct check_evidence *evidence = &check->evidence;
     uint32_t role = verdict->first->tensor.role;
     bool is_scale = verdict->cause == CAUSE_SCALE && factor_meaning(evidence, verdict->factor)[0] != '\0' &&

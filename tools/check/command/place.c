@@ -232,8 +232,9 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
             : one->steps[writer].its->from_host
                 ? "state that one rank alone loads or initialises needs DDP_STATE; rows of the rank's own share do not "
                   "belong to an update from averaged gradients"
-                : "compute moments, norms and averages of gradients after DDP_STEP, and all of backward before it; "
-                  "optimizer state that one rank alone loads or initialises needs DDP_STATE",
+                : "compute moments, norms and averages of gradients after DDP_STEP, and all of backward before it; a "
+                  "gradient that the update gets needs DDP_GRADIENT; optimizer state that one rank alone loads or "
+                  "initialises needs DDP_STATE",
             "argument %u points to memory that is not annotated and differs between ranks or from one "
             "process%s%.200s%s",
             (of->number & 0xffff) + 1, writer >= 0 ? "; " : "", writer >= 0 ? name_step(&one->steps[writer], name) : "",
@@ -275,6 +276,27 @@ say_sum(const struct finding *finding, size_t at, bool is_late, struct place *pl
     return false;
 }
 
+/* It gets a buffer whose bytes are not one rank's. */
+static bool
+say_buffer(const struct finding *finding, size_t at, struct place *place)
+{
+    const struct step *step = &finding->one.steps[at];
+    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
+        const struct look_argument *of = &step->list[where.argument];
+        for (int r = 0; r < finding->question->ranks && of->tensor >> 24 == 1 + CHECK_BUFFER; ++r) {
+            if (relation_argument(finding, r, &where)->before == of->before)
+                continue;
+            say(place, PLACE_INPUT, step,
+                "DDP_STEP copies rank 0's buffer to all ranks: what is trained needs DDP_PARAMETER and DDP_GRADIENT, "
+                "and statistics of the batch DDP_REDUCE",
+                "argument %u points to a buffer (DDP_BUFFER) that is not that of one process",
+                (of->number & 0xffff) + 1);
+            return true;
+        }
+    }
+    return false;
+}
+
 /* After backward: it gets a gradient that an operation has changed. */
 static bool
 gets_gradient(const struct finding *finding, size_t at)
@@ -288,20 +310,22 @@ gets_gradient(const struct finding *finding, size_t at)
     return gets;
 }
 
-/* The least of what the ranks copy by the call; the parts in words. */
+/* The least of what the ranks copy by the call; where each begins, in words, if all begin in the batch. */
 static enum copied
 judge_copies(const struct finding *finding, size_t at, char parts[240])
 {
     enum copied least = COPIED_PART;
+    bool begins = true;
     parts[0] = '\0';
     for (int r = 0; r < finding->question->ranks; ++r) {
         struct part part;
         enum copied own = relation_of_copies(finding, at, r, &part);
         size_t used = strlen(parts);
         least = own < least ? own : least;
-        snprintf(parts + used, 240 - used, "%s%llu to %llu on rank %d", r > 0 ? ", " : "",
-                 (unsigned long long)part.begin, (unsigned long long)(part.begin + part.bytes - 1), r);
+        begins = begins && part.begins;
+        snprintf(parts + used, 240 - used, "%s%llu on rank %d", r > 0 ? ", " : "", (unsigned long long)part.begin, r);
     }
+    parts[0] = begins ? parts[0] : '\0';
     return least;
 }
 
@@ -330,11 +354,11 @@ say_items(const struct finding *finding, size_t at, struct place *place)
     (void)relation_of_copies(finding, at, 0, &part);
     if (copied == COPIED_OTHERS || !are_so_later(finding, at, copied))
         return false;
-    if (copied == COPIED_PART)
+    if (parts[0] != '\0')
         say(place, PLACE_DATA, step,
             "the copies must together be the batch, each item once: add `first` of DDP_SHARD once, in items of the "
-            "batch, and take `count` items",
-            "the ranks copy other items than their shares of the batch: of %llu bytes %s",
+            "batch, and take `count` items; shuffle alike on all ranks",
+            "the ranks copy other items than their shares of the batch: of its %llu bytes they begin with byte %s",
             (unsigned long long)part.all, parts);
     else
         say(place, PLACE_DATA, step,
@@ -395,7 +419,8 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
     bool is_target_itself = is_target(finding->question, step, changed);
     if (say_scalar(finding, at, 3, place) || say_input(finding, at, false, place) ||
         (!is_update && say_sum(finding, at, is_late, place)) || say_scalar(finding, at, 2, place) ||
-        ((!is_update || is_target_itself) && say_input(finding, at, true, place)))
+        ((!is_update || is_target_itself) && say_input(finding, at, true, place)) ||
+        (!is_update && say_buffer(finding, at, place)))
         return true;
     if (is_update && is_target_itself)
         return false;
@@ -505,6 +530,12 @@ find_place(struct finding *finding, struct place *place)
             if (relation == RELATION_NONE || (question->is_update && relation != RELATION_SAME))
                 return say_place(finding, at, (uint32_t)where.argument, place);
         }
+    }
+    /* What each operation changes is right, and adds to something that is not. */
+    for (size_t at = 0; at < finding->one.count && question->is_update; ++at) {
+        bool is_it = finding->matters[at] != MATTERS_NOT && finding->one.steps[at].its->interval == question->interval;
+        if (is_it && say_input(finding, at, false, place))
+            return true;
     }
     return false;
 }

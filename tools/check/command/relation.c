@@ -473,9 +473,11 @@ relation_of_copies(const struct finding *finding, size_t at, int rank, struct pa
     *part = (struct part){.bytes = own.bytes, .all = one.bytes};
     enum copied copied = COPIED_OTHERS;
     if (one.data != NULL && own.data != NULL && own.bytes > 0)
-        copied = is_among(&one, own.data, own.bytes, &part->begin)                ? COPIED_PART
+        copied = is_among(&one, own.data, own.bytes, &part->begin)            ? COPIED_PART
                  : each >= LEAST_BYTES && are_known(finding, its, &own, each) ? COPIED_ITEMS
-                                                                                  : COPIED_OTHERS;
+                                                                              : COPIED_OTHERS;
+    part->begins = copied == COPIED_PART ||
+                   (copied == COPIED_ITEMS && items > 0 && is_among(&one, own.data, each, &part->begin));
     free((char *)one.data);
     free((char *)own.data);
     return copied;

@@ -63,7 +63,8 @@ bool relation_is_same_call(const struct look_operation *a, const struct look_ope
  * then, items that it copies by it in some step, or others. */
 enum copied { COPIED_OTHERS, COPIED_ITEMS, COPIED_PART };
 struct part {
-    uint64_t begin, bytes, all; /* of the one rank's `all` bytes, where they are a part */
+    bool begins; /* its first item, or all of it, is at byte `begin` of the one rank's `all` bytes */
+    uint64_t begin, bytes, all;
 };
 enum copied relation_of_copies(const struct finding *finding, size_t at, int rank, struct part *part);
 

@@ -155,7 +155,8 @@ sentence_put_place(struct check_verdict *verdict, const struct place *place)
     char old[1024], offer[256];
     snprintf(old, sizeof(old), "%s", verdict->text);
     snprintf(offer, sizeof(offer), "%s", offered != NULL ? offered : "");
-    bool is_memory = verdict->cause == CAUSE_UNANNOTATED && place->kind <= PLACE_BEFORE;
+    bool is_memory = (verdict->cause == CAUSE_UNANNOTATED && place->kind <= PLACE_BEFORE) ||
+                     verdict->first->tensor.role == CHECK_BUFFER;
     sentence_say(verdict->text, "in step %u %s; %s", items_step(verdict->first), place->text, old);
     if (is_memory) /* the memory itself says more */
         return;

@@ -169,9 +169,10 @@ void check_print_table(FILE *out, const struct check_evidence *evidence, const s
 void check_print_verdict(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict,
                          bool colour);
 
-/* All tensors. False with errno; the file is then as it was before. */
+/* All tensors, and of scouted_compare()'s lines those that begin with "missing: ". False with errno; the file is then
+ * as it was before. */
 bool check_write_json(const char *path, const struct check_evidence *evidence, const struct check_verdict *verdict,
-                      int exit_code) __attribute__((warn_unused_result));
+                      const char *annotations, int exit_code) __attribute__((warn_unused_result));
 
 /* The same without a verdict: why there is no verdict. */
 bool check_write_json_error(const char *path, const struct error *error) __attribute__((warn_unused_result));

@@ -245,6 +245,21 @@ print_turns(FILE *out, const struct check_evidence *evidence, const struct check
             evidence->steps);
 }
 
+/* Gradients and parameters are equal: so a mean that is not is shown, and decides nothing. */
+static void
+print_means(FILE *out, const struct check_verdict *verdict)
+{
+    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
+        if (item->tensor.role != CHECK_MEAN || !item->differs)
+            continue;
+        fprintf(out,
+                "warning: in step %u DDP_MEAN `%s` (%s:%d) differs from one rank's by %.2g, and gradients and "
+                "parameters are equal: it is the mean over ranks; is the value a mean over the share?\n",
+                item->first_step, item->tensor.text, item->tensor.file, item->tensor.line, item->at_first);
+        return;
+    }
+}
+
 static void
 print_decisions(FILE *out, const struct check_verdict *verdict)
 {
@@ -282,6 +297,8 @@ check_print_verdict(FILE *out, const struct check_evidence *evidence, const stru
         fprintf(out, "what to do: %s\n", verdict->advice);
     if (verdict->result == CHECK_EQUAL)
         print_unseen(out, evidence, verdict);
+    if (verdict->result == CHECK_EQUAL)
+        print_means(out, verdict);
     print_decisions(out, verdict);
     print_written(out, evidence);
 }
@@ -401,9 +418,20 @@ write_object(const char *path, struct json_object *object)
 
 bool
 check_write_json(const char *path, const struct check_evidence *evidence, const struct check_verdict *verdict,
-                 int exit_code)
+                 const char *annotations, int exit_code)
 {
-    return write_object(path, describe_check(evidence, verdict, exit_code));
+    struct json_object *object = describe_check(evidence, verdict, exit_code), *missing;
+    static const char begin[] = "missing: ";
+    missing = play_put_list(object, "missing");
+    for (const char *line = annotations; line != NULL && line[0] != '\0'; line += strcspn(line, "\n") + 1) {
+        size_t length = strcspn(line, "\n");
+        if (strncmp(line, begin, strlen(begin)) == 0)
+            json_object_array_add(missing, json_object_new_string_len(line + strlen(begin),
+                                                                      (int)(length - strlen(begin))));
+        if (line[length] == '\0')
+            break;
+    }
+    return write_object(path, object);
 }
 
 bool

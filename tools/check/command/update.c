@@ -80,6 +80,7 @@ update_say_annotation(struct judgement *judgement)
     if (!is_short && wide == NULL)
         return false;
     judgement->verdict->is_precise = true;
+    is_short = wide == NULL;
     if (is_short)
         verdict_decide(judgement, "; %s, ends before %s", sentence_name_tensor(gradient, names[0]),
                        sentence_name_tensor(parameter, names[1]));
@@ -187,15 +188,16 @@ update_say_start(struct judgement *judgement)
 
 /* ---- the update ---- */
 
-/* Where one rank's update changes nothing, gradients wait for the next one. */
+/* In each step so far: where one rank's update changes nothing, gradients wait for the next one. */
 static bool
 are_compared(const struct judgement *judgement)
 {
-    const struct check_row *row = NULL;
-    do
-        row = check_rows_next_of(&judgement->evidence->ranked[0], CHECK_GRADIENT, row);
-    while (row != NULL && row->step + 1 != judgement->first->first_step);
-    return row != NULL;
+    uint32_t steps = 0, last = 0;
+    EACH_ROW_OF(row, &judgement->evidence->ranked[0], CHECK_GRADIENT) {
+        steps += row->step != last && row->step < judgement->first->first_step;
+        last = row->step;
+    }
+    return steps + 1 >= judgement->first->first_step;
 }
 
 /* What the update has changed is so many times one rank's; 0: it is no multiple. */
@@ -233,7 +235,7 @@ update_say_all(struct judgement *judgement)
     verdict_decide(judgement, "%s%s%s",
                    has_graphs                  ? "; gradients that a CUDA graph averages were not compared"
                    : are_compared(judgement) ? ", and the gradients of the step are equal"
-                                               : "; the gradients of the step were not compared",
+                                               : "; gradients were not compared in each step so far",
                    change, rest);
     judgement->verdict->factor = factor;
     judgement->verdict->cause = is_few ? CAUSE_TENSOR : CAUSE_UPDATE;

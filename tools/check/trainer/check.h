@@ -31,7 +31,7 @@ void check_annotated(const struct tensor *parameter);
 void check_boundary_begins(int group, bool captured, const struct ddp_site *site);
 void check_boundary_ends(int group);
 void check_no_sync(void);
-void check_mean(double value, const struct ddp_site *site);
+void check_mean(double value, int type, const struct ddp_site *site);
 void check_reduce_begins(const struct observed_reduction *reduced, CUstream stream);
 void check_reduce_ends(const struct observed_reduction *reduced, CUstream stream);
 void check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site);
@@ -128,7 +128,7 @@ void compare_set(const struct tensor *tensor, const struct check_tensor *describ
 bool compare_leads_on(uint32_t step);
 /* The reference is empty again. */
 void compare_restart(void);
-void compare_mean(double value, uint32_t call, uint32_t step, const struct ddp_site *site);
+void compare_mean(double value, int type, uint32_t call, uint32_t step, const struct ddp_site *site);
 /* A row that is no more than a kind, a step and the tensor; and the same, written. */
 void compare_describe(const struct tensor *tensor, enum check_row_kind kind, uint32_t step, struct check_row *row);
 void compare_note(enum check_row_kind kind, uint32_t step, const struct tensor *tensor);
@@ -180,6 +180,7 @@ void memory_found(const struct check_memory *found, CUdeviceptr address);
  */
 void memory_resolve(const struct check_memory *at, CUdeviceptr pointer);
 /* Whether the address is in a range, as it was last found. */
+void memory_touched(CUdeviceptr pointer);
 bool memory_has(CUdeviceptr address);
 /* Before the first step: ranges that the reference names. */
 void memory_open(void);

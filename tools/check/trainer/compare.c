@@ -200,6 +200,24 @@ compare_update(const struct tensor *tensor, const struct compare_at *at, const s
         compare_change(tensor, at->units, row->of_change ? before : NULL, entry, &row->norms);
 }
 
+/* ---- buffers ---- */
+
+/*
+ * What a step has changed of a buffer is held against the reference's change: a wrong update of a tensor that is no
+ * buffer is little beside its values. Statistics are sums in another order on N ranks, so only a difference that no
+ * rounding makes counts. The buffer gets the reference's bytes.
+ */
+static void
+compare_buffer(const struct tensor *tensor, const struct reference_entry *before, const struct reference_entry *entry,
+               struct check_row *row)
+{
+    static const double no_rounding = 0.01; /* relative */
+    struct check_norms change;
+    compare_change(tensor, check_run.units, before, entry, &change);
+    row->of_change = change.difference > no_rounding * change.reference;
+    row->norms = row->of_change ? change : row->norms;
+}
+
 /* ---- all of them ---- */
 
 bool
@@ -226,6 +244,8 @@ compare_described(const struct tensor *tensor, const struct compare_at *at, stru
         compare_update(tensor, at, before, entry, row);
     else
         compare_values(tensor, entry, row);
+    if (row->tensor.role == CHECK_BUFFER && check_run.forced && before != NULL && !row->same_bits)
+        compare_buffer(tensor, before, entry, row);
     values_row(row);
     return true;
 }
@@ -273,12 +293,12 @@ compare_set(const struct tensor *tensor, const struct check_tensor *described, u
 }
 
 void
-compare_mean(double value, uint32_t call, uint32_t step, const struct ddp_site *site)
+compare_mean(double value, int type, uint32_t call, uint32_t step, const struct ddp_site *site)
 {
     struct {
         struct check_tensor tensor;
         double value;
-    } mine = {.tensor = {.role = CHECK_MEAN, .number = call, .type = DDP_FLOAT32, .count = 1, .line = site->line},
+    } mine = {.tensor = {.role = CHECK_MEAN, .number = call, .type = (uint32_t)type, .count = 1, .line = site->line},
               .value = value},
       theirs;
     snprintf(mine.tensor.text, sizeof(mine.tensor.text), "%s", site->text);

@@ -84,10 +84,10 @@ check_no_sync(void)
 }
 
 void
-check_mean(double value, const struct ddp_site *site)
+check_mean(double value, int type, const struct ddp_site *site)
 {
     if (!course.over && course.wait_until_ms == 0)
-        compare_mean(value, course.means++, course.steps, site);
+        compare_mean(value, type, course.means++, course.steps, site);
 }
 
 void

@@ -31,6 +31,7 @@ struct range_found {
     uint32_t updates;       /* steps that have updated it */
     struct sketch *change;  /* what was added to it; NULL: nothing was */
     CUdeviceptr changed_at; /* then */
+    bool touched;           /* an operation has got it since */
     bool retained;          /* and what became of it is reported */
     struct sketch *before;  /* of `before_step`; NULL: none yet */
     uint32_t before_step;
@@ -92,6 +93,14 @@ memory_resolve(const struct check_memory *at, CUdeviceptr pointer)
             range->updated = true;
         }
     }
+}
+
+void
+memory_touched(CUdeviceptr pointer)
+{
+    for (struct range_found *range = memory.ranges; range < memory.ranges + memory.range_count; ++range)
+        range->touched = range->touched || (range->change != NULL && pointer >= range->changed_at &&
+                                            pointer < range->changed_at + range->memory.bytes);
 }
 
 /* ---- at boundaries ---- */
@@ -225,8 +234,10 @@ compare_range(struct range_found *range, const struct sketch *own, uint32_t step
         if (range->change != NULL && range->updated && !range->retained) {
             range->retained = true;
             row.kind = CHECK_ROW_RETAINED;
-            /* A tensor that has moved was copied, before it was changed or behind that. */
-            bool is_known = range->changed_at == range->address || range->memory.tensor.group != 1;
+            /* A tensor that has moved was copied, before it was changed or after that; of memory that is made and
+             * freed in each step nothing reads the old one. */
+            bool is_known =
+                range->changed_at == range->address || range->memory.tensor.group != 1 || !range->touched;
             row.norms.product = is_known ? sketch_retained(own, &theirs, range->change) : NAN;
             values_row(&row);
         }

@@ -406,11 +406,24 @@ begin_operation(const struct operation *operation, const struct function_layout 
     }
 }
 
+static void
+note_touch(void *arg, const struct pointed *pointed)
+{
+    (void)arg;
+    memory_touched(pointed->address);
+}
+
 void
 updaters_operation_begins(const struct operation *operation)
 {
     const struct function_layout *layout;
     around.active = false;
+    if (check_run.probes) {
+        layout = operation->function != NULL ? function_layout(operation->function) : NULL;
+        pthread_mutex_lock(&memory_lock);
+        pointers_visit_all(operation, layout, note_touch, NULL);
+        pthread_mutex_unlock(&memory_lock);
+    }
     if (!pointers_may_update(operation, &layout))
         return;
     pthread_mutex_lock(&memory_lock);
