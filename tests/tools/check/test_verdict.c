@@ -506,8 +506,7 @@ static const struct scene {
 
     /* ---- the factor of the update ---- */
     {"twice one rank's change, on all ranks", .edits = {{TIMES, .value = 2, EVERY(PARAMETER), .from = 2}},
-     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE,
-     .says = "its change is 2 times one rank's, the number of ranks"},
+     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "its change is 2 times one rank's, the number of ranks"},
     {"a quarter on four ranks' updates", .ranks = 4, .edits = {{TIMES, .value = 0.25, EVERY(PARAMETER), .from = 2}},
      .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "0.25 times one rank's"},
     {"twice one rank's change, on rank 1", .edits = {{TIMES, .value = 2, EVERY(PARAMETER), .from = 2, .rank = 2}},
@@ -921,10 +920,10 @@ LOOP_TEST(of_two_causes_the_stronger_is_named, 0, STRENGTHS)
 static struct edit
 random_edit(unsigned *seed)
 {
-    static const enum what all[] = {DIFFERENCE, BLOCK,  FACTOR,  NORM,      UNBOUNDED, IN_PLACE, MISSING,    ADDED,
-                                    SHARD,      UNEVEN, COPIED,  OWN,       ALARM,     RETAINED, OVERLAPPED, STOPPED,
-                                    COMPRESSED, SUMS,   UNMOVED, TOO_SMALL, HASH,      FORCED,   CHANGED,    TYPES,
-                                    TIMES,      ENDLESS, UNSTEPPED, NAN_ALONE, COUNT,    UPDATES};
+    static const enum what all[] = {DIFFERENCE, BLOCK,   FACTOR,    NORM,      UNBOUNDED, IN_PLACE, MISSING,    ADDED,
+                                    SHARD,      UNEVEN,  COPIED,    OWN,       ALARM,     RETAINED, OVERLAPPED, STOPPED,
+                                    COMPRESSED, SUMS,    UNMOVED,   TOO_SMALL, HASH,      FORCED,   CHANGED,    TYPES,
+                                    TIMES,      ENDLESS, UNSTEPPED, NAN_ALONE, COUNT,     UPDATES};
     static const double values[] = {0, 1e-7, 0.9e-4, 1.1e-4, 1e-3, 0.05, 0.5, 1, 2, 1e3, 1e-300, 1e300, NAN, -1};
     struct edit edit = {.what = all[(size_t)rand_r(seed) % (sizeof(all) / sizeof(all[0]))],
                         .run = (enum run)(rand_r(seed) % 8),

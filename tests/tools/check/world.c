@@ -232,8 +232,8 @@ set_note(struct check_rows *rows, const struct edit *edit, enum check_row_kind k
     }
     snprintf(row.text, sizeof(row.text), "%s", kind == CHECK_ROW_ALARM ? "what would have ended the job" : "");
     if (edit->what == ON_HOST)
-        row.copy = (struct check_copy){
-            {2, 64, (uint64_t)edit->value, edit->first > 0 ? 0 : (uint64_t)edit->value}, {2, 64, 1, edit->first > 0 ? 0 : 1}};
+        row.copy = (struct check_copy){{2, 64, (uint64_t)edit->value, edit->first > 0 ? 0 : (uint64_t)edit->value},
+                                       {2, 64, 1, edit->first > 0 ? 0 : 1}};
     if (kind == CHECK_ROW_SAMPLE) {
         row.value = CHECK_SAMPLED_AT_MOST;
         for (int i = 0; i < CHECK_SAMPLED_AT_MOST; ++i)
@@ -262,12 +262,19 @@ drop_notes(struct check_rows *rows, enum check_row_kind kind)
 static void
 change_rows(struct check_rows *rows, const struct edit *edit)
 {
-    static const enum check_row_kind kinds[] = {
-        [SHARD] = CHECK_ROW_SHARD,       [UNEVEN] = CHECK_ROW_SHARD,   [COPIED] = CHECK_ROW_COPIED,
-        [SAMPLED] = CHECK_ROW_SAMPLE,    [OWN] = CHECK_ROW_OWN,        [ALARM] = CHECK_ROW_ALARM,
-        [RETAINED] = CHECK_ROW_RETAINED, [FORCED] = CHECK_ROW_FORCED,  [TYPES] = CHECK_ROW_TYPES,
-        [ON_HOST] = CHECK_ROW_COPY,   [UNSTEPPED] = CHECK_ROW_UNSTEPPED,
-        [NAN_ALONE] = CHECK_ROW_ENDLESS, [UPDATES] = CHECK_ROW_UPDATES};
+    static const enum check_row_kind kinds[] = {[SHARD] = CHECK_ROW_SHARD,
+                                                [UNEVEN] = CHECK_ROW_SHARD,
+                                                [COPIED] = CHECK_ROW_COPIED,
+                                                [SAMPLED] = CHECK_ROW_SAMPLE,
+                                                [OWN] = CHECK_ROW_OWN,
+                                                [ALARM] = CHECK_ROW_ALARM,
+                                                [RETAINED] = CHECK_ROW_RETAINED,
+                                                [FORCED] = CHECK_ROW_FORCED,
+                                                [TYPES] = CHECK_ROW_TYPES,
+                                                [ON_HOST] = CHECK_ROW_COPY,
+                                                [UNSTEPPED] = CHECK_ROW_UNSTEPPED,
+                                                [NAN_ALONE] = CHECK_ROW_ENDLESS,
+                                                [UPDATES] = CHECK_ROW_UPDATES};
     if (edit->what == ADDED)
         add_tensor(rows, (uint32_t)edit->role, (uint32_t)edit->first, edit->from, edit->value);
     else if (edit->what < SHARD)

@@ -26,9 +26,8 @@ find_of_site(const struct check_rows *rows, uint64_t site, uint32_t step)
     const struct check_row *row = NULL;
     do
         row = check_rows_next(rows, CHECK_ROW_COPY, row);
-    while (row != NULL &&
-           (row->copy.own.site != site ||
-            (step == 0 ? row->copy.own.values == row->copy.whole.values : row->step != step)));
+    while (row != NULL && (row->copy.own.site != site ||
+                           (step == 0 ? row->copy.own.values == row->copy.whole.values : row->step != step)));
     return row != NULL ? &row->copy.own : NULL;
 }
 
@@ -70,7 +69,8 @@ carried_judge(const struct check_evidence *evidence, struct check_verdict *verdi
     sentence_say(verdict->text,
                  "gradients and parameters are equal, but in step %u rank %d copies %llu bytes of the host's memory to "
                  "the device at %s that have other bits on rank 0, %s",
-                 row->step, rank, (unsigned long long)row->copy.own.bytes, name_site(evidence, row->copy.own.site, place),
+                 row->step, rank, (unsigned long long)row->copy.own.bytes,
+                 name_site(evidence, row->copy.own.site, place),
                  evidence->far.count > 0 ? "and they depend on the parameters: each rank trains its own copy"
                                          : "and it is not known whether they depend on the parameters");
     sentence_say(verdict->advice,

@@ -326,7 +326,8 @@ items_of(const struct check_evidence *evidence)
 static bool
 is_divided(const struct check_evidence *evidence, const struct check_verdict *verdict)
 {
-    return verdict->cause == CAUSE_SCALE && fabs(verdict->factor * evidence->ranks - 1) < 0.02 && items_of(evidence) > 0;
+    return verdict->cause == CAUSE_SCALE && fabs(verdict->factor * evidence->ranks - 1) < 0.02 &&
+           items_of(evidence) > 0;
 }
 
 /* Causes that are read from far away: of the others the verdict itself has the place. */
@@ -338,9 +339,11 @@ is_looked_at(const struct check *check, const struct check_verdict *verdict)
                                              [CAUSE_TENSOR] = true,
                                              [CAUSE_SCALE] = true,
                                              [CAUSE_UNANNOTATED] = true};
-    static const bool roles[CHECK_ROLES] = {
-        [CHECK_PARAMETER] = true, [CHECK_GRADIENT] = true, [CHECK_BUFFER] = true, [CHECK_STATE] = true,
-        [CHECK_MEMORY] = true};
+    static const bool roles[CHECK_ROLES] = {[CHECK_PARAMETER] = true,
+                                            [CHECK_GRADIENT] = true,
+                                            [CHECK_BUFFER] = true,
+                                            [CHECK_STATE] = true,
+                                            [CHECK_MEMORY] = true};
     const struct check_evidence *evidence = &check->evidence;
     uint32_t role = verdict->first->tensor.role;
     bool is_scale = verdict->cause == CAUSE_SCALE && factor_meaning(evidence, verdict->factor)[0] != '\0' &&

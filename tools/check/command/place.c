@@ -139,9 +139,9 @@ list_values(const struct finding *finding, const struct where *where, char text[
     snprintf(text + used, 200 - used, " and %.6g in one process", relation_argument(finding, -1, where)->value);
 }
 
-/* Of scalars that differ: 5: in no way that a share explains; 4: they, or what divides, add up, but are not alike: a count of the share;
- * 3: they are the share's part of the one rank's, or N times; 2: whole numbers that rise with the rank, as where a
- * share begins; 1: that add up, as counts and grids do; 0: all are the same. */
+/* Of scalars that differ: 5: in no way that a share explains; 4: they, or what divides, add up, but are not alike: a
+ * count of the share; 3: they are the share's part of the one rank's, or N times; 2: whole numbers that rise with the
+ * rank, as where a share begins; 1: that add up, as counts and grids do; 0: all are the same. */
 static int
 judge_scalar(const struct finding *finding, const struct where *where)
 {
@@ -310,7 +310,7 @@ gets_gradient(const struct finding *finding, size_t at)
     return gets;
 }
 
-/* The least of what the ranks copy by the call; where each begins, in words, if all begin in the batch. */
+/* The least of what the ranks copy by the call; where each begins, as text, if all begin in the batch. */
 static enum copied
 judge_copies(const struct finding *finding, size_t at, char parts[240])
 {
@@ -434,13 +434,13 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
     }
     if (is_late && relation_adds_same(finding, &(struct where){.at = at, .argument = changed, .after = true}))
         say(place, PLACE_CHANGED, step,
-            "a term that is the same on each rank, such as weight decay, needs the divisor of the loss: scale it by the "
+            "a term that is the same on each rank, such as weight decay, needs the divisor of the loss: scale it by "
+            "the "
             "rank's share as the gradient is scaled, or add it after DDP_STEP",
             "it adds the same to the gradient on each rank as in one process, and the gradients of the ranks are parts "
             "of a sum: the term counts several times");
     else if (is_late)
-        say(place, PLACE_CHANGED, step,
-            move_step,
+        say(place, PLACE_CHANGED, step, move_step,
             "after backward it reads or changes gradients that are not averaged yet, and its results are not in "
             "proportion to them");
     else
@@ -559,8 +559,8 @@ accumulates(const struct looked *one)
     return false;
 }
 
-/* Where gradients are the Nth part of one rank's: an argument that is the number of items of the batch, or one divided by
- * it, on each rank. */
+/* Where gradients are the Nth part of one rank's: an argument that is the number of items of the batch, or one divided
+ * by it, on each rank. */
 static bool
 find_divisor(const struct finding *finding, struct place *place)
 {
@@ -577,8 +577,9 @@ find_divisor(const struct finding *finding, struct place *place)
             }
             if (!is_it)
                 continue;
-            say(place, PLACE_SCALAR, step, "", "argument %u is %.6g on all ranks and in one process, and the batch has "
-                                               "%.0f items",
+            say(place, PLACE_SCALAR, step, "",
+                "argument %u is %.6g on all ranks and in one process, and the batch has "
+                "%.0f items",
                 (it->number & 0xffff) + 1, it->value, items);
             return true;
         }
@@ -596,8 +597,7 @@ find_gradient(const struct finding *finding)
             continue;
         for (where.argument = 0; where.argument < step->its->arguments; ++where.argument) {
             uint32_t tensor = step->list[where.argument].tensor;
-            enum relation relation =
-                tensor >> 24 == 1 + CHECK_GRADIENT ? relation_of(finding, &where) : RELATION_SAME;
+            enum relation relation = tensor >> 24 == 1 + CHECK_GRADIENT ? relation_of(finding, &where) : RELATION_SAME;
             if (relation == RELATION_NONE || relation == RELATION_SUM)
                 return tensor;
         }

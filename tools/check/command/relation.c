@@ -312,8 +312,12 @@ gather(const struct finding *finding, const struct where *where, uint64_t first,
         const struct look_argument *argument = relation_argument(finding, r, where);
         struct numbers own = {.count = 0};
         bool is_copy = finding->one.steps[where->at].its->from_host;
-        uint64_t from = end > 0 ? first : is_copy || argument == NULL ? 0 : argument->first,
-                 to = end > 0 || argument == NULL ? end : is_copy ? argument->bytes : argument->end;
+        uint64_t from = end > 0                       ? first
+                        : is_copy || argument == NULL ? 0
+                                                      : argument->first,
+                 to = end > 0 || argument == NULL ? end
+                      : is_copy                   ? argument->bytes
+                                                  : argument->end;
         ok = to > from && numbers_of(finding, r, where, from, to, finding->question->is_update, &own);
         if (ok)
             append(all, &own);
@@ -417,8 +421,8 @@ relate_copies(const struct finding *finding, const struct where *where)
     }
     all.data = data;
     struct numbers left = read_numbers(&all, 0, all.bytes), right = read_numbers(&one, 0, known ? one.bytes : 0);
-    enum relation relation = !known ? RELATION_UNKNOWN
-                             : same ? RELATION_SAME
+    enum relation relation = !known                                                 ? RELATION_UNKNOWN
+                             : same                                                 ? RELATION_SAME
                              : all.bytes == one.bytes && are_rows(&left, &right, 1) ? RELATION_ROWS
                                                                                     : RELATION_NONE;
     if (relation == RELATION_NONE && finding->matters[where->at] == MATTERS_UNSEEN && right.are_whole)
@@ -476,8 +480,8 @@ relation_of_copies(const struct finding *finding, size_t at, int rank, struct pa
         copied = is_among(&one, own.data, own.bytes, &part->begin)            ? COPIED_PART
                  : each >= LEAST_BYTES && are_known(finding, its, &own, each) ? COPIED_ITEMS
                                                                               : COPIED_OTHERS;
-    part->begins = copied == COPIED_PART ||
-                   (copied == COPIED_ITEMS && items > 0 && is_among(&one, own.data, each, &part->begin));
+    part->begins =
+        copied == COPIED_PART || (copied == COPIED_ITEMS && items > 0 && is_among(&one, own.data, each, &part->begin));
     free((char *)one.data);
     free((char *)own.data);
     return copied;
@@ -496,8 +500,8 @@ are_further_on(const struct finding *finding, const struct where *where)
         const struct contents *own = contents_of(&finding->ranks[r], relation_argument(finding, r, where)->before);
         const char *from = own != NULL && own->bytes >= LEAST_BYTES ? one->data : NULL;
         are = false;
-        while (from != NULL && !are && (from = memmem(from, one->bytes - (size_t)(from - one->data), own->data,
-                                                      LEAST_BYTES)) != NULL) {
+        while (from != NULL && !are &&
+               (from = memmem(from, one->bytes - (size_t)(from - one->data), own->data, LEAST_BYTES)) != NULL) {
             size_t left = one->bytes - (size_t)(from - one->data);
             are = memcmp(from, own->data, left < own->bytes ? left : own->bytes) == 0;
             ++from;

@@ -1,7 +1,8 @@
 /*
  * relation.h - how memory of N ranks relates to that of one rank, operation by operation of a step, from what look.h
  * keeps: it is the same; the ranks have its rows, in any layout; or theirs add up to it, once or N times. A relation
- * holds within 1e-4: mistakes differ by more, rounding by less. Between the files and place.c, which says where it ends.
+ * holds within 1e-4: mistakes differ by more, rounding by less. Between the files and place.c, which says where it
+ * ends.
  */
 #ifndef DDPRUN_TOOLS_CHECK_COMMAND_RELATION_H
 #define DDPRUN_TOOLS_CHECK_COMMAND_RELATION_H
@@ -20,7 +21,7 @@ struct looked {
     struct contents {
         uint64_t hash, bytes;
         const char *data;
-    } *contents;        /* [content_count] */
+    } * contents;       /* [content_count] */
     struct step *steps; /* [count] */
     size_t content_count, count;
     int *of; /* of a rank, [operations of the one rank]: which of these it is; -1: none */

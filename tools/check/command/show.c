@@ -426,8 +426,8 @@ check_write_json(const char *path, const struct check_evidence *evidence, const 
     for (const char *line = annotations; line != NULL && line[0] != '\0'; line += strcspn(line, "\n") + 1) {
         size_t length = strcspn(line, "\n");
         if (strncmp(line, begin, strlen(begin)) == 0)
-            json_object_array_add(missing, json_object_new_string_len(line + strlen(begin),
-                                                                      (int)(length - strlen(begin))));
+            json_object_array_add(missing,
+                                  json_object_new_string_len(line + strlen(begin), (int)(length - strlen(begin))));
         if (line[length] == '\0')
             break;
     }

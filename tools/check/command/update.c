@@ -74,9 +74,8 @@ update_say_annotation(struct judgement *judgement)
     double parameters = count_single(verdict, CHECK_PARAMETER, CHECK_GRADIENT, count, &parameter),
            gradients = count_single(verdict, CHECK_GRADIENT, CHECK_PARAMETER,
                                     parameter != NULL ? parameter->count / 2 : count, &gradient);
-    bool is_short =
-        parameters > gradients && gradients > 0 && (count == parameter->count || count == gradient->count) &&
-        gradient->count < parameter->count;
+    bool is_short = parameters > gradients && gradients > 0 &&
+                    (count == parameter->count || count == gradient->count) && gradient->count < parameter->count;
     if (!is_short && wide == NULL)
         return false;
     judgement->verdict->is_precise = true;
@@ -87,9 +86,10 @@ update_say_annotation(struct judgement *judgement)
     else
         verdict_decide(judgement, "; %s of float64, and no parameter has this type",
                        sentence_name_tensor(wide, names[0]));
-    return verdict_advise(judgement, is_short ? "annotate the whole gradient: DDP_GRADIENT with the parameter's %llu "
-                                                "elements"
-                                              : "annotate the gradient with its own type, as DDP_TYPE_OF has it",
+    return verdict_advise(judgement,
+                          is_short ? "annotate the whole gradient: DDP_GRADIENT with the parameter's %llu "
+                                     "elements"
+                                   : "annotate the gradient with its own type, as DDP_TYPE_OF has it",
                           (unsigned long long)(is_short ? parameter->count : 0));
 }
 
@@ -206,8 +206,7 @@ find_factor(const struct judgement *judgement)
 {
     const struct check_item *first = judgement->first;
     const struct check_evidence *evidence = judgement->evidence;
-    const struct check_row *row =
-        pattern_row(&evidence->ranked[first->first_rank], &first->tensor, first->first_step);
+    const struct check_row *row = pattern_row(&evidence->ranked[first->first_rank], &first->tensor, first->first_step);
     double factor, n = evidence->ranks;
     if (row == NULL || !row->of_change || !factor_of_row(row, &factor) || !(factor > 1e-3 && factor < 1e3))
         return 0;
@@ -233,17 +232,17 @@ update_say_all(struct judgement *judgement)
         snprintf(rest, sizeof(rest), "; the other %zu %s%s then", others,
                  role == CHECK_MEMORY ? "range" : check_role_name(role), others == 1 ? " is equal" : "s are equal");
     verdict_decide(judgement, "%s%s%s",
-                   has_graphs                  ? "; gradients that a CUDA graph averages were not compared"
+                   has_graphs                ? "; gradients that a CUDA graph averages were not compared"
                    : are_compared(judgement) ? ", and the gradients of the step are equal"
-                                               : "; gradients were not compared in each step so far",
+                                             : "; gradients were not compared in each step so far",
                    change, rest);
     judgement->verdict->factor = factor;
     judgement->verdict->cause = is_few ? CAUSE_TENSOR : CAUSE_UPDATE;
     return verdict_advise(
         judgement, "%s",
-        factor != 0 ? "a learning rate, or a factor of the gradients such as a norm that is computed before DDP_STEP, "
-                      "depends on the rank, the number of ranks or the share: compute it from the step and from "
-                      "averaged gradients"
+        factor != 0  ? "a learning rate, or a factor of the gradients such as a norm that is computed before DDP_STEP, "
+                       "depends on the rank, the number of ranks or the share: compute it from the step and from "
+                       "averaged gradients"
         : has_graphs ? "check the program without CUDA graphs; then the operation is named"
         : is_few && role == CHECK_STATE
             ? "its update reads memory or arguments that differ between ranks, or DDP_STATE is called before it is "

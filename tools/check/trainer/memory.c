@@ -236,8 +236,7 @@ compare_range(struct range_found *range, const struct sketch *own, uint32_t step
             row.kind = CHECK_ROW_RETAINED;
             /* A tensor that has moved was copied, before it was changed or after that; of memory that is made and
              * freed in each step nothing reads the old one. */
-            bool is_known =
-                range->changed_at == range->address || range->memory.tensor.group != 1 || !range->touched;
+            bool is_known = range->changed_at == range->address || range->memory.tensor.group != 1 || !range->touched;
             row.norms.product = is_known ? sketch_retained(own, &theirs, range->change) : NAN;
             values_row(&row);
         }
