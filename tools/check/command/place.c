@@ -154,7 +154,7 @@ judge_scalar(const struct finding *finding, const struct where *where)
         if (theirs->is_memory)
             return 0;
         same += fabs(theirs->value - one) <= 1e-5 * fabs(one);
-        rises = rises && (r == 0 ? theirs->value == one : theirs->value > before);
+        rises = rises && theirs->is_whole && (r == 0 ? theirs->value == one : theirs->value > before);
         alike = alike && (r == 0 || theirs->value == before);
         before = theirs->value;
         sum += before;
@@ -518,7 +518,8 @@ find_place(struct finding *finding, struct place *place)
         if (question->is_update && say_scalar(finding, at, 3, place))
             return true;
         for (struct where where = {.at = at, .after = true}; where.argument < step->its->arguments; ++where.argument) {
-            if (!step->list[where.argument].is_memory || step->list[where.argument].end == 0)
+            bool is_data = question->is_update && step->its->from_host && !copies_whole(finding, at);
+            if (!step->list[where.argument].is_memory || step->list[where.argument].end == 0 || is_data)
                 continue;
             enum relation relation = relation_of(finding, &where);
             if (relation == RELATION_UNKNOWN) { /* too much was left out */
@@ -540,6 +541,12 @@ find_place(struct finding *finding, struct place *place)
     return false;
 }
 
+static bool
+is_same_call(const struct step *a, const struct step *b)
+{
+    return relation_are_alike(a, b) && strcmp(a->its->place, b->its->place) == 0;
+}
+
 /* Whether one call changes a gradient several times in the step, as micro-batches do: their shares have no relation
  * yet. */
 static bool
@@ -550,8 +557,7 @@ accumulates(const struct looked *one)
         for (uint32_t a = 0; a < step->its->arguments; ++a) {
             const struct look_argument *it = &step->list[a];
             for (size_t j = 0; j < i && it->end > 0 && it->tensor >> 24 == 1 + CHECK_GRADIENT; ++j) {
-                if (relation_are_alike(step, &one->steps[j]) && one->steps[j].list[a].address == it->address &&
-                    strcmp(step->its->place, one->steps[j].its->place) == 0)
+                if (is_same_call(step, &one->steps[j]) && one->steps[j].list[a].address == it->address)
                     return true;
             }
         }
@@ -605,15 +611,62 @@ find_gradient(const struct finding *finding)
     return 0;
 }
 
+/* Of operations that one call makes several times, the first has an argument of its own in one process, as one that
+ * clears what the others add to; on some rank it has not. */
+static bool
+is_first_alone(const struct finding *finding, const struct where *where)
+{
+    const struct looked *one = &finding->one;
+    double first = relation_argument(finding, -1, where)->value, others = first;
+    bool is_lost = false;
+    for (size_t i = 0; i < one->count; ++i) {
+        if (i == where->at || !is_same_call(&one->steps[i], &one->steps[where->at]))
+            continue;
+        double value = one->steps[i].list[where->argument].value;
+        if (i < where->at || value == first || (others != first && value != others))
+            return false;
+        others = value;
+    }
+    for (int r = 0; r < finding->question->ranks; ++r) {
+        const struct look_argument *it = relation_argument(finding, r, where);
+        is_lost = is_lost || (it != NULL && it->value == others);
+    }
+    return is_lost && others != first;
+}
+
+static bool
+find_first_alone(const struct finding *finding, struct place *place)
+{
+    char values[200];
+    for (struct where where = {.at = 0}; where.at < finding->one.count; ++where.at) {
+        const struct step *step = &finding->one.steps[where.at];
+        bool matters = finding->matters[where.at] != MATTERS_NOT && step->its->interval == finding->question->interval;
+        for (where.argument = 0; where.argument < step->its->arguments && matters; ++where.argument) {
+            if (step->list[where.argument].is_memory || !is_first_alone(finding, &where))
+                continue;
+            list_values(finding, &where, values);
+            say(place, PLACE_SCALAR, step,
+                "the first operation of each rank must do what the first of one process does, such as to clear the "
+                "gradient: compare with the share's `first` item, not with item 0",
+                "argument %u of its first call in the step is %s", (step->list[where.argument].number & 0xffff) + 1,
+                values);
+            return true;
+        }
+    }
+    return false;
+}
+
 bool
 place_find(const struct place_question *question, struct place *place)
 {
     struct finding finding = {.question = question};
     struct place_question before = *question;
     *place = (struct place){.text = ""};
-    bool ok = relation_load(&finding) && !accumulates(&finding.one);
-    bool any = ok && find_what_matters(&finding);
-    bool found = any && (question->is_divided ? find_divisor(&finding, place) : find_place(&finding, place));
+    bool ok = relation_load(&finding), any = ok && find_what_matters(&finding);
+    bool in_parts = any && !question->is_update && accumulates(&finding.one);
+    bool found = any && (question->is_divided ? find_divisor(&finding, place)
+                         : in_parts           ? find_first_alone(&finding, place)
+                                              : find_place(&finding, place));
     before.tensor = any && !found && question->is_update ? find_gradient(&finding) : 0;
     if (before.tensor != 0 && before.interval-- > 0) {
         before.is_update = false;

@@ -4,6 +4,23 @@
 
 #include <stdio.h>
 
+/* ---- a factor ---- */
+
+/* What the update has changed is so many times one rank's; 0: it is no multiple. */
+static double
+find_factor(const struct judgement *judgement)
+{
+    const struct check_item *first = judgement->first;
+    const struct check_evidence *evidence = judgement->evidence;
+    const struct check_row *row = pattern_row(&evidence->ranked[first->first_rank], &first->tensor, first->first_step);
+    double factor, n = evidence->ranks;
+    if (row == NULL || !row->of_change || !factor_of_row(row, &factor) || !(factor > 1e-3 && factor < 1e3))
+        return 0;
+    double error = 1e-3 + 2 * row->norms.unit / row->norms.reference; /* each element's last place */
+    bool is_n = fabs(factor / n - 1) < error, is_part = fabs(factor * n - 1) < error;
+    return error > 0.15 || fabs(factor - 1) < 4 * error ? 0 : is_n ? n : is_part ? 1 / n : error < 0.02 ? factor : 0;
+}
+
 /* ---- DDP_STEP_PARAMETERS ---- */
 
 bool
@@ -198,21 +215,6 @@ are_compared(const struct judgement *judgement)
         last = row->step;
     }
     return steps + 1 >= judgement->first->first_step;
-}
-
-/* What the update has changed is so many times one rank's; 0: it is no multiple. */
-static double
-find_factor(const struct judgement *judgement)
-{
-    const struct check_item *first = judgement->first;
-    const struct check_evidence *evidence = judgement->evidence;
-    const struct check_row *row = pattern_row(&evidence->ranked[first->first_rank], &first->tensor, first->first_step);
-    double factor, n = evidence->ranks;
-    if (row == NULL || !row->of_change || !factor_of_row(row, &factor) || !(factor > 1e-3 && factor < 1e3))
-        return 0;
-    double error = 1e-3 + 2 * row->norms.unit / row->norms.reference; /* each element's last place */
-    bool is_n = fabs(factor / n - 1) < error, is_part = fabs(factor * n - 1) < error;
-    return error > 0.15 || fabs(factor - 1) < 4 * error ? 0 : is_n ? n : is_part ? 1 / n : error < 0.02 ? factor : 0;
 }
 
 bool
