@@ -33,6 +33,19 @@ small_update() { # a wrong rate that moves the weights by a millionth
     checked 2 "--steps 8" "$updates" --rate 1e-6 --mistake rate_times_n
     [ -z "$(why_not 1 update -)" ]
 }
+noise() { # a gradient of rounding noise, which Adam makes as large as any other
+    checked 2 "--steps 8" "$updates" --adam --noise
+    [ -z "$(why_not 0 null -)" ]
+}
+chaotic_sums() { # whose rounding errors double from round to round
+    checked 2 "" "$sums" chaos
+    [ -z "$(why_not 0 null -)" ]
+}
+seeded() { # by a clock, whose microseconds differ from run to run
+    checked 2 "" "$seeds" --seed system_clock --use shuffle
+    [ -z "$(why_not 1 seeded -)" ]
+}
+
 zeros() { # the own gradients of the first steps are zero on all ranks, which copy indices only
     checked 3 "--steps 8" "$rows" waits device_data
     [ -z "$(why_not 0 null -)" ]

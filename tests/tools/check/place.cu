@@ -2,7 +2,11 @@
  * place.cu - a program whose step of N ranks and that of one process first part in one known operation: least squares
  * of a few weights. Modes: right; divisor (a kernel divides by a number of the share), rate (the update's rate depends
  * on the number of ranks), centre (a kernel subtracts the mean of the share), noise (a kernel's seed is the rank),
- * teacher (a kernel reads memory that each rank trains alone).
+ * teacher (a kernel reads memory that each rank trains alone), items (a copy begins where the batch does), order (a
+ * rank takes other items), whole (the divisor is the batch), decay (a term is added to a sum on each rank), count (a
+ * kernel divides by what another one counts of the share), symbol (the host weighs by the share), clear (the first item
+ * of the batch clears the gradient), wide (a gradient of another type), buffer (a trained buffer), mean (a sum is shown
+ * as a mean), freed (memory of each step alone).
  */
 #include <ddprun.h>
 
@@ -56,6 +60,56 @@ noise(float *g, unsigned seed)
         g[d] += 0.1f * (float)(((unsigned)(d + 1) * 2654435761u ^ (seed + 1) * 2246822519u) >> 16 & 255) / 256;
 }
 
+static __device__ float weight = 1;
+
+static __global__ void
+weigh(float *r, int count)
+{
+    int n = blockIdx.x * blockDim.x + threadIdx.x;
+    if (n < count)
+        r[n] *= weight;
+}
+
+static __global__ void
+positives(float *found, const float *y, int count)
+{
+    *found = 0;
+    for (int n = 0; n < count; ++n)
+        *found += y[n] > 0.15f ? 1 : 0;
+}
+
+static __global__ void
+divide(float *r, const float *found, int count)
+{
+    int n = blockIdx.x * blockDim.x + threadIdx.x;
+    if (n < count)
+        r[n] /= *found;
+}
+
+static __global__ void
+decay(float *g, const float *w)
+{
+    int d = blockIdx.x * blockDim.x + threadIdx.x;
+    if (d < WIDTH)
+        g[d] += 0.5f * w[d];
+}
+
+static __global__ void
+item(float *g, const float *x, const float *r, float divisor, float beta)
+{
+    int d = blockIdx.x * blockDim.x + threadIdx.x;
+    if (d < WIDTH)
+        g[d] = beta * g[d] + r[0] * x[d] / divisor;
+}
+
+static __global__ void
+add(float *sum, const float *a, const float *b, float factor)
+{
+    int d = blockIdx.x * blockDim.x + threadIdx.x;
+    if (d < WIDTH)
+        sum[d] = a[d] + factor * b[d];
+}
+
 static __global__ void
 sgd(float *w, const float *g, float rate)
 {
@@ -99,24 +153,74 @@ main(int argc, char **argv)
           *teacher = device(WIDTH);
     CHECK(cudaMemcpy(w, start.data(), WIDTH * sizeof(float), cudaMemcpyHostToDevice));
     DDP_PARAMETER(w, WIDTH, DDP_FLOAT32);
-    DDP_GRADIENT(g, WIDTH, DDP_FLOAT32);
+    if (is("wide"))
+        DDP_GRADIENT(g, WIDTH / 2, DDP_FLOAT64);
+    else
+        DDP_GRADIENT(g, WIDTH, DDP_FLOAT32);
+    float *buffer = device(WIDTH), *own = device(WIDTH), *zeros = device(WIDTH), *found = device(1);
+    if (is("buffer")) {
+        CHECK(cudaMemcpy(buffer, start.data(), WIDTH * sizeof(float), cudaMemcpyHostToDevice));
+        DDP_BUFFER(buffer, WIDTH, DDP_FLOAT32);
+    }
     for (int step = 0; step < 20; ++step) {
         size_t first, share;
         DDP_SHARD(BATCH, &first, &share);
         int count = (int)share, at = step % (ITEMS / BATCH) * BATCH + (int)first;
-        float divisor = is("divisor") ? (float)(count + 3 * DDP_RANK()) : (float)count;
+        if (is("items"))
+            at -= (int)first;
+        if (is("order"))
+            at = (step + 3 * DDP_RANK()) % (ITEMS / BATCH) * BATCH + (int)first;
+        float divisor = is("whole")     ? (float)BATCH
+                        : is("decay")   ? 1
+                        : is("divisor") ? (float)(count + 3 * DDP_RANK())
+                                        : (float)count;
         CHECK(cudaMemcpy(x, &data[(size_t)at * WIDTH], share * WIDTH * sizeof(float), cudaMemcpyHostToDevice));
         CHECK(cudaMemcpy(y, &labels[(size_t)at], share * sizeof(float), cudaMemcpyHostToDevice));
         residuals<<<1, 32>>>(r, x, y, w, is("teacher") ? teacher : NULL, count);
         if (is("teacher"))
             follow<<<1, 32>>>(teacher, r, count);
+        if (is("symbol")) {
+            float sum = 0;
+            for (int n = 0; n < count; ++n)
+                sum += labels[(size_t)(at + n)];
+            CHECK(cudaMemcpyToSymbol(weight, &sum, sizeof(sum)));
+            weigh<<<1, 32>>>(r, count);
+        }
+        if (is("count")) {
+            positives<<<1, 1>>>(found, y, count);
+            divide<<<1, 32>>>(r, found, count);
+        }
         if (is("centre"))
             centre<<<1, 1>>>(r, count);
-        gradient<<<1, 32>>>(g, x, r, count, divisor);
+        for (int n = 0; n < count && is("clear"); ++n)
+            item<<<1, 32>>>(g, x + n * WIDTH, r + n, divisor, first + (size_t)n == 0 ? 0.0f : 1.0f);
+        if (!is("clear"))
+            gradient<<<1, 32>>>(g, x, r, count, divisor);
+        if (is("buffer"))
+            gradient<<<1, 32>>>(own, x, r, count, divisor);
+        if (is("decay"))
+            decay<<<1, 32>>>(g, w);
+        if (is("mean")) {
+            double sum = count;
+            DDP_MEAN(&sum);
+        }
         if (is("noise"))
             noise<<<1, 32>>>(g, (unsigned)DDP_RANK());
         DDP_STEP(0);
-        sgd<<<1, 32>>>(w, g, is("rate") ? 0.1f * (float)DDP_WORLD_SIZE() : 0.1f);
+        if (is("buffer"))
+            sgd<<<1, 32>>>(buffer, own, 1e-5f);
+        if (is("freed")) {
+            float *change = device(WIDTH);
+            add<<<1, 32>>>(change, zeros, r, 0.1f);
+            add<<<1, 32>>>(change, zeros, g, 0.1f);
+            add<<<1, 32>>>(w, w, change, -1);
+            CHECK(cudaFree(change));
+            continue;
+        }
+        sgd<<<1, 32>>>(w, g,
+                       is("decay")  ? 0.1f * (float)DDP_WORLD_SIZE() / BATCH
+                       : is("rate") ? 0.1f * (float)DDP_WORLD_SIZE()
+                                    : 0.1f);
     }
     CHECK(cudaDeviceSynchronize());
     return 0;

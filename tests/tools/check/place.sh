@@ -14,6 +14,15 @@ rows=(
     'rate | 1 | update | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 3 is 0.2 on all ranks and 0.1 in one process'
     'centre | 3 | batch_dependent | `centre` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: the memory that argument 1 points to has neither the rows'
     'noise | 3 | batch_dependent | `noise` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 is 0 on rank 0, 1 on rank 1 and 0 in one process'
+    'items | 1 | data | `cuMemcpyHtoD` \(place.cu:[0-9]+\) is the first operation that differs: the ranks copy other items than their shares of the batch: of its 1536 bytes they begin with byte 0 on rank 0, 0 on rank 1'
+    'order | 1 | data | `cuMemcpyHtoD` \(place.cu:[0-9]+\) is the first operation that differs: a rank copies other items than its share of the batch: one process copies them in another place or step'
+    'whole | 1 | scale | `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 is 24 on all ranks and in one process, and the batch has 24 items'
+    'decay | 1 | direction | `decay` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: it adds the same to the gradient on each rank'
+    'count | 3 | batch_dependent | `divide` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 points to what `positives` \(place.cu:[0-9]+ from place.cu:[0-9]+\) computes of the share alone'
+    'symbol | 1 | data | `cuMemcpyHtoD` \(place.cu:[0-9]+\) is the first operation that differs: a rank copies other values than one process'
+    'clear | 1 | update | `item` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 of its first call in the step is 0 on rank 0, 1 on rank 1 and 0 in one process'
+    'wide | 1 | tensor | gradient 1 of 1, .* of float64, and no parameter has this type'
+    'buffer | 1 | tensor | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 points to memory that is not annotated .*buffer 1 of 1, `buffer`'
     'teacher | 1 | unannotated | `residuals` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 points to memory that is not annotated .*`follow` \(place.cu:[0-9]+ from place.cu:[0-9]+\) wrote it last'
 )
 for row in "${rows[@]}"; do
@@ -25,6 +34,13 @@ for row in "${rows[@]}"; do
         why=$(grep -E '^(different|not comparable): ' "$work/stdout")
     if [ -z "$why" ]; then ok "$mode"; else not_ok "$mode" "$why"; fi
 done
+
+checked 2 "" "$place" freed
+report "memory of each step alone is no difference" "$(why_not 0 null -)"
+checked 2 "" "$place" mean
+report "a mean that is only shown is no difference" "$(why_not 0 null -)"
+check "it is a warning" grep -Eq '^warning: in step 1 DDP_MEAN `&sum` \(place.cu:[0-9]+\) differs from one rank' "$work/stdout"
+check "its type is the program's" grep -Eq '^mean 1 +1  float64 ' "$work/stdout"
 
 # quiet NAME PROGRAM...: a look at a step before the gradient, and at the update after it, names no operation.
 quiet() {

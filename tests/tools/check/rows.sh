@@ -152,7 +152,6 @@ right_rows=(
 # NAME, and what it does today; "sometimes ..." need not happen.
 declare -A known=(
     [clip_before_step]='sometimes, at 0.1: what the update makes of gradients comes first'
-    [step_before_last_micro]='a step of micro-batches has no place; DDP_STEP comes second in the list of causes'
 )
 
 say=${ROWS_SAY:-0} # 1: what each verdict says, too
