@@ -78,13 +78,13 @@ find_border(const struct graph *graph, uint32_t period, uint64_t *live_bytes)
             best_data = data;
         }
     }
-    while (best > period && (only_sets(graph, best - 1) || (best_data && is_from_host(graph, best - 1)))) {
+    while (best > 1 && (only_sets(graph, best - 1) || (best_data && is_from_host(graph, best - 1)))) {
         best_live -= change[best];
         best -= 1;
     }
     free(change);
     *live_bytes = (uint64_t)best_live;
-    return best;
+    return best < period ? best + period : best;
 }
 
 /* ---- candidates ---- */
