@@ -47,7 +47,7 @@ if [ -z "$pattern" ]; then
     habit noise passed
     habit noise failed SCOUT_PLAY_ALL_DROPPED
     habit statistics passed
-    habit statistics failed SCOUT_PLAY_OWN_SHARED
+    habit statistics failed PLAN_STATISTICS_KEPT
     habit addresses passed
     habit fails passed
     habit columns passed

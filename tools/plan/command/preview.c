@@ -42,7 +42,8 @@ print_memory(struct json_object *plan, struct json_object *list, const char *rol
         const char *role = play_text(memory, "role"), *found = strstr(roles, role);
         uint64_t begin = play_number(memory, "begin"), end = play_number(memory, "end"),
                  alloc = play_number(memory, "allocation");
-        if (found == NULL)
+        size_t length = strlen(role);
+        if (found == NULL || (found[length] != '\0' && found[length] != '|'))
             continue;
         if (rows == 0)
             message_line("%s", title);
@@ -132,7 +133,8 @@ print_by_gradients(struct json_object *plan, int ranks)
 {
     struct json_object *groups = json_object_object_get(plan, "groups"),
                        *tensors = json_object_object_get(plan, "tensors"),
-                       *notes = json_object_object_get(plan, "notes");
+                       *notes = json_object_object_get(plan, "notes"),
+                       *memory = json_object_object_get(json_object_object_get(plan, "turns"), "memory");
     struct json_object *group = play_length(groups) > 0 ? json_object_array_get_idx(groups, 0) : NULL;
     char title[512];
     snprintf(title, sizeof(title), "averaged over %d ranks, in front of %s at %s:", ranks, play_text(group, "text"),
@@ -140,7 +142,8 @@ print_by_gradients(struct json_object *plan, int ranks)
     print_memory(plan, tensors, "gradient", title);
     print_memory(plan, tensors, "parameter|optimizer state|moving average|random state",
                  "compared, and bitwise the same on all ranks:");
-    print_memory(plan, tensors, "statistics|carried state", "each rank has its own, which is not compared:");
+    print_memory(plan, memory, "state by change", "statistics of batches, which are averaged over the ranks:");
+    print_memory(plan, memory, "per rank", "each rank has its own, which is not compared:");
     print_proofs(plan);
     for (size_t i = 0; i < play_length(notes); ++i)
         message_line("note: %s", json_object_get_string(json_object_array_get_idx(notes, i)));

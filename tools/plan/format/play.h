@@ -26,7 +26,7 @@
 #define DDPRUN_ENV_PLAN_TURNS "_DDPRUN_PLAN_TURNS"
 
 /* Of run files, and of `turns` in plans: raised when what ranks follow changes its form or its meaning. */
-#define PLAY_VERSION 14
+#define PLAY_VERSION 15
 
 enum {
     PLAY_RANKS = 2, /* of proofs, but for (d) of `--plan auto` */
@@ -49,8 +49,8 @@ enum play_role {
     PLAY_STAYS,     /* other memory that is the same on all ranks */
     PLAY_UNWRITTEN, /* the same, and no operation of the period writes it */
     PLAY_UNREAD,    /* the same, and none reads it */
-    PLAY_CHANGES,   /* of plans by state, as are the next: the mean of what all ranks' steps have changed is added */
-    PLAY_STREAM,    /* all ranks make its operations in each step: never put back, never averaged, and compared */
+    PLAY_CHANGES,   /* the mean of what all ranks' steps have changed is added; by gradients: statistics of batches */
+    PLAY_STREAM,    /* by state, as are the next: all ranks make its operations in each step: never put back, never averaged, and compared */
     PLAY_SUM,       /* the changes of all ranks are added, in the order of ranks; integers exactly */
     PLAY_LAST,      /* the bytes of the rank that had the round's last step */
 };
@@ -183,7 +183,9 @@ enum play_data {
     PLAY_STATE_EXCHANGED, /* or what ranks average and add up does, */
     PLAY_SUMS_EXCHANGED,  /* or what is added up does, */
     PLAY_FIRST_HALVES,    /* or the first halves of what copies bring in one step are those of the step before, */
-    PLAY_SECOND_HALVES,   /* or the second ones */
+    PLAY_SECOND_HALVES,   /* or the second ones; */
+    PLAY_SAME_READS,      /* of any plan: what the host reads from the third step on is what it read in the second, */
+    PLAY_OTHER_READS,     /* and in the third what it read in the first: `reads` is what it sends behind that */
     PLAY_TRAINING,        /* turns, for as long as the program trains; there are no pages. `turns` > 0: one process
                              plays all */
 };

@@ -30,7 +30,7 @@ static bool
 is_trained(uint32_t tensor)
 {
     uint32_t role = player.play.tensors[tensor].role;
-    return role == PLAY_CHANGES || (!player_is_by_state() && (role == PLAY_PARAMETER || role == PLAY_STATE));
+    return player_is_by_state() ? role == PLAY_CHANGES : role == PLAY_PARAMETER || role == PLAY_STATE;
 }
 
 static bool

@@ -1,11 +1,13 @@
 /* by_gradients.c - see player.h: ranks by turns, whose gradients are averaged in front of one update in each round. */
 #include "base/message.h"
 #include "base/printable.h"
+#include "tools/check/format/element.h"
 #include "tools/plan/trainer/player.h"
 
 #include <string.h>
 
-static bool is_pending; /* gradients of this rank's turn wait for the round's end */
+static bool reads_gradients; /* an operation outside of the plan, while they wait */
+static bool is_pending;      /* gradients of this rank's turn wait for the round's end */
 
 /* Operations that clear memory at the beginning of the plan: where the program clears behind its update, its first
  * batch comes without them. */
@@ -77,6 +79,73 @@ settle(const struct operation *operation, uint32_t at)
         player.is_open = true; /* a batch that is only copied, ahead of the next one, sends no gradient */
 }
 
+/* ---- statistics of batches ---- */
+
+static CUdeviceptr *kept; /* [tensor_count]: as the last round has left them; 0: not there */
+static char **own;        /* [tensor_count]: of this rank, while all have what is kept; NULL: not so */
+
+static bool
+is_statistic(uint32_t tensor)
+{
+    return player.play.tensors[tensor].role == PLAY_CHANGES;
+}
+
+static bool
+is_of_statistics(uint64_t address, uint64_t bytes)
+{
+    bool is = false;
+    for (uint32_t i = 0; i < player.play.plan.tensor_count && !is; ++i)
+        is = is_statistic(i) && kept[i] != 0 && player_touches(&player.play.tensors[i], address, bytes);
+    return is;
+}
+
+/* Statistics become the mean of what the ranks' batches have made of them, or what the last round has left. */
+static void
+settle_statistics(bool averages, bool puts_back, CUstream stream)
+{
+    static const struct ddp_site site = {"statistics of batches", "ddprun --plan", 0};
+    const struct driver *driver = &scout_state.driver;
+    for (uint32_t i = 0; i < player.play.plan.tensor_count && player.engine->world_size > 1; ++i) {
+        const struct play_tensor *it = &player.play.tensors[i];
+        const struct allocation *allocation = is_statistic(i) ? player_allocation(it) : NULL;
+        uint64_t bytes = it->hi - it->lo;
+        if (allocation == NULL || (puts_back && kept[i] == 0))
+            continue;
+        CUdeviceptr now = allocation->address + it->lo;
+        if (kept[i] == 0)
+            scout_require(driver->cuMemAlloc_p(&kept[i], bytes), "cuMemAlloc");
+        if (averages)
+            player.engine->reduce((void *)(uintptr_t)now, bytes / element_size((int)it->type), (int)it->type,
+                                  DDP_OP_MEAN, stream, &site);
+        scout_require(
+            driver->cuMemcpyDtoDAsync_p(puts_back ? now : kept[i], puts_back ? kept[i] : now, bytes, stream),
+            "cuMemcpyDtoD");
+    }
+}
+
+static void
+begin(void)
+{
+    kept = scout_zeroed(player.play.plan.tensor_count + 1, sizeof(*kept));
+    settle_statistics(false, false, CU_STREAM_LEGACY);
+    agreement_begin();
+}
+
+/* Between updates all see them as the last one has left them: until judge_look(). */
+static bool
+shows_statistics(const struct operation *operation)
+{
+    bool shows = player.begun && player.is_open && player.engine->world_size > 1 &&
+                 player_any(operation, true, is_of_statistics);
+    if (shows) {
+        scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+        own = player_hold(is_statistic);
+        settle_statistics(false, true, CU_STREAM_LEGACY);
+        scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    }
+    return shows;
+}
+
 static void
 average_gradients(uint32_t at, int group, CUstream stream, const struct ddp_site *site)
 {
@@ -84,6 +153,7 @@ average_gradients(uint32_t at, int group, CUstream stream, const struct ddp_site
     agreement_show(stream);
     inner_engine_hold(false);
     player.engine->step(group, stream, site);
+    settle_statistics(!player.is_given_up, player.is_given_up, stream);
     is_pending = false;
 }
 
@@ -95,10 +165,12 @@ meet_unplanned(const struct operation *operation, const char *name)
     bool touches = is_pending && pending_touched(operation);
     /* its own gradients, by its own operation, before they are complete: behind that it clips what should be a mean */
     bool computes = touches && player_has_turn() && lacks_update() && !pending_is_complete(player.next);
+    bool shows = shows_statistics(operation);
+    reads_gradients = touches;
     player.seen += touches;
     if (player.begun && player_world() > 1 && player.engine->world_size > 1)
         unplanned_meet(player_hash_of(operation), name, player.period);
-    return touches && !computes;
+    return (touches && !computes) || shows;
 }
 
 /* (d) goes as far as here. */
@@ -106,7 +178,10 @@ static void
 judge_look(const char *name)
 {
     char plain[PLAY_NAME_BYTES];
-    if (player.play.plan.data == PLAY_TURNS && !rounds_are_timed())
+    if (own != NULL)
+        player_put_back(own);
+    player_release(&own);
+    if (player.play.plan.data == PLAY_TURNS && !rounds_are_timed() && reads_gradients)
         player_refuse("in batch %llu of the program, %s has read gradients before they were averaged",
                       (unsigned long long)player.period + 1, plain_name(name, plain, sizeof(plain)));
 }
@@ -145,7 +220,7 @@ const struct way by_gradients = {
     .reads = "gradients before they were averaged",
     .differ_from = PLAY_LAST + 1,
     .leading = leading_fills,
-    .begin = agreement_begin,
+    .begin = begin,
     .judge_order = judge_order,
     .begin_period = begin_period,
     .makes = makes,

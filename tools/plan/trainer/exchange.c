@@ -11,6 +11,9 @@
  * front of it the same is exchanged once more; and what was exchanged, and nothing has written since, is put back
  * before the host reads, for such reads bring what the step's own rank has.
  *
+ * And of plans of either kind, one process in which the host reads something else in one step, and in all later ones
+ * what it does in another run: what it sends later differs if it carries what it reads from step to step.
+ *
  * Called by follow.c, under its lock.
  */
 #include "base/clock.h"
@@ -32,6 +35,15 @@ static struct piece {
     char *held;
 } * pieces;
 static size_t piece_count, piece_room;
+
+/* What the copies to the host of a step bring, each as it did in the first steps. */
+static struct read {
+    uint64_t bytes;
+    char *content[FIRST_EXCHANGE];
+} * host_reads;
+static size_t host_read_count, host_read_room, host_read_at; /* ever, and in this step */
+static bool is_unlike;               /* a copy has brought more bytes, or fewer, than in the first steps */
+static __thread bool is_planned; /* this thread's operation */
 
 static bool is_put; /* between these two steps, outside of the plan, memory was exchanged */
 static uint64_t read_hash, changed_bytes;
@@ -211,6 +223,45 @@ exchange_part(const struct operation *operation)
     *of = (struct brought){bytes, now};
 }
 
+/* What a step has brought to the host becomes what the first ones have brought, from one of them on: so the host sees
+ * nothing of what its own sends lead to. */
+static void
+exchange_read(char *bytes, uint64_t count)
+{
+    if (host_read_at == host_read_count) {
+        host_reads = scout_grown(host_reads, host_read_count + 1, &host_read_room, sizeof(*host_reads));
+        host_reads[host_read_count++] = (struct read){.bytes = count};
+    }
+    struct read *of = &host_reads[host_read_at++];
+    bool is_other = player.play.plan.data == PLAY_OTHER_READS && step == FIRST_EXCHANGE;
+    bool is_first = step < FIRST_EXCHANGE, lacks = of->content[0] == NULL || of->content[1] == NULL;
+    is_unlike = is_unlike || of->bytes != count || (!is_first && lacks);
+    if (is_unlike)
+        return;
+    if (is_first && of->content[step] == NULL)
+        of->content[step] = scout_zeroed(count, 1);
+    if (!is_first)
+        changed_bytes += memcmp(of->content[0], of->content[1], count) != 0;
+    memcpy(is_first ? of->content[step] : bytes, is_first ? bytes : of->content[!is_other], count);
+}
+
+static bool
+exchanges_reads(void)
+{
+    return player.play.plan.data == PLAY_SAME_READS || player.play.plan.data == PLAY_OTHER_READS;
+}
+
+/* Of the steps behind the one of which the host has read something else: what it sends. */
+static void
+note_sent(const struct operation *operation)
+{
+    CUdeviceptr to;
+    uint64_t bytes = 0;
+    const char *source = player_source_of(operation, &to, &bytes);
+    if (source != NULL && bytes > DATA_BYTES && step > FIRST_EXCHANGE)
+        read_hash = XXH3_64bits_withSeed(source, bytes, read_hash + 1);
+}
+
 /* Of gradients: those that are averaged in front of operation `place`. */
 static void
 sample(uint32_t role, uint32_t place)
@@ -319,6 +370,7 @@ static void
 meet_planned(const struct operation *operation, uint32_t at)
 {
     (void)at;
+    is_planned = true;
     for (unsigned i = 0; i < operation->operand_count && operation->function == NULL; ++i)
         if (operand_is_target(&operation->operands[i]))
             note_filled(operation->operands[i].address, operation->operands[i].bytes);
@@ -329,6 +381,7 @@ static bool
 meet_outside(const struct operation *operation, const char *name)
 {
     bool copies = operation->function == NULL && strncmp(name, "cuMem", strlen("cuMem")) == 0;
+    is_planned = false;
     if (!player.begun || player.next != 0 || step < last_border() || !goes_outside())
         return false;
     is_outside = is_outside || !copies;
@@ -377,7 +430,7 @@ begin_border(void)
         is_put = false;
         return;
     }
-    copy_count = 0;
+    copy_count = host_read_at = 0;
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
     if (player.play.plan.data == PLAY_BORDERS)
         bits_judge(border == last_border() - 1);
@@ -389,7 +442,7 @@ begin_border(void)
     if (player.play.plan.data == PLAY_SUMS_EXCHANGED)
         watch_sums(border);
     atomic_store(&page->reads, read_hash);
-    atomic_store(&page->exchanged, changed_bytes);
+    atomic_store(&page->exchanged, is_unlike ? 0 : changed_bytes);
     turns_report(border);
     if (border == last_border() && !goes_outside())
         player_wait_for_end(PLAY_OVER);
@@ -402,18 +455,24 @@ begin_border(void)
 static void
 note_copy(const struct operation *operation)
 {
-    bool has_parts = player_makes_all() || player.play.plan.data >= PLAY_FIRST_HALVES;
+    bool has_parts = player_makes_all() || player.play.plan.data == PLAY_FIRST_HALVES ||
+                     player.play.plan.data == PLAY_SECOND_HALVES;
     if (has_parts && operation->function == NULL)
         exchange_part(operation);
+    if (exchanges_reads() && is_planned && operation->function == NULL)
+        note_sent(operation);
     for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
         if (operation->function != NULL || !operand_is_target(operand) || allocations_find(operand->address) != NULL)
             continue;
         scout_require(scout_state.driver.cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
-        const char *bytes = (const char *)(uintptr_t)operand->address;
-        for (uint64_t row = 0; row < operand_rows(operand); ++row)
-            read_hash = XXH3_64bits_withSeed(bytes + row * operand->pieces.inner_stride, operand_row_bytes(operand),
-                                             read_hash + 1);
+        char *bytes = (char *)(uintptr_t)operand->address;
+        for (uint64_t row = 0; row < operand_rows(operand); ++row, bytes += operand->pieces.inner_stride) {
+            if (!exchanges_reads())
+                read_hash = XXH3_64bits_withSeed(bytes, operand_row_bytes(operand), read_hash + 1);
+            else if (is_planned)
+                exchange_read(bytes, operand_row_bytes(operand));
+        }
     }
 }
 
@@ -433,7 +492,7 @@ exchange_change(struct way *way)
                                        .meet_unplanned = meet_outside,
                                        .after = note_copy,
                                        .end = end};
-    if (player.play.plan.data >= PLAY_BORDERS && player.play.plan.data <= PLAY_SECOND_HALVES)
+    if (player.play.plan.data >= PLAY_BORDERS && player.play.plan.data < PLAY_TRAINING)
         *way = borders;
     if (!player_makes_all())
         return;

@@ -287,7 +287,7 @@ is_place(uint32_t at, int *group)
            (player.play.tensors[i].role != PLAY_GRADIENT || player.play.tensors[i].before != at))
         ++i;
     *group = i < plan->tensor_count ? (int)player.play.tensors[i].group : 0;
-    return i < plan->tensor_count;
+    return i < plan->tensor_count && way.average != NULL;
 }
 
 static void

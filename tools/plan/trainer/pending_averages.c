@@ -21,8 +21,8 @@ static uint32_t
 bool
 pending_is_averaged(const struct play_tensor *tensor)
 {
-    return tensor->role == PLAY_GRADIENT || tensor->role == PLAY_CHANGES || tensor->role == PLAY_SUM ||
-           tensor->role == PLAY_LAST;
+    bool is_changed = tensor->role == PLAY_CHANGES || tensor->role == PLAY_SUM || tensor->role == PLAY_LAST;
+    return tensor->role == PLAY_GRADIENT || (is_changed && player_is_by_state());
 }
 
 /* Marks gradients in the allocation that these bytes touch, if a gradient is among the bytes. */

@@ -48,11 +48,14 @@ write_from(const char *bytes, const struct play_tensor *tensor, uint64_t end)
     memory_wait();
 }
 
+/* With gradients statistics of batches are averaged. */
 static struct held *
 next_held(uint32_t *i, uint32_t role)
 {
     const struct play_tensor *all = player.play.tensors;
-    while (*i < player.play.plan.tensor_count && (all[*i].role != role || player_allocation(&all[*i]) == NULL))
+    uint32_t too = role == PLAY_GRADIENT && !player_is_by_state() ? PLAY_CHANGES : role;
+    while (*i < player.play.plan.tensor_count &&
+           ((all[*i].role != role && all[*i].role != too) || player_allocation(&all[*i]) == NULL))
         ++*i;
     return *i < player.play.plan.tensor_count ? &held[*i] : NULL;
 }

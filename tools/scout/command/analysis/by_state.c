@@ -631,7 +631,8 @@ may_be_updated(const struct finder *finder, const struct graph_version *sent, co
            (position(finder, back) < position(finder, sent) || place_of(finder, back)->stays);
 }
 
-/* What is computed from state goes to the host, and as many bytes come back that are others in each period. */
+/* What is computed from state may go to the host, and as many bytes come back that are others in each period: a proof
+ * has to show what they are. */
 static bool
 judge_host(const struct finder *finder)
 {
@@ -640,14 +641,8 @@ judge_host(const struct finder *finder)
         const struct graph_version *sent = &graph->versions[i];
         if (sent->memory != HOST_MEMORY || sent->bytes <= ELEMENT_BYTES || !finder->from_state[i])
             continue;
-        for (uint32_t k = 0; k < graph->version_count; ++k) {
-            if (finder->from_data[k] && may_be_updated(finder, sent, &graph->versions[k]))
-                return turns_refuse(
-                    finder->to,
-                    "%llu bytes that are computed from state are copied to the host, and as many come back: "
-                    "the host may update them",
-                    (unsigned long long)sent->bytes);
-        }
+        for (uint32_t k = 0; k < graph->version_count && !finder->to->host_may_update; ++k)
+            finder->to->host_may_update = finder->from_data[k] && may_be_updated(finder, sent, &graph->versions[k]);
     }
     for (uint32_t i = 0; i < graph->log->op_count; ++i) {
         const struct scout_op *op = &graph->log->ops[i];

@@ -223,7 +223,7 @@ scout_prove(const struct scout_order *order, const struct scout_log *log, const 
     else if (can)
         proof_conclude(&proofs->halves, PROOF_IMPOSSIBLE, "%s", why);
     if (ok && by_turns)
-        ok = proof_play_turns(order, &play, &proofs->turns, &proofs->times, error);
+        ok = proof_play_turns(order, &play, false, &proofs->turns, &proofs->times, error);
     if (has_named(finding) && proofs->own.end == PROOF_NOT_ASKED)
         proof_conclude(&proofs->own, PROOF_IMPOSSIBLE,
                        "whether what --per-rank names is carried from batch to batch, or trained, cannot be shown: %s",
@@ -246,7 +246,7 @@ scout_prove_by_state(const struct scout_order *order, const struct scout_log *lo
     if (!can)
         json_object_object_add(proofs->played, "reason", json_object_new_string(why));
     if (ok && proofs->complete.end == PROOF_PASSED)
-        ok = proof_play_turns(order, &play, &proofs->turns, &proofs->times, error);
+        ok = proof_play_turns(order, &play, turns->host_may_update, &proofs->turns, &proofs->times, error);
     play_free(&play);
     return ok;
 }

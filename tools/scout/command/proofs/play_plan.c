@@ -231,6 +231,9 @@ take_tensors(const struct scout_log *log, const struct scout_finding *finding, s
             return refuse(why, "a%u is updated without a gradient of its own", tensor->alloc);
         if (role == 0)
             continue;
+        if (tensor->role == ROLE_STATISTICS && type < play_plan_type(SCOUT_INTEGER) && !tensor->guessed &&
+            tensor->hi - tensor->lo > ELEMENT_BYTES)
+            role = PLAY_CHANGES;
         if (role == PLAY_STATE && scout_is_in_gradient(finding, tensor))
             role = PLAY_COMPARED;
         if ((role == PLAY_PARAMETER || role == PLAY_GRADIENT) && type == play_plan_type(SCOUT_INTEGER))

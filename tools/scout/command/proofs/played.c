@@ -75,7 +75,7 @@ show_progress(const struct play *play, const struct played *played, bool end)
     if (end)
         fputs("\r\033[K", stderr);
     else
-        fprintf(stderr, "\r\033[Kddprun: scout: proof (%c), step %u of %u", "ccddeeeeee"[play->plan.data],
+        fprintf(stderr, "\r\033[Kddprun: scout: proof (%c), step %u of %u", "ccddeeeeeeff"[play->plan.data],
                 atomic_load(&played->pages[0]->steps), play -> plan.steps);
     fflush(stderr);
 }

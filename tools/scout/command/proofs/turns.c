@@ -162,9 +162,60 @@ find_times(const struct played *ranks, const struct played *alone, struct play_t
                                  .high = hundredths(count * range_high(&batch) / range_low(&round), count)};
 }
 
-bool
-proof_play_turns(const struct scout_order *order, struct play *play, struct proof *proof, struct play_times *times,
-                 struct error *error)
+/* ---- the host ---- */
+
+/* What the host has sent in the last steps of a run; 0: the run shows nothing. */
+static bool
+play_host(const struct scout_order *order, struct play *play, enum play_data data, uint64_t *sent, struct error *error)
+{
+    enum { STEPS = 6 };
+    struct played played;
+    uint32_t steps = play->plan.steps;
+    play->plan.steps = STEPS;
+    bool ok = played_make(order, play, data, &played, error);
+    if (ok && played_completed(&played) + 1 == STEPS && atomic_load(&played.pages[0]->exchanged) > 0)
+        *sent = atomic_load(&played.pages[0]->reads);
+    played_release(play, &played);
+    play->plan.steps = steps;
+    return ok;
+}
+
+/* Whether the host carries what it reads from step to step, and sends what comes of it: one process makes one batch
+ * from what another one has led to, and no two can be computed at once. */
+static bool
+judge_host(const struct scout_order *order, struct play *play, bool must_show, struct proof *proof, struct error *error)
+{
+    enum { DATA_BYTES = 64 };
+    uint64_t same = 0, other = 0, again = 0;
+    bool reads = false, sends = false;
+    for (const struct play_operation *it = play->operations; it < play->operations + play->plan.operation_count; ++it) {
+        reads = reads || it->reads != PLAY_READS_NOTHING;
+        sends = sends || it->host_bytes > DATA_BYTES;
+    }
+    if (!reads || !sends)
+        return true;
+    if (!play_host(order, play, PLAY_SAME_READS, &same, error) ||
+        !play_host(order, play, PLAY_OTHER_READS, &other, error))
+        return false;
+    if (same != other && !play_host(order, play, PLAY_SAME_READS, &again, error))
+        return false;
+    if ((same == 0 || other == 0) && must_show)
+        proof_conclude(proof, PROOF_IMPOSSIBLE,
+                       "bytes that are computed from state are copied to the host, and as many come back: whether the "
+                       "host updates them no run has shown");
+    if (same != 0 && other != 0 && same != other && same == again)
+        proof_conclude(proof, PROOF_FAILED,
+                       "what the program sends to the device depends on what it has read there in the step before, as "
+                       "where the host updates weights, or plays by the policy: no batch can be computed before the "
+                       "one before it");
+    return true;
+}
+
+/* ---- all of it ---- */
+
+static bool
+play_turns(const struct scout_order *order, struct play *play, struct proof *proof, struct play_times *times,
+           struct error *error)
 {
     struct played ranks = {0}, alone = {0};
     const char *then;
@@ -182,6 +233,14 @@ proof_play_turns(const struct scout_order *order, struct play *play, struct proo
 }
 
 bool
+proof_play_turns(const struct scout_order *order, struct play *play, bool must_show, struct proof *proof,
+                 struct play_times *times, struct error *error)
+{
+    return judge_host(order, play, must_show, proof, error) &&
+           (proof->end != PROOF_NOT_ASKED || play_turns(order, play, proof, times, error));
+}
+
+bool
 scout_prove_again(const struct scout_order *order, struct json_object *turns, struct proof *proof,
                   struct play_times *times, struct error *error)
 {
@@ -189,7 +248,7 @@ scout_prove_again(const struct scout_order *order, struct json_object *turns, st
     char why[PLAY_WHY_BYTES] = "";
     bool ok = true;
     if (play_json_read(turns, &play, why))
-        ok = proof_play_turns(order, &play, proof, times, error);
+        ok = play_turns(order, &play, proof, times, error);
     else
         proof_conclude(proof, PROOF_IMPOSSIBLE, "%s", why);
     play_free(&play);
