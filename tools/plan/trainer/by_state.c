@@ -50,6 +50,7 @@ static bool any_differed;
 
 static uint32_t steps;        /* of the round, that have begun */
 static bool in_step;          /* the last of them is not complete; or a plain step */
+static bool has_own;          /* the step under way has made an operation that one rank makes */
 static bool leaves_out;       /* the step under way has made no operation that a program may leave out, so far */
 static uint32_t misses;       /* of the round's complete steps, those that left these out */
 static bool changed;          /* one of them has changed what is averaged, on this rank */
@@ -368,7 +369,7 @@ static void
 begin_period(void)
 {
     in_step = player.is_open = true;
-    leaves_out = false;
+    leaves_out = has_own = false;
     for (uint32_t i = 0; i < player.play.plan.operation_count; ++i)
         leaves_out = leaves_out || player.play.operations[i].part == PLAY_BY_CHOICE;
     launches = 0;
@@ -432,7 +433,8 @@ static bool
 end_step(void)
 {
     uint32_t adds = steps > 1;
-    bool has_ended = in_step && !is_plain;
+    bool has_ended = in_step && !is_plain && has_own;
+    steps -= in_step && !is_plain && !has_own; /* what all ranks make is no turn, as a batch that is copied ahead */
     in_step = false;
     misses += has_ended && leaves_out;
     if (has_ended && leaves_out && miss_changes < 0 && (player.rank == turn || player_plays_all()))
@@ -708,6 +710,7 @@ static void
 settle(const struct operation *operation, uint32_t at)
 {
     (void)operation;
+    has_own = has_own || player.play.operations[at].part != PLAY_BY_ALL;
     leaves_out = leaves_out && player.play.operations[at].part != PLAY_BY_CHOICE;
 }
 

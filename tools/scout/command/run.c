@@ -252,7 +252,7 @@ scout_run_judge(const struct scout_order *order, const struct scout_outcome *out
     if (outcome->failed.launch != 0)
         return error_set(error, code, "launches ended each of %u runs when they were repeated: %s", outcome->runs,
                          outcome->left_out);
-    if (outcome->refused && outcome->stage != SCOUT_STAGE_DEEP && (outcome->late || outcome->exit_code == 0))
+    if (outcome->refused && (outcome->late || outcome->exit_code == 0))
         return true;
     if (outcome->late && outcome->stage != SCOUT_STAGE_DEEP)
         return error_set(error, code,

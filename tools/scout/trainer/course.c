@@ -229,18 +229,25 @@ is_refused(size_t lag)
     return false;
 }
 
-/* The shortest period of which the last ones are alike, so many; 0: there is none. */
+/* Whether the last periods are alike, so many. */
+static bool
+repeats(size_t lag, size_t many)
+{
+    size_t alike = 0;
+    while (alike < (many - 1) * lag && is_alike(brief_count - 1 - alike, lag))
+        ++alike;
+    return alike == (many - 1) * lag;
+}
+
+/* The shortest period of which the last ones are alike, so many; 0: there is none. One operation is a step where there
+ * is no other. */
 static size_t
 find_alike(size_t many)
 {
-    for (size_t lag = least_period; many * lag <= brief_count; ++lag) {
-        size_t alike = 0;
-        while (alike < (many - 1) * lag && is_alike(brief_count - 1 - alike, lag))
-            ++alike;
-        if (alike == (many - 1) * lag && is_step(lag) && !is_refused(lag))
-            return lag;
-    }
-    return 0;
+    size_t lag = least_period;
+    while (many * lag <= brief_count && !(repeats(lag, many) && is_step(lag) && !is_refused(lag)))
+        ++lag;
+    return many * lag > brief_count ? 0 : lag == LEAST_PERIOD && repeats(1, lag * many) ? 1 : lag;
 }
 
 static size_t
@@ -346,9 +353,14 @@ begin_deep(void)
     atomic_store_explicit(&now, COURSE_DEEP, memory_order_release);
 }
 
+/* What launches of the light pass leave in managed memory nobody looks at: it is no write of the host. */
 static void
 back_to_light(void)
 {
+    size_t count;
+    struct allocation **all = allocations_all(&count);
+    for (size_t i = 0; i < count; ++i)
+        all[i]->left_known = false;
     next_search = brief_count + 1;
     atomic_store(&scout_state.progress->period, 0);
     atomic_store(&scout_state.progress->stage, SCOUT_STAGE_LIGHT);

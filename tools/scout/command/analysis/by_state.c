@@ -380,18 +380,26 @@ judge_state(const struct finder *finder, struct place *place)
     return true;
 }
 
-/* Whether nothing on the device reads a place, of which each period writes the next element: a history of losses. */
+/* Whether nothing on the device reads a place, of which each period writes the next element, or, `whole`, all of its
+ * memory: a history of losses. Where the program hands on the address of the element each is a place of its own, and
+ * the first one may follow the last. */
 static bool
-is_history(const struct finder *finder, const struct place *place)
+is_history(const struct finder *finder, const struct place *place, bool whole)
 {
     const struct graph_version *version, *before = NULL;
     uint32_t moves = 0;
-    bool is_row = !place->is_read && place->lo % sizeof(uint32_t) == 0 && place->hi % sizeof(uint32_t) == 0;
-    for (uint32_t i = 0; is_row && (version = next_in(finder, place, &i)) != NULL; ++i) {
-        is_row =
-            version->hi - version->lo <= ELEMENT_BYTES &&
-            (before == NULL || (version->lo == before->hi && position(finder, version) == position(finder, before) &&
-                                period_of(finder, version) == period_of(finder, before) + 1));
+    bool is_row = true;
+    for (const struct place *it = finder->places; it < finder->places + finder->place_count && is_row; ++it) {
+        bool is_part = it == place || (whole && it->memory == place->memory && it->lo < it->hi);
+        is_row = !is_part || (!it->is_read && it->lo % sizeof(uint32_t) == 0 && it->hi % sizeof(uint32_t) == 0);
+    }
+    for (uint32_t i = 0; is_row && (version = next_in(finder, whole ? NULL : place, &i)) != NULL; ++i) {
+        if (version->memory != (int32_t)place->memory)
+            continue;
+        is_row = version->hi - version->lo <= ELEMENT_BYTES &&
+                 (before == NULL || ((version->lo == before->hi || (whole && version->lo == 0)) &&
+                                     position(finder, version) == position(finder, before) &&
+                                     period_of(finder, version) == period_of(finder, before) + 1));
         moves += before != NULL;
         before = version;
     }
@@ -469,10 +477,11 @@ judge_place(struct finder *finder, struct place *place)
     char text[64];
     if (alloc->memory == SCOUT_PINNED)
         return true;
-    if (!place->is_written)
-        place->role = (place->is_read || place->is_shown) && !is_remade ? PLAY_UNWRITTEN : 0;
-    else if (!place->stays && !is_remade && is_history(finder, place))
+    if (!place->stays && !is_remade &&
+        ((place->is_written && is_history(finder, place, false)) || is_history(finder, place, true)))
         place->role = PLAY_SUM; /* of words: each is changed by one rank, from what it held as the round began */
+    else if (!place->is_written)
+        place->role = (place->is_read || place->is_shown) && !is_remade ? PLAY_UNWRITTEN : 0;
     else if (!place->stays)
         place->role = place->host_later && !is_remade ? PLAY_LAST : 0;
     else if (is_remade)

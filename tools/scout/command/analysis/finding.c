@@ -84,7 +84,8 @@ find_border(const struct graph *graph, uint32_t period, uint64_t *live_bytes)
     }
     free(change);
     *live_bytes = (uint64_t)best_live;
-    return best < period ? best + period : best;
+    best += best < period ? period : 0;
+    return best;
 }
 
 /* ---- candidates ---- */
