@@ -123,9 +123,9 @@ struct play_tensor {
     uint32_t group;  /* of a gradient: as DDP_GRADIENT_GROUP, of which proof (c) may have several */
     uint32_t before; /* and the operation of the period in front of which it is averaged */
     char at[64];     /* where the program allocates it, for messages; "": not known */
-    /* Of proof (complete) of what changes, before a plan is made of it: no element comes from its own old value;
-     * nothing but the host reads it, and a trial has to show what it is. */
-    bool is_overwritten, may_be_sum;
+    /* Of proof (complete) of what changes, before a plan is made of it: no element comes from its own old value alone;
+     * but its launches read all they write; nothing but the host reads it, and a trial has to show what it is. */
+    bool is_overwritten, is_in_place, may_be_sum;
 };
 
 /* Who makes an operation, where ranks take turns: of a round's periods, rank r plays period r. */

@@ -753,7 +753,6 @@ const struct way by_state = {
     .average = average_state,
     .must_close = must_close,
     .meet_unplanned = meet_unplanned,
-    .holds = pending_is_averaged,
     .close = close_round,
     .last_look = look_for_whole,
     .say = say,

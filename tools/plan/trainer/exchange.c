@@ -310,9 +310,9 @@ average_exchanged(uint32_t at, int group, CUstream stream, const struct ddp_site
     sample(PLAY_GRADIENT, at);
 }
 
-/* ---- sums ---- */
+/* ---- sums, and what each step changes a little ---- */
 
-/* Of each tensor: samples of sums at the two borders before. */
+/* Of each tensor: samples at the two borders before. */
 static float (*at_borders)[2][PLAY_SAMPLES];
 
 /* What a sum would be if its contents had not been exchanged; NaN: so little was exchanged that an average that moves
@@ -325,26 +325,36 @@ unexchanged(float value, float then, float now)
     return fabs(difference) * 1e-4 < 32 * FLT_EPSILON * largest ? NAN : (float)((double)value + difference);
 }
 
+/* Of what has been exchanged at the border before: samples as at_borders[] has them become what a proof compares. */
 static void
-watch_sums(uint32_t border)
+settle_samples(uint32_t role, float *samples, const float *then, const float *now)
+{
+    for (int k = 0; k < PLAY_SAMPLES && role == PLAY_SUM; ++k)
+        samples[k] = unexchanged(samples[k], then[k], now[k]);
+    for (int k = 0; k < PLAY_SAMPLES / 2 && role == PLAY_CHANGES; ++k) {
+        samples[PLAY_SAMPLES / 2 + k] = then[k] - now[k];
+        samples[k] -= then[k] - now[k];
+    }
+}
+
+static void
+watch(uint32_t role, uint32_t border)
 {
     const uint32_t count = player.play.plan.tensor_count;
     if (at_borders == NULL)
         at_borders = scout_zeroed(count, sizeof(*at_borders));
     for (uint32_t i = 0; i < count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
-        const struct allocation *allocation = tensor->role == PLAY_SUM ? player_allocation(tensor) : NULL;
-        float *samples = play_sample(&player.play.plan, player.pages[0], i);
+        const struct allocation *allocation = tensor->role == role ? player_allocation(tensor) : NULL;
         if (allocation == NULL)
             continue;
         if (border < FIRST_EXCHANGE + 1)
             player_sample(tensor, allocation, at_borders[i][border % 2]);
-        for (int k = 0; k < PLAY_SAMPLES && border == FIRST_EXCHANGE + 1; ++k)
-            samples[k] = unexchanged(samples[k], at_borders[i][1][k], at_borders[i][0][k]);
-        if (border == FIRST_EXCHANGE)
-            exchange(allocation, tensor->lo, tensor->hi, true);
-        else if (border + 1 == FIRST_EXCHANGE)
-            exchange(allocation, tensor->lo, tensor->hi, false);
+        if (border == FIRST_EXCHANGE + 1)
+            settle_samples(role, play_sample(&player.play.plan, player.pages[0], i), at_borders[i][1],
+                           at_borders[i][0]);
+        if (role == PLAY_SUM && (border == FIRST_EXCHANGE || border + 1 == FIRST_EXCHANGE))
+            exchange(allocation, tensor->lo, tensor->hi, border == FIRST_EXCHANGE);
     }
 }
 
@@ -440,7 +450,9 @@ begin_border(void)
         sample(PLAY_PER_RANK, 0);
     }
     if (player.play.plan.data == PLAY_SUMS_EXCHANGED)
-        watch_sums(border);
+        watch(PLAY_SUM, border);
+    if (player.play.plan.data == PLAY_STATE_EXCHANGED)
+        watch(PLAY_CHANGES, border);
     atomic_store(&page->reads, read_hash);
     atomic_store(&page->exchanged, is_unlike ? 0 : changed_bytes);
     turns_report(border);

@@ -617,14 +617,13 @@ end(struct operation *operation, bool enqueued)
     }
 }
 
-/* Whether an allocation holds memory of the plan without which a round cannot end. */
+/* Whether an allocation holds memory of the plan, without which a round cannot end. */
 static bool
 holds_named(CUdeviceptr address)
 {
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         const struct allocation *allocation = player.named[i].live ? player_allocation(&player.play.tensors[i]) : NULL;
-        if (allocation != NULL && allocation->address == address &&
-            (way.holds == NULL || way.holds(&player.play.tensors[i])))
+        if (allocation != NULL && allocation->address == address)
             return true;
     }
     return false;

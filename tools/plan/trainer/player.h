@@ -137,7 +137,6 @@ struct way {
     bool (*updates)(const struct operation *operation, const char *name); /* it makes what the plan does elsewhere */
     void (*judge_look)(const char *name);
     void (*judge_end)(const struct operation *operation, bool enqueued);
-    bool (*holds)(const struct play_tensor *tensor); /* whether a round has to be closed before it goes; NULL: any */
     bool (*close)(void); /* the program ends, or gives back what ranks average: whether the open round is averaged */
     void (*last_look)(void); /* behind that */
     void (*say)(void);       /* at the end: lines for users, by rank 0 */

@@ -26,7 +26,8 @@ struct place {
     bool is_shown;       /* the host reads it in the period */
     bool is_state;       /* it feeds back, by way of other memory, and data enters; or is computed from such */
     bool leaves;         /* other memory is computed from it */
-    bool is_overwritten; /* of state: no element comes from its own old value */
+    bool is_overwritten; /* of state: no element comes from its own old value alone; */
+    bool is_in_place;    /* but each launch that writes it reads it, too */
     bool may_be_sum;     /* of state: nothing else is computed from it */
     enum play_role role; /* 0: none: scratch */
     uint32_t type;       /* enum scout_type */
@@ -338,6 +339,20 @@ width_of(const struct finder *finder, const struct place *place, bool *keeps)
     return all ? width : 0;
 }
 
+static bool
+is_in_place(const struct finder *finder, const struct place *place)
+{
+    const struct graph_version *version;
+    bool all = true;
+    for (uint32_t i = 0; all && (version = next_in(finder, place, &i)) != NULL; ++i) {
+        bool is = false;
+        for (uint32_t e = 0; e < version->in_count && !is; ++e)
+            is = version_overlaps(&finder->graph->versions[in_edge(finder, version, e)->from], version);
+        all = is;
+    }
+    return all;
+}
+
 /* Whether --per-rank names its allocation. */
 static bool
 is_per_rank(const struct finder *finder, const struct place *place)
@@ -357,6 +372,7 @@ judge_state(const struct finder *finder, struct place *place)
     bool keeps = false;
     uint32_t width = width_of(finder, place, &keeps);
     place->is_overwritten = !keeps;
+    place->is_in_place = is_in_place(finder, place);
     if (is_per_rank(finder, place)) {
         place->role = PLAY_PER_RANK;
         return true;
@@ -691,6 +707,7 @@ add_range(struct finder *finder, const struct place *place)
     turns_add_range(finder->to, &(struct turns_range){.role = place->role,
                                                       .type = is_typed ? place->type : SCOUT_UNKNOWN,
                                                       .is_overwritten = place->is_overwritten,
+                                                      .is_in_place = place->is_in_place,
                                                       .may_be_sum = place->may_be_sum,
                                                       .width = place->width,
                                                       .alloc = finder->graph->memories[place->memory].alloc,

@@ -53,7 +53,8 @@ void reads_free(struct reads *reads);
 struct turns_range {
     enum play_role role;
     uint32_t type;       /* enum scout_type, of what changes by state */
-    bool is_overwritten; /* of that: no element comes from its own old value */
+    bool is_overwritten; /* of that: no element comes from its own old value alone; */
+    bool is_in_place;    /* but launches that write it read it, too */
     bool may_be_sum;     /* and: nothing but the host reads it, and a trial has to show what it is */
     uint32_t width;      /* bytes of an element, of a sum; 0: of a history, of any kind, each written by one rank */
     uint32_t alloc;      /* of the log */

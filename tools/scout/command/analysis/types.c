@@ -213,6 +213,26 @@ spread_arguments(struct types *types, bool guesses)
     return some;
 }
 
+/* A guess: pointers in one struct lead to the same floats, if those do of which something is known. */
+static bool
+spread_structs(struct types *types)
+{
+    bool some = false;
+    for (const struct use *use = types->uses; use < types->uses + types->use_count; ++use) {
+        uint32_t set = 0, same = same_of(types, use->version);
+        if (types->sets[same] != 0 || types->graph->versions[use->version].type == SCOUT_INTEGER)
+            continue;
+        for (const struct use *other = types->uses; other < types->uses + types->use_count; ++other)
+            if (other->op == use->op && other->slot == use->slot && other->at != use->at)
+                set |= types->sets[same_of(types, other->version)];
+        if (!is_one(set))
+            continue;
+        types->sets[same] = set;
+        types->guessed[same] = some = true;
+    }
+    return some;
+}
+
 /* Of tensors of which nothing is known yet: what their versions look like, if that is one type. */
 static void
 guess(struct types *types)
@@ -351,7 +371,7 @@ judge_lengths(const struct types *types)
 static void
 spread(struct types *types, bool guesses)
 {
-    while (spread_pairs(types, guesses) || spread_arguments(types, guesses))
+    while (spread_pairs(types, guesses) || spread_arguments(types, guesses) || (guesses && spread_structs(types)))
         ;
 }
 

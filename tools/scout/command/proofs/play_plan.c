@@ -271,6 +271,7 @@ take_ranges(const struct scout_log *log, const struct turns *turns, struct play 
                                          .lo = range->lo,
                                          .hi = range->hi,
                                          .is_overwritten = range->is_overwritten,
+                                         .is_in_place = range->is_in_place,
                                          .may_be_sum = range->may_be_sum});
     }
 }

@@ -172,10 +172,24 @@ judge_own(const struct play_tensor *tensor, const struct touched *touched, const
                        text);
 }
 
+/* Whether what a tensor held before shows in it, behind a step, as it was put there: each step changes it a little. */
+static bool
+keeps_itself(const struct trial *it, const struct played *state, uint32_t tensor)
+{
+    enum { HALF = PLAY_SAMPLES / 2 };
+    const float *of = sample_of(it, &it->plain, tensor), *seen = sample_of(it, state, tensor);
+    double rest = 0, put = 0;
+    for (int k = 0; k < HALF; ++k) {
+        rest += pow((double)seen[k] - (double)of[k], 2);
+        put += pow((double)seen[HALF + k], 2);
+    }
+    return put > 0 && 4 * rest <= put;
+}
+
 /* What the program carries from batch to batch is computed from one record each: with halves of the data exchanged
  * other elements of it change each time. What is overwritten has to show that it is no such. */
 static void
-judge_carried(const struct trial *it, const struct played halves[2])
+judge_carried(const struct trial *it, const struct played *state, const struct played halves[2])
 {
     const struct play *play = it->play;
     struct proof *proof = it->proof;
@@ -185,7 +199,8 @@ judge_carried(const struct trial *it, const struct played halves[2])
             continue;
         struct touched touched = touched_by_halves(it, halves, i);
         bool is_split = touched.first > 0 && touched.second > 0 && touched.both == 0;
-        bool is_open = tensor->is_overwritten && touched.both == 0;
+        bool is_open = tensor->is_overwritten && touched.both == 0 &&
+                       !(tensor->is_in_place && keeps_itself(it, state, i));
         const char *text = proof_name(proof, tensor);
         if (tensor->role == PLAY_PER_RANK)
             judge_own(tensor, &touched, text, proof);
@@ -227,7 +242,7 @@ prove_classes(struct trial *it)
             "before",
             proof_name(it->proof, &it->play->tensors[tensor]), border);
     } else if (it->ok && whole && first && second) {
-        judge_carried(it, halves);
+        judge_carried(it, &state, halves);
         judge_reached(it, halves);
     } else if (it->ok) {
         proof_conclude(it->proof, PROOF_IMPOSSIBLE,
