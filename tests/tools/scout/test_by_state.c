@@ -20,7 +20,7 @@
 #define SGD      "sgd: w1 += ~g1\nsgd: w2 += ~g2\n"
 
 /* Of each operation: A: made by all, T: by the rank whose turn it is, C: or not at all. Of memory: S: state, R: stream,
- * U: sum, L: last, P: each rank's own, C: constant. */
+ * U: sum, L: last, P: each rank's own, C: constant; host?: a proof has to show what the host sends. */
 static const struct row {
     const char *name, *program, *expected, *per_rank;
 } rows[] = {
@@ -73,7 +73,7 @@ static const struct row {
     {"a counter beside a weight", NET "step\n" FORWARD BACKWARD "sgd: w1 += ~g1; c +=\nsgd: w2 += ~g2\n",
      "sgd writes w1[0:3072], which each rank changes in its own step, and memory that is the same on all ranks"},
     {"weights that the host updates", NET "step\nh2d w1\n" FORWARD BACKWARD "d2h g1\nsgd: w2 += ~g2\n",
-     "3072 bytes that are computed from state are copied to the host, and as many come back: the host may update them"},
+     "AAATTTTTTAC w2:S host?"},
     {"hidden memory", NET "step\n" FORWARD "dw2!hidden: g2 = h dy\ndx: dh = dy w2 ~h\ndw1: g1 = x dh\n" SGD,
      "dw2 reads memory that is not among its arguments"},
 };
@@ -107,6 +107,7 @@ said(const struct scout_finding *finding, const struct turns *by_state)
         used += (size_t)snprintf(text + used, sizeof(text) - used, " %s:%c", program_name(range->alloc),
                                  letters[range->role]);
     }
+    snprintf(text + used, sizeof(text) - used, "%s", by_state->host_may_update ? " host?" : "");
     return text;
 }
 

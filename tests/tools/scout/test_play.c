@@ -84,7 +84,7 @@ TEST(a_run_file_with_other_bytes_than_it_says_is_damaged)
     ck_assert(play_save(path, &play) && !loads());
 }
 
-/* A plan by state has no gradient. */
+/* A plan by state has no gradient; one by gradients has statistics of batches. */
 TEST(plans_by_state_have_roles_of_their_own)
 {
     static const struct play_tensor rows[] = {{.role = PLAY_CHANGES, .type = 1, .bytes = 16, .lo = 4, .hi = 16},
@@ -101,7 +101,7 @@ TEST(plans_by_state_have_roles_of_their_own)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
         struct play_plan by_state = {.by = PLAY_BY_STATE}, by_gradients = {.by = PLAY_BY_GRADIENTS};
         ck_assert_msg(play_tensor_fits(&by_state, &rows[i]) == (i < FITTING), "row %zu", i);
-        ck_assert_msg(play_tensor_fits(&by_gradients, &rows[i]) == (rows[i].role <= PLAY_UNREAD), "row %zu", i);
+        ck_assert_msg(play_tensor_fits(&by_gradients, &rows[i]) == (rows[i].role <= PLAY_UNREAD || i == 0), "row %zu", i);
     }
     struct play_tensor changes = rows[0];
     const struct play by_state = {.plan = {.by = PLAY_BY_STATE, .tensor_count = 1}, .tensors = &changes};

@@ -50,9 +50,8 @@ bool
 play_tensor_fits(const struct play_plan *plan, const struct play_tensor *tensor)
 {
     bool is_float = tensor->type >= ELEMENT_FLOAT32 && tensor->type <= ELEMENT_BFLOAT16;
-    if (plan->by != PLAY_BY_STATE)
-        return (tensor->role >= PLAY_PARAMETER && tensor->role <= PLAY_UNREAD) ||
-               (tensor->role == PLAY_CHANGES && is_float);
+    if (plan->by != PLAY_BY_STATE && tensor->role != PLAY_CHANGES)
+        return tensor->role >= PLAY_PARAMETER && tensor->role <= PLAY_UNREAD;
     if (tensor->role == PLAY_CHANGES || tensor->role == PLAY_SUM) {
         size_t size = element_size((int)tensor->type);
         return (is_float || (tensor->role == PLAY_SUM && element_bytes((int)tensor->type) >= sizeof(uint32_t))) &&

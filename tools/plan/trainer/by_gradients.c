@@ -9,18 +9,6 @@
 static bool reads_gradients; /* an operation outside of the plan, while they wait */
 static bool is_pending;      /* gradients of this rank's turn wait for the round's end */
 
-/* Operations that clear memory at the beginning of the plan: where the program clears behind its update, its first
- * batch comes without them. */
-static uint32_t
-leading_fills(void)
-{
-    uint32_t count = 0;
-    while (count + 1 < player.play.plan.operation_count &&
-           strncmp(player.play.operations[count].name, "cuMemset", strlen("cuMemset")) == 0)
-        ++count;
-    return count;
-}
-
 /* Whether a batch has begun whose update has not come. */
 static bool
 lacks_update(void)
@@ -219,7 +207,6 @@ const struct way by_gradients = {
     .changes = "changes a gradient that waits for the other ranks, and is not in the plan",
     .reads = "gradients before they were averaged",
     .differ_from = PLAY_LAST + 1,
-    .leading = leading_fills,
     .begin = begin,
     .judge_order = judge_order,
     .begin_period = begin_period,

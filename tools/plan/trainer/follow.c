@@ -109,6 +109,18 @@ is_at(struct place *place, const struct play_operation *operation)
     return found;
 }
 
+/* Operations that clear memory at the beginning of the plan: where the program clears behind its update, its first
+ * batch comes without them. */
+static uint32_t
+leading_fills(void)
+{
+    uint32_t count = 0;
+    while (count + 1 < player.play.plan.operation_count &&
+           strncmp(player.play.operations[count].name, "cuMemset", strlen("cuMemset")) == 0)
+        ++count;
+    return count;
+}
+
 /* The operation of the plan that this is; NO_PLACE: none. */
 static __attribute__((noinline)) uint32_t
 place_of_operation(const struct operation *operation)
@@ -128,7 +140,7 @@ place_of_operation(const struct operation *operation)
         if (name == names[at] && is_at(&place, &player.play.operations[at]))
             return at;
     }
-    uint32_t first = player.begun || way.leading == NULL ? 0 : way.leading();
+    uint32_t first = player.begun ? 0 : leading_fills();
     if (first > 0 && name == names[first] && is_at(&place, &player.play.operations[first]))
         return first;
     is_elsewhere = is_elsewhere || (player.begun && name == names[player.next]);

@@ -116,7 +116,6 @@ struct way {
     const char *changes, *reads; /* what an operation outside of the plan does that changes, or reads, what waits */
     const char *given_up;        /* what one of the plan does, once a step was left open */
     uint32_t differ_from;        /* memory of this enum play_role, and of later ones, may differ: it is not annotated */
-    uint32_t (*leading)(void);   /* how many operations the first period may begin without */
     void (*begin)(void);         /* at the plan's first operation, whose memory is annotated */
     void (*begin_period)(void);  /* the first one, too */
     bool (*end_step)(void);      /* this rank's step is complete: whether the round is */

@@ -413,10 +413,10 @@ is_history(const struct finder *finder, const struct place *place, bool whole)
         if (version->memory != (int32_t)place->memory)
             continue;
         is_row = version->hi - version->lo <= ELEMENT_BYTES &&
-                 (before == NULL || ((version->lo == before->hi || (whole && version->lo == 0)) &&
+                 (before == NULL || ((version->lo == before->hi || (whole && version->lo == 0 && before->lo > 0)) &&
                                      position(finder, version) == position(finder, before) &&
                                      period_of(finder, version) == period_of(finder, before) + 1));
-        moves += before != NULL;
+        moves += before != NULL && version->lo > 0;
         before = version;
     }
     return is_row && moves > 0;

@@ -78,7 +78,8 @@ find_border(const struct graph *graph, uint32_t period, uint64_t *live_bytes)
             best_data = data;
         }
     }
-    while (best > 1 && (only_sets(graph, best - 1) || (best_data && is_from_host(graph, best - 1)))) {
+    while ((best > period || (best > 1 && !best_data)) &&
+           (only_sets(graph, best - 1) || (best_data && is_from_host(graph, best - 1)))) {
         best_live -= change[best];
         best -= 1;
     }
