@@ -74,6 +74,10 @@ static const struct row {
      "sgd writes w1[0:3072], which each rank changes in its own step, and memory that is the same on all ranks"},
     {"weights that the host updates", NET "step\nh2d w1\n" FORWARD BACKWARD "d2h g1\nsgd: w2 += ~g2\n",
      "AAATTTTTTAC w2:S host?"},
+    {"gradients of two passes, cleared behind the update, of batches that lie on the device",
+     "x 384\nw1 768\ndy 1024\ng1 768\nstep\nlayer1: dy = x w1\ndw1: g1 += x dy\nlayer1: dy = x w1\ndw1: g1 += x dy\n"
+     "sgd: w1 += ~g1\nfill g1\n",
+     "TTTTTC x:C w1:S"},
     {"hidden memory", NET "step\n" FORWARD "dw2!hidden: g2 = h dy\ndx: dh = dy w2 ~h\ndw1: g1 = x dh\n" SGD,
      "dw2 reads memory that is not among its arguments"},
 };

@@ -101,7 +101,8 @@ TEST(plans_by_state_have_roles_of_their_own)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
         struct play_plan by_state = {.by = PLAY_BY_STATE}, by_gradients = {.by = PLAY_BY_GRADIENTS};
         ck_assert_msg(play_tensor_fits(&by_state, &rows[i]) == (i < FITTING), "row %zu", i);
-        ck_assert_msg(play_tensor_fits(&by_gradients, &rows[i]) == (rows[i].role <= PLAY_UNREAD || i == 0), "row %zu", i);
+        ck_assert_msg(play_tensor_fits(&by_gradients, &rows[i]) == (rows[i].role <= PLAY_UNREAD || i == 0), "row %zu",
+                      i);
     }
     struct play_tensor changes = rows[0];
     const struct play by_state = {.plan = {.by = PLAY_BY_STATE, .tensor_count = 1}, .tensors = &changes};

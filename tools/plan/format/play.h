@@ -50,7 +50,8 @@ enum play_role {
     PLAY_UNWRITTEN, /* the same, and no operation of the period writes it */
     PLAY_UNREAD,    /* the same, and none reads it */
     PLAY_CHANGES,   /* the mean of what all ranks' steps have changed is added; by gradients: statistics of batches */
-    PLAY_STREAM,    /* by state, as are the next: all ranks make its operations in each step: never put back, never averaged, and compared */
+    PLAY_STREAM,    /* by state, as are the next: all ranks make its operations in each step: never put back, never
+                       averaged, and compared */
     PLAY_SUM,       /* the changes of all ranks are added, in the order of ranks; integers exactly */
     PLAY_LAST,      /* the bytes of the rank that had the round's last step */
 };

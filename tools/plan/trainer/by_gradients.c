@@ -105,9 +105,8 @@ settle_statistics(bool averages, bool puts_back, CUstream stream)
         if (averages)
             player.engine->reduce((void *)(uintptr_t)now, bytes / element_size((int)it->type), (int)it->type,
                                   DDP_OP_MEAN, stream, &site);
-        scout_require(
-            driver->cuMemcpyDtoDAsync_p(puts_back ? now : kept[i], puts_back ? kept[i] : now, bytes, stream),
-            "cuMemcpyDtoD");
+        scout_require(driver->cuMemcpyDtoDAsync_p(puts_back ? now : kept[i], puts_back ? kept[i] : now, bytes, stream),
+                      "cuMemcpyDtoD");
     }
 }
 

@@ -42,7 +42,7 @@ static struct read {
     char *content[FIRST_EXCHANGE];
 } * host_reads;
 static size_t host_read_count, host_read_room, host_read_at; /* ever, and in this step */
-static bool is_unlike;               /* a copy has brought more bytes, or fewer, than in the first steps */
+static bool is_unlike;           /* a copy has brought more bytes, or fewer, than in the first steps */
 static __thread bool is_planned; /* this thread's operation */
 
 static bool is_put; /* between these two steps, outside of the plan, memory was exchanged */
@@ -467,8 +467,8 @@ begin_border(void)
 static void
 note_copy(const struct operation *operation)
 {
-    bool has_parts = player_makes_all() || player.play.plan.data == PLAY_FIRST_HALVES ||
-                     player.play.plan.data == PLAY_SECOND_HALVES;
+    bool has_parts =
+        player_makes_all() || player.play.plan.data == PLAY_FIRST_HALVES || player.play.plan.data == PLAY_SECOND_HALVES;
     if (has_parts && operation->function == NULL)
         exchange_part(operation);
     if (exchanges_reads() && is_planned && operation->function == NULL)

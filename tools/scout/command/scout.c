@@ -181,7 +181,10 @@ report_instead(const struct scout_order *order, const struct request *request, c
     struct error other = {0};
     snprintf(finding->instead_of, sizeof(finding->instead_of), "%.500s", error->text);
     bool ok = report_by_state(order, request, log, finding, &other);
-    if (!ok && other.exit_code == DDPRUN_EXIT_FAILURE)
+    /* what is found of gradients is no reason where more was found by state */
+    bool is_one =
+        strcmp(finding->instead_of, other.text) == 0 || strstr(finding->instead_of, "no gradients found") != NULL;
+    if (!ok && other.exit_code == DDPRUN_EXIT_FAILURE && !is_one)
         return error_set(error, DDPRUN_EXIT_FAILURE, "by gradients: %.400s; by state: %.400s", finding->instead_of,
                          other.text);
     if (!ok)

@@ -353,7 +353,7 @@ begin_deep(void)
     atomic_store_explicit(&now, COURSE_DEEP, memory_order_release);
 }
 
-/* What launches of the light pass leave in managed memory nobody looks at: it is no write of the host. */
+/* Launches of the light pass change managed memory, too: that is no write of the host. */
 static void
 back_to_light(void)
 {

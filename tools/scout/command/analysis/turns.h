@@ -69,9 +69,9 @@ struct turns {
         *ranges; /* by gradients: what is the same on all ranks when a round ends; by state: what has a class */
     uint32_t range_count;
     struct reads reads;
-    bool is_scaled;  /* a gradient is scaled in front of the place where it is averaged, as far as can be told */
+    bool is_scaled;       /* a gradient is scaled in front of the place where it is averaged, as far as can be told */
     bool host_may_update; /* by state: bytes that are computed from state go to the host, and as many come back */
-    uint32_t first;  /* operation of the log with which a step begins */
+    uint32_t first;       /* operation of the log with which a step begins */
     uint32_t border; /* by state, of a step: behind the last operation that writes what each rank changes in its own */
 };
 

@@ -199,8 +199,8 @@ judge_carried(const struct trial *it, const struct played *state, const struct p
             continue;
         struct touched touched = touched_by_halves(it, halves, i);
         bool is_split = touched.first > 0 && touched.second > 0 && touched.both == 0;
-        bool is_open = tensor->is_overwritten && touched.both == 0 &&
-                       !(tensor->is_in_place && keeps_itself(it, state, i));
+        bool is_open =
+            tensor->is_overwritten && touched.both == 0 && !(tensor->is_in_place && keeps_itself(it, state, i));
         const char *text = proof_name(proof, tensor);
         if (tensor->role == PLAY_PER_RANK)
             judge_own(tensor, &touched, text, proof);

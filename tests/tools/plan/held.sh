@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# held.sh BUILD [PATTERN] - trainers of tests/held/plan by `ddprun --plan auto` on 2 ranks, one for each rule that was found by them: the
+# saved parameters are those of the oracle of the way that is taken, or the program is refused, by this reason. PATTERN: only names that
+# match it.
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../../end_to_end/lib.sh"
+pattern=${2:-.}
+# program | way, or refused | the rule; of a refusal: its words
+rows='momentum_clip | state | a step begins in front of all that only clears memory for it, wherever the recording begins
+mlp_bn | gradients | statistics of batches are averaged
+reinforce_walk | refused | what the program sends to the device depends on what it has read there in the step before
+lstm_seq | state | as many bytes go to the host as come back, and no proof shows that they depend on them
+poisson | state | the kernel gets the address of the loss, which moves in each step
+mlp_streams | state | what is only copied ahead is no turn
+simclr | state | an update of all tensors in one launch, whose struct of pointers no name describes
+matfac | state | a step of one launch, in which no element comes from its own old value alone'
+measure=$(dirname "$0")/../../held/plan/measure.sh
+export build measure work
+sed 's/ |.*//' <<<"$rows" | grep -E "$pattern" | xargs -P 2 -I{} bash -c 'mkdir "$work/{}" && KEEP=$work/{} RANKS=2 bash "$measure" "$build" {} >"$work/{}.row" 2>"$work/{}.said"'
+while IFS='|' read -r name way rule; do
+    name=${name% } way=${way// } rule=${rule# }
+    [ -e "$work/$name.row" ] || continue
+    read -r _ exit took gradients state _ < <(tail -n 1 "$work/$name.row")
+    shown=$work/$name/$name.err
+    if [ "$way" = refused ]; then
+        check "$name: refused" test "$exit" -ne 0
+        check "$name: by its reason, once" test "$(grep -o "$rule" "$shown" | wc -l)" -eq 1
+        continue
+    fi
+    distance=$state
+    [ "$way" = state ] || distance=$gradients
+    check "$name, $rule: trains by $way" test "$exit $took" = "0 $way"
+    check "$name: to the weights of its oracle ($distance)" awk "BEGIN { exit !(\"$distance\" + 0 < 1e-5 && \"$distance\" ~ /e/) }"
+done <<<"$rows"
+finish
