@@ -9,6 +9,7 @@ pattern=${2:-.}
 rows='momentum_clip | state | a step begins in front of all that only clears memory for it, wherever the recording begins
 mlp_bn | gradients | statistics of batches are averaged
 reinforce_walk | refused | what the program sends to the device depends on what it has read there in the step before
+rnn_stateful | refused | ranks cannot take turns by state
 lstm_seq | state | as many bytes go to the host as come back, and no proof shows that they depend on them
 poisson | state | the kernel gets the address of the loss, which moves in each step
 mlp_streams | state | what is only copied ahead is no turn
@@ -25,6 +26,7 @@ while IFS='|' read -r name way rule; do
     if [ "$way" = refused ]; then
         check "$name: refused" test "$exit" -ne 0
         check "$name: by its reason, once" test "$(grep -o "$rule" "$shown" | wc -l)" -eq 1
+        check "$name: scouting leaves no file" test "$gradients" = -
         continue
     fi
     distance=$state

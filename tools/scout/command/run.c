@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "launcher/start/environment.h"
+#include "tools/check/format/run.h"
 #include "tools/common/direct.h"
 #include "tools/common/inner_run.h"
 #include "tools/common/tool_options.h"
@@ -49,8 +50,14 @@ scout_child_start(const struct scout_order *order, const struct scout_child *chi
     const char *given = getenv(FILES_ENV_DATE);
     if (date[0] == '\0') /* all runs, and those of other scouts of the day, draw the same */
         snprintf(date, sizeof(date), "%lld000000 0", (long long)time(NULL) / DAY_S * DAY_S);
-    const char *environment[][2] = {
-        {child->variable, child->value}, {FILES_ENV_DATE, given != NULL ? given : date}, {NULL, NULL}};
+    static unsigned runs;
+    bool is_own = order->silent && getenv(DDPRUN_ENV_CHECK_FILES) == NULL;
+    char files[PATH_MAX]; /* what a run writes that no user has started is discarded */
+    snprintf(files, sizeof(files), "%s/files.%u", order->folder, runs++);
+    const char *environment[][2] = {{child->variable, child->value},
+                                    {FILES_ENV_DATE, given != NULL ? given : date},
+                                    {is_own ? DDPRUN_ENV_CHECK_FILES : NULL, files},
+                                    {NULL, NULL}};
     return inner_run_start(&(struct inner_start){.options = order->options,
                                                  .sets = scout_sets,
                                                  .words = options_of(child),

@@ -36,7 +36,9 @@ put_source(struct json_object *to, const char *key, struct sites *sites, uint32_
 {
     char text[512];
     struct site_place place;
-    if (sites_find(sites, site, &place))
+    uint32_t count;
+    (void)sites_frames(sites, site, &count); /* a launch that was inlined has its line in a header, too */
+    if (count > 0 || sites_find(sites, site, &place))
         play_put_text(to, key, sites_text(sites, site, text, sizeof(text)));
 }
 
