@@ -27,7 +27,7 @@ prove(const struct scout_order *order, struct json_object *turns, struct proof *
     if (can && play.plan.by == PLAY_BY_STATE)
         ok = proof_complete(order, &play, false, proof, error);
     if (can && ok && (proof->end == PROOF_PASSED || play.plan.by != PLAY_BY_STATE))
-        ok = proof_play_turns(order, &play, false, proof, &times, error);
+        ok = proof_play_turns(order, &play, proof, &times, error);
     if (!can)
         proof_conclude(proof, PROOF_IMPOSSIBLE, "%s", why);
     play_free(&play);

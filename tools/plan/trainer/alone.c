@@ -27,17 +27,10 @@ static uint64_t trained; /* hash of what is trained, as the last round or a copy
 static bool touches;     /* an operation outside of the plan, what is trained */
 
 static bool
-is_trained(uint32_t tensor)
-{
-    uint32_t role = player.play.tensors[tensor].role;
-    return player_is_by_state() ? role == PLAY_CHANGES : role == PLAY_PARAMETER || role == PLAY_STATE;
-}
-
-static bool
 is_of_trained(uint64_t address, uint64_t bytes)
 {
     for (uint32_t i = 0; i < player.play.plan.tensor_count && !touches; ++i)
-        touches = is_trained(i) && player_touches(&player.play.tensors[i], address, bytes);
+        touches = player_trains(i) && player_touches(&player.play.tensors[i], address, bytes);
     return touches;
 }
 
@@ -83,9 +76,9 @@ alone_begin(const char *name, const char *what, uint64_t lost, bool is_given_up)
     player.is_alone = true;
     if (lost > 0)
         clear_gradients();
-    trained = player_hash_all(is_trained);
+    trained = player_hash_all(player_trains);
     if (is_given_up)
-        held = player_hold(is_trained);
+        held = player_hold(player_trains);
 }
 
 /* ---- on the way ---- */
@@ -137,13 +130,13 @@ alone_after(const struct operation *operation)
     char plain[PLAY_NAME_BYTES];
     if (!touches || (!loaders_is_transfer(operation) && held == NULL))
         return;
-    if (player_hash_all(is_trained) == trained)
+    if (player_hash_all(player_trains) == trained)
         return;
     if (loaders_is_transfer(operation)) { /* the program puts back the best of its models */
-        trained = player_hash_all(is_trained);
+        trained = player_hash_all(player_trains);
         if (held != NULL) {
             player_release(&held);
-            held = player_hold(is_trained);
+            held = player_hold(player_trains);
         }
         return;
     }
@@ -156,7 +149,7 @@ void
 alone_look(void)
 {
     if (trained != 0 && scout_state.driver.cuCtxSynchronize_p() == CUDA_SUCCESS &&
-        player_hash_all(is_trained) != trained && atomic_load(&scout_state.status->alone_updates) == 0)
+        player_hash_all(player_trains) != trained && atomic_load(&scout_state.status->alone_updates) == 0)
         note_update();
     trained = 0;
 }

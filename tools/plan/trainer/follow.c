@@ -450,12 +450,6 @@ pass_over(const char *name, uint32_t at, CUstream stream)
 /* The thread's operation is the last of a step. */
 static __thread bool ends_step __attribute__((tls_model("initial-exec")));
 
-static bool
-is_trained(uint32_t tensor)
-{
-    return player.play.tensors[tensor].role == PLAY_PARAMETER || player.play.tensors[tensor].role == PLAY_STATE;
-}
-
 /* Up to an operation that the plan does not know. `is_load`: a copy of a thread that has launched nothing so far. */
 static void
 follow_plan(struct operation *operation, uint32_t at, bool is_load)
@@ -469,7 +463,7 @@ follow_plan(struct operation *operation, uint32_t at, bool is_load)
             average_round(operation->stream);
         is_stray = player.begun && way.updates != NULL && way.updates(operation, name);
         if (is_stray && alone_may_begin(rounds))
-            before_stray = player_hold(is_trained);
+            before_stray = player_hold(player_trains);
         looks = way.meet_unplanned(operation, name);
         if (is_load)
             agreement_load(operation);

@@ -129,6 +129,13 @@ player_is_by_state(void)
 }
 
 bool
+player_trains(uint32_t tensor)
+{
+    uint32_t role = player.play.tensors[tensor].role;
+    return player_is_by_state() ? role == PLAY_CHANGES : role == PLAY_PARAMETER || role == PLAY_STATE;
+}
+
+bool
 player_plays_all(void)
 {
     return player.play.plan.turns > 0;

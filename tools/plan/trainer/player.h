@@ -64,6 +64,8 @@ uint64_t player_hash_of(const struct operation *operation);
 void player_note_batch(void);
 
 bool player_is_by_state(void);
+/* Whether a tensor is trained: parameters, and what updates keep; by state, what is averaged. */
+bool player_trains(uint32_t tensor);
 /* Whether one process plays the turns of all ranks. */
 bool player_plays_all(void);
 /* Whether two ranks both make all operations, for proof (c). */

@@ -23,13 +23,6 @@ static struct launch {
 static __thread struct launch *looked_at __attribute__((tls_model("initial-exec")));
 static __thread uint64_t trained_before __attribute__((tls_model("initial-exec")));
 
-static bool
-is_trained(uint32_t tensor)
-{
-    uint32_t role = player.play.tensors[tensor].role;
-    return role == PLAY_PARAMETER || role == PLAY_STATE;
-}
-
 void
 unplanned_meet(uint64_t hash, const char *name, uint64_t period)
 {
@@ -51,13 +44,13 @@ unplanned_meet(uint64_t hash, const char *name, uint64_t period)
         return;
     ++it->looks;
     looked_at = it;
-    trained_before = player_hash_all(is_trained);
+    trained_before = player_hash_all(player_trains);
 }
 
 bool
 unplanned_changed(bool enqueued)
 {
-    bool changed = looked_at != NULL && enqueued && player_hash_all(is_trained) != trained_before;
+    bool changed = looked_at != NULL && enqueued && player_hash_all(player_trains) != trained_before;
     looked_at = NULL;
     return changed;
 }

@@ -223,7 +223,9 @@ scout_prove(const struct scout_order *order, const struct scout_log *log, const 
     else if (can)
         proof_conclude(&proofs->halves, PROOF_IMPOSSIBLE, "%s", why);
     if (ok && by_turns)
-        ok = proof_play_turns(order, &play, false, &proofs->turns, &proofs->times, error);
+        ok = proof_host(order, &play, false, &proofs->turns, error);
+    if (ok && by_turns && proofs->turns.end == PROOF_NOT_ASKED)
+        ok = proof_play_turns(order, &play, &proofs->turns, &proofs->times, error);
     if (has_named(finding) && proofs->own.end == PROOF_NOT_ASKED)
         proof_conclude(&proofs->own, PROOF_IMPOSSIBLE,
                        "whether what --per-rank names is carried from batch to batch, or trained, cannot be shown: %s",
@@ -241,12 +243,14 @@ scout_prove_by_state(const struct scout_order *order, const struct scout_log *lo
     char why[PLAY_WHY_BYTES];
     bool can = play_plan_make(log, finding, turns, &play, why), ok = true;
     if (can && prove)
+        ok = proof_host(order, &play, turns->host_may_update, &proofs->complete, error);
+    if (ok && can && prove && proofs->complete.end == PROOF_NOT_ASKED)
         ok = proof_complete(order, &play, true, &proofs->complete, error);
     proofs->played = can ? play_json_of(&play) : json_object_new_object(); /* a proof has told sums from state */
     if (!can)
         json_object_object_add(proofs->played, "reason", json_object_new_string(why));
     if (ok && proofs->complete.end == PROOF_PASSED)
-        ok = proof_play_turns(order, &play, turns->host_may_update, &proofs->turns, &proofs->times, error);
+        ok = proof_play_turns(order, &play, &proofs->turns, &proofs->times, error);
     play_free(&play);
     return ok;
 }

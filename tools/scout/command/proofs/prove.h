@@ -73,10 +73,13 @@ const char *proof_name(struct proof *proof, const struct play_tensor *tensor);
 void proof_conclude(struct proof *proof, enum proof_end end, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* turns.c: (d), with order->ranks and timed, or (0) with two, once the host is known to carry nothing that it reads to
- * what it sends in the next step; `must_show`: a run has to show it. Errors: as played_make(). */
-bool proof_play_turns(const struct scout_order *order, struct play *play, bool must_show, struct proof *proof,
-                      struct play_times *times, struct error *error) __attribute__((warn_unused_result));
+/* turns.c: (d), with order->ranks and timed, or (0) with two. Errors: as played_make(). */
+bool proof_play_turns(const struct scout_order *order, struct play *play, struct proof *proof, struct play_times *times,
+                      struct error *error) __attribute__((warn_unused_result));
+/* Ends the proof if the host carries what it reads to what it sends in the next step; `must_show`: also if no run shows
+ * whether it does. Errors: as played_make(). */
+bool proof_host(const struct scout_order *order, struct play *play, bool must_show, struct proof *proof,
+                struct error *error) __attribute__((warn_unused_result));
 
 /* state.c: (complete). `settles`: it decides what is a sum, and what is state, in `play`; false: a plan has done so.
  * Errors: as played_make(). */

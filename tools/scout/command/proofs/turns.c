@@ -182,8 +182,8 @@ play_host(const struct scout_order *order, struct play *play, enum play_data dat
 
 /* Whether the host carries what it reads from step to step, and sends what comes of it: one process makes one batch
  * from what another one has led to, and no two can be computed at once. */
-static bool
-judge_host(const struct scout_order *order, struct play *play, bool must_show, struct proof *proof, struct error *error)
+bool
+proof_host(const struct scout_order *order, struct play *play, bool must_show, struct proof *proof, struct error *error)
 {
     enum { DATA_BYTES = 64 };
     uint64_t same = 0, other = 0, again = 0;
@@ -213,9 +213,9 @@ judge_host(const struct scout_order *order, struct play *play, bool must_show, s
 
 /* ---- all of it ---- */
 
-static bool
-play_turns(const struct scout_order *order, struct play *play, struct proof *proof, struct play_times *times,
-           struct error *error)
+bool
+proof_play_turns(const struct scout_order *order, struct play *play, struct proof *proof, struct play_times *times,
+                 struct error *error)
 {
     struct played ranks = {0}, alone = {0};
     const char *then;
@@ -233,14 +233,6 @@ play_turns(const struct scout_order *order, struct play *play, struct proof *pro
 }
 
 bool
-proof_play_turns(const struct scout_order *order, struct play *play, bool must_show, struct proof *proof,
-                 struct play_times *times, struct error *error)
-{
-    return judge_host(order, play, must_show, proof, error) &&
-           (proof->end != PROOF_NOT_ASKED || play_turns(order, play, proof, times, error));
-}
-
-bool
 scout_prove_again(const struct scout_order *order, struct json_object *turns, struct proof *proof,
                   struct play_times *times, struct error *error)
 {
@@ -248,7 +240,7 @@ scout_prove_again(const struct scout_order *order, struct json_object *turns, st
     char why[PLAY_WHY_BYTES] = "";
     bool ok = true;
     if (play_json_read(turns, &play, why))
-        ok = play_turns(order, &play, proof, times, error);
+        ok = proof_play_turns(order, &play, proof, times, error);
     else
         proof_conclude(proof, PROOF_IMPOSSIBLE, "%s", why);
     play_free(&play);

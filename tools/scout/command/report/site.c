@@ -307,7 +307,9 @@ sites_explain(const struct scout_log *log, const char *text)
             continue;
         told[number] = true;
         at += described_length(at);
-        (void)writer_of(log, number, writer);
+        writer[0] = '\0';
+        if (strncmp(at, ", written by", 12) != 0 && strncmp(at, " is updated by", 14) != 0)
+            (void)writer_of(log, number, writer);
         fprintf(to, " (%llu bytes%s%s, allocated at %s)", (unsigned long long)log->allocs[number].bytes,
                 writer[0] != '\0' ? ", written by " : "", writer,
                 sites_text(sites, log->allocs[number].site, place, sizeof(place)));
