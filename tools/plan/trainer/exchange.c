@@ -258,8 +258,10 @@ note_sent(const struct operation *operation)
     CUdeviceptr to;
     uint64_t bytes = 0;
     const char *source = player_source_of(operation, &to, &bytes);
-    if (source != NULL && bytes > DATA_BYTES && step > FIRST_EXCHANGE)
-        read_hash = XXH3_64bits_withSeed(source, bytes, read_hash + 1);
+    if (source == NULL || bytes <= DATA_BYTES || step <= FIRST_EXCHANGE)
+        return;
+    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize"); /* the device may write there */
+    read_hash = XXH3_64bits_withSeed(source, bytes, read_hash + 1);
 }
 
 /* Of gradients: those that are averaged in front of operation `place`. */
