@@ -19,7 +19,7 @@ played() {
     words=${words//--steps 24/--steps 40}
     # shellcheck disable=SC2086 # several words
     TMPDIR=$work timeout -k 2 300 "$ddprun" -q --device softgpu scout --prove --timeout 240 "$build/"$words >"$out" 2>"$out.err" </dev/null
-    { grep '^proof (d): ' "$out" || head -n 1 "$out.err"; } | sed -E 's/^proof \(d\): //; s/ \([0-9]+ bytes[^()]*\)//g; s/a[0-9]+(\[[0-9]+:[0-9]+\])?/MEMORY/g'
+    { grep '^proof (d): ' "$out" || head -n 1 "$out.err"; } | sed -E 's/^proof \(d\): //; s/ \([0-9]+ bytes, [^()]*\)//g; s/a[0-9]+(\[[0-9]+:[0-9]+\])?/MEMORY/g'
 }
 export -f played
 
