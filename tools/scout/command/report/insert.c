@@ -244,6 +244,122 @@ place_tensor(struct search *search, const struct scout_tensor *tensor)
     return (struct placed){.end = search->placing};
 }
 
+/* ---- tensors that have no name of their own ---- */
+
+#define MADE_TEXT                                                                                                     \
+    "#ifndef DDP_MADE\n"                                                                                              \
+    "#define DDP_MADE\n"                                                                                              \
+    "#include <stdio.h>\n"                                                                                            \
+    "#include <stdlib.h>\n"                                                                                           \
+    "/* Memory that has no name where it could be annotated, in the order of its allocation. */\n"                    \
+    "struct ddp_made {\n"                                                                                             \
+    "    void *memory;\n"                                                                                             \
+    "    size_t bytes;\n"                                                                                             \
+    "};\n"                                                                                                            \
+    "__attribute__((weak)) struct ddp_made ddp_made[%" PRIu32 "];\n"                                                  \
+    "__attribute__((weak)) unsigned ddp_made_count;\n"                                                                \
+    "static inline void ddp_note(void *memory, size_t bytes)\n"                                                       \
+    "{\n"                                                                                                             \
+    "    if (ddp_made_count < %" PRIu32 ") {\n"                                                                       \
+    "        ddp_made[ddp_made_count].memory = memory;\n"                                                             \
+    "        ddp_made[ddp_made_count].bytes = bytes;\n"                                                               \
+    "    }\n"                                                                                                         \
+    "    ++ddp_made_count;\n"                                                                                         \
+    "}\n"                                                                                                             \
+    "static inline void ddp_check_made(void)\n"                                                                       \
+    "{\n"                                                                                                             \
+    "    if (ddp_made_count != %" PRIu32 ") {\n"                                                                      \
+    "        fprintf(stderr, \"%%u allocations, and ddprun scout saw %" PRIu32 "\\n\", ddp_made_count);\n"            \
+    "        exit(1);\n"                                                                                              \
+    "    }\n"                                                                                                         \
+    "}\n"                                                                                                             \
+    "#endif"
+
+/* The allocation of memory as its innermost call says it. */
+static bool
+find_allocation(struct search *search, uint32_t alloc, struct spot *spot, struct lifted *said)
+{
+    struct stack made = spot_stack(search, search->log->allocs[alloc].site);
+    return made.count > 0 && lift(&search->sources, made.frames, 0, said) && said->memory[0] != '\0' &&
+           said->bytes[0] != '\0' && spot_find_behind(search, &made.frames[0], spot);
+}
+
+/* In front of the first step, behind all that sets a tensor: the innermost place that two calls show. */
+static bool
+find_front(struct search *search, const struct scout_tensor *tensor, struct spot *spot)
+{
+    uint32_t setting = setting_of(search, tensor), at_set, at_step;
+    struct stack step = spot_stack(search, search->log->ops[search->start].site),
+                 set = spot_stack(search, setting != SCOUT_NONE ? search->log->ops[setting].site
+                                                                : search->log->allocs[tensor->alloc].site);
+    *spot = (struct spot){0};
+    if (!spot_find_parting(&set, &step, &at_set, &at_step))
+        return false;
+    uint32_t from = spot_node(search, &set.frames[at_set], &spot->source),
+             to = spot_node(search, &step.frames[at_step], &spot->source);
+    spot->node = from != NODE_NONE && to != NODE_NONE && from != to ? source_beside(spot->source, to, from) : NODE_NONE;
+    return spot->node != NODE_NONE;
+}
+
+/* Tensors that still have no line: their allocations are counted, and annotated by number in front of the first step. */
+static void
+place_by_number(struct search *search)
+{
+    const struct scout_log *log = search->log;
+    const struct scout_finding *finding = search->finding;
+    bool *noted = xcalloc(log->alloc_count + 1, sizeof(*noted));
+    struct spot front = {0}, spot;
+    struct lifted said;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
+        const struct scout_tensor *tensor = &finding->tensors[i];
+        if (!has_annotation(finding, tensor) || search->to->placed[i].name != NULL ||
+            scout_is_remade(log, finding, tensor->alloc) || !find_allocation(search, tensor->alloc, &spot, &said) ||
+            !find_front(search, tensor, &spot))
+            continue;
+        noted[tensor->alloc] = true;
+        if (front.source == NULL || spot.source->nodes[spot.node].begin > front.source->nodes[front.node].begin)
+            front = spot;
+    }
+    uint32_t *number = xcalloc(log->alloc_count + 1, sizeof(*number));
+    for (uint32_t a = 0; a < log->alloc_count; ++a) {
+        struct stack made = spot_stack(search, log->allocs[a].site);
+        number[a] = SCOUT_NONE;
+        for (uint32_t k = 0; k < log->alloc_count && number[a] == SCOUT_NONE; ++k) {
+            struct stack other = spot_stack(search, log->allocs[k].site);
+            if (noted[k] && log->allocs[a].made_at <= search->start && spot_is_same_chain(&made, &other, 0))
+                number[a] = count++;
+        }
+    }
+    char *helper = xasprintf(MADE_TEXT, count, count, count, count), text[TEXT_BYTES];
+    for (uint32_t a = 0; a < log->alloc_count; ++a) {
+        if (number[a] == SCOUT_NONE || !find_allocation(search, a, &spot, &said))
+            continue;
+        snprintf(text, sizeof(text), "ddp_note(%s, %s);", said.memory, said.bytes);
+        spot_add_text(search, &spot, text);
+        spot_add_include(search, &spot, helper);
+    }
+    if (count > 0) {
+        spot_add_text(search, &front, "ddp_check_made();");
+        spot_add_include(search, &front, helper);
+    }
+    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
+        const struct scout_tensor *tensor = &finding->tensors[i], wide = widen(search, tensor);
+        if (!has_annotation(finding, tensor) || search->to->placed[i].name != NULL || !noted[tensor->alloc])
+            continue;
+        said = (struct lifted){0};
+        snprintf(said.memory, sizeof(said.memory), "ddp_made[%" PRIu32 "].memory", number[tensor->alloc]);
+        snprintf(said.bytes, sizeof(said.bytes), "ddp_made[%" PRIu32 "].bytes", number[tensor->alloc]);
+        if (tensor_text(search, &wide, &said, text)) {
+            spot_add_text(search, &front, text);
+            search->to->placed[i] = (struct placed){PLACING_DONE, xstrdup(said.memory)};
+        }
+    }
+    free(helper);
+    free(number);
+    free(noted);
+}
+
 /* ---- groups ---- */
 
 /* Whether one annotation names two gradients: they share memory, or one call allocates them in each step. */
@@ -378,6 +494,7 @@ find_insertions(struct sites *sites, const struct scout_log *log, const struct s
         for (uint32_t i = 0; i < finding->tensor_count; ++i)
             if (finding->tensors[i].role == roles[r] && has_annotation(finding, &finding->tensors[i]))
                 insertions->placed[i] = place_tensor(&search, &finding->tensors[i]);
+    place_by_number(&search);
     insertions->unshared = finding->group_count > 0 ? shares_place(&search) : NULL;
     for (uint32_t i = finding->first; finding->group_count > 0 && shares_next(&search, &i); ++i)
         insertions->data[i - finding->first] = true;

@@ -242,6 +242,12 @@ declares(const char *text, struct span span, const char *name, size_t length)
         end = source_token(text, at);
         if (strchr("({[", text[at]) != NULL) {
             end = source_close(text, at);
+            for (size_t name_at = at + 1; text[at] == '[' && is_declarator && words == 1 && name_at < end;) {
+                size_t name_end = source_token(text, name_at = source_skip(text, name_at)); /* auto &[a, b] */
+                if (is_word(text, (struct span){name_at, name_end}, name, length))
+                    return true;
+                name_at = name_end;
+            }
             is_declarator = false;
         } else if (text[at] == '<' && words > 0 && is_declarator) {
             for (int angles = 0; end < span.end && (angles != -1);)
@@ -330,6 +336,7 @@ struct passage {
     struct call call;
     const char *loop; /* "for (int i = 0; i < n; ++i)": its names are those of the expression */
     bool is_left;     /* not the function is left, but that loop */
+    bool *fixed_p;    /* set if a name is a parameter of a template */
 };
 
 /* "count" of "size_t count = 1", "float *w[]". */
@@ -356,9 +363,9 @@ is_of_file(const struct source *source, const char *name, size_t length)
     return found;
 }
 
-/* Whether the function is a method whose class, if it is in this file, declares the name. */
+/* Whether the function is a method whose class, if it is in this file, declares the name. *hidden_p: not for others. */
 static bool
-is_member(const struct passage *passage, const char *name, size_t length)
+is_member(const struct passage *passage, const char *name, size_t length, bool *hidden_p)
 {
     const struct source *source = passage->inner;
     uint32_t parent = source->nodes[passage->function].parent;
@@ -368,9 +375,21 @@ is_member(const struct passage *passage, const char *name, size_t length)
         return is_method && !isupper((unsigned char)name[0]) && strncmp(name, "sizeof", length) != 0 &&
                !is_of_file(source, name, length);
     }
-    for (uint32_t i = 0; i < source->count; ++i)
-        if (source->nodes[i].parent == parent && declares(source->text, own_part(source, i), name, length))
+    uint32_t class = source->nodes[parent].parent;
+    size_t word = class != NODE_NONE ? source->nodes[class].begin : 0;
+    if (strncmp(source->text + word, "template", 8) == 0)
+        word = source_skip(source->text, source_skip_angles(source->text, source_skip(source->text, word + 8),
+                                                            source->nodes[parent].begin));
+    *hidden_p = strncmp(source->text + word, "class", 5) == 0;
+    for (uint32_t i = parent + 1; i < source->count; ++i) {
+        const char *text = source->text + source->nodes[i].begin;
+        if (source->nodes[i].parent != parent)
+            continue;
+        if (declares(source->text, own_part(source, i), name, length))
             return true;
+        bool opens = strncmp(text, "public", 6) == 0;
+        *hidden_p = !opens && (*hidden_p || strncmp(text, "private", 7) == 0 || strncmp(text, "protected", 9) == 0);
+    }
     return false;
 }
 
@@ -446,7 +465,8 @@ pass_name(const struct passage *passage, const char *name, size_t length, char t
         struct span parameter = parameter_name(inner->text, passage->parameters.arguments[i]);
         if (!is_word(inner->text, parameter, name, length))
             continue;
-        if (i >= passage->call.count || !copy_span(passage->outer->text, passage->call.arguments[i], text))
+        if (i >= passage->call.count || !copy_span(passage->outer->text, passage->call.arguments[i], text) ||
+            text[0] == '{')
             return false;
         return snprintf(to, LIFT_BYTES, is_primary(text) ? "%s" : "(%s)", text) < LIFT_BYTES;
     }
@@ -454,13 +474,17 @@ pass_name(const struct passage *passage, const char *name, size_t length, char t
         return pass_constant(passage, name, length, to);
     if (passage->is_left)
         return snprintf(to, LIFT_BYTES, "%.*s", (int)length, name) < LIFT_BYTES;
-    if (is_of_template(inner, passage->function, name, length) || strncmp(name, "this", length) == 0 ||
+    bool is_fixed = is_of_template(inner, passage->function, name, length);
+    if (is_fixed && passage->fixed_p != NULL)
+        *passage->fixed_p = true;
+    if (is_fixed || strncmp(name, "this", length) == 0 ||
         (inner != passage->outer && is_of_file(inner, name, length) && !is_of_file(passage->outer, name, length)))
         return false;
     text[0] = '\0';
-    if (is_member(passage, name, length)) {
+    bool is_hidden = false;
+    if (is_member(passage, name, length, &is_hidden)) {
         bool has_object = passage->call.object.end > passage->call.object.begin;
-        if (passage->call.makes && !has_object) /* by new */
+        if (has_object ? is_hidden : passage->call.makes) /* the latter by new */
             return false;
         if (has_object && !copy_span(passage->outer->text, passage->call.object, text))
             return false;
@@ -651,14 +675,47 @@ lift_out(const struct source *source, uint32_t node, struct lifted *lifted)
 }
 
 static void
-pass_memory(const struct passage *passage, struct lifted *lifted)
+pass_memory(struct passage *passage, struct lifted *lifted)
 {
     bool loops = lifted->loop[0] != '\0';
     pass_expression(passage, lifted->loop);
     pass_expression(passage, lifted->memory);
+    passage->fixed_p = &lifted->is_fixed;
     pass_expression(passage, lifted->bytes);
+    passage->fixed_p = NULL;
     if (loops && lifted->loop[0] == '\0') /* its names are not known here */
         lifted->memory[0] = lifted->bytes[0] = '\0';
+}
+
+/* A function that the statement calls, and that ends with the call which is looked for: its frame is missing. */
+static bool
+find_tail(const struct sources *sources, const char *text, struct span statement, struct site_place *tail)
+{
+    struct lifted said = {0};
+    struct call header;
+    for (size_t at = source_skip(text, statement.begin), end; at < statement.end; at = source_skip(text, end)) {
+        end = source_token(text, at);
+        bool is_call = source_is_word(text[at]) && text[source_skip(text, end)] == '(';
+        snprintf(tail->function, sizeof(tail->function), "%.*s", (int)(end - at), text + at);
+        for (uint32_t f = 0; f < sources->count && is_call; ++f) {
+            const struct source *source = sources->files[f];
+            for (uint32_t n = 0; n < source->count; ++n) {
+                uint32_t block = source_function(source, n) == n ? source_block(source, n) : NODE_NONE, last = block;
+                if (block == NODE_NONE ||
+                    !find_call(source->text, (struct span){source->nodes[n].begin, source->nodes[block].begin},
+                               tail->function, false, 0, &header))
+                    continue;
+                for (uint32_t i = block + 1; i < source->count && source->nodes[i].begin < source->nodes[n].end; ++i)
+                    last = source->nodes[i].parent == block ? i : last;
+                if (!read_innermost(source, own_part(source, last), 0, &said))
+                    continue;
+                snprintf(tail->file, sizeof(tail->file), "%s", source->path);
+                tail->line = source_line(source, source->nodes[last].begin);
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 bool
@@ -674,7 +731,9 @@ lift(struct sources *sources, const struct site_place *frames, uint32_t depth, s
         struct span statement = own_part(source, node);
         if (i == 0) {
             size_t place = source_place(source, frames[i].line, frames[i].column);
-            if (!read_innermost(source, statement, place, lifted))
+            struct site_place both[2] = {{.line = 0}, frames[0]};
+            if (!read_innermost(source, statement, place, lifted) &&
+                (!find_tail(sources, source->text, statement, &both[0]) || !lift(sources, both, 1, lifted)))
                 return false;
         } else {
             if (!find_passage(source, statement, &frames[i - 1], &frames[i], &passage))

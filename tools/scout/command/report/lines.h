@@ -125,6 +125,7 @@ struct lifted {
     char memory[LIFT_BYTES], bytes[LIFT_BYTES], stream[LIFT_BYTES], source[LIFT_BYTES];
     char loop[LIFT_BYTES]; /* "for (int i = 0; i < n; ++i)", whose names memory and bytes have; "": no loop */
     bool source_is_passed; /* each function has got it from its caller */
+    bool is_fixed;         /* bytes is not said, but is a parameter of a template */
 };
 
 /* As frame `depth` of a call's stack says it. False: not known there, not even the bytes. */

@@ -176,8 +176,10 @@ place_share(struct search *search, const struct scout_op *op, bool adds)
             for (uint32_t a = 0; a < it->argument_count && at < depth && is_own; ++a) /* the same call reads it */
                 is_own = search->memory_of[it->arguments[a].alloc] != search->memory_of[op->to.alloc];
         }
-        if (is_own && lift(&search->sources, stack.frames, depth, &said) && said.memory[0] != '\0' &&
-            said.bytes[0] != '\0' && spot_find_behind(search, &stack.frames[depth], &spot)) {
+        is_own = is_own && lift(&search->sources, stack.frames, depth, &said);
+        if (is_own && said.is_fixed)
+            snprintf(said.bytes, sizeof(said.bytes), "%llu", (unsigned long long)op->bytes);
+        if (is_own && said.memory[0] != '\0' && said.bytes[0] != '\0' && spot_find_behind(search, &stack.frames[depth], &spot)) {
             if (adds)
                 add_share(search, &spot, lift_bare(said.bytes), lift_bare(said.memory), said.stream);
             return true;

@@ -310,7 +310,7 @@ source_statement(const struct source *source, int line, int column)
         if (column > 0 && node->begin <= place && place < node->end)
             around = i;
     }
-    return is_one ? found : around;
+    return around != NODE_NONE ? around : is_one ? found : NODE_NONE;
 }
 
 static bool
