@@ -254,6 +254,22 @@ guess(struct types *types)
     }
 }
 
+/* Of parameters of which nothing is known still: the one type of all others that the same operation writes. */
+static void
+guess_by_writer(struct types *types)
+{
+    const struct scout_finding *finding = types->finding;
+    for (uint32_t t = 0; t < finding->tensor_count; ++t) {
+        uint32_t set = 0, *open = set_of(types, t);
+        for (uint32_t i = 0; i < finding->tensor_count && finding->tensors[t].role == ROLE_PARAMETER; ++i)
+            set |= finding->tensors[i].writer == finding->tensors[t].writer ? *set_of(types, i) : 0;
+        if (*open == 0 && types->version_of[t] != UINT32_MAX && is_one(set)) {
+            *open = set;
+            types->guessed[same_of(types, types->version_of[t])] = true;
+        }
+    }
+}
+
 static uint32_t
 type_in(uint32_t set)
 {
@@ -390,6 +406,8 @@ types_find(const struct graph *graph, struct scout_finding *finding)
     if (verdict == ROLES_FOUND) {
         spread(&types, false);
         guess(&types);
+        spread(&types, true);
+        guess_by_writer(&types);
         spread(&types, true);
         verdict = put_types(&types);
     }

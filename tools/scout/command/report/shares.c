@@ -229,10 +229,12 @@ goes_on(const struct search *search, const struct scout_op *op)
     return goes;
 }
 
-/* Whether the launch that reads a copy first shows several records in it; sums over records are passed over. */
+/* Whether the launch that reads a copy first shows several records in it; sums over records are passed over.
+ * *leads_p: no launch computes from other data before. */
 static enum records
-find_records(const struct search *search, uint32_t number)
+find_records(const struct search *search, uint32_t number, bool *leads_p)
 {
+    *leads_p = true;
     const struct scout_finding *finding = search->finding;
     uint32_t memory = search->memory_of[search->log->ops[number].to.alloc], end = number + finding->period;
     for (uint32_t i = number + 1; i < end && i < finding->end; ++i) {
@@ -241,7 +243,10 @@ find_records(const struct search *search, uint32_t number)
         bool is_read = false;
         for (uint32_t a = 0; a < op->argument_count; ++a)
             is_read = is_read || search->memory_of[op->arguments[a].alloc] == memory;
-        if (!is_read || !goes_on(search, op))
+        if (!goes_on(search, op))
+            continue;
+        *leads_p = *leads_p && (is_read || op->kind != SCOUT_LAUNCH);
+        if (!is_read)
             continue;
         for (uint32_t k = finding->begin + (i - finding->begin) % finding->period;
              k < finding->end && records == RECORDS_ONE; k += finding->period)
@@ -278,11 +283,13 @@ shares_place(struct search *search)
 {
     const struct scout_op *ops = search->log->ops;
     enum records all = RECORDS_OPEN;
-    bool any = false;
+    bool any = false, alone = true, leads;
+    for (uint32_t i = search->finding->first; shares_next(search, &i); ++i)
+        alone = alone && !is_data(&ops[i]);
     for (uint32_t i = search->finding->first; shares_next(search, &i); ++i) {
         bool is_one = comes_in_parts(search, i) || (!is_data(&ops[i]) && !divides_data(search, i));
-        enum records records = is_one ? RECORDS_ONE : find_records(search, i);
-        if (is_data(&ops[i]) || records == RECORDS_ONE) /* labels alone show no records */
+        enum records records = is_one ? RECORDS_ONE : find_records(search, i, &leads);
+        if (is_data(&ops[i]) || records == RECORDS_ONE || (alone && leads)) /* labels alone show no records */
             all = records > all ? records : all;
         any = true;
     }
