@@ -148,9 +148,11 @@ images_note_host(const struct images *images)
 {
     for (size_t i = 0; i < images->count; ++i) {
         struct allocation *allocation = images->items[i].allocation;
-        allocation->is_shared =
-            allocation->is_shared ||
-            (allocation->left_known && XXH3_64bits(images->items[i].before, allocation->bytes) != allocation->left);
+        if (!allocation->left_known || XXH3_64bits(images->items[i].before, allocation->bytes) == allocation->left)
+            continue;
+        allocation->is_shared = true;
+        allocation->batch = (struct scout_range){0, allocation->bytes};
+        allocation->brought_at = scout_state.operation_count;
     }
 }
 

@@ -297,6 +297,9 @@ find_front(struct search *search, const struct scout_tensor *tensor, struct spot
         return false;
     uint32_t from = spot_node(search, &set.frames[at_set], &spot->source),
              to = spot_node(search, &step.frames[at_step], &spot->source);
+    for (uint32_t i = 0; from == NODE_NONE && spot->source != NULL && i < spot->source->count; ++i)
+        if (source_line(spot->source, spot->source->nodes[i].begin) == set.frames[at_set].line)
+            from = i; /* one of several in the line */
     spot->node = from != NODE_NONE && to != NODE_NONE && from != to ? source_beside(spot->source, to, from) : NODE_NONE;
     return spot->node != NODE_NONE;
 }

@@ -336,7 +336,7 @@ struct passage {
     struct call call;
     const char *loop; /* "for (int i = 0; i < n; ++i)": its names are those of the expression */
     bool is_left;     /* not the function is left, but that loop */
-    bool *fixed_p;    /* set if a name is a parameter of a template */
+    const char *name; /* of the function, "make<float>" with what its template got */
 };
 
 /* "count" of "size_t count = 1", "float *w[]". */
@@ -430,24 +430,56 @@ pass_constant(const struct passage *passage, const char *name, size_t length, ch
     return false;
 }
 
-/* Whether a name is a parameter of a template around the function. */
+/* Whether a name is a parameter of a template around the function. *number_p: which, of the function's own one; else
+ * NODE_NONE. */
 static bool
-is_of_template(const struct source *source, uint32_t node, const char *name, size_t length)
+is_of_template(const struct source *source, uint32_t function, const char *name, size_t length, uint32_t *number_p)
 {
     static const char word[] = "template";
-    for (; node != NODE_NONE; node = source->nodes[node].parent) {
+    for (uint32_t node = function; node != NODE_NONE; node = source->nodes[node].parent) {
         size_t at = source->nodes[node].begin;
         if (strncmp(source->text + at, word, strlen(word)) != 0)
             continue;
         at = source_skip(source->text, at + strlen(word));
         size_t end = source_skip_angles(source->text, at, source->nodes[node].end);
+        *number_p = node == function ? 0 : NODE_NONE;
         for (size_t next; at < end; at = source_skip(source->text, next)) {
             next = source_token(source->text, at);
             if (is_word(source->text, (struct span){at, next}, name, length))
                 return true;
+            *number_p += source->text[at] == ',' && node == function;
         }
     }
     return false;
+}
+
+/* "float" of "make<int, float>", number 1. */
+static bool
+template_argument(const char *function, uint32_t number, char to[LIFT_BYTES])
+{
+    const char *at = strchr(function, '<');
+    int depth = 0;
+    for (at += at != NULL; at != NULL && number > 0 && *at != '\0'; ++at) {
+        depth += (*at == '<') - (*at == '>');
+        number -= *at == ',' && depth == 0;
+    }
+    if (at == NULL || *at == '\0')
+        return false;
+    at += strspn(at, " ");
+    size_t length = strcspn(at, ",<>");
+    return at[length] != '<' && length > 0 && snprintf(to, LIFT_BYTES, "%.*s", (int)length, at) < LIFT_BYTES;
+}
+
+/* Whether parameters of templates alone make an expression what it is. */
+static bool
+is_fixed(const struct passage *passage, const char *expression)
+{
+    struct span name;
+    uint32_t unused, count = 0;
+    for (size_t at = 0; next_name(expression, &at, &name); ++count)
+        if (!is_of_template(passage->inner, passage->function, expression + name.begin, name.end - name.begin, &unused))
+            return false;
+    return count > 0;
 }
 
 /* What a name of the function is at the call. False: not to be said there. */
@@ -474,10 +506,10 @@ pass_name(const struct passage *passage, const char *name, size_t length, char t
         return pass_constant(passage, name, length, to);
     if (passage->is_left)
         return snprintf(to, LIFT_BYTES, "%.*s", (int)length, name) < LIFT_BYTES;
-    bool is_fixed = is_of_template(inner, passage->function, name, length);
-    if (is_fixed && passage->fixed_p != NULL)
-        *passage->fixed_p = true;
-    if (is_fixed || strncmp(name, "this", length) == 0 ||
+    uint32_t number;
+    if (is_of_template(inner, passage->function, name, length, &number))
+        return number != NODE_NONE && passage->name != NULL && template_argument(passage->name, number, to);
+    if (strncmp(name, "this", length) == 0 ||
         (inner != passage->outer && is_of_file(inner, name, length) && !is_of_file(passage->outer, name, length)))
         return false;
     text[0] = '\0';
@@ -643,6 +675,7 @@ find_passage(const struct source *outer, struct span statement, const struct sit
     struct span header = {passage->inner->nodes[passage->function].begin, 0};
     header.end = passage->inner->nodes[source_block(passage->inner, passage->function)].begin;
     passage->outer = outer;
+    passage->name = from->function;
     if (!find_call(passage->inner->text, header, from->function, false, 0, &passage->parameters))
         return false;
     size_t place = source_place(outer, at->line, at->column);
@@ -675,14 +708,14 @@ lift_out(const struct source *source, uint32_t node, struct lifted *lifted)
 }
 
 static void
-pass_memory(struct passage *passage, struct lifted *lifted)
+pass_memory(const struct passage *passage, struct lifted *lifted)
 {
     bool loops = lifted->loop[0] != '\0';
     pass_expression(passage, lifted->loop);
     pass_expression(passage, lifted->memory);
-    passage->fixed_p = &lifted->is_fixed;
+    lifted->is_fixed = lifted->is_fixed || is_fixed(passage, lifted->bytes);
     pass_expression(passage, lifted->bytes);
-    passage->fixed_p = NULL;
+    lifted->is_fixed = lifted->is_fixed && lifted->bytes[0] == '\0';
     if (loops && lifted->loop[0] == '\0') /* its names are not known here */
         lifted->memory[0] = lifted->bytes[0] = '\0';
 }

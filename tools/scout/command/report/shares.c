@@ -229,15 +229,15 @@ goes_on(const struct search *search, const struct scout_op *op)
     return goes;
 }
 
-/* Whether the launch that reads a copy first shows several records in it; sums over records are passed over.
+/* Whether the launch that reads memory first shows several records in it; sums over records are passed over.
  * *leads_p: no launch computes from other data before. */
 static enum records
-find_records(const struct search *search, uint32_t number, bool *leads_p)
+find_records(const struct search *search, uint32_t alloc, uint32_t begin, bool *leads_p)
 {
     *leads_p = true;
     const struct scout_finding *finding = search->finding;
-    uint32_t memory = search->memory_of[search->log->ops[number].to.alloc], end = number + finding->period;
-    for (uint32_t i = number + 1; i < end && i < finding->end; ++i) {
+    uint32_t memory = search->memory_of[alloc], end = begin + finding->period;
+    for (uint32_t i = begin; i < end && i < finding->end; ++i) {
         const struct scout_op *op = &search->log->ops[i];
         enum records records = RECORDS_ONE;
         bool is_read = false;
@@ -278,6 +278,52 @@ divides_data(const struct search *search, uint32_t number)
     return true;
 }
 
+/* Whether the host writes memory that it shares with the device between steps, which only read it. *first_p: the first
+ * operation that does. */
+static bool
+is_managed_data(const struct search *search, uint32_t alloc, uint32_t *first_p)
+{
+    const struct scout_log *log = search->log;
+    bool is_shared = false;
+    for (uint32_t i = 0; i < log->op_count && !is_shared; ++i)
+        is_shared = log->ops[i].kind == SCOUT_COPY && log->ops[i].bytes == 0 && log->ops[i].to.alloc == alloc;
+    *first_p = SCOUT_NONE;
+    for (uint32_t i = search->finding->first; i < search->finding->first + search->finding->period && is_shared; ++i) {
+        const struct scout_op *op = &log->ops[i];
+        for (uint32_t a = 0; a < op->argument_count; ++a)
+            *first_p = *first_p == SCOUT_NONE && op->arguments[a].alloc == alloc ? i : *first_p;
+        for (uint32_t w = 0; op->effect != NULL && w < op->effect->written_count; ++w)
+            is_shared = is_shared && (op->effect->written[w].alloc != alloc || op->effect->written[w].ranges.count == 0);
+        is_shared = is_shared && !(op->kind >= SCOUT_FILL && op->to.alloc == alloc);
+    }
+    return is_shared && *first_p != SCOUT_NONE;
+}
+
+/* Where the host writes memory that it shares with the device: in front of the first launch that reads it. */
+static bool
+place_managed(struct search *search)
+{
+    const struct scout_log *log = search->log;
+    uint32_t placed = 0, first, at_made, at_step;
+    bool shown = false, leads;
+    for (uint32_t a = 0; a < log->alloc_count; ++a)
+        shown = shown || (is_managed_data(search, a, &first) && find_records(search, a, first, &leads) == RECORDS_SHOWN);
+    for (uint32_t a = 0; a < log->alloc_count && shown; ++a) {
+        struct lifted said;
+        struct spot spot = {0};
+        if (!is_managed_data(search, a, &first))
+            continue;
+        struct stack made = spot_stack(search, log->allocs[a].site), step = spot_stack(search, log->ops[first].site);
+        if (!spot_find_parting(&made, &step, &at_made, &at_step) ||
+            !lift(&search->sources, made.frames, at_made, &said) || said.memory[0] == '\0' || said.bytes[0] == '\0' ||
+            (spot.node = spot_node(search, &step.frames[at_step], &spot.source)) == NODE_NONE)
+            return false;
+        add_share(search, &spot, lift_bare(said.bytes), lift_bare(said.memory), NULL);
+        ++placed;
+    }
+    return placed > 0;
+}
+
 const char *
 shares_place(struct search *search)
 {
@@ -288,11 +334,13 @@ shares_place(struct search *search)
         alone = alone && !is_data(&ops[i]);
     for (uint32_t i = search->finding->first; shares_next(search, &i); ++i) {
         bool is_one = comes_in_parts(search, i) || (!is_data(&ops[i]) && !divides_data(search, i));
-        enum records records = is_one ? RECORDS_ONE : find_records(search, i, &leads);
+        enum records records = is_one ? RECORDS_ONE : find_records(search, ops[i].to.alloc, i + 1, &leads);
         if (is_data(&ops[i]) || records == RECORDS_ONE || (alone && leads)) /* labels alone show no records */
             all = records > all ? records : all;
         any = true;
     }
+    if (!any && place_managed(search))
+        return NULL;
     if (!any || all != RECORDS_SHOWN)
         return any ? "no launch shows several records there, one after the other" : "no copy brings data to a step";
     if (place_host_shares(search))

@@ -307,10 +307,10 @@ source_statement(const struct source *source, int line, int column)
             continue;
         is_one = is_one && (found == NODE_NONE || node->begin < source->nodes[found].end);
         found = i;
-        if (column > 0 && node->begin <= place && place < node->end)
+        if (column > 0 && place < end && node->begin <= place && place < node->end)
             around = i;
     }
-    return around != NODE_NONE ? around : is_one ? found : NODE_NONE;
+    return is_one && (around == NODE_NONE || source->nodes[around].begin < begin) ? found : around;
 }
 
 static bool
