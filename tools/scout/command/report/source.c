@@ -310,7 +310,10 @@ source_statement(const struct source *source, int line, int column)
         if (column > 0 && place < end && node->begin <= place && place < node->end)
             around = i;
     }
-    return is_one && (around == NODE_NONE || source->nodes[around].begin < begin) ? found : around;
+    if (around != NODE_NONE && source->nodes[around].begin < begin && found != around &&
+        source->nodes[found].begin < source->nodes[around].end)
+        around = NODE_NONE; /* between two statements of a line */
+    return is_one && around == NODE_NONE ? found : around;
 }
 
 static bool
