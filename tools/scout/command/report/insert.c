@@ -246,33 +246,33 @@ place_tensor(struct search *search, const struct scout_tensor *tensor)
 
 /* ---- tensors that have no name of their own ---- */
 
-#define MADE_TEXT                                                                                                     \
-    "#ifndef DDP_MADE\n"                                                                                              \
-    "#define DDP_MADE\n"                                                                                              \
-    "#include <stdio.h>\n"                                                                                            \
-    "#include <stdlib.h>\n"                                                                                           \
-    "/* Memory that has no name where it could be annotated, in the order of its allocation. */\n"                    \
-    "struct ddp_made {\n"                                                                                             \
-    "    void *memory;\n"                                                                                             \
-    "    size_t bytes;\n"                                                                                             \
-    "};\n"                                                                                                            \
-    "__attribute__((weak)) struct ddp_made ddp_made[%" PRIu32 "];\n"                                                  \
-    "__attribute__((weak)) unsigned ddp_made_count;\n"                                                                \
-    "static inline void ddp_note(void *memory, size_t bytes)\n"                                                       \
-    "{\n"                                                                                                             \
-    "    if (ddp_made_count < %" PRIu32 ") {\n"                                                                       \
-    "        ddp_made[ddp_made_count].memory = memory;\n"                                                             \
-    "        ddp_made[ddp_made_count].bytes = bytes;\n"                                                               \
-    "    }\n"                                                                                                         \
-    "    ++ddp_made_count;\n"                                                                                         \
-    "}\n"                                                                                                             \
-    "static inline void ddp_check_made(void)\n"                                                                       \
-    "{\n"                                                                                                             \
-    "    if (ddp_made_count != %" PRIu32 ") {\n"                                                                      \
-    "        fprintf(stderr, \"%%u allocations, and ddprun scout saw %" PRIu32 "\\n\", ddp_made_count);\n"            \
-    "        exit(1);\n"                                                                                              \
-    "    }\n"                                                                                                         \
-    "}\n"                                                                                                             \
+#define MADE_TEXT                                                                                          \
+    "#ifndef DDP_MADE\n"                                                                                   \
+    "#define DDP_MADE\n"                                                                                   \
+    "#include <stdio.h>\n"                                                                                 \
+    "#include <stdlib.h>\n"                                                                                \
+    "/* Memory that has no name where it could be annotated, in the order of its allocation. */\n"         \
+    "struct ddp_made {\n"                                                                                  \
+    "    void *memory;\n"                                                                                  \
+    "    size_t bytes;\n"                                                                                  \
+    "};\n"                                                                                                 \
+    "__attribute__((weak)) struct ddp_made ddp_made[%" PRIu32 "];\n"                                       \
+    "__attribute__((weak)) unsigned ddp_made_count;\n"                                                     \
+    "static inline void ddp_note(void *memory, size_t bytes)\n"                                            \
+    "{\n"                                                                                                  \
+    "    if (ddp_made_count < %" PRIu32 ") {\n"                                                            \
+    "        ddp_made[ddp_made_count].memory = memory;\n"                                                  \
+    "        ddp_made[ddp_made_count].bytes = bytes;\n"                                                    \
+    "    }\n"                                                                                              \
+    "    ++ddp_made_count;\n"                                                                              \
+    "}\n"                                                                                                  \
+    "static inline void ddp_check_made(void)\n"                                                            \
+    "{\n"                                                                                                  \
+    "    if (ddp_made_count != %" PRIu32 ") {\n"                                                           \
+    "        fprintf(stderr, \"%%u allocations, and ddprun scout saw %" PRIu32 "\\n\", ddp_made_count);\n" \
+    "        exit(1);\n"                                                                                   \
+    "    }\n"                                                                                              \
+    "}\n"                                                                                                  \
     "#endif"
 
 /* The allocation of memory as its innermost call says it. */
@@ -304,7 +304,8 @@ find_front(struct search *search, const struct scout_tensor *tensor, struct spot
     return spot->node != NODE_NONE;
 }
 
-/* Tensors that still have no line: their allocations are counted, and annotated by number in front of the first step. */
+/* Tensors that still have no line: their allocations are counted, and annotated by number in front of the first step.
+ */
 static void
 place_by_number(struct search *search)
 {

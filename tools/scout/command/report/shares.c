@@ -4,6 +4,7 @@
 #include "launcher/common/xcalloc.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static bool
 is_data(const struct scout_op *op)
@@ -22,12 +23,13 @@ is_data(const struct scout_op *op)
     "/* A whole batch of this rank's share: right where ranks divide the batch, but no faster. Faster: load, copy " \
     "and\n"                                                                                                         \
     " * compute the share's records alone. */\n"                                                                    \
-    "static void " name "(void *data, size_t bytes" stream ")\n"                                                    \
+    "static void " name "(void *data, size_t bytes, size_t each" stream ")\n"                                       \
     "{\n"                                                                                                           \
     "    size_t first, count, at;\n"                                                                                \
     "    DDP_SHARD(bytes, &first, &count);\n"                                                                       \
-    "    if (bytes % (4 * (size_t)DDP_WORLD_SIZE()) != 0) {\n"                                                      \
-    "        fprintf(stderr, \"a batch of %zu bytes has no %d equal shares\\n\", bytes, DDP_WORLD_SIZE());\n"       \
+    "    if (bytes % (each * (size_t)DDP_WORLD_SIZE()) != 0) {\n"                                                   \
+    "        fprintf(stderr, \"a batch of %zu elements has no %d equal shares: choose another batch size\\n\",\n"   \
+    "                bytes / each, DDP_WORLD_SIZE());\n"                                                            \
     "        exit(1);\n"                                                                                            \
     "    }\n"                                                                                                       \
     "    for (at = 0; at < bytes; at += count)\n"                                                                   \
@@ -47,8 +49,13 @@ static const char device_share[] = SHARE("ddp_share", ", cudaStream_t stream", "
 static void
 add_share(struct search *search, const struct spot *spot, const char *bytes, const char *memory, const char *stream)
 {
-    char *text = stream == NULL ? xasprintf("ddp_share_host((void *)(%s), %s);", memory, bytes)
-                                : xasprintf("ddp_share(%s, %s, %s);", memory, bytes, stream[0] != '\0' ? stream : "0");
+    const char *size = strchr(bytes, '*') != NULL ? strstr(bytes, "sizeof(") : NULL; /* of an element, or of a word */
+    char each[LIFT_BYTES] = "4";
+    if (size != NULL)
+        snprintf(each, sizeof(each), "%.*s", (int)source_close(size, strlen("sizeof")), size);
+    char *text = stream == NULL
+                     ? xasprintf("ddp_share_host((void *)(%s), %s, %s);", memory, bytes, each)
+                     : xasprintf("ddp_share(%s, %s, %s, %s);", memory, bytes, each, stream[0] != '\0' ? stream : "0");
     spot_add_text(search, spot, text);
     spot_add_include(search, spot, stream == NULL ? host_share : device_share);
     free(text);
@@ -179,7 +186,8 @@ place_share(struct search *search, const struct scout_op *op, bool adds)
         is_own = is_own && lift(&search->sources, stack.frames, depth, &said);
         if (is_own && said.is_fixed)
             snprintf(said.bytes, sizeof(said.bytes), "%llu", (unsigned long long)op->bytes);
-        if (is_own && said.memory[0] != '\0' && said.bytes[0] != '\0' && spot_find_behind(search, &stack.frames[depth], &spot)) {
+        if (is_own && said.memory[0] != '\0' && said.bytes[0] != '\0' &&
+            spot_find_behind(search, &stack.frames[depth], &spot)) {
             if (adds)
                 add_share(search, &spot, lift_bare(said.bytes), lift_bare(said.memory), said.stream);
             return true;
@@ -293,7 +301,8 @@ is_managed_data(const struct search *search, uint32_t alloc, uint32_t *first_p)
         for (uint32_t a = 0; a < op->argument_count; ++a)
             *first_p = *first_p == SCOUT_NONE && op->arguments[a].alloc == alloc ? i : *first_p;
         for (uint32_t w = 0; op->effect != NULL && w < op->effect->written_count; ++w)
-            is_shared = is_shared && (op->effect->written[w].alloc != alloc || op->effect->written[w].ranges.count == 0);
+            is_shared =
+                is_shared && (op->effect->written[w].alloc != alloc || op->effect->written[w].ranges.count == 0);
         is_shared = is_shared && !(op->kind >= SCOUT_FILL && op->to.alloc == alloc);
     }
     return is_shared && *first_p != SCOUT_NONE;
@@ -307,7 +316,8 @@ place_managed(struct search *search)
     uint32_t placed = 0, first, at_made, at_step;
     bool shown = false, leads;
     for (uint32_t a = 0; a < log->alloc_count; ++a)
-        shown = shown || (is_managed_data(search, a, &first) && find_records(search, a, first, &leads) == RECORDS_SHOWN);
+        shown =
+            shown || (is_managed_data(search, a, &first) && find_records(search, a, first, &leads) == RECORDS_SHOWN);
     for (uint32_t a = 0; a < log->alloc_count && shown; ++a) {
         struct lifted said;
         struct spot spot = {0};
