@@ -71,7 +71,7 @@ if is_wanted framework; then
     check "framework: the first ones by name" test "$(grep -c '^reads ' "$work/framework.out")" -eq 5
 fi
 
-# Memory of classes: a member is named with its object, and what `this` is, is to be said by hand.
+# Memory of classes: a member is named with its object, and what `this` is, is counted.
 if is_wanted methods; then
     mkdir -p "$work/methods.d/tests/tools/scout"
     cp "$sources/tests/trainer.h" "$work/methods.d/tests"
@@ -80,7 +80,7 @@ if is_wanted methods; then
     compile "$work/methods.d" "$work/methods_plain" -I. tests/tools/scout/methods.cu
     level=0 compile "$work/methods.d" "$work/methods_this" -I. this.cu
     run "$ddprun" -q scout -v "$work/methods_this"
-    check "methods: this is said by hand" test "$(grep -c '^by hand: [pg]' "$work/stdout")" -eq 2 -a "$(grep -Ec '^\+.*this->' "$work/stdout")" -eq 0
+    check "methods: this is counted" test "$(grep -Ec '^\+ *(ddp_note\(this->gpu_, |DDP_(PARAMETER|GRADIENT)\(ddp_made\[[23]\])' "$work/stdout")" -eq 3
     check "methods: the share stands in front of the call" grep -q '^+.*ddp_share' "$work/stdout"
     pasted methods "$work/methods.d" "$work/methods_plain" "$work/methods.d" "-I. tests/tools/scout/methods.cu"
 fi

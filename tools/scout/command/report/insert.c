@@ -155,13 +155,6 @@ widen(const struct search *search, const struct scout_tensor *tensor)
     return wide;
 }
 
-static bool
-came_to(struct search *search, enum placing end)
-{
-    search->placing = end > search->placing ? end : search->placing;
-    return false;
-}
-
 /* The spot and the line of a tensor in the function of frame `depth`. */
 static bool
 find_tensor_line(struct search *search, const struct scout_tensor *tensor, uint32_t depth, struct spot *spot,
@@ -175,18 +168,16 @@ find_tensor_line(struct search *search, const struct scout_tensor *tensor, uint3
     if (setting != SCOUT_NONE) {
         set = spot_stack(search, search->log->ops[setting].site);
         parts = spot_find_parting(&made, &set, &least, &at_set);
-        if (!parts && ++least >= made.count) /* a last call that is a jump leaves no frame: behind the call of both */
-            return came_to(search, PLACING_PARTED);
+        least += !parts; /* a last call that is a jump leaves no frame: behind the call of both */
     }
-    if (depth < least || depth >= made.count)
+    if (depth < least || depth >= made.count || !lift(&search->sources, made.frames, depth, &said) ||
+        said.memory[0] == '\0')
         return false;
-    if (!lift(&search->sources, made.frames, depth, &said) || said.memory[0] == '\0')
-        return came_to(search, PLACING_NAME);
     bool ok = parts && depth == least
                   ? spot_find_behind_both(search, &made.frames[depth], &set.frames[at_set], spot, &said)
                   : spot_find_behind(search, &made.frames[depth], spot);
     snprintf(spot->name, sizeof(spot->name), "%s", said.memory);
-    return (ok && tensor_text(search, &wide, &said, text)) || came_to(search, PLACING_SPOT);
+    return ok && tensor_text(search, &wide, &said, text);
 }
 
 /* Whether a tensor has an annotation of its own. */
@@ -223,25 +214,19 @@ is_of_all(struct search *search, const struct scout_tensor *tensor, uint32_t dep
     return true;
 }
 
-static struct placed
+/* Returns the name of its memory in the source; NULL: it has no line. */
+static char *
 place_tensor(struct search *search, const struct scout_tensor *tensor)
 {
     struct stack made = spot_stack(search, search->log->allocs[tensor->alloc].site);
     struct spot spot;
     char text[TEXT_BYTES];
-    search->placing = PLACING_SITE;
-    for (uint32_t depth = 0; depth < made.count; ++depth) {
-        if (!find_tensor_line(search, tensor, depth, &spot, text))
-            continue;
-        enum placing end = search->placing;
-        if (is_of_all(search, tensor, depth, &spot, text)) {
+    for (uint32_t depth = 0; depth < made.count; ++depth)
+        if (find_tensor_line(search, tensor, depth, &spot, text) && is_of_all(search, tensor, depth, &spot, text)) {
             spot_add_text(search, &spot, text);
-            return (struct placed){PLACING_DONE, xstrdup(spot.name)};
+            return xstrdup(spot.name);
         }
-        search->placing = end;
-        (void)came_to(search, PLACING_SHARED);
-    }
-    return (struct placed){.end = search->placing};
+    return NULL;
 }
 
 /* ---- tensors that have no name of their own ---- */
@@ -317,7 +302,7 @@ place_by_number(struct search *search)
     uint32_t count = 0;
     for (uint32_t i = 0; i < finding->tensor_count; ++i) {
         const struct scout_tensor *tensor = &finding->tensors[i];
-        if (!has_annotation(finding, tensor) || search->to->placed[i].name != NULL ||
+        if (!has_annotation(finding, tensor) || search->to->names[i] != NULL ||
             scout_is_remade(log, finding, tensor->alloc) || !find_allocation(search, tensor->alloc, &spot, &said) ||
             !find_front(search, tensor, &spot))
             continue;
@@ -349,14 +334,14 @@ place_by_number(struct search *search)
     }
     for (uint32_t i = 0; i < finding->tensor_count; ++i) {
         const struct scout_tensor *tensor = &finding->tensors[i], wide = widen(search, tensor);
-        if (!has_annotation(finding, tensor) || search->to->placed[i].name != NULL || !noted[tensor->alloc])
+        if (!has_annotation(finding, tensor) || search->to->names[i] != NULL || !noted[tensor->alloc])
             continue;
         said = (struct lifted){0};
         snprintf(said.memory, sizeof(said.memory), "ddp_made[%" PRIu32 "].memory", number[tensor->alloc]);
         snprintf(said.bytes, sizeof(said.bytes), "ddp_made[%" PRIu32 "].bytes", number[tensor->alloc]);
         if (tensor_text(search, &wide, &said, text)) {
             spot_add_text(search, &front, text);
-            search->to->placed[i] = (struct placed){PLACING_DONE, xstrdup(said.memory)};
+            search->to->names[i] = xstrdup(said.memory);
         }
     }
     free(helper);
@@ -489,7 +474,7 @@ find_insertions(struct sites *sites, const struct scout_log *log, const struct s
         .sites = sites, .log = log, .finding = finding, .to = insertions, .start = find_start(log, finding)};
     *insertions = (struct insertions){.data = xcalloc(finding->period + 1, sizeof(bool)),
                                       .forgotten = SCOUT_NONE,
-                                      .placed = xcalloc(finding->tensor_count + 1, sizeof(struct placed)),
+                                      .names = xcalloc(finding->tensor_count + 1, sizeof(char *)),
                                       .placed_steps = xcalloc(finding->group_count + 1, sizeof(bool)),
                                       .group_of = xcalloc(finding->group_count + 1, sizeof(uint32_t))};
     (void)graph_name_memories(log, &search.memory_of);
@@ -497,7 +482,7 @@ find_insertions(struct sites *sites, const struct scout_log *log, const struct s
     for (size_t r = 0; r < sizeof(roles) / sizeof(roles[0]); ++r)
         for (uint32_t i = 0; i < finding->tensor_count; ++i)
             if (finding->tensors[i].role == roles[r] && has_annotation(finding, &finding->tensors[i]))
-                insertions->placed[i] = place_tensor(&search, &finding->tensors[i]);
+                insertions->names[i] = place_tensor(&search, &finding->tensors[i]);
     place_by_number(&search);
     insertions->unshared = finding->group_count > 0 ? shares_place(&search) : NULL;
     for (uint32_t i = finding->first; finding->group_count > 0 && shares_next(&search, &i); ++i)
@@ -516,13 +501,13 @@ static void
 free_insertions(struct insertions *insertions, uint32_t tensors)
 {
     for (uint32_t i = 0; i < tensors; ++i)
-        free(insertions->placed[i].name);
+        free(insertions->names[i]);
     for (uint32_t i = 0; i < insertions->count; ++i) {
         free(insertions->items[i].file);
         free(insertions->items[i].text);
     }
     free(insertions->items);
-    free(insertions->placed);
+    free(insertions->names);
     free(insertions->data);
     free(insertions->placed_steps);
     free(insertions->group_of);
@@ -534,82 +519,70 @@ free_insertions(struct insertions *insertions, uint32_t tensors)
 static bool
 is_of_row(const struct scout_log *log, const struct scout_tensor *a, const struct scout_tensor *b)
 {
+    char one[SCOUT_NAME_BYTES], two[SCOUT_NAME_BYTES];
     return a->role == b->role && a->type == b->type && a->fused == b->fused &&
-           (a->role == ROLE_GRADIENT || log->ops[a->writer].name == log->ops[b->writer].name);
+           (a->role == ROLE_GRADIENT || strcmp(scout_op_name(log, &log->ops[a->writer], one),
+                                               scout_op_name(log, &log->ops[b->writer], two)) == 0);
 }
 
 /* "net->w1 (net.cu:31)" */
 static void
-name_memory(const struct scout_log *log, const struct scout_tensor *tensor, const struct placed *placed,
-            struct sites *sites, char *text, size_t room)
+name_memory(const struct scout_log *log, const struct scout_tensor *tensor, const char *name, struct sites *sites,
+            char text[512])
 {
     char place[64], site[256];
-    snprintf(text, room, "%s (%s)", placed->name != NULL ? placed->name : scout_tensor_place(tensor, place),
+    snprintf(text, 512, "%s (%s)", name != NULL ? name : scout_tensor_place(tensor, place),
              sites_text(sites, log->allocs[tensor->alloc].site, site, sizeof(site)));
 }
 
-/* "  8 parameters, 5210 of float32, updated by adam: net->w1 (net.cu:31) to net->b4 (net.cu:45)" */
+/* "8 parameters, 5210 of float32, updated by adam: net->w1 (net.cu:31) to net->b4 (net.cu:45)": all that are of a row
+ * with the first one; `by_hand`: those without a line. */
 static void
-print_row(FILE *out, const struct scout_log *log, const struct scout_finding *finding, uint32_t first,
-          const struct placed *placed, struct sites *sites)
+print_row(FILE *out, const struct scout_log *log, const struct scout_finding *finding, uint32_t first, char **names,
+          bool by_hand, struct sites *sites)
 {
     const struct scout_tensor *tensor = &finding->tensors[first];
     uint32_t bytes = scout_type_bytes(tensor->type), count = 0, last = first;
     uint64_t elements = 0;
-    char name[SCOUT_NAME_BYTES];
+    char name[SCOUT_NAME_BYTES], begin[512], end[512];
     for (uint32_t i = first; i < finding->tensor_count; ++i) {
         const struct scout_tensor *other = &finding->tensors[i];
-        if (!is_of_row(log, tensor, other))
+        if (!is_of_row(log, tensor, other) || (by_hand && names[i] != NULL))
             continue;
         ++count;
         elements += (other->hi - other->lo) / (bytes > 0 ? bytes : 1);
         last = i;
     }
-    fprintf(out, "  %" PRIu32 " %s%s, %" PRIu64 " %s%s", count, scout_role_name(tensor->role), count > 1 ? "s" : "",
+    fprintf(out, "%" PRIu32 " %s%s, %" PRIu64 " %s%s", count, scout_role_name(tensor->role), count > 1 ? "s" : "",
             elements, bytes > 0 ? "of " : "bytes", bytes > 0 ? scout_type_name(tensor->type) : "");
     if (tensor->role != ROLE_GRADIENT)
         fprintf(out, ", written by %s", scout_op_name(log, &log->ops[tensor->writer], name));
-    char begin[512], end[512];
-    name_memory(log, tensor, &placed[first], sites, begin, sizeof(begin));
-    name_memory(log, &finding->tensors[last], &placed[last], sites, end, sizeof(end));
+    name_memory(log, tensor, names[first], sites, begin);
+    name_memory(log, &finding->tensors[last], names[last], sites, end);
     bool is_one = strcmp(begin, end) == 0;
     fprintf(out, ": %s%s%s", begin, is_one ? "" : count > 2 ? " to " : ", ", is_one ? "" : end);
-    fputs(tensor->fused ? "; DDP_STEP_PARAMETERS averages its change\n" : "\n", out);
+    if (by_hand)
+        fputs(": no place in the sources is known that has a name of it; compile with -g", out);
+    fputs(tensor->fused && !by_hand ? "; DDP_STEP_PARAMETERS averages its change\n" : "\n", out);
 }
 
+/* A row for each kind of tensor; `by_hand`: of those that need a line and have none. */
 static void
-print_rows(FILE *out, const struct scout_log *log, const struct scout_finding *finding, const struct placed *placed,
+print_rows(FILE *out, const struct scout_log *log, const struct scout_finding *finding, char **names, bool by_hand,
            struct sites *sites)
 {
     for (enum scout_role role = ROLE_PARAMETER; role < ROLE_SUSPECT; ++role)
         for (uint32_t i = 0, k; i < finding->tensor_count; ++i) {
-            for (k = 0; k < i && !is_of_row(log, &finding->tensors[i], &finding->tensors[k]);)
+            const struct scout_tensor *tensor = &finding->tensors[i];
+            if (tensor->role != role || (by_hand && (names[i] != NULL || !has_annotation(finding, tensor))))
+                continue;
+            for (k = 0; k < i && (!is_of_row(log, tensor, &finding->tensors[k]) || (by_hand && names[k] != NULL));)
                 ++k;
-            if (k == i && finding->tensors[i].role == role)
-                print_row(out, log, finding, i, placed, sites);
+            if (k < i)
+                continue;
+            fputs(by_hand ? "by hand: " : "  ", out);
+            print_row(out, log, finding, i, names, by_hand, sites);
         }
-}
-
-/* What no line annotates, and why. */
-static void
-print_tensor(FILE *out, const struct scout_log *log, const struct scout_tensor *tensor,
-             const struct insertions *insertions, enum placing end, struct sites *sites)
-{
-    static const char *const reasons[] = {
-        [PLACING_SITE] = "its source line is not known; compile with -g",
-        [PLACING_PARTED] = "no function of the sources both allocates and sets it",
-        [PLACING_NAME] = "the sources show no name of its pointer that is valid there",
-        [PLACING_SPOT] = "no statement can stand there",
-        [PLACING_SHARED] = "the same call allocates other memory, too",
-    };
-    char site[256], place[64], group[32] = "";
-    uint32_t bytes = scout_type_bytes(tensor->type);
-    if (insertions->groups > 1 && tensor->group != GROUP_NONE)
-        snprintf(group, sizeof(group), " of group %u", insertions->group_of[tensor->group]);
-    fprintf(out, "by hand: %s %s%s, %llu of %s, after its allocation at %s: %s\n", scout_role_name(tensor->role),
-            scout_tensor_place(tensor, place), group,
-            (unsigned long long)((tensor->hi - tensor->lo) / (bytes > 0 ? bytes : 4)), scout_type_name(tensor->type),
-            sites_text(sites, log->allocs[tensor->alloc].site, site, sizeof(site)), reasons[end]);
 }
 
 /* "train.cu:120, the launch of sgd" */
@@ -668,13 +641,11 @@ lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct sc
     struct insertions insertions;
     char site[256];
     find_insertions(sites, log, finding, &insertions);
-    print_rows(out, log, finding, insertions.placed, sites);
+    print_rows(out, log, finding, insertions.names, false, sites);
     fputs(insertions.count > 0 ? "lines to add: " : "lines to add: no source lines are known: compile with -g", out);
     patch_put(patch, out, &insertions, sites, fault_p);
     fputc('\n', out);
-    for (uint32_t i = 0; i < finding->tensor_count; ++i)
-        if (has_annotation(finding, &finding->tensors[i]) && insertions.placed[i].name == NULL)
-            print_tensor(out, log, &finding->tensors[i], &insertions, insertions.placed[i].end, sites);
+    print_rows(out, log, finding, insertions.names, true, sites);
     print_steps(out, log, finding, &insertions, sites);
     if (insertions.forgotten != SCOUT_NONE)
         fprintf(out, "by hand: DDP_FORGET, before memory is freed that is allocated at %s: its size changes\n",

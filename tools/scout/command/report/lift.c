@@ -237,12 +237,12 @@ declares(const char *text, struct span span, const char *name, size_t length)
 {
     static const char *const no_types[] = {"return", "else", "delete", "new", "goto", "case", "throw", NULL};
     size_t at = source_skip(text, span.begin), words = 0, end;
-    bool is_declarator = true; /* nothing but types and stars since the begin, or since a comma */
+    bool is_auto = false, is_declarator = true; /* nothing but types and stars since the begin, or since a comma */
     for (; at < span.end; at = source_skip(text, end)) {
         end = source_token(text, at);
         if (strchr("({[", text[at]) != NULL) {
             end = source_close(text, at);
-            for (size_t name_at = at + 1; text[at] == '[' && is_declarator && words == 1 && name_at < end;) {
+            for (size_t name_at = at + 1; text[at] == '[' && is_auto && is_declarator && name_at < end;) {
                 size_t name_end = source_token(text, name_at = source_skip(text, name_at)); /* auto &[a, b] */
                 if (is_word(text, (struct span){name_at, name_end}, name, length))
                     return true;
@@ -255,6 +255,7 @@ declares(const char *text, struct span span, const char *name, size_t length)
         } else if (text[at] == ',') {
             is_declarator = words > 1;
         } else if (source_is_word(text[at])) {
+            is_auto = is_auto || is_word(text, (struct span){at, end}, "auto", 4);
             for (size_t i = 0; no_types[i] != NULL; ++i)
                 if (is_word(text, (struct span){at, end}, no_types[i], strlen(no_types[i])))
                     return false;
@@ -390,20 +391,6 @@ is_member(const struct passage *passage, const char *name, size_t length, bool *
         bool opens = strncmp(text, "public", 6) == 0;
         *hidden_p = !opens && (*hidden_p || strncmp(text, "private", 7) == 0 || strncmp(text, "protected", 9) == 0);
     }
-    return false;
-}
-
-static bool
-begins_with_parameter(const struct passage *passage, const char *expression)
-{
-    struct span name;
-    size_t at = 0;
-    if (!next_name(expression, &at, &name))
-        return false;
-    for (uint32_t i = 0; i < passage->parameters.count; ++i)
-        if (is_word(passage->inner->text, parameter_name(passage->inner->text, passage->parameters.arguments[i]),
-                    expression + name.begin, name.end - name.begin))
-            return true;
     return false;
 }
 
@@ -653,8 +640,6 @@ read_innermost(const struct source *source, struct span statement, size_t place,
         bool said = calls[i].copies ? copy_span(text, call.arguments[0], lifted->memory)
                                     : pointed_to(text, call.arguments[0], lifted->memory);
         said = said && copy_span(text, call.arguments[calls[i].bytes], lifted->bytes);
-        if (calls[i].copies)
-            said = said && copy_span(text, call.arguments[1], lifted->source);
         if (calls[i].stream > 0 && calls[i].stream < call.count)
             said = said && copy_span(text, call.arguments[calls[i].stream], lifted->stream);
         return said;
@@ -786,9 +771,6 @@ lift(struct sources *sources, const struct site_place *frames, uint32_t depth, s
                 snprintf(lifted->loop, LIFT_BYTES, "%s", outside.loop);
                 passage.loop = lifted->loop;
             }
-            lifted->source_is_passed =
-                (i == 1 || lifted->source_is_passed) && begins_with_parameter(&passage, lifted->source);
-            pass_expression(&passage, lifted->source);
             if (lifted->memory[0] == '\0' && returns)
                 assigned_to(source->text, statement, passage.call.name.begin, lifted->memory);
         }

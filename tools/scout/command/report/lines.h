@@ -122,10 +122,9 @@ enum { LIFT_BYTES = 256 };
 
 /* Expressions, "" what is not known. Of a copy the memory is where it goes to. */
 struct lifted {
-    char memory[LIFT_BYTES], bytes[LIFT_BYTES], stream[LIFT_BYTES], source[LIFT_BYTES];
+    char memory[LIFT_BYTES], bytes[LIFT_BYTES], stream[LIFT_BYTES];
     char loop[LIFT_BYTES]; /* "for (int i = 0; i < n; ++i)", whose names memory and bytes have; "": no loop */
-    bool source_is_passed; /* each function has got it from its caller */
-    bool is_fixed;         /* bytes is not said, but is a parameter of a template */
+    bool is_fixed; /* bytes is not said, but is a parameter of a template */
 };
 
 /* As frame `depth` of a call's stack says it. False: not known there, not even the bytes. */
@@ -149,18 +148,10 @@ struct insertion {
     uint32_t number; /* of those that were added */
 };
 
-/* How far the search for a tensor's line came. */
-enum placing { PLACING_SITE, PLACING_PARTED, PLACING_NAME, PLACING_SPOT, PLACING_SHARED, PLACING_DONE };
-
-struct placed {
-    enum placing end;
-    char *name; /* of its memory in the source; NULL: it has no line */
-};
-
 struct insertions {
     struct insertion *items; /* by file and line; those of one line in their order */
     uint32_t count;
-    struct placed *placed; /* [tensor_count] */
+    char **names;          /* [tensor_count]: of its memory in the source; NULL: it has no line */
     bool *placed_steps;    /* [group_count] */
     uint32_t *group_of;    /* [group_count]: the number that lines give a group of the finding */
     uint32_t groups;       /* of lines */
@@ -208,7 +199,6 @@ struct search {
     struct insertions *to;
     uint32_t *memory_of;  /* of each allocation */
     uint32_t start;       /* operations before the first step */
-    enum placing placing; /* of the tensor whose line is looked for */
 };
 
 struct stack {
