@@ -297,8 +297,15 @@ static const struct row {
      "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before sgd"},
     {"an update of a parameter and of what may be one", NET "step\n" FORWARD BACKWARD "sgd: w1 += ~g1; w2 *= ~g2\n",
      "refused: whether a3[0:1024], written by sgd, is a parameter cannot be told: it has no gradient of its own"},
-    {"an update of which too few elements changed", NET "step\n" FORWARD BACKWARD "sgd: ?w1 *= ~g1\nsgd: w2 += ~g2\n",
-     "refused: too few elements changed to tell whether sgd goes element by element: if not, suspect a2[0:3072] "
+    {"an update of which too few elements changed, shown by another launch of the kernel",
+     NET "step\n" FORWARD BACKWARD "sgd: ?w1 *= ~g1\nsgd: w2 += ~g2\n",
+     "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before sgd"},
+    {"an update of which too few elements changed, and another launch is none",
+     NET "step\n" FORWARD BACKWARD "sgd: ?w1 *= ~g1\nsgd: w2 += ~g2\nsgd: x *= g1\n",
+     "refused: too few elements changed to tell whether sgd goes element by element: if not, suspect a2[0:3072] is "
+     "found, else parameter a2[0:3072]; scout steps that are alike"},
+    {"an update of which too few elements changed", NET "step\n" FORWARD BACKWARD "few: ?w1 *= ~g1\nsgd: w2 += ~g2\n",
+     "refused: too few elements changed to tell whether few goes element by element: if not, suspect a2[0:3072] "
      "is "
      "found, else parameter a2[0:3072]; scout steps that are alike"},
     {"something of which too few elements changed, where it decides nothing",

@@ -207,11 +207,59 @@ newest(const struct scout_log *log, uint32_t end, uint32_t period, uint32_t numb
     return same ? last : number;
 }
 
+/* Operations [first, end) of a log. */
+struct stretch {
+    const struct scout_log *log;
+    uint32_t first, end;
+};
+
 static bool
-is_open(const struct scout_effect *effect)
+has_argument(const struct scout_op *op, uint32_t number, uint32_t alloc)
 {
-    for (uint32_t i = 0; i < effect->elementwise_count; ++i)
-        if (effect->elementwise[i].samples == 0)
+    return number < op->argument_count && op->arguments[number].alloc == alloc;
+}
+
+/* Whether other launches of a kernel show that two of its arguments go element by element, and none that they do not.
+ */
+static bool
+is_shown(const struct stretch *in, const struct scout_op *op, const struct scout_elementwise *map)
+{
+    uint32_t from = 0, to = 0;
+    bool shown = false;
+    while (from < op->argument_count && !has_argument(op, from, map->from))
+        ++from;
+    while (to < op->argument_count && !has_argument(op, to, map->to))
+        ++to;
+    for (uint32_t i = in->first; i < in->end; ++i) {
+        const struct scout_op *other = &in->log->ops[i];
+        bool maps = false, depends = false;
+        if (other->name != op->name || other->kind != SCOUT_LAUNCH)
+            continue;
+        for (uint32_t e = 0; e < other->effect->elementwise_count; ++e) {
+            const struct scout_elementwise *theirs = &other->effect->elementwise[e];
+            bool same = has_argument(other, from, theirs->from) && has_argument(other, to, theirs->to);
+            maps = maps || same;
+            shown = shown || (same && theirs->samples > 0);
+        }
+        for (uint32_t d = 0; d < other->effect->dependence_count; ++d) {
+            const struct scout_dependence *theirs = &other->effect->dependences[d];
+            depends = depends || (has_argument(other, from, other->effect->segments[theirs->from].alloc) &&
+                                  has_argument(other, to, theirs->to));
+        }
+        for (uint32_t k = 0; k < other->effect->segment_count && from == to; ++k)
+            depends = depends || (has_argument(other, to, other->effect->segments[k].alloc) &&
+                                  other->effect->segments[k].modified.count > 0);
+        if (depends && !maps)
+            return false;
+    }
+    return shown;
+}
+
+static bool
+is_open(const struct stretch *in, const struct scout_op *op)
+{
+    for (uint32_t i = 0; i < op->effect->elementwise_count; ++i)
+        if (op->effect->elementwise[i].samples == 0 && !is_shown(in, op, &op->effect->elementwise[i]))
             return true;
     return false;
 }
@@ -219,17 +267,23 @@ is_open(const struct scout_effect *effect)
 uint32_t
 borrow_find_open(const struct scout_log *log, uint32_t first, uint32_t end)
 {
-    while (first < end && !is_open(log->ops[first].effect))
+    const struct stretch in = {log, first, end};
+    while (first < end && !is_open(&in, &log->ops[first]))
         ++first;
     return first < end ? first : UINT32_MAX;
 }
 
+/* With what other launches show; `all`: with all that stayed open. NULL: nothing changes. */
 static struct scout_effect *
-closed(const struct scout_op *op)
+closed(const struct stretch *in, const struct scout_op *op, bool all)
 {
-    struct scout_effect *effect = effect_as(op, op);
-    for (uint32_t i = 0; i < effect->elementwise_count; ++i)
-        effect->elementwise[i].samples += effect->elementwise[i].samples == 0;
+    struct scout_effect *effect = NULL;
+    for (uint32_t i = 0; i < op->effect->elementwise_count; ++i) {
+        if (op->effect->elementwise[i].samples > 0 || (!all && !is_shown(in, op, &op->effect->elementwise[i])))
+            continue;
+        effect = effect != NULL ? effect : effect_as(op, op);
+        effect->elementwise[i].samples = 1;
+    }
     return effect;
 }
 
@@ -247,6 +301,7 @@ void
 borrow_make(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t period, enum reading reading,
             struct scout_log *lent)
 {
+    const struct stretch in = {log, first, end};
     uint32_t *memory_of;
     (void)graph_name_memories(log, &memory_of);
     *lent = *log;
@@ -263,8 +318,9 @@ borrow_make(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t 
             effect = effect_as(&log->ops[as], &log->ops[i]);
         if (effect != NULL)
             lent->ops[i].effect = effect;
-        if (reading == READING_OPEN && is_open(lent->ops[i].effect)) {
-            lent->ops[i].effect = closed(&lent->ops[i]);
+        struct scout_effect *whole = closed(&in, &lent->ops[i], reading == READING_OPEN);
+        if (whole != NULL) {
+            lent->ops[i].effect = whole;
             if (effect != NULL)
                 free_effect(effect);
         }
