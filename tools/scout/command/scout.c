@@ -15,6 +15,7 @@
 
 #include <json-c/json.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { DEFAULT_STEPS = 3, MOST_STEPS = 100, MOST_TIMEOUT_S = 1000000 };
 
@@ -243,18 +244,32 @@ has_own_figures(const struct scout_log *log, const struct scout_finding *finding
     return has;
 }
 
-/* What ended a run when it was made again stands beside what is found without it, and in the reason of a refusal. */
+/* Stands beside what is found, and in the reason of a refusal. */
 static void
-tell_left_out(const struct scout_outcome *outcome, struct scout_finding *finding)
+tell(struct scout_finding *finding, char *text)
 {
-    char *reason = finding->reason,
-         *text = xasprintf("%s: left out in the last of %u runs", outcome->left_out, outcome->runs);
-    if (outcome->left_out[0] != '\0') {
-        note_add(finding, "%s", text);
-        finding->reason = reason != NULL ? xasprintf("%s; %s", reason, text) : NULL;
-        free(reason);
-    }
+    char *reason = finding->reason;
+    note_add(finding, "%s", text);
+    finding->reason = reason != NULL ? xasprintf("%s; %s", reason, text) : NULL;
+    free(reason);
     free(text);
+}
+
+/* What ended a run when it was made again, and the first launch that failed by itself. */
+static void
+tell_failures(const struct scout_outcome *outcome, const struct scout_log *log, struct scout_finding *finding)
+{
+    char name[SCOUT_NAME_BYTES], place[256];
+    const struct scout_op *op = log->ops, *end = log->ops + log->op_count;
+    if (outcome->left_out[0] != '\0')
+        tell(finding, xasprintf("%s: left out in the last of %u runs", outcome->left_out, outcome->runs));
+    while (op < end && (op->effect == NULL || strcmp(scout_log_name(log, op->effect->why), SCOUT_FAILED) != 0))
+        ++op;
+    struct sites *sites = sites_open(log);
+    if (op < end)
+        tell(finding, xasprintf("%s (%s) computes nothing: %s", scout_op_name(log, op, name),
+                                sites_text(sites, op->site, place, sizeof(place)), SCOUT_FAILED));
+    sites_close(sites);
 }
 
 /* Prints roles. False: they do not suffice for what is asked for. */
@@ -316,7 +331,7 @@ look(const struct scout_outcome *outcome, const struct scout_order *order, const
     if (ok) {
         struct scout_finding finding;
         scout_find(&log, &finding);
-        tell_left_out(outcome, &finding);
+        tell_failures(outcome, &log, &finding);
         ok = report_findings(order, request, &log, &finding, error);
         scout_finding_free(&finding);
     }

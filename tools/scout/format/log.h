@@ -176,6 +176,7 @@ enum scout_verdict {
     SCOUT_TOO_LARGE, /* no room for copies */
 };
 
+#define SCOUT_FAILED "its launch fails" /* `why` of a launch that did not run */
 struct scout_effect {
     uint32_t verdict;      /* enum scout_verdict */
     uint32_t why;          /* name, or SCOUT_NONE */

@@ -377,11 +377,25 @@ leave_deep(void)
     back_to_light();
 }
 
-/* Managed memory that the host has written: behind all operations, for each a copy of no bytes, as where and when is
- * not known. */
+static struct scout_op failed; /* the first launch that did */
+
+void
+course_note_failure(const struct scout_op *op)
+{
+    if (op->kind == SCOUT_LAUNCH && failed.kind == 0)
+        failed = (struct scout_op){.kind = SCOUT_LAUNCH, .name = op->name, .site = op->site};
+}
+
+/* Behind all operations, as where and when is not known: for managed memory that the host has written a copy of no
+ * bytes, and a launch that failed. */
 static void
 put_shared(void)
 {
+    if (failed.kind != 0) {
+        (void)scout_writer_put(&scout_state.log, SCOUT_OP, &failed);
+        (void)scout_writer_put(&scout_state.log, SCOUT_EFFECT,
+                               &(struct scout_effect){.why = names_put(SCOUT_FAILED), .hidden_write = SCOUT_NONE});
+    }
     size_t count;
     struct allocation **all = allocations_all(&count);
     for (size_t i = 0; i < count; ++i) {

@@ -313,6 +313,8 @@ record_end(struct operation *operation, bool enqueued)
         return;
     if (!enqueued && written)
         scout_stop("the launch of %s failed while it was repeated with changed inputs", current.text);
+    if (!enqueued)
+        course_note_failure(&current.op);
     CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     if (enqueued && course_now() == COURSE_DEEP) {
         if (end_deep(operation)) {

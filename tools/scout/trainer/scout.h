@@ -276,6 +276,8 @@ uint64_t course_turn(void);
 uint64_t course_round(void);
 /* When a copy or a fill was made: where the host writes memory, no kernel has. */
 void course_note_copy(const struct scout_op *op);
+/* It was refused, and nothing runs. */
+void course_note_failure(const struct scout_op *op);
 /* After each operation that ran, in the order of the log. */
 void course_note(const struct noted *noted);
 enum course course_now(void);
