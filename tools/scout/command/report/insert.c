@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_BYTES = 1024 };
+enum { TEXT_BYTES = 1024, MADE_AT_MOST = 1024 /* of ddprun_lines.h */ };
 
 static int
 compare_insertions(const void *a, const void *b)
@@ -231,35 +231,6 @@ place_tensor(struct search *search, const struct scout_tensor *tensor)
 
 /* ---- tensors that have no name of their own ---- */
 
-#define MADE_TEXT                                                                                          \
-    "#ifndef DDP_MADE\n"                                                                                   \
-    "#define DDP_MADE\n"                                                                                   \
-    "#include <stdio.h>\n"                                                                                 \
-    "#include <stdlib.h>\n"                                                                                \
-    "/* Memory that has no name where it could be annotated, in the order of its allocation. */\n"         \
-    "struct ddp_made {\n"                                                                                  \
-    "    void *memory;\n"                                                                                  \
-    "    size_t bytes;\n"                                                                                  \
-    "};\n"                                                                                                 \
-    "__attribute__((weak)) struct ddp_made ddp_made[%" PRIu32 "];\n"                                       \
-    "__attribute__((weak)) unsigned ddp_made_count;\n"                                                     \
-    "static inline void ddp_note(void *memory, size_t bytes)\n"                                            \
-    "{\n"                                                                                                  \
-    "    if (ddp_made_count < %" PRIu32 ") {\n"                                                            \
-    "        ddp_made[ddp_made_count].memory = memory;\n"                                                  \
-    "        ddp_made[ddp_made_count].bytes = bytes;\n"                                                    \
-    "    }\n"                                                                                              \
-    "    ++ddp_made_count;\n"                                                                              \
-    "}\n"                                                                                                  \
-    "static inline void ddp_check_made(void)\n"                                                            \
-    "{\n"                                                                                                  \
-    "    if (ddp_made_count != %" PRIu32 ") {\n"                                                           \
-    "        fprintf(stderr, \"%%u allocations, and ddprun scout saw %" PRIu32 "\\n\", ddp_made_count);\n" \
-    "        exit(1);\n"                                                                                   \
-    "    }\n"                                                                                              \
-    "}\n"                                                                                                  \
-    "#endif"
-
 /* The allocation of memory as its innermost call says it. */
 static bool
 find_allocation(struct search *search, uint32_t alloc, struct spot *spot, struct lifted *said)
@@ -320,21 +291,20 @@ place_by_number(struct search *search)
                 number[a] = count++;
         }
     }
-    char *helper = xasprintf(MADE_TEXT, count, count, count, count), text[TEXT_BYTES];
+    char text[TEXT_BYTES];
     for (uint32_t a = 0; a < log->alloc_count; ++a) {
-        if (number[a] == SCOUT_NONE || !find_allocation(search, a, &spot, &said))
+        if (number[a] == SCOUT_NONE || count > MADE_AT_MOST || !find_allocation(search, a, &spot, &said))
             continue;
         snprintf(text, sizeof(text), "ddp_note(%s, %s);", said.memory, said.bytes);
         spot_add_text(search, &spot, text);
-        spot_add_include(search, &spot, helper);
     }
-    if (count > 0) {
-        spot_add_text(search, &front, "ddp_check_made();");
-        spot_add_include(search, &front, helper);
-    }
+    snprintf(text, sizeof(text), "ddp_check_made(%" PRIu32 ");", count);
+    if (count > 0 && count <= MADE_AT_MOST)
+        spot_add_text(search, &front, text);
     for (uint32_t i = 0; i < finding->tensor_count; ++i) {
         const struct scout_tensor *tensor = &finding->tensors[i], wide = widen(search, tensor);
-        if (!has_annotation(finding, tensor) || search->to->names[i] != NULL || !noted[tensor->alloc])
+        if (!has_annotation(finding, tensor) || search->to->names[i] != NULL || !noted[tensor->alloc] ||
+            count > MADE_AT_MOST)
             continue;
         said = (struct lifted){0};
         snprintf(said.memory, sizeof(said.memory), "ddp_made[%" PRIu32 "].memory", number[tensor->alloc]);
@@ -344,7 +314,6 @@ place_by_number(struct search *search)
             search->to->names[i] = xstrdup(said.memory);
         }
     }
-    free(helper);
     free(number);
     free(noted);
 }
@@ -521,8 +490,8 @@ is_of_row(const struct scout_log *log, const struct scout_tensor *a, const struc
 {
     char one[SCOUT_NAME_BYTES], two[SCOUT_NAME_BYTES];
     return a->role == b->role && a->type == b->type && a->fused == b->fused &&
-           (a->role == ROLE_GRADIENT || strcmp(scout_op_name(log, &log->ops[a->writer], one),
-                                               scout_op_name(log, &log->ops[b->writer], two)) == 0);
+           (a->role == ROLE_GRADIENT ||
+            strcmp(scout_op_name(log, &log->ops[a->writer], one), scout_op_name(log, &log->ops[b->writer], two)) == 0);
 }
 
 /* "net->w1 (net.cu:31)" */

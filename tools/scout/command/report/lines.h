@@ -124,7 +124,7 @@ enum { LIFT_BYTES = 256 };
 struct lifted {
     char memory[LIFT_BYTES], bytes[LIFT_BYTES], stream[LIFT_BYTES];
     char loop[LIFT_BYTES]; /* "for (int i = 0; i < n; ++i)", whose names memory and bytes have; "": no loop */
-    bool is_fixed; /* bytes is not said, but is a parameter of a template */
+    bool is_fixed;         /* bytes is not said, but is a parameter of a template */
 };
 
 /* As frame `depth` of a call's stack says it. False: not known there, not even the bytes. */
@@ -151,13 +151,13 @@ struct insertion {
 struct insertions {
     struct insertion *items; /* by file and line; those of one line in their order */
     uint32_t count;
-    char **names;          /* [tensor_count]: of its memory in the source; NULL: it has no line */
-    bool *placed_steps;    /* [group_count] */
-    uint32_t *group_of;    /* [group_count]: the number that lines give a group of the finding */
-    uint32_t groups;       /* of lines */
-    uint32_t forgotten;    /* DDP_FORGET comes before it is freed: one annotation is of several sizes; SCOUT_NONE */
-    const char *unshared;  /* why data have no line; NULL: they have */
-    bool *data;            /* [period]: such an operation */
+    char **names;         /* [tensor_count]: of its memory in the source; NULL: it has no line */
+    bool *placed_steps;   /* [group_count] */
+    uint32_t *group_of;   /* [group_count]: the number that lines give a group of the finding */
+    uint32_t groups;      /* of lines */
+    uint32_t forgotten;   /* DDP_FORGET comes before it is freed: one annotation is of several sizes; SCOUT_NONE */
+    const char *unshared; /* why data have no line; NULL: they have */
+    bool *data;           /* [period]: such an operation */
 };
 
 /*
@@ -197,8 +197,8 @@ struct search {
     const struct scout_finding *finding;
     struct sources sources;
     struct insertions *to;
-    uint32_t *memory_of;  /* of each allocation */
-    uint32_t start;       /* operations before the first step */
+    uint32_t *memory_of; /* of each allocation */
+    uint32_t start;      /* operations before the first step */
 };
 
 struct stack {
@@ -225,8 +225,6 @@ bool spot_is_same(const struct site_place *a, const struct site_place *b);
 bool spot_find_parting(const struct stack *a, const struct stack *b, uint32_t *a_p, uint32_t *b_p);
 /* Whether two stacks have the same frames from the call outwards to frame `depth`. */
 bool spot_is_same_chain(const struct stack *a, const struct stack *b, uint32_t depth);
-/* Adds an #include in front of the file, or behind the last macro of the system's that is in front of all others. */
-void spot_add_include(struct search *search, const struct spot *spot, const char *text);
 /* Whether a statement there is reached. */
 bool spot_is_usable(const struct spot *spot);
 /* Adds text at a spot, with the header that it needs. */

@@ -12,32 +12,6 @@ is_data(const struct scout_op *op)
     return scout_brings_data(op) && op->rows == 1;
 }
 
-/* In front of a source with shares: a rank's own share in the places of the other ranks' shares, too. */
-static const char helper[] =
-    "#ifndef DDP_SHARE_WHOLE\n"
-    "#define DDP_SHARE_WHOLE\n"
-    "#include <cuda_runtime.h>\n"
-    "#include <stdio.h>\n"
-    "#include <stdlib.h>\n"
-    "/* A whole batch of this rank's share: right where ranks divide the batch, but no faster. Faster: load, copy and\n"
-    " * compute the share's records alone. */\n"
-    "static inline void ddp_share(void *data, size_t bytes, size_t each, cudaStream_t stream)\n"
-    "{\n"
-    "    size_t first, count, at;\n"
-    "    DDP_SHARD(bytes, &first, &count);\n"
-    "    if (bytes % (each * (size_t)DDP_WORLD_SIZE()) != 0) {\n"
-    "        fprintf(stderr, \"a batch of %zu elements has no %d equal shares: choose another batch size\\n\",\n"
-    "                bytes / each, DDP_WORLD_SIZE());\n"
-    "        exit(1);\n"
-    "    }\n"
-    "    for (at = 0; at < bytes; at += count)\n"
-    "        if (at != first)\n"
-    "            cudaMemcpyAsync((char *)data + at, (char *)data + first, count, cudaMemcpyDeviceToDevice, stream);\n"
-    "    if (stream == 0)\n"
-    "        cudaStreamSynchronize(stream);\n"
-    "}\n"
-    "#endif";
-
 static void
 add_share(struct search *search, const struct spot *spot, struct lifted *said)
 {
@@ -47,7 +21,6 @@ add_share(struct search *search, const struct spot *spot, struct lifted *said)
     char *text = xasprintf("ddp_share(%s, %s, %.*s, %s);", lift_bare(said->memory), bytes, length,
                            size != NULL ? size : "4", said->stream[0] != '\0' ? said->stream : "0");
     spot_add_text(search, spot, text);
-    spot_add_include(search, spot, helper);
     free(text);
 }
 

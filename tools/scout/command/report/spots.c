@@ -94,8 +94,9 @@ spot_line(const struct spot *spot)
                              : source_line(spot->source, spot->behind) + 1;
 }
 
-void
-spot_add_include(struct search *search, const struct spot *spot, const char *text)
+/* In front of the file, or behind the last macro of the system's that is in front of all others. */
+static void
+add_include(struct search *search, const struct spot *spot, const char *text)
 {
     const char *all = spot->source->text, *include = strstr(all, "#include"), *at = all, *next;
     while ((next = strstr(at, "#define _")) != NULL && next < include)
@@ -114,7 +115,7 @@ spot_add_text(struct search *search, const struct spot *spot, const char *text)
     char indent[64];
     bool is_inside = spot->behind > 0 && spot->behind < node->end; /* of the function */
     snprintf(indent, sizeof(indent), "%.*s%s", (int)strspn(begin, " \t"), begin, is_inside ? "    " : "");
-    spot_add_include(search, spot, "#include <ddprun.h>");
+    add_include(search, spot, strstr(text, "ddp_") != NULL ? "#include <ddprun_lines.h>" : "#include <ddprun.h>");
     if (!has_line(spot)) {
         char *within = xasprintf(spot->behind == 0 ? "%s " : spot->needs_braces ? " %s }" : " %s", text);
         if (spot->needs_braces)
