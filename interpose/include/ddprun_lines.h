@@ -9,6 +9,7 @@
 #include <cuda_runtime.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /*
  * A whole batch of this rank's share, which stands in the places of the other ranks' shares, too: right where ranks
@@ -16,15 +17,31 @@
  * element.
  */
 static inline void
-ddp_share(void *data, size_t bytes, size_t each, cudaStream_t stream)
+ddp_share_begin(size_t bytes, size_t each, size_t *first, size_t *count)
 {
-    size_t first, count, at;
-    DDP_SHARD(bytes, &first, &count);
+    DDP_SHARD(bytes, first, count);
     if (bytes % (each * (size_t)DDP_WORLD_SIZE()) != 0) {
         fprintf(stderr, "a batch of %zu elements has no %d equal shares: choose another batch size\n", bytes / each,
                 DDP_WORLD_SIZE());
         exit(1);
     }
+}
+
+static inline void
+ddp_share_host(void *data, size_t bytes, size_t each)
+{
+    size_t first, count, at;
+    ddp_share_begin(bytes, each, &first, &count);
+    for (at = 0; at < bytes; at += count)
+        if (at != first)
+            memcpy((char *)data + at, (char *)data + first, count);
+}
+
+static inline void
+ddp_share(void *data, size_t bytes, size_t each, cudaStream_t stream)
+{
+    size_t first, count, at;
+    ddp_share_begin(bytes, each, &first, &count);
     for (at = 0; at < bytes; at += count)
         if (at != first)
             cudaMemcpyAsync((char *)data + at, (char *)data + first, count, cudaMemcpyDeviceToDevice, stream);

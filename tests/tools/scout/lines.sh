@@ -191,7 +191,7 @@ done <<END
 - public_nets bias-row
 - public_nets recompute
 + public_memory arena DDP_SHARD, of the records that come by
-+ public_memory pitch gradient a
++ public_memory pitch 1 gradient, .*: a
 + public_memory resident DDP_SHARD, of records that lie on the device
 + public_nets single DDP_SHARD, of the records that come by .*: no launch shows several records there
 + public_nets per-step DDP_FORGET, before memory is freed that is allocated at public_nets.cu:[0-9]* from public_nets.cu:[0-9]*: its size changes

@@ -394,6 +394,20 @@ is_member(const struct passage *passage, const char *name, size_t length, bool *
     return false;
 }
 
+static bool
+begins_with_parameter(const struct passage *passage, const char *expression)
+{
+    struct span name;
+    size_t at = 0;
+    if (!next_name(expression, &at, &name))
+        return false;
+    for (uint32_t i = 0; i < passage->parameters.count; ++i)
+        if (is_word(passage->inner->text, parameter_name(passage->inner->text, passage->parameters.arguments[i]),
+                    expression + name.begin, name.end - name.begin))
+            return true;
+    return false;
+}
+
 static void pass_expression(const struct passage *passage, char expression[LIFT_BYTES]);
 
 /* "n * 4" of "const size_t bytes = n * 4;", at the call. False: the function has no such constant. */
@@ -640,6 +654,8 @@ read_innermost(const struct source *source, struct span statement, size_t place,
         bool said = calls[i].copies ? copy_span(text, call.arguments[0], lifted->memory)
                                     : pointed_to(text, call.arguments[0], lifted->memory);
         said = said && copy_span(text, call.arguments[calls[i].bytes], lifted->bytes);
+        if (calls[i].copies)
+            said = said && copy_span(text, call.arguments[1], lifted->source);
         if (calls[i].stream > 0 && calls[i].stream < call.count)
             said = said && copy_span(text, call.arguments[calls[i].stream], lifted->stream);
         return said;
@@ -771,6 +787,9 @@ lift(struct sources *sources, const struct site_place *frames, uint32_t depth, s
                 snprintf(lifted->loop, LIFT_BYTES, "%s", outside.loop);
                 passage.loop = lifted->loop;
             }
+            lifted->source_is_passed =
+                (i == 1 || lifted->source_is_passed) && begins_with_parameter(&passage, lifted->source);
+            pass_expression(&passage, lifted->source);
             if (lifted->memory[0] == '\0' && returns)
                 assigned_to(source->text, statement, passage.call.name.begin, lifted->memory);
         }

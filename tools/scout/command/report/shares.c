@@ -13,15 +13,28 @@ is_data(const struct scout_op *op)
 }
 
 static void
-add_share(struct search *search, const struct spot *spot, struct lifted *said)
+add_share(struct search *search, const struct spot *spot, struct lifted *said, bool on_host)
 {
     const char *bytes = lift_bare(said->bytes);
     const char *size = strchr(bytes, '*') != NULL ? strstr(bytes, "sizeof(") : NULL; /* of an element, or of a word */
     int length = size != NULL ? (int)source_close(size, strlen("sizeof")) : 1;
-    char *text = xasprintf("ddp_share(%s, %s, %.*s, %s);", lift_bare(said->memory), bytes, length,
-                           size != NULL ? size : "4", said->stream[0] != '\0' ? said->stream : "0");
+    const char *each = size != NULL ? size : "4", *stream = said->stream[0] != '\0' ? said->stream : "0";
+    char *text =
+        on_host ? xasprintf("ddp_share_host((void *)(%s), %s, %.*s);", lift_bare(said->source), bytes, length, each)
+                : xasprintf("ddp_share(%s, %s, %.*s, %s);", lift_bare(said->memory), bytes, length, each, stream);
     spot_add_text(search, spot, text);
     free(text);
+}
+
+/* Whether the same buffer of the host is copied in each period: then it is filled anew, and no part of the records. */
+static bool
+is_staged(const struct search *search, uint32_t number)
+{
+    const struct scout_log *log = search->log;
+    for (uint32_t i = number; i + search->finding->period < log->op_count; i += search->finding->period)
+        if (log->ops[i + search->finding->period].from.offset != log->ops[number].from.offset)
+            return false;
+    return true;
 }
 
 /* Whether a copy from the host that is too small to be data differs from step to step, and an operation in front of the
@@ -65,6 +78,58 @@ is_of_steps(const struct search *search, uint32_t number)
     return is && ops[number].from.alloc == SCOUT_NONE && ops[number].to.alloc != SCOUT_NONE;
 }
 
+/* How many of the outermost frames all copies of data have in common, inside the function that steps; 0: none. */
+static uint32_t
+count_common(struct search *search)
+{
+    const struct scout_log *log = search->log;
+    struct stack first = {0}, step = spot_stack(search, log->ops[search->finding->groups[0].before].site);
+    uint32_t common = 0, inside, unused;
+    for (uint32_t i = search->finding->first; shares_next(search, &i); ++i) {
+        struct stack here = spot_stack(search, log->ops[i].site);
+        uint32_t same = 0;
+        if (!is_staged(search, i))
+            return 0;
+        if (first.count == 0) {
+            first = here;
+            same = here.count;
+        }
+        while (same < here.count && same < first.count &&
+               spot_is_same(&here.frames[here.count - 1 - same], &first.frames[first.count - 1 - same]))
+            ++same;
+        common = common == 0 || same < common ? same : common;
+    }
+    bool is_inside = common > 0 && spot_find_parting(&first, &step, &inside, &unused) && common >= first.count - inside;
+    return is_inside ? common : 0;
+}
+
+/* In the buffers of the host, in front of the call that copies them all. What that call is not given it makes of them.
+ */
+static bool
+place_host_shares(struct search *search)
+{
+    const struct scout_log *log = search->log;
+    uint32_t common = count_common(search), placed = 0;
+    for (uint32_t i = search->finding->first; common > 0 && shares_next(search, &i); ++i) {
+        struct stack here = spot_stack(search, log->ops[i].site);
+        uint32_t depth = here.count - common;
+        struct lifted said;
+        struct spot spot = {0};
+        if (depth == 0 && here.count > 1)
+            ++depth; /* a single copy */
+        if (!lift(&search->sources, here.frames, depth, &said) || !said.source_is_passed || said.source[0] == '\0' ||
+            said.bytes[0] == '\0')
+            continue;
+        spot.node = spot_node(search, &here.frames[depth], &spot.source);
+        if (spot.node == NODE_NONE || spot.source->nodes[spot.node].parent == NODE_NONE ||
+            !spot.source->nodes[spot.source->nodes[spot.node].parent].is_block || !spot_is_usable(&spot))
+            return false;
+        add_share(search, &spot, &said, true);
+        ++placed;
+    }
+    return placed > 0;
+}
+
 /* On the device, behind a copy; `adds`: and puts the lines there. */
 static bool
 place_share(struct search *search, const struct scout_op *op, bool adds)
@@ -89,7 +154,7 @@ place_share(struct search *search, const struct scout_op *op, bool adds)
         if (is_own && said.memory[0] != '\0' && said.bytes[0] != '\0' &&
             spot_find_behind(search, &stack.frames[depth], &spot)) {
             if (adds)
-                add_share(search, &spot, &said);
+                add_share(search, &spot, &said, false);
             return true;
         }
     }
@@ -228,7 +293,7 @@ place_managed(struct search *search)
             !lift(&search->sources, made.frames, at_made, &said) || said.memory[0] == '\0' || said.bytes[0] == '\0' ||
             (spot.node = spot_node(search, &step.frames[at_step], &spot.source)) == NODE_NONE)
             return false;
-        add_share(search, &spot, &said);
+        add_share(search, &spot, &said, false);
         ++placed;
     }
     return placed > 0;
@@ -253,6 +318,8 @@ shares_place(struct search *search)
         return NULL;
     if (!any || all != RECORDS_SHOWN)
         return any ? "no launch shows several records there, one after the other" : "no copy brings data to a step";
+    if (place_host_shares(search))
+        return NULL;
     for (uint32_t i = search->finding->first; shares_next(search, &i); ++i)
         if (!place_share(search, &ops[i], false))
             return "no place after the copies is known where their memory has a name";
