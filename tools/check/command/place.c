@@ -225,6 +225,13 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
         int writer = find_writer(one, at, of, 0, &argument);
         bool is_before =
             finding->question->is_update && writer >= 0 && strcmp(one->steps[writer].its->name, step->its->name) != 0;
+        if (is_before && !one->steps[writer].its->from_host && relation == RELATION_SUM) {
+            say(place, PLACE_BEFORE, step, "annotate it: DDP_GRADIENT, beside the DDP_PARAMETER of what it updates",
+                "argument %u points to a gradient that is not annotated, so the ranks do not average it; %.200s computed it "
+                "before DDP_STEP",
+                (of->number & 0xffff) + 1, name_step(&one->steps[writer], name));
+            return true;
+        }
         say(place, is_before ? PLACE_BEFORE : PLACE_INPUT, step,
             !is_before
                 ? "compute it for the whole batch (DDP_REDUCE) if it depends on the batch; else annotate it: "
@@ -232,9 +239,8 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
             : one->steps[writer].its->from_host
                 ? "state that one rank alone loads or initialises needs DDP_STATE; rows of the rank's own share do not "
                   "belong to an update from averaged gradients"
-                : "compute moments, norms and averages of gradients after DDP_STEP, and all of backward before it; a "
-                  "gradient that the update gets needs DDP_GRADIENT; optimizer state that one rank alone loads or "
-                  "initialises needs DDP_STATE",
+                : "compute moments, norms and averages of gradients after DDP_STEP, and all of backward before it; "
+                  "optimizer state that one rank alone loads or initialises needs DDP_STATE",
             "argument %u points to memory that is not annotated and differs between ranks or from one "
             "process%s%.200s%s",
             (of->number & 0xffff) + 1, writer >= 0 ? "; " : "", writer >= 0 ? name_step(&one->steps[writer], name) : "",

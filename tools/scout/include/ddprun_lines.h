@@ -1,0 +1,84 @@
+/*
+ * ddprun_lines.h - what the lines of `ddprun scout --patch` call, besides ddprun.h. C and C++.
+ */
+#ifndef DDPRUN_LINES_H
+#define DDPRUN_LINES_H
+
+#include <ddprun.h>
+
+#include <cuda_runtime.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * A whole batch of this rank's share, which stands in the places of the other ranks' shares, too: right where ranks
+ * divide the batch, but no faster. Faster: load, copy and compute the share's records alone. `each`: bytes of an
+ * element.
+ */
+static inline void
+ddp_share_begin(size_t bytes, size_t each, size_t *first, size_t *count)
+{
+    DDP_SHARD(bytes, first, count);
+    if (bytes % (each * (size_t)DDP_WORLD_SIZE()) != 0) {
+        fprintf(stderr, "a batch of %zu elements has no %d equal shares: choose another batch size\n", bytes / each,
+                DDP_WORLD_SIZE());
+        exit(1);
+    }
+}
+
+static inline void
+ddp_share_host(void *data, size_t bytes, size_t each)
+{
+    size_t first, count, at;
+    ddp_share_begin(bytes, each, &first, &count);
+    for (at = 0; at < bytes; at += count)
+        if (at != first)
+            memcpy((char *)data + at, (char *)data + first, count);
+}
+
+static inline void
+ddp_share(void *data, size_t bytes, size_t each, cudaStream_t stream)
+{
+    size_t first, count, at;
+    ddp_share_begin(bytes, each, &first, &count);
+    for (at = 0; at < bytes; at += count)
+        if (at != first)
+            cudaMemcpyAsync((char *)data + at, (char *)data + first, count, cudaMemcpyDeviceToDevice, stream);
+    if (stream == 0)
+        cudaStreamSynchronize(stream);
+}
+
+/*
+ * Memory that has no name where it could be annotated, in the order of its allocation.
+ */
+enum { DDP_MADE_AT_MOST = 1024 };
+struct ddp_made {
+    void *memory;
+    size_t bytes;
+};
+__attribute__((weak)) struct ddp_made ddp_made[DDP_MADE_AT_MOST];
+__attribute__((weak)) unsigned ddp_made_count;
+
+static inline void
+ddp_note(void *memory, size_t bytes)
+{
+    if (ddp_made_count < DDP_MADE_AT_MOST) {
+        ddp_made[ddp_made_count].memory = memory;
+        ddp_made[ddp_made_count].bytes = bytes;
+    }
+    ++ddp_made_count;
+}
+
+/* Ends a program that has made other allocations than the one that was scouted. */
+static inline void
+ddp_check_made(unsigned count)
+{
+    if (ddp_made_count != count) {
+        fprintf(stderr, "%u allocations were made, and ddprun scout saw %u: scout with these arguments\n",
+                ddp_made_count, count);
+        exit(1);
+    }
+}
+
+#endif
