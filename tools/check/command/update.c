@@ -176,6 +176,28 @@ update_say_memory(struct judgement *judgement)
 
 /* ---- before the first step ---- */
 
+/* Of parameters of its size more differ than have no gradient that is not all zeros, or of a group that is not stepped.
+ */
+static bool
+has_gradient(const struct judgement *judgement)
+{
+    const struct check_verdict *verdict = judgement->verdict;
+    const struct check_rows *rows = &judgement->evidence->ranked[0];
+    uint64_t count = judgement->first->tensor.count;
+    size_t parameters = 0, others = 0;
+    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
+        bool alike = item->tensor.count == count, is_parameter = item->tensor.role == CHECK_PARAMETER, written = false;
+        parameters += alike && is_parameter;
+        others += alike && is_parameter && item->differs && item->moment == judgement->pattern.moment;
+        EACH_ROW_OF(row, rows, CHECK_GRADIENT)
+            written = written || (row->tensor.number == item->tensor.number && row->norms.reference > 0);
+        others += alike && item->tensor.role == CHECK_GRADIENT && written;
+    }
+    EACH_ROW(row, rows, CHECK_ROW_UNSTEPPED)
+        others += row->tensor.count == count;
+    return others > parameters;
+}
+
 bool
 update_say_start(struct judgement *judgement)
 {
@@ -190,9 +212,10 @@ update_say_start(struct judgement *judgement)
             judgement, "%s",
             is_state ? "DDP_STATE is for memory that is alike on all ranks: compute it after DDP_STEP, or leave "
                        "DDP_STATE out if it belongs to this rank's records alone"
-            : is_one ? "running statistics, which forward writes? Annotate them with DDP_BUFFER, not DDP_PARAMETER; "
-                       "else call DDP_STEP between backward and the optimizer"
-                     : "call DDP_STEP between backward and the optimizer; it comes after the optimizer");
+            : is_one && !has_gradient(judgement)
+                ? "running statistics, which forward writes? Annotate them with DDP_BUFFER, not DDP_PARAMETER; "
+                  "else call DDP_STEP between backward and the optimizer"
+                : "call DDP_STEP between backward and the optimizer; it comes after the optimizer");
     }
     verdict_decide(judgement, ": it does not have rank 0's values at the start");
     judgement->verdict->cause = CAUSE_START;
