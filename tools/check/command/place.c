@@ -170,6 +170,10 @@ judge_scalar(const struct finding *finding, const struct where *where)
     return (adds || divides) && !alike ? 4 : adds || divides ? 3 : 5;
 }
 
+static const char *const same_update =
+    "this argument of the update must not depend on the rank, the number of ranks or "
+    "the share: compute it from the step and from averaged values";
+
 static bool
 say_scalar(const struct finding *finding, size_t at, int least, struct place *place)
 {
@@ -195,11 +199,8 @@ say_scalar(const struct finding *finding, size_t at, int least, struct place *pl
         return false;
     list_values(finding, &found, values);
     say(place, worst == 2 && !finding->question->is_update ? PLACE_SHARE : PLACE_SCALAR, step,
-        finding->question->is_update
-            ? "this argument of the update must not depend on the rank, the number of ranks or "
-              "the share: compute it from the step and from averaged values"
-            : advice[worst],
-        "argument %u is %s", (step->list[found.argument].number & 0xffff) + 1, values);
+        finding->question->is_update ? same_update : advice[worst], "argument %u is %s",
+        (step->list[found.argument].number & 0xffff) + 1, values);
     return true;
 }
 
@@ -227,7 +228,8 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
             finding->question->is_update && writer >= 0 && strcmp(one->steps[writer].its->name, step->its->name) != 0;
         if (is_before && !one->steps[writer].its->from_host && relation == RELATION_SUM) {
             say(place, PLACE_BEFORE, step, "annotate it: DDP_GRADIENT, beside the DDP_PARAMETER of what it updates",
-                "argument %u points to a gradient that is not annotated, so the ranks do not average it; %.200s computed it "
+                "argument %u points to a gradient that is not annotated, so the ranks do not average it; %.200s "
+                "computed it "
                 "before DDP_STEP",
                 (of->number & 0xffff) + 1, name_step(&one->steps[writer], name));
             return true;
@@ -251,6 +253,33 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
         return true;
     }
     return false;
+}
+
+/* An update whose launch has another grid, or whose call of cuBLAS gets the same memory and leaves another result. */
+static bool
+say_unseen(const struct finding *finding, size_t at, bool is_target_itself, struct place *place)
+{
+    const struct step *step = &finding->one.steps[at];
+    bool is_call = is_target_itself && strncmp(step->its->name, "cublas", 6) == 0;
+    for (int r = 0; r < finding->question->ranks; ++r) {
+        uint64_t blocks = finding->ranks[r].steps[finding->ranks[r].of[at]].its->blocks;
+        if (blocks == step->its->blocks)
+            continue;
+        say(place, PLACE_SCALAR, step,
+            "the update must reach the whole parameter on each rank: compute its grid from the parameter's elements, "
+            "not "
+            "from the share",
+            "its grid has %llu blocks on rank %d and %llu in one process", (unsigned long long)blocks, r,
+            (unsigned long long)step->its->blocks);
+        return true;
+    }
+    for (struct where where = {.at = at}; is_call && where.argument < step->its->arguments; ++where.argument)
+        is_call = relation_of(finding, &where) == RELATION_SAME;
+    if (is_call)
+        say(place, PLACE_SCALAR, step, same_update,
+            "it gets the same memory on the ranks and in one process, and its result is another: a number that it is "
+            "given, such as alpha, differs");
+    return is_call;
 }
 
 static const char *const move_step =
@@ -428,8 +457,8 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
         ((!is_update || is_target_itself) && say_input(finding, at, true, place)) ||
         (!is_update && say_buffer(finding, at, place)))
         return true;
-    if (is_update && is_target_itself)
-        return false;
+    if (is_update && (say_unseen(finding, at, is_target_itself, place) || is_target_itself))
+        return place->text[0] != '\0';
     if (is_update) {
         say(place, PLACE_CHANGED, step,
             "the update must read averaged gradients, and no results of the rank's own rows: run all of backward "

@@ -31,6 +31,7 @@ struct look_operation {
     uint32_t interval;  /* DDP_STEPs before it */
     uint32_t arguments; /* that follow; 0: contents of `bytes` bytes and this hash follow */
     uint64_t hash, bytes;
+    uint64_t blocks; /* of the grid of a launch */
     bool from_host;
     char name[104], place[392]; /* frames, as a CHECK_ROW_SITE has them */
 };

@@ -155,6 +155,9 @@ begin_operation(const struct operation *operation, const struct function_layout 
     around.operation = (struct look_operation){.interval = interval, .from_host = from_host};
     snprintf(around.operation.name, sizeof(around.operation.name), "%s",
              layout != NULL ? layout->name : operation->name);
+    if (operation->config != NULL)
+        around.operation.blocks =
+            (uint64_t)operation->config->gridDimX * operation->config->gridDimY * operation->config->gridDimZ;
     (void)call_site_find(around.operation.place, sizeof(around.operation.place));
     context_synchronize("before an operation that is looked at");
     pointers_visit_all(operation, layout, keep_memory, NULL);
