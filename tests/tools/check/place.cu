@@ -6,7 +6,8 @@
  * rank takes other items), whole (the divisor is the batch), decay (a term is added to a sum on each rank), count (a
  * kernel divides by what another one counts of the share), symbol (the host weighs by the share), clear (the first item
  * of the batch clears the gradient), wide (a gradient of another type), buffer (a trained buffer), mean (a sum is shown
- * as a mean), freed (memory of each step alone).
+ * as a mean), freed (memory of each step alone), forgotten (a gradient without annotation), grid (the update's grid is
+ * the share's).
  */
 #include <ddprun.h>
 
@@ -161,6 +162,8 @@ main(int argc, char **argv)
     if (is("buffer")) {
         CHECK(cudaMemcpy(buffer, start.data(), WIDTH * sizeof(float), cudaMemcpyHostToDevice));
         DDP_BUFFER(buffer, WIDTH, DDP_FLOAT32);
+    } else if (is("forgotten")) {
+        DDP_PARAMETER(buffer, WIDTH, DDP_FLOAT32);
     }
     for (int step = 0; step < 20; ++step) {
         size_t first, share;
@@ -196,7 +199,7 @@ main(int argc, char **argv)
             item<<<1, 32>>>(g, x + n * WIDTH, r + n, divisor, first + (size_t)n == 0 ? 0.0f : 1.0f);
         if (!is("clear"))
             gradient<<<1, 32>>>(g, x, r, count, divisor);
-        if (is("buffer"))
+        if (is("buffer") || is("forgotten"))
             gradient<<<1, 32>>>(own, x, r, count, divisor);
         if (is("decay"))
             decay<<<1, 32>>>(g, w);
@@ -207,7 +210,7 @@ main(int argc, char **argv)
         if (is("noise"))
             noise<<<1, 32>>>(g, (unsigned)DDP_RANK());
         DDP_STEP(0);
-        if (is("buffer"))
+        if (is("buffer") || is("forgotten"))
             sgd<<<1, 32>>>(buffer, own, 1e-5f);
         if (is("freed")) {
             float *change = device(WIDTH);
@@ -217,10 +220,10 @@ main(int argc, char **argv)
             CHECK(cudaFree(change));
             continue;
         }
-        sgd<<<1, 32>>>(w, g,
-                       is("decay")  ? 0.1f * (float)DDP_WORLD_SIZE() / BATCH
-                       : is("rate") ? 0.1f * (float)DDP_WORLD_SIZE()
-                                    : 0.1f);
+        sgd<<<is("grid") ? count / 12 : 2, 8>>>(w, g,
+                                                is("decay")  ? 0.1f * (float)DDP_WORLD_SIZE() / BATCH
+                                                : is("rate") ? 0.1f * (float)DDP_WORLD_SIZE()
+                                                             : 0.1f);
     }
     CHECK(cudaDeviceSynchronize());
     return 0;

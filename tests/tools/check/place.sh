@@ -22,7 +22,9 @@ rows=(
     'symbol | 1 | data | `cuMemcpyHtoD` \(place.cu:[0-9]+\) is the first operation that differs: a rank copies other values than one process'
     'clear | 1 | update | `item` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 of its first call in the step is 0 on rank 0, 1 on rank 1 and 0 in one process'
     'wide | 1 | tensor | gradient 1 of 1, .* of float64, and no parameter has this type'
-    'buffer | 1 | tensor | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 points to memory that is not annotated .*buffer 1 of 1, `buffer`'
+    'buffer | 1 | tensor | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 points to a gradient that is not annotated.*buffer 1 of 1, `buffer`'
+    'forgotten | 1 | unannotated | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 points to a gradient that is not annotated.*`gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) computed it before DDP_STEP'
+    'grid | 1 | update | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: its grid has 1 blocks on rank 0 and 2 in one process'
     'teacher | 1 | unannotated | `residuals` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 points to memory that is not annotated .*`follow` \(place.cu:[0-9]+ from place.cu:[0-9]+\) wrote it last'
 )
 for row in "${rows[@]}"; do
