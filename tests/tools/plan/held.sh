@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # held.sh BUILD [PATTERN] - trainers of tests/held/plan by `ddprun --plan auto` on 2 ranks, one for each rule that was found by them: the
-# saved parameters are those of the oracle of the way that is taken, or the program is refused, by this reason. PATTERN: only names that
-# match it.
+# saved parameters are those of the oracle of the way that is taken, or the program is refused, by this reason. Ordinarily a third
+# of them (chosen); with DDPRUN_SOAK=1 all. PATTERN: only names that match it.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 pattern=${2:-.}
@@ -17,6 +17,8 @@ simclr | state | an update of all tensors in one launch, whose struct of pointer
 matfac | state | a step of one launch, in which no element comes from its own old value alone'
 measure=$(dirname "$0")/../../held/plan/measure.sh
 export build measure work
+number=0
+[ $# -gt 1 ] || rows=$(while read -r row; do chosen $((number++)) 3 && echo "$row"; done <<<"$rows")
 sed 's/ |.*//' <<<"$rows" | grep -E "$pattern" | xargs -P 2 -I{} bash -c 'mkdir "$work/{}" && KEEP=$work/{} RANKS=2 bash "$measure" "$build" {} >"$work/{}.row" 2>"$work/{}.said"'
 while IFS='|' read -r name way rule; do
     name=${name% } way=${way// } rule=${rule# }
