@@ -66,5 +66,5 @@ check "a generator that is done: the discriminator is compared to the end" \
     grep -q 'bitwise identical on all ranks (hash .*, compared 33 times, last after step 33 of 33)' "$work/stderr"
 
 run "$ddprun" -n 2 --bucket-mb 0.005 --timeout 60 "$gan" --steps 24 --rhythm joint --swap-at 12 --swap-rank 1
-failed_with "another order on one rank" 1 "waits at a DDP_STEP of another group than expected after"
+failed_with "another order on one rank" 1 "waits at a DDP_STEP of another group than expected, and rank"
 finish

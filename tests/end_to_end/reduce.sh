@@ -65,8 +65,8 @@ ends centres-differ 'parameter 1 of 1 .* differs between ranks 0 and 1 at the en
 run "$ddprun" -n 2 --device softgpu --check-every 0 "$reduces" centres-differ
 succeeded "centres-differ, never compared"
 ends swapped "ranks 0 and 1 differ in call number 21 of DDP_REDUCE: $call, 1000 float32, sum on rank 0, $call, 1000 float32, sum on rank 1"
-ends one-knows "rank 0 .*waits at $call, 999 float32, sum .*, while (this rank|rank 1 .*) waits for it in $call, 1000 float32, sum"
-ends fewer "rank 1 .*waits at the end of the program .*, while (this rank|rank 0 .*) waits for it in $call, 1000 float32, sum"
+ends one-knows "rank 0 .*waits at $call, 999 float32, sum.*, (while|and) rank 1.* waits for it in $call, 1000 float32, sum"
+ends fewer "rank 1 .*waits at the end of the program.*, (while|and) rank 0.* waits for it in $call, 1000 float32, sum"
 run "$ddprun" -n 2 --device softgpu --check-every 10 "$reduces" swapped
 failed_with "swapped, compared every 10 calls" 1 "differ in call number 21 of DDP_REDUCE"
 run "$ddprun" -n 2 --device softgpu --check-every 50 "$reduces" at-steps # where parameters are compared, before call 50 and any end

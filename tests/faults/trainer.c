@@ -49,6 +49,7 @@ struct trainer {
     /* By turns: */
     float *batch, rows[TURNS_ROWS * COUNT];
     double expected[GRADIENTS][COUNT]; /* weights after each round */
+    bool is_wrong; /* this process; the record is that of all its runs */
 };
 
 static int64_t
@@ -108,6 +109,7 @@ update(struct trainer *t, int step)
         CHECK(cudaMemcpy(t->host, t->gradients[g], sizeof(t->host), cudaMemcpyDeviceToHost));
         for (int i = 0; i < COUNT; ++i) {
             float mean = share(0, step, g, i) * (float)(ranks + 1) / 2.0f;
+            t->is_wrong = t->is_wrong || t->host[i] != mean;
             if (t->host[i] != mean && t->record->wrong == 0) {
                 t->record->wrong = (uint32_t)step;
                 fprintf(stderr, "faults_trainer: step %d, gradient %d, element %d: %g instead of %g\n", step, g, i,
@@ -294,5 +296,5 @@ main(int argc, char **argv)
     }
     point(&t);
     t.record->done_ns = now_ns();
-    return t.record->wrong != 0;
+    return t.is_wrong;
 }

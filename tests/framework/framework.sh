@@ -91,7 +91,7 @@ for n in 2 3; do
     checks "$n ranks" 0 "equal: $n ranks compute what one rank computes" -n $n "${command[@]}"
     check "check, $n ranks: no annotation is missed" [ -z "$(grep '^missing:' "$work/stdout")" ]
 done
-checks "a rank's switch is forgotten" 1 "all ranks" -n 2 ./small --batch 15 --count 2
+checks "a rank's switch is forgotten" 3 "all ranks" -n 2 ./small --batch 15 --count 2
 ranks 2 --batch-means
 run "$ddprun" check -n 2 --subst --device "$device" --alone "--batch 30 --batch-means" "${command[@]}"
 differing=$(grep -E '^(parameter|gradient|buffer|state|mean) ' "$work/stdout" | grep -v ' equal$')

@@ -47,7 +47,7 @@ done
 asked hidden
 auto --per-rank "$memory" "$missed" hidden
 check "hidden: trains" test "$code" -eq 0
-check "hidden: is of each rank" grep -Eq "^ddprun:   carried state +$memory" "$work/stderr"
+check "hidden: is of each rank" grep -Eq "^ddprun:   per rank +$memory" "$work/stderr"
 check "hidden: one plan is kept" test "$(find "$plans" -name '*.json' | wc -l)" -eq 1
 auto --per-rank "$memory" "$missed" hidden
 check "hidden: the kept plan is used" test "$code" -eq 0 -a "$(grep -c 'is scouted' "$work/stderr")" -eq 0

@@ -257,10 +257,10 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
 
 /* An update whose launch has another grid, or whose call of cuBLAS gets the same memory and leaves another result. */
 static bool
-say_unseen(const struct finding *finding, size_t at, bool is_target_itself, struct place *place)
+say_unseen(const struct finding *finding, size_t at, struct place *place)
 {
     const struct step *step = &finding->one.steps[at];
-    bool is_call = is_target_itself && strncmp(step->its->name, "cublas", 6) == 0;
+    bool is_call = strncmp(step->its->name, "cublas", 6) == 0;
     for (int r = 0; r < finding->question->ranks; ++r) {
         uint64_t blocks = finding->ranks[r].steps[finding->ranks[r].of[at]].its->blocks;
         if (blocks == step->its->blocks)
@@ -457,8 +457,8 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
         ((!is_update || is_target_itself) && say_input(finding, at, true, place)) ||
         (!is_update && say_buffer(finding, at, place)))
         return true;
-    if (is_update && (say_unseen(finding, at, is_target_itself, place) || is_target_itself))
-        return place->text[0] != '\0';
+    if (is_update && is_target_itself)
+        return say_unseen(finding, at, place);
     if (is_update) {
         say(place, PLACE_CHANGED, step,
             "the update must read averaged gradients, and no results of the rank's own rows: run all of backward "

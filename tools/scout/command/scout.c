@@ -188,7 +188,7 @@ report_instead(const struct scout_order *order, const struct request *request, c
     if (!ok && other.exit_code == DDPRUN_EXIT_FAILURE && !is_one)
         return error_set(error, DDPRUN_EXIT_FAILURE, "by gradients: %.400s; by state: %.400s", finding->instead_of,
                          other.text);
-    if (!ok)
+    if (!ok && (other.exit_code == DDPRUN_EXIT_FAILURE || is_one)) /* else --per-rank names what gradients ask about */
         *error = other;
     return ok;
 }
