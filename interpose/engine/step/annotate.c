@@ -104,7 +104,7 @@ require_memory(struct tensor *tensor)
         return;
     }
     if (facts.begin != 0 && tensor->address + tensor->bytes > facts.begin + facts.bytes && !is_mapped(tensor))
-        stop_job(MADE_FORMAT ": %zu bytes, but the allocation ends after %zu; check the count", MADE(tensor),
+        stop_job(MADE_FORMAT ": %zu bytes, but the allocation ends after %zu; check count and type", MADE(tensor),
                  tensor->bytes, (size_t)(facts.begin + facts.bytes - tensor->address));
 
     bool is_first = device_adopt_context(facts.context, facts.device);

@@ -105,8 +105,8 @@ look_at_memory(struct reduction *reduction)
     reduction->memory = facts.is_managed ? MEMORY_MANAGED : reduction->call.on_host ? MEMORY_HOST : MEMORY_DEVICE;
     if (facts.begin != 0 && reduction->address + reduction->bytes > facts.begin + facts.bytes) {
         if (!LOCKED(allocations_cover(reduction->address, reduction->bytes, MEMORY_MAPPED)))
-            stop_job(MADE_FORMAT ": %zu bytes, but the allocation ends after %zu; check the count", MADE(reduction),
-                     reduction->bytes, (size_t)(facts.begin + facts.bytes - reduction->address));
+            stop_job(MADE_FORMAT ": %zu bytes, but the allocation ends after %zu; check count and type",
+                     MADE(reduction), reduction->bytes, (size_t)(facts.begin + facts.bytes - reduction->address));
     }
     if (reduction->call.on_host) {
         refuse_host_range(reduction, &facts);

@@ -39,7 +39,7 @@ if [ "$sanitized" -eq 0 ]; then # whose runs take too long beside the others
         check "$program: nothing is missing or superfluous" test "$(grep -cE '^(missing|superfluous): ' "$work/stdout")" -eq 0
     done
     verdict "why it cannot be told" 0 "$build/tests/matrix/accumulate_shared"
-    check "is said" grep -q '^not compared: annotations with a scouted run, which shows what depends on what: the program ended after' "$work/stdout"
+    check "is said" grep -q '^not compared: annotations with what scout finds: the program ended after' "$work/stdout"
     verdict "an update of less than rounding, by which periods disagree" 0 "$build/tests/tools/check/jury/nets" statistics_own --rate 1e-6
     check "what nothing depends on is named" grep -q '^not compared: statistics .*which `subtract_running` writes' "$work/stdout"
 fi

@@ -37,7 +37,7 @@ ends "first start" 0 'bitwise identical' scouted
 check "the bits of --plan FILE" cmp auto.par by_file.par
 check "one plan is kept" test "$(kept)" -eq 1
 check "mode 0700 and 0600" test "$(stat -c %a "$plans" "$plans"/*.json | tr '\n' ' ')" = '700 600 '
-for text in 'averaged over 2 ranks, in front of .* at .*:[0-9]+' 'gradient +a[0-9]+\[[0-9]+:[0-9]+\], .* allocated at .*:[0-9]+' \
+for text in 'averaged over 2 ranks, before .* at .*:[0-9]+' 'gradient +a[0-9]+\[[0-9]+:[0-9]+\], .* allocated at .*:[0-9]+' \
     'compared, and bitwise the same' 'parameter +a[0-9]+' 'proof .d.: passed' '2 batches of the program make one update' \
     'a loss that the program prints is that of its own batch' \
     'a round of 2 takes [0-9.e+]+ ms, one process [0-9.e+]+ ms a batch: [0-9.]+ times as fast \([0-9.]+ to [0-9.]+\)' 'not proved: later batches' 'state bitwise identical on all ranks' \
@@ -174,7 +174,7 @@ done
 
 auto --yes --slow "$build/tests/tools/scout/habits" batch-norm
 ends "batch-norm" 0 'bitwise identical' scouted
-check "batch-norm: names the kernel" grep -q 'in front of adam at habits.cu:[0-9]' "$work/stderr"
+check "batch-norm: names the kernel" grep -q 'before adam at habits.cu:[0-9]' "$work/stderr"
 check "batch-norm: cuts the longest list" grep -q 'and [0-9]* more, .* in all' "$work/stderr"
 check "batch-norm: names what ranks average besides" test -n "$(grep -A 1 'statistics of batches, which are averaged over the ranks' "$work/stderr" | grep ' state by change  *a')"
 

@@ -249,9 +249,9 @@ show_verdict(const struct check *check, const struct check_verdict *verdict)
     if (annotations != NULL && strstr(annotations, "missing: ") != NULL)
         puts("what to do: these steps do not show it, other steps will: annotate the missing tensors, and check again");
     else if (verdict->result == CHECK_EQUAL && !check->options->quiet)
-        printf("what to do: run it: ddprun -n N %s%s%s%s ...\n", check->evidence.by_plan ? "--plan " : "",
+        printf("next: ddprun -n N %s%s%s%s%s\n", check->evidence.by_plan ? "--plan " : "",
                check->evidence.by_plan ? check->options->plan : "", check->evidence.by_plan ? " " : "",
-               check->options->program[0]);
+               check->options->program[0], check->options->program[1] != NULL ? " ..." : "");
     bool printed = close_stdout(stdout) == 0;
     bool written = !printed || json == NULL || check_write_json(json, &check->evidence, verdict, annotations, code);
     if (!written)
@@ -361,8 +361,9 @@ static bool
 look_at_step(struct check *check, struct place_question *question, struct place *place, bool *found,
              struct error *error)
 {
-    struct check_order one = session_order(check, "look", "one rank, each operation of a step", CHECK_COMPARES);
-    struct check_order all = order_ranks(check, "look-ranks", "all ranks, each operation of a step");
+    struct check_order one =
+        session_order(check, "look", "one rank, recording each operation of a step", CHECK_COMPARES);
+    struct check_order all = order_ranks(check, "look-ranks", "all ranks, recording each operation of a step");
     one.run.look = all.run.look = question->interval + 1;
     one.run.steps = one.run.look + LOOK_MORE < check->steps ? one.run.look + LOOK_MORE : check->steps;
     all.run.steps = one.run.look < check->steps ? one.run.look + 1 : check->steps;

@@ -444,11 +444,10 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
             is_whole ? "weights, a teacher or state must begin alike on all ranks: use the same seed, or annotate this "
                        "memory with DDP_PARAMETER or DDP_STATE; values that the host computes of the share, such as "
                        "class weights, need DDP_REDUCE; of a batch each rank must copy its share"
-                     : "look for values that the host computes of the share alone (DDP_REDUCE computes them for the "
-                       "batch), reads of the batch without `first` and `count` of DDP_SHARD, items that two ranks "
-                       "choose, a shuffle or random numbers that are seeded by rank",
+                     : "seed shuffles and random numbers alike on all ranks; read the batch by `first` and `count` of "
+                       "DDP_SHARD; values that the host computes of the share need DDP_REDUCE",
             is_whole ? "a rank copies other values than one process to memory that is not annotated"
-                     : "a rank copies other data than its share of the data that one process copies");
+                     : "a rank copies data that one process does not copy in this step");
         return true;
     }
     bool is_target_itself = is_target(finding->question, step, changed);

@@ -95,7 +95,7 @@ print_uncompared(FILE *out, const struct scout_log *log, const struct scout_find
 static void
 print_not_held(FILE *out, const char *why)
 {
-    fprintf(out, "not compared: annotations with a scouted run, which shows what depends on what: %s\n", why);
+    fprintf(out, "not compared: annotations with what scout finds: %s\n", why);
 }
 
 /* What equal steps leave open. A step is missing only where all that was recorded shows the same. */

@@ -37,7 +37,7 @@ static void
 place_tensor(const struct check_tensor *tensor, char text[80])
 {
     if (tensor->role == CHECK_MEMORY)
-        snprintf(text, 80, "none; argument %u of %.26s", tensor->argument + 1, tensor->text);
+        snprintf(text, 80, "none (argument %u of %.26s)", tensor->argument + 1, tensor->text);
     else
         snprintf(text, 80, "%.16s:%d %.26s", tensor->file, tensor->line, tensor->text);
 }

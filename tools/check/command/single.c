@@ -108,11 +108,11 @@ session_run_alone(struct check *check, const struct check_order *order, struct c
                              "the program ended without a DDP_STEP: there is nothing to compare; %zu gradient%s "
                              "annotated: call DDP_STEP between backward and the update",
                              gradients, gradients == 1 ? " is" : "s are")
-                 : error_set(
-                       error, DDPRUN_EXIT_USAGE,
-                       "the program ended without a DDP_STEP: there is nothing to compare, for no gradient is "
-                       "annotated, and results of DDP_REDUCE are compared without gradients only if one rank calls it, "
-                       "too; annotate the program (man ddprun.h), or look for a problem with ddprun doctor");
+                 : error_set(error, DDPRUN_EXIT_USAGE,
+                             "the program ended without a DDP_STEP: there is nothing to compare: it annotates no "
+                             "gradient, and calls "
+                             "no DDP_REDUCE on one rank; annotate it (man ddprun.h), or look for a problem with ddprun "
+                             "doctor");
     } else if (!complete) {
         ok = error_set(error, DDPRUN_EXIT_USAGE,
                        "the program made %u %s%s in the run of %s, and %u are to be compared; let it make more steps, "
@@ -133,15 +133,15 @@ static const struct {
     size_t rows; /* where they are in struct check_evidence */
 } runs[SESSION_RUNS] = {
     [SESSION_AGAIN] = {"again", "once more", offsetof(struct check_evidence, again)},
-    [SESSION_PERTURBED] = {"perturbed", "from a start one unit in the last place away",
+    [SESSION_PERTURBED] = {"perturbed", "with parameters changed by one unit in the last place",
                            offsetof(struct check_evidence, perturbed)},
     [SESSION_ALONE] = {.rows = offsetof(struct check_evidence, alone)},
     [SESSION_PROBE] = {"probe", "with changes to unannotated memory", offsetof(struct check_evidence, probe)},
     [SESSION_SCALED] = {"scaled", "with other results of DDP_REDUCE in the first round",
                         offsetof(struct check_evidence, scaled)},
-    [SESSION_FAR] = {"far", "with quite other parameters", offsetof(struct check_evidence, far)},
+    [SESSION_FAR] = {"far", "with very different parameters", offsetof(struct check_evidence, far)},
     [SESSION_LATER] = {"later", "with another date and other random bytes", offsetof(struct check_evidence, later)},
-    [SESSION_NUDGED] = {"nudged", "each step and its data one unit in the last place away",
+    [SESSION_NUDGED] = {"nudged", "with parameters and data of each step changed by one unit in the last place",
                         offsetof(struct check_evidence, nudged)},
     [SESSION_GROWN] = {.rows = offsetof(struct check_evidence, grown)},
 };

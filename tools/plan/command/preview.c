@@ -137,7 +137,7 @@ print_by_gradients(struct json_object *plan, int ranks)
                        *memory = json_object_object_get(json_object_object_get(plan, "turns"), "memory");
     struct json_object *group = play_length(groups) > 0 ? json_object_array_get_idx(groups, 0) : NULL;
     char title[512];
-    snprintf(title, sizeof(title), "averaged over %d ranks, in front of %s at %s:", ranks, play_text(group, "text"),
+    snprintf(title, sizeof(title), "averaged over %d ranks, before %s at %s:", ranks, play_text(group, "text"),
              or_unknown(play_text(group, "at")));
     print_memory(plan, tensors, "gradient", title);
     print_memory(plan, tensors, "parameter|optimizer state|moving average|random state",
@@ -149,7 +149,7 @@ print_by_gradients(struct json_object *plan, int ranks)
         message_line("note: %s", json_object_get_string(json_object_array_get_idx(notes, i)));
     message_line("%d batches of the program make one update; rank r computes batch r of them; all ranks load the same "
                  "data; the learning rate stays the program's; batches at the end that fill no round of %d change "
-                 "nothing; a number that the update computes, such as a norm, is printed as the last update left it",
+                 "nothing; a number of the update that the program prints, such as a norm, is that of the last update",
                  ranks, ranks);
 }
 

@@ -282,7 +282,7 @@ scout_run_judge(const struct scout_order *order, const struct scout_outcome *out
     if (outcome->stage == SCOUT_STAGE_LIGHT)
         return error_set(error, code,
                          "the program ended after %llu operations and repeated nothing three times: at least six steps "
-                         "are needed, or twelve of other sizes, with the same launches and copies",
+                         "are needed, twelve if their sizes vary, with the same launches and copies",
                          (unsigned long long)outcome->operations);
     return error_set(
         error, code, "the program ended before %d periods were recorded (%llu of %llu operations); give it more steps",
