@@ -87,9 +87,8 @@ redirect_files(const struct rank_settings *settings, int index, char ***environm
     char *folder = xasprintf("%s/rank-%d", all, settings->place.first_rank + index);
     bool ok = (make_folder(all) && make_folder(folder)) ||
               error_set(error, DDPRUN_EXIT_FAILURE,
-                        "cannot make %s, for what the program writes: %s; make room there, "
-                        "or set TMPDIR",
-                        folder, strerror(errno));
+                        "cannot make %s, for what the program writes: %s; make room there, or set TMPDIR", folder,
+                        strerror(errno));
     if (ok) {
         char *except = xasprintf("%s:%s", settings->job_dir, settings->options->job.trace_dir);
         environment_set(environment, FILES_ENV_DIR, folder);

@@ -45,7 +45,7 @@ fault "half the count of each parameter: said once" 0 "gradients of 18432 elemen
 check "half the count of each parameter: the elements, and the part of an allocation" [ "$(grep -c '^ddprun: .*annotat.*\(missing\|not annotated\)' "$work/stderr")" -eq 2 ]
 run "$ddprun" -n 2 "$ladder" --fault few-gradients
 check "one gradient of eight is not annotated: said, with its parameter, before parameters differ" grep -Eq \
-    '^ddprun: parameters of 18432 elements are annotated, but gradients of 16128: is a gradient missing .* Parameters without a gradient of the same count: 8 parameters and 7 gradients of 2304 elements$' "$work/stderr"
+    '^ddprun: 18432 elements of parameters are annotated, but 16128 of gradients: is a gradient missing .* Parameters without a gradient of the same count: 8 parameters and 7 gradients of 2304 elements$' "$work/stderr"
 fault "half the count of parameters and gradients: said once, as a list" 0 \
     "annotations cover a part of their allocations: .* parameter 1 of 8 \(.t->layers\[l\].weight., 1152 float32, ladder.cu:[0-9]+\): 4608 of 9216 bytes, .* and 12 more$" half-both
 fault "all elements are annotated: the closing line has their number" 0 "bitwise identical .*; 18432 elements of parameters, 18432 of gradients$" momentum-behind

@@ -187,7 +187,7 @@ def agree(path, summary_path, closing_path, timeline_path, trace_path):
 
     # the page: each place where a word has a figure
     lead = re.search(r"A step takes ([^<]+)</strong>, with ([^(]+) \([^)]*\) of exposed communication \(median\) and ([^(]+) \([^)]*\) of waiting for other ranks \(mean\); "
-                     r"the step is the mean of steps (\d+) to (\d+)\. (?:Without averaging a step would take [^:]+: the efficiency is |Steps vary too much to predict one without averaging)", sections["verdict"])
+                     r"the step is the mean of steps (\d+) to (\d+)\. (?:Without averaging a step would take [^:]+: the efficiency is |Steps vary too much to say what averaging costs)", sections["verdict"])
     if not lead or not first <= int(lead[4]) <= int(lead[5]) <= last:
         complain("the verdict is not of steps %d to %d: %s" % (first, last, lead and lead[0]))
         return

@@ -49,7 +49,7 @@ struct trainer {
     /* By turns: */
     float *batch, rows[TURNS_ROWS * COUNT];
     double expected[GRADIENTS][COUNT]; /* weights after each round */
-    bool is_wrong; /* this process; the record is that of all its runs */
+    bool is_wrong;                     /* this process; the record is that of all its runs */
 };
 
 static int64_t

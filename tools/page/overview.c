@@ -110,7 +110,7 @@ put_step(FILE *out, const struct facts *facts, const struct model *model)
     if (facts->group_count > 1)
         html_put(out, ", from one step of group %d to the next step of that group", facts->group);
     if (model != NULL && model_is_noisy(model))
-        fputs(". Steps vary too much to predict one without averaging", out);
+        fputs(". Steps vary too much to say what averaging costs", out);
     else if (model != NULL && facts->world > 1 && model_predict(model, 1, NULL, &alone) &&
              model_predict(model, (unsigned)facts->world, NULL, &own))
         html_put(out, ". Without averaging a step would take %s: the efficiency is %s",

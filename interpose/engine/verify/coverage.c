@@ -112,7 +112,7 @@ compare_elements(const struct tensor *tensors, size_t count, uint64_t parameters
                         list_all_unmatched(&unmatched, tensors, count, TENSOR_GRADIENT, TENSOR_PARAMETER));
     } else if (gradients < parameters) {
         message_warning("gradient_missing",
-                        "parameters of %llu elements are annotated, but gradients of %llu: is a gradient missing among "
+                        "%llu elements of parameters are annotated, but %llu of gradients: is a gradient missing among "
                         "the annotations, or its count too small? Memory without an annotation is not averaged. Frozen "
                         "parameters have no gradient. Parameters without a gradient of the same count: %s",
                         (unsigned long long)parameters, (unsigned long long)gradients,

@@ -16,7 +16,7 @@ rows=(
     'noise | 3 | batch_dependent | `noise` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 is 0 on rank 0, 1 on rank 1 and 0 in one process'
     'items | 1 | data | `cuMemcpyHtoD` \(place.cu:[0-9]+\) is the first operation that differs: the ranks copy other items than their shares of the batch: of its 1536 bytes they begin with byte 0 on rank 0, 0 on rank 1'
     'order | 1 | data | `cuMemcpyHtoD` \(place.cu:[0-9]+\) is the first operation that differs: a rank copies other items than its share of the batch: one process copies them in another place or step'
-    'whole | 1 | scale | `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 is 24 on all ranks and in one process, and the batch has 24 items'
+    'whole | 1 | scale | `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 is 24 on each rank, as in one process: it counts the whole batch of 24 items'
     'decay | 1 | direction | `decay` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: it adds the same to the gradient on each rank'
     'count | 3 | batch_dependent | `divide` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 points to what `positives` \(place.cu:[0-9]+ from place.cu:[0-9]+\) computes of the share alone'
     'symbol | 1 | data | `cuMemcpyHtoD` \(place.cu:[0-9]+\) is the first operation that differs: a rank copies other values than one process'

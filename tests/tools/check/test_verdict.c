@@ -477,7 +477,7 @@ static const struct scene {
      .cause = CAUSE_TENSOR, .first = "parameter_2",
      .says =
          "after step 1 parameter 3 of 6, `parameter_2` (train.cu:10), 1024 elements, differs from one rank's by 0.1 on "
-         "all ranks, and the gradients of the step are equal; the other 5 parameters are equal"},
+         "all ranks; the annotated gradients of the step are equal; the other 5 parameters are equal"},
     {"one parameter, and more of its momentum",
      .edits = {{DIFFERENCE, .value = 0.1, ONE(PARAMETER, 2), .from = 3},
                {DIFFERENCE, .value = 0.5, ONE(MEMORY, 2), .from = 3}},

@@ -129,6 +129,5 @@ gradients_say_differ(struct judgement *judgement)
         : role == CHECK_GRADIENT ? "look for memory that is not annotated, rows of a gradient that are not cleared "
                                    "before backward, statistics of the share, a decision on the host"
                                  : "DDP_STEP copies rank 0's buffer to all ranks: a buffer that depends on the batch "
-                                   "depends on rank 0's share "
-                                   "only; if it is trained: DDP_PARAMETER and DDP_GRADIENT");
+                                   "depends on rank 0's share only; if it is trained: DDP_PARAMETER and DDP_GRADIENT");
 }

@@ -229,8 +229,7 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
         if (is_before && !one->steps[writer].its->from_host && relation == RELATION_SUM) {
             say(place, PLACE_BEFORE, step, "annotate it: DDP_GRADIENT, beside the DDP_PARAMETER of what it updates",
                 "argument %u points to a gradient that is not annotated, so the ranks do not average it; %.200s "
-                "computed it "
-                "before DDP_STEP",
+                "computed it before DDP_STEP",
                 (of->number & 0xffff) + 1, name_step(&one->steps[writer], name));
             return true;
         }
@@ -267,8 +266,7 @@ say_unseen(const struct finding *finding, size_t at, struct place *place)
             continue;
         say(place, PLACE_SCALAR, step,
             "the update must reach the whole parameter on each rank: compute its grid from the parameter's elements, "
-            "not "
-            "from the share",
+            "not from the share",
             "its grid has %llu blocks on rank %d and %llu in one process", (unsigned long long)blocks, r,
             (unsigned long long)step->its->blocks);
         return true;
@@ -469,8 +467,7 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
     if (is_late && relation_adds_same(finding, &(struct where){.at = at, .argument = changed, .after = true}))
         say(place, PLACE_CHANGED, step,
             "a term that is the same on each rank, such as weight decay, needs the divisor of the loss: scale it by "
-            "the "
-            "rank's share as the gradient is scaled, or add it after DDP_STEP",
+            "the rank's share as the gradient is scaled, or add it after DDP_STEP",
             "it adds the same to the gradient on each rank as in one process, and the gradients of the ranks are parts "
             "of a sum: the term counts several times");
     else if (is_late)
@@ -618,8 +615,7 @@ find_divisor(const struct finding *finding, struct place *place)
             if (!is_it)
                 continue;
             say(place, PLACE_SCALAR, step, "",
-                "argument %u is %.6g on all ranks and in one process, and the batch has "
-                "%.0f items",
+                "argument %u is %.6g on each rank, as in one process: it counts the whole batch of %.0f items",
                 (it->number & 0xffff) + 1, it->value, items);
             return true;
         }

@@ -64,7 +64,7 @@ char *check_run_files(const struct check_place *place, const struct check_order 
 
 /* Error: the run could not be started. A run that fails is no error. */
 bool check_run_make(const struct check_place *place, const struct check_order *order, struct check_outcome *outcome,
-                    struct error *error) __attribute__((warn_unused_result));
+                    struct error *error) MUST_USE;
 
 /* Shows the last lines of what the run's ranks wrote to stderr, to stderr. */
 void check_run_show(const struct check_place *place, const struct check_order *order);
@@ -95,12 +95,12 @@ struct check {
 };
 
 /* ---- request.c ---- */
-bool session_prepare(struct check *check, struct error *error) __attribute__((warn_unused_result));
+bool session_prepare(struct check *check, struct error *error) MUST_USE;
 
 /* ---- single.c ---- */
 struct check_order session_order(const struct check *check, const char *name, const char *title, enum check_mode mode);
 bool session_start(struct check *check, const struct check_order *order, struct check_outcome *outcome,
-                   struct error *error) __attribute__((warn_unused_result));
+                   struct error *error) MUST_USE;
 void session_free_outcome(struct check_outcome *outcome);
 
 /* Why there is no verdict, from a run that did not reach its end; shows what its ranks wrote last. `stop`: what an
@@ -110,12 +110,12 @@ bool session_explain(const struct check *check, const struct check_order *order,
 
 /* A run of one rank, of its rank 0 if it has several, to its end, whose rows are appended. */
 bool session_run_alone(struct check *check, const struct check_order *order, struct check_rows *rows,
-                       struct error *error) __attribute__((warn_unused_result));
+                       struct error *error) MUST_USE;
 /* The runs of one rank that come first, by plan only that of one process that plays all turns; with --reference FILE
  * what they find goes into the file. */
-bool session_make_reference(struct check *check, struct error *error) __attribute__((warn_unused_result));
+bool session_make_reference(struct check *check, struct error *error) MUST_USE;
 /* What an earlier check has found on one rank. */
-bool session_load_reference(struct check *check, struct error *error) __attribute__((warn_unused_result));
+bool session_load_reference(struct check *check, struct error *error) MUST_USE;
 /* Runs of one rank. The first SESSION_KEPT are kept in the file of --reference, by these numbers. */
 enum session_run {
     SESSION_AGAIN,     /* once more */
@@ -132,26 +132,26 @@ enum session_run {
     SESSION_RUNS,
 };
 /* Makes a run, but for those of processes for each rank. */
-bool session_run(struct check *check, enum session_run which, const struct check_wishes *wishes, struct error *error)
-    __attribute__((warn_unused_result));
+bool session_run(struct check *check, enum session_run which, const struct check_wishes *wishes,
+                 struct error *error) MUST_USE;
 /* What it has left. */
 struct check_rows *session_rows(struct check *check, enum session_run which);
 /* The first two. */
-bool session_run_floor(struct check *check, struct error *error) __attribute__((warn_unused_result));
+bool session_run_floor(struct check *check, struct error *error) MUST_USE;
 
 /* ---- grown.c: for --batch-grows ---- */
 /*
  * The runs of the ranks that write the reference, and of one rank with the batch of each rank in turn. Then the
  * reference's gradients, and parameters that DDP_STEP_PARAMETERS averages, are the mean of the turns'.
  */
-bool grown_make_reference(struct check *check, struct error *error) __attribute__((warn_unused_result));
+bool grown_make_reference(struct check *check, struct error *error) MUST_USE;
 
 /* ---- by_plan.c: for --plan ---- */
 /* Refuses what does not go with it, and a plan that ranks cannot follow. */
-bool by_plan_prepare(const struct check *check, struct error *error) __attribute__((warn_unused_result));
+bool by_plan_prepare(const struct check *check, struct error *error) MUST_USE;
 /* Behind the run of all ranks: where bits differ, the runs that show what rounding and repeating make. Leaves out what
  * does not hold for turns. True without --plan. */
-bool by_plan_settle(struct check *check, struct error *error) __attribute__((warn_unused_result));
+bool by_plan_settle(struct check *check, struct error *error) MUST_USE;
 
 /* ---- scouted.c: the annotations of a program that is equal, and what nothing compared depends on ---- */
 /*
@@ -172,9 +172,9 @@ void check_print_verdict(FILE *out, const struct check_evidence *evidence, const
 /* All tensors, and of scouted_compare()'s lines those that begin with "missing: ". False with errno; the file is then
  * as it was before. */
 bool check_write_json(const char *path, const struct check_evidence *evidence, const struct check_verdict *verdict,
-                      const char *annotations, int exit_code) __attribute__((warn_unused_result));
+                      const char *annotations, int exit_code) MUST_USE;
 
 /* The same without a verdict: why there is no verdict. */
-bool check_write_json_error(const char *path, const struct error *error) __attribute__((warn_unused_result));
+bool check_write_json_error(const char *path, const struct error *error) MUST_USE;
 
 #endif

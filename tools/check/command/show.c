@@ -307,8 +307,8 @@ void
 check_print_table(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict)
 {
     if (verdict->item_count > 0)
-        fprintf(out, "%-13s %9s  %-8s %-45s %5s %9s %9s\n", "tensor", "elements", "type", "annotation", "step",
-                "difference", "floor");
+        fprintf(out, "%-13s %9s  %-8s %-45s %5s %9s %9s\n", "tensor", "elements", "type", "annotation", "from",
+                "at worst", "floor");
     for (size_t i = 0; i < verdict->item_count && i < TABLE_ROWS; ++i)
         print_item(out, &verdict->items[i], verdict->tolerance);
     if (verdict->item_count > TABLE_ROWS) {

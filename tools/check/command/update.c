@@ -104,8 +104,7 @@ update_say_annotation(struct judgement *judgement)
         verdict_decide(judgement, "; %s of float64, and no parameter has this type",
                        sentence_name_tensor(wide, names[0]));
     return verdict_advise(judgement,
-                          is_short ? "annotate the whole gradient: DDP_GRADIENT with the parameter's %llu "
-                                     "elements"
+                          is_short ? "annotate the whole gradient: DDP_GRADIENT with the parameter's %llu elements"
                                    : "annotate the gradient with its own type, as DDP_TYPE_OF has it",
                           (unsigned long long)(is_short ? parameter->count : 0));
 }
@@ -254,11 +253,11 @@ update_say_all(struct judgement *judgement)
         snprintf(change, sizeof(change), "; its change is %.4g times one rank's%s", factor,
                  factor_meaning(evidence, factor));
     if (is_few)
-        snprintf(rest, sizeof(rest), "; the other %zu %s%s then", others,
+        snprintf(rest, sizeof(rest), "; the other %zu %s%s", others,
                  role == CHECK_MEMORY ? "range" : check_role_name(role), others == 1 ? " is equal" : "s are equal");
     verdict_decide(judgement, "%s%s%s",
                    has_graphs                ? "; gradients that a CUDA graph averages were not compared"
-                   : are_compared(judgement) ? ", and the gradients of the step are equal"
+                   : are_compared(judgement) ? "; the annotated gradients of the step are equal"
                                              : "; gradients were not compared in each step so far",
                    change, rest);
     judgement->verdict->factor = factor;

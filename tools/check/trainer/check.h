@@ -101,7 +101,7 @@ struct reference_reader *values_reader(void);
 extern char *values_piece, *values_theirs;
 /* All of a record goes into the reference; or comes from there: false if it has none. */
 void values_put(const struct reference_key *key, const void *data, size_t bytes);
-bool values_get(const struct reference_key *key, void *data, size_t bytes) __attribute__((warn_unused_result));
+bool values_get(const struct reference_key *key, void *data, size_t bytes) MUST_USE;
 void __attribute__((noreturn)) values_stop_writing(void);
 void __attribute__((noreturn)) values_stop_damaged(void);
 /* What the user can put right: ends the run, and the launcher with DDPRUN_EXIT_USAGE. */

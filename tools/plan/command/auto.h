@@ -28,8 +28,7 @@ struct auto_job {
  * there is one rank, no one to ask, or no folder of the user's own to keep plans in; else as of `ddprun scout --prove`,
  * or the user said no, or a signal asked for the end.
  */
-bool plan_auto(struct options *options, const struct auto_job *job, struct error *error)
-    __attribute__((warn_unused_result));
+bool plan_auto(struct options *options, const struct auto_job *job, struct error *error) MUST_USE;
 
 /* ---- preview.c: what a training by a plan is going to do, printed before it begins: `--plan auto` ---- */
 /* What is averaged and compared, which batches become one update, what printed figures mean, and how fast it
@@ -45,8 +44,7 @@ unsigned preview_reads(struct json_object *plan, bool prints);
  * holds. Error, with the exit code of wrong usage: it is no plan, of another version, of a program that cannot be
  * played, or not proved; or `to` cannot be written.
  */
-bool plan_file_prepare(const char *path, bool unproved, bool reads_own, const char *to, struct error *error)
-    __attribute__((warn_unused_result));
+bool plan_file_prepare(const char *path, bool unproved, bool reads_own, const char *to, struct error *error) MUST_USE;
 
 /* Where the program allocates what previews and messages name, by `plan`, the whole of a plan; "": not known. */
 const char *plan_file_place(struct json_object *plan, uint64_t alloc);
@@ -72,19 +70,17 @@ struct plan_cache {
  * usage: there is no folder to keep plans in, or it is not the user's own. plan_cache_close() releases it, whatever was
  * returned. */
 bool plan_cache_open(const char *program, char *const *arguments, const char *folder, bool softgpu,
-                     struct plan_cache *cache, struct error *error) __attribute__((warn_unused_result));
+                     struct plan_cache *cache, struct error *error) MUST_USE;
 
 /*
  * The plan that was proved for this build, these arguments and the files that the program reads. *plan: NULL if there
  * is none, else for json_object_put(). One that is damaged, or of another build, of other files or of another version,
  * is removed with a message. Error, with the exit code of wrong usage: the file is not the user's own.
  */
-bool plan_cache_find(const struct plan_cache *cache, struct json_object **plan, struct error *error)
-    __attribute__((warn_unused_result));
+bool plan_cache_find(const struct plan_cache *cache, struct json_object **plan, struct error *error) MUST_USE;
 
 /* Keeps a plan that is proved for these arguments. Error: it cannot be written. */
-bool plan_cache_keep(const struct plan_cache *cache, struct json_object *plan, struct error *error)
-    __attribute__((warn_unused_result));
+bool plan_cache_keep(const struct plan_cache *cache, struct json_object *plan, struct error *error) MUST_USE;
 
 void plan_cache_close(struct plan_cache *cache);
 

@@ -77,8 +77,7 @@ prepare_plan(struct json_object *root, const char *path, bool unproved, bool rea
     if (!json_object_object_get_ex(root, "turns", &member))
         return error_set(
             error, DDPRUN_EXIT_USAGE,
-            "the plan %s does not say how ranks take turns; make it anew: ddprun scout --prove --json %s -- "
-            "PROGRAM",
+            "the plan %s does not say how ranks take turns; make it anew: ddprun scout --prove --json %s -- PROGRAM",
             path, path);
     if (!is_proved(root, path, unproved, error))
         return false;

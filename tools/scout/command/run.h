@@ -51,18 +51,16 @@ struct scout_child {
 };
 
 /* Returns its process, -1 with errno. It is a process group of its own. */
-pid_t scout_child_start(const struct scout_order *order, const struct scout_child *child)
-    __attribute__((warn_unused_result));
+pid_t scout_child_start(const struct scout_order *order, const struct scout_child *child) MUST_USE;
 
 /* Of ddprun's options those whose value in the runs scout gives; ends with NULL. */
 extern const char *const scout_sets[];
 
 /* Error: the run could not be started. A run that fails is no error. */
-bool scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, struct error *error)
-    __attribute__((warn_unused_result));
+bool scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, struct error *error) MUST_USE;
 
 /* Whether the recording is of use; if not, why. */
-bool scout_run_judge(const struct scout_order *order, const struct scout_outcome *outcome, struct error *error)
-    __attribute__((warn_unused_result));
+bool scout_run_judge(const struct scout_order *order, const struct scout_outcome *outcome,
+                     struct error *error) MUST_USE;
 
 #endif

@@ -22,6 +22,6 @@ extern const struct command scout_command;
  * by gradients. `unproved`: a plan of which a proof did not pass, too. Error, with the exit code: as of `ddprun scout
  * --prove`. Main thread. */
 bool scout_make_plan(struct scout_order *order, const char *path, const char *per_rank, unsigned by, bool unproved,
-                     struct error *error) __attribute__((warn_unused_result));
+                     struct error *error) MUST_USE;
 
 #endif

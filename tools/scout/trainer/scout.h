@@ -137,7 +137,7 @@ void *copies_get(size_t bytes);
  * the first one shows in the others, where these were not written. Put back by copies_settle(). False: there is no room
  * for COPIES_LARGE_TIMES as much. */
 enum { COPIES_VIEWS = 3, COPIES_LARGE_TIMES = 2 };
-bool copies_get_views(size_t bytes, void **view) __attribute__((warn_unused_result));
+bool copies_get_views(size_t bytes, void **view) MUST_USE;
 void copies_put(void *copy);
 /* All were put back: next time there is room for as much as was asked for since the last time. */
 void copies_settle(void);
@@ -325,7 +325,7 @@ struct images {
     size_t count;
     uint64_t bytes; /* of copies */
 };
-bool images_add(struct images *images, struct allocation *allocation) __attribute__((warn_unused_result));
+bool images_add(struct images *images, struct allocation *allocation) MUST_USE;
 /* Reads bytes [lo, hi) of one that was added, if they are not there yet: before the first run. */
 void images_look(struct image *image, uint64_t lo, uint64_t hi);
 /* What images of an allocation take of main memory, at most. */
@@ -378,7 +378,7 @@ void hidden_change_back(const char *kernel);
 /* ---- core.c: what a repeated kernel prints ---- */
 
 /* From now on stdout goes into memory. False: no file can be opened. */
-bool quiet_begin(void) __attribute__((warn_unused_result));
+bool quiet_begin(void) MUST_USE;
 /* Whether something has come. */
 bool quiet_has_text(void);
 void quiet_end(void);

@@ -614,8 +614,7 @@ judge_parts(struct finder *finder)
             place->role != PLAY_STREAM)
             return turns_refuse(
                 finder->to,
-                "%s writes %s, which each rank changes in its own step, and memory that is the same on all "
-                "ranks",
+                "%s writes %s, which each rank changes in its own step, and memory that is the same on all ranks",
                 turns_op_name(finder->graph, position(finder, version), name), name_place(finder, place, text));
     }
     return true;

@@ -153,8 +153,7 @@ judge_own(const struct scout_finding *finding, const struct play *play, const st
             proof_conclude(
                 proof, PROOF_FAILED,
                 "%s: of the elements that were looked at, %u follow the first half of a batch, %u the second, %u "
-                "both, %u none: trained, or carried from batch to batch? No rank may have for itself what is "
-                "trained",
+                "both, %u none: trained, or carried from batch to batch? No rank may have for itself what is trained",
                 proof_name(proof, &play->tensors[i]), counts[BY_FIRST], counts[BY_SECOND], counts[BY_BOTH],
                 counts[BY_NONE]);
     }

@@ -14,23 +14,23 @@
 /* Makes the runs of (c) and (d), of a finding that has found gradients, and says what came of them. Error: a run could
  * not be started, or a signal asked for the end. */
 bool scout_prove(const struct scout_order *order, const struct scout_log *log, const struct scout_finding *finding,
-                 struct scout_proofs *proofs, struct error *error) __attribute__((warn_unused_result));
+                 struct scout_proofs *proofs, struct error *error) MUST_USE;
 
 /* The same of turns by state, of a period alone; without `prove` only what they would play is made. Errors as above.
  */
 bool scout_prove_by_state(const struct scout_order *order, const struct scout_log *log,
                           const struct scout_finding *finding, const struct turns *turns, bool prove,
-                          struct scout_proofs *proofs, struct error *error) __attribute__((warn_unused_result));
+                          struct scout_proofs *proofs, struct error *error) MUST_USE;
 
 /* (d) of a plan that is proved, by `turns` of its JSON, with order->ranks, and timed. Errors as above. */
 bool scout_prove_again(const struct scout_order *order, struct json_object *turns, struct proof *proof,
-                       struct play_times *times, struct error *error) __attribute__((warn_unused_result));
+                       struct play_times *times, struct error *error) MUST_USE;
 
 /* ---- play_plan.c: from what was found to what players follow (tools/plan/format/play.h). Pure ---- */
 /* Fills in all of `play` but plan.data and plan.pages; play_free() releases it. By state it is of a period alone. False
  * with the reason in `why`, PLAY_WHY_BYTES: this finding cannot be played. */
 bool play_plan_make(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
-                    struct play *play, char *why) __attribute__((warn_unused_result));
+                    struct play *play, char *why) MUST_USE;
 /* Whether ranks can take turns by such a plan by gradients; if not, why. */
 bool play_plan_has_turns(const struct scout_finding *finding, const struct turns *turns, char *why);
 /* enum ddp_type of an enum scout_type. What is no float is known as bytes. */
@@ -52,7 +52,7 @@ struct played {
 /* Makes a run, and stays with it until it has ended; played_release() releases it. Error: it could not be started, or a
  * signal asked for the end. */
 bool played_make(const struct scout_order *order, struct play *play, enum play_data data, struct played *played,
-                 struct error *error) __attribute__((warn_unused_result));
+                 struct error *error) MUST_USE;
 void played_release(const struct play *play, struct played *played);
 
 uint32_t played_stage(const struct played *played, int rank);
@@ -75,15 +75,15 @@ void proof_conclude(struct proof *proof, enum proof_end end, const char *format,
 
 /* turns.c: (d), with order->ranks and timed, or (0) with two. Errors: as played_make(). */
 bool proof_play_turns(const struct scout_order *order, struct play *play, struct proof *proof, struct play_times *times,
-                      struct error *error) __attribute__((warn_unused_result));
+                      struct error *error) MUST_USE;
 /* Ends the proof if the host carries what it reads to what it sends in the next step; `must_show`: also if no run shows
  * whether it does. Errors: as played_make(). */
 bool proof_host(const struct scout_order *order, struct play *play, bool must_show, struct proof *proof,
-                struct error *error) __attribute__((warn_unused_result));
+                struct error *error) MUST_USE;
 
 /* state.c: (complete). `settles`: it decides what is a sum, and what is state, in `play`; false: a plan has done so.
  * Errors: as played_make(). */
 bool proof_complete(const struct scout_order *order, struct play *play, bool settles, struct proof *proof,
-                    struct error *error) __attribute__((warn_unused_result));
+                    struct error *error) MUST_USE;
 
 #endif

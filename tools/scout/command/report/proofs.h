@@ -49,14 +49,14 @@ void proofs_print(FILE *out, const struct scout_proofs *proofs);
 
 /* Writes it, with mode 0600: it names files and addresses of the program. Error: the file cannot be written. */
 bool plan_write(const char *path, const struct scout_log *log, const struct scout_finding *finding,
-                const struct scout_proofs *proofs, struct error *error) __attribute__((warn_unused_result));
+                const struct scout_proofs *proofs, struct error *error) MUST_USE;
 
 /* ---- print.c: what a scouted run showed, for people ---- */
 /* Of a program whose gradients are found: the period, the tensors, the evidence, and the lines to add, or, if it is
  * annotated, what is missing and superfluous. `path`: takes the lines as a diff; may be NULL. `verbose`: tables of all
  * tensors, and the diff. Error: the diff cannot be applied, or not be written. */
 bool scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, const char *path,
-                 bool verbose, struct error *error) __attribute__((warn_unused_result));
+                 bool verbose, struct error *error) MUST_USE;
 /* Of a plan by state: the period. */
 void by_state_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
                     const struct turns *by_state);
