@@ -1,16 +1,17 @@
 /*
- * bandwidth.c - how fast ddprun's kernels move memory of the device, beside a copy on it: bandwidth KERNELS [MIB
- * [ROUNDS]].
+ * bandwidth.c - how fast ddprun's kernels move memory of the device, beside a copy on it: bandwidth KERNELS
+ * STATE_KERNELS [MIB [ROUNDS]].
  *
- * KERNELS is ddprun-kernels.fatbin, or the stand-in's library. A line for each way a bucket of MIB MiB (64) goes, in so
- * many rounds (100) between two events: its name, what is expected, the bytes read and written in a second and their
- * ratio to the copy's, and the verdict `measured`, with tabs between them; for first.sh. Members of a packed bucket are
- * of 1 MiB and have gaps between them.
+ * KERNELS and STATE_KERNELS are ddprun-kernels.fatbin and ddprun-plan-kernels.fatbin, or the stand-in's libraries. A
+ * line for each way a bucket of MIB MiB (64) goes, in so many rounds (100) between two events: its name, what is
+ * expected, the bytes read and written in a second and their ratio to the copy's, and the verdict `measured`, with tabs
+ * between them; for first.sh. Members of a packed bucket are of 1 MiB and have gaps between them.
  */
 #include "comm/kernels.h"
 #include "comm/kernels/nonfinite.h"
 #include "comm/nccl_versions.h"
 #include "comm/wire.h"
+#include "tools/plan/trainer/kernels/state.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 #include <string.h>
 
 enum { MEMBER_BYTES = 1 << 20, GAP_BYTES = 4096, RANKS = 3 };
+enum { KEEP, CHANGE, APPLY, STATE_KERNELS }; /* of a plan by state */
 
 struct bench {
     struct driver driver;
@@ -25,6 +27,12 @@ struct bench {
     struct bucket_wire wire;
     struct outer_values values;
     struct hash_range range;
+    CUfunction state[STATE_KERNELS];
+    struct state_table { /* of all chunks of `memory`, on the device */
+        CUdeviceptr chunks;
+        uint32_t count;
+        unsigned threads;
+    } table;
     size_t bytes;
     CUdeviceptr memory, other, seen; /* the members; as many bytes again; what looks and hashes find */
     CUstream stream;
@@ -244,13 +252,81 @@ measure_outer(struct bench *bench)
     measure(bench, "outer step, bfloat16", outer, (double)bench->values.count * (2 * 2 + 4 * 4));
 }
 
+/* ---- a plan by state ---- */
+
+static void
+load_state_kernels(struct bench *bench, const char *path)
+{
+    static const char *const names[STATE_KERNELS] = {"ddprun_state_keep", "ddprun_state_change", "ddprun_state_apply"};
+    struct comm_error error = {0};
+    uint32_t count = (uint32_t)(bench->bytes / sizeof(float) / STATE_CHUNK);
+    struct state_chunk *chunks = calloc(count, sizeof(*chunks));
+    CUdeviceptr change = allocate(bench, bench->bytes);
+    require(chunks != NULL, "out of memory");
+    require(kernels_load_named(names, bench->state, STATE_KERNELS, &bench->driver, path, &error), error.text);
+    for (uint64_t i = 0; i < count; ++i) {
+        uint64_t at = i * STATE_CHUNK * sizeof(float);
+        chunks[i] = (struct state_chunk){bench->memory + at, bench->other + at, change + at, STATE_CHUNK, 1};
+    }
+    bench->table = (struct state_table){.chunks = allocate(bench, count * sizeof(*chunks)),
+                                        .count = count,
+                                        .threads = strstr(path, ".so") != NULL ? 1 : STATE_THREADS};
+    require_call(bench->driver.cuMemcpyHtoDAsync_p(bench->table.chunks, chunks, count * sizeof(*chunks), bench->stream),
+                 "cuMemcpyHtoDAsync");
+    require_call(bench->driver.cuStreamSynchronize_p(bench->stream), "cuStreamSynchronize");
+    free(chunks);
+}
+
+static bool
+launch_state(struct bench *bench, int kernel, void *third, void *fourth, struct comm_error *error)
+{
+    void *arguments[] = {&bench->table.chunks, &bench->table.count, third, fourth};
+    unsigned blocks = bench->table.count < STATE_BLOCKS_AT_MOST ? bench->table.count : STATE_BLOCKS_AT_MOST;
+    CUresult result = bench->driver.cuLaunchKernel_p(bench->state[kernel], blocks, 1, 1, bench->table.threads, 1, 1, 0,
+                                                     bench->stream, arguments, NULL);
+    return result == CUDA_SUCCESS || driver_fail(&bench->driver, result, "launching a kernel of state", error);
+}
+
+static bool
+keep_state(struct bench *bench, struct comm_error *error)
+{
+    uint32_t back = 0;
+    return launch_state(bench, KEEP, &back, NULL, error);
+}
+
+static bool
+change_state(struct bench *bench, struct comm_error *error)
+{
+    uint32_t adds = 0;
+    CUdeviceptr found = bench->seen;
+    return launch_state(bench, CHANGE, &adds, &found, error);
+}
+
+static bool
+apply_state(struct bench *bench, struct comm_error *error)
+{
+    struct state_mean mean = {1, 2};
+    CUdeviceptr found = bench->seen;
+    return launch_state(bench, APPLY, &mean, &found, error);
+}
+
+static void
+measure_state(struct bench *bench, const char *path)
+{
+    double bytes = (double)bench->bytes;
+    load_state_kernels(bench, path);
+    measure(bench, "state kept as a round begins", keep_state, 2 * bytes);
+    measure(bench, "change of state", change_state, 3 * bytes);
+    measure(bench, "change of state applied", apply_state, 3 * bytes);
+}
+
 int
 main(int argc, char **argv)
 {
-    struct bench bench = {.rounds = argc > 3 ? atoi(argv[3]) : 100};
-    size_t mebibytes = argc > 2 ? (size_t)atoi(argv[2]) : 64;
-    if (argc < 2 || mebibytes < 1 || mebibytes > 4096 || bench.rounds < 1) {
-        fputs("Usage: bandwidth KERNELS [MIB [ROUNDS]]   (MIB 1 to 4096)\n", stderr);
+    struct bench bench = {.rounds = argc > 4 ? atoi(argv[4]) : 100};
+    size_t mebibytes = argc > 3 ? (size_t)atoi(argv[3]) : 64;
+    if (argc < 3 || mebibytes < 1 || mebibytes > 4096 || bench.rounds < 1) {
+        fputs("Usage: bandwidth KERNELS STATE_KERNELS [MIB [ROUNDS]]   (MIB 1 to 4096)\n", stderr);
         return 2;
     }
     bench.bytes = mebibytes << 20;
@@ -263,5 +339,6 @@ main(int argc, char **argv)
     measure_packed(&bench);
     measure_in_place(&bench);
     measure_outer(&bench);
+    measure_state(&bench, argv[2]);
     return 0;
 }

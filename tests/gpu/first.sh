@@ -101,8 +101,8 @@ for name in "${gpu_library_names[@]}"; do
 done
 
 device=(--device gpu --share-gpu --nccl "${gpu_library[libnccl.so.2]}")
-kernels=$build/lib/ddprun-kernels.fatbin
-[ "$rehearse" -eq 0 ] || device=() kernels=$build/lib/softgpu/libddprun-kernels.so
+kernels=$build/lib/ddprun-kernels.fatbin state_kernels=$build/lib/ddprun-plan-kernels.fatbin
+[ "$rehearse" -eq 0 ] || device=() kernels=$build/lib/softgpu/libddprun-kernels.so state_kernels=$build/lib/softgpu/libddprun-plan-kernels.so
 
 # record FILE COMMAND...: what the command says of the machine, in machine/FILE
 record() {
@@ -231,9 +231,9 @@ probe() { # WHAT...
 }
 
 bandwidth() {
-    local size=(64 100)
+    local size=(512 20) # many times the caches
     [ "$rehearse" -eq 0 ] || size=(1 1)
-    run 120 "$build/tests/gpu/bandwidth" "$kernels" "${size[@]}"
+    run 120 "$build/tests/gpu/bandwidth" "$kernels" "$state_kernels" "${size[@]}"
     rows "bandwidth of ddprun's kernels"
 }
 

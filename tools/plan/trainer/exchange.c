@@ -162,7 +162,7 @@ exchange_all(bool puts)
     struct allocation **all = allocations_all(&count);
     for (size_t i = 0; i < count && player.play.plan.data == PLAY_REST_EXCHANGED; ++i) {
         bool may_be_written = is_put && all[i]->memory == SCOUT_MANAGED; /* by the host, since the step */
-        if (all[i]->memory != SCOUT_PINNED && !may_be_written)
+        if (allocation_is_looked_at(all[i]) && !may_be_written)
             exchange_unclassed(all[i], puts);
     }
     for (uint32_t i = 0; i < player.play.plan.tensor_count && player.play.plan.data == PLAY_STATE_EXCHANGED; ++i) {

@@ -71,7 +71,8 @@ struct scout_site {
     uint32_t count;
 };
 
-enum scout_memory { SCOUT_DEVICE = 1, SCOUT_MANAGED, SCOUT_PINNED };
+/* SCOUT_SCRATCH: device memory that a library of CUDA's has allocated for itself, as cuBLAS its workspace. */
+enum scout_memory { SCOUT_DEVICE = 1, SCOUT_MANAGED, SCOUT_PINNED, SCOUT_SCRATCH };
 
 struct scout_alloc {
     uint64_t bytes;

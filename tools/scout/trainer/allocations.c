@@ -122,7 +122,9 @@ allocations_add(uint64_t address, uint64_t bytes, enum memory_kind kind)
     size_t at = place_of_address(begin);
     if (at < live_count && live[at]->address < begin + bytes) /* a variable that was asked for twice */
         return;
-    (void)insert_allocation(begin, bytes, memories[kind]);
+    (void)insert_allocation(begin, bytes,
+                            kind != MEMORY_HOST && kind != MEMORY_PINNED && names_is_scratch() ? SCOUT_SCRATCH
+                                                                                               : memories[kind]);
 }
 
 void

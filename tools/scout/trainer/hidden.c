@@ -16,7 +16,7 @@ hidden_begin(const struct images *images)
     others = scout_grown(others, count, &other_room, sizeof(struct allocation *));
     other_count = 0;
     for (size_t i = 0; i < count; ++i) {
-        if (all[i]->memory != SCOUT_PINNED && images_find(images, all[i]->number) == NULL)
+        if (allocation_is_looked_at(all[i]) && images_find(images, all[i]->number) == NULL)
             others[other_count++] = all[i];
     }
     memory_hash(others, other_count, false);

@@ -96,7 +96,7 @@ struct chunk {
     void *words;
 };
 
-/* Bytes [first, end) of each allocation of a list, but for pinned ones, as they pass by, one chunk after the other. */
+/* Bytes [first, end) of each allocation of a list that is looked at, as they pass by, one chunk after the other. */
 struct passing {
     struct allocation *const *list;
     size_t count;
@@ -112,7 +112,7 @@ struct passing {
 static bool
 take_chunk(const struct passing *passing, struct place *place, struct chunk *chunk)
 {
-    while (place->which < passing->count && passing->list[place->which]->memory == SCOUT_PINNED)
+    while (place->which < passing->count && !allocation_is_looked_at(passing->list[place->which]))
         ++place->which;
     if (place->which == passing->count)
         return false;

@@ -41,6 +41,7 @@ static struct object {
     uintptr_t base;
     uint32_t number; /* SCOUT_NONE: it is not the program's, and its frames are left out */
     enum frame_owner owner;
+    bool has_generators; /* it is cuRAND */
 } * objects;
 static uint32_t object_count, numbered_count;
 static size_t object_room;
@@ -114,7 +115,8 @@ object_of(const void *address)
     objects = scout_grown(objects, object_count + 1, &object_room, sizeof(*objects));
     enum frame_owner owner = frame_owner_of(info.dli_fname);
     uint32_t number = owner == FRAME_PROGRAM ? put_object(info.dli_fname, map->l_addr) : SCOUT_NONE;
-    objects[object_count] = (struct object){map->l_addr, number, owner};
+    objects[object_count] =
+        (struct object){map->l_addr, number, owner, strncmp(file_name_of(info.dli_fname), "libcurand", 9) == 0};
     return &objects[object_count++];
 }
 
@@ -176,19 +178,33 @@ names_site(void)
     return names_site_of(stack, backtrace(stack, FRAMES_SEEN));
 }
 
-bool
-names_caller(uintptr_t *base_p)
+/* The innermost that calls for itself; NULL: there is none. */
+static const struct object *
+find_caller(void)
 {
     void *stack[FRAMES_SEEN];
     int depth = backtrace(stack, FRAMES_SEEN);
     for (int i = 0; i < depth; ++i) {
         const struct object *object = object_of((const char *)stack[i] - 1);
-        if (object != NULL && (object->owner == FRAME_PROGRAM || object->owner == FRAME_FOREIGN)) {
-            *base_p = object->base;
-            return true;
-        }
+        if (object != NULL && (object->owner == FRAME_PROGRAM || object->owner == FRAME_FOREIGN))
+            return object;
     }
-    return false;
+    return NULL;
+}
+
+bool
+names_caller(uintptr_t *base_p)
+{
+    const struct object *object = find_caller();
+    *base_p = object != NULL ? object->base : 0;
+    return object != NULL;
+}
+
+bool
+names_is_scratch(void)
+{
+    const struct object *object = find_caller();
+    return object != NULL && object->owner == FRAME_FOREIGN && !object->has_generators;
 }
 
 static uint32_t

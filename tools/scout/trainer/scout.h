@@ -75,6 +75,8 @@ bool names_is_programs(void *const *stack, int depth);
 void names_put_objects(void);
 /* Where the object was loaded that makes this call; false: none is known. */
 bool names_caller(uintptr_t *base_p);
+/* Whether memory that is allocated now is scratch of a library: cuRAND's is the state of a generator. */
+bool names_is_scratch(void);
 
 /* ---- host.c: files and clocks of the program ---- */
 
@@ -104,6 +106,13 @@ struct allocation {
     size_t offset_room;
     uint8_t *kinds; /* of its words, for whole.c; NULL: no launch has written it */
 };
+
+/* Whether what the device's operations do to this memory is looked for. */
+static inline bool
+allocation_is_looked_at(const struct allocation *allocation)
+{
+    return allocation->memory != SCOUT_PINNED && allocation->memory != SCOUT_SCRATCH;
+}
 
 /* `bytes` 0: the driver is asked. Memory that is known already stays as it is. */
 void allocations_add(uint64_t address, uint64_t bytes, enum memory_kind kind);

@@ -491,7 +491,7 @@ judge_place(struct finder *finder, struct place *place)
     bool is_count = !place->leaves && place->type == SCOUT_INTEGER &&
                     (place->hi - place->lo == sizeof(int32_t) || width_of(finder, place, &keeps) > 0);
     char text[64];
-    if (alloc->memory == SCOUT_PINNED)
+    if (alloc->memory == SCOUT_PINNED || alloc->memory == SCOUT_SCRATCH)
         return true;
     if (!place->stays && !is_remade &&
         ((place->is_written && is_history(finder, place, false)) || is_history(finder, place, true)))

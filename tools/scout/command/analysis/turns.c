@@ -427,6 +427,7 @@ find_stays(struct sorter *sorter)
     for (uint32_t m = 0; m < graph->memory_count; ++m) {
         const struct graph_memory *memory = &graph->memories[m];
         if (graph->log->allocs[memory->alloc].memory == SCOUT_PINNED ||
+            graph->log->allocs[memory->alloc].memory == SCOUT_SCRATCH ||
             scout_is_remade(graph->log, sorter->finding, memory->alloc) || is_loaded(sorter, m))
             continue;
         for (size_t i = 0; i < memory->span_count; ++i) {
