@@ -204,7 +204,7 @@ exchange_part(const struct operation *operation)
     CUdeviceptr to;
     uint64_t bytes = 0, from;
     const char *source = player_source_of(operation, &to, &bytes);
-    if (source == NULL || bytes <= DATA_BYTES || bytes % 2 != 0 || allocations_find(to) == NULL)
+    if (source == NULL || bytes <= DATA_BYTES || bytes % 2 != 0 || allocations_is_host(to))
         return;
     struct brought *of = next_brought();
     char *now = malloc(bytes), *before = of->bytes == bytes ? of->content : NULL;
@@ -477,7 +477,7 @@ note_copy(const struct operation *operation)
         note_sent(operation);
     for (unsigned i = 0; i < operation->operand_count; ++i) {
         const struct operand *operand = &operation->operands[i];
-        if (operation->function != NULL || !operand_is_target(operand) || allocations_find(operand->address) != NULL)
+        if (operation->function != NULL || !operand_is_target(operand) || !allocations_is_host(operand->address))
             continue;
         scout_require(scout_state.driver.cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
         char *bytes = (char *)(uintptr_t)operand->address;

@@ -326,7 +326,7 @@ player_source_of(const struct operation *operation, CUdeviceptr *to_p, uint64_t 
         if (operand_is_target(operand)) {
             *to_p = operand->address;
             *bytes_p = operand->bytes;
-        } else if (source == NULL) {
+        } else if (source == NULL && allocations_is_host(operand->address)) {
             source = (const void *)(uintptr_t)operand->address;
         }
     }

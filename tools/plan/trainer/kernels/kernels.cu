@@ -69,18 +69,74 @@ using float64 = plain<unsigned long long, double>;
 using whole32 = plain<unsigned, unsigned>; /* the same with a sign */
 using whole64 = plain<unsigned long long, unsigned long long>;
 
-/* work(i) for each element, by all threads of a block. */
-template <typename Work>
-__device__ static __forceinline__ void
-each(unsigned count, Work work)
+/* ---- elements of chunks ---- */
+
+enum { VALUE = 1, BEGIN = 2, CHANGE = 4 }; /* what a work reads of an element */
+
+/* N elements that are loaded or stored together. */
+template <typename Element, unsigned N> struct alignas(sizeof(Element) * N) together {
+    Element at[N];
+};
+
+template <bool is_read, typename Vector>
+__device__ static __forceinline__ Vector
+load(uint64_t address, unsigned i)
 {
+    if constexpr (is_read)
+        return ((const Vector *)address)[i];
+    return Vector{};
+}
+
+/* Elements [first, end) of a chunk, in groups of N, AT_ONCE of them under way before the first is stored. */
+template <typename Format, unsigned N, unsigned AT_ONCE, typename Work>
+__device__ static __forceinline__ void
+each_group(const state_chunk &chunk, unsigned first, unsigned end, Work &work)
+{
+    using bits = together<typename Format::bits, N>;
+    using wide = together<typename Format::wide, N>;
+    using out = together<typename Work::template out<Format>, N>;
 #ifdef DDPRUN_STAND_IN
-    for (unsigned i = 0; i < count; ++i) /* by one thread, with vector instructions */
-        work(i);
+    const unsigned thread = 0, step = 1;
 #else
-    for (unsigned i = threadIdx.x; i < count; i += blockDim.x)
-        work(i);
+    const unsigned thread = threadIdx.x, step = blockDim.x;
 #endif
+    out *const to = (out *)(Work::writes == VALUE ? chunk.value : Work::writes == BEGIN ? chunk.begin : chunk.change);
+    unsigned i = first / N + thread;
+    for (; i + (AT_ONCE - 1) * step < end / N; i += AT_ONCE * step) {
+        bits value[AT_ONCE], begin[AT_ONCE];
+        wide change[AT_ONCE];
+#pragma unroll
+        for (unsigned k = 0; k < AT_ONCE; ++k) {
+            value[k] = load<(Work::reads & VALUE) != 0, bits>(chunk.value, i + k * step);
+            begin[k] = load<(Work::reads & BEGIN) != 0, bits>(chunk.begin, i + k * step);
+            change[k] = load<(Work::reads & CHANGE) != 0, wide>(chunk.change, i + k * step);
+        }
+#pragma unroll
+        for (unsigned k = 0; k < AT_ONCE; ++k) {
+            out made;
+#pragma unroll
+            for (unsigned j = 0; j < N; ++j)
+                made.at[j] = work.template of<Format>(value[k].at[j], begin[k].at[j], change[k].at[j]);
+            to[i + k * step] = made;
+        }
+    }
+    if constexpr (AT_ONCE > 1)
+        each_group<Format, N, 1>(chunk, (i - thread) * N, end, work);
+}
+
+/* A chunk, by all threads of a block; of the stand-in by one, with vector instructions. */
+template <typename Format, typename Work>
+__device__ static void
+each(const state_chunk &chunk, Work &work)
+{
+    unsigned grouped = 0;
+#ifndef DDPRUN_STAND_IN
+    constexpr unsigned N = 16 / sizeof(typename Format::wide);
+    if (((chunk.value | chunk.begin | chunk.change) & 15) == 0)
+        grouped = chunk.count / N * N;
+    each_group<Format, N, 4>(chunk, 0, grouped, work);
+#endif
+    each_group<Format, 1, 1>(chunk, grouped, chunk.count, work);
 }
 
 template <typename Format>
@@ -90,15 +146,18 @@ difference(typename Format::bits value, typename Format::bits begin)
     return value == begin ? typename Format::wide(0) : Format::widen(value) - Format::widen(begin);
 }
 
-struct keeping {
-    bool back;
-    unsigned number;
-    template <typename Format> __device__ void chunk(const state_chunk &of) const
+/* ---- works ---- */
+
+template <bool back> struct keeping {
+    static constexpr unsigned reads = back ? BEGIN : VALUE, writes = back ? VALUE : BEGIN;
+    template <typename Format> using out = typename Format::bits;
+    template <typename Format>
+    __device__ out<Format> of(typename Format::bits value, typename Format::bits begin, typename Format::wide)
     {
-        using bits = typename Format::bits;
-        bits *to = (bits *)(back ? of.value : of.begin);
-        const bits *from = (const bits *)(back ? of.begin : of.value);
-        each(of.count, [=](unsigned i) { to[i] = from[i]; });
+        return back ? begin : value;
+    }
+    __device__ void end(unsigned)
+    {
     }
 };
 
@@ -111,82 +170,72 @@ is_whole(Bits bits)
     return low <= 0xFFFF && high <= 0xFFFF && (low | high) != 0;
 }
 
-struct changing {
-    bool adds;
+template <bool adds> struct changing {
     state_found *found; /* NULL: this is not looked for */
-    unsigned number;    /* of the chunk */
-    template <typename Format> __device__ void chunk(const state_chunk &of) const
+    unsigned turned = 0;
+    static constexpr unsigned reads = VALUE | BEGIN | (adds ? CHANGE : 0), writes = CHANGE;
+    template <typename Format> using out = typename Format::wide;
+    template <typename Format>
+    __device__ out<Format> of(typename Format::bits value, typename Format::bits begin, typename Format::wide change)
     {
-        const auto *value = (const typename Format::bits *)of.value, *begin = (const typename Format::bits *)of.begin;
-        auto *change = (typename Format::wide *)of.change;
-        if (adds)
-            each(of.count, [=](unsigned i) { change[i] = difference<Format>(value[i], begin[i]) + change[i]; });
-        else
-            each(of.count, [=](unsigned i) { change[i] = difference<Format>(value[i], begin[i]); });
-        bool turned = false;
-        if (found != nullptr && sizeof(*value) >= sizeof(float))
-            each(of.count, [&](unsigned i) { turned |= begin[i] == 0 && is_whole(value[i]); });
-        if (turned)
-            found->turned = number + 1;
+        if (sizeof(value) >= sizeof(float))
+            turned |= (unsigned)(begin == 0 && is_whole(value));
+        return adds ? difference<Format>(value, begin) + change : difference<Format>(value, begin);
+    }
+    __device__ void end(unsigned chunk)
+    {
+        if (turned != 0 && found != nullptr)
+            found->turned = chunk + 1;
+        turned = 0;
     }
 };
 
 struct dividing {
     double by;
-    unsigned number;
-    template <typename Format> __device__ void chunk(const state_chunk &of) const
+    static constexpr unsigned reads = CHANGE, writes = CHANGE;
+    template <typename Format> using out = typename Format::wide;
+    template <typename Format>
+    __device__ out<Format> of(typename Format::bits, typename Format::bits, typename Format::wide change)
     {
-        auto *change = (typename Format::wide *)of.change;
-        each(of.count, [=, *this](unsigned i) { change[i] = change[i] / (typename Format::wide)by; });
+        return change / (out<Format>)by;
+    }
+    __device__ void end(unsigned)
+    {
     }
 };
 
 /* Whether a change is the mean, as far as rounding allows; what is not a number is not. */
+template <typename Number>
 __device__ static __forceinline__ bool
-is_mean(double own, double mean)
+is_mean(Number own, Number mean)
 {
-    return (mean > own ? mean - own : own - mean) <= (own < 0 ? -own : own) * 4e-6;
+    return (mean > own ? mean - own : own - mean) <= (own < 0 ? -own : own) * Number(4e-6);
 }
 
-struct applying {
+template <bool looks> struct applying {
     struct state_mean of_mean;
-    state_found *found; /* NULL: this is not looked for */
-    unsigned number;
-
-    template <typename Wide> __device__ Wide mean(Wide change) const
-    {
-        if (of_mean.times != of_mean.under)
-            change = change * (Wide)of_mean.times / (Wide)of_mean.under;
-        return change;
-    }
-
-    template <typename Format> __device__ void chunk(const state_chunk &of) const
+    state_found *found;
+    unsigned differs = 0, changed = 0;
+    static constexpr unsigned reads = BEGIN | CHANGE | (looks ? VALUE : 0), writes = VALUE;
+    template <typename Format> using out = typename Format::bits;
+    template <typename Format>
+    __device__ out<Format> of(typename Format::bits value, typename Format::bits begin, typename Format::wide change)
     {
         using wide = typename Format::wide;
-        auto *value = (typename Format::bits *)of.value;
-        const auto *begin = (const typename Format::bits *)of.begin;
-        const auto *change = (const wide *)of.change;
-        if (found != nullptr)
-            look<Format>(value, begin, change, of.count);
-        each(of.count, [=, *this](unsigned i) {
-            const wide here = mean(change[i]);
-            value[i] = here == wide(0) ? begin[i] : Format::narrow(Format::widen(begin[i]) + here);
-        });
+        if (of_mean.times != of_mean.under)
+            change = change * (wide)of_mean.times / (wide)of_mean.under;
+        if (looks) {
+            using number = decltype(wide() + 1.0f); /* float of floats, double of doubles */
+            differs |= (unsigned)!is_mean<number>(difference<Format>(value, begin), change);
+            changed |= (unsigned)(change != wide(0));
+        }
+        return change == wide(0) ? begin : Format::narrow(Format::widen(begin) + change);
     }
-
-    template <typename Format>
-    __device__ void look(const typename Format::bits *value, const typename Format::bits *begin,
-                         const typename Format::wide *change, unsigned count) const
+    __device__ void end(unsigned)
     {
-        bool differs = false, changed = false;
-        each(count, [&](unsigned i) {
-            const auto here = mean(change[i]);
-            differs |= !is_mean(difference<Format>(value[i], begin[i]), here);
-            changed |= here != typename Format::wide(0);
-        });
-        if (differs)
+        if (differs != 0)
             found->differs = 1;
-        if (changed)
+        if (changed != 0)
             found->changed = 1;
     }
 };
@@ -196,27 +245,28 @@ __device__ static void
 each_chunk(const state_chunk *chunks, unsigned count, Work work)
 {
     for (unsigned i = blockIdx.x; i < count; i += gridDim.x) {
-        work.number = i;
-        switch (chunks[i].type) {
+        const state_chunk chunk = chunks[i];
+        switch (chunk.type) {
         case 1:
-            work.template chunk<float32>(chunks[i]);
+            each<float32>(chunk, work);
             break;
         case 2:
-            work.template chunk<float64>(chunks[i]);
+            each<float64>(chunk, work);
             break;
         case 3:
-            work.template chunk<float16>(chunks[i]);
+            each<float16>(chunk, work);
             break;
         case 4:
-            work.template chunk<bfloat16>(chunks[i]);
+            each<bfloat16>(chunk, work);
             break;
         case 5:
         case 8:
-            work.template chunk<whole32>(chunks[i]);
+            each<whole32>(chunk, work);
             break;
         default:
-            work.template chunk<whole64>(chunks[i]);
+            each<whole64>(chunk, work);
         }
+        work.end(i);
     }
 }
 
@@ -224,26 +274,35 @@ each_chunk(const state_chunk *chunks, unsigned count, Work work)
 extern "C" __global__ void
 ddprun_state_keep(const state_chunk *chunks, unsigned count, unsigned back)
 {
-    each_chunk(chunks, count, keeping{back != 0, 0});
+    if (back != 0)
+        each_chunk(chunks, count, keeping<true>{});
+    else
+        each_chunk(chunks, count, keeping<false>{});
 }
 
 /* change = value - begin; `adds`: the change so far is added. */
 extern "C" __global__ void
 ddprun_state_change(const state_chunk *chunks, unsigned count, unsigned adds, state_found *found)
 {
-    each_chunk(chunks, count, changing{adds != 0, found, 0});
+    if (adds != 0)
+        each_chunk(chunks, count, changing<true>{found});
+    else
+        each_chunk(chunks, count, changing<false>{found});
 }
 
 /* change = change / by. */
 extern "C" __global__ void
 ddprun_state_divide(const state_chunk *chunks, unsigned count, double by)
 {
-    each_chunk(chunks, count, dividing{by, 0});
+    each_chunk(chunks, count, dividing{by});
 }
 
-/* value = begin + mean(change). */
+/* value = begin + mean(change); `found` NULL: nothing is looked for. */
 extern "C" __global__ void
 ddprun_state_apply(const state_chunk *chunks, unsigned count, struct state_mean mean, state_found *found)
 {
-    each_chunk(chunks, count, applying{mean, found, 0});
+    if (found != nullptr)
+        each_chunk(chunks, count, applying<true>{mean, found});
+    else
+        each_chunk(chunks, count, applying<false>{mean, nullptr});
 }
