@@ -34,6 +34,6 @@ struct chunk_runs {
 enum { CHUNK_BYTES = 16384, CHUNK_THREADS = 256 };
 
 /* Blocks of a launch: enough for memory's bandwidth, few enough to leave room for the backward pass beside them. */
-enum { CHUNK_BLOCKS_AT_MOST = 128 };
+enum { CHUNK_BLOCKS_AT_MOST = 512 };
 
 #endif

@@ -237,6 +237,8 @@ CUevent timing_event(void); /* a new one */
 /* Records the event behind what the trainer has enqueued there; ends the job, naming `what` or the foreign context, if
  * that fails. */
 void stream_record(CUstream handle, CUevent event, const char *what);
+/* Ends the job if the stream is of another context. */
+void stream_refuse_foreign(CUstream handle);
 /* Work is enqueued on the stream: where only this thread could record its event later, the event is recorded now. */
 void stream_note_work(CUstream handle);
 void streams_before_destroy(CUstream stream);

@@ -226,7 +226,10 @@ static void
 run_launch(struct hasher *hasher, CUstream stream)
 {
     struct comm_error error;
-    require_comm(device_hash_run(&hasher->launch, &engine_state.driver, hash_kernels(), stream, &error), &error);
+    bool done = device_hash_run(&hasher->launch, &engine_state.driver, hash_kernels(), stream, &error);
+    if (!done)
+        stream_refuse_foreign(stream);
+    require_comm(done, &error);
 }
 
 static void

@@ -64,13 +64,20 @@ timing_event(void)
 }
 
 void
-stream_record(CUstream handle, CUevent event, const char *what)
+stream_refuse_foreign(CUstream handle)
 {
     CUcontext context = NULL;
-    CUresult result = engine_state.driver.cuEventRecord_p(event, handle);
-    if (result == CUDA_ERROR_INVALID_HANDLE && engine_state.driver.cuStreamGetCtx_p != NULL &&
+    if (engine_state.driver.cuStreamGetCtx_p != NULL &&
         engine_state.driver.cuStreamGetCtx_p(handle, &context) == CUDA_SUCCESS && context != engine_state.context)
         stop_job("a stream with work on gradients, or the one that DDP_STEP names, is of " CONTEXT_FOREIGN);
+}
+
+void
+stream_record(CUstream handle, CUevent event, const char *what)
+{
+    CUresult result = engine_state.driver.cuEventRecord_p(event, handle);
+    if (result == CUDA_ERROR_INVALID_HANDLE)
+        stream_refuse_foreign(handle);
     require_cuda(result, what);
 }
 

@@ -70,8 +70,10 @@ static __thread bool unloading;
 static bool
 is_working(void)
 {
+    CUcontext current;
     return atomic_load(&engine_state.collectives_ready) && !atomic_load(&engine_state.device_closed) &&
-           !atomic_load(&engine_state.context_ended);
+           !atomic_load(&engine_state.context_ended) &&
+           engine_state.driver.cuCtxGetCurrent_p(&current) != CUDA_ERROR_DEINITIALIZED; /* by an exit of the program */
 }
 
 /* Any tensor may be a variable of the module: the driver does not tell. So nothing is on its way meanwhile. Not

@@ -71,8 +71,9 @@ struct scout_site {
     uint32_t count;
 };
 
-/* SCOUT_SCRATCH: device memory that a library of CUDA's has allocated for itself, as cuBLAS its workspace. */
-enum scout_memory { SCOUT_DEVICE = 1, SCOUT_MANAGED, SCOUT_PINNED, SCOUT_SCRATCH };
+/* Device memory that a library of CUDA's has allocated for itself is SCOUT_SCRATCH, as cuBLAS's workspace; cuRAND's is
+ * SCOUT_GENERATORS: states of which a launch may write none, and the thousandth all. */
+enum scout_memory { SCOUT_DEVICE = 1, SCOUT_MANAGED, SCOUT_PINNED, SCOUT_SCRATCH, SCOUT_GENERATORS };
 
 struct scout_alloc {
     uint64_t bytes;

@@ -122,9 +122,8 @@ allocations_add(uint64_t address, uint64_t bytes, enum memory_kind kind)
     size_t at = place_of_address(begin);
     if (at < live_count && live[at]->address < begin + bytes) /* a variable that was asked for twice */
         return;
-    (void)insert_allocation(begin, bytes,
-                            kind != MEMORY_HOST && kind != MEMORY_PINNED && names_is_scratch() ? SCOUT_SCRATCH
-                                                                                               : memories[kind]);
+    uint32_t own = memories[kind];
+    (void)insert_allocation(begin, bytes, own == SCOUT_PINNED ? own : names_memory_of_caller(own));
 }
 
 void

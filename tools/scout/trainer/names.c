@@ -200,11 +200,12 @@ names_caller(uintptr_t *base_p)
     return object != NULL;
 }
 
-bool
-names_is_scratch(void)
+uint32_t
+names_memory_of_caller(uint32_t own)
 {
     const struct object *object = find_caller();
-    return object != NULL && object->owner == FRAME_FOREIGN && !object->has_generators;
+    bool is_library = object != NULL && object->owner == FRAME_FOREIGN;
+    return !is_library ? own : object->has_generators ? SCOUT_GENERATORS : SCOUT_SCRATCH;
 }
 
 static uint32_t

@@ -75,8 +75,8 @@ bool names_is_programs(void *const *stack, int depth);
 void names_put_objects(void);
 /* Where the object was loaded that makes this call; false: none is known. */
 bool names_caller(uintptr_t *base_p);
-/* Whether memory that is allocated now is scratch of a library: cuRAND's is the state of a generator. */
-bool names_is_scratch(void);
+/* What device memory that is allocated now is (enum scout_memory): `own` if the program allocates it. */
+uint32_t names_memory_of_caller(uint32_t own);
 
 /* ---- host.c: files and clocks of the program ---- */
 

@@ -491,7 +491,9 @@ judge_place(struct finder *finder, struct place *place)
     bool is_count = !place->leaves && place->type == SCOUT_INTEGER &&
                     (place->hi - place->lo == sizeof(int32_t) || width_of(finder, place, &keeps) > 0);
     char text[64];
-    if (alloc->memory == SCOUT_PINNED || alloc->memory == SCOUT_SCRATCH)
+    if (alloc->memory == SCOUT_GENERATORS)
+        place->role = PLAY_STREAM;
+    if (alloc->memory == SCOUT_GENERATORS || alloc->memory == SCOUT_PINNED || alloc->memory == SCOUT_SCRATCH)
         return true;
     if (!place->stays && !is_remade &&
         ((place->is_written && is_history(finder, place, false)) || is_history(finder, place, true)))
@@ -585,7 +587,7 @@ find_parts(struct finder *finder)
     bool *writes = xcalloc(finder->period + 1, sizeof(*writes));
     mark_needed(finder);
     for (uint32_t at = 0; at < finder->period; ++at)
-        finder->to->parts[at] = PLAY_BY_TURN;
+        finder->to->parts[at] = turns_moves_generators(graph->log, graph->first + at) ? PLAY_BY_ALL : PLAY_BY_TURN;
     for (uint32_t i = 0; i < graph->version_count; ++i) {
         const struct graph_version *version = &graph->versions[i];
         if (version->op >= 0 && version->memory != HOST_MEMORY)

@@ -117,6 +117,15 @@ is_read_later(const struct sorter *sorter, const struct graph_version *version)
 
 /* ---- what operations write ---- */
 
+bool
+turns_moves_generators(const struct scout_log *log, uint32_t op)
+{
+    bool moves = false;
+    for (uint32_t i = 0; i < log->ops[op].argument_count && !moves; ++i)
+        moves = log->allocs[log->ops[op].arguments[i].alloc].memory == SCOUT_GENERATORS;
+    return moves;
+}
+
 static void
 note_writes(struct sorter *sorter)
 {
@@ -135,6 +144,11 @@ note_writes(struct sorter *sorter)
         writes->gradient = writes->gradient || meets_gradient(sorter, version);
         writes->own = writes->own || own;
         writes->common = writes->common || (!own && !gradient && is_read_later(sorter, version));
+    }
+    for (uint32_t at = 0; at < sorter->period; ++at) {
+        bool moves = turns_moves_generators(graph->log, sorter->finding->first + at);
+        sorter->writes[at].any = sorter->writes[at].any || moves;
+        sorter->writes[at].common = sorter->writes[at].common || moves;
     }
 }
 

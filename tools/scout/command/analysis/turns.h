@@ -82,6 +82,8 @@ void turns_free(struct turns *turns);
 bool turns_refuse(struct turns *turns, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Joins it with the last one, if they are alike and lie side by side. */
 void turns_add_range(struct turns *turns, const struct turns_range *range);
+/* Whether an operation gets states of cuRAND's generators: all ranks make it, for it may move them in any step. */
+bool turns_moves_generators(const struct scout_log *log, uint32_t op);
 /* The operation `at` of a period, for readers. Returns `text`. */
 const char *turns_op_name(const struct graph *graph, uint32_t at, char text[SCOUT_NAME_BYTES]);
 
