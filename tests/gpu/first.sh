@@ -11,8 +11,8 @@ source "$here/report.sh"
 # shellcheck source=tests/patience.sh
 source "$root/tests/patience.sh"
 
-all_checks=(doctor exit_order handles addresses tensor_maps reading bandwidth overlap tokens sums lt_verify host_memory reduces
-    nonfinite outer communicators scout check_every world_of_one launch_cost all_reduce)
+all_checks=(doctor exit_order handles addresses tensor_maps reading arithmetic bandwidth overlap tokens sums lt_verify host_memory
+    reduces nonfinite outer communicators atomics check scout plan check_every world_of_one launch_cost all_reduce)
 all_scripts=(equality libraries wire types habits graphs overlap faults inert tables)
 
 usage() {
@@ -244,6 +244,13 @@ handles() {
     done
 }
 
+arithmetic() {
+    local size=()
+    [ "$rehearse" -eq 0 ] || size=(short)
+    run 60 "$programs/arithmetic_static" "${size[@]}"
+    rows arithmetic
+}
+
 addresses() { probe addresses; }
 tensor_maps() { probe tensor-maps; }
 reading() { probe reading; }
@@ -345,13 +352,41 @@ communicators() {
     expect_success "--communicators 2 and DDP_REDUCE" "exit code 0"
 }
 
+# Deep products leave partial sums in a workspace of cuBLAS's own.
 scout() {
-    local shape found
+    local shape batch found
     for shape in digits_plain digits_plain_static; do
-        run 300 "$build/bin/ddprun" "${device[@]}" scout -v "$programs/$shape" --data "$data/digits.csv" --batch 16 --steps 12
-        found=$(grep -c 'DDP_GRADIENT\|DDP_STEP' "$log/stdout")
-        expect_success "ddprun scout of $shape: lines with annotations" "exit code 0" "exit code 0, $found lines"
+        for batch in 16 64; do
+            run 300 "$build/bin/ddprun" "${device[@]}" scout -v "$programs/$shape" --data "$data/digits.csv" --batch "$batch" --steps 12
+            found=$(grep -c '^  gradient ' "$log/stdout")
+            expect_success "ddprun scout of $shape, batches of $batch: gradients" "exit code 0" "exit code 0, $found gradients"
+        done
     done
+}
+
+# Sums by atomicAdd: a job whose ranks differ by rounding trains on.
+atomics() {
+    ddprun 120 2 "$programs/atomics_clip_static"
+    expect_success "an annotated job that clips by an atomic norm: ends" "exit code 0" \
+        "exit code 0: $(grep -m 1 '^ddprun: .*all ranks' "$log/stderr")"
+}
+
+check() {
+    run 300 "$build/bin/ddprun" check "${device[@]}" -n 2 --progress off "$programs/digits_static" --data "$data/digits.csv" --batch 64 --steps 40
+    expect_success "ddprun check of digits" "exit code 0: equal" "exit code 0: $(grep -m 1 '^equal' "$log/stdout")"
+}
+
+# plan_row NAME PROGRAM WORDS...: by --plan auto
+plan_row() {
+    ddprun 300 2 --plan auto --slow --yes "${@:2}"
+    expect_success "$1 by --plan auto" "exit code 0" "exit code 0: $(grep -o 'proof (d): [a-z]*\|proof (d): passed' "$log/stderr" | head -n 1)"
+}
+
+plan() {
+    plan_row digits "$programs/digits_plain" --data "$data/digits.csv" --batch 64 --steps 40
+    plan_row "digits, cudart inside," "$programs/digits_plain_static" --data "$data/digits.csv" --batch 64 --steps 40
+    plan_row chargpt "$programs/chargpt_plain_static" --data "$data/shakespeare.txt" --batch 8 --context 32 --steps 40
+    plan_row "gradients by atomicAdd" "$programs/atomics_static" "$work/model"
 }
 
 check_every() {

@@ -33,6 +33,9 @@ host_memory      | tests/trainers/host_memory.cu           |
 reduces          | tests/trainers/reduces.cu               |
 sick             | tests/trainers/sick.cu                  |
 outer            | tests/trainers/outer.cu                 |
+arithmetic       | tests/gpu/arithmetic.cu                 | -I$root -O3
+atomics          | tests/held/plan/embbag.cu               |
+atomics_clip     | tests/held/noise/right_01_mlp_clip_norm.cu |
 nccl_alone       | tests/gpu/nccl_alone.c                  | ${includes[*]}
 digits           | samples/digits/main.c ${digits//$'\n'/ }        | -lcublas
 digits_plain     | samples/digits/main_plain.c ${digits//$'\n'/ }  | -lcublas

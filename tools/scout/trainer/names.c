@@ -114,7 +114,8 @@ object_of(const void *address)
     }
     objects = scout_grown(objects, object_count + 1, &object_room, sizeof(*objects));
     enum frame_owner owner = frame_owner_of(info.dli_fname);
-    uint32_t number = owner == FRAME_PROGRAM ? put_object(info.dli_fname, map->l_addr) : SCOUT_NONE;
+    const char *path = map->l_name[0] != '\0' ? info.dli_fname : ""; /* the program's: as it was called, by any link */
+    uint32_t number = owner == FRAME_PROGRAM ? put_object(path, map->l_addr) : SCOUT_NONE;
     objects[object_count] =
         (struct object){map->l_addr, number, owner, strncmp(file_name_of(info.dli_fname), "libcurand", 9) == 0};
     return &objects[object_count++];

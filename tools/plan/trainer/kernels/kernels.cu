@@ -134,7 +134,7 @@ each(const state_chunk &chunk, Work &work)
     constexpr unsigned N = 16 / sizeof(typename Format::wide);
     if (((chunk.value | chunk.begin | chunk.change) & 15) == 0)
         grouped = chunk.count / N * N;
-    each_group<Format, N, 4>(chunk, 0, grouped, work);
+    each_group<Format, N, (Work::reads & (Work::reads - 1)) == 0 ? 4 : 2>(chunk, 0, grouped, work);
 #endif
     each_group<Format, 1, 1>(chunk, grouped, chunk.count, work);
 }

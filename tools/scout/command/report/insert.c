@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { TEXT_BYTES = 1024, MADE_AT_MOST = 1024 /* of ddprun_lines.h */ };
 
@@ -603,6 +604,18 @@ print_data(FILE *out, const struct scout_log *log, const struct scout_finding *f
     fprintf(out, ": %s%s\n", insertions->unshared, any ? "" : "; let each rank's launches read its own records");
 }
 
+/* A source file where memory is allocated that is not on this machine. NULL: there is none. */
+static const char *
+unread_source(const struct scout_log *log, struct sites *sites)
+{
+    for (uint32_t i = 0, count; i < log->alloc_count; ++i) {
+        const struct site_place *frames = sites_frames(sites, log->allocs[i].site, &count);
+        if (count > 0)
+            return access(frames[0].file, R_OK) != 0 ? frames[0].file : NULL;
+    }
+    return NULL;
+}
+
 void
 lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct scout_finding *finding,
             struct sites *sites, char **fault_p)
@@ -611,7 +624,12 @@ lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct sc
     char site[256];
     find_insertions(sites, log, finding, &insertions);
     print_rows(out, log, finding, insertions.names, false, sites);
-    fputs(insertions.count > 0 ? "lines to add: " : "lines to add: no source lines are known: compile with -g", out);
+    const char *unread = insertions.count == 0 ? unread_source(log, sites) : NULL;
+    fputs("lines to add: ", out);
+    if (unread != NULL)
+        fprintf(out, "none: %s cannot be read here", unread);
+    else if (insertions.count == 0)
+        fputs("no source lines are known: compile with -g", out);
     patch_put(patch, out, &insertions, sites, fault_p);
     fputc('\n', out);
     print_rows(out, log, finding, insertions.names, true, sites);
