@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* Numbers of the sequence are taken this many at a time. */
+/* Numbers are drawn this many at a time. */
 enum { BATCH = 256 };
 
 #define TWO_PI 6.28318530717958647693
@@ -92,13 +92,13 @@ convert(const struct distribution *wanted, const uint32_t *bits, void *output, s
 }
 
 void
-distribution_fill(const struct distribution *wanted, struct sequence *sequence, void *output, size_t count)
+distribution_fill(const struct distribution *wanted, struct draw *draw, void *output, size_t count)
 {
     uint32_t bits[BATCH];
     size_t cost = distribution_cost(wanted->kind), at_once = BATCH / cost;
     for (size_t begin = 0; begin < count; begin += at_once) {
         size_t length = count - begin < at_once ? count - begin : at_once;
-        sequence_take(sequence, bits, length * cost);
+        states_take(draw, bits, length * cost);
         convert(wanted, bits, output, begin, length);
     }
 }

@@ -1,13 +1,13 @@
 /*
- * distribution.h - numbers of a distribution from a sequence. Called by generator.c, on a stream's thread or, for host
- * generators, on the program's. Pure functions.
+ * distribution.h - numbers of a distribution from a generator's states. Called by generator.c, on a stream's thread or,
+ * for host generators, on the program's. Pure functions.
  *
  * Uniform numbers lie in (0, 1], as cuRAND's. Normal numbers come in pairs by the transform of Box and Muller.
  */
 #ifndef SOFTGPU_CURAND_DISTRIBUTION_H
 #define SOFTGPU_CURAND_DISTRIBUTION_H
 
-#include "curand/sequence.h"
+#include "curand/states.h"
 
 #include <stdbool.h>
 
@@ -33,7 +33,7 @@ bool distribution_is_paired(enum distribution_kind kind);
 /* How many numbers of the sequence one number of the distribution takes. */
 size_t distribution_cost(enum distribution_kind kind);
 
-/* output[count]; an even count where numbers come in pairs. */
-void distribution_fill(const struct distribution *distribution, struct sequence *sequence, void *output, size_t count);
+/* output[count] from what is drawn next; an even count where numbers come in pairs. */
+void distribution_fill(const struct distribution *distribution, struct draw *draw, void *output, size_t count);
 
 #endif

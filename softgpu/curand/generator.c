@@ -2,9 +2,10 @@
  * generator.c - the host interface of cuRAND: generators of XORWOW and Philox4_32_10, for device memory and for host
  * memory.
  *
- * A call for device memory is one kernel on the generator's stream, which gets the output as a parameter and its place
- * in the sequence by value: results depend on seed, offset and the order of the calls, not on streams. The n-th number
- * of a sequence is the n-th written, whatever ordering is asked for. A generator is used by one thread at a time.
+ * A generator's states lie in device memory, from the first call for numbers on; a kernel seeds them. Such a call is
+ * one kernel on the generator's stream, which gets states, output and the place in the states by value, and writes the
+ * states that it draws from. Calls on several streams are the program's to order. The n-th number of a sequence is the
+ * n-th written, whatever ordering is asked for. A generator is used by one thread at a time.
  */
 #include "curand/distribution.h"
 #include "library/driver.h"
@@ -21,8 +22,10 @@ struct curandGenerator_st {
     bool is_on_host;
     enum sequence_kind kind;
     uint64_t seed;
-    uint64_t offset;   /* where the program wants its sequence to begin */
-    uint64_t position; /* of the next number */
+    uint64_t offset;       /* where the program wants its sequence to begin */
+    uint64_t at;           /* the next number's place in a turn of the states */
+    struct states *states; /* device memory or, of a host generator, the host's; NULL before the first numbers */
+    bool is_seeded;        /* the states are those of seed and offset, and of the numbers drawn since */
     cudaStream_t stream;
 };
 
@@ -36,31 +39,60 @@ curand_stub(const char *name, _Atomic bool *said)
     return CURAND_STATUS_ARCH_MISMATCH; /* "GPU does not support requested feature" */
 }
 
-/* ---- the kernel ---- */
+/* ---- the kernels ---- */
 
-struct generate_parameters {
-    struct sequence sequence;
-    struct distribution distribution;
-    uint64_t count;
+enum { SEED_STATES, SEED_KIND, SEED_SEED, SEED_POSITION };
+
+static const struct softgpu_param seed_layout[] = {
+    [SEED_STATES] = {0, 8},
+    [SEED_KIND] = {8, 4},
+    [SEED_SEED] = {16, 8},
+    [SEED_POSITION] = {24, 8},
 };
 
-enum { ARG_OUTPUT, ARG_PARAMETERS };
+static void
+run_seed(const struct softgpu_launch *launch)
+{
+    states_seed(*(struct states *const *)launch->args[SEED_STATES],
+                *(const enum sequence_kind *)launch->args[SEED_KIND], *(const uint64_t *)launch->args[SEED_SEED],
+                *(const uint64_t *)launch->args[SEED_POSITION]);
+}
+
+static struct softgpu_kernel seed_kernel = SOFTGPU_KERNEL("generate_seed_pseudo", run_seed, seed_layout);
+
+enum { ARG_STATES, ARG_OUTPUT, ARG_COUNT, ARG_AT, ARG_KIND, ARG_MEAN, ARG_DEVIATION };
 
 static const struct softgpu_param generate_layout[] = {
-    [ARG_OUTPUT] = {0, 8},
-    [ARG_PARAMETERS] = {8, sizeof(struct generate_parameters)},
+    [ARG_STATES] = {0, 8}, [ARG_OUTPUT] = {8, 8}, [ARG_COUNT] = {16, 8},     [ARG_AT] = {24, 8},
+    [ARG_KIND] = {32, 4},  [ARG_MEAN] = {40, 8},  [ARG_DEVIATION] = {48, 8},
 };
 
 static void
 run_generate(const struct softgpu_launch *launch)
 {
-    const struct generate_parameters *parameters = launch->args[ARG_PARAMETERS];
-    struct sequence sequence = parameters->sequence;
-    distribution_fill(&parameters->distribution, &sequence, *(void *const *)launch->args[ARG_OUTPUT],
-                      parameters->count);
+    const struct distribution wanted = {*(const enum distribution_kind *)launch->args[ARG_KIND],
+                                        *(const double *)launch->args[ARG_MEAN],
+                                        *(const double *)launch->args[ARG_DEVIATION]};
+    struct draw draw;
+    states_begin(&draw, *(struct states *const *)launch->args[ARG_STATES], *(const uint64_t *)launch->args[ARG_AT]);
+    distribution_fill(&wanted, &draw, *(void *const *)launch->args[ARG_OUTPUT],
+                      *(const size_t *)launch->args[ARG_COUNT]);
 }
 
-static struct softgpu_kernel generate_kernel = SOFTGPU_KERNEL("curand_generate", run_generate, generate_layout);
+static struct softgpu_kernel generate_kernel = SOFTGPU_KERNEL("gen_sequenced", run_generate, generate_layout);
+
+/* On the generator's stream; a host generator's kernels run here and now. */
+static curandStatus_t
+launch(const struct curandGenerator_st *generator, struct softgpu_kernel *kernel, void **args)
+{
+    if (generator->is_on_host)
+        kernel->image.run(&(struct softgpu_launch){.args = (const void *const *)args});
+    else if (softgpu_kernel_launch(kernel, (CUstream)generator->stream, args) != CUDA_SUCCESS)
+        return CURAND_STATUS_LAUNCH_FAILURE;
+    return CURAND_STATUS_SUCCESS;
+}
+
+/* ---- drawing ---- */
 
 static bool
 is_generator(const struct curandGenerator_st *generator)
@@ -68,28 +100,48 @@ is_generator(const struct curandGenerator_st *generator)
     return generator && generator->magic == GENERATOR_MAGIC;
 }
 
+static bool
+allocate_states(struct curandGenerator_st *generator)
+{
+    CUdeviceptr memory = 0;
+    if (generator->is_on_host)
+        generator->states = malloc(sizeof(*generator->states));
+    else if (softgpu_driver()->mem_alloc(&memory, sizeof(*generator->states)) == CUDA_SUCCESS)
+        generator->states = (struct states *)(uintptr_t)memory;
+    return generator->states != NULL;
+}
+
 static curandStatus_t
-generate(struct curandGenerator_st *generator, void *output, size_t count, struct distribution distribution)
+seed(struct curandGenerator_st *generator)
+{
+    if (generator->is_seeded)
+        return CURAND_STATUS_SUCCESS;
+    if (!generator->states && !allocate_states(generator))
+        return CURAND_STATUS_ALLOCATION_FAILED;
+    void *args[] = {&generator->states, &generator->kind, &generator->seed, &generator->offset};
+    generator->at = generator->offset % TURN_NUMBERS;
+    curandStatus_t status = launch(generator, &seed_kernel, args);
+    generator->is_seeded = status == CURAND_STATUS_SUCCESS;
+    return status;
+}
+
+static curandStatus_t
+generate(struct curandGenerator_st *generator, void *output, size_t count, struct distribution wanted)
 {
     if (!is_generator(generator))
         return CURAND_STATUS_NOT_INITIALIZED;
-    if (distribution_is_paired(distribution.kind) && count % 2 != 0)
+    if (distribution_is_paired(wanted.kind) && count % 2 != 0)
         return CURAND_STATUS_LENGTH_NOT_MULTIPLE;
     if (count == 0)
         return CURAND_STATUS_SUCCESS;
     if (!output)
         return CURAND_STATUS_OUT_OF_RANGE;
-    struct generate_parameters parameters = {.distribution = distribution, .count = count};
-    sequence_start(&parameters.sequence, generator->kind, generator->seed, generator->position);
-    if (generator->is_on_host) {
-        distribution_fill(&distribution, &parameters.sequence, output, count);
-    } else {
-        void *args[] = {&output, &parameters};
-        if (softgpu_kernel_launch(&generate_kernel, (CUstream)generator->stream, args) != CUDA_SUCCESS)
-            return CURAND_STATUS_LAUNCH_FAILURE;
-    }
-    generator->position += count * distribution_cost(distribution.kind);
-    return CURAND_STATUS_SUCCESS;
+    void *args[] = {&generator->states, &output, &count, &generator->at, &wanted.kind, &wanted.mean, &wanted.deviation};
+    curandStatus_t status = seed(generator);
+    status = status == CURAND_STATUS_SUCCESS ? launch(generator, &generate_kernel, args) : status;
+    if (status == CURAND_STATUS_SUCCESS)
+        generator->at = (generator->at + count * distribution_cost(wanted.kind)) % TURN_NUMBERS;
+    return status;
 }
 
 /* ---- generators ---- */
@@ -158,6 +210,10 @@ curandDestroyGenerator(curandGenerator_t generator)
     if (!is_generator(generator))
         return CURAND_STATUS_NOT_INITIALIZED;
     generator->magic = 0;
+    if (generator->is_on_host)
+        free(generator->states);
+    else
+        softgpu_driver()->mem_free((CUdeviceptr)generator->states);
     free(generator);
     return CURAND_STATUS_SUCCESS;
 }
@@ -178,7 +234,7 @@ curandSetPseudoRandomGeneratorSeed(curandGenerator_t generator, unsigned long lo
     if (!is_generator(generator))
         return CURAND_STATUS_NOT_INITIALIZED;
     generator->seed = seed;
-    generator->position = generator->offset;
+    generator->is_seeded = false;
     return CURAND_STATUS_SUCCESS;
 }
 
@@ -187,7 +243,8 @@ curandSetGeneratorOffset(curandGenerator_t generator, unsigned long long offset)
 {
     if (!is_generator(generator))
         return CURAND_STATUS_NOT_INITIALIZED;
-    generator->offset = generator->position = offset;
+    generator->offset = offset;
+    generator->is_seeded = false;
     return CURAND_STATUS_SUCCESS;
 }
 
@@ -209,11 +266,11 @@ curandSetQuasiRandomGeneratorDimensions(curandGenerator_t generator, unsigned in
     return is_generator(generator) ? CURAND_STATUS_TYPE_ERROR : CURAND_STATUS_NOT_INITIALIZED;
 }
 
-/* There is nothing to prepare. */
+/* Else the first call for numbers does it, which a capture refuses: it allocates. */
 curandStatus_t
 curandGenerateSeeds(curandGenerator_t generator)
 {
-    return is_generator(generator) ? CURAND_STATUS_SUCCESS : CURAND_STATUS_NOT_INITIALIZED;
+    return is_generator(generator) ? seed(generator) : CURAND_STATUS_NOT_INITIALIZED;
 }
 
 curandStatus_t

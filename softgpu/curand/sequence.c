@@ -102,6 +102,7 @@ start_xorwow(struct sequence *sequence, uint64_t seed, uint64_t position)
                                (uint32_t)(words[1] >> 32), (uint32_t)words[2] | 1u /* not all zero */};
     sequence_start_xorwow(sequence, x, (uint32_t)(words[2] >> 32));
     xorwow_skip(sequence->xorwow.x, &sequence->xorwow.d, position);
+    sequence->position = position;
 }
 
 /* ---- Philox4x32-10 ---- */
@@ -167,6 +168,7 @@ sequence_take(struct sequence *sequence, uint32_t *numbers, size_t count)
         take_philox(sequence, numbers, count);
         return;
     }
+    sequence->position += count;
     for (size_t i = 0; i < count; ++i)
         numbers[i] = xorwow_next(sequence->xorwow.x, &sequence->xorwow.d);
 }

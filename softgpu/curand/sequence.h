@@ -17,7 +17,7 @@ enum sequence_kind { SEQUENCE_XORWOW, SEQUENCE_PHILOX };
 /* A place in a sequence, from which numbers are taken one after the other. */
 struct sequence {
     enum sequence_kind kind;
-    uint64_t position; /* of the next number; kept for Philox only */
+    uint64_t position; /* of the next number */
     union {
         struct {
             uint32_t x[5], d;

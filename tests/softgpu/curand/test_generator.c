@@ -166,7 +166,7 @@ PART_TEST(test_log_normal, 2)
     curandDestroyGenerator(normals);
 }
 
-/* One call or several, host or device, this stream or that: the sequence is one. */
+/* One call or several, host or device, this stream or, after it, that: the sequence is one. */
 PART_TEST(test_the_sequence_is_one, 2)
 {
     curandGenerator_t device = new_generator(types[_i], false, 77), host = new_generator(types[_i], true, 77);
@@ -176,6 +176,7 @@ PART_TEST(test_the_sequence_is_one, 2)
     ck_assert_int_eq(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
     ck_assert_int_eq(curandGenerate(host, expected, 3000), 0);
     ck_assert_int_eq(curandGenerate(device, memory, 1001), 0);
+    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
     ck_assert_int_eq(curandSetStream(device, (cudaStream_t)stream), 0);
     ck_assert_int_eq(curandGenerate(device, memory + 1001, 1999), 0);
     device_read(got, memory, sizeof(got));
@@ -192,6 +193,49 @@ PART_TEST(test_the_sequence_is_one, 2)
     free(expected);
     device_free(memory);
     ck_assert_int_eq(cuStreamDestroy(stream), CUDA_SUCCESS);
+    curandDestroyGenerator(device);
+    curandDestroyGenerator(host);
+}
+
+/* Numbers come from states in device memory, in turn: calls of all sizes, over several turns, draw one sequence, and a
+ * captured call that is launched again draws from the same states, which are a turn further by then. */
+PART_TEST(test_states, 2)
+{
+    enum { TURN = 8192, CALL = 121 };
+    curandGenerator_t device = new_generator(types[_i], false, 79), host = new_generator(types[_i], true, 79);
+    CUstream stream;
+    CUgraph graph;
+    CUgraphExec exec;
+    unsigned *expected = malloc(COUNT * sizeof(unsigned)), got[CALL];
+    unsigned *memory = device_copy_of(NULL, COUNT * sizeof(unsigned));
+    ck_assert_int_eq(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    ck_assert_int_eq(curandSetStream(device, (cudaStream_t)stream), 0);
+    ck_assert_int_eq(curandGenerate(host, expected, COUNT), 0);
+    ck_assert_int_eq(curandGenerateSeeds(device), 0);
+    for (size_t at = 0, length = 1; at + length < 3 * TURN; at += length, length = length * 7 % 509) {
+        ck_assert_int_eq(curandGenerate(device, memory, length), 0);
+        ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+        unsigned part[509];
+        device_read(part, memory, length * sizeof(unsigned));
+        ck_assert_mem_eq(part, expected + at, length * sizeof(unsigned));
+    }
+    ck_assert_int_eq(curandSetGeneratorOffset(device, TURN - 1), 0);
+    ck_assert_int_eq(curandGenerateSeeds(device), 0);
+    ck_assert_int_eq(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), CUDA_SUCCESS);
+    ck_assert_int_eq(curandGenerate(device, memory, CALL), 0);
+    ck_assert_int_eq(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+    ck_assert_int_eq(cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
+    for (size_t turn = 1; turn < 4; ++turn) {
+        ck_assert_int_eq(cuGraphLaunch(exec, stream), CUDA_SUCCESS);
+        ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+        device_read(got, memory, sizeof(got));
+        ck_assert_mem_eq(got, expected + turn * TURN - 1, sizeof(got));
+    }
+    cuGraphExecDestroy(exec);
+    cuGraphDestroy(graph);
+    device_free(memory);
+    free(expected);
+    cuStreamDestroy(stream);
     curandDestroyGenerator(device);
     curandDestroyGenerator(host);
 }
