@@ -126,6 +126,9 @@ plan = json.load(open("digits.json"))
 plan["proof"]["turns"] = {"end": "failed", "text": "a\nb"}
 json.dump(plan, open("lines.json", "w"))'
 refused "a plan with a text of several lines" lines.json 'failed: a.b'
+# Deep products leave partial sums in a workspace that cuBLAS has allocated.
+SOFTGPU_UNRULY=1 run "$ddprun" -q --device softgpu scout "$build/samples/digits_plain" "${digits[@]}" --steps 12 --quiet
+succeeded "scout, cuBLAS with a workspace of its own"
 run "$ddprun" -q --device softgpu scout --json bare.json "$build/samples/digits_plain" "${digits[@]}" --steps 40 --quiet
 refused "a plan that says nothing of turns" bare.json 'does not say how ranks take turns'
 python3 -IS -c 'import json
