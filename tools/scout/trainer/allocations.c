@@ -113,8 +113,8 @@ allocations_add(uint64_t address, uint64_t bytes, enum memory_kind kind)
                                         [MEMORY_MAPPED] = SCOUT_DEVICE,
                                         [MEMORY_PINNED] = SCOUT_PINNED};
     uint64_t begin = address;
-    bool is_host = false;
-    if (bytes == 0) {
+    bool is_host = false, is_variable = bytes == 0;
+    if (is_variable) {
         ask_about_address(address, &begin, &bytes, &is_host);
         if (bytes == 0)
             return;
@@ -123,7 +123,7 @@ allocations_add(uint64_t address, uint64_t bytes, enum memory_kind kind)
     if (at < live_count && live[at]->address < begin + bytes) /* a variable that was asked for twice */
         return;
     uint32_t own = memories[kind];
-    (void)insert_allocation(begin, bytes, own == SCOUT_PINNED ? own : names_memory_of_caller(own));
+    (void)insert_allocation(begin, bytes, own == SCOUT_PINNED || is_variable ? own : names_memory_of_caller(own));
 }
 
 void

@@ -461,8 +461,14 @@ refuse_period(void)
     back_to_light();
 }
 
+bool
+course_is_to_wait(void)
+{
+    return course_now() == COURSE_DEEP || (course_now() == COURSE_LIGHT && brief_count + 1 >= next_search);
+}
+
 void
-course_note(const struct noted *noted)
+course_note(const struct noted *noted, bool may_wait)
 {
     atomic_store(&scout_state.progress->operations, scout_state.operation_count);
     keep_noted(noted);
@@ -484,7 +490,7 @@ course_note(const struct noted *noted)
         end_deep();
         return;
     }
-    if (brief_count < next_search || graphs_capture_is_open())
+    if (brief_count < next_search || !may_wait || graphs_capture_is_open())
         return;
     next_search = brief_count + brief_count / 8 + 1;
     compare_memory();

@@ -68,7 +68,7 @@ put_held(size_t index)
     if (course_now() == COURSE_DEEP)
         (void)scout_writer_put(&scout_state.log, SCOUT_EFFECT, &nothing);
     ++scout_state.operation_count;
-    course_note(&noted);
+    course_note(&noted, true);
 }
 
 void

@@ -7,6 +7,7 @@
 #include "tools/scout/trainer/scout.h"
 
 #include <ctype.h>
+#include <pthread.h>
 #include <xxhash.h>
 
 static struct noted current; /* under scout_lock() */
@@ -248,6 +249,39 @@ release_loaded(bool may_wait)
     return enters;
 }
 
+static uint64_t begun;     /* operations so far; with the lock */
+static pthread_t launcher; /* the thread of the last that is no copy */
+
+/* Whether another thread than the one that launches copies: it may do so with a lock of the program's held. */
+static bool
+is_loaders(const struct operation *operation)
+{
+    return begins_with(operation->name, "cuMem") && !pthread_equal(pthread_self(), launcher);
+}
+
+/* Takes the lock when nothing is under way that the recorder is going to wait for: a host function may wait for a lock
+ * of the program's, whose holder may wait for this one. */
+static void
+lock_idle(const struct operation *operation)
+{
+    enum { TRIES = 64 }; /* threads that go on and on */
+    uint64_t waited_at = 0;
+    scout_lock();
+    for (int i = 0; i < TRIES && !is_loaders(operation) && course_is_to_wait() && waited_at != begun + 1; ++i) {
+        bool may_wait = !is_captured(operation->stream) && !graphs_capture_is_open();
+        waited_at = begun + 1;
+        scout_unlock();
+        CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+        if (may_wait)
+            (void)scout_state.driver.cuCtxSynchronize_p(); /* a failure shows in end_deep(), too */
+        (void)exchange_mode(mode);
+        scout_lock();
+    }
+    ++begun;
+    if (!begins_with(operation->name, "cuMem"))
+        launcher = pthread_self();
+}
+
 /* In the deep pass nothing is under way when an operation begins: what is no operation (host functions, values that
  * streams write) may have come after the last one, and writes memory whose contents count as the launch's. */
 void
@@ -257,12 +291,10 @@ record_begin(struct operation *operation)
     if (passes(operation))
         return;
     scout_ensure_driver();
-    scout_lock();
+    lock_idle(operation);
     bool captured = is_captured(operation->stream);
     bool may_wait = !captured && !graphs_capture_is_open();
     CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    if (may_wait && course_now() == COURSE_DEEP)
-        (void)scout_state.driver.cuCtxSynchronize_p(); /* a failure shows in end_deep(), too */
     describe_operation(&current, operation);
     current.op.site = names_site();
     if (captured) {
@@ -291,7 +323,8 @@ end_deep(struct operation *operation)
 {
     bool is_repeated = is_tried(&current) && is_deep, is_left_out = is_tried(&current) && !is_deep;
     if (is_deep)
-        repeat_note_done(scout_state.driver.cuCtxSynchronize_p());
+        repeat_note_done(is_loaders(operation) ? scout_state.driver.cuStreamSynchronize_p(operation->stream)
+                                               : scout_state.driver.cuCtxSynchronize_p());
     if (!written && !is_held)
         (void)scout_writer_put(&scout_state.log, SCOUT_OP, &current.op);
     written = true;
@@ -332,7 +365,7 @@ record_end(struct operation *operation, bool enqueued)
             loaders_hold(&current);
         } else {
             ++scout_state.operation_count;
-            course_note(&current);
+            course_note(&current, !is_loaders(operation));
         }
     }
     (void)exchange_mode(mode);

@@ -287,8 +287,10 @@ uint64_t course_round(void);
 void course_note_copy(const struct scout_op *op);
 /* It was refused, and nothing runs. */
 void course_note_failure(const struct scout_op *op);
-/* After each operation that ran, in the order of the log. */
-void course_note(const struct noted *noted);
+/* After each operation that ran, in the order of the log. `may_wait`: it may wait for the device. */
+void course_note(const struct noted *noted, bool may_wait);
+/* Whether the recorder waits for the device in an operation that begins now; with scout_lock() held. */
+bool course_is_to_wait(void);
 enum course course_now(void);
 /* What the log says last; once. `finished`: as many periods were recorded as were asked for. */
 void course_close_log(void);
