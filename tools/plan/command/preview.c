@@ -127,21 +127,36 @@ preview_reads(struct json_object *plan, bool prints)
     return count;
 }
 
+/* Whether ranks differ in the last bits of what the update, or all of them, compute. */
+static bool
+has_noise(struct json_object *turns, struct json_object *memory)
+{
+    struct json_object *operations = json_object_object_get(turns, "operations");
+    bool has = false;
+    for (size_t i = 0; i < play_length(memory) && !has; ++i) {
+        uint64_t of = play_number(json_object_array_get_idx(memory, i), "noise_of");
+        has =
+            of > 0 && strcmp(play_text(json_object_array_get_idx(operations, (size_t)of - 1), "made_by"), "turn") != 0;
+    }
+    return has;
+}
+
 /* Of --plan auto by gradients: what is averaged, what is compared, and what proofs say. */
 static void
 print_by_gradients(struct json_object *plan, int ranks)
 {
     struct json_object *groups = json_object_object_get(plan, "groups"),
                        *tensors = json_object_object_get(plan, "tensors"),
-                       *notes = json_object_object_get(plan, "notes"),
-                       *memory = json_object_object_get(json_object_object_get(plan, "turns"), "memory");
+                       *notes = json_object_object_get(plan, "notes"), *turns = json_object_object_get(plan, "turns"),
+                       *memory = json_object_object_get(turns, "memory");
     struct json_object *group = play_length(groups) > 0 ? json_object_array_get_idx(groups, 0) : NULL;
     char title[512];
     snprintf(title, sizeof(title), "averaged over %d ranks, before %s at %s:", ranks, play_text(group, "text"),
              or_unknown(play_text(group, "at")));
     print_memory(plan, tensors, "gradient", title);
     print_memory(plan, tensors, "parameter|optimizer state|moving average|random state",
-                 "compared, and bitwise the same on all ranks:");
+                 has_noise(turns, memory) ? "compared, and the same on all ranks up to rounding:"
+                                          : "compared, and bitwise the same on all ranks:");
     print_memory(plan, memory, "state by change", "statistics of batches, which are averaged over the ranks:");
     print_memory(plan, memory, "per rank", "each rank has its own, which is not compared:");
     print_proofs(plan);

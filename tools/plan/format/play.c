@@ -120,16 +120,24 @@ play_free(struct play *play)
 
 /* ---- pages ---- */
 
+/* Of so many bytes for each tensor at each step. */
 static size_t
-hashes_bytes(const struct play_plan *plan)
+steps_bytes(const struct play_plan *plan, size_t bytes)
 {
-    return ((size_t)plan->steps + 1) * plan->tensor_count * sizeof(uint64_t);
+    return ((size_t)plan->steps + 1) * plan->tensor_count * bytes;
+}
+
+static size_t
+samples_at(const struct play_plan *plan)
+{
+    return sizeof(struct play_page) + steps_bytes(plan, sizeof(uint64_t)) +
+           steps_bytes(plan, sizeof(struct play_apart));
 }
 
 static size_t
 page_bytes(const struct play_plan *plan)
 {
-    return sizeof(struct play_page) + hashes_bytes(plan) + (size_t)plan->tensor_count * PLAY_SAMPLES * sizeof(float);
+    return samples_at(plan) + (size_t)plan->tensor_count * PLAY_SAMPLES * sizeof(float);
 }
 
 struct play_page *
@@ -168,9 +176,16 @@ play_hash(const struct play_plan *plan, struct play_page *page, uint32_t step, u
     return (uint64_t *)(void *)(page + 1) + (size_t)step * plan->tensor_count + tensor;
 }
 
+struct play_apart *
+play_apart(const struct play_plan *plan, struct play_page *page, uint32_t step, uint32_t tensor)
+{
+    char *first = (char *)(page + 1) + steps_bytes(plan, sizeof(uint64_t));
+    return (struct play_apart *)(void *)first + (size_t)step * plan->tensor_count + tensor;
+}
+
 float *
 play_sample(const struct play_plan *plan, struct play_page *page, uint32_t tensor)
 {
-    char *samples = (char *)(page + 1) + hashes_bytes(plan);
+    char *samples = (char *)page + samples_at(plan);
     return (float *)(void *)samples + (size_t)tensor * PLAY_SAMPLES;
 }

@@ -26,7 +26,7 @@
 #define DDPRUN_ENV_PLAN_TURNS "_DDPRUN_PLAN_TURNS"
 
 /* Of run files, and of `turns` in plans: raised when what ranks follow changes its form or its meaning. */
-#define PLAY_VERSION 15
+#define PLAY_VERSION 16
 
 enum {
     PLAY_RANKS = 2, /* of proofs, but for (d) of `--plan auto` */
@@ -84,6 +84,10 @@ enum play_by {
     X(whole, writer, "written_by", plan->operation_count - 1) \
     X(whole, back, "periods_before", MOST)
 
+/* Of a tensor, and of what an operation brings to the host: 1 + the operation by which it differs in its last bits from
+ * run to run; 0: it does not. */
+#define PLAY_NOISE(X) X(whole, noise, "noise_of", plan->operation_count)
+
 /* Bytes [lo, hi) of allocation `alloc` in the recording, for messages: live ones of as many bytes have ordinals. */
 #define PLAY_PLACE(X)                         \
     X(whole, alloc, "allocation", UINT32_MAX) \
@@ -121,6 +125,7 @@ enum play_by {
 
 struct play_tensor {
     PLAY_TENSOR(PLAY_MEMBER);
+    PLAY_NOISE(PLAY_MEMBER);
     uint32_t group;  /* of a gradient: as DDP_GRADIENT_GROUP, of which proof (c) may have several */
     uint32_t before; /* and the operation of the period in front of which it is averaged */
     char at[64];     /* where the program allocates it, for messages; "": not known */
@@ -144,6 +149,7 @@ enum play_reads {
     PLAY_READS_ALIKE, /* the same on all ranks */
     PLAY_READS_STEP,  /* what the rank has whose step has written them last */
     PLAY_READS_MIXED, /* several steps have written them */
+    PLAY_READS_FIRST, /* alike but for noise: what rank 0 has */
 };
 
 /* A place in the program that calls an operation: the stack, innermost first. Objects are of the plan. */
@@ -161,6 +167,7 @@ struct play_object {
 struct play_operation {
     PLAY_OPERATION(PLAY_MEMBER);
     PLAY_READ(PLAY_MEMBER);
+    PLAY_NOISE(PLAY_MEMBER);
     uint32_t site_count; /* one or more: all places that called it in the recorded periods */
     struct play_site sites[PLAY_SITES];
 };
@@ -191,6 +198,13 @@ enum play_data {
                              plays all */
 };
 
+/* Noise grows in training. So that it is that of one step, each step of a run begins with the bytes of another run. */
+enum play_begun {
+    PLAY_BEGINS_ITSELF,
+    PLAY_KEEPS_BEGUN, /* what has noise is written to a file as each step leaves it, */
+    PLAY_TAKES_BEGUN  /* or held against that (struct play_apart), and the next step begins with that */
+};
+
 struct play_plan {
     uint32_t version; /* PLAY_VERSION */
     uint32_t data;    /* enum play_data */
@@ -205,6 +219,8 @@ struct play_plan {
     uint32_t average_before;    /* operation of the period, the last if there are several; by state, the one behind the
                                  * last that writes what is averaged; operation_count: the period's end */
     struct play_times forecast; /* of training */
+    uint32_t begun;             /* enum play_begun, of what has noise */
+    char begun_path[PATH_MAX];
     char pages[PATH_MAX];
 };
 
@@ -218,7 +234,15 @@ struct play {
 
 enum play_stage { PLAY_BEFORE_FIRST, PLAY_RUNNING, PLAY_OVER, PLAY_IMPOSSIBLE };
 
-/* Written by the player only. Behind it: uint64_t [steps + 1][tensor_count], float [tensor_count][PLAY_SAMPLES]. */
+/* How far a tensor with noise is from what another run had, behind a step that began alike, beside what moves in it:
+ * the sum over its elements, and the worst of them. Some units in the last place are nothing. */
+struct play_apart {
+    double sum;     /* over what the tensor has moved in all; before the first step, over what it holds */
+    double element; /* over what the element has moved, and the mean of all */
+};
+
+/* Written by the player only. Behind it: uint64_t [steps + 1][tensor_count], struct play_apart [steps +
+ * 1][tensor_count], float [tensor_count][PLAY_SAMPLES]. */
 struct play_page {
     _Atomic uint32_t stage;     /* enum play_stage */
     _Atomic uint32_t steps;     /* that are complete */
@@ -227,6 +251,8 @@ struct play_page {
     _Atomic uint32_t outside;   /* the border behind a pass outside of steps, as validation; 0: none was seen */
     _Atomic uint32_t stretches; /* where it is timed: 0, too few rounds were made, or so many stretches of them, */
     uint64_t stretch_ns[PLAY_STRETCHES]; /* and what a round takes in each, or a batch of one process */
+    uint32_t number_count;        /* of what copies have brought to the host that has noise: it is not in `reads`, */
+    double numbers[PLAY_SAMPLES]; /* and these are its first numbers */
     char why[PLAY_WHY_BYTES];
 };
 
@@ -271,6 +297,7 @@ void play_exchange_unmap(struct play_exchange *exchange);
 /* Hash of a tensor as step `step` has left it; 0: as it begins. With other data, of gradients in step 1: this rank's
  * own in the step that has it, and of other tensors that must be alike behind it. 0: it is not there. */
 uint64_t *play_hash(const struct play_plan *plan, struct play_page *page, uint32_t step, uint32_t tensor);
+struct play_apart *play_apart(const struct play_plan *plan, struct play_page *page, uint32_t step, uint32_t tensor);
 /* [PLAY_SAMPLES]: elements at equal distances, 0 where there are fewer: of an averaged gradient in the step that has
  * other data, of memory that each rank has for itself after it; by state: of what ranks average, behind the step in
  * which halves are exchanged. */

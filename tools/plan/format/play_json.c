@@ -25,7 +25,8 @@ static const char *const parts[] = {
 static const char *const reads[] = {[PLAY_READS_NOTHING] = "nothing",
                                     [PLAY_READS_ALIKE] = "alike",
                                     [PLAY_READS_STEP] = "step",
-                                    [PLAY_READS_MIXED] = "steps"};
+                                    [PLAY_READS_MIXED] = "steps",
+                                    [PLAY_READS_FIRST] = "first rank"};
 enum { TYPES = 9 };
 
 /* ---- members ---- */
@@ -205,6 +206,13 @@ code_object(struct codec *codec, struct json_object *object, const struct play_p
     PLAY_OBJECT(CODE);
 }
 
+/* What has noise says so. */
+static bool
+has_noise(const struct codec *codec, struct json_object *object, uint32_t noise)
+{
+    return codec->writes ? noise != 0 : json_object_object_get_ex(object, "noise_of", NULL);
+}
+
 static void
 code_operation(struct codec *codec, struct json_object *object, const struct play_plan *plan, void *item)
 {
@@ -215,6 +223,9 @@ code_operation(struct codec *codec, struct json_object *object, const struct pla
     if (codec->writes ? it->reads != PLAY_READS_NOTHING : json_object_object_get_ex(object, "reads", NULL)) {
         PLAY_READ(CODE);
     }
+    if (has_noise(codec, object, it->noise)) {
+        PLAY_NOISE(CODE);
+    }
     (void)code_list(codec, object, "sites", PLAY_SITES, code_site, plan, it->sites, &it->site_count,
                     sizeof(it->sites[0]));
 }
@@ -224,6 +235,9 @@ code_tensor(struct codec *codec, struct json_object *object, const struct play_p
 {
     struct play_tensor *it = item;
     PLAY_TENSOR(CODE);
+    if (has_noise(codec, object, it->noise)) {
+        PLAY_NOISE(CODE);
+    }
     if (codec->wrong == NULL && it->lo >= it->hi)
         codec->wrong = "end";
     if (codec->wrong == NULL && it->role < PLAY_COMPARED && it->type == 0)

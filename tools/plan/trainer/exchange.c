@@ -44,9 +44,11 @@ static struct read {
 static size_t host_read_count, host_read_room, host_read_at; /* ever, and in this step */
 static bool is_unlike;           /* a copy has brought more bytes, or fewer, than in the first steps */
 static __thread bool is_planned; /* this thread's operation */
+static __thread bool has_noise;  /* what it brings to the host */
 
 static bool is_put; /* between these two steps, outside of the plan, memory was exchanged */
 static uint64_t read_hash, changed_bytes;
+static uint32_t number_count;
 static uint32_t step; /* from 0 */
 
 /* What the copies of a step have brought, each where the copy of that number has in the step before. */
@@ -381,8 +383,8 @@ goes_outside(void)
 static void
 meet_planned(const struct operation *operation, uint32_t at)
 {
-    (void)at;
     is_planned = true;
+    has_noise = player.play.operations[at].noise != 0;
     for (unsigned i = 0; i < operation->operand_count && operation->function == NULL; ++i)
         if (operand_is_target(&operation->operands[i]))
             note_filled(operation->operands[i].address, operation->operands[i].bytes);
@@ -394,6 +396,7 @@ meet_outside(const struct operation *operation, const char *name)
 {
     bool copies = operation->function == NULL && strncmp(name, "cuMem", strlen("cuMem")) == 0;
     is_planned = false;
+    has_noise = player.play.plan.begun != PLAY_BEGINS_ITSELF; /* it may read what has */
     if (!player.begun || player.next != 0 || step < last_border() || !goes_outside())
         return false;
     is_outside = is_outside || !copies;
@@ -403,6 +406,14 @@ meet_outside(const struct operation *operation, const char *name)
     is_put = true;
     exchange_all(true);
     return false;
+}
+
+/* What copies have brought to the host so far. */
+static void
+show_reads(void)
+{
+    atomic_store(&player.pages[0]->reads, read_hash);
+    player.pages[0]->number_count = number_count;
 }
 
 /* At a border behind the last one, or at the program's end. */
@@ -415,7 +426,7 @@ end_outside(uint32_t border, bool is_end)
         return;
     bool is_there = scout_state.driver.cuCtxSynchronize_p() == CUDA_SUCCESS; /* a program may give it up at its end */
     if (is_outside && is_there) {
-        atomic_store(&player.pages[0]->reads, read_hash);
+        show_reads();
         atomic_store(&player.pages[0]->outside, border);
         turns_report(plan->steps);
     }
@@ -455,7 +466,7 @@ begin_border(void)
         watch(PLAY_SUM, border);
     if (player.play.plan.data == PLAY_STATE_EXCHANGED)
         watch(PLAY_CHANGES, border);
-    atomic_store(&page->reads, read_hash);
+    show_reads();
     atomic_store(&page->exchanged, is_unlike ? 0 : changed_bytes);
     turns_report(border);
     if (border == last_border() && !goes_outside())
@@ -463,6 +474,17 @@ begin_border(void)
     outside_until_ms = clock_now_ms() + OUTSIDE_MS;
     if (border + 1 >= FIRST_EXCHANGE)
         exchange_all(border >= FIRST_EXCHANGE);
+}
+
+/* Numbers that have noise are compared by their values. */
+static void
+note_numbers(const char *bytes, size_t count)
+{
+    enum { OF_EACH = 64 };
+    struct play_page *page = player.pages[0];
+    int type = count == sizeof(double) ? ELEMENT_FLOAT64 : ELEMENT_FLOAT32;
+    for (size_t k = 0; k < count / element_size(type) && k < OF_EACH && number_count < PLAY_SAMPLES; ++k)
+        page->numbers[number_count++] = element_get(type, bytes, k);
 }
 
 /* Behind an operation: what a copy has brought to the device, or to the host. */
@@ -482,7 +504,9 @@ note_copy(const struct operation *operation)
         scout_require(scout_state.driver.cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
         char *bytes = (char *)(uintptr_t)operand->address;
         for (uint64_t row = 0; row < operand_rows(operand); ++row, bytes += operand->pieces.inner_stride) {
-            if (!exchanges_reads())
+            if (!exchanges_reads() && has_noise)
+                note_numbers(bytes, operand_row_bytes(operand));
+            else if (!exchanges_reads())
                 read_hash = XXH3_64bits_withSeed(bytes, operand_row_bytes(operand), read_hash + 1);
             else if (is_planned)
                 exchange_read(bytes, operand_row_bytes(operand));

@@ -172,6 +172,12 @@ void turns_add_up(uint64_t period);
  * once all has been seen, unless it is timed then. */
 void turns_report(uint32_t rounds);
 
+/* ---- begun.c ---- */
+
+/* Of a tensor that has noise, as a step has left it on the device, of a rank: keeps its bytes, or returns how far they
+ * are from those of the other run, and puts these there, and in `own`, if it is not NULL. */
+struct play_apart begun_meet(uint32_t number, uint32_t rank, uint32_t step, char *own);
+
 /* ---- by_state.c ---- */
 
 /* A variable that a launch is about to reach is known now. If the step has launched nothing before, it has begun with

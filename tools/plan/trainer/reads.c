@@ -160,6 +160,12 @@ owner_of(uint64_t period)
     return player_is_by_state() ? state_owner(period) : (uint32_t)(period % world);
 }
 
+static bool
+is_exchanged(const struct play_operation *of)
+{
+    return of->reads == PLAY_READS_STEP || of->reads == PLAY_READS_FIRST;
+}
+
 /* Owner reads do not bring it. */
 static void __attribute__((noreturn)) refuse(const struct operation *operation, const char *what)
 {
@@ -250,8 +256,9 @@ give_later(uint32_t index, uint64_t period)
     for (uint32_t i = 0; i < read_count; ++i) {
         struct read *read = &reads[i];
         const struct play_operation *of = &player.play.operations[read->index];
-        const struct allocation *allocation =
-            of->writer == index && read->is_known ? allocations_numbered(read->alloc) : NULL;
+        const struct allocation *allocation = of->writer == index && of->reads == PLAY_READS_STEP && read->is_known
+                                                  ? allocations_numbered(read->alloc)
+                                                  : NULL;
         if (of->writer == index)
             pass(read);
         if (allocation == NULL || is_apart || read->bytes > PLAY_SLOT_BYTES || now.give_count == GIVES_AT_MOST)
@@ -423,12 +430,12 @@ find_read(const struct operation *operation, uint32_t index, uint64_t period)
         return now.to != NULL && find_owner(operation, &now.owner);
     }
     const struct play_operation *of = &player.play.operations[index];
-    struct read *read = of->reads == PLAY_READS_STEP && period >= of->back ? read_at(index) : NULL;
+    struct read *read = is_exchanged(of) && period >= of->back ? read_at(index) : NULL;
     if (of->reads == PLAY_READS_MIXED)
         refuse(operation, "reads bytes that several batches have written");
     if (read == NULL)
         return false;
-    now.owner = owner_of(period - of->back);
+    now.owner = of->reads == PLAY_READS_FIRST ? 0 : owner_of(period - of->back);
     now.to = target_of(operation);
     if (now.to == NULL)
         refuse(operation, "returns a result to a place in host memory that is not known");
@@ -667,7 +674,7 @@ reads_open(const char *path)
     written_at = scout_zeroed(plan->operation_count, sizeof(*written_at));
     shown_at = scout_zeroed(plan->written_count, sizeof(*shown_at));
     for (uint32_t i = 0; i < plan->operation_count; ++i) {
-        if (player.play.operations[i].reads == PLAY_READS_STEP)
+        if (is_exchanged(&player.play.operations[i]))
             reads[read_count++].index = i;
     }
     shared = play_exchange_map(path, false);

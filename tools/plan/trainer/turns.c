@@ -141,17 +141,23 @@ turns_add_up(uint64_t period)
 static void
 hash_tensors(uint32_t rounds)
 {
+    struct play_plan *plan = &player.play.plan;
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+    for (uint32_t i = 0; i < plan->tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
         uint64_t hash = player_hash(tensor);
-        for (uint32_t rank = 0; rank < player.page_count; ++rank) {
+        struct play_apart apart = {0};
+        for (uint32_t page = 0; page < player.page_count; ++page) {
             bool is_own = held != NULL && held[i].own != NULL && rounds > 0;
+            uint32_t rank = player.page_count > 1 ? page : player.rank;
             if (is_own) { /* the next period begins with its own */
                 write_from(held[i].own[rank], tensor, tensor->hi);
                 hash = player_hash(tensor);
             }
-            *play_hash(&player.play.plan, player.pages[rank], rounds, i) = hash;
+            if (is_own || page == 0)
+                apart = begun_meet(i, rank, rounds, is_own ? held[i].own[rank] : NULL);
+            *play_hash(plan, player.pages[page], rounds, i) = hash;
+            *play_apart(plan, player.pages[page], rounds, i) = apart;
         }
     }
 }

@@ -38,7 +38,7 @@ static struct effect effect = {.hidden_write = SCOUT_NONE, .why = SCOUT_NONE};
 static const struct noted *noted;
 static enum run next;
 static size_t at; /* the part, or the image of a group */
-static unsigned learned, hidden_runs;
+static unsigned hidden_runs;
 static const char *excluded; /* why there is no repetition; NULL: there is one */
 static bool too_large, looks_hidden, few_are_clean, is_cut_short;
 static uint64_t kernel_and_grid; /* struct scout_left_out.launch */
@@ -270,7 +270,7 @@ repeat_begin(struct noted *begun, CUstream stream)
     memory_follow(stream);
     noted = begun;
     next = RUN_FIRST;
-    at = learned = hidden_runs = 0;
+    at = hidden_runs = 0;
     few_are_clean = true;
     is_cut_short = false;
     most_tests = scout_state.settings.tests * (noted->nodes > 1 ? noted->nodes : 1);
@@ -413,7 +413,6 @@ judge_repeat(enum run run)
             effect.why = names_put("the same launch twice gives different results");
         } else if (differs) {
             effect.verdict = SCOUT_TOLERANCE;
-            learned += run == RUN_AGAIN ? 0 : 1;
         }
         break;
     case RUN_HIDDEN:
@@ -476,6 +475,18 @@ find_few(void)
     return at < effect.part_count;
 }
 
+/* Whether so little is written that sums in other orders may have the same bits by chance. */
+static bool
+writes_few(void)
+{
+    enum { FEW_WORDS = 64 };
+    size_t count = 0;
+    for (const struct image *image = effect.images.items; image < effect.images.items + effect.images.count; ++image)
+        for (size_t k = images_next_written(image, 0, image->words); k < image->words && count <= FEW_WORDS; ++count)
+            k = images_next_written(image, k + 1, image->words);
+    return count > 0 && count <= FEW_WORDS;
+}
+
 /*
  * What comes after `run`; sets `at`. Order: the same again, hidden memory, arguments, what lies between them (which may
  * make more parts of arguments), few words of all, few words of each, shares of batches.
@@ -492,6 +503,10 @@ following(enum run run)
             return RUN_END;
         if (effect.verdict == SCOUT_TOLERANCE && effect.tests < 1 + LEARNING_RUNS)
             return RUN_LEARNING;
+        if (effect.verdict == SCOUT_TESTED && effect.tests < LEARNING_RUNS && writes_few()) {
+            ++most_tests; /* besides those of parts */
+            return RUN_LEARNING;
+        }
         if (looks_hidden)
             return RUN_HIDDEN;
         /* fallthrough */

@@ -43,6 +43,7 @@ struct finder {
     uint32_t place_count, period;
     uint32_t *first_place;                 /* [memory_count]: places of a memory, in the order of its cuts */
     bool *from_data, *from_state, *needed; /* [version_count] */
+    uint32_t *noise;                       /* noise_find() */
 };
 
 static const char *
@@ -604,7 +605,8 @@ find_parts(struct finder *finder)
     return true;
 }
 
-/* An operation that all make in each period may not write what is averaged or added up. */
+/* An operation that all make in each period may not write what is averaged or added up, and what it writes must have
+ * the same bits on all ranks. */
 static bool
 judge_parts(struct finder *finder)
 {
@@ -612,6 +614,9 @@ judge_parts(struct finder *finder)
     char name[SCOUT_NAME_BYTES], text[64];
     for (uint32_t i = 0; (version = next_in(finder, NULL, &i)) != NULL; ++i) {
         const struct place *place = place_of(finder, version);
+        if (finder->noise[i] != 0 && finder->to->parts[position(finder, version)] == PLAY_BY_ALL)
+            return turns_refuse(finder->to, "the same launch of %s twice gives different bits, and all ranks make it",
+                                turns_op_name(finder->graph, finder->noise[i] - 1, name));
         if (finder->to->parts[position(finder, version)] == PLAY_BY_ALL && place->role != 0 &&
             place->role != PLAY_STREAM)
             return turns_refuse(
@@ -639,8 +644,8 @@ judge_operation(const struct finder *finder, uint32_t at)
         return turns_refuse(finder->to, "%s writes memory that is not among its arguments", name);
     if (effect->hidden_read != 0)
         return turns_refuse(finder->to, "%s reads memory that is not among its arguments", name);
-    if (effect->verdict == SCOUT_TOLERANCE || effect->verdict == SCOUT_DIFFERS)
-        return turns_refuse(finder->to, "the same launch of %s twice gives different bits", name);
+    if (effect->verdict == SCOUT_DIFFERS)
+        return turns_refuse(finder->to, "the same launch of %s twice gives different results", name);
     if (effect->verdict == SCOUT_EXCLUDED || effect->verdict == SCOUT_TOO_LARGE)
         return turns_refuse(finder->to, "what %s reads and writes is not known: %s", name,
                             effect->verdict == SCOUT_TOO_LARGE ? "there is no room for copies"
@@ -696,6 +701,7 @@ find_reads(const struct finder *finder)
                                           : READS_OF_STEP;
     }
     reads_find(graph, finder->period, finder->to->parts, classes, &finder->to->reads);
+    noise_note(graph, finder->period, finder->noise, finder->to);
     free(classes);
 }
 
@@ -704,7 +710,10 @@ find_reads(const struct finder *finder)
 static void
 add_range(struct finder *finder, const struct place *place)
 {
-    bool is_typed = place->role == PLAY_CHANGES || place->role == PLAY_PER_RANK;
+    bool is_noisy = false;
+    for (uint32_t i = 0; !is_noisy && next_in(finder, place, &i) != NULL; ++i)
+        is_noisy = finder->noise[i] != 0;
+    bool is_typed = place->role == PLAY_CHANGES || place->role == PLAY_PER_RANK || (is_noisy && is_float(place));
     turns_add_range(finder->to, &(struct turns_range){.role = place->role,
                                                       .type = is_typed ? place->type : SCOUT_UNKNOWN,
                                                       .is_overwritten = place->is_overwritten,
@@ -810,6 +819,7 @@ find_from(const struct scout_log *log, const struct scout_finding *finding, cons
                             .to = turns,
                             .per_rank = per_rank,
                             .period = finding->period,
+                            .noise = noise_find(&graph, finding->period, NULL, NULL),
                             .from_data = xcalloc(graph.version_count + 1, sizeof(bool)),
                             .from_state = xcalloc(graph.version_count + 1, sizeof(bool)),
                             .needed = xcalloc(graph.version_count + 1, sizeof(bool))};
@@ -818,6 +828,7 @@ find_from(const struct scout_log *log, const struct scout_finding *finding, cons
     borrow_free(log, &lent);
     free(finder.places);
     free(finder.first_place);
+    free(finder.noise);
     free(finder.from_data);
     free(finder.from_state);
     free(finder.needed);

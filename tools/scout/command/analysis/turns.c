@@ -24,6 +24,7 @@ struct sorter {
     struct turns *turns;
     struct writes *writes; /* [period] */
     uint32_t *root;        /* [period]: the operation for which all make this one */
+    uint32_t *noise;       /* noise_find() */
     uint32_t period, before;
 };
 
@@ -364,9 +365,8 @@ judge_operation(const struct sorter *sorter, uint32_t at)
                             name);
     if (op->effect != NULL && op->effect->hidden_write != SCOUT_NONE)
         return turns_refuse(sorter->turns, "%s writes memory that is not among its arguments", name);
-    if (op->effect != NULL && op->kind == SCOUT_LAUNCH &&
-        (op->effect->verdict == SCOUT_TOLERANCE || op->effect->verdict == SCOUT_DIFFERS))
-        return turns_refuse(sorter->turns, "the same launch of %s twice gives different bits", name);
+    if (op->effect != NULL && op->kind == SCOUT_LAUNCH && op->effect->verdict == SCOUT_DIFFERS)
+        return turns_refuse(sorter->turns, "the same launch of %s twice gives different results", name);
     return true;
 }
 
@@ -434,6 +434,14 @@ is_loaded(const struct sorter *sorter, uint32_t memory)
     return like;
 }
 
+/* What has noise is compared by values. */
+static uint32_t
+noise_type(const struct sorter *sorter, uint32_t number)
+{
+    uint32_t type = sorter->graph->versions[number].type;
+    return sorter->noise[number] == 0 ? SCOUT_UNKNOWN : type != SCOUT_UNKNOWN ? type : SCOUT_FLOAT32;
+}
+
 static void
 find_stays(struct sorter *sorter)
 {
@@ -454,6 +462,7 @@ find_stays(struct sorter *sorter)
                 turns_add_range(sorter->turns, &(struct turns_range){.role = is_written               ? PLAY_STAYS
                                                                              : version->out_count > 0 ? PLAY_UNWRITTEN
                                                                                                       : PLAY_UNREAD,
+                                                                     .type = noise_type(sorter, span->version),
                                                                      .alloc = memory->alloc,
                                                                      .lo = span->lo,
                                                                      .hi = span->hi});
@@ -481,6 +490,35 @@ is_scaled(const struct sorter *sorter, const struct graph_version *version)
     return from_gradients && !from_others;
 }
 
+/* What the host reads behind the average, or of what all ranks compute, is the same on all ranks but for noise: rank
+ * 0's is read on all. Noise of one rank's turn ends where gradients are averaged. */
+static void
+find_noise(const struct sorter *sorter)
+{
+    const struct graph *graph = sorter->graph;
+    bool *by_turn = xcalloc(sorter->period + 1, sizeof(*by_turn));
+    bool *is_clean = xcalloc(graph->version_count + 1, sizeof(*is_clean));
+    noise_note(graph, sorter->period, sorter->noise, sorter->turns);
+    for (uint32_t at = 0; at < sorter->period; ++at)
+        by_turn[at] = sorter->turns->parts[at] == PLAY_BY_TURN;
+    for (uint32_t i = 0; i < graph->version_count; ++i) {
+        const struct graph_version *version = &graph->versions[i];
+        is_clean[i] = version->op >= 0 && version->memory != HOST_MEMORY &&
+                      position(sorter, version) < sorter->before && meets_gradient(sorter, version);
+    }
+    uint32_t *between = noise_find(graph, sorter->period, by_turn, is_clean);
+    for (uint32_t i = 0; i < graph->version_count; ++i) {
+        const struct graph_version *version = &graph->versions[i];
+        uint32_t at = version->op >= 0 ? position(sorter, version) : 0;
+        struct reads_of *of = &sorter->turns->reads.of[at];
+        if (between[i] != 0 && version->op >= 0 && version->memory == HOST_MEMORY && of->kind == PLAY_READS_ALIKE)
+            of->kind = PLAY_READS_FIRST;
+    }
+    free(between);
+    free(by_turn);
+    free(is_clean);
+}
+
 static bool
 sort_operations(struct sorter *sorter)
 {
@@ -499,6 +537,7 @@ sort_operations(struct sorter *sorter)
     if (ok)
         find_stays(sorter);
     reads_find(sorter->graph, sorter->period, sorter->turns->parts, NULL, &sorter->turns->reads);
+    find_noise(sorter);
     return ok;
 }
 
@@ -517,9 +556,11 @@ turns_find(const struct scout_log *log, const struct scout_finding *finding, str
                             .before = finding->group_count > 0 ? finding->groups[0].before - finding->first : 0};
     borrow_make(log, finding->begin, finding->end, finding->period, READING_OLD, &lent);
     graph_build(&lent, finding->first, (finding->end - finding->first) / finding->period * finding->period, &graph);
+    sorter.noise = noise_find(&graph, finding->period, NULL, NULL);
     (void)sort_operations(&sorter);
     graph_free(&graph);
     borrow_free(log, &lent);
+    free(sorter.noise);
     free(sorter.writes);
     free(sorter.root);
 }
@@ -530,6 +571,7 @@ turns_free(struct turns *turns)
     free(turns->reason);
     free(turns->parts);
     free(turns->ranges);
+    free(turns->noisy);
     reads_free(&turns->reads);
     *turns = (struct turns){0};
 }

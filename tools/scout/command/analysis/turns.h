@@ -19,6 +19,7 @@ struct reads_of {
     enum play_reads kind;
     uint32_t writer; /* operation of the period that has written the bytes last, */
     uint32_t back;   /* so many periods before */
+    uint32_t noise;  /* struct turns_noisy, `by`; 0: their bits are the same in all runs */
 };
 
 struct reads {
@@ -52,12 +53,19 @@ void reads_free(struct reads *reads);
 /* Bytes that ranks treat alike. */
 struct turns_range {
     enum play_role role;
-    uint32_t type;       /* enum scout_type, of what changes by state */
+    uint32_t type;       /* enum scout_type, of what changes by state, and of what has noise */
     bool is_overwritten; /* of that: no element comes from its own old value alone; */
     bool is_in_place;    /* but launches that write it read it, too */
     bool may_be_sum;     /* and: nothing but the host reads it, and a trial has to show what it is */
     uint32_t width;      /* bytes of an element, of a sum; 0: of a history, of any kind, each written by one rank */
     uint32_t alloc;      /* of the log */
+    uint64_t lo, hi;
+};
+
+/* Bytes that differ in their last bits from run to run: 1 + the operation of the period whose threads add up in an
+ * order of their own. */
+struct turns_noisy {
+    uint32_t alloc, by;
     uint64_t lo, hi;
 };
 
@@ -69,6 +77,8 @@ struct turns {
         *ranges; /* by gradients: what is the same on all ranks when a round ends; by state: what has a class */
     uint32_t range_count;
     struct reads reads;
+    struct turns_noisy *noisy;
+    uint32_t noisy_count;
     bool is_scaled;       /* a gradient is scaled in front of the place where it is averaged, as far as can be told */
     bool host_may_update; /* by state: bytes that are computed from state go to the host, and as many come back */
     uint32_t first;       /* operation of the log with which a step begins */
@@ -84,6 +94,21 @@ bool turns_refuse(struct turns *turns, const char *format, ...) __attribute__((f
 void turns_add_range(struct turns *turns, const struct turns_range *range);
 /* Whether an operation gets states of cuRAND's generators: all ranks make it, for it may move them in any step. */
 bool turns_moves_generators(const struct scout_log *log, uint32_t op);
+
+/*
+ * ---- noise.c: what differs in its last bits from run to run: what a kernel writes of which any recorded launch has
+ * shown it, all that is computed from that, and what comes from the host and may come of what it has read of that.
+ *
+ * Returns struct turns_noisy, `by`, of each version, malloc'ed; 0: none. `is_left_out`: [period] operations whose noise
+ * does not count; NULL: all count. `is_clean`: [version_count] versions that are the same whatever they are computed
+ * from, where the host's numbers are, too; NULL: none is.
+ */
+uint32_t *noise_find(const struct graph *graph, uint32_t period, const bool *is_left_out, const bool *is_clean);
+/* Fills in turns->noisy, and what reads bring. */
+void noise_note(const struct graph *graph, uint32_t period, const uint32_t *marks, struct turns *turns);
+/* turns_noisy.by of the first of these bytes that has noise; 0: none has. */
+uint32_t noise_at(const struct scout_log *log, const struct turns *turns, uint32_t alloc, uint64_t lo, uint64_t hi);
+
 /* The operation `at` of a period, for readers. Returns `text`. */
 const char *turns_op_name(const struct graph *graph, uint32_t at, char text[SCOUT_NAME_BYTES]);
 

@@ -71,6 +71,13 @@ counted(const struct scout_log *log, uint32_t first, uint32_t end)
     return count;
 }
 
+/* turns_noisy.by, with the operations that the player counts. */
+static uint32_t
+counted_noise(const struct scout_log *log, const struct scout_finding *finding, uint32_t by)
+{
+    return by > 0 ? 1 + counted(log, finding->first, finding->first + by - 1) : 0;
+}
+
 /* ---- call sites ---- */
 
 static void
@@ -161,6 +168,7 @@ take_operations(const struct scout_log *log, const struct scout_finding *finding
         to->reads = of->kind;
         to->writer = counted(log, finding->first, finding->first + of->writer);
         to->back = of->back;
+        to->noise = counted_noise(log, finding, of->noise);
         if (!take_sites(log, finding, first + i, to, why))
             return false;
     }
@@ -262,7 +270,7 @@ take_ranges(const struct scout_log *log, const struct turns *turns, struct play 
 {
     for (uint32_t i = 0; i < turns->range_count; ++i) {
         const struct turns_range *range = &turns->ranges[i];
-        bool is_typed = range->role == PLAY_CHANGES || range->role == PLAY_PER_RANK;
+        bool is_typed = range->role == PLAY_CHANGES || range->role == PLAY_PER_RANK || range->type != SCOUT_UNKNOWN;
         uint32_t type = is_typed ? play_plan_type(range->type) : range->role == PLAY_SUM ? whole_type(range->width) : 0;
         add_tensor(log, play,
                    &(struct play_tensor){.role = range->role,
@@ -316,6 +324,8 @@ play_plan_make(const struct scout_log *log, const struct scout_finding *found, c
     else if (!take_tensors(log, finding, play, why))
         return false;
     take_ranges(log, turns, play);
+    for (struct play_tensor *it = play->tensors; it < play->tensors + play->plan.tensor_count; ++it)
+        it->noise = counted_noise(log, finding, noise_at(log, turns, it->alloc, it->lo, it->hi));
     return is_by_state || take_groups(log, finding, play, why);
 }
 

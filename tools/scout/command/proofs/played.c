@@ -108,7 +108,8 @@ bool
 played_make(const struct scout_order *order, struct play *play, enum play_data data, struct played *played,
             struct error *error)
 {
-    char *plan = xasprintf("%s/play.%d", order->folder, data), *summary = xasprintf("%s.json", plan);
+    static unsigned made; /* pages of earlier runs stay as they are */
+    char *plan = xasprintf("%s/play.%u", order->folder, made++), *summary = xasprintf("%s.json", plan);
     char *errors = xasprintf("%s.err", plan);
     bool is_turns = data == PLAY_TURNS || data == PLAY_ALONE, is_auto = is_turns && order->ranks > 0;
     int ranks = is_auto ? order->ranks : PLAY_RANKS;
@@ -121,7 +122,8 @@ played_make(const struct scout_order *order, struct play *play, enum play_data d
     *played = (struct played){.count = data > PLAY_ALONE ? 1 : ranks};
     play->plan.data = data;
     play->plan.turns = data == PLAY_ALONE ? (uint32_t)ranks : 0;
-    play->plan.is_timed = is_auto;
+    play->plan.is_timed = is_auto && (data == PLAY_TURNS || play->plan.begun != PLAY_TAKES_BEGUN);
+    snprintf(play->plan.begun_path, sizeof(play->plan.begun_path), "%s/begun", order->folder);
     play->plan.reads_own = is_auto && order->options->reads == PLAN_READS_OWN;
     snprintf(play->plan.pages, sizeof(play->plan.pages), "%s.page", plan);
     struct play_exchange *exchange = play_exchange_map(plan, true);

@@ -67,6 +67,30 @@ uint64_t played_hash(const struct play *play, const struct played *played, int r
 bool played_are_same(const struct play *play, const struct played *a, const struct played *b, uint32_t step,
                      uint32_t tensor);
 
+/* ---- noise.c: what differs in its last bits from run to run ---- */
+/* What three runs of one process show of it, the first of which the others begin each step with. */
+struct noise {
+    const struct play *play;
+    const struct played *first;
+    struct played others[2];
+    struct play_apart *most; /* [tensor_count]: of the others, of any step */
+};
+
+/* Whether anything has noise. */
+bool noise_is_any(const struct play *play);
+/* Makes the other two runs, if anything has noise; noise_release() releases them. Error: as played_make(). */
+bool noise_measure(const struct scout_order *order, struct play *play, enum play_data data, const struct played *first,
+                   struct noise *noise, struct error *error) MUST_USE;
+void noise_release(struct noise *noise);
+/* Whether each rank has the same in a run as in the first one: bits, or within noise. */
+bool noise_are_same(const struct noise *noise, const struct played *run, uint32_t step, uint32_t tensor);
+/* Whether a run's copies to the host have brought the same. */
+bool noise_reads_are_same(const struct noise *noise, const struct played *run);
+/* Ends the proof if noise is too large to tell a mistake from it. Returns whether it is not. */
+bool noise_is_small(const struct noise *noise, struct proof *proof);
+/* The operation that the noise of a tensor is of, for readers. */
+const char *noise_name(const struct play *play, const struct play_tensor *tensor, char text[PLAY_NAME_BYTES]);
+
 /* A tensor for people, with its role, in proof->name. */
 const char *proof_name(struct proof *proof, const struct play_tensor *tensor);
 /* Ends a proof. */

@@ -13,8 +13,9 @@
 #include <string.h>
 
 enum {
-    BORDERS = 5,          /* behind the first, that are looked at: two before contents are exchanged, and three then; */
-    OUTSIDE = BORDERS + 1 /* and one behind a pass outside of the steps */
+    BORDERS = 5, /* behind the first, that are looked at: two before contents are exchanged, and three then; */
+    OUTSIDE = BORDERS + 1, /* and one behind a pass outside of the steps */
+    EXCHANGED = 3          /* the first behind a step in which contents, or halves of data, were exchanged */
 };
 
 /* The proof, and the program's run as it is. */
@@ -22,6 +23,7 @@ struct trial {
     const struct scout_order *order;
     struct play *play;
     struct played plain;
+    struct noise noise; /* of `plain` */
     struct proof *proof;
     struct error *error;
     bool ok; /* no run has failed to start, and no signal has asked for the end */
@@ -35,7 +37,7 @@ find_unlike_border(const struct trial *it, const struct played *other, uint32_t 
     for (*border = 0; *border <= borders; ++*border)
         for (*tensor = 0; *tensor < it->play->plan.tensor_count; ++*tensor)
             if ((role == 0 || it->play->tensors[*tensor].role == role) &&
-                !played_are_same(it->play, &it->plain, other, *border, *tensor))
+                !noise_are_same(&it->noise, other, *border, *tensor))
                 return true;
     return false;
 }
@@ -62,6 +64,8 @@ judge_rest(const struct trial *it, const struct played *rest, uint32_t borders)
     struct proof *proof = it->proof;
     uint32_t tensor, border;
     uint64_t exchanged = atomic_load(&rest->pages[0]->exchanged);
+    const char *between =
+        borders == OUTSIDE ? ", and after the work between steps" : "; between steps nothing was seen";
     if (find_unlike_border(it, rest, 0, borders, &tensor, &border)) {
         if (border < BORDERS - 2)
             proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program differ by themselves: %s, after step %u",
@@ -78,7 +82,7 @@ judge_rest(const struct trial *it, const struct played *rest, uint32_t borders)
                 "where memory without a class gets what it held one step before, %s differs after step %u: the plan "
                 "misses memory that stays from step to step",
                 proof_name(proof, &it->play->tensors[tensor]), border);
-    } else if (atomic_load(&it->plain.pages[0]->reads) != atomic_load(&rest->pages[0]->reads)) {
+    } else if (!noise_reads_are_same(&it->noise, rest)) {
         proof_conclude(
             proof, PROOF_FAILED,
             "where memory without a class gets what it held one step before, the program's copies bring other "
@@ -86,13 +90,17 @@ judge_rest(const struct trial *it, const struct played *rest, uint32_t borders)
             borders == OUTSIDE ? ", or the work between steps, such as validation, uses memory that an earlier step "
                                  "has left, which differs between ranks"
                                : "");
+    } else if (noise_is_any(it->play)) {
+        proof_conclude(proof, PROOF_PASSED,
+                       "memory without a class got what it held one step before, and all that stays and all that the "
+                       "host reads is the same for %d steps%s, up to the noise of one process",
+                       BORDERS - 2, between);
     } else {
         proof_conclude(proof, PROOF_PASSED,
                        "%" PRIu64
                        " bytes of memory without a class got what they held one step before, and all that stays "
                        "and all that the host reads is the same for %d steps%s",
-                       exchanged, BORDERS - 2,
-                       borders == OUTSIDE ? ", and after the work between steps" : "; between steps nothing was seen");
+                       exchanged, BORDERS - 2, between);
     }
 }
 
@@ -115,14 +123,36 @@ sample_of(const struct trial *it, const struct played *played, uint32_t tensor)
     return play_sample(&it->play->plan, played->pages[0], tensor);
 }
 
+/* What samples of a tensor differ by where only noise does. */
+static double
+noise_of_samples(const struct trial *it, uint32_t tensor)
+{
+    const float *of = sample_of(it, &it->plain, tensor);
+    double most = 0, largest = 0;
+    for (int k = 0; k < PLAY_SAMPLES && it->play->tensors[tensor].noise != 0; ++k) {
+        for (int run = 0; run < 2; ++run)
+            most = fmax(most, fabs((double)of[k] - (double)sample_of(it, &it->noise.others[run], tensor)[k]));
+        largest = fmax(largest, fabs((double)of[k]));
+    }
+    return 8 * fmax(most, FLT_EPSILON * largest);
+}
+
+/* Whether a sample is another, by more than noise. */
+static bool
+is_touched(float of, float other, double noise)
+{
+    return bits_of(of) != bits_of(other) && !(fabs((double)of - (double)other) <= noise);
+}
+
 static struct touched
 touched_by_halves(const struct trial *it, const struct played halves[2], uint32_t tensor)
 {
     struct touched touched = {0};
     const float *of = sample_of(it, &it->plain, tensor);
     const float *one = sample_of(it, &halves[0], tensor), *two = sample_of(it, &halves[1], tensor);
+    double noise = noise_of_samples(it, tensor);
     for (int k = 0; k < PLAY_SAMPLES; ++k) {
-        bool first = bits_of(of[k]) != bits_of(one[k]), second = bits_of(of[k]) != bits_of(two[k]);
+        bool first = is_touched(of[k], one[k], noise), second = is_touched(of[k], two[k], noise);
         touched.first += first;
         touched.second += second;
         touched.both += first && second;
@@ -130,11 +160,15 @@ touched_by_halves(const struct trial *it, const struct played halves[2], uint32_
     return touched;
 }
 
-/* Whether another run differs at the last border. */
+/* Whether another run differs at the last border; with noise, which goes on from there as `plain` does, at any border
+ * behind the exchange. */
 static bool
 differs(const struct trial *it, const struct played *other, uint32_t tensor)
 {
-    return !played_are_same(it->play, &it->plain, other, BORDERS, tensor);
+    bool differs = false;
+    for (uint32_t border = it->play->tensors[tensor].noise != 0 ? EXCHANGED : BORDERS; border <= BORDERS; ++border)
+        differs = differs || !noise_are_same(&it->noise, other, border, tensor);
+    return differs;
 }
 
 /* What is averaged depends on data, then or later. A counter or a random state does not: all ranks make it in each
@@ -219,11 +253,22 @@ judge_carried(const struct trial *it, const struct played *state, const struct p
     }
 }
 
+/* Makes a run; with noise, one whose steps begin as those of `plain` do. */
+static bool
+make(const struct trial *it, struct play *play, enum play_data data, struct played *played)
+{
+    bool is_noisy = noise_is_any(play);
+    play->plan.begun = !is_noisy ? PLAY_BEGINS_ITSELF : data == PLAY_BORDERS ? PLAY_KEEPS_BEGUN : PLAY_TAKES_BEGUN;
+    bool ok = played_make(it->order, play, data, played, it->error);
+    play->plan.begun = PLAY_BEGINS_ITSELF;
+    return ok;
+}
+
 /* Makes another run, and returns whether it has come to the last border. */
 static bool
 exchange(struct trial *it, struct play *play, enum play_data data, struct played *played)
 {
-    it->ok = it->ok && played_make(it->order, play, data, played, it->error);
+    it->ok = it->ok && make(it, play, data, played);
     return it->ok && played_completed(played) == BORDERS;
 }
 
@@ -266,8 +311,9 @@ judge_sum(const struct trial *trial, const struct played *sums, uint32_t tensor)
     size_t bytes = element_size((int)it->type), count = (size_t)(it->hi - it->lo) / bytes;
     size_t distance = (count + PLAY_SAMPLES - 1) / PLAY_SAMPLES;
     enum sum_verdict verdict = SHOWS_NOTHING;
+    double noise = noise_of_samples(trial, tensor);
     for (size_t k = 0; k * distance < count && verdict != IS_NO_SUM; ++k) {
-        double limit = 16 * FLT_EPSILON * fmax(fabs((double)of[k]), fabs((double)seen[k]));
+        double limit = 16 * FLT_EPSILON * fmax(fabs((double)of[k]), fabs((double)seen[k])) + noise;
         if (!isnan(seen[k]))
             verdict = fabs((double)of[k] - (double)seen[k]) <= limit ? IS_SUM : IS_NO_SUM;
     }
@@ -380,7 +426,7 @@ prove_rest(struct trial *it)
     const char *then;
     uint32_t borders = played_completed(&it->plain);
     it->play->plan.outside = atomic_load(&it->plain.pages[0]->outside);
-    it->ok = played_make(it->order, it->play, PLAY_REST_EXCHANGED, &rest, it->error);
+    it->ok = make(it, it->play, PLAY_REST_EXCHANGED, &rest);
     it->play->plan.outside = 0;
     if (it->ok && played_steps(&rest, &then, it->proof) == borders)
         judge_rest(it, &rest, borders);
@@ -407,11 +453,12 @@ proof_complete(const struct scout_order *order, struct play *play, bool settles,
     const char *then;
     uint32_t rounds = play->plan.steps;
     play->plan.steps = OUTSIDE;
-    it.ok = played_make(order, play, PLAY_BORDERS, &it.plain, error);
+    it.ok = make(&it, play, PLAY_BORDERS, &it.plain);
     uint32_t borders = it.ok ? played_steps(&it.plain, &then, proof) : 0;
     if (borders > 0 && borders < BORDERS)
         proof_conclude(proof, PROOF_IMPOSSIBLE, "%s", then);
-    else if (borders >= BORDERS && judge_borders(&it))
+    it.ok = it.ok && (borders < BORDERS || noise_measure(order, play, PLAY_BORDERS, &it.plain, &it.noise, error));
+    if (it.ok && borders >= BORDERS && noise_is_small(&it.noise, proof) && judge_borders(&it))
         prove_sums(&it);
     if (borders >= BORDERS && goes_on(&it))
         prove_numbers(&it, settles);
@@ -419,6 +466,7 @@ proof_complete(const struct scout_order *order, struct play *play, bool settles,
         prove_rest(&it);
     if (it.ok && proof->end == PROOF_PASSED)
         prove_classes(&it);
+    noise_release(&it.noise);
     played_release(play, &it.plain);
     play->plan.steps = rounds;
     return it.ok;

@@ -12,22 +12,31 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The runs of (d): ranks by turns, and one process that plays all turns, with its noise. */
+struct runs {
+    const struct scout_order *order;
+    struct play *play;
+    struct played ranks, alone;
+    struct noise noise;
+    uint32_t rounds;
+    struct error *error;
+};
+
 /* What no operation writes, and is not the same when two runs begin, is an address, or was never set. */
 static bool
-is_left_out(const struct play *play, const struct played *a, const struct played *b, uint32_t tensor)
+is_left_out(const struct runs *runs, const struct played *run, uint32_t tensor)
 {
-    uint32_t role = play->tensors[tensor].role;
-    return (role == PLAY_UNWRITTEN || role == PLAY_UNREAD) && !played_are_same(play, a, b, 0, tensor);
+    uint32_t role = runs->play->tensors[tensor].role;
+    return (role == PLAY_UNWRITTEN || role == PLAY_UNREAD) && !noise_are_same(&runs->noise, run, 0, tensor);
 }
 
-/* The first tensor, and round, in which two runs differ. */
+/* The first tensor, and round, in which a run differs from that of one process by more than noise. */
 static bool
-find_unlike(const struct play *play, const struct played *a, const struct played *b, uint32_t rounds, uint32_t *tensor,
-            uint32_t *round)
+find_unlike(const struct runs *runs, const struct played *run, uint32_t *tensor, uint32_t *round)
 {
-    for (*round = 0; *round <= rounds; ++*round)
-        for (*tensor = 0; *tensor < play->plan.tensor_count; ++*tensor)
-            if (!is_left_out(play, a, b, *tensor) && !played_are_same(play, a, b, *round, *tensor))
+    for (*round = 0; *round <= runs->rounds; ++*round)
+        for (*tensor = 0; *tensor < runs->play->plan.tensor_count; ++*tensor)
+            if (!is_left_out(runs, run, *tensor) && !noise_are_same(&runs->noise, run, *round, *tensor))
                 return true;
     return false;
 }
@@ -54,11 +63,11 @@ find_longer(const struct play *play, const struct played *ranks, uint32_t rounds
 }
 
 static void
-conclude_alike(const struct play *play, const struct played *ranks, const struct played *alone, uint32_t rounds,
-               struct proof *proof)
+conclude_alike(const struct runs *runs, struct proof *proof)
 {
-    uint64_t bytes = 0, left_out = 0;
-    const struct play_tensor *behind, *parameter = find_longer(play, ranks, rounds, &behind);
+    const struct play *play = runs->play;
+    uint64_t bytes = 0, left_out = 0, noisy = 0;
+    const struct play_tensor *behind, *parameter = find_longer(play, &runs->ranks, runs->rounds, &behind), *by = NULL;
     if (parameter != NULL) {
         char text[sizeof(proof->name)];
         snprintf(text, sizeof(text), "%s", proof_name(proof, parameter));
@@ -68,47 +77,52 @@ conclude_alike(const struct play *play, const struct played *ranks, const struct
     }
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &play->tensors[i];
-        bool is_compared = !is_left_out(play, ranks, alone, i);
+        bool is_compared = !is_left_out(runs, &runs->ranks, i);
         bool is_counted = tensor->role >= PLAY_PER_RANK || tensor->role == PLAY_GRADIENT;
         bytes += is_compared && is_counted ? tensor->hi - tensor->lo : 0;
         left_out += is_compared ? 0 : tensor->hi - tensor->lo;
+        noisy += is_compared && is_counted && tensor->noise != 0 ? tensor->hi - tensor->lo : 0;
+        by = by == NULL && tensor->noise != 0 ? tensor : by;
     }
     proof_conclude(proof, PROOF_PASSED,
                    "%d ranks that take turns, and one process that plays all turns, have the same %" PRIu64
                    " bytes after each of %u round%s%s",
-                   ranks->count, bytes, rounds, rounds == 1 ? "" : "s",
-                   play->plan.by == PLAY_BY_STATE && rounds > 1 ? "; the second round has fewer steps" : "");
+                   runs->ranks.count, bytes, runs->rounds, runs->rounds == 1 ? "" : "s",
+                   play->plan.by == PLAY_BY_STATE && runs->rounds > 1 ? "; the second round has fewer steps" : "");
+    char name[PLAY_NAME_BYTES];
     size_t used = strlen(proof->text);
+    if (by != NULL)
+        snprintf(proof->text + used, sizeof(proof->text) - used,
+                 "; %" PRIu64
+                 " of them up to the noise of one process: the same launch of %s twice gives different bits",
+                 noisy, noise_name(play, by, name));
+    used = strlen(proof->text);
     if (left_out > 0)
         snprintf(proof->text + used, sizeof(proof->text) - used,
                  "; %" PRIu64 " bytes that no operation writes are not compared", left_out);
 }
 
-/* Whether a run does the same again, as far as `rounds`; if not, (d) is not possible. */
-static bool
-repeat(const struct scout_order *order, struct play *play, enum play_data data, const struct played *first,
-       uint32_t rounds, struct proof *proof, struct error *error)
+/* Whether another run like one of them is the same; if not, (d) is not possible. */
+static void
+judge_again(const struct runs *runs, const struct played *again, struct proof *proof)
 {
-    struct played again;
     uint32_t tensor, round;
-    if (!played_make(order, play, data, &again, error))
-        return false;
-    if (played_completed(&again) >= rounds && find_unlike(play, first, &again, rounds, &tensor, &round)) {
+    if (played_completed(again) >= runs->rounds && find_unlike(runs, again, &tensor, &round))
         proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program differ by themselves: %s, after round %u",
-                       proof_name(proof, &play->tensors[tensor]), round);
-    }
-    played_release(play, &again);
-    return true;
+                       proof_name(proof, &runs->play->tensors[tensor]), round);
 }
 
-/* Ranks, and one process that plays all turns, by all that stays. A difference counts if both do the same again. */
+/* Ranks, and one process that plays all turns, by all that stays. A difference counts if one process does the same
+ * again. */
 static bool
-judge_turns(const struct scout_order *order, struct play *play, const struct played *ranks, const struct played *alone,
-            uint32_t rounds, struct proof *proof, struct error *error)
+judge_turns(struct runs *runs, struct proof *proof)
 {
+    struct play *play = runs->play;
     uint32_t tensor, round;
-    if (!find_unlike(play, ranks, alone, rounds, &tensor, &round)) {
-        conclude_alike(play, ranks, alone, rounds, proof);
+    if (!noise_is_small(&runs->noise, proof))
+        return true;
+    if (!find_unlike(runs, &runs->ranks, &tensor, &round)) {
+        conclude_alike(runs, proof);
         return true;
     }
     if (round == 0) {
@@ -124,8 +138,12 @@ judge_turns(const struct scout_order *order, struct play *play, const struct pla
         play->plan.by == PLAY_BY_STATE
             ? "the plan misses memory that stays"
             : "a gradient is missing or has another type, it is averaged in the wrong place");
-    return repeat(order, play, PLAY_ALONE, alone, round, proof, error) &&
-           (proof->end == PROOF_IMPOSSIBLE || repeat(order, play, PLAY_TURNS, ranks, round, proof, error));
+    struct played again = {0};
+    bool ok = noise_is_any(play) || played_make(runs->order, play, PLAY_ALONE, &again, runs->error);
+    if (ok)
+        judge_again(runs, noise_is_any(play) ? &runs->noise.others[0] : &again, proof);
+    played_release(play, &again);
+    return ok;
 }
 
 /* ---- how fast ---- */
@@ -213,22 +231,41 @@ proof_host(const struct scout_order *order, struct play *play, bool must_show, s
 
 /* ---- all of it ---- */
 
+/* The run of ranks, and that of one process, whose bytes at the begin of each round the others have if anything has
+ * noise. Returns whether all were made: of so many rounds, 0 with the end of the proof. */
+static bool
+make_runs(struct runs *runs, struct proof *proof)
+{
+    struct play *play = runs->play;
+    bool is_noisy = noise_is_any(play);
+    const enum play_data both[] = {is_noisy ? PLAY_ALONE : PLAY_TURNS, is_noisy ? PLAY_TURNS : PLAY_ALONE};
+    const char *then;
+    for (int i = 0; i < 2; ++i) {
+        struct played *run = both[i] == PLAY_ALONE ? &runs->alone : &runs->ranks;
+        play->plan.begun = !is_noisy ? PLAY_BEGINS_ITSELF : i == 0 ? PLAY_KEEPS_BEGUN : PLAY_TAKES_BEGUN;
+        bool ok = played_make(runs->order, play, both[i], run, runs->error);
+        play->plan.begun = PLAY_BEGINS_ITSELF;
+        if (!ok)
+            return false;
+        uint32_t rounds = played_steps(run, &then, proof);
+        runs->rounds = i == 0 || rounds < runs->rounds ? rounds : runs->rounds;
+        if (rounds == 0)
+            return true;
+    }
+    return noise_measure(runs->order, play, PLAY_ALONE, &runs->alone, &runs->noise, runs->error);
+}
+
 bool
 proof_play_turns(const struct scout_order *order, struct play *play, struct proof *proof, struct play_times *times,
                  struct error *error)
 {
-    struct played ranks = {0}, alone = {0};
-    const char *then;
-    bool ok = played_make(order, play, PLAY_TURNS, &ranks, error);
-    uint32_t rounds = ok ? played_steps(&ranks, &then, proof) : 0, more = 0;
-    if (rounds > 0 && (ok = played_make(order, play, PLAY_ALONE, &alone, error)))
-        more = played_steps(&alone, &then, proof);
-    if (more > 0)
-        ok = judge_turns(order, play, &ranks, &alone, rounds < more ? rounds : more, proof, error);
-    if (more > 0 && proof->end == PROOF_PASSED)
-        find_times(&ranks, &alone, times);
-    played_release(play, &ranks);
-    played_release(play, &alone);
+    struct runs runs = {.order = order, .play = play, .error = error};
+    bool ok = make_runs(&runs, proof) && (runs.rounds == 0 || judge_turns(&runs, proof));
+    if (runs.rounds > 0 && proof->end == PROOF_PASSED)
+        find_times(&runs.ranks, &runs.alone, times);
+    noise_release(&runs.noise);
+    played_release(play, &runs.ranks);
+    played_release(play, &runs.alone);
     return ok;
 }
 

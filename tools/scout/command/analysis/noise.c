@@ -1,0 +1,124 @@
+/* noise.c - see turns.h. */
+#include "tools/scout/command/analysis/turns.h"
+
+#include "launcher/common/xcalloc.h"
+#include "tools/common/grown.h"
+
+#include <stdlib.h>
+
+struct spreader {
+    const struct graph *graph;
+    uint32_t period;
+    uint32_t *marks; /* [version_count]: 1 + the operation of the period that the noise is of; 0: none */
+    uint32_t host;   /* the same of what the host has read; 0: nothing with noise */
+};
+
+/* Whether any recorded launch of an operation's kernel had other bits when it was repeated. */
+static bool
+is_noisy(const struct graph *graph, uint32_t at)
+{
+    const struct scout_log *log = graph->log;
+    bool is = false;
+    for (size_t i = 0; i < log->op_count && !is; ++i)
+        is = log->ops[i].name == log->ops[graph->first + at].name && log->ops[i].effect != NULL &&
+             log->ops[i].effect->verdict == SCOUT_TOLERANCE;
+    return is;
+}
+
+/* Whether what the host gives an operation differs from period to period, and is no batch: it may come of what it has
+ * read. */
+static bool
+is_of_host(const struct spreader *spreader, uint32_t at)
+{
+    const struct graph *graph = spreader->graph;
+    const struct scout_op *op = &graph->log->ops[graph->first + at];
+    if (at + spreader->period >= graph->count || op->ahead != 0)
+        return false;
+    return op->scalars != op[spreader->period].scalars ||
+           (!scout_brings_data(op) && op->content != op[spreader->period].content);
+}
+
+/* What noise had in a place it has in each later period. */
+static uint32_t
+mark_of_place(const struct spreader *spreader, const struct graph_version *place)
+{
+    uint32_t mark = 0;
+    for (uint32_t i = 0; i < spreader->graph->version_count && mark == 0; ++i) {
+        const struct graph_version *version = &spreader->graph->versions[i];
+        mark = version->op >= 0 && version_overlaps(version, place) ? spreader->marks[i] : 0;
+    }
+    return mark;
+}
+
+/* Returns whether more is marked than before. */
+static bool
+spread(struct spreader *spreader, const bool *makes, const bool *is_clean)
+{
+    const struct graph *graph = spreader->graph;
+    bool more = false;
+    for (uint32_t i = 0; i < graph->version_count; ++i) {
+        const struct graph_version *version = &graph->versions[i];
+        uint32_t at = version->op >= 0 ? (uint32_t)version->op % spreader->period : 0, mark = 0;
+        if (spreader->marks[i] != 0 || (is_clean != NULL && is_clean[i]))
+            continue;
+        if (version->op == VERSION_BEFORE && version->memory != HOST_MEMORY)
+            mark = mark_of_place(spreader, version);
+        else if (version->op >= 0 && makes[at])
+            mark = at + 1;
+        else if (version->op >= 0 && spreader->host != 0 && is_of_host(spreader, at))
+            mark = spreader->host;
+        for (uint32_t e = 0; e < version->in_count && mark == 0; ++e)
+            mark = spreader->marks[graph->edges[version->first_in + e].from];
+        spreader->marks[i] = mark;
+        if (mark != 0 && version->memory == HOST_MEMORY && is_clean == NULL && spreader->host == 0)
+            spreader->host = mark;
+        more = more || mark != 0;
+    }
+    return more;
+}
+
+uint32_t *
+noise_find(const struct graph *graph, uint32_t period, const bool *is_left_out, const bool *is_clean)
+{
+    bool *makes = xcalloc(period + 1, sizeof(*makes)), any = false;
+    struct spreader spreader = {
+        .graph = graph, .period = period, .marks = xcalloc(graph->version_count + 1, sizeof(*spreader.marks))};
+    for (uint32_t at = 0; at < period; ++at) {
+        makes[at] = (is_left_out == NULL || !is_left_out[at]) && is_noisy(graph, at);
+        any = any || makes[at];
+    }
+    while (any && spread(&spreader, makes, is_clean))
+        ;
+    free(makes);
+    return spreader.marks;
+}
+
+void
+noise_note(const struct graph *graph, uint32_t period, const uint32_t *marks, struct turns *turns)
+{
+    for (uint32_t i = 0; i < graph->version_count; ++i) {
+        const struct graph_version *version = &graph->versions[i];
+        if (marks[i] != 0 && version->memory != HOST_MEMORY)
+            *GROWN(turns->noisy, turns->noisy_count) = (struct turns_noisy){
+                .alloc = graph->memories[version->memory].alloc, .lo = version->lo, .hi = version->hi, .by = marks[i]};
+    }
+    for (uint32_t i = 0; i < graph->version_count; ++i) {
+        const struct graph_version *version = &graph->versions[i];
+        if (version->memory == HOST_MEMORY && version->op >= 0 && marks[i] != 0)
+            turns->reads.of[(uint32_t)version->op % period].noise = marks[i];
+    }
+}
+
+uint32_t
+noise_at(const struct scout_log *log, const struct turns *turns, uint32_t alloc, uint64_t lo, uint64_t hi)
+{
+    const struct scout_alloc *of = &log->allocs[alloc];
+    uint32_t by = 0;
+    for (uint32_t i = 0; i < turns->noisy_count && by == 0; ++i) {
+        const struct turns_noisy *it = &turns->noisy[i];
+        const struct scout_alloc *alike = &log->allocs[it->alloc];
+        if (alike->bytes == of->bytes && alike->ordinal == of->ordinal && it->lo < hi && lo < it->hi)
+            by = it->by;
+    }
+    return by;
+}
