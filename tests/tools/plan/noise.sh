@@ -55,7 +55,7 @@ refused() {
     local by
     for by in gradients state; do
         proofs "$1" "$by"
-        check "$1 by $by: is refused" grep -qE "^proof \(d\): failed: $2|^proof \((d|complete)\): not possible here: $2" words.1
+        check "$1 by $by: is refused" grep -qE "^proof \((d|complete)\): failed: $2|^proof \((d|complete)\): not possible here: $2" words.1
     done
 }
 # mistaken HABIT BY NAME SENTENCE CODE: the plan after CODE (python) with a hash that is right, on an unruly device.
@@ -84,7 +84,8 @@ mistaken gradients state 'one element left out' 'misses memory that stays' 'stat
 mistaken gradients state 'state called constant' 'is called constant' 'state[0].update(role="unwritten", type=0)'
 trains clip gradients norm
 trains clip-host gradients norm
-trains clip-gradients gradients backward
+trains clip-rate gradients norm
+trains clip-gradients gradients norm
 if wanted clip; then
     shown=$work/stderr
     check "clip: ranks differ by rounding" grep -q 'state equal on all ranks up to rounding' stderr
@@ -92,6 +93,7 @@ fi
 refused scaled ".*$apart"
 refused scaled-more ".*$apart"
 refused scaled-clip ".*$apart"
+refused carried 'what the program sends to the device depends on what it has read there in the step before'
 refused much '.* is too noisy to prove: the same launch of backward twice gives different bits, and runs of one process differ'
 
 if wanted gradients; then

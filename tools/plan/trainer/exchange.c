@@ -18,10 +18,12 @@
  */
 #include "base/clock.h"
 #include "tools/check/format/element.h"
+#include "tools/common/direct.h"
 #include "tools/plan/trainer/player.h"
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -225,6 +227,22 @@ exchange_part(const struct operation *operation)
     *of = (struct brought){bytes, now};
 }
 
+/* With noise, the host reads in the first steps of all runs what it has read in one of them. */
+static bool
+share_read(char *bytes, uint64_t count)
+{
+    static int file = -1;
+    const struct play_plan *plan = &player.play.plan;
+    bool keeps = plan->begun == PLAY_KEEPS_BEGUN;
+    char path[PATH_MAX + 16];
+    if (plan->begun == PLAY_BEGINS_ITSELF)
+        return true;
+    snprintf(path, sizeof(path), "%s.reads", plan->begun_path);
+    if (file < 0)
+        file = open_direct(path, O_CLOEXEC | O_NOFOLLOW | (keeps ? O_WRONLY | O_CREAT | O_TRUNC : O_RDONLY), 0600);
+    return keeps ? direct_write(file, bytes, count, -1) : direct_read(file, bytes, count, -1);
+}
+
 /* What a step has brought to the host becomes what the first ones have brought, from one of them on: so the host sees
  * nothing of what its own sends lead to. */
 static void
@@ -237,7 +255,7 @@ exchange_read(char *bytes, uint64_t count)
     struct read *of = &host_reads[host_read_at++];
     bool is_other = player.play.plan.data == PLAY_OTHER_READS && step == FIRST_EXCHANGE;
     bool is_first = step < FIRST_EXCHANGE, lacks = of->content[0] == NULL || of->content[1] == NULL;
-    is_unlike = is_unlike || of->bytes != count || (!is_first && lacks);
+    is_unlike = is_unlike || of->bytes != count || (!is_first && lacks) || (is_first && !share_read(bytes, count));
     if (is_unlike)
         return;
     if (is_first && of->content[step] == NULL)
@@ -293,6 +311,7 @@ begin_step(void)
         if (role != PLAY_GRADIENT && role <= PLAY_COMPARED)
             *play_hash(&player.play.plan, player.pages[0], 1, i) = player_hash(&player.play.tensors[i]);
     }
+    atomic_store(&player.pages[0]->exchanged, changed_bytes);
     player_set_steps(1);
     player_wait_for_end(PLAY_OVER);
 }

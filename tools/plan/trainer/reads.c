@@ -28,6 +28,7 @@
 static struct play_exchange *shared; /* NULL: nothing is exchanged */
 static uint32_t rank, world;
 static bool is_apart; /* there are ranks on other machines */
+static bool ranks_have_noise;
 
 /* With `following` held: */
 static uint64_t next_exchange;
@@ -420,6 +421,15 @@ find_owner(const struct operation *operation, uint32_t *owner_p)
     return found || (from != NULL && find_newest(from, lo, lo + source->bytes, owner_p));
 }
 
+/* Of what is the same on all ranks but for the noise of their updates the host reads few bytes as rank 0 has them: what
+ * it computes of them goes to later updates. */
+static bool
+is_of_first(uint32_t *owner_p)
+{
+    *owner_p = 0;
+    return ranks_have_noise && launches && exchanges_of(now.to) == 1;
+}
+
 /* ---- what the player calls ---- */
 
 static bool
@@ -427,7 +437,7 @@ find_read(const struct operation *operation, uint32_t index, uint64_t period)
 {
     if (index == READS_BETWEEN) {
         now.to = operation->function == NULL ? target_of(operation) : NULL;
-        return now.to != NULL && find_owner(operation, &now.owner);
+        return now.to != NULL && (find_owner(operation, &now.owner) || is_of_first(&now.owner));
     }
     const struct play_operation *of = &player.play.operations[index];
     struct read *read = is_exchanged(of) && period >= of->back ? read_at(index) : NULL;
@@ -676,6 +686,10 @@ reads_open(const char *path)
     for (uint32_t i = 0; i < plan->operation_count; ++i) {
         if (is_exchanged(&player.play.operations[i]))
             reads[read_count++].index = i;
+    }
+    for (uint32_t i = 0; i < plan->tensor_count && !player_is_by_state(); ++i) {
+        uint32_t of = player.play.tensors[i].noise;
+        ranks_have_noise = ranks_have_noise || (of > 0 && player.play.operations[of - 1].part != PLAY_BY_TURN);
     }
     shared = play_exchange_map(path, false);
     if (shared == NULL)

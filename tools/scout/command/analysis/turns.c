@@ -490,15 +490,14 @@ is_scaled(const struct sorter *sorter, const struct graph_version *version)
     return from_gradients && !from_others;
 }
 
-/* What the host reads behind the average, or of what all ranks compute, is the same on all ranks but for noise: rank
- * 0's is read on all. Noise of one rank's turn ends where gradients are averaged. */
+/* What ranks compute behind the average, or all of them, is the same on all but for noise, and what the host reads of
+ * it is what rank 0 has. Noise of one rank's turn ends where gradients are averaged. */
 static void
 find_noise(const struct sorter *sorter)
 {
     const struct graph *graph = sorter->graph;
     bool *by_turn = xcalloc(sorter->period + 1, sizeof(*by_turn));
     bool *is_clean = xcalloc(graph->version_count + 1, sizeof(*is_clean));
-    noise_note(graph, sorter->period, sorter->noise, sorter->turns);
     for (uint32_t at = 0; at < sorter->period; ++at)
         by_turn[at] = sorter->turns->parts[at] == PLAY_BY_TURN;
     for (uint32_t i = 0; i < graph->version_count; ++i) {
@@ -511,9 +510,11 @@ find_noise(const struct sorter *sorter)
         const struct graph_version *version = &graph->versions[i];
         uint32_t at = version->op >= 0 ? position(sorter, version) : 0;
         struct reads_of *of = &sorter->turns->reads.of[at];
+        sorter->noise[i] = between[i] != 0 ? between[i] : sorter->noise[i]; /* for this one ranks differ */
         if (between[i] != 0 && version->op >= 0 && version->memory == HOST_MEMORY && of->kind == PLAY_READS_ALIKE)
             of->kind = PLAY_READS_FIRST;
     }
+    noise_note(graph, sorter->period, sorter->noise, sorter->turns);
     free(between);
     free(by_turn);
     free(is_clean);
@@ -534,10 +535,10 @@ sort_operations(struct sorter *sorter)
     ok = ok && settle_reads(sorter) && judge_changes(sorter);
     for (uint32_t i = 0; i < sorter->graph->version_count; ++i)
         sorter->turns->is_scaled = sorter->turns->is_scaled || is_scaled(sorter, &sorter->graph->versions[i]);
-    if (ok)
-        find_stays(sorter);
     reads_find(sorter->graph, sorter->period, sorter->turns->parts, NULL, &sorter->turns->reads);
     find_noise(sorter);
+    if (ok)
+        find_stays(sorter);
     return ok;
 }
 

@@ -71,10 +71,16 @@ judge_alike(const struct play *play, const struct played *whole, struct proof *p
         if (tensor->role == PLAY_GRADIENT || tensor->role > PLAY_COMPARED ||
             played_hash(play, whole, 0, 1, i) == played_hash(play, whole, 1, 1, i))
             continue;
-        proof_conclude(proof, PROOF_FAILED,
-                       "%s differs after a step in which two ranks had different data: a gradient is missing, or it is "
-                       "averaged in the wrong place",
-                       proof_name(proof, tensor));
+        char name[PLAY_NAME_BYTES];
+        if (tensor->noise != 0)
+            proof_conclude(proof, PROOF_IMPOSSIBLE,
+                           "%s is too noisy to prove: the same launch of %s twice gives different bits",
+                           proof_name(proof, tensor), noise_name(play, tensor, name));
+        else
+            proof_conclude(proof, PROOF_FAILED,
+                           "%s differs after a step in which two ranks had different data: a gradient is missing, or "
+                           "it is averaged in the wrong place",
+                           proof_name(proof, tensor));
     }
 }
 
@@ -87,7 +93,9 @@ judge_halves(const struct play *play, const struct played *whole, const struct p
     bool is_changed = false;
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
         bool is_gradient = play->tensors[i].role == PLAY_GRADIENT;
-        bool same = played_hash(play, whole, 0, is_gradient, i) == played_hash(play, halves, 0, is_gradient, i);
+        bool same = is_gradient && play->tensors[i].noise != 0
+                        ? atomic_load(&halves->pages[0]->exchanged) == 0 /* noise alone makes others */
+                        : played_hash(play, whole, 0, is_gradient, i) == played_hash(play, halves, 0, is_gradient, i);
         is_changed = is_changed || (is_gradient && !same);
         if (!is_gradient && !same && play->tensors[i].role != PLAY_UNWRITTEN) {
             proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program do not begin alike");
@@ -146,7 +154,12 @@ judge_own(const struct scout_finding *finding, const struct play *play, const st
         if (play->tensors[i].role != PLAY_PER_RANK)
             continue;
         count_followed(play, whole, halves, i, counts);
-        if (is_carried(finding, &play->tensors[i], counts))
+        char name[PLAY_NAME_BYTES];
+        if (play->tensors[i].noise != 0)
+            proof_conclude(proof, PROOF_IMPOSSIBLE,
+                           "%s is too noisy to prove: the same launch of %s twice gives different bits",
+                           proof_name(proof, &play->tensors[i]), noise_name(play, &play->tensors[i], name));
+        else if (is_carried(finding, &play->tensors[i], counts))
             proof_conclude(proof, PROOF_PASSED,
                            "each element that was looked at follows one half of a batch: it is carried, not trained");
         else

@@ -184,13 +184,16 @@ find_times(const struct played *ranks, const struct played *alone, struct play_t
 
 /* What the host has sent in the last steps of a run; 0: the run shows nothing. */
 static bool
-play_host(const struct scout_order *order, struct play *play, enum play_data data, uint64_t *sent, struct error *error)
+play_host(const struct scout_order *order, struct play *play, enum play_data data, bool is_first, uint64_t *sent,
+          struct error *error)
 {
     enum { STEPS = 6 };
     struct played played;
     uint32_t steps = play->plan.steps;
     play->plan.steps = STEPS;
+    play->plan.begun = !noise_is_any(play) ? PLAY_BEGINS_ITSELF : is_first ? PLAY_KEEPS_BEGUN : PLAY_TAKES_BEGUN;
     bool ok = played_make(order, play, data, &played, error);
+    play->plan.begun = PLAY_BEGINS_ITSELF;
     if (ok && played_completed(&played) + 1 == STEPS && atomic_load(&played.pages[0]->exchanged) > 0)
         *sent = atomic_load(&played.pages[0]->reads);
     played_release(play, &played);
@@ -212,10 +215,10 @@ proof_host(const struct scout_order *order, struct play *play, bool must_show, s
     }
     if (!reads || !sends)
         return true;
-    if (!play_host(order, play, PLAY_SAME_READS, &same, error) ||
-        !play_host(order, play, PLAY_OTHER_READS, &other, error))
+    if (!play_host(order, play, PLAY_SAME_READS, true, &same, error) ||
+        !play_host(order, play, PLAY_OTHER_READS, false, &other, error))
         return false;
-    if (same != other && !play_host(order, play, PLAY_SAME_READS, &again, error))
+    if (same != other && !play_host(order, play, PLAY_SAME_READS, false, &again, error))
         return false;
     if ((same == 0 || other == 0) && must_show)
         proof_conclude(proof, PROOF_IMPOSSIBLE,
