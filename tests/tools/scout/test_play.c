@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -107,4 +108,66 @@ TEST(plans_by_state_have_roles_of_their_own)
     struct play_tensor changes = rows[0];
     const struct play by_state = {.plan = {.by = PLAY_BY_STATE, .tensor_count = 1}, .tensors = &changes};
     ck_assert_uint_eq(play_state_bytes(&by_state), 24);
+}
+
+/* ---- apart ---- */
+
+enum { ELEMENTS = 200000 };
+
+static float before[ELEMENTS], other[ELEMENTS], now[ELEMENTS];
+
+/* Weights of about 0.1, of which a step has changed each by about 1e-3. */
+static struct play_apart
+apart(void)
+{
+    const struct play_tensor tensor = {.role = PLAY_PARAMETER, .type = 1, .hi = sizeof(now)};
+    return play_find_apart(&tensor, (char *)now, (char *)other, (char *)before);
+}
+
+static void
+step(void)
+{
+    for (int k = 0; k < ELEMENTS; ++k) {
+        before[k] = 0.1F + 0.001F * (float)(k % 7);
+        now[k] = other[k] = before[k] + 0.001F + 0.0001F * (float)(k % 5);
+    }
+}
+
+TEST_GROUP(distances, .setup = step);
+
+TEST(units_in_the_last_place_of_few_elements_are_nothing)
+{
+    now[5] = nextafterf(now[5], 1);
+    now[7] = nextafterf(now[7], 0);
+    ck_assert(apart().sum == 0 && apart().element == 0);
+}
+
+TEST(all_elements_that_are_wrong_a_little_show_in_the_sum)
+{
+    for (int k = 0; k < ELEMENTS; ++k)
+        now[k] = before[k] + 0.999F * (other[k] - before[k]);
+    ck_assert_double_gt(apart().sum, 8e-4);
+    ck_assert_double_lt(apart().sum, 1.1e-3);
+}
+
+TEST(one_element_that_is_wrong_shows_by_itself)
+{
+    now[ELEMENTS - 1] = before[ELEMENTS - 1];
+    ck_assert_double_lt(apart().sum, 1e-5);
+    ck_assert_double_gt(apart().element, 0.4);
+}
+
+TEST(what_is_no_number_is_apart)
+{
+    now[3] = NAN;
+    ck_assert(isinf(apart().sum) && isinf(apart().element));
+}
+
+TEST(what_a_step_does_not_change_is_apart_by_any_change)
+{
+    memcpy(before, other, sizeof(before));
+    ck_assert_double_eq(apart().sum, 0);
+    for (int k = 0; k < ELEMENTS; ++k)
+        now[k] += 1e-5F;
+    ck_assert(isinf(apart().sum) && isinf(apart().element));
 }

@@ -241,6 +241,10 @@ struct play_apart {
     double element; /* over what the element has moved, and the mean of all */
 };
 
+/* Of a tensor's bytes in a run, in another one, and in that one as the step began; NULL: before the first step. */
+struct play_apart play_find_apart(const struct play_tensor *tensor, const char *now, const char *other,
+                                  const char *before);
+
 /* Written by the player only. Behind it: uint64_t [steps + 1][tensor_count], struct play_apart [steps +
  * 1][tensor_count], float [tensor_count][PLAY_SAMPLES]. */
 struct play_page {

@@ -2,15 +2,11 @@
  * begun.c - see player.h: of what has noise, how far a run is from another one behind steps that begin with the same
  * bytes. The other run has written them to a file; so noise does not grow from step to step.
  */
-#include "tools/check/format/element.h"
 #include "tools/common/direct.h"
 #include "tools/plan/trainer/player.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { UNITS = 8 }; /* in the last place: rounding of single elements */
 
 static int file = -1;
 
@@ -51,40 +47,6 @@ content_of(uint32_t number, uint32_t rank, uint32_t step)
     return content;
 }
 
-/* As what its bytes are compared: of bytes that have no type, and of histories, as floats. */
-static int
-type_of(const struct play_tensor *tensor)
-{
-    bool is_open = tensor->type == 0 || tensor->type == ELEMENT_UINT32;
-    bool is_whole = (tensor->lo | tensor->hi) % sizeof(float) != 0;
-    return !is_open ? (int)tensor->type : is_whole ? ELEMENT_UINT8 : ELEMENT_FLOAT32;
-}
-
-static struct play_apart
-find_apart(const struct play_tensor *tensor, const char *now, const char *other, const char *before)
-{
-    int type = type_of(tensor);
-    const size_t size = element_size(type), count = bytes_of(tensor) / size;
-    double sum = 0, moved = 0, largest = 0, worst = 0;
-    for (size_t k = 0; k < count; ++k) {
-        double value = element_get(type, other, k),
-               change = before != NULL ? value - element_get(type, before, k) : value;
-        moved += isfinite(change) ? fabs(change) : 0;
-        largest = isfinite(value) ? fmax(largest, fabs(value)) : largest;
-    }
-    for (size_t k = 0; k < count; ++k) {
-        if (memcmp(now + k * size, other + k * size, size) == 0)
-            continue;
-        double value = element_get(type, other, k),
-               change = before != NULL ? value - element_get(type, before, k) : value;
-        double apart = fabs(element_get(type, now, k) - value), rest = apart - UNITS * element_unit(type, value);
-        sum += isfinite(apart) ? apart : INFINITY;
-        worst = rest > 0 || !isfinite(rest) ? fmax(worst, rest / (fabs(change) + moved / (double)count)) : worst;
-    }
-    sum -= UNITS * element_unit(type, largest);
-    return (struct play_apart){.sum = sum > 0 ? sum / moved : 0, .element = isnan(worst) ? INFINITY : worst};
-}
-
 /* What a sum holds on purpose is not its own. */
 static bool
 is_exchanged(const struct play_tensor *tensor)
@@ -113,7 +75,7 @@ begun_meet(uint32_t number, uint32_t rank, uint32_t step, char *own)
                           player.named[number].text);
     } else {
         char *other = content_of(number, rank, step), *before = step > 0 ? content_of(number, rank, step - 1) : NULL;
-        apart = find_apart(tensor, now, other, before);
+        apart = play_find_apart(tensor, now, other, before);
         if (!is_exchanged(tensor)) {
             memory_write(allocation, tensor->lo, other, bytes_of(tensor));
             memory_wait();

@@ -118,7 +118,7 @@ main(int argc, char **argv)
     unsigned seen = 0;
     take_options(argc, argv, 2, {{"--steps", &steps}, {"--oracle", &oracle}, {"--save", &save}});
     bool is_clipped = strstr(habit, "clip") != NULL, by_host = strstr(habit, "host") != NULL;
-    float offset = strcmp(habit, "much") == 0 ? 10 : 0;
+    float offset = strcmp(habit, "much") == 0 ? 2 : 0;
     float *x = room(BATCH * IN), *t = room(BATCH), *w = room(WEIGHTS), *m = room(WEIGHTS), *g = room(WEIGHTS),
           *h = room(BATCH * HIDDEN), *y = room(BATCH), *loss = room(1), *sum = room(1), *times = NULL;
     static float hw[WEIGHTS], hx[BATCH * IN], ht[BATCH], hy[BATCH];
@@ -131,7 +131,7 @@ main(int argc, char **argv)
         hw[k] = 0.2f * drawn();
     cudaMemcpy(w, hw, sizeof(hw), cudaMemcpyHostToDevice);
     for (int s = 0; s < steps; ++s) {
-        float rate = 0.05f * (1 + 1e-7f * (float)seen), read;
+        float rate = (strcmp(habit, "steep") == 0 ? 12.5f : 0.05f) * (1 + 1e-7f * (float)seen), read;
         for (int r = 0; r < BATCH; ++r) {
             ht[r] = 0;
             for (int i = 0; i < IN; ++i) {

@@ -71,16 +71,12 @@ judge_alike(const struct play *play, const struct played *whole, struct proof *p
         if (tensor->role == PLAY_GRADIENT || tensor->role > PLAY_COMPARED ||
             played_hash(play, whole, 0, 1, i) == played_hash(play, whole, 1, 1, i))
             continue;
-        char name[PLAY_NAME_BYTES];
-        if (tensor->noise != 0)
-            proof_conclude(proof, PROOF_IMPOSSIBLE,
-                           "%s is too noisy to prove: the same launch of %s twice gives different bits",
-                           proof_name(proof, tensor), noise_name(play, tensor, name));
-        else
-            proof_conclude(proof, PROOF_FAILED,
-                           "%s differs after a step in which two ranks had different data: a gradient is missing, or "
-                           "it is averaged in the wrong place",
-                           proof_name(proof, tensor));
+        if (noise_hides(play, tensor, proof))
+            return;
+        proof_conclude(proof, PROOF_FAILED,
+                       "%s differs after a step in which two ranks had different data: a gradient is missing, or it is "
+                       "averaged in the wrong place",
+                       proof_name(proof, tensor));
     }
 }
 
@@ -154,12 +150,9 @@ judge_own(const struct scout_finding *finding, const struct play *play, const st
         if (play->tensors[i].role != PLAY_PER_RANK)
             continue;
         count_followed(play, whole, halves, i, counts);
-        char name[PLAY_NAME_BYTES];
-        if (play->tensors[i].noise != 0)
-            proof_conclude(proof, PROOF_IMPOSSIBLE,
-                           "%s is too noisy to prove: the same launch of %s twice gives different bits",
-                           proof_name(proof, &play->tensors[i]), noise_name(play, &play->tensors[i], name));
-        else if (is_carried(finding, &play->tensors[i], counts))
+        if (noise_hides(play, &play->tensors[i], proof))
+            return;
+        if (is_carried(finding, &play->tensors[i], counts))
             proof_conclude(proof, PROOF_PASSED,
                            "each element that was looked at follows one half of a batch: it is carried, not trained");
         else

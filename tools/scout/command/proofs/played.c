@@ -47,7 +47,7 @@ proof_name(struct proof *proof, const struct play_tensor *tensor)
 
 /* ---- a run ---- */
 
-uint32_t
+static uint32_t
 played_stage(const struct played *played, int rank)
 {
     return atomic_load(&played->pages[rank]->stage);

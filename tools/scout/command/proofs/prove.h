@@ -55,7 +55,6 @@ bool played_make(const struct scout_order *order, struct play *play, enum play_d
                  struct error *error) MUST_USE;
 void played_release(const struct play *play, struct played *played);
 
-uint32_t played_stage(const struct played *played, int rank);
 /* How many steps all ranks have completed, and recorded. */
 uint32_t played_completed(const struct played *played);
 /* How many steps can be judged; 0, with the end of the proof: none, or the run failed. *why: what came then; "": all
@@ -86,6 +85,8 @@ void noise_release(struct noise *noise);
 bool noise_are_same(const struct noise *noise, const struct played *run, uint32_t step, uint32_t tensor);
 /* Whether a run's copies to the host have brought the same. */
 bool noise_reads_are_same(const struct noise *noise, const struct played *run);
+/* Ends the proof if a tensor has noise, where bits alone show a mistake. Returns whether it has. */
+bool noise_hides(const struct play *play, const struct play_tensor *tensor, struct proof *proof);
 /* Ends the proof if noise is too large to tell a mistake from it. Returns whether it is not. */
 bool noise_is_small(const struct noise *noise, struct proof *proof);
 /* The operation that the noise of a tensor is of, for readers. */
