@@ -11,7 +11,7 @@
 static int file = -1;
 
 static uint64_t
-bytes_of(const struct play_tensor *tensor)
+content_bytes(const struct play_tensor *tensor)
 {
     return tensor->hi - tensor->lo;
 }
@@ -30,17 +30,17 @@ place_of(uint32_t number, uint32_t rank, uint32_t step)
     const struct play_tensor *all = player.play.tensors;
     uint64_t each = 0, at = 0;
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        at += i < number ? copies_of(&all[i]) * bytes_of(&all[i]) : 0;
-        each += copies_of(&all[i]) * bytes_of(&all[i]);
+        at += i < number ? copies_of(&all[i]) * content_bytes(&all[i]) : 0;
+        each += copies_of(&all[i]) * content_bytes(&all[i]);
     }
     return (off_t)(step * each + at +
-                   (all[number].role == PLAY_PER_RANK && step > 0 ? rank : 0) * bytes_of(&all[number]));
+                   (all[number].role == PLAY_PER_RANK && step > 0 ? rank : 0) * content_bytes(&all[number]));
 }
 
 static char *
 content_of(uint32_t number, uint32_t rank, uint32_t step)
 {
-    uint64_t bytes = bytes_of(&player.play.tensors[number]);
+    uint64_t bytes = content_bytes(&player.play.tensors[number]);
     char *content = scout_zeroed(bytes, 1);
     if (!direct_read(file, content, bytes, place_of(number, rank, step)))
         player_refuse("what another run has kept of %s cannot be read", player.named[number].text);
@@ -67,21 +67,21 @@ begun_meet(uint32_t number, uint32_t rank, uint32_t step, char *own)
         file = open_direct(
             plan->begun_path,
             O_CLOEXEC | O_NOFOLLOW | (plan->begun == PLAY_KEEPS_BEGUN ? O_RDWR | O_CREAT | O_TRUNC : O_RDONLY), 0600);
-    char *now = scout_zeroed(bytes_of(tensor), 1);
-    memory_read(allocation, tensor->lo, now, bytes_of(tensor));
+    char *now = scout_zeroed(content_bytes(tensor), 1);
+    memory_read(allocation, tensor->lo, now, content_bytes(tensor));
     if (plan->begun == PLAY_KEEPS_BEGUN) {
-        if (!direct_write(file, now, bytes_of(tensor), place_of(number, rank, step)))
+        if (!direct_write(file, now, content_bytes(tensor), place_of(number, rank, step)))
             player_refuse("there is no room in %s for what proofs keep of %s", plan->begun_path,
                           player.named[number].text);
     } else {
         char *other = content_of(number, rank, step), *before = step > 0 ? content_of(number, rank, step - 1) : NULL;
         apart = play_find_apart(tensor, now, other, before);
         if (!is_exchanged(tensor)) {
-            memory_write(allocation, tensor->lo, other, bytes_of(tensor));
+            memory_write(allocation, tensor->lo, other, content_bytes(tensor));
             memory_wait();
         }
         if (own != NULL)
-            memcpy(own, other, bytes_of(tensor));
+            memcpy(own, other, content_bytes(tensor));
         free(other);
         free(before);
     }
