@@ -142,6 +142,9 @@ cuGraphInstantiateWithFlags(CUgraphExec *exec_out, CUgraph handle, unsigned long
     if (result == CUDA_SUCCESS && (exec_out == NULL || (flags & ~hints) != 0)) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
+    if (result == CUDA_SUCCESS) {
+        result = capture_check_unsafe(); /* it may allocate */
+    }
     struct program *program = NULL;
     if (result == CUDA_SUCCESS) {
         result = program_make(graph, &program);
@@ -361,16 +364,7 @@ launch(struct exec *exec, struct stream *stream)
     command->moments = NULL;
     atomic_store(&command->random, atomic_fetch_add(&launches, 1) * 0xbf58476d1ce4e5b9u);
     command->command.end = end_graph;
-    command->command.node_type = CU_GRAPH_NODE_TYPE_GRAPH; /* launched into a capture: a child graph */
-    if (capture_is_on(stream)) {
-        if (exec->program->has_events) {
-            say("cuGraphLaunch: a graph with event nodes cannot be launched into a capture");
-            command_drop(command);
-            capture_invalidate(stream);
-            return CUDA_ERROR_NOT_SUPPORTED;
-        }
-        return stream_submit(stream, &command->command, NULL);
-    }
+    command->command.node_type = CU_GRAPH_NODE_TYPE_GRAPH;
     if (exec->last.stream != NULL) {
         command->command.after = (struct wait){stream_hold(exec->last.stream), exec->last.number};
     }
@@ -395,6 +389,9 @@ launch_graph(CUgraphExec handle, CUstream stream_handle, enum flavour flavour, b
     CUresult result = stream_enter(stream_handle, flavour, &stream);
     if (result == CUDA_SUCCESS) {
         result = exec_enter(handle, &exec);
+    }
+    if (result == CUDA_SUCCESS && !only_check) {
+        result = capture_check_stream(stream); /* the launch is no node of another graph */
     }
     if (result != CUDA_SUCCESS || only_check) {
         return result;

@@ -20,7 +20,7 @@ in_graphs() {
 }
 
 declare -A steps=([whole]=22 [first]=24 [late]=12 [fork]=22 [mixed]=11 [several]=66 [groups]=44 [alternate]=22 [irregular]=34
-    [recapture]=22 [exec-update]=22 [clone]=22 [child]=22 [buffer]=22 [hidden]=22 [set-rate]=22 [thread]=22 [at-once]=44)
+    [recapture]=22 [exec-update]=22 [clone]=22 [buffer]=22 [hidden]=22 [set-rate]=22 [thread]=22 [at-once]=44)
 for mode in "${!steps[@]}"; do
     [ "$sanitized" -eq 0 ] || break # the next loop has what differs for a sanitizer
     trains 2 "$mode"
@@ -28,7 +28,7 @@ for mode in "${!steps[@]}"; do
 done
 
 # The same, whatever may be delayed is delayed, and nodes of graphs run in any order that they allow.
-for mode in whole fork groups alternate buffer hidden child late at-once recapture exec-update; do
+for mode in whole fork groups alternate buffer hidden late at-once recapture exec-update; do
     SOFTGPU_CHAOS=$((${#mode} % 3 + 1)) trains 3 "$mode" --verify
     in_graphs "${steps[$mode]}"
 done
@@ -38,7 +38,7 @@ for mode in halves backward-only update-only forward-only; do
     SOFTGPU_CHAOS=1 trains 3 "$mode"
     check "... overlapped" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"
 done
-for mode in step-and-update by-hand; do
+for mode in step-and-update by-hand child; do
     SOFTGPU_CHAOS=2 trains 2 "$mode"
 done
 
@@ -67,7 +67,7 @@ check "a number that equals an address, after the capture: reported once" \
     [ "$(grep -c 'rank 1: in step 1[01], a copy of 65536 bytes to the device held a number that equals an address in gradient 3 of [46] .*; the graph with DDP_STEP (.*graphs_steps.h:[0-9]*) does not wait' "$work/stderr")" -eq 1 ]
 
 # One rank: whatever it does.
-for mode in whole several wrong-stream node-inside address-later number-later nested node-later captured-launch one-rank-eager; do
+for mode in whole several wrong-stream node-inside address-later number-later nested node-later one-rank-eager; do
     run "$ddprun" -n 1 "$graphs" "$mode"
     succeeded "$mode, a world of one"
 done

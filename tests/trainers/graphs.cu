@@ -45,6 +45,8 @@ by_halves(void)
 {
     if (is_mode("by-hand") && execs[0] == NULL)
         build_backward();
+    if (is_mode("child") && execs[0] == NULL)
+        build_parent();
     if (is_mode("update-only") || is_mode("step-and-update"))
         backward();
     else
@@ -57,14 +59,6 @@ by_halves(void)
         launch(1, update_only);
     else
         optimize(0.5f);
-}
-
-static void
-with_child(void)
-{
-    if (execs[1] == NULL)
-        CHECK(cudaGraphInstantiate(&execs[1], capture(backward), 0));
-    launch(0, step_with_child);
 }
 
 /* The step of one group, on a stream of its own. */
@@ -80,21 +74,30 @@ group_on(int g, cudaStream_t on)
     }
 }
 
-/* Two captures in progress at the same time, and their graphs on two streams. */
+/* Two captures in progress at the same time. None is while a graph is instantiated: that may allocate. */
+static void
+capture_groups(const cudaStream_t on[2])
+{
+    cudaGraph_t graphs[2];
+    for (int g = 0; g < 2; ++g)
+        CHECK(cudaStreamBeginCapture(on[g], cudaStreamCaptureModeGlobal));
+    for (int g = 0; g < 2; ++g)
+        group_on(g, on[g]);
+    for (int g = 0; g < 2; ++g)
+        CHECK(cudaStreamEndCapture(on[g], &graphs[g]));
+    for (int g = 0; g < 2; ++g) {
+        CHECK(cudaGraphInstantiate(&execs[g], graphs[g], 0));
+        CHECK(cudaGraphDestroy(graphs[g]));
+    }
+}
+
+/* Their graphs on two streams. */
 static void
 at_once(void)
 {
     cudaStream_t on[2] = {stream, side};
-    for (int g = 0; g < 2 && execs[1] == NULL; ++g)
-        CHECK(cudaStreamBeginCapture(on[g], cudaStreamCaptureModeGlobal));
-    for (int g = 0; g < 2 && execs[1] == NULL; ++g)
-        group_on(g, on[g]);
-    for (int g = 0; g < 2 && execs[g] == NULL; ++g) {
-        cudaGraph_t graph;
-        CHECK(cudaStreamEndCapture(on[g], &graph));
-        CHECK(cudaGraphInstantiate(&execs[g], graph, 0));
-        CHECK(cudaGraphDestroy(graph));
-    }
+    if (execs[0] == NULL)
+        capture_groups(on);
     order(stream, side, 4);
     for (int g = 0; g < 2; ++g)
         CHECK(cudaGraphLaunch(execs[g], on[g]));
@@ -293,10 +296,8 @@ one_step(int step)
         exec_update(step);
     } else if (is_mode("clone")) {
         cloned();
-    } else if (is_one_of({"halves", "backward-only", "update-only", "step-and-update", "by-hand"})) {
+    } else if (is_one_of({"halves", "backward-only", "update-only", "step-and-update", "by-hand", "child"})) {
         by_halves();
-    } else if (is_mode("child")) {
-        with_child();
     } else if (is_mode("at-once")) {
         at_once();
     } else if (is_mode("thread")) {

@@ -185,15 +185,6 @@ step_and_update(void)
     optimize(0.5f);
 }
 
-/* The backward pass as a graph of its own, launched into the capture: a child. */
-static void
-step_with_child(void)
-{
-    CHECK(cudaGraphLaunch(execs[1], stream));
-    average();
-    optimize(0.5f);
-}
-
 /* By hand: one node for each layer. */
 static void
 build_backward(void)
@@ -211,6 +202,18 @@ build_backward(void)
         work.kernelParams = arguments;
         CHECK(cudaGraphAddKernelNode(&node, graph, NULL, 0, &work));
     }
+    CHECK(cudaGraphInstantiate(&execs[0], graph, 0));
+    CHECK(cudaGraphDestroy(graph));
+}
+
+/* The backward pass as a graph of its own, part of another: a child. */
+static void
+build_parent(void)
+{
+    cudaGraph_t graph;
+    cudaGraphNode_t node;
+    CHECK(cudaGraphCreate(&graph, 0));
+    CHECK(cudaGraphAddChildGraphNode(&node, graph, NULL, 0, capture(backward)));
     CHECK(cudaGraphInstantiate(&execs[0], graph, 0));
     CHECK(cudaGraphDestroy(graph));
 }

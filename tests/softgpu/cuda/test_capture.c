@@ -120,40 +120,54 @@ end_elsewhere(void *stream)
     return cuStreamEndCapture(stream, &graph) == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD ? stream : NULL;
 }
 
-static void *
-allocate_elsewhere(void *result)
+/* Calls that may not be made while captures forbid what may allocate. */
+static CUresult
+call_unsafe(CUgraph graph)
 {
     CUdeviceptr memory;
-    use_device();
-    *(CUresult *)result = cuMemAlloc(&memory, 1);
-    return NULL;
-}
-
-static CUresult
-allocate_in_thread(void)
-{
-    pthread_t thread;
-    CUresult result;
-    ck_assert_int_eq(pthread_create(&thread, NULL, allocate_elsewhere, &result), 0);
-    pthread_join(thread, NULL);
+    CUgraphExec exec;
+    CUresult result = graph == NULL ? cuMemAlloc(&memory, 1) : cuGraphInstantiate(&exec, graph, 0);
+    if (result == CUDA_SUCCESS)
+        ck_assert_int_eq(graph == NULL ? cuMemFree(memory) : cuGraphExecDestroy(exec), CUDA_SUCCESS);
     return result;
 }
 
-TEST(modes_decide_about_unsafe_calls)
+static void *
+call_elsewhere(void *graph)
+{
+    use_device();
+    return (void *)(uintptr_t)call_unsafe(graph);
+}
+
+static CUresult
+call_in_thread(CUgraph graph)
+{
+    pthread_t thread;
+    void *result;
+    ck_assert_int_eq(pthread_create(&thread, NULL, call_elsewhere, graph), 0);
+    pthread_join(thread, &result);
+    return (CUresult)(uintptr_t)result;
+}
+
+/* An allocation, and the instantiation of a graph. */
+LOOP_TEST(modes_decide_about_unsafe_calls, 0, 2)
 {
     use_device();
     CUdeviceptr memory;
-    CUgraph graph;
+    CUgraph none = NULL, graph;
+    ck_assert_int_eq(cuMemAlloc(&memory, 1), CUDA_SUCCESS);
+    if (_i == 1)
+        ck_assert_int_eq(cuGraphCreate(&none, 0), CUDA_SUCCESS);
     CUstream stream = begin();
-    ck_assert_int_eq(cuMemAlloc(&memory, 1), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    ck_assert_int_eq(call_unsafe(none), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     expect_spoiled(stream);
     stream = begin();
-    ck_assert_int_eq(allocate_in_thread(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    ck_assert_int_eq(call_in_thread(none), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     expect_spoiled(stream);
     stream = begin();
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     ck_assert_int_eq(cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemAlloc(&memory, 1), CUDA_SUCCESS);
+    ck_assert_int_eq(call_unsafe(none), CUDA_SUCCESS);
     ck_assert_int_eq(cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
     ck_assert_int_eq(mode, CU_STREAM_CAPTURE_MODE_RELAXED);
     pthread_t thread;
@@ -164,10 +178,23 @@ TEST(modes_decide_about_unsafe_calls)
     ck_assert_int_eq(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
     ck_assert_int_eq(cuGraphDestroy(graph), CUDA_SUCCESS);
     ck_assert_int_eq(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), CUDA_SUCCESS);
-    ck_assert_int_eq(allocate_in_thread(), CUDA_SUCCESS);
+    ck_assert_int_eq(call_in_thread(none), CUDA_SUCCESS);
     ck_assert_int_eq(cuMemFree(memory), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     expect_spoiled(stream);
     stream = begin();
     ck_assert_int_eq(cuMemAllocAsync(&memory, 1, stream), CUDA_ERROR_NOT_SUPPORTED); /* refused, and said */
     expect_spoiled(stream);
+}
+
+/* A graph is not launched into a capture: it may become a part of another by a node that the program adds. */
+TEST(no_graph_is_launched_into_a_capture)
+{
+    use_device();
+    CUstream stream = begin();
+    CUgraphExec exec = end_and_instantiate(stream);
+    ck_assert_int_eq(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    ck_assert_int_eq(cuGraphLaunch(exec, stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    expect_spoiled(stream);
+    ck_assert_int_eq(cuGraphLaunch(exec, NULL), CUDA_SUCCESS);
+    ck_assert_int_eq(cuGraphExecDestroy(exec), CUDA_SUCCESS);
 }
