@@ -101,6 +101,7 @@ struct driver {
     uint64_t chaos_seed;
     bool unruly;                        /* SOFTGPU_UNRULY: blocks and warps run in a drawn order, the device lags */
     uint64_t unruly_key;                /* its seed, the number of this run, the rank */
+    int memory_key;                     /* SOFTGPU_UNRULY: of device memory (pkeys(7)); -1: there is none */
     bool launches_block;                /* CUDA_LAUNCH_BLOCKING: each launch waits for its kernel */
     bool strict;                        /* SOFTGPU_STRICT: device memory can be reached only while an operation runs */
     bool real_addresses;                /* SOFTGPU_ADDRESSES=real: device memory lies where NVIDIA's driver puts it */

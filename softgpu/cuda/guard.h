@@ -31,6 +31,9 @@ bool mapping_make(size_t bytes, enum address_place place, bool at_end, struct ma
 /* The bytes between the end of an allocation and the closed pages are as mapping_make() left them. */
 bool mapping_intact(const struct allocation *allocation);
 
+/* SOFTGPU_UNRULY: from here on the calling thread can use device memory, or no longer. The host's threads never can. */
+void mapping_open(bool open);
+
 /* Gives the memory back, but keeps its addresses closed for a while. */
 void mapping_retire(const struct allocation *allocation);
 
@@ -40,11 +43,12 @@ void mapping_retire(const struct allocation *allocation);
  */
 bool mapping_retired(uintptr_t address, bool may_wait, struct allocation *found);
 
-/* ---- strict.c: SOFTGPU_STRICT; else these do nothing ---- */
+/* ---- strict.c ---- */
 
 /*
- * Around everything that may touch device memory on behalf of the program. Operations exclude each other, except those
- * of libraries (`shared`): a collective of one stream may have to wait for one of another.
+ * Around everything that may touch device memory on behalf of the program, in the thread that does. With SOFTGPU_STRICT
+ * operations exclude each other, except those of libraries (`shared`): a collective of one stream may have to wait for
+ * one of another.
  */
 void strict_begin(bool shared);
 void strict_end(bool shared, struct context *context, const char *what);

@@ -102,11 +102,22 @@ mapping_intact(const struct allocation *allocation)
 }
 
 void
+mapping_open(bool open)
+{
+    if (driver.memory_key >= 0) {
+        (void)pkey_set(driver.memory_key, open ? 0 : PKEY_DISABLE_ACCESS);
+    }
+}
+
+void
 mapping_retire(const struct allocation *allocation)
 {
     const struct mapping *mapping = &allocation->mapping;
+    mapping_open(true);
     /* In strict mode memory is closed here, and every operation was checked. */
-    if (allocation->kind == MEMORY_DEVICE && !driver.strict && !mapping_intact(allocation)) {
+    bool overrun = allocation->kind == MEMORY_DEVICE && !driver.strict && !mapping_intact(allocation);
+    mapping_open(false);
+    if (overrun) {
         say("the program wrote behind the end of allocation %llu (%zu bytes of device memory at %#lx); "
             "SOFTGPU_STRICT=1 tells which kernel",
             (unsigned long long)allocation->buffer_id, allocation->bytes, (unsigned long)allocation->base);

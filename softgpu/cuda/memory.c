@@ -138,7 +138,8 @@ protect(const struct allocation *entry, bool open)
                  : entry->access == CU_MEM_ACCESS_FLAGS_PROT_READ    ? PROT_READ
                                                                      : PROT_NONE;
     }
-    if (mprotect((void *)entry->mapping.pages, entry->mapping.pages_bytes, open ? access : PROT_NONE) != 0) {
+    if (pkey_mprotect((void *)entry->mapping.pages, entry->mapping.pages_bytes, open ? access : PROT_NONE,
+                      driver.memory_key) != 0) {
         say("allocation %llu cannot be %s: %s", (unsigned long long)entry->buffer_id, open ? "opened" : "closed",
             strerror(errno));
     }
@@ -191,16 +192,17 @@ memory_unreserve(CUdevice device, size_t bytes)
     pthread_rwlock_unlock(&table_lock);
 }
 
-/* Enters fresh memory; in strict mode device memory is left as all of it is just now. */
+/* Enters fresh memory; device memory is closed to the host, and in strict mode left as all of it is just now. */
 static CUresult
 enter_fresh(struct allocation *record)
 {
     bool closes = record->kind == MEMORY_DEVICE || record->kind == MEMORY_MAPPED;
+    closes = closes && (driver.strict || driver.memory_key >= 0);
     pthread_rwlock_wrlock(&table_lock);
     remove_stale(record->mapping.pages, record->mapping.pages_bytes);
     CUresult result = insert(record);
-    if (result == CUDA_SUCCESS && closes && !is_open()) {
-        protect(record, false);
+    if (result == CUDA_SUCCESS && closes) {
+        protect(record, is_open());
     }
     pthread_rwlock_unlock(&table_lock);
     return result;

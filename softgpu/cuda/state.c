@@ -12,12 +12,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 enum life { LIFE_NONE, LIFE_READY, LIFE_NO_DEVICE, LIFE_FORKED, LIFE_EXITING };
 
-struct driver driver;
+struct driver driver = {.memory_key = -1};
 
 static _Atomic int life = LIFE_NONE;
 
@@ -120,6 +121,7 @@ be_unruly(void)
             (unsigned long long)run);
     }
     driver.unruly = true;
+    driver.memory_key = pkey_alloc(0, PKEY_DISABLE_ACCESS); /* -1: the processor has none */
     driver.unruly_key = softgpu_mix(softgpu_mix(seed, run), option("RANK", 0, UINT32_MAX, 0));
 }
 

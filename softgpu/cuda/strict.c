@@ -16,6 +16,7 @@ static unsigned running; /* operations of both kinds; memory is open while there
 void
 strict_begin(bool shared)
 {
+    mapping_open(true);
     if (!driver.strict) {
         return;
     }
@@ -33,6 +34,7 @@ strict_begin(bool shared)
 void
 strict_end(bool shared, struct context *context, const char *what)
 {
+    mapping_open(driver.strict); /* for the look at the ends: another thread may have begun it */
     if (!driver.strict) {
         return;
     }
@@ -52,4 +54,5 @@ strict_end(bool shared, struct context *context, const char *what)
         memory_protect(false);
     }
     pthread_mutex_unlock(&lock);
+    mapping_open(false);
 }

@@ -54,6 +54,7 @@ end_handler_stack(void *memory)
 struct start {
     void *(*run)(void *);
     void *argument;
+    const char *name;
 };
 
 static void *
@@ -62,6 +63,7 @@ run_thread(void *memory)
     struct start start = *(struct start *)memory;
     free(memory);
     is_driver_thread = true;
+    pthread_setname_np(pthread_self(), start.name);
     void *stack = make_handler_stack();
     void *result = start.run(start.argument);
     end_handler_stack(stack);
@@ -69,7 +71,7 @@ run_thread(void *memory)
 }
 
 static int
-create_thread(struct start *start, const char *name)
+create_thread(struct start *start)
 {
     pthread_attr_t attributes;
     int error = pthread_attr_init(&attributes);
@@ -89,9 +91,6 @@ create_thread(struct start *start, const char *name)
     error = pthread_create(&thread, &attributes, run_thread, start);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attributes);
-    if (error == 0) {
-        pthread_setname_np(thread, name);
-    }
     return error;
 }
 
@@ -101,8 +100,8 @@ driver_thread(void *(*run)(void *), void *argument, const char *name)
     struct start *start = malloc(sizeof *start);
     int error = ENOMEM;
     if (start != NULL) {
-        *start = (struct start){run, argument};
-        error = create_thread(start, name);
+        *start = (struct start){run, argument, name};
+        error = create_thread(start);
     }
     if (error != 0) {
         free(start);

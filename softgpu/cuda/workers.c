@@ -212,7 +212,9 @@ help(struct job *job)
 {
     ++job->helpers;
     pthread_mutex_unlock(&pool.lock);
+    mapping_open(true);
     work_on(job);
+    mapping_open(false);
     pthread_mutex_lock(&pool.lock);
     --job->helpers;
     pthread_cond_broadcast(&pool.leave);

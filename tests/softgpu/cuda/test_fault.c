@@ -1,7 +1,7 @@
 /*
  * test_fault.c - mistakes with memory: each ends with a line that names the kernel or call and the allocation. A kernel
  * that faults loses its context, as on a GPU, and the process continues; a host access to device memory is caught in
- * strict mode; faults that are the program's own reach its own handler.
+ * strict and in unruly mode; faults that are the program's own reach its own handler.
  */
 #include "kernels.h"
 #include "scenes.h"
@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -211,14 +212,44 @@ scene_just_past_the_end(void)
 }
 
 static int
-scene_host_read(void)
+host_read(CUdeviceptr memory)
 {
-    CUdeviceptr memory = start(BYTES);
     char sum = 0;
     if (cuMemsetD8(memory, 3, BYTES) != CUDA_SUCCESS || cuCtxSynchronize() != CUDA_SUCCESS)
         return 1;
     sum = (char)(sum + ((volatile char *)memory)[16]);
     return sum == 3 ? 0 : 2;
+}
+
+static int
+scene_host_read(void)
+{
+    return host_read(start(BYTES));
+}
+
+static int
+scene_host_read_pool(void)
+{
+    CUdeviceptr memory;
+    use_device();
+    return cuMemAllocAsync(&memory, BYTES, NULL) == CUDA_SUCCESS ? host_read(memory) : 1;
+}
+
+static int
+scene_host_read_map(void)
+{
+    enum { UNIT = 2 << 20 };
+    const CUmemLocation device = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
+    const CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = device};
+    const CUmemAccessDesc access = {.location = device, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemGenericAllocationHandle chunk;
+    CUdeviceptr range;
+    use_device();
+    if (cuMemCreate(&chunk, UNIT, &properties, 0) != CUDA_SUCCESS ||
+        cuMemAddressReserve(&range, UNIT, 0, 0, 0) != CUDA_SUCCESS ||
+        cuMemMap(range, UNIT, 0, chunk, 0) != CUDA_SUCCESS || cuMemSetAccess(range, UNIT, &access, 1) != CUDA_SUCCESS)
+        return 1;
+    return host_read(range);
 }
 
 static void
@@ -302,6 +333,8 @@ static const struct scene scenes[] = {
     {"others_end", scene_others_end},
     {"just_past_the_end", scene_just_past_the_end},
     {"host_read", scene_host_read},
+    {"host_read_pool", scene_host_read_pool},
+    {"host_read_map", scene_host_read_map},
     {"host_function_writes", scene_host_function_writes},
     {"host_reads_its_own", scene_host_reads_its_own},
     {"own_handler", scene_own_handler},
@@ -384,6 +417,28 @@ TEST(strict_mode_catches_the_host)
     expect_fine("host_function_writes", NULL);
     expect_death("host_function_writes", strict, "0 bytes into allocation 1 (4000 bytes of device memory");
     expect_fine("host_reads_its_own", strict);
+}
+
+/* Where the processor has protection keys. */
+TEST(unruly_mode_catches_the_host)
+{
+    static const char *const unruly[] = {"SOFTGPU_UNRULY=1:1", NULL};
+    static const char *const both[] = {"SOFTGPU_UNRULY=1:1", "SOFTGPU_STRICT=1", NULL};
+    static const char *const with_workers[] = {"SOFTGPU_UNRULY=1:1", "SOFTGPU_WORKERS=4", NULL};
+    static const char *const scene_names[] = {"host_read", "host_read_pool", "host_read_map", "host_function_writes"};
+    int key = pkey_alloc(0, 0);
+    if (key < 0)
+        printf("skipped: SOFTGPU_UNRULY and the host: the processor has no protection keys\n");
+    for (size_t i = 0; i < sizeof scene_names / sizeof scene_names[0]; ++i) {
+        expect_fine(scene_names[i], NULL);
+        if (key >= 0)
+            expect_death(scene_names[i], unruly, "bytes into allocation 1 (");
+    }
+    expect_fine("host_reads_its_own", unruly);
+    expect_fine("host_reads_its_own", both);
+    expect_said("past_the_end", both, SAID("96 bytes past the end of allocation 1"));
+    expect_said("just_past_the_end", unruly, SAID("behind the end of allocation 1 (4000 bytes"));
+    expect_said("others_end", with_workers, SAID("kernel part"));
 }
 
 TEST(faults_of_the_program_are_its_own)
