@@ -262,6 +262,7 @@ static int
 scene_host_function_writes(void)
 {
     CUdeviceptr memory = start(BYTES);
+    (void)!cuMemsetD8Async(memory, 3, BYTES, NULL); /* the stream's thread can use the memory, but not for long */
     (void)!cuLaunchHostFunc(NULL, write_device_memory, (void *)memory);
     return cuCtxSynchronize() == CUDA_SUCCESS ? 0 : 1;
 }
