@@ -7,7 +7,9 @@
  * kernel divides by what another one counts of the share), symbol (the host weighs by the share), clear (the first item
  * of the batch clears the gradient), wide (a gradient of another type), buffer (a trained buffer), mean (a sum is shown
  * as a mean), freed (memory of each step alone), forgotten (a gradient without annotation), grid (the update's grid is
- * the share's).
+ * the share's), early (an update before DDP_STEP), late (backward adds to an averaged gradient), uneven (shares of 12
+ * and 11 items). averaged (DDP_STEP_PARAMETERS, right), unit (its parameters are scaled before they are averaged), part
+ * (its divisor is the batch).
  */
 #include <ddprun.h>
 
@@ -120,6 +122,16 @@ sgd(float *w, const float *g, float rate)
 }
 
 static __global__ void
+unit_length(float *w)
+{
+    float sum = 0;
+    for (int d = 0; d < WIDTH; ++d)
+        sum += w[d] * w[d];
+    for (int d = 0; d < WIDTH; ++d)
+        w[d] *= rsqrtf(sum);
+}
+
+static __global__ void
 follow(float *teacher, const float *r, int count)
 {
     int d = blockIdx.x * blockDim.x + threadIdx.x;
@@ -154,7 +166,10 @@ main(int argc, char **argv)
           *teacher = device(WIDTH);
     CHECK(cudaMemcpy(w, start.data(), WIDTH * sizeof(float), cudaMemcpyHostToDevice));
     DDP_PARAMETER(w, WIDTH, DDP_FLOAT32);
-    if (is("wide"))
+    bool averages = is("averaged") || is("unit") || is("part");
+    if (averages)
+        ;
+    else if (is("wide"))
         DDP_GRADIENT(g, WIDTH / 2, DDP_FLOAT64);
     else
         DDP_GRADIENT(g, WIDTH, DDP_FLOAT32);
@@ -167,16 +182,16 @@ main(int argc, char **argv)
     }
     for (int step = 0; step < 20; ++step) {
         size_t first, share;
-        DDP_SHARD(BATCH, &first, &share);
+        DDP_SHARD(is("uneven") ? BATCH - 1 : BATCH, &first, &share);
         int count = (int)share, at = step % (ITEMS / BATCH) * BATCH + (int)first;
         if (is("items"))
             at -= (int)first;
         if (is("order"))
             at = (step + 3 * DDP_RANK()) % (ITEMS / BATCH) * BATCH + (int)first;
-        float divisor = is("whole")     ? (float)BATCH
-                        : is("decay")   ? 1
-                        : is("divisor") ? (float)(count + 3 * DDP_RANK())
-                                        : (float)count;
+        float divisor = is("whole") || is("part") ? (float)BATCH
+                        : is("decay")             ? 1
+                        : is("divisor")           ? (float)(count + 3 * DDP_RANK())
+                                                  : (float)count;
         CHECK(cudaMemcpy(x, &data[(size_t)at * WIDTH], share * WIDTH * sizeof(float), cudaMemcpyHostToDevice));
         CHECK(cudaMemcpy(y, &labels[(size_t)at], share * sizeof(float), cudaMemcpyHostToDevice));
         residuals<<<1, 32>>>(r, x, y, w, is("teacher") ? teacher : NULL, count);
@@ -209,7 +224,19 @@ main(int argc, char **argv)
         }
         if (is("noise"))
             noise<<<1, 32>>>(g, (unsigned)DDP_RANK());
+        if (is("early") || averages)
+            sgd<<<1, 32>>>(w, g, 0.1f);
+        if (is("unit"))
+            unit_length<<<1, 1>>>(w);
+        if (averages) {
+            DDP_STEP_PARAMETERS(0);
+            continue;
+        }
         DDP_STEP(0);
+        if (is("early"))
+            continue;
+        if (is("late"))
+            add<<<1, 32>>>(g, g, r, 0.1f);
         if (is("buffer") || is("forgotten"))
             sgd<<<1, 32>>>(buffer, own, 1e-5f);
         if (is("freed")) {

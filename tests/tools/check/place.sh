@@ -25,12 +25,22 @@ rows=(
     'buffer | 1 | tensor | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 points to a gradient that is not annotated.*buffer 1 of 1, `buffer`'
     'forgotten | 1 | unannotated | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 points to a gradient that is not annotated.*`gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) computed it before DDP_STEP'
     'grid | 1 | update | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: its grid has 1 blocks on rank 0 and 2 in one process'
+    'early | 1 | update | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: before DDP_STEP it changes memory that must be alike'
+    'late | 1 | update | `add` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: between DDP_STEP and the update it changes averaged gradients by the rank.s own rows, and `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) gets them'
+    'uneven | 3 | indivisible | `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 is 12 on rank 0, 11 on rank 1 and 23 in one process'
+    'unit | 1 | update | `unit_length` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: it gets parameters that the rank.s own update has changed'
+    'part | 1 | update | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: the ranks. changes add up'
+    'forgotten_sum means | 1 | reduction | `move_centre` \(sums.cu:[0-9]+ from sums.cu:[0-9]+\) is the first operation that differs: argument 2 points to what `add_up` .* computes of the share alone'
+    'mean_of_sums means | 1 | reduction | `DDP_REDUCE` \(sums.cu:[0-9]+\) is the first operation that differs: what the ranks pass to it are parts of one process.s value'
+    'late means | 1 | reduction | `add_up` \(sums.cu:[0-9]+ .*argument 4 is 0 on rank 0, 1 on rank 1 and 0 in one process'
     'teacher | 1 | unannotated | `residuals` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 points to memory that is not annotated .*`follow` \(place.cu:[0-9]+ from place.cu:[0-9]+\) wrote it last'
 )
 for row in "${rows[@]}"; do
     IFS='|' read -r mode expected cause pattern <<<"$row"
     mode=$(trim "$mode")
-    checked 2 "" "$place" "$mode"
+    read -ra words <<<"$mode"
+    program=$([[ $mode == *means ]] && echo "$sums" || echo "$place")
+    checked 2 "" "$program" "${words[@]}"
     why=$(why_not "$(trim "$expected")" "$(trim "$cause")" -)
     [ -n "$why" ] || grep -Eq "^(different|not comparable): in step [0-9]+ $(trim "$pattern")" "$work/stdout" ||
         why=$(grep -E '^(different|not comparable): ' "$work/stdout")
@@ -47,13 +57,15 @@ check "its type is the program's" grep -Eq '^mean 1 +1  float64 ' "$work/stdout"
 # quiet NAME PROGRAM...: a look at a step before the gradient, and at the update after it, names no operation.
 quiet() {
     local name=$1 tensor
-    for tensor in 2000000 1000000; do
+    for tensor in ${tensors:-2000000 1000000}; do
         run env "_DDPRUN_CHECK_LOOK=$tensor" "$ddprun" check -n 2 --steps 6 "${@:2}"
         check "$name, look at $tensor: equal" [ "$code" -eq 0 ]
         check "$name, look at $tensor: no place" bash -c "! grep 'a place in an equal program' '$work/stderr'"
     done
 }
 quiet "right" "$place" right
+tensors=1000000 quiet "averaged" "$place" averaged
+tensors='7000000 7000001' quiet "rounds" "$sums" means
 quiet "conv" "$conv" "${conv_options[@]}"
 quiet "rows" "$rows_program"
 quiet "rows, Adam, groups" "$rows_program" two_groups --optimizer adam

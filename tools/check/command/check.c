@@ -334,11 +334,9 @@ is_divided(const struct check_evidence *evidence, const struct check_verdict *ve
 static bool
 is_looked_at(const struct check *check, const struct check_verdict *verdict)
 {
-    static const bool causes[CAUSE_COUNT] = {[CAUSE_DIRECTION] = true,
-                                             [CAUSE_UPDATE] = true,
-                                             [CAUSE_TENSOR] = true,
-                                             [CAUSE_SCALE] = true,
-                                             [CAUSE_UNANNOTATED] = true};
+    static const bool causes[CAUSE_COUNT] = {
+        [CAUSE_DIRECTION] = true, [CAUSE_UPDATE] = true,      [CAUSE_TENSOR] = true,    [CAUSE_SCALE] = true,
+        [CAUSE_START] = true,     [CAUSE_INDIVISIBLE] = true, [CAUSE_REDUCTION] = true, [CAUSE_UNANNOTATED] = true};
     static const bool roles[CHECK_ROLES] = {[CHECK_PARAMETER] = true,
                                             [CHECK_GRADIENT] = true,
                                             [CHECK_BUFFER] = true,
@@ -346,14 +344,14 @@ is_looked_at(const struct check *check, const struct check_verdict *verdict)
                                             [CHECK_MEMORY] = true};
     const struct check_evidence *evidence = &check->evidence;
     uint32_t role = verdict->first->tensor.role;
+    bool in_rounds = role == CHECK_REDUCE && check_evidence_in_rounds(evidence);
     bool is_scale = verdict->cause == CAUSE_SCALE && factor_meaning(evidence, verdict->factor)[0] != '\0' &&
                     !is_divided(evidence, verdict);
-    bool is_start = role != CHECK_GRADIENT && verdict->first->first_step == 1;
     bool is_possible = !check->in_cluster && !check->has_reference && !evidence->by_plan && !evidence->grows &&
                        check->options->hosts == NULL && check_evidence_is_forced(evidence) &&
                        verdict->bearable <= ITEMS_BEARABLE * items_tolerance(0);
-    return verdict->result != CHECK_EQUAL && is_possible && causes[verdict->cause] && roles[role] &&
-           !verdict->is_precise && !is_scale && !is_start;
+    return verdict->result != CHECK_EQUAL && is_possible && causes[verdict->cause] && (roles[role] || in_rounds) &&
+           !verdict->is_precise && !is_scale;
 }
 
 /* Makes a step once more, on one rank and on all, and finds the operation in which both part. */
@@ -365,6 +363,7 @@ look_at_step(struct check *check, struct place_question *question, struct place 
         session_order(check, "look", "one rank, recording each operation of a step", CHECK_COMPARES);
     struct check_order all = order_ranks(check, "look-ranks", "all ranks, recording each operation of a step");
     one.run.look = all.run.look = question->interval + 1;
+    one.run.look_since = all.run.look_since = question->since > 0 ? question->since - 1 : 0;
     one.run.steps = one.run.look + LOOK_MORE < check->steps ? one.run.look + LOOK_MORE : check->steps;
     all.run.steps = one.run.look < check->steps ? one.run.look + 1 : check->steps;
     all.plain = true;
@@ -386,7 +385,13 @@ look_at_step(struct check *check, struct place_question *question, struct place 
                      files[0]);
     *found = kept && place_find(question, place);
     for (int r = 0; r <= check->ranks; ++r) {
-        unlink(files[r]);
+        if (getenv("KEEPLOOK") == NULL)
+            unlink(files[r]);
+        else {
+            char to[200];
+            snprintf(to, 200, "/tmp/h3/w/look-%d", r);
+            rename(files[r], to);
+        }
         free((char *)files[r]);
     }
     free(files);
@@ -395,39 +400,96 @@ look_at_step(struct check *check, struct place_question *question, struct place 
     return true;
 }
 
+/* Of what differs first. What is compared when a step begins, the step before has changed; what DDP_STEP_PARAMETERS
+ * averages, before it. */
+static struct place_question
+question_of(const struct check_evidence *evidence, const struct check_verdict *verdict)
+{
+    const struct check_item *first = verdict->first;
+    uint32_t role = first->tensor.role, step = first->first_step;
+    bool is_averaged = pattern_is_averaged(evidence, &first->tensor);
+    struct place_question question = {
+        .tensor = role != CHECK_MEMORY ? (role + 1) << 24 | first->tensor.number : 0,
+        .by = first->tensor.text,
+        .argument = first->tensor.argument,
+        .since = role != CHECK_REDUCE ? step - 1
+                 : step > 2           ? step - 2
+                                      : 0,
+        .interval = role == CHECK_REDUCE ? step : step - 1,
+        .is_averaged = is_averaged && step > 1,
+        .is_early = (is_averaged && step > 1) || (step == 1 && (role == CHECK_PARAMETER || role == CHECK_STATE)),
+        .is_uneven = verdict->cause == CAUSE_INDIVISIBLE,
+        .items = items_of(evidence),
+        .is_divided = is_divided(evidence, verdict),
+    };
+    question.is_update = role != CHECK_GRADIENT && role != CHECK_REDUCE && !question.is_early;
+    if (question.is_averaged)
+        question.since = --question.interval;
+    return question;
+}
+
+/* Where an argument rises with the rank: do the ranks compute what one process does if DDP_SHARD says half of `first`?
+ * Then the program adds it twice. */
+static void
+try_half(struct check *check, const struct check_verdict *verdict, struct place *place)
+{
+    struct check_order order = order_ranks(check, "half", "all ranks, with half of the `first` of DDP_SHARD");
+    struct check_evidence evidence = check->evidence;
+    struct check_rows *rows = NULL;
+    struct error error;
+    int count = 0;
+    evidence.tolerance = verdict->tolerance;
+    evidence.bearable = verdict->bearable;
+    order.plain = true;
+    order.run.halves = true;
+    if (run_ranks(check, &order, &rows, &count, &error) && pattern_is_right(&evidence, rows)) {
+        size_t length = strlen(place->text);
+        place->kind = PLACE_DATA;
+        place->advice = "add `first` of DDP_SHARD once, to a pointer or to an index";
+        snprintf(place->text + length, sizeof(place->text) - length,
+                 "; with half of DDP_SHARD's `first` the ranks compute what one process does: `first` is added twice");
+    }
+    free_ranked(&rows, count);
+}
+
+/* For tests: the tensor of a program that is equal, as if it differed in step 2. */
+static bool
+is_forced(const struct check_verdict *verdict, struct check_item *item)
+{
+    const char *forced = getenv("_DDPRUN_CHECK_LOOK");
+    uint32_t tensor = forced != NULL && verdict->result == CHECK_EQUAL ? (uint32_t)strtoul(forced, NULL, 16) : 0;
+    for (size_t i = 0; i < verdict->item_count && tensor != 0; ++i) {
+        *item = verdict->items[i];
+        item->first_step = 2;
+        if (tensor == ((item->tensor.role + 1) << 24 | item->tensor.number))
+            return true;
+    }
+    return false;
+}
+
 static bool
 look_for_place(struct check *check, struct check_verdict *verdict, struct error *error)
 {
-    const struct check_item *first = verdict->first;
-    const char *forced = getenv("_DDPRUN_CHECK_LOOK"); /* of tests: a tensor, of a program that is equal */
-    struct place_question question = {.tensor = forced != NULL ? (uint32_t)strtoul(forced, NULL, 16) : 0,
-                                      .interval = 1};
+    struct check_item item;
+    struct check_verdict other = *verdict;
     struct place place;
-    bool found = false, is_forced = forced != NULL && verdict->result == CHECK_EQUAL;
-    question.is_update = question.tensor >> 24 != 1 + CHECK_GRADIENT;
-    if (!is_forced && (first == NULL || !is_looked_at(check, verdict)))
+    bool found = false, forced = is_forced(verdict, &item);
+    if (forced)
+        other.first = &item;
+    else if (verdict->first == NULL || !is_looked_at(check, verdict))
         return true;
-    if (!is_forced) {
-        uint32_t role = first->tensor.role;
-        question = (struct place_question){
-            .tensor = role != CHECK_MEMORY ? (role + 1) << 24 | first->tensor.number : 0,
-            .by = first->tensor.text,
-            .argument = first->tensor.argument,
-            .interval = first->first_step - 1,
-            .is_update = role != CHECK_GRADIENT,
-            .items = items_of(&check->evidence),
-            .is_divided = is_divided(&check->evidence, verdict),
-        };
-    }
+    struct place_question question = question_of(&check->evidence, &other);
     if (!look_at_step(check, &question, &place, &found, error)) {
         if (error->exit_code > 128) /* a signal asked for the end */
             return false;
         message_line("%s; the verdict is given without its place", error->text);
         return true;
     }
-    if (found && is_forced)
+    if (found && forced)
         message_line("a place in an equal program: %s", place.text);
-    else if (found)
+    if (found && !forced && place.is_position && verdict->first->tensor.role == CHECK_GRADIENT)
+        try_half(check, verdict, &place);
+    if (found && !forced)
         sentence_put_place(verdict, &place);
     return true;
 }

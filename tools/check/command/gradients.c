@@ -96,10 +96,13 @@ bool
 gradients_say_data_set(struct judgement *judgement)
 {
     int ranks = judgement->evidence->ranks;
-    return verdict_conclude(judgement, "give one rank the batch of all ranks: --alone \"ARGUMENTS\"",
-                            "; each of %d ranks computes a batch as large as that of one rank alone: together they "
-                            "compute one that is %d times as large",
-                            ranks, ranks);
+    return verdict_conclude(
+        judgement,
+        "give one rank the batch of all ranks: --alone \"ARGUMENTS\"; or, if each rank is to have a batch "
+        "of its own, check with --batch-grows",
+        "; each of %d ranks computes a batch as large as that of one rank alone: together they "
+        "compute one that is %d times as large",
+        ranks, ranks);
 }
 
 /* A gradient, a buffer or a mean. */

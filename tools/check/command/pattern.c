@@ -237,6 +237,16 @@ pattern_takes_whole_batches(const struct check_evidence *evidence)
     return true;
 }
 
+bool
+pattern_is_averaged(const struct check_evidence *evidence, const struct check_tensor *tensor)
+{
+    EACH_ROW(row, &evidence->ranked[0], CHECK_ROW_AVERAGED) {
+        if (check_same_tensor(&row->tensor, tensor))
+            return true;
+    }
+    return false;
+}
+
 uint64_t
 pattern_uneven_items(const struct check_evidence *evidence, uint32_t step)
 {
@@ -263,4 +273,16 @@ pattern_worst(const struct check_evidence *evidence, const struct check_rows *ru
     }
     free(items);
     return worst;
+}
+
+bool
+pattern_is_right(const struct check_evidence *evidence, const struct check_rows *ranked)
+{
+    size_t count;
+    struct check_item *items = items_make(evidence, ranked, &count);
+    bool right = count > 0;
+    for (size_t i = 0; i < count; ++i)
+        right = right && (!items[i].differs || items[i].tensor.role == CHECK_MEAN); /* which may be shown only */
+    free(items);
+    return right;
 }

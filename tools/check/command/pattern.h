@@ -45,8 +45,14 @@ bool pattern_sees_factor(const struct check_evidence *evidence);
 /* Each rank has as many items as one rank: N times as many are shared out, or each device gets as many bytes. */
 bool pattern_takes_whole_batches(const struct check_evidence *evidence);
 
+/* DDP_STEP_PARAMETERS averages it. */
+bool pattern_is_averaged(const struct check_evidence *evidence, const struct check_tensor *tensor);
+
 /* Items that DDP_SHARD has shared out for the gradients of a step, and that the ranks do not divide; 0: none. */
 uint64_t pattern_uneven_items(const struct check_evidence *evidence, uint32_t step);
+
+/* Nothing of such a run of the ranks differs from the reference. */
+bool pattern_is_right(const struct check_evidence *evidence, const struct check_rows *ranked);
 
 /* Of the runs on one rank: the worst difference of a parameter or gradient from the reference. */
 double pattern_worst(const struct check_evidence *evidence, const struct check_rows *run);
@@ -60,7 +66,6 @@ enum shown {
     SHOWN_UNREPEATED = 1 << 0,    /* one rank does not repeat what it does */
     SHOWN_NOTHING = 1 << 1,       /* of a rank nothing that is trained was compared */
     SHOWN_STOP = 1 << 2,          /* ddprun ended the run, and nothing differed a whole step before */
-    SHOWN_MEMORY_FIRST = 1 << 3,  /* unannotated memory is what differs first */
     SHOWN_RANKS = 1 << 4,         /* ranks differ from each other, before anything differs from one rank */
     SHOWN_ALARM = 1 << 5,         /* something would have ended the run */
     SHOWN_ROUNDS = 1 << 6,        /* steps are rounds of DDP_REDUCE calls */

@@ -41,7 +41,19 @@ find_writer(const struct looked *one, size_t at, const struct look_argument *of,
     return -1;
 }
 
-/* The operation changes the tensor that differs, by this argument. */
+static bool
+is_reduced(const struct place_question *question)
+{
+    return question->tensor >> 24 == 1 + CHECK_REDUCE;
+}
+
+static bool
+is_in_question(const struct place_question *question, const struct step *step)
+{
+    return step->its->interval >= question->since && step->its->interval <= question->interval;
+}
+
+/* The operation changes the tensor that differs, by this argument; or it is the DDP_REDUCE that finds it. */
 static bool
 is_target(const struct place_question *question, const struct step *step, uint32_t at)
 {
@@ -49,7 +61,20 @@ is_target(const struct place_question *question, const struct step *step, uint32
     bool is_it = question->tensor != 0
                      ? it->tensor == question->tensor
                      : (it->number & 0xffff) == question->argument && strcmp(step->its->name, question->by) == 0;
-    return is_it && it->is_memory && it->end > 0 && step->its->interval == question->interval;
+    return is_it && it->is_memory &&
+           (is_reduced(question) ? step->its->blocks == question->interval
+                                 : it->end > 0 && step->its->interval == question->interval);
+}
+
+/* What DDP_REDUCE gets from the host comes from the device, in a copy. */
+static bool
+is_fetched(const struct finding *finding, const struct step *step)
+{
+    bool is = is_reduced(finding->question) && strncmp(step->its->name, "cuMemcpyDtoH", 12) == 0 &&
+              is_in_question(finding->question, step);
+    for (size_t i = 0; i < finding->one.count && is; ++i)
+        is = finding->one.steps[i].list[0].tensor != finding->question->tensor;
+    return is;
 }
 
 /* A copy from the host to memory that no operation is given. */
@@ -79,13 +104,14 @@ find_what_matters(struct finding *finding)
         const struct step *step = &one->steps[at];
         for (uint32_t a = 0; a < step->its->arguments; ++a)
             finding->matters[at] = is_target(question, step, a) ? MATTERS : finding->matters[at];
+        finding->matters[at] = is_fetched(finding, step) ? MATTERS : finding->matters[at];
         any = any || finding->matters[at] != MATTERS_NOT;
         for (uint32_t a = 0; a < step->its->arguments && finding->matters[at] != MATTERS_NOT; ++a) {
             const struct look_argument *it = &step->list[a];
             size_t argument;
             int writer = (int)at;
             /* All of them: one may fill rows, the next others. */
-            while (it->is_memory && (writer = find_writer(one, (size_t)writer, it, question->interval, &argument)) >= 0)
+            while (it->is_memory && (writer = find_writer(one, (size_t)writer, it, question->since, &argument)) >= 0)
                 finding->matters[writer] = MATTERS;
         }
         if (any && finding->matters[at] == MATTERS_NOT && is_unseen(one, at))
@@ -178,7 +204,10 @@ static bool
 say_scalar(const struct finding *finding, size_t at, int least, struct place *place)
 {
     static const char *const advice[] = {
-        [1] = "",
+        "this argument counts the share: the result must not depend on it, or another argument, such as where the "
+        "share begins, is wrong",
+        "the ranks' shares of this step are not equal: call DDP_WEIGHT(count, total) after DDP_SHARD, or leave such a "
+        "batch out, or check with a batch that the number of ranks divides",
         "if this argument is a seed, or depends on the rank, take one value on all ranks; if it is where the share "
         "begins, add it once",
         "a term has another factor on the ranks than in one process: divide it as the loss is divided",
@@ -198,9 +227,12 @@ say_scalar(const struct finding *finding, size_t at, int least, struct place *pl
     if (worst < least)
         return false;
     list_values(finding, &found, values);
-    say(place, worst == 2 && !finding->question->is_update ? PLACE_SHARE : PLACE_SCALAR, step,
-        finding->question->is_update ? same_update : advice[worst], "argument %u is %s",
-        (step->list[found.argument].number & 0xffff) + 1, values);
+    place->is_position = worst == 2 && !finding->question->is_update;
+    say(place, place->is_position ? PLACE_SHARE : PLACE_SCALAR, step,
+        finding->question->is_update                  ? same_update
+        : worst == 1 && !finding->question->is_uneven ? advice[0]
+                                                      : advice[worst],
+        "argument %u is %s", (step->list[found.argument].number & 0xffff) + 1, values);
     return true;
 }
 
@@ -217,7 +249,7 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
         const struct look_argument *of = &step->list[where.argument];
         bool is_result = of->end > 0 && !finding->question->is_update; /* its old contents need not matter */
         if (!of->is_memory || of->tensor != 0 || is_result ||
-            find_writer(one, at, of, step->its->interval, &argument) >= 0)
+            find_writer(one, at, of, finding->question->since, &argument) >= 0)
             continue;
         enum relation relation = relation_of(finding, &where);
         bool is_known = relation == RELATION_ROWS || (relation != RELATION_NONE && !finding->question->is_update);
@@ -284,6 +316,21 @@ static const char *const move_step =
     "if it clips gradients, searches them for infinities, or computes a sign, a threshold or a norm of them, put "
     "DDP_STEP between backward and it; if it adds random numbers, seed them alike on all ranks";
 
+/* Weighed by what the operation counts of each share, the ranks' gradients are one process's. */
+static bool
+is_weight(const struct finding *finding, const struct where *counts)
+{
+    struct where last = {.at = finding->one.count, .after = true};
+    while (last.at-- > 0) {
+        const struct step *step = &finding->one.steps[last.at];
+        for (last.argument = 0; last.argument < step->its->arguments; ++last.argument) {
+            if (is_target(finding->question, step, (uint32_t)last.argument))
+                return relation_is_weighted(finding, counts, &last);
+        }
+    }
+    return false;
+}
+
 /* It gets what another operation of the step has added up over the share. */
 static bool
 say_sum(const struct finding *finding, size_t at, bool is_late, struct place *place)
@@ -294,16 +341,27 @@ say_sum(const struct finding *finding, size_t at, bool is_late, struct place *pl
     for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
         const struct look_argument *of = &step->list[where.argument];
         int writer = of->is_memory && of->tensor == 0 && of->end == 0
-                         ? find_writer(&finding->one, at, of, finding->question->interval, &argument)
+                         ? find_writer(&finding->one, at, of, finding->question->since, &argument)
                          : -1;
-        if (writer < 0 || finding->one.steps[writer].its->from_host || relation_of(finding, &where) != RELATION_SUM)
+        const struct look_operation *by = writer >= 0 ? finding->one.steps[writer].its : NULL;
+        if (by == NULL || by->from_host || strcmp(by->name, LOOK_REDUCES) == 0 ||
+            relation_of(finding, &where) != RELATION_SUM)
             continue;
-        say(place, is_late ? PLACE_CHANGED : PLACE_SHARE, step,
-            is_late ? move_step
-                    : "DDP_REDUCE computes it for the batch; of a count of the share, such as its valid labels, "
-                      "DDP_WEIGHT(number of the share, number of the batch) before backward makes the mean right",
-            "argument %u points to what %.300s computes of the share alone", (of->number & 0xffff) + 1,
-            name_step(&finding->one.steps[writer], name));
+        bool weighs =
+            !is_late && is_weight(finding, &(struct where){.at = (size_t)writer, .argument = argument, .after = true});
+        say(place,
+            is_late  ? PLACE_CHANGED
+            : weighs ? PLACE_SCALAR
+                     : PLACE_SHARE,
+            step,
+            is_late  ? move_step
+            : weighs ? "weigh the shares by this number: DDP_WEIGHT(number of the share, number of the batch) before "
+                       "backward"
+                     : "DDP_REDUCE computes it for the batch; of a count of the share, such as its valid labels, "
+                       "DDP_WEIGHT(number of the share, number of the batch) before backward makes the mean right",
+            "argument %u points to what %.300s computes of the share alone%s", (of->number & 0xffff) + 1,
+            name_step(&finding->one.steps[writer], name),
+            weighs ? "; weighed by it, the ranks' gradients make one process's" : "");
         return true;
     }
     return false;
@@ -330,16 +388,19 @@ say_buffer(const struct finding *finding, size_t at, struct place *place)
     return false;
 }
 
-/* After backward: it gets a gradient that an operation has changed. */
+/* It gets a tensor of the role that an operation has changed. */
 static bool
-gets_gradient(const struct finding *finding, size_t at)
+gets_changed(const struct finding *finding, size_t at, uint32_t role)
 {
     const struct step *step = &finding->one.steps[at];
     bool gets = false;
     size_t argument;
-    for (uint32_t a = 0; a < step->its->arguments; ++a)
-        gets = gets || (step->list[a].tensor >> 24 == 1 + CHECK_GRADIENT &&
-                        find_writer(&finding->one, at, &step->list[a], finding->question->interval, &argument) >= 0);
+    for (uint32_t a = 0; a < step->its->arguments; ++a) {
+        int writer = step->list[a].tensor >> 24 == 1 + role
+                         ? find_writer(&finding->one, at, &step->list[a], finding->question->since, &argument)
+                         : -1;
+        gets = gets || (writer >= 0 && finding->one.steps[writer].list[argument].tensor >> 24 == 1 + role);
+    }
     return gets;
 }
 
@@ -428,12 +489,72 @@ say_all_items(const struct finding *finding, size_t at, struct place *place)
     return false;
 }
 
+/* Of a parameter or state that is changed before DDP_STEP, or before DDP_STEP_PARAMETERS averages it. */
+static bool
+say_early(const struct finding *finding, size_t at, uint32_t changed, struct place *place)
+{
+    const struct place_question *question = finding->question;
+    const struct step *step = &finding->one.steps[at];
+    const struct look_argument *it = &step->list[changed];
+    bool is_it = it->tensor == question->tensor;
+    const struct where where = {.at = at, .argument = changed, .after = true};
+    if (question->is_early && !question->is_averaged && is_it) {
+        say(place, PLACE_CHANGED, step, NULL,
+            "before DDP_STEP it changes memory that must be alike on all ranks, and not as in one process");
+        return true;
+    }
+    if (question->is_averaged &&
+        gets_changed(finding, at, question->tensor >> 24 == 1 + CHECK_STATE ? CHECK_STATE : CHECK_PARAMETER)) {
+        say(place, PLACE_CHANGED, step,
+            "call DDP_STEP_PARAMETERS between the update and this operation; of backward, compute each layer's input "
+            "gradient before its weights change",
+            "it gets parameters that the rank's own update has changed and DDP_STEP_PARAMETERS has not averaged yet, "
+            "and its result is not in proportion to the change");
+        return true;
+    }
+    if (!question->is_averaged || !is_it)
+        return false;
+    bool is_part = relation_of(finding, &where) == RELATION_PART;
+    if (is_part)
+        say(place, PLACE_SCALAR, step,
+            "divide the loss, or the rate, by the rank's share (the count of DDP_SHARD), not by the batch",
+            "the ranks' changes add up to one process's, and DDP_STEP_PARAMETERS takes their mean: a factor of the "
+            "change, such as alpha, has the divisor of the whole batch");
+    else
+        say(place, PLACE_CHANGED, step,
+            "the mean of the ranks' updates is one process's only if the update is linear in the gradient, as SGD is "
+            "(not Adam, not clipping): else give gradients buffers of their own, and call DDP_STEP before the update",
+            "the change of the parameter is not in proportion to the gradient");
+    return true;
+}
+
+/* All memory that it gets is the same on all ranks. */
+static bool
+gets_same(const struct finding *finding, size_t at)
+{
+    bool same = true;
+    for (struct where where = {.at = at}; where.argument < finding->one.steps[at].its->arguments; ++where.argument) {
+        const struct look_argument *it = relation_argument(finding, -1, &where);
+        same = same && (!it->is_memory || relation_of(finding, &where) == RELATION_SAME);
+    }
+    return same;
+}
+
 static bool
 say_place(const struct finding *finding, size_t at, uint32_t changed, struct place *place)
 {
     const struct step *step = &finding->one.steps[at];
     const struct look_argument *it = &step->list[changed];
-    bool is_update = finding->question->is_update, is_late = !is_update && gets_gradient(finding, at);
+    bool is_update = finding->question->is_update, is_late = !is_update && gets_changed(finding, at, CHECK_GRADIENT);
+    if (strcmp(step->its->name, LOOK_REDUCES) == 0) {
+        say(place, PLACE_SCALAR, step,
+            "reduce by the operation that makes one process's value of the ranks' values: DDP_OP_SUM of sums, "
+            "DDP_OP_MEAN of means of equal shares",
+            "what the ranks pass to it are parts of one process's value, and its result is another value");
+        return true;
+    }
+    if (say_early(finding, at, changed, place))
+        return true;
     if (step->its->from_host) {
         if (!is_update && say_all_items(finding, at, place))
             return true;
@@ -449,7 +570,9 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
         return true;
     }
     bool is_target_itself = is_target(finding->question, step, changed);
-    if (say_scalar(finding, at, 3, place) || say_input(finding, at, false, place) ||
+    if (((finding->question->is_uneven || (!is_update && gets_same(finding, at))) &&
+         say_scalar(finding, at, 1, place)) ||
+        say_scalar(finding, at, 3, place) || say_input(finding, at, false, place) ||
         (!is_update && say_sum(finding, at, is_late, place)) || say_scalar(finding, at, 2, place) ||
         ((!is_update || is_target_itself) && say_input(finding, at, true, place)) ||
         (!is_update && say_buffer(finding, at, place)))
@@ -476,9 +599,14 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
             "proportion to them");
     else
         say(place, PLACE_SHARE, step,
-            "look in this kernel for statistics of the share, such as a sum, a mean, a norm or a ranking (DDP_REDUCE "
-            "computes them for the batch), and for positions and random numbers by a row's number in the share instead "
-            "of the batch",
+            is_reduced(finding->question)
+                ? "all ranks must begin with the same values, of the whole data or by DDP_STATE; what is computed of "
+                  "the share needs DDP_REDUCE"
+                : "look in this kernel for statistics of the share, such as a sum, a mean, a norm or a ranking "
+                  "(DDP_REDUCE "
+                  "computes them for the batch), and for positions and random numbers by a row's number in the share "
+                  "instead "
+                  "of the batch",
             "the memory that argument %u points to has neither the rows of one process nor a sum over them: a row "
             "depends on the other rows of the share, or on its number in it",
             (it->number & 0xffff) + 1);
@@ -526,8 +654,54 @@ find_extra(const struct finding *finding, int rank, size_t at, struct place *pla
                 changes = changes || (looked->steps[end].list[b].is_memory &&
                                       reaches(&looked->steps[i].list[a], &looked->steps[end].list[b]));
         }
-        if (changes && looked->steps[i].its->interval == finding->question->interval)
+        if (changes && is_in_question(finding->question, &looked->steps[i]))
             return say_missing(finding, &looked->steps[i], rank, true, place);
+    }
+    return false;
+}
+
+static bool
+reads(const struct step *step, const struct look_argument *it)
+{
+    bool is = false;
+    for (uint32_t a = 0; a < step->its->arguments; ++a)
+        is = is || (step->list[a].is_memory && step->list[a].tensor == it->tensor && step->list[a].end == 0);
+    return is;
+}
+
+/* Backward goes on after DDP_STEP: an operation changes an averaged gradient, and gets the rank's own rows. */
+static bool
+say_backward(const struct finding *finding, struct place *place)
+{
+    const struct looked *one = &finding->one;
+    char name[320];
+    for (struct where where = {.at = 0}; where.at < one->count; ++where.at) {
+        const struct step *step = &one->steps[where.at];
+        const struct look_argument *it = NULL;
+        bool has_rows = false, matters = finding->matters[where.at] != MATTERS_NOT;
+        matters = matters && is_in_question(finding->question, step);
+        for (where.argument = 0; where.argument < step->its->arguments && matters; ++where.argument) {
+            const struct look_argument *own = &step->list[where.argument];
+            where.after = own->tensor >> 24 == 1 + CHECK_GRADIENT && own->end > 0;
+            if (!own->is_memory)
+                continue;
+            enum relation relation = relation_of(finding, &where);
+            it = where.after && relation != RELATION_SAME ? own : it;
+            has_rows = has_rows || (own->tensor == 0 && relation == RELATION_ROWS);
+        }
+        size_t next = where.at + 1;
+        while (it != NULL && next < one->count &&
+               !(finding->matters[next] != MATTERS_NOT && reads(&one->steps[next], it)))
+            ++next;
+        if (it == NULL || !has_rows || next >= one->count)
+            continue;
+        say(place, PLACE_CHANGED, step,
+            "run all of backward before DDP_STEP, and call DDP_STEP before each update: the update must read averaged "
+            "gradients",
+            "between DDP_STEP and the update it changes averaged gradients by the rank's own rows, and %.260s gets "
+            "them",
+            name_step(&one->steps[next], name));
+        return true;
     }
     return false;
 }
@@ -536,9 +710,11 @@ static bool
 find_place(struct finding *finding, struct place *place)
 {
     const struct place_question *question = finding->question;
+    if (question->is_update && say_backward(finding, place))
+        return true;
     for (size_t at = 0; at < finding->one.count; ++at) {
         const struct step *step = &finding->one.steps[at];
-        if (finding->matters[at] == MATTERS_NOT || step->its->interval != question->interval)
+        if (finding->matters[at] == MATTERS_NOT || !is_in_question(question, step))
             continue;
         for (int r = 0; r < question->ranks; ++r) {
             if (finding->ranks[r].of[at] < 0)
@@ -550,7 +726,9 @@ find_place(struct finding *finding, struct place *place)
             return true;
         for (struct where where = {.at = at, .after = true}; where.argument < step->its->arguments; ++where.argument) {
             bool is_data = question->is_update && step->its->from_host && !copies_whole(finding, at);
-            if (!step->list[where.argument].is_memory || step->list[where.argument].end == 0 || is_data)
+            bool is_other =
+                question->is_early && !question->is_averaged && !is_target(question, step, (uint32_t)where.argument);
+            if (is_other || !step->list[where.argument].is_memory || step->list[where.argument].end == 0 || is_data)
                 continue;
             enum relation relation = relation_of(finding, &where);
             if (relation == RELATION_UNKNOWN) { /* too much was left out */
@@ -559,13 +737,15 @@ find_place(struct finding *finding, struct place *place)
                     return true;
                 continue;
             }
-            if (relation == RELATION_NONE || (question->is_update && relation != RELATION_SAME))
+            bool must_be_same =
+                question->is_update || (is_reduced(question) && is_target(question, step, (uint32_t)where.argument));
+            if (relation == RELATION_NONE || relation == RELATION_PART || (must_be_same && relation != RELATION_SAME))
                 return say_place(finding, at, (uint32_t)where.argument, place);
         }
     }
     /* What each operation changes is right, and adds to something that is not. */
     for (size_t at = 0; at < finding->one.count && question->is_update; ++at) {
-        bool is_it = finding->matters[at] != MATTERS_NOT && finding->one.steps[at].its->interval == question->interval;
+        bool is_it = finding->matters[at] != MATTERS_NOT && is_in_question(question, &finding->one.steps[at]);
         if (is_it && say_input(finding, at, false, place))
             return true;
     }
@@ -629,7 +809,7 @@ find_gradient(const struct finding *finding)
 {
     for (struct where where = {0}; where.at < finding->one.count; ++where.at) {
         const struct step *step = &finding->one.steps[where.at];
-        if (!finding->matters[where.at] || step->its->interval != finding->question->interval)
+        if (!finding->matters[where.at] || !is_in_question(finding->question, step))
             continue;
         for (where.argument = 0; where.argument < step->its->arguments; ++where.argument) {
             uint32_t tensor = step->list[where.argument].tensor;
@@ -670,7 +850,7 @@ find_first_alone(const struct finding *finding, struct place *place)
     char values[200];
     for (struct where where = {.at = 0}; where.at < finding->one.count; ++where.at) {
         const struct step *step = &finding->one.steps[where.at];
-        bool matters = finding->matters[where.at] != MATTERS_NOT && step->its->interval == finding->question->interval;
+        bool matters = finding->matters[where.at] != MATTERS_NOT && is_in_question(finding->question, step);
         for (where.argument = 0; where.argument < step->its->arguments && matters; ++where.argument) {
             if (step->list[where.argument].is_memory || !is_first_alone(finding, &where))
                 continue;
@@ -698,7 +878,8 @@ place_find(const struct place_question *question, struct place *place)
                          : in_parts           ? find_first_alone(&finding, place)
                                               : find_place(&finding, place));
     before.tensor = any && !found && question->is_update ? find_gradient(&finding) : 0;
-    if (before.tensor != 0 && before.interval-- > 0) {
+    if (before.tensor != 0 && before.interval > 0) {
+        before.since = --before.interval;
         before.is_update = false;
         finding.question = &before;
         found = find_what_matters(&finding) && find_place(&finding, place);

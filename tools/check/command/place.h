@@ -12,13 +12,16 @@ struct place_question {
     const char *one;       /* the file of one rank */
     const char *const *of; /* [ranks]: of each rank */
     int ranks;
-    uint32_t tensor;   /* that differs, as in struct look_argument; 0: memory that */
-    const char *by;    /* this function writes, where its */
-    uint32_t argument; /* points */
-    uint32_t interval; /* in which it comes about */
-    bool is_update;    /* it is no gradient: all that leads to it must be the same on all ranks */
-    uint64_t items;    /* of the batch, by DDP_SHARD; 0: not known */
-    bool is_divided;   /* all gradients are the Nth part of one rank's */
+    uint32_t tensor;          /* that differs, as in struct look_argument; 0: memory that */
+    const char *by;           /* this function writes, where its */
+    uint32_t argument;        /* points */
+    uint32_t since, interval; /* in which it comes about; of what DDP_REDUCE finds: the latter is the step */
+    bool is_update;           /* it is changed after DDP_STEP: all that leads to it must be the same on all ranks */
+    bool is_early;            /* a parameter or state that is changed before DDP_STEP, */
+    bool is_averaged;         /* which DDP_STEP_PARAMETERS averages */
+    bool is_uneven;           /* the ranks' shares of the step are not equal */
+    uint64_t items;           /* of the batch, by DDP_SHARD; 0: not known */
+    bool is_divided;          /* all gradients are the Nth part of one rank's */
 };
 
 enum place_kind {
@@ -35,8 +38,9 @@ enum place_kind {
 struct place {
     enum place_kind kind;
     bool is_probable;   /* some memory before it was not kept */
+    bool is_position;   /* PLACE_SHARE: an argument that rises with the rank, as where a share begins */
     char text[840];     /* "`bce` (train.cu:71) is the first operation that differs: ..." */
-    const char *advice; /* static storage */
+    const char *advice; /* static storage; NULL: the verdict has it */
 };
 
 /* False: no operation is the place, or what is kept does not tell. Reads the program's debug information. */

@@ -235,12 +235,35 @@ range_of(const struct finding *finding, int rank, const struct where *where, uin
     *end_p = is_copy ? it->bytes : it->end;
     for (size_t i = 0; i < at; ++i) {
         const struct step *step = &looked->steps[i];
-        for (uint32_t a = 0; a < step->its->arguments && step->its->interval == finding->question->interval; ++a) {
+        for (uint32_t a = 0; a < step->its->arguments && step->its->interval >= finding->question->since; ++a) {
             bool is_it = step->list[a].is_memory && step->list[a].address == it->address && step->list[a].end > 0;
             *first_p = is_it && step->list[a].first < *first_p ? step->list[a].first : *first_p;
             *end_p = is_it && step->list[a].end > *end_p ? step->list[a].end : *end_p;
         }
     }
+}
+
+/* It is the parameter or state that is changed before DDP_STEP. */
+static bool
+is_early(const struct finding *finding, const struct look_argument *it)
+{
+    return finding->question->is_early && it->tensor == finding->question->tensor;
+}
+
+/* What the operation has found there; of a parameter before DDP_STEP what the interval has begun with. */
+static uint64_t
+hash_before(const struct finding *finding, int rank, const struct where *where)
+{
+    const struct looked *looked = made_by(finding, rank);
+    const struct look_argument *it = relation_argument(finding, rank, where);
+    for (size_t i = 0; i < looked->count && is_early(finding, it); ++i) {
+        const struct step *step = &looked->steps[i];
+        for (uint32_t a = 0; a < step->its->arguments && step->its->interval == finding->question->interval; ++a) {
+            if (step->list[a].is_memory && step->list[a].tensor == it->tensor)
+                return step->list[a].before;
+        }
+    }
+    return it->before;
 }
 
 /* The numbers of [first, end) there; `of_change`: how much they have changed. False: they were not kept. */
@@ -255,7 +278,8 @@ numbers_of(const struct finding *finding, int rank, const struct where *where, u
     if (contents == NULL || end > contents->bytes)
         return false;
     *numbers = read_numbers(contents, first, end);
-    const struct contents *before = where->after && of_change ? contents_of(looked, argument->before) : NULL;
+    const struct contents *before =
+        where->after && of_change ? contents_of(looked, hash_before(finding, rank, where)) : NULL;
     if (before == NULL || numbers->are_whole)
         return true;
     struct numbers old = read_numbers(before, first, end);
@@ -274,8 +298,10 @@ static enum relation
 relate_places(const struct finding *finding, const struct where *where, uint64_t first, uint64_t end, bool of_change,
               const struct numbers *one)
 {
-    int ranks = finding->question->ranks;
-    bool same = true, summed = true;
+    const struct place_question *question = finding->question;
+    const struct step *step = &finding->one.steps[where->at];
+    int ranks = question->ranks;
+    bool same = true, summed = true, early = is_early(finding, &step->list[where->argument]);
     struct numbers sum = {.list = xcalloc(one->count + 1, sizeof(double)), .count = one->count};
     for (int r = 0; r < ranks && summed; ++r) {
         struct numbers own;
@@ -288,10 +314,18 @@ relate_places(const struct finding *finding, const struct where *where, uint64_t
         free(own.list);
     }
     same = same && summed;
-    summed = summed &&
-             (are_near(sum.list, one->list, 1, one->count, 0) || are_near(sum.list, one->list, ranks, one->count, 0));
+    double unit = early ? (1 + ranks) * one->unit : 0;
+    bool is_part = summed && are_near(sum.list, one->list, 1, one->count, unit),
+         is_mean = summed && are_near(sum.list, one->list, ranks, one->count, unit);
+    if (strcmp(step->its->name, LOOK_REDUCES) == 0) /* of what each rank has divided by its share */
+        is_mean = is_mean || (summed && are_near(sum.list, one->list, (double)ranks * ranks, one->count, 0));
     free(sum.list);
-    return same ? RELATION_SAME : summed ? RELATION_SUM : RELATION_NONE;
+    if (early && !same)
+        return !question->is_averaged ? RELATION_NONE
+               : is_mean              ? RELATION_SUM
+               : is_part              ? RELATION_PART
+                                      : RELATION_NONE;
+    return same ? RELATION_SAME : is_part || is_mean ? RELATION_SUM : RELATION_NONE;
 }
 
 static void
@@ -346,15 +380,18 @@ relate(const struct finding *finding, const struct where *where)
     if (mine->is_part)
         return RELATION_UNKNOWN;
     enum relation relation = RELATION_NONE;
+    bool early = is_early(finding, mine), of_change = finding->question->is_update || early;
     struct numbers one = {.count = 0}, all;
     /* What was changed; else all there is, for an operation may leave some elements of the last row. */
     for (int pass = 0; pass < 2 && relation == RELATION_NONE; ++pass) {
         free(one.list);
         first = pass > 0 ? 0 : first;
         end = pass > 0 ? mine->bytes : end;
-        if (!numbers_of(finding, -1, where, first, end, finding->question->is_update, &one))
+        if (!numbers_of(finding, -1, where, first, end, of_change, &one))
             return RELATION_UNKNOWN;
-        relation = relate_places(finding, where, first, end, finding->question->is_update, &one);
+        relation = relate_places(finding, where, first, end, of_change, &one);
+        if (early)
+            break;
         const uint64_t ends[] = {0, first + (end - first) / (uint64_t)ranks, end};
         for (size_t i = where->after && pass == 0 ? 0 : 1; i < 3 && relation == RELATION_NONE; ++i) {
             all = (struct numbers){.count = 0};
@@ -364,7 +401,7 @@ relate(const struct finding *finding, const struct where *where)
         }
     }
     /* Whole numbers that kernels compute, such as indices of rows, may begin anew in each share. */
-    if (one.are_whole && where->after && !finding->one.steps[where->at].its->from_host)
+    if (one.are_whole && where->after && !early && !finding->one.steps[where->at].its->from_host)
         relation = relation == RELATION_NONE ? RELATION_ROWS : relation;
     free(one.list);
     return relation;
@@ -529,4 +566,31 @@ relation_adds_same(const struct finding *finding, const struct where *where)
                    relate_places(finding, where, it->first, it->end, true, &one) == RELATION_SAME;
     free(one.list);
     return is_same;
+}
+
+bool
+relation_is_weighted(const struct finding *finding, const struct where *number, const struct where *where)
+{
+    struct numbers one;
+    const struct look_argument *mine = relation_argument(finding, -1, where);
+    if (!numbers_of(finding, -1, where, 0, mine->bytes, false, &one))
+        return false;
+    struct numbers sum = {.list = xcalloc(one.count + 1, sizeof(double))};
+    double all = 0;
+    bool is = true;
+    for (int r = 0; r < finding->question->ranks && is; ++r) {
+        struct numbers weight = {.count = 0}, own = {.count = 0};
+        const struct look_argument *it = relation_argument(finding, r, number);
+        is = it != NULL && numbers_of(finding, r, number, it->first, it->end, false, &weight) && weight.count == 1 &&
+             numbers_of(finding, r, where, 0, mine->bytes, false, &own);
+        all += is ? weight.list[0] : 0;
+        for (size_t i = 0; i < one.count && is; ++i)
+            sum.list[i] += weight.list[0] * own.list[i];
+        free(weight.list);
+        free(own.list);
+    }
+    is = is && are_near(sum.list, one.list, all, one.count, 0);
+    free(sum.list);
+    free(one.list);
+    return is;
 }

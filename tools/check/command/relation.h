@@ -36,8 +36,17 @@ struct finding {
 /* MATTERS_UNSEEN: it copies to memory that no operation gets, such as a variable of the device's. */
 enum matters { MATTERS_NOT, MATTERS, MATTERS_UNSEEN };
 
-/* RELATION_DATA: each rank gets what the one rank gets, from some place on. */
-enum relation { RELATION_NONE, RELATION_SAME, RELATION_ROWS, RELATION_DATA, RELATION_SUM, RELATION_UNKNOWN };
+/* RELATION_DATA: each rank gets what the one rank gets, from some place on. Of what DDP_STEP_PARAMETERS averages
+ * RELATION_SUM is the mean, and RELATION_PART a sum. */
+enum relation {
+    RELATION_NONE,
+    RELATION_SAME,
+    RELATION_ROWS,
+    RELATION_DATA,
+    RELATION_SUM,
+    RELATION_PART,
+    RELATION_UNKNOWN
+};
 
 /* Of one memory: in which argument of an operation, before it or after it. */
 struct where {
@@ -68,6 +77,9 @@ struct part {
     uint64_t begin, bytes, all;
 };
 enum copied relation_of_copies(const struct finding *finding, size_t at, int rank, struct part *part);
+
+/* Of each rank one number, `number`: weighed by these, what the ranks have at `where` makes what the one rank has. */
+bool relation_is_weighted(const struct finding *finding, const struct where *number, const struct where *where);
 
 /* Each rank's operation has added there what one rank's has added. */
 bool relation_adds_same(const struct finding *finding, const struct where *where);

@@ -137,7 +137,10 @@ sentence_place(const struct check_evidence *evidence, const struct check_verdict
 static void
 set_cause(struct check_verdict *verdict, const struct place *place)
 {
-    bool is_gradient = verdict->first->tensor.role == CHECK_GRADIENT, is_first = verdict->first->first_step == 1;
+    uint32_t role = verdict->first->tensor.role;
+    bool is_gradient = role == CHECK_GRADIENT, is_first = verdict->first->first_step == 1;
+    if (role == CHECK_REDUCE || verdict->cause == CAUSE_START || verdict->cause == CAUSE_INDIVISIBLE)
+        return;
     if (place->kind == PLACE_INPUT && is_gradient)
         verdict->cause = CAUSE_UNANNOTATED;
     else if (place->kind == PLACE_DATA || (place->kind == PLACE_HOST && is_gradient))
@@ -151,16 +154,15 @@ set_cause(struct check_verdict *verdict, const struct place *place)
 void
 sentence_put_place(struct check_verdict *verdict, const struct place *place)
 {
-    const char *offered = strstr(verdict->advice, "; if one rank updates after each record");
-    char old[1024], offer[256];
+    char old[1024];
     snprintf(old, sizeof(old), "%s", verdict->text);
-    snprintf(offer, sizeof(offer), "%s", offered != NULL ? offered : "");
     bool is_memory = (verdict->cause == CAUSE_UNANNOTATED && place->kind <= PLACE_BEFORE) ||
                      verdict->first->tensor.role == CHECK_BUFFER;
-    sentence_say(verdict->text, "in step %u %s; %s", items_step(verdict->first), place->text, old);
+    uint32_t step = items_step(verdict->first);
+    sentence_say(verdict->text, "in step %u %s; %s", step > 0 ? step : 1, place->text, old);
     if (is_memory) /* the memory itself says more */
         return;
     set_cause(verdict, place);
-    if (verdict->factor == 0 || place->kind == PLACE_INPUT || place->kind == PLACE_BEFORE)
-        sentence_say(verdict->advice, "%s%s", place->advice, offer);
+    if (place->advice != NULL && (verdict->factor == 0 || place->kind == PLACE_INPUT || place->kind == PLACE_BEFORE))
+        sentence_say(verdict->advice, "%s", place->advice);
 }

@@ -26,7 +26,6 @@ find_factor(const struct judgement *judgement)
 bool
 update_say_averaged(struct judgement *judgement)
 {
-    judgement->verdict->is_precise = true;
     return verdict_conclude(
         judgement,
         "the mean of updated parameters is one rank's update if each layer's input gradient is computed before its "
@@ -268,9 +267,6 @@ update_say_all(struct judgement *judgement)
                        "depends on the rank, the number of ranks or the share: compute it from the step and from "
                        "averaged gradients"
         : has_graphs ? "check the program without CUDA graphs; then the operation is named"
-        : is_few && role == CHECK_STATE
-            ? "its update reads memory or arguments that differ between ranks, or DDP_STATE is called before it is "
-              "initialised or loaded"
         : is_few ? "its gradient is not averaged, or not all of it: annotate it with DDP_GRADIENT and its full count, "
                    "and write it before DDP_STEP; or its update reads what differs between ranks"
                  : "the update uses values that are not averaged, such as a moment or a norm that is computed before "

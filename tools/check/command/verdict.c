@@ -19,40 +19,6 @@ check_cause_name(enum check_cause cause)
     return names[cause];
 }
 
-/* Each rank has a batch as large as one rank's, by no share of it; or the batch is smaller than the number of ranks. */
-static bool
-has_batches_of_its_own(const struct check_evidence *evidence)
-{
-    const struct check_row *shard = check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD);
-    const struct check_row *alone = check_rows_find(&evidence->alone, CHECK_ROW_COPIED);
-    if (shard != NULL)
-        return shard->value < (uint64_t)evidence->ranks;
-    for (int r = 0; r < evidence->ranks; ++r) {
-        const struct check_row *row = check_rows_find(&evidence->ranked[r], CHECK_ROW_COPIED);
-        if (alone == NULL || alone->value == 0 || row == NULL || row->value != alone->value)
-            return false;
-    }
-    return !pattern_has_one_batch(evidence, false);
-}
-
-/* Programs of one record an update: N ranks make another training of them. */
-static void
-offer_growth(const struct check_evidence *evidence, struct check_verdict *verdict)
-{
-    const struct check_item *first = verdict->first;
-    size_t length = strlen(verdict->advice);
-    bool of_data = verdict->cause == CAUSE_DATA || verdict->cause == CAUSE_DATA_SET ||
-                   verdict->cause == CAUSE_DIRECTION || verdict->cause == CAUSE_INDIVISIBLE;
-    bool of_updates = verdict->cause == CAUSE_UPDATE && first != NULL && first->tensor.role == CHECK_PARAMETER &&
-                      check_rows_find(&evidence->ranked[0], CHECK_ROW_AVERAGED) != NULL;
-    if (evidence->grows || (!of_data && !of_updates) || first == NULL || first->first_step > (of_updates ? 2U : 1U) ||
-        !has_batches_of_its_own(evidence))
-        return;
-    snprintf(verdict->advice + length, sizeof(verdict->advice) - length,
-             "; if one rank updates after each record, let rank r take record i * N + r, and check with --batch-grows "
-             "that N ranks make one update of N records");
-}
-
 /* What rank 0 computes of its first batch is another thing where there are N ranks. */
 static bool
 say_grown(struct judgement *judgement)
@@ -108,18 +74,6 @@ request_probes(const struct check_evidence *evidence, const struct check_verdict
         if (item->tensor.role == CHECK_MEMORY && item->differs && wishes->probed_count < CHECK_PROBED_AT_MOST)
             wishes->probed[wishes->probed_count++] = item->tensor.number;
     }
-}
-
-static bool
-is_right_without_overlap(const struct check_evidence *evidence)
-{
-    size_t count;
-    bool right = true;
-    struct check_item *items = items_make(evidence, evidence->plain, &count);
-    for (size_t i = 0; i < count; ++i)
-        right = right && !items[i].differs;
-    free(items);
-    return right && count > 0;
 }
 
 /* The narrowest type that parameters or gradients have, that gradients are sent in, or that calls of libraries name. */
@@ -311,16 +265,6 @@ static const struct verdict_row table[] = {
 /* ---- what was shown ---- */
 
 static bool
-is_averaged(const struct check_evidence *evidence, const struct check_tensor *tensor)
-{
-    const struct check_row *row = NULL;
-    do
-        row = check_rows_next(&evidence->ranked[0], CHECK_ROW_AVERAGED, row);
-    while (row != NULL && !check_same_tensor(&row->tensor, tensor));
-    return row != NULL;
-}
-
-static bool
 is_right_on_rank_0(const struct check_evidence *evidence, const struct check_item *first)
 {
     const struct check_row *row = pattern_row(&evidence->ranked[0], &first->tensor, 1);
@@ -342,15 +286,14 @@ shown_of_first(struct judgement *judgement)
         pattern->memory == NULL)
         pattern->memory = first;
     return (first->unbounded ? SHOWN_UNBOUNDED : 0) | (pattern->memory != NULL ? SHOWN_MEMORY : 0) |
-           (pattern->memory == first ? SHOWN_MEMORY_FIRST : 0) | (starts ? SHOWN_START : 0) |
-           (starts && is_right_on_rank_0(evidence, first) ? SHOWN_RANK_0_RIGHT : 0) | (is_first ? SHOWN_FIRST : 0) |
-           (is_gradient ? SHOWN_GRADIENT : 0) |
+           (starts ? SHOWN_START : 0) | (starts && is_right_on_rank_0(evidence, first) ? SHOWN_RANK_0_RIGHT : 0) |
+           (is_first ? SHOWN_FIRST : 0) | (is_gradient ? SHOWN_GRADIENT : 0) |
            (is_gradient || role == CHECK_BUFFER || role == CHECK_MEAN ? SHOWN_RESULT : 0) |
            (first->first_step > 1 ? SHOWN_LATE : 0) |
            (pattern_is_few(pattern->differing[role], pattern->all[role]) ? SHOWN_FEW : 0) |
            (is_gradient && pattern->all[role] > pattern->differing[role] ? SHOWN_SOME : 0) |
            (is_first && pattern_is_scaled(evidence, &factor) ? SHOWN_SCALED : 0) |
-           (is_averaged(evidence, &first->tensor) ? SHOWN_AVERAGED : 0) |
+           (pattern_is_averaged(evidence, &first->tensor) ? SHOWN_AVERAGED : 0) |
            (pattern_uneven_items(evidence, first->first_step) > 0 ? SHOWN_UNEVEN : 0);
 }
 
@@ -370,8 +313,9 @@ shown_in_all(const struct judgement *judgement)
            (!is_compared(evidence) ? SHOWN_NOTHING : 0) | (stopped ? SHOWN_STOP : 0) | (apart ? SHOWN_RANKS : 0) |
            (find_alarm(evidence) != NULL ? SHOWN_ALARM : 0) | (check_evidence_in_rounds(evidence) ? SHOWN_ROUNDS : 0) |
            (pattern->moment != 0 ? SHOWN_DIFFERENCE : 0) |
-           (pattern->moment != 0 && evidence->plain != NULL && is_right_without_overlap(evidence) ? SHOWN_PLAIN_RIGHT
-                                                                                                  : 0) |
+           (pattern->moment != 0 && evidence->plain != NULL && pattern_is_right(evidence, evidence->plain)
+                ? SHOWN_PLAIN_RIGHT
+                : 0) |
            (evidence->by_plan ? SHOWN_PLAN : 0) | (evidence->grows ? SHOWN_GROWS : 0) |
            (check_evidence_weighs(evidence) ? SHOWN_WEIGHS : 0) |
            (pattern_has_one_batch(evidence, false) ? SHOWN_ONE_BATCH : 0) |
@@ -424,7 +368,6 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     wishes->plain = judgement.first != NULL && (judgement.shown & SHOWN_ROUNDS) == 0 &&
                     evidence->overlapped_steps > 0 && evidence->plain == NULL;
     judge(&judgement);
-    offer_growth(evidence, verdict);
     if (evidence->stopped[0] != '\0' && (judgement.shown & SHOWN_STOP) == 0)
         say_stop(evidence, verdict);
     if (verdict->result != CHECK_DIFFERENT)

@@ -27,11 +27,14 @@ struct look_argument {
     uint64_t first, end;               /* bytes that were changed; `end` 0: none */
 };
 
+/* A DDP_REDUCE is one, too: its name. */
+#define LOOK_REDUCES "DDP_REDUCE"
+
 struct look_operation {
-    uint32_t interval;  /* DDP_STEPs before it */
+    uint32_t interval;  /* DDP_STEPs before it; in rounds, rounds that have begun */
     uint32_t arguments; /* that follow; 0: contents of `bytes` bytes and this hash follow */
     uint64_t hash, bytes;
-    uint64_t blocks; /* of the grid of a launch */
+    uint64_t blocks; /* of the grid of a launch; of a DDP_REDUCE: the step that its result counts to */
     bool from_host;
     char name[104], place[392]; /* frames, as a CHECK_ROW_SITE has them */
 };

@@ -51,7 +51,8 @@ struct check_run {
                                     gradients, and what its updates make of averaged parameters, go into `own`; each
                                     step begins from what the ranks have, which the reference is */
     bool by_plan;                /* ranks take turns: a rank may have sent gradients of a round that stays open */
-    uint32_t look;               /* operations before this DDP_STEP are kept, and those before the one before; 0: not */
+    uint32_t look, look_since;   /* operations before this DDP_STEP are kept, from that one on; 0: not */
+    bool halves;                 /* DDP_SHARD says half of `first` */
     bool probes;                 /* in the last step what `probed` names is changed, to see the effect */
     char reference[PATH_MAX];
     char results[PATH_MAX];

@@ -152,6 +152,9 @@ void copies_boundary(uint32_t step);
 /* Around an operation that comes after `interval` DDP_STEPs; any thread. */
 void look_begins(const struct operation *operation, uint32_t interval, bool from_host);
 void look_ends(bool enqueued);
+/* Around a DDP_REDUCE of memory of the device; it ends only if it is compared. */
+void look_reduce_begins(const struct tensor *memory, uint32_t interval);
+void look_reduce_ends(uint32_t number, uint32_t step);
 
 /* ---- reduced.c ---- */
 /* Whether one rank makes the call, too, and this step has made it already. */

@@ -101,6 +101,7 @@ check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *s
         *count = base + (turn < more);
     }
     (void)site;
+    *first /= check_run.halves ? 2 : 1;
     struct check_row row = {
         .kind = CHECK_ROW_SHARD, .step = course.steps, .value = total, .uneven = total % world != 0};
     static size_t last;
@@ -466,6 +467,8 @@ check_reduce_begins(const struct observed_reduction *reduced, CUstream stream)
 {
     struct tensor memory = memory_of(reduced);
     pthread_mutex_lock(&looking);
+    if (check_run.look > 0)
+        look_reduce_begins(&memory, course.steps);
     reduce_begins(&memory, stream);
     pthread_mutex_unlock(&looking);
 }
@@ -482,6 +485,8 @@ check_reduce_ends(const struct observed_reduction *reduced, CUstream stream)
         settle_memory(&memory, stream);
         reduced_look(&memory, reduced->call->op, course.steps, course.in_rounds);
     }
+    if (check_run.look > 0)
+        look_ends(false);
     pthread_mutex_unlock(&looking);
 }
 

@@ -1,7 +1,7 @@
 /*
  * look.c - every operation of a step with all that it gets and leaves (tools/check/format/look.h), where the launcher
- * asks for that: of the interval before DDP_STEP check_run.look, of the one before that, and copies from the host of
- * all that come after. Called by course.c.
+ * asks for that: of the intervals from DDP_STEP check_run.look_since to check_run.look, and copies from the host of all
+ * that come after. Called by course.c.
  *
  * The host waits for the device before and after each operation, and reads the memory behind each pointer: to the end
  * of the allocation, to the next annotated tensor, or to the next pointer that any operation was given.
@@ -149,24 +149,20 @@ keep_scalar(uint32_t number, const void *bytes, size_t count)
 }
 
 static void
-begin_operation(const struct operation *operation, const struct function_layout *layout, uint32_t interval,
-                bool from_host)
+begin_operation(const struct operation *operation, const struct function_layout *layout)
 {
-    around.operation = (struct look_operation){.interval = interval, .from_host = from_host};
     snprintf(around.operation.name, sizeof(around.operation.name), "%s",
              layout != NULL ? layout->name : operation->name);
     if (operation->config != NULL)
         around.operation.blocks =
             (uint64_t)operation->config->gridDimX * operation->config->gridDimY * operation->config->gridDimZ;
     (void)call_site_find(around.operation.place, sizeof(around.operation.place));
-    context_synchronize("before an operation that is looked at");
     pointers_visit_all(operation, layout, keep_memory, NULL);
     for (unsigned i = 0; layout != NULL && i < layout->param_count; ++i) {
         const void *value = pointers_argument(operation, layout, i);
         if (value != NULL)
             keep_scalar(i, value, layout->params[i].bytes);
     }
-    around.active = true;
 }
 
 static void
@@ -177,12 +173,36 @@ look_open(void)
     look.fd = open_direct(look.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 }
 
+/* What comes before the first annotation is no part of a step; but of a round, in the calling thread's context. */
+static bool
+has_context(void)
+{
+    CUcontext current = engine_state.context;
+    if (current != NULL || !values_reader()->in_rounds)
+        return current != NULL;
+    device_ensure_driver(&(struct ddp_site){.file = "", .text = ""});
+    return engine_state.driver.cuCtxGetCurrent_p(&current) == CUDA_SUCCESS && current != NULL;
+}
+
+/* An operation of the interval is kept from here on, if it is one of those that are. */
+static bool
+begins(uint32_t interval, bool from_host)
+{
+    bool is_late = interval >= check_run.look;
+    if (interval < check_run.look_since || look.operations >= LOOK_OPERATIONS / (1U + is_late))
+        return false;
+    ++look.operations;
+    around.operation = (struct look_operation){.interval = interval, .from_host = from_host};
+    around.active = true;
+    context_synchronize("before an operation that is looked at");
+    return true;
+}
+
 void
 look_begins(const struct operation *operation, uint32_t interval, bool from_host)
 {
     around.active = false;
-    bool is_late = interval >= check_run.look;
-    if (engine_state.context == NULL || (is_late && !from_host) || operation->graph != NULL ||
+    if ((interval >= check_run.look && !from_host) || operation->graph != NULL || !has_context() ||
         atomic_load(&engine_state.captures_open) > 0 || stream_is_captured(operation->stream))
         return;
     const struct function_layout *layout = operation->function != NULL ? function_layout(operation->function) : NULL;
@@ -191,12 +211,36 @@ look_begins(const struct operation *operation, uint32_t interval, bool from_host
     if (!look.opened)
         look_open();
     pointers_visit_all(operation, layout, note_pointer, NULL);
-    if (interval + 2 >= check_run.look && look.operations < LOOK_OPERATIONS / (1U + is_late)) {
-        ++look.operations;
-        begin_operation(operation, layout, interval, from_host);
+    if (begins(interval, from_host))
+        begin_operation(operation, layout);
+    context_leave(before);
+    pthread_mutex_unlock(&memory_lock);
+}
+
+void
+look_reduce_begins(const struct tensor *memory, uint32_t interval)
+{
+    around.active = false;
+    if (!look.opened || interval >= check_run.look || memory->kind == MEMORY_HOST || memory->bytes == 0)
+        return;
+    pthread_mutex_lock(&memory_lock);
+    CUcontext before = context_enter();
+    if (begins(interval, false)) {
+        snprintf(around.operation.name, sizeof(around.operation.name), LOOK_REDUCES);
+        snprintf(around.operation.place, sizeof(around.operation.place), "%s:%d", file_name_of(memory->site.file),
+                 memory->site.line);
+        keep_memory(NULL, &(struct pointed){.address = memory->address, .bytes = memory->bytes});
     }
     context_leave(before);
     pthread_mutex_unlock(&memory_lock);
+}
+
+void
+look_reduce_ends(uint32_t number, uint32_t step)
+{
+    around.operation.blocks = step;
+    around.list[0].tensor = (1U + CHECK_REDUCE) << 24 | number;
+    look_ends(true);
 }
 
 static void

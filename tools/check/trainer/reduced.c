@@ -150,6 +150,8 @@ reduced_look(const struct tensor *memory, int op, uint32_t step, bool in_rounds)
     if (call == NULL)
         return;
     call->step = step;
+    if (check_run.look > 0)
+        look_reduce_ends(call->tensor.number, step);
     struct check_row row = {.kind = CHECK_ROW_TENSOR, .tensor = call->tensor};
     if (described.count != call->tensor.count || described.type != call->tensor.type ||
         !compare_described(memory, &(struct compare_at){.step = step}, &row))
