@@ -9,7 +9,9 @@
  * as a mean), freed (memory of each step alone), forgotten (a gradient without annotation), grid (the update's grid is
  * the share's), early (an update before DDP_STEP), late (backward adds to an averaged gradient), uneven (shares of 12
  * and 11 items). averaged (DDP_STEP_PARAMETERS, right), unit (its parameters are scaled before they are averaged), part
- * (its divisor is the batch).
+ * (its divisor is the batch). micro (three micro-batches, right), micro_divisor (each divides by the rank's number,
+ * besides), valid (a kernel divides by what another one counts, and weights mend it), twice (a pointer and an index
+ * begin at the share).
  */
 #include <ddprun.h>
 
@@ -45,14 +47,24 @@ centre(float *r, int count)
 }
 
 static __global__ void
-gradient(float *g, const float *x, const float *r, int count, float divisor)
+gradient(float *g, const float *x, const float *r, int count, float divisor, float beta)
 {
     int d = blockIdx.x * blockDim.x + threadIdx.x;
     if (d >= WIDTH)
         return;
-    g[d] = 0;
+    g[d] *= beta;
     for (int n = 0; n < count; ++n)
         g[d] += r[n] * x[n * WIDTH + d] / divisor;
+}
+
+static __global__ void
+fetch(float *x, float *y, const float *data, const float *labels, int first, int count)
+{
+    int n = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int d = 0; n < count && d < WIDTH; ++d)
+        x[n * WIDTH + d] = data[(first + n) * WIDTH + d];
+    if (n < count)
+        y[n] = labels[first + n];
 }
 
 static __global__ void
@@ -173,7 +185,11 @@ main(int argc, char **argv)
         DDP_GRADIENT(g, WIDTH / 2, DDP_FLOAT64);
     else
         DDP_GRADIENT(g, WIDTH, DDP_FLOAT32);
-    float *buffer = device(WIDTH), *own = device(WIDTH), *zeros = device(WIDTH), *found = device(1);
+    float *buffer = device(WIDTH), *own = device(WIDTH), *zeros = device(WIDTH), *found = device(1),
+          *table = device(ITEMS + BATCH), *all = device((ITEMS + BATCH) * WIDTH);
+    CHECK(cudaMemcpy(all, data.data(), ITEMS * WIDTH * sizeof(float), cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(table, labels.data(), ITEMS * sizeof(float), cudaMemcpyHostToDevice));
+    bool is_micro = is("micro") || is("micro_divisor");
     if (is("buffer")) {
         CHECK(cudaMemcpy(buffer, start.data(), WIDTH * sizeof(float), cudaMemcpyHostToDevice));
         DDP_BUFFER(buffer, WIDTH, DDP_FLOAT32);
@@ -192,8 +208,12 @@ main(int argc, char **argv)
                         : is("decay")             ? 1
                         : is("divisor")           ? (float)(count + 3 * DDP_RANK())
                                                   : (float)count;
-        CHECK(cudaMemcpy(x, &data[(size_t)at * WIDTH], share * WIDTH * sizeof(float), cudaMemcpyHostToDevice));
-        CHECK(cudaMemcpy(y, &labels[(size_t)at], share * sizeof(float), cudaMemcpyHostToDevice));
+        if (is("twice")) {
+            fetch<<<1, 32>>>(x, y, all + (size_t)at * WIDTH, table + at, (int)first, count);
+        } else {
+            CHECK(cudaMemcpy(x, &data[(size_t)at * WIDTH], share * WIDTH * sizeof(float), cudaMemcpyHostToDevice));
+            CHECK(cudaMemcpy(y, &labels[(size_t)at], share * sizeof(float), cudaMemcpyHostToDevice));
+        }
         residuals<<<1, 32>>>(r, x, y, w, is("teacher") ? teacher : NULL, count);
         if (is("teacher"))
             follow<<<1, 32>>>(teacher, r, count);
@@ -204,7 +224,7 @@ main(int argc, char **argv)
             CHECK(cudaMemcpyToSymbol(weight, &sum, sizeof(sum)));
             weigh<<<1, 32>>>(r, count);
         }
-        if (is("count")) {
+        if (is("count") || is("valid")) {
             positives<<<1, 1>>>(found, y, count);
             divide<<<1, 32>>>(r, found, count);
         }
@@ -212,10 +232,13 @@ main(int argc, char **argv)
             centre<<<1, 1>>>(r, count);
         for (int n = 0; n < count && is("clear"); ++n)
             item<<<1, 32>>>(g, x + n * WIDTH, r + n, divisor, first + (size_t)n == 0 ? 0.0f : 1.0f);
-        if (!is("clear"))
-            gradient<<<1, 32>>>(g, x, r, count, divisor);
+        for (int n = 0; n < count && is_micro; n += count / 3)
+            gradient<<<1, 32>>>(g, x + n * WIDTH, r + n, count / 3,
+                                is("micro") ? (float)count : (float)(count + 3 * DDP_RANK()), n == 0 ? 0.0f : 1.0f);
+        if (!is("clear") && !is_micro)
+            gradient<<<1, 32>>>(g, x, r, count, is("valid") ? 1 : divisor, 0);
         if (is("buffer") || is("forgotten"))
-            gradient<<<1, 32>>>(own, x, r, count, divisor);
+            gradient<<<1, 32>>>(own, x, r, count, divisor, 0);
         if (is("decay"))
             decay<<<1, 32>>>(g, w);
         if (is("mean")) {

@@ -33,6 +33,9 @@ rows=(
     'forgotten_sum means | 1 | reduction | `move_centre` \(sums.cu:[0-9]+ from sums.cu:[0-9]+\) is the first operation that differs: argument 2 points to what `add_up` .* computes of the share alone'
     'mean_of_sums means | 1 | reduction | `DDP_REDUCE` \(sums.cu:[0-9]+\) is the first operation that differs: what the ranks pass to it are parts of one process.s value'
     'late means | 1 | reduction | `add_up` \(sums.cu:[0-9]+ .*argument 4 is 0 on rank 0, 1 on rank 1 and 0 in one process'
+    'micro_divisor | 1 | direction | `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 is 12 on rank 0, 15 on rank 1 and 24 in one process'
+    'valid | 1 | direction | `divide` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 points to what `positives` .* computes of the share alone; weighed by it'
+    'twice | 1 | data | `fetch` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 is 0 on rank 0, 12 on rank 1 and 0 in one process; with half of DDP_SHARD.s `first`'
     'teacher | 1 | unannotated | `residuals` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 points to memory that is not annotated .*`follow` \(place.cu:[0-9]+ from place.cu:[0-9]+\) wrote it last'
 )
 for row in "${rows[@]}"; do
@@ -64,6 +67,7 @@ quiet() {
     done
 }
 quiet "right" "$place" right
+tensors=2000000 quiet "micro" "$place" micro
 tensors=1000000 quiet "averaged" "$place" averaged
 tensors='7000000 7000001' quiet "rounds" "$sums" means
 quiet "conv" "$conv" "${conv_options[@]}"

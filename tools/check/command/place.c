@@ -47,8 +47,8 @@ is_reduced(const struct place_question *question)
     return question->tensor >> 24 == 1 + CHECK_REDUCE;
 }
 
-static bool
-is_in_question(const struct place_question *question, const struct step *step)
+bool
+place_has(const struct place_question *question, const struct step *step)
 {
     return step->its->interval >= question->since && step->its->interval <= question->interval;
 }
@@ -71,7 +71,7 @@ static bool
 is_fetched(const struct finding *finding, const struct step *step)
 {
     bool is = is_reduced(finding->question) && strncmp(step->its->name, "cuMemcpyDtoH", 12) == 0 &&
-              is_in_question(finding->question, step);
+              place_has(finding->question, step);
     for (size_t i = 0; i < finding->one.count && is; ++i)
         is = finding->one.steps[i].list[0].tensor != finding->question->tensor;
     return is;
@@ -133,8 +133,9 @@ name_step(const struct step *step, char text[320])
     return text;
 }
 
-static void __attribute__((format(printf, 5, 6)))
-say(struct place *place, enum place_kind kind, const struct step *step, const char *advice, const char *format, ...)
+void
+place_say(struct place *place, enum place_kind kind, const struct step *step, const char *advice, const char *format,
+          ...)
 {
     char name[320], how[480];
     va_list args;
@@ -147,9 +148,8 @@ say(struct place *place, enum place_kind kind, const struct step *step, const ch
              place->is_probable ? "probably " : "", how);
 }
 
-/* "0.125 on rank 0, 0.11 on rank 1 and 0.0625 in one process"; the ranks' are one where they are the same. */
-static void
-list_values(const struct finding *finding, const struct where *where, char text[200])
+void
+place_list_values(const struct finding *finding, const struct where *where, char text[200])
 {
     int ranks = finding->question->ranks;
     double first = relation_argument(finding, 0, where)->value;
@@ -200,8 +200,8 @@ static const char *const same_update =
     "this argument of the update must not depend on the rank, the number of ranks or "
     "the share: compute it from the step and from averaged values";
 
-static bool
-say_scalar(const struct finding *finding, size_t at, int least, struct place *place)
+bool
+place_say_scalar(const struct finding *finding, size_t at, int least, struct place *place)
 {
     static const char *const advice[] = {
         "this argument counts the share: the result must not depend on it, or another argument, such as where the "
@@ -226,13 +226,13 @@ say_scalar(const struct finding *finding, size_t at, int least, struct place *pl
     }
     if (worst < least)
         return false;
-    list_values(finding, &found, values);
+    place_list_values(finding, &found, values);
     place->is_position = worst == 2 && !finding->question->is_update;
-    say(place, place->is_position ? PLACE_SHARE : PLACE_SCALAR, step,
-        finding->question->is_update                  ? same_update
-        : worst == 1 && !finding->question->is_uneven ? advice[0]
-                                                      : advice[worst],
-        "argument %u is %s", (step->list[found.argument].number & 0xffff) + 1, values);
+    place_say(place, place->is_position ? PLACE_SHARE : PLACE_SCALAR, step,
+              finding->question->is_update                  ? same_update
+              : worst == 1 && !finding->question->is_uneven ? advice[0]
+                                                            : advice[worst],
+              "argument %u is %s", (step->list[found.argument].number & 0xffff) + 1, values);
     return true;
 }
 
@@ -259,13 +259,15 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
         bool is_before =
             finding->question->is_update && writer >= 0 && strcmp(one->steps[writer].its->name, step->its->name) != 0;
         if (is_before && !one->steps[writer].its->from_host && relation == RELATION_SUM) {
-            say(place, PLACE_BEFORE, step, "annotate it: DDP_GRADIENT, beside the DDP_PARAMETER of what it updates",
-                "argument %u points to a gradient that is not annotated, so the ranks do not average it; %.200s "
-                "computed it before DDP_STEP",
-                (of->number & 0xffff) + 1, name_step(&one->steps[writer], name));
+            place_say(place, PLACE_BEFORE, step,
+                      "annotate it: DDP_GRADIENT, beside the DDP_PARAMETER of what it updates",
+                      "argument %u points to a gradient that is not annotated, so the ranks do not average it; %.200s "
+                      "computed it before DDP_STEP",
+                      (of->number & 0xffff) + 1, name_step(&one->steps[writer], name));
             return true;
         }
-        say(place, is_before ? PLACE_BEFORE : PLACE_INPUT, step,
+        place_say(
+            place, is_before ? PLACE_BEFORE : PLACE_INPUT, step,
             !is_before
                 ? "compute it for the whole batch (DDP_REDUCE) if it depends on the batch; else annotate it: "
                   "DDP_PARAMETER and DDP_GRADIENT (trained), DDP_STATE (alike on all ranks), DDP_BUFFER (statistics)"
@@ -296,7 +298,8 @@ say_unseen(const struct finding *finding, size_t at, struct place *place)
         uint64_t blocks = finding->ranks[r].steps[finding->ranks[r].of[at]].its->blocks;
         if (blocks == step->its->blocks)
             continue;
-        say(place, PLACE_SCALAR, step,
+        place_say(
+            place, PLACE_SCALAR, step,
             "the update must reach the whole parameter on each rank: compute its grid from the parameter's elements, "
             "not from the share",
             "its grid has %llu blocks on rank %d and %llu in one process", (unsigned long long)blocks, r,
@@ -306,7 +309,8 @@ say_unseen(const struct finding *finding, size_t at, struct place *place)
     for (struct where where = {.at = at}; is_call && where.argument < step->its->arguments; ++where.argument)
         is_call = relation_of(finding, &where) == RELATION_SAME;
     if (is_call)
-        say(place, PLACE_SCALAR, step, same_update,
+        place_say(
+            place, PLACE_SCALAR, step, same_update,
             "it gets the same memory on the ranks and in one process, and its result is another: a number that it is "
             "given, such as alpha, differs");
     return is_call;
@@ -349,19 +353,20 @@ say_sum(const struct finding *finding, size_t at, bool is_late, struct place *pl
             continue;
         bool weighs =
             !is_late && is_weight(finding, &(struct where){.at = (size_t)writer, .argument = argument, .after = true});
-        say(place,
-            is_late  ? PLACE_CHANGED
-            : weighs ? PLACE_SCALAR
-                     : PLACE_SHARE,
-            step,
-            is_late  ? move_step
-            : weighs ? "weigh the shares by this number: DDP_WEIGHT(number of the share, number of the batch) before "
-                       "backward"
-                     : "DDP_REDUCE computes it for the batch; of a count of the share, such as its valid labels, "
-                       "DDP_WEIGHT(number of the share, number of the batch) before backward makes the mean right",
-            "argument %u points to what %.300s computes of the share alone%s", (of->number & 0xffff) + 1,
-            name_step(&finding->one.steps[writer], name),
-            weighs ? "; weighed by it, the ranks' gradients make one process's" : "");
+        place_say(place,
+                  is_late  ? PLACE_CHANGED
+                  : weighs ? PLACE_SCALAR
+                           : PLACE_SHARE,
+                  step,
+                  is_late ? move_step
+                  : weighs
+                      ? "weigh the shares by this number: DDP_WEIGHT(number of the share, number of the batch) before "
+                        "backward"
+                      : "DDP_REDUCE computes it for the batch; of a count of the share, such as its valid labels, "
+                        "DDP_WEIGHT(number of the share, number of the batch) before backward makes the mean right",
+                  "argument %u points to what %.300s computes of the share alone%s", (of->number & 0xffff) + 1,
+                  name_step(&finding->one.steps[writer], name),
+                  weighs ? "; weighed by it, the ranks' gradients make one process's" : "");
         return true;
     }
     return false;
@@ -377,7 +382,8 @@ say_buffer(const struct finding *finding, size_t at, struct place *place)
         for (int r = 0; r < finding->question->ranks && of->tensor >> 24 == 1 + CHECK_BUFFER; ++r) {
             if (relation_argument(finding, r, &where)->before == of->before)
                 continue;
-            say(place, PLACE_INPUT, step,
+            place_say(
+                place, PLACE_INPUT, step,
                 "DDP_STEP copies rank 0's buffer to all ranks: what is trained needs DDP_PARAMETER and DDP_GRADIENT, "
                 "and statistics of the batch DDP_REDUCE",
                 "argument %u points to a buffer (DDP_BUFFER) that is not that of one process",
@@ -404,91 +410,6 @@ gets_changed(const struct finding *finding, size_t at, uint32_t role)
     return gets;
 }
 
-/* The least of what the ranks copy by the call; where each begins, as text, if all begin in the batch. */
-static enum copied
-judge_copies(const struct finding *finding, size_t at, char parts[240])
-{
-    enum copied least = COPIED_PART;
-    bool begins = true;
-    parts[0] = '\0';
-    for (int r = 0; r < finding->question->ranks; ++r) {
-        struct part part;
-        enum copied own = relation_of_copies(finding, at, r, &part);
-        size_t used = strlen(parts);
-        least = own < least ? own : least;
-        begins = begins && part.begins;
-        snprintf(parts + used, 240 - used, "%s%llu on rank %d", r > 0 ? ", " : "", (unsigned long long)part.begin, r);
-    }
-    parts[0] = begins ? parts[0] : '\0';
-    return least;
-}
-
-/* The same in the next step, if it has the call: random numbers are other ones then. */
-static bool
-are_so_later(const struct finding *finding, size_t at, enum copied copied)
-{
-    const struct look_operation *its = finding->one.steps[at].its;
-    char parts[240];
-    while (++at < finding->one.count) {
-        const struct look_operation *it = finding->one.steps[at].its;
-        if (it->interval == its->interval + 1 && relation_is_same_call(it, its))
-            return judge_copies(finding, at, parts) >= copied;
-    }
-    return true;
-}
-
-/* Items of the batch or of others, which are not the ranks' shares; false: values that one rank never copies. */
-static bool
-say_items(const struct finding *finding, size_t at, struct place *place)
-{
-    char parts[240];
-    struct part part;
-    const struct step *step = &finding->one.steps[at];
-    enum copied copied = judge_copies(finding, at, parts);
-    (void)relation_of_copies(finding, at, 0, &part);
-    if (copied == COPIED_OTHERS || !are_so_later(finding, at, copied))
-        return false;
-    if (parts[0] != '\0')
-        say(place, PLACE_DATA, step,
-            "the copies must together be the batch, each item once: add `first` of DDP_SHARD once, in items of the "
-            "batch, and take `count` items; shuffle alike on all ranks",
-            "the ranks copy other items than their shares of the batch: of its %llu bytes they begin with byte %s",
-            (unsigned long long)part.all, parts);
-    else
-        say(place, PLACE_DATA, step,
-            "shuffle alike on all ranks: the same seed, and draw nothing from the shuffle's generator that depends on "
-            "the rank or its share; the same number of batches in each epoch",
-            "a rank copies other items than its share of the batch: one process copies them in another place or step");
-    return true;
-}
-
-/* Each rank copies as much as one rank. */
-static bool
-copies_whole(const struct finding *finding, size_t at)
-{
-    bool is = true;
-    for (int r = 0; r < finding->question->ranks; ++r) {
-        struct part part;
-        (void)relation_of_copies(finding, at, r, &part);
-        is = is && part.bytes == part.all;
-    }
-    return is;
-}
-
-/* Of this copy, or of one that follows: labels are too small to tell. */
-static bool
-say_all_items(const struct finding *finding, size_t at, struct place *place)
-{
-    for (struct where where = {.at = at, .after = true}; where.at < finding->one.count; ++where.at) {
-        const struct look_operation *its = finding->one.steps[where.at].its;
-        bool may_be = its->from_host && its->interval == finding->question->interval &&
-                      finding->matters[where.at] == MATTERS && !copies_whole(finding, where.at);
-        if (may_be && relation_of(finding, &where) == RELATION_NONE && say_items(finding, where.at, place))
-            return true;
-    }
-    return false;
-}
-
 /* Of a parameter or state that is changed before DDP_STEP, or before DDP_STEP_PARAMETERS averages it. */
 static bool
 say_early(const struct finding *finding, size_t at, uint32_t changed, struct place *place)
@@ -499,13 +420,14 @@ say_early(const struct finding *finding, size_t at, uint32_t changed, struct pla
     bool is_it = it->tensor == question->tensor;
     const struct where where = {.at = at, .argument = changed, .after = true};
     if (question->is_early && !question->is_averaged && is_it) {
-        say(place, PLACE_CHANGED, step, NULL,
-            "before DDP_STEP it changes memory that must be alike on all ranks, and not as in one process");
+        place_say(place, PLACE_CHANGED, step, NULL,
+                  "before DDP_STEP it changes memory that must be alike on all ranks, and not as in one process");
         return true;
     }
     if (question->is_averaged &&
         gets_changed(finding, at, question->tensor >> 24 == 1 + CHECK_STATE ? CHECK_STATE : CHECK_PARAMETER)) {
-        say(place, PLACE_CHANGED, step,
+        place_say(
+            place, PLACE_CHANGED, step,
             "call DDP_STEP_PARAMETERS between the update and this operation; of backward, compute each layer's input "
             "gradient before its weights change",
             "it gets parameters that the rank's own update has changed and DDP_STEP_PARAMETERS has not averaged yet, "
@@ -516,12 +438,14 @@ say_early(const struct finding *finding, size_t at, uint32_t changed, struct pla
         return false;
     bool is_part = relation_of(finding, &where) == RELATION_PART;
     if (is_part)
-        say(place, PLACE_SCALAR, step,
+        place_say(
+            place, PLACE_SCALAR, step,
             "divide the loss, or the rate, by the rank's share (the count of DDP_SHARD), not by the batch",
             "the ranks' changes add up to one process's, and DDP_STEP_PARAMETERS takes their mean: a factor of the "
             "change, such as alpha, has the divisor of the whole batch");
     else
-        say(place, PLACE_CHANGED, step,
+        place_say(
+            place, PLACE_CHANGED, step,
             "the mean of the ranks' updates is one process's only if the update is linear in the gradient, as SGD is "
             "(not Adam, not clipping): else give gradients buffers of their own, and call DDP_STEP before the update",
             "the change of the parameter is not in proportion to the gradient");
@@ -547,19 +471,20 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
     const struct look_argument *it = &step->list[changed];
     bool is_update = finding->question->is_update, is_late = !is_update && gets_changed(finding, at, CHECK_GRADIENT);
     if (strcmp(step->its->name, LOOK_REDUCES) == 0) {
-        say(place, PLACE_SCALAR, step,
-            "reduce by the operation that makes one process's value of the ranks' values: DDP_OP_SUM of sums, "
-            "DDP_OP_MEAN of means of equal shares",
-            "what the ranks pass to it are parts of one process's value, and its result is another value");
+        place_say(place, PLACE_SCALAR, step,
+                  "reduce by the operation that makes one process's value of the ranks' values: DDP_OP_SUM of sums, "
+                  "DDP_OP_MEAN of means of equal shares",
+                  "what the ranks pass to it are parts of one process's value, and its result is another value");
         return true;
     }
     if (say_early(finding, at, changed, place))
         return true;
     if (step->its->from_host) {
-        if (!is_update && say_all_items(finding, at, place))
+        if (!is_update && place_say_items(finding, at, place))
             return true;
-        bool is_whole = copies_whole(finding, at);
-        say(place, is_whole ? PLACE_HOST : PLACE_SHARE, step,
+        bool is_whole = place_copies_whole(finding, at);
+        place_say(
+            place, is_whole ? PLACE_HOST : PLACE_SHARE, step,
             is_whole ? "weights, a teacher or state must begin alike on all ranks: use the same seed, or annotate this "
                        "memory with DDP_PARAMETER or DDP_STATE; values that the host computes of the share, such as "
                        "class weights, need DDP_REDUCE; of a batch each rank must copy its share"
@@ -571,34 +496,36 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
     }
     bool is_target_itself = is_target(finding->question, step, changed);
     if (((finding->question->is_uneven || (!is_update && gets_same(finding, at))) &&
-         say_scalar(finding, at, 1, place)) ||
-        say_scalar(finding, at, 3, place) || say_input(finding, at, false, place) ||
-        (!is_update && say_sum(finding, at, is_late, place)) || say_scalar(finding, at, 2, place) ||
+         place_say_scalar(finding, at, 1, place)) ||
+        place_say_scalar(finding, at, 3, place) || say_input(finding, at, false, place) ||
+        (!is_update && say_sum(finding, at, is_late, place)) || place_say_scalar(finding, at, 2, place) ||
         ((!is_update || is_target_itself) && say_input(finding, at, true, place)) ||
         (!is_update && say_buffer(finding, at, place)))
         return true;
     if (is_update && is_target_itself)
         return say_unseen(finding, at, place);
     if (is_update) {
-        say(place, PLACE_CHANGED, step,
-            "the update must read averaged gradients, and no results of the rank's own rows: run all of backward "
-            "before DDP_STEP",
-            "between DDP_STEP and the update it changes %s, and not as in one process",
-            it->tensor >> 24 == 1 + CHECK_GRADIENT ? "averaged gradients" : "memory that the update depends on");
+        place_say(place, PLACE_CHANGED, step,
+                  "the update must read averaged gradients, and no results of the rank's own rows: run all of backward "
+                  "before DDP_STEP",
+                  "between DDP_STEP and the update it changes %s, and not as in one process",
+                  it->tensor >> 24 == 1 + CHECK_GRADIENT ? "averaged gradients" : "memory that the update depends on");
         return true;
     }
     if (is_late && relation_adds_same(finding, &(struct where){.at = at, .argument = changed, .after = true}))
-        say(place, PLACE_CHANGED, step,
+        place_say(
+            place, PLACE_CHANGED, step,
             "a term that is the same on each rank, such as weight decay, needs the divisor of the loss: scale it by "
             "the rank's share as the gradient is scaled, or add it after DDP_STEP",
             "it adds the same to the gradient on each rank as in one process, and the gradients of the ranks are parts "
             "of a sum: the term counts several times");
     else if (is_late)
-        say(place, PLACE_CHANGED, step, move_step,
-            "after backward it reads or changes gradients that are not averaged yet, and its results are not in "
-            "proportion to them");
+        place_say(place, PLACE_CHANGED, step, move_step,
+                  "after backward it reads or changes gradients that are not averaged yet, and its results are not in "
+                  "proportion to them");
     else
-        say(place, PLACE_SHARE, step,
+        place_say(
+            place, PLACE_SHARE, step,
             is_reduced(finding->question)
                 ? "all ranks must begin with the same values, of the whole data or by DDP_STATE; what is computed of "
                   "the share needs DDP_REDUCE"
@@ -630,7 +557,8 @@ say_missing(const struct finding *finding, const struct step *step, int rank, bo
 {
     if (!finding->question->is_update && has_step(makes ? &finding->one : &finding->ranks[rank], step->its))
         return false;
-    say(place, PLACE_MISSING, step,
+    place_say(
+        place, PLACE_MISSING, step,
         "the decision on the host whether this operation is made must be the same on all ranks: by averaged values "
         "(DDP_MEAN), not by the rank or its own values",
         makes ? "rank %d makes it, and one process does not" : "one process makes it, and rank %d does not", rank);
@@ -654,7 +582,7 @@ find_extra(const struct finding *finding, int rank, size_t at, struct place *pla
                 changes = changes || (looked->steps[end].list[b].is_memory &&
                                       reaches(&looked->steps[i].list[a], &looked->steps[end].list[b]));
         }
-        if (changes && is_in_question(finding->question, &looked->steps[i]))
+        if (changes && place_has(finding->question, &looked->steps[i]))
             return say_missing(finding, &looked->steps[i], rank, true, place);
     }
     return false;
@@ -679,7 +607,7 @@ say_backward(const struct finding *finding, struct place *place)
         const struct step *step = &one->steps[where.at];
         const struct look_argument *it = NULL;
         bool has_rows = false, matters = finding->matters[where.at] != MATTERS_NOT;
-        matters = matters && is_in_question(finding->question, step);
+        matters = matters && place_has(finding->question, step);
         for (where.argument = 0; where.argument < step->its->arguments && matters; ++where.argument) {
             const struct look_argument *own = &step->list[where.argument];
             where.after = own->tensor >> 24 == 1 + CHECK_GRADIENT && own->end > 0;
@@ -695,7 +623,8 @@ say_backward(const struct finding *finding, struct place *place)
             ++next;
         if (it == NULL || !has_rows || next >= one->count)
             continue;
-        say(place, PLACE_CHANGED, step,
+        place_say(
+            place, PLACE_CHANGED, step,
             "run all of backward before DDP_STEP, and call DDP_STEP before each update: the update must read averaged "
             "gradients",
             "between DDP_STEP and the update it changes averaged gradients by the rank's own rows, and %.260s gets "
@@ -714,7 +643,7 @@ find_place(struct finding *finding, struct place *place)
         return true;
     for (size_t at = 0; at < finding->one.count; ++at) {
         const struct step *step = &finding->one.steps[at];
-        if (finding->matters[at] == MATTERS_NOT || !is_in_question(question, step))
+        if (finding->matters[at] == MATTERS_NOT || !place_has(question, step))
             continue;
         for (int r = 0; r < question->ranks; ++r) {
             if (finding->ranks[r].of[at] < 0)
@@ -722,10 +651,10 @@ find_place(struct finding *finding, struct place *place)
             if (question->is_update && find_extra(finding, r, at, place))
                 return true;
         }
-        if (question->is_update && say_scalar(finding, at, 3, place))
+        if (question->is_update && place_say_scalar(finding, at, 3, place))
             return true;
         for (struct where where = {.at = at, .after = true}; where.argument < step->its->arguments; ++where.argument) {
-            bool is_data = question->is_update && step->its->from_host && !copies_whole(finding, at);
+            bool is_data = question->is_update && step->its->from_host && !place_copies_whole(finding, at);
             bool is_other =
                 question->is_early && !question->is_averaged && !is_target(question, step, (uint32_t)where.argument);
             if (is_other || !step->list[where.argument].is_memory || step->list[where.argument].end == 0 || is_data)
@@ -733,7 +662,7 @@ find_place(struct finding *finding, struct place *place)
             enum relation relation = relation_of(finding, &where);
             if (relation == RELATION_UNKNOWN) { /* too much was left out */
                 place->is_probable = true;
-                if (say_scalar(finding, at, 3, place))
+                if (place_say_scalar(finding, at, 3, place))
                     return true;
                 continue;
             }
@@ -745,33 +674,9 @@ find_place(struct finding *finding, struct place *place)
     }
     /* What each operation changes is right, and adds to something that is not. */
     for (size_t at = 0; at < finding->one.count && question->is_update; ++at) {
-        bool is_it = finding->matters[at] != MATTERS_NOT && is_in_question(question, &finding->one.steps[at]);
+        bool is_it = finding->matters[at] != MATTERS_NOT && place_has(question, &finding->one.steps[at]);
         if (is_it && say_input(finding, at, false, place))
             return true;
-    }
-    return false;
-}
-
-static bool
-is_same_call(const struct step *a, const struct step *b)
-{
-    return relation_are_alike(a, b) && strcmp(a->its->place, b->its->place) == 0;
-}
-
-/* Whether one call changes a gradient several times in the step, as micro-batches do: their shares have no relation
- * yet. */
-static bool
-accumulates(const struct looked *one)
-{
-    for (size_t i = 0; i < one->count; ++i) {
-        const struct step *step = &one->steps[i];
-        for (uint32_t a = 0; a < step->its->arguments; ++a) {
-            const struct look_argument *it = &step->list[a];
-            for (size_t j = 0; j < i && it->end > 0 && it->tensor >> 24 == 1 + CHECK_GRADIENT; ++j) {
-                if (is_same_call(step, &one->steps[j]) && one->steps[j].list[a].address == it->address)
-                    return true;
-            }
-        }
     }
     return false;
 }
@@ -794,9 +699,9 @@ find_divisor(const struct finding *finding, struct place *place)
             }
             if (!is_it)
                 continue;
-            say(place, PLACE_SCALAR, step, "",
-                "argument %u is %.6g on each rank, as in one process: it counts the whole batch of %.0f items",
-                (it->number & 0xffff) + 1, it->value, items);
+            place_say(place, PLACE_SCALAR, step, "",
+                      "argument %u is %.6g on each rank, as in one process: it counts the whole batch of %.0f items",
+                      (it->number & 0xffff) + 1, it->value, items);
             return true;
         }
     }
@@ -809,7 +714,7 @@ find_gradient(const struct finding *finding)
 {
     for (struct where where = {0}; where.at < finding->one.count; ++where.at) {
         const struct step *step = &finding->one.steps[where.at];
-        if (!finding->matters[where.at] || !is_in_question(finding->question, step))
+        if (!finding->matters[where.at] || !place_has(finding->question, step))
             continue;
         for (where.argument = 0; where.argument < step->its->arguments; ++where.argument) {
             uint32_t tensor = step->list[where.argument].tensor;
@@ -821,51 +726,6 @@ find_gradient(const struct finding *finding)
     return 0;
 }
 
-/* Of operations that one call makes several times, the first has an argument of its own in one process, as one that
- * clears what the others add to; on some rank it has not. */
-static bool
-is_first_alone(const struct finding *finding, const struct where *where)
-{
-    const struct looked *one = &finding->one;
-    double first = relation_argument(finding, -1, where)->value, others = first;
-    bool is_lost = false;
-    for (size_t i = 0; i < one->count; ++i) {
-        if (i == where->at || !is_same_call(&one->steps[i], &one->steps[where->at]))
-            continue;
-        double value = one->steps[i].list[where->argument].value;
-        if (i < where->at || value == first || (others != first && value != others))
-            return false;
-        others = value;
-    }
-    for (int r = 0; r < finding->question->ranks; ++r) {
-        const struct look_argument *it = relation_argument(finding, r, where);
-        is_lost = is_lost || (it != NULL && it->value == others);
-    }
-    return is_lost && others != first;
-}
-
-static bool
-find_first_alone(const struct finding *finding, struct place *place)
-{
-    char values[200];
-    for (struct where where = {.at = 0}; where.at < finding->one.count; ++where.at) {
-        const struct step *step = &finding->one.steps[where.at];
-        bool matters = finding->matters[where.at] != MATTERS_NOT && is_in_question(finding->question, step);
-        for (where.argument = 0; where.argument < step->its->arguments && matters; ++where.argument) {
-            if (step->list[where.argument].is_memory || !is_first_alone(finding, &where))
-                continue;
-            list_values(finding, &where, values);
-            say(place, PLACE_SCALAR, step,
-                "the first operation of each rank must do what the first of one process does, such as to clear the "
-                "gradient: compare with the share's `first` item, not with item 0",
-                "argument %u of its first call in the step is %s", (step->list[where.argument].number & 0xffff) + 1,
-                values);
-            return true;
-        }
-    }
-    return false;
-}
-
 bool
 place_find(const struct place_question *question, struct place *place)
 {
@@ -873,9 +733,9 @@ place_find(const struct place_question *question, struct place *place)
     struct place_question before = *question;
     *place = (struct place){.text = ""};
     bool ok = relation_load(&finding), any = ok && find_what_matters(&finding);
-    bool in_parts = any && !question->is_update && accumulates(&finding.one);
+    bool in_parts = any && !question->is_update && place_is_in_parts(&finding.one);
     bool found = any && (question->is_divided ? find_divisor(&finding, place)
-                         : in_parts           ? find_first_alone(&finding, place)
+                         : in_parts           ? place_find_in_parts(&finding, place)
                                               : find_place(&finding, place));
     before.tensor = any && !found && question->is_update ? find_gradient(&finding) : 0;
     if (before.tensor != 0 && before.interval > 0) {

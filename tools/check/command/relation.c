@@ -547,6 +547,89 @@ are_further_on(const struct finding *finding, const struct where *where)
     return are;
 }
 
+bool
+relation_is_one_call(const struct step *a, const struct step *b)
+{
+    return relation_are_alike(a, b) && strcmp(a->its->place, b->its->place) == 0;
+}
+
+/* Of a rank's operations of the call: what each has changed, one after the other; all values element by element, added
+ * up; and the last ones. */
+struct called {
+    struct numbers rows, sum, last;
+};
+
+static void
+add_elements(struct numbers *sum, const struct numbers *own)
+{
+    if (sum->count == 0)
+        append(sum, own);
+    else
+        for (size_t i = 0; i < own->count && own->count == sum->count; ++i)
+            sum->list[i] += own->list[i];
+}
+
+/* What is kept of it ends where another operation's memory begins, as that of the next micro-batch: it may go on. */
+static bool
+may_go_on(const struct looked *looked, const struct look_argument *it)
+{
+    bool may = false;
+    for (size_t i = 0; i < looked->count && !may; ++i) {
+        for (uint32_t a = 0; a < looked->steps[i].its->arguments; ++a)
+            may = may || (looked->steps[i].list[a].is_memory && it->tensor == 0 &&
+                          looked->steps[i].list[a].address == it->address + it->bytes);
+    }
+    return may;
+}
+
+/* False: the files do not tell. */
+static bool
+add_call(const struct finding *finding, int rank, const struct where *where, struct called *called)
+{
+    const struct looked *looked = made_by(finding, rank);
+    struct numbers last = {.count = 0};
+    for (size_t i = 0; i < looked->count; ++i) {
+        const struct look_argument *it = &looked->steps[i].list[where->argument];
+        if (!relation_is_one_call(&looked->steps[i], &finding->one.steps[where->at]) || !it->is_memory || it->end == 0)
+            continue;
+        bool is_whole = !it->is_part && !may_go_on(looked, it);
+        const struct contents *contents = is_whole ? contents_of(looked, it->after) : NULL;
+        if (contents == NULL)
+            return false;
+        struct numbers own = read_numbers(contents, it->first, it->end);
+        append(&called->rows, &own);
+        free(own.list);
+        free(last.list);
+        last = read_numbers(contents, 0, it->bytes);
+        add_elements(&called->sum, &last);
+    }
+    add_elements(&called->last, &last);
+    free(last.list);
+    return true;
+}
+
+enum relation
+relation_of_call(const struct finding *finding, const struct where *where)
+{
+    struct called one = {.rows.count = 0}, all = {.rows.count = 0};
+    int ranks = finding->question->ranks;
+    bool known = add_call(finding, -1, where, &one);
+    for (int r = 0; r < ranks && known; ++r)
+        known = add_call(finding, r, where, &all);
+    enum relation relation = !known                                  ? RELATION_UNKNOWN
+                             : are_rows(&all.rows, &one.rows, ranks) ? RELATION_ROWS
+                                                                     : RELATION_NONE;
+    for (int factor = 1; factor <= ranks && relation == RELATION_NONE; factor += ranks - 1) {
+        bool sums = all.sum.count == one.sum.count && are_near(all.sum.list, one.sum.list, factor, one.sum.count, 0),
+             adds =
+                 all.last.count == one.last.count && are_near(all.last.list, one.last.list, factor, one.last.count, 0);
+        relation = sums || adds || one.rows.are_whole ? RELATION_SUM : RELATION_NONE;
+    }
+    free(one.rows.list), free(one.sum.list), free(one.last.list);
+    free(all.rows.list), free(all.sum.list), free(all.last.list);
+    return relation;
+}
+
 enum relation
 relation_of(const struct finding *finding, const struct where *where)
 {

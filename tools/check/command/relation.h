@@ -66,6 +66,12 @@ bool relation_are_alike(const struct step *a, const struct step *b);
 
 enum relation relation_of(const struct finding *finding, const struct where *where);
 
+/* One call of the program's has made both. */
+bool relation_is_one_call(const struct step *a, const struct step *b);
+
+/* Of what all operations of the call have changed there, in the interval: rows, a sum, or the last is part of a sum. */
+enum relation relation_of_call(const struct finding *finding, const struct where *where);
+
 /* Copies from the host that come from one call of the program's. */
 bool relation_is_same_call(const struct look_operation *a, const struct look_operation *b);
 
@@ -83,5 +89,32 @@ bool relation_is_weighted(const struct finding *finding, const struct where *num
 
 /* Each rank's operation has added there what one rank's has added. */
 bool relation_adds_same(const struct finding *finding, const struct where *where);
+
+/* ---- place.c ---- */
+/* The place is the operation: "`bce` (train.cu:71) is the first operation that differs: ..." */
+void place_say(struct place *place, enum place_kind kind, const struct step *step, const char *advice,
+               const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* The operation is one of those between which the difference comes about. */
+bool place_has(const struct place_question *question, const struct step *step);
+
+/* "0.125 on rank 0, 0.11 on rank 1 and 0.0625 in one process"; the ranks' are one where they are the same. */
+void place_list_values(const struct finding *finding, const struct where *where, char text[200]);
+
+/* The place is the worst scalar of the operation, if it is so bad (judge_scalar()). */
+bool place_say_scalar(const struct finding *finding, size_t at, int least, struct place *place);
+
+/* ---- place_parts.c ---- */
+/* One call changes a gradient several times in the step. */
+bool place_is_in_parts(const struct looked *one);
+bool place_find_in_parts(const struct finding *finding, struct place *place);
+
+/* ---- place_copies.c ---- */
+/* Each rank copies as much as one rank. */
+bool place_copies_whole(const struct finding *finding, size_t at);
+
+/* This copy, or one that follows (labels are too small to tell), brings items of the batch or of others that are not
+ * the ranks' shares; false: values that one rank never copies. */
+bool place_say_items(const struct finding *finding, size_t at, struct place *place);
 
 #endif

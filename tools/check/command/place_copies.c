@@ -1,0 +1,93 @@
+/*
+ * place_copies.c - is a copy from the host the place (place.h)? What the ranks copy by one call must be their shares of
+ * what the one rank copies by it.
+ */
+#include "tools/check/command/relation.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The least of what the ranks copy by the call; where each begins, as text, if all begin in the batch. */
+static enum copied
+judge_copies(const struct finding *finding, size_t at, char parts[240])
+{
+    enum copied least = COPIED_PART;
+    bool begins = true;
+    parts[0] = '\0';
+    for (int r = 0; r < finding->question->ranks; ++r) {
+        struct part part;
+        enum copied own = relation_of_copies(finding, at, r, &part);
+        size_t used = strlen(parts);
+        least = own < least ? own : least;
+        begins = begins && part.begins;
+        snprintf(parts + used, 240 - used, "%s%llu on rank %d", r > 0 ? ", " : "", (unsigned long long)part.begin, r);
+    }
+    parts[0] = begins ? parts[0] : '\0';
+    return least;
+}
+
+/* The same in the next step, if it has the call: random numbers are other ones then. */
+static bool
+are_so_later(const struct finding *finding, size_t at, enum copied copied)
+{
+    const struct look_operation *its = finding->one.steps[at].its;
+    char parts[240];
+    while (++at < finding->one.count) {
+        const struct look_operation *it = finding->one.steps[at].its;
+        if (it->interval == its->interval + 1 && relation_is_same_call(it, its))
+            return judge_copies(finding, at, parts) >= copied;
+    }
+    return true;
+}
+
+/* Items of the batch or of others, which are not the ranks' shares; false: values that one rank never copies. */
+static bool
+say_items(const struct finding *finding, size_t at, struct place *place)
+{
+    char parts[240];
+    struct part part;
+    const struct step *step = &finding->one.steps[at];
+    enum copied copied = judge_copies(finding, at, parts);
+    (void)relation_of_copies(finding, at, 0, &part);
+    if (copied == COPIED_OTHERS || !are_so_later(finding, at, copied))
+        return false;
+    if (parts[0] != '\0')
+        place_say(
+            place, PLACE_DATA, step,
+            "the copies must together be the batch, each item once: add `first` of DDP_SHARD once, in items of the "
+            "batch, and take `count` items; shuffle alike on all ranks",
+            "the ranks copy other items than their shares of the batch: of its %llu bytes they begin with byte %s",
+            (unsigned long long)part.all, parts);
+    else
+        place_say(
+            place, PLACE_DATA, step,
+            "shuffle alike on all ranks: the same seed, and draw nothing from the shuffle's generator that depends on "
+            "the rank or its share; the same number of batches in each epoch",
+            "a rank copies other items than its share of the batch: one process copies them in another place or step");
+    return true;
+}
+
+bool
+place_copies_whole(const struct finding *finding, size_t at)
+{
+    bool is = true;
+    for (int r = 0; r < finding->question->ranks; ++r) {
+        struct part part;
+        (void)relation_of_copies(finding, at, r, &part);
+        is = is && part.bytes == part.all;
+    }
+    return is;
+}
+
+bool
+place_say_items(const struct finding *finding, size_t at, struct place *place)
+{
+    for (struct where where = {.at = at, .after = true}; where.at < finding->one.count; ++where.at) {
+        const struct look_operation *its = finding->one.steps[where.at].its;
+        bool may_be = its->from_host && its->interval == finding->question->interval &&
+                      finding->matters[where.at] == MATTERS && !place_copies_whole(finding, where.at);
+        if (may_be && relation_of(finding, &where) == RELATION_NONE && say_items(finding, where.at, place))
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,109 @@
+/*
+ * place_parts.c - the place (place.h) in a step of several micro-batches, or of one record after the other. A rank's
+ * need not be shares of one process's, and may be fewer; together they are the batch. So what one call of the program's
+ * makes counts in all of them together.
+ */
+#include "tools/check/command/relation.h"
+
+#include "tools/check/command/evidence.h"
+
+bool
+place_is_in_parts(const struct looked *one)
+{
+    for (size_t i = 0; i < one->count; ++i) {
+        const struct step *step = &one->steps[i];
+        for (uint32_t a = 0; a < step->its->arguments; ++a) {
+            const struct look_argument *it = &step->list[a];
+            for (size_t j = 0; j < i && it->end > 0 && it->tensor >> 24 == 1 + CHECK_GRADIENT; ++j) {
+                if (relation_is_one_call(step, &one->steps[j]) && one->steps[j].list[a].address == it->address)
+                    return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Of operations that one call makes several times, the first has an argument of its own in one process, as one that
+ * clears what the others add to; on some rank it has not. */
+static bool
+is_first_alone(const struct finding *finding, const struct where *where)
+{
+    const struct looked *one = &finding->one;
+    double first = relation_argument(finding, -1, where)->value, others = first;
+    bool is_lost = false;
+    for (size_t i = 0; i < one->count; ++i) {
+        if (i == where->at || !relation_is_one_call(&one->steps[i], &one->steps[where->at]))
+            continue;
+        double value = one->steps[i].list[where->argument].value;
+        if (i < where->at || value == first || (others != first && value != others))
+            return false;
+        others = value;
+    }
+    for (int r = 0; r < finding->question->ranks; ++r) {
+        const struct look_argument *it = relation_argument(finding, r, where);
+        is_lost = is_lost || (it != NULL && it->value == others);
+    }
+    return is_lost && others != first;
+}
+
+static bool
+find_first_alone(const struct finding *finding, struct place *place)
+{
+    char values[200];
+    for (struct where where = {.at = 0}; where.at < finding->one.count; ++where.at) {
+        const struct step *step = &finding->one.steps[where.at];
+        bool matters = finding->matters[where.at] != MATTERS_NOT && place_has(finding->question, step);
+        for (where.argument = 0; where.argument < step->its->arguments && matters; ++where.argument) {
+            if (step->list[where.argument].is_memory || !is_first_alone(finding, &where))
+                continue;
+            place_list_values(finding, &where, values);
+            place_say(
+                place, PLACE_SCALAR, step,
+                "the first operation of each rank must do what the first of one process does, such as to clear the "
+                "gradient: compare with the share's `first` item, not with item 0",
+                "argument %u of its first call in the step is %s", (step->list[where.argument].number & 0xffff) + 1,
+                values);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The first of the call in the step, which all ranks make. */
+static bool
+is_first(const struct finding *finding, size_t at)
+{
+    bool is = finding->matters[at] != MATTERS_NOT && place_has(finding->question, &finding->one.steps[at]);
+    for (size_t i = 0; i < at && is; ++i)
+        is = !relation_is_one_call(&finding->one.steps[i], &finding->one.steps[at]);
+    for (int r = 0; r < finding->question->ranks && is; ++r)
+        is = finding->ranks[r].of[at] >= 0;
+    return is;
+}
+
+bool
+place_find_in_parts(const struct finding *finding, struct place *place)
+{
+    if (find_first_alone(finding, place))
+        return true;
+    for (struct where where = {.after = true}; where.at < finding->one.count; ++where.at) {
+        const struct step *step = &finding->one.steps[where.at];
+        bool is = is_first(finding, where.at) && !step->its->from_host;
+        for (where.argument = 0; where.argument < step->its->arguments && is; ++where.argument) {
+            const struct look_argument *it = &step->list[where.argument];
+            if (!it->is_memory || it->end == 0 || relation_of_call(finding, &where) != RELATION_NONE)
+                continue;
+            if (place_say_scalar(finding, where.at, 3, place))
+                return true;
+            place_say(
+                place, PLACE_SHARE, step,
+                "look in this kernel for statistics of the micro-batch, for random numbers by a row's number in "
+                "it, and for a factor that depends on how many micro-batches a rank makes",
+                "in all its calls of the step together the memory that argument %u points to has neither the rows "
+                "of one process nor a sum over them",
+                (it->number & 0xffff) + 1);
+            return true;
+        }
+    }
+    return false;
+}
