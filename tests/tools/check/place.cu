@@ -10,7 +10,7 @@
  * the share's), early (an update before DDP_STEP), late (backward adds to an averaged gradient), uneven (shares of 12
  * and 11 items). averaged (DDP_STEP_PARAMETERS, right), unit (its parameters are scaled before they are averaged), part
  * (its divisor is the batch). micro (three micro-batches, right), micro_divisor (each divides by the rank's number,
- * besides), valid (a kernel divides by what another one counts, and weights mend it), twice (a pointer and an index
+ * besides), valid (a kernel divides by what another one counts, and DDP_WEIGHT would do), twice (a pointer and an index
  * begin at the share).
  */
 #include <ddprun.h>
