@@ -75,6 +75,12 @@ chosen() {
     [ "${DDPRUN_SOAK:-0}" = 1 ] || (($1 % $2 == part % $2))
 }
 
+# in_turn PARTS: chosen, where rows stand in no table: each call is the next row.
+rows_so_far=0
+in_turn() {
+    chosen $((rows_so_far++)) "$1"
+}
+
 # trim WORD: prints it without the blanks around it.
 trim() {
     local word=${1#"${1%%[![:blank:]]*}"}

@@ -45,6 +45,7 @@ equals_serial() {
 # ends NAME CODE PATTERN ARGUMENTS...: three ranks of the fake trainer; one line of ddprun, which matches.
 ends() {
     local name=$1 code_wanted=$2 pattern=$3
+    in_turn 3 || return 0
     shift 3
     job 3 "$ddprun" "$fake" "$@"
     failed_with "$name" "$code_wanted" "$pattern"
@@ -61,6 +62,7 @@ parent_of() { sed 's/.*) . //; s/ .*//' "/proc/$1/stat"; }
 # passes on no more of ddprun's lines; "killed": no process is left to print one.
 hit() {
     local name=$1 code_wanted=$2 pattern=$3 victim=$4 signal=$5 started
+    in_turn 3 || return 0
     shift 5
     pids=$(mktemp -d "$work/pids-XXXXXX")
     timeout -k 2 "$(patient "$limit")" "${runtime[@]}" "${launcher[@]}" -n 3 "$ddprun" "$@" "$fake" stage 2 stage 3 sleep 300 pid "$pids" @all hang \

@@ -57,7 +57,7 @@ between() {
 for ((round = 1; round <= (${DDPRUN_SOAK:-0} > 0 ? 20 : 1); ++round)); do
     for which in meeting supervisor engine; do
         for deed in pass alter repeat drop add; do
-            [ "$which$deed" = engineadd ] || between "$which" "$deed"
+            [ "$which$deed" = engineadd ] || ! in_turn 3 || between "$which" "$deed"
         done
     done
 done

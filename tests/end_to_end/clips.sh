@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # clips.sh BUILD [MODE...] - steps of which some clip, read or log between DDP_STEP and the update overlap, however gradients become zero;
-# where other work differs between steps, they are right. The program knows each weight after each step (tests/trainers/clips.cu).
+# where other work differs between steps, they are right. Ordinarily a third of the modes (in_turn). The program knows each weight after each step (tests/trainers/clips.cu).
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 modes=("${@:2}")
@@ -18,6 +18,7 @@ overlapped_steps() {
 seeds=(7)
 [ "${DDPRUN_SOAK:-0}" -ne 1 ] || seeds=({1..8})
 for mode in "${modes[@]}"; do
+    [ "$#" -gt 1 ] || in_turn 3 || continue
     for seed in "${seeds[@]}"; do
         trains "$mode" "$seed"
         succeeded "$mode, order $seed: every weight is right"

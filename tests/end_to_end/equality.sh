@@ -6,15 +6,11 @@ source "$(dirname "$0")/lib.sh"
 
 # equal NAME RANKS SERIAL OPTIONS... -- PROGRAM...: trains and compares. The program saves to "$work/rank-%d".
 equal() {
-    local name=$1 ranks=$2 serial=$3 options=()
+    local name=$1 ranks=$2 serial=$3
+    in_turn 3 || return
     shift 3
-    while [ "$1" != -- ]; do
-        options+=("$1")
-        shift
-    done
-    shift
     rm -f "$work"/rank-*
-    run "$ddprun" -n "$ranks" --check-every 1 "${options[@]}" "$@" --save "$work/rank-%d"
+    run "$ddprun" -n "$ranks" --check-every 1 "$@" --save "$work/rank-%d"
     succeeded "$name: ends well"
     same_on_all_ranks "$name" "$ranks"
     if [ "$ranks" -eq 1 ]; then
@@ -34,8 +30,7 @@ digits_options=(--data "$data" --batch 96 --steps "$steps" --seed 5)
 run "$digits_plain" "${digits_options[@]}" --save "$work/serial"
 succeeded "digits alone"
 for ranks in 1 2 3 4; do
-    equal "digits, $ranks ranks" "$ranks" "$work/serial" --bucket-mb 0.02 -- "$digits" "${digits_options[@]}"
-    [ "$ranks" -eq 1 ] && continue
+    equal "digits, $ranks ranks" "$ranks" "$work/serial" --bucket-mb 0.02 -- "$digits" "${digits_options[@]}" && [ "$ranks" -gt 1 ] || continue
     compared_every_step "digits, $ranks ranks" "$steps"
     check "digits, $ranks ranks: at least three buckets" grep -Eq '[^0-9]([3-9]|[1-9][0-9]) buckets' "$work/stderr"
 done
@@ -45,16 +40,14 @@ for shape in "--streams 1" "--streams 2" "--accumulate 3" "--streams 2 --accumul
     read -r -a words <<<"$shape"
     run "$ladder" "${ladder_options[@]}" "${words[@]}" --save "$work/serial"
     succeeded "ladder $shape alone"
-    equal "ladder $shape" 2 "$work/serial" --bucket-mb 0.02 -- "$ladder" "${ladder_options[@]}" "${words[@]}"
-    compared_every_step "ladder $shape" 14
+    equal "ladder $shape" 2 "$work/serial" --bucket-mb 0.02 -- "$ladder" "${ladder_options[@]}" "${words[@]}" && compared_every_step "ladder $shape" 14
     equal "ladder $shape, no overlap" 2 "$work/serial" --no-overlap -- "$ladder" "${ladder_options[@]}" "${words[@]}"
 done
 
 # Steps that change for good are learned anew: overlap comes back.
 changing=(--steps 300 --accumulate 3 --fewer-from 20 --layers 4 --width 16 --batch 8)
 run "$ladder" "${changing[@]}" --save "$work/serial"
-equal "ladder that changes at step 20" 2 "$work/serial" --bucket-mb 0.001 -- "$ladder" "${changing[@]}"
-check "ladder that changes at step 20: overlaps again" grep -Eq ' (1[5-9]|2)[0-9]{1,2} of them overlapped' "$work/stderr"
+equal "ladder that changes at step 20" 2 "$work/serial" --bucket-mb 0.001 -- "$ladder" "${changing[@]}" && check "ladder that changes at step 20: overlaps again" grep -Eq ' (1[5-9]|2)[0-9]{1,2} of them overlapped' "$work/stderr"
 
 # Ranks that start from other weights take those of rank 0.
 run "$ladder" "${ladder_options[@]}" --save "$work/serial"
@@ -62,9 +55,8 @@ equal "ladder with other seeds" 3 "$work/serial" -- "$ladder" "${ladder_options[
 
 # The runtime inside the program: nothing of it can be interposed, and all of it passes the gate.
 check "static runtime: no dynamic symbol of it" bash -c "! nm -D '${ladder}_static' | grep -q ' cuda'"
-equal "ladder with static runtime" 2 "$work/serial" --bucket-mb 0.02 -- "${ladder}_static" "${ladder_options[@]}"
-compared_every_step "ladder with static runtime" 14
-overlapped "ladder with static runtime"
+equal "ladder with static runtime" 2 "$work/serial" --bucket-mb 0.02 -- "${ladder}_static" "${ladder_options[@]}" &&
+    compared_every_step "ladder with static runtime" 14 && overlapped "ladder with static runtime"
 
 # By default: after the first three overlapped steps, every 100, and at the end.
 run "$ddprun" -n 2 "$ladder" --steps 230

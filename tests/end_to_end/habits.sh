@@ -8,6 +8,7 @@ habits=$build/tests/trainers/habits
 
 # habit RANKS MODE [STEPS]: trains right, and overlaps.
 habit() {
+    in_turn 3 || return 0
     run "$ddprun" -n "$1" --bucket-mb 0.01 --check-every 1 "$habits" "${@:2}"
     succeeded "$2, $1 ranks"
     overlapped "$2, $1 ranks"

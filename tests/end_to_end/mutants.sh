@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # mutants.sh BUILD [MUTANT...] - the tests would notice: for each defect that tests/mutants.txt names there is a scene, a run that the real
-# engine passes and the broken one fails. Ordinarily half of them (chosen); with DDPRUN_SOAK=1 all.
+# engine passes and the broken one fails. Ordinarily a third of them (in_turn); with DDPRUN_SOAK=1 all.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 limit=90
@@ -21,15 +21,10 @@ set_order 7
 
 # equal RANKS SERIAL OPTIONS... -- PROGRAM...: trains; all ranks are the same, and equal to the serial run.
 equal() {
-    local ranks=$1 serial=$2 options=() rank
+    local ranks=$1 serial=$2 rank
     shift 2
-    while [ "$1" != -- ]; do
-        options+=("$1")
-        shift
-    done
-    shift
     rm -f "$work"/rank-*
-    run env "${disorder[@]}" "$launcher" -n "$ranks" --bucket-mb 0.02 --check-every 1 --timeout "$seconds" "${options[@]}" "$@" \
+    run env "${disorder[@]}" "$launcher" -n "$ranks" --bucket-mb 0.02 --check-every 1 --timeout "$seconds" "$@" \
         --save "$work/rank-%d"
     [ "$code" -eq 0 ] || return 1
     for ((rank = 1; rank < ranks; rank++)); do
@@ -174,7 +169,7 @@ hidden_streams() { # behind many buckets on a slow link the one that is sent too
 declare -A passed=()
 mutant() {
     local name=$1 scene=$2 order
-    if [ "${#wanted[@]}" -eq 0 ]; then chosen $((++number)) 2; else [[ " ${wanted[*]} " == *" $name "* ]]; fi || return 0
+    if [ "${#wanted[@]}" -eq 0 ]; then in_turn 3; else [[ " ${wanted[*]} " == *" $name "* ]]; fi || return 0
     if [ -z "${passed[$scene]:-}" ]; then
         seconds=60
         set_order 7
@@ -192,7 +187,7 @@ mutant() {
     not_ok "$name is caught by $scene" "it passes as the real engine does"
 }
 
-wanted=("${@:2}") number=0
+wanted=("${@:2}")
 run "$ladder" "${ladder_options[@]}" --save "$work/ladder.serial"
 for program in accumulate flat managed realloc streams structs towers; do
     run "$programs/${program}_shared" --save "$work/$program.serial"

@@ -14,6 +14,7 @@ uncalled() {
 # late_write NAME PATTERN PROGRAM...: a message with a stack, of which the pattern is the end.
 late_write() {
     local name=$1 pattern=$2
+    in_turn 2 || return 0
     shift 2
     run "$ddprun" -n 2 --bucket-mb 0.02 --device "$device" "$@" --steps 12 --fault late-write --fault-step 9
     failed_with "$name: a message with a stack" 1 "in step 9 scale_in_place.* wrote .* Called from: $pattern"
@@ -23,12 +24,13 @@ late_write() {
 for names in ladder_names ladder_names_library; do
     trainer=$build/tests/trainers/$names
     for traced in "" --trace; do
+        in_turn 2 || continue
         case="$names ${traced:-without a trace}"
         run "$ddprun" -n 2 ${traced:+--trace "$work/trace"} "$trainer" --layers 32 --steps 24
         succeeded "$case"
         uncalled "$case"
     done
-    check "$names: the trace is whole" grep -q '^{"end":true' "$work/trace/rank-1.jsonl"
+    [ ! -e "$work/trace" ] || check "$names: the trace is whole" grep -q '^{"end":true' "$work/trace/rank-1.jsonl"
 done
 
 run "$ddprun" -n 2 --hang-timeout "$(patient $((sanitized ? 10 : 3)))" --bucket-mb 0.02 "$build/tests/trainers/ladder_names" \

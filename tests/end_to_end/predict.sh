@@ -25,14 +25,9 @@ chmod +x "$work/slow"
 
 # train NAME RANKS LINK OPTIONS... -- COMMAND...: its trace is $work/NAME; $step is what look() says, and $busy is 1 if it was slow.
 train() {
-    local name=$1 ranks=$2 model=$3 options=()
-    shift 3
-    while [ "$1" != -- ]; do
-        options+=("$1")
-        shift
-    done
+    local name=$1 ranks=$2 model=$3
     rm -rf "${work:?}/$name"
-    SOFTGPU_LINK=$model run "$ddprun" --device softgpu -n "$ranks" -q "${options[@]}" --trace "$work/$name" "${@:2}"
+    SOFTGPU_LINK=$model run "$ddprun" --device softgpu -n "$ranks" -q --trace "$work/$name" "${@:4}"
     read -r step slow < <(look "$name" "$model")
     busy=$((busy + slow))
     [ "$code" -eq 0 ]
@@ -131,6 +126,7 @@ grep -q 'too noisy' "$work/sharing" || check "... items are known of one call be
 # saves NAME PATTERN OPTIONS... -- COMMAND...: the first suggestion is PATTERN's, and saves what the run without it shows.
 saves() {
     local name=$1 pattern=$2
+    in_turn 3 || return 0
     shift 2
     if [ "$two_was_busy" -gt 0 ]; then planted "$pattern" "$@"; else measured planted "$pattern" "$@"; fi
     if [ "$busy" -gt 0 ] && ! grep -q -e "$pattern" <<<"$first"; then

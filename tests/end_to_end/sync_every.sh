@@ -6,18 +6,11 @@ source "$(dirname "$0")/lib.sh"
 limit=90
 fused=$build/tests/trainers/fused
 
-# trains NAME OPTIONS... -- ARGUMENTS...: two ranks; what rank 0 has saved becomes $work/NAME.
+# trains NAME K ARGUMENTS...: two ranks, with --sync-every K, if it is given; what rank 0 has saved becomes $work/NAME.
 trains() {
-    local name=$1 options=()
-    shift
-    while [ "$1" != -- ]; do
-        options+=("$1")
-        shift
-    done
-    shift
-    run "$ddprun" -n 2 --check-every 1 --no-overlap "${options[@]}" "$fused" "$@" --save "$work/rank-%d"
-    succeeded "$name"
-    cp "$work/rank-0" "$work/$name"
+    run "$ddprun" -n 2 --check-every 1 --no-overlap ${2:+--sync-every "$2"} "$fused" "${@:3}" --save "$work/rank-%d"
+    succeeded "$1"
+    cp "$work/rank-0" "$work/$1"
 }
 
 # equals A B: the same bits.
@@ -27,29 +20,31 @@ equals() {
 
 # Updates inside backward; momentum is state of a float type, and its counter is one of integers.
 for mode in gemm momentum passes; do
-    trains "$mode-by-hand" -- "$mode" --steps 40 --every 4
-    trains "$mode" --sync-every 4 -- "$mode" --steps 40
+    in_turn 3 || continue
+    trains "$mode-by-hand" '' "$mode" --steps 40 --every 4
+    trains "$mode" 4 "$mode" --steps 40
     same_on_all_ranks "$mode" 2
     equals "$mode" "$mode-by-hand"
     check "$mode: ten averages" grep -q -- '--sync-every: 10 averages of parameters, ' "$work/stderr"
     [ "$mode" != momentum ] || check "momentum: the closing lines count states" grep -q ' 8 parameters and 4 states, ' "$work/stderr"
     check "$mode: no warning" bash -c "! grep -q 'call DDP_SYNC' '$work/stderr'"
 done
-trains every-step -- gemm --steps 20
-trains one --sync-every 1 -- gemm --steps 20
+trains every-step '' gemm --steps 20
+trains one 1 gemm --steps 20
 equals one every-step
 
 # Programs with gradients: these stay local.
-trains local -- local --steps 22 --every 4 --sync 1
-trains descent --sync-every 4 -- descent --steps 22 --sync 1
+trains local '' local --steps 22 --every 4 --sync 1
+trains descent 4 descent --steps 22 --sync 1
 same_on_all_ranks "descent" 2
 equals descent local
 check "descent: six averages, one of them by DDP_SYNC" grep -q -- '--sync-every: 6 averages of parameters, 99.0 KiB from each rank; .* 22 steps would have sent 352.0 KiB' "$work/stderr"
 for seed in 1 2; do
-    SOFTGPU_CHAOS=$seed trains descent-disordered --sync-every 4 -- descent --steps 22 --sync 1
+    in_turn 2 || continue
+    SOFTGPU_CHAOS=$seed trains descent-disordered 4 descent --steps 22 --sync 1
     equals descent-disordered local
-    SOFTGPU_CHAOS=$seed trains streams-disordered --sync-every 4 -- streams --steps 40
-    [ -e "$work/streams-by-hand" ] || trains streams-by-hand -- streams --steps 40 --every 4
+    SOFTGPU_CHAOS=$seed trains streams-disordered 4 streams --steps 40
+    [ -e "$work/streams-by-hand" ] || trains streams-by-hand '' streams --steps 40 --every 4
     equals streams-disordered streams-by-hand
 done
 
@@ -60,11 +55,12 @@ check "momentum without an annotation: no warning" bash -c "! grep -q 'a paramet
 
 # Without DDP_SYNC each rank ends with its own, and the exit code is that of the program.
 for mode in gemm descent; do
+    in_turn 2 || continue
     run "$ddprun" -n 2 --sync-every 4 "$fused" "$mode" --steps 22 --save "$work/rank-%d"
     failed_with "$mode without DDP_SYNC" 0 '--sync-every 4: the program ends after updates that were not averaged'
     check "$mode without DDP_SYNC: ranks differ" bash -c "! cmp -s '$work/rank-0' '$work/rank-1'"
 done
-trains gemm-synced --sync-every 4 -- gemm --steps 22 --sync 1
+trains gemm-synced 4 gemm --steps 22 --sync 1
 same_on_all_ranks "gemm with DDP_SYNC" 2
 run "$ddprun" -n 1 --sync-every 4 "$fused" gemm --sync 1 --save "$work/rank-%d"
 succeeded "one rank"
@@ -73,6 +69,7 @@ check "one rank: bitwise as without ddprun" cmp "$work/rank-0" "$work/bare"
 
 # ends NAME CODE PATTERN OPTIONS...
 ends() {
+    in_turn 3 || return 0
     run "$ddprun" -n 2 "${@:4}"
     failed_with "$1" "$2" "$3"
 }

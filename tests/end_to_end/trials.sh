@@ -2,7 +2,7 @@
 # trials.sh BUILD - what overlap costs a step's own work is found, as the trainer's own events see it; where steps are shorter without
 # overlap it is switched off, at one step on all ranks, and on again where the step changes, and stays on elsewhere; buckets are the same
 # with and without overlap, and results the same bits either way; and runs that repeat call by call, are compared, captured or do not
-# overlap have no trial. Trials of other buckets: layouts.sh.
+# overlap have no trial. Trials of other buckets: layouts.sh. Ordinarily a part of these (in_turn).
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 paced=$build/tests/trainers/paced
@@ -50,29 +50,31 @@ sent_early() {
     sed -n 's/^{"step":\([0-9]*\),.*"early":true.*/\1/p' "$trace/rank-$rank.jsonl" | awk -v from="$1" -v to="$2" '$1 >= from && $1 <= to' | wc -l
 }
 
-# By 20 % while the link is in use, by modelled time. Again if the machine was busy with something else. A tenth holds on a machine
-# with nothing else to do; beside other tests, half.
-share=$([ -n "${DDPRUN_SOAK:-}" ] && echo 0.1 || echo 0.5)
-for ((try = 1; try <= 3; try++)); do
-    rm -rf "$trace"
-    SOFTGPU_LINK=$link run "$ddprun" -n 2 --no-overlap "$paced" "${shape[@]}" --steps 24
-    apart=$(backward)
-    SOFTGPU_LINK=$link run "$ddprun" -n 2 --trace "$trace" --summary-json "$work/end.json" "$paced" "${shape[@]}" --steps 72
-    [ "$code" -eq 0 ] || break
-    planted=$(awk -v a="$(backward)" -v b="$apart" 'BEGIN { print a - b }')
-    slowed=$(sed -n 's/^ *"slowed_ms": *\([0-9.]*\),*$/\1/p' "$work/end.json")
-    ! within "$share" "$slowed" "$planted" || break
-done
-succeeded "slowed by a fifth: all means are right"
-check "slowed by a fifth: found within $share of it ($slowed ms, of $planted ms that the trainer saw)" within "$share" "$slowed" "$planted"
-tries "slowed by a fifth" 8
-buckets "slowed by a fifth"
-check "slowed by a fifth: control steps send nothing before their boundary" bash -c "! grep -h '\"overlapped\":false.*\"control\":true' '$trace'/rank-*.jsonl | grep -q '\"early\":true'"
-check "slowed by a fifth: the closing line says what averaging costs" grep -Eq \
-    "^ddprun: exposed communication: [0-9.]+ ms per step .*; collectives slow the step's own work by [0-9.]+ ms" "$work/stderr"
-check "slowed by a fifth: overlap stays on, for it gains" bash -c "! grep -q 'overlap is off' '$work/stderr'"
-check "slowed by a fifth: all ranks have the same result" \
-    [ "$(field "$trace/rank-0.jsonl" '"trial":' slowed_us)" = "$(field "$trace/rank-1.jsonl" '"trial":' slowed_us)" ]
+if in_turn 3; then
+    # By 20 % while the link is in use, by modelled time. Again if the machine was busy with something else. A tenth holds on a machine
+    # with nothing else to do; beside other tests, half.
+    share=$([ -n "${DDPRUN_SOAK:-}" ] && echo 0.1 || echo 0.5)
+    for ((try = 1; try <= 3; try++)); do
+        rm -rf "$trace"
+        SOFTGPU_LINK=$link run "$ddprun" -n 2 --no-overlap "$paced" "${shape[@]}" --steps 24
+        apart=$(backward)
+        SOFTGPU_LINK=$link run "$ddprun" -n 2 --trace "$trace" --summary-json "$work/end.json" "$paced" "${shape[@]}" --steps 72
+        [ "$code" -eq 0 ] || break
+        planted=$(awk -v a="$(backward)" -v b="$apart" 'BEGIN { print a - b }')
+        slowed=$(sed -n 's/^ *"slowed_ms": *\([0-9.]*\),*$/\1/p' "$work/end.json")
+        ! within "$share" "$slowed" "$planted" || break
+    done
+    succeeded "slowed by a fifth: all means are right"
+    check "slowed by a fifth: found within $share of it ($slowed ms, of $planted ms that the trainer saw)" within "$share" "$slowed" "$planted"
+    tries "slowed by a fifth" 8
+    buckets "slowed by a fifth"
+    check "slowed by a fifth: control steps send nothing before their boundary" bash -c "! grep -h '\"overlapped\":false.*\"control\":true' '$trace'/rank-*.jsonl | grep -q '\"early\":true'"
+    check "slowed by a fifth: the closing line says what averaging costs" grep -Eq \
+        "^ddprun: exposed communication: [0-9.]+ ms per step .*; collectives slow the step's own work by [0-9.]+ ms" "$work/stderr"
+    check "slowed by a fifth: overlap stays on, for it gains" bash -c "! grep -q 'overlap is off' '$work/stderr'"
+    check "slowed by a fifth: all ranks have the same result" \
+        [ "$(field "$trace/rank-0.jsonl" '"trial":' slowed_us)" = "$(field "$trace/rank-1.jsonl" '"trial":' slowed_us)" ]
+fi
 
 # Beside backward a collective takes four times as long and slows it to a sixth: more than it saves. Again if others were busy.
 for ((try = 1; try <= 3; try++)); do
@@ -109,51 +111,56 @@ check "overlap does not pay: ... names both in the legend" bash -c \
 check "overlap does not pay: ... and says it" bash -c \
     "grep -q '<p>Overlap is off from step $((step + 1)) on' '$work/page.html' && grep -q '<p>Last of 2 trials' '$work/page.html'"
 
-# Until layers take their time on the host: then nothing runs beside collectives, and overlap saves what they take. The trial that finds
-# that comes 1,600 steps after the last one. Again if the machine was busy with something else.
-changes=(--layers 12 --kib 64 --layer-us 1000 --forward-us 0 --steps 2000)
-for ((try = 1; try <= 3; try++)); do
-    rm -rf "$trace"
-    SOFTGPU_LINK=latency_us=300,gbytes_per_s=0.2,slows=4,busy_factor=3 run "$ddprun" -n 2 --trace "$trace" \
-        --summary-json "$work/end.json" "$paced" "${changes[@]}" --host-from 150
-    on=$(field "$trace/rank-0.jsonl" '"overlap":true,"group"' after_step)
-    [ "$code" -eq 0 ] && [ -z "$on" ] || break
-done
-succeeded "overlap pays again: all means are right"
-off=$(field "$trace/rank-0.jsonl" '"overlap":false' after_step)
-check "overlap pays again: it is off (${off:-never}), and later on (${on:-never}), with one line each" bash -c \
-    "[ $(grep -c '^ddprun: overlap is off from step [0-9]* on: ' "$work/stderr") = 1 ] &&
-     [ $(grep -c "^ddprun: overlap is on again from step $((on + 1)) on: " "$work/stderr") = 1 ] && [ ${off:-0} -lt 150 ] && [ ${on:-0} -gt 1600 ]"
-check "overlap pays again: at the same steps on all ranks" bash -c \
-    "[ ${off:-0} = '$(field "$trace/rank-1.jsonl" '"overlap":false' after_step)' ] &&
-     [ ${on:-0} = '$(field "$trace/rank-1.jsonl" '"overlap":true,"group"' after_step)' ]"
-for rank in 0 1; do
-    check "rank $rank: in between nothing is sent before the boundary" [ "$(sent_early $((off + 1)) 999)" = 0 ]
-    check "rank $rank: from there on each step does, of which the trace has every tenth" [ "$(sent_early $((on + 1)) $((on + 60)))" = 6 ]
-done
-check "overlap pays again: the summary has it on" grep -q '"overlap_off_step": null' "$work/end.json"
-parameters() { sed -n 's/^ddprun: .*bitwise identical on all ranks (hash \([0-9a-f]*\),.*/\1/p' "$work/stderr"; }
-switched=$(parameters)
-run "$ddprun" -n 2 --no-overlap "$paced" "${changes[@]}" --layer-us 0
-check "overlap pays again: the same bits as without overlap (${switched:-none})" [ "${switched:-none}" = "$(parameters)" ]
+if in_turn 3; then
+    # Until layers take their time on the host: then nothing runs beside collectives, and overlap saves what they take. The trial that finds
+    # that comes 1,600 steps after the last one. Again if the machine was busy with something else.
+    changes=(--layers 12 --kib 64 --layer-us 1000 --forward-us 0 --steps 2000)
+    for ((try = 1; try <= 3; try++)); do
+        rm -rf "$trace"
+        SOFTGPU_LINK=latency_us=300,gbytes_per_s=0.2,slows=4,busy_factor=3 run "$ddprun" -n 2 --trace "$trace" \
+            --summary-json "$work/end.json" "$paced" "${changes[@]}" --host-from 150
+        on=$(field "$trace/rank-0.jsonl" '"overlap":true,"group"' after_step)
+        [ "$code" -eq 0 ] && [ -z "$on" ] || break
+    done
+    succeeded "overlap pays again: all means are right"
+    off=$(field "$trace/rank-0.jsonl" '"overlap":false' after_step)
+    check "overlap pays again: it is off (${off:-never}), and later on (${on:-never}), with one line each" bash -c \
+        "[ $(grep -c '^ddprun: overlap is off from step [0-9]* on: ' "$work/stderr") = 1 ] &&
+         [ $(grep -c "^ddprun: overlap is on again from step $((on + 1)) on: " "$work/stderr") = 1 ] && [ ${off:-0} -lt 150 ] && [ ${on:-0} -gt 1600 ]"
+    check "overlap pays again: at the same steps on all ranks" bash -c \
+        "[ ${off:-0} = '$(field "$trace/rank-1.jsonl" '"overlap":false' after_step)' ] &&
+         [ ${on:-0} = '$(field "$trace/rank-1.jsonl" '"overlap":true,"group"' after_step)' ]"
+    for rank in 0 1; do
+        check "rank $rank: in between nothing is sent before the boundary" [ "$(sent_early $((off + 1)) 999)" = 0 ]
+        check "rank $rank: from there on each step does, of which the trace has every tenth" [ "$(sent_early $((on + 1)) $((on + 60)))" = 6 ]
+    done
+    check "overlap pays again: the summary has it on" grep -q '"overlap_off_step": null' "$work/end.json"
+    parameters() { sed -n 's/^ddprun: .*bitwise identical on all ranks (hash \([0-9a-f]*\),.*/\1/p' "$work/stderr"; }
+    switched=$(parameters)
+    run "$ddprun" -n 2 --no-overlap "$paced" "${changes[@]}" --layer-us 0
+    check "overlap pays again: the same bits as without overlap (${switched:-none})" [ "${switched:-none}" = "$(parameters)" ]
+fi
 
-# The same bits as without trials. (The stand-in adds in the order of ranks whatever buckets are: that those are the same is seen above.)
-rm -rf "$trace"
-real=(--layers 6 --width 64 --batch 24 --steps 100)
-run "$ddprun" -n 3 --trace "$trace" "$ladder" "${real[@]}" --save "$work/rank-%d"
-succeeded "with a trial: ends well"
-tries "with a trial" 8 -ge
-same_on_all_ranks "with a trial" 3
-mv "$work/rank-0" "$work/tried"
-run "$ddprun" -n 3 --no-overlap "$ladder" "${real[@]}" --save "$work/rank-%d"
-check "with a trial: the same bits as without overlap" cmp "$work/tried" "$work/rank-0"
-run "$ladder" "${real[@]}" --save "$work/alone"
-check "with a trial: serial up to summation order" "$compare" --quiet "$work/tried" "$work/alone" "$close"
+if in_turn 3; then
+    # The same bits as without trials. (The stand-in adds in the order of ranks whatever buckets are: that those are the same is seen above.)
+    rm -rf "$trace"
+    real=(--layers 6 --width 64 --batch 24 --steps 100)
+    run "$ddprun" -n 3 --trace "$trace" "$ladder" "${real[@]}" --save "$work/rank-%d"
+    succeeded "with a trial: ends well"
+    tries "with a trial" 8 -ge
+    same_on_all_ranks "with a trial" 3
+    mv "$work/rank-0" "$work/tried"
+    run "$ddprun" -n 3 --no-overlap "$ladder" "${real[@]}" --save "$work/rank-%d"
+    check "with a trial: the same bits as without overlap" cmp "$work/tried" "$work/rank-0"
+    run "$ladder" "${real[@]}" --save "$work/alone"
+    check "with a trial: serial up to summation order" "$compare" --quiet "$work/tried" "$work/alone" "$close"
+fi
 
 # No trial, where there is one without these options.
 export SOFTGPU_LINK=latency_us=500,gbytes_per_s=0.1
 quick+=(--layer-us 1500 --steps 72)
 for option in '--bucket-mb 0.02' --verify --no-overlap '--sync-every 2' -q; do
+    in_turn 3 || continue
     rm -rf "$trace"
     # shellcheck disable=SC2086
     run "$ddprun" -n 2 $option --trace "$trace" "$paced" "${quick[@]}"

@@ -62,6 +62,7 @@ as_alone() {
     check "one process clips some steps and not all, ${*:2}" awk '{ exit !($1 == 40 && 0 < $3 && $3 < 40) }' "$work/stdout"
     sed -i '/mean/d' "$work/alone" # of its own batches
     for n in $1; do
+        in_turn 3 || continue
         ranks "$n" "${@:2}" --save "$work/rank-{rank}"
         rm -f "$work"/rank-*
         run "$ddprun" -n "$n" --subst --device "$device" "${command[@]}"

@@ -23,6 +23,7 @@ with() {
 # line TEXT [PROGRAM]: TEXT must end with 0, and so must PROGRAM then.
 line() {
     lines=$((lines + 1))
+    [ $# -eq 1 ] || in_turn 3 || return 0 # what has no program makes pieces
     with "$cc" "$1" || fail "exit $?: $1"
     leaves_nothing "$1"
     [ $# -eq 1 ] || timeout -k 1 60 "./$2" >out 2>&1 </dev/null || fail "$2 ended with $?: $1"

@@ -10,7 +10,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 trimmed() { sed 's/^ *//; s/ *$//'; }
 
 while IFS='|' read -r kind feature _ words source; do
-    [ "$(xargs <<<"$kind")" = refused ] || continue
+    [ "$(xargs <<<"$kind")" = refused ] && in_turn 3 || continue
     case_ "$(trimmed <<<"$feature")"
     printf '%b' "${source# }" >refused.cu
     if timeout -k 1 "$(patient 120)" "$cc" -c refused.cu >out 2>&1 </dev/null; then

@@ -51,17 +51,6 @@ finds() {
         fi
     done
 }
-# with NAME=VALUE... -- ARGS...: examine with these variables.
-with() {
-    local variables=()
-    while [ "$1" != -- ]; do
-        variables+=("$1")
-        shift
-    done
-    shift
-    local -x "${variables[@]}"
-    examine "$@"
-}
 # The exit code without a program: a GPU of this machine's may lack something by itself.
 well() { if [ -e /dev/nvidia0 ]; then echo "$rc"; else echo 0; fi; }
 link() { "$cc" -O1 -w "$@" 2>"$top/cc" || echo "not ok - link $* ($(head -c 300 "$top/cc"))"; }
@@ -79,7 +68,7 @@ report "nothing is left in TMPDIR" "$(ls -A "$TMPDIR")"
 mv "$top/lib/libddprun-pmix.so" "$top"
 examine
 report "no PMIx is no problem" "$(finds "$(well)" '^machine\|note\|PMIx\|cannot open PMIx, .*\|for such jobs install PMIx 4')"
-with PMIX_NAMESPACE=job PMIX_RANK=1 --
+PMIX_NAMESPACE=job PMIX_RANK=1 examine
 report "but under a launcher" "$(finds 1 '^machine\|problem\|PMIx\|cannot open PMIx, .*\|for such jobs install PMIx 4' '^machine\|ok\|launcher\|.*one of several, by PMIX_NAMESPACE and PMIX_RANK')"
 mv "$top/libddprun-pmix.so" "$top/lib"
 timeout -k 1 "$limit" "$ddprun" doctor >"$top/out" 2>&1 </dev/null
@@ -125,37 +114,37 @@ link -shared -fPIC -Wl,-soname,libcudart.so.13 -o "$top/p/lib/libcudart.so.13" "
 fake=$helpers/launcher_fake_softgpu
 
 link -DANNOTATED -I"$include" -o "$top/p/plain" "$top/main.c"
-with STUB_GPUS=2 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
+STUB_GPUS=2 LD_LIBRARY_PATH=$top/gpu examine ./plain
 report "a program for GPUs, and two of them" "$(finds "$rc" '^machine\|ok\|driver\|release 580.65.06, serves CUDA 13.0' \
     '^machine\|ok\|GPUs\|2: 0 Stub GPU \(80.0 GiB, 0000:10:00.0\), 1 Stub GPU' '^machine\|ok\|libcuda.so.1\|opens, and finds 2 GPUs' \
     '^program\|ok\|cudart\|static, according to its file: it opens the driver' '^program\|ok\|shim\|is preloaded' '^program\|ok\|annotations\|the program uses' '!problem\|(shim|GPUs|driver)')"
-with STUB_GPUS=1 STUB_CUDA=12020 STUB_MODE=2 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
+STUB_GPUS=1 STUB_CUDA=12020 STUB_MODE=2 LD_LIBRARY_PATH=$top/gpu examine ./plain
 report "an old driver, GPUs in a mode that prohibits computing" "$(finds 1 '^machine\|problem\|driver\|.*CUDA 12.2 only' '^machine\|problem\|compute mode')"
 link -o "$top/p/needs_13" "$top/calls.c" "$top/p/lib/libcudart.so.13"
-with STUB_GPUS=1 STUB_CUDA=12040 "LD_LIBRARY_PATH=$top/gpu" -- ./needs_13
+STUB_GPUS=1 STUB_CUDA=12040 LD_LIBRARY_PATH=$top/gpu examine ./needs_13
 report "a program for a newer CUDA than the driver's" "$(finds 1 '^program\|problem\|cudart\|shared, of CUDA 13, but the driver serves CUDA 12.4')"
-with STUB_GPUS=1 STUB_CUDA=12040 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
+STUB_GPUS=1 STUB_CUDA=12040 LD_LIBRARY_PATH=$top/gpu examine ./plain
 report "a driver that is not quite new" "$(finds "$rc" '^machine\|warning\|driver\|.*CUDA 12.4')"
-with STUB_GPUS=1 STUB_CRASH=1 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
+STUB_GPUS=1 STUB_CRASH=1 LD_LIBRARY_PATH=$top/gpu examine ./plain
 # Sanitizers make an exit code of the signal.
 report "a driver that crashes" "$(finds 1 '^machine\|problem\|driver\|the query by NVML failed: it (was ended by SIGSEGV|ended with exit code [0-9]+)')"
-with STUB_GPUS=1 STUB_INIT=802 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
+STUB_GPUS=1 STUB_INIT=802 LD_LIBRARY_PATH=$top/gpu examine ./plain
 report "a driver that refuses" "$(finds 1 '^machine\|problem\|libcuda.so.1\|cuInit failed with error 802')"
 mkdir "$top/driver" && cp "$top/gpu/libcuda.so.1" "$top/driver/"
 if [ ! -e /dev/nvidia0 ]; then # and so no NVML
-    with STUB_INIT=34 "LD_LIBRARY_PATH=$top/driver" --
+    STUB_INIT=34 LD_LIBRARY_PATH=$top/driver examine
     report "a toolkit's stub in the driver's place, and no NVML" \
         "$(finds 1 '^machine\|problem\|libcuda.so.1\|cuInit failed with error 34: it is the linker.s stub .*\|.*before any stubs/ folder' '!GPUs\|none')"
-    with STUB_GPUS=2 "LD_LIBRARY_PATH=$top/driver" -- ./plain
+    STUB_GPUS=2 LD_LIBRARY_PATH=$top/driver examine ./plain
     report "a driver without NVML" "$(finds "$rc" '^machine\|ok\|libcuda.so.1\|opens, and finds 2 GPUs' '!GPUs\|none')"
     for nothing in STUB_INIT=100 STUB_GPUS=0; do
-        with "$nothing" "LD_LIBRARY_PATH=$top/driver" -- ./plain
+        LD_LIBRARY_PATH=$top/driver eval "$nothing" examine ./plain
         report "a driver without NVML and GPU, $nothing" "$(finds 1 '^machine\|problem\|GPUs\|none: ' '!problem\|libcuda')"
     done
 fi
-with STUB_GPUS=0 "LD_LIBRARY_PATH=$top/gpu" -- ./plain
+STUB_GPUS=0 LD_LIBRARY_PATH=$top/gpu examine ./plain
 report "a driver, but no GPU" "$(finds 1 '^machine\|problem\|GPUs\|none: the driver works')"
-with STUB_GPUS=1 $'STUB_NAME=\033]0;x\a' "LD_LIBRARY_PATH=$top/gpu" -- ./plain
+STUB_GPUS=1 STUB_NAME=$'\033]0;x\a' LD_LIBRARY_PATH=$top/gpu examine ./plain
 report "a GPU's name cannot speak to the terminal" "$(finds "$rc" '0 \?\]0;x\?')"
 if [ ! -e /dev/nvidia0 ]; then
     examine ./plain
@@ -163,7 +152,7 @@ if [ ! -e /dev/nvidia0 ]; then
     printf '#!/bin/sh\nexec ./plain\n' >"$top/p/starts_it" && chmod 755 "$top/p/starts_it"
     examine ./starts_it
     report "a script, and no GPU" "$(finds 1 '^machine\|problem\|GPUs\|none: .*without --device softgpu ranks need one\|add --device softgpu')"
-    with DDPRUN_DEVICE=softgpu -- ./starts_it
+    DDPRUN_DEVICE=softgpu examine ./starts_it
     report "a script for the stand-in, and no GPU" "$(finds "$rc" '^machine\|ok\|GPUs\|no GPU; the stand-in' '!program\|problem')"
 fi
 link -o "$top/p/bare" "$top/main.c"
@@ -189,19 +178,19 @@ printf 'const char forwarders[] __attribute__((section(".rodata"), used)) = "lib
 link -o "$top/p/forwards" "$top/main.c" "$top/forwards.c"
 examine ./forwards
 report "forwarders to the stand-in" "$(finds 1 "^program\|ok\|cudart\|the stand-in's" '!^program\|problem')"
-with DDPRUN_DEVICE=gpu -- ./right_library
+DDPRUN_DEVICE=gpu examine ./right_library
 report "--device gpu and a program for the stand-in" "$(finds 1 '^program\|problem\|device\|./right_library was built by softgpu-cc and cannot use a GPU.*\|build it with nvcc' \
     '!program\|(problem|warning)\|CUDA library' '!problem\|GPUs')"
 link -o "$top/p/for_gpu" "$top/calls.c" "$top/p/lib/libcudart.so.13"
-with "LD_LIBRARY_PATH=$top/lib/softgpu" -- ./for_gpu
+LD_LIBRARY_PATH=$top/lib/softgpu examine ./for_gpu
 report "the stand-in's folder in the way" "$(finds 1 '^program\|problem\|CUDA library\|.*found in the stand-in')"
 printf '%s\n' '__attribute__((section(".nv_fatbin"), used)) static const char kernels[8] = "x";' >"$top/kernels.c"
 link -o "$top/p/has_kernels" "$top/main.c" "$top/kernels.c"
-with DDPRUN_DEVICE=softgpu -- ./has_kernels
+DDPRUN_DEVICE=softgpu examine ./has_kernels
 report "--device softgpu and kernels for GPUs" "$(finds 1 '^program\|problem\|device\|built for GPUs, with kernels of its own, which the stand-in cannot run\|build it with softgpu-cc')"
-with DDPRUN_DEVICE=softgpu -- ./plain
+DDPRUN_DEVICE=softgpu examine ./plain
 report "--device softgpu and no kernels" "$(finds "$rc" '^program\|ok\|device\|built for GPUs\|$')"
-with DDPRUN_COMPRESS=fp16 -- "$fake"
+DDPRUN_COMPRESS=fp16 examine "$fake"
 report "--compress without kernels for it" "$(finds 1 '^machine\|problem\|kernels\|.*--compress does not work')"
 link -shared -fPIC -Wl,-soname,libcudnn.so.77 -o "$top/p/libcudnn.so.77" "$top/library.c"
 link -o "$top/p/lacks" "$top/calls.c" "$top/p/libcudnn.so.77"
@@ -233,16 +222,16 @@ printf '#!/bin/sh\nexec ./plain\n' >"$top/p/script" && chmod 755 "$top/p/script"
 examine ./script
 report "a script" "$(finds "$rc" '^program\|note\|file\|a script for /bin/sh')"
 cp "$helpers/liblauncher_stub_library.so" "$top/other.so"
-with "preload=$asan:$top/other.so" -- ./plain
+preload=$asan:$top/other.so examine ./plain
 report "something preloaded before" "$(finds "$rc" '^program\|note\|shim\|.*after .*(other|libasan[.0-9]*).so')"
 report "no program's code has run" "$([ ! -e "$TRACE" ] || echo 'it has')"
 
 # ---- the machine ----
-with TMPDIR=/nonexistent --
+TMPDIR=/nonexistent examine
 report "no place for the job's folder" "$(finds 1 '^machine\|problem\|job folder\|cannot use /nonexistent.*\|set TMPDIR to a folder')"
 (ulimit -n 256 && examine && cp "$top/findings" "$top/few")
 report "few open files" "$(grep -qE '^machine\|warning\|open files\|at most 256' "$top/few" || cat "$top/few")"
-with SLURM_JOB_ID=7 SLURM_STEP_NUM_TASKS=4 SLURM_MPI_TYPE=none --
+SLURM_JOB_ID=7 SLURM_STEP_NUM_TASKS=4 SLURM_MPI_TYPE=none examine
 report "srun without PMIx" "$(finds 1 '^machine\|ok\|Slurm\|inside allocation 7' '^machine\|problem\|launcher\|SLURM_STEP_NUM_TASKS=4 says that ddprun is one of .*but SLURM_PROCID.*')"
 mv "$top/lib/libddprun-engine.so" "$top/lib/gone"
 examine

@@ -4,7 +4,7 @@
 # whose annotations are taken out, updates inside backward, and a framework whose layers are templates (framework.cu). All have a line;
 # none is left "by hand".
 #
-# DDPRUN_SOAK=1 runs all.
+# Ordinarily a third of the programs that are not marked (in_turn); DDPRUN_SOAK=1 runs all.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 sources=$(cd "$(dirname "$0")/../../.." && pwd)
@@ -16,7 +16,7 @@ is_wanted() {
     if [ ${#wanted[@]} -gt 0 ]; then
         [[ " ${wanted[*]} " == *" $1 "* ]]
     else
-        [ "${2:-}" != soak ] || [ "${DDPRUN_SOAK:-0}" != 0 ]
+        [ "${2:-}${DDPRUN_SOAK:-0}" != soak0 ] && in_turn 3
     fi
 }
 

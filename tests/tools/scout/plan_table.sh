@@ -22,13 +22,7 @@ refusal() {
 }
 # planned FILE OPTION... -- PROGRAM...: the plan, if there is none yet.
 planned() {
-    local file=$1 options=()
-    shift
-    while [ "$1" != -- ]; do
-        options+=("$1")
-        shift
-    done
-    [ -e "$file" ] || TMPDIR=$work timeout -k 2 300 "$ddprun" -q --device softgpu scout "${options[@]}" --prove --timeout 240 --json "$file" "${@:2}" >"$file.scout" 2>&1 </dev/null
+    [ -e "$1" ] || TMPDIR=$work timeout -k 2 300 "$ddprun" -q --device softgpu scout --prove --timeout 240 --json "$1" "${@:2}" >"$1.scout" 2>&1 </dev/null
 }
 # said PLAN OUT RANKS PROGRAM...: what `ddprun check` finds; its exit code.
 said() {

@@ -84,6 +84,7 @@ says "the same batch in each step, by turns" 1 d "failed: .*each batch is the wh
 
 # Data that lies on the device from the start: by pointers, indices, a number, a copy.
 for where in "public_memory resident" "public_memory shuffled" "periods index" "periods copied"; do
+    in_turn 3 || continue
     # shellcheck disable=SC2086 # two words
     run "$ddprun" -q --device softgpu scout --prove "$build/tests/tools/scout/"$where
     says "$where: no halves" 0 c "not possible here: (no copy from the host brings data|a copy of 64 bytes from the host differs)"
@@ -96,6 +97,7 @@ done
 # Gradients that are averaged in several places: of two optimizers, of updates inside backward with one buffer, or with memory of each.
 for program in "matrix/gan_shared" "tools/scout/public_nets reuse" "tools/scout/public_nets per-step"; do
     for mutant in none SCOUT_PLAY_TENSOR_MISSING SCOUT_PLAY_ROW_MISSING SCOUT_PLAY_TOO_LATE SCOUT_PLAY_TYPE_WRONG; do
+        [ "$mutant" = none ] || in_turn 3 || continue
         # shellcheck disable=SC2086 # two words
         run env DDPRUN_MUTANT="$mutant" "$broken/bin/ddprun" -q --device softgpu scout --prove "$build/tests/"$program
         if [ "$mutant" = none ]; then

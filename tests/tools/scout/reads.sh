@@ -39,10 +39,12 @@ is_true() { # RANKS HABIT
 for habit in each late tenth behind async rows norm length stops plateau factor; do
     planned $habit
     for n in 2 3 4; do
+        in_turn 3 || continue
         by_plan "$ddprun" $n $habit
         ends "$habit, $n ranks" 0 'bitwise identical'
         check "$habit, $n ranks: the figures of one process" is_true $n $habit
     done
+    in_turn 3 || continue
     DDPRUN_MUTANT=PLAN_READS_OWN by_plan "$broken/bin/ddprun" 2 $habit
     check "$habit: without the exchange they are others" test "$(is_true 2 $habit && echo true)" != true
 done
