@@ -50,6 +50,14 @@ watch_leftovers() {
     mkdir "$TMPDIR"
 }
 
+# ends NAME CODE PATTERN: the last command ended so, has said why, and has left nothing.
+ends() {
+    check "$1: exit code $2, not $code" test "$code" -eq "$2"
+    check "$1: says why" grep -Eq "$3" "$work/stderr"
+    check "$1: leaves nothing" test -z "$(ls -A "$TMPDIR")"
+    check "$1: leaves no process" none_left
+}
+
 # install_broken: $broken is as installed, but for the recorder and player, which do what DDPRUN_MUTANT says.
 broken=$work/broken
 install_broken() {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # sick.sh BUILD - the first rank, tensor and step with an infinite element or NaN is named, once, in a line and in the summary, and
-# the job goes on, also where steps are in CUDA graphs; where the program leaves the update out, and where all is sound, nothing is said.
+# the job goes on, also where steps are in CUDA graphs; where the program leaves the update out, and where all is sound, nothing is said. Ordinarily a part of the runs (in_turn).
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 sick=$build/tests/trainers/sick
@@ -38,13 +38,15 @@ for ((i = 0; i < 10; ++i)); do
     named "$name" "$rank" "$tensor" "$step" "${names[type]}" "$what"
 done
 
-# Large, and in place: the whole tensor is seen in the same step, whichever part is looked at.
-ranks=2 train --rank 1 --tensor 1 --count 1500000 --tensors 6 --flat 1 --whole 1 --steps 24
-named "a large bucket in place" 1 1 20 float32 NaN
+if in_turn 3; then
+    # Large, and in place: the whole tensor is seen in the same step, whichever part is looked at.
+    ranks=2 train --rank 1 --tensor 1 --count 1500000 --tensors 6 --flat 1 --whole 1 --steps 24
+    named "a large bucket in place" 1 1 20 float32 NaN
 
-# One element of it is seen in one step of sixteen. Else all ranks have it in the next step, and the line says how sure it is.
-ranks=2 train --rank 1 --tensor 0 --count 1500000 --tensors 6 --flat 1 --steps 24
-check "one element of it: the rank, or none is the first" grep -Eq '^ddprun: rank (1: gradient 1 of 6 .* in step 20, before averaging, as the first|0: .* in step 21, before averaging; 2 of 2 ranks .* or one rank had them up to 15 steps before)' "$work/stderr"
+    # One element of it is seen in one step of sixteen. Else all ranks have it in the next step, and the line says how sure it is.
+    ranks=2 train --rank 1 --tensor 0 --count 1500000 --tensors 6 --flat 1 --steps 24
+    check "one element of it: the rank, or none is the first" grep -Eq '^ddprun: rank (1: gradient 1 of 6 .* in step 20, before averaging, as the first|0: .* in step 21, before averaging; 2 of 2 ranks .* or one rank had them up to 15 steps before)' "$work/stderr"
+fi
 
 # In graphs, of one step and of several; captured from the first step on, and later, by a host that runs ahead, and in disorder. The
 # graph runs on behind it.
@@ -62,51 +64,55 @@ for ((i = 0; i < 6; ++i)); do
     named "$name" "$rank" "$tensor" "$step" "${names[type]}" "$what"
 done
 
-# Two groups, three steps of each in a graph: DDP_STEPs are numbered across both.
-for tensor in 2 3; do
-    train --rank 1 --tensor "$tensor" --step 14 --groups 2 --graph 3
-    named "groups in a graph, tensor $tensor" 1 "$tensor" $((2 * 13 + 1 + tensor % 2)) float32 NaN
-done
+if in_turn 3; then
+    # Two groups, three steps of each in a graph: DDP_STEPs are numbered across both.
+    for tensor in 2 3; do
+        train --rank 1 --tensor "$tensor" --step 14 --groups 2 --graph 3
+        named "groups in a graph, tensor $tensor" 1 "$tensor" $((2 * 13 + 1 + tensor % 2)) float32 NaN
+    done
 
-train --rank 1 --skip 1 --graph 2 --steps 60
-succeeded "an update that is left out, in a graph"
-silent "an update that is left out, in a graph"
-train --rank -1 --mask 1 --graph 1
-silent "a weight that is infinite from the beginning, in a graph"
-train --rank 2 --leave 1 --graph 1
-check "in a graph, a program that ends by itself: with its exit code" [ "$code" -eq 3 ]
-named "in a graph, a program that ends by itself" 2 2 20 float32 NaN
-ranks=2 train --rank 1 --tensor 1 --count 1500000 --tensors 6 --flat 1 --whole 1 --steps 24 --graph 1 --eager 2
-named "in a graph, a large bucket in place" 1 1 20 float32 NaN
+    train --rank 1 --skip 1 --graph 2 --steps 60
+    succeeded "an update that is left out, in a graph"
+    silent "an update that is left out, in a graph"
+    train --rank -1 --mask 1 --graph 1
+    silent "a weight that is infinite from the beginning, in a graph"
+    train --rank 2 --leave 1 --graph 1
+    check "in a graph, a program that ends by itself: with its exit code" [ "$code" -eq 3 ]
+    named "in a graph, a program that ends by itself" 2 2 20 float32 NaN
+    ranks=2 train --rank 1 --tensor 1 --count 1500000 --tensors 6 --flat 1 --whole 1 --steps 24 --graph 1 --eager 2
+    named "in a graph, a large bucket in place" 1 1 20 float32 NaN
+fi
 
 train --rank 2 --steps 20
 named "in the last step" 2 2 20 float32 NaN
 train --rank 2 --steps 20 --graph 4 --eager 4
 named "in the last step of the last graph" 2 2 20 float32 NaN
 
-train --rank 1 --skip 1
-succeeded "an update that is left out"
-silent "an update that is left out"
-train --rank -1 --mask 1
-silent "a weight that is infinite from the beginning"
-train --rank 3 --mask 1 --skip 1
-silent "such a weight, and an update that is left out"
-train --rank 3 --mask 1
-named "such a weight, and an update that is not" 3 2 20 float32 NaN
+if in_turn 3; then
+    train --rank 1 --skip 1
+    succeeded "an update that is left out"
+    silent "an update that is left out"
+    train --rank -1 --mask 1
+    silent "a weight that is infinite from the beginning"
+    train --rank 3 --mask 1 --skip 1
+    silent "such a weight, and an update that is left out"
+    train --rank 3 --mask 1
+    named "such a weight, and an update that is not" 3 2 20 float32 NaN
 
-train --rank -2
-check "all ranks: no rank is the first" [ "$(grep -c 'as the first of all ranks' "$work/stderr")" -eq 0 ]
-check "all ranks: the training diverges" grep -q '^ddprun: rank 0: gradient 3 of 6 .*has NaN in step 20, before averaging; 4 of 4 ranks have infinite values or NaN in that step: the training diverges$' "$work/stderr"
+    train --rank -2
+    check "all ranks: no rank is the first" [ "$(grep -c 'as the first of all ranks' "$work/stderr")" -eq 0 ]
+    check "all ranks: the training diverges" grep -q '^ddprun: rank 0: gradient 3 of 6 .*has NaN in step 20, before averaging; 4 of 4 ranks have infinite values or NaN in that step: the training diverges$' "$work/stderr"
 
-train --rank 1 --parameters 1
-succeeded "parameters"
-check "parameters: rank and tensor" grep -q '^ddprun: rank 1: parameter 3 of 6 (`made->weight`.*) has NaN in step 20, before averaging, as the first' "$work/stderr"
+    train --rank 1 --parameters 1
+    succeeded "parameters"
+    check "parameters: rank and tensor" grep -q '^ddprun: rank 1: parameter 3 of 6 (`made->weight`.*) has NaN in step 20, before averaging, as the first' "$work/stderr"
 
-train --rank 2 --leave 1
-check "a program that ends by itself: with its exit code" [ "$code" -eq 3 ]
-named "a program that ends by itself" 2 2 20 float32 NaN
-train --rank 2 --leave 1 --skip 1
-succeeded "one that has nothing to end for"
+    train --rank 2 --leave 1
+    check "a program that ends by itself: with its exit code" [ "$code" -eq 3 ]
+    named "a program that ends by itself" 2 2 20 float32 NaN
+    train --rank 2 --leave 1 --skip 1
+    succeeded "one that has nothing to end for"
+fi
 
 ranks=1 train --rank 0
 succeeded "one rank"

@@ -165,22 +165,16 @@ prints_stalled() {
     close_pipes
 }
 
-# command_at KIND OPTION WORDS...: a command that has WORDS OPTION TARGET, and then the rest of WORDS behind "--".
+# command_at KIND OPTION COMMAND WORDS...: a command that has OPTION TARGET in front of WORDS.
 command_at() {
-    local kind=$1 option=$2 before=() lines
-    shift 2
-    while [ "$1" != -- ]; do
-        before+=("$1")
-        shift
-    done
-    shift
+    local kind=$1 option=$2 lines
     make "$kind" atcommand
-    run "$ddprun" "${before[@]}" "$option" "$target" "$@"
+    run "$ddprun" "$3" "$option" "$target" "${@:4}"
     lines=$(grep -cE '^ddprun: .*cannot write ' "$work/stderr")
     case ${fate[$kind]} in
-    refused) check "$kind at ${before[0]} $option: refused" [ "$code,$(grep -c '^ddprun: ' "$work/stderr")" = 2,1 ] ;;
-    loses) check "$kind at ${before[0]} $option: one line names the file" [ "$code,$lines" = "${lossy:-1},1" ] ;;
-    takes) check "$kind at ${before[0]} $option: written" [ "$code,$lines" = 0,0 ] ;;
+    refused) check "$kind at $3 $option: refused" [ "$code,$(grep -c '^ddprun: ' "$work/stderr")" = 2,1 ] ;;
+    loses) check "$kind at $3 $option: one line names the file" [ "$code,$lines" = "${lossy:-1},1" ] ;;
+    takes) check "$kind at $3 $option: written" [ "$code,$lines" = 0,0 ] ;;
     esac
     close_pipes
 }
@@ -261,10 +255,10 @@ if [ "$soak" = 1 ]; then
         job "$kind" --metrics --summary-json --page
         reports "$kind"
         prints "$kind"
-        command_at "$kind" -o trace locked --
-        command_at "$kind" -o report locked --
-        command_at "$kind" --json scout -- "${short[@]}" --steps 12
-        lossy=2 command_at "$kind" --json check -- "${short[@]}"
+        command_at "$kind" -o trace locked
+        command_at "$kind" -o report locked
+        command_at "$kind" --json scout "${short[@]}" --steps 12
+        lossy=2 command_at "$kind" --json check "${short[@]}"
         case $kind in
         folder | missing | foreign) ;;
         *) watched "$kind" --metrics --summary-json --page ;;

@@ -20,16 +20,11 @@ pattern=${2:-}
 rates=(1e-1 1e-2 1e-3 1e-4 1e-5 1e-6)
 compared=(0 2 4 5 6 100 200 300 400 500) # the steps at which this net's ranks are compared; 4 to 6: the first overlapped ones
 
-# job NOISE... -- OPTIONS OF DDPRUN... -- OPTIONS OF NET...: runs it; $verdict is "trains", with ", the same" if all
+# job: runs net with the variables, options and arguments of row(); $verdict is "trains", with ", the same" if all
 # comparisons found the same bits, "ended STEP (TENSOR)" or another end; $step is that of an "ended".
 job() {
-    local -a variables=() options=()
     local line
-    while [ "$1" != -- ]; do variables+=("$1") && shift; done
-    shift
-    while [ "$1" != -- ]; do options+=("$1") && shift; done
-    shift
-    run env "${variables[@]}" "$ddprun" "${options[@]}" "$build/tests/noise/net" "$@"
+    run env "${variables[@]}" "$ddprun" -n "$ranks" "${options[@]}" "$build/tests/noise/net" "${arguments[@]}"
     line=$(grep -m 1 -E '^ddprun: rank [0-9]+ [^:]*: (parameter|state) [0-9]+ of [0-9]+ .* differs between ' "$work/stderr")
     step=$(sed -nE 's/.* differs between [^:]* (after step ([0-9]+)|at the first DDP_STEP).*/0\2/p' <<<"$line")
     verdict="other end, exit code $code: $(grep -m 1 '^ddprun: ' "$work/stderr")"
@@ -71,7 +66,7 @@ row() {
             variables=()
             [ "$kind" = tame ] || variables=("${noise[@]//%d/$seed}")
             [ "$wanted" != - ] || options+=(--verify)
-            job "${variables[@]}" -- -n "$ranks" "${options[@]}" -- "${arguments[@]}"
+            job
             [[ $cell == *"$verdict"* ]] || cell+=${cell:+, }$verdict
             why=$(judge "${wanted/#-/ended}")
             if [ "$wanted $kind" = 'equal unruly' ] && [ -z "$why" ]; then

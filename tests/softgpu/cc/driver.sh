@@ -36,14 +36,14 @@ run 0 "$cc" -Iinclude hello.cu -o hello
 run 0 ./hello
 prints "value 42"
 
-case_ "options that only a GPU understands are accepted"
+case_ "options that only a GPU understands are accepted" 3
 run 0 "$cc" -I include -O2 -g -lineinfo -arch=sm_80 -gencode arch=compute_90,code=sm_90 -gencode=arch=compute_80,code=sm_80 \
     --use_fast_math -Xptxas -v --expt-relaxed-constexpr --extended-lambda -maxrregcount 64 -m64 -std=c++17 -Wno-deprecated-gpu-targets \
     --threads 4 -Xcompiler -Wall,-Wextra -Xcompiler=-Werror -cudart shared hello.cu -o hello
 run 0 ./hello
 prints "value 42"
 
-case_ "each spelling of an option with a value"
+case_ "each spelling of an option with a value" 3
 run 0 "$cc" --include-path include --output-file=hello2 --std c++14 --optimize 1 -DUNUSED=1 -D UNUSED2 -UUNUSED hello.cu
 run 0 ./hello2
 prints "value 42"
@@ -91,7 +91,7 @@ prints "softgpu"
 run 0 readelf -n libparts.so
 prints "softgpu"
 
-case_ "relocatable device code: functions and variables of another file"
+case_ "relocatable device code: functions and variables of another file" 3
 cat >rdc_a.cu <<'END'
 extern __device__ int shared_value;
 __device__ int add(int a, int b);
@@ -111,21 +111,21 @@ run 0 "$cc" -rdc=true -dlink rdc_a.o rdc_b.o -o rdc_link.o
 run 0 "$cc" -rdc true rdc_a.o rdc_b.o rdc_link.o -o rdc
 run 0 ./rdc
 
-case_ "-static-global-template-stub=false: another file launches an instance"
+case_ "-static-global-template-stub=false: another file launches an instance" 3
 printf 'template <class T> __global__ void k(T *p) { *p = 7; }\ntemplate __global__ void k<int>(int *);\n' >instance.cu
 printf 'template <class T> __global__ void k(T *p);\nint main() { int *p; cudaMallocManaged(&p, 4); k<<<1, 1>>>(p); cudaDeviceSynchronize(); return *p != 7; }\n' >launches.cu
 run 0 "$cc" -static-global-template-stub=false instance.cu launches.cu -o shared_template
 run 0 ./shared_template
 run 1 "$cc" instance.cu launches.cu -o shared_template
 
-case_ "errors of the host compiler point to the user's line"
+case_ "errors of the host compiler point to the user's line" 3
 printf '#include <cstdio>\n__global__ void k(int *x)\n{\n    __shared__ int s[4],\n        t;\n    x[0] = undeclared_name;\n}\nvoid f(int *x)\n{\n    k<<<1,\n        1>>>(x, 2);\n}\n' >wrong.cu
 run 1 "$cc" -c wrong.cu
 says "wrong.cu:6:"
 says "undeclared_name"
 grep -qE 'wrong.cu:1[01]:' err || fail "the wrong launch is not at line 10 or 11"
 
-case_ "errors in included files point there"
+case_ "errors in included files point there" 3
 printf '\n\n__device__ int broken() { return nothing_here; }\n' >include/broken.h
 printf '#include "broken.h"\n' >uses.cu
 run 1 "$cc" -Iinclude -c uses.cu
@@ -155,7 +155,7 @@ says "-ptx"
 run 127 "$cc" -ccbin /no/such/compiler -c main.c
 says "/no/such/compiler"
 
-case_ "a library that the stand-in lacks links where nothing of it is called; what is called is named"
+case_ "a library that the stand-in lacks links where nothing of it is called; what is called is named" 3
 run 0 "$cc" hello.cu -Iinclude -lcufft -lcusparse -lcusolver -o hello
 run 0 ./hello
 printf 'extern "C" int cufftPlan1d(int *, int, int, int);\nint main() { int p; return cufftPlan1d(&p, 1, 2, 3); }\n' >plan.cu
@@ -163,7 +163,7 @@ run 1 "$cc" plan.cu -lcufft -o never
 says "cufftPlan1d: the stand-in has no -lcufft"
 [ ! -e never ] || fail "it made something"
 
-case_ "the host compiler's warnings are about the host's code, not about device code and the stand-in's headers"
+case_ "the host compiler's warnings are about the host's code, not about device code and the stand-in's headers" 3
 cat >device.cu <<'END'
 #pragma nv_diag_suppress 177
 __device__ int counter;
@@ -183,12 +183,12 @@ run 1 "$cc" "$warnings,-Werror" -c device.cu -o never
 says "device.cu:10:"
 says "unused variable"
 
-case_ "static cudart is accepted with a word on it"
+case_ "static cudart is accepted with a word on it" 3
 run 0 "$cc" -cudart static -Iinclude hello.cu -o hello
 says "shared library"
 run 0 "$cc" -Iinclude hello.cu -lcudart_static -lcudadevrt -o hello
 
-case_ "--allow-removed supplies calls of old CUDA to C and C++ too"
+case_ "--allow-removed supplies calls of old CUDA to C and C++ too" 3
 echo '#include <cuda_runtime.h>
 int main() { return cudaThreadSynchronize(); }' >old.cpp
 run 1 "$cc" old.cpp -o old
@@ -225,14 +225,14 @@ mkdir kept
 run 0 "$cc" --keep --keep-dir kept -Iinclude -c hello.cu
 [ -s kept/hello.1.ii ] && [ -s kept/hello.2.ii ] || fail "kept: $(ls kept)"
 
-case_ "-x cu, several inputs of one name, names with blanks"
+case_ "-x cu, several inputs of one name, names with blanks" 3
 mkdir -p d1 "d 2"
 echo 'int one() { return 1; } __global__ void k1() {}' >d1/same.txt
 echo 'int one(); __global__ void k2() {} int main() { k2<<<1, 1>>>(); return one() - 1; }' >"d 2/same.txt"
 run 0 "$cc" -x cu d1/same.txt "d 2/same.txt" -o same
 run 0 ./same
 
-case_ "options from a file and from the environment"
+case_ "options from a file and from the environment" 3
 echo '-Iinclude -DUNUSED="a b"' >options.txt
 run 0 "$cc" --options-file options.txt hello.cu -o hello
 NVCC_APPEND_FLAGS="$flags -Iinclude -o fromenv" run 0 "$cc" hello.cu
@@ -251,7 +251,7 @@ rm used.log
 NVCC_CCBIN=./mygxx run 0 "$cc" -Iinclude hello.cu -o hello
 [ -s used.log ] || fail 'NVCC_CCBIN not used'
 
-case_ "per-thread default stream"
+case_ "per-thread default stream" 3
 cat >streams.cu <<'END'
 #ifndef CUDA_API_PER_THREAD_DEFAULT_STREAM
 #error "not defined"

@@ -181,14 +181,13 @@ run_row() {
 }
 
 soak=${DDPRUN_SOAK:-0}
-for ((row = 0, turn = 0; row < ${#rows[@]}; row++)); do
+for ((row = 0, turn = 1; row < ${#rows[@]}; row++)); do
     if [ "${#wanted[@]}" -gt 0 ]; then
         [[ " ${wanted[*]} " == *" $row "* ]] || continue
     elif [ "$soak" -ne 1 ] && [[ ${rows[row]} != always* ]]; then
         continue
     fi
-    turn=$((turn + 1))
-    [ "${#wanted[@]}" -gt 0 ] || chosen "$turn" 3 || continue
+    [ "${#wanted[@]}" -gt 0 ] || chosen $((++turn)) 3 || continue
     for ranks in 2 3 4; do
         [ "$soak$ranks" != "0$((2 + turn / 3 % 3))" ] && [ "$soak" -ne 1 ] && [ "${#wanted[@]}" -eq 0 ] || run_row "$row" "$ranks"
     done

@@ -23,14 +23,6 @@ by_plan() {
     run "$ddprun" -n "$1" --device softgpu --share-gpu --timeout 60 --plan "$2" "${@:3}"
 }
 
-# ends NAME CODE PATTERN: how the last job ended.
-ends() {
-    check "$1: exit code $2, not $code" test "$code" -eq "$2"
-    check "$1: says why" grep -Eq "$3" "$work/stderr"
-    check "$1: leaves nothing" test -z "$(ls -A "$TMPDIR")"
-    check "$1: leaves no process" none_left
-}
-
 # overlapped NAME: the last job overlapped steps. How many depends on its trials, and these on time.
 overlapped() {
     check "$1: steps overlapped" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"

@@ -33,14 +33,6 @@ by_plan() {
     run "${installed:-$ddprun}" -n "$1" --device softgpu --share-gpu --timeout 60 --plan "${plan:-$2.json}" "$rounds" "${@:2}"
 }
 
-# ends NAME CODE PATTERN: how the last job ended.
-ends() {
-    check "$1: exit code $2, not $code" test "$code" -eq "$2"
-    check "$1: says why" grep -Eq "$3" "$work/stderr"
-    check "$1: leaves nothing" test -z "$(ls -A "$TMPDIR")"
-    check "$1: leaves no process" none_left
-}
-
 # right HABIT [soak]: ranks have the bits of one process that plays all turns, and rank 0 prints its figures.
 right() {
     local n

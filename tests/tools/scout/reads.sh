@@ -21,13 +21,6 @@ by_plan() {
     cp "$work/stdout" by_plan.txt
 }
 
-ends() { # NAME CODE PATTERN
-    check "$1: exit code $2, not $code" test "$code" -eq "$2"
-    check "$1: says why" grep -Eq "$3" "$work/stderr"
-    check "$1: leaves nothing" test -z "$(ls -A "$TMPDIR")"
-    check "$1: leaves no process" none_left
-}
-
 # Whether the last job has printed what one process prints that averages RANKS batches. Sums of three are rounded otherwise.
 is_true() { # RANKS HABIT
     run "$ddprun" -n 1 --device softgpu "$reads" "$2" --average "$1" --steps 60
