@@ -70,7 +70,7 @@ if command -v ld.lld >/dev/null; then
     alone ./by_lld
 fi
 
-case_ "LD_LIBRARY_PATH chooses another stand-in"
+case_ "LD_LIBRARY_PATH chooses another stand-in" 3
 mkdir elsewhere
 cp "$softgpu"/lib*.so.* "$softgpu/libsoftgpu.so" elsewhere/
 LD_DEBUG=files LD_LIBRARY_PATH=$work/none:$work/elsewhere run 0 ./static_name
@@ -90,7 +90,7 @@ run 0 g++ -DWITH_PLUGIN main.cpp -o host -ldl
 alone ./host ./libsecond.so
 on_two_ranks 2 --device softgpu ./host ./libsecond.so
 
-case_ "CMake: a C++ program and a CUDA library, linked by the C++ compiler"
+case_ "CMake: a C++ program and a CUDA library, linked by the C++ compiler" 3
 mkdir project
 cp trainer.cu trainer.h main.cpp project/
 cat >project/CMakeLists.txt <<'CMAKE'
@@ -107,7 +107,7 @@ run 0 cmake -S project -B build "-DCMAKE_CUDA_COMPILER=$cc" -DCMAKE_BUILD_TYPE=R
 run 0 cmake --build build
 all_is_well build/program
 
-case_ "mpicxx"
+case_ "mpicxx" 3
 if command -v mpicxx >/dev/null && mpicxx -DWITH_MPI -c main.cpp -o with_mpi.o 2>/dev/null; then
     run 0 mpicxx with_mpi.o trainer.o -L"$softgpu" -lcublas -lcudart -o with_mpi
     alone ./with_mpi
@@ -120,7 +120,7 @@ else
     echo "not tried: mpicxx and its headers are not here"
 fi
 
-case_ "a C++ program without kernels"
+case_ "a C++ program without kernels" 3
 cat >calls.cpp <<'CPP'
 #include <cuda_runtime_api.h>
 #include <cstdio>
@@ -164,7 +164,7 @@ run 0 g++ main.o trainer.o -Lnvidia -lcudart_static -lcublas -Wl,-rpath,"$work/n
 run 127 ./with_static
 says "libcudart_static.a is linked into it"
 
-case_ "a library of the driver's that is named and not used"
+case_ "a library of the driver's that is named and not used" 3
 run 0 "$cc" main.o trainer.o -lcublas -lnvidia-ml -o names_nvml
 alone ./names_nvml
 run 0 g++ main.o trainer.o -L"$softgpu" -lcublas -lcudart -lnvidia-ml -o names_nvml
