@@ -53,6 +53,7 @@ check() {
 # finish [WHAT]: ends the script; prints WHAT if all cases were ok.
 finish() {
     finished=yes
+    [ "$rows_so_far" -lt 3 ] || [ "$rows_taken" -gt 0 ] || complain "none of $rows_so_far rows was in turn"
     [ "$failures" -gt 0 ] || [ $# -eq 0 ] || printf '%s\n' "$*"
     exit $((failures > 0))
 }
@@ -75,10 +76,11 @@ chosen() {
     [ "${DDPRUN_SOAK:-0}" = 1 ] || (($1 % $2 == part % $2))
 }
 
-# in_turn PARTS: chosen, where rows stand in no table: each call is the next row.
+# in_turn PARTS: chosen, where rows stand in no table: each call is the next row. Of three rows one runs (finish).
 rows_so_far=0
+rows_taken=0
 in_turn() {
-    chosen $((rows_so_far++)) "$1"
+    chosen $((rows_so_far++)) "$1" && rows_taken=$((rows_taken + 1))
 }
 
 # trim WORD: prints it without the blanks around it.
