@@ -111,9 +111,9 @@ template <typename Format> struct widened {
 
 /*
  * A quotient, rounded as the type's own, by a number that all elements have. A reciprocal of a power of two is exact.
- * Other quotients are mended twice by what they leave, which a fused product knows exactly: P. Markstein, Computation
- * of elementary functions on the IBM RISC System/6000 processor, 1990. Zeros keep their sign; what is very small or
- * large is divided, and all of it by the stand-in.
+ * Other quotients are corrected twice by their remainder, which a fused product computes exactly: P. Markstein,
+ * Computation of elementary functions on the IBM RISC System/6000 processor, 1990. Zeros keep their sign. Very small
+ * and very large values are divided; the stand-in divides all.
  */
 template <typename Number> struct quotient {
     Number over, reciprocal;
@@ -133,17 +133,17 @@ template <typename Number> struct quotient {
         is_middle = over >= Number(0x1p-16) && over <= Number(0x1p16);
         is_exact = is_middle && frexp(over, &exponent) == Number(0.5);
     }
-    __device__ __forceinline__ Number mended(Number near, Number value) const
+    __device__ __forceinline__ Number corrected(Number quotient, Number value) const
     {
-        return fma(fma(-near, over, value), reciprocal, near);
+        return fma(fma(-quotient, over, value), reciprocal, quotient);
     }
     __device__ __forceinline__ Number operator()(Number value) const
     {
-        const Number near = value * reciprocal, size = fabs(value);
+        const Number first = value * reciprocal, size = fabs(value);
         if (is_exact || value == 0)
-            return near;
+            return first;
         if (is_middle && size >= Number(0x1p-90) && size <= Number(0x1p90))
-            return mended(mended(near, value), value);
+            return corrected(corrected(first, value), value);
         return value / over;
     }
 #endif
