@@ -8,6 +8,11 @@
 #include "tools/check/command/evidence.h"
 #include "tools/check/command/verdict.h"
 
+/* The end of an advice. */
+#define GROWTH_OFFER                                                                                           \
+    "; if one rank updates after each record, let rank r take record i * N + r, and check with --batch-grows " \
+    "that N ranks make one update of N records"
+
 struct pattern {
     unsigned moment;                /* of the first difference; 0: no difference */
     const struct check_item *first; /* that differs then; of several, the worst */

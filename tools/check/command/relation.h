@@ -90,13 +90,17 @@ bool relation_is_weighted(const struct finding *finding, const struct where *num
 /* Each rank's operation has added there what one rank's has added. */
 bool relation_adds_same(const struct finding *finding, const struct where *where);
 
-/* ---- place.c ---- */
+/* ---- place_sentences.c ---- */
 /* The place is the operation: "`bce` (train.cu:71) is the first operation that differs: ..." */
 void place_say(struct place *place, enum place_kind kind, const struct step *step, const char *advice,
                const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* The operation is one of those between which the difference comes about. */
 bool place_has(const struct place_question *question, const struct step *step);
+/* "`bce` (train.cu:71)". Returns `text`. */
+const char *place_name_step(const struct step *step, char text[320]);
+/* Advice for an argument of an update. */
+extern const char *const place_same_update;
 
 /* "0.125 on rank 0, 0.11 on rank 1 and 0.0625 in one process"; the ranks' are one where they are the same. */
 void place_list_values(const struct finding *finding, const struct where *where, char text[200]);

@@ -160,9 +160,11 @@ sentence_put_place(struct check_verdict *verdict, const struct place *place)
                      verdict->first->tensor.role == CHECK_BUFFER;
     uint32_t step = items_step(verdict->first);
     sentence_say(verdict->text, "in step %u %s; %s", step > 0 ? step : 1, place->text, old);
-    if (is_memory) /* the memory itself says more */
+    if (is_memory || (verdict->cause == CAUSE_START && place->kind == PLACE_MISSING)) /* the memory itself says more */
         return;
     set_cause(verdict, place);
-    if (place->advice != NULL && (verdict->factor == 0 || place->kind == PLACE_INPUT || place->kind == PLACE_BEFORE))
-        sentence_say(verdict->advice, "%s", place->advice);
+    if (place->advice != NULL && (verdict->factor == 0 || place->kind == PLACE_INPUT || place->kind == PLACE_BEFORE)) {
+        const char *offer = strstr(verdict->advice, GROWTH_OFFER); /* it stays */
+        sentence_say(verdict->advice, "%s%s", place->advice, offer != NULL ? GROWTH_OFFER : "");
+    }
 }

@@ -19,6 +19,38 @@ check_cause_name(enum check_cause cause)
     return names[cause];
 }
 
+/* Each rank has a batch as large as one rank's, by no share of it; or the batch is smaller than the number of ranks. */
+static bool
+has_batches_of_its_own(const struct check_evidence *evidence)
+{
+    const struct check_row *shard = check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD);
+    const struct check_row *alone = check_rows_find(&evidence->alone, CHECK_ROW_COPIED);
+    if (shard != NULL)
+        return shard->value < (uint64_t)evidence->ranks;
+    for (int r = 0; r < evidence->ranks; ++r) {
+        const struct check_row *row = check_rows_find(&evidence->ranked[r], CHECK_ROW_COPIED);
+        if (alone == NULL || alone->value == 0 || row == NULL || row->value != alone->value)
+            return false;
+    }
+    return !pattern_has_one_batch(evidence, false);
+}
+
+/* Programs of one record an update: N ranks make another training of them. */
+static void
+offer_growth(const struct check_evidence *evidence, struct check_verdict *verdict)
+{
+    const struct check_item *first = verdict->first;
+    size_t length = strlen(verdict->advice);
+    bool of_data = verdict->cause == CAUSE_DATA || verdict->cause == CAUSE_DATA_SET ||
+                   verdict->cause == CAUSE_DIRECTION || verdict->cause == CAUSE_INDIVISIBLE;
+    bool of_updates = verdict->cause == CAUSE_UPDATE && first != NULL && first->tensor.role == CHECK_PARAMETER &&
+                      check_rows_find(&evidence->ranked[0], CHECK_ROW_AVERAGED) != NULL;
+    if (evidence->grows || (!of_data && !of_updates) || first == NULL || first->first_step > (of_updates ? 2U : 1U) ||
+        !has_batches_of_its_own(evidence))
+        return;
+    snprintf(verdict->advice + length, sizeof(verdict->advice) - length, "%s", GROWTH_OFFER);
+}
+
 /* What rank 0 computes of its first batch is another thing where there are N ranks. */
 static bool
 say_grown(struct judgement *judgement)
@@ -368,6 +400,7 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     wishes->plain = judgement.first != NULL && (judgement.shown & SHOWN_ROUNDS) == 0 &&
                     evidence->overlapped_steps > 0 && evidence->plain == NULL;
     judge(&judgement);
+    offer_growth(evidence, verdict);
     if (evidence->stopped[0] != '\0' && (judgement.shown & SHOWN_STOP) == 0)
         say_stop(evidence, verdict);
     if (verdict->result != CHECK_DIFFERENT)

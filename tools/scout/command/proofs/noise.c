@@ -84,7 +84,8 @@ noise_reads_are_same(const struct noise *noise, const struct played *run)
         for (int i = 0; i < 2; ++i)
             if (k < noise->others[i].pages[0]->number_count)
                 most = fmax(most, factor * fabs(noise->others[i].pages[0]->numbers[k] - number));
-        same = memcmp(&number, &page->numbers[k], sizeof(number)) == 0 || fabs(page->numbers[k] - number) <= most;
+        same = number == page->numbers[k] || (isnan(number) && isnan(page->numbers[k])) ||
+               fabs(page->numbers[k] - number) <= most;
     }
     return same;
 }

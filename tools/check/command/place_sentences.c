@@ -1,0 +1,130 @@
+/*
+ * place_sentences.c - what place.c and its parts say of an operation and of its scalars (relation.h).
+ */
+#include "tools/check/command/relation.h"
+
+#include "tools/check/command/evidence.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+bool
+place_has(const struct place_question *question, const struct step *step)
+{
+    return step->its->interval >= question->since && step->its->interval <= question->interval;
+}
+
+const char *
+place_name_step(const struct step *step, char text[320])
+{
+    const char *name = step->its->name, *version = strstr(name, "_v2");
+    char place[200];
+    (void)place_name(step->its->place, place, sizeof(place));
+    snprintf(text, 320, "`%.*s` (%.190s)", version != NULL ? (int)(version - name) : 96, name,
+             place[0] != '\0' ? place : "?");
+    return text;
+}
+
+void
+place_say(struct place *place, enum place_kind kind, const struct step *step, const char *advice, const char *format,
+          ...)
+{
+    char name[320], how[480];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(how, sizeof(how), format, args);
+    va_end(args);
+    place->kind = kind;
+    place->advice = advice;
+    snprintf(place->text, sizeof(place->text), "%s is %sthe first operation that differs: %s",
+             place_name_step(step, name), place->is_probable ? "probably " : "", how);
+}
+
+void
+place_list_values(const struct finding *finding, const struct where *where, char text[200])
+{
+    int ranks = finding->question->ranks;
+    double first = relation_argument(finding, 0, where)->value;
+    bool alike = true;
+    size_t used = 0;
+    for (int r = 1; r < ranks; ++r)
+        alike = alike && relation_argument(finding, r, where)->value == first;
+    if (alike)
+        used = (size_t)snprintf(text, 200, "%.6g on all ranks", first);
+    for (int r = 0; r < ranks && !alike && used < 140; ++r)
+        used += (size_t)snprintf(text + used, 200 - used, "%s%.6g on rank %d", r > 0 ? ", " : "",
+                                 relation_argument(finding, r, where)->value, r);
+    snprintf(text + used, 200 - used, " and %.6g in one process", relation_argument(finding, -1, where)->value);
+}
+
+/* Of scalars that differ: 5: in no way that a share explains; 4: they, or what divides, add up, but are not alike: a
+ * count of the share; 3: they are the share's part of the one rank's, or N times; 2: whole numbers that rise with the
+ * rank, as where a share begins; 1: that add up, as counts and grids do; 0: all are the same. */
+static int
+judge_scalar(const struct finding *finding, const struct where *where)
+{
+    const struct look_argument *mine = relation_argument(finding, -1, where);
+    double one = mine->value, sum = 0, inverse = 0, before = 0;
+    int ranks = finding->question->ranks, same = 0;
+    bool rises = mine->is_whole, alike = true;
+    for (int r = 0; r < ranks; ++r) {
+        const struct look_argument *theirs = relation_argument(finding, r, where);
+        if (theirs->is_memory)
+            return 0;
+        same += fabs(theirs->value - one) <= 1e-5 * fabs(one);
+        rises = rises && theirs->is_whole && (r == 0 ? theirs->value == one : theirs->value > before);
+        alike = alike && (r == 0 || theirs->value == before);
+        before = theirs->value;
+        sum += before;
+        inverse += one / before;
+    }
+    if (same == ranks)
+        return 0;
+    bool adds = fabs(sum - one) <= 1e-5 * fabs(one), divides = fabs(inverse - 1) <= 1e-5;
+    if (rises)
+        return 2;
+    if ((adds && alike && one == trunc(one)) || (mine->is_whole && (adds || (sum > one && sum < one + ranks))))
+        return 1;
+    return (adds || divides) && !alike ? 4 : adds || divides ? 3 : 5;
+}
+
+const char *const place_same_update = "this argument of the update must not depend on the rank, the number of ranks or "
+                                      "the share: compute it from the step and from averaged values";
+
+bool
+place_say_scalar(const struct finding *finding, size_t at, int least, struct place *place)
+{
+    static const char *const advice[] = {
+        "this argument counts the share: the result must not depend on it, or another argument, such as where the "
+        "share begins, is wrong",
+        "the ranks' shares of this step are not equal: call DDP_WEIGHT(count, total) after DDP_SHARD, or leave such a "
+        "batch out, or check with a batch that the number of ranks divides",
+        "if this argument is a seed, or depends on the rank, take one value on all ranks; if it is where the share "
+        "begins, add it once",
+        "a term has another factor on the ranks than in one process: divide it as the loss is divided",
+        "each rank divides by a number of its own share, such as its count of valid labels: before backward call "
+        "DDP_WEIGHT(number of the share, number of the batch)",
+        "this argument must not depend on the rank or the number of ranks; a number that the program computes from the "
+        "share needs DDP_REDUCE, or its term a DDP_WEIGHT"};
+    const struct step *step = &finding->one.steps[at];
+    char values[200];
+    int worst = 0;
+    struct where where = {.at = at}, found = where;
+    for (; where.argument < step->its->arguments; ++where.argument) {
+        int here = step->list[where.argument].is_memory ? 0 : judge_scalar(finding, &where);
+        found = here > worst ? where : found;
+        worst = here > worst ? here : worst;
+    }
+    if (worst < least)
+        return false;
+    place_list_values(finding, &found, values);
+    place->is_position = worst == 2 && !finding->question->is_update;
+    place_say(place, place->is_position ? PLACE_SHARE : PLACE_SCALAR, step,
+              finding->question->is_update                  ? place_same_update
+              : worst == 1 && !finding->question->is_uneven ? advice[0]
+                                                            : advice[worst],
+              "argument %u is %s", (step->list[found.argument].number & 0xffff) + 1, values);
+    return true;
+}
