@@ -385,13 +385,7 @@ look_at_step(struct check *check, struct place_question *question, struct place 
                      files[0]);
     *found = kept && place_find(question, place);
     for (int r = 0; r <= check->ranks; ++r) {
-        if (getenv("KEEPLOOK") == NULL)
-            unlink(files[r]);
-        else {
-            char to[200];
-            snprintf(to, 200, "/tmp/h3/w/look-%d", r);
-            rename(files[r], to);
-        }
+        unlink(files[r]);
         free((char *)files[r]);
     }
     free(files);

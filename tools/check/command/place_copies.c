@@ -62,9 +62,8 @@ say_items(const struct finding *finding, size_t at, struct place *place)
         place_say(
             place, PLACE_DATA, step,
             "shuffle alike on all ranks: the same seed, and draw nothing from the shuffle's generator that depends on "
-            "the rank or its share; the same number of batches in each epoch. If each rank is to read a part of the "
-            "data "
-            "set of its own, check a data set of one batch",
+            "the rank or its share; the same number of batches in each epoch. If each rank is to read a part of "
+            "the data set of its own, check a data set of one batch",
             "a rank copies other items than its share of the batch: one process copies them in another place or step");
     return true;
 }

@@ -206,7 +206,7 @@ code_object(struct codec *codec, struct json_object *object, const struct play_p
     PLAY_OBJECT(CODE);
 }
 
-/* What has noise says so. */
+/* A tensor or a read without noise has no field for it. */
 static bool
 has_noise(const struct codec *codec, struct json_object *object, uint32_t noise)
 {
