@@ -88,7 +88,7 @@ run "$work/bundle/first.sh" --rehearse --report "$work/mine" doctor
 check "logs of another program: exit code 2" [ "$code" -eq 2 ]
 check "logs of another program: they stay, and are named" test -e "$work/mine/logs/kept" -a "$(grep -c 'no report' "$work/stderr")" -eq 1
 
-run "$work/bundle/first.sh" --rehearse --report "$work/report" doctor exit_order handles addresses tensor_maps reading arithmetic bandwidth \
+run "$work/bundle/first.sh" --rehearse --report "$work/report" doctor exit_order handles addresses tensor_maps reading waits costs arithmetic bandwidth \
     overlap tokens lt_verify host_memory reduces nonfinite outer communicators atomics check scout plan check_every launch_cost all_reduce sums script/inert
 cp "$work/stdout" "$work/rows"
 check "first.sh ends" [ "$code" -le 1 ]

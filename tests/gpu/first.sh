@@ -11,7 +11,7 @@ source "$here/report.sh"
 # shellcheck source=tests/patience.sh
 source "$root/tests/patience.sh"
 
-all_checks=(doctor exit_order handles addresses tensor_maps reading arithmetic bandwidth overlap tokens sums lt_verify host_memory
+all_checks=(doctor exit_order handles addresses tensor_maps reading waits costs arithmetic bandwidth overlap tokens sums lt_verify host_memory
     reduces nonfinite outer communicators atomics check scout plan check_every world_of_one launch_cost all_reduce)
 all_scripts=(equality libraries wire types habits graphs overlap faults inert tables)
 
@@ -254,6 +254,8 @@ arithmetic() {
 addresses() { probe addresses; }
 tensor_maps() { probe tensor-maps; }
 reading() { probe reading; }
+waits() { probe waits; }
+costs() { probe costs; }
 
 overlap() {
     local size=(--width 256 --batch 256 --steps 60) lines early all exposed

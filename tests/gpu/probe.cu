@@ -7,6 +7,8 @@
  *   handle K     which parameter query takes which handle, K from 0 to 3: one a process, for a wrong handle may crash
  *   tensor-maps  whether an address stands raw in a tensor map
  *   reading      whether the process can read pinned and managed memory by plain loads and by system calls
+ *   waits        which calls return while a kernel of another stream runs, as one of NCCL does that waits for its peers
+ *   costs        nanoseconds of the driver's calls that ddprun makes beside the program's
  *
  * Driver functions are looked up by name, so that a driver that lacks one is a line of output.
  */
@@ -20,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { BYTES = 4 << 20 };
@@ -261,6 +264,120 @@ print_readings(void)
     read_memory("managed", memory, false);
 }
 
+/* ---- waits ---- */
+
+enum { BUSY_MS = 300 };
+
+__global__ void
+spin(long long cycles)
+{
+    for (long long begin = clock64(); clock64() - begin < cycles;)
+        ;
+}
+
+__global__ void
+load_late(float *out)
+{
+    out[threadIdx.x] = 1.0f;
+}
+
+static double
+now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
+}
+
+template <class F>
+static void
+print_wait(const char *name, cudaStream_t busy, F call)
+{
+    int clock_khz = 0;
+    require(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    require(cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, 0), "cudaDeviceGetAttribute");
+    spin<<<1, 1, 0, busy>>>((long long)clock_khz * BUSY_MS);
+    require(cudaGetLastError(), "spin");
+    double begin = now_ms();
+    call();
+    double ms = now_ms() - begin;
+    const char *verdict = cudaStreamQuery(busy) == cudaErrorNotReady ? "returns" : "waits for the kernel";
+    (void)cudaGetLastError(); /* which has "not ready" */
+    printf("%s, while a kernel of another stream runs\t-\t%s: %.3f ms\tmeasured\n", name, verdict, ms);
+}
+
+static void
+print_waits(void)
+{
+    cudaStream_t busy, other;
+    float *memory = NULL, *more = NULL, *pinned = NULL;
+    static float host[1 << 18];
+    require(cudaStreamCreateWithFlags(&busy, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    require(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    require(cudaMalloc((void **)&memory, BYTES), "cudaMalloc");
+    fill<<<4, 64, 0, other>>>(memory, 3.0f, 1024);
+    spin<<<1, 1, 0, busy>>>(1);
+    print_wait("a launch", busy, [&] { fill<<<4, 64, 0, other>>>(memory, 3.0f, 1024); });
+    print_wait("the first launch of a kernel", busy, [&] { load_late<<<1, 32, 0, other>>>(memory); });
+    print_wait("cudaMalloc", busy, [&] { require(cudaMalloc((void **)&more, 256 << 20), "cudaMalloc"); });
+    print_wait("cudaFree", busy, [&] { require(cudaFree(more), "cudaFree"); });
+    print_wait("cudaMallocAsync", busy, [&] { require(cudaMallocAsync((void **)&more, BYTES, other), "cudaMallocAsync"); });
+    print_wait("cudaFreeAsync", busy, [&] { require(cudaFreeAsync(more, other), "cudaFreeAsync"); });
+    print_wait("cudaMallocHost", busy, [&] { require(cudaMallocHost((void **)&pinned, BYTES), "cudaMallocHost"); });
+    print_wait("cudaFreeHost", busy, [&] { require(cudaFreeHost(pinned), "cudaFreeHost"); });
+    print_wait("cudaMemcpy to ordinary memory", busy,
+               [&] { require(cudaMemcpy(host, memory, sizeof(host), cudaMemcpyDeviceToHost), "cudaMemcpy"); });
+    print_wait("cudaMemcpyAsync from ordinary memory", busy, [&] {
+        require(cudaMemcpyAsync(memory, host, sizeof(host), cudaMemcpyHostToDevice, other), "cudaMemcpyAsync");
+    });
+    print_wait("cudaStreamSynchronize of its own stream", busy,
+               [&] { require(cudaStreamSynchronize(other), "cudaStreamSynchronize"); });
+    require(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+}
+
+/* ---- costs ---- */
+
+template <class F>
+static void
+print_cost(const char *name, F call)
+{
+    enum { CALLS = 20000 };
+    double begin = now_ms();
+    for (int i = 0; i < CALLS; ++i)
+        call();
+    printf("%s\t-\t%.0f ns\tmeasured\n", name, 1e6 * (now_ms() - begin) / CALLS);
+}
+
+static void
+print_costs(void)
+{
+    float *memory = NULL;
+    static float host[16];
+    require(cudaMalloc((void **)&memory, BYTES), "cudaMalloc");
+    auto attributes = DRIVER(cuPointerGetAttributes);
+    auto is_capturing = DRIVER(cuStreamIsCapturing);
+    auto global = driver<CUresult (*)(CUdeviceptr *, size_t *, CUmodule, const char *)>("cuModuleGetGlobal_v2");
+    auto module_of = DRIVER(cuFuncGetModule);
+    cudaFunction_t function = NULL;
+    CUmodule module = NULL;
+    require(cudaGetFuncBySymbol(&function, (const void *)fill), "cudaGetFuncBySymbol");
+    if (attributes == NULL || is_capturing == NULL || global == NULL || module_of == NULL ||
+        module_of(&module, (CUfunction)function) != CUDA_SUCCESS)
+        return;
+    unsigned kind = 0;
+    CUdeviceptr base = 0;
+    size_t bytes = 0;
+    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                   CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    void *answers[] = {&kind, &base, &bytes};
+    CUstreamCaptureStatus capturing;
+    print_cost("cuPointerGetAttributes of device memory", [&] { attributes(3, which, answers, (CUdeviceptr)memory); });
+    print_cost("cuPointerGetAttributes of ordinary memory", [&] { attributes(3, which, answers, (CUdeviceptr)host); });
+    print_cost("cuStreamIsCapturing", [&] { is_capturing(NULL, &capturing); });
+    print_cost("cuModuleGetGlobal that finds a variable", [&] { global(&base, &bytes, module, "device_variable"); });
+    print_cost("cuModuleGetGlobal that finds none", [&] { global(&base, &bytes, module, "no_such_variable"); });
+}
+
 static void
 print_driver(void)
 {
@@ -289,8 +406,12 @@ main(int argc, char **argv)
         print_tensor_maps();
     else if (strcmp(what, "reading") == 0)
         print_readings();
+    else if (strcmp(what, "waits") == 0)
+        print_waits();
+    else if (strcmp(what, "costs") == 0)
+        print_costs();
     else {
-        fputs("Usage: probe driver|addresses|handle 0..3|tensor-maps|reading\n", stderr);
+        fputs("Usage: probe driver|addresses|handle 0..3|tensor-maps|reading|waits|costs\n", stderr);
         return 2;
     }
     return 0;

@@ -45,6 +45,8 @@ upload(void)
     recorder_find()->paused = true;
     ck_assert_int_eq(cuMemcpyHtoD(device, arena, ARENA_BYTES), CUDA_SUCCESS);
     recorder_find()->paused = false;
+    /* A copy of pageable memory may still be under way, and a non-blocking stream does not wait for it. */
+    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
 }
 
 size_t
@@ -83,12 +85,22 @@ void
 arena_start(void)
 {
     CUcontext context;
+    if (device != 0) {
+        recorder_find()->paused = false;
+        ck_assert_int_eq(cuDevicePrimaryCtxReset(0), CUDA_SUCCESS);
+    }
     ck_assert_int_eq(cuInit(0), CUDA_SUCCESS);
     ck_assert_int_eq(cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
     ck_assert_int_eq(cuCtxSetCurrent(context), CUDA_SUCCESS);
     ck_assert_int_eq(cuMemAlloc(&device, ARENA_BYTES), CUDA_SUCCESS);
     for (int kind = ARENA_FLOAT; kind <= ARENA_HALF; ++kind)
         make_numbers((enum arena_kind)kind);
+}
+
+bool
+arena_is_broken(void)
+{
+    return cuCtxSynchronize() != CUDA_SUCCESS;
 }
 
 void
@@ -122,10 +134,9 @@ arena_wait(void)
 static void
 cover_bytes(uint64_t address, size_t bytes, unsigned char how)
 {
-    for (uint64_t at = address; at < address + bytes; ++at) {
-        ck_assert_msg(at >= device && at < device + ARENA_BYTES, "an operand leaves the arena");
+    ck_assert_msg(address >= device && address + bytes <= device + ARENA_BYTES, "an operand leaves the arena");
+    for (uint64_t at = address; at < address + bytes; ++at)
         cover[at - device] |= how;
-    }
 }
 
 static void

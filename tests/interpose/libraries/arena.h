@@ -10,7 +10,8 @@
 
 #include <stdint.h>
 
-enum { ARENA_AREAS = 40, ARENA_AREA_BYTES = 4096, ARENA_BYTES = ARENA_AREAS * ARENA_AREA_BYTES };
+/* Half an area holds a batch of complex doubles. */
+enum { ARENA_AREAS = 30, ARENA_AREA_BYTES = 6144, ARENA_BYTES = ARENA_AREAS * ARENA_AREA_BYTES };
 
 enum arena_kind { ARENA_FLOAT, ARENA_DOUBLE, ARENA_HALF };
 
@@ -18,8 +19,12 @@ uint64_t arena_random(void);
 /* In [0, bound). */
 int64_t arena_below(int64_t bound);
 
-/* Allocates it, in the driver's context, which becomes current. Makes this process the rank. */
+/* Allocates it, in the driver's context, which becomes current; once more in a new context after a call has broken the
+ * first one. Makes this process the rank. */
 void arena_start(void);
+
+/* Whether the context is broken by what a call has done: a wrong address, say. */
+bool arena_is_broken(void);
 
 /* The middle of area `index`: what is named there may lead backwards. */
 void *arena_place(unsigned index);

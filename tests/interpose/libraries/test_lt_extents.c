@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CASES = 60, SIZE = 8 };
+enum { CASES = 60, SIZE = 8, WORKSPACE_BYTES = 4096 };
 enum { AREA_A, AREA_B, AREA_C, AREA_D, AREA_BIAS, AREA_AUX, AREA_ALPHA, AREA_BETA, AREA_WORKSPACE };
 
 static struct record *record;
@@ -81,16 +81,24 @@ make_layout(cudaDataType type, int64_t rows, int64_t columns, int32_t batch_coun
     return layout;
 }
 
+/* Only the pointers that the epilogue has: NVIDIA's library may write an auxiliary matrix that the epilogue does not
+ * name. */
 static void
-set_epilogue(struct product *product, cublasLtEpilogue_t epilogue)
+set_epilogue(struct product *product, int index)
 {
-    bool mask = epilogue == CUBLASLT_EPILOGUE_RELU_AUX || epilogue == CUBLASLT_EPILOGUE_RELU_AUX_BIAS ||
-                epilogue == CUBLASLT_EPILOGUE_DRELU || epilogue == CUBLASLT_EPILOGUE_DRELU_BGRAD;
+    cublasLtEpilogue_t epilogue = epilogues[index].epilogue;
+    const char *name = epilogues[index].name;
+    bool mask = strstr(name, "RELU") != NULL;
     cublasLtMatmulDesc_t descriptor = product->descriptor;
     SET(descriptor, cublasLtMatmulDescSetAttribute, CUBLASLT_MATMUL_DESC_EPILOGUE, uint32_t, epilogue);
-    SET(descriptor, cublasLtMatmulDescSetAttribute, CUBLASLT_MATMUL_DESC_BIAS_POINTER, void *, arena_place(AREA_BIAS));
-    SET(descriptor, cublasLtMatmulDescSetAttribute, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, int64_t,
-        SIZE + arena_below(3));
+    if (strstr(name, "BIAS") != NULL || strstr(name, "BGRAD") != NULL) {
+        SET(descriptor, cublasLtMatmulDescSetAttribute, CUBLASLT_MATMUL_DESC_BIAS_POINTER, void *,
+            arena_place(AREA_BIAS));
+        SET(descriptor, cublasLtMatmulDescSetAttribute, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, int64_t,
+            SIZE + arena_below(3));
+    }
+    if (strstr(name, "AUX") == NULL && strncmp(name, "DRELU", 5) != 0 && strncmp(name, "DGELU", 5) != 0)
+        return;
     SET(descriptor, cublasLtMatmulDescSetAttribute, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, void *,
         arena_place(AREA_AUX));
     SET(descriptor, cublasLtMatmulDescSetAttribute, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, int64_t,
@@ -100,7 +108,7 @@ set_epilogue(struct product *product, cublasLtEpilogue_t epilogue)
 }
 
 static struct product
-random_product(cublasLtEpilogue_t epilogue)
+random_product(int index)
 {
     static const cudaDataType types[] = {CUDA_R_32F, CUDA_R_64F, CUDA_R_16F};
     element_kind = (enum arena_kind)arena_below(3);
@@ -117,7 +125,7 @@ random_product(cublasLtEpilogue_t epilogue)
     SET(product.descriptor, cublasLtMatmulDescSetAttribute, CUBLASLT_MATMUL_DESC_TRANSB, int32_t, op_b);
     SET(product.descriptor, cublasLtMatmulDescSetAttribute, CUBLASLT_MATMUL_DESC_POINTER_MODE, int32_t,
         CUBLASLT_POINTER_MODE_DEVICE);
-    set_epilogue(&product, epilogue);
+    set_epilogue(&product, index);
     product.layouts[0] = make_layout(type, op_a ? k : m, op_a ? m : k, batch_count);
     product.layouts[1] = make_layout(type, op_b ? n : k, op_b ? k : n, batch_count);
     product.layouts[3] = make_layout(type, m, n, batch_count);
@@ -143,7 +151,7 @@ multiply(const struct product *product)
     return cublasLtMatmul(handle, product->descriptor, arena_place(AREA_ALPHA), arena_place(AREA_A),
                           product->layouts[0], arena_place(AREA_B), product->layouts[1], arena_place(AREA_BETA),
                           product->c, product->layouts[2], arena_place(AREA_D), product->layouts[3], NULL,
-                          arena_place(AREA_WORKSPACE), 256, CU_STREAM_LEGACY);
+                          arena_place(AREA_WORKSPACE), WORKSPACE_BYTES, CU_STREAM_LEGACY);
 }
 
 static const struct operand *
@@ -160,7 +168,7 @@ operand_named(const char *name)
 static bool
 run_case(int index, struct arena_ends *ends)
 {
-    struct product product = random_product(epilogues[index].epilogue);
+    struct product product = random_product(index);
     for (unsigned i = 0; i < ARENA_AREAS; ++i)
         arena_fill(i, kind_of_area(i));
     arena_keep();
@@ -218,6 +226,8 @@ TEST_GROUP(cublasLt, .start = start);
 
 LOOP_TEST(operands_are_what_a_product_touches, 0, EPILOGUES)
 {
+    if (arena_is_broken())
+        start();
     struct arena_ends ends[ARENA_ENDS] = {0};
     unsigned ran = 0;
     for (int i = 0; i < CASES; ++i)
@@ -229,7 +239,7 @@ LOOP_TEST(operands_are_what_a_product_touches, 0, EPILOGUES)
 /* The stream is an argument of the call. */
 TEST(the_stream_is_the_calls_own)
 {
-    struct product product = random_product(CUBLASLT_EPILOGUE_DEFAULT);
+    struct product product = random_product(0);
     CUstream stream;
     ck_assert_int_eq(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
     (void)cublasLtMatmul(handle, product.descriptor, arena_place(AREA_ALPHA), arena_place(AREA_A), product.layouts[0],
