@@ -172,8 +172,7 @@ static uint64_t
 bytes_of_round(const struct play *play)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &play->tensors[i];
+    FOR_EACH(tensor, play->tensors, play->plan.tensor_count) {
         bool is_half = tensor->type == 3 || tensor->type == 4; /* its change travels as float32 */
         if (tensor->role == PLAY_CHANGES)
             bytes += (tensor->hi - tensor->lo) * (is_half ? 2 : 1);

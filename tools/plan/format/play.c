@@ -64,8 +64,7 @@ uint64_t
 play_state_bytes(const struct play *play)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &play->tensors[i];
+    FOR_EACH(tensor, play->tensors, play->plan.tensor_count) {
         uint64_t size = element_size((int)tensor->type), wide = size > sizeof(float) ? size : sizeof(float);
         if (tensor->role == PLAY_CHANGES || tensor->role == PLAY_SUM)
             bytes += (tensor->hi - tensor->lo) + (tensor->hi - tensor->lo) / size * wide;

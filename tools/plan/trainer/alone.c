@@ -38,8 +38,7 @@ is_of_trained(uint64_t address, uint64_t bytes)
 static void
 clear_gradients(void)
 {
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &player.play.tensors[i];
+    FOR_EACH(tensor, player.play.tensors, player.play.plan.tensor_count) {
         const struct allocation *allocation = tensor->role == PLAY_GRADIENT ? player_allocation(tensor) : NULL;
         if (allocation != NULL)
             scout_require(scout_state.driver.cuMemsetD8Async_p(allocation->address + tensor->lo, 0,

@@ -131,8 +131,7 @@ static uint64_t
 end_of_classed(const struct allocation *allocation, uint64_t at, uint64_t *next)
 {
     uint64_t end = at;
-    for (uint32_t i = 0; i < player.play.plan.written_count && is_put; ++i) {
-        const struct play_written *written = &player.play.written[i];
+    FOR_EACH_UNTIL(written, player.play.written, player.play.plan.written_count, !is_put) {
         if (written->bytes == allocation->bytes && written->ordinal == allocation->ordinal && !written->moves)
             widen(written->lo, written->hi, at, &end, next);
     }
@@ -140,8 +139,7 @@ end_of_classed(const struct allocation *allocation, uint64_t at, uint64_t *next)
         if (filled[i].number == allocation->number)
             widen(filled[i].lo, filled[i].hi, at, &end, next);
     }
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &player.play.tensors[i];
+    FOR_EACH(tensor, player.play.tensors, player.play.plan.tensor_count) {
         if (tensor->bytes == allocation->bytes && tensor->ordinal == allocation->ordinal)
             widen(tensor->lo, tensor->hi, at, &end, next);
     }
@@ -169,8 +167,8 @@ exchange_all(bool puts)
         if (allocation_is_looked_at(all[i]) && !may_be_written)
             exchange_unclassed(all[i], puts);
     }
-    for (uint32_t i = 0; i < player.play.plan.tensor_count && player.play.plan.data == PLAY_STATE_EXCHANGED; ++i) {
-        const struct play_tensor *tensor = &player.play.tensors[i];
+    FOR_EACH_UNTIL(tensor, player.play.tensors, player.play.plan.tensor_count,
+                   player.play.plan.data != PLAY_STATE_EXCHANGED) {
         const struct allocation *allocation = player_allocation(tensor);
         bool is_computed = tensor->role == PLAY_CHANGES || tensor->role == PLAY_SUM || tensor->role == PLAY_PER_RANK;
         if (allocation != NULL && is_computed)
@@ -516,8 +514,7 @@ note_copy(const struct operation *operation)
         exchange_part(operation);
     if (exchanges_reads() && is_planned && operation->function == NULL)
         note_sent(operation);
-    for (unsigned i = 0; i < operation->operand_count; ++i) {
-        const struct operand *operand = &operation->operands[i];
+    FOR_EACH(operand, operation->operands, operation->operand_count) {
         if (operation->function != NULL || !operand_is_target(operand) || !allocations_is_host(operand->address))
             continue;
         scout_require(scout_state.driver.cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");

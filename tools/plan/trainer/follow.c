@@ -154,8 +154,7 @@ place_of_operation(const struct operation *operation)
 static uint64_t
 end_of_named(const struct play_tensor *of, uint64_t at, uint64_t *end_p)
 {
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &player.play.tensors[i];
+    FOR_EACH(tensor, player.play.tensors, player.play.plan.tensor_count) {
         if ((tensor->role >= PLAY_STAYS && tensor->role < PLAY_CHANGES) || tensor->bytes != of->bytes ||
             tensor->ordinal != of->ordinal)
             continue;

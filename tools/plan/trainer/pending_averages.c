@@ -30,8 +30,7 @@ static bool
 mark(uint64_t address, uint64_t bytes)
 {
     const struct allocation *found = NULL;
-    for (uint32_t i = 0; i < player.play.plan.tensor_count && found == NULL; ++i) {
-        const struct play_tensor *tensor = &player.play.tensors[i];
+    FOR_EACH_UNTIL(tensor, player.play.tensors, player.play.plan.tensor_count, found != NULL) {
         if (pending_is_averaged(tensor) && player_touches(tensor, address, bytes))
             found = player_allocation(tensor);
     }

@@ -280,8 +280,7 @@ after_unload(void)
 static bool
 find_writer(const struct play_tensor *tensor, char name[PLAY_NAME_BYTES])
 {
-    for (uint32_t i = 0; i < player.play.plan.written_count; ++i) {
-        const struct play_written *written = &player.play.written[i];
+    FOR_EACH(written, player.play.written, player.play.plan.written_count) {
         if (written->bytes == tensor->bytes && written->ordinal == tensor->ordinal && written->lo < tensor->hi &&
             tensor->lo < written->hi)
             return plain_name(player.play.operations[written->writer].name, name, PLAY_NAME_BYTES) != NULL;
@@ -321,8 +320,7 @@ player_source_of(const struct operation *operation, CUdeviceptr *to_p, uint64_t 
 {
     const void *source = operation->host_source;
     *to_p = 0;
-    for (unsigned i = 0; i < operation->operand_count; ++i) {
-        const struct operand *operand = &operation->operands[i];
+    FOR_EACH(operand, operation->operands, operation->operand_count) {
         if (operand_is_target(operand)) {
             *to_p = operand->address;
             *bytes_p = operand->bytes;

@@ -54,8 +54,7 @@ allocation_at(uint64_t address)
 static void
 add_loaded(uint64_t address)
 {
-    for (uint32_t i = 0; i < loaded_count; ++i) {
-        const struct loaded *load = &loaded[i];
+    FOR_EACH(load, loaded, loaded_count) {
         if (load->lo <= address && address < load->hi && !pthread_equal(load->thread, pthread_self()))
             heard[HEARD_DATA] = XXH3_64bits_withSeed(&load->hash, sizeof(load->hash), heard[HEARD_DATA] + 1);
     }
@@ -129,8 +128,7 @@ add_launch(const struct operation *operation)
 static void
 add_operands(const struct operation *operation)
 {
-    for (unsigned i = 0; i < operation->operand_count; ++i) {
-        const struct operand *operand = &operation->operands[i];
+    FOR_EACH(operand, operation->operands, operation->operand_count) {
         if (!allocations_is_host(operand->address))
             (void)add_place(operand->address);
         add_word(operand->bytes);
@@ -177,8 +175,7 @@ hash_source(const struct operation *operation, uint64_t seed, uint64_t *bytes_p)
     const char *source = operation->host_source;
     size_t rows = 1, pitch = 0;
     *bytes_p = operation->host_bytes;
-    for (unsigned i = 0; i < operation->operand_count && source == NULL; ++i) {
-        const struct operand *operand = &operation->operands[i];
+    FOR_EACH_UNTIL(operand, operation->operands, operation->operand_count, source != NULL) {
         if (operand_is_target(operand) || !allocations_is_host(operand->address))
             continue;
         source = (const char *)(uintptr_t)operand->address;
@@ -221,8 +218,7 @@ static unsigned roles; /* of memory that an operation gets, as bits */
 static bool
 add_roles(uint64_t address, uint64_t bytes)
 {
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &player.play.tensors[i];
+    FOR_EACH(tensor, player.play.tensors, player.play.plan.tensor_count) {
         if (tensor->role <= PLAY_STATE && player_touches(tensor, address, bytes))
             roles |= 1U << tensor->role;
     }

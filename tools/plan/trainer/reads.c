@@ -205,8 +205,7 @@ static const struct operand *
 target_of(const struct operation *operation)
 {
     const struct operand *found = NULL;
-    for (unsigned i = 0; i < operation->operand_count; ++i) {
-        const struct operand *operand = &operation->operands[i];
+    FOR_EACH(operand, operation->operands, operation->operand_count) {
         if (!is_target(operation, operand) || !allocations_is_host(operand->address))
             continue;
         if (found != NULL || operand->pieces.outer_count > 1)
@@ -254,8 +253,7 @@ pass(struct read *read)
 static void
 give_later(uint32_t index, uint64_t period)
 {
-    for (uint32_t i = 0; i < read_count; ++i) {
-        struct read *read = &reads[i];
+    FOR_EACH_MUTABLE(read, reads, read_count) {
         const struct play_operation *of = &player.play.operations[read->index];
         const struct allocation *allocation = of->writer == index && of->reads == PLAY_READS_STEP && read->is_known
                                                   ? allocations_numbered(read->alloc)
@@ -313,8 +311,7 @@ static uint64_t
 written_from(const struct allocation *allocation, uint64_t at, uint64_t *end_p)
 {
     uint64_t newest = 0;
-    for (uint32_t i = 0; i < player.play.plan.written_count; ++i) {
-        const struct play_written *written = &player.play.written[i];
+    FOR_EACH(written, player.play.written, player.play.plan.written_count) {
         uint64_t made = written_at[written->writer];
         if (written->bytes != allocation->bytes || written->ordinal != allocation->ordinal || written->hi <= at)
             continue;
@@ -334,11 +331,9 @@ static bool
 has_class(const struct allocation *allocation, uint64_t lo, uint64_t hi)
 {
     bool has = false;
-    for (uint32_t i = 0; i < player.play.plan.tensor_count && !has; ++i) {
-        const struct play_tensor *tensor = &player.play.tensors[i];
+    FOR_EACH_UNTIL(tensor, player.play.tensors, player.play.plan.tensor_count, has)
         has = tensor->role != PLAY_UNREAD && tensor->bytes == allocation->bytes &&
               tensor->ordinal == allocation->ordinal && tensor->lo < hi && lo < tensor->hi;
-    }
     return has;
 }
 
@@ -363,8 +358,7 @@ note_between(const struct operation *operation, uint64_t period)
     named_at = period + 1;
     if (operation->opaque || operation->graph != NULL || (kernel != NULL && !kernel->known))
         all_named_at = named_at;
-    for (unsigned i = 0; i < operation->operand_count; ++i) {
-        const struct operand *operand = &operation->operands[i];
+    FOR_EACH(operand, operation->operands, operation->operand_count) {
         if (operand->pointer_count > 0)
             all_named_at = named_at;
         if (!is_copy(operation) || is_target(operation, operand))
@@ -394,8 +388,7 @@ find_owner(const struct operation *operation, uint32_t *owner_p)
 {
     bool found = false;
     const struct operand *source = source_of(operation);
-    for (unsigned i = 0; i < operation->operand_count; ++i) {
-        const struct operand *operand = &operation->operands[i];
+    FOR_EACH(operand, operation->operands, operation->operand_count) {
         const struct allocation *allocation = is_target(operation, operand) ? NULL : allocations_find(operand->address);
         uint64_t at = allocation != NULL ? operand->address - allocation->address : 0, hi = at + operand->bytes;
         for (uint64_t end; allocation != NULL && at < hi; at = end) {
@@ -601,8 +594,7 @@ reads_end(const struct operation *operation)
 {
     if (shared == NULL)
         return;
-    for (uint32_t i = 0; i < now.give_count; ++i) {
-        const struct give *give = &now.gives[i];
+    FOR_EACH(give, now.gives, now.give_count) {
         wait_until(is_free, give->exchange, NULL);
         scout_require(scout_state.driver.cuMemcpyDtoHAsync_p(bytes_of(give->exchange), give->from, give->bytes,
                                                              operation->stream),

@@ -58,7 +58,7 @@ unplanned_changed(bool enqueued)
 void
 unplanned_say(void)
 {
-    for (const struct launch *it = launches; it < launches + LAUNCHES_AT_MOST; ++it) {
+    FOR_EACH(it, launches, LAUNCHES_AT_MOST) {
         if (it->looks > 0)
             message_warning(
                 "unplanned_launches",

@@ -145,8 +145,7 @@ code_ranges(struct codec *codec, struct scout_ranges *ranges, uint64_t limit)
     uint64_t before = 0;
     if (!code_list(codec, &ranges->items, ranges->count, sizeof(*ranges->items)))
         return;
-    for (uint32_t i = 0; i < ranges->count; ++i) {
-        const struct scout_range *range = &ranges->items[i];
+    FOR_EACH(range, ranges->items, ranges->count) {
         expect(codec, range->lo >= before && range->hi > range->lo && range->hi <= limit);
         before = range->hi;
     }
@@ -249,18 +248,15 @@ code_op(struct codec *codec, void *record)
     expect(codec, launches ||
                       (place_fits(codec, &op->to, op) && (op->kind == SCOUT_FILL || place_fits(codec, &op->from, op))));
     if (code_list(codec, &op->arguments, op->argument_count, sizeof(*op->arguments)))
-        for (uint32_t i = 0; i < op->argument_count; ++i) {
-            const struct scout_argument *argument = &op->arguments[i];
+        FOR_EACH(argument, op->arguments, op->argument_count)
             expect(codec, is_alloc(codec, argument->alloc) && argument->offset <= argument->end &&
                               argument->end <= alloc_bytes(codec, argument->alloc));
-        }
 }
 
 static void
 code_segments(struct codec *codec, struct scout_effect *effect)
 {
-    for (uint32_t i = 0; i < effect->segment_count; ++i) {
-        struct scout_segment *segment = &effect->segments[i];
+    FOR_EACH_MUTABLE(segment, effect->segments, effect->segment_count) {
         expect(codec, is_alloc(codec, segment->alloc) && segment->lo <= segment->hi &&
                           segment->hi <= alloc_bytes(codec, segment->alloc));
         code_ranges(codec, &segment->killed, segment->hi);
@@ -271,8 +267,7 @@ code_segments(struct codec *codec, struct scout_effect *effect)
 static void
 code_dependences(struct codec *codec, struct scout_effect *effect)
 {
-    for (uint32_t i = 0; i < effect->dependence_count; ++i) {
-        struct scout_dependence *dependence = &effect->dependences[i];
+    FOR_EACH_MUTABLE(dependence, effect->dependences, effect->dependence_count) {
         expect(codec, dependence->from < effect->segment_count && is_alloc(codec, dependence->to));
         if (codec->failed)
             return;
@@ -297,13 +292,11 @@ code_effect(struct codec *codec, void *record)
         code_ranges(codec, &effect->written[i].ranges, alloc_bytes(codec, effect->written[i].alloc));
     }
     code_dependences(codec, effect);
-    for (uint32_t i = 0; i < effect->elementwise_count; ++i) {
-        const struct scout_elementwise *map = &effect->elementwise[i];
+    FOR_EACH(map, effect->elementwise, effect->elementwise_count)
         expect(codec, is_alloc(codec, map->from) && is_alloc(codec, map->to) && map->from_bytes > 0 &&
                           map->from_bytes <= 64 && map->to_bytes > 0 && map->to_bytes <= 64 &&
                           map->from_base <= alloc_bytes(codec, map->from) &&
                           map->to_base <= alloc_bytes(codec, map->to));
-    }
 }
 
 static void

@@ -14,6 +14,8 @@
 #ifndef DDPRUN_TOOLS_SCOUT_FORMAT_LOG_H
 #define DDPRUN_TOOLS_SCOUT_FORMAT_LOG_H
 
+#include "tools/common/each.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

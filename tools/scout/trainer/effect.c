@@ -43,8 +43,7 @@ static uint32_t
 type_said(const struct noted *noted, uint32_t alloc, size_t offset)
 {
     uint32_t said = SCOUT_UNKNOWN;
-    for (uint32_t i = 0; i < noted->op.argument_count; ++i) {
-        const struct scout_argument *argument = &noted->arguments[i];
+    FOR_EACH(argument, noted->arguments, noted->op.argument_count) {
         if (argument->alloc != alloc || argument->offset != offset || argument->type == SCOUT_UNKNOWN)
             continue;
         if (said != SCOUT_UNKNOWN && said != argument->type)
@@ -59,8 +58,7 @@ type_said(const struct noted *noted, uint32_t alloc, size_t offset)
 static uint64_t
 key_of_argument(const struct noted *noted, uint32_t alloc, size_t offset, uint64_t key)
 {
-    for (uint32_t i = 0; i < noted->op.argument_count; ++i) {
-        const struct scout_argument *argument = &noted->arguments[i];
+    FOR_EACH(argument, noted->arguments, noted->op.argument_count) {
         uint64_t words[] = {argument->slot, argument->at, course_turn()};
         if (argument->alloc == alloc && argument->offset == offset && argument->slot != UINT16_MAX)
             return XXH3_64bits(words, sizeof(words));
@@ -241,7 +239,7 @@ effect_change(struct effect *effect, struct part *part)
 {
     if (part->change == CHANGE_NONE || (part->change == CHANGE_INTEGER && part->integers == NULL))
         return false;
-    for (struct part *it = effect->parts; it < effect->parts + effect->part_count; ++it) {
+    FOR_EACH_MUTABLE(it, effect->parts, effect->part_count) {
         struct image *image = &effect->images.items[it->image];
         if (!goes_with(part, it))
             continue;
@@ -319,7 +317,7 @@ settle_scattered(struct part *part, const struct allocation *allocation)
 static bool
 is_all_tested(const struct effect *effect, size_t image)
 {
-    for (const struct part *part = effect->parts; part < effect->parts + effect->part_count; ++part) {
+    FOR_EACH(part, effect->parts, effect->part_count) {
         if (part->image == image && part->is_argument &&
             (!part->is_tested || part->killed.count > 0 || part->modified.count > 0))
             return false;
@@ -561,7 +559,7 @@ bool
 effect_change_shares(struct effect *effect)
 {
     bool any = false;
-    for (struct part *part = effect->parts; part < effect->parts + effect->part_count; ++part) {
+    FOR_EACH_MUTABLE(part, effect->parts, effect->part_count) {
         struct image *image = &effect->images.items[part->image];
         part->share = share_of(effect, part);
         size_t first = part->share.lo / sizeof(uint32_t), end = part->share.hi / sizeof(uint32_t);
@@ -579,7 +577,7 @@ void
 effect_judge_shares(struct effect *effect)
 {
     bool spreads = false;
-    for (struct part *part = effect->parts; part < effect->parts + effect->part_count; ++part) {
+    FOR_EACH_MUTABLE(part, effect->parts, effect->part_count) {
         const struct image *image = &effect->images.items[part->image];
         const struct ranges_list *list = part->killed.count > 0 ? &part->killed : &part->modified;
         uint64_t lo = list->count > 0 ? list->items[0].lo : 0,
@@ -692,7 +690,7 @@ effect_put(struct effect *effect)
             record.written[record.written_count++] =
                 (struct scout_written){image->allocation->number, ranges_to_put(&written[k], image->allocation)};
     }
-    for (struct part *part = effect->parts; part < effect->parts + effect->part_count; ++part) {
+    FOR_EACH_MUTABLE(part, effect->parts, effect->part_count) {
         const struct image *image = &images->items[part->image];
         uint64_t end = part->end * sizeof(uint32_t);
         note_whole(effect, part);
@@ -708,7 +706,7 @@ effect_put(struct effect *effect)
                                    .killed = ranges_to_put(&part->killed, image->allocation),
                                    .modified = ranges_to_put(&part->modified, image->allocation)};
     }
-    for (const struct elementwise_found *found = effect->found; found < effect->found + effect->found_count; ++found) {
+    FOR_EACH(found, effect->found, effect->found_count) {
         const struct part *from = &effect->parts[found->from];
         record.elementwise[record.elementwise_count++] =
             (struct scout_elementwise){.from = images->items[from->image].allocation->number,
@@ -732,7 +730,7 @@ effect_put(struct effect *effect)
 void
 effect_free(struct effect *effect)
 {
-    for (struct part *part = effect->parts; part < effect->parts + effect->part_count; ++part) {
+    FOR_EACH_MUTABLE(part, effect->parts, effect->part_count) {
         ranges_clear(&part->killed);
         ranges_clear(&part->modified);
         for (size_t k = 0; k < effect->images.count; ++k)

@@ -25,7 +25,7 @@ static size_t
 extent(const struct effect *effect)
 {
     size_t most = 0;
-    for (const struct part *part = effect->parts; part < effect->parts + effect->part_count; ++part) {
+    FOR_EACH(part, effect->parts, effect->part_count) {
         const struct ranges_list *lists[] = {&part->killed, &part->modified};
         for (size_t k = 0; k < 2 && part->is_argument; ++k) {
             size_t end = lists[k]->count > 0 ? lists[k]->items[lists[k]->count - 1].hi / sizeof(uint32_t) : 0;
@@ -75,7 +75,7 @@ list_worked(const struct effect *effect, const struct part *part, const struct p
 {
     size_t room = part->end - part->first, count = 0;
     for (int any = 0; any < 2 && count == 0; ++any) {
-        for (const struct part *it = effect->parts; it < effect->parts + effect->part_count; ++it) {
+        FOR_EACH(it, effect->parts, effect->part_count) {
             size_t words = it->end - it->first;
             if (it->is_argument && effect->images.items[it->image].is_written &&
                 (any > 0 || (words <= 2 * room && room <= 2 * words)))
@@ -338,7 +338,7 @@ forget_open(struct effect *effect, struct part *part)
 {
     size_t kept = 0;
     part->is_open = false;
-    for (const struct elementwise_found *found = effect->found; found < effect->found + effect->found_count; ++found) {
+    FOR_EACH(found, effect->found, effect->found_count) {
         if (found->samples > 0 || &effect->parts[found->from] != part)
             effect->found[kept++] = *found;
     }
@@ -436,7 +436,7 @@ void
 elementwise_fill(struct effect *effect)
 {
     enum { RUNS_AT_MOST = 1024 }; /* of words that could not be changed, in a part */
-    for (const struct elementwise_found *found = effect->found; found < effect->found + effect->found_count; ++found) {
+    FOR_EACH(found, effect->found, effect->found_count) {
         struct part *part = &effect->parts[found->from];
         const struct image *image = &effect->images.items[part->image];
         struct ranges_list *list = &part->changed[found->to];

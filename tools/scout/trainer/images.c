@@ -184,7 +184,7 @@ images_first_run(struct images *images)
     for (size_t i = 0; i < images->count; ++i)
         fetch_image(&images->items[i], images->items[i].after);
     memory_wait();
-    for (struct image *image = images->items; image < images->items + images->count; ++image) {
+    FOR_EACH_MUTABLE(image, images->items, images->count) {
         for (size_t first = 0, end; (end = next_looked(image, &first)) > first; first = end) {
             for (size_t block = first; block < end; ++block) {
                 image->written[block] = !block_is_equal(image, block, image->before, image->after);
@@ -210,7 +210,7 @@ is_passed_over(const struct image *image)
 void
 images_read(struct images *images, bool all, bool again)
 {
-    for (struct image *image = images->items; image < images->items + images->count; ++image) {
+    FOR_EACH_MUTABLE(image, images->items, images->count) {
         image->is_read = image->is_read && !again;
         if (image->is_read || (!all && is_passed_over(image)))
             continue;
@@ -218,7 +218,7 @@ images_read(struct images *images, bool all, bool again)
         image->is_fresh = true;
     }
     memory_wait();
-    for (struct image *image = images->items; image < images->items + images->count; ++image) {
+    FOR_EACH_MUTABLE(image, images->items, images->count) {
         for (size_t block = 0; block < image->blocks && image->is_fresh; ++block)
             image->differs[block] = image->looked[block] && !block_is_equal(image, block, image->now, image->after);
         image->is_read = image->is_read || image->is_fresh;
@@ -238,7 +238,7 @@ is_to_be_restored(const struct image *image, size_t block, const uint32_t *wante
 void
 images_restore(struct images *images, bool after)
 {
-    for (struct image *image = images->items; image < images->items + images->count; ++image) {
+    FOR_EACH_MUTABLE(image, images->items, images->count) {
         const uint32_t *wanted = after ? image->after : image->before;
         bool knows = image->is_known;
         for (size_t block = 0, end; block < image->blocks; block = end + 1) {
@@ -330,7 +330,7 @@ bool
 images_learn(struct images *images, bool *differs_p)
 {
     bool within = true;
-    for (struct image *image = images->items; image < images->items + images->count; ++image) {
+    FOR_EACH_MUTABLE(image, images->items, images->count) {
         float most = 0, largest = 0;
         if (memchr(image->differs, true, image->blocks) == NULL)
             continue;

@@ -93,8 +93,7 @@ is_touched(const struct scout_op *copy, const struct noted *noted)
     const struct scout_op *op = &noted->op;
     bool touched = is_touched_at(copy, &op->to, op->rows * (op->to.pitch + op->bytes)) ||
                    is_touched_at(copy, &op->from, op->rows * (op->from.pitch + op->bytes));
-    for (uint32_t i = 0; i < op->argument_count && !touched; ++i) {
-        const struct scout_argument *argument = &noted->arguments[i];
+    FOR_EACH_UNTIL(argument, noted->arguments, op->argument_count, touched) {
         const struct scout_place place = {.alloc = argument->alloc, .offset = argument->offset};
         touched = is_touched_at(copy, &place, argument->end - argument->offset);
     }

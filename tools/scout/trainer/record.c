@@ -44,8 +44,7 @@ add_argument(struct noted *noted, struct scout_argument argument, uint64_t addre
 static void
 settle_ends(struct noted *noted)
 {
-    for (uint32_t i = 0; i < noted->op.argument_count; ++i) {
-        struct scout_argument *argument = &noted->arguments[i];
+    FOR_EACH_MUTABLE(argument, noted->arguments, noted->op.argument_count) {
         const struct allocation *allocation = argument->end == 0 ? allocations_numbered(argument->alloc) : NULL;
         if (allocation != NULL)
             argument->end = allocations_next_offset(allocation, argument->offset);
@@ -132,8 +131,7 @@ describe_copy(struct noted *noted, const struct operation *operation)
     noted->op.kind = begins_with(operation->name, "cuMemset") ? SCOUT_FILL : SCOUT_COPY;
     noted->op.to = noted->op.from = (struct scout_place){.alloc = SCOUT_NONE};
     const struct operand *from = NULL;
-    for (unsigned i = 0; i < operation->operand_count; ++i) {
-        const struct operand *operand = &operation->operands[i];
+    FOR_EACH(operand, operation->operands, operation->operand_count) {
         if (operand_is_target(operand))
             noted->op.to = place_of_operand(operand, noted);
         else

@@ -80,8 +80,7 @@ identity(void)
 {
     const struct scout_op *op = &noted->op;
     uint64_t hash = XXH3_64bits_withSeed(op->grid, sizeof(op->grid), op->name);
-    for (uint32_t i = 0; i < op->argument_count; ++i) {
-        const struct scout_argument *argument = &noted->arguments[i];
+    FOR_EACH(argument, noted->arguments, op->argument_count) {
         uint64_t words[] = {argument->slot, argument->at, op->kind == SCOUT_GRAPH ? argument->alloc : 0};
         hash = XXH3_64bits_withSeed(words, sizeof(words), hash);
     }
@@ -123,7 +122,7 @@ static bool
 are_gaps_open(void)
 {
     bool any = gaps_matter || effect.part_count == PARTS_AT_MOST, is_first = course_round() == 0;
-    for (const struct part *part = effect.parts; part < effect.parts + effect.part_count && is_first; ++part) {
+    FOR_EACH_UNTIL(part, effect.parts, effect.part_count, !is_first) {
         any = any || (!part->is_argument && part->change == CHANGE_INTEGER && part->integers == NULL);
     }
     for (size_t i = 0; i < effect.images.count; ++i)
@@ -238,8 +237,7 @@ follow_tables(struct noted *launch)
 static bool
 is_left_out(bool integers)
 {
-    for (size_t i = 0; i < SCOUT_LEFT_OUT_AT_MOST; ++i) {
-        const struct scout_left_out *it = &scout_state.settings.left_out[i];
+    FOR_EACH(it, scout_state.settings.left_out, SCOUT_LEFT_OUT_AT_MOST) {
         if (it->launch == kernel_and_grid && it->integers == integers)
             return true;
     }
@@ -481,7 +479,7 @@ writes_few(void)
 {
     enum { FEW_WORDS = 64 };
     size_t count = 0;
-    for (const struct image *image = effect.images.items; image < effect.images.items + effect.images.count; ++image)
+    FOR_EACH(image, effect.images.items, effect.images.count)
         for (size_t k = images_next_written(image, 0, image->words); k < image->words && count <= FEW_WORDS; ++count)
             k = images_next_written(image, k + 1, image->words);
     return count > 0 && count <= FEW_WORDS;

@@ -235,17 +235,14 @@ is_shown(const struct stretch *in, const struct scout_op *op, const struct scout
         bool maps = false, depends = false;
         if (other->name != op->name || other->kind != SCOUT_LAUNCH)
             continue;
-        for (uint32_t e = 0; e < other->effect->elementwise_count; ++e) {
-            const struct scout_elementwise *theirs = &other->effect->elementwise[e];
+        FOR_EACH(theirs, other->effect->elementwise, other->effect->elementwise_count) {
             bool same = has_argument(other, from, theirs->from) && has_argument(other, to, theirs->to);
             maps = maps || same;
             shown = shown || (same && theirs->samples > 0);
         }
-        for (uint32_t d = 0; d < other->effect->dependence_count; ++d) {
-            const struct scout_dependence *theirs = &other->effect->dependences[d];
+        FOR_EACH(theirs, other->effect->dependences, other->effect->dependence_count)
             depends = depends || (has_argument(other, from, other->effect->segments[theirs->from].alloc) &&
                                   has_argument(other, to, theirs->to));
-        }
         for (uint32_t k = 0; k < other->effect->segment_count && from == to; ++k)
             depends = depends || (has_argument(other, to, other->effect->segments[k].alloc) &&
                                   other->effect->segments[k].modified.count > 0);

@@ -140,8 +140,7 @@ static void
 look_at_places(struct finder *finder)
 {
     const struct graph *graph = finder->graph;
-    for (uint32_t i = 0; i < graph->version_count; ++i) {
-        const struct graph_version *version = &graph->versions[i];
+    FOR_EACH(version, graph->versions, graph->version_count) {
         if (version->memory == HOST_MEMORY)
             continue;
         struct place *place = place_of(finder, version);
@@ -290,8 +289,7 @@ spread_state(struct finder *finder)
         finder->from_state[i] = version->memory != HOST_MEMORY && place_of(finder, version)->is_state;
     }
     spread(finder, finder->from_state);
-    for (uint32_t p = 0; p < finder->place_count; ++p) {
-        struct place *place = &finder->places[p];
+    FOR_EACH_MUTABLE(place, finder->places, finder->place_count) {
         if (!place->is_written || !place->stays || place->is_state || !has_marked(finder, place, finder->from_state))
             continue;
         place->is_state = more = true;
@@ -306,8 +304,7 @@ find_state(struct finder *finder)
     for (uint32_t i = 0; i < finder->graph->version_count; ++i)
         finder->from_data[i] = is_data(finder, &finder->graph->versions[i]);
     spread(finder, finder->from_data);
-    for (uint32_t p = 0; p < finder->place_count; ++p) {
-        struct place *place = &finder->places[p];
+    FOR_EACH_MUTABLE(place, finder->places, finder->place_count) {
         place->is_state = place->is_written && place->stays && place->type != SCOUT_INTEGER &&
                           has_marked(finder, place, finder->from_data) && feeds_back(finder, place);
         any = any || place->is_state;
@@ -406,7 +403,7 @@ is_history(const struct finder *finder, const struct place *place, bool whole)
     const struct graph_version *version, *before = NULL;
     uint32_t moves = 0;
     bool is_row = true;
-    for (const struct place *it = finder->places; it < finder->places + finder->place_count && is_row; ++it) {
+    FOR_EACH_UNTIL(it, finder->places, finder->place_count, !is_row) {
         bool is_part = it == place || (whole && it->memory == place->memory && it->lo < it->hi);
         is_row = !is_part || (!it->is_read && it->lo % sizeof(uint32_t) == 0 && it->hi % sizeof(uint32_t) == 0);
     }
@@ -428,8 +425,7 @@ is_history(const struct finder *finder, const struct place *place, bool whole)
 static bool
 is_lone_number(const struct finder *finder, const struct scout_argument *argument, bool is_beside)
 {
-    for (uint32_t p = 0; p < finder->place_count; ++p) {
-        const struct place *place = &finder->places[p];
+    FOR_EACH(place, finder->places, finder->place_count) {
         if (finder->graph->memories[place->memory].alloc != argument->alloc || place->is_written ||
             place->lo >= place->hi)
             continue;
@@ -445,8 +441,7 @@ is_lone_number(const struct finder *finder, const struct scout_argument *argumen
 static const struct place *
 floats_beside(const struct finder *finder, const struct scout_argument *argument, const struct place *place)
 {
-    for (uint32_t p = 0; p < finder->place_count; ++p) {
-        const struct place *it = &finder->places[p];
+    FOR_EACH(it, finder->places, finder->place_count) {
         if (it->memory == place->memory && is_float(it) && it->is_written && it->lo < argument->end &&
             it->hi > argument->offset)
             return it;
@@ -465,8 +460,7 @@ may_decide(const struct finder *finder, const struct place *place)
     for (uint32_t at = 0; at < finder->period && !may; ++at) {
         const struct scout_op *op = &graph->log->ops[graph->first + at];
         bool gets = false, gets_number = false, writes = false;
-        for (uint32_t i = 0; i < op->argument_count; ++i) {
-            const struct scout_argument *argument = &op->arguments[i];
+        FOR_EACH(argument, op->arguments, op->argument_count) {
             bool is_it = argument->alloc == graph->memories[place->memory].alloc && argument->offset < place->hi &&
                          argument->end > place->lo;
             bool is_struct = is_it && floats_beside(finder, argument, place) != NULL;
@@ -534,11 +528,9 @@ static bool
 has_whole_numbers(const struct finder *finder, const struct scout_argument *argument)
 {
     bool has = false;
-    for (uint32_t p = 0; p < finder->place_count && !has; ++p) {
-        const struct place *it = &finder->places[p];
+    FOR_EACH_UNTIL(it, finder->places, finder->place_count, has)
         has = finder->graph->memories[it->memory].alloc == argument->alloc && it->lo < argument->end &&
               it->hi > argument->offset && it->is_written && it->type == SCOUT_INTEGER;
-    }
     return has;
 }
 
@@ -596,8 +588,7 @@ find_parts(struct finder *finder)
         if (version->op >= 0 && finder->needed[i])
             finder->to->parts[position(finder, version)] = PLAY_BY_ALL;
     }
-    for (uint32_t i = 0; i < graph->version_count; ++i) {
-        const struct graph_version *version = &graph->versions[i];
+    FOR_EACH(version, graph->versions, graph->version_count) {
         if (version->op >= 0 && version->memory == HOST_MEMORY && !writes[position(finder, version)])
             finder->to->parts[position(finder, version)] = PLAY_BY_ALL;
     }
@@ -675,8 +666,7 @@ judge_host(const struct finder *finder)
         for (uint32_t k = 0; k < graph->version_count && !finder->to->host_may_update; ++k)
             finder->to->host_may_update = finder->from_data[k] && may_be_updated(finder, sent, &graph->versions[k]);
     }
-    for (uint32_t i = 0; i < graph->log->op_count; ++i) {
-        const struct scout_op *op = &graph->log->ops[i];
+    FOR_EACH(op, graph->log->ops, graph->log->op_count) {
         if (op->kind == SCOUT_COPY && op->bytes == 0 && op->to.alloc != SCOUT_NONE)
             return turns_refuse(finder->to,
                                 "the host writes a%u, which it shares with the device, and no call says when",
@@ -746,8 +736,7 @@ find_choices(struct finder *finder)
 {
     const struct graph *graph = finder->graph;
     bool *others = xcalloc(finder->period + 1, sizeof(*others)), *any = xcalloc(finder->period + 1, sizeof(*any));
-    for (uint32_t i = 0; i < graph->version_count; ++i) {
-        const struct graph_version *version = &graph->versions[i];
+    FOR_EACH(version, graph->versions, graph->version_count) {
         if (version->op < 0)
             continue;
         uint32_t at = position(finder, version);

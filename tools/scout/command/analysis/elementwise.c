@@ -36,13 +36,13 @@ static bool
 is_of_inputs(const struct roles *roles, uint32_t from, uint32_t number, const struct graph_version *place)
 {
     const struct graph_version *version = version_of(roles, from);
-    for (const struct graph_edge *edge = version_ins(roles, number); edge < version_ins_end(roles, number); ++edge)
+    FOR_EACH_IN(edge, roles, number)
         if (edge->from == from && elementwise_goes(roles, edge))
             return true;
     if (version->op == VERSION_BEFORE && version_overlaps(version, place))
         return true;
     bool all = version->in_count > 0 && !version->from_host && !roles->source[from];
-    for (const struct graph_edge *edge = version_ins(roles, from); edge < version_ins_end(roles, from) && all; ++edge)
+    FOR_EACH_IN_UNTIL(edge, roles, from, !all)
         all = is_of_inputs(roles, edge->from, number, place);
     return all;
 }
@@ -51,7 +51,7 @@ bool
 elementwise_is_inner(const struct roles *roles, uint32_t number)
 {
     bool some = false;
-    for (const struct graph_edge *edge = version_ins(roles, number); edge < version_ins_end(roles, number); ++edge) {
+    FOR_EACH_IN(edge, roles, number) {
         if (!elementwise_matters(roles, edge))
             continue;
         if (elementwise_goes(roles, edge))
@@ -144,7 +144,7 @@ elementwise_find_chain(struct roles *roles)
         roles->chain[i] = roles->parameter[i] || (asked[i] && version_of(roles, i)->op >= 0 && is_private(roles, i));
         if (!roles->chain[i] || !roles->inner[i])
             continue;
-        for (const struct graph_edge *edge = version_ins(roles, i); edge < version_ins_end(roles, i); ++edge) {
+        FOR_EACH_IN(edge, roles, i) {
             if (elementwise_matters(roles, edge) && elementwise_goes(roles, edge))
                 asked[edge->from] = true;
         }
@@ -164,12 +164,12 @@ is_scalar_of(const struct roles *roles, const struct graph_edge *edge)
 bool
 elementwise_is_rest(const struct roles *roles, uint32_t number, uint32_t rest)
 {
-    for (const struct graph_edge *edge = version_ins(roles, number); edge < version_ins_end(roles, number); ++edge) {
+    FOR_EACH_IN(edge, roles, number) {
         uint32_t at = edge->from;
         bool found = roles->chain[at] && at > rest && elementwise_matters(roles, edge) && elementwise_goes(roles, edge);
         while (found && at > rest) { /* from one version of the memory to the one before */
             uint32_t before = UINT32_MAX;
-            for (const struct graph_edge *own = version_ins(roles, at); own < version_ins_end(roles, at); ++own) {
+            FOR_EACH_IN(own, roles, at) {
                 if (own->elementwise && own->from >= rest && (before == UINT32_MAX || own->from > before) &&
                     version_of(roles, own->from)->memory == version_of(roles, rest)->memory)
                     before = own->from;
@@ -186,7 +186,7 @@ elementwise_is_rest(const struct roles *roles, uint32_t number, uint32_t rest)
 bool
 elementwise_has_others(const struct roles *roles, uint32_t number)
 {
-    for (const struct graph_edge *edge = version_ins(roles, number); edge < version_ins_end(roles, number); ++edge) {
+    FOR_EACH_IN(edge, roles, number) {
         if (elementwise_matters(roles, edge) && elementwise_goes(roles, edge) &&
             !version_overlaps(version_of(roles, edge->from), version_of(roles, number)))
             return true;
@@ -228,7 +228,7 @@ bool
 elementwise_goes_on(const struct roles *roles, uint32_t number)
 {
     bool some = false;
-    for (const struct graph_edge *edge = version_ins(roles, number); edge < version_ins_end(roles, number); ++edge) {
+    FOR_EACH_IN(edge, roles, number) {
         if (!elementwise_matters(roles, edge) || !elementwise_goes(roles, edge))
             continue;
         if (roles->chain[edge->from])

@@ -25,8 +25,7 @@ static bool
 only_sets(const struct graph *graph, uint32_t position)
 {
     bool sets = false;
-    for (uint32_t i = 0; i < graph->version_count; ++i) {
-        const struct graph_version *version = &graph->versions[i];
+    FOR_EACH(version, graph->versions, graph->version_count) {
         if (version->op != (int32_t)position)
             continue;
         sets = true;
@@ -50,8 +49,7 @@ static uint32_t
 find_border(const struct graph *graph, uint32_t period, uint64_t *live_bytes)
 {
     int64_t *change = xcalloc(graph->count + 2, sizeof(*change));
-    for (uint32_t i = 0; i < graph->version_count; ++i) {
-        const struct graph_version *version = &graph->versions[i];
+    FOR_EACH(version, graph->versions, graph->version_count) {
         int32_t last = -1;
         for (uint32_t e = 0; e < version->out_count; ++e) {
             int32_t op = graph->versions[graph->edges[graph->outs[version->first_out + e]].to].op;
@@ -162,11 +160,9 @@ static bool
 has_tensor(const struct scout_finding *finding, const struct scout_tensor *tensor, bool rough)
 {
     bool found = is_mere_count(tensor);
-    for (uint32_t i = 0; i < finding->tensor_count && !found; ++i) {
-        const struct scout_tensor *it = &finding->tensors[i];
+    FOR_EACH_UNTIL(it, finding->tensors, finding->tensor_count, found)
         found = is_same_tensor(it, tensor, rough) ||
                 (is_mere_count(it) && it->alloc == tensor->alloc && it->lo < tensor->hi && tensor->lo < it->hi);
-    }
     return found;
 }
 
@@ -176,8 +172,7 @@ describe_scouted(const struct scout_finding *finding, const struct scout_tensor 
 {
     char place[64];
     snprintf(text, 128, "nothing at %s", scout_tensor_place(tensor, place));
-    for (size_t i = 0; i < finding->tensor_count; ++i) {
-        const struct scout_tensor *it = &finding->tensors[i];
+    FOR_EACH(it, finding->tensors, finding->tensor_count) {
         if (it->alloc != tensor->alloc || it->hi <= tensor->lo || it->lo >= tensor->hi)
             continue;
         size_t used = (size_t)snprintf(text, 128, "%s %s%s", scout_role_name(it->role), scout_tensor_place(it, place),
@@ -355,8 +350,7 @@ list_suspects(const struct scout_finding *finding, bool updated, const char *bet
     size_t used = 0;
     uint32_t count = 0, last = UINT32_MAX;
     names[0] = '\0';
-    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
-        const struct scout_tensor *tensor = &finding->tensors[i];
+    FOR_EACH(tensor, finding->tensors, finding->tensor_count) {
         if (tensor->role != ROLE_SUSPECT || tensor->updated != updated)
             continue;
         if (tensor->alloc != last && used < 256)
@@ -413,8 +407,7 @@ scout_finding_name(struct scout_finding *finding, const char *list, bool is_test
         bool known = false;
         if (!scout_list_next(&list, &alloc))
             return false;
-        for (uint32_t i = 0; i < finding->tensor_count; ++i) {
-            struct scout_tensor *tensor = &finding->tensors[i];
+        FOR_EACH_MUTABLE(tensor, finding->tensors, finding->tensor_count) {
             if (tensor->alloc != alloc || (tensor->role != ROLE_SUSPECT && tensor->role != ROLE_CARRIED))
                 continue;
             known = true;

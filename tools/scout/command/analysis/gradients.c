@@ -110,7 +110,7 @@ go_up(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
         end_way(way, number, lo, hi);
         return;
     }
-    for (const struct graph_edge *edge = version_ins(roles, number); edge < version_ins_end(roles, number); ++edge) {
+    FOR_EACH_IN(edge, roles, number) {
         if (!elementwise_matters(roles, edge) || !elementwise_goes(roles, edge))
             continue;
         if (!roles->chain[edge->from]) {
@@ -137,8 +137,7 @@ static bool
 is_vector(const struct roles *roles, uint32_t number, const bool *vectors)
 {
     bool is = roles->source[number] && !roles->constant[number];
-    for (const struct graph_edge *edge = version_ins(roles, number); edge < version_ins_end(roles, number) && !is;
-         ++edge) {
+    FOR_EACH_IN_UNTIL(edge, roles, number, is) {
         bool is_data = elementwise_matters(roles, edge) || version_of(roles, edge->from)->op == VERSION_BEFORE;
         is = is_data && !roles->chain[edge->from] &&
              (!elementwise_may_scale(roles, edge->from) || (edge->elementwise && vectors[edge->from]));
@@ -152,8 +151,7 @@ gradients_find_vectors(struct roles *roles)
     bool some = false, *vectors = xcalloc(roles->graph->version_count + 1, sizeof(*vectors));
     for (uint32_t i = 0; i < roles->graph->version_count; ++i)
         vectors[i] = is_vector(roles, i, vectors);
-    for (uint32_t i = 0; i < roles->graph->edge_count; ++i) {
-        const struct graph_edge *edge = &roles->graph->edges[i];
+    FOR_EACH(edge, roles->graph->edges, roles->graph->edge_count) {
         uint32_t from = edge->from;
         if (!version_in_period(roles, edge->to) || !roles->chain[edge->to] || !elementwise_matters(roles, edge) ||
             elementwise_goes(roles, edge) || version_of(roles, from)->bytes <= ELEMENT_BYTES ||
@@ -189,11 +187,9 @@ reaches_further(const struct roles *roles, uint32_t number)
     const struct graph_version *version = version_of(roles, number);
     const struct scout_op *op = graph_op(roles->graph, version);
     bool reaches = false;
-    for (size_t i = 0; i < op->argument_count && !reaches; ++i) {
-        const struct scout_argument *it = &op->arguments[i];
+    FOR_EACH_UNTIL(it, op->arguments, op->argument_count, reaches)
         reaches = roles->graph->memory_of[it->alloc] == (uint32_t)version->memory && it->offset <= version->lo &&
                   it->end >= version->hi && it->end - it->offset > version->hi - version->lo;
-    }
     return reaches;
 }
 

@@ -228,8 +228,7 @@ static const struct graph_map *
 find_map(const struct scout_effect *effect, uint32_t from, uint64_t lo, uint64_t hi, uint32_t to,
          const struct graph_version *version, struct graph_map *found)
 {
-    for (uint32_t i = 0; i < effect->elementwise_count; ++i) {
-        const struct scout_elementwise *map = &effect->elementwise[i];
+    FOR_EACH(map, effect->elementwise, effect->elementwise_count) {
         if (map->samples == 0 || map->from != from || map->to != to || map->from_base >= hi ||
             map->to_base >= version->hi)
             continue;
@@ -413,8 +412,7 @@ target_changes(struct builder *builder, const struct scout_effect *effect, uint3
 {
     for (uint32_t i = 0; i < ranges->count; ++i) {
         struct scout_range left = ranges->items[i];
-        for (uint32_t k = 0; k < effect->segment_count; ++k) {
-            const struct scout_segment *segment = &effect->segments[k];
+        FOR_EACH(segment, effect->segments, effect->segment_count) {
             if (segment->alloc != alloc || segment->tested == 0 || segment->killed.count == 0 ||
                 segment->modified.count > 0 || segment->lo >= left.hi || segment->hi <= left.lo)
                 continue;
@@ -502,8 +500,7 @@ add_self_edges(struct builder *builder, const struct scout_op *op, uint32_t numb
     for (uint32_t t = first; t < end; ++t) {
         const struct target target = builder->targets[t];
         bool is_explained = false;
-        for (uint32_t i = 0; i < op->effect->segment_count; ++i) {
-            const struct scout_segment *segment = &op->effect->segments[i];
+        FOR_EACH(segment, op->effect->segments, op->effect->segment_count) {
             if (segment->alloc != builder->graph->memories[target.memory].alloc)
                 continue;
             if (segment->hi > target.lo && segment->lo < target.hi)
@@ -529,8 +526,7 @@ add_dependence_edges(struct builder *builder, const struct scout_op *op, uint32_
 {
     const struct scout_effect *effect = op->effect;
     uint32_t alloc = builder->graph->memories[builder->targets[first].memory].alloc;
-    for (uint32_t i = 0; i < effect->dependence_count; ++i) {
-        const struct scout_dependence *dependence = &effect->dependences[i];
+    FOR_EACH(dependence, effect->dependences, effect->dependence_count) {
         const struct scout_segment *from = &effect->segments[dependence->from];
         bool reached = false; /* of a part: all of it does the same */
         for (uint32_t t = first; t < end && dependence->to == alloc && dependence->read.count == 0 && !reached; ++t)

@@ -85,8 +85,7 @@ static uint32_t
 first_reader(const struct graph *graph, uint32_t period, const struct scout_tensor *tensor)
 {
     uint32_t first = graph->first + period;
-    for (uint32_t i = 0; i < graph->version_count; ++i) {
-        const struct graph_version *version = &graph->versions[i];
+    FOR_EACH(version, graph->versions, graph->version_count) {
         if (version->op < 0 || graph->first + (uint32_t)version->op != tensor->writer || version->memory < 0 ||
             graph->memories[version->memory].alloc != tensor->alloc || version->hi <= tensor->lo ||
             version->lo >= tensor->hi)
@@ -194,8 +193,7 @@ groups_find(const struct graph *graph, uint32_t period, struct scout_finding *fi
     sort_groups(finding);
     join_fused(finding);
     join_tensors(finding);
-    for (uint32_t t = 0; t < finding->tensor_count; ++t) {
-        const struct scout_tensor *tensor = &finding->tensors[t];
+    FOR_EACH(tensor, finding->tensors, finding->tensor_count) {
         if (tensor->group != GROUP_NONE && tensor->role == ROLE_GRADIENT)
             finding->groups[tensor->group].gradients += 1;
         else if (tensor->group != GROUP_NONE)

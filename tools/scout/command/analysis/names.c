@@ -64,8 +64,7 @@ scout_tensor_place(const struct scout_tensor *tensor, char text[64])
 bool
 scout_is_in_gradient(const struct scout_finding *finding, const struct scout_tensor *tensor)
 {
-    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
-        const struct scout_tensor *other = &finding->tensors[i];
+    FOR_EACH(other, finding->tensors, finding->tensor_count) {
         if (other->role == ROLE_GRADIENT && other->alloc == tensor->alloc && other->lo < tensor->hi &&
             tensor->lo < other->hi)
             return true;
@@ -77,7 +76,7 @@ const struct graph_edge *
 version_own_edge(const struct roles *roles, uint32_t number, bool elementwise)
 {
     const struct graph_edge *own = NULL;
-    for (const struct graph_edge *edge = version_ins(roles, number); edge < version_ins_end(roles, number); ++edge) {
+    FOR_EACH_IN(edge, roles, number) {
         if (edge->elementwise == elementwise &&
             version_overlaps(version_of(roles, edge->from), version_of(roles, number)))
             own = edge;

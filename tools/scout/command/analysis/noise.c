@@ -114,8 +114,7 @@ noise_at(const struct scout_log *log, const struct turns *turns, uint32_t alloc,
 {
     const struct scout_alloc *of = &log->allocs[alloc];
     uint32_t by = 0;
-    for (uint32_t i = 0; i < turns->noisy_count && by == 0; ++i) {
-        const struct turns_noisy *it = &turns->noisy[i];
+    FOR_EACH_UNTIL(it, turns->noisy, turns->noisy_count, by != 0) {
         const struct scout_alloc *alike = &log->allocs[it->alloc];
         if (alike->bytes == of->bytes && alike->ordinal == of->ordinal && it->lo < hi && lo < it->hi)
             by = it->by;

@@ -45,11 +45,9 @@ may_write(const struct finder *finder, int32_t op, const struct graph_version *v
 {
     const struct scout_op *it = &finder->graph->log->ops[finder->graph->first + (uint32_t)op];
     bool may = false;
-    for (uint32_t a = 0; a < it->argument_count && it->ahead == 0; ++a) {
-        const struct scout_argument *argument = &it->arguments[a];
+    FOR_EACH_UNTIL(argument, it->arguments, it->argument_count, it->ahead != 0)
         may = may || ((int32_t)finder->graph->memory_of[argument->alloc] == version->memory &&
                       argument->offset < version->hi && argument->end > version->lo);
-    }
     return may && finder->parts[(uint32_t)op % finder->period] == PLAY_BY_TURN;
 }
 
@@ -91,8 +89,7 @@ read_of(const struct finder *finder, const struct graph_version *to)
 static void
 find_reads(struct finder *finder)
 {
-    for (uint32_t i = 0; i < finder->graph->version_count; ++i) {
-        const struct graph_version *version = &finder->graph->versions[i];
+    FOR_EACH(version, finder->graph->versions, finder->graph->version_count) {
         if (version->op >= 0 && version->memory == HOST_MEMORY)
             finder->reads->of[(uint32_t)version->op % finder->period] = read_of(finder, version);
     }
@@ -107,8 +104,7 @@ is_figure(const struct finder *finder, uint32_t alloc, uint64_t bytes)
 {
     const struct scout_log *log = finder->graph->log;
     bool may = log->allocs[alloc].memory == SCOUT_MANAGED && bytes <= sizeof(uint64_t);
-    for (size_t i = 0; i < log->op_count && may; ++i) {
-        const struct scout_op *op = &log->ops[i];
+    FOR_EACH_UNTIL(op, log->ops, log->op_count, !may) {
         bool is_hosts = op->kind == SCOUT_COPY && op->bytes == 0 && op->to.alloc != SCOUT_NONE;
         may = !is_hosts || log->allocs[op->to.alloc].bytes != log->allocs[alloc].bytes;
     }
@@ -120,8 +116,7 @@ note_write(struct finder *finder, const struct graph_version *version)
 {
     uint32_t writer = (uint32_t)version->op % finder->period, alloc = finder->graph->memories[version->memory].alloc;
     bool unread = version->out_count == 0 && is_figure(finder, alloc, version->hi - version->lo);
-    for (size_t i = 0; i < finder->seen_count; ++i) {
-        struct seen *seen = &finder->seen[i];
+    FOR_EACH_MUTABLE(seen, finder->seen, finder->seen_count) {
         if (seen->written.writer == writer && seen->memory == version->memory && seen->written.lo == version->lo &&
             seen->written.hi == version->hi) {
             seen->periods += 1;

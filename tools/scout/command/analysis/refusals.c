@@ -31,7 +31,7 @@ describe_way(const struct roles *roles, uint32_t number, char *text, size_t room
     text[0] = '\0';
     for (int steps = 0; steps < 6 && used < room; ++steps) {
         uint32_t next = UINT32_MAX;
-        for (const struct graph_edge *edge = version_ins(roles, number); edge < version_ins_end(roles, number); ++edge)
+        FOR_EACH_IN(edge, roles, number)
             next = next == UINT32_MAX && roles->past[edge->from] ? edge->from : next;
         if (version_of(roles, number)->op >= 0)
             used += (size_t)snprintf(text + used, room - used, "%s%s", steps > 0 ? " after " : "",
@@ -79,8 +79,7 @@ keeps_state(const struct roles *roles, uint32_t number)
 enum roles_verdict
 refusals_judge_fused(const struct roles *roles, struct scout_finding *finding)
 {
-    for (uint32_t t = 0; t < finding->tensor_count; ++t) {
-        const struct scout_tensor *tensor = &finding->tensors[t];
+    FOR_EACH(tensor, finding->tensors, finding->tensor_count) {
         char place[64];
         if (tensor->cut)
             return note_refuse(finding, ROLES_REFUSED,
@@ -151,7 +150,7 @@ sent_and_returned(const struct roles *roles)
         memset(leads, 0, count * sizeof(*leads));
         leads[i] = true;
         for (uint32_t k = i + 1; k-- > 0 && bytes == 0;) {
-            for (const struct graph_edge *edge = version_ins(roles, k); edge < version_ins_end(roles, k); ++edge)
+            FOR_EACH_IN(edge, roles, k)
                 leads[edge->from] = leads[edge->from] || leads[k];
             if (leads[k] && version_of(roles, k)->from_host && version_of(roles, k)->bytes == sent->bytes &&
                 version_of(roles, k)->type != SCOUT_INTEGER && !roles->constant[k])
@@ -259,7 +258,7 @@ refusals_note_unsure(const struct roles *roles, struct scout_finding *finding)
     uint32_t *unsure = xcalloc(count, sizeof(*unsure)); /* 1 + the version that it is computed from */
     char name[SCOUT_NAME_BYTES], place[64];
     for (uint32_t i = 0; i < count; ++i) {
-        for (const struct graph_edge *edge = version_ins(roles, i); edge < version_ins_end(roles, i); ++edge)
+        FOR_EACH_IN(edge, roles, i)
             unsure[i] = unsure[i] == 0 && version_in_period(roles, i) ? unsure[edge->from] : unsure[i];
         if (version_of(roles, i)->unsure && version_in_period(roles, i))
             unsure[i] = 1 + i;

@@ -162,18 +162,11 @@ version_in_period(const struct roles *roles, uint32_t number)
     return version_of(roles, number)->op < (int32_t)roles->period;
 }
 
-/* Its edges from earlier versions, [first, end). */
-static inline const struct graph_edge *
-version_ins(const struct roles *roles, uint32_t number)
-{
-    return &roles->graph->edges[version_of(roles, number)->first_in];
-}
-
-static inline const struct graph_edge *
-version_ins_end(const struct roles *roles, uint32_t number)
-{
-    return version_ins(roles, number) + version_of(roles, number)->in_count;
-}
+/* Its edges from earlier versions; as long as `done` is false. */
+#define FOR_EACH_IN_UNTIL(edge, roles, number, done)                                  \
+    FOR_EACH_UNTIL(edge, &(roles)->graph->edges[version_of(roles, number)->first_in], \
+                   version_of(roles, number)->in_count, done)
+#define FOR_EACH_IN(edge, roles, number) FOR_EACH_IN_UNTIL(edge, roles, number, false)
 
 static inline const struct graph_edge *
 version_out_edge(const struct roles *roles, uint32_t number, uint32_t i)

@@ -33,11 +33,9 @@ is_cleared(const struct roles *roles, const struct scout_finding *finding, uint3
     const struct graph_version *version = version_of(roles, number);
     const struct scout_op *op = graph_op(roles->graph, version);
     bool cleared = op != NULL && op->kind == SCOUT_FILL;
-    for (uint32_t t = 0; t < finding->tensor_count && !cleared; ++t) {
-        const struct scout_tensor *tensor = &finding->tensors[t];
+    FOR_EACH_UNTIL(tensor, finding->tensors, finding->tensor_count, cleared)
         cleared = tensor->role == ROLE_GRADIENT && tensor->alloc == version_alloc(roles, number) &&
                   tensor->lo <= version->lo && version->hi <= tensor->hi;
-    }
     return cleared;
 }
 
@@ -94,8 +92,7 @@ is_kept(const struct roles *roles, uint32_t memory, uint64_t lo)
 static bool
 has_place(const struct scout_finding *finding, uint32_t alloc, uint64_t lo, bool per_rank)
 {
-    for (uint32_t t = 0; t < finding->tensor_count; ++t) {
-        const struct scout_tensor *tensor = &finding->tensors[t];
+    FOR_EACH(tensor, finding->tensors, finding->tensor_count) {
         bool own = tensor->role == ROLE_STATISTICS || tensor->role == ROLE_RANDOM;
         if (tensor->alloc == alloc && tensor->lo <= lo && tensor->hi > lo && (per_rank || !own))
             return true;
@@ -125,8 +122,7 @@ is_for_nothing(const struct roles *roles, uint32_t memory)
     const struct graph *graph = roles->graph;
     const struct scout_log *log = graph->log;
     bool is = log->allocs[graph->memories[memory].alloc].memory == SCOUT_DEVICE, rolls = false;
-    for (size_t i = 0; i < log->op_count && is; ++i) {
-        const struct scout_op *op = &log->ops[i];
+    FOR_EACH_UNTIL(op, log->ops, log->op_count, !is) {
         bool gets =
             op->kind == SCOUT_COPY && op->from.alloc != SCOUT_NONE && graph->memory_of[op->from.alloc] == memory;
         for (uint32_t a = 0; a < op->argument_count && !gets; ++a)
@@ -143,8 +139,7 @@ static void
 suspect_beside(const struct roles *roles, struct scout_finding *finding, const struct scout_argument *place,
                const struct scout_op *op, uint32_t number)
 {
-    for (size_t i = 0; i < op->argument_count; ++i) {
-        const struct scout_argument *it = &op->arguments[i];
+    FOR_EACH(it, op->arguments, op->argument_count) {
         uint32_t memory = roles->graph->memory_of[it->alloc], alloc = roles->graph->memories[memory].alloc;
         if (it->slot != place->slot || it->at != place->at || has_place(finding, alloc, it->offset, false) ||
             !is_kept(roles, memory, it->offset) || is_for_nothing(roles, memory))
@@ -195,7 +190,7 @@ note_writing(const struct roles *roles, uint32_t number, struct scout_tensor *te
 {
     const struct graph_version *version = version_of(roles, number);
     tensor->grows = tensor->grows || stays_from_itself(roles, number);
-    for (const struct graph_edge *edge = version_ins(roles, number); edge < version_ins_end(roles, number); ++edge) {
+    FOR_EACH_IN(edge, roles, number) {
         bool is_own = version_overlaps(version_of(roles, edge->from), version);
         tensor->updated = tensor->updated || roles->gradient[edge->from];
         tensor->grows = tensor->grows || (is_own && (edge->elementwise || version->bytes <= ELEMENT_BYTES));

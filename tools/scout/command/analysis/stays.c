@@ -28,8 +28,7 @@ mark_own(const struct roles *roles, uint32_t number, bool *own)
     memset(own, 0, roles->graph->version_count);
     own[number] = true;
     for (uint32_t i = number + 1; i-- > 0;)
-        for (const struct graph_edge *edge = version_ins(roles, i); edge < version_ins_end(roles, i) && own[i];
-             ++edge) {
+        FOR_EACH_IN_UNTIL(edge, roles, i, !own[i]) {
             const struct graph_version *from = version_of(roles, edge->from);
             own[edge->from] =
                 own[edge->from] || (edge->elementwise && from->op >= 0 &&
@@ -77,8 +76,7 @@ stays_feeds_back(const struct roles *roles, uint32_t number, bool directly)
         const struct graph_version *version = version_of(roles, i);
         if (version->op == VERSION_BEFORE && version_overlaps(version, end))
             reached[i] = BY_PLACE;
-        for (const struct graph_edge *edge = version_ins(roles, i);
-             edge < version_ins_end(roles, i) && version_in_period(roles, i); ++edge) {
+        FOR_EACH_IN_UNTIL(edge, roles, i, !version_in_period(roles, i)) {
             enum reached here = reached_by(roles, reached[edge->from], edge, end);
             if (here > reached[i])
                 reached[i] = here;
@@ -107,7 +105,7 @@ stays_made_again(const struct roles *roles, const struct graph_edge *edge)
 {
     const struct graph_version *to = version_of(roles, edge->to);
     bool again = !edge->elementwise && version_overlaps(version_of(roles, edge->from), to) && to->bytes > ELEMENT_BYTES;
-    for (const struct graph_edge *in = version_ins(roles, edge->to); in < version_ins_end(roles, edge->to); ++in)
+    FOR_EACH_IN(in, roles, edge->to)
         again =
             again && (version_of(roles, in->from)->bytes <= ELEMENT_BYTES || is_replaced_by(roles, in->from, to->op));
     return again;
@@ -127,7 +125,7 @@ stays_from_itself(const struct roles *roles, uint32_t number)
         if (version->op == VERSION_BEFORE && version->memory != HOST_MEMORY)
             for (uint32_t p = 0; p < graph->version_count && !found; ++p)
                 found = roles->persistent[p] && !roles->carried[p] && version_overlaps(version, version_of(roles, p));
-        for (const struct graph_edge *edge = version_ins(roles, i); edge < version_ins_end(roles, i); ++edge) {
+        FOR_EACH_IN(edge, roles, i) {
             if (edge->elementwise || stays_made_again(roles, edge) ||
                 (version->bytes <= ELEMENT_BYTES && version_of(roles, edge->from)->bytes == version->bytes))
                 reached[edge->from] = true;
@@ -173,7 +171,7 @@ is_in_other_place(const struct roles *roles, uint32_t number)
         const struct graph_version *version = version_of(roles, i);
         if (!from[i])
             continue;
-        for (const struct graph_edge *edge = version_ins(roles, i); edge < version_ins_end(roles, i); ++edge) {
+        FOR_EACH_IN(edge, roles, i) {
             if (edge->elementwise && version_of(roles, edge->from)->bytes == version->bytes)
                 from[edge->from] = true;
         }
@@ -201,8 +199,7 @@ find_between(struct roles *roles)
         const struct graph_version *version = version_of(roles, i);
         bool is_read = false, changes = false;
         own[i] = version->op == VERSION_BEFORE;
-        for (const struct graph_edge *edge = version_ins(roles, i); edge < version_ins_end(roles, i) && !own[i];
-             ++edge) {
+        FOR_EACH_IN_UNTIL(edge, roles, i, own[i]) {
             own[i] = own[edge->from] && edge->elementwise && version_overlaps(version_of(roles, edge->from), version);
         }
         for (uint32_t e = 0; e < version->out_count; ++e) {
@@ -309,7 +306,7 @@ sources_spread(const struct roles *roles, bool *marks, const bool *sources, cons
         marks[i] = sources[i];
         if (!version_in_period(roles, i))
             continue;
-        for (const struct graph_edge *edge = version_ins(roles, i); edge < version_ins_end(roles, i); ++edge)
+        FOR_EACH_IN(edge, roles, i)
             marks[i] = marks[i] || marks[edge->from];
         marks[i] = marks[i] && (blocked == NULL || !blocked[i]);
     }

@@ -72,8 +72,7 @@ static uint64_t
 held_from(const struct sorter *sorter, int32_t memory, uint64_t lo, bool gradients)
 {
     uint64_t end = lo;
-    for (uint32_t t = 0; t < sorter->finding->tensor_count; ++t) {
-        const struct scout_tensor *tensor = &sorter->finding->tensors[t];
+    FOR_EACH(tensor, sorter->finding->tensors, sorter->finding->tensor_count) {
         if ((gradients ? tensor->role == ROLE_GRADIENT : is_own_role(tensor->role)) &&
             (int32_t)sorter->graph->memory_of[tensor->alloc] == memory && tensor->lo <= lo && tensor->hi > end)
             end = tensor->hi;
@@ -93,8 +92,7 @@ is_held(const struct sorter *sorter, const struct graph_version *version, bool g
 static bool
 meets_gradient(const struct sorter *sorter, const struct graph_version *version)
 {
-    for (uint32_t t = 0; t < sorter->finding->tensor_count; ++t) {
-        const struct scout_tensor *tensor = &sorter->finding->tensors[t];
+    FOR_EACH(tensor, sorter->finding->tensors, sorter->finding->tensor_count) {
         if (tensor->role == ROLE_GRADIENT && (int32_t)sorter->graph->memory_of[tensor->alloc] == version->memory &&
             tensor->lo < version->hi && version->lo < tensor->hi)
             return true;
@@ -131,8 +129,7 @@ static void
 note_writes(struct sorter *sorter)
 {
     const struct graph *graph = sorter->graph;
-    for (uint32_t i = 0; i < graph->version_count; ++i) {
-        const struct graph_version *version = &graph->versions[i];
+    FOR_EACH(version, graph->versions, graph->version_count) {
         if (version->op < 0)
             continue;
         struct writes *writes = &sorter->writes[(uint32_t)version->op % sorter->period];
@@ -172,8 +169,7 @@ is_updated(const struct sorter *sorter, const struct graph_version *version)
         if (meets_gradient(sorter, from) || (same_period && sorter->writes[position(sorter, from)].update))
             return true;
     }
-    for (size_t i = 0; i < graph->version_count; ++i) {
-        const struct graph_version *other = &graph->versions[i];
+    FOR_EACH(other, graph->versions, graph->version_count) {
         if (other->op >= 0 && other->memory == version->memory && other->lo < version->hi && version->lo < other->hi &&
             sorter->writes[position(sorter, other)].update && is_read_later(sorter, other))
             return true;
@@ -188,8 +184,7 @@ note_updates(struct sorter *sorter)
     bool more = true;
     while (more) {
         more = false;
-        for (uint32_t i = 0; i < graph->version_count; ++i) {
-            const struct graph_version *version = &graph->versions[i];
+        FOR_EACH(version, graph->versions, graph->version_count) {
             if (version->op < 0 || version->memory == HOST_MEMORY || position(sorter, version) < sorter->before)
                 continue;
             struct writes *writes = &sorter->writes[position(sorter, version)];
@@ -373,8 +368,7 @@ judge_operation(const struct sorter *sorter, uint32_t at)
 static bool
 judge_tensors(const struct sorter *sorter)
 {
-    for (uint32_t t = 0; t < sorter->finding->tensor_count; ++t) {
-        const struct scout_tensor *tensor = &sorter->finding->tensors[t];
+    FOR_EACH(tensor, sorter->finding->tensors, sorter->finding->tensor_count) {
         if (scout_is_remade(sorter->graph->log, sorter->finding, tensor->alloc))
             return turns_refuse(sorter->turns, "a%u is freed and made again in each step", tensor->alloc);
         if (tensor->role == ROLE_GRADIENT && tensor->guessed)
@@ -403,8 +397,7 @@ has_scratch(const struct sorter *sorter, const struct graph_memory *memory)
 static bool
 is_read_ever(const struct sorter *sorter, int32_t memory, const struct graph_span *span)
 {
-    for (uint32_t i = 0; i < sorter->graph->version_count; ++i) {
-        const struct graph_version *version = &sorter->graph->versions[i];
+    FOR_EACH(version, sorter->graph->versions, sorter->graph->version_count) {
         if (version->memory == memory && version->lo < span->hi && span->lo < version->hi &&
             is_read_later(sorter, version))
             return true;
@@ -422,15 +415,11 @@ is_loaded(const struct sorter *sorter, uint32_t memory)
     bool like = false;
     for (uint32_t i = sorter->finding->first; i < sorter->finding->first + sorter->period && !like; ++i)
         like = log->ops[i].ahead != 0 && log->allocs[log->ops[i].to.alloc].bytes == alloc->bytes;
-    for (size_t k = 0; k < log->op_count && like; ++k) {
-        const struct scout_op *op = &log->ops[k];
+    FOR_EACH_UNTIL(op, log->ops, log->op_count, !like)
         like = op->ahead != 0 || (op->kind != SCOUT_COPY && op->kind != SCOUT_FILL) || op->to.alloc == SCOUT_NONE ||
                sorter->graph->memory_of[op->to.alloc] != memory;
-    }
-    for (uint32_t i = 0; i < sorter->graph->version_count && like; ++i) {
-        const struct graph_version *version = &sorter->graph->versions[i];
+    FOR_EACH_UNTIL(version, sorter->graph->versions, sorter->graph->version_count, !like)
         like = version->memory != (int32_t)memory || version->op < 0 || graph_op(sorter->graph, version)->ahead != 0;
-    }
     return like;
 }
 
@@ -452,8 +441,7 @@ find_stays(struct sorter *sorter)
             graph->log->allocs[memory->alloc].memory == SCOUT_SCRATCH ||
             scout_is_remade(graph->log, sorter->finding, memory->alloc) || is_loaded(sorter, m))
             continue;
-        for (size_t i = 0; i < memory->span_count; ++i) {
-            const struct graph_span *span = &memory->spans[i];
+        FOR_EACH(span, memory->spans, memory->span_count) {
             const struct graph_version *version = &graph->versions[span->version];
             bool is_written = version->op >= 0;
             if (is_written ? sorter->turns->parts[position(sorter, version)] != PLAY_BY_TURN &&

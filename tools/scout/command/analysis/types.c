@@ -84,8 +84,7 @@ add_uses(struct types *types, uint32_t version_number, int32_t at)
     uint32_t number = graph->first + (uint32_t)at;
     const struct scout_op *op = &graph->log->ops[number];
     const struct scout_argument *best = NULL;
-    for (uint32_t i = 0; i < op->argument_count; ++i) {
-        const struct scout_argument *argument = &op->arguments[i];
+    FOR_EACH(argument, op->arguments, op->argument_count) {
         if ((int32_t)graph->memory_of[argument->alloc] == version->memory && argument->offset <= version->lo &&
             (best == NULL || argument->offset >= best->offset))
             best = argument;
@@ -218,11 +217,11 @@ static bool
 spread_structs(struct types *types)
 {
     bool some = false;
-    for (const struct use *use = types->uses; use < types->uses + types->use_count; ++use) {
+    FOR_EACH(use, types->uses, types->use_count) {
         uint32_t set = 0, same = same_of(types, use->version);
         if (types->sets[same] != 0 || types->graph->versions[use->version].type == SCOUT_INTEGER)
             continue;
-        for (const struct use *other = types->uses; other < types->uses + types->use_count; ++other)
+        FOR_EACH(other, types->uses, types->use_count)
             if (other->op == use->op && other->slot == use->slot && other->at != use->at)
                 set |= types->sets[same_of(types, other->version)];
         if (!is_one(set))
@@ -281,8 +280,7 @@ static enum roles_verdict
 refuse_two(struct types *types, uint32_t tensor)
 {
     const struct use *one = NULL, *other = NULL;
-    for (size_t i = 0; i < types->use_count && other == NULL; ++i) {
-        const struct use *use = &types->uses[i];
+    FOR_EACH_UNTIL(use, types->uses, types->use_count, other != NULL) {
         if (same_of(types, use->version) != same_of(types, types->version_of[tensor]) || use->said == SCOUT_UNKNOWN)
             continue;
         if (one == NULL)
@@ -346,8 +344,7 @@ static enum roles_verdict
 take_whole_elements(const struct types *types)
 {
     char place[64];
-    for (uint32_t t = 0; t < types->finding->tensor_count; ++t) {
-        struct scout_tensor *tensor = &types->finding->tensors[t];
+    FOR_EACH_MUTABLE(tensor, types->finding->tensors, types->finding->tensor_count) {
         uint64_t each = tensor->type < SCOUT_INTEGER ? scout_type_bytes(tensor->type) : 0;
         if (each == 0)
             continue;
@@ -366,8 +363,7 @@ static enum roles_verdict
 judge_lengths(const struct types *types)
 {
     char one[64], two[64];
-    for (uint32_t t = 0; t < types->finding->tensor_count; ++t) {
-        const struct scout_tensor *gradient = &types->finding->tensors[t];
+    FOR_EACH(gradient, types->finding->tensors, types->finding->tensor_count) {
         if (gradient->role != ROLE_GRADIENT || gradient->pair == PAIR_NONE)
             continue;
         const struct scout_tensor *parameter = &types->finding->tensors[gradient->pair];

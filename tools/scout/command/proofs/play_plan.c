@@ -219,8 +219,7 @@ static uint32_t
 group_of(const struct scout_finding *finding, const struct scout_tensor *gradient)
 {
     uint32_t group = gradient->group;
-    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
-        const struct scout_tensor *other = &finding->tensors[i];
+    FOR_EACH(other, finding->tensors, finding->tensor_count) {
         if (other->role == ROLE_GRADIENT && other->alloc == gradient->alloc && other->lo < gradient->hi &&
             gradient->lo < other->hi && other->group < group)
             group = other->group;
@@ -232,8 +231,7 @@ group_of(const struct scout_finding *finding, const struct scout_tensor *gradien
 static bool
 take_tensors(const struct scout_log *log, const struct scout_finding *finding, struct play *play, char *why)
 {
-    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
-        const struct scout_tensor *tensor = &finding->tensors[i];
+    FOR_EACH(tensor, finding->tensors, finding->tensor_count) {
         uint32_t role = played_role(tensor->role), type = play_plan_type(tensor->type);
         if (tensor->fused)
             return refuse(why, "a%u is updated without a gradient of its own", tensor->alloc);
@@ -268,8 +266,7 @@ whole_type(uint32_t width)
 static void
 take_ranges(const struct scout_log *log, const struct turns *turns, struct play *play)
 {
-    for (uint32_t i = 0; i < turns->range_count; ++i) {
-        const struct turns_range *range = &turns->ranges[i];
+    FOR_EACH(range, turns->ranges, turns->range_count) {
         bool is_typed = range->role == PLAY_CHANGES || range->role == PLAY_PER_RANK || range->type != SCOUT_UNKNOWN;
         uint32_t type = is_typed ? play_plan_type(range->type) : range->role == PLAY_SUM ? whole_type(range->width) : 0;
         add_tensor(log, play,
@@ -324,7 +321,7 @@ play_plan_make(const struct scout_log *log, const struct scout_finding *found, c
     else if (!take_tensors(log, finding, play, why))
         return false;
     take_ranges(log, turns, play);
-    for (struct play_tensor *it = play->tensors; it < play->tensors + play->plan.tensor_count; ++it)
+    FOR_EACH_MUTABLE(it, play->tensors, play->plan.tensor_count)
         it->noise = counted_noise(log, finding, noise_at(log, turns, it->alloc, it->lo, it->hi));
     return is_by_state || take_groups(log, finding, play, why);
 }

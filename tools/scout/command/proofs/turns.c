@@ -209,7 +209,7 @@ proof_host(const struct scout_order *order, struct play *play, bool must_show, s
     enum { DATA_BYTES = 64 };
     uint64_t same = 0, other = 0, again = 0;
     bool reads = false, sends = false;
-    for (const struct play_operation *it = play->operations; it < play->operations + play->plan.operation_count; ++it) {
+    FOR_EACH(it, play->operations, play->plan.operation_count) {
         reads = reads || it->reads != PLAY_READS_NOTHING;
         sends = sends || it->host_bytes > DATA_BYTES;
     }

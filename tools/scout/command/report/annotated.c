@@ -75,8 +75,7 @@ compare_tensor(struct comparison *it, const struct scout_tensor *tensor, bool be
 {
     uint32_t count = 0;
     char place[64];
-    for (uint32_t i = 0; i < it->log->annotation_count; ++i) {
-        const struct scout_annotation *annotation = &it->log->annotations[i];
+    FOR_EACH(annotation, it->log->annotations, it->log->annotation_count) {
         if (is_about(it, annotation, tensor))
             ranges[count++] = (struct scout_range){annotation->offset, annotation->offset + annotation->bytes};
     }
@@ -99,8 +98,7 @@ compare_annotation(struct comparison *it, const struct scout_annotation *annotat
     uint32_t count = 0;
     if (annotation->says != SCOUT_SAYS_PARAMETER && annotation->says != SCOUT_SAYS_GRADIENT)
         return;
-    for (uint32_t i = 0; i < it->finding->tensor_count; ++i) {
-        const struct scout_tensor *tensor = &it->finding->tensors[i];
+    FOR_EACH(tensor, it->finding->tensors, it->finding->tensor_count) {
         if (is_about(it, annotation, tensor))
             ranges[count++] = (struct scout_range){tensor->lo, tensor->hi};
     }
@@ -151,8 +149,7 @@ static const struct scout_annotation *
 step_behind(const struct scout_log *log, uint32_t op)
 {
     const struct scout_annotation *first = NULL;
-    for (uint32_t i = 0; i < log->annotation_count; ++i) {
-        const struct scout_annotation *annotation = &log->annotations[i];
+    FOR_EACH(annotation, log->annotations, log->annotation_count) {
         if (annotation->says == SCOUT_SAYS_STEP && annotation->at > op && (first == NULL || annotation->at < first->at))
             first = annotation;
     }
@@ -203,8 +200,7 @@ changes(const struct comparison *it, const struct scout_effect *effect, const st
 {
     uint32_t memory = it->memory_of[tensor->alloc];
     bool changed = false, killed = false;
-    for (uint32_t i = 0; i < effect->segment_count; ++i) {
-        const struct scout_segment *segment = &effect->segments[i];
+    FOR_EACH(segment, effect->segments, effect->segment_count) {
         if (it->memory_of[segment->alloc] != memory)
             continue;
         changed = changed || shares_bytes(&segment->modified, tensor);
@@ -236,8 +232,7 @@ has_written(const struct comparison *it, const struct scout_effect *effect, cons
 static bool
 commutes(const struct comparison *it, const struct scout_effect *effect, const struct scout_tensor *tensor)
 {
-    for (uint32_t i = 0; i < effect->dependence_count; ++i) {
-        const struct scout_dependence *dependence = &effect->dependences[i];
+    FOR_EACH(dependence, effect->dependences, effect->dependence_count) {
         const struct scout_segment *from = &effect->segments[dependence->from];
         if (it->memory_of[dependence->to] == it->memory_of[tensor->alloc] &&
             shares_bytes(&dependence->changed, tensor) && 2 * (from->hi - from->lo) < tensor->hi - tensor->lo)

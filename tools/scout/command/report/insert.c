@@ -147,8 +147,7 @@ static struct scout_tensor
 widen(const struct search *search, const struct scout_tensor *tensor)
 {
     struct scout_tensor wide = *tensor;
-    for (uint32_t i = 0; i < search->finding->tensor_count; ++i) {
-        const struct scout_tensor *other = &search->finding->tensors[i];
+    FOR_EACH(other, search->finding->tensors, search->finding->tensor_count) {
         bool shares = share_place(search, tensor, other);
         wide.lo = shares && other->lo < wide.lo ? other->lo : wide.lo;
         wide.hi = shares && other->hi > wide.hi ? other->hi : wide.hi;
@@ -201,8 +200,7 @@ is_of_all(struct search *search, const struct scout_tensor *tensor, uint32_t dep
         bool found = search->memory_of[a] == search->memory_of[tensor->alloc];
         if (found || !spot_is_same_chain(&ours, &stack, depth))
             continue;
-        for (uint32_t t = 0; t < search->finding->tensor_count && !found; ++t) {
-            const struct scout_tensor *other = &search->finding->tensors[t];
+        FOR_EACH_UNTIL(other, search->finding->tensors, search->finding->tensor_count, found) {
             struct spot there;
             char text[TEXT_BYTES];
             found = has_annotation(search->finding, other) && search->memory_of[other->alloc] == search->memory_of[a] &&

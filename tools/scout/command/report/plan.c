@@ -60,8 +60,7 @@ static void
 put_allocations(struct json_object *plan, const struct scout_log *log, struct sites *sites)
 {
     struct json_object *list = play_put_list(plan, "allocations");
-    for (uint32_t i = 0; i < log->alloc_count; ++i) {
-        const struct scout_alloc *alloc = &log->allocs[i];
+    FOR_EACH(alloc, log->allocs, log->alloc_count) {
         struct json_object *item = play_put_item(list);
         play_put_number(item, "bytes", alloc->bytes);
         play_put_number(item, "ordinal", alloc->ordinal);
@@ -77,8 +76,7 @@ put_tensors(struct json_object *plan, const struct scout_log *log, const struct 
             struct sites *sites)
 {
     struct json_object *list = play_put_list(plan, "tensors");
-    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
-        const struct scout_tensor *tensor = &finding->tensors[i];
+    FOR_EACH(tensor, finding->tensors, finding->tensor_count) {
         struct json_object *item = play_put_item(list);
         play_put_text(item, "role", scout_role_name(tensor->role));
         play_put_text(item, "type", scout_type_name(tensor->type));
@@ -104,8 +102,7 @@ put_groups(struct json_object *plan, const struct scout_log *log, const struct s
 {
     struct json_object *list = play_put_list(plan, "groups");
     char text[SCOUT_NAME_BYTES];
-    for (uint32_t i = 0; i < finding->group_count; ++i) {
-        const struct scout_group *group = &finding->groups[i];
+    FOR_EACH(group, finding->groups, finding->group_count) {
         struct json_object *item = play_put_item(list);
         play_put_number(item, "gradients", group->gradients);
         play_put_number(item, "parameters", group->parameters);

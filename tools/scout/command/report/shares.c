@@ -192,12 +192,10 @@ goes_on(const struct search *search, const struct scout_op *op)
         const struct scout_ranges *ranges = segment->killed.count > 0 ? &segment->killed : &segment->modified;
         uint64_t lo = ranges->count > 0 ? ranges->items[0].lo : 0;
         goes = ranges->count > 0 && ranges->items[ranges->count - 1].hi > lo + sizeof(double);
-        for (uint32_t t = 0; t < search->finding->tensor_count && goes; ++t) {
-            const struct scout_tensor *tensor = &search->finding->tensors[t];
+        FOR_EACH_UNTIL(tensor, search->finding->tensors, search->finding->tensor_count, !goes)
             goes = tensor->role > ROLE_GRADIENT ||
                    search->memory_of[tensor->alloc] != search->memory_of[segment->alloc] || lo < tensor->lo ||
                    lo >= tensor->hi;
-        }
     }
     return goes;
 }

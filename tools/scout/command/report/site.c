@@ -215,8 +215,7 @@ sites_frames(struct sites *sites, uint32_t site, uint32_t *count_p)
     const struct scout_site *from = &sites->log->sites[site];
     if (stack->frames == NULL) {
         stack->frames = xcalloc(FRAMES_AT_MOST, sizeof(*stack->frames));
-        for (uint32_t i = 0; i < from->count; ++i) {
-            const struct scout_frame *frame = &from->frames[i];
+        FOR_EACH(frame, from->frames, from->count) {
             if (frame->object == SCOUT_NONE || frame->offset == 0)
                 continue;
             uint32_t found = look_up_inlined(sites, frame, stack->frames + stack->count, FRAMES_AT_MOST - stack->count);
