@@ -5,9 +5,7 @@
 
 #include "launcher/common/xcalloc.h"
 
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 

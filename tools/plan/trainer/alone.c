@@ -16,7 +16,6 @@
 #include "tools/plan/trainer/player.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { UPDATES_AT_MOST = 1000 };

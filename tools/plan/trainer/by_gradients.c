@@ -4,8 +4,6 @@
 #include "tools/check/format/element.h"
 #include "tools/plan/trainer/player.h"
 
-#include <string.h>
-
 static bool reads_gradients; /* an operation outside of the plan, while they wait */
 static bool is_pending;      /* gradients of this rank's turn wait for the round's end */
 

@@ -36,17 +36,17 @@ static struct piece {
     uint64_t lo, bytes;
     char *held;
 } * pieces;
-static size_t piece_count, piece_room;
+static size_t piece_count;
 
 /* What the copies to the host of a step bring, each as it did in the first steps. */
 static struct read {
     uint64_t bytes;
     char *content[FIRST_EXCHANGE];
 } * host_reads;
-static size_t host_read_count, host_read_room, host_read_at; /* ever, and in this step */
-static bool is_unlike;           /* a copy has brought more bytes, or fewer, than in the first steps */
-static __thread bool is_planned; /* this thread's operation */
-static __thread bool has_noise;  /* what it brings to the host */
+static size_t host_read_count, host_read_at; /* ever, and in this step */
+static bool is_unlike;                       /* a copy has brought more bytes, or fewer, than in the first steps */
+static __thread bool is_planned;             /* this thread's operation */
+static __thread bool has_noise;              /* what it brings to the host */
 
 static bool is_put; /* between these two steps, outside of the plan, memory was exchanged */
 static uint64_t read_hash, changed_bytes;
@@ -58,7 +58,7 @@ static struct brought {
     uint64_t bytes;
     char *content;
 } * brought;
-static size_t brought_count, brought_room, copy_count; /* ever, and in this step */
+static size_t brought_count, copy_count; /* ever, and in this step */
 
 static struct piece *
 piece_at(uint32_t number, uint64_t lo, uint64_t bytes)
@@ -68,9 +68,9 @@ piece_at(uint32_t number, uint64_t lo, uint64_t bytes)
         ++i;
     if (i < piece_count)
         return &pieces[i];
-    pieces = scout_grown(pieces, piece_count + 1, &piece_room, sizeof(*pieces));
-    pieces[piece_count] = (struct piece){.number = number, .lo = lo, .bytes = bytes};
-    return &pieces[piece_count++];
+    struct piece *added = SCOUT_GROWN(pieces, piece_count);
+    *added = (struct piece){.number = number, .lo = lo, .bytes = bytes};
+    return added;
 }
 
 /* Keeps bytes [lo, hi), and puts in what they were at the border before. */
@@ -99,7 +99,7 @@ static struct filled {
     uint32_t number; /* of the allocation */
     uint64_t lo, hi;
 } * filled;
-static size_t filled_count, filled_room;
+static size_t filled_count;
 
 static void
 note_filled(CUdeviceptr address, uint64_t bytes)
@@ -112,8 +112,7 @@ note_filled(CUdeviceptr address, uint64_t bytes)
     for (size_t i = 0; i < filled_count; ++i)
         if (filled[i].number == it.number && filled[i].lo == it.lo && filled[i].hi == it.hi)
             return;
-    filled = scout_grown(filled, filled_count + 1, &filled_room, sizeof(*filled));
-    filled[filled_count++] = it;
+    *SCOUT_GROWN(filled, filled_count) = it;
 }
 
 static void
@@ -181,10 +180,8 @@ exchange_all(bool puts)
 static struct brought *
 next_brought(void)
 {
-    if (copy_count < brought_count)
-        return &brought[copy_count++];
-    brought = scout_grown(brought, brought_count + 1, &brought_room, sizeof(*brought));
-    brought[brought_count++] = (struct brought){0};
+    if (copy_count == brought_count)
+        (void)SCOUT_GROWN(brought, brought_count);
     return &brought[copy_count++];
 }
 
@@ -246,10 +243,8 @@ share_read(char *bytes, uint64_t count)
 static void
 exchange_read(char *bytes, uint64_t count)
 {
-    if (host_read_at == host_read_count) {
-        host_reads = scout_grown(host_reads, host_read_count + 1, &host_read_room, sizeof(*host_reads));
-        host_reads[host_read_count++] = (struct read){.bytes = count};
-    }
+    if (host_read_at == host_read_count)
+        SCOUT_GROWN(host_reads, host_read_count)->bytes = count;
     struct read *of = &host_reads[host_read_at++];
     bool is_other = player.play.plan.data == PLAY_OTHER_READS && step == FIRST_EXCHANGE;
     bool is_first = step < FIRST_EXCHANGE, lacks = of->content[0] == NULL || of->content[1] == NULL;

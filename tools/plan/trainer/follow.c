@@ -20,9 +20,7 @@
 #include "tools/plan/trainer/player.h"
 #include "tools/sandbox/files.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -57,10 +55,8 @@ static uint32_t number_count;
 static void
 new_object(uint32_t number, const char *path, const char *build_id)
 {
-    static size_t room;
-    numbers = scout_grown(numbers, number + 1, &room, sizeof(*numbers));
-    number_count = number + 1;
-    numbers[number] = NO_PLACE;
+    while (number_count <= number)
+        *SCOUT_GROWN(numbers, number_count) = NO_PLACE;
     for (uint32_t i = 0; i < player.play.plan.object_count; ++i) {
         const struct play_object *object = &player.play.objects[i];
         if (strcmp(object->path, path) != 0)

@@ -8,7 +8,6 @@
  */
 #include "tools/plan/trainer/player.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static uint64_t kept; /* hash of what is touched, before the operation */

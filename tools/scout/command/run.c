@@ -6,8 +6,6 @@
 #include "tools/check/format/run.h"
 #include "tools/common/direct.h"
 #include "tools/common/inner_run.h"
-#include "tools/common/tool_options.h"
-#include "tools/plan/format/play.h"
 #include "tools/sandbox/files.h"
 #include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/format/log.h"

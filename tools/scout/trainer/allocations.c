@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 static struct allocation **live, **numbered; /* [live_count], by address; [made], by number: NULL: it is freed */
-static size_t live_count, live_room, numbered_room;
+static size_t live_count;
 static uint32_t made;
 
 /* The ordinals of allocations of one size: bits of those in use. */
@@ -17,7 +17,7 @@ static struct size {
     uint64_t bytes, *used;
     size_t words;
 } * sizes;
-static size_t size_count, size_room;
+static size_t size_count;
 static uint64_t changes = 1; /* of `live`, so far */
 
 /* The first place whose allocation ends behind `address`. */
@@ -42,9 +42,9 @@ size_of(uint64_t bytes)
         if (sizes[i].bytes == bytes)
             return &sizes[i];
     }
-    sizes = scout_grown(sizes, size_count + 1, &size_room, sizeof(*sizes));
-    sizes[size_count] = (struct size){.bytes = bytes};
-    return &sizes[size_count++];
+    struct size *added = SCOUT_GROWN(sizes, size_count);
+    added->bytes = bytes;
+    return added;
 }
 
 /* The least that is free. */
@@ -53,13 +53,11 @@ take_ordinal(uint64_t bytes)
 {
     enum { BITS = 64 };
     struct size *size = size_of(bytes);
-    size_t word = 0, room = size->words;
+    size_t word = 0;
     while (word < size->words && size->used[word] == UINT64_MAX)
         ++word;
-    if (word == size->words) {
-        size->used = scout_grown(size->used, ++size->words, &room, sizeof(*size->used));
-        size->used[word] = 0;
-    }
+    if (word == size->words)
+        (void)SCOUT_GROWN(size->used, size->words);
     unsigned bit = (unsigned)__builtin_ctzll(~size->used[word]);
     size->used[word] |= UINT64_C(1) << bit;
     return (uint32_t)(word * BITS + bit);
@@ -68,17 +66,15 @@ take_ordinal(uint64_t bytes)
 static struct allocation *
 insert_allocation(uint64_t address, uint64_t bytes, uint32_t memory)
 {
-    live = scout_grown(live, live_count + 1, &live_room, sizeof(struct allocation *));
     struct allocation *allocation = scout_zeroed(1, sizeof(*allocation));
     *allocation = (struct allocation){
-        .number = made++, .address = address, .bytes = bytes, .ordinal = take_ordinal(bytes), .memory = memory};
+        .number = made, .address = address, .bytes = bytes, .ordinal = take_ordinal(bytes), .memory = memory};
     size_t at = place_of_address(address);
-    memmove(&live[at + 1], &live[at], (live_count - at) * sizeof(struct allocation *));
+    (void)SCOUT_GROWN(live, live_count);
+    memmove(&live[at + 1], &live[at], (live_count - 1 - at) * sizeof(*live));
     live[at] = allocation;
-    numbered = scout_grown(numbered, made, &numbered_room, sizeof(*numbered));
-    numbered[allocation->number] = allocation;
+    *SCOUT_GROWN(numbered, made) = allocation;
     ++changes;
-    ++live_count;
     const struct scout_alloc record = {
         .bytes = bytes, .ordinal = allocation->ordinal, .memory = memory, .site = names_site()};
     (void)scout_writer_put(&scout_state.log, SCOUT_ALLOC, &record);
@@ -188,12 +184,10 @@ allocations_note_offset(struct allocation *allocation, uint64_t offset)
         ++at;
     if (at < allocation->offset_count && allocation->offsets[at] == offset)
         return;
-    allocation->offsets = scout_grown(allocation->offsets, allocation->offset_count + 1, &allocation->offset_room,
-                                      sizeof(*allocation->offsets));
+    (void)SCOUT_GROWN(allocation->offsets, allocation->offset_count);
     memmove(&allocation->offsets[at + 1], &allocation->offsets[at],
-            (allocation->offset_count - at) * sizeof(*allocation->offsets));
+            (allocation->offset_count - 1 - at) * sizeof(*allocation->offsets));
     allocation->offsets[at] = offset;
-    ++allocation->offset_count;
 }
 
 uint64_t

@@ -47,15 +47,14 @@ scout_stop(const char *format, ...)
 }
 
 void *
-scout_grown(void *list, size_t count, size_t *room, size_t item)
+scout_grown(void *list, size_t count, size_t item)
 {
-    if (count <= *room)
-        return list;
-    *room = count > 2 * *room ? count : 2 * *room;
-    void *more = realloc(list, *room * item);
-    if (more == NULL)
+    if ((count & (count - 1)) == 0)
+        list = realloc(list, (count == 0 ? 1 : 2 * count) * item);
+    if (list == NULL)
         scout_stop("out of memory");
-    return more;
+    memset((char *)list + count * item, 0, item);
+    return list;
 }
 
 void *
@@ -106,7 +105,7 @@ scout_unlock(void)
 /* ---- sorted, disjoint ranges of bytes, as the log has them ---- */
 
 void
-ranges_append(struct ranges_list *list, uint64_t lo, uint64_t hi)
+ranges_append(struct scout_ranges *list, uint64_t lo, uint64_t hi)
 {
     if (hi <= lo)
         return;
@@ -114,21 +113,14 @@ ranges_append(struct ranges_list *list, uint64_t lo, uint64_t hi)
         list->items[list->count - 1].hi = hi;
         return;
     }
-    list->items = scout_grown(list->items, list->count + 1, &list->room, sizeof(*list->items));
-    list->items[list->count++] = (struct scout_range){lo, hi};
+    *SCOUT_GROWN(list->items, list->count) = (struct scout_range){lo, hi};
 }
 
 void
-ranges_clear(struct ranges_list *list)
+ranges_clear(struct scout_ranges *list)
 {
     free(list->items);
-    *list = (struct ranges_list){0};
-}
-
-struct scout_ranges
-ranges_of(const struct ranges_list *list)
-{
-    return (struct scout_ranges){list->items, list->count};
+    *list = (struct scout_ranges){0};
 }
 
 /*

@@ -53,9 +53,9 @@ static struct place {
 static size_t place_count, place_room;
 
 static struct brief *briefs;
-static size_t brief_count, brief_room;
+static size_t brief_count;
 static struct brief_argument *arguments;
-static size_t argument_count, argument_room;
+static size_t argument_count;
 static bool *written; /* by number of an allocation: a kernel changed it */
 static uint32_t written_count;
 static unsigned looks;
@@ -135,8 +135,7 @@ add_argument(uint32_t number, uint64_t offset, uint32_t slot)
     if (allocation == NULL)
         return;
     uint64_t name = allocations_name(allocation);
-    arguments = scout_grown(arguments, argument_count + 1, &argument_room, sizeof(*arguments));
-    arguments[argument_count++] =
+    *SCOUT_GROWN(arguments, argument_count) =
         (struct brief_argument){name, allocation->bytes, offset, number, slot, place_begun(name, offset)};
 }
 
@@ -161,8 +160,7 @@ keep_noted(const struct noted *noted)
             add_argument(op->from.alloc, op->from.offset, 1);
     }
     brief.count = (uint32_t)argument_count - brief.first;
-    briefs = scout_grown(briefs, brief_count + 1, &brief_room, sizeof(*briefs));
-    briefs[brief_count++] = brief;
+    *SCOUT_GROWN(briefs, brief_count) = brief;
 }
 
 static bool
@@ -266,12 +264,8 @@ find_period(void)
 static void
 note_written(uint32_t number)
 {
-    if (number >= written_count) {
-        size_t room = written_count;
-        written = scout_grown(written, (size_t)number + 1, &room, sizeof(*written));
-        memset(written + written_count, 0, (room - written_count) * sizeof(*written));
-        written_count = (uint32_t)room;
-    }
+    while (number >= written_count)
+        (void)SCOUT_GROWN(written, written_count);
     written[number] = true;
 }
 

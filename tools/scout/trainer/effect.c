@@ -253,7 +253,7 @@ effect_change(struct effect *effect, struct part *part)
 
 /* Words [first, end); a small gap behind the last range is closed. */
 static void
-append_near(struct ranges_list *list, const struct allocation *allocation, size_t first, size_t end)
+append_near(struct scout_ranges *list, const struct allocation *allocation, size_t first, size_t end)
 {
     uint64_t at = first * sizeof(uint32_t);
     if (list->count > 0) {
@@ -269,7 +269,7 @@ append_near(struct ranges_list *list, const struct allocation *allocation, size_
 
 /* Words [from, to) that have another result. `of`: the part that they were changed as; NULL: they were not. */
 static void
-list_changed(const struct image *image, size_t from, size_t to, const struct part *of, struct ranges_list *list)
+list_changed(const struct image *image, size_t from, size_t to, const struct part *of, struct scout_ranges *list)
 {
     size_t end;
     for (size_t i = images_next_different(image, from, to); i < to; i = images_next_different(image, end, to)) {
@@ -291,7 +291,7 @@ static void
 settle_scattered(struct part *part, const struct allocation *allocation)
 {
     enum { FEW_RANGES = 16, WORDS_EACH = 8 };
-    struct ranges_list all = {0}, *killed = &part->killed, *modified = &part->modified;
+    struct scout_ranges all = {0}, *killed = &part->killed, *modified = &part->modified;
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < killed->count; ++i)
         bytes += killed->items[i].hi - killed->items[i].lo;
@@ -579,7 +579,7 @@ effect_judge_shares(struct effect *effect)
     bool spreads = false;
     FOR_EACH_MUTABLE(part, effect->parts, effect->part_count) {
         const struct image *image = &effect->images.items[part->image];
-        const struct ranges_list *list = part->killed.count > 0 ? &part->killed : &part->modified;
+        const struct scout_ranges *list = part->killed.count > 0 ? &part->killed : &part->modified;
         uint64_t lo = list->count > 0 ? list->items[0].lo : 0,
                  hi = list->count > 0 ? list->items[list->count - 1].hi : 0;
         size_t last = hi / sizeof(uint32_t), end = 0;
@@ -619,11 +619,11 @@ is_shown(const struct part *part)
 
 /* As bytes of the allocation, whose last word may be a part of one. */
 static struct scout_ranges
-ranges_to_put(const struct ranges_list *list, const struct allocation *allocation)
+ranges_to_put(const struct scout_ranges *list, const struct allocation *allocation)
 {
     if (list->count > 0 && list->items[list->count - 1].hi > allocation->bytes)
         list->items[list->count - 1].hi = allocation->bytes;
-    return ranges_of(list);
+    return *list;
 }
 
 static void
@@ -667,7 +667,7 @@ void
 effect_put(struct effect *effect)
 {
     const struct images *images = &effect->images;
-    struct ranges_list *written = scout_zeroed(images->count, sizeof(*written));
+    struct scout_ranges *written = scout_zeroed(images->count, sizeof(*written));
     struct scout_effect record = {.verdict = effect->verdict,
                                   .why = effect->why,
                                   .tests = effect->tests,

@@ -26,7 +26,7 @@ extent(const struct effect *effect)
 {
     size_t most = 0;
     FOR_EACH(part, effect->parts, effect->part_count) {
-        const struct ranges_list *lists[] = {&part->killed, &part->modified};
+        const struct scout_ranges *lists[] = {&part->killed, &part->modified};
         for (size_t k = 0; k < 2 && part->is_argument; ++k) {
             size_t end = lists[k]->count > 0 ? lists[k]->items[lists[k]->count - 1].hi / sizeof(uint32_t) : 0;
             most = end > part->first + most ? end - part->first : most;
@@ -285,7 +285,6 @@ count_hits(const struct few *from, enum ratio ratio, const struct changed_words 
 static void
 note_elementwise(struct effect *effect, const struct few *from, size_t base, enum ratio ratio, size_t hits)
 {
-    effect->found = scout_grown(effect->found, effect->found_count + 1, &effect->found_room, sizeof(*effect->found));
     struct elementwise_found found = {.from = (size_t)(from->part - effect->parts),
                                       .to = effect->base_images[base],
                                       .to_base = effect->bases[base],
@@ -296,12 +295,12 @@ note_elementwise(struct effect *effect, const struct few *from, size_t base, enu
             effect->found[i].to_base == found.to_base)
             return;
     }
-    effect->found[effect->found_count++] = found;
+    *SCOUT_GROWN(effect->found, effect->found_count) = found;
 }
 
 /* Bytes of the ranges within words [first, end). */
 static uint64_t
-bytes_within(const struct ranges_list *list, size_t first, size_t end)
+bytes_within(const struct scout_ranges *list, size_t first, size_t end)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < list->count; ++i) {
@@ -411,9 +410,9 @@ find_not_tried(const struct image *image, const struct part *part, size_t *at, s
 
 /* Adds bytes [lo, hi) to a list whose ranges may lie behind it. */
 static void
-merge_range(struct ranges_list *list, uint64_t lo, uint64_t hi)
+merge_range(struct scout_ranges *list, uint64_t lo, uint64_t hi)
 {
-    struct ranges_list all = {0};
+    struct scout_ranges all = {0};
     bool done = false;
     for (uint32_t i = 0; i < list->count || !done; ++i) {
         bool rest = i < list->count;
@@ -439,7 +438,7 @@ elementwise_fill(struct effect *effect)
     FOR_EACH(found, effect->found, effect->found_count) {
         struct part *part = &effect->parts[found->from];
         const struct image *image = &effect->images.items[part->image];
-        struct ranges_list *list = &part->changed[found->to];
+        struct scout_ranges *list = &part->changed[found->to];
         size_t at = part->first, end, runs = 0, words = effect->images.items[found->to].words;
         bool outside = found->to != part->image || found->to_base < part->first || found->to_base >= part->end;
         if (found->samples == 0 || change_is_of_pairs(part->change) || found->from_bytes != found->to_bytes ||

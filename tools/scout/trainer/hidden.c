@@ -6,18 +6,17 @@
 #include "tools/scout/trainer/scout.h"
 
 static struct allocation **others; /* [other_count] */
-static size_t other_count, other_room;
+static size_t other_count;
 
 void
 hidden_begin(const struct images *images)
 {
     size_t count;
     struct allocation **all = allocations_all(&count);
-    others = scout_grown(others, count, &other_room, sizeof(struct allocation *));
     other_count = 0;
     for (size_t i = 0; i < count; ++i) {
         if (allocation_is_looked_at(all[i]) && images_find(images, all[i]->number) == NULL)
-            others[other_count++] = all[i];
+            *SCOUT_GROWN(others, other_count) = all[i];
     }
     memory_hash(others, other_count, false);
     for (size_t i = 0; i < other_count; ++i)

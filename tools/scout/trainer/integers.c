@@ -24,7 +24,7 @@ static struct held {
     bool is_known;
     struct set last, other;
 } * held;
-static size_t held_count, held_room, kept_bytes;
+static size_t held_count, kept_bytes;
 
 static struct held *
 find_held(uint64_t turn)
@@ -33,9 +33,9 @@ find_held(uint64_t turn)
         if (held[i].turn == turn)
             return &held[i];
     }
-    held = scout_grown(held, held_count + 1, &held_room, sizeof(*held));
-    held[held_count] = (struct held){.turn = turn};
-    return &held[held_count++];
+    struct held *added = SCOUT_GROWN(held, held_count);
+    added->turn = turn;
+    return added;
 }
 
 /* One piece of memory: the list, and behind it the words. */

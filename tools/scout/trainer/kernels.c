@@ -14,7 +14,7 @@ static struct known_kernel {
     struct kernel kernel;
 } * *kernels;                                /* each malloc'ed by itself: pointers to them last */
 static struct known_kernel *recents[RECENT]; /* by their handles */
-static size_t kernel_count, kernel_room;
+static size_t kernel_count;
 
 /* Handles are of functions or of kernels: one of both calls knows them. */
 static CUresult
@@ -105,11 +105,10 @@ kernels_find(CUfunction function)
             return &kernels[i]->kernel;
         }
     }
-    kernels = scout_grown(kernels, kernel_count + 1, &kernel_room, sizeof(struct known_kernel *));
     struct known_kernel *known = scout_zeroed(1, sizeof(*known));
     known->function = function;
     ask_about_function(function, &known->kernel);
-    kernels[kernel_count++] = known;
+    *SCOUT_GROWN(kernels, kernel_count) = known;
     return &known->kernel;
 }
 

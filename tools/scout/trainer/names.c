@@ -18,7 +18,6 @@ enum { FRAMES_SEEN = 24, FRAMES_KEPT = NAMES_FRAMES, BUILD_ID_BYTES = 64 };
 
 static char **texts;
 static uint32_t text_count;
-static size_t text_room;
 
 uint32_t
 names_put(const char *text)
@@ -27,12 +26,12 @@ names_put(const char *text)
         if (strcmp(texts[i], text) == 0)
             return i;
     }
-    texts = scout_grown(texts, text_count + 1, &text_room, sizeof(*texts));
-    texts[text_count] = strdup(text);
-    if (texts[text_count] == NULL)
+    char **added = SCOUT_GROWN(texts, text_count);
+    *added = strdup(text);
+    if (*added == NULL)
         scout_stop("out of memory");
     (void)scout_writer_put(&scout_state.log, SCOUT_NAME, text);
-    return text_count++;
+    return text_count - 1;
 }
 
 /* ---- objects ---- */
@@ -44,7 +43,6 @@ static struct object {
     bool has_generators; /* it is cuRAND */
 } * objects;
 static uint32_t object_count, numbered_count;
-static size_t object_room;
 
 struct note_search {
     uintptr_t base;
@@ -112,13 +110,12 @@ object_of(const void *address)
         if (objects[i].base == map->l_addr)
             return &objects[i];
     }
-    objects = scout_grown(objects, object_count + 1, &object_room, sizeof(*objects));
     enum frame_owner owner = frame_owner_of(info.dli_fname);
     const char *path = map->l_name[0] != '\0' ? info.dli_fname : ""; /* the program's: as it was called, by any link */
     uint32_t number = owner == FRAME_PROGRAM ? put_object(path, map->l_addr) : SCOUT_NONE;
-    objects[object_count] =
-        (struct object){map->l_addr, number, owner, strncmp(file_name_of(info.dli_fname), "libcurand", 9) == 0};
-    return &objects[object_count++];
+    struct object *added = SCOUT_GROWN(objects, object_count);
+    *added = (struct object){map->l_addr, number, owner, strncmp(file_name_of(info.dli_fname), "libcurand", 9) == 0};
+    return added;
 }
 
 /* An object of which no frame was seen. What has no file is the kernel's. */
@@ -143,7 +140,6 @@ static struct kept_site {
     struct scout_frame frames[FRAMES_KEPT];
 } * sites;
 static uint32_t site_count;
-static size_t site_room;
 
 static bool
 is_same_site(const struct kept_site *a, const struct kept_site *b)
@@ -241,8 +237,7 @@ names_site_of(void *const *stack, int depth)
         if (is_same_site(&sites[i], &site))
             return i;
     }
-    sites = scout_grown(sites, site_count + 1, &site_room, sizeof(*sites));
-    sites[site_count] = site;
-    (void)scout_writer_put(&scout_state.log, SCOUT_SITE, &(struct scout_site){sites[site_count].frames, site.count});
-    return site_count++;
+    *SCOUT_GROWN(sites, site_count) = site;
+    (void)scout_writer_put(&scout_state.log, SCOUT_SITE, &(struct scout_site){site.frames, site.count});
+    return site_count - 1;
 }

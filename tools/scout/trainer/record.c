@@ -6,7 +6,6 @@
  */
 #include "tools/scout/trainer/scout.h"
 
-#include <ctype.h>
 #include <pthread.h>
 #include <xxhash.h>
 

@@ -13,13 +13,12 @@ struct known_graph {
     void *handle;
     struct scout_argument *arguments;
     uint32_t argument_count;
-    size_t argument_room;
     uint32_t nodes;
     bool incomplete; /* something in it has arguments that are not known */
 };
 
 static struct known_graph *graphs;
-static size_t graph_count, graph_room;
+static size_t graph_count;
 static struct known_graph captured; /* by the captures that are open */
 static unsigned captures_open;
 
@@ -32,9 +31,7 @@ graphs_capture_is_open(void)
 static void
 add_graph_argument(struct known_graph *graph, const struct scout_argument *argument)
 {
-    graph->arguments =
-        scout_grown(graph->arguments, graph->argument_count + 1, &graph->argument_room, sizeof(*graph->arguments));
-    graph->arguments[graph->argument_count++] = *argument;
+    *SCOUT_GROWN(graph->arguments, graph->argument_count) = *argument;
 }
 
 void
@@ -75,8 +72,7 @@ keep_graph(void *handle, const struct known_graph *from)
     struct known_graph copy = {.handle = handle, .nodes = from->nodes, .incomplete = from->incomplete};
     for (uint32_t i = 0; i < from->argument_count; ++i)
         add_graph_argument(&copy, &from->arguments[i]);
-    graphs = scout_grown(graphs, graph_count + 1, &graph_room, sizeof(*graphs)); /* `from` may be one of them */
-    graphs[graph_count++] = copy;
+    *SCOUT_GROWN(graphs, graph_count) = copy; /* `from` may be one of them */
 }
 
 void

@@ -46,8 +46,9 @@ extern struct scout_state scout_state;
 
 /* Ends the process: the launcher prints the text. */
 void scout_stop(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
-/* The list with room for `count` items; *room, how many it has, at least doubles. Ends the process without memory. */
-void *scout_grown(void *list, size_t count, size_t *room, size_t item);
+/* As list_grown() and GROWN() of tools/common/grown.h. Ends the process without memory. */
+void *scout_grown(void *list, size_t count, size_t item);
+#define SCOUT_GROWN(list, count) ((list) = scout_grown((list), (count), sizeof(*(list))), &(list)[(count)++])
 /* `count` items of zeros, malloc'ed. Ends the process without memory. */
 void *scout_zeroed(size_t count, size_t item);
 /* Fills the table of the driver, once. */
@@ -103,7 +104,6 @@ struct allocation {
     uint64_t hash;     /* of what it held last */
     uint64_t *offsets; /* sorted: at which pointers into it were seen */
     uint32_t offset_count;
-    size_t offset_room;
     uint8_t *kinds; /* of its words, for whole.c; NULL: no launch has written it */
 };
 
@@ -297,16 +297,9 @@ void course_close_log(void);
 
 /* ---- core.c: sorted lists of byte ranges. Pure ---- */
 
-struct ranges_list {
-    struct scout_range *items;
-    uint32_t count;
-    size_t room;
-};
-
 /* Bytes [lo, hi), lo not below the end of the last one; joined with it where they touch. */
-void ranges_append(struct ranges_list *list, uint64_t lo, uint64_t hi);
-void ranges_clear(struct ranges_list *list);
-struct scout_ranges ranges_of(const struct ranges_list *list);
+void ranges_append(struct scout_ranges *list, uint64_t lo, uint64_t hi);
+void ranges_clear(struct scout_ranges *list);
 
 /* ---- images.c: what a launch's memory held ---- */
 
@@ -441,8 +434,8 @@ struct part {
     uint32_t *integers; /* [end - first]: what CHANGE_INTEGER makes of it; NULL: it stays */
     uint32_t named;     /* enum scout_type: as a kernel's name or a call says it */
     uint32_t type;      /* the same, else what its bits look like, SCOUT_UNKNOWN: not asked for yet, or not known */
-    struct ranges_list killed, modified;
-    struct ranges_list *changed; /* [images]: outside the part */
+    struct scout_ranges killed, modified;
+    struct scout_ranges *changed; /* [images]: outside the part */
 };
 
 struct elementwise_found {
@@ -459,7 +452,7 @@ struct effect {
     size_t bases[BASES_AT_MOST], base_images[BASES_AT_MOST]; /* words at which arguments begin; sorted by image */
     size_t base_count;
     struct elementwise_found *found;
-    size_t found_count, found_room;
+    size_t found_count;
     bool has_integers; /* that are changed in the run */
     uint32_t verdict, why, tests, hidden_read, hidden_write;
 };

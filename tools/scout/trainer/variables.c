@@ -17,9 +17,8 @@ static struct module {
     CUmodule handle;
     struct variable *variables;
     unsigned count;
-    size_t room;
 } * modules;
-static size_t module_count, module_room;
+static size_t module_count;
 
 void (*variables_new)(CUdeviceptr address, size_t bytes);
 
@@ -40,8 +39,7 @@ add_variable(struct module *module, CUdeviceptr address, size_t bytes)
     (void)scout_state.driver.cuPointerGetAttributes_p(1, (CUpointer_attribute[]){CU_POINTER_ATTRIBUTE_IS_MANAGED},
                                                       (void *[]){&is_managed}, address);
     allocations_add(address, bytes, is_managed != 0 ? MEMORY_MANAGED : MEMORY_DEVICE);
-    module->variables = scout_grown(module->variables, module->count + 1, &module->room, sizeof(*module->variables));
-    module->variables[module->count++] = (struct variable){address, bytes};
+    *SCOUT_GROWN(module->variables, module->count) = (struct variable){address, bytes};
     if (variables_new != NULL)
         variables_new(address, bytes);
 }
@@ -92,10 +90,8 @@ module_of(CUmodule handle)
         if (modules[i].handle == handle)
             return &modules[i];
     }
-    modules = scout_grown(modules, module_count + 1, &module_room, sizeof(*modules));
-    modules[module_count] = (struct module){.handle = handle};
-    struct search search = {.module = &modules[module_count]};
-    ++module_count;
+    struct search search = {.module = SCOUT_GROWN(modules, module_count)};
+    search.module->handle = handle;
     if (names_caller(&search.base))
         (void)dl_iterate_phdr(look_through, &search);
     return search.module;

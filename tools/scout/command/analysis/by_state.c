@@ -8,7 +8,6 @@
 #include "tools/scout/command/analysis/turns.h"
 
 #include "launcher/common/xcalloc.h"
-#include "tools/common/grown.h"
 
 #include <stdio.h>
 #include <stdlib.h>

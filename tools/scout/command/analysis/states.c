@@ -3,8 +3,6 @@
  */
 #include "tools/scout/command/analysis/rules.h"
 
-#include "launcher/common/xcalloc.h"
-
 #include <stdlib.h>
 
 /* What stays and differs between ranks is shown as harmless only if it is known to be: with other contents no parameter

@@ -9,7 +9,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The runs of (d): ranks by turns, and one process that plays all turns, with its noise. */
