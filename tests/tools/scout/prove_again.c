@@ -23,15 +23,16 @@ prove(const struct scout_order *order, struct json_object *turns, struct proof *
     struct play play;
     struct play_times times;
     char why[PLAY_WHY_BYTES];
-    bool ok = true, can = play_json_read(turns, &play, why);
+    bool can = play_json_read(turns, &play, why);
+    struct trial trial = {.order = order, .play = &play, .proof = proof, .error = error};
     if (can && play.plan.by == PLAY_BY_STATE)
-        ok = proof_complete(order, &play, false, proof, error);
-    if (can && ok && (proof->end == PROOF_PASSED || play.plan.by != PLAY_BY_STATE))
-        ok = proof_play_turns(order, &play, proof, &times, error);
+        proof_complete(&trial, false);
+    if (can && (proof->end == PROOF_PASSED || play.plan.by != PLAY_BY_STATE))
+        proof_play_turns(&trial, &times);
     if (!can)
         proof_conclude(proof, PROOF_IMPOSSIBLE, "%s", why);
     play_free(&play);
-    return ok;
+    return !trial.is_ended;
 }
 
 int

@@ -175,32 +175,41 @@ has_named(const struct scout_finding *finding)
 }
 
 /* (c), and what --per-rank names: two ranks whose data differ in a step, and two that have exchanged halves of it. */
-static bool
-prove_halves(const struct scout_order *order, const struct scout_log *log, const struct scout_finding *finding,
-             struct play *play, struct scout_proofs *proofs, struct error *error)
+static void
+prove_halves(struct trial *it, const struct scout_log *log, const struct scout_finding *finding,
+             struct scout_proofs *proofs)
 {
     struct played whole = {0}, halves = {0};
     char why[PLAY_WHY_BYTES];
     const char *then;
     bool can = play_plan_has_halves(log, finding, why);
-    struct proof *proof = can ? &proofs->halves : &proofs->own;
+    it->proof = can ? &proofs->halves : &proofs->own;
     if (!can)
         proof_conclude(&proofs->halves, PROOF_IMPOSSIBLE, "%s", why);
     if (!can && !has_named(finding))
-        return true;
-    bool ok = played_make(order, play, PLAY_STEP_BEFORE, &whole, error);
-    bool has_run = ok && played_steps(&whole, &then, proof) > 0;
+        return;
+    bool has_run =
+        played_make(it, PLAY_STEP_BEFORE, PLAY_BEGINS_ITSELF, &whole) && played_steps(&whole, &then, it->proof) > 0;
     if (has_run && can && finding->group_count > 1)
-        judge_alike(play, &whole, proof);
-    if (has_run && proof->end == PROOF_NOT_ASKED && (ok = played_make(order, play, PLAY_HALVES, &halves, error)) &&
-        played_steps(&halves, &then, proof) > 0) {
+        judge_alike(it->play, &whole, it->proof);
+    if (has_run && it->proof->end == PROOF_NOT_ASKED && played_make(it, PLAY_HALVES, PLAY_BEGINS_ITSELF, &halves) &&
+        played_steps(&halves, &then, it->proof) > 0) {
         if (can)
-            judge_halves(play, &whole, &halves, proofs);
-        judge_own(finding, play, &whole, &halves, &proofs->own);
+            judge_halves(it->play, &whole, &halves, proofs);
+        judge_own(finding, it->play, &whole, &halves, &proofs->own);
     }
-    played_release(play, &whole);
-    played_release(play, &halves);
-    return ok;
+    played_release(it->play, &whole);
+    played_release(it->play, &halves);
+}
+
+/* For a report: the plan that is played, or why none is. */
+static struct json_object *
+json_of_played(bool can, const struct play *play, const char *why)
+{
+    struct json_object *json = can ? play_json_of(play) : json_object_new_object();
+    if (!can)
+        json_object_object_add(json, "reason", json_object_new_string(why));
+    return json;
 }
 
 bool
@@ -208,8 +217,8 @@ scout_prove(const struct scout_order *order, const struct scout_log *log, const 
             struct scout_proofs *proofs, struct error *error)
 {
     struct play play;
+    struct trial trial = {.order = order, .play = &play, .error = error};
     char why[PLAY_WHY_BYTES];
-    bool ok = true;
     struct turns turns;
     turns_find(log, finding, &turns);
     proofs->needs_halves = turns.is_scaled;
@@ -218,26 +227,25 @@ scout_prove(const struct scout_order *order, const struct scout_log *log, const 
         proof_conclude(&proofs->halves, PROOF_IMPOSSIBLE, "%s", why);
     bool by_turns = (can || several) && play_plan_has_turns(finding, &turns, why) && can;
     proofs->halves_suffice = several;
-    proofs->played = by_turns ? play_json_of(&play) : json_object_new_object();
-    if (!by_turns) {
-        json_object_object_add(proofs->played, "reason", json_object_new_string(why));
+    proofs->played = json_of_played(by_turns, &play, why);
+    if (!by_turns)
         proof_conclude(&proofs->turns, PROOF_IMPOSSIBLE, "%s", why);
-    }
     if (by_turns || (can && several && !proofs->for_plan))
-        ok = prove_halves(order, log, finding, &play, proofs, error);
+        prove_halves(&trial, log, finding, proofs);
     else if (can)
         proof_conclude(&proofs->halves, PROOF_IMPOSSIBLE, "%s", why);
-    if (ok && by_turns)
-        ok = proof_host(order, &play, false, &proofs->turns, error);
-    if (ok && by_turns && proofs->turns.end == PROOF_NOT_ASKED)
-        ok = proof_play_turns(order, &play, &proofs->turns, &proofs->times, error);
+    trial.proof = &proofs->turns;
+    if (by_turns)
+        proof_host(&trial, false);
+    if (by_turns && proofs->turns.end == PROOF_NOT_ASKED)
+        proof_play_turns(&trial, &proofs->times);
     if (has_named(finding) && proofs->own.end == PROOF_NOT_ASKED)
         proof_conclude(&proofs->own, PROOF_IMPOSSIBLE,
                        "whether what --per-rank names is carried from batch to batch, or trained, cannot be shown: %s",
                        proofs->halves.text);
     play_free(&play);
     turns_free(&turns);
-    return ok;
+    return !trial.is_ended;
 }
 
 bool
@@ -245,17 +253,17 @@ scout_prove_by_state(const struct scout_order *order, const struct scout_log *lo
                      const struct turns *turns, bool prove, struct scout_proofs *proofs, struct error *error)
 {
     struct play play;
+    struct trial trial = {.order = order, .play = &play, .proof = &proofs->complete, .error = error};
     char why[PLAY_WHY_BYTES];
-    bool can = play_plan_make(log, finding, turns, &play, why), ok = true;
+    bool can = play_plan_make(log, finding, turns, &play, why);
     if (can && prove)
-        ok = proof_host(order, &play, turns->host_may_update, &proofs->complete, error);
-    if (ok && can && prove && proofs->complete.end == PROOF_NOT_ASKED)
-        ok = proof_complete(order, &play, true, &proofs->complete, error);
-    proofs->played = can ? play_json_of(&play) : json_object_new_object(); /* a proof has told sums from state */
-    if (!can)
-        json_object_object_add(proofs->played, "reason", json_object_new_string(why));
-    if (ok && proofs->complete.end == PROOF_PASSED)
-        ok = proof_play_turns(order, &play, &proofs->turns, &proofs->times, error);
+        proof_host(&trial, turns->host_may_update);
+    if (can && prove && proofs->complete.end == PROOF_NOT_ASKED)
+        proof_complete(&trial, true);
+    proofs->played = json_of_played(can, &play, why); /* a proof has told sums from state */
+    trial.proof = &proofs->turns;
+    if (proofs->complete.end == PROOF_PASSED)
+        proof_play_turns(&trial, &proofs->times);
     play_free(&play);
-    return ok;
+    return !trial.is_ended;
 }

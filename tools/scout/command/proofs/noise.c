@@ -27,62 +27,50 @@ noise_name(const struct play *play, const struct play_tensor *tensor, char text[
 }
 
 bool
-noise_measure(const struct scout_order *order, struct play *play, enum play_data data, const struct played *first,
-              struct noise *noise, struct error *error)
+noise_measure(struct trial *it, enum play_data data)
 {
-    uint32_t begun = play->plan.begun;
-    bool ok = true;
-    *noise = (struct noise){
-        .play = play, .first = first, .most = xcalloc(play->plan.tensor_count + 1, sizeof(*noise->most))};
-    play->plan.begun = PLAY_TAKES_BEGUN;
-    for (int run = 0; run < 2 && ok && noise_is_any(play); ++run) {
-        ok = played_make(order, play, data, &noise->others[run], error);
-        uint32_t steps = ok ? played_completed(&noise->others[run]) : 0;
-        for (uint32_t k = 0; k < (steps + 1) * play->plan.tensor_count && ok; ++k) {
-            const struct play_apart *it = play_apart(&play->plan, noise->others[run].pages[0], 0, k);
-            struct play_apart *most = &noise->most[k % play->plan.tensor_count];
-            *most = (struct play_apart){fmax(most->sum, it->sum), fmax(most->element, it->element)};
+    uint32_t tensors = it->play->plan.tensor_count;
+    it->noise.most = xcalloc(tensors + 1, sizeof(*it->noise.most));
+    for (int run = 0; run < 2 && noise_is_any(it->play); ++run) {
+        if (!played_make(it, data, PLAY_TAKES_BEGUN, &it->noise.others[run]))
+            return false;
+        for (uint32_t k = 0; k < (played_completed(&it->noise.others[run]) + 1) * tensors; ++k) {
+            const struct play_apart *of = play_apart(&it->play->plan, it->noise.others[run].pages[0], 0, k);
+            struct play_apart *most = &it->noise.most[k % tensors];
+            *most = (struct play_apart){fmax(most->sum, of->sum), fmax(most->element, of->element)};
         }
     }
-    play->plan.begun = begun;
-    return ok;
-}
-
-void
-noise_release(struct noise *noise)
-{
-    for (int run = 0; run < 2 && noise->play != NULL; ++run)
-        played_release(noise->play, &noise->others[run]);
-    free(noise->most);
-    *noise = (struct noise){0};
+    return true;
 }
 
 bool
-noise_are_same(const struct noise *noise, const struct played *run, uint32_t step, uint32_t tensor)
+noise_are_same(const struct trial *it, const struct played *run, uint32_t step, uint32_t tensor)
 {
-    const struct play *play = noise->play;
-    const struct play_apart *most = &noise->most[tensor];
+    const struct play *play = it->play;
+    const struct play_apart *most = &it->noise.most[tensor];
     bool same = true;
-    if (play->tensors[tensor].noise == 0)
-        return played_are_same(play, noise->first, run, step, tensor);
     for (int rank = 0; rank < run->count; ++rank) {
-        const struct play_apart *it = play_apart(&play->plan, run->pages[rank], step, tensor);
-        same = same && it->sum <= fmax(factor * most->sum, least_sum) &&
-               it->element <= fmax(factor * most->element, least_element);
+        const struct play_apart *of = play_apart(&play->plan, run->pages[rank], step, tensor);
+        if (play->tensors[tensor].noise == 0)
+            same =
+                same && played_hash(play, &it->alone, rank, step, tensor) == played_hash(play, run, rank, step, tensor);
+        else
+            same = same && of->sum <= fmax(factor * most->sum, least_sum) &&
+                   of->element <= fmax(factor * most->element, least_element);
     }
     return same;
 }
 
 bool
-noise_reads_are_same(const struct noise *noise, const struct played *run)
+noise_reads_are_same(const struct trial *it, const struct played *run)
 {
-    const struct play_page *first = noise->first->pages[0], *page = run->pages[0];
+    const struct play_page *first = it->alone.pages[0], *page = run->pages[0];
     bool same = atomic_load(&first->reads) == atomic_load(&page->reads) && first->number_count == page->number_count;
     for (uint32_t k = 0; same && k < first->number_count; ++k) {
         double most = most_sum * fabs(first->numbers[k]), number = first->numbers[k];
         for (int i = 0; i < 2; ++i)
-            if (k < noise->others[i].pages[0]->number_count)
-                most = fmax(most, factor * fabs(noise->others[i].pages[0]->numbers[k] - number));
+            if (k < it->noise.others[i].pages[0]->number_count)
+                most = fmax(most, factor * fabs(it->noise.others[i].pages[0]->numbers[k] - number));
         same = number == page->numbers[k] || (isnan(number) && isnan(page->numbers[k])) ||
                fabs(page->numbers[k] - number) <= most;
     }
@@ -101,11 +89,13 @@ noise_hides(const struct play *play, const struct play_tensor *tensor, struct pr
 }
 
 bool
-noise_is_small(const struct noise *noise, struct proof *proof)
+noise_is_small(const struct trial *it)
 {
     bool is_small = true;
-    for (uint32_t i = 0; i < noise->play->plan.tensor_count && is_small; ++i)
-        is_small = (factor * noise->most[i].sum <= most_sum && factor * noise->most[i].element <= most_element) ||
-                   !noise_hides(noise->play, &noise->play->tensors[i], proof);
+    for (uint32_t i = 0; i < it->play->plan.tensor_count && is_small; ++i) {
+        const struct play_apart *most = &it->noise.most[i];
+        is_small = (factor * most->sum <= most_sum && factor * most->element <= most_element) ||
+                   !noise_hides(it->play, &it->play->tensors[i], it->proof);
+    }
     return is_small;
 }

@@ -105,9 +105,12 @@ played_release(const struct play *play, struct played *played)
 }
 
 bool
-played_make(const struct scout_order *order, struct play *play, enum play_data data, struct played *played,
-            struct error *error)
+played_make(struct trial *it, enum play_data data, enum play_begun begun, struct played *played)
 {
+    const struct scout_order *order = it->order;
+    struct play *play = it->play;
+    if (it->is_ended)
+        return false;
     static unsigned made; /* pages of earlier runs stay as they are */
     char *plan = xasprintf("%s/play.%u", order->folder, made++), *summary = xasprintf("%s.json", plan);
     char *errors = xasprintf("%s.err", plan);
@@ -121,6 +124,7 @@ played_make(const struct scout_order *order, struct play *play, enum play_data d
                                       .errors = errors};
     *played = (struct played){.count = data > PLAY_ALONE ? 1 : ranks};
     play->plan.data = data;
+    play->plan.begun = noise_is_any(play) ? begun : PLAY_BEGINS_ITSELF;
     play->plan.turns = data == PLAY_ALONE ? (uint32_t)ranks : 0;
     play->plan.is_timed = is_auto && (data == PLAY_TURNS || play->plan.begun != PLAY_TAKES_BEGUN);
     snprintf(play->plan.begun_path, sizeof(play->plan.begun_path), "%s/begun", order->folder);
@@ -138,17 +142,28 @@ played_make(const struct scout_order *order, struct play *play, enum play_data d
     } else {
         played_release(play, played);
         *played = (struct played){0};
-        (void)error_set(error, DDPRUN_EXIT_FAILURE,
+        (void)error_set(it->error, DDPRUN_EXIT_FAILURE,
                         "cannot start the program, in %s: %s; make room there, or set TMPDIR", order->folder,
                         strerror(errno));
     }
     if (pid > 0 && played->signal != 0)
-        (void)error_set(error, 128 + played->signal, "scout ended by signal %d", played->signal);
-    ok = pid > 0 && played->signal == 0;
+        (void)error_set(it->error, 128 + played->signal, "scout ended by signal %d", played->signal);
+    it->is_ended = pid <= 0 || played->signal != 0;
     free(plan);
     free(summary);
     free(errors);
-    return ok;
+    return !it->is_ended;
+}
+
+void
+trial_release(struct trial *it)
+{
+    played_release(it->play, &it->alone);
+    for (int run = 0; run < 2; ++run)
+        played_release(it->play, &it->noise.others[run]);
+    free(it->noise.most);
+    it->alone = (struct played){0};
+    it->noise = (struct noise){0};
 }
 
 /* ---- what it shows ---- */
@@ -194,13 +209,4 @@ uint64_t
 played_hash(const struct play *play, const struct played *played, int rank, uint32_t step, uint32_t tensor)
 {
     return *play_hash(&play->plan, played->pages[rank], step, tensor);
-}
-
-bool
-played_are_same(const struct play *play, const struct played *a, const struct played *b, uint32_t step, uint32_t tensor)
-{
-    bool same = true;
-    for (int rank = 0; rank < a->count; ++rank)
-        same = same && played_hash(play, a, rank, step, tensor) == played_hash(play, b, rank, step, tensor);
-    return same;
 }

@@ -49,10 +49,42 @@ struct played {
     char reason[512]; /* why its ddprun failed; "": it did not, or had been asked to end */
 };
 
-/* Makes a run, and stays with it until it has ended; played_release() releases it. Error: it could not be started, or a
- * signal asked for the end. */
-bool played_make(const struct scout_order *order, struct play *play, enum play_data data, struct played *played,
-                 struct error *error) MUST_USE;
+/* ---- noise.c: what differs in its last bits from run to run ---- */
+/* What three runs of one process show of it, the first of which the others begin each step with. */
+struct noise {
+    struct played others[2];
+    struct play_apart *most; /* [tensor_count]: of the others, of any step */
+};
+
+/* A proof that is made; all but the first four begin as zero. */
+struct trial {
+    const struct scout_order *order;
+    struct play *play;
+    struct proof *proof;
+    struct error *error;
+    bool is_ended;       /* a run could not be started, or a signal asked for the end: `error` says it */
+    struct played alone; /* the program's run as it is, in one process, which others are compared with; */
+    struct noise noise;  /* its noise */
+};
+
+/* Makes the other two runs, if anything has noise; as played_make(). */
+bool noise_measure(struct trial *it, enum play_data data);
+/* Whether anything has noise. */
+bool noise_is_any(const struct play *play);
+/* Whether each rank has the same in a run as in the first one: bits, or within noise. */
+bool noise_are_same(const struct trial *it, const struct played *run, uint32_t step, uint32_t tensor);
+/* Whether a run's copies to the host have brought the same. */
+bool noise_reads_are_same(const struct trial *it, const struct played *run);
+/* Ends the proof if a tensor has noise, where bits alone show a mistake. Returns whether it has. */
+bool noise_hides(const struct play *play, const struct play_tensor *tensor, struct proof *proof);
+/* Ends the proof if noise is too large to tell a mistake from it. Returns whether it is not. */
+bool noise_is_small(const struct trial *it);
+/* The operation that the noise of a tensor is of, for readers. */
+const char *noise_name(const struct play *play, const struct play_tensor *tensor, char text[PLAY_NAME_BYTES]);
+
+/* Makes a run, and stays with it until it has ended; played_release() releases it. `begun`: if anything has noise.
+ * False: the trial is ended, or has been. */
+bool played_make(struct trial *it, enum play_data data, enum play_begun begun, struct played *played);
 void played_release(const struct play *play, struct played *played);
 
 /* How many steps all ranks have completed, and recorded. */
@@ -61,36 +93,8 @@ uint32_t played_completed(const struct played *played);
  * was seen. */
 uint32_t played_steps(const struct played *played, const char **why, struct proof *proof);
 
-/* The hash of a tensor after a step; 0: before the first. Whether each rank has the same in both runs. */
+/* The hash of a tensor after a step; 0: before the first. */
 uint64_t played_hash(const struct play *play, const struct played *played, int rank, uint32_t step, uint32_t tensor);
-bool played_are_same(const struct play *play, const struct played *a, const struct played *b, uint32_t step,
-                     uint32_t tensor);
-
-/* ---- noise.c: what differs in its last bits from run to run ---- */
-/* What three runs of one process show of it, the first of which the others begin each step with. */
-struct noise {
-    const struct play *play;
-    const struct played *first;
-    struct played others[2];
-    struct play_apart *most; /* [tensor_count]: of the others, of any step */
-};
-
-/* Whether anything has noise. */
-bool noise_is_any(const struct play *play);
-/* Makes the other two runs, if anything has noise; noise_release() releases them. Error: as played_make(). */
-bool noise_measure(const struct scout_order *order, struct play *play, enum play_data data, const struct played *first,
-                   struct noise *noise, struct error *error) MUST_USE;
-void noise_release(struct noise *noise);
-/* Whether each rank has the same in a run as in the first one: bits, or within noise. */
-bool noise_are_same(const struct noise *noise, const struct played *run, uint32_t step, uint32_t tensor);
-/* Whether a run's copies to the host have brought the same. */
-bool noise_reads_are_same(const struct noise *noise, const struct played *run);
-/* Ends the proof if a tensor has noise, where bits alone show a mistake. Returns whether it has. */
-bool noise_hides(const struct play *play, const struct play_tensor *tensor, struct proof *proof);
-/* Ends the proof if noise is too large to tell a mistake from it. Returns whether it is not. */
-bool noise_is_small(const struct noise *noise, struct proof *proof);
-/* The operation that the noise of a tensor is of, for readers. */
-const char *noise_name(const struct play *play, const struct play_tensor *tensor, char text[PLAY_NAME_BYTES]);
 
 /* A tensor for people, with its role, in proof->name. */
 const char *proof_name(struct proof *proof, const struct play_tensor *tensor);
@@ -98,17 +102,15 @@ const char *proof_name(struct proof *proof, const struct play_tensor *tensor);
 void proof_conclude(struct proof *proof, enum proof_end end, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* turns.c: (d), with order->ranks and timed, or (0) with two. Errors: as played_make(). */
-bool proof_play_turns(const struct scout_order *order, struct play *play, struct proof *proof, struct play_times *times,
-                      struct error *error) MUST_USE;
+/* turns.c: (d), with order->ranks and timed, or (0) with two. */
+void proof_play_turns(struct trial *it, struct play_times *times);
 /* Ends the proof if the host carries what it reads to what it sends in the next step; `must_show`: also if no run shows
- * whether it does. Errors: as played_make(). */
-bool proof_host(const struct scout_order *order, struct play *play, bool must_show, struct proof *proof,
-                struct error *error) MUST_USE;
+ * whether it does. */
+void proof_host(struct trial *it, bool must_show);
 
-/* state.c: (complete). `settles`: it decides what is a sum, and what is state, in `play`; false: a plan has done so.
- * Errors: as played_make(). */
-bool proof_complete(const struct scout_order *order, struct play *play, bool settles, struct proof *proof,
-                    struct error *error) MUST_USE;
+/* state.c: (complete). `settles`: it decides what is a sum, and what is state, in `play`; false: a plan has done so. */
+void proof_complete(struct trial *it, bool settles);
+/* Releases the runs that it has kept. */
+void trial_release(struct trial *it);
 
 #endif

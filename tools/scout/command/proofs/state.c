@@ -18,17 +18,6 @@ enum {
     EXCHANGED = 3          /* the first behind a step in which contents, or halves of data, were exchanged */
 };
 
-/* The proof, and the program's run as it is. */
-struct trial {
-    const struct scout_order *order;
-    struct play *play;
-    struct played plain;
-    struct noise noise; /* of `plain` */
-    struct proof *proof;
-    struct error *error;
-    bool ok; /* no run has failed to start, and no signal has asked for the end */
-};
-
 /* The first tensor of a class, and the border, that differ in another run. */
 static bool
 find_unlike_border(const struct trial *it, const struct played *other, uint32_t role, uint32_t borders,
@@ -36,8 +25,7 @@ find_unlike_border(const struct trial *it, const struct played *other, uint32_t 
 {
     for (*border = 0; *border <= borders; ++*border)
         for (*tensor = 0; *tensor < it->play->plan.tensor_count; ++*tensor)
-            if ((role == 0 || it->play->tensors[*tensor].role == role) &&
-                !noise_are_same(&it->noise, other, *border, *tensor))
+            if ((role == 0 || it->play->tensors[*tensor].role == role) && !noise_are_same(it, other, *border, *tensor))
                 return true;
     return false;
 }
@@ -48,9 +36,9 @@ judge_borders(const struct trial *it)
 {
     const struct play *play = it->play;
     for (uint32_t i = 0; i < play->plan.tensor_count && it->proof->end != PROOF_FAILED; ++i) {
-        uint64_t first = played_hash(play, &it->plain, 0, 0, i);
+        uint64_t first = played_hash(play, &it->alone, 0, 0, i);
         for (uint32_t border = BORDERS; border > 0 && play->tensors[i].role == PLAY_UNWRITTEN; --border) {
-            if (played_hash(play, &it->plain, 0, border, i) != first)
+            if (played_hash(play, &it->alone, 0, border, i) != first)
                 proof_conclude(it->proof, PROOF_FAILED, "%s is called constant, and has changed in step %u",
                                proof_name(it->proof, &play->tensors[i]), border);
         }
@@ -82,7 +70,7 @@ judge_rest(const struct trial *it, const struct played *rest, uint32_t borders)
                 "where memory without a class gets what it held one step before, %s differs after step %u: the plan "
                 "misses memory that stays from step to step",
                 proof_name(proof, &it->play->tensors[tensor]), border);
-    } else if (!noise_reads_are_same(&it->noise, rest)) {
+    } else if (!noise_reads_are_same(it, rest)) {
         proof_conclude(
             proof, PROOF_FAILED,
             "where memory without a class gets what it held one step before, the program's copies bring other "
@@ -127,7 +115,7 @@ sample_of(const struct trial *it, const struct played *played, uint32_t tensor)
 static double
 noise_of_samples(const struct trial *it, uint32_t tensor)
 {
-    const float *of = sample_of(it, &it->plain, tensor);
+    const float *of = sample_of(it, &it->alone, tensor);
     double most = 0, largest = 0;
     for (int k = 0; k < PLAY_SAMPLES && it->play->tensors[tensor].noise != 0; ++k) {
         for (int run = 0; run < 2; ++run)
@@ -148,7 +136,7 @@ static struct touched
 touched_by_halves(const struct trial *it, const struct played halves[2], uint32_t tensor)
 {
     struct touched touched = {0};
-    const float *of = sample_of(it, &it->plain, tensor);
+    const float *of = sample_of(it, &it->alone, tensor);
     const float *one = sample_of(it, &halves[0], tensor), *two = sample_of(it, &halves[1], tensor);
     double noise = noise_of_samples(it, tensor);
     for (int k = 0; k < PLAY_SAMPLES; ++k) {
@@ -160,14 +148,14 @@ touched_by_halves(const struct trial *it, const struct played halves[2], uint32_
     return touched;
 }
 
-/* Whether another run differs at the last border; with noise, which goes on from there as `plain` does, at any border
+/* Whether another run differs at the last border; with noise, which goes on from there as it->alone does, at any border
  * behind the exchange. */
 static bool
 differs(const struct trial *it, const struct played *other, uint32_t tensor)
 {
     bool differs = false;
     for (uint32_t border = it->play->tensors[tensor].noise != 0 ? EXCHANGED : BORDERS; border <= BORDERS; ++border)
-        differs = differs || !noise_are_same(&it->noise, other, border, tensor);
+        differs = differs || !noise_are_same(it, other, border, tensor);
     return differs;
 }
 
@@ -180,7 +168,7 @@ judge_reached(const struct trial *it, const struct played halves[2])
     uint32_t reached = 0, other = play->plan.tensor_count;
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
         bool is_reached = differs(it, &halves[0], i) || differs(it, &halves[1], i);
-        bool changes = played_hash(play, &it->plain, 0, BORDERS - 1, i) != played_hash(play, &it->plain, 0, BORDERS, i);
+        bool changes = played_hash(play, &it->alone, 0, BORDERS - 1, i) != played_hash(play, &it->alone, 0, BORDERS, i);
         reached += is_reached;
         other = play->tensors[i].role == PLAY_CHANGES && changes && !is_reached ? i : other;
     }
@@ -211,7 +199,7 @@ static bool
 keeps_itself(const struct trial *it, const struct played *state, uint32_t tensor)
 {
     enum { HALF = PLAY_SAMPLES / 2 };
-    const float *of = sample_of(it, &it->plain, tensor), *seen = sample_of(it, state, tensor);
+    const float *of = sample_of(it, &it->alone, tensor), *seen = sample_of(it, state, tensor);
     double rest = 0, put = 0;
     for (int k = 0; k < HALF; ++k) {
         rest += pow((double)seen[k] - (double)of[k], 2);
@@ -253,23 +241,12 @@ judge_carried(const struct trial *it, const struct played *state, const struct p
     }
 }
 
-/* Makes a run; with noise, one whose steps begin as those of `plain` do. */
+/* Makes another run; with noise, one whose steps begin as those of it->alone do. Returns whether it has come to the
+ * last border. */
 static bool
-make(const struct trial *it, struct play *play, enum play_data data, struct played *played)
+exchange(struct trial *it, enum play_data data, struct played *played)
 {
-    bool is_noisy = noise_is_any(play);
-    play->plan.begun = !is_noisy ? PLAY_BEGINS_ITSELF : data == PLAY_BORDERS ? PLAY_KEEPS_BEGUN : PLAY_TAKES_BEGUN;
-    bool ok = played_make(it->order, play, data, played, it->error);
-    play->plan.begun = PLAY_BEGINS_ITSELF;
-    return ok;
-}
-
-/* Makes another run, and returns whether it has come to the last border. */
-static bool
-exchange(struct trial *it, struct play *play, enum play_data data, struct played *played)
-{
-    it->ok = it->ok && make(it, play, data, played);
-    return it->ok && played_completed(played) == BORDERS;
+    return played_make(it, data, PLAY_TAKES_BEGUN, played) && played_completed(played) == BORDERS;
 }
 
 static void
@@ -277,19 +254,19 @@ prove_classes(struct trial *it)
 {
     struct played state = {0}, halves[2] = {{{0}}, {{0}}};
     uint32_t tensor, border;
-    bool whole = exchange(it, it->play, PLAY_STATE_EXCHANGED, &state);
-    bool first = exchange(it, it->play, PLAY_FIRST_HALVES, &halves[0]);
-    bool second = exchange(it, it->play, PLAY_SECOND_HALVES, &halves[1]);
-    if (it->ok && whole && find_unlike_border(it, &state, PLAY_STREAM, BORDERS, &tensor, &border)) {
+    bool whole = exchange(it, PLAY_STATE_EXCHANGED, &state);
+    bool first = exchange(it, PLAY_FIRST_HALVES, &halves[0]);
+    bool second = exchange(it, PLAY_SECOND_HALVES, &halves[1]);
+    if (whole && find_unlike_border(it, &state, PLAY_STREAM, BORDERS, &tensor, &border)) {
         proof_conclude(
             it->proof, PROOF_FAILED,
             "%s is called a stream, and differs after step %u where what ranks average gets what it held one step "
             "before",
             proof_name(it->proof, &it->play->tensors[tensor]), border);
-    } else if (it->ok && whole && first && second) {
+    } else if (whole && first && second) {
         judge_carried(it, &state, halves);
         judge_reached(it, halves);
-    } else if (it->ok) {
+    } else if (!it->is_ended) {
         proof_conclude(it->proof, PROOF_IMPOSSIBLE,
                        "the program ended where halves of its data, or its state, were exchanged");
     }
@@ -307,7 +284,7 @@ static enum sum_verdict
 judge_sum(const struct trial *trial, const struct played *sums, uint32_t tensor)
 {
     const struct play_tensor *it = &trial->play->tensors[tensor];
-    const float *of = sample_of(trial, &trial->plain, tensor), *seen = sample_of(trial, sums, tensor);
+    const float *of = sample_of(trial, &trial->alone, tensor), *seen = sample_of(trial, sums, tensor);
     size_t bytes = element_size((int)it->type), count = (size_t)(it->hi - it->lo) / bytes;
     size_t distance = (count + PLAY_SAMPLES - 1) / PLAY_SAMPLES;
     enum sum_verdict verdict = SHOWS_NOTHING;
@@ -322,10 +299,10 @@ judge_sum(const struct trial *trial, const struct played *sums, uint32_t tensor)
 
 /* Other memory than sums that differs where sums were exchanged. */
 static bool
-sums_reach(const struct trial *it, const struct play *play, const struct played *sums, uint32_t *tensor)
+sums_reach(const struct trial *it, const struct played *sums, uint32_t *tensor)
 {
-    for (*tensor = 0; *tensor < play->plan.tensor_count; ++*tensor)
-        if (play->tensors[*tensor].role != PLAY_SUM && differs(it, sums, *tensor))
+    for (*tensor = 0; *tensor < it->play->plan.tensor_count; ++*tensor)
+        if (it->play->tensors[*tensor].role != PLAY_SUM && differs(it, sums, *tensor))
             return true;
     return false;
 }
@@ -359,10 +336,10 @@ prove_sums(struct trial *it)
     }
     if (!any)
         return;
-    bool whole = exchange(it, play, PLAY_SUMS_EXCHANGED, &sums);
-    if (it->ok && !whole)
+    bool whole = exchange(it, PLAY_SUMS_EXCHANGED, &sums);
+    if (!it->is_ended && !whole)
         proof_conclude(it->proof, PROOF_IMPOSSIBLE, "the program ended where sums were exchanged");
-    else if (whole && sums_reach(it, play, &sums, &tensor))
+    else if (whole && sums_reach(it, &sums, &tensor))
         proof_conclude(it->proof, PROOF_FAILED,
                        "%s is computed from what is called a sum, or two runs differ by themselves",
                        proof_name(it->proof, &play->tensors[tensor]));
@@ -379,20 +356,25 @@ enum { NUMBER_BYTES = 16, NUMBERS = 4 }; /* that are tried, each in a run of its
 static enum play_role
 judge_number(struct trial *it, uint32_t i)
 {
-    struct played alone = {0};
-    struct play trial = *it->play;
+    struct played exchanged = {0};
+    struct play play = *it->play;
+    struct trial trial = *it;
     enum play_role role = PLAY_CHANGES;
     uint32_t tensor;
-    trial.tensors = xcalloc(trial.plan.tensor_count, sizeof(*trial.tensors));
-    for (uint32_t k = 0; k < trial.plan.tensor_count; ++k) {
-        trial.tensors[k] = it->play->tensors[k];
-        trial.tensors[k].role = k == i ? PLAY_SUM : PLAY_LAST;
+    trial.play = &play;
+    play.tensors = xcalloc(play.plan.tensor_count, sizeof(*play.tensors));
+    for (uint32_t k = 0; k < play.plan.tensor_count; ++k) {
+        play.tensors[k] = it->play->tensors[k];
+        play.tensors[k].role = k == i ? PLAY_SUM : PLAY_LAST;
     }
-    if (exchange(it, &trial, PLAY_SUMS_EXCHANGED, &alone) && atomic_load(&alone.pages[0]->exchanged) > 0 &&
-        !sums_reach(it, &trial, &alone, &tensor))
-        role = !differs(it, &alone, i) ? PLAY_LAST : judge_sum(it, &alone, i) == IS_SUM ? PLAY_SUM : PLAY_CHANGES;
-    played_release(&trial, &alone);
-    free(trial.tensors);
+    if (exchange(&trial, PLAY_SUMS_EXCHANGED, &exchanged) && atomic_load(&exchanged.pages[0]->exchanged) > 0 &&
+        !sums_reach(&trial, &exchanged, &tensor))
+        role = !differs(it, &exchanged, i)              ? PLAY_LAST
+               : judge_sum(it, &exchanged, i) == IS_SUM ? PLAY_SUM
+                                                        : PLAY_CHANGES;
+    it->is_ended = trial.is_ended;
+    played_release(&play, &exchanged);
+    free(play.tensors);
     return role;
 }
 
@@ -402,7 +384,7 @@ judge_number(struct trial *it, uint32_t i)
 static void
 prove_numbers(struct trial *it, bool settles)
 {
-    for (uint32_t i = 0, tried = 0; i < it->play->plan.tensor_count && it->ok && tried < NUMBERS; ++i) {
+    for (uint32_t i = 0, tried = 0; i < it->play->plan.tensor_count && !it->is_ended && tried < NUMBERS; ++i) {
         struct play_tensor *tensor = &it->play->tensors[i];
         if (tensor->role != PLAY_CHANGES || tensor->hi - tensor->lo > NUMBER_BYTES || tensor->may_be_sum)
             continue;
@@ -424,16 +406,16 @@ prove_rest(struct trial *it)
 {
     struct played rest = {0};
     const char *then;
-    uint32_t borders = played_completed(&it->plain);
-    it->play->plan.outside = atomic_load(&it->plain.pages[0]->outside);
-    it->ok = make(it, it->play, PLAY_REST_EXCHANGED, &rest);
+    uint32_t borders = played_completed(&it->alone);
+    it->play->plan.outside = atomic_load(&it->alone.pages[0]->outside);
+    bool ok = played_make(it, PLAY_REST_EXCHANGED, PLAY_TAKES_BEGUN, &rest);
     it->play->plan.outside = 0;
-    if (it->ok && played_steps(&rest, &then, it->proof) == borders)
+    if (ok && played_steps(&rest, &then, it->proof) == borders)
         judge_rest(it, &rest, borders);
-    else if (it->ok && it->proof->end == PROOF_NOT_ASKED)
+    else if (ok && it->proof->end == PROOF_NOT_ASKED)
         proof_conclude(it->proof, PROOF_FAILED, "where memory without a class gets what it held one step before: %s",
                        then[0] != '\0' ? then : "other operations come between steps");
-    else if (it->ok && it->proof->end == PROOF_IMPOSSIBLE)
+    else if (ok && it->proof->end == PROOF_IMPOSSIBLE)
         it->proof->end = PROOF_FAILED; /* the run before could be made */
     played_release(it->play, &rest);
 }
@@ -441,33 +423,28 @@ prove_rest(struct trial *it)
 static bool
 goes_on(const struct trial *it)
 {
-    return it->ok && it->proof->end == PROOF_NOT_ASKED;
+    return !it->is_ended && it->proof->end == PROOF_NOT_ASKED;
 }
 
 /* What has no class is exchanged, then what ranks average, then data. */
-bool
-proof_complete(const struct scout_order *order, struct play *play, bool settles, struct proof *proof,
-               struct error *error)
+void
+proof_complete(struct trial *it, bool settles)
 {
-    struct trial it = {.order = order, .play = play, .proof = proof, .error = error};
     const char *then;
-    uint32_t rounds = play->plan.steps;
-    play->plan.steps = OUTSIDE;
-    it.ok = make(&it, play, PLAY_BORDERS, &it.plain);
-    uint32_t borders = it.ok ? played_steps(&it.plain, &then, proof) : 0;
+    uint32_t rounds = it->play->plan.steps;
+    it->play->plan.steps = OUTSIDE;
+    bool ok = played_make(it, PLAY_BORDERS, PLAY_KEEPS_BEGUN, &it->alone);
+    uint32_t borders = ok ? played_steps(&it->alone, &then, it->proof) : 0;
     if (borders > 0 && borders < BORDERS)
-        proof_conclude(proof, PROOF_IMPOSSIBLE, "%s", then);
-    it.ok = it.ok && (borders < BORDERS || noise_measure(order, play, PLAY_BORDERS, &it.plain, &it.noise, error));
-    if (it.ok && borders >= BORDERS && noise_is_small(&it.noise, proof) && judge_borders(&it))
-        prove_sums(&it);
-    if (borders >= BORDERS && goes_on(&it))
-        prove_numbers(&it, settles);
-    if (borders >= BORDERS && goes_on(&it))
-        prove_rest(&it);
-    if (it.ok && proof->end == PROOF_PASSED)
-        prove_classes(&it);
-    noise_release(&it.noise);
-    played_release(play, &it.plain);
-    play->plan.steps = rounds;
-    return it.ok;
+        proof_conclude(it->proof, PROOF_IMPOSSIBLE, "%s", then);
+    if (borders >= BORDERS && noise_measure(it, PLAY_BORDERS) && noise_is_small(it) && judge_borders(it))
+        prove_sums(it);
+    if (borders >= BORDERS && goes_on(it))
+        prove_numbers(it, settles);
+    if (borders >= BORDERS && goes_on(it))
+        prove_rest(it);
+    if (!it->is_ended && it->proof->end == PROOF_PASSED)
+        prove_classes(it);
+    it->play->plan.steps = rounds;
+    trial_release(it);
 }

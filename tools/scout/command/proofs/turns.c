@@ -11,31 +11,21 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The runs of (d): ranks by turns, and one process that plays all turns, with its noise. */
-struct runs {
-    const struct scout_order *order;
-    struct play *play;
-    struct played ranks, alone;
-    struct noise noise;
-    uint32_t rounds;
-    struct error *error;
-};
-
 /* What no operation writes, and is not the same when two runs begin, is an address, or was never set. */
 static bool
-is_left_out(const struct runs *runs, const struct played *run, uint32_t tensor)
+is_left_out(const struct trial *it, const struct played *run, uint32_t tensor)
 {
-    uint32_t role = runs->play->tensors[tensor].role;
-    return (role == PLAY_UNWRITTEN || role == PLAY_UNREAD) && !noise_are_same(&runs->noise, run, 0, tensor);
+    uint32_t role = it->play->tensors[tensor].role;
+    return (role == PLAY_UNWRITTEN || role == PLAY_UNREAD) && !noise_are_same(it, run, 0, tensor);
 }
 
 /* The first tensor, and round, in which a run differs from that of one process by more than noise. */
 static bool
-find_unlike(const struct runs *runs, const struct played *run, uint32_t *tensor, uint32_t *round)
+find_unlike(const struct trial *it, const struct played *run, uint32_t rounds, uint32_t *tensor, uint32_t *round)
 {
-    for (*round = 0; *round <= runs->rounds; ++*round)
-        for (*tensor = 0; *tensor < runs->play->plan.tensor_count; ++*tensor)
-            if (!is_left_out(runs, run, *tensor) && !noise_are_same(&runs->noise, run, *round, *tensor))
+    for (*round = 0; *round <= rounds; ++*round)
+        for (*tensor = 0; *tensor < it->play->plan.tensor_count; ++*tensor)
+            if (!is_left_out(it, run, *tensor) && !noise_are_same(it, run, *round, *tensor))
                 return true;
     return false;
 }
@@ -62,11 +52,12 @@ find_longer(const struct play *play, const struct played *ranks, uint32_t rounds
 }
 
 static void
-conclude_alike(const struct runs *runs, struct proof *proof)
+conclude_alike(const struct trial *it, const struct played *ranks, uint32_t rounds)
 {
-    const struct play *play = runs->play;
+    const struct play *play = it->play;
+    struct proof *proof = it->proof;
     uint64_t bytes = 0, left_out = 0, noisy = 0;
-    const struct play_tensor *behind, *parameter = find_longer(play, &runs->ranks, runs->rounds, &behind), *by = NULL;
+    const struct play_tensor *behind, *parameter = find_longer(play, ranks, rounds, &behind), *by = NULL;
     if (parameter != NULL) {
         char text[sizeof(proof->name)];
         snprintf(text, sizeof(text), "%s", proof_name(proof, parameter));
@@ -76,7 +67,7 @@ conclude_alike(const struct runs *runs, struct proof *proof)
     }
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &play->tensors[i];
-        bool is_compared = !is_left_out(runs, &runs->ranks, i);
+        bool is_compared = !is_left_out(it, ranks, i);
         bool is_counted = tensor->role >= PLAY_PER_RANK || tensor->role == PLAY_GRADIENT;
         bytes += is_compared && is_counted ? tensor->hi - tensor->lo : 0;
         left_out += is_compared ? 0 : tensor->hi - tensor->lo;
@@ -86,8 +77,8 @@ conclude_alike(const struct runs *runs, struct proof *proof)
     proof_conclude(proof, PROOF_PASSED,
                    "%d ranks that take turns, and one process that plays all turns, have the same %" PRIu64
                    " bytes after each of %u round%s%s",
-                   runs->ranks.count, bytes, runs->rounds, runs->rounds == 1 ? "" : "s",
-                   play->plan.by == PLAY_BY_STATE && runs->rounds > 1 ? "; the second round has fewer steps" : "");
+                   ranks->count, bytes, rounds, rounds == 1 ? "" : "s",
+                   play->plan.by == PLAY_BY_STATE && rounds > 1 ? "; the second round has fewer steps" : "");
     char name[PLAY_NAME_BYTES];
     size_t used = strlen(proof->text);
     if (by != NULL)
@@ -101,33 +92,34 @@ conclude_alike(const struct runs *runs, struct proof *proof)
                  "; %" PRIu64 " bytes that no operation writes are not compared", left_out);
 }
 
-/* Whether another run like one of them is the same; if not, (d) is not possible. */
+/* Whether another run like that of one process is the same; if not, (d) is not possible. */
 static void
-judge_again(const struct runs *runs, const struct played *again, struct proof *proof)
+judge_again(const struct trial *it, const struct played *again, uint32_t rounds)
 {
     uint32_t tensor, round;
-    if (played_completed(again) >= runs->rounds && find_unlike(runs, again, &tensor, &round))
-        proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program differ by themselves: %s, after round %u",
-                       proof_name(proof, &runs->play->tensors[tensor]), round);
+    if (played_completed(again) >= rounds && find_unlike(it, again, rounds, &tensor, &round))
+        proof_conclude(it->proof, PROOF_IMPOSSIBLE, "two runs of the program differ by themselves: %s, after round %u",
+                       proof_name(it->proof, &it->play->tensors[tensor]), round);
 }
 
 /* Ranks, and one process that plays all turns, by all that stays. A difference counts if one process does the same
  * again. */
-static bool
-judge_turns(struct runs *runs, struct proof *proof)
+static void
+judge_turns(struct trial *it, const struct played *ranks, uint32_t rounds)
 {
-    struct play *play = runs->play;
+    struct play *play = it->play;
+    struct proof *proof = it->proof;
     uint32_t tensor, round;
-    if (!noise_is_small(&runs->noise, proof))
-        return true;
-    if (!find_unlike(runs, &runs->ranks, &tensor, &round)) {
-        conclude_alike(runs, proof);
-        return true;
+    if (!noise_is_small(it))
+        return;
+    if (!find_unlike(it, ranks, rounds, &tensor, &round)) {
+        conclude_alike(it, ranks, rounds);
+        return;
     }
     if (round == 0) {
         proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program do not begin alike: %s differs",
                        proof_name(proof, &play->tensors[tensor]));
-        return true;
+        return;
     }
     proof_conclude(
         proof, PROOF_FAILED,
@@ -138,11 +130,11 @@ judge_turns(struct runs *runs, struct proof *proof)
             ? "the plan misses memory that stays"
             : "a gradient is missing or has another type, it is averaged in the wrong place");
     struct played again = {0};
-    bool ok = noise_is_any(play) || played_make(runs->order, play, PLAY_ALONE, &again, runs->error);
-    if (ok)
-        judge_again(runs, noise_is_any(play) ? &runs->noise.others[0] : &again, proof);
+    if (noise_is_any(play))
+        judge_again(it, &it->noise.others[0], rounds);
+    else if (played_make(it, PLAY_ALONE, PLAY_BEGINS_ITSELF, &again))
+        judge_again(it, &again, rounds);
     played_release(play, &again);
-    return ok;
 }
 
 /* ---- how fast ---- */
@@ -182,93 +174,81 @@ find_times(const struct played *ranks, const struct played *alone, struct play_t
 /* ---- the host ---- */
 
 /* What the host has sent in the last steps of a run; 0: the run shows nothing. */
-static bool
-play_host(const struct scout_order *order, struct play *play, enum play_data data, bool is_first, uint64_t *sent,
-          struct error *error)
+static uint64_t
+play_host(struct trial *it, enum play_data data, enum play_begun begun)
 {
     enum { STEPS = 6 };
-    struct played played;
-    uint32_t steps = play->plan.steps;
-    play->plan.steps = STEPS;
-    play->plan.begun = !noise_is_any(play) ? PLAY_BEGINS_ITSELF : is_first ? PLAY_KEEPS_BEGUN : PLAY_TAKES_BEGUN;
-    bool ok = played_make(order, play, data, &played, error);
-    play->plan.begun = PLAY_BEGINS_ITSELF;
-    if (ok && played_completed(&played) + 1 == STEPS && atomic_load(&played.pages[0]->exchanged) > 0)
-        *sent = atomic_load(&played.pages[0]->reads);
-    played_release(play, &played);
-    play->plan.steps = steps;
-    return ok;
+    struct played played = {0};
+    uint64_t sent = 0;
+    uint32_t steps = it->play->plan.steps;
+    it->play->plan.steps = STEPS;
+    if (played_make(it, data, begun, &played) && played_completed(&played) + 1 == STEPS &&
+        atomic_load(&played.pages[0]->exchanged) > 0)
+        sent = atomic_load(&played.pages[0]->reads);
+    played_release(it->play, &played);
+    it->play->plan.steps = steps;
+    return sent;
 }
 
 /* Whether the host carries what it reads from step to step, and sends what comes of it: one process makes one batch
  * from what another one has led to, and no two can be computed at once. */
-bool
-proof_host(const struct scout_order *order, struct play *play, bool must_show, struct proof *proof, struct error *error)
+void
+proof_host(struct trial *it, bool must_show)
 {
     enum { DATA_BYTES = 64 };
-    uint64_t same = 0, other = 0, again = 0;
     bool reads = false, sends = false;
-    FOR_EACH(it, play->operations, play->plan.operation_count) {
-        reads = reads || it->reads != PLAY_READS_NOTHING;
-        sends = sends || it->host_bytes > DATA_BYTES;
+    FOR_EACH(operation, it->play->operations, it->play->plan.operation_count) {
+        reads = reads || operation->reads != PLAY_READS_NOTHING;
+        sends = sends || operation->host_bytes > DATA_BYTES;
     }
     if (!reads || !sends)
-        return true;
-    if (!play_host(order, play, PLAY_SAME_READS, true, &same, error) ||
-        !play_host(order, play, PLAY_OTHER_READS, false, &other, error))
-        return false;
-    if (same != other && !play_host(order, play, PLAY_SAME_READS, false, &again, error))
-        return false;
+        return;
+    uint64_t same = play_host(it, PLAY_SAME_READS, PLAY_KEEPS_BEGUN);
+    uint64_t other = play_host(it, PLAY_OTHER_READS, PLAY_TAKES_BEGUN);
     if ((same == 0 || other == 0) && must_show)
-        proof_conclude(proof, PROOF_IMPOSSIBLE,
+        proof_conclude(it->proof, PROOF_IMPOSSIBLE,
                        "bytes that are computed from state are copied to the host, and as many come back: whether the "
                        "host updates them no run has shown");
-    if (same != 0 && other != 0 && same != other && same == again)
-        proof_conclude(proof, PROOF_FAILED,
+    if (same != 0 && other != 0 && same != other && same == play_host(it, PLAY_SAME_READS, PLAY_TAKES_BEGUN))
+        proof_conclude(it->proof, PROOF_FAILED,
                        "what the program sends to the device depends on what it has read there in the step before, as "
                        "where the host updates weights, or plays by the policy: no batch can be computed before the "
                        "one before it");
-    return true;
 }
 
 /* ---- all of it ---- */
 
 /* The run of ranks, and that of one process, whose bytes at the begin of each round the others have if anything has
- * noise. Returns whether all were made: of so many rounds, 0 with the end of the proof. */
-static bool
-make_runs(struct runs *runs, struct proof *proof)
+ * noise. Returns of so many rounds; 0: not all were made, or the proof has ended. */
+static uint32_t
+make_runs(struct trial *it, struct played *ranks)
 {
-    struct play *play = runs->play;
-    bool is_noisy = noise_is_any(play);
+    bool is_noisy = noise_is_any(it->play);
     const enum play_data both[] = {is_noisy ? PLAY_ALONE : PLAY_TURNS, is_noisy ? PLAY_TURNS : PLAY_ALONE};
+    uint32_t least = UINT32_MAX;
     const char *then;
     for (int i = 0; i < 2; ++i) {
-        struct played *run = both[i] == PLAY_ALONE ? &runs->alone : &runs->ranks;
-        play->plan.begun = !is_noisy ? PLAY_BEGINS_ITSELF : i == 0 ? PLAY_KEEPS_BEGUN : PLAY_TAKES_BEGUN;
-        bool ok = played_make(runs->order, play, both[i], run, runs->error);
-        play->plan.begun = PLAY_BEGINS_ITSELF;
-        if (!ok)
-            return false;
-        uint32_t rounds = played_steps(run, &then, proof);
-        runs->rounds = i == 0 || rounds < runs->rounds ? rounds : runs->rounds;
+        struct played *run = both[i] == PLAY_ALONE ? &it->alone : ranks;
+        bool ok = played_make(it, both[i], i == 0 ? PLAY_KEEPS_BEGUN : PLAY_TAKES_BEGUN, run);
+        uint32_t rounds = ok ? played_steps(run, &then, it->proof) : 0;
         if (rounds == 0)
-            return true;
+            return 0;
+        least = rounds < least ? rounds : least;
     }
-    return noise_measure(runs->order, play, PLAY_ALONE, &runs->alone, &runs->noise, runs->error);
+    return noise_measure(it, PLAY_ALONE) ? least : 0;
 }
 
-bool
-proof_play_turns(const struct scout_order *order, struct play *play, struct proof *proof, struct play_times *times,
-                 struct error *error)
+void
+proof_play_turns(struct trial *it, struct play_times *times)
 {
-    struct runs runs = {.order = order, .play = play, .error = error};
-    bool ok = make_runs(&runs, proof) && (runs.rounds == 0 || judge_turns(&runs, proof));
-    if (runs.rounds > 0 && proof->end == PROOF_PASSED)
-        find_times(&runs.ranks, &runs.alone, times);
-    noise_release(&runs.noise);
-    played_release(play, &runs.ranks);
-    played_release(play, &runs.alone);
-    return ok;
+    struct played ranks = {0};
+    uint32_t rounds = make_runs(it, &ranks);
+    if (rounds > 0)
+        judge_turns(it, &ranks, rounds);
+    if (rounds > 0 && it->proof->end == PROOF_PASSED)
+        find_times(&ranks, &it->alone, times);
+    played_release(it->play, &ranks);
+    trial_release(it);
 }
 
 bool
@@ -276,12 +256,12 @@ scout_prove_again(const struct scout_order *order, struct json_object *turns, st
                   struct play_times *times, struct error *error)
 {
     struct play play;
+    struct trial trial = {.order = order, .play = &play, .proof = proof, .error = error};
     char why[PLAY_WHY_BYTES] = "";
-    bool ok = true;
     if (play_json_read(turns, &play, why))
-        ok = proof_play_turns(order, &play, proof, times, error);
+        proof_play_turns(&trial, times);
     else
         proof_conclude(proof, PROOF_IMPOSSIBLE, "%s", why);
     play_free(&play);
-    return ok;
+    return !trial.is_ended;
 }
