@@ -36,15 +36,16 @@ load_scalar(const void *pointer, cudaDataType type)
 struct scalar
 scalar_take(const struct cublasContext *handle, const void *pointer, cudaDataType type)
 {
-    if (handle->pointer_mode == CUBLAS_POINTER_MODE_DEVICE)
+    if (pointer == NULL || handle->pointer_mode == CUBLAS_POINTER_MODE_DEVICE)
         return (struct scalar){.device = pointer};
     return (struct scalar){.value = load_scalar(pointer, type)};
 }
 
 double
-scalar_value(const struct scalar *scalar, cudaDataType type)
+scalar_value(const struct softgpu_launch *launch, int argument, double value, int32_t type)
 {
-    return scalar->device ? load_scalar(scalar->device, type) : scalar->value;
+    const void *device = *(const void *const *)launch->args[argument];
+    return device ? load_scalar(device, (cudaDataType)type) : value;
 }
 
 cublasStatus_t

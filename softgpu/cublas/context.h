@@ -39,9 +39,10 @@ struct scalar {
 cublasStatus_t context_check(const struct cublasContext *handle);
 
 /* Reads a scalar of `type` (CUDA_R_32F, 64F, 16F, 16BF), now or, in device pointer mode, by scalar_value() in the
- * kernel. */
+ * kernel: its pointer is the launch's argument with this number, and `value` was read at the call. A pointer that is
+ * NULL stands for 0. */
 struct scalar scalar_take(const struct cublasContext *handle, const void *pointer, cudaDataType type);
-double scalar_value(const struct scalar *scalar, cudaDataType type);
+double scalar_value(const struct softgpu_launch *launch, int argument, double value, int32_t type);
 
 /* Device memory for parts of sums; NULL: there is none, or not so much. */
 void *context_partial(const struct cublasContext *handle, size_t bytes);

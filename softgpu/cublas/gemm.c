@@ -49,10 +49,8 @@ run_gemm(const struct softgpu_launch *launch)
     const char *a = *(const char *const *)launch->args[ARG_A];
     const char *b = *(const char *const *)launch->args[ARG_B];
     char *c = *(char *const *)launch->args[ARG_C];
-    struct scalar alpha = {*(const void *const *)launch->args[ARG_ALPHA], parameters->alpha};
-    struct scalar beta = {*(const void *const *)launch->args[ARG_BETA], parameters->beta};
-    double alpha_value = scalar_value(&alpha, (cudaDataType)parameters->scalar_type);
-    double beta_value = scalar_value(&beta, (cudaDataType)parameters->scalar_type);
+    double alpha_value = scalar_value(launch, ARG_ALPHA, parameters->alpha, parameters->scalar_type);
+    double beta_value = scalar_value(launch, ARG_BETA, parameters->beta, parameters->scalar_type);
 
     for (int64_t i = 0; i < parameters->batch_count; ++i) {
         if (parameters->has_pointer_arrays)

@@ -158,10 +158,8 @@ run_vector(const struct softgpu_launch *launch)
     const struct vector_parameters *p = launch->args[ARG_PARAMETERS];
     void *x = *(void *const *)launch->args[ARG_X], *y = *(void *const *)launch->args[ARG_Y];
     void *result = *(void *const *)launch->args[ARG_RESULT];
-    struct scalar alpha = {*(const void *const *)launch->args[ARG_ALPHA], p->alpha};
-    struct scalar sine = {*(const void *const *)launch->args[ARG_SINE], p->sine};
-    double alpha_value = scalar_value(&alpha, (cudaDataType)p->type),
-           sine_value = scalar_value(&sine, (cudaDataType)p->type);
+    double alpha_value = scalar_value(launch, ARG_ALPHA, p->alpha, p->type);
+    double sine_value = scalar_value(launch, ARG_SINE, p->sine, p->type);
     if (p->type == CUDA_R_32F)
         run_float(p, (float)alpha_value, (float)sine_value, x, y, result);
     else
@@ -208,11 +206,8 @@ vector(struct cublasContext *handle, const struct vector_call *call)
     if (call->n > 0 && (!call->x || (takes_y && !call->y)))
         return CUBLAS_STATUS_INVALID_VALUE;
 
-    struct scalar alpha = {NULL, 0.0}, sine = {NULL, 0.0};
-    if (takes_alpha)
-        alpha = scalar_take(handle, call->alpha, call->type);
-    if (call->sine)
-        sine = scalar_take(handle, call->sine, call->type);
+    struct scalar alpha = scalar_take(handle, call->alpha, call->type);
+    struct scalar sine = scalar_take(handle, call->sine, call->type);
     struct vector_parameters parameters = {.routine = (int32_t)call->routine,
                                            .type = (int32_t)call->type,
                                            .n = call->n,

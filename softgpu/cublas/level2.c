@@ -101,10 +101,8 @@ run_matrix(const struct softgpu_launch *launch)
     const void *first = *(const void *const *)launch->args[ARG_FIRST],
                *second = *(const void *const *)launch->args[ARG_SECOND];
     void *output = *(void *const *)launch->args[ARG_OUTPUT];
-    struct scalar alpha = {*(const void *const *)launch->args[ARG_ALPHA], p->alpha};
-    struct scalar beta = {*(const void *const *)launch->args[ARG_BETA], p->beta};
-    double alpha_value = scalar_value(&alpha, (cudaDataType)p->type),
-           beta_value = scalar_value(&beta, (cudaDataType)p->type);
+    double alpha_value = scalar_value(launch, ARG_ALPHA, p->alpha, p->type);
+    double beta_value = scalar_value(launch, ARG_BETA, p->beta, p->type);
     if (p->type == CUDA_R_32F)
         run_float(p, (float)alpha_value, (float)beta_value, first, second, output);
     else
@@ -165,9 +163,8 @@ matrix(struct cublasContext *handle, const struct matrix_call *call)
     if (call->m == 0 || call->n == 0)
         return CUBLAS_STATUS_SUCCESS;
 
-    struct scalar alpha = scalar_take(handle, call->alpha, call->type), beta = {NULL, 0.0};
-    if (call->beta)
-        beta = scalar_take(handle, call->beta, call->type);
+    struct scalar alpha = scalar_take(handle, call->alpha, call->type);
+    struct scalar beta = scalar_take(handle, call->beta, call->type);
     bool uses_alpha = alpha.device || alpha.value != 0.0, uses_beta = beta.device || beta.value != 0.0;
     bool reads_first = uses_alpha, reads_second = call->routine == MATRIX_GEAM ? uses_beta : uses_alpha;
     if (!call->output || (reads_first && !call->operand[0]) || (reads_second && !call->operand[1]))

@@ -68,10 +68,8 @@ run_batch(const struct softgpu_launch *launch)
     const struct batch_parameters *p = launch->args[ARG_PARAMETERS];
     const void *a = *(const void *const *)launch->args[ARG_A], *x = *(const void *const *)launch->args[ARG_X];
     void *y = *(void *const *)launch->args[ARG_Y];
-    struct scalar alpha = {*(const void *const *)launch->args[ARG_ALPHA], p->alpha};
-    struct scalar beta = {*(const void *const *)launch->args[ARG_BETA], p->beta};
-    double alpha_value = scalar_value(&alpha, (cudaDataType)p->type),
-           beta_value = scalar_value(&beta, (cudaDataType)p->type);
+    double alpha_value = scalar_value(launch, ARG_ALPHA, p->alpha, p->type);
+    double beta_value = scalar_value(launch, ARG_BETA, p->beta, p->type);
     if (p->type == CUDA_R_32F)
         run_float(p, (float)alpha_value, (float)beta_value, a, x, y);
     else

@@ -145,10 +145,8 @@ run_structured(const struct softgpu_launch *launch)
     const struct structured_parameters *p = launch->args[ARG_PARAMETERS];
     const void *a = *(const void *const *)launch->args[ARG_A], *b = *(const void *const *)launch->args[ARG_B];
     void *c = *(void *const *)launch->args[ARG_C];
-    struct scalar alpha = {*(const void *const *)launch->args[ARG_ALPHA], p->alpha};
-    struct scalar beta = {*(const void *const *)launch->args[ARG_BETA], p->beta};
-    double alpha_value = scalar_value(&alpha, (cudaDataType)p->type),
-           beta_value = scalar_value(&beta, (cudaDataType)p->type);
+    double alpha_value = scalar_value(launch, ARG_ALPHA, p->alpha, p->type);
+    double beta_value = scalar_value(launch, ARG_BETA, p->beta, p->type);
     if (p->type == CUDA_R_32F)
         run_float(p, (float)alpha_value, (float)beta_value, a, b, c);
     else
@@ -223,9 +221,8 @@ structured(struct cublasContext *handle, const struct structured_call *call)
         call->routine == STRUCTURED_SYMM || call->routine == STRUCTURED_SYR2K || call->routine == STRUCTURED_TRMM;
     if (!call->c || (call->k > 0 && (!call->a || (reads_b && !call->b))))
         return CUBLAS_STATUS_INVALID_VALUE;
-    struct scalar alpha = scalar_take(handle, call->alpha, call->type), beta = {NULL, 0.0};
-    if (call->beta)
-        beta = scalar_take(handle, call->beta, call->type);
+    struct scalar alpha = scalar_take(handle, call->alpha, call->type);
+    struct scalar beta = scalar_take(handle, call->beta, call->type);
     struct structured_parameters parameters = {
         .routine = (int32_t)call->routine,
         .type = (int32_t)call->type,

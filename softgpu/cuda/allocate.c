@@ -252,14 +252,8 @@ CUresult
 cuMemHostGetFlags(unsigned int *flags, void *pointer)
 {
     struct allocation found;
-    if (flags == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
     CUresult result = find_host(pointer, &found);
-    if (result == CUDA_SUCCESS) {
-        *flags = found.flags;
-    }
-    return result;
+    return ANSWER(result, flags, found.flags);
 }
 
 /* ---- in stream order ---- */

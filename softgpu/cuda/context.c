@@ -275,3 +275,13 @@ context_empty(struct context *context, bool with_defaults)
     memory_free_all(context);
     return drained != CUDA_SUCCESS ? drained : closed;
 }
+
+CUresult
+context_enter_handle(CUcontext handle, struct context **context_p)
+{
+    if (handle == NULL) {
+        return context_enter(context_p);
+    }
+    CUresult result = driver_enter();
+    return result == CUDA_SUCCESS ? context_from_handle(handle, context_p) : result;
+}

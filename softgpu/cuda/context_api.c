@@ -87,14 +87,7 @@ CUresult
 cuCtxGetCurrent(CUcontext *context_out)
 {
     CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    if (context_out == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    *context_out = (CUcontext)context_current();
-    return CUDA_SUCCESS;
+    return ANSWER(result, context_out, (CUcontext)context_current());
 }
 
 CUresult
@@ -129,34 +122,15 @@ cuCtxPopCurrent_v2(CUcontext *context_out)
 CUresult
 cuCtxGetDevice(CUdevice *device)
 {
-    struct context *context;
-    CUresult result = context_enter(&context);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    if (device == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    *device = context->device;
-    return CUDA_SUCCESS;
+    return cuCtxGetDevice_v2(device, NULL);
 }
 
 CUresult
 cuCtxGetDevice_v2(CUdevice *device, CUcontext handle)
 {
     struct context *context;
-    CUresult result = handle == NULL ? context_enter(&context) : driver_enter();
-    if (result == CUDA_SUCCESS && handle != NULL) {
-        result = context_from_handle(handle, &context);
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    if (device == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    *device = context->device;
-    return CUDA_SUCCESS;
+    CUresult result = context_enter_handle(handle, &context);
+    return ANSWER(result, device, context->device);
 }
 
 CUresult
@@ -169,10 +143,7 @@ CUresult
 cuCtxSynchronize_v2(CUcontext handle)
 {
     struct context *context;
-    CUresult result = handle == NULL ? context_enter(&context) : driver_enter();
-    if (result == CUDA_SUCCESS && handle != NULL) {
-        result = context_from_handle(handle, &context);
-    }
+    CUresult result = context_enter_handle(handle, &context);
     if (result == CUDA_SUCCESS) {
         result = capture_check_context(context);
     }

@@ -165,25 +165,6 @@ is_staged(enum order order, enum place from, bool wait, const struct stream *str
 }
 
 CUresult
-copy_command_new(const struct box *box, struct command **command_p)
-{
-    CUresult result =
-        box->width == 0 || box->height == 0 || box->depth == 0 ? CUDA_ERROR_INVALID_VALUE : copy_check(box);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    struct copy_command *copy = command_new(sizeof *copy, run_copy);
-    if (copy == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    copy->command.node_type = CU_GRAPH_NODE_TYPE_MEMCPY;
-    copy->box = *box;
-    copy->staging = NULL;
-    *command_p = &copy->command;
-    return CUDA_SUCCESS;
-}
-
-CUresult
 copy_submit(const struct box *box, enum timing timing, enum order order, struct stream *stream)
 {
     if (box->width == 0 || box->height == 0 || box->depth == 0) {
@@ -314,8 +295,8 @@ copy_2d(const CUDA_MEMCPY2D *copy, enum timing timing, CUstream stream, enum fla
     return result == CUDA_SUCCESS ? copy_box(&box, timing, stream, flavour) : result;
 }
 
-CUresult
-copy_box_3d(const CUDA_MEMCPY3D *copy, struct box *box_p)
+static CUresult
+box_3d(const CUDA_MEMCPY3D *copy, struct box *box_p)
 {
     if (copy == NULL || copy->srcLOD != 0 || copy->dstLOD != 0) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -330,11 +311,33 @@ copy_box_3d(const CUDA_MEMCPY3D *copy, struct box *box_p)
     return result;
 }
 
+CUresult
+copy_command_new(const CUDA_MEMCPY3D *parameters, struct command **command_p)
+{
+    struct box box;
+    CUresult result = box_3d(parameters, &box);
+    if (result == CUDA_SUCCESS) {
+        result = box.width == 0 || box.height == 0 || box.depth == 0 ? CUDA_ERROR_INVALID_VALUE : copy_check(&box);
+    }
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    struct copy_command *copy = command_new(sizeof *copy, run_copy);
+    if (copy == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    copy->command.node_type = CU_GRAPH_NODE_TYPE_MEMCPY;
+    copy->box = box;
+    copy->staging = NULL;
+    *command_p = &copy->command;
+    return CUDA_SUCCESS;
+}
+
 static CUresult
 copy_3d(const CUDA_MEMCPY3D *copy, enum timing timing, CUstream stream, enum flavour flavour)
 {
     struct box box;
-    CUresult result = copy_box_3d(copy, &box);
+    CUresult result = box_3d(copy, &box);
     return result == CUDA_SUCCESS ? copy_box(&box, timing, stream, flavour) : result;
 }
 

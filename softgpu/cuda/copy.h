@@ -37,11 +37,8 @@ CUresult copy_corner(CUmemorytype type, const void *host, CUdeviceptr device, si
 /* Whether both sides of a box that is not empty can be reached. */
 CUresult copy_check(const struct box *box) __attribute__((warn_unused_result));
 
-/* A copy for a graph, which reads its source when it runs. */
-CUresult copy_command_new(const struct box *box, struct command **command_p) __attribute__((warn_unused_result));
-
-/* The box of a copy between pitched memory. */
-CUresult copy_box_3d(const CUDA_MEMCPY3D *copy, struct box *box_p) __attribute__((warn_unused_result));
+/* A copy between pitched memory, for a graph: it reads its source when it runs. */
+CUresult copy_command_new(const CUDA_MEMCPY3D *copy, struct command **command_p) __attribute__((warn_unused_result));
 
 /* Submits the copy, and waits for it where CUDA says that the call does. */
 CUresult copy_submit(const struct box *box, enum timing timing, enum order order, struct stream *stream)

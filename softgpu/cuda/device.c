@@ -96,12 +96,9 @@ attribute_of(CUdevice_attribute attribute, CUdevice device)
 static CUresult
 enter(CUdevice device, const void *out)
 {
-    CUresult result = driver_enter();
+    CUresult result = device_enter(device);
     if (result != CUDA_SUCCESS) {
         return result;
-    }
-    if (!device_valid(device)) {
-        return CUDA_ERROR_INVALID_DEVICE;
     }
     return out != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -110,24 +107,14 @@ CUresult
 cuDeviceGetCount(int *count)
 {
     CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    if (count == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    *count = driver.device_count;
-    return CUDA_SUCCESS;
+    return ANSWER(result, count, driver.device_count);
 }
 
 CUresult
 cuDeviceGet(CUdevice *device, int ordinal)
 {
-    CUresult result = enter(ordinal, device);
-    if (result == CUDA_SUCCESS) {
-        *device = ordinal;
-    }
-    return result;
+    CUresult result = device_enter(ordinal);
+    return ANSWER(result, device, ordinal);
 }
 
 CUresult
@@ -160,11 +147,8 @@ cuDeviceGetName(char *name, int room, CUdevice device)
 CUresult
 cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 {
-    CUresult result = enter(device, bytes);
-    if (result == CUDA_SUCCESS) {
-        *bytes = driver.memory_bytes;
-    }
-    return result;
+    CUresult result = device_enter(device);
+    return ANSWER(result, bytes, driver.memory_bytes);
 }
 
 CUresult

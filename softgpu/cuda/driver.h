@@ -129,6 +129,15 @@ bool driver_exiting(void);
 
 bool device_valid(CUdevice device);
 
+/* driver_enter(), and that there is such a device. */
+CUresult device_enter(CUdevice device) __attribute__((warn_unused_result));
+
+/* What a call returns that has one answer: it goes to `out`, unless `entered` is an error. */
+#define ANSWER(entered, out, value)                       \
+    ((entered) != CUDA_SUCCESS ? (entered)                \
+     : (out) == NULL           ? CUDA_ERROR_INVALID_VALUE \
+                               : (*(out) = (value), CUDA_SUCCESS))
+
 /* ---- thread.c ---- */
 
 /*
@@ -339,6 +348,9 @@ CUresult context_create(CUdevice device, unsigned flags, bool is_primary, struct
 CUresult context_empty(struct context *context, bool with_defaults) __attribute__((warn_unused_result));
 CUresult context_from_handle(CUcontext handle, struct context **context_p) __attribute__((warn_unused_result));
 
+/* driver_enter() and the context behind a handle; NULL: context_enter(). */
+CUresult context_enter_handle(CUcontext handle, struct context **context_p) __attribute__((warn_unused_result));
+
 /* The first failure stays. `what` is said once. Any thread. */
 void context_fail(struct context *context, CUresult failure, const char *what);
 
@@ -357,7 +369,7 @@ CUresult launch_command_new(const CUlaunchConfig *config, CUfunction function, v
 void launch_command_parameters(struct command *command, CUDA_KERNEL_NODE_PARAMS *parameters);
 CUresult fill_command_new(const CUDA_MEMSET_NODE_PARAMS *parameters, struct command **command_p)
     __attribute__((warn_unused_result));
-CUresult host_command_new(CUhostFn function, void *data, struct command **command_p)
+CUresult host_command_new(const CUDA_HOST_NODE_PARAMS *parameters, struct command **command_p)
     __attribute__((warn_unused_result));
 
 /* ---- event.c ---- */

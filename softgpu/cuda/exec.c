@@ -200,13 +200,7 @@ cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t *flags)
 {
     struct exec *exec;
     CUresult result = exec_enter(handle, &exec);
-    if (result == CUDA_SUCCESS && flags == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        *flags = exec->flags;
-    }
-    return result;
+    return ANSWER(result, flags, exec->flags);
 }
 
 CUresult
@@ -324,10 +318,14 @@ submit_with_events(struct graph_command *command, struct stream *stream, uint64_
 }
 
 CUresult
-exec_child_command(const struct graph *graph, struct command **command_p)
+exec_child_command(CUgraph handle, struct command **command_p)
 {
+    struct graph *graph;
     struct program *program;
-    CUresult result = program_make(graph, &program);
+    CUresult result = graph_enter(handle, &graph);
+    if (result == CUDA_SUCCESS) {
+        result = program_make(graph, &program);
+    }
     if (result != CUDA_SUCCESS) {
         return result;
     }

@@ -90,12 +90,8 @@ CUresult
 cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *copy, CUcontext context)
 {
     (void)context; /* memory is the same in all */
-    struct box box;
     struct command *command;
-    CUresult result = copy_box_3d(copy, &box);
-    if (result == CUDA_SUCCESS) {
-        result = copy_command_new(&box, &command);
-    }
+    CUresult result = copy_command_new(copy, &command);
     return result == CUDA_SUCCESS ? set_step(exec, node, CU_GRAPH_NODE_TYPE_MEMCPY, command) : result;
 }
 
@@ -113,20 +109,15 @@ CUresult
 cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *parameters)
 {
     struct command *command;
-    CUresult result = parameters == NULL ? CUDA_ERROR_INVALID_VALUE
-                                         : host_command_new(parameters->fn, parameters->userData, &command);
+    CUresult result = host_command_new(parameters, &command);
     return result == CUDA_SUCCESS ? set_step(exec, node, CU_GRAPH_NODE_TYPE_HOST, command) : result;
 }
 
 CUresult
 cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraph handle)
 {
-    struct graph *graph;
     struct command *command;
-    CUresult result = graph_enter(handle, &graph);
-    if (result == CUDA_SUCCESS) {
-        result = exec_child_command(graph, &command);
-    }
+    CUresult result = exec_child_command(handle, &command);
     return result == CUDA_SUCCESS ? set_step(exec, node, CU_GRAPH_NODE_TYPE_GRAPH, command) : result;
 }
 

@@ -310,13 +310,7 @@ cuGraphNodeGetType(CUgraphNode handle, CUgraphNodeType *type)
 {
     struct node *node;
     CUresult result = node_enter(handle, NODE_NONE, &node);
-    if (result == CUDA_SUCCESS && type == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        *type = node->type;
-    }
-    return result;
+    return ANSWER(result, type, node->type);
 }
 
 CUresult

@@ -65,7 +65,7 @@ CUresult graph_kernel_command(const CUDA_KERNEL_NODE_PARAMS *parameters, struct 
     __attribute__((warn_unused_result));
 
 /* A graph as a command that runs it, as it is now. */
-CUresult exec_child_command(const struct graph *graph, struct command **command_p) __attribute__((warn_unused_result));
+CUresult exec_child_command(CUgraph graph, struct command **command_p) __attribute__((warn_unused_result));
 
 /* Copies what fits; with NULL only counts. CUDA's convention of all getters of nodes. */
 CUresult graph_copy_nodes(struct node *const *from, size_t have, CUgraphNode *to, size_t *count)

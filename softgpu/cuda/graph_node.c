@@ -15,12 +15,8 @@ cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before
                      const CUDA_MEMCPY3D *copy, CUcontext context)
 {
     (void)context; /* memory is the same in all */
-    struct box box;
     struct command *command;
-    CUresult result = copy_box_3d(copy, &box);
-    if (result == CUDA_SUCCESS) {
-        result = copy_command_new(&box, &command);
-    }
+    CUresult result = copy_command_new(copy, &command);
     return result == CUDA_SUCCESS ? graph_add_node(node, graph, before, count, CU_GRAPH_NODE_TYPE_MEMCPY, command)
                                   : result;
 }
@@ -40,12 +36,8 @@ cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before
 CUresult
 cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count, CUgraph child)
 {
-    struct graph *inner;
     struct command *command;
-    CUresult result = graph_enter(child, &inner);
-    if (result == CUDA_SUCCESS) {
-        result = exec_child_command(inner, &command);
-    }
+    CUresult result = exec_child_command(child, &command);
     return result == CUDA_SUCCESS ? graph_add_node(node, graph, before, count, CU_GRAPH_NODE_TYPE_GRAPH, command)
                                   : result;
 }
@@ -86,8 +78,7 @@ cuGraphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, 
                    const CUDA_HOST_NODE_PARAMS *parameters)
 {
     struct command *command;
-    CUresult result = parameters == NULL ? CUDA_ERROR_INVALID_VALUE
-                                         : host_command_new(parameters->fn, parameters->userData, &command);
+    CUresult result = host_command_new(parameters, &command);
     return result == CUDA_SUCCESS ? graph_add_node(node, graph, before, count, CU_GRAPH_NODE_TYPE_HOST, command)
                                   : result;
 }
@@ -408,12 +399,8 @@ cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *p
 CUresult
 cuGraphMemcpyNodeSetParams(CUgraphNode node, const CUDA_MEMCPY3D *copy)
 {
-    struct box box;
     struct command *command;
-    CUresult result = copy_box_3d(copy, &box);
-    if (result == CUDA_SUCCESS) {
-        result = copy_command_new(&box, &command);
-    }
+    CUresult result = copy_command_new(copy, &command);
     return result == CUDA_SUCCESS ? set_work(node, CU_GRAPH_NODE_TYPE_MEMCPY, command) : result;
 }
 
@@ -429,7 +416,6 @@ CUresult
 cuGraphHostNodeSetParams(CUgraphNode node, const CUDA_HOST_NODE_PARAMS *parameters)
 {
     struct command *command;
-    CUresult result = parameters == NULL ? CUDA_ERROR_INVALID_VALUE
-                                         : host_command_new(parameters->fn, parameters->userData, &command);
+    CUresult result = host_command_new(parameters, &command);
     return result == CUDA_SUCCESS ? set_work(node, CU_GRAPH_NODE_TYPE_HOST, command) : result;
 }

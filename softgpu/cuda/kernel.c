@@ -66,13 +66,7 @@ cuKernelGetFunction(CUfunction *function, CUkernel handle)
 {
     struct kernel *kernel;
     CUresult result = enter_kernel(handle, &kernel);
-    if (result == CUDA_SUCCESS && function == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        *function = (CUfunction)&kernel->function;
-    }
-    return result;
+    return ANSWER(result, function, (CUfunction)&kernel->function);
 }
 
 CUresult
@@ -80,13 +74,7 @@ cuKernelGetLibrary(CUlibrary *library, CUkernel handle)
 {
     struct kernel *kernel;
     CUresult result = enter_kernel(handle, &kernel);
-    if (result == CUDA_SUCCESS && library == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        *library = (CUlibrary)kernel->library;
-    }
-    return result;
+    return ANSWER(result, library, (CUlibrary)kernel->library);
 }
 
 CUresult
@@ -94,13 +82,7 @@ cuFuncGetModule(CUmodule *module, CUfunction handle)
 {
     struct kernel *kernel;
     CUresult result = enter_function(handle, &kernel);
-    if (result == CUDA_SUCCESS && module == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        *module = (CUmodule)kernel->library;
-    }
-    return result;
+    return ANSWER(result, module, (CUmodule)kernel->library);
 }
 
 /* ---- names and parameters: `entered` is what entering with the handle has found ---- */
@@ -108,13 +90,7 @@ cuFuncGetModule(CUmodule *module, CUfunction handle)
 static CUresult
 get_name(CUresult entered, const struct kernel *kernel, const char **name)
 {
-    if (entered == CUDA_SUCCESS && name == NULL) {
-        entered = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (entered == CUDA_SUCCESS) {
-        *name = kernel->image->linked_name != NULL ? kernel->image->linked_name : kernel->image->name;
-    }
-    return entered;
+    return ANSWER(entered, name, kernel->image->linked_name != NULL ? kernel->image->linked_name : kernel->image->name);
 }
 
 CUresult
@@ -189,14 +165,9 @@ cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction handle)
 {
     struct kernel *kernel;
     CUresult result = enter_function(handle, &kernel);
-    if (result == CUDA_SUCCESS && state == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        *state = driver.unruly && !atomic_load(&kernel->loaded) ? CU_FUNCTION_LOADING_STATE_UNLOADED
-                                                                : CU_FUNCTION_LOADING_STATE_LOADED;
-    }
-    return result;
+    return ANSWER(result, state,
+                  driver.unruly && !atomic_load(&kernel->loaded) ? CU_FUNCTION_LOADING_STATE_UNLOADED
+                                                                 : CU_FUNCTION_LOADING_STATE_LOADED);
 }
 
 /* ---- attributes ---- */

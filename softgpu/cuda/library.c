@@ -177,13 +177,7 @@ cuLibraryGetKernelCount(unsigned int *count, CUlibrary handle)
 {
     struct library *library;
     CUresult result = enter_library(handle, &library);
-    if (result == CUDA_SUCCESS && count == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        *count = 1;
-    }
-    return result;
+    return ANSWER(result, count, 1);
 }
 
 CUresult
@@ -206,13 +200,7 @@ cuLibraryGetModule(CUmodule *module, CUlibrary handle)
 {
     struct library *library;
     CUresult result = enter_library(handle, &library);
-    if (result == CUDA_SUCCESS && module == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        *module = (CUmodule)library;
-    }
-    return result;
+    return ANSWER(result, module, (CUmodule)library);
 }
 
 /* Variables are the program's own here: libsoftgpu.so lists them, if the program is linked with it. */
@@ -322,9 +310,5 @@ cuModuleGetGlobal_v2(CUdeviceptr *pointer, size_t *bytes, CUmodule module, const
 CUresult
 cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 {
-    if (mode == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    *mode = driver.unruly ? CU_MODULE_LAZY_LOADING : CU_MODULE_EAGER_LOADING;
-    return CUDA_SUCCESS;
+    return ANSWER(CUDA_SUCCESS, mode, driver.unruly ? CU_MODULE_LAZY_LOADING : CU_MODULE_EAGER_LOADING);
 }

@@ -81,17 +81,10 @@ pool_from_handle(CUmemoryPool handle, struct pool **pool_p)
     return CUDA_SUCCESS;
 }
 
-static CUresult
-enter_device(CUdevice device)
-{
-    CUresult result = driver_enter();
-    return result != CUDA_SUCCESS ? result : device_valid(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
-}
-
 CUresult
 cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice device)
 {
-    CUresult result = enter_device(device);
+    CUresult result = device_enter(device);
     if (result != CUDA_SUCCESS) {
         return result;
     }
@@ -111,7 +104,7 @@ cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice device)
 CUresult
 cuDeviceGetMemPool(CUmemoryPool *pool_out, CUdevice device)
 {
-    CUresult result = enter_device(device);
+    CUresult result = device_enter(device);
     if (result != CUDA_SUCCESS) {
         return result;
     }
@@ -130,7 +123,7 @@ CUresult
 cuDeviceSetMemPool(CUdevice device, CUmemoryPool handle)
 {
     struct pool *pool;
-    CUresult result = enter_device(device);
+    CUresult result = device_enter(device);
     if (result == CUDA_SUCCESS) {
         result = pool_from_handle(handle, &pool);
     }

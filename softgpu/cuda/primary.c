@@ -63,12 +63,9 @@ primary_reset(CUdevice device)
 CUresult
 cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
-    CUresult result = driver_enter();
+    CUresult result = device_enter(device);
     if (result != CUDA_SUCCESS) {
         return result;
-    }
-    if (!device_valid(device)) {
-        return CUDA_ERROR_INVALID_DEVICE;
     }
     pthread_mutex_lock(&primary_lock);
     bool last = primary[device].retained == 1;
@@ -84,11 +81,8 @@ cuDevicePrimaryCtxRelease_v2(CUdevice device)
 CUresult
 cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
-    CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    return device_valid(device) ? primary_reset(device) : CUDA_ERROR_INVALID_DEVICE;
+    CUresult result = device_enter(device);
+    return result == CUDA_SUCCESS ? primary_reset(device) : result;
 }
 
 /* The first versions differ only in what they do to contexts of other kinds of programs. */
@@ -107,12 +101,9 @@ cuDevicePrimaryCtxReset(CUdevice device)
 CUresult
 cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags)
 {
-    CUresult result = driver_enter();
+    CUresult result = device_enter(device);
     if (result != CUDA_SUCCESS) {
         return result;
-    }
-    if (!device_valid(device)) {
-        return CUDA_ERROR_INVALID_DEVICE;
     }
     if ((flags & ~(unsigned)CU_CTX_FLAGS_MASK) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -129,12 +120,9 @@ cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags)
 CUresult
 cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active)
 {
-    CUresult result = driver_enter();
+    CUresult result = device_enter(device);
     if (result != CUDA_SUCCESS) {
         return result;
-    }
-    if (!device_valid(device)) {
-        return CUDA_ERROR_INVALID_DEVICE;
     }
     if (flags == NULL || active == NULL) {
         return CUDA_ERROR_INVALID_VALUE;

@@ -9,14 +9,7 @@ cuCtxGetFlags(unsigned int *flags)
 {
     struct context *context;
     CUresult result = context_enter(&context);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    if (flags == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    *flags = atomic_load(&context->flags);
-    return CUDA_SUCCESS;
+    return ANSWER(result, flags, atomic_load(&context->flags));
 }
 
 CUresult
@@ -34,36 +27,16 @@ CUresult
 cuCtxGetId(CUcontext handle, unsigned long long *id)
 {
     struct context *context;
-    CUresult result = handle == NULL ? context_enter(&context) : driver_enter();
-    if (result == CUDA_SUCCESS && handle != NULL) {
-        result = context_from_handle(handle, &context);
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    if (id == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    *id = context->id;
-    return CUDA_SUCCESS;
+    CUresult result = context_enter_handle(handle, &context);
+    return ANSWER(result, id, context->id);
 }
 
 CUresult
 cuCtxGetApiVersion(CUcontext handle, unsigned int *version)
 {
     struct context *context;
-    CUresult result = handle == NULL ? context_enter(&context) : driver_enter();
-    if (result == CUDA_SUCCESS && handle != NULL) {
-        result = context_from_handle(handle, &context);
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    if (version == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    *version = 3020;
-    return CUDA_SUCCESS;
+    CUresult result = context_enter_handle(handle, &context);
+    return ANSWER(result, version, 3020);
 }
 
 CUresult
@@ -104,14 +77,7 @@ cuCtxGetCacheConfig(CUfunc_cache *config)
 {
     struct context *context;
     CUresult result = context_enter(&context);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    if (config == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    *config = CU_FUNC_CACHE_PREFER_NONE;
-    return CUDA_SUCCESS;
+    return ANSWER(result, config, CU_FUNC_CACHE_PREFER_NONE);
 }
 
 CUresult
@@ -127,14 +93,7 @@ cuCtxGetSharedMemConfig(CUsharedconfig *config)
 {
     struct context *context;
     CUresult result = context_enter(&context);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    if (config == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    *config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
-    return CUDA_SUCCESS;
+    return ANSWER(result, config, CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE);
 }
 
 CUresult

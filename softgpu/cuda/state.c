@@ -207,6 +207,13 @@ driver_exiting(void)
     return atomic_load_explicit(&life, memory_order_relaxed) == LIFE_EXITING;
 }
 
+CUresult
+device_enter(CUdevice device)
+{
+    CUresult result = driver_enter();
+    return result != CUDA_SUCCESS ? result : device_valid(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
 bool
 device_valid(CUdevice device)
 {

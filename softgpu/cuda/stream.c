@@ -158,10 +158,11 @@ make_host(CUhostFn function, CUstreamCallback callback, void *data, struct host_
 }
 
 CUresult
-host_command_new(CUhostFn function, void *data, struct command **command_p)
+host_command_new(const CUDA_HOST_NODE_PARAMS *parameters, struct command **command_p)
 {
     struct host_command *host;
-    CUresult result = make_host(function, NULL, data, &host);
+    CUresult result =
+        parameters == NULL ? CUDA_ERROR_INVALID_VALUE : make_host(parameters->fn, NULL, parameters->userData, &host);
     if (result == CUDA_SUCCESS) {
         *command_p = &host->command;
     }

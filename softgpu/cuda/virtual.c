@@ -244,13 +244,7 @@ cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *properties, CUmemGen
 {
     struct chunk *chunk;
     CUresult result = find_chunk(handle, &chunk);
-    if (result == CUDA_SUCCESS && properties == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        *properties = chunk->properties;
-    }
-    return result;
+    return ANSWER(result, properties, chunk->properties);
 }
 
 CUresult
