@@ -88,5 +88,4 @@ refused address-later "is launched after a gradient's address was copied to the 
 refused nested "cuGraphAddChildGraphNode makes a graph in which DDP_STEP .* was captured a part of another"
 refused node-later "cuGraphAddKernelNode.* changes a graph in which DDP_STEP .* was captured"
 refused other-gradient "cuGraphExecKernelNodeSetParams.* changes a graph in which DDP_STEP .* was captured"
-refused captured-launch "a graph that holds DDP_STEP .* is launched into a stream that is being captured"
 finish

@@ -165,12 +165,6 @@ node_inside(void)
 }
 
 static void
-step_in_child(void)
-{
-    CHECK(cudaGraphLaunch(execs[0], stream));
-}
-
-static void
 free_and_annotate(void)
 {
     CHECK(cudaStreamSynchronize(stream));
@@ -251,8 +245,6 @@ misuse(int step)
         add_node(kept);
     if (step == 10 && is_mode("other-gradient"))
         change_update(0.5f, true);
-    if (step == 10 && is_mode("captured-launch"))
-        (void)capture(step_in_child);
     return false;
 }
 

@@ -95,7 +95,6 @@ struct captured_touch {
     size_t count;
     bool everything; /* what it touches is unknown */
     bool on_buffer;
-    bool unseen;   /* kernels: may touch deferred gradients */
     bool declares; /* DDP_GRADIENT_READY */
     uint64_t call;
 };

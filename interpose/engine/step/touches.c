@@ -152,15 +152,8 @@ static void
 begin_captured(const struct operation *operation, const struct touches *touches)
 {
     const struct hits *hits = &touches->hits;
-    const struct recording *recording = touches->recording;
-    if (recording_steps(recording))
-        stop_job("%s: a graph that holds DDP_STEP (%s:%d) is launched into a stream that is being captured, as part of "
-                 "another graph, which ddprun does not follow: capture the step itself there",
-                 operation->name, recording->steps[0].site.file, recording->steps[0].site.line);
     if (hits->count > 0 || hits->on_buffer || touches->opaque || touches->unseen)
         capture_before_touch(touches->capture, operation->stream);
-    for (size_t i = 0; recording != NULL && i < recording->source_count; ++i) /* of a child graph */
-        capture_source(recording->sources[i].address, recording->sources[i].bytes);
 }
 
 /* It runs in its stream's turn: whatever it must wait for. */
@@ -364,11 +357,8 @@ static void
 end_captured(const struct operation *operation, const struct touches *touches)
 {
     const struct hits *hits = &touches->hits;
-    struct captured_touch touch = {.count = hits->count,
-                                   .everything = touches->opaque,
-                                   .on_buffer = hits->on_buffer,
-                                   .unseen = touches->unseen,
-                                   .call = hits->call};
+    struct captured_touch touch = {
+        .count = hits->count, .everything = touches->opaque, .on_buffer = hits->on_buffer, .call = hits->call};
     size_t *places = engine_calloc(hits->count + 1, sizeof(*places));
     for (size_t i = 0; i < hits->count; ++i)
         places[i] = hits->items[i].place;
