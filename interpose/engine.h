@@ -54,11 +54,10 @@ struct operand {
 
     /*
      * Not 0: [address, address + bytes) is read, and holds so many device pointers; the operation goes through each of
-     * them, up to `reach_bytes` from where it points, and does there what `access` says. What the pointers are cannot
-     * be seen in the call: an engine that does not know them takes the operation for opaque.
+     * them, and does there what `access` says. What the pointers are cannot be seen in the call: an engine that does
+     * not know them takes the operation for opaque.
      */
     size_t pointer_count;
-    size_t reach_bytes;
 };
 
 /* One call that enqueues work, as its hook saw it. Lives on the hook's stack, from `begin` to `end`. */

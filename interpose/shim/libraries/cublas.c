@@ -133,44 +133,14 @@ begin_cublas(struct library_call *call, cublasHandle_t handle, const void *real)
     library_call_begin(call, known ? &stream : NULL);
 }
 
-/* Of products in groups: each array has `group_count` entries in host memory, and the pointers of all groups follow
- * one another. */
-#define total_of(sizes)                                                         \
-    __extension__({                                                             \
-        int64_t total_ = 0;                                                     \
-        for (int64_t g = 0; (sizes) != NULL && g < (int64_t)(group_count); ++g) \
-            total_ += (sizes)[g];                                               \
-        total_;                                                                 \
+/* Of products in groups: the pointers of all groups follow one another; the sizes of groups lie in host memory. */
+#define products_in_groups                                                         \
+    __extension__({                                                                \
+        int64_t total_ = 0;                                                        \
+        for (int64_t g = 0; group_size != NULL && g < (int64_t)(group_count); ++g) \
+            total_ += group_size[g];                                               \
+        total_;                                                                    \
     })
-#define largest(extent_of_g)                                                      \
-    __extension__({                                                               \
-        struct extent largest_ = {0};                                             \
-        for (int64_t g = 0; arrays_are_there_ && g < (int64_t)(group_count); ++g) \
-            largest_ = larger(largest_, extent_of_g);                             \
-        largest_;                                                                 \
-    })
-#define grouped_products(a_place, b_place, c_place, a_element, b_element, c_element)                                   \
-    bool arrays_are_there_ = transa_array != NULL && transb_array != NULL && m_array != NULL && n_array != NULL &&     \
-                             k_array != NULL && lda_array != NULL && ldb_array != NULL && ldc_array != NULL;           \
-    int64_t total = total_of(group_size);                                                                              \
-    in_each(a_place, Aarray, largest(operated(transa_array[g], m_array[g], k_array[g], lda_array[g], a_element)),      \
-            total) in_each(b_place, Barray,                                                                            \
-                           largest(operated(transb_array[g], k_array[g], n_array[g], ldb_array[g], b_element)), total) \
-        out_each(c_place, Carray, largest(matrix(m_array[g], n_array[g], ldc_array[g], c_element)), total)
-#define grouped(a_element, b_element, c_element)    grouped_products(7, 9, 12, a_element, b_element, c_element)
-#define grouped_ex(a_element, b_element, c_element) grouped_products(7, 10, 14, a_element, b_element, c_element)
-
-static size_t
-reach(struct extent extent)
-{
-    return extent.bytes == 0 ? 0 : (extent.inner_count - 1) * extent.inner_stride + extent.bytes;
-}
-
-static struct extent
-larger(struct extent a, struct extent b)
-{
-    return reach(a) >= reach(b) ? a : b;
-}
 
 #define ROW_(symbol, parameters, arguments, ...)                                                             \
     LIBRARY_HOOK(cublasStatus_t, CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_NOT_SUPPORTED, library_cublas, symbol, \

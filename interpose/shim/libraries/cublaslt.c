@@ -152,7 +152,7 @@ add_matrix(struct library_call *call, const void *real, uint32_t argument, const
     }
     call->type = type_of_floats((cudaDataType)layout.type);
     if (layout.batch_mode == CUBLASLT_BATCH_MODE_POINTER_ARRAY) {
-        library_operand_each(call, argument, name, pointer, access, extent, layout.batch_count);
+        library_operand_each(call, argument, name, pointer, access, layout.batch_count);
         return;
     }
     if (layout.batch_mode != CUBLASLT_BATCH_MODE_STRIDED)

@@ -217,14 +217,12 @@ library_operand(struct library_call *call, uint32_t argument, const char *name, 
 
 void
 library_operand_each(struct library_call *call, uint32_t argument, const char *name, const void *pointers,
-                     enum operand_access access, struct extent extent, int64_t count)
+                     enum operand_access access, int64_t count)
 {
-    bool is_there = pointers != NULL && count > 0 && extent.bytes > 0;
-    struct operand *operand = new_operand(call, argument, name, access, is_there);
+    struct operand *operand = new_operand(call, argument, name, access, pointers != NULL && count > 0);
     if (operand == NULL)
         return;
     operand->address = (CUdeviceptr)(uintptr_t)pointers;
     operand->bytes = (size_t)count * sizeof(CUdeviceptr);
     operand->pointer_count = (size_t)count;
-    operand->reach_bytes = span(extent.bytes, extent.inner_count, extent.inner_stride);
 }

@@ -96,9 +96,9 @@ struct extent {
 void library_operand(struct library_call *call, uint32_t argument, const char *name, const void *pointer,
                      enum operand_access access, struct extent extent);
 
-/* Adds an array of `count` device pointers, each to `extent`. */
+/* Adds an array of `count` device pointers. */
 void library_operand_each(struct library_call *call, uint32_t argument, const char *name, const void *pointers,
-                          enum operand_access access, struct extent extent, int64_t count);
+                          enum operand_access access, int64_t count);
 
 static inline struct extent
 extent_solid(size_t bytes)

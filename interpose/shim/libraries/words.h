@@ -13,11 +13,11 @@
 /* ---- operands: place in the list of arguments, the parameter, how much of its memory ---- */
 #define in(place, parameter, extent)  library_operand(&call, place, #parameter, parameter, ACCESS_READ, extent);
 #define out(place, parameter, extent) library_operand(&call, place, #parameter, parameter, ACCESS_WRITE, extent);
-/* Arrays of pointers in device memory. */
-#define in_each(place, parameter, extent, count) \
-    library_operand_each(&call, place, #parameter, (const void *)parameter, ACCESS_READ, extent, count);
-#define out_each(place, parameter, extent, count) \
-    library_operand_each(&call, place, #parameter, (const void *)parameter, ACCESS_WRITE, extent, count);
+/* Arrays of pointers in device memory, to elements of so many bytes. */
+#define in_each(place, parameter, element, count) \
+    ((void)(element), library_operand_each(&call, place, #parameter, (const void *)parameter, ACCESS_READ, count));
+#define out_each(place, parameter, element, count) \
+    ((void)(element), library_operand_each(&call, place, #parameter, (const void *)parameter, ACCESS_WRITE, count));
 
 /* ---- extents ---- */
 #define scalar(bytes)                         extent_solid(bytes)

@@ -147,8 +147,8 @@ cover_operand(const struct operand *operand)
     if (operand->pointer_count > 0) {
         const uint64_t *pointers = (const uint64_t *)(kept + (operand->address - device));
         cover_bytes(operand->address, operand->bytes, COVER_READ);
-        for (size_t i = 0; i < operand->pointer_count; ++i)
-            cover_bytes(pointers[i], operand->reach_bytes, how);
+        for (size_t i = 0; i < operand->pointer_count; ++i) /* how far it reaches from there, the call does not say */
+            cover_bytes(pointers[i] - (pointers[i] - device) % ARENA_AREA_BYTES, ARENA_AREA_BYTES, how);
     } else if (pieces->bytes == 0) {
         cover_bytes(operand->address, operand->bytes, how);
     } else {
@@ -211,15 +211,13 @@ void
 arena_note_ends(struct arena_ends ends[ARENA_ENDS], const struct operand *operand, size_t element_bytes)
 {
     struct arena_ends *of = ends;
+    if (operand->pointer_count > 0)
+        return;
     while (of->name[0] != '\0' && strcmp(of->name, operand->name) != 0)
         ++of;
     snprintf(of->name, sizeof(of->name), "%s", operand->name);
     uint64_t address = operand->address;
     size_t bytes = operand->bytes;
-    if (operand->pointer_count > 0) {
-        memcpy(&address, kept + (operand->address - device), sizeof(address));
-        bytes = operand->reach_bytes;
-    }
     size_t end = element_bytes < bytes ? element_bytes : bytes;
     if (!changed(address, bytes))
         return;
