@@ -27,11 +27,7 @@ enum { MOST_BYTES = 1 << 20, WINDOW_BYTES = 1 << 20, LONGEST_TEXT = 32 };
 static bool
 read_at(const struct elf_file *file, unsigned char *to, uint64_t bytes, uint64_t offset)
 {
-    if (file->fd < 0 && (offset > file->length || bytes > file->length - offset))
-        return false;
-    if (file->fd < 0)
-        memcpy(to, file->bytes + offset, bytes);
-    while (file->fd >= 0 && bytes > 0) {
+    while (bytes > 0) {
         ssize_t got = pread(file->fd, to, bytes, (off_t)offset);
         if (got == 0 || (got < 0 && errno != EINTR))
             return false;
@@ -55,14 +51,6 @@ elf_file_open(int fd, struct elf_file *file)
     if (elf_version(EV_CURRENT) != EV_NONE)
         file->elf = elf_begin(fd, ELF_C_READ, NULL);
     return 0;
-}
-
-void
-elf_file_open_memory(unsigned char *bytes, size_t length, struct elf_file *file)
-{
-    *file = (struct elf_file){.fd = -1, .bytes = bytes, .length = length};
-    if (elf_version(EV_CURRENT) != EV_NONE)
-        file->elf = elf_memory((char *)bytes, length);
 }
 
 void

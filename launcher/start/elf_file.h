@@ -13,18 +13,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The bytes of a file: an open one, whose position is not used, or memory. Borrows what it reads from; released with
- * elf_file_close(). */
+/* An open file, which stays the caller's, and whose position is not used. Released with elf_file_close(). */
 struct elf_file {
-    int fd;               /* -1: memory */
-    unsigned char *bytes; /* with fd -1 */
-    size_t length;        /* likewise */
-    struct Elf *elf;      /* NULL: libelf could not open it */
+    int fd;
+    struct Elf *elf; /* NULL: libelf could not open it */
 };
 
 /* Returns 0, or the errno of a failed read. */
 int elf_file_open(int fd, struct elf_file *file) __attribute__((warn_unused_result));
-void elf_file_open_memory(unsigned char *bytes, size_t length, struct elf_file *file);
 void elf_file_close(struct elf_file *file);
 
 /* ---- what it is ---- */

@@ -8,18 +8,19 @@
 #include "launcher/start/elf_file.h"
 #include "tools/doctor/elf_needs.h"
 
-#include <stdlib.h>
+#include <limits.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 void
 fuzz_elf(const uint8_t *bytes, size_t count)
 {
     struct elf_file file;
     struct elf_needs needs;
-    unsigned char *copy = malloc(count + 1);
-    fuzz_require(copy != NULL, "there is memory");
-    memcpy(copy, bytes, count);
-    elf_file_open_memory(copy, count, &file);
+    int fd = memfd_create("program", MFD_CLOEXEC);
+    fuzz_require(fd >= 0 && write(fd, bytes, count) == (ssize_t)count, "there is memory for the file");
+    fuzz_require(elf_file_open(fd, &file) == 0, "the file can be read");
     struct elf_facts facts = elf_file_facts(&file);
     fuzz_require(facts.kind <= ELF_KIND_DAMAGED, "its kind is a known one");
     bool is_elf = count >= 4 && memcmp(bytes, "\177ELF", 4) == 0;
@@ -29,5 +30,5 @@ fuzz_elf(const uint8_t *bytes, size_t count)
                      "a dynamic program names its loader");
     fuzz_require(!elf_needs_read(&file, &needs) || is_elf, "only an ELF file says something");
     elf_file_close(&file);
-    free(copy);
+    close(fd);
 }
