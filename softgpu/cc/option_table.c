@@ -181,11 +181,13 @@ add_preprocess(struct options *options, const char *option, const char *value)
     return true;
 }
 
-static bool
-on_include_dir(struct options *options, const char *value)
-{
-    return add_preprocess(options, "-I", value);
-}
+#define PREPROCESS_HANDLER(name, option)                         \
+    static bool name(struct options *options, const char *value) \
+    {                                                            \
+        return add_preprocess(options, option, value);           \
+    }
+PREPROCESS_HANDLER(on_include_dir, "-I")
+PREPROCESS_HANDLER(on_undefine, "-U")
 
 /* "NAME", "NAME=value", "NAME(a" */
 static bool
@@ -215,12 +217,6 @@ on_define(struct options *options, const char *value)
 }
 
 static bool
-on_undefine(struct options *options, const char *value)
-{
-    return add_preprocess(options, "-U", value);
-}
-
-static bool
 on_system_dir(struct options *options, const char *value)
 {
     struct list pieces = {0};
@@ -242,13 +238,16 @@ on_include_file(struct options *options, const char *value)
     return true;
 }
 
+/* The same for the linker, among the inputs. NULL: each value is an option itself. */
 static bool
-on_library(struct options *options, const char *value)
+add_link_items(struct options *options, const char *option, const char *value)
 {
     struct list pieces = {0};
     list_add_commas(&pieces, value);
     for (size_t i = 0; i < pieces.count; ++i) {
-        char *text = text_format("-l%s", pieces.items[i]);
+        char *text = text_format("%s%s", option != NULL ? option : "", pieces.items[i]);
+        if (option == NULL)
+            options_add_item(options, false, LANGUAGE_OBJECT, "-Xlinker");
         options_add_item(options, false, LANGUAGE_OBJECT, text);
         free(text);
     }
@@ -256,32 +255,14 @@ on_library(struct options *options, const char *value)
     return true;
 }
 
-static bool
-on_library_dir(struct options *options, const char *value)
-{
-    struct list pieces = {0};
-    list_add_commas(&pieces, value);
-    for (size_t i = 0; i < pieces.count; ++i) {
-        char *text = text_format("-L%s", pieces.items[i]);
-        options_add_item(options, false, LANGUAGE_OBJECT, text);
-        free(text);
+#define LINK_HANDLER(name, option)                               \
+    static bool name(struct options *options, const char *value) \
+    {                                                            \
+        return add_link_items(options, option, value);           \
     }
-    list_free(&pieces);
-    return true;
-}
-
-static bool
-on_linker(struct options *options, const char *value)
-{
-    struct list pieces = {0};
-    list_add_commas(&pieces, value);
-    for (size_t i = 0; i < pieces.count; ++i) {
-        options_add_item(options, false, LANGUAGE_OBJECT, "-Xlinker");
-        options_add_item(options, false, LANGUAGE_OBJECT, pieces.items[i]);
-    }
-    list_free(&pieces);
-    return true;
-}
+LINK_HANDLER(on_library, "-l")
+LINK_HANDLER(on_library_dir, "-L")
+LINK_HANDLER(on_linker, NULL)
 
 static bool
 on_host(struct options *options, const char *value)
@@ -336,26 +317,15 @@ on_errors(struct options *options, const char *value)
 }
 
 /* For the host compiler, by its own name. */
-static bool
-on_template_depth(struct options *options, const char *value)
-{
-    list_add_format(&options->host, "-ftemplate-depth=%s", value);
-    return true;
-}
-
-static bool
-on_template_backtrace(struct options *options, const char *value)
-{
-    list_add_format(&options->host, "-ftemplate-backtrace-limit=%s", value);
-    return true;
-}
-
-static bool
-on_random_seed(struct options *options, const char *value)
-{
-    list_add_format(&options->host, "-frandom-seed=%s", value);
-    return true;
-}
+#define HOST_HANDLER(name, option)                               \
+    static bool name(struct options *options, const char *value) \
+    {                                                            \
+        list_add_format(&options->host, option "=%s", value);    \
+        return true;                                             \
+    }
+HOST_HANDLER(on_template_depth, "-ftemplate-depth")
+HOST_HANDLER(on_template_backtrace, "-ftemplate-backtrace-limit")
+HOST_HANDLER(on_random_seed, "-frandom-seed")
 
 static bool
 on_no_exceptions(struct options *options, const char *value)

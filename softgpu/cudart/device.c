@@ -79,11 +79,8 @@ cudaInitDevice(int device, unsigned int device_flags, unsigned int flags)
     return finish(error);
 }
 
-cudaError_t
-cudaSetDeviceFlags(unsigned int flags)
-{
-    return WITHOUT_CONTEXT(driver.cuDevicePrimaryCtxSetFlags_v2(runtime_device(), flags));
-}
+ONE_FLAVOUR(cudaSetDeviceFlags, (unsigned int flags),
+            WITHOUT_CONTEXT(driver.cuDevicePrimaryCtxSetFlags_v2(runtime_device(), flags)))
 
 cudaError_t
 cudaGetDeviceFlags(unsigned int *flags)
@@ -112,26 +109,14 @@ cudaChooseDevice(int *device, const struct cudaDeviceProp *wanted)
     return cudaSuccess;
 }
 
-cudaError_t
-cudaDeviceReset(void)
-{
-    return WITHOUT_CONTEXT(driver.cuDevicePrimaryCtxReset(runtime_device()));
-}
-
-cudaError_t
-cudaDeviceSynchronize(void)
-{
-    return WITH_CONTEXT(driver.cuCtxSynchronize());
-}
+ONE_FLAVOUR(cudaDeviceReset, (void), WITHOUT_CONTEXT(driver.cuDevicePrimaryCtxReset(runtime_device())))
+ONE_FLAVOUR(cudaDeviceSynchronize, (void), WITH_CONTEXT(driver.cuCtxSynchronize()))
 
 /* ---- what it is ---- */
 
 /* Attributes have the same numbers in the runtime and the driver. */
-cudaError_t
-cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
-{
-    return WITHOUT_CONTEXT(driver.cuDeviceGetAttribute(value, (CUdevice_attribute)attribute, device));
-}
+ONE_FLAVOUR(cudaDeviceGetAttribute, (int *value, enum cudaDeviceAttr attribute, int device),
+            WITHOUT_CONTEXT(driver.cuDeviceGetAttribute(value, (CUdevice_attribute)attribute, device)))
 
 static int
 attribute(CUdevice_attribute which, int device)
@@ -248,29 +233,14 @@ cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
     return cudaSuccess;
 }
 
-cudaError_t
-cudaDeviceGetPCIBusId(char *id, int room, int device)
-{
-    return WITHOUT_CONTEXT(driver.cuDeviceGetPCIBusId(id, room, device));
-}
-
-cudaError_t
-cudaDeviceGetByPCIBusId(int *device, const char *id)
-{
-    return WITHOUT_CONTEXT(driver.cuDeviceGetByPCIBusId(device, id));
-}
-
-cudaError_t
-cudaDeviceCanAccessPeer(int *can, int device, int peer)
-{
-    return WITHOUT_CONTEXT(driver.cuDeviceCanAccessPeer(can, device, peer));
-}
-
-cudaError_t
-cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr which, int device, int peer)
-{
-    return WITHOUT_CONTEXT(driver.cuDeviceGetP2PAttribute(value, (CUdevice_P2PAttribute)which, device, peer));
-}
+ONE_FLAVOUR(cudaDeviceGetPCIBusId, (char *id, int room, int device),
+            WITHOUT_CONTEXT(driver.cuDeviceGetPCIBusId(id, room, device)))
+ONE_FLAVOUR(cudaDeviceGetByPCIBusId, (int *device, const char *id),
+            WITHOUT_CONTEXT(driver.cuDeviceGetByPCIBusId(device, id)))
+ONE_FLAVOUR(cudaDeviceCanAccessPeer, (int *can, int device, int peer),
+            WITHOUT_CONTEXT(driver.cuDeviceCanAccessPeer(can, device, peer)))
+ONE_FLAVOUR(cudaDeviceGetP2PAttribute, (int *value, enum cudaDeviceP2PAttr which, int device, int peer),
+            WITHOUT_CONTEXT(driver.cuDeviceGetP2PAttribute(value, (CUdevice_P2PAttribute)which, device, peer)))
 
 cudaError_t
 cudaDeviceEnablePeerAccess(int peer, unsigned int flags)
@@ -296,65 +266,23 @@ cudaDeviceDisablePeerAccess(int peer)
 
 /* ---- settings ---- */
 
-cudaError_t
-cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
-{
-    return WITH_CONTEXT(driver.cuCtxSetLimit((CUlimit)limit, value));
-}
-
-cudaError_t
-cudaDeviceGetLimit(size_t *value, enum cudaLimit limit)
-{
-    return WITH_CONTEXT(driver.cuCtxGetLimit(value, (CUlimit)limit));
-}
-
-cudaError_t
-cudaDeviceSetCacheConfig(enum cudaFuncCache config)
-{
-    return WITH_CONTEXT(driver.cuCtxSetCacheConfig((CUfunc_cache)config));
-}
-
-cudaError_t
-cudaDeviceGetCacheConfig(enum cudaFuncCache *config)
-{
-    return WITH_CONTEXT(driver.cuCtxGetCacheConfig((CUfunc_cache *)config));
-}
-
-cudaError_t
-cudaDeviceSetSharedMemConfig(enum cudaSharedMemConfig config)
-{
-    return WITH_CONTEXT(driver.cuCtxSetSharedMemConfig((CUsharedconfig)config));
-}
-
-cudaError_t
-cudaDeviceGetSharedMemConfig(enum cudaSharedMemConfig *config)
-{
-    return WITH_CONTEXT(driver.cuCtxGetSharedMemConfig((CUsharedconfig *)config));
-}
-
-cudaError_t
-cudaCtxResetPersistingL2Cache(void)
-{
-    return WITH_CONTEXT(driver.cuCtxResetPersistingL2Cache());
-}
-
-cudaError_t
-cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
-{
-    return WITH_CONTEXT(driver.cuCtxGetStreamPriorityRange(least, greatest));
-}
-
-cudaError_t
-cudaProfilerStart(void)
-{
-    return WITH_CONTEXT(driver.cuProfilerStart());
-}
-
-cudaError_t
-cudaProfilerStop(void)
-{
-    return WITH_CONTEXT(driver.cuProfilerStop());
-}
+ONE_FLAVOUR(cudaDeviceSetLimit, (enum cudaLimit limit, size_t value),
+            WITH_CONTEXT(driver.cuCtxSetLimit((CUlimit)limit, value)))
+ONE_FLAVOUR(cudaDeviceGetLimit, (size_t * value, enum cudaLimit limit),
+            WITH_CONTEXT(driver.cuCtxGetLimit(value, (CUlimit)limit)))
+ONE_FLAVOUR(cudaDeviceSetCacheConfig, (enum cudaFuncCache config),
+            WITH_CONTEXT(driver.cuCtxSetCacheConfig((CUfunc_cache)config)))
+ONE_FLAVOUR(cudaDeviceGetCacheConfig, (enum cudaFuncCache * config),
+            WITH_CONTEXT(driver.cuCtxGetCacheConfig((CUfunc_cache *)config)))
+ONE_FLAVOUR(cudaDeviceSetSharedMemConfig, (enum cudaSharedMemConfig config),
+            WITH_CONTEXT(driver.cuCtxSetSharedMemConfig((CUsharedconfig)config)))
+ONE_FLAVOUR(cudaDeviceGetSharedMemConfig, (enum cudaSharedMemConfig * config),
+            WITH_CONTEXT(driver.cuCtxGetSharedMemConfig((CUsharedconfig *)config)))
+ONE_FLAVOUR(cudaCtxResetPersistingL2Cache, (void), WITH_CONTEXT(driver.cuCtxResetPersistingL2Cache()))
+ONE_FLAVOUR(cudaDeviceGetStreamPriorityRange, (int *least, int *greatest),
+            WITH_CONTEXT(driver.cuCtxGetStreamPriorityRange(least, greatest)))
+ONE_FLAVOUR(cudaProfilerStart, (void), WITH_CONTEXT(driver.cuProfilerStart()))
+ONE_FLAVOUR(cudaProfilerStop, (void), WITH_CONTEXT(driver.cuProfilerStop()))
 
 /* ---- the driver's own functions ---- */
 

@@ -113,59 +113,30 @@ cudaGraphAddMemsetNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraph
                            cuGraphAddMemsetNode(node, graph, before, count, &passed, context));
 }
 
-cudaError_t
-cudaGraphAddChildGraphNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *before, size_t count,
-                           cudaGraph_t child)
-{
-    return WITH_CONTEXT(driver.cuGraphAddChildGraphNode(node, graph, before, count, child));
-}
+ONE_FLAVOUR(cudaGraphAddChildGraphNode,
+            (cudaGraphNode_t * node, cudaGraph_t graph, const cudaGraphNode_t *before, size_t count, cudaGraph_t child),
+            WITH_CONTEXT(driver.cuGraphAddChildGraphNode(node, graph, before, count, child)))
 
 /* ---- graphs as a whole ---- */
 
-cudaError_t
-cudaGraphDestroyNode(cudaGraphNode_t node)
-{
-    return WITH_CONTEXT(driver.cuGraphDestroyNode(node));
-}
-
-cudaError_t
-cudaGraphClone(cudaGraph_t *clone, cudaGraph_t graph)
-{
-    return WITH_CONTEXT(driver.cuGraphClone(clone, graph));
-}
-
-cudaError_t
-cudaGraphNodeFindInClone(cudaGraphNode_t *node, cudaGraphNode_t original, cudaGraph_t clone)
-{
-    return WITH_CONTEXT(driver.cuGraphNodeFindInClone(node, original, clone));
-}
-
-cudaError_t
-cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t *from, const cudaGraphNode_t *to,
-                         const cudaGraphEdgeData *edges, size_t count)
-{
-    return WITH_CONTEXT(driver.cuGraphAddDependencies_v2(graph, from, to, (const CUgraphEdgeData *)edges, count));
-}
-
-cudaError_t
-cudaGraphRemoveDependencies(cudaGraph_t graph, const cudaGraphNode_t *from, const cudaGraphNode_t *to,
-                            const cudaGraphEdgeData *edges, size_t count)
-{
-    return WITH_CONTEXT(driver.cuGraphRemoveDependencies_v2(graph, from, to, (const CUgraphEdgeData *)edges, count));
-}
-
-cudaError_t
-cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to, cudaGraphEdgeData *edges,
-                  size_t *count)
-{
-    return WITH_CONTEXT(driver.cuGraphGetEdges_v2(graph, from, to, (CUgraphEdgeData *)edges, count));
-}
-
-cudaError_t
-cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphNode_t *nodes, cudaGraphEdgeData *edges, size_t *count)
-{
-    return WITH_CONTEXT(driver.cuGraphNodeGetDependentNodes_v2(node, nodes, (CUgraphEdgeData *)edges, count));
-}
+ONE_FLAVOUR(cudaGraphDestroyNode, (cudaGraphNode_t node), WITH_CONTEXT(driver.cuGraphDestroyNode(node)))
+ONE_FLAVOUR(cudaGraphClone, (cudaGraph_t * clone, cudaGraph_t graph), WITH_CONTEXT(driver.cuGraphClone(clone, graph)))
+ONE_FLAVOUR(cudaGraphNodeFindInClone, (cudaGraphNode_t * node, cudaGraphNode_t original, cudaGraph_t clone),
+            WITH_CONTEXT(driver.cuGraphNodeFindInClone(node, original, clone)))
+ONE_FLAVOUR(cudaGraphAddDependencies,
+            (cudaGraph_t graph, const cudaGraphNode_t *from, const cudaGraphNode_t *to, const cudaGraphEdgeData *edges,
+             size_t count),
+            WITH_CONTEXT(driver.cuGraphAddDependencies_v2(graph, from, to, (const CUgraphEdgeData *)edges, count)))
+ONE_FLAVOUR(cudaGraphRemoveDependencies,
+            (cudaGraph_t graph, const cudaGraphNode_t *from, const cudaGraphNode_t *to, const cudaGraphEdgeData *edges,
+             size_t count),
+            WITH_CONTEXT(driver.cuGraphRemoveDependencies_v2(graph, from, to, (const CUgraphEdgeData *)edges, count)))
+ONE_FLAVOUR(cudaGraphGetEdges,
+            (cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to, cudaGraphEdgeData *edges, size_t *count),
+            WITH_CONTEXT(driver.cuGraphGetEdges_v2(graph, from, to, (CUgraphEdgeData *)edges, count)))
+ONE_FLAVOUR(cudaGraphNodeGetDependentNodes,
+            (cudaGraphNode_t node, cudaGraphNode_t *nodes, cudaGraphEdgeData *edges, size_t *count),
+            WITH_CONTEXT(driver.cuGraphNodeGetDependentNodes_v2(node, nodes, (CUgraphEdgeData *)edges, count)))
 
 /* ---- what a node does ---- */
 
@@ -220,11 +191,8 @@ cudaGraphMemsetNodeSetParams(cudaGraphNode_t node, const struct cudaMemsetParams
     return WITH_PARAMETERS(fill_parameters(&passed, parameters, &unused), cuGraphMemsetNodeSetParams(node, &passed));
 }
 
-cudaError_t
-cudaGraphHostNodeSetParams(cudaGraphNode_t node, const struct cudaHostNodeParams *parameters)
-{
-    return WITH_CONTEXT(driver.cuGraphHostNodeSetParams(node, (const CUDA_HOST_NODE_PARAMS *)parameters));
-}
+ONE_FLAVOUR(cudaGraphHostNodeSetParams, (cudaGraphNode_t node, const struct cudaHostNodeParams *parameters),
+            WITH_CONTEXT(driver.cuGraphHostNodeSetParams(node, (const CUDA_HOST_NODE_PARAMS *)parameters)))
 
 /* ---- the same where it was instantiated ---- */
 
@@ -263,26 +231,12 @@ cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node, con
                            cuGraphExecMemsetNodeSetParams(exec, node, &passed, context));
 }
 
-cudaError_t
-cudaGraphExecHostNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node, const struct cudaHostNodeParams *parameters)
-{
-    return WITH_CONTEXT(driver.cuGraphExecHostNodeSetParams(exec, node, (const CUDA_HOST_NODE_PARAMS *)parameters));
-}
-
-cudaError_t
-cudaGraphExecChildGraphNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node, cudaGraph_t child)
-{
-    return WITH_CONTEXT(driver.cuGraphExecChildGraphNodeSetParams(exec, node, child));
-}
-
-cudaError_t
-cudaGraphExecEventRecordNodeSetEvent(cudaGraphExec_t exec, cudaGraphNode_t node, cudaEvent_t event)
-{
-    return WITH_CONTEXT(driver.cuGraphExecEventRecordNodeSetEvent(exec, node, event));
-}
-
-cudaError_t
-cudaGraphExecEventWaitNodeSetEvent(cudaGraphExec_t exec, cudaGraphNode_t node, cudaEvent_t event)
-{
-    return WITH_CONTEXT(driver.cuGraphExecEventWaitNodeSetEvent(exec, node, event));
-}
+ONE_FLAVOUR(cudaGraphExecHostNodeSetParams,
+            (cudaGraphExec_t exec, cudaGraphNode_t node, const struct cudaHostNodeParams *parameters),
+            WITH_CONTEXT(driver.cuGraphExecHostNodeSetParams(exec, node, (const CUDA_HOST_NODE_PARAMS *)parameters)))
+ONE_FLAVOUR(cudaGraphExecChildGraphNodeSetParams, (cudaGraphExec_t exec, cudaGraphNode_t node, cudaGraph_t child),
+            WITH_CONTEXT(driver.cuGraphExecChildGraphNodeSetParams(exec, node, child)))
+ONE_FLAVOUR(cudaGraphExecEventRecordNodeSetEvent, (cudaGraphExec_t exec, cudaGraphNode_t node, cudaEvent_t event),
+            WITH_CONTEXT(driver.cuGraphExecEventRecordNodeSetEvent(exec, node, event)))
+ONE_FLAVOUR(cudaGraphExecEventWaitNodeSetEvent, (cudaGraphExec_t exec, cudaGraphNode_t node, cudaEvent_t event),
+            WITH_CONTEXT(driver.cuGraphExecEventWaitNodeSetEvent(exec, node, event)))

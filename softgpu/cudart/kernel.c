@@ -243,19 +243,12 @@ cudaGetKernel(cudaKernel_t *kernel, const void *stub)
 
 /* ---- libraries ---- */
 
-cudaError_t
-cudaLibraryLoadData(cudaLibrary_t *library, const void *code, enum cudaJitOption *jit_options, void **jit_values,
-                    unsigned int jit_count, enum cudaLibraryOption *options, void **values, unsigned int count)
-{
-    return WITH_CONTEXT(driver.cuLibraryLoadData(library, code, (CUjit_option *)jit_options, jit_values, jit_count,
-                                                 (CUlibraryOption *)options, values, count));
-}
-
-cudaError_t
-cudaLibraryUnload(cudaLibrary_t library)
-{
-    return WITH_CONTEXT(driver.cuLibraryUnload(library));
-}
+ONE_FLAVOUR(cudaLibraryLoadData,
+            (cudaLibrary_t * library, const void *code, enum cudaJitOption *jit_options, void **jit_values,
+             unsigned int jit_count, enum cudaLibraryOption *options, void **values, unsigned int count),
+            WITH_CONTEXT(driver.cuLibraryLoadData(library, code, (CUjit_option *)jit_options, jit_values, jit_count,
+                                                  (CUlibraryOption *)options, values, count)))
+ONE_FLAVOUR(cudaLibraryUnload, (cudaLibrary_t library), WITH_CONTEXT(driver.cuLibraryUnload(library)))
 
 cudaError_t
 cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *name)
@@ -275,11 +268,8 @@ cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *na
     return finish(error);
 }
 
-cudaError_t
-cudaLibraryGetKernelCount(unsigned int *count, cudaLibrary_t library)
-{
-    return WITH_CONTEXT(driver.cuLibraryGetKernelCount(count, library));
-}
+ONE_FLAVOUR(cudaLibraryGetKernelCount, (unsigned int *count, cudaLibrary_t library),
+            WITH_CONTEXT(driver.cuLibraryGetKernelCount(count, library)))
 
 cudaError_t
 cudaLibraryEnumerateKernels(cudaKernel_t *kernels, unsigned int room, cudaLibrary_t library)
@@ -342,11 +332,9 @@ cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int v
     return WITH_FUNCTION(kernel, driver.cuFuncSetAttribute(function, (CUfunction_attribute)attribute, value));
 }
 
-cudaError_t
-cudaKernelSetAttributeForDevice(cudaKernel_t kernel, enum cudaFuncAttribute attribute, int value, int device)
-{
-    return WITH_CONTEXT(driver.cuKernelSetAttribute((CUfunction_attribute)attribute, value, kernel, device));
-}
+ONE_FLAVOUR(cudaKernelSetAttributeForDevice,
+            (cudaKernel_t kernel, enum cudaFuncAttribute attribute, int value, int device),
+            WITH_CONTEXT(driver.cuKernelSetAttribute((CUfunction_attribute)attribute, value, kernel, device)))
 
 cudaError_t
 cudaFuncSetCacheConfig(const void *kernel, enum cudaFuncCache config)

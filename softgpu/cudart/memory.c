@@ -60,17 +60,9 @@ cudaMalloc3D(struct cudaPitchedPtr *pitched, struct cudaExtent extent)
     return error;
 }
 
-cudaError_t
-cudaFree(void *pointer)
-{
-    return WITH_CONTEXT(driver.cuMemFree_v2((CUdeviceptr)pointer));
-}
-
-cudaError_t
-cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
-{
-    return WITH_CONTEXT(driver.cuMemGetInfo_v2(free_bytes, total_bytes));
-}
+ONE_FLAVOUR(cudaFree, (void *pointer), WITH_CONTEXT(driver.cuMemFree_v2((CUdeviceptr)pointer)))
+ONE_FLAVOUR(cudaMemGetInfo, (size_t * free_bytes, size_t *total_bytes),
+            WITH_CONTEXT(driver.cuMemGetInfo_v2(free_bytes, total_bytes)))
 
 /* ---- host memory ---- */
 
@@ -89,35 +81,14 @@ cudaMallocHost(void **pointer, size_t bytes)
     return cudaHostAlloc(pointer, bytes, cudaHostAllocDefault);
 }
 
-cudaError_t
-cudaFreeHost(void *pointer)
-{
-    return WITH_CONTEXT(driver.cuMemFreeHost(pointer));
-}
-
-cudaError_t
-cudaHostRegister(void *pointer, size_t bytes, unsigned int flags)
-{
-    return WITH_CONTEXT(driver.cuMemHostRegister_v2(pointer, bytes, flags));
-}
-
-cudaError_t
-cudaHostUnregister(void *pointer)
-{
-    return WITH_CONTEXT(driver.cuMemHostUnregister(pointer));
-}
-
-cudaError_t
-cudaHostGetDevicePointer(void **device_pointer, void *pointer, unsigned int flags)
-{
-    return WITH_CONTEXT(driver.cuMemHostGetDevicePointer_v2((CUdeviceptr *)device_pointer, pointer, flags));
-}
-
-cudaError_t
-cudaHostGetFlags(unsigned int *flags, void *pointer)
-{
-    return WITH_CONTEXT(driver.cuMemHostGetFlags(flags, pointer));
-}
+ONE_FLAVOUR(cudaFreeHost, (void *pointer), WITH_CONTEXT(driver.cuMemFreeHost(pointer)))
+ONE_FLAVOUR(cudaHostRegister, (void *pointer, size_t bytes, unsigned int flags),
+            WITH_CONTEXT(driver.cuMemHostRegister_v2(pointer, bytes, flags)))
+ONE_FLAVOUR(cudaHostUnregister, (void *pointer), WITH_CONTEXT(driver.cuMemHostUnregister(pointer)))
+ONE_FLAVOUR(cudaHostGetDevicePointer, (void **device_pointer, void *pointer, unsigned int flags),
+            WITH_CONTEXT(driver.cuMemHostGetDevicePointer_v2((CUdeviceptr *)device_pointer, pointer, flags)))
+ONE_FLAVOUR(cudaHostGetFlags, (unsigned int *flags, void *pointer),
+            WITH_CONTEXT(driver.cuMemHostGetFlags(flags, pointer)))
 
 /* ---- what an address is ---- */
 
@@ -158,21 +129,15 @@ cudaMemAdvise(const void *pointer, size_t bytes, enum cudaMemoryAdvise advice, s
                                               (CUmemLocation){(CUmemLocationType)location.type, location.id}));
 }
 
-cudaError_t
-cudaMemRangeGetAttribute(void *data, size_t data_bytes, enum cudaMemRangeAttribute attribute, const void *pointer,
-                         size_t bytes)
-{
-    return WITH_CONTEXT(
-        driver.cuMemRangeGetAttribute(data, data_bytes, (CUmem_range_attribute)attribute, (CUdeviceptr)pointer, bytes));
-}
-
-cudaError_t
-cudaMemRangeGetAttributes(void **data, size_t *data_bytes, enum cudaMemRangeAttribute *attributes, size_t count,
-                          const void *pointer, size_t bytes)
-{
-    return WITH_CONTEXT(driver.cuMemRangeGetAttributes(data, data_bytes, (CUmem_range_attribute *)attributes, count,
-                                                       (CUdeviceptr)pointer, bytes));
-}
+ONE_FLAVOUR(cudaMemRangeGetAttribute,
+            (void *data, size_t data_bytes, enum cudaMemRangeAttribute attribute, const void *pointer, size_t bytes),
+            WITH_CONTEXT(driver.cuMemRangeGetAttribute(data, data_bytes, (CUmem_range_attribute)attribute,
+                                                       (CUdeviceptr)pointer, bytes)))
+ONE_FLAVOUR(cudaMemRangeGetAttributes,
+            (void **data, size_t *data_bytes, enum cudaMemRangeAttribute *attributes, size_t count, const void *pointer,
+             size_t bytes),
+            WITH_CONTEXT(driver.cuMemRangeGetAttributes(data, data_bytes, (CUmem_range_attribute *)attributes, count,
+                                                        (CUdeviceptr)pointer, bytes)))
 
 BOTH_FLAVOURS(
     cudaMemPrefetchAsync, _ptsz,
@@ -192,62 +157,22 @@ BOTH_FLAVOURS(cudaMallocFromPoolAsync, _ptsz, (void **pointer, size_t bytes, cud
 BOTH_FLAVOURS(cudaFreeAsync, _ptsz, (void *pointer, cudaStream_t stream),
               WITH_CONTEXT(STREAM_CALL(cuMemFreeAsync)((CUdeviceptr)pointer, stream)))
 
-cudaError_t
-cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device)
-{
-    return WITHOUT_CONTEXT(driver.cuDeviceGetDefaultMemPool(pool, device));
-}
-
-cudaError_t
-cudaDeviceGetMemPool(cudaMemPool_t *pool, int device)
-{
-    return WITHOUT_CONTEXT(driver.cuDeviceGetMemPool(pool, device));
-}
-
-cudaError_t
-cudaDeviceSetMemPool(int device, cudaMemPool_t pool)
-{
-    return WITHOUT_CONTEXT(driver.cuDeviceSetMemPool(device, pool));
-}
-
-cudaError_t
-cudaMemPoolCreate(cudaMemPool_t *pool, const struct cudaMemPoolProps *properties)
-{
-    return WITHOUT_CONTEXT(driver.cuMemPoolCreate(pool, (const CUmemPoolProps *)properties));
-}
-
-cudaError_t
-cudaMemPoolDestroy(cudaMemPool_t pool)
-{
-    return WITHOUT_CONTEXT(driver.cuMemPoolDestroy(pool));
-}
-
-cudaError_t
-cudaMemPoolSetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void *value)
-{
-    return WITHOUT_CONTEXT(driver.cuMemPoolSetAttribute(pool, (CUmemPool_attribute)attribute, value));
-}
-
-cudaError_t
-cudaMemPoolGetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void *value)
-{
-    return WITHOUT_CONTEXT(driver.cuMemPoolGetAttribute(pool, (CUmemPool_attribute)attribute, value));
-}
-
-cudaError_t
-cudaMemPoolTrimTo(cudaMemPool_t pool, size_t bytes)
-{
-    return WITHOUT_CONTEXT(driver.cuMemPoolTrimTo(pool, bytes));
-}
-
-cudaError_t
-cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMemAccessDesc *accesses, size_t count)
-{
-    return WITHOUT_CONTEXT(driver.cuMemPoolSetAccess(pool, (const CUmemAccessDesc *)accesses, count));
-}
-
-cudaError_t
-cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags, cudaMemPool_t pool, struct cudaMemLocation *location)
-{
-    return WITHOUT_CONTEXT(driver.cuMemPoolGetAccess((CUmemAccess_flags *)flags, pool, (CUmemLocation *)location));
-}
+ONE_FLAVOUR(cudaDeviceGetDefaultMemPool, (cudaMemPool_t * pool, int device),
+            WITHOUT_CONTEXT(driver.cuDeviceGetDefaultMemPool(pool, device)))
+ONE_FLAVOUR(cudaDeviceGetMemPool, (cudaMemPool_t * pool, int device),
+            WITHOUT_CONTEXT(driver.cuDeviceGetMemPool(pool, device)))
+ONE_FLAVOUR(cudaDeviceSetMemPool, (int device, cudaMemPool_t pool),
+            WITHOUT_CONTEXT(driver.cuDeviceSetMemPool(device, pool)))
+ONE_FLAVOUR(cudaMemPoolCreate, (cudaMemPool_t * pool, const struct cudaMemPoolProps *properties),
+            WITHOUT_CONTEXT(driver.cuMemPoolCreate(pool, (const CUmemPoolProps *)properties)))
+ONE_FLAVOUR(cudaMemPoolDestroy, (cudaMemPool_t pool), WITHOUT_CONTEXT(driver.cuMemPoolDestroy(pool)))
+ONE_FLAVOUR(cudaMemPoolSetAttribute, (cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void *value),
+            WITHOUT_CONTEXT(driver.cuMemPoolSetAttribute(pool, (CUmemPool_attribute)attribute, value)))
+ONE_FLAVOUR(cudaMemPoolGetAttribute, (cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void *value),
+            WITHOUT_CONTEXT(driver.cuMemPoolGetAttribute(pool, (CUmemPool_attribute)attribute, value)))
+ONE_FLAVOUR(cudaMemPoolTrimTo, (cudaMemPool_t pool, size_t bytes), WITHOUT_CONTEXT(driver.cuMemPoolTrimTo(pool, bytes)))
+ONE_FLAVOUR(cudaMemPoolSetAccess, (cudaMemPool_t pool, const struct cudaMemAccessDesc *accesses, size_t count),
+            WITHOUT_CONTEXT(driver.cuMemPoolSetAccess(pool, (const CUmemAccessDesc *)accesses, count)))
+ONE_FLAVOUR(cudaMemPoolGetAccess,
+            (enum cudaMemAccessFlags * flags, cudaMemPool_t pool, struct cudaMemLocation *location),
+            WITHOUT_CONTEXT(driver.cuMemPoolGetAccess((CUmemAccess_flags *)flags, pool, (CUmemLocation *)location)))

@@ -101,6 +101,13 @@ enum flavour { LEGACY, PER_THREAD };
         return body;                                  \
     }
 
+/* The same for a function that has one. */
+#define ONE_FLAVOUR(name, parameters, body) \
+    cudaError_t name parameters             \
+    {                                       \
+        return body;                        \
+    }
+
 /* The driver's function of the flavour at hand. */
 #define STREAM_CALL(abi) (flavour == LEGACY ? driver.abi : driver.abi##_ptsz)
 #define MEMORY_CALL(abi) (flavour == LEGACY ? driver.abi : driver.abi##_ptds)

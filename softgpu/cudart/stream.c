@@ -3,29 +3,12 @@
  */
 #include "runtime.h"
 
-cudaError_t
-cudaStreamCreate(cudaStream_t *stream)
-{
-    return WITH_CONTEXT(driver.cuStreamCreate(stream, cudaStreamDefault));
-}
-
-cudaError_t
-cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags)
-{
-    return WITH_CONTEXT(driver.cuStreamCreate(stream, flags));
-}
-
-cudaError_t
-cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned int flags, int priority)
-{
-    return WITH_CONTEXT(driver.cuStreamCreateWithPriority(stream, flags, priority));
-}
-
-cudaError_t
-cudaStreamDestroy(cudaStream_t stream)
-{
-    return WITH_CONTEXT(driver.cuStreamDestroy_v2(stream));
-}
+ONE_FLAVOUR(cudaStreamCreate, (cudaStream_t * stream), WITH_CONTEXT(driver.cuStreamCreate(stream, cudaStreamDefault)))
+ONE_FLAVOUR(cudaStreamCreateWithFlags, (cudaStream_t * stream, unsigned int flags),
+            WITH_CONTEXT(driver.cuStreamCreate(stream, flags)))
+ONE_FLAVOUR(cudaStreamCreateWithPriority, (cudaStream_t * stream, unsigned int flags, int priority),
+            WITH_CONTEXT(driver.cuStreamCreateWithPriority(stream, flags, priority)))
+ONE_FLAVOUR(cudaStreamDestroy, (cudaStream_t stream), WITH_CONTEXT(driver.cuStreamDestroy_v2(stream)))
 
 BOTH_FLAVOURS(cudaStreamSynchronize, _ptsz, (cudaStream_t stream),
               WITH_CONTEXT(STREAM_CALL(cuStreamSynchronize)(stream)))
@@ -51,11 +34,8 @@ BOTH_FLAVOURS(cudaStreamGetCaptureInfo, _ptsz,
                                                                   (cuuint64_t *)id, graph, dependencies,
                                                                   (const CUgraphEdgeData **)edges, count)))
 
-cudaError_t
-cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
-{
-    return WITH_CONTEXT(driver.cuThreadExchangeStreamCaptureMode((CUstreamCaptureMode *)mode));
-}
+ONE_FLAVOUR(cudaThreadExchangeStreamCaptureMode, (enum cudaStreamCaptureMode * mode),
+            WITH_CONTEXT(driver.cuThreadExchangeStreamCaptureMode((CUstreamCaptureMode *)mode)))
 
 /* ---- host functions ---- */
 
@@ -69,43 +49,17 @@ BOTH_FLAVOURS(cudaStreamAddCallback, _ptsz,
 
 /* ---- events ---- */
 
-cudaError_t
-cudaEventCreate(cudaEvent_t *event)
-{
-    return WITH_CONTEXT(driver.cuEventCreate(event, cudaEventDefault));
-}
-
-cudaError_t
-cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
-{
-    return WITH_CONTEXT(driver.cuEventCreate(event, flags));
-}
-
-cudaError_t
-cudaEventDestroy(cudaEvent_t event)
-{
-    return WITH_CONTEXT(driver.cuEventDestroy_v2(event));
-}
+ONE_FLAVOUR(cudaEventCreate, (cudaEvent_t * event), WITH_CONTEXT(driver.cuEventCreate(event, cudaEventDefault)))
+ONE_FLAVOUR(cudaEventCreateWithFlags, (cudaEvent_t * event, unsigned int flags),
+            WITH_CONTEXT(driver.cuEventCreate(event, flags)))
+ONE_FLAVOUR(cudaEventDestroy, (cudaEvent_t event), WITH_CONTEXT(driver.cuEventDestroy_v2(event)))
 
 BOTH_FLAVOURS(cudaEventRecord, _ptsz, (cudaEvent_t event, cudaStream_t stream),
               WITH_CONTEXT(STREAM_CALL(cuEventRecord)(event, stream)))
 BOTH_FLAVOURS(cudaEventRecordWithFlags, _ptsz, (cudaEvent_t event, cudaStream_t stream, unsigned int flags),
               WITH_CONTEXT(STREAM_CALL(cuEventRecordWithFlags)(event, stream, flags)))
 
-cudaError_t
-cudaEventQuery(cudaEvent_t event)
-{
-    return WITH_CONTEXT(driver.cuEventQuery(event));
-}
-
-cudaError_t
-cudaEventSynchronize(cudaEvent_t event)
-{
-    return WITH_CONTEXT(driver.cuEventSynchronize(event));
-}
-
-cudaError_t
-cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end)
-{
-    return WITH_CONTEXT(driver.cuEventElapsedTime_v2(milliseconds, start, end));
-}
+ONE_FLAVOUR(cudaEventQuery, (cudaEvent_t event), WITH_CONTEXT(driver.cuEventQuery(event)))
+ONE_FLAVOUR(cudaEventSynchronize, (cudaEvent_t event), WITH_CONTEXT(driver.cuEventSynchronize(event)))
+ONE_FLAVOUR(cudaEventElapsedTime, (float *milliseconds, cudaEvent_t start, cudaEvent_t end),
+            WITH_CONTEXT(driver.cuEventElapsedTime_v2(milliseconds, start, end)))

@@ -99,17 +99,13 @@ enqueue(struct ncclComm *comm, struct collective *collective, cudaStream_t strea
     return group_collective(comm, collective, premulsum, driver_stream(stream));
 }
 
+#define OPERANDS .type = type, .count = count, .send = send, .receive = receive
+
 ncclResult_t
 pncclAllReduce(const void *send, void *receive, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
                cudaStream_t stream)
 {
-    struct collective collective = {.kind = OPERATION_ALL_REDUCE,
-                                    .type = type,
-                                    .op = op,
-                                    .root = -1,
-                                    .count = count,
-                                    .send = send,
-                                    .receive = receive};
+    struct collective collective = {OPERANDS, .kind = OPERATION_ALL_REDUCE, .op = op, .root = -1};
     return enqueue(comm, &collective, stream, "ncclAllReduce");
 }
 NCCL_EXPORT(ncclAllReduce);
@@ -118,8 +114,7 @@ static ncclResult_t
 broadcast(const void *send, void *receive, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
           cudaStream_t stream, const char *call)
 {
-    struct collective collective = {
-        .kind = OPERATION_BROADCAST, .type = type, .root = root, .count = count, .send = send, .receive = receive};
+    struct collective collective = {OPERANDS, .kind = OPERATION_BROADCAST, .root = root};
     return enqueue(comm, &collective, stream, call);
 }
 
@@ -142,13 +137,7 @@ ncclResult_t
 pncclReduce(const void *send, void *receive, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
             ncclComm_t comm, cudaStream_t stream)
 {
-    struct collective collective = {.kind = OPERATION_REDUCE,
-                                    .type = type,
-                                    .op = op,
-                                    .root = root,
-                                    .count = count,
-                                    .send = send,
-                                    .receive = receive};
+    struct collective collective = {OPERANDS, .kind = OPERATION_REDUCE, .op = op, .root = root};
     return enqueue(comm, &collective, stream, "ncclReduce");
 }
 NCCL_EXPORT(ncclReduce);
@@ -156,8 +145,7 @@ NCCL_EXPORT(ncclReduce);
 ncclResult_t
 pncclAllGather(const void *send, void *receive, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)
 {
-    struct collective collective = {
-        .kind = OPERATION_ALL_GATHER, .type = type, .root = -1, .count = count, .send = send, .receive = receive};
+    struct collective collective = {OPERANDS, .kind = OPERATION_ALL_GATHER, .root = -1};
     return enqueue(comm, &collective, stream, "ncclAllGather");
 }
 NCCL_EXPORT(ncclAllGather);
@@ -166,13 +154,7 @@ ncclResult_t
 pncclReduceScatter(const void *send, void *receive, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
                    cudaStream_t stream)
 {
-    struct collective collective = {.kind = OPERATION_REDUCE_SCATTER,
-                                    .type = type,
-                                    .op = op,
-                                    .root = -1,
-                                    .count = count,
-                                    .send = send,
-                                    .receive = receive};
+    struct collective collective = {OPERANDS, .kind = OPERATION_REDUCE_SCATTER, .op = op, .root = -1};
     return enqueue(comm, &collective, stream, "ncclReduceScatter");
 }
 NCCL_EXPORT(ncclReduceScatter);
