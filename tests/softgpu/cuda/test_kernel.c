@@ -186,6 +186,22 @@ TEST(a_question_takes_its_own_kind_of_handle)
     ck_assert_int_eq(cuGraphDestroy(graph), CUDA_SUCCESS);
 }
 
+/* Of a device, a context, a function and a module; an error that comes before that is returned. */
+TEST(an_answer_without_a_place_is_an_invalid_value)
+{
+    use_device();
+    CUfunction function = load_function(&mixed_image);
+    ck_assert_int_eq(cuDeviceGetCount(NULL), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuDeviceTotalMem(NULL, 0), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuDeviceTotalMem(NULL, -1), CUDA_ERROR_INVALID_DEVICE);
+    ck_assert_int_eq(cuCtxGetFlags(NULL), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuCtxGetApiVersion(NULL, NULL), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuCtxGetDevice(NULL), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuFuncGetModule(NULL, function), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuFuncGetModule(NULL, NULL), CUDA_ERROR_INVALID_HANDLE);
+    ck_assert_int_eq(cuModuleGetLoadingMode(NULL), CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST(every_block_runs_once)
 {
     use_device();
