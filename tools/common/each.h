@@ -1,8 +1,10 @@
 /*
- * each.h - loops over the items of a list.
+ * each.h - loops over the items of a list, and what holds of them.
  */
 #ifndef DDPRUN_TOOLS_COMMON_EACH_H
 #define DDPRUN_TOOLS_COMMON_EACH_H
+
+#include <stdbool.h>
 
 /* FOR_EACH(tensor, finding->tensors, finding->tensor_count): all items, one after the other. The list and its length
  * are read in front of the loop. FOR_EACH_UNTIL: as long as `done` is false. FOR_EACH_MUTABLE: the loop may change
@@ -14,5 +16,23 @@
 #define FOR_EACH(item, list, count) FOR_EACH_UNTIL(item, list, count, false)
 #define FOR_EACH_MUTABLE(item, list, count) \
     for (__typeof__(*(list)) *item = (list), *const item##_end = EACH_END(item, count); item < item##_end; ++item)
+
+/* Whether something holds of any item, or number from `first` on below `end`; or of all. */
+#define ANY(item, list, count, holds)                 \
+    __extension__({                                   \
+        bool item##_any = false;                      \
+        FOR_EACH_UNTIL(item, list, count, item##_any) \
+            item##_any = (holds);                     \
+        item##_any;                                   \
+    })
+#define ALL(item, list, count, holds) (!ANY(item, list, count, !(holds)))
+#define ANY_NUMBER(i, first, end, holds)                                                       \
+    __extension__({                                                                            \
+        bool i##_any = false;                                                                  \
+        for (__typeof__((end) + 0) i = (first), i##_end = (end); i < i##_end && !i##_any; ++i) \
+            i##_any = (holds);                                                                 \
+        i##_any;                                                                               \
+    })
+#define ALL_NUMBERS(i, first, end, holds) (!ANY_NUMBER(i, first, end, !(holds)))
 
 #endif

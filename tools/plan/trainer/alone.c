@@ -28,8 +28,8 @@ static bool touches;     /* an operation outside of the plan, what is trained */
 static bool
 is_of_trained(uint64_t address, uint64_t bytes)
 {
-    for (uint32_t i = 0; i < player.play.plan.tensor_count && !touches; ++i)
-        touches = player_trains(i) && player_touches(&player.play.tensors[i], address, bytes);
+    touches = touches || ANY_NUMBER(i, 0, player.play.plan.tensor_count,
+                                    player_trains(i) && player_touches(&player.play.tensors[i], address, bytes));
     return touches;
 }
 

@@ -79,10 +79,8 @@ is_statistic(uint32_t tensor)
 static bool
 is_of_statistics(uint64_t address, uint64_t bytes)
 {
-    bool is = false;
-    for (uint32_t i = 0; i < player.play.plan.tensor_count && !is; ++i)
-        is = is_statistic(i) && kept[i] != 0 && player_touches(&player.play.tensors[i], address, bytes);
-    return is;
+    return ANY_NUMBER(i, 0, player.play.plan.tensor_count,
+                      is_statistic(i) && kept[i] != 0 && player_touches(&player.play.tensors[i], address, bytes));
 }
 
 /* Statistics become the mean of what the ranks' batches have made of them, or what the last round has left. */

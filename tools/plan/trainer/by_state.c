@@ -369,9 +369,8 @@ static void
 begin_period(void)
 {
     in_step = player.is_open = true;
-    leaves_out = has_own = false;
-    for (uint32_t i = 0; i < player.play.plan.operation_count; ++i)
-        leaves_out = leaves_out || player.play.operations[i].part == PLAY_BY_CHOICE;
+    has_own = false;
+    leaves_out = ANY_NUMBER(i, 0, player.play.plan.operation_count, player.play.operations[i].part == PLAY_BY_CHOICE);
     launches = 0;
     ++all_steps;
     begin_step(player_warms_up());

@@ -78,8 +78,6 @@ chain_take(struct chain *chain, const void *frame)
 bool
 chain_holds(const struct chain *chain, const void *frame)
 {
-    bool holds = chain->count > 0 && chain->frame == frame && chain->thread == &own_thread;
-    for (uint32_t i = 0; i < chain->count && holds; ++i)
-        holds = *chain->slots[i] == chain->addresses[i];
-    return holds;
+    return chain->count > 0 && chain->frame == frame && chain->thread == &own_thread &&
+           ALL_NUMBERS(i, 0, chain->count, *chain->slots[i] == chain->addresses[i]);
 }

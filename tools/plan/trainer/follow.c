@@ -87,22 +87,18 @@ find_place(struct place *place)
 static bool
 is_same_site(const struct play_site *a, const struct play_site *b)
 {
-    bool same = a->frame_count == b->frame_count;
-    for (uint32_t i = 0; same && i < a->frame_count; ++i)
-        same = a->frames[i].object == b->frames[i].object && a->frames[i].offset == b->frames[i].offset;
-    return same;
+    return a->frame_count == b->frame_count &&
+           ALL_NUMBERS(i, 0, a->frame_count,
+                       a->frames[i].object == b->frames[i].object && a->frames[i].offset == b->frames[i].offset);
 }
 
 /* Whether it is one of the places that called the operation when the plan was made. */
 static bool
 is_at(struct place *place, const struct play_operation *operation)
 {
-    bool found = false;
     if (!place->found)
         find_place(place);
-    for (uint32_t i = 0; i < operation->site_count && !found; ++i)
-        found = is_same_site(&place->site, &operation->sites[i]);
-    return found;
+    return ANY(site, operation->sites, operation->site_count, is_same_site(&place->site, site));
 }
 
 /* Operations that clear memory at the beginning of the plan: where the program clears behind its update, its first
@@ -515,10 +511,8 @@ follow_operation(struct operation *operation, bool is_load)
 static bool
 share_place(const struct play_operation *a, const struct play_operation *b)
 {
-    bool share = false;
-    for (uint32_t i = 0; i < a->site_count * b->site_count && !share; ++i)
-        share = is_same_site(&a->sites[i / b->site_count], &b->sites[i % b->site_count]);
-    return share;
+    return ANY_NUMBER(i, 0, a->site_count * b->site_count,
+                      is_same_site(&a->sites[i / b->site_count], &b->sites[i % b->site_count]));
 }
 
 /* Of one process that is only timed: nothing is followed, and call sites are looked up where a name asks for it. A

@@ -78,10 +78,7 @@ pending_reached(const struct operation *operation, uint32_t at)
 bool
 pending_is_complete(uint32_t next)
 {
-    bool is = false;
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
-        is = is || (touched[i] && reached[i] > 0 && reached[i] <= next);
-    return is;
+    return ANY_NUMBER(i, 0, player.play.plan.tensor_count, touched[i] && reached[i] > 0 && reached[i] <= next);
 }
 
 enum { TABLE_BYTES = 1 << 16 };
@@ -94,25 +91,21 @@ leads_there(uint64_t address, uint64_t one)
     static uint64_t words[TABLE_BYTES / sizeof(uint64_t)];
     const struct allocation *allocation = allocations_find(address);
     uint64_t bytes = allocation != NULL ? allocation->bytes / sizeof(*words) * sizeof(*words) : 0;
-    bool any = false;
     if (bytes == 0 || bytes > sizeof(words))
         return false;
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
     memory_read(allocation, 0, words, bytes);
-    for (size_t i = 0; i < bytes / sizeof(*words) && !any; ++i)
-        any = words[i] != 0 && mark(words[i], 1);
-    return any;
+    return ANY_NUMBER(i, 0, bytes / sizeof(*words), words[i] != 0 && mark(words[i], 1));
 }
 
 bool
 pending_may_touch(const struct operation *operation)
 {
     const struct kernel *kernel = operation->function != NULL ? kernels_find(operation->function) : NULL;
-    bool may = operation->opaque || operation->graph != NULL || (kernel != NULL && !kernel->known) ||
-               pending_touched(operation);
-    for (unsigned i = 0; i < operation->operand_count && !may; ++i)
-        may = operation->operands[i].pointer_count > 0;
-    return may || player_any(operation, false, leads_there);
+    return operation->opaque || operation->graph != NULL || (kernel != NULL && !kernel->known) ||
+           pending_touched(operation) ||
+           ANY(operand, operation->operands, operation->operand_count, operand->pointer_count > 0) ||
+           player_any(operation, false, leads_there);
 }
 
 void

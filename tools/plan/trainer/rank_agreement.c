@@ -228,10 +228,9 @@ add_roles(uint64_t address, uint64_t bytes)
 bool
 agreement_update(const struct operation *operation, const char *name)
 {
-    bool is_named = false;
-    for (uint32_t i = 0; i < player.play.plan.operation_count && !is_named; ++i)
-        is_named = player.play.operations[i].part == PLAY_BY_LAST &&
-                   strncmp(player.play.operations[i].name, name, PLAY_NAME_BYTES - 1) == 0;
+    bool is_named = ANY_NUMBER(i, 0, player.play.plan.operation_count,
+                               player.play.operations[i].part == PLAY_BY_LAST &&
+                                   strncmp(player.play.operations[i].name, name, PLAY_NAME_BYTES - 1) == 0);
     if (!is_named)
         return false;
     roles = 0;

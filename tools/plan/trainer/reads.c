@@ -330,11 +330,9 @@ written_from(const struct allocation *allocation, uint64_t at, uint64_t *end_p)
 static bool
 has_class(const struct allocation *allocation, uint64_t lo, uint64_t hi)
 {
-    bool has = false;
-    FOR_EACH_UNTIL(tensor, player.play.tensors, player.play.plan.tensor_count, has)
-        has = tensor->role != PLAY_UNREAD && tensor->bytes == allocation->bytes &&
-              tensor->ordinal == allocation->ordinal && tensor->lo < hi && lo < tensor->hi;
-    return has;
+    return ANY(tensor, player.play.tensors, player.play.plan.tensor_count,
+               tensor->role != PLAY_UNREAD && tensor->bytes == allocation->bytes &&
+                   tensor->ordinal == allocation->ordinal && tensor->lo < hi && lo < tensor->hi);
 }
 
 static uint64_t named_at;     /* periods that had begun when an operation between them was made, */

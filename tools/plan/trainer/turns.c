@@ -107,8 +107,7 @@ add_up(struct held *of, uint32_t tensor, bool is_first, bool is_last)
     char *now = NULL;
     read_into(&now, it);
     turn_hash = XXH3_64bits_withSeed(now, it->hi - it->lo, turn_hash);
-    for (uint64_t at = 0; at < it->hi - it->lo && !any_computed; ++at)
-        any_computed = now[at] != 0;
+    any_computed = any_computed || ANY_NUMBER(at, 0, it->hi - it->lo, now[at] != 0);
     if (of->sum == NULL)
         of->sum = room_for(it);
     if (of->begun == NULL) /* it was made in this round */

@@ -220,11 +220,8 @@ static bool
 is_refused(size_t lag)
 {
     uint64_t sum = sum_of(lag);
-    for (size_t i = 0; i < refused_count; ++i) {
-        if (lag % refused[i].period == 0 && sum == lag / refused[i].period * refused[i].sum)
-            return true;
-    }
-    return false;
+    return ANY_NUMBER(i, 0, refused_count,
+                      lag % refused[i].period == 0 && sum == lag / refused[i].period * refused[i].sum);
 }
 
 /* Whether the last periods are alike, so many. */
@@ -310,9 +307,7 @@ room_wanted(const struct brief *brief)
     for (uint32_t k = 0; k < brief->count && brief->computes; ++k) {
         const struct brief_argument *argument = &arguments[brief->first + k];
         const struct allocation *allocation = allocations_numbered(argument->alloc);
-        bool again = false;
-        for (uint32_t i = 0; i < k && !again; ++i)
-            again = arguments[brief->first + i].alloc == argument->alloc;
+        bool again = ANY_NUMBER(i, 0, k, arguments[brief->first + i].alloc == argument->alloc);
         bytes += again || allocation == NULL ? 0 : images_bytes(allocation);
     }
     return bytes;

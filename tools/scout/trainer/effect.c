@@ -317,12 +317,9 @@ settle_scattered(struct part *part, const struct allocation *allocation)
 static bool
 is_all_tested(const struct effect *effect, size_t image)
 {
-    FOR_EACH(part, effect->parts, effect->part_count) {
-        if (part->image == image && part->is_argument &&
-            (!part->is_tested || part->killed.count > 0 || part->modified.count > 0))
-            return false;
-    }
-    return true;
+    return !ANY(part, effect->parts, effect->part_count,
+                part->image == image && part->is_argument &&
+                    (!part->is_tested || part->killed.count > 0 || part->modified.count > 0));
 }
 
 /* The first word from `from` on, up to the end of the part, before which all words were changed and left alone; it goes
@@ -473,10 +470,9 @@ bool
 effect_may_be_least(const struct effect *effect, const struct part *part)
 {
     bool is_number = part->killed.count == 1 && part->modified.count == 0 &&
-                     part->killed.items[0].hi - part->killed.items[0].lo <= sizeof(uint64_t);
+                     part->killed.items[0].hi - part->killed.items[0].lo <= sizeof(uint64_t) &&
+                     ALL_NUMBERS(k, 0, effect->images.count, part->changed[k].count == 0);
     bool is_float = change_is_of_floats(part->change) && !change_is_of_pairs(part->change);
-    for (size_t k = 0; k < effect->images.count; ++k)
-        is_number = is_number && part->changed[k].count == 0;
     return is_number && is_float && !part->is_lower;
 }
 
@@ -544,9 +540,9 @@ share_of(const struct effect *effect, const struct part *part)
     const struct allocation *allocation = image->allocation;
     uint64_t lo = part->first * sizeof(uint32_t), hi = part->end * sizeof(uint32_t);
     bool is_old = scout_state.operation_count - allocation->brought_at >= atomic_load(&scout_state.progress->period);
-    bool is_open = part->change == CHANGE_INTEGER && part->integers == NULL;
-    for (size_t i = 0; i < effect->part_count; ++i) /* a share of one alone does not belong to the others */
-        is_open = is_open || (&effect->parts[i] != part && goes_with(part, &effect->parts[i]));
+    bool is_open = /* a share of one alone does not belong to the others */
+        (part->change == CHANGE_INTEGER && part->integers == NULL) ||
+        ANY_NUMBER(i, 0, effect->part_count, &effect->parts[i] != part && goes_with(part, &effect->parts[i]));
     uint64_t aligned = allocation->batch.hi - allocation->batch.lo > 64 ? 16 : sizeof(uint32_t); /* a few labels */
     lo = allocation->batch.lo > lo ? allocation->batch.lo / aligned * aligned : lo;
     hi = allocation->batch.hi < hi ? allocation->batch.hi : hi;

@@ -162,9 +162,7 @@ elementwise_change(struct effect *effect, struct part *const *parts, size_t coun
 {
     size_t reach = extent(effect);
     few_count = 0;
-    few_are_alike = true;
-    for (size_t i = 0; i < count; ++i)
-        few_are_alike = few_are_alike && effect_type(effect, parts[i]) == SCOUT_FLOAT32;
+    few_are_alike = ALL_NUMBERS(i, 0, count, effect_type(effect, parts[i]) == SCOUT_FLOAT32);
     for (size_t i = 0; i < count; ++i)
         choose_few(effect, parts[i], count, reach);
     return few_count > 0;
@@ -251,11 +249,7 @@ collect_changed(const struct effect *effect, size_t base, struct changed_words *
 static bool
 explains(const struct few *from, enum ratio ratio, size_t word)
 {
-    for (size_t k = 0; k < from->count; ++k) {
-        if (fits(ratio, from->words[k], word))
-            return true;
-    }
-    return false;
+    return ANY_NUMBER(k, 0, from->count, fits(ratio, from->words[k], word));
 }
 
 /* Whether an earlier one of the words is of the same element. */
@@ -366,9 +360,8 @@ judge_base(struct effect *effect, size_t base, const struct changed_words *chang
         }
     }
     for (size_t c = 0; c < changed->count; ++c) {
-        bool explained = false;
-        for (size_t i = 0; i < few_count && !explained; ++i)
-            explained = (hits[i] > 0 || changed->count == 1) && explains(&few[i], ratios[i], changed->words[c]);
+        bool explained = ANY_NUMBER(
+            i, 0, few_count, (hits[i] > 0 || changed->count == 1) && explains(&few[i], ratios[i], changed->words[c]));
         if (!explained)
             return false;
     }

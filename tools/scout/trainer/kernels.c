@@ -48,9 +48,8 @@ read_name(struct kernel *kernel)
 {
     struct mangled_parameter said[NAMED_AT_MOST];
     int count = mangled_parameters(kernel->text, said, NAMED_AT_MOST);
-    bool fits = kernel->known && count == (int)kernel->parameter_count;
-    for (int i = 0; i < count && fits; ++i)
-        fits = !said[i].is_pointer || kernel->parameters[i].bytes == sizeof(CUdeviceptr);
+    bool fits = kernel->known && count == (int)kernel->parameter_count &&
+                ALL_NUMBERS(i, 0, count, !said[i].is_pointer || kernel->parameters[i].bytes == sizeof(CUdeviceptr));
     for (int i = 0; i < count && fits; ++i) {
         kernel->parameters[i].type = said[i].pointee;
         kernel->parameters[i].table = said[i].table;

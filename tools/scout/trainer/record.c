@@ -220,9 +220,7 @@ is_captured(CUstream stream)
 static bool
 is_tried(const struct noted *noted)
 {
-    bool writes = !noted->op.answers;
-    for (uint32_t i = 0; i < noted->op.argument_count; ++i)
-        writes = writes || !noted->read_only[i];
+    bool writes = !noted->op.answers || ANY_NUMBER(i, 0, noted->op.argument_count, !noted->read_only[i]);
     return writes && (noted->op.kind == SCOUT_LAUNCH || noted->op.kind == SCOUT_GRAPH);
 }
 

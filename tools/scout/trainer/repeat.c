@@ -54,11 +54,7 @@ struct shown {
 static bool
 has_shown(const struct shown *shown, uint64_t hash)
 {
-    for (size_t i = 0; i < shown->count; ++i) {
-        if (shown->hashes[i] == hash)
-            return true;
-    }
-    return false;
+    return ANY_NUMBER(i, 0, shown->count, shown->hashes[i] == hash);
 }
 
 static void
@@ -122,12 +118,9 @@ static bool
 are_gaps_open(void)
 {
     bool any = gaps_matter || effect.part_count == PARTS_AT_MOST, is_first = course_round() == 0;
-    FOR_EACH_UNTIL(part, effect.parts, effect.part_count, !is_first) {
-        any = any || (!part->is_argument && part->change == CHANGE_INTEGER && part->integers == NULL);
-    }
-    for (size_t i = 0; i < effect.images.count; ++i)
-        any = any || effect.images.items[i].is_table;
-    return any;
+    any = any || (is_first && ANY(part, effect.parts, effect.part_count,
+                                  !part->is_argument && part->change == CHANGE_INTEGER && part->integers == NULL));
+    return any || ANY(image, effect.images.items, effect.images.count, image->is_table);
 }
 
 /* ---- launches with more arguments than tests ---- */
@@ -237,11 +230,8 @@ follow_tables(struct noted *launch)
 static bool
 is_left_out(bool integers)
 {
-    FOR_EACH(it, scout_state.settings.left_out, SCOUT_LEFT_OUT_AT_MOST) {
-        if (it->launch == kernel_and_grid && it->integers == integers)
-            return true;
-    }
-    return false;
+    return ANY(it, scout_state.settings.left_out, SCOUT_LEFT_OUT_AT_MOST,
+               it->launch == kernel_and_grid && it->integers == integers);
 }
 
 static const char *

@@ -149,19 +149,16 @@ is_cut_short(const struct scout_effect *effect)
 static bool
 waits_for_integers(const struct scout_effect *effect)
 {
-    bool waits = false;
-    for (uint32_t i = 0; i < effect->segment_count && !waits; ++i)
-        waits = effect->segments[i].tested == 0 && effect->segments[i].type == SCOUT_INTEGER;
+    bool waits = ANY_NUMBER(i, 0, effect->segment_count,
+                            effect->segments[i].tested == 0 && effect->segments[i].type == SCOUT_INTEGER);
     return waits && (effect->verdict == SCOUT_TESTED || effect->verdict == SCOUT_TOLERANCE);
 }
 
 static bool
 is_idle(const struct scout_effect *effect)
 {
-    bool idle = effect->verdict == SCOUT_TESTED && effect->written_count == 0;
-    for (uint32_t i = 0; i < effect->segment_count && idle; ++i)
-        idle = effect->segments[i].killed.count == 0;
-    return idle;
+    return effect->verdict == SCOUT_TESTED && effect->written_count == 0 &&
+           ALL_NUMBERS(i, 0, effect->segment_count, effect->segments[i].killed.count == 0);
 }
 
 /* What one launch does, as if it were done by another one. */
@@ -201,9 +198,8 @@ newest(const struct scout_log *log, uint32_t end, uint32_t period, uint32_t numb
 {
     uint32_t last = number + (end - 1 - number) / period * period;
     const struct scout_op *op = &log->ops[number], *other = &log->ops[last];
-    bool same = op->kind == other->kind && op->name == other->name && op->argument_count == other->argument_count;
-    for (uint32_t i = 0; i < op->argument_count && same; ++i)
-        same = op->arguments[i].offset == other->arguments[i].offset;
+    bool same = op->kind == other->kind && op->name == other->name && op->argument_count == other->argument_count &&
+                ALL_NUMBERS(i, 0, op->argument_count, op->arguments[i].offset == other->arguments[i].offset);
     return same ? last : number;
 }
 
@@ -240,9 +236,9 @@ is_shown(const struct stretch *in, const struct scout_op *op, const struct scout
             maps = maps || same;
             shown = shown || (same && theirs->samples > 0);
         }
-        FOR_EACH(theirs, other->effect->dependences, other->effect->dependence_count)
-            depends = depends || (has_argument(other, from, other->effect->segments[theirs->from].alloc) &&
-                                  has_argument(other, to, theirs->to));
+        depends = depends || ANY(theirs, other->effect->dependences, other->effect->dependence_count,
+                                 has_argument(other, from, other->effect->segments[theirs->from].alloc) &&
+                                     has_argument(other, to, theirs->to));
         for (uint32_t k = 0; k < other->effect->segment_count && from == to; ++k)
             depends = depends || (has_argument(other, to, other->effect->segments[k].alloc) &&
                                   other->effect->segments[k].modified.count > 0);
@@ -255,10 +251,8 @@ is_shown(const struct stretch *in, const struct scout_op *op, const struct scout
 static bool
 is_open(const struct stretch *in, const struct scout_op *op)
 {
-    for (uint32_t i = 0; i < op->effect->elementwise_count; ++i)
-        if (op->effect->elementwise[i].samples == 0 && !is_shown(in, op, &op->effect->elementwise[i]))
-            return true;
-    return false;
+    return ANY_NUMBER(i, 0, op->effect->elementwise_count,
+                      op->effect->elementwise[i].samples == 0 && !is_shown(in, op, &op->effect->elementwise[i]));
 }
 
 uint32_t

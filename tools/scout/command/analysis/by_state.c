@@ -342,9 +342,8 @@ is_in_place(const struct finder *finder, const struct place *place)
     const struct graph_version *version;
     bool all = true;
     for (uint32_t i = 0; all && (version = next_in(finder, place, &i)) != NULL; ++i) {
-        bool is = false;
-        for (uint32_t e = 0; e < version->in_count && !is; ++e)
-            is = version_overlaps(&finder->graph->versions[in_edge(finder, version, e)->from], version);
+        bool is = ANY_NUMBER(e, 0, version->in_count,
+                             version_overlaps(&finder->graph->versions[in_edge(finder, version, e)->from], version));
         all = is;
     }
     return all;
@@ -526,11 +525,9 @@ widen_state(struct finder *finder)
 static bool
 has_whole_numbers(const struct finder *finder, const struct scout_argument *argument)
 {
-    bool has = false;
-    FOR_EACH_UNTIL(it, finder->places, finder->place_count, has)
-        has = finder->graph->memories[it->memory].alloc == argument->alloc && it->lo < argument->end &&
-              it->hi > argument->offset && it->is_written && it->type == SCOUT_INTEGER;
-    return has;
+    return ANY(it, finder->places, finder->place_count,
+               finder->graph->memories[it->memory].alloc == argument->alloc && it->lo < argument->end &&
+                   it->hi > argument->offset && it->is_written && it->type == SCOUT_INTEGER);
 }
 
 /* Words beside whole numbers in a struct that no recorded step has changed have the class of its floats, if they can:

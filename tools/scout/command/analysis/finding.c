@@ -159,11 +159,10 @@ is_mere_count(const struct scout_tensor *tensor)
 static bool
 has_tensor(const struct scout_finding *finding, const struct scout_tensor *tensor, bool rough)
 {
-    bool found = is_mere_count(tensor);
-    FOR_EACH_UNTIL(it, finding->tensors, finding->tensor_count, found)
-        found = is_same_tensor(it, tensor, rough) ||
-                (is_mere_count(it) && it->alloc == tensor->alloc && it->lo < tensor->hi && tensor->lo < it->hi);
-    return found;
+    return is_mere_count(tensor) ||
+           ANY(it, finding->tensors, finding->tensor_count,
+               is_same_tensor(it, tensor, rough) ||
+                   (is_mere_count(it) && it->alloc == tensor->alloc && it->lo < tensor->hi && tensor->lo < it->hi));
 }
 
 /* What a reading says of memory that another one has as this tensor: "parameter a1[0:64]". */
@@ -427,10 +426,9 @@ scout_finding_name(struct scout_finding *finding, const char *list, bool is_test
 bool
 scout_writes_nothing(const struct scout_effect *effect)
 {
-    bool nothing = effect != NULL && effect->written_count == 0 && effect->dependence_count == 0;
-    for (uint32_t i = 0; nothing && i < effect->segment_count; ++i)
-        nothing = effect->segments[i].killed.count == 0 && effect->segments[i].modified.count == 0;
-    return nothing;
+    return effect != NULL && effect->written_count == 0 && effect->dependence_count == 0 &&
+           ALL_NUMBERS(i, 0, effect->segment_count,
+                       effect->segments[i].killed.count == 0 && effect->segments[i].modified.count == 0);
 }
 
 bool

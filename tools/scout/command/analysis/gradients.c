@@ -186,11 +186,9 @@ reaches_further(const struct roles *roles, uint32_t number)
 {
     const struct graph_version *version = version_of(roles, number);
     const struct scout_op *op = graph_op(roles->graph, version);
-    bool reaches = false;
-    FOR_EACH_UNTIL(it, op->arguments, op->argument_count, reaches)
-        reaches = roles->graph->memory_of[it->alloc] == (uint32_t)version->memory && it->offset <= version->lo &&
-                  it->end >= version->hi && it->end - it->offset > version->hi - version->lo;
-    return reaches;
+    return ANY(it, op->arguments, op->argument_count,
+               roles->graph->memory_of[it->alloc] == (uint32_t)version->memory && it->offset <= version->lo &&
+                   it->end >= version->hi && it->end - it->offset > version->hi - version->lo);
 }
 
 void

@@ -64,12 +64,9 @@ scout_tensor_place(const struct scout_tensor *tensor, char text[64])
 bool
 scout_is_in_gradient(const struct scout_finding *finding, const struct scout_tensor *tensor)
 {
-    FOR_EACH(other, finding->tensors, finding->tensor_count) {
-        if (other->role == ROLE_GRADIENT && other->alloc == tensor->alloc && other->lo < tensor->hi &&
-            tensor->lo < other->hi)
-            return true;
-    }
-    return false;
+    return ANY(other, finding->tensors, finding->tensor_count,
+               other->role == ROLE_GRADIENT && other->alloc == tensor->alloc && other->lo < tensor->hi &&
+                   tensor->lo < other->hi);
 }
 
 const struct graph_edge *

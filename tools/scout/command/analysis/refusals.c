@@ -69,11 +69,9 @@ refusals_prove_cut(struct roles *roles, struct scout_finding *finding)
 static bool
 keeps_state(const struct roles *roles, uint32_t number)
 {
-    for (uint32_t i = 0; i < roles->graph->version_count; ++i)
-        if (roles->persistent[i] && roles->tainted[i] && !roles->parameter[i] &&
-            version_of(roles, i)->op == version_of(roles, number)->op)
-            return true;
-    return false;
+    return ANY_NUMBER(i, 0, roles->graph->version_count,
+                      roles->persistent[i] && roles->tainted[i] && !roles->parameter[i] &&
+                          version_of(roles, i)->op == version_of(roles, number)->op);
 }
 
 enum roles_verdict
@@ -128,9 +126,8 @@ refusals_leads_on(const struct roles *roles, uint32_t number)
 bool
 refusals_leads_to_gradients(const struct roles *roles, uint32_t number)
 {
-    bool *reached = sources_of_place(roles, number), found = false;
-    for (uint32_t i = 0; i < roles->graph->version_count; ++i)
-        found = found || (reached[i] && roles->gradient[i]);
+    bool *reached = sources_of_place(roles, number);
+    bool found = ANY_NUMBER(i, 0, roles->graph->version_count, reached[i] && roles->gradient[i]);
     free(reached);
     return found;
 }

@@ -30,11 +30,10 @@ is_cleared(const struct roles *roles, const struct scout_finding *finding, uint3
 {
     const struct graph_version *version = version_of(roles, number);
     const struct scout_op *op = graph_op(roles->graph, version);
-    bool cleared = op != NULL && op->kind == SCOUT_FILL;
-    FOR_EACH_UNTIL(tensor, finding->tensors, finding->tensor_count, cleared)
-        cleared = tensor->role == ROLE_GRADIENT && tensor->alloc == version_alloc(roles, number) &&
-                  tensor->lo <= version->lo && version->hi <= tensor->hi;
-    return cleared;
+    return (op != NULL && op->kind == SCOUT_FILL) ||
+           ANY(tensor, finding->tensors, finding->tensor_count,
+               tensor->role == ROLE_GRADIENT && tensor->alloc == version_alloc(roles, number) &&
+                   tensor->lo <= version->lo && version->hi <= tensor->hi);
 }
 
 static enum scout_role
@@ -68,10 +67,8 @@ partner_of(const struct scout_finding *finding, const struct roles *roles, uint3
 static bool
 is_beside_parameter(const struct roles *roles, uint32_t number)
 {
-    for (uint32_t i = 0; i < roles->graph->version_count; ++i)
-        if (roles->parameter[i] && version_of(roles, i)->op == version_of(roles, number)->op)
-            return true;
-    return false;
+    return ANY_NUMBER(i, 0, roles->graph->version_count,
+                      roles->parameter[i] && version_of(roles, i)->op == version_of(roles, number)->op);
 }
 
 /* Whether a place stays as it is in the period, but for what is computed element by element from it. */
@@ -122,9 +119,8 @@ is_for_nothing(const struct roles *roles, uint32_t memory)
     bool is = log->allocs[graph->memories[memory].alloc].memory == SCOUT_DEVICE, rolls = false;
     FOR_EACH_UNTIL(op, log->ops, log->op_count, !is) {
         bool gets =
-            op->kind == SCOUT_COPY && op->from.alloc != SCOUT_NONE && graph->memory_of[op->from.alloc] == memory;
-        for (uint32_t a = 0; a < op->argument_count && !gets; ++a)
-            gets = graph->memory_of[op->arguments[a].alloc] == memory;
+            (op->kind == SCOUT_COPY && op->from.alloc != SCOUT_NONE && graph->memory_of[op->from.alloc] == memory) ||
+            ANY(argument, op->arguments, op->argument_count, graph->memory_of[argument->alloc] == memory);
         is = !gets || (op->kind == SCOUT_LAUNCH && writes(roles, op->name, memory, false));
         rolls = rolls || (gets && !writes(roles, op->name, memory, true));
     }

@@ -94,10 +94,9 @@ stays_feeds_back(const struct roles *roles, uint32_t number, bool directly)
 static bool
 is_replaced_by(const struct roles *roles, uint32_t number, int32_t op)
 {
-    for (uint32_t i = number + 1; i < roles->graph->version_count; ++i)
-        if (version_of(roles, i)->op == op && version_overlaps(version_of(roles, i), version_of(roles, number)))
-            return true;
-    return false;
+    return ANY_NUMBER(i, number + 1, roles->graph->version_count,
+                      version_of(roles, i)->op == op &&
+                          version_overlaps(version_of(roles, i), version_of(roles, number)));
 }
 
 bool
@@ -123,8 +122,9 @@ stays_from_itself(const struct roles *roles, uint32_t number)
             continue;
         const struct graph_version *version = version_of(roles, i);
         if (version->op == VERSION_BEFORE && version->memory != HOST_MEMORY)
-            for (uint32_t p = 0; p < graph->version_count && !found; ++p)
-                found = roles->persistent[p] && !roles->carried[p] && version_overlaps(version, version_of(roles, p));
+            found = ANY_NUMBER(p, 0, graph->version_count,
+                               roles->persistent[p] && !roles->carried[p] &&
+                                   version_overlaps(version, version_of(roles, p)));
         FOR_EACH_IN(edge, roles, i) {
             if (edge->elementwise || stays_made_again(roles, edge) ||
                 (version->bytes <= ELEMENT_BYTES && version_of(roles, edge->from)->bytes == version->bytes))
@@ -258,10 +258,8 @@ is_overwritten(const struct roles *roles, uint32_t number)
     const struct graph_version *version = version_of(roles, number);
     if (!roles->graph->memories[version->memory].written)
         return false;
-    for (uint32_t i = 0; i < roles->graph->version_count; ++i)
-        if (roles->graph->versions[i].op >= 0 && version_overlaps(version, &roles->graph->versions[i]))
-            return true;
-    return false;
+    return ANY_NUMBER(i, 0, roles->graph->version_count,
+                      roles->graph->versions[i].op >= 0 && version_overlaps(version, &roles->graph->versions[i]));
 }
 
 /* Whether the same copy carries the same bytes one period later. */

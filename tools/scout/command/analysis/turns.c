@@ -92,12 +92,9 @@ is_held(const struct sorter *sorter, const struct graph_version *version, bool g
 static bool
 meets_gradient(const struct sorter *sorter, const struct graph_version *version)
 {
-    FOR_EACH(tensor, sorter->finding->tensors, sorter->finding->tensor_count) {
-        if (tensor->role == ROLE_GRADIENT && (int32_t)sorter->graph->memory_of[tensor->alloc] == version->memory &&
-            tensor->lo < version->hi && version->lo < tensor->hi)
-            return true;
-    }
-    return false;
+    return ANY(tensor, sorter->finding->tensors, sorter->finding->tensor_count,
+               tensor->role == ROLE_GRADIENT && (int32_t)sorter->graph->memory_of[tensor->alloc] == version->memory &&
+                   tensor->lo < version->hi && version->lo < tensor->hi);
 }
 
 /* Whether an operation of a later period reads the version. The host may read whatever is there. */
@@ -119,10 +116,8 @@ is_read_later(const struct sorter *sorter, const struct graph_version *version)
 bool
 turns_moves_generators(const struct scout_log *log, uint32_t op)
 {
-    bool moves = false;
-    for (uint32_t i = 0; i < log->ops[op].argument_count && !moves; ++i)
-        moves = log->allocs[log->ops[op].arguments[i].alloc].memory == SCOUT_GENERATORS;
-    return moves;
+    return ANY_NUMBER(i, 0, log->ops[op].argument_count,
+                      log->allocs[log->ops[op].arguments[i].alloc].memory == SCOUT_GENERATORS);
 }
 
 static void
@@ -169,12 +164,10 @@ is_updated(const struct sorter *sorter, const struct graph_version *version)
         if (meets_gradient(sorter, from) || (same_period && sorter->writes[position(sorter, from)].update))
             return true;
     }
-    FOR_EACH(other, graph->versions, graph->version_count) {
-        if (other->op >= 0 && other->memory == version->memory && other->lo < version->hi && version->lo < other->hi &&
-            sorter->writes[position(sorter, other)].update && is_read_later(sorter, other))
-            return true;
-    }
-    return false;
+    return ANY(other, graph->versions, graph->version_count,
+               other->op >= 0 && other->memory == version->memory && other->lo < version->hi &&
+                   version->lo < other->hi && sorter->writes[position(sorter, other)].update &&
+                   is_read_later(sorter, other));
 }
 
 static void
@@ -397,12 +390,9 @@ has_scratch(const struct sorter *sorter, const struct graph_memory *memory)
 static bool
 is_read_ever(const struct sorter *sorter, int32_t memory, const struct graph_span *span)
 {
-    FOR_EACH(version, sorter->graph->versions, sorter->graph->version_count) {
-        if (version->memory == memory && version->lo < span->hi && span->lo < version->hi &&
-            is_read_later(sorter, version))
-            return true;
-    }
-    return false;
+    return ANY(version, sorter->graph->versions, sorter->graph->version_count,
+               version->memory == memory && version->lo < span->hi && span->lo < version->hi &&
+                   is_read_later(sorter, version));
 }
 
 /* Whether a loader's copies, and nothing else, write a memory, as they do one in the period: it may be ahead by another
@@ -412,15 +402,13 @@ is_loaded(const struct sorter *sorter, uint32_t memory)
 {
     const struct scout_log *log = sorter->graph->log;
     const struct scout_alloc *alloc = &log->allocs[sorter->graph->memories[memory].alloc];
-    bool like = false;
-    for (uint32_t i = sorter->finding->first; i < sorter->finding->first + sorter->period && !like; ++i)
-        like = log->ops[i].ahead != 0 && log->allocs[log->ops[i].to.alloc].bytes == alloc->bytes;
-    FOR_EACH_UNTIL(op, log->ops, log->op_count, !like)
-        like = op->ahead != 0 || (op->kind != SCOUT_COPY && op->kind != SCOUT_FILL) || op->to.alloc == SCOUT_NONE ||
-               sorter->graph->memory_of[op->to.alloc] != memory;
-    FOR_EACH_UNTIL(version, sorter->graph->versions, sorter->graph->version_count, !like)
-        like = version->memory != (int32_t)memory || version->op < 0 || graph_op(sorter->graph, version)->ahead != 0;
-    return like;
+    return ANY_NUMBER(i, sorter->finding->first, sorter->finding->first + sorter->period,
+                      log->ops[i].ahead != 0 && log->allocs[log->ops[i].to.alloc].bytes == alloc->bytes) &&
+           ALL(op, log->ops, log->op_count,
+               op->ahead != 0 || (op->kind != SCOUT_COPY && op->kind != SCOUT_FILL) || op->to.alloc == SCOUT_NONE ||
+                   sorter->graph->memory_of[op->to.alloc] != memory) &&
+           ALL(version, sorter->graph->versions, sorter->graph->version_count,
+               version->memory != (int32_t)memory || version->op < 0 || graph_op(sorter->graph, version)->ahead != 0);
 }
 
 /* What has noise is compared by values. */

@@ -274,11 +274,10 @@ static bool
 may_change(const struct comparison *it, uint32_t begin, uint32_t op, const struct scout_tensor *tensor)
 {
     const struct scout_op *its = &it->log->ops[op];
-    bool gets = false;
-    for (uint32_t i = 0; i < its->argument_count; ++i)
-        gets = gets || (its->arguments[i].alloc != SCOUT_NONE &&
-                        it->memory_of[its->arguments[i].alloc] == it->memory_of[tensor->alloc] &&
-                        its->arguments[i].offset >= tensor->lo && its->arguments[i].offset < tensor->hi);
+    bool gets = ANY_NUMBER(i, 0, its->argument_count,
+                           its->arguments[i].alloc != SCOUT_NONE &&
+                               it->memory_of[its->arguments[i].alloc] == it->memory_of[tensor->alloc] &&
+                               its->arguments[i].offset >= tensor->lo && its->arguments[i].offset < tensor->hi);
     return gets && scout_writes_nothing(its->effect) && gets_result(it, begin, op);
 }
 

@@ -117,10 +117,7 @@ sets(const struct search *search, const struct scout_op *op, uint32_t alloc)
     for (uint32_t i = finding->first; i < finding->first + finding->period; ++i)
         if (search->log->ops[i].name == op->name)
             return false;
-    for (uint32_t i = 0; i < op->argument_count; ++i)
-        if (op->arguments[i].alloc == alloc)
-            return true;
-    return false;
+    return ANY_NUMBER(i, 0, op->argument_count, op->arguments[i].alloc == alloc);
 }
 
 /* The last operation before the first step that sets the tensor; SCOUT_NONE: none, or it needs none. */
@@ -389,11 +386,10 @@ find_between(struct search *search, uint32_t first, uint32_t second, bool behind
 static bool
 is_in_loop(const struct search *search, const struct spot *spots, uint32_t number)
 {
-    for (uint32_t i = 0; i < number; ++i)
-        if (search->to->group_of[i] != search->to->group_of[number] && spots[i].from != NULL &&
-            spot_is_same(spots[i].from, spots[number].from) && spot_is_same(spots[i].to, spots[number].to))
-            return true;
-    return false;
+    return ANY_NUMBER(i, 0, number,
+                      search->to->group_of[i] != search->to->group_of[number] && spots[i].from != NULL &&
+                          spot_is_same(spots[i].from, spots[number].from) &&
+                          spot_is_same(spots[i].to, spots[number].to));
 }
 
 static bool
@@ -586,9 +582,7 @@ print_data(FILE *out, const struct scout_log *log, const struct scout_finding *f
     bool any = false;
     fputs("by hand: DDP_SHARD, ", out);
     for (uint32_t i = 0; i < finding->period; ++i) {
-        bool again = false;
-        for (uint32_t k = 0; k < i; ++k)
-            again = again || (insertions->data[k] && ops[k].site == ops[i].site);
+        bool again = ANY_NUMBER(k, 0, i, insertions->data[k] && ops[k].site == ops[i].site);
         if (!insertions->data[i] || again)
             continue;
         fputs(any ? " and " : "of the records that come by ", out);

@@ -358,10 +358,9 @@ parameter_name(const char *text, struct span span)
 static bool
 is_of_file(const struct source *source, const char *name, size_t length)
 {
-    bool found = false;
-    for (uint32_t i = 0; i < source->count && !found; ++i)
-        found = source->nodes[i].parent == NODE_NONE && declares(source->text, own_part(source, i), name, length);
-    return found;
+    return ANY_NUMBER(i, 0, source->count,
+                      source->nodes[i].parent == NODE_NONE &&
+                          declares(source->text, own_part(source, i), name, length));
 }
 
 /* Whether the function is a method whose class, if it is in this file, declares the name. *hidden_p: not for others. */
@@ -401,11 +400,10 @@ begins_with_parameter(const struct passage *passage, const char *expression)
     size_t at = 0;
     if (!next_name(expression, &at, &name))
         return false;
-    for (uint32_t i = 0; i < passage->parameters.count; ++i)
-        if (is_word(passage->inner->text, parameter_name(passage->inner->text, passage->parameters.arguments[i]),
-                    expression + name.begin, name.end - name.begin))
-            return true;
-    return false;
+    return ANY_NUMBER(i, 0, passage->parameters.count,
+                      is_word(passage->inner->text,
+                              parameter_name(passage->inner->text, passage->parameters.arguments[i]),
+                              expression + name.begin, name.end - name.begin));
 }
 
 static void pass_expression(const struct passage *passage, char expression[LIFT_BYTES]);

@@ -94,9 +94,8 @@ print_host(FILE *out, const struct scout_log *log, struct sites *sites)
         fprintf(out, "reads %" PRIu32 " more files\n", shown - SHOWN);
     for (uint32_t i = 0; i < log->clock_count; ++i) {
         struct site_place place;
-        bool again = false;
-        for (uint32_t k = 0; k < i; ++k)
-            again = again || (log->clocks[k].name == log->clocks[i].name && log->clocks[k].site == log->clocks[i].site);
+        bool again = ANY_NUMBER(
+            k, 0, i, log->clocks[k].name == log->clocks[i].name && log->clocks[k].site == log->clocks[i].site);
         if (again)
             continue;
         (void)sites_find(sites, log->clocks[i].site, &place);

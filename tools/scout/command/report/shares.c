@@ -50,9 +50,8 @@ is_small_part(const struct search *search, uint32_t number)
     for (uint32_t i = number; i + finding->period < search->log->op_count && !differs; i += finding->period)
         differs = ops[i].content != ops[i + finding->period].content;
     for (uint32_t i = finding->first; i < finding->groups[0].before && differs && !is_read; ++i)
-        for (uint32_t a = 0; a < ops[i].argument_count; ++a)
-            is_read =
-                is_read || (ops[i].arguments[a].alloc == op->to.alloc && ops[i].arguments[a].offset <= op->to.offset);
+        is_read = ANY_NUMBER(a, 0, ops[i].argument_count,
+                             ops[i].arguments[a].alloc == op->to.alloc && ops[i].arguments[a].offset <= op->to.offset);
     return is_read;
 }
 
@@ -72,9 +71,8 @@ is_of_steps(const struct search *search, uint32_t number)
 {
     const struct scout_finding *finding = search->finding;
     const struct scout_op *ops = search->log->ops;
-    bool is = number >= search->start;
-    for (uint32_t i = finding->first; i < finding->first + finding->period && !is; ++i)
-        is = ops[i].site == ops[number].site;
+    bool is = number >= search->start ||
+              ANY_NUMBER(i, finding->first, finding->first + finding->period, ops[i].site == ops[number].site);
     return is && ops[number].from.alloc == SCOUT_NONE && ops[number].to.alloc != SCOUT_NONE;
 }
 
@@ -192,10 +190,10 @@ goes_on(const struct search *search, const struct scout_op *op)
         const struct scout_ranges *ranges = segment->killed.count > 0 ? &segment->killed : &segment->modified;
         uint64_t lo = ranges->count > 0 ? ranges->items[0].lo : 0;
         goes = ranges->count > 0 && ranges->items[ranges->count - 1].hi > lo + sizeof(double);
-        FOR_EACH_UNTIL(tensor, search->finding->tensors, search->finding->tensor_count, !goes)
-            goes = tensor->role > ROLE_GRADIENT ||
-                   search->memory_of[tensor->alloc] != search->memory_of[segment->alloc] || lo < tensor->lo ||
-                   lo >= tensor->hi;
+        goes = goes && ALL(tensor, search->finding->tensors, search->finding->tensor_count,
+                           tensor->role > ROLE_GRADIENT ||
+                               search->memory_of[tensor->alloc] != search->memory_of[segment->alloc] ||
+                               lo < tensor->lo || lo >= tensor->hi);
     }
     return goes;
 }
@@ -211,9 +209,7 @@ find_records(const struct search *search, uint32_t alloc, uint32_t begin, bool *
     for (uint32_t i = begin; i < end && i < finding->end; ++i) {
         const struct scout_op *op = &search->log->ops[i];
         enum records records = RECORDS_ONE;
-        bool is_read = false;
-        for (uint32_t a = 0; a < op->argument_count; ++a)
-            is_read = is_read || search->memory_of[op->arguments[a].alloc] == memory;
+        bool is_read = ANY_NUMBER(a, 0, op->argument_count, search->memory_of[op->arguments[a].alloc] == memory);
         if (!goes_on(search, op))
             continue;
         *leads_p = *leads_p && (is_read || op->kind != SCOUT_LAUNCH);
@@ -255,9 +251,8 @@ static bool
 is_managed_data(const struct search *search, uint32_t alloc, uint32_t *first_p)
 {
     const struct scout_log *log = search->log;
-    bool is_shared = false;
-    for (uint32_t i = 0; i < log->op_count && !is_shared; ++i)
-        is_shared = log->ops[i].kind == SCOUT_COPY && log->ops[i].bytes == 0 && log->ops[i].to.alloc == alloc;
+    bool is_shared = ANY_NUMBER(
+        i, 0, log->op_count, log->ops[i].kind == SCOUT_COPY && log->ops[i].bytes == 0 && log->ops[i].to.alloc == alloc);
     *first_p = SCOUT_NONE;
     for (uint32_t i = search->finding->first; i < search->finding->first + search->finding->period && is_shared; ++i) {
         const struct scout_op *op = &log->ops[i];
@@ -277,10 +272,10 @@ place_managed(struct search *search)
 {
     const struct scout_log *log = search->log;
     uint32_t placed = 0, first, at_made, at_step;
-    bool shown = false, leads;
-    for (uint32_t a = 0; a < log->alloc_count; ++a)
-        shown =
-            shown || (is_managed_data(search, a, &first) && find_records(search, a, first, &leads) == RECORDS_SHOWN);
+    bool leads;
+    bool shown =
+        ANY_NUMBER(a, 0, log->alloc_count,
+                   is_managed_data(search, a, &first) && find_records(search, a, first, &leads) == RECORDS_SHOWN);
     for (uint32_t a = 0; a < log->alloc_count && shown; ++a) {
         struct lifted said;
         struct spot spot = {0};
