@@ -11,15 +11,6 @@
  */
 static const double factor = 8, most_sum = 1e-4, least_sum = 1e-5, most_element = 5e-2, least_element = 1e-3;
 
-bool
-noise_is_any(const struct play *play)
-{
-    uint32_t i = 0;
-    while (i < play->plan.tensor_count && play->tensors[i].noise == 0)
-        ++i;
-    return i < play->plan.tensor_count;
-}
-
 const char *
 noise_name(const struct play *play, const struct play_tensor *tensor, char text[PLAY_NAME_BYTES])
 {
@@ -31,7 +22,7 @@ noise_measure(struct trial *it, enum play_data data)
 {
     uint32_t tensors = it->play->plan.tensor_count;
     it->noise.most = xcalloc(tensors + 1, sizeof(*it->noise.most));
-    for (int run = 0; run < 2 && noise_is_any(it->play); ++run) {
+    for (int run = 0; run < 2 && proof_is_noisy(it->play); ++run) {
         if (!played_make(it, data, PLAY_TAKES_BEGUN, &it->noise.others[run]))
             return false;
         for (uint32_t k = 0; k < (played_completed(&it->noise.others[run]) + 1) * tensors; ++k) {

@@ -91,10 +91,7 @@ take_site(const struct scout_log *log, uint32_t number, struct play_site *to)
 static bool
 has_tensor(const struct scout_finding *finding, uint32_t alloc)
 {
-    uint32_t i = 0;
-    while (i < finding->tensor_count && finding->tensors[i].alloc != alloc)
-        ++i;
-    return i < finding->tensor_count;
+    return ANY(tensor, finding->tensors, finding->tensor_count, tensor->alloc == alloc);
 }
 
 /* Whether two operations do the same to the same tensors: data, and what was not recorded deeply, may lie elsewhere. */

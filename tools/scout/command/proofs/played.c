@@ -45,6 +45,12 @@ proof_name(struct proof *proof, const struct play_tensor *tensor)
     return proof->name;
 }
 
+bool
+proof_is_noisy(const struct play *play)
+{
+    return ANY(tensor, play->tensors, play->plan.tensor_count, tensor->noise != 0);
+}
+
 /* ---- a run ---- */
 
 static uint32_t
@@ -124,7 +130,7 @@ played_make(struct trial *it, enum play_data data, enum play_begun begun, struct
                                       .errors = errors};
     *played = (struct played){.count = data > PLAY_ALONE ? 1 : ranks};
     play->plan.data = data;
-    play->plan.begun = noise_is_any(play) ? begun : PLAY_BEGINS_ITSELF;
+    play->plan.begun = proof_is_noisy(play) ? begun : PLAY_BEGINS_ITSELF;
     play->plan.turns = data == PLAY_ALONE ? (uint32_t)ranks : 0;
     play->plan.is_timed = is_auto && (data == PLAY_TURNS || play->plan.begun != PLAY_TAKES_BEGUN);
     snprintf(play->plan.begun_path, sizeof(play->plan.begun_path), "%s/begun", order->folder);

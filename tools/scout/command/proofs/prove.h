@@ -69,8 +69,6 @@ struct trial {
 
 /* Makes the other two runs, if anything has noise; as played_make(). */
 bool noise_measure(struct trial *it, enum play_data data);
-/* Whether anything has noise. */
-bool noise_is_any(const struct play *play);
 /* Whether each rank has the same in a run as in the first one: bits, or within noise. */
 bool noise_are_same(const struct trial *it, const struct played *run, uint32_t step, uint32_t tensor);
 /* Whether a run's copies to the host have brought the same. */
@@ -82,6 +80,8 @@ bool noise_is_small(const struct trial *it);
 /* The operation that the noise of a tensor is of, for readers. */
 const char *noise_name(const struct play *play, const struct play_tensor *tensor, char text[PLAY_NAME_BYTES]);
 
+/* Whether anything has noise. */
+bool proof_is_noisy(const struct play *play);
 /* Makes a run, and stays with it until it has ended; played_release() releases it. `begun`: if anything has noise.
  * False: the trial is ended, or has been. */
 bool played_make(struct trial *it, enum play_data data, enum play_begun begun, struct played *played);

@@ -78,7 +78,7 @@ judge_rest(const struct trial *it, const struct played *rest, uint32_t borders)
             borders == OUTSIDE ? ", or the work between steps, such as validation, uses memory that an earlier step "
                                  "has left, which differs between ranks"
                                : "");
-    } else if (noise_is_any(it->play)) {
+    } else if (proof_is_noisy(it->play)) {
         proof_conclude(proof, PROOF_PASSED,
                        "memory without a class got what it held one step before, and all that stays and all that the "
                        "host reads is the same for %d steps%s, up to the noise of one process",

@@ -130,7 +130,7 @@ judge_turns(struct trial *it, const struct played *ranks, uint32_t rounds)
             ? "the plan misses memory that stays"
             : "a gradient is missing or has another type, it is averaged in the wrong place");
     struct played again = {0};
-    if (noise_is_any(play))
+    if (proof_is_noisy(play))
         judge_again(it, &it->noise.others[0], rounds);
     else if (played_make(it, PLAY_ALONE, PLAY_BEGINS_ITSELF, &again))
         judge_again(it, &again, rounds);
@@ -223,7 +223,7 @@ proof_host(struct trial *it, bool must_show)
 static uint32_t
 make_runs(struct trial *it, struct played *ranks)
 {
-    bool is_noisy = noise_is_any(it->play);
+    bool is_noisy = proof_is_noisy(it->play);
     const enum play_data both[] = {is_noisy ? PLAY_ALONE : PLAY_TURNS, is_noisy ? PLAY_TURNS : PLAY_ALONE};
     uint32_t least = UINT32_MAX;
     const char *then;
