@@ -325,13 +325,14 @@ code_annotation(struct codec *codec, void *record)
 }
 
 /* For each kind: its struct, what is behind it and must hold of it, and the list of struct scout_log that it is read
- * into (0: none). */
+ * into (0: none), and where the struct says how many operations came before (0: nowhere). */
 #define ITEM(name)                                                                     \
     sizeof(*((struct scout_log *)NULL)->name##s), offsetof(struct scout_log, name##s), \
         offsetof(struct scout_log, name##_count)
+#define AT(record) offsetof(struct scout_##record, at)
 static const struct kind {
     void (*code)(struct codec *codec, void *record);
-    size_t bytes, list, count;
+    size_t bytes, list, count, at;
 } kinds[] = {
     [SCOUT_RUN] = {code_run, sizeof(struct scout_run), 0, 0},
     [SCOUT_NAME] = {code_name, ITEM(name)},
@@ -341,9 +342,9 @@ static const struct kind {
     [SCOUT_FREE] = {code_free, sizeof(uint32_t), 0, 0},
     [SCOUT_OP] = {code_op, ITEM(op)},
     [SCOUT_EFFECT] = {code_effect, sizeof(struct scout_effect), 0, 0},
-    [SCOUT_FILE] = {code_file, ITEM(file)},
-    [SCOUT_CLOCK] = {code_clock, ITEM(clock)},
-    [SCOUT_ANNOTATION] = {code_annotation, ITEM(annotation)},
+    [SCOUT_FILE] = {code_file, ITEM(file), AT(file)},
+    [SCOUT_CLOCK] = {code_clock, ITEM(clock), AT(clock)},
+    [SCOUT_ANNOTATION] = {code_annotation, ITEM(annotation), AT(annotation)},
     [SCOUT_END] = {NULL, sizeof(struct scout_end), 0, 0},
 };
 
@@ -456,6 +457,8 @@ take_record(struct scout_log *log, const struct kind *kind, enum scout_record nu
         count += 1;
         memcpy((char *)log + kind->count, &count, sizeof(count));
     }
+    if (kind->at > 0)
+        *(uint64_t *)((char *)record + kind->at) = log->op_count;
     switch (number) {
     case SCOUT_RUN:
         log->run = *(struct scout_run *)record;
@@ -469,15 +472,6 @@ take_record(struct scout_log *log, const struct kind *kind, enum scout_record nu
         break;
     case SCOUT_EFFECT:
         log->ops[log->op_count - 1].effect = record;
-        break;
-    case SCOUT_FILE:
-        ((struct scout_file *)record)->at = log->op_count;
-        break;
-    case SCOUT_CLOCK:
-        ((struct scout_clock *)record)->at = log->op_count;
-        break;
-    case SCOUT_ANNOTATION:
-        ((struct scout_annotation *)record)->at = log->op_count;
         break;
     case SCOUT_END:
         log->end = *(struct scout_end *)record;

@@ -228,10 +228,7 @@ is_refused(size_t lag)
 static bool
 repeats(size_t lag, size_t many)
 {
-    size_t alike = 0;
-    while (alike < (many - 1) * lag && is_alike(brief_count - 1 - alike, lag))
-        ++alike;
-    return alike == (many - 1) * lag;
+    return ALL_NUMBERS(back, 0, (many - 1) * lag, is_alike(brief_count - 1 - back, lag));
 }
 
 /* The shortest period of which the last ones are alike, so many; 0: there is none. One operation is a step where there

@@ -34,17 +34,15 @@ at_exit(int exit_status, void *unused)
 
 static uint32_t chosen_group; /* by the trainer's thread that annotates */
 
-static void
-parameter(void *ptr, size_t count, int type, const struct ddp_site *site)
-{
-    record_annotation(SCOUT_SAYS_PARAMETER, 0, ptr, count * element_bytes(type), (uint32_t)type, site);
-}
-
-static void
-gradient(void *ptr, size_t count, int type, const struct ddp_site *site)
-{
-    record_annotation(SCOUT_SAYS_GRADIENT, chosen_group, ptr, count * element_bytes(type), (uint32_t)type, site);
-}
+#define SAYS(name, kind, group)                                                                \
+    static void name(void *ptr, size_t count, int type, const struct ddp_site *site)           \
+    {                                                                                          \
+        record_annotation(kind, group, ptr, count *element_bytes(type), (uint32_t)type, site); \
+    }
+SAYS(parameter, SCOUT_SAYS_PARAMETER, 0)
+SAYS(gradient, SCOUT_SAYS_GRADIENT, chosen_group)
+SAYS(buffer, SCOUT_SAYS_BUFFER, 0)
+SAYS(state, SCOUT_SAYS_STATE, 0)
 
 static void
 gradient_group(int id, const struct ddp_site *site)
@@ -58,18 +56,6 @@ step(int group, void *stream, const struct ddp_site *site)
 {
     (void)stream;
     record_annotation(SCOUT_SAYS_STEP, (uint32_t)group, NULL, 0, 0, site);
-}
-
-static void
-buffer(void *ptr, size_t count, int type, const struct ddp_site *site)
-{
-    record_annotation(SCOUT_SAYS_BUFFER, 0, ptr, count * element_bytes(type), (uint32_t)type, site);
-}
-
-static void
-state(void *ptr, size_t count, int type, const struct ddp_site *site)
-{
-    record_annotation(SCOUT_SAYS_STATE, 0, ptr, count * element_bytes(type), (uint32_t)type, site);
 }
 
 /* ---- memory and graphs ---- */

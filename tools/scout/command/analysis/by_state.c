@@ -84,10 +84,11 @@ position(const struct finder *finder, const struct graph_version *version)
     return (uint32_t)version->op % finder->period;
 }
 
+/* Those from earlier versions: [in_count]. */
 static const struct graph_edge *
-in_edge(const struct finder *finder, const struct graph_version *version, uint32_t i)
+in_edges(const struct finder *finder, const struct graph_version *version)
 {
-    return &finder->graph->edges[version->first_in + i];
+    return &finder->graph->edges[version->first_in];
 }
 
 /* The next version from *i on that an operation leaves in a place, NULL: in any. NULL: there is none. */
@@ -235,8 +236,7 @@ spread(const struct finder *finder, bool *marks)
 {
     for (uint32_t i = 0; i < finder->graph->version_count; ++i) {
         const struct graph_version *version = &finder->graph->versions[i];
-        for (uint32_t e = 0; e < version->in_count && !marks[i]; ++e)
-            marks[i] = marks[in_edge(finder, version, e)->from];
+        marks[i] = marks[i] || ANY(edge, in_edges(finder, version), version->in_count, marks[edge->from]);
     }
 }
 
@@ -265,8 +265,7 @@ feeds_back(const struct finder *finder, const struct place *place)
             continue;
         bool is_here = place_of(finder, version) == place;
         reached[i] = is_here && period == 0 ? WITHIN : NOT_REACHED;
-        for (uint32_t e = 0; e < version->in_count && period == 1; ++e) {
-            const struct graph_edge *edge = in_edge(finder, version, e);
+        FOR_EACH_UNTIL(edge, in_edges(finder, version), version->in_count, period != 1) {
             uint8_t by =
                 reached[edge->from] == WITHIN && !(is_here && edge->elementwise) ? BY_OTHERS : reached[edge->from];
             reached[i] = by > reached[i] ? by : reached[i];
@@ -324,8 +323,7 @@ width_of(const struct finder *finder, const struct place *place, bool *keeps)
     uint32_t width = 0;
     bool all = true;
     for (uint32_t i = 0; (version = next_in(finder, place, &i)) != NULL; ++i) {
-        for (uint32_t e = 0; e < version->in_count; ++e) {
-            const struct graph_edge *edge = in_edge(finder, version, e);
+        FOR_EACH(edge, in_edges(finder, version), version->in_count) {
             if (!version_overlaps(&finder->graph->versions[edge->from], version))
                 continue;
             all = all && edge->elementwise;
@@ -342,9 +340,8 @@ is_in_place(const struct finder *finder, const struct place *place)
     const struct graph_version *version;
     bool all = true;
     for (uint32_t i = 0; all && (version = next_in(finder, place, &i)) != NULL; ++i) {
-        bool is = ANY_NUMBER(e, 0, version->in_count,
-                             version_overlaps(&finder->graph->versions[in_edge(finder, version, e)->from], version));
-        all = is;
+        all = ANY(edge, in_edges(finder, version), version->in_count,
+                  version_overlaps(&finder->graph->versions[edge->from], version));
     }
     return all;
 }
@@ -564,8 +561,8 @@ mark_needed(struct finder *finder)
         if (version->op < 0 || version->memory == HOST_MEMORY)
             continue;
         finder->needed[i] = finder->needed[i] || version->from_host || place_of(finder, version)->role == PLAY_STREAM;
-        for (uint32_t e = 0; e < version->in_count && finder->needed[i]; ++e)
-            finder->needed[in_edge(finder, version, e)->from] = true;
+        FOR_EACH_UNTIL(edge, in_edges(finder, version), version->in_count, !finder->needed[i])
+            finder->needed[edge->from] = true;
     }
 }
 

@@ -36,15 +36,10 @@ static bool
 is_of_inputs(const struct roles *roles, uint32_t from, uint32_t number, const struct graph_version *place)
 {
     const struct graph_version *version = version_of(roles, from);
-    FOR_EACH_IN(edge, roles, number)
-        if (edge->from == from && elementwise_goes(roles, edge))
-            return true;
-    if (version->op == VERSION_BEFORE && version_overlaps(version, place))
-        return true;
-    bool all = version->in_count > 0 && !version->from_host && !roles->source[from];
-    FOR_EACH_IN_UNTIL(edge, roles, from, !all)
-        all = is_of_inputs(roles, edge->from, number, place);
-    return all;
+    return ANY_IN(edge, roles, number, edge->from == from && elementwise_goes(roles, edge)) ||
+           (version->op == VERSION_BEFORE && version_overlaps(version, place)) ||
+           (version->in_count > 0 && !version->from_host && !roles->source[from] &&
+            !ANY_IN(edge, roles, from, !is_of_inputs(roles, edge->from, number, place)));
 }
 
 bool
@@ -186,12 +181,9 @@ elementwise_is_rest(const struct roles *roles, uint32_t number, uint32_t rest)
 bool
 elementwise_has_others(const struct roles *roles, uint32_t number)
 {
-    FOR_EACH_IN(edge, roles, number) {
-        if (elementwise_matters(roles, edge) && elementwise_goes(roles, edge) &&
-            !version_overlaps(version_of(roles, edge->from), version_of(roles, number)))
-            return true;
-    }
-    return false;
+    return ANY_IN(edge, roles, number,
+                  elementwise_matters(roles, edge) && elementwise_goes(roles, edge) &&
+                      !version_overlaps(version_of(roles, edge->from), version_of(roles, number)));
 }
 
 /* Whether a version leads to parameters only by what it becomes in its place. */

@@ -440,10 +440,7 @@ scout_is_remade(const struct scout_log *log, const struct scout_finding *finding
 static void
 note_loaders(const struct scout_log *log, struct scout_finding *finding)
 {
-    uint32_t i = finding->first;
-    while (i < finding->first + finding->period && log->ops[i].ahead == 0)
-        ++i;
-    if (i < finding->first + finding->period)
+    if (ANY(op, &log->ops[finding->first], finding->period, op->ahead != 0))
         note_add(finding, "a thread that launches nothing copies data ahead of the steps: each copy counts as part of "
                           "the step that first reads its data");
 }

@@ -101,13 +101,9 @@ begin_memory(struct graph *graph, uint32_t number, int32_t op)
     memory->span_count = 0;
     for (uint32_t i = 0; i + 1 < memory->cut_count; ++i) {
         uint64_t lo = memory->cuts[i], hi = memory->cuts[i + 1];
-        if (memory->span_count == memory->span_room) {
-            memory->span_room = memory->span_room == 0 ? 4 : 2 * memory->span_room;
-            memory->spans = xrealloc(memory->spans, memory->span_room * sizeof(*memory->spans));
-        }
         uint32_t version = add_version(
             graph, &(struct graph_version){.op = op, .memory = (int32_t)number, .lo = lo, .hi = hi, .bytes = hi - lo});
-        memory->spans[memory->span_count++] = (struct graph_span){lo, hi, version};
+        *GROWN(memory->spans, memory->span_count) = (struct graph_span){lo, hi, version};
     }
 }
 
@@ -358,10 +354,8 @@ put_version(struct builder *builder, uint32_t version, uint32_t i, uint32_t end)
         }
     }
     uint32_t behind = memory->span_count - last, count = first + made + behind;
-    if (count > memory->span_room) {
-        memory->span_room = 2 * count;
-        memory->spans = xrealloc(memory->spans, memory->span_room * sizeof(*memory->spans));
-    }
+    while (memory->span_count < count)
+        (void)GROWN(memory->spans, memory->span_count);
     memmove(memory->spans + first + made, memory->spans + last, behind * sizeof(*memory->spans));
     memcpy(memory->spans + first, pieces, made * sizeof(*pieces));
     memory->span_count = count;

@@ -58,7 +58,7 @@ struct graph_memory {
     uint64_t *cuts; /* [cut_count], sorted, from 0 to bytes */
     uint32_t cut_count;
     struct graph_span *spans; /* the bytes' present versions, sorted, without gaps: at the end of the window */
-    uint32_t span_count, span_room;
+    uint32_t span_count;
 };
 
 struct graph {
@@ -167,6 +167,8 @@ version_in_period(const struct roles *roles, uint32_t number)
     FOR_EACH_UNTIL(edge, &(roles)->graph->edges[version_of(roles, number)->first_in], \
                    version_of(roles, number)->in_count, done)
 #define FOR_EACH_IN(edge, roles, number) FOR_EACH_IN_UNTIL(edge, roles, number, false)
+#define ANY_IN(edge, roles, number, holds) \
+    ANY(edge, &(roles)->graph->edges[version_of(roles, number)->first_in], version_of(roles, number)->in_count, holds)
 
 static inline const struct graph_edge *
 version_out_edge(const struct roles *roles, uint32_t number, uint32_t i)

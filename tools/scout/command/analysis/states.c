@@ -87,12 +87,9 @@ is_kept(const struct roles *roles, uint32_t memory, uint64_t lo)
 static bool
 has_place(const struct scout_finding *finding, uint32_t alloc, uint64_t lo, bool per_rank)
 {
-    FOR_EACH(tensor, finding->tensors, finding->tensor_count) {
-        bool own = tensor->role == ROLE_STATISTICS || tensor->role == ROLE_RANDOM;
-        if (tensor->alloc == alloc && tensor->lo <= lo && tensor->hi > lo && (per_rank || !own))
-            return true;
-    }
-    return false;
+    return ANY(tensor, finding->tensors, finding->tensor_count,
+               tensor->alloc == alloc && tensor->lo <= lo && tensor->hi > lo &&
+                   (per_rank || (tensor->role != ROLE_STATISTICS && tensor->role != ROLE_RANDOM)));
 }
 
 /* Whether launches of a kernel write a memory; parameters of whatever memory. */

@@ -103,11 +103,9 @@ bool
 stays_made_again(const struct roles *roles, const struct graph_edge *edge)
 {
     const struct graph_version *to = version_of(roles, edge->to);
-    bool again = !edge->elementwise && version_overlaps(version_of(roles, edge->from), to) && to->bytes > ELEMENT_BYTES;
-    FOR_EACH_IN(in, roles, edge->to)
-        again =
-            again && (version_of(roles, in->from)->bytes <= ELEMENT_BYTES || is_replaced_by(roles, in->from, to->op));
-    return again;
+    return !edge->elementwise && version_overlaps(version_of(roles, edge->from), to) && to->bytes > ELEMENT_BYTES &&
+           !ANY_IN(in, roles, edge->to,
+                   version_of(roles, in->from)->bytes > ELEMENT_BYTES && !is_replaced_by(roles, in->from, to->op));
 }
 
 bool
@@ -304,9 +302,7 @@ sources_spread(const struct roles *roles, bool *marks, const bool *sources, cons
         marks[i] = sources[i];
         if (!version_in_period(roles, i))
             continue;
-        FOR_EACH_IN(edge, roles, i)
-            marks[i] = marks[i] || marks[edge->from];
-        marks[i] = marks[i] && (blocked == NULL || !blocked[i]);
+        marks[i] = (marks[i] || ANY_IN(edge, roles, i, marks[edge->from])) && (blocked == NULL || !blocked[i]);
     }
 }
 
