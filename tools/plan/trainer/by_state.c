@@ -370,7 +370,8 @@ begin_period(void)
 {
     in_step = player.is_open = true;
     has_own = false;
-    leaves_out = ANY_NUMBER(i, 0, player.play.plan.operation_count, player.play.operations[i].part == PLAY_BY_CHOICE);
+    leaves_out =
+        ANY(operation, player.play.operations, player.play.plan.operation_count, operation->part == PLAY_BY_CHOICE);
     launches = 0;
     ++all_steps;
     begin_step(player_warms_up());

@@ -61,10 +61,8 @@ mark_all(const struct operation *operation)
 bool
 pending_touched(const struct operation *operation)
 {
-    bool any = mark_all(operation), waits = false;
-    for (uint32_t i = 0; any && i < player.play.plan.tensor_count; ++i)
-        waits = waits || (touched[i] && (used[i] || player.play.tensors[i].role != PLAY_GRADIENT));
-    return waits;
+    return mark_all(operation) && ANY_NUMBER(i, 0, player.play.plan.tensor_count,
+                                             touched[i] && (used[i] || player.play.tensors[i].role != PLAY_GRADIENT));
 }
 
 void

@@ -228,9 +228,8 @@ add_roles(uint64_t address, uint64_t bytes)
 bool
 agreement_update(const struct operation *operation, const char *name)
 {
-    bool is_named = ANY_NUMBER(i, 0, player.play.plan.operation_count,
-                               player.play.operations[i].part == PLAY_BY_LAST &&
-                                   strncmp(player.play.operations[i].name, name, PLAY_NAME_BYTES - 1) == 0);
+    bool is_named = ANY(it, player.play.operations, player.play.plan.operation_count,
+                        it->part == PLAY_BY_LAST && strncmp(it->name, name, PLAY_NAME_BYTES - 1) == 0);
     if (!is_named)
         return false;
     roles = 0;

@@ -542,7 +542,7 @@ share_of(const struct effect *effect, const struct part *part)
     bool is_old = scout_state.operation_count - allocation->brought_at >= atomic_load(&scout_state.progress->period);
     bool is_open = /* a share of one alone does not belong to the others */
         (part->change == CHANGE_INTEGER && part->integers == NULL) ||
-        ANY_NUMBER(i, 0, effect->part_count, &effect->parts[i] != part && goes_with(part, &effect->parts[i]));
+        ANY(it, effect->parts, effect->part_count, it != part && goes_with(part, it));
     uint64_t aligned = allocation->batch.hi - allocation->batch.lo > 64 ? 16 : sizeof(uint32_t); /* a few labels */
     lo = allocation->batch.lo > lo ? allocation->batch.lo / aligned * aligned : lo;
     hi = allocation->batch.hi < hi ? allocation->batch.hi : hi;

@@ -256,10 +256,8 @@ explains(const struct few *from, enum ratio ratio, size_t word)
 static bool
 is_counted(const struct few *from, enum ratio ratio, size_t k)
 {
-    bool counted = false;
-    for (size_t i = 0; i < k && (ratio == RATIO_NARROWER || ratio == RATIO_PAIRS) && !counted; ++i)
-        counted = from->words[i] / 2 == from->words[k] / 2;
-    return counted;
+    return (ratio == RATIO_NARROWER || ratio == RATIO_PAIRS) &&
+           ANY_NUMBER(i, 0, k, from->words[i] / 2 == from->words[k] / 2);
 }
 
 /* How many of the elements that were changed in `from` show in `changed`. */
@@ -268,10 +266,8 @@ count_hits(const struct few *from, enum ratio ratio, const struct changed_words 
 {
     size_t hits = 0;
     for (size_t k = 0; k < from->count; ++k) {
-        bool hit = false;
-        for (size_t c = 0; c < changed->count && !hit && !is_counted(from, ratio, k); ++c)
-            hit = fits(ratio, from->words[k], changed->words[c]);
-        hits += hit;
+        hits += !is_counted(from, ratio, k) &&
+                ANY_NUMBER(c, 0, changed->count, fits(ratio, from->words[k], changed->words[c]));
     }
     return hits;
 }
@@ -351,10 +347,7 @@ judge_base(struct effect *effect, size_t base, const struct changed_words *chang
                 hits[i] = found;
                 ratios[i] = ratio;
                 /* Prefer a ratio that alone explains all, when there is one part only. */
-                bool all = true;
-                for (size_t c = 0; few_count == 1 && c < changed->count; ++c)
-                    all = all && explains(&few[i], ratio, changed->words[c]);
-                if (!all)
+                if (few_count == 1 && !ALL_NUMBERS(c, 0, changed->count, explains(&few[i], ratio, changed->words[c])))
                     hits[i] = 0;
             }
         }

@@ -149,8 +149,8 @@ is_cut_short(const struct scout_effect *effect)
 static bool
 waits_for_integers(const struct scout_effect *effect)
 {
-    bool waits = ANY_NUMBER(i, 0, effect->segment_count,
-                            effect->segments[i].tested == 0 && effect->segments[i].type == SCOUT_INTEGER);
+    bool waits =
+        ANY(segment, effect->segments, effect->segment_count, segment->tested == 0 && segment->type == SCOUT_INTEGER);
     return waits && (effect->verdict == SCOUT_TESTED || effect->verdict == SCOUT_TOLERANCE);
 }
 
@@ -158,7 +158,7 @@ static bool
 is_idle(const struct scout_effect *effect)
 {
     return effect->verdict == SCOUT_TESTED && effect->written_count == 0 &&
-           ALL_NUMBERS(i, 0, effect->segment_count, effect->segments[i].killed.count == 0);
+           ALL(segment, effect->segments, effect->segment_count, segment->killed.count == 0);
 }
 
 /* What one launch does, as if it were done by another one. */

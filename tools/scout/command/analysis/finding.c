@@ -427,8 +427,8 @@ bool
 scout_writes_nothing(const struct scout_effect *effect)
 {
     return effect != NULL && effect->written_count == 0 && effect->dependence_count == 0 &&
-           ALL_NUMBERS(i, 0, effect->segment_count,
-                       effect->segments[i].killed.count == 0 && effect->segments[i].modified.count == 0);
+           ALL(segment, effect->segments, effect->segment_count,
+               segment->killed.count == 0 && segment->modified.count == 0);
 }
 
 bool

@@ -18,9 +18,9 @@ static bool
 is_noisy(const struct graph *graph, uint32_t at)
 {
     const struct scout_log *log = graph->log;
-    return ANY_NUMBER(i, 0, log->op_count,
-                      log->ops[i].name == log->ops[graph->first + at].name && log->ops[i].effect != NULL &&
-                          log->ops[i].effect->verdict == SCOUT_TOLERANCE);
+    return ANY(op, log->ops, log->op_count,
+               op->name == log->ops[graph->first + at].name && op->effect != NULL &&
+                   op->effect->verdict == SCOUT_TOLERANCE);
 }
 
 /* Whether what the host gives an operation differs from period to period, and is no batch: it may come of what it has

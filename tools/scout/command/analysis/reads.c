@@ -44,11 +44,10 @@ static bool
 may_write(const struct finder *finder, int32_t op, const struct graph_version *version)
 {
     const struct scout_op *it = &finder->graph->log->ops[finder->graph->first + (uint32_t)op];
-    bool may = false;
-    FOR_EACH_UNTIL(argument, it->arguments, it->argument_count, it->ahead != 0)
-        may = may || ((int32_t)finder->graph->memory_of[argument->alloc] == version->memory &&
-                      argument->offset < version->hi && argument->end > version->lo);
-    return may && finder->parts[(uint32_t)op % finder->period] == PLAY_BY_TURN;
+    return it->ahead == 0 && finder->parts[(uint32_t)op % finder->period] == PLAY_BY_TURN &&
+           ANY(argument, it->arguments, it->argument_count,
+               (int32_t)finder->graph->memory_of[argument->alloc] == version->memory &&
+                   argument->offset < version->hi && argument->end > version->lo);
 }
 
 /* The last operation of the writer's period, in front of the read, that may have written the version. */

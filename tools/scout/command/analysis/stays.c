@@ -256,8 +256,7 @@ is_overwritten(const struct roles *roles, uint32_t number)
     const struct graph_version *version = version_of(roles, number);
     if (!roles->graph->memories[version->memory].written)
         return false;
-    return ANY_NUMBER(i, 0, roles->graph->version_count,
-                      roles->graph->versions[i].op >= 0 && version_overlaps(version, &roles->graph->versions[i]));
+    return ANY(it, roles->graph->versions, roles->graph->version_count, it->op >= 0 && version_overlaps(version, it));
 }
 
 /* Whether the same copy carries the same bytes one period later. */

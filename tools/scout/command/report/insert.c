@@ -117,7 +117,7 @@ sets(const struct search *search, const struct scout_op *op, uint32_t alloc)
     for (uint32_t i = finding->first; i < finding->first + finding->period; ++i)
         if (search->log->ops[i].name == op->name)
             return false;
-    return ANY_NUMBER(i, 0, op->argument_count, op->arguments[i].alloc == alloc);
+    return ANY(argument, op->arguments, op->argument_count, argument->alloc == alloc);
 }
 
 /* The last operation before the first step that sets the tensor; SCOUT_NONE: none, or it needs none. */

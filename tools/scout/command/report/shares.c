@@ -50,8 +50,8 @@ is_small_part(const struct search *search, uint32_t number)
     for (uint32_t i = number; i + finding->period < search->log->op_count && !differs; i += finding->period)
         differs = ops[i].content != ops[i + finding->period].content;
     for (uint32_t i = finding->first; i < finding->groups[0].before && differs && !is_read; ++i)
-        is_read = ANY_NUMBER(a, 0, ops[i].argument_count,
-                             ops[i].arguments[a].alloc == op->to.alloc && ops[i].arguments[a].offset <= op->to.offset);
+        is_read = ANY(argument, ops[i].arguments, ops[i].argument_count,
+                      argument->alloc == op->to.alloc && argument->offset <= op->to.offset);
     return is_read;
 }
 
