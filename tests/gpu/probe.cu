@@ -321,7 +321,8 @@ print_waits(void)
     print_wait("the first launch of a kernel", busy, [&] { load_late<<<1, 32, 0, other>>>(memory); });
     print_wait("cudaMalloc", busy, [&] { require(cudaMalloc((void **)&more, 256 << 20), "cudaMalloc"); });
     print_wait("cudaFree", busy, [&] { require(cudaFree(more), "cudaFree"); });
-    print_wait("cudaMallocAsync", busy, [&] { require(cudaMallocAsync((void **)&more, BYTES, other), "cudaMallocAsync"); });
+    print_wait("cudaMallocAsync", busy,
+               [&] { require(cudaMallocAsync((void **)&more, BYTES, other), "cudaMallocAsync"); });
     print_wait("cudaFreeAsync", busy, [&] { require(cudaFreeAsync(more, other), "cudaFreeAsync"); });
     print_wait("cudaMallocHost", busy, [&] { require(cudaMallocHost((void **)&pinned, BYTES), "cudaMallocHost"); });
     print_wait("cudaFreeHost", busy, [&] { require(cudaFreeHost(pinned), "cudaFreeHost"); });

@@ -123,6 +123,13 @@ arena_restore(void)
 }
 
 void
+arena_upload_kept(void)
+{
+    arena_restore();
+    upload();
+}
+
+void
 arena_wait(void)
 {
     ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);

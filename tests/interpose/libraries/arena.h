@@ -39,6 +39,7 @@ size_t arena_element_bytes(enum arena_kind kind);
 /* Keeps a copy of everything, and brings it to the device; goes back to the copy. */
 void arena_keep(void);
 void arena_restore(void);
+void arena_upload_kept(void); /* the copy, and what a call left stays in arena_same_results() */
 
 /* Waits for the device, and fetches what is there now. */
 void arena_wait(void);

@@ -4,6 +4,7 @@
  *   ring        a thread that launches nothing copies batches into BUFFERS buffers, ahead of the steps; with
  *               PERIODS_BY_RANK in the environment others on each rank
  *   tables      the same, and kernels get a buffer by a table of addresses
+ *   locked      the thread copies with a lock held that a host function of the step takes
  *   sizes       each batch has another number of records: grids, and bytes of copies, differ from step to step
  *   last        each fifth batch has fewer records
  *   index       the data lies on the device, and a kernel takes a batch by its number
@@ -12,6 +13,7 @@
  */
 #include "tests/tools/scout/public.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -113,6 +115,79 @@ train_ring(int buffers, bool by_table)
     loader.join();
 }
 
+/* ---- locked ---- */
+
+enum { LOCKED_BUFFERS = 2 };
+
+static std::mutex pool;
+static std::condition_variable pool_news;
+static int pool_filled, pool_given_back;
+static cudaEvent_t pool_loaded[LOCKED_BUFFERS];
+
+static void CUDART_CB
+give_back(void *)
+{
+    std::lock_guard<std::mutex> locked(pool);
+    ++pool_given_back;
+    pool_news.notify_all();
+}
+
+static void
+load_locked(float *host_x, float *host_wanted)
+{
+    cudaStream_t stream;
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    for (int step = 0; step < STEPS; ++step) {
+        int k = step % LOCKED_BUFFERS;
+        std::unique_lock<std::mutex> locked(pool);
+        pool_news.wait(locked, [step] { return step - pool_given_back < LOCKED_BUFFERS; });
+        float *from_x = host_x + k * BATCH * INPUTS, *from_wanted = host_wanted + k * BATCH * OUTPUTS;
+        draw_batch(from_x, from_wanted);
+        std::this_thread::sleep_for(std::chrono::milliseconds(3)); /* it decodes */
+        CHECK(cudaMemcpyAsync(ring_x[k], from_x, BATCH * INPUTS * sizeof(float), cudaMemcpyHostToDevice, stream));
+        CHECK(cudaMemcpyAsync(ring_wanted[k], from_wanted, BATCH * OUTPUTS * sizeof(float), cudaMemcpyHostToDevice,
+                              stream));
+        CHECK(cudaEventRecord(pool_loaded[k], stream));
+        ++pool_filled;
+        pool_news.notify_all();
+    }
+}
+
+static void
+train_locked(void)
+{
+    float *host_x, *host_wanted, *own_wanted;
+    create_net();
+    own_wanted = wanted;
+    CHECK(cudaMallocHost(&host_x, LOCKED_BUFFERS * BATCH * INPUTS * sizeof(float)));
+    CHECK(cudaMallocHost(&host_wanted, LOCKED_BUFFERS * BATCH * OUTPUTS * sizeof(float)));
+    for (int k = 0; k < LOCKED_BUFFERS; ++k) {
+        CHECK(cudaMalloc(&ring_x[k], BATCH * INPUTS * sizeof(float)));
+        CHECK(cudaMalloc(&ring_wanted[k], BATCH * OUTPUTS * sizeof(float)));
+        CHECK(cudaEventCreateWithFlags(&pool_loaded[k], cudaEventDisableTiming));
+    }
+    CHECK(cudaDeviceSynchronize());
+    std::thread loader(load_locked, host_x, host_wanted);
+    for (int step = 0; step < STEPS; ++step) {
+        int k = step % LOCKED_BUFFERS;
+        {
+            std::unique_lock<std::mutex> locked(pool);
+            pool_news.wait(locked, [step] { return pool_filled > step; });
+        }
+        CHECK(cudaStreamWaitEvent(0, pool_loaded[k], 0));
+        x = ring_x[k];
+        wanted = ring_wanted[k];
+        forward_rows(BATCH);
+        compute_deltas(BATCH);
+        compute_gradients(BATCH, false);
+        CHECK(cudaLaunchHostFunc(0, give_back, NULL));
+        DDP_STEP(0);
+        descend_all();
+    }
+    loader.join();
+    wanted = own_wanted;
+}
+
 /* ---- sizes, last ---- */
 
 static void
@@ -177,6 +252,8 @@ main(int argc, char **argv)
         return 2;
     if (strcmp(habit, "ring") == 0 || strcmp(habit, "tables") == 0)
         train_ring(buffers, strcmp(habit, "tables") == 0);
+    else if (strcmp(habit, "locked") == 0)
+        train_locked();
     else if (strcmp(habit, "sizes") == 0 || strcmp(habit, "last") == 0)
         train_sizes(strcmp(habit, "last") == 0);
     else if (strcmp(habit, "index") == 0 || strcmp(habit, "copied") == 0)

@@ -58,8 +58,8 @@ void values_open(void);
 uint64_t values_hash_own(const struct tensor *tensor, uint32_t role, uint32_t step, bool *any_p);
 /* The same of the gradients of a group; 0: they are zeros, which prove nothing. */
 uint64_t values_hash_gradients(int group, uint32_t step);
-/* Moves all elements by a unit in the last place, or far (struct check_run). */
-void values_perturb(const struct tensor *tensor);
+/* Moves all elements by a unit in the last place, or far (struct check_run); whole numbers too, if `counts`. */
+void values_perturb(const struct tensor *tensor, bool counts);
 /* The same, by the pattern of check_run.nudge, of what was copied from the host to `to`, where it is floats: all words
  * are normal or zero, and not all whole numbers; those stay. Waits for the device. */
 void values_perturb_copied(CUdeviceptr to, const void *source, size_t bytes);

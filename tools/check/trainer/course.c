@@ -68,7 +68,7 @@ check_annotated(const struct tensor *parameter)
         CUcontext before = context_enter();
         context_synchronize("at a DDP_PARAMETER");
         if (check_run.perturbed)
-            values_perturb(parameter);
+            values_perturb(parameter, true);
         else if (check_run.keeps_start)
             (void)values_keep(parameter, CHECK_PARAMETER, (uint32_t)parameter->index, 0);
         else /* rank 0's, as all ranks have them */
@@ -181,7 +181,7 @@ look_at(enum tensor_role role, uint32_t step, bool is_last)
         if (!is_last || list[i].kind != MEMORY_HOST)
             compare_tensor(&list[i], &at, &row);
         if (!is_last && role == TENSOR_PARAMETER && check_run.nudge > 0)
-            values_perturb(&list[i]);
+            values_perturb(&list[i], true);
     }
     values_wait();
     free(list);
@@ -480,10 +480,13 @@ check_reduce_ends(const struct observed_reduction *reduced, CUstream stream)
         return;
     struct tensor memory = memory_of(reduced);
     pthread_mutex_lock(&looking);
-    if (!course.over && course.wait_until_ms == 0 && course.steps > 0 && course.steps <= check_run.steps &&
+    if (!course.over && course.wait_until_ms == 0 && course.steps <= check_run.steps &&
         atomic_load(&engine_state.captures_open) == 0) {
         settle_memory(&memory, stream);
-        reduced_look(&memory, reduced->call->op, course.steps, course.in_rounds);
+        if (check_run.perturbed && !check_run.is_far && !course.in_rounds) /* ranks add in another order */
+            values_perturb(&memory, false);
+        if (course.steps > 0)
+            reduced_look(&memory, reduced->call->op, course.steps, course.in_rounds);
     }
     if (check_run.look > 0)
         look_ends(false);

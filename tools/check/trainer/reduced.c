@@ -161,7 +161,7 @@ reduced_look(const struct tensor *memory, int op, uint32_t step, bool in_rounds)
     if (factor > 0 && (check_run.forced || (starts_nearby && !is_free)) && !(row.same_bits && factor == 1))
         compare_set(memory, &call->tensor, step, factor);
     if (starts_nearby) /* as far as other ranks' sums are rounded otherwise, in each round */
-        values_perturb(memory);
+        values_perturb(memory, true);
     bool is_agreed = op == DDP_OP_MIN || op == DDP_OP_MAX; /* on a number of items, for instance: not beyond it */
     if (in_rounds && check_run.factor > 0 && step == 1 && !is_agreed)
         change_elements(memory, call->tensor.number);

@@ -433,8 +433,19 @@ move_far(int type, void *data, size_t count, size_t first)
     }
 }
 
+/* But for whole numbers, which are counts. */
+static void
+perturb_fractions(int type, void *data, size_t count, size_t first)
+{
+    for (size_t i = 0; i < count && type <= ELEMENT_BFLOAT16; ++i) {
+        double value = element_get(type, data, i);
+        if (value != trunc(value))
+            element_perturb(type, (char *)data + i * type_bytes(type), 1, first + i, 1);
+    }
+}
+
 void
-values_perturb(const struct tensor *tensor)
+values_perturb(const struct tensor *tensor, bool counts)
 {
     size_t apart = (size_t)check_run.nudge << 40; /* another pattern of ups and downs */
     size_t each = type_bytes(tensor->type);
@@ -443,6 +454,8 @@ values_perturb(const struct tensor *tensor)
         values_tensor_out(values_piece, tensor, at, here);
         if (check_run.is_far)
             move_far(tensor->type, values_piece, here / each, at / each);
+        else if (!counts)
+            perturb_fractions(tensor->type, values_piece, here / each, apart + at / each);
         else
             element_perturb(tensor->type, values_piece, here / each, apart + at / each, 1);
         values_tensor_in(tensor, at, values_piece, here);

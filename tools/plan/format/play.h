@@ -26,12 +26,12 @@
 #define DDPRUN_ENV_PLAN_TURNS "_DDPRUN_PLAN_TURNS"
 
 /* Of run files, and of `turns` in plans: raised when what ranks follow changes its form or its meaning. */
-#define PLAY_VERSION 16
+#define PLAY_VERSION 17
 
 enum {
     PLAY_RANKS = 2, /* of proofs, but for (d) of `--plan auto` */
     PLAY_NAME_BYTES = 112,
-    PLAY_FRAMES = 8,
+    PLAY_FRAMES = 24,
     PLAY_SITES = 4,
     PLAY_BUILD_ID_BYTES = 136,
     PLAY_SAMPLES = 4096,

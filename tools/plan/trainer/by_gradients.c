@@ -121,10 +121,10 @@ shows_statistics(const struct operation *operation)
     bool shows = player.begun && player.is_open && player.engine->world_size > 1 &&
                  player_any(operation, true, is_of_statistics);
     if (shows) {
-        scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+        player_synchronize();
         own = player_hold(is_statistic);
         settle_statistics(false, true, CU_STREAM_LEGACY);
-        scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+        player_synchronize();
     }
     return shows;
 }
@@ -135,7 +135,9 @@ average_gradients(uint32_t at, int group, CUstream stream, const struct ddp_site
     (void)at;
     agreement_show(stream);
     inner_engine_hold(false);
+    player_wait_begin();
     player.engine->step(group, stream, site);
+    player_wait_end();
     settle_statistics(!player.is_given_up, player.is_given_up, stream);
     is_pending = false;
 }

@@ -271,7 +271,7 @@ stream_behind(void)
 {
     if (only_stream != NULL && !has_several)
         return only_stream;
-    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    player_synchronize();
     return CU_STREAM_LEGACY;
 }
 
@@ -280,7 +280,7 @@ static void
 release(void)
 {
     if (has_several)
-        scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+        player_synchronize();
 }
 
 /* ---- rounds ---- */
@@ -420,7 +420,7 @@ has_changed(void)
         CUstream stream = stream_behind();
         scout_require(scout_state.driver.cuMemcpyDtoHAsync_p(begun, memory + kept[i].begin, bytes_of(i), stream),
                       "cuMemcpyDtoH");
-        scout_require(scout_state.driver.cuStreamSynchronize_p(stream), "cuStreamSynchronize");
+        player_synchronize_stream(stream);
         any = memcmp(begun, now[i], bytes_of(i)) != 0;
         free(begun);
     }
@@ -493,7 +493,7 @@ look_for_equals(CUstream stream)
 {
     struct state_found seen;
     scout_require(scout_state.driver.cuMemcpyDtoHAsync_p(&seen, found, sizeof(seen), stream), "cuMemcpyDtoH");
-    scout_require(scout_state.driver.cuStreamSynchronize_p(stream), "cuStreamSynchronize");
+    player_synchronize_stream(stream);
     any_differed = seen.differs != 0;
     same_rounds += !any_differed && seen.changed != 0;
     uint32_t most = player.play.plan.data == PLAY_TRAINING ? ROUNDS_OF_ALARM : ROUNDS_OF_PROOF;
@@ -516,7 +516,7 @@ look_for_whole(void)
     looked_at = round_count;
     CUstream stream = stream_behind();
     scout_require(scout_state.driver.cuMemcpyDtoHAsync_p(&seen, found, sizeof(seen), stream), "cuMemcpyDtoH");
-    scout_require(scout_state.driver.cuStreamSynchronize_p(stream), "cuStreamSynchronize");
+    player_synchronize_stream(stream);
     for (uint32_t i = 0; seen.turned > 0 && i < player.play.plan.tensor_count; ++i) {
         const struct state_chunk *chunk = &tables[0].host[seen.turned - 1];
         if (player.play.tensors[i].role == PLAY_CHANGES && kept[i].value <= chunk->value &&
@@ -551,7 +551,7 @@ updating_steps(void)
         if (player.engine->world_size > 1)
             player.engine->reduce((void *)(uintptr_t)flag, 1, DDP_UINT32, DDP_OP_SUM, stream, &site);
         scout_require(scout_state.driver.cuMemcpyDtoHAsync_p(&any, flag, sizeof(any), stream), "cuMemcpyDtoH");
-        scout_require(scout_state.driver.cuStreamSynchronize_p(stream), "cuStreamSynchronize");
+        player_synchronize_stream(stream);
         await_end();
         miss_changes = any > 0;
     }
@@ -594,7 +594,9 @@ average_state(uint32_t at, int group, CUstream unused, const struct ddp_site *si
         if (player.play.tensors[i].role == PLAY_CHANGES)
             player.engine->gradient_ready((void *)(uintptr_t)(memory + kept[i].change), stream, &player.named[i].site);
     }
+    player_wait_begin();
     player.engine->step_parameters(0, stream, site);
+    player_wait_end();
     if (player_world() > 1)
         launch(APPLY, &tables[0], &mean, &seen, stream);
     if (looks)

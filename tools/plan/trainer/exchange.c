@@ -273,7 +273,7 @@ note_sent(const struct operation *operation)
     const char *source = player_source_of(operation, &to, &bytes);
     if (source == NULL || bytes <= DATA_BYTES || step <= FIRST_EXCHANGE)
         return;
-    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize"); /* the device may write there */
+    player_synchronize(); /* the device may write there */
     read_hash = XXH3_64bits_withSeed(source, bytes, read_hash + 1);
 }
 
@@ -297,7 +297,7 @@ begin_step(void)
     copy_count = 0;
     if (step != FIRST_EXCHANGE + 1)
         return;
-    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    player_synchronize();
     sample(PLAY_PER_RANK, 0);
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         uint32_t role = player.play.tensors[i].role;
@@ -314,7 +314,7 @@ static void
 average_exchanged(uint32_t at, int group, CUstream stream, const struct ddp_site *site)
 {
     if (step == FIRST_EXCHANGE)
-        scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+        player_synchronize();
     for (uint32_t i = 0; i < player.play.plan.tensor_count && step == FIRST_EXCHANGE; ++i) {
         if (player.play.tensors[i].role == PLAY_GRADIENT && player.play.tensors[i].before == at)
             *play_hash(&player.play.plan, player.pages[0], 1, i) = player_hash(&player.play.tensors[i]);
@@ -322,7 +322,7 @@ average_exchanged(uint32_t at, int group, CUstream stream, const struct ddp_site
     by_gradients.average(at, group, stream, site);
     if (step != FIRST_EXCHANGE)
         return;
-    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    player_synchronize();
     sample(PLAY_GRADIENT, at);
 }
 
@@ -414,7 +414,7 @@ meet_outside(const struct operation *operation, const char *name)
     is_outside = is_outside || !copies;
     if (is_put)
         return false;
-    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    player_synchronize();
     is_put = true;
     exchange_all(true);
     return false;
@@ -466,7 +466,7 @@ begin_border(void)
         return;
     }
     copy_count = host_read_at = 0;
-    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    player_synchronize();
     if (player.play.plan.data == PLAY_BORDERS)
         bits_judge(border == last_border() - 1);
     if (border == FIRST_EXCHANGE + 1) {

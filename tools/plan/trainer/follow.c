@@ -545,7 +545,7 @@ begin_followed(struct operation *operation)
     scout_ensure_driver();
     reads_none();
     if (player_counts(operation)) {
-        pthread_mutex_lock(&player.following);
+        player_lock();
         if (way.note != NULL)
             way.note(operation);
         if (rounds_are_plain())
@@ -577,7 +577,7 @@ static void
 end_stray(const struct operation *operation, bool enqueued)
 {
     is_stray = false;
-    pthread_mutex_lock(&player.following);
+    player_lock();
     if (enqueued && before_stray != NULL)
         player_put_back(before_stray);
     player_release(&before_stray);
@@ -600,13 +600,13 @@ end(struct operation *operation, bool enqueued)
         player.engine->end(operation, enqueued);
     reads_end(operation);
     if ((way.after != NULL || player.is_alone) && player.begun && enqueued) {
-        pthread_mutex_lock(&player.following);
+        player_lock();
         (player.is_alone ? alone_after : way.after)(operation);
         pthread_mutex_unlock(&player.following);
     }
     if (ends_step) {
         ends_step = false;
-        pthread_mutex_lock(&player.following);
+        player_lock();
         end_step(operation->stream);
         pthread_mutex_unlock(&player.following);
     }
@@ -627,14 +627,14 @@ holds_named(CUdeviceptr address)
 static void
 before_release(CUdeviceptr address, size_t bytes)
 {
-    pthread_mutex_lock(&player.following);
+    player_lock();
     if (player.is_alone && holds_named(address))
         alone_look();
     else if (player.is_open && !rounds_are_plain() && holds_named(address))
         close_round();
     pthread_mutex_unlock(&player.following);
     player.engine->before_release(address, bytes);
-    pthread_mutex_lock(&player.following);
+    player_lock();
     agreement_release(address, bytes);
     player_forget(address, bytes);
     pthread_mutex_unlock(&player.following);
@@ -644,7 +644,7 @@ before_release(CUdeviceptr address, size_t bytes)
 static void
 device_goes(void)
 {
-    pthread_mutex_lock(&player.following);
+    player_lock();
     if (player.is_alone) {
         alone_look();
     } else if (player.begun && way.close != NULL && !rounds_are_plain() && !is_gone) {
@@ -674,16 +674,8 @@ before_context_destroy(CUcontext context)
 /* ---- start and end ---- */
 
 static void
-at_exit(int exit_status, void *unused)
+end_following(void)
 {
-    static bool has_ended; /* it is called twice */
-    (void)unused;
-    if (getpid() != own_pid)
-        return;
-    if (exit_status != 0 || has_ended) /* the launcher reports a rank that failed, and ends those that wait for it */
-        return;
-    reads_close();
-    has_ended = true;
     if (rounds_are_plain()) {
         rounds_end();
         return;
@@ -716,6 +708,22 @@ at_exit(int exit_status, void *unused)
         message_warning("smaller_batches",
                         "plan: %llu copies brought less data than in the plan; a smaller batch counts as a whole one",
                         (unsigned long long)agreement_smaller());
+}
+
+static void
+at_exit(int exit_status, void *unused)
+{
+    static bool has_ended; /* it is called twice */
+    (void)unused;
+    if (getpid() != own_pid)
+        return;
+    if (exit_status != 0 || has_ended) /* the launcher reports a rank that failed, and ends those that wait for it */
+        return;
+    reads_close();
+    has_ended = true;
+    player_lock();
+    end_following();
+    pthread_mutex_unlock(&player.following);
 }
 
 const struct engine *

@@ -91,7 +91,7 @@ leads_there(uint64_t address, uint64_t one)
     uint64_t bytes = allocation != NULL ? allocation->bytes / sizeof(*words) * sizeof(*words) : 0;
     if (bytes == 0 || bytes > sizeof(words))
         return false;
-    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    player_synchronize();
     memory_read(allocation, 0, words, bytes);
     return ANY_NUMBER(i, 0, bytes / sizeof(*words), words[i] != 0 && mark(words[i], 1));
 }

@@ -14,6 +14,51 @@
 
 struct player player = {.following = PTHREAD_MUTEX_INITIALIZER};
 
+/* With `following` held: how many threads wait for the device or other ranks; signalled when one has waited. */
+static unsigned waiting;
+static pthread_cond_t has_waited = PTHREAD_COND_INITIALIZER;
+
+void
+player_lock(void)
+{
+    pthread_mutex_lock(&player.following);
+    while (waiting > 0 && loaders_thread_launches())
+        pthread_cond_wait(&has_waited, &player.following);
+}
+
+void
+player_wait_begin(void)
+{
+    ++waiting;
+    pthread_mutex_unlock(&player.following);
+}
+
+void
+player_wait_end(void)
+{
+    pthread_mutex_lock(&player.following);
+    --waiting;
+    pthread_cond_broadcast(&has_waited);
+}
+
+void
+player_synchronize(void)
+{
+    player_wait_begin();
+    CUresult result = scout_state.driver.cuCtxSynchronize_p();
+    player_wait_end();
+    scout_require(result, "cuCtxSynchronize");
+}
+
+void
+player_synchronize_stream(CUstream stream)
+{
+    player_wait_begin();
+    CUresult result = scout_state.driver.cuStreamSynchronize_p(stream);
+    player_wait_end();
+    scout_require(result, "cuStreamSynchronize");
+}
+
 static void (*annotate_tensor)(uint32_t number);
 
 bool
@@ -218,7 +263,7 @@ allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
     if (address == NULL)
         return;
     scout_ensure_driver();
-    pthread_mutex_lock(&player.following);
+    player_lock();
     allocations_add(*address, bytes, kind);
     annotate_at(*address);
     pthread_mutex_unlock(&player.following);
@@ -271,7 +316,7 @@ static void
 after_unload(void)
 {
     player.engine->after_unload();
-    pthread_mutex_lock(&player.following);
+    player_lock();
     kernels_forget();
     pthread_mutex_unlock(&player.following);
 }
@@ -366,7 +411,7 @@ uint64_t
 player_hash_all(bool (*is)(uint32_t tensor))
 {
     uint64_t hash = 0;
-    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    player_synchronize();
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
         hash = is(i) && player_allocation(&player.play.tensors[i]) != NULL
                    ? hash * 31 + player_hash(&player.play.tensors[i])
@@ -378,7 +423,7 @@ char **
 player_hold(bool (*is)(uint32_t tensor))
 {
     char **held = scout_zeroed(player.play.plan.tensor_count + 1, sizeof(*held));
-    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    player_synchronize();
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
         const struct allocation *allocation = is(i) ? player_allocation(tensor) : NULL;
@@ -393,7 +438,7 @@ player_hold(bool (*is)(uint32_t tensor))
 void
 player_put_back(char **held)
 {
-    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize"); /* what writes there may still run */
+    player_synchronize(); /* what writes there may still run */
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
         const struct allocation *allocation = held[i] != NULL ? player_allocation(tensor) : NULL;

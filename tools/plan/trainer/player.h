@@ -45,6 +45,16 @@ extern struct player player;
 
 /* ---- player.c ---- */
 
+/* Takes `following`; pthread_mutex_unlock() gives it back. */
+void player_lock(void);
+/* Around what waits for the device or for other ranks, with `following` held. Threads that launch nothing pass
+ * meanwhile: a loader may have a lock of the program's that a host function on the device waits for. All else waits. */
+void player_wait_begin(void);
+void player_wait_end(void);
+/* Wait so for the context, or a stream. */
+void player_synchronize(void);
+void player_synchronize_stream(CUstream stream);
+
 /* Whether the operation brings the host what this period has written. */
 bool player_brings_step(uint32_t operation);
 /* Loads the plan and opens the pages. Ends the process if there is none. */
@@ -279,7 +289,7 @@ bool inner_engine_may_capture(void);
 
 /* ---- chains.c: chains of calls that were met before ---- */
 
-enum { CHAIN_FRAMES = 24 };
+enum { CHAIN_FRAMES = 40 };
 
 struct chain {
     const void *thread, *frame;

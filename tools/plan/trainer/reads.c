@@ -625,7 +625,7 @@ reads_waited(void)
         struct operand to = {.bytes = (size_t)(written->hi - written->lo)};
         if (!written->unread || to.bytes > PLAY_SLOT_BYTES)
             continue;
-        pthread_mutex_lock(&player.following);
+        player_lock();
         const struct allocation *allocation = player_allocation(&place);
         uint64_t made = written_at[written->writer];
         bool is_new = made > shown_at[i] && allocation != NULL && allocation->memory == SCOUT_MANAGED;

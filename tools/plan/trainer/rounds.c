@@ -120,8 +120,11 @@ rounds_note(CUstream stream)
     if (player.rank != 0 || (!is_timed && player.play.plan.forecast.round_ns == 0))
         return;
     ++rounds;
-    if (is_timed && recorded - taken > AHEAD)
+    if (is_timed && recorded - taken > AHEAD) {
+        player_wait_begin();
         scout_require(scout_state.driver.cuEventSynchronize_p(events[(taken + 1) % EVENTS]), "cuEventSynchronize");
+        player_wait_end();
+    }
     take_spans();
     mark(stream);
     bool is_enough = spans_ns >= 2 * SECONDS_EACH * (uint64_t)second_ns && span_count >= 2 * LEAST;

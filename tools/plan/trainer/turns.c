@@ -66,7 +66,7 @@ turns_begin(uint32_t period)
     uint32_t turn = period % player_world();
     if (held == NULL)
         held = scout_zeroed(player.play.plan.tensor_count, sizeof(*held));
-    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    player_synchronize();
     struct held *of;
     for (uint32_t i = 0; turn == 0 && (of = next_held(&i, PLAY_GRADIENT)) != NULL; ++i)
         read_into(&of->begun, &player.play.tensors[i]);
@@ -85,7 +85,7 @@ void
 turns_end(uint32_t period)
 {
     struct held *of;
-    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    player_synchronize();
     for (uint32_t i = 0; (of = next_held(&i, PLAY_PER_RANK)) != NULL; ++i) {
         if (of->own != NULL)
             read_into(&of->own[period % player_world()], &player.play.tensors[i]);
@@ -128,7 +128,7 @@ turns_add_up(uint64_t period)
 {
     uint32_t turn = (uint32_t)(period % player_world());
     struct held *of;
-    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    player_synchronize();
     turn_hash = 0;
     for (uint32_t i = 0; (of = next_held(&i, PLAY_GRADIENT)) != NULL; ++i)
         add_up(of, i, turn == 0, turn == player_world() - 1);
@@ -141,7 +141,7 @@ static void
 hash_tensors(uint32_t rounds)
 {
     struct play_plan *plan = &player.play.plan;
-    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+    player_synchronize();
     for (uint32_t i = 0; i < plan->tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
         uint64_t hash = player_hash(tensor);

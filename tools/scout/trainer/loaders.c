@@ -54,6 +54,12 @@ loaders_note(const struct operation *operation)
     return comes && strncmp(operation->name, "cuMemcpy", strlen("cuMemcpy")) == 0;
 }
 
+bool
+loaders_thread_launches(void)
+{
+    return launches;
+}
+
 /* ---- the recorder ---- */
 
 static void

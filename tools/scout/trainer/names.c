@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FRAMES_SEEN = 24, FRAMES_KEPT = NAMES_FRAMES, BUILD_ID_BYTES = 64 };
+enum { FRAMES_SEEN = 40, FRAMES_KEPT = NAMES_FRAMES, BUILD_ID_BYTES = 64 };
 
 static char **texts;
 static uint32_t text_count;

@@ -65,7 +65,7 @@ uint32_t names_put(const char *text);
 /* The trainer's frames of this call, outermost last; SCOUT_NONE if none is known. */
 uint32_t names_site(void);
 /* The frames of the caller's call site, innermost first; returns how many. Nothing is written to the log. */
-enum { NAMES_FRAMES = 8 };
+enum { NAMES_FRAMES = 24 };
 uint32_t names_frames(struct scout_frame frames[NAMES_FRAMES]);
 /* Called for each object when it is met first; NULL: not. */
 extern void (*names_new_object)(uint32_t number, const char *path, const char *build_id);
@@ -270,6 +270,8 @@ bool loaders_is_transfer(const struct operation *operation);
 /* Notes what this thread does. Returns whether it is a copy from the host by a thread that has launched nothing so far.
  */
 bool loaders_note(const struct operation *operation);
+/* Whether this thread has done anything else so far. */
+bool loaders_thread_launches(void);
 /* After such a copy: it enters the log when it is released. */
 void loaders_hold(const struct noted *noted);
 /* Before an operation: all that it touches, and all of its thread, where it launches. False: it is to be held, too. */
