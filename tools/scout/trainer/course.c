@@ -25,6 +25,7 @@ enum {
     ALIKE = 3, /* periods */
     ALIKE_BUT_FOR_SIZES = 8,
     MOST_LEFT = 2,
+    MOST_RESUMED = 4,
     MOST_REFUSED = 64,
     MOST_FURTHER = 50000, /* operations behind the first period that was none of a step */
     PATIENCE_MS = 60000   /* with the launcher */
@@ -68,6 +69,12 @@ static size_t next_search = FIRST_SEARCH;
 static size_t period, deep_begin;
 static size_t least_period = LEAST_PERIOD;
 static unsigned left_count;
+
+/* A period that was recorded and then left, as where a program prints its loss: the deep pass begins again when the
+ * operation comes that was expected. `resume_from`: what that one is like; `resume_period` 0: none is expected.
+ * `first_like`: what the first operation of the deep pass is like. */
+static size_t resume_from, resume_period, first_like;
+static unsigned resumed_count;
 
 /* Periods that were none of a step: wherever they begin, these operations. */
 static struct refused {
@@ -289,7 +296,7 @@ note_nearest(void)
         ++i;
     if (best > 0 && i < brief_count)
         snprintf(text, sizeof(scout_state.progress->nearest),
-                 "; nearest to a step are %zu operations, of which %zu repeat: %.120s %s in the next one", best,
+                 "; nearly a step are %zu operations: %zu are alike, and the first other one, %.120s, %s", best,
                  best_alike / 2, briefs[i].text, difference(i, best));
 }
 
@@ -366,10 +373,12 @@ require_room(void)
                    (unsigned long long)(most >> 20), (unsigned long long)(available >> 20));
 }
 
+/* `like`: the operation that the next one is to be like. */
 static void
-begin_deep(void)
+begin_deep(size_t like)
 {
     struct scout_progress *progress = scout_state.progress;
+    first_like = like;
     require_room();
     atomic_store(&progress->period, period);
     atomic_store(&progress->deep, 0);
@@ -393,10 +402,25 @@ back_to_light(void)
     atomic_store_explicit(&now, COURSE_LIGHT, memory_order_release);
 }
 
+/* Whether the last operation is like the one of the period before; of the first period of the deep pass that was
+ * elsewhere, if the pass was resumed. */
+static bool
+goes_on(void)
+{
+    size_t i = brief_count - 1, turn = i - deep_begin;
+    return is_alike(i, turn + 1 < period ? deep_begin - first_like : period);
+}
+
+/* The last operation is no part of the period. */
 static void
 leave_deep(void)
 {
-    if (++left_count >= MOST_LEFT) {
+    size_t done = brief_count - 1 - deep_begin;
+    if (done >= period && resumed_count < MOST_RESUMED) {
+        ++resumed_count;
+        resume_period = period;
+        resume_from = brief_count - 1 - period;
+    } else if (++left_count >= MOST_LEFT) {
         least_period = period + 1;
         left_count = 0;
     }
@@ -501,7 +525,7 @@ course_note(const struct noted *noted, bool may_wait)
     if (course_now() == COURSE_DEEP) {
         size_t done = brief_count - deep_begin;
         atomic_store(&scout_state.progress->deep, done);
-        if (!is_alike(brief_count - 1, period))
+        if (!goes_on())
             leave_deep();
         else if (done >= period * scout_state.settings.periods) {
             put_shared();
@@ -516,13 +540,21 @@ course_note(const struct noted *noted, bool may_wait)
         end_deep();
         return;
     }
+    if (resume_period > 0 && may_wait && !graphs_capture_is_open() &&
+        is_alike(brief_count - 1, brief_count - 1 - resume_from)) {
+        period = resume_period;
+        resume_period = 0;
+        begin_deep(resume_from + 1);
+        return;
+    }
     if (brief_count < next_search || !may_wait || graphs_capture_is_open())
         return;
     next_search = brief_count + brief_count / 8 + 1;
     compare_memory();
     period = find_period();
+    resume_period = 0;
     if (period > 0)
-        begin_deep();
+        begin_deep(brief_count - period);
     else
         note_nearest();
 }
