@@ -51,6 +51,18 @@ for row in "${rows[@]}"; do
     if [ -z "$why" ]; then ok "$mode"; else not_ok "$mode" "$why"; fi
 done
 
+# A newcomer's trainer. Adam's first step is as long whatever the gradient is, so the ranks first differ by less than the tolerance.
+held=$(cd "$(dirname "$0")/../../held/check4" && pwd)
+while IFS='|' read -r name place_pattern advice && [ "$sanitized" -eq 0 ]; do
+    "$build/bin/softgpu-cc" -O2 -g -I"$held/../../../interpose/include" "$held/$name.cu" -o "$work/$name" -lcublas 2>"$work/stderr"
+    checked 2 "" "$work/$name"
+    check "$name: the place" grep -Eq "^different: in step 2 .sum_squares. .*$place_pattern" "$work/stdout"
+    check "$name: what to do" grep -Eq "^what to do: .*$advice" "$work/stdout"
+done <<'ROWS'
+wrong_01_bias_gradient|argument 1 points to a gradient that is not annotated|annotate it: DDP_GRADIENT
+wrong_02_biases|unannotated memory 3, which .adam. writes .argument 1.|.adam. updates it as it updates annotated parameters: annotate all of it with DDP_PARAMETER, and its gradient
+ROWS
+
 checked 2 "" "$place" freed
 report "memory of each step alone is no difference" "$(why_not 0 null -)"
 checked 2 "" "$place" mean

@@ -335,8 +335,9 @@ static bool
 is_looked_at(const struct check *check, const struct check_verdict *verdict)
 {
     static const bool causes[CAUSE_COUNT] = {
-        [CAUSE_DIRECTION] = true, [CAUSE_UPDATE] = true,      [CAUSE_TENSOR] = true,    [CAUSE_SCALE] = true,
-        [CAUSE_START] = true,     [CAUSE_INDIVISIBLE] = true, [CAUSE_REDUCTION] = true, [CAUSE_UNANNOTATED] = true};
+        [CAUSE_DIRECTION] = true, [CAUSE_UPDATE] = true,      [CAUSE_TENSOR] = true,
+        [CAUSE_SCALE] = true,     [CAUSE_START] = true,       [CAUSE_INDIVISIBLE] = true,
+        [CAUSE_REDUCTION] = true, [CAUSE_UNANNOTATED] = true, [CAUSE_RANKS] = true};
     static const bool roles[CHECK_ROLES] = {[CHECK_PARAMETER] = true,
                                             [CHECK_GRADIENT] = true,
                                             [CHECK_BUFFER] = true,

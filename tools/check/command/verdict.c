@@ -268,6 +268,8 @@ static const struct verdict_row table[] = {
     ROW(NOTHING, NOT_COMPARABLE, SHOWN_NOTHING, SHOWN_ROUNDS | SHOWN_STOP, say_nothing),
     ROW(ENDLESS, NOT_COMPARABLE, 0, SHOWN_STOP | SHOWN_UNBOUNDED, equal_say_endless),
     ROW(STOPPED, DIFFERENT, SHOWN_STOP, 0, say_stopped),
+    ROW(UNANNOTATED, DIFFERENT, SHOWN_RANKS | SHOWN_MEMORY, 0,
+        update_say_memory), /* its update tells the ranks apart */
     ROW(RANKS, DIFFERENT, SHOWN_RANKS, 0, equal_say_ranks),
     ROW(STOPPED, DIFFERENT, SHOWN_ALARM, SHOWN_DIFFERENCE, say_alarm),
     ROW(REDUCTION, DIFFERENT, SHOWN_ROUNDS, 0, reductions_say_rounds),
