@@ -76,9 +76,9 @@ gradients_say_factor(struct judgement *judgement)
         judgement->verdict->result = CHECK_NOT_COMPARABLE;
     if (too_small && compensated)
         return verdict_advise(judgement,
-                              "the training is right if the update divides sums by the rank's share (the count of "
-                              "DDP_SHARD); to compare it, let the update divide by the whole batch and use --reduce "
-                              "sum. If the loss is divided by the whole batch instead, divide it by the share");
+                              "if the loss is divided by the whole batch, divide it by the rank's share (the count of "
+                              "DDP_SHARD). If the update divides sums by the share, the training is right: to compare "
+                              "it, let the update divide by the whole batch and use --reduce sum");
     if (too_small)
         return verdict_advise(judgement,
                               "the loss is divided by the whole batch on each rank, and then averaged: divide "

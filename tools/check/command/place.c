@@ -153,8 +153,8 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
             : one->steps[writer].its->from_host
                 ? "state that one rank alone loads or initialises needs DDP_STATE; rows of the rank's own share do not "
                   "belong to an update from averaged gradients"
-                : "compute moments, norms and averages of gradients after DDP_STEP, and all of backward before it; "
-                  "optimizer state that one rank alone loads or initialises needs DDP_STATE",
+                : "compute moments and norms after DDP_STEP, of averaged gradients; annotate a gradient with "
+                  "DDP_GRADIENT, and optimizer state that one rank alone loads or initialises with DDP_STATE",
             "argument %u points to memory that is not annotated and differs between ranks or from one "
             "process%s%.200s%s",
             (of->number & 0xffff) + 1, writer >= 0 ? "; " : "",
@@ -577,9 +577,11 @@ find_divisor(const struct finding *finding, struct place *place)
             }
             if (!is_it)
                 continue;
-            place_say(place, PLACE_SCALAR, step, "",
-                      "argument %u is %.6g on each rank, as in one process: it counts the whole batch of %.0f items",
-                      (it->number & 0xffff) + 1, it->value, items);
+            place_say(
+                place, PLACE_SCALAR, step, "",
+                "argument %u is %.6g%s on each rank, as in one process: %.0f items are the whole batch, and not a "
+                "rank's share",
+                (it->number & 0xffff) + 1, it->value, it->value == items ? "" : ", one divided by the items,", items);
             return true;
         }
     }

@@ -56,7 +56,8 @@ say_items(const struct finding *finding, size_t at, struct place *place)
             place, PLACE_DATA, step,
             "the copies must together be the batch, each item once: add `first` of DDP_SHARD once, in items of the "
             "batch, and take `count` items; shuffle alike on all ranks",
-            "the ranks copy other items than their shares of the batch: of its %llu bytes they begin with byte %s",
+            "the ranks copy other items than their shares of the batch: one process copies %llu bytes here; a rank's "
+            "copy begins at byte %s",
             (unsigned long long)part.all, parts);
     else
         place_say(

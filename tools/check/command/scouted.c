@@ -88,7 +88,7 @@ print_uncompared(FILE *out, const struct scout_log *log, const struct scout_find
     }
     if (elements > 0)
         fprintf(out,
-                "not compared: %s, %" PRIu64 " elements, which `%s` writes; nothing else depends on them in a step\n",
+                "not compared: %s: %" PRIu64 " elements that `%s` writes; no other operation of a step reads them\n",
                 what, elements, name);
 }
 
@@ -121,7 +121,7 @@ print_open(FILE *out, const char *path)
     if (finding.found || finding.is_rough || finding.is_open) {
         print_uncompared(out, &log, &finding, ROLE_AVERAGE,
                          "an average of gradients or parameters (DDP_STATE compares it)");
-        print_uncompared(out, &log, &finding, ROLE_STATISTICS, "statistics of each rank's own data");
+        print_uncompared(out, &log, &finding, ROLE_STATISTICS, "results for each rank's own data");
     }
     scout_finding_free(&finding);
     scout_log_free(&log);

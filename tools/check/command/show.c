@@ -105,7 +105,7 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
         sampled = sampled || verdict->items[i].sampled;
     }
     if (sampled)
-        fputs("* of this unannotated memory sums of elements were compared\n", out);
+        fputs("* the elements of this memory were compared in sums of several\n", out);
     if (evidence->by_plan)
         return;
     if (evidence->ranks > 0 && check_rows_find(&evidence->ranked[0], CHECK_ROW_GRAPHS) != NULL)

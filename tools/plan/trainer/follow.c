@@ -553,7 +553,7 @@ begin_followed(struct operation *operation)
         else
             follow_operation(operation, loaders_note(operation));
         if (!looks)
-            pthread_mutex_unlock(&player.following);
+            player_unlock();
     }
     if (is_reported(operation))
         player.engine->begin(operation);
@@ -570,7 +570,7 @@ end_look(const struct operation *operation, bool enqueued)
         player_no_fit(player_name_of(operation), way.changes);
     if (enqueued && way.judge_look != NULL)
         way.judge_look(player_name_of(operation));
-    pthread_mutex_unlock(&player.following);
+    player_unlock();
 }
 
 static void
@@ -584,7 +584,7 @@ end_stray(const struct operation *operation, bool enqueued)
     if (enqueued)
         (void)misfit(player_name_of(operation), "makes an update, and is called from a place that is not in the plan",
                      false);
-    pthread_mutex_unlock(&player.following);
+    player_unlock();
 }
 
 static void
@@ -602,13 +602,13 @@ end(struct operation *operation, bool enqueued)
     if ((way.after != NULL || player.is_alone) && player.begun && enqueued) {
         player_lock();
         (player.is_alone ? alone_after : way.after)(operation);
-        pthread_mutex_unlock(&player.following);
+        player_unlock();
     }
     if (ends_step) {
         ends_step = false;
         player_lock();
         end_step(operation->stream);
-        pthread_mutex_unlock(&player.following);
+        player_unlock();
     }
 }
 
@@ -632,12 +632,12 @@ before_release(CUdeviceptr address, size_t bytes)
         alone_look();
     else if (player.is_open && !rounds_are_plain() && holds_named(address))
         close_round();
-    pthread_mutex_unlock(&player.following);
+    player_unlock();
     player.engine->before_release(address, bytes);
     player_lock();
     agreement_release(address, bytes);
     player_forget(address, bytes);
-    pthread_mutex_unlock(&player.following);
+    player_unlock();
 }
 
 /* The context is about to go, and all memory with it: the end of a training, as samples of CUDA have it. */
@@ -652,7 +652,7 @@ device_goes(void)
         player.is_open = false;
         is_gone = true;
     }
-    pthread_mutex_unlock(&player.following);
+    player_unlock();
 }
 
 static void
@@ -723,7 +723,7 @@ at_exit(int exit_status, void *unused)
     has_ended = true;
     player_lock();
     end_following();
-    pthread_mutex_unlock(&player.following);
+    player_unlock();
 }
 
 const struct engine *

@@ -17,6 +17,7 @@ struct player player = {.following = PTHREAD_MUTEX_INITIALIZER};
 /* With `following` held: how many threads wait for the device or other ranks; signalled when one has waited. */
 static unsigned waiting;
 static pthread_cond_t has_waited = PTHREAD_COND_INITIALIZER;
+static __thread bool holds __attribute__((tls_model("initial-exec"))); /* this thread, `following` */
 
 void
 player_lock(void)
@@ -24,11 +25,21 @@ player_lock(void)
     pthread_mutex_lock(&player.following);
     while (waiting > 0 && loaders_thread_launches())
         pthread_cond_wait(&has_waited, &player.following);
+    holds = true;
+}
+
+void
+player_unlock(void)
+{
+    holds = false;
+    pthread_mutex_unlock(&player.following);
 }
 
 void
 player_wait_begin(void)
 {
+    if (!holds)
+        return;
     ++waiting;
     pthread_mutex_unlock(&player.following);
 }
@@ -36,6 +47,8 @@ player_wait_begin(void)
 void
 player_wait_end(void)
 {
+    if (!holds)
+        return;
     pthread_mutex_lock(&player.following);
     --waiting;
     pthread_cond_broadcast(&has_waited);
@@ -266,7 +279,7 @@ allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
     player_lock();
     allocations_add(*address, bytes, kind);
     annotate_at(*address);
-    pthread_mutex_unlock(&player.following);
+    player_unlock();
 }
 
 bool
@@ -318,7 +331,7 @@ after_unload(void)
     player.engine->after_unload();
     player_lock();
     kernels_forget();
-    pthread_mutex_unlock(&player.following);
+    player_unlock();
 }
 
 /* The plain name of an operation of the plan that writes it. */

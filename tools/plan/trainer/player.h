@@ -45,10 +45,12 @@ extern struct player player;
 
 /* ---- player.c ---- */
 
-/* Takes `following`; pthread_mutex_unlock() gives it back. */
+/* Take `following`, and give it back. */
 void player_lock(void);
-/* Around what waits for the device or for other ranks, with `following` held. Threads that launch nothing pass
- * meanwhile: a loader may have a lock of the program's that a host function on the device waits for. All else waits. */
+void player_unlock(void);
+/* Around what waits for the device or for other ranks, with `following` held or without. Threads that launch nothing
+ * pass meanwhile: a loader may have a lock of the program's that a host function on the device waits for. All else
+ * waits. */
 void player_wait_begin(void);
 void player_wait_end(void);
 /* Wait so for the context, or a stream. */

@@ -635,7 +635,7 @@ reads_waited(void)
             now = (struct reading){
                 .period = made - 1, .owner = owner_of(made - 1), .to = &to, .exchange = next_exchange++};
         }
-        pthread_mutex_unlock(&player.following);
+        player_unlock();
         if (is_new && now.owner == rank) /* it may be another stream that was waited for */
             scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
         if (is_new && is_apart)
