@@ -190,10 +190,10 @@ done <<END
 - public_nets target
 - public_nets bias-row
 - public_nets recompute
-+ public_memory arena DDP_SHARD, of the records that come by
++ public_memory arena DDP_SHARD, for what is copied by
 + public_memory pitch 1 gradient, .*: a
 + public_memory resident DDP_SHARD, of records that lie on the device
-+ public_nets single DDP_SHARD, of the records that come by .*: no launch shows several records there
++ public_nets single DDP_SHARD, for what is copied by .*: scout cannot tell where one record ends
 + public_nets per-step DDP_FORGET, before memory is freed that is allocated at public_nets.cu:[0-9]* from public_nets.cu:[0-9]*: its size changes
 END
 finish

@@ -58,6 +58,8 @@ static struct word_list
 options_of(const struct check_place *place, const struct check_order *order)
 {
     struct word_list words = {0};
+    if (place->options->hang_timeout_s == OPTIONS_DEFAULT_HANG_TIMEOUT_S) /* these runs are short */
+        word_list_add(&words, xstrdup("--hang-timeout=120"));
     if (order->ranks > 0)
         word_list_add(&words, xasprintf("--ranks=%d", order->ranks));
     if (order->hosts)

@@ -75,7 +75,9 @@ static inline void
 ddp_check_made(unsigned count)
 {
     if (ddp_made_count != count) {
-        fprintf(stderr, "%u allocations were made, and ddprun scout saw %u: scout with these arguments\n",
+        fprintf(stderr,
+                "ddprun_lines.h: ddp_note() was called %u times, and ddprun scout saw %u allocations: scout with these "
+                "arguments, or see whether a ddp_note() line is not reached\n",
                 ddp_made_count, count);
         exit(1);
     }

@@ -210,10 +210,11 @@ proof_host(struct trial *it, bool must_show)
                        "bytes that are computed from state are copied to the host, and as many come back: whether the "
                        "host updates them no run has shown");
     if (same != 0 && other != 0 && same != other && same == play_host(it, PLAY_SAME_READS, PLAY_TAKES_BEGUN))
-        proof_conclude(it->proof, PROOF_FAILED,
-                       "what the program sends to the device depends on what it has read there in the step before, as "
-                       "where the host updates weights, or plays by the policy: no batch can be computed before the "
-                       "one before it");
+        proof_conclude(
+            it->proof, PROOF_FAILED,
+            "what the program sends to the device depends on what it read from the device in the step before: "
+            "the host updates weights, or chooses the next batch by a result. The ranks cannot compute "
+            "such batches side by side");
 }
 
 /* ---- all of it ---- */

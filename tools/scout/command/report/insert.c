@@ -517,8 +517,9 @@ print_row(FILE *out, const struct scout_log *log, const struct scout_finding *fi
         elements += (other->hi - other->lo) / (bytes > 0 ? bytes : 1);
         last = i;
     }
-    fprintf(out, "%" PRIu32 " %s%s, %" PRIu64 " %s%s", count, scout_role_name(tensor->role), count > 1 ? "s" : "",
-            elements, bytes > 0 ? "of " : "bytes", bytes > 0 ? scout_type_name(tensor->type) : "");
+    fprintf(out, "%" PRIu32 " %s%s, %" PRIu64 " %s%s", count, scout_role_name(tensor->role),
+            count > 1 && tensor->role != ROLE_STATISTICS ? "s" : "", elements, bytes > 0 ? "of " : "bytes",
+            bytes > 0 ? scout_type_name(tensor->type) : "");
     if (tensor->role != ROLE_GRADIENT)
         fprintf(out, ", written by %s", scout_op_name(log, &log->ops[tensor->writer], name));
     name_memory(log, tensor, names[first], sites, begin);
@@ -585,7 +586,7 @@ print_data(FILE *out, const struct scout_log *log, const struct scout_finding *f
         bool again = ANY_NUMBER(k, 0, i, insertions->data[k] && ops[k].site == ops[i].site);
         if (!insertions->data[i] || again)
             continue;
-        fputs(any ? " and " : "of the records that come by ", out);
+        fputs(any ? " and " : "for what is copied by ", out);
         print_place(out, log, finding->first + i, sites);
         any = true;
     }

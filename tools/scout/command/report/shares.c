@@ -310,7 +310,7 @@ shares_place(struct search *search)
     if (!any && place_managed(search))
         return NULL;
     if (!any || all != RECORDS_SHOWN)
-        return any ? "no launch shows several records there, one after the other" : "no copy brings data to a step";
+        return any ? "scout cannot tell where one record ends and the next begins" : "no copy brings data to a step";
     if (place_host_shares(search))
         return NULL;
     for (uint32_t i = search->finding->first; shares_next(search, &i); ++i)

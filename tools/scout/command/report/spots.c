@@ -4,6 +4,7 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,8 +73,14 @@ add_within(struct search *search, const struct source *source, size_t at, const 
 bool
 spot_is_usable(const struct spot *spot)
 {
-    const char *text = spot->source->text + spot->source->nodes[spot->node].begin;
-    return spot->behind == 0 || strncmp(text, "return", 6) != 0;
+    const char *text = spot->source->text, *node = text + spot->source->nodes[spot->node].begin;
+    size_t end = spot->behind, begin;
+    while (end > 0 && isspace((unsigned char)text[end - 1]))
+        --end;
+    for (begin = end > 0 ? end - 1 : 0; begin > 0 && strchr(";{}", text[begin - 1]) == NULL; --begin)
+        ;
+    begin += strspn(text + begin, " \t\n"); /* the statement before, of which a line may have several */
+    return spot->behind == 0 || (strncmp(node, "return", 6) != 0 && strncmp(text + begin, "return", 6) != 0);
 }
 
 /* Whether a whole line can be put there. */
