@@ -18,7 +18,7 @@ verdict() {
 conv=("$build/tests/tools/check/conv" --steps 12 --quiet)
 if [ "$sanitized" -eq 0 ]; then # whose runs take too long beside the others
     verdict "an early average" 0 "$build/tests/tools/scout/public_nets" early
-    check "an early average: it is named" grep -Eq '^not compared: an average .*which `moving_average' "$work/stdout"
+    check "an early average: it is named" grep -Eq '^not compared: an average .*that `moving_average' "$work/stdout"
     verdict "right annotations" 0 "${conv[@]}"
     check "right annotations: nothing is missing" test "$(grep -c '^missing: ' "$work/stdout")" -eq 0
     verdict "norms below the bound in these steps, clipped before DDP_STEP" 0 "${conv[@]}" --clip 1000 --mistake clip_before_step
@@ -41,7 +41,7 @@ if [ "$sanitized" -eq 0 ]; then # whose runs take too long beside the others
     verdict "why it cannot be told" 0 "$build/tests/matrix/accumulate_shared"
     check "is said" grep -q '^not compared: annotations with what scout finds: the program ended after' "$work/stdout"
     verdict "an update of less than rounding, by which periods disagree" 0 "$build/tests/tools/check/jury/nets" statistics_own --rate 1e-6
-    check "what nothing depends on is named" grep -q '^not compared: statistics .*which `subtract_running` writes' "$work/stdout"
+    check "what nothing depends on is named" grep -q '^not compared: results for each rank.s own data.*that `subtract_running` writes' "$work/stdout"
 fi
 verdict "--per-rank, without a plan to make" 2 --per-rank a1 "${conv[@]}"
 finish
