@@ -8,7 +8,7 @@ pattern=${2:-.}
 # program | way, or refused | the rule; of a refusal: its words
 rows='momentum_clip | state | a step begins in front of all that only clears memory for it, wherever the recording begins
 mlp_bn | gradients | statistics of batches are averaged
-reinforce_walk | refused | what the program sends to the device depends on what it has read there in the step before
+reinforce_walk | refused | what the program sends to the device depends on what it read from the device in the step before
 rnn_stateful | refused | ranks cannot take turns by state
 lstm_seq | state | as many bytes go to the host as come back, and no proof shows that they depend on them
 poisson | state | the kernel gets the address of the loss, which moves in each step

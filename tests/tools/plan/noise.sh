@@ -109,7 +109,7 @@ refused scaled ".*$apart"
 refused scaled-more ".*$apart"
 refused scaled-clip ".*$apart"
 for habit in scaled scaled-more scaled-clip; do caught $habit; done
-refused carried 'what the program sends to the device depends on what it has read there in the step before'
+refused carried 'what the program sends to the device depends on what it read from the device in the step before'
 refused much '.* is too noisy to prove: the same launch of backward twice gives different bits'
 
 if wanted gradients; then

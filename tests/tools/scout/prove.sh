@@ -116,7 +116,7 @@ says "groups that show the first of several updates" 1 c "not possible here: a p
 
 run "$ddprun" -q --device softgpu scout --prove "$build/tests/matrix/memories_shared"
 check "parameters that the host updates: exit code 1" test "$code" -eq 1
-check "parameters that the host updates: the reason" grep -q "not proved: what the program sends to the device depends on what it has read there" "$work/stderr"
+check "parameters that the host updates: the reason" grep -q "not proved: what the program sends to the device depends on what it read from the device" "$work/stderr"
 
 run "$ddprun" -q scout --prove "$digits_plain" --data "$data" --steps 8 --quiet
 says "few steps" 0 d "passed: 2 ranks that take turns, .* after each of 3 rounds"

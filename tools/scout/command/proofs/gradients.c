@@ -93,7 +93,7 @@ judge_halves(const struct play *play, const struct played *whole, const struct p
                         ? atomic_load(&halves->pages[0]->exchanged) == 0 /* noise alone makes others */
                         : played_hash(play, whole, 0, is_gradient, i) == played_hash(play, halves, 0, is_gradient, i);
         is_changed = is_changed || (is_gradient && !same);
-        if (!is_gradient && !same && play->tensors[i].role != PLAY_UNWRITTEN) {
+        if (!is_gradient && !same && play->tensors[i].role != PLAY_UNWRITTEN && play->tensors[i].role != PLAY_UNREAD) {
             proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program do not begin alike");
             return;
         }
