@@ -143,14 +143,13 @@ put_trials(FILE *out, const struct group_facts *of)
                  (unsigned long long)change->after_step + 1);
     if (trial == NULL)
         return;
-    html_put(out,
-             "<p>%zu trial%s of overlap; the last, before step %llu: a step takes %s with overlap and %s without it",
-             count, count == 1 ? "" : "s", (unsigned long long)trial->after_step + 1,
+    html_put(out, "<p>Last of %zu trial%s, before step %llu: a step takes %s with overlap and %s without it", count,
+             count == 1 ? "" : "s", (unsigned long long)trial->after_step + 1,
              figure_time(trial->overlapped_us, overlapped), figure_time(trial->apart_us, apart));
     if (trial->slowed_us > 0)
         html_put(out, "; collectives during backward slow the step's own work by %s",
                  figure_time(trial->slowed_us, text));
-    fputs(". Overlap is switched when two trials in a row say so.</p>\n", out);
+    fputs(". A change of overlap needs two trials.</p>\n", out);
 }
 
 /* `groups`: of so many one. */

@@ -144,13 +144,12 @@ put_ranks(FILE *out, const struct facts *facts)
                         (isnan(rank->backward_us) ? 0 : rank->backward_us) + facts->exposed_us + rank->waiting_us;
         longest_us = fmax(longest_us, sum_us);
     }
-    html_put(
-        out,
-        "<h3>What each rank does in a step</h3>\n"
-        "<p class='caption'>Medians of steps %llu to %llu without control steps, except Waits (mean). The rank "
-        "that arrives last in a step waits least. Delayed others: how long the other ranks waited for this one.</p>\n"
-        "<div class='legend'>\n",
-        (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
+    html_put(out,
+             "<h3>What each rank does in a step</h3>\n"
+             "<p class='caption'>Medians of steps %llu to %llu without control steps, except Waits (mean). The rank "
+             "that arrives last in a step waits least. Delayed others: how long they waited for it.</p>\n"
+             "<div class='legend'>\n",
+             (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
     chart_legend_of_step(out);
     fputs("</div>\n", out);
     html_table(out, "Times by rank",

@@ -305,7 +305,7 @@ put_words(FILE *out, const struct facts *facts, const struct picture *picture, c
     else if (facts->overlap != NULL && !facts->overlap->overlaps)
         fputs(" Overlap is off: its buckets were sent after backward.", out);
     else
-        html_put(out, " The buckets %s, so a lower bound is not known.",
+        html_put(out, " Its buckets %s, so a lower bound is not known.",
                  facts->first->bucket_bytes > 0 ? "have a fixed size" : "are not planned from measured times yet");
     if (facts->group_count > 1)
         html_put(out,
