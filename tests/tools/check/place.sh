@@ -63,6 +63,13 @@ wrong_01_bias_gradient|argument 1 points to a gradient that is not annotated|ann
 wrong_02_biases|unannotated memory 3, which .adam. writes .argument 1.|.adam. updates it as it updates annotated parameters: annotate all of it with DDP_PARAMETER, and its gradient
 ROWS
 
+# Sums of DDP_REDUCE that ranks add in another order move the gradients as far as this one differs: no kernel is named for it.
+if [ "$sanitized" -eq 0 ]; then
+    "$build/bin/softgpu-cc" -O2 -g -I"$held/../../../interpose/include" "$held/../check3/right_03_survey.cu" -o "$work/survey" 2>"$work/stderr"
+    checked 2 "" "$work/survey"
+    check "rounding of sums over ranks: a reason" grep -Eq '^not comparable: gradient 1 of 1, .*which rounding or repeating the program explains' "$work/stdout"
+fi
+
 checked 2 "" "$place" freed
 report "memory of each step alone is no difference" "$(why_not 0 null -)"
 checked 2 "" "$place" mean

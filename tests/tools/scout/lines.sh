@@ -47,6 +47,18 @@ pasted() {
     [ "$code" -eq 0 ] || { sed 's/^/# /' "$work/stdout" "$work/stderr"; }
 }
 
+# A statement after `return`, which may stand on the same line as the call before it, is never reached.
+if is_wanted one_line; then
+    mkdir "$work/one_line.d"
+    cp "$sources/tests/tools/scout/one_line.cu" "$work/one_line.d/"
+    compile "$work/one_line.d" "$work/one_line.d/train" one_line.cu
+    cd "$work/one_line.d" || exit
+    run "$ddprun" -q --device softgpu scout --patch lines.diff ./train
+    cd "$sources" || exit
+    check "one line: no line after return" test "$(grep -c 'return p; ddp_note' "$work/one_line.d/lines.diff")" -eq 0
+    check "one line: its gradient is left by hand" grep -q '^by hand: 1 gradient' "$work/stdout"
+fi
+
 mkdir "$work/digits.d" "$work/chargpt.d"
 cp -r "$sources/samples" "$work/digits.d"
 cp -r "$sources/samples" "$work/chargpt.d"

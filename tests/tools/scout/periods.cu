@@ -5,6 +5,7 @@
  *               PERIODS_BY_RANK in the environment others on each rank
  *   tables      the same, and kernels get a buffer by a table of addresses
  *   locked      the thread copies with a lock held that a host function of the step takes
+ *   shows       the host reads two numbers after each fifth of 20 steps
  *   sizes       each batch has another number of records: grids, and bytes of copies, differ from step to step
  *   last        each fifth batch has fewer records
  *   index       the data lies on the device, and a kernel takes a batch by its number
@@ -20,7 +21,7 @@
 
 /* ---- ring, tables ---- */
 
-enum { BUFFERS_AT_MOST = 8, EPOCH = 5 };
+enum { BUFFERS_AT_MOST = 8, EPOCH = 5, FEW_STEPS = 20 };
 
 /* Numbers that one thread hands to another. */
 struct channel {
@@ -188,6 +189,24 @@ train_locked(void)
     wanted = own_wanted;
 }
 
+/* ---- shows ---- */
+
+static void
+train_shows(void)
+{
+    static float host_x[BATCH * INPUTS], host_wanted[BATCH * OUTPUTS];
+    float shown[2];
+    create_net();
+    for (int step = 0; step < FEW_STEPS; ++step) {
+        draw_batch(host_x, host_wanted);
+        CHECK(cudaMemcpy(x, host_x, sizeof(host_x), cudaMemcpyHostToDevice));
+        CHECK(cudaMemcpy(wanted, host_wanted, sizeof(host_wanted), cudaMemcpyHostToDevice));
+        train_on_batch();
+        for (int i = 0; i < 2 && step % EPOCH == EPOCH - 1; ++i)
+            CHECK(cudaMemcpy(&shown[i], delta + i, sizeof(shown[i]), cudaMemcpyDeviceToHost));
+    }
+}
+
 /* ---- sizes, last ---- */
 
 static void
@@ -254,6 +273,8 @@ main(int argc, char **argv)
         train_ring(buffers, strcmp(habit, "tables") == 0);
     else if (strcmp(habit, "locked") == 0)
         train_locked();
+    else if (strcmp(habit, "shows") == 0)
+        train_shows();
     else if (strcmp(habit, "sizes") == 0 || strcmp(habit, "last") == 0)
         train_sizes(strcmp(habit, "last") == 0);
     else if (strcmp(habit, "index") == 0 || strcmp(habit, "copied") == 0)

@@ -75,6 +75,8 @@ static unsigned left_count;
  * `first_like`: what the first operation of the deep pass is like. */
 static size_t resume_from, resume_period, first_like;
 static unsigned resumed_count;
+static bool resume_sizes; /* `sizes` of that period */
+static bool is_resumed;   /* the deep pass: one that is left at once says nothing of the period */
 
 /* Periods that were none of a step: wherever they begin, these operations. */
 static struct refused {
@@ -419,8 +421,9 @@ leave_deep(void)
     if (done >= period && resumed_count < MOST_RESUMED) {
         ++resumed_count;
         resume_period = period;
+        resume_sizes = sizes;
         resume_from = brief_count - 1 - period;
-    } else if (++left_count >= MOST_LEFT) {
+    } else if (!is_resumed && ++left_count >= MOST_LEFT) {
         least_period = period + 1;
         left_count = 0;
     }
@@ -540,9 +543,11 @@ course_note(const struct noted *noted, bool may_wait)
         end_deep();
         return;
     }
+    sizes = resume_period > 0 ? resume_sizes : sizes;
     if (resume_period > 0 && may_wait && !graphs_capture_is_open() &&
         is_alike(brief_count - 1, brief_count - 1 - resume_from)) {
         period = resume_period;
+        is_resumed = true;
         resume_period = 0;
         begin_deep(resume_from + 1);
         return;
@@ -552,9 +557,11 @@ course_note(const struct noted *noted, bool may_wait)
     next_search = brief_count + brief_count / 8 + 1;
     compare_memory();
     period = find_period();
-    resume_period = 0;
-    if (period > 0)
+    if (period > 0) {
+        is_resumed = false;
+        resume_period = 0;
         begin_deep(brief_count - period);
-    else
+    } else {
         note_nearest();
+    }
 }

@@ -527,7 +527,9 @@ print_row(FILE *out, const struct scout_log *log, const struct scout_finding *fi
     bool is_one = strcmp(begin, end) == 0;
     fprintf(out, ": %s%s%s", begin, is_one ? "" : count > 2 ? " to " : ", ", is_one ? "" : end);
     if (by_hand)
-        fputs(": no place in the sources is known that has a name of it; compile with -g", out);
+        fputs(
+            ": no line of the sources is known that has a name of it; compile with -g, and write one statement a line",
+            out);
     fputs(tensor->fused && !by_hand ? "; DDP_STEP_PARAMETERS averages its change\n" : "\n", out);
 }
 

@@ -1,0 +1,29 @@
+/*
+ * one_line.cu - a trainer whose memory is made by a function on one line, for lines.sh.
+ */
+/* clang-format off */
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+#include <cuda_runtime.h>
+#define CHECK(call) do { if ((call) != cudaSuccess) { fprintf(stderr, "failed: %s\n", #call); exit(2); } } while (0)
+enum { IN = 16, OUT = 4, BATCH = 8 };
+struct Tensor { float *w, *g; };
+__global__ void forward(const float *x, const float *w, float *y) { int r = blockIdx.x, j = threadIdx.x; float s = 0; for (int i = 0; i < IN; ++i) s += x[r * IN + i] * w[i * OUT + j]; y[r * OUT + j] = s; }
+__global__ void backward(const float *x, const float *y, float *g) { int i = blockIdx.x, j = threadIdx.x; float s = 0; for (int r = 0; r < BATCH; ++r) s += (y[r * OUT + j] - .5f * x[r * IN + j]) * x[r * IN + i]; g[i * OUT + j] = s / BATCH; }
+__global__ void sgd(float *w, const float *g) { int i = threadIdx.x; w[i] -= .05f * g[i]; }
+template <class T> T *device(size_t n) { T *p; CHECK(cudaMalloc(&p, n * sizeof(T))); CHECK(cudaMemset(p, 0, n * sizeof(T))); return p; }
+int main() {
+    Tensor t = {device<float>(IN * OUT), device<float>(IN * OUT)};
+    float *x = device<float>(BATCH * IN), *y = device<float>(BATCH * OUT);
+    std::vector<float> host(BATCH * IN);
+    for (int step = 0; step < 30; ++step) {
+        for (float &v : host) v = (rand() % 2001 - 1000) * 1e-3f;
+        CHECK(cudaMemcpy(x, host.data(), 4 * host.size(), cudaMemcpyHostToDevice));
+        forward<<<BATCH, OUT>>>(x, t.w, y);
+        backward<<<IN, OUT>>>(x, y, t.g);
+        sgd<<<1, IN * OUT>>>(t.w, t.g);
+    }
+    CHECK(cudaDeviceSynchronize());
+    return 0;
+}
