@@ -14,6 +14,7 @@
  */
 #include "tools/scout/trainer/scout.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
