@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# measure.sh BUILD [NAME...] - each trainer of this folder by `ddprun -n N --plan auto` (N = $RANKS, 2), beside its oracle: the way, the
+# [SERIES=../plan3] measure.sh BUILD [NAME...] - each trainer of this folder by `ddprun -n N --plan auto` (N = $RANKS, 2), beside its oracle: the way, the
 # exit code, the largest distance of a saved parameter from the oracle's over the largest parameter, and the last line that ddprun said.
 # One row each; truth.txt has the verdict that is wanted.
 set -euo pipefail
 build=$(cd "${1:?measure.sh: which build folder?}" && pwd)
-cd "$(dirname "${BASH_SOURCE[0]}")"
+cd "$(dirname "${BASH_SOURCE[0]}")/${SERIES:-.}"
 shift
 ranks=${RANKS:-2}
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-held-XXXXXX")
