@@ -156,9 +156,12 @@ bits_judge(bool judges)
             continue;
         memory_read(allocation, tensor->lo, content, bytes);
         const char *shown = judges ? shown_somewhere(content, bytes, tensor->type) : NULL;
-        uint64_t at;
-        if (tensor->role == PLAY_CHANGES && element_size((int)tensor->type) >= sizeof(uint32_t) &&
-            has_whole(i, content, bytes, &at) && judges && shown == NULL)
+        uint64_t at = 0;
+        bool is_whole = tensor->role == PLAY_CHANGES && element_size((int)tensor->type) >= sizeof(uint32_t) &&
+                        has_whole(i, content, bytes, &at) && judges;
+        for (uint32_t k = 0; k < player.page_count && (is_whole || shown != NULL); ++k)
+            player.pages[k]->scratch = 1 + (uint32_t)tensor->alloc;
+        if (is_whole && shown == NULL)
             player_refuse("%s is called %s, and holds a whole number among floats, at byte %" PRIu64
                           ": whole numbers have no mean",
                           player.named[i].text, layouts[tensor->type].name, tensor->lo + at);

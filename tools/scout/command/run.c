@@ -185,6 +185,7 @@ make_run(const struct scout_order *order, const struct scout_child *child, const
         bool is_fault =
             outcome->repeated && outcome->signal == 0 && !outcome->late && (outcome->hung || outcome->exit_code != 0);
         outcome->failed = is_fault ? progress->launch : (struct scout_left_out){0};
+        outcome->failed.hung = outcome->hung;
         if (!order->silent && !is_fault && !outcome->late && outcome->signal == 0)
             show_errors(child->errors);
     }
@@ -199,19 +200,21 @@ static bool
 leave_out(struct scout_outcome *outcome, struct scout_run_settings *settings)
 {
     const struct scout_left_out *failed = &outcome->failed;
-    const char *said = strstr(outcome->reason, outcome->kernel), *between = outcome->left_out[0] != '\0' ? "; " : "";
-    char *text = outcome->left_out + strlen(outcome->left_out);
-    size_t room = sizeof(outcome->left_out) - strlen(outcome->left_out), i = 0;
+    const char *said = strstr(outcome->reason, outcome->kernel);
+    size_t used = strlen(outcome->left_out), i = 0;
+    char text[256];
     while (i < SCOUT_LEFT_OUT_AT_MOST && settings->left_out[i].launch != 0)
         ++i;
     if (failed->launch == 0 || i == SCOUT_LEFT_OUT_AT_MOST)
         return false;
     settings->left_out[i] = *failed;
     if (said != NULL && !outcome->hung)
-        snprintf(text, room, "%s%.150s", between, said);
+        snprintf(text, sizeof(text), "%.150s", said);
     else
-        snprintf(text, room, "%s%s %s when it was repeated with other %s", between, outcome->kernel,
+        snprintf(text, sizeof(text), "%s %s when it was repeated with other %s", outcome->kernel,
                  outcome->hung ? "did not end" : "ended the program", failed->integers ? "integers" : "inputs");
+    if (strstr(outcome->left_out, text) == NULL)
+        snprintf(outcome->left_out + used, sizeof(outcome->left_out) - used, "%s%s", used > 0 ? "; " : "", text);
     return true;
 }
 

@@ -148,20 +148,51 @@ is_asked_by_state(const struct turns *by_state, const char *list)
     return true;
 }
 
-/* Of turns by state: what has which class, and the plan. */
+/* Finds turns by state, and proves them. */
+static bool
+try_by_state(const struct scout_order *order, const struct request *request, const struct scout_log *log,
+             struct scout_finding *finding, struct turns *by_state, struct scout_proofs *proofs, struct error *error)
+{
+    *proofs = (struct scout_proofs){.by_state = true};
+    by_state_find(log, finding, request->per_rank, by_state);
+    finding->found = by_state->reason == NULL;
+    return (!finding->found || is_asked_by_state(by_state, request->per_rank) ||
+            error_set(error, DDPRUN_EXIT_USAGE, SCOUT_UNASKED, request->per_rank)) &&
+           scout_prove_by_state(order, log, finding, by_state, request->prove, proofs, error);
+}
+
+/* Of turns by state: what has which class, and the plan. A launch that gets one pointer to a struct of scratch seems to
+ * read all of it, also what an earlier step has left. Where that would end the plan the struct is taken as scratch, and
+ * the proofs show whether it is; else the first reason stands. */
 static bool
 report_by_state(const struct scout_order *order, const struct request *request, const struct scout_log *log,
                 struct scout_finding *finding, struct error *error)
 {
-    struct scout_proofs proofs = {.by_state = true};
+    struct scout_proofs proofs;
     struct turns by_state;
-    by_state_find(log, finding, request->per_rank, &by_state);
-    free(finding->reason);
+    bool ok = try_by_state(order, request, log, finding, &by_state, &proofs, error);
+    uint32_t scratch = finding->found ? proofs.complete.scratch : by_state.scratch;
+    bool may_try = request->prove && request->per_rank == NULL;
+    while (ok && may_try && scratch != 0 && finding->scratch_count < SCRATCH_AT_MOST) {
+        struct scout_proofs others;
+        struct turns other;
+        finding->scratch[finding->scratch_count++] = scratch - 1;
+        ok = try_by_state(order, request, log, finding, &other, &others, error);
+        bool is_proved = finding->found && proofs_missing(&others) == NULL;
+        scratch = is_proved ? 0 : finding->found ? others.complete.scratch : other.scratch;
+        if (is_proved) {
+            turns_free(&by_state);
+            json_object_put(proofs.played);
+            by_state = other;
+            proofs = others;
+        } else {
+            turns_free(&other);
+            json_object_put(others.played);
+        }
+    }
     finding->found = by_state.reason == NULL;
+    free(finding->reason);
     finding->reason = finding->found ? NULL : sites_explain(log, by_state.reason);
-    bool ok = (!finding->found || is_asked_by_state(&by_state, request->per_rank) ||
-               error_set(error, DDPRUN_EXIT_USAGE, SCOUT_UNASKED, request->per_rank)) &&
-              scout_prove_by_state(order, log, finding, &by_state, request->prove, &proofs, error);
     if (ok && finding->found && !request->silent)
         by_state_print(stdout, log, finding, &by_state);
     tell_proofs(request, log, &proofs);
@@ -213,7 +244,7 @@ find_idle(const struct scout_log *log, const struct scout_finding *finding)
 {
     uint32_t at = finding->group_count > 0 ? finding->groups[0].before : finding->first + finding->period;
     for (; at < finding->first + finding->period; ++at) {
-        bool is_idle = log->ops[at].kind == SCOUT_LAUNCH;
+        bool is_idle = log->ops[at].kind == SCOUT_LAUNCH && !log->ops[at].answers;
         for (uint32_t op = at; op < finding->end && is_idle; op += finding->period)
             is_idle = scout_writes_nothing(log->ops[op].effect);
         if (is_idle)
@@ -262,7 +293,7 @@ tell_failures(const struct scout_outcome *outcome, const struct scout_log *log, 
     char name[SCOUT_NAME_BYTES], place[256];
     const struct scout_op *op = log->ops, *end = log->ops + log->op_count;
     if (outcome->left_out[0] != '\0')
-        tell(finding, xasprintf("%s: left out in the last of %u runs", outcome->left_out, outcome->runs));
+        tell(finding, xasprintf("%s: the last of %u runs goes without these", outcome->left_out, outcome->runs));
     while (op < end && (op->effect == NULL || strcmp(scout_log_name(log, op->effect->why), SCOUT_FAILED) != 0))
         ++op;
     struct sites *sites = sites_open(log);
@@ -298,9 +329,33 @@ static bool
 prove_roles(const struct scout_order *order, const struct request *request, const struct scout_log *log,
             const struct scout_finding *finding, struct scout_proofs *proofs, struct error *error)
 {
-    bool ok = !request->prove || scout_prove(order, log, finding, proofs, error);
+    bool ok = !request->prove || proofs->played != NULL || scout_prove(order, log, finding, proofs, error);
     tell_proofs(request, log, proofs);
     return ok && ((request->unproved && proofs_missing(proofs) != &proofs->own) || is_proved(proofs, error));
+}
+
+/* A launch that gets one pointer to a struct of scratch seems to read all of it, also what an earlier step has left. So
+ * what is asked about is first taken as scratch: it is, if ranks that take turns, and have what their own last step has
+ * left, do what one process does. */
+static bool
+try_without_suspects(const struct scout_order *order, const struct request *request, const struct scout_log *log,
+                     struct scout_finding *finding, struct scout_proofs *proofs, struct error *error)
+{
+    struct scout_finding other;
+    if (!finding->is_open || !request->prove || request->per_rank != NULL)
+        return true;
+    scout_find_without(log, finding, &other);
+    bool ok = !other.found || scout_prove(order, log, &other, proofs, error);
+    if (ok && other.found && proofs->turns.end == PROOF_PASSED && proofs_missing(proofs) == NULL) {
+        struct scout_finding before = *finding;
+        *finding = other;
+        other = before;
+    } else {
+        json_object_put(proofs->played);
+        *proofs = (struct scout_proofs){.for_plan = request->silent};
+    }
+    scout_finding_free(&other);
+    return ok;
 }
 
 /* What was found, printed and proved, and the plan. */
@@ -311,7 +366,8 @@ report_findings(const struct scout_order *order, const struct request *request, 
     struct scout_proofs proofs = {.for_plan = request->silent};
     if (request->by == PLAN_BY_STATE)
         return report_by_state(order, request, log, finding, error);
-    bool ok = show_roles(request, log, finding, error) && prove_roles(order, request, log, finding, &proofs, error);
+    bool ok = try_without_suspects(order, request, log, finding, &proofs, error) &&
+              show_roles(request, log, finding, error) && prove_roles(order, request, log, finding, &proofs, error);
     if (ok || !request->either || error->exit_code != DDPRUN_EXIT_FAILURE)
         return write_plan(request, log, finding, &proofs, error) && ok;
     json_object_put(proofs.played);

@@ -15,10 +15,12 @@
 #define DDPRUN_ENV_SCOUT_RUN "_DDPRUN_SCOUT_RUN"
 
 /* A launch that ended a run when it was made again: its kernel and its grid, and whether that was with other integers.
- * The next run leaves these integers as they are, or makes such launches once. */
+ * The next run leaves these integers as they are, or zeros: among numbers with a fraction they may be indices. A launch
+ * that fails with zeros as they are, too, or has not ended, is made once. */
 struct scout_left_out {
     uint64_t launch; /* 0: none */
-    uint32_t integers, unused;
+    uint32_t integers;
+    uint32_t hung; /* it did not end */
 };
 enum { SCOUT_LEFT_OUT_AT_MOST = 8 };
 

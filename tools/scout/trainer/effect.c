@@ -171,8 +171,7 @@ choose_changes(struct effect *effect, bool integers_stay)
             choose_whole(part, image->before[part->first], integers_stay);
             continue;
         }
-        part->change =
-            change_choose(image->before, part->first, part->end, image->allocation->held_floats, part->named);
+        part->change = change_choose(image->before, part->first, part->end, image->fills_zeros, part->named);
         numbers[count] = i;
         if (part->change == CHANGE_NONE || part->change == CHANGE_INTEGER)
             found[count++] = (struct integers_part){
@@ -187,10 +186,14 @@ choose_changes(struct effect *effect, bool integers_stay)
 }
 
 void
-effect_make_parts(struct effect *effect, const struct noted *noted, bool arguments_only, bool integers_stay)
+effect_make_parts(struct effect *effect, const struct noted *noted, bool arguments_only, bool integers_stay,
+                  bool zeros_stay)
 {
-    for (size_t i = 0; i < effect->images.count; ++i)
+    for (size_t i = 0; i < effect->images.count; ++i) {
+        struct image *image = &effect->images.items[i];
+        image->fills_zeros = image->allocation->held_floats && !zeros_stay;
         make_parts_of(effect, noted, i, arguments_only);
+    }
     choose_changes(effect, integers_stay);
 }
 
@@ -212,17 +215,16 @@ change_part(const struct part *part, const struct image *image, size_t at, size_
 {
     bool stays = part->change == CHANGE_INTEGER && part->integers == NULL;
     const uint32_t *integers = part->integers != NULL ? part->integers + (at - part->first) : NULL;
-    bool held_floats = image->allocation->held_floats;
-    change_words(stays ? CHANGE_NONE : part->change, image->before + at, integers, held_floats, count, (uint32_t)at & 1,
-                 to);
+    change_words(stays ? CHANGE_NONE : part->change, image->before + at, integers, image->fills_zeros, count,
+                 (uint32_t)at & 1, to);
     for (size_t i = 0; i < count && part->is_lower; ++i)
-        to[i] = change_lower(image->before[at + i], held_floats);
+        to[i] = change_lower(image->before[at + i], image->fills_zeros);
     if (at + count < image->words || image->last_mask == UINT32_MAX)
         return;
     uint32_t *last = &to[count - 1];
     if (change_is_of_floats(part->change) &&
         !change_is_of_pairs(part->change)) /* one half, as the upper one of a pair is changed */
-        *last = change_float(image->before[image->words - 1] << HALF_BITS, held_floats) >> HALF_BITS;
+        *last = change_float(image->before[image->words - 1] << HALF_BITS, image->fills_zeros) >> HALF_BITS;
     *last &= image->last_mask;
 }
 

@@ -141,7 +141,7 @@ choose_few(struct effect *effect, struct part *part, size_t of, size_t reach)
         uint32_t value = image->before[part->first + word];
         bool is_noise = part->named == SCOUT_FLOAT64 && word % 2 == 0; /* the lower bits of a fraction */
         if ((!far && count == wanted) || is_noise || is_taken(word) ||
-            !change_one(&value, part->change, image->allocation->held_floats))
+            !change_one(&value, part->change, image->fills_zeros))
             continue;
         count += !far;
         chosen->changed[chosen->count] = value;
@@ -386,10 +386,10 @@ elementwise_judge(struct effect *effect)
 static bool
 find_not_tried(const struct image *image, const struct part *part, size_t *at, size_t *end)
 {
-    bool held_floats = image->allocation->held_floats;
-    while (*at < part->end && change_float(image->before[*at], held_floats) != image->before[*at])
+    const uint32_t *words = image->before;
+    while (*at < part->end && change_float(words[*at], image->fills_zeros) != words[*at])
         ++*at;
-    for (*end = *at; *end < part->end && change_float(image->before[*end], held_floats) == image->before[*end];)
+    for (*end = *at; *end < part->end && change_float(words[*end], image->fills_zeros) == words[*end];)
         ++*end;
     return *at < part->end;
 }

@@ -1,7 +1,7 @@
 /*
- * loaders.c - copies of threads that launch nothing: a loader is ahead of the thread that trains, by as many batches as
- * it has buffers, and by how many differs from step to step. What such a thread copies from the host is held here, and
- * enters the log, and the course, in front of the first operation that touches it.
+ * loaders.c - copies by threads, and on streams, that launch nothing: a loader is ahead of what trains, by as many
+ * batches as it has buffers, and by how many may differ from step to step. What it copies from the host is held here,
+ * and enters the log, and the course, in front of the first operation that touches it.
  *
  * The player (follow.c) asks which copies these are, and does not count them.
  *
@@ -16,9 +16,32 @@ static __thread bool launches __attribute__((tls_model("initial-exec")));
 /* Copies, in the order in which they were made. */
 static struct held {
     struct scout_op op;
-    const bool *thread; /* its `launches` */
+    const bool *launches; /* of its stream, if that has launched nothing, else of its thread */
 } held[HELD_AT_MOST];
 static size_t held_count;
+
+/* Streams that the program has made: whether each has launched anything so far. */
+enum { STREAMS_AT_MOST = 256 };
+static struct lane {
+    CUstream stream;
+    bool launches;
+} lanes[STREAMS_AT_MOST];
+static size_t lane_count;
+static const bool *noted_launches; /* of the last operation that was noted, as held.launches */
+
+/* NULL: a stream of the driver's own, or there is no room. */
+static struct lane *
+lane_of(CUstream stream)
+{
+    struct lane *lane = lanes;
+    while (lane < lanes + lane_count && lane->stream != stream)
+        ++lane;
+    if (lane == lanes + STREAMS_AT_MOST || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
+        return NULL;
+    if (lane == lanes + lane_count)
+        lanes[lane_count++].stream = stream;
+    return lane;
+}
 
 bool
 loaders_is_transfer(const struct operation *operation)
@@ -44,8 +67,12 @@ bool
 loaders_note(const struct operation *operation)
 {
     bool comes = false, is_transfer = loaders_is_transfer(operation);
+    struct lane *lane = lane_of(operation->stream);
     launches = launches || !is_transfer;
-    for (unsigned i = 0; i < operation->operand_count && !launches; ++i) {
+    if (lane != NULL)
+        lane->launches = lane->launches || !is_transfer;
+    noted_launches = lane != NULL && !lane->launches ? &lane->launches : &launches;
+    for (unsigned i = 0; i < operation->operand_count && !*noted_launches; ++i) {
         bool is_target = operand_is_target(&operation->operands[i]);
         if (is_target != is_of_device(&operation->operands[i]))
             return false;
@@ -82,7 +109,7 @@ loaders_hold(const struct noted *noted)
 {
     if (held_count == HELD_AT_MOST)
         put_held(0);
-    held[held_count] = (struct held){noted->op, &launches};
+    held[held_count] = (struct held){noted->op, noted_launches};
     held[held_count++].op.arguments = NULL;
 }
 
@@ -128,7 +155,7 @@ loaders_release(const struct noted *noted)
     for (size_t i = 0; i < held_count && course_now() != COURSE_OVER;) {
         bool touched = is_touched(&held[i].op, noted);
         is_first = is_first && !touched;
-        if (touched || (launches && held[i].thread == &launches))
+        if (touched || *held[i].launches)
             put_held(i);
         else
             ++i;

@@ -226,18 +226,20 @@ follow_tables(struct noted *launch)
     }
 }
 
-/* Whether such a launch has ended a run, with other integers or with other inputs. */
-static bool
-is_left_out(bool integers)
+/* How many runs such a launch has ended, with other integers or with other inputs; a hang counts twice. */
+static uint32_t
+ended_runs(bool integers)
 {
-    return ANY(it, scout_state.settings.left_out, SCOUT_LEFT_OUT_AT_MOST,
-               it->launch == kernel_and_grid && it->integers == integers);
+    uint32_t count = 0;
+    FOR_EACH(it, scout_state.settings.left_out, SCOUT_LEFT_OUT_AT_MOST)
+        count += it->launch == kernel_and_grid && it->integers == integers ? 1 + it->hung : 0;
+    return count;
 }
 
 static const char *
 reason_to_exclude(void)
 {
-    if (is_left_out(false))
+    if (ended_runs(false) > 1)
         return "it failed when it was repeated with other inputs";
     if (noted->unknown)
         return noted->op.kind == SCOUT_GRAPH ? "a graph whose nodes are not known" : "its parameters are not known";
@@ -573,7 +575,7 @@ look_at_first_run(void)
         effect.hidden_write = hidden_written();
     if (excluded == NULL && effect.hidden_write != SCOUT_NONE)
         excluded = "it writes memory that is not among its arguments";
-    effect_make_parts(&effect, noted, stays_near, is_left_out(true));
+    effect_make_parts(&effect, noted, stays_near, ended_runs(true) > 0, ended_runs(false) > 0);
     share_tests();
     return excluded == NULL;
 }

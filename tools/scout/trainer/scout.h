@@ -262,19 +262,20 @@ operand_row_bytes(const struct operand *operand)
     return operand->pieces.bytes != 0 ? operand->pieces.bytes : operand->bytes;
 }
 
-/* ---- loaders.c: copies of threads that launch nothing ---- */
+/* ---- loaders.c: copies by threads, and on streams, that launch nothing ---- */
 
 /* Whether it is a copy or a fill that the log has as such. Layers of rows, and lists of copies, are looked at as calls
  * with arguments: repeated, like launches. */
 bool loaders_is_transfer(const struct operation *operation);
-/* Notes what this thread does. Returns whether it is a copy from the host by a thread that has launched nothing so far.
- */
+/* Notes what a thread and a stream do. Returns whether it is a copy from the host by a thread, or on a stream of the
+ * program's, that has launched nothing so far. */
 bool loaders_note(const struct operation *operation);
 /* Whether this thread has done anything else so far. */
 bool loaders_thread_launches(void);
 /* After such a copy: it enters the log when it is released. */
 void loaders_hold(const struct noted *noted);
-/* Before an operation: all that it touches, and all of its thread, where it launches. False: it is to be held, too. */
+/* Before an operation, after loaders_note(): all that it touches, and all of threads and streams that launch by now.
+ * False: it is to be held, too. */
 bool loaders_release(const struct noted *noted);
 
 /* ---- course.c: light pass, deep pass, the end ---- */
@@ -312,17 +313,18 @@ struct image {
     uint32_t last_mask;             /* the bits of the last one that are there */
     uint32_t *before, *after, *now; /* the first run; `now`: what the device holds */
     size_t blocks;
-    bool is_large;   /* its copies are views of one file */
-    bool *looked;    /* [blocks]: copies have them, others say nothing */
-    bool *written;   /* [blocks]: the first run has changed something there */
-    bool *differs;   /* [blocks]: `now` may be another there than `after` */
-    bool is_written; /* by the first run */
-    bool is_settled; /* changing its parts has shown that no run writes it */
-    bool is_read;    /* since the last run */
-    bool is_known;   /* `now` is what the device holds */
-    bool is_fresh;   /* read, and not compared yet */
-    bool is_table;   /* it holds pointers: never changed */
-    float tolerance; /* 0: repetitions gave the same bits */
+    bool is_large;    /* its copies are views of one file */
+    bool *looked;     /* [blocks]: copies have them, others say nothing */
+    bool *written;    /* [blocks]: the first run has changed something there */
+    bool *differs;    /* [blocks]: `now` may be another there than `after` */
+    bool is_written;  /* by the first run */
+    bool is_settled;  /* changing its parts has shown that no run writes it */
+    bool is_read;     /* since the last run */
+    bool is_known;    /* `now` is what the device holds */
+    bool is_fresh;    /* read, and not compared yet */
+    bool is_table;    /* it holds pointers: never changed */
+    bool fills_zeros; /* zeros and tiny numbers are changed as numbers with a fraction are */
+    float tolerance;  /* 0: repetitions gave the same bits */
 };
 
 /* The images of a launch, and room for them: false with all put back if there is none. */
@@ -460,7 +462,8 @@ struct effect {
 };
 
 /* `arguments_only`: of large images no part lies between arguments. `integers_stay`: whole numbers are not changed. */
-void effect_make_parts(struct effect *effect, const struct noted *noted, bool arguments_only, bool integers_stay);
+void effect_make_parts(struct effect *effect, const struct noted *noted, bool arguments_only, bool integers_stay,
+                       bool zeros_stay);
 /* Changes a part on the device; with an argument of whole numbers all of these. False: it cannot be changed. */
 bool effect_change(struct effect *effect, struct part *part);
 /* What the run did with it, and with those that were changed with it. */

@@ -144,13 +144,14 @@ look_at_places(struct finder *finder)
         if (version->memory == HOST_MEMORY)
             continue;
         struct place *place = place_of(finder, version);
+        bool is_scratch = scout_is_scratch(finder->finding, graph->memories[version->memory].alloc);
         for (uint32_t e = 0; e < version->out_count; ++e) {
             const struct graph_version *to = graph_out(graph, version, e);
             bool is_later = version->op >= 0 ? period_of(finder, to) > period_of(finder, version)
                                              : version->op == VERSION_BEFORE && place->is_written;
             bool is_host = to->memory == HOST_MEMORY;
             place->is_read = place->is_read || !is_host;
-            place->stays = place->stays || (is_later && !is_host);
+            place->stays = place->stays || (is_later && !is_host && !is_scratch);
             place->host_later = place->host_later || (is_later && is_host);
             place->is_shown = place->is_shown || is_host;
             place->leaves = place->leaves || (!is_host && place_of(finder, to) != place);
@@ -376,6 +377,7 @@ judge_state(const struct finder *finder, struct place *place)
         place->role = PLAY_SUM;
         return true;
     }
+    finder->to->scratch = 1 + finder->graph->memories[place->memory].alloc;
     if (place->type == SCOUT_INTEGER)
         return turns_refuse(
             finder->to,
@@ -384,6 +386,7 @@ judge_state(const struct finder *finder, struct place *place)
             text, finder->graph->memories[place->memory].alloc);
     if (!is_float(place))
         return turns_refuse(finder->to, "the type of %s, which stays from step to step, cannot be told", text);
+    finder->to->scratch = 0;
     place->role = PLAY_CHANGES;
     place->may_be_sum = !place->leaves;
     return true;

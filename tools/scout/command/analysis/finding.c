@@ -216,8 +216,9 @@ take_states(struct scout_finding *finding, const struct scout_finding *other)
 static enum roles_verdict
 compare_readings(const struct scout_log *lent, uint32_t open, struct scout_finding *finding)
 {
-    struct scout_finding other = {0};
+    struct scout_finding other = {.scratch_count = finding->scratch_count};
     char name[SCOUT_NAME_BYTES], this[128], that[128];
+    memcpy(other.scratch, finding->scratch, sizeof(other.scratch));
     enum roles_verdict verdict = read_period(lent, finding->first, finding->period, &other);
     const struct scout_tensor *unlike = verdict == ROLES_FOUND ? find_unlike(finding, &other, false) : NULL;
     char how[192] = "the recorded periods disagree: by the first of them";
@@ -333,11 +334,13 @@ refuse_loop(const struct scout_log *log, uint32_t end, struct scout_finding *fin
         return;
     for (uint32_t i = end + lag; i < log->op_count; ++i)
         same += is_same_call(&log->ops[i], &log->ops[i - lag]);
-    if (same < (log->op_count - end - lag) / 10 * 9)
-        (void)note_refuse(finding, ROLES_NO_LOOP,
-                          "no two steps were alike: what repeats is a loop of %" PRIu32 " operations, from %s on, in "
-                          "which nothing is trained; scout steps with the same launches and copies",
-                          lag, scout_op_name(log, &log->ops[finding->first], name));
+    if (same >= (log->op_count - end - lag) / 10 * 9)
+        return;
+    finding->period = 0; /* by state, too, it is none */
+    (void)note_refuse(finding, ROLES_NO_LOOP,
+                      "no two steps were alike: what repeats is a loop of %" PRIu32 " operations, from %s on, in "
+                      "which nothing is trained; scout steps with the same launches and copies",
+                      lag, scout_op_name(log, &log->ops[finding->first], name));
 }
 
 /* ---- suspects ---- */
@@ -441,15 +444,20 @@ static void
 note_loaders(const struct scout_log *log, struct scout_finding *finding)
 {
     if (ANY(op, &log->ops[finding->first], finding->period, op->ahead != 0))
-        note_add(finding, "a thread that launches nothing copies data ahead of the steps: each copy counts as part of "
-                          "the step that first reads its data");
+        note_add(finding, "a thread or a stream that launches nothing copies data ahead of the steps: each copy counts "
+                          "as part of the step that first reads its data");
+}
+
+bool
+scout_is_scratch(const struct scout_finding *finding, uint32_t alloc)
+{
+    return ANY(it, finding->scratch, finding->scratch_count, *it == alloc);
 }
 
 /* The program may repeat several things, one after the other: the last one that feeds back counts. */
-void
-scout_find(const struct scout_log *log, struct scout_finding *finding)
+static void
+find(const struct scout_log *log, struct scout_finding *finding)
 {
-    *finding = (struct scout_finding){0};
     uint32_t first, end = log->op_count, last = 0;
     bool deep = false;
     for (; !finding->feeds_back && find_deep(log, &first, &end); end = first) {
@@ -465,6 +473,25 @@ scout_find(const struct scout_log *log, struct scout_finding *finding)
         note_loaders(log, finding);
         ask_about_notes(finding);
     }
+}
+
+void
+scout_find(const struct scout_log *log, struct scout_finding *finding)
+{
+    *finding = (struct scout_finding){0};
+    find(log, finding);
+}
+
+void
+scout_find_without(const struct scout_log *log, const struct scout_finding *suspects, struct scout_finding *finding)
+{
+    *finding = (struct scout_finding){0};
+    FOR_EACH(tensor, suspects->tensors, suspects->tensor_count) {
+        if (tensor->role == ROLE_SUSPECT && finding->scratch_count < SCRATCH_AT_MOST &&
+            !scout_is_scratch(finding, tensor->alloc))
+            finding->scratch[finding->scratch_count++] = tensor->alloc;
+    }
+    find(log, finding);
 }
 
 void

@@ -50,6 +50,8 @@ struct scout_group {
     bool fused; /* of parameters without gradients: their change is averaged behind `complete` */
 };
 
+enum { SCRATCH_AT_MOST = 4 };
+
 struct scout_finding {
     bool found;
     bool is_open;           /* not found, but for a question: which ROLE_SUSPECT is state that each rank carries? */
@@ -69,13 +71,20 @@ struct scout_finding {
     uint32_t note_count;
     uint64_t
         paths_cut; /* (a): ways from data into the gradients that were cut; with them no way leads to a parameter */
-    char instead_of[512]; /* of turns by state: why they are not by gradients; "": it was not asked */
+    char instead_of[512];              /* of turns by state: why they are not by gradients; "": it was not asked */
+    uint32_t scratch[SCRATCH_AT_MOST]; /* allocations that steps are taken to use as scratch, for a proof to show */
+    uint32_t scratch_count;
 };
 
 /* Whether an operation is a copy from the host of more than a few numbers. */
 bool scout_brings_data(const struct scout_op *op);
 
 void scout_find(const struct scout_log *log, struct scout_finding *finding);
+/* The same where steps are taken to use the memory of suspects as scratch, at most SCRATCH_AT_MOST. */
+void scout_find_without(const struct scout_log *log, const struct scout_finding *suspects,
+                        struct scout_finding *finding);
+/* Whether steps are taken to use an allocation as scratch. */
+bool scout_is_scratch(const struct scout_finding *finding, uint32_t alloc);
 /* The user says which suspects are state that each rank carries: "a3,a7". When no suspect is left, the finding is
  * found. What is written as parameters are stays a suspect, and what grows, unless a proof is going to test it
  * (`is_tested`). False: the list names something else. */

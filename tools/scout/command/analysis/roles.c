@@ -10,7 +10,7 @@ find_all(struct roles *roles, struct scout_finding *finding)
 {
     sources_find(roles);
     sources_spread(roles, roles->tainted, roles->source, NULL);
-    stays_find(roles);
+    stays_find(roles, finding);
     stays_find_parameters(roles);
     enum roles_verdict verdict = refusals_judge_loops(roles, finding);
     if (verdict != ROLES_FOUND)

@@ -205,7 +205,7 @@ void sources_spread(const struct roles *roles, bool *marks, const bool *sources,
 bool *sources_of_place(const struct roles *roles, uint32_t number);
 
 /* ---- stays.c: what stays from period to period, what feeds back, and which of it are parameters ---- */
-void stays_find(struct roles *roles);
+void stays_find(struct roles *roles, const struct scout_finding *finding);
 /* Whether what was in the version's place before the period leads to it, or to what it was on the way, through other
  * memory; `directly`: and not through a value that a parameter has between two steps. */
 bool stays_feeds_back(const struct roles *roles, uint32_t number, bool directly);

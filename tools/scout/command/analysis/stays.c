@@ -9,11 +9,12 @@
 #include <string.h>
 
 void
-stays_find(struct roles *roles)
+stays_find(struct roles *roles, const struct scout_finding *finding)
 {
     for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
         const struct graph_version *version = version_of(roles, i);
-        if (version->op < 0 || !version_in_period(roles, i) || version->memory == HOST_MEMORY)
+        if (version->op < 0 || !version_in_period(roles, i) || version->memory == HOST_MEMORY ||
+            scout_is_scratch(finding, version_alloc(roles, i)))
             continue;
         for (uint32_t e = 0; e < version->out_count && !roles->persistent[i]; ++e)
             roles->persistent[i] = !version_in_period(roles, version_out_edge(roles, i, e)->to);

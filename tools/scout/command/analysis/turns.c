@@ -102,7 +102,9 @@ static bool
 is_read_later(const struct sorter *sorter, const struct graph_version *version)
 {
     const struct graph *graph = sorter->graph;
-    for (uint32_t e = 0; e < version->out_count; ++e) {
+    bool is_scratch =
+        version->memory != HOST_MEMORY && scout_is_scratch(sorter->finding, graph->memories[version->memory].alloc);
+    for (uint32_t e = 0; e < version->out_count && !is_scratch; ++e) {
         const struct graph_version *to = graph_out(graph, version, e);
         if (to->memory != HOST_MEMORY &&
             (version->op < 0 || (uint32_t)to->op / sorter->period > (uint32_t)version->op / sorter->period))

@@ -71,6 +71,7 @@ struct turns_noisy {
 
 struct turns {
     char *reason;          /* why ranks cannot take turns; NULL: they can */
+    uint32_t scratch;      /* 1 + the allocation that the reason is about, if it may be scratch; 0: none */
     enum play_by by;       /* what they average */
     enum play_part *parts; /* [finding->period] */
     struct turns_range

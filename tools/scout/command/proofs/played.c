@@ -196,8 +196,10 @@ played_steps(const struct played *played, const char **why, struct proof *proof)
         uint32_t stage = played_stage(played, rank);
         complete = complete && stage == PLAY_OVER;
         begun = begun && (stage == PLAY_RUNNING || stage == PLAY_OVER);
-        if (stage == PLAY_IMPOSSIBLE)
+        if (stage == PLAY_IMPOSSIBLE) {
             *why = page->why;
+            proof->scratch = page->scratch;
+        }
     }
     if (complete)
         return steps;
