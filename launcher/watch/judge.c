@@ -48,7 +48,7 @@ find_early_leavers(struct judge *judge, struct rank_view *views, uint64_t now_ns
 {
     for (int i = 0; i < judge->count; ++i) {
         uint64_t *since_ns = &judge->unfinished_since_ns[i];
-        if (!verdict_is_unfinished(&views[i]) || !verdict_is_needed(views, judge->count, i)) {
+        if (!verdict_is_unfinished(&views[i]) || !verdict_is_needed(views, judge->count, i, true)) {
             *since_ns = 0;
             continue;
         }

@@ -33,7 +33,7 @@ is_at_end(const struct rank_view *rank)
 }
 
 bool
-verdict_is_needed(const struct rank_view *ranks, int count, int rank)
+verdict_is_needed(const struct rank_view *ranks, int count, int rank, bool gpus)
 {
     for (int i = 0; i < count; ++i) {
         const struct rank_view *other = &ranks[i];
@@ -42,7 +42,8 @@ verdict_is_needed(const struct rank_view *ranks, int count, int rank)
             continue;
         bool ahead = other->generation == ranks[rank].generation ? other->step > ranks[rank].step
                                                                  : other->generation > ranks[rank].generation;
-        if (follows || (other->wait != RANK_WAIT_NONE && !is_at_end(other)) || ahead || other->stage < RANK_STAGE_RANK)
+        bool waits = other->wait != RANK_WAIT_NONE && !is_at_end(other) && (gpus || other->wait != RANK_WAIT_DEVICE);
+        if (follows || waits || ahead || other->stage < RANK_STAGE_RANK)
             return true;
     }
     return false;
@@ -393,8 +394,8 @@ verdict_may_be_common(const struct rank_view *ranks, int count)
     bool may = ranks[0].batch_count > 0 && is_training(&ranks[0]);
     for (int i = 0; i < count; ++i) {
         enum fault fault = fault_of(ranks, count, i);
-        may = may && (fault == FAULT_NONE ||
-                      (fault == FAULT_DIED && ranks[i].signal != SIGKILL && !verdict_is_needed(ranks, count, i)));
+        may = may && (fault == FAULT_NONE || (fault == FAULT_DIED && ranks[i].signal != SIGKILL &&
+                                              !verdict_is_needed(ranks, count, i, false)));
     }
     return may;
 }

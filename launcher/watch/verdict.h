@@ -16,11 +16,10 @@
 /* It ended with exit code 0, but not in the way in which a rank that is done ends. */
 bool verdict_is_unfinished(const struct rank_view *rank);
 
-/*
- * Another rank cannot continue without this one, or has continued without it: the other rank waits for all, as each
- * does that begins, has made more steps, or says that another rank's end stopped it.
- */
-bool verdict_is_needed(const struct rank_view *ranks, int count, int rank);
+/* Another rank cannot continue without this one, or has continued without it: it waits for all, as each does that
+ * begins, has made more steps, or says that another rank's end stopped it. `gpus`: or its GPU waits, which may already
+ * have what this rank has sent. */
+bool verdict_is_needed(const struct rank_view *ranks, int count, int rank, bool gpus);
 
 /*
  * Looks for a failure. False and untouched `error`: no failure; otherwise true, and `error` holds the message
@@ -34,7 +33,7 @@ bool verdict_find(const struct rank_view *ranks, int count, struct error *error)
 bool verdict_only_follows(const struct rank_view *ranks, int count);
 
 /* By plan: nothing but ranks that have died, and rank 0, which trains on, has not missed them. Its program may end in
- * the same way, such as by abort(), once it has saved the model. */
+ * the same way, such as by abort(), once its GPU has what they sent and it has saved the model. */
 bool verdict_may_be_common(const struct rank_view *ranks, int count);
 
 /* The same as verdict_find() once all ranks have ended, when also disagreements in what they did count. */

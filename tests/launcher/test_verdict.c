@@ -498,6 +498,6 @@ TEST(a_rank_that_is_done_is_needed_only_by_ranks_that_wait_or_continue)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
         struct rank_view views[3] = {{TRAINING}, {TRAINING, .ended = true}, cases[i].other};
-        ck_assert_msg(verdict_is_needed(views, 3, 1) == cases[i].needed, "case %zu", i);
+        ck_assert_msg(verdict_is_needed(views, 3, 1, true) == cases[i].needed, "case %zu", i);
     }
 }
