@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # grown.sh BUILD - `ddprun check --batch-grows` of programs that update after each record (grown.cu): what is right on N ranks is
-# equal to the mean of what one rank computes of each rank's record, and what is wrong is not. Without the option such programs are not
-# equal, and the verdict offers the option; where N ranks are to compute one rank's batch it does not.
+# equal to the mean of what one rank computes of each rank's record, and what is wrong is not.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 # shellcheck source=tests/tools/check/lib.sh
@@ -39,19 +38,6 @@ judged "--reduce sum" 1 scale gradient 2 "--reduce sum --batch-grows" "$grown" p
 
 run "$ddprun" -q -n 2 check --batch-grows "$grown" split
 failed_with "one record that ranks share" 2 "gives a rank 6 of one rank's 12 in each step; leave --batch-grows out"
-
-offer='check with --batch-grows'
-for habit in plain fused; do
-    checked 2 "" "$grown" "$habit"
-    check "$habit without the option: not equal" test "$code" -eq 1
-    check "$habit: the option is offered" grep -q "$offer" "$work/stdout"
-done
-checked 2 "" "$grown" same
-check "one record on all ranks: it is not offered" test "$(grep -c "$offer" "$work/stdout")" -eq 0
-for mistake in no_share clip_before_step shuffle_seed_by_rank; do
-    checked 2 "" "$conv" "${conv_options[@]}" --clip 0.3 --mistake "$mistake"
-    check "$mistake in shares of a batch: it is not offered" test "$code-$(grep -c "$offer" "$work/stdout")" = 1-0
-done
 
 while read -r option; do
     run "$ddprun" -q check --batch-grows $option "$grown"

@@ -208,7 +208,7 @@ run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struc
     const bool wanted[SESSION_RUNS] = {[SESSION_LATER] = wishes->later,
                                        [SESSION_FAR] = wishes->far,
                                        [SESSION_SCALED] = wishes->factor > 0,
-                                       [SESSION_PROBE] = wishes->probed_count > 0};
+                                       [SESSION_PROBE] = wishes->probe};
     static const enum session_run in_turn[] = {SESSION_LATER, SESSION_FAR, SESSION_SCALED, SESSION_PROBE};
     for (size_t i = 0; i < sizeof(in_turn) / sizeof(in_turn[0]); ++i) {
         if (wanted[in_turn[i]] && session_rows(check, in_turn[i])->count == 0) {
@@ -412,7 +412,8 @@ question_of(const struct check_evidence *evidence, const struct check_verdict *v
                                       : 0,
         .interval = role == CHECK_REDUCE ? step : step - 1,
         .is_averaged = is_averaged && step > 1,
-        .is_early = (is_averaged && step > 1) || (step == 1 && (role == CHECK_PARAMETER || role == CHECK_STATE)),
+        .is_early = (is_averaged && step > 1) ||
+                    (step == 1 && (role == CHECK_PARAMETER || role == CHECK_STATE || role == CHECK_BUFFER)),
         .is_uneven = verdict->cause == CAUSE_INDIVISIBLE,
         .items = items_of(evidence),
         .is_divided = is_divided(evidence, verdict),

@@ -2,12 +2,8 @@
 #include "tools/check/command/pattern.h"
 
 #include "launcher/common/xcalloc.h"
-#include "tools/check/format/element.h"
 
-#include <float.h>
 #include <stdlib.h>
-
-enum { LEAST_QUARTER = 8, LEAST_GROWTH = 2 };
 
 /* The first that is equal only by a tolerance that hides mistakes; NULL: there is none. */
 static const struct check_item *
@@ -181,33 +177,6 @@ equal_settle_factor(const struct check_evidence *evidence, struct check_verdict 
     }
     items_sort(verdict->items, verdict->item_count);
     *pattern = pattern_find(evidence, verdict);
-}
-
-const struct check_row *
-equal_find_growing(const struct check_evidence *evidence, double *growth_p)
-{
-    const struct check_row *first = NULL, *found = NULL;
-    uint32_t quarter = evidence->steps / 4;
-    *growth_p = LEAST_GROWTH;
-    while (quarter >= LEAST_QUARTER && check_evidence_is_forced(evidence) &&
-           (first = check_rows_next_of(&evidence->ranked[0], CHECK_GRADIENT, first)) != NULL && first->step == 1) {
-        double sums[2][3] = {{0}}, growth[2]; /* as they are, and relative; of the first quarter, the half, the last */
-        for (const struct check_row *row = first; row != NULL && element_bytes((int)first->tensor.type) >= 4;
-             row = check_rows_next_of(&evidence->ranked[0], CHECK_GRADIENT, row)) {
-            int span = row->step <= quarter ? 0 : row->step <= 3 * quarter ? 1 : 2;
-            double difference = check_same_tensor(&row->tensor, &first->tensor) ? row->norms.difference : 0;
-            sums[0][span] += span == 1 ? difference / 2 : difference;
-            sums[1][span] += difference / (span == 1 ? 2 : 1) / fmax(row->norms.reference, DBL_MIN);
-        }
-        for (int i = 0; i < 2; ++i)
-            growth[i] =
-                sums[i][0] > 0 && sums[i][0] < sums[i][1] && sums[i][1] < sums[i][2] ? sums[i][2] / sums[i][0] : 0;
-        if (fmin(growth[0], growth[1]) > *growth_p) {
-            *growth_p = fmin(growth[0], growth[1]);
-            found = first;
-        }
-    }
-    return found;
 }
 
 /* ---- do the ranks have the same bits? ---- */

@@ -8,11 +8,6 @@
 #include "tools/check/command/evidence.h"
 #include "tools/check/command/verdict.h"
 
-/* The end of an advice. */
-#define GROWTH_OFFER                                                                                           \
-    "; if one rank updates after each record, let rank r take record i * N + r, and check with --batch-grows " \
-    "that N ranks make one update of N records"
-
 struct pattern {
     unsigned moment;                /* of the first difference; 0: no difference */
     const struct check_item *first; /* that differs then; of several, the worst */
@@ -89,7 +84,6 @@ enum shown {
     SHOWN_FEW = 1 << 19,          /* tensors like it are equal, all or nearly all */
     SHOWN_SOME = 1 << 20,         /* some gradients of the first step are equal */
     SHOWN_SCALED = 1 << 21,       /* all of them are one rank's, times one factor */
-    SHOWN_AVERAGED = 1 << 22,     /* DDP_STEP_PARAMETERS averages it */
     SHOWN_UNEVEN = 1 << 23,       /* shares of the step are not equal, and not weighted */
     SHOWN_WEIGHS = 1 << 24,       /* DDP_WEIGHT */
     SHOWN_ONE_BATCH = 1 << 26,    /* all ranks compute the same */
@@ -130,8 +124,7 @@ bool verdict_advise(struct judgement *judgement, const char *format, ...) __attr
 judgement_fn gradients_say_uneven, gradients_say_factor, gradients_say_data_set, gradients_say_differ;
 
 /* ---- update.c: annotations, and what comes between DDP_STEP and the next one ---- */
-judgement_fn update_say_averaged, update_say_annotation, update_say_memory, update_say_start, update_say_unstepped,
-    update_say_several, update_say_all;
+judgement_fn update_say_memory, update_say_start, update_say_several, update_say_wide, update_say_all;
 
 /* ---- factor.c ---- */
 /* Of a row of norms: false if it is no multiple of the reference. */
@@ -141,13 +134,6 @@ bool factor_of_row(const struct check_row *row, double *factor_p);
 const char *factor_meaning(const struct check_evidence *evidence, double factor);
 
 /* ---- equal.c: is what does not differ from one rank equal? For verdict.c. Pure ---- */
-/*
- * The gradient, as of step 1, whose difference grows most from the first quarter of the steps to the last; NULL: none
- * grows twofold. Where each step begins from the reference rounding does not: what ranks train and nothing compares
- * does.
- */
-const struct check_row *equal_find_growing(const struct check_evidence *evidence, double *growth_p);
-
 /* Where the ranks' gradients are a multiple of one rank's, and the update is known to undo that, they do not differ;
  * *pattern is then found again. */
 void equal_settle_factor(const struct check_evidence *evidence, struct check_verdict *verdict, struct pattern *pattern);

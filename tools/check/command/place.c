@@ -127,10 +127,20 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
     for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
         const struct look_argument *of = &step->list[where.argument];
         bool is_result = of->end > 0 && !finding->question->is_update; /* its old contents need not matter */
-        if (!of->is_memory || of->tensor != 0 || is_result ||
+        bool is_gradient = finding->question->is_update && of->tensor >> 24 == 1 + CHECK_GRADIENT;
+        if (!of->is_memory || (of->tensor != 0 && !is_gradient) || is_result ||
             find_writer(one, at, of, finding->question->since, &argument) >= 0)
             continue;
         enum relation relation = relation_of(finding, &where);
+        if (is_gradient && relation != RELATION_SAME) {
+            place_say(place, PLACE_BEFORE, step,
+                      "annotate the whole gradient, with all elements of its parameter and its own type (DDP_TYPE_OF); "
+                      "call DDP_STEP_GROUP for each group, between backward and its update",
+                      "argument %u points to a gradient that is not averaged, or not all of it: DDP_GRADIENT names a "
+                      "part of it, or another type, or no DDP_STEP_GROUP averages its group",
+                      (of->number & 0xffff) + 1);
+            return true;
+        }
         bool is_known = relation == RELATION_ROWS || (relation != RELATION_NONE && !finding->question->is_update);
         if (relation == RELATION_SAME || relation == RELATION_DATA || (is_known && !rows_too))
             continue;
@@ -613,7 +623,7 @@ place_find(const struct place_question *question, struct place *place)
     struct place_question before = *question;
     *place = (struct place){.text = ""};
     bool ok = relation_load(&finding), any = ok && find_what_matters(&finding);
-    bool in_parts = any && !question->is_update && place_is_in_parts(&finding.one);
+    bool in_parts = any && !question->is_update && !question->is_early && place_is_in_parts(&finding.one);
     bool found = any && (question->is_divided ? find_divisor(&finding, place)
                          : in_parts           ? place_find_in_parts(&finding, place)
                                               : find_place(&finding, place));

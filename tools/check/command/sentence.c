@@ -163,8 +163,6 @@ sentence_put_place(struct check_verdict *verdict, const struct place *place)
     if (is_memory || (verdict->cause == CAUSE_START && place->kind == PLACE_MISSING)) /* the memory itself says more */
         return;
     set_cause(verdict, place);
-    if (place->advice != NULL && (verdict->factor == 0 || place->kind == PLACE_INPUT || place->kind == PLACE_BEFORE)) {
-        const char *offer = strstr(verdict->advice, GROWTH_OFFER); /* it stays */
-        sentence_say(verdict->advice, "%s%s", place->advice, offer != NULL ? GROWTH_OFFER : "");
-    }
+    if (place->advice != NULL && (verdict->factor == 0 || place->kind == PLACE_INPUT || place->kind == PLACE_BEFORE))
+        sentence_say(verdict->advice, "%s", place->advice);
 }

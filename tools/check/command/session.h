@@ -121,7 +121,7 @@ enum session_run {
     SESSION_AGAIN,     /* once more */
     SESSION_PERTURBED, /* from a start nearby */
     SESSION_ALONE,     /* the run that writes the reference */
-    SESSION_PROBE,     /* what becomes of changes to unannotated memory: that which is wished for, or all of it */
+    SESSION_PROBE,     /* what becomes of changes to unannotated memory */
     SESSION_SCALED,    /* whether its update sees that its gradients are so many times as large */
     SESSION_FAR,       /* which of its copies to the device depend on the parameters */
     SESSION_KEPT,

@@ -190,15 +190,6 @@ print_unseen(FILE *out, const struct check_evidence *evidence, const struct chec
     if (text[0] != '\0')
         fprintf(out, "not exercised: %s\n", text);
     free(text);
-    double growth;
-    char name[400];
-    const struct check_row *growing = equal_find_growing(evidence, &growth);
-    if (growing != NULL)
-        fprintf(
-            out,
-            "not compared: %s; its difference is rounding, and %.1f times as large in the last steps as in the first: "
-            "a larger learning rate shows whether ranks train memory that has no annotation\n",
-            sentence_name_tensor(&growing->tensor, name), growth);
 }
 
 /* In a training each of these ranks would replace what the others have written. */

@@ -170,8 +170,6 @@ session_run(struct check *check, enum session_run which, const struct check_wish
     order.run.nudge = is_nudged ? evidence->nudged_runs : 0;
     order.run.factor = which == SESSION_SCALED ? wishes->factor : 0;
     order.run.probes = which == SESSION_PROBE;
-    order.run.probed_count = wishes->probed_count;
-    memcpy(order.run.probed, wishes->probed, sizeof(order.run.probed));
     bool ok = session_run_alone(check, &order, session_rows(check, which), error);
     free(name);
     free(title);

@@ -21,110 +21,25 @@ find_factor(const struct judgement *judgement)
     return error > 0.15 || fabs(factor - 1) < 4 * error ? 0 : is_n ? n : is_part ? 1 / n : error < 0.02 ? factor : 0;
 }
 
-/* ---- DDP_STEP_PARAMETERS ---- */
-
-bool
-update_say_averaged(struct judgement *judgement)
-{
-    return verdict_conclude(
-        judgement,
-        "the mean of updated parameters is one rank's update if each layer's input gradient is computed before its "
-        "weights change, if the update is linear in the gradient (SGD, momentum; not Adam, not clipping), and if the "
-        "loss is divided by the rank's share: compute input gradients before the update, or give gradients buffers of "
-        "their own and call DDP_STEP instead of DDP_STEP_PARAMETERS",
-        ", although DDP_STEP_PARAMETERS averages it");
-}
-
 /* ---- annotations ---- */
 
-static bool
-is_sized(const struct check_item *item, uint32_t role, uint64_t count)
-{
-    return item->tensor.role == role && item->tensor.count == count && (role != CHECK_PARAMETER || item->moved);
-}
-
-/* Elements of tensors of the role to which the other role has none of their size; *one_p: one of them, of the wanted
- * number of elements if there is one. */
-static double
-count_single(const struct check_verdict *verdict, uint32_t role, uint32_t other, uint64_t wanted,
-             const struct check_tensor **one_p)
-{
-    const struct check_item *end = verdict->items + verdict->item_count;
-    double elements = 0;
-    for (const struct check_item *item = verdict->items; item < end; ++item) {
-        double own = 0, others = 0;
-        for (const struct check_item *it = verdict->items; it < end; ++it) {
-            own += is_sized(it, role, item->tensor.count);
-            others += is_sized(it, other, item->tensor.count);
-        }
-        if (!is_sized(item, role, item->tensor.count) || own <= others)
-            continue;
-        elements += (double)item->tensor.count * (own - others) / own;
-        if (*one_p == NULL || (*one_p)->count != wanted)
-            *one_p = &item->tensor;
-    }
-    return elements;
-}
-
 /* A gradient of doubles, where no parameter has any. */
-static const struct check_tensor *
-find_wide(const struct check_verdict *verdict)
+bool
+update_say_wide(struct judgement *judgement)
 {
+    const struct check_verdict *verdict = judgement->verdict;
     const struct check_tensor *wide = NULL;
+    char name[400];
     for (size_t i = 0; i < verdict->item_count; ++i) {
         const struct check_tensor *tensor = &verdict->items[i].tensor;
         if (tensor->role == CHECK_PARAMETER && tensor->type == ELEMENT_FLOAT64)
-            return NULL;
+            return false;
         wide = tensor->role == CHECK_GRADIENT && tensor->type == ELEMENT_FLOAT64 ? tensor : wide;
     }
-    return wide;
-}
-
-bool
-update_say_annotation(struct judgement *judgement)
-{
-    const struct check_verdict *verdict = judgement->verdict;
-    const struct check_tensor *parameter = NULL, *gradient = NULL, *wide = find_wide(verdict);
-    char names[2][400];
-    uint64_t count = judgement->first->tensor.count;
-    double parameters = count_single(verdict, CHECK_PARAMETER, CHECK_GRADIENT, count, &parameter),
-           gradients = count_single(verdict, CHECK_GRADIENT, CHECK_PARAMETER,
-                                    parameter != NULL ? parameter->count / 2 : count, &gradient);
-    bool is_short = parameters > gradients && gradients > 0 &&
-                    (count == parameter->count || count == gradient->count) && gradient->count < parameter->count;
-    if (!is_short && wide == NULL)
-        return false;
-    judgement->verdict->is_precise = true;
-    is_short = wide == NULL;
-    if (is_short)
-        verdict_decide(judgement, "; %s, ends before %s", sentence_name_tensor(gradient, names[0]),
-                       sentence_name_tensor(parameter, names[1]));
-    else
-        verdict_decide(judgement, "; %s of float64, and no parameter has this type",
-                       sentence_name_tensor(wide, names[0]));
-    return verdict_advise(judgement,
-                          is_short ? "annotate the whole gradient: DDP_GRADIENT with the parameter's %llu elements"
-                                   : "annotate the gradient with its own type, as DDP_TYPE_OF has it",
-                          (unsigned long long)(is_short ? parameter->count : 0));
-}
-
-/* Of a group that is never stepped: a gradient of the size of the parameter that differs. */
-bool
-update_say_unstepped(struct judgement *judgement)
-{
-    char name[400];
-    uint64_t count = judgement->first->tensor.role == CHECK_PARAMETER ? judgement->first->tensor.count : 0;
-    EACH_ROW(row, &judgement->evidence->ranked[0], CHECK_ROW_UNSTEPPED) {
-        if (row->tensor.count != count)
-            continue;
-        judgement->verdict->is_precise = true;
-        verdict_decide(judgement, ": group %u is never stepped, and has %s", row->tensor.group,
-                       sentence_name_tensor(&row->tensor, name));
-        return verdict_advise(judgement,
-                              "call DDP_STEP_GROUP(%u, stream) between backward and the update of this group",
-                              row->tensor.group);
-    }
-    return false;
+    judgement->verdict->is_precise = wide != NULL;
+    return wide != NULL &&
+           verdict_conclude(judgement, "annotate the gradient with its own type, as DDP_TYPE_OF has it",
+                            "; %s of float64, and no parameter has this type", sentence_name_tensor(wide, name));
 }
 
 /* ---- several updates for one DDP_STEP ---- */
@@ -174,28 +89,6 @@ update_say_memory(struct judgement *judgement)
 
 /* ---- before the first step ---- */
 
-/* Of parameters of its size more differ than have no gradient that is not all zeros, or of a group that is not stepped.
- */
-static bool
-has_gradient(const struct judgement *judgement)
-{
-    const struct check_verdict *verdict = judgement->verdict;
-    const struct check_rows *rows = &judgement->evidence->ranked[0];
-    uint64_t count = judgement->first->tensor.count;
-    size_t parameters = 0, others = 0;
-    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
-        bool alike = item->tensor.count == count, is_parameter = item->tensor.role == CHECK_PARAMETER, written = false;
-        parameters += alike && is_parameter;
-        others += alike && is_parameter && item->differs && item->moment == judgement->pattern.moment;
-        EACH_ROW_OF(row, rows, CHECK_GRADIENT)
-            written = written || (row->tensor.number == item->tensor.number && row->norms.reference > 0);
-        others += alike && item->tensor.role == CHECK_GRADIENT && written;
-    }
-    EACH_ROW(row, rows, CHECK_ROW_UNSTEPPED)
-        others += row->tensor.count == count;
-    return others > parameters;
-}
-
 bool
 update_say_start(struct judgement *judgement)
 {
@@ -210,9 +103,9 @@ update_say_start(struct judgement *judgement)
             judgement, "%s",
             is_state ? "DDP_STATE is for memory that is alike on all ranks: compute it after DDP_STEP, or leave "
                        "DDP_STATE out if it belongs to this rank's records alone"
-            : is_one && !has_gradient(judgement)
-                ? "running statistics, which forward writes? Annotate them with DDP_BUFFER, not DDP_PARAMETER; "
-                  "else call DDP_STEP between backward and the optimizer"
+            : is_one
+                ? "running statistics, which forward writes, need DDP_BUFFER, not DDP_PARAMETER; else call DDP_STEP "
+                  "between backward and the optimizer"
                 : "call DDP_STEP between backward and the optimizer; it comes after the optimizer");
     }
     verdict_decide(judgement, ": it does not have rank 0's values at the start");
@@ -238,15 +131,44 @@ are_compared(const struct judgement *judgement)
     return steps + 1 >= judgement->first->first_step;
 }
 
+static size_t
+count_as_long(const struct check_verdict *verdict, uint32_t role, uint64_t elements)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < verdict->item_count; ++i)
+        count += verdict->items[i].tensor.role == role && verdict->items[i].tensor.count == elements;
+    return count;
+}
+
+/* A gradient as long as no parameter, and shorter than the parameter that differs, of whose length fewer gradients are
+ * than parameters. NULL: there is none. */
+static const struct check_tensor *
+find_part(const struct judgement *judgement)
+{
+    const struct check_verdict *verdict = judgement->verdict;
+    const struct check_tensor *part = NULL;
+    uint64_t whole = judgement->first->tensor.role == CHECK_PARAMETER ? judgement->first->tensor.count : 0;
+    if (count_as_long(verdict, CHECK_PARAMETER, whole) <= count_as_long(verdict, CHECK_GRADIENT, whole))
+        return NULL;
+    for (size_t i = 0; i < verdict->item_count; ++i) {
+        const struct check_tensor *tensor = &verdict->items[i].tensor;
+        bool is_part = tensor->role == CHECK_GRADIENT && tensor->count < whole &&
+                       count_as_long(verdict, CHECK_PARAMETER, tensor->count) == 0;
+        part = is_part ? tensor : part;
+    }
+    return part;
+}
+
 bool
 update_say_all(struct judgement *judgement)
 {
+    const struct check_tensor *part = find_part(judgement);
     const struct check_evidence *evidence = judgement->evidence;
     uint32_t role = judgement->first->tensor.role;
     size_t others = judgement->pattern.all[role] - judgement->pattern.differing[role];
     bool has_graphs = check_rows_find(&evidence->ranked[0], CHECK_ROW_GRAPHS) != NULL,
          is_few = (judgement->shown & SHOWN_FEW) != 0;
-    char change[120] = "", rest[80] = "";
+    char change[120] = "", rest[80] = "", name[400], shorter[440] = "";
     double factor = find_factor(judgement);
     if (factor != 0)
         snprintf(change, sizeof(change), "; its change is %.4g times one rank's%s", factor,
@@ -254,18 +176,22 @@ update_say_all(struct judgement *judgement)
     if (is_few)
         snprintf(rest, sizeof(rest), "; the other %zu %s%s", others,
                  role == CHECK_MEMORY ? "range" : check_role_name(role), others == 1 ? " is equal" : "s are equal");
-    verdict_decide(judgement, "%s%s%s",
+    if (part != NULL)
+        snprintf(shorter, sizeof(shorter), "; no parameter is as long as %s", sentence_name_tensor(part, name));
+    verdict_decide(judgement, "%s%s%s%s",
                    has_graphs                ? "; gradients that a CUDA graph averages were not compared"
                    : are_compared(judgement) ? "; the annotated gradients of the step are equal"
                                              : "; gradients were not compared in each step so far",
-                   change, rest);
+                   change, rest, shorter);
     judgement->verdict->factor = factor;
     judgement->verdict->cause = is_few ? CAUSE_TENSOR : CAUSE_UPDATE;
     return verdict_advise(
         judgement, "%s",
-        factor != 0  ? "a learning rate, or a factor of the gradients such as a norm that is computed before DDP_STEP, "
-                       "depends on the rank, the number of ranks or the share: compute it from the step and from "
-                       "averaged gradients"
+        part != NULL ? "annotate the whole gradient: DDP_GRADIENT with all elements of its parameter, and its type"
+        : factor != 0
+            ? "a learning rate, or a factor of the gradients such as a norm that is computed before DDP_STEP, "
+              "depends on the rank, the number of ranks or the share: compute it from the step and from "
+              "averaged gradients"
         : has_graphs ? "check the program without CUDA graphs; then the operation is named"
         : is_few ? "its gradient is not averaged, or not all of it: annotate it with DDP_GRADIENT and its full count, "
                    "and write it before DDP_STEP; or its update reads what differs between ranks"

@@ -19,38 +19,6 @@ check_cause_name(enum check_cause cause)
     return names[cause];
 }
 
-/* Each rank has a batch as large as one rank's, by no share of it; or the batch is smaller than the number of ranks. */
-static bool
-has_batches_of_its_own(const struct check_evidence *evidence)
-{
-    const struct check_row *shard = check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD);
-    const struct check_row *alone = check_rows_find(&evidence->alone, CHECK_ROW_COPIED);
-    if (shard != NULL)
-        return shard->value < (uint64_t)evidence->ranks;
-    for (int r = 0; r < evidence->ranks; ++r) {
-        const struct check_row *row = check_rows_find(&evidence->ranked[r], CHECK_ROW_COPIED);
-        if (alone == NULL || alone->value == 0 || row == NULL || row->value != alone->value)
-            return false;
-    }
-    return !pattern_has_one_batch(evidence, false);
-}
-
-/* Programs of one record an update: N ranks make another training of them. */
-static void
-offer_growth(const struct check_evidence *evidence, struct check_verdict *verdict)
-{
-    const struct check_item *first = verdict->first;
-    size_t length = strlen(verdict->advice);
-    bool of_data = verdict->cause == CAUSE_DATA || verdict->cause == CAUSE_DATA_SET ||
-                   verdict->cause == CAUSE_DIRECTION || verdict->cause == CAUSE_INDIVISIBLE;
-    bool of_updates = verdict->cause == CAUSE_UPDATE && first != NULL && first->tensor.role == CHECK_PARAMETER &&
-                      check_rows_find(&evidence->ranked[0], CHECK_ROW_AVERAGED) != NULL;
-    if (evidence->grows || (!of_data && !of_updates) || first == NULL || first->first_step > (of_updates ? 2U : 1U) ||
-        !has_batches_of_its_own(evidence))
-        return;
-    snprintf(verdict->advice + length, sizeof(verdict->advice) - length, "%s", GROWTH_OFFER);
-}
-
 /* What rank 0 computes of its first batch is another thing where there are N ranks. */
 static bool
 say_grown(struct judgement *judgement)
@@ -95,16 +63,6 @@ find_largest(const struct check_evidence *evidence, struct check_verdict *verdic
             verdict->largest = difference;
             verdict->largest_floor = item->floor;
         }
-    }
-}
-
-static void
-request_probes(const struct check_evidence *evidence, const struct check_verdict *verdict, struct check_wishes *wishes)
-{
-    for (size_t i = 0; i < verdict->item_count && evidence->probe.count == 0 && evidence->steps > 1; ++i) {
-        const struct check_item *item = &verdict->items[i];
-        if (item->tensor.role == CHECK_MEMORY && item->differs && wishes->probed_count < CHECK_PROBED_AT_MOST)
-            wishes->probed[wishes->probed_count++] = item->tensor.number;
     }
 }
 
@@ -281,10 +239,9 @@ static const struct verdict_row table[] = {
     ROW(OVERFLOW, DIFFERENT, SHOWN_UNBOUNDED, 0, say_unbounded),
     /* unannotated memory; a factor of all gradients explains it */
     ROW(UNANNOTATED, DIFFERENT, SHOWN_MEMORY, SHOWN_SCALED, update_say_memory),
-    ROW(UPDATE, DIFFERENT, SHOWN_AVERAGED, SHOWN_RANK_0_RIGHT, update_say_averaged),
     ROW(UPDATE, DIFFERENT, SHOWN_START, 0, update_say_start),
     ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_several),
-    ROW(TENSOR, DIFFERENT, 0, SHOWN_GROWS, update_say_annotation),
+    ROW(TENSOR, DIFFERENT, 0, SHOWN_GROWS, update_say_wide),
     /* gradients */
     ROW(INDIVISIBLE, NOT_COMPARABLE, SHOWN_GRADIENT | SHOWN_UNEVEN, SHOWN_WEIGHS, gradients_say_uneven),
     ROW(SCALE, DIFFERENT, SHOWN_GRADIENT, 0, gradients_say_factor),
@@ -292,7 +249,6 @@ static const struct verdict_row table[] = {
         gradients_say_data_set),
     ROW(DIRECTION, DIFFERENT, SHOWN_RESULT, 0, gradients_say_differ),
     /* the update */
-    ROW(TENSOR, DIFFERENT, SHOWN_LATE, 0, update_say_unstepped),
     ROW(UPDATE, DIFFERENT, 0, 0, update_say_all),
 };
 
@@ -327,7 +283,6 @@ shown_of_first(struct judgement *judgement)
            (pattern_is_few(pattern->differing[role], pattern->all[role]) ? SHOWN_FEW : 0) |
            (is_gradient && pattern->all[role] > pattern->differing[role] ? SHOWN_SOME : 0) |
            (is_first && pattern_is_scaled(evidence, &factor) ? SHOWN_SCALED : 0) |
-           (pattern_is_averaged(evidence, &first->tensor) ? SHOWN_AVERAGED : 0) |
            (pattern_uneven_items(evidence, first->first_step) > 0 ? SHOWN_UNEVEN : 0);
 }
 
@@ -398,11 +353,11 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     judgement.agreement = agreement_find(evidence);
     judgement.first = judgement.pattern.first;
     judgement.shown = shown_in_all(&judgement) | (judgement.first != NULL ? shown_of_first(&judgement) : 0);
-    request_probes(evidence, verdict, wishes);
+    for (size_t i = 0; i < verdict->item_count && evidence->probe.count == 0 && evidence->steps > 1; ++i)
+        wishes->probe = wishes->probe || (verdict->items[i].tensor.role == CHECK_MEMORY && verdict->items[i].differs);
     wishes->plain = judgement.first != NULL && (judgement.shown & SHOWN_ROUNDS) == 0 &&
                     evidence->overlapped_steps > 0 && evidence->plain == NULL;
     judge(&judgement);
-    offer_growth(evidence, verdict);
     if (evidence->stopped[0] != '\0' && (judgement.shown & SHOWN_STOP) == 0)
         say_stop(evidence, verdict);
     if (verdict->result != CHECK_DIFFERENT)

@@ -104,12 +104,11 @@ struct check_wishes {
     bool plain;
     bool twice;    /* the run that is checked, once more: do its ranks repeat their bits? */
     double factor; /* one rank with so many times the gradients, in rounds with changed results; 0: not */
+    bool probe;    /* one rank with changes to unannotated memory */
     bool later;    /* one rank with another date and other random bytes */
     bool nudged;   /* one rank whose steps begin a unit in the last place away, once more */
     bool far;      /* one rank with quite other parameters */
     int apart;     /* N ranks with dates of their own, 1: check_evidence.apart[0], 2: [1]; 0: not */
-    uint32_t probed[CHECK_PROBED_AT_MOST];
-    uint32_t probed_count;
 };
 
 void check_judge(const struct check_evidence *evidence, struct check_verdict *verdict, struct check_wishes *wishes);

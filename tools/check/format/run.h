@@ -21,8 +21,6 @@
 /* Folder that what such ranks write lies in, one in it for each rank; absent: in the job folder. */
 #define DDPRUN_ENV_CHECK_FILES "_DDPRUN_CHECK_FILES"
 
-enum { CHECK_PROBED_AT_MOST = 4096 }; /* as many as there may be ranges (tools/check/trainer/memory.c) */
-
 enum check_mode {
     CHECK_WRITES,   /* the reference */
     CHECK_COMPARES, /* with it */
@@ -53,12 +51,10 @@ struct check_run {
     bool by_plan;                /* ranks take turns: a rank may have sent gradients of a round that stays open */
     uint32_t look, look_since;   /* operations before this DDP_STEP are kept, from that one on; 0: not */
     bool halves;                 /* DDP_SHARD says half of `first` */
-    bool probes;                 /* in the last step what `probed` names is changed, to see the effect */
+    bool probes;                 /* unannotated memory is changed, to see the effect */
     char reference[PATH_MAX];
     char results[PATH_MAX];
     char own[PATH_MAX];
-    uint32_t probed_count; /* numbers of unannotated memory; 0: all of it */
-    uint32_t probed[CHECK_PROBED_AT_MOST];
 };
 
 /* False with errno. */

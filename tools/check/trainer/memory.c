@@ -177,18 +177,12 @@ get_sketch(const struct range_found *range, uint32_t step, struct sketch *sketch
     return values_get(&key, sketch, sizeof(*sketch));
 }
 
-/* Whether a range is to be changed now, behind an update: the reference has it at the next boundary. All are if none is
- * named. */
+/* Whether a range is to be changed now, behind an update: the reference has it at the next boundary. */
 static bool
 is_probed(const struct range_found *range, uint32_t step)
 {
-    bool named = check_run.probed_count == 0;
-    if (!check_run.probes || !range->updated || range->change != NULL)
-        return false;
-    for (uint32_t i = 0; i < check_run.probed_count; ++i)
-        named = named || check_run.probed[i] == range->memory.tensor.number;
     static struct sketch theirs; /* large */
-    return named && get_sketch(range, step + 1, &theirs);
+    return check_run.probes && range->updated && range->change == NULL && get_sketch(range, step + 1, &theirs);
 }
 
 /*
