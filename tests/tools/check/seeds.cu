@@ -29,8 +29,10 @@ mean_gradient(float *g, const float *w, const float *x, int count)
 {
     int i = threadIdx.x;
     float sum = 0;
-    for (int k = 0; k < count; ++k)
-        sum += w[i] - x[k] * (float)(i + 1);
+    for (int k = 0; k < count; ++k) {
+        float turns = x[k] * (float)(i + 1);
+        sum += w[i] - (turns - floorf(turns)); /* which other items turn, and do not only lengthen */
+    }
     g[i] = sum / (float)count;
 }
 

@@ -130,44 +130,6 @@ static const struct scene {
 
     /* ---- clocks ---- */
     {"a date that nothing depends on", .edits = {{READS}}},
-    {"data that depend on the date",
-     .edits = {{READS}, {DIFFERENCE, BEHIND, 0.5, EVERY(GRADIENT)}, {DIFFERENCE, AHEAD, 0.5, EVERY(GRADIENT)}},
-     .result = CHECK_DIFFERENT, .cause = CAUSE_SEEDED, .says = "read by `time` (train.cu:5)"},
-    {"a date of which all ranks take the lowest", .edits = {{READS}, {DIFFERENCE, BEHIND, 0.5, EVERY(GRADIENT)}}},
-    {"a date of which all ranks take the highest", .edits = {{READS}, {DIFFERENCE, AHEAD, 0.5, EVERY(GRADIENT)}}},
-    {"a mean and memory of the date", .edits = {{READS},
-                                                {DIFFERENCE, BEHIND, 0.5, ROLE(MEAN), .last = 9},
-                                                {DIFFERENCE, AHEAD, 0.5, ROLE(MEAN), .last = 9},
-                                                {DIFFERENCE, BEHIND, 0.5, EVERY(MEMORY)},
-                                                {DIFFERENCE, AHEAD, 0.5, EVERY(MEMORY)}}},
-    {"bits that depend on the date",
-     .edits = {{READS}, {HASH, BEHIND, 7, ONE(GRADIENT, 2), .rank = 2}, {HASH, AHEAD, 7, ONE(GRADIENT, 2), .rank = 2}},
-     .result = CHECK_DIFFERENT, .cause = CAUSE_SEEDED, .says = "the ranks differ from each other"},
-    {"runs with other dates that are ended", .edits = {{READS}, {STOPPED, BEHIND}, {STOPPED, AHEAD}},
-     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_SEEDED, .says = "rank 1 waited"},
-    {"one of them", .edits = {{READS}, {STOPPED, BEHIND}, {DIFFERENCE, AHEAD, 0.5, EVERY(GRADIENT)}},
-     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_SEEDED},
-    {"a date, and gradients that differ all the same", .edits = {{READS}, {DIFFERENCE, .value = 0.5, ONE(GRADIENT, 2)}},
-     .result = CHECK_DIFFERENT, .cause = CAUSE_TENSOR, .first = "gradient_2"},
-    {"a date, and gradients of other data: does one rank depend on it?",
-     .edits = {{READS}, {DIFFERENCE, .value = 0.5, EVERY(GRADIENT)}}, .result = CHECK_DIFFERENT,
-     .cause = CAUSE_DIRECTION, .wishes = "later"},
-    {"a date on which one rank does not depend",
-     .edits = {{READS},
-               {DIFFERENCE, .value = 0.5, EVERY(GRADIENT)},
-               {ADDED, LATER, 0.9e-3, ONE(GRADIENT, 2), .from = 1}},
-     .result = CHECK_DIFFERENT, .cause = CAUSE_DIRECTION},
-    {"a date on which one rank depends, too",
-     .edits = {{READS},
-               {DIFFERENCE, .value = 0.5, EVERY(GRADIENT)},
-               {ADDED, LATER, 1.1e-3, ONE(GRADIENT, 2), .from = 1}},
-     .result = CHECK_NOT_COMPARABLE, .cause = CAUSE_SEEDED},
-    {"a date on which one rank depends, and a factor of N",
-     .edits = {{READS},
-               {FACTOR, .value = 2, EVERY(GRADIENT)},
-               {DIFFERENCE, .value = 0.5, EVERY(PARAMETER), .from = 2},
-               {ADDED, LATER, 0.5, ONE(GRADIENT, 2), .from = 1}},
-     .result = CHECK_DIFFERENT, .cause = CAUSE_SCALE},
     {"a date, and a program that does not repeat itself",
      .edits = {{READS}, {DIFFERENCE, AGAIN, 1.1e-3, ONE(GRADIENT, 1), .from = 3}}, .result = CHECK_NOT_COMPARABLE,
      .cause = CAUSE_NOT_REPEATABLE, .says = "read by `time` (train.cu:5)"},
@@ -700,13 +662,12 @@ judge_scene(const struct scene *scene, char why[2400])
     make_world(&world, scene->ranks != 0 ? scene->ranks : 2, STEPS);
     for (int i = 0; i < MOST_EDITS; ++i)
         apply(&world, &scene->edits[i]);
-    seeded_judge(&world.evidence, &verdict, &wishes);
+    check_judge(&world.evidence, &verdict, &wishes);
     const char *cause = check_cause_name(verdict.cause),
                *first = verdict.first != NULL ? verdict.first->tensor.text : "none";
     char all[48];
-    snprintf(all, sizeof(all), "%s%s%s%s%s%s", wishes.twice ? "twice " : "", wishes.plain ? "plain " : "",
-             wishes.probe ? "probe " : "", wishes.factor > 0 ? "factor " : "", wishes.later ? "later " : "",
-             wishes.far ? "far " : "");
+    snprintf(all, sizeof(all), "%s%s%s%s%s", wishes.twice ? "twice " : "", wishes.plain ? "plain " : "",
+             wishes.probe ? "probe " : "", wishes.factor > 0 ? "factor " : "", wishes.far ? "far " : "");
     all[strlen(all) - (all[0] != '\0')] = '\0';
     const char *wanted = scene->wishes != NULL ? scene->wishes : all;
     why[0] = '\0';
@@ -754,10 +715,9 @@ LOOP_TEST(each_difference_begins_with_its_place, 0, SCENES)
     make_world(&world, scenes[_i].ranks != 0 ? scenes[_i].ranks : 2, STEPS);
     for (int i = 0; i < MOST_EDITS; ++i)
         apply(&world, &scenes[_i].edits[i]);
-    seeded_judge(&world.evidence, &verdict, &wishes);
+    check_judge(&world.evidence, &verdict, &wishes);
     bool has_place = verdict.first != NULL && verdict.first->differs && verdict.cause != CAUSE_STOPPED &&
-                     verdict.cause != CAUSE_DATA && verdict.cause != CAUSE_SEEDED && /* those name a call */
-                     verdict.cause != CAUSE_RANKS;                                   /* which differ from each other */
+                     verdict.cause != CAUSE_RANKS; /* which differ from each other */
     ck_assert_msg(!has_place || begins_as_it_should(&verdict), "%s: %s", scenes[_i].what, verdict.text);
     check_verdict_free(&verdict);
     free_world(&world);
@@ -766,8 +726,8 @@ LOOP_TEST(each_difference_begins_with_its_place, 0, SCENES)
 TEST(each_cause_is_in_the_table)
 {
     for (int cause = 0; cause < CAUSE_COUNT; ++cause) {
-        /* A place proves these (sentence_put_place()). */
-        bool found = cause == CAUSE_BATCH_DEPENDENT || cause == CAUSE_DATA;
+        /* A place proves these (sentence_put_place()), and runs with other dates (check.c). */
+        bool found = cause == CAUSE_BATCH_DEPENDENT || cause == CAUSE_DATA || cause == CAUSE_SEEDED;
         for (size_t i = 0; i < SCENES; ++i)
             found = found || scenes[i].cause == (enum check_cause)cause;
         const char *name = check_cause_name((enum check_cause)cause);
@@ -867,7 +827,7 @@ LOOP_TEST(of_two_causes_the_stronger_is_named, 0, STRENGTHS)
             apply(&world, &strengths[other].edits[i]);
         for (int i = 0; i < MOST_EDITS; ++i)
             apply(&world, &stronger->edits[i]);
-        seeded_judge(&world.evidence, &verdict, &wishes);
+        check_judge(&world.evidence, &verdict, &wishes);
         bool excepted = false;
         for (int i = 0; i < 3 && stronger->but[i] != NULL; ++i)
             excepted = excepted || strcmp(stronger->but[i], strengths[other].says) == 0;
@@ -971,7 +931,6 @@ TEST(each_broken_rule_is_noticed)
         {"CHECK_DRIFT_COUNTS", "chaos from run to run is no floor where every step begins from the reference"},
         {"CHECK_UNMOVED_EQUAL", "no parameter moves"},
         {"CHECK_END_UNSEEN", "one rank's program ends, and the ranks' goes on"},
-        {"CHECK_APART_EQUAL", "data that depend on the date"},
         {"CHECK_CARRIED_UNSEEN", "memory of the host that each rank computes for itself"},
         {"CHECK_CARRIED_DATA", "data of the ranks' own, whose size does not depend on them"},
         {"CHECK_FACTOR_UNSEEN", "twice one rank's change, on all ranks"},

@@ -114,15 +114,12 @@ free_world(struct world *world)
     check_rows_free(&world->evidence.alone);
     check_rows_free(&world->evidence.probe);
     check_rows_free(&world->evidence.scaled);
-    check_rows_free(&world->evidence.later);
     check_rows_free(&world->evidence.far);
     check_rows_free(&world->evidence.nudged);
     for (int rank = 0; rank < MOST_RANKS; ++rank) {
         check_rows_free(&world->ranked[rank]);
         check_rows_free(&world->plain[rank]);
         check_rows_free(&world->twice[rank]);
-        check_rows_free(&world->apart[0][rank]);
-        check_rows_free(&world->apart[1][rank]);
     }
 }
 
@@ -314,9 +311,9 @@ apply(struct world *world, const struct edit *edit)
 {
     struct check_evidence *evidence = &world->evidence;
     struct check_rows *single[] = {
-        [AGAIN] = &evidence->again, [PERTURBED] = &evidence->perturbed, [ALONE] = &evidence->alone,
-        [PROBE] = &evidence->probe, [SCALED] = &evidence->scaled,       [LATER] = &evidence->later,
-        [FAR] = &evidence->far,     [NUDGED] = &evidence->nudged};
+        [AGAIN] = &evidence->again,  [PERTURBED] = &evidence->perturbed, [ALONE] = &evidence->alone,
+        [PROBE] = &evidence->probe,  [SCALED] = &evidence->scaled,       [FAR] = &evidence->far,
+        [NUDGED] = &evidence->nudged};
     evidence->forced = evidence->forced || edit->what == FORCED;
     evidence->tolerance = edit->what == TYPES ? -1 : evidence->tolerance;
     switch (edit->what) {
@@ -325,20 +322,12 @@ apply(struct world *world, const struct edit *edit)
     case READS:
         evidence->readings = CHECK_READS_DATE;
         snprintf(evidence->reading_places, sizeof(evidence->reading_places), "`time` (train.cu:5)");
-        for (int which = 0; which < 2; ++which) {
-            evidence->apart[which] = world->apart[which];
-            for (int rank = 0; rank < evidence->ranks; ++rank)
-                add_rank(&world->apart[which][rank], rank, world->steps);
-        }
         return;
     case OVERLAPPED:
         evidence->overlapped_steps = (uint64_t)edit->value;
         return;
     case STOPPED:
-        if (edit->run == BEHIND || edit->run == AHEAD)
-            snprintf(evidence->apart_stopped[edit->run - BEHIND], 1024, "rank 1 waited");
-        else
-            snprintf(evidence->stopped, sizeof(evidence->stopped), "rank 1 waited");
+        snprintf(evidence->stopped, sizeof(evidence->stopped), "rank 1 waited");
         return;
     case ENDED:
         add_note(&evidence->alone, CHECK_ROW_END, world->steps, 0);
@@ -359,8 +348,7 @@ apply(struct world *world, const struct edit *edit)
     default:
         break;
     }
-    bool is_apart = edit->run == BEHIND || edit->run == AHEAD;
-    if (edit->run != RANKS && edit->run != PLAIN && edit->run != TWICE && !is_apart) {
+    if (edit->run != RANKS && edit->run != PLAIN && edit->run != TWICE) {
         change_rows(single[edit->run], edit);
         return;
     }
@@ -374,10 +362,7 @@ apply(struct world *world, const struct edit *edit)
         for (int rank = 0; rank < evidence->ranks; ++rank)
             add_rank(&world->twice[rank], rank, world->steps);
     }
-    struct check_rows *ranked = is_apart             ? world->apart[edit->run - BEHIND]
-                                : edit->run == PLAIN ? world->plain
-                                : edit->run == TWICE ? world->twice
-                                                     : world->ranked;
+    struct check_rows *ranked = edit->run == PLAIN ? world->plain : edit->run == TWICE ? world->twice : world->ranked;
     for (int rank = 0; rank < evidence->ranks; ++rank) {
         if (edit->rank == 0 || edit->rank == rank + 1)
             change_rows(&ranked[rank], edit);

@@ -14,11 +14,11 @@ enum { TENSORS = 6, STEPS = 3, MOST_RANKS = 4, ANY = -1 };
 /* Everything that a scene may change; evidence points into it. */
 struct world {
     struct check_evidence evidence;
-    struct check_rows ranked[MOST_RANKS], plain[MOST_RANKS], twice[MOST_RANKS], apart[2][MOST_RANKS];
+    struct check_rows ranked[MOST_RANKS], plain[MOST_RANKS], twice[MOST_RANKS];
     unsigned steps;
 };
 
-enum run { RANKS, AGAIN, PERTURBED, ALONE, PROBE, PLAIN, SCALED, LATER, FAR, NUDGED, BEHIND, AHEAD, TWICE };
+enum run { RANKS, AGAIN, PERTURBED, ALONE, PROBE, PLAIN, SCALED, FAR, NUDGED, TWICE };
 
 enum what {
     NOTHING,
@@ -52,7 +52,7 @@ enum what {
     UPDATES,   /* so many updates of one parameter */
     UNSTEPPED, /* gradient number `first` is of a group that makes no step */
     NAN_ALONE, /* parameter number `first` is NaN on one rank */
-    READS,     /* the date; rank by rank other dates make no difference, but for what edits of BEHIND and AHEAD say */
+    READS,     /* the date */
     RETAINED,  /* of memory number `first`: `value` is left */
     OVERLAPPED,
     STOPPED,

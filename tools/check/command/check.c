@@ -2,8 +2,9 @@
  * check.c - `ddprun check`: which runs there are, in which order, and what becomes of what they find (check.h).
  *
  * Four runs: one rank, which writes the reference; one rank again, and from a start one unit in the last place away; N
- * ranks. At most two more where those differ, and two with other dates where nothing does and the program reads the
- * date. With --reference FILE they may be two commands; the first then also finds out which unannotated memory lasts.
+ * ranks, each with a date of its own. At most two more where those differ, and two with other dates if the program
+ * reads the date. With --reference FILE they may be two commands; the first then also finds out which unannotated
+ * memory lasts.
  */
 #include "tools/check/command/check.h"
 
@@ -36,6 +37,7 @@ order_ranks(const struct check *check, const char *name, const char *title)
     order.ranks = check->in_cluster ? 0 : check->ranks;
     order.turns = 0;
     order.hosts = check->options->hosts != NULL;
+    order.ahead = check->ahead;
     order.arguments = check->options->program;
     return order;
 }
@@ -168,36 +170,10 @@ run_ranks_again(struct check *check, bool plain, struct check_rows **rows, struc
     return ok;
 }
 
-/* That it does not reach its end is no error: the verdict judges that. */
-static bool
-run_apart(struct check *check, int which, struct error *error)
-{
-    char *title = xasprintf("%d ranks, each with a date and random bytes of its own%s", check->ranks,
-                            which > 0 ? ", in reverse order" : "");
-    struct check_order order = order_ranks(check, which > 0 ? "ahead" : "behind", title);
-    order.ahead = which > 0 ? 1 : -1;
-    struct check_rows **rows = &check->evidence.apart[which];
-    int count;
-    bool ok = run_ranks(check, &order, rows, &count, error);
-    if (*rows == NULL)
-        *rows = xcalloc((size_t)check->ranks + 1, sizeof(**rows));
-    if (!ok && error->exit_code <= 128) { /* no signal */
-        snprintf(check->evidence.apart_stopped[which], sizeof(check->evidence.apart_stopped[which]), "%.1000s",
-                 error->text);
-        ok = true;
-    }
-    free(title);
-    return ok;
-}
-
 /* The further run that the verdict asks for first; false: none. */
 static bool
 run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struct error *error)
 {
-    if (wishes->apart > 0 && !check->in_cluster) {
-        *ok = run_apart(check, wishes->apart - 1, error);
-        return true;
-    }
     if (wishes->twice && check->evidence.twice == NULL && !check->in_cluster) {
         *ok = run_ranks_again(check, check->is_plain, &check->evidence.twice, error);
         return true;
@@ -205,11 +181,9 @@ run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struc
     /* No run of one rank can be made like the others, or the others divide batches. */
     if (check->in_cluster || check->has_reference || (check->evidence.by_plan && !wishes->plain))
         return false;
-    const bool wanted[SESSION_RUNS] = {[SESSION_LATER] = wishes->later,
-                                       [SESSION_FAR] = wishes->far,
-                                       [SESSION_SCALED] = wishes->factor > 0,
-                                       [SESSION_PROBE] = wishes->probe};
-    static const enum session_run in_turn[] = {SESSION_LATER, SESSION_FAR, SESSION_SCALED, SESSION_PROBE};
+    const bool wanted[SESSION_RUNS] = {
+        [SESSION_FAR] = wishes->far, [SESSION_SCALED] = wishes->factor > 0, [SESSION_PROBE] = wishes->probe};
+    static const enum session_run in_turn[] = {SESSION_FAR, SESSION_SCALED, SESSION_PROBE};
     for (size_t i = 0; i < sizeof(in_turn) / sizeof(in_turn[0]); ++i) {
         if (wanted[in_turn[i]] && session_rows(check, in_turn[i])->count == 0) {
             *ok = session_run(check, in_turn[i], wishes, error);
@@ -266,10 +240,9 @@ judge_runs(struct check *check, struct check_verdict *verdict, struct error *err
     struct check_wishes wishes;
     bool ok = true;
     readings_describe(&check->evidence);
-    seeded_judge(&check->evidence, verdict, &wishes);
+    check_judge(&check->evidence, verdict, &wishes);
     for (unsigned others = 0, nudged = 0;
-         (others < MOST_EXTRA_RUNS || wishes.apart > 0 || wishes.later || wishes.nudged) &&
-         run_more(check, &wishes, &ok, error);
+         (others < MOST_EXTRA_RUNS || wishes.nudged) && run_more(check, &wishes, &ok, error);
          others += check->evidence.nudged_runs == nudged, nudged = check->evidence.nudged_runs) {
         if (!ok && error->exit_code > 128) /* a signal asked for the end */
             return false;
@@ -278,9 +251,62 @@ judge_runs(struct check *check, struct check_verdict *verdict, struct error *err
             return true;
         }
         check_verdict_free(verdict);
-        seeded_judge(&check->evidence, verdict, &wishes);
+        check_judge(&check->evidence, verdict, &wishes);
     }
     return true;
+}
+
+/* ---- dates ---- */
+
+/* A run of the ranks with dates of the order, `ahead`: its rows, or NULL where it does not compute what one rank does.
+ */
+static bool
+run_dated(struct check *check, int ahead, const struct check_verdict *verdict, struct check_rows **rows,
+          struct error *error)
+{
+    struct check_order order = order_ranks(check, ahead == 0 ? "dated" : "behind",
+                                           ahead == 0 ? "all ranks, with one date and the same random bytes"
+                                                      : "all ranks, with dates in reverse order");
+    struct check_evidence evidence = check->evidence;
+    int count = 0;
+    evidence.tolerance = verdict->tolerance;
+    evidence.bearable = verdict->bearable;
+    order.ahead = ahead;
+    order.plain = check->is_plain;
+    *rows = NULL;
+    bool made = run_ranks(check, &order, rows, &count, error);
+    evidence.ranked = *rows;
+    if (!made || !pattern_is_right(&evidence, *rows) || agreement_find(&evidence).moment != 0)
+        free_ranked(rows, count);
+    return made || error->exit_code <= 128; /* a signal asked for the end */
+}
+
+/*
+ * In training each rank has a clock and random bytes of its own, and so it has in the run that is judged. A shuffle
+ * that is seeded by them is one shuffle if all have the same. Ranks that agree on the highest date have another one
+ * than one process; not if rank 0's is the highest.
+ */
+static bool
+judge_dates(struct check *check, struct check_verdict *verdict, struct error *error)
+{
+    struct check_evidence *evidence = &check->evidence;
+    struct check_rows *same, *reverse = NULL;
+    if (verdict->result != CHECK_DIFFERENT || evidence->readings == 0 || check->ahead == 0)
+        return true;
+    bool ok =
+        run_dated(check, 0, verdict, &same, error) && (same == NULL || run_dated(check, -1, verdict, &reverse, error));
+    if (ok && reverse != NULL) {
+        free_ranked(&evidence->ranked, evidence->ranks);
+        free_ranked(&evidence->twice, evidence->ranks);
+        evidence->ranked = reverse;
+        check->ahead = -1;
+        check_verdict_free(verdict);
+        ok = judge_runs(check, verdict, error);
+    } else if (ok && same != NULL) {
+        sentence_say_seeded(evidence, verdict);
+    }
+    free_ranked(&same, evidence->ranks);
+    return ok;
 }
 
 /* Work in front of DDP_STEP that comes in some steps only found averages, for the buckets had left; in a training they
@@ -539,6 +565,8 @@ run_all(struct check *check, int *exit_code, struct error *error)
         *exit_code = close_stdout(stdout);
         return true;
     }
+    check->ahead = check->in_cluster || check->evidence.by_plan ? 0 : 1;
+    check->evidence.one_date = check->ahead == 0;
     char *title = check->ranks > 0 ? xasprintf("%d ranks", check->ranks) : xstrdup("all ranks");
     struct check_order order = order_ranks(check, "ranks", title);
     struct check_verdict verdict = {.result = CHECK_EQUAL};
@@ -549,7 +577,7 @@ run_all(struct check *check, int *exit_code, struct error *error)
         session_free_outcome(&outcome);
     } else {
         ok = run_judged(check, &order, error) && by_plan_settle(check, error) && judge_runs(check, &verdict, error) &&
-             judge_late(check, &verdict, error);
+             judge_dates(check, &verdict, error) && judge_late(check, &verdict, error);
         if (ok && check->has_failed && verdict.result != CHECK_DIFFERENT) {
             *error = check->failure;
             ok = false;
@@ -572,8 +600,6 @@ free_check(struct check *check)
     free_ranked(&evidence->ranked, evidence->ranks);
     free_ranked(&evidence->plain, evidence->ranks);
     free_ranked(&evidence->twice, evidence->ranks);
-    free_ranked(&evidence->apart[0], evidence->ranks);
-    free_ranked(&evidence->apart[1], evidence->ranks);
     written_free(&evidence->written);
     job_folder_remove(&check->folder);
     guardian_dismiss();

@@ -193,11 +193,10 @@ static bool
 is_noise(const struct check_evidence *evidence, const struct check_row *apart, int rank)
 {
     const struct check_tensor *tensor = &apart->tensor;
-    const struct check_rows *once = evidence->once != NULL ? evidence->once : evidence->ranked;
     bool is_update = (tensor->role == CHECK_PARAMETER || tensor->role == CHECK_STATE) && apart->step > 1;
     for (int i = 0; is_update && evidence->twice != NULL && i < 2; ++i, rank = 0) {
         const struct check_row *row = NULL, *other;
-        while ((row = check_rows_next_of(&once[rank], tensor->role, row)) != NULL) {
+        while ((row = check_rows_next_of(&evidence->ranked[rank], tensor->role, row)) != NULL) {
             other =
                 check_same_tensor(&row->tensor, tensor) ? pattern_row(&evidence->twice[rank], tensor, row->step) : NULL;
             if (other != NULL && other->value != row->value)

@@ -52,21 +52,17 @@ struct check_evidence {
     struct check_rows scaled;  /* one rank, whose gradients are so many times the reference's as the ranks' are; in
                                   rounds: whose first results of DDP_REDUCE are changed */
     struct check_rows far;     /* copies of one rank from quite other parameters; count 0: no such run */
-    struct check_rows later;   /* one rank with another date and other random bytes; count 0: no such run */
     struct check_rows nudged;  /* one rank, each of whose steps begins a unit in the last place from the reference, by
                                   another pattern in each of so many runs: */
     unsigned nudged_runs;
-    struct check_rows *plain;    /* [ranks]: the same as `ranked` without overlap; NULL: no such run */
-    struct check_rows *twice;    /* [ranks]: the run that is checked, once more; NULL: no such run */
-    struct check_rows *once;     /* [ranks]: that run, where `ranked` is one of `apart`; NULL: it is `ranked` */
-    struct check_rows *apart[2]; /* [ranks]: the same as `ranked`, with a date and random bytes of their own on each
-                                    rank, below those of the one before, and above; NULL: no such run */
-    char apart_stopped[2][1024]; /* why it has no end; empty: it has one */
-    unsigned readings;           /* of enum check_reading: what the program has read */
-    char reading_places[400];    /* "`time` (train.cu:12)"; empty: it has read none */
-    uint64_t overlapped_steps;   /* of the run that is checked */
-    char stopped[1024];          /* why ddprun ended it; empty: it did not */
-    struct written written;      /* files that several ranks of it write; none where ranks run on other hosts */
+    struct check_rows *plain;  /* [ranks]: the same as `ranked` without overlap; NULL: no such run */
+    struct check_rows *twice;  /* [ranks]: the run that is checked, once more; NULL: no such run */
+    bool one_date;             /* all ranks began with one date and the same random bytes */
+    unsigned readings;         /* of enum check_reading: what the program has read */
+    char reading_places[400];  /* "`time` (train.cu:12)"; empty: it has read none */
+    uint64_t overlapped_steps; /* of the run that is checked */
+    char stopped[1024];        /* why ddprun ended it; empty: it did not */
+    struct written written;    /* files that several ranks of it write; none where ranks run on other hosts */
 };
 
 /* Appends what rank `rank` has written; none is no error. */

@@ -39,8 +39,7 @@ copies_differ(const struct check_evidence *evidence)
 static bool
 is_near(const struct check_evidence *evidence, int rank)
 {
-    const struct check_rows *once = evidence->once != NULL ? evidence->once : evidence->ranked,
-                            *twice = evidence->twice;
+    const struct check_rows *once = evidence->ranked, *twice = evidence->twice;
     const struct check_rows *rows[] = {once, once + rank, twice, twice + rank};
     const struct check_row *row[4] = {NULL};
     double all = 0, apart = 0, noise = 0, beyond = 0;

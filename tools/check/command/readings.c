@@ -8,78 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { READINGS_AT_MOST = 64, PLACES_NAMED = 4, INLINED_BYTES = 256 };
-
-/* Places, as the log of a scouted program has them: each an object, and a call site of one frame. */
-struct readings {
-    uint32_t count;
-    const struct check_row *rows[READINGS_AT_MOST];
-    struct scout_object objects[READINGS_AT_MOST];
-    struct scout_frame frames[READINGS_AT_MOST];
-    struct scout_site sites[READINGS_AT_MOST];
-};
-
-static void
-add_reading(struct readings *readings, const struct check_row *row)
-{
-    uint32_t at = readings->count;
-    const char *object = strchr(row->text, ' ');
-    for (uint32_t i = 0; i < at; ++i) {
-        if (readings->rows[i]->value == row->value && strcmp(readings->rows[i]->text, row->text) == 0)
-            return;
-    }
-    if (at == READINGS_AT_MOST || object == NULL)
-        return;
-    readings->rows[at] = row;
-    readings->objects[at] = (struct scout_object){.path = (char *)object + 1, .build_id = (char *)""};
-    readings->frames[at] = (struct scout_frame){.object = at, .offset = row->value};
-    readings->sites[at] = (struct scout_site){.frames = &readings->frames[at], .count = 1};
-    ++readings->count;
-}
-
-static void
-add_all(struct readings *readings, const struct check_rows *rows)
-{
-    EACH_ROW(row, rows, CHECK_ROW_READING)
-        add_reading(readings, row);
-}
-
-/* Where the program calls it. What is inlined from a header of the system, as std::random_device is, belongs to the
- * line of the program before it in the same function. */
-static bool
-find_line(struct readings *readings, struct sites *sites, uint32_t at, struct site_place *place)
-{
-    struct site_place inner;
-    bool found = sites_find(sites, at, &inner) && inner.file[0] != '\0';
-    *place = inner;
-    for (int back = 0; back < INLINED_BYTES && strncmp(place->file, "/usr/", 5) == 0; ++back) {
-        --readings->frames[at].offset;
-        if (!sites_find(sites, at, place) || strcmp(place->function, inner.function) != 0)
-            *place = inner;
-    }
-    return found;
-}
-
-/* "`time` (train.cu:12)". Places without a line in a source file, as those of a shell that starts the program, count
- * where there are no others. */
-static void
-name_places(struct readings *readings, struct sites *sites, bool with_line, char text[400])
-{
-    struct site_place place;
-    unsigned named = 0;
-    for (uint32_t i = 0; i < readings->count; ++i) {
-        size_t length = strlen(text);
-        bool has_line = find_line(readings, sites, i, &place);
-        int name = (int)strcspn(readings->rows[i]->text, " ");
-        if (has_line != with_line || ++named > PLACES_NAMED)
-            continue;
-        snprintf(text + length, 400 - length, "%s`%.*s` (%.80s)", named > 1 ? ", " : "", name, readings->rows[i]->text,
-                 place.text);
-    }
-    if (named > PLACES_NAMED)
-        snprintf(text + strlen(text), 400 - strlen(text), " and %u more", named - PLACES_NAMED);
-}
-
 static enum check_reading
 kind_of(const struct check_row *row)
 {
@@ -91,26 +19,33 @@ kind_of(const struct check_row *row)
     return CHECK_READS_DATE;
 }
 
+/* "`time` (train.cu:12)". Places without a line in a source file, as those of a shell that starts the program, count
+ * where there are no others. */
+static void
+name_places(struct check_evidence *evidence, const struct check_rows *rows, bool with_line)
+{
+    EACH_ROW(row, rows, CHECK_ROW_READING) {
+        char place[80], frame[600], name[160];
+        char *text = evidence->reading_places;
+        size_t call = strcspn(row->text, " "), length = strlen(text);
+        evidence->readings |= kind_of(row);
+        snprintf(frame, sizeof(frame), "%s %llx", row->text + call + 1, (unsigned long long)row->value);
+        snprintf(name, sizeof(name), "`%.*s` (%s)", (int)call, row->text, place_name(frame, place, sizeof(place)));
+        if ((strchr(place, ':') != NULL) == with_line && strstr(text, name) == NULL &&
+            length + strlen(name) + 2 < sizeof(evidence->reading_places))
+            snprintf(text + length, sizeof(evidence->reading_places) - length, "%s%s", length > 0 ? ", " : "", name);
+    }
+}
+
 void
 readings_describe(struct check_evidence *evidence)
 {
-    struct readings *readings = xcalloc(1, sizeof(*readings));
-    add_all(readings, &evidence->alone);
-    for (int r = 0; r < evidence->ranks; ++r)
-        add_all(readings, &evidence->ranked[r]);
-    for (uint32_t i = 0; i < readings->count; ++i)
-        evidence->readings |= kind_of(readings->rows[i]);
-    struct scout_log log = {.objects = readings->objects,
-                            .object_count = readings->count,
-                            .sites = readings->sites,
-                            .site_count = readings->count};
-    struct sites *sites = sites_open(&log);
     evidence->reading_places[0] = '\0';
-    name_places(readings, sites, true, evidence->reading_places);
-    if (evidence->reading_places[0] == '\0')
-        name_places(readings, sites, false, evidence->reading_places);
-    sites_close(sites);
-    free(readings);
+    for (int pass = 0; pass < 2 && evidence->reading_places[0] == '\0'; ++pass) {
+        name_places(evidence, &evidence->alone, pass == 0);
+        for (int r = 0; r < evidence->ranks; ++r)
+            name_places(evidence, &evidence->ranked[r], pass == 0);
+    }
 }
 
 /* ---- where a call stands ---- */

@@ -88,8 +88,7 @@ static pid_t
 start_run(const struct check_place *place, const struct check_order *order, const struct run_files *files)
 {
     char date[64], turns[16], *written = check_run_files(place, order);
-    snprintf(date, sizeof(date), "%lld %d", (long long)place->date_us + (order->later ? FILES_AHEAD_US : 0),
-             order->ahead);
+    snprintf(date, sizeof(date), "%lld %d", (long long)place->date_us, order->ahead);
     snprintf(turns, sizeof(turns), "%d", order->turns);
     const char *environment[5][2] = {{DDPRUN_ENV_CHECK_RUN, files->settings}, {FILES_ENV_DATE, date}};
     size_t count = 2;

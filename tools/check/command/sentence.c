@@ -133,6 +133,34 @@ sentence_place(const struct check_evidence *evidence, const struct check_verdict
     return text;
 }
 
+static const char *const sources[] = {"", "the clock", "random bytes", "the clock or random bytes"};
+
+void
+sentence_add_readings(const struct check_evidence *evidence, struct check_verdict *verdict)
+{
+    size_t length = strlen(verdict->advice);
+    snprintf(verdict->advice + length, sizeof(verdict->advice) - length, "; %s: read by %s",
+             sources[evidence->readings], evidence->reading_places);
+}
+
+void
+sentence_say_seeded(const struct check_evidence *evidence, struct check_verdict *verdict)
+{
+    static const char *const others[] = {"", "another date", "other random bytes",
+                                         "another date and other random bytes"};
+    char old[600];
+    if (verdict->first != NULL && verdict->first->differs)
+        (void)sentence_place(evidence, verdict, verdict->first, old);
+    else
+        snprintf(old, sizeof(old), "%.420s", verdict->text);
+    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_SEEDED, verdict->first);
+    sentence_say(verdict->text, "%s if each rank has %s, and not if all have the same: seeded by %s, read by %s", old,
+                 others[evidence->readings], sources[evidence->readings], evidence->reading_places);
+    sentence_say(verdict->advice,
+                 "use one seed on all ranks, a constant or an option: each rank has its own clock and random bytes, "
+                 "and ranks with different seeds take other items, or items in another order");
+}
+
 /* The place proves a cause; an operation over the rows of a share may be meant so. */
 static void
 set_cause(struct check_verdict *verdict, const struct place *place)

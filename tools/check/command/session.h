@@ -41,7 +41,6 @@ struct check_order {
     char *const *arguments; /* of the program, with its name */
     bool hosts;             /* on the hosts of --hosts */
     bool plain;             /* --no-overlap */
-    bool later;             /* it begins with another date than other runs */
     int ahead;              /* rank R has a date that is R times so many FILES_AHEAD_US later */
     int turns;              /* --plan: one process plays the turns of so many ranks; 0: not */
     bool dry;               /* --dry-run: only whether it can be started */
@@ -88,6 +87,7 @@ struct check {
     int runs_made, runs_planned;
     int64_t begin_ms;
     struct check_evidence evidence;
+    int ahead;         /* of evidence.ranked, as in struct check_order */
     bool is_plain;     /* evidence.ranked is of a run without overlap (judge_late()) */
     bool fails_forced; /* the program has, on N ranks, before the last step, where steps begin from the reference */
     bool has_failed;   /* the program has, on N ranks, once all steps were made: that is the result if they are equal */
@@ -125,9 +125,8 @@ enum session_run {
     SESSION_SCALED,    /* whether its update sees that its gradients are so many times as large */
     SESSION_FAR,       /* which of its copies to the device depend on the parameters */
     SESSION_KEPT,
-    SESSION_LATER =
-        SESSION_KEPT, /* whether with another date and other random bytes it computes what it has computed */
-    SESSION_NUDGED,   /* which differences rounding makes where a decision hangs on it: each time by another pattern */
+    SESSION_NUDGED =
+        SESSION_KEPT, /* which differences rounding makes where a decision hangs on it: each time by another pattern */
     SESSION_GROWN,    /* of a process for each rank */
     SESSION_RUNS,
 };

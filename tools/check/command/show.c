@@ -181,7 +181,7 @@ print_unseen(FILE *out, const struct check_evidence *evidence, const struct chec
         text = add_words(text, "the program's end");
     if ((habits & CHECK_SEEN_MOVED) == 0)
         text = add_words(text, "gradients whose address changes");
-    if (evidence->readings != 0 && evidence->apart[0] == NULL)
+    if (evidence->readings != 0 && evidence->one_date)
         text = add_words(text, "dates and random bytes that differ from rank to rank");
     if (limit != NULL)
         fprintf(out, "only %u steps were compared: %d %s\n", evidence->steps, CHECK_STEPS,

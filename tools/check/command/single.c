@@ -140,7 +140,6 @@ static const struct {
     [SESSION_SCALED] = {"scaled", "with other results of DDP_REDUCE in the first round",
                         offsetof(struct check_evidence, scaled)},
     [SESSION_FAR] = {"far", "with very different parameters", offsetof(struct check_evidence, far)},
-    [SESSION_LATER] = {"later", "with another date and other random bytes", offsetof(struct check_evidence, later)},
     [SESSION_NUDGED] = {"nudged", "with parameters and data of each step changed by one unit in the last place",
                         offsetof(struct check_evidence, nudged)},
     [SESSION_GROWN] = {.rows = offsetof(struct check_evidence, grown)},
@@ -163,7 +162,6 @@ session_run(struct check *check, enum session_run which, const struct check_wish
                          : xasprintf("%s, %s", subject, runs[which].what);
     char *name = xasprintf("%s-%u", runs[which].name, evidence->nudged_runs += is_nudged);
     struct check_order order = session_order(check, name, title, CHECK_COMPARES);
-    order.later = which == SESSION_LATER;
     order.run.perturbed = is_perturbed || is_far || is_nudged;
     order.run.forced = order.run.forced && !is_perturbed && !is_far;
     order.run.is_far = is_far;

@@ -372,6 +372,10 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     wishes->nudged = verdict->result != CHECK_EQUAL && first != NULL && check_evidence_is_forced(evidence) &&
                      first->tensor.role == CHECK_GRADIENT && !first->unbounded && evidence->nudged_runs < MOST_NUDGED &&
                      (is_late || first->typical <= evidence->bearable);
+    if (!evidence->grows)
+        carried_judge(evidence, verdict, wishes);
+    if (verdict->cause == CAUSE_NOT_REPEATABLE && evidence->readings != 0)
+        sentence_add_readings(evidence, verdict);
 }
 
 void

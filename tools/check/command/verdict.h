@@ -105,10 +105,8 @@ struct check_wishes {
     bool twice;    /* the run that is checked, once more: do its ranks repeat their bits? */
     double factor; /* one rank with so many times the gradients, in rounds with changed results; 0: not */
     bool probe;    /* one rank with changes to unannotated memory */
-    bool later;    /* one rank with another date and other random bytes */
     bool nudged;   /* one rank whose steps begin a unit in the last place away, once more */
     bool far;      /* one rank with quite other parameters */
-    int apart;     /* N ranks with dates of their own, 1: check_evidence.apart[0], 2: [1]; 0: not */
 };
 
 void check_judge(const struct check_evidence *evidence, struct check_verdict *verdict, struct check_wishes *wishes);
@@ -142,6 +140,11 @@ const char *sentence_name_ranks(const struct check_evidence *evidence, const str
  * differs from one rank's by 0.5 on all ranks". */
 const char *sentence_place(const struct check_evidence *evidence, const struct check_verdict *verdict,
                            const struct check_item *item, char text[600]);
+
+/* To the advice: what the program reads, and where. */
+void sentence_add_readings(const struct check_evidence *evidence, struct check_verdict *verdict);
+/* Where ranks with one date do what one rank does, and ranks with dates and random bytes of their own do not. */
+void sentence_say_seeded(const struct check_evidence *evidence, struct check_verdict *verdict);
 
 /* The place comes first, then what differs; the place's advice replaces the verdict's, but where that has a factor. */
 struct place;
@@ -193,20 +196,6 @@ bool items_scaled_differ(const struct check_evidence *evidence, uint32_t role);
  * are far away tells them apart, for it copies the same data.
  */
 void carried_judge(const struct check_evidence *evidence, struct check_verdict *verdict, struct check_wishes *wishes);
-
-/* ---- seeded.c ---- */
-/*
- * Do the data of N ranks that compute what one computes depend on the clock, or on random bytes? Above verdict.h,
- * for check.c. Pure.
- *
- * All runs of a check begin with one date, and read the same random bytes: so a shuffle that is seeded by them is
- * one shuffle. In training each rank has a clock of its own. Two further runs give each rank other ones, first below
- * those of rank 0 and then above: only what differs in both depends on them, for ranks may agree on the lowest or
- * the highest seed.
- */
-
-/* As check_judge(), with check_evidence.apart. */
-void seeded_judge(const struct check_evidence *evidence, struct check_verdict *verdict, struct check_wishes *wishes);
 
 /* ---- reductions.c ---- */
 /*
