@@ -231,11 +231,6 @@ set_note(struct check_rows *rows, const struct edit *edit, enum check_row_kind k
     if (edit->what == ON_HOST)
         row.copy = (struct check_copy){{2, 64, (uint64_t)edit->value, edit->first > 0 ? 0 : (uint64_t)edit->value},
                                        {2, 64, 1, edit->first > 0 ? 0 : 1}};
-    if (kind == CHECK_ROW_SAMPLE) {
-        row.value = CHECK_SAMPLED_AT_MOST;
-        for (int i = 0; i < CHECK_SAMPLED_AT_MOST; ++i)
-            row.values[i] = (i % 7 - 2.5) * (edit->from == 1 ? 1 : -1.5) * (1 + (i % 2) * edit->value);
-    }
     for (size_t i = 0; i < rows->count; ++i) {
         if (rows->rows[i].kind == (uint32_t)kind && rows->rows[i].step == edit->from && kind != CHECK_ROW_RETAINED) {
             rows->rows[i] = row;
@@ -259,19 +254,12 @@ drop_notes(struct check_rows *rows, enum check_row_kind kind)
 static void
 change_rows(struct check_rows *rows, const struct edit *edit)
 {
-    static const enum check_row_kind kinds[] = {[SHARD] = CHECK_ROW_SHARD,
-                                                [UNEVEN] = CHECK_ROW_SHARD,
-                                                [COPIED] = CHECK_ROW_COPIED,
-                                                [SAMPLED] = CHECK_ROW_SAMPLE,
-                                                [OWN] = CHECK_ROW_OWN,
-                                                [ALARM] = CHECK_ROW_ALARM,
-                                                [RETAINED] = CHECK_ROW_RETAINED,
-                                                [FORCED] = CHECK_ROW_FORCED,
-                                                [TYPES] = CHECK_ROW_TYPES,
-                                                [ON_HOST] = CHECK_ROW_COPY,
-                                                [UNSTEPPED] = CHECK_ROW_UNSTEPPED,
-                                                [NAN_ALONE] = CHECK_ROW_ENDLESS,
-                                                [UPDATES] = CHECK_ROW_UPDATES};
+    static const enum check_row_kind kinds[] = {[SHARD] = CHECK_ROW_SHARD,       [UNEVEN] = CHECK_ROW_SHARD,
+                                                [COPIED] = CHECK_ROW_COPIED,     [OWN] = CHECK_ROW_OWN,
+                                                [ALARM] = CHECK_ROW_ALARM,       [RETAINED] = CHECK_ROW_RETAINED,
+                                                [FORCED] = CHECK_ROW_FORCED,     [TYPES] = CHECK_ROW_TYPES,
+                                                [ON_HOST] = CHECK_ROW_COPY,      [UNSTEPPED] = CHECK_ROW_UNSTEPPED,
+                                                [NAN_ALONE] = CHECK_ROW_ENDLESS, [UPDATES] = CHECK_ROW_UPDATES};
     if (edit->what == ADDED)
         add_tensor(rows, (uint32_t)edit->role, (uint32_t)edit->first, edit->from, edit->value);
     else if (edit->what < SHARD)
@@ -338,6 +326,9 @@ apply(struct world *world, const struct edit *edit)
         return;
     case BY_PLAN:
         evidence->by_plan = true;
+        return;
+    case SAME_DATA:
+        evidence->is_same_data = true;
         return;
     case SUMS:
         evidence->sums = true;

@@ -44,7 +44,6 @@ enum what {
     UNEVEN,
     COPIED,
     OWN,
-    SAMPLED, /* own gradients in step `from`, whose elements differ from other ranks' by `value` of themselves */
     ALARM,
     ON_HOST,   /* 64 bytes that every rank copies in step `from`; `value`: their content, of one rank 1 */
     TYPES,     /* no --tolerance, and calls have named types: `value` */
@@ -59,6 +58,7 @@ enum what {
     ENDED, /* one rank's program ends by itself behind the last step, and the ranks' does not */
     COMPRESSED,
     SUMS,
+    SAME_DATA, /* the engines say so */
     BY_PLAN,
     ROUNDS /* no DDP_STEP: reductions 0 (float32, sum), 1 (int32, sum), 2 (maximum) and 3 (mean), of which later ones
               depend on those before; `value` 1: of which no run has shown that */

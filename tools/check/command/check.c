@@ -99,6 +99,8 @@ run_ranks(struct check *check, const struct check_order *order, struct check_row
     *ranked_p = ranked;
     *count_p = count;
     bool is_judged = ranked_p == &check->evidence.ranked;
+    check->evidence.is_same_data =
+        is_judged ? outcome.is_same_data && !check->evidence.by_plan : check->evidence.is_same_data;
     check->evidence.overlapped_steps = is_judged ? outcome.overlapped_steps : check->evidence.overlapped_steps;
     /* Rows had no room, or the summary that would report it had none: that is no difference. */
     bool lost = !ended && stop == NULL && outcome.exit_code != 0 && !outcome.late &&

@@ -39,12 +39,12 @@ equal_say(struct judgement *judgement)
     struct check_verdict *verdict = judgement->verdict;
     char name[400];
     const struct check_item *unclear = find_unclear(verdict);
-    if (pattern_has_one_batch(evidence, false)) {
+    if (pattern_has_one_batch(evidence)) {
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_SAME_BATCH, NULL);
         sentence_say(verdict->text,
                      "the ranks computed the same batch: before averaging, the gradients of all %d ranks are "
                      "equal%s, so more ranks do not help",
-                     evidence->ranks, evidence->twice != NULL ? " but for the rounding of sums" : ", bit for bit");
+                     evidence->ranks, evidence->is_same_data ? "" : ", bit for bit");
         sentence_say(verdict->advice,
                      "divide the batch: DDP_SHARD(total, &first, &count), or DDP_RANK() and DDP_WORLD_SIZE()");
     } else if (unclear != NULL && unclear->hidden > 0) {

@@ -3,8 +3,7 @@
 
 #include <stdlib.h>
 
-static const double same_direction = 0.999;                                 /* cosine */
-static const double times_noise = 2, least_noise = 1e-6, most_noise = 1e-3; /* of sums in another order */
+static const double same_direction = 0.999; /* cosine */
 
 const struct check_row *
 pattern_row(const struct check_rows *rows, const struct check_tensor *tensor, uint32_t step)
@@ -34,51 +33,19 @@ copies_differ(const struct check_evidence *evidence)
     return false;
 }
 
-/* Whether what a rank had is as near to rank 0's as two runs of the ranks are; after one run, whether it may be. What
- * DDP_REDUCE gets counts by its own size: a time in milliseconds would hide the sums beside it. */
-static bool
-is_near(const struct check_evidence *evidence, int rank)
-{
-    const struct check_rows *once = evidence->ranked, *twice = evidence->twice;
-    const struct check_rows *rows[] = {once, once + rank, twice, twice + rank};
-    const struct check_row *row[4] = {NULL};
-    double all = 0, apart = 0, noise = 0, beyond = 0;
-    while ((row[0] = check_rows_next(rows[0], CHECK_ROW_SAMPLE, row[0])) != NULL) {
-        double size = 0, between = 0, repeated = 0;
-        for (int k = 1; k < (twice != NULL ? 4 : 2); ++k) {
-            row[k] = check_rows_next(rows[k], CHECK_ROW_SAMPLE, row[k]);
-            if (row[k] == NULL || row[k]->value != row[0]->value || row[k]->step != row[0]->step)
-                return false;
-        }
-        for (size_t i = 0; i < row[0]->value; ++i) {
-            size += fabs(row[0]->values[i]);
-            between += fabs(row[0]->values[i] - row[1]->values[i]);
-            for (int k = 0; k < 2 && twice != NULL; ++k)
-                repeated += fabs(row[k]->values[i] - row[k + 2]->values[i]);
-        }
-        if (row[0]->tensor.role == CHECK_REDUCE && between > most_noise * size)
-            return false;
-        all += size;
-        apart += between;
-        noise += repeated;
-        beyond += fdim(between, times_noise * repeated);
-    }
-    return apart <= most_noise * all && (twice == NULL || (noise > 0 && beyond <= least_noise * all));
-}
-
 bool
-pattern_has_one_batch(const struct check_evidence *evidence, bool may)
+pattern_has_one_batch(const struct check_evidence *evidence)
 {
     bool any = false;
-    if (copies_differ(evidence))
-        return false;
+    if (evidence->is_same_data || copies_differ(evidence))
+        return evidence->is_same_data;
     EACH_ROW(first, &evidence->ranked[0], CHECK_ROW_OWN) {
         for (int r = 1; r < evidence->ranks; ++r) {
             const struct check_row *row = NULL;
             do
                 row = check_rows_next(&evidence->ranked[r], CHECK_ROW_OWN, row);
             while (row != NULL && (row->step != first->step || row->value != first->value));
-            if (row == NULL && !((evidence->twice != NULL || may) && is_near(evidence, r)))
+            if (row == NULL)
                 return false;
             any = true;
         }

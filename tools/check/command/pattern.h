@@ -21,9 +21,8 @@ struct pattern {
 const struct check_row *pattern_row(const struct check_rows *rows, const struct check_tensor *tensor, uint32_t step);
 
 /* Whether all ranks had the same in their own gradients, in each step in which that was looked at, and no other data:
- * the same bits, or what is as near as two runs of one rank are, which a second run of the ranks shows. `may`: without
- * one, whether it may show that. */
-bool pattern_has_one_batch(const struct check_evidence *evidence, bool may);
+ * the same bits, or what their engines have found to be as near as two runs are. */
+bool pattern_has_one_batch(const struct check_evidence *evidence);
 
 /* Of items that are sorted (items_sort()). A gradient that is zero or noise beside the others counts only if it
  * differs. */

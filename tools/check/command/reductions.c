@@ -148,12 +148,13 @@ judge_equal(const struct check_evidence *evidence, struct check_verdict *verdict
 {
     char name[400];
     const struct check_item *multiple = find_result(verdict, is_multiple), *unclear = find_result(verdict, is_unclear);
-    if (pattern_has_one_batch(evidence, false)) {
+    if (pattern_has_one_batch(evidence)) {
         sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_SAME_BATCH, NULL);
-        sentence_say(verdict->text,
-                     "all %d ranks compute the same: the values that they pass to DDP_REDUCE are equal%s, so more "
-                     "ranks do not help",
-                     evidence->ranks, evidence->twice != NULL ? " but for the rounding of sums" : ", bit for bit");
+        sentence_say(
+            verdict->text,
+            "all %d ranks compute the same: the values that they pass to DDP_REDUCE are equal, bit for bit, so "
+            "more ranks do not help",
+            evidence->ranks);
         sentence_say(verdict->advice,
                      "divide the data: DDP_SHARD(total, &first, &count), or by DDP_RANK() and DDP_WORLD_SIZE()");
     } else if (unclear != NULL) {

@@ -55,7 +55,8 @@ struct check_outcome {
     int signal;          /* that asked for the end of the check; 0: none */
     char reason[1024];   /* why it failed, by its summary; empty: unknown */
     uint64_t overlapped_steps;
-    char *results; /* malloc'ed: for check_rows_append() */
+    bool is_same_data; /* as in struct check_evidence */
+    char *results;     /* malloc'ed: for check_rows_append() */
 };
 
 /* Folder of the private folders of the run's ranks, below that of the check, malloc'ed; NULL: they are elsewhere. */

@@ -307,7 +307,7 @@ shown_in_all(const struct judgement *judgement)
                 : 0) |
            (evidence->by_plan ? SHOWN_PLAN : 0) | (evidence->grows ? SHOWN_GROWS : 0) |
            (check_evidence_weighs(evidence) ? SHOWN_WEIGHS : 0) |
-           (pattern_has_one_batch(evidence, false) ? SHOWN_ONE_BATCH : 0) |
+           (pattern_has_one_batch(evidence) ? SHOWN_ONE_BATCH : 0) |
            (pattern_takes_whole_batches(evidence) ? SHOWN_WHOLE : 0);
 }
 
@@ -362,9 +362,7 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
         say_stop(evidence, verdict);
     if (verdict->result != CHECK_DIFFERENT)
         wishes->plain = false;
-    wishes->twice =
-        evidence->twice == NULL &&
-        (verdict->cause == CAUSE_RANKS || (verdict->result == CHECK_EQUAL && pattern_has_one_batch(evidence, true)));
+    wishes->twice = evidence->twice == NULL && verdict->cause == CAUSE_RANKS;
     const struct check_item *first = judgement.pattern.first;
     /* Rounding may decide something late, where what is first is wrong in all steps; or a gradient nearly cancels. */
     bool is_late = first != NULL && first->first_step >= LATE &&

@@ -118,7 +118,6 @@ enum check_row_kind {
     CHECK_ROW_TENSOR,   /* `norms` of a tensor at a step */
     CHECK_ROW_OWN,      /* `value`: hash of this rank's own gradients before they were averaged; in rounds: of floats
                            before DDP_REDUCE */
-    CHECK_ROW_SAMPLE,   /* `value` of the `values` of one tensor of those: the same ones on all ranks */
     CHECK_ROW_SHARD,    /* `value`: items of the first DDP_SHARD, and where they change; of --batch-grows, in each step;
                            `uneven`: not the same for each rank */
     CHECK_ROW_COPIED,   /* `value`: bytes that the host copies to the device in a step, of all but the first two */
@@ -156,8 +155,6 @@ enum { CHECK_TYPES_FLOAT16 = 1, CHECK_TYPES_BFLOAT16 = 2 }; /* or narrower */
 
 enum check_short { CHECK_SHORT_OF_TIME = 1, CHECK_SHORT_OF_ROOM };
 
-enum { CHECK_SAMPLED_AT_MOST = 64 };
-
 struct check_row {
     uint32_t kind;   /* enum check_row_kind */
     uint32_t step;   /* of gradients: of their group */
@@ -170,7 +167,6 @@ struct check_row {
     bool averaged; /* by DDP_STEP_PARAMETERS */
     union {
         char text[512];
-        double values[CHECK_SAMPLED_AT_MOST];
         struct check_copy copy;
     };
 };

@@ -421,7 +421,7 @@ note_own_part(const struct tensor *memory)
     values_tensor_out(begin, memory, 0, bytes);
     bool any = false;
     if (memcmp(begin, zeros, bytes) != 0)
-        values_note(CHECK_ROW_OWN, course.steps, values_hash_own(memory, CHECK_REDUCE, course.steps, &any));
+        values_note(CHECK_ROW_OWN, course.steps, values_hash_own(memory, &any));
 }
 
 /* A program may reduce in another thread than it steps in. */
@@ -505,7 +505,7 @@ note_own_gradients(int group, uint32_t step)
     engine_unlock();
     if (engine_state.rendezvous.world_size == 1 || step > 2 || averaged)
         return;
-    uint64_t hash = values_hash_gradients(group, step);
+    uint64_t hash = values_hash_gradients(group);
     if (hash != 0)
         values_note(CHECK_ROW_OWN, step, hash);
 }

@@ -372,41 +372,30 @@ values_read_tensor(const struct tensor *tensor, void (*take)(void *arg, const vo
 
 /* Bytes that pass, from the first on. */
 struct hashing {
-    const struct tensor *tensor;
     uint64_t sum, bytes;
     bool any; /* not all of them are zero */
-    struct check_row sample;
 };
 
 static void
 hash_piece(void *arg, const void *piece, size_t bytes)
 {
     struct hashing *hashing = arg;
-    const size_t each = type_bytes(hashing->tensor->type), first = hashing->bytes / each;
-    for (size_t i = 0; i < hashing->sample.value; ++i) {
-        size_t apart = hashing->tensor->count / hashing->sample.value, at = i * apart + element_scramble(i) % apart;
-        if (at >= first && at - first < bytes / each)
-            hashing->sample.values[i] = element_get(hashing->tensor->type, piece, at - first);
-    }
     hashing->sum = hash_part(hashing->sum, hashing->bytes, piece, bytes);
     hashing->bytes += bytes;
     hashing->any = hashing->any || *(const char *)piece != 0 || memcmp(piece, (const char *)piece + 1, bytes - 1) != 0;
 }
 
 uint64_t
-values_hash_own(const struct tensor *tensor, uint32_t role, uint32_t step, bool *any_p)
+values_hash_own(const struct tensor *tensor, bool *any_p)
 {
-    struct hashing hashing = {.tensor = tensor,
-                              .sample = {.kind = CHECK_ROW_SAMPLE, .step = step, .tensor.role = role}};
-    hashing.sample.value = tensor->count < CHECK_SAMPLED_AT_MOST ? tensor->count : CHECK_SAMPLED_AT_MOST;
+    struct hashing hashing = {.sum = 0};
     values_read_tensor(tensor, hash_piece, &hashing);
-    values_row(&hashing.sample);
     *any_p = *any_p || hashing.any;
     return hash_end(hashing.sum, hashing.bytes);
 }
 
 uint64_t
-values_hash_gradients(int group, uint32_t step)
+values_hash_gradients(int group)
 {
     uint64_t hash = 0;
     bool tells = false;
@@ -418,7 +407,7 @@ values_hash_gradients(int group, uint32_t step)
         if (!any)
             break;
         if (tensor.placed && tensor.averaged && tensor.group == group)
-            hash = hash_chain(hash, values_hash_own(&tensor, CHECK_GRADIENT, step, &tells));
+            hash = hash_chain(hash, values_hash_own(&tensor, &tells));
     }
     return tells ? hash : 0;
 }
