@@ -11,7 +11,7 @@
  * and 11 items). averaged (DDP_STEP_PARAMETERS, right), unit (its parameters are scaled before they are averaged), part
  * (its divisor is the batch). micro (three micro-batches, right), micro_divisor (each divides by the rank's number,
  * besides), valid (a kernel divides by what another one counts, and DDP_WEIGHT would do), twice (a pointer and an index
- * begin at the share).
+ * begin at the share), skip (a rank leaves out batches by its own items).
  */
 #include <ddprun.h>
 
@@ -215,6 +215,8 @@ main(int argc, char **argv)
             CHECK(cudaMemcpy(y, &labels[(size_t)at], share * sizeof(float), cudaMemcpyHostToDevice));
         }
         residuals<<<1, 32>>>(r, x, y, w, is("teacher") ? teacher : NULL, count);
+        if (is("skip") && labels[(size_t)(at + count - 1)] > 0.2f) /* of the rank's last item */
+            continue;
         if (is("teacher"))
             follow<<<1, 32>>>(teacher, r, count);
         if (is("symbol")) {

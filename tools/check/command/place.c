@@ -445,11 +445,9 @@ say_missing(const struct finding *finding, const struct step *step, int rank, bo
 {
     if (!finding->question->is_update && has_step(makes ? &finding->one : &finding->ranks[rank], step->its))
         return false;
-    place_say(
-        place, PLACE_MISSING, step,
-        "the decision on the host whether this operation is made must be the same on all ranks: by averaged values "
-        "(DDP_MEAN), not by the rank or its own values",
-        makes ? "rank %d makes it, and one process does not" : "one process makes it, and rank %d does not", rank);
+    place_say(place, PLACE_MISSING, step, place_same_decision,
+              makes ? "rank %d makes it, and one process does not" : "one process makes it, and rank %d does not",
+              rank);
     return true;
 }
 

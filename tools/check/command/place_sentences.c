@@ -90,6 +90,10 @@ judge_scalar(const struct finding *finding, const struct where *where)
     return (adds || divides) && !alike ? 4 : adds || divides ? 3 : 5;
 }
 
+const char *const place_same_decision =
+    "the decision on the host whether this operation is made must be the same on all ranks: by averaged values "
+    "(DDP_MEAN), not by the rank or its own values";
+
 const char *const place_same_update = "this argument of the update must not depend on the rank, the number of ranks or "
                                       "the share: compute it from the step and from averaged values";
 

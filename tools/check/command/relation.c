@@ -419,7 +419,7 @@ relation_is_same_call(const struct look_operation *a, const struct look_operatio
 static struct contents
 copied_by(const struct looked *looked, const struct look_operation *its, uint32_t interval)
 {
-    struct contents all = {.data = NULL};
+    struct contents all = {.data = NULL}; /* `hash`: the number of copies */
     char *data = xcalloc(1, 1);
     for (size_t i = 0; i < looked->count; ++i) {
         const struct step *step = &looked->steps[i];
@@ -435,6 +435,7 @@ copied_by(const struct looked *looked, const struct look_operation *its, uint32_
         data = xrealloc(data, all.bytes + own->bytes + 1);
         memcpy(data + all.bytes, own->data, own->bytes);
         all.bytes += own->bytes;
+        ++all.hash;
     }
     all.data = data;
     return all;
@@ -511,7 +512,7 @@ relation_of_copies(const struct finding *finding, size_t at, int rank, struct pa
     uint64_t items = finding->question->items, each = own.bytes < PIECE_BYTES ? own.bytes : PIECE_BYTES;
     if (items > 0 && one.bytes % items == 0)
         each = one.bytes / items;
-    *part = (struct part){.bytes = own.bytes, .all = one.bytes};
+    *part = (struct part){.bytes = own.bytes, .all = one.bytes, .copies = own.hash, .all_copies = one.hash};
     enum copied copied = COPIED_OTHERS;
     if (one.data != NULL && own.data != NULL && own.bytes > 0)
         copied = is_among(&one, own.data, own.bytes, &part->begin)            ? COPIED_PART

@@ -81,6 +81,7 @@ enum copied { COPIED_OTHERS, COPIED_ITEMS, COPIED_PART };
 struct part {
     bool begins; /* its first item, or all of it, is at byte `begin` of the one rank's `all` bytes */
     uint64_t begin, bytes, all;
+    uint64_t copies, all_copies; /* in so many copies */
 };
 enum copied relation_of_copies(const struct finding *finding, size_t at, int rank, struct part *part);
 
@@ -99,8 +100,8 @@ void place_say(struct place *place, enum place_kind kind, const struct step *ste
 bool place_has(const struct place_question *question, const struct step *step);
 /* "`bce` (train.cu:71)". Returns `text`. */
 const char *place_name_step(const struct step *step, char text[320]);
-/* Advice for an argument of an update. */
-extern const char *const place_same_update;
+/* Advice for an argument of an update; and for an operation that not all make as often. */
+extern const char *const place_same_update, *const place_same_decision;
 
 /* "0.125 on rank 0, 0.11 on rank 1 and 0.0625 in one process"; the ranks' are one where they are the same. */
 void place_list_values(const struct finding *finding, const struct where *where, char text[200]);
