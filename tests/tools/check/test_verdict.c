@@ -214,9 +214,6 @@ static const struct scene {
      .result = CHECK_DIFFERENT, .cause = CAUSE_RANKS, .first = "parameter_2"},
     {"other bits on rank 1 before the first step", .edits = {{HASH, .value = 7, ONE(PARAMETER, 2), .rank = 2}},
      .result = CHECK_DIFFERENT, .cause = CAUSE_RANKS, .first = "parameter_2", .says = "after initialisation"},
-    {"other bits on rank 1 before the first step, and on rank 0 not one rank's",
-     .edits = {{DIFFERENCE, .value = 1e-7, ONE(PARAMETER, 2)}, {HASH, .value = 7, ONE(PARAMETER, 2), .rank = 2}},
-     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .first = "parameter_2", .says = "before the first DDP_STEP"},
     {"other bits of a gradient on rank 2", .ranks = 4,
      .edits = {{HASH, .value = 7, ONE(GRADIENT, 1), .from = 2, .rank = 3}}, .result = CHECK_DIFFERENT,
      .cause = CAUSE_RANKS, .first = "gradient_1", .says = "in step 2 gradient 2 of 6"},
@@ -463,21 +460,6 @@ static const struct scene {
                {FACTOR, .value = 0.33, .role = CHECK_MEMORY, .first = 3, .last = 5}},
      .result = CHECK_DIFFERENT, .cause = CAUSE_UNANNOTATED, .wishes = "probe"},
 
-    /* ---- several updates ---- */
-    {"two updates in one step",
-     .edits = {{UPDATES, .value = 2, .from = 2}, {DIFFERENCE, .value = 0.5, EVERY(PARAMETER), .from = 3}},
-     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "between DDP_STEP 2 and the next DDP_STEP"},
-    {"two updates in one step, and gradients that differ then",
-     .edits = {{UPDATES, .value = 2, .from = 2}, {DIFFERENCE, .value = 0.5, EVERY(GRADIENT), .from = 3}},
-     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "DDP_STEP is left out before one of these"},
-    {"two updates in each step",
-     .edits = {{UPDATES, .value = 2, .from = 1},
-               {UPDATES, .value = 2, .from = 2},
-               {UPDATES, .value = 2, .from = 3},
-               {DIFFERENCE, .value = 0.5, EVERY(PARAMETER), .from = 2}},
-     .result = CHECK_DIFFERENT, .cause = CAUSE_UPDATE, .says = "each update needs its own DDP_STEP"},
-
-    {"two updates in each step, and nothing comes of it", .edits = {{UPDATES, .value = 2, .from = 1}}},
     {"a parameter at rest", .edits = {{UNMOVED, ONE(PARAMETER, 2), .from = 3}}},
 
     /* ---- what is not averaged ---- */
@@ -784,8 +766,6 @@ static const struct strength {
     {"every gradient is 1.3 times",
      {{FACTOR, .value = 1.3, EVERY(GRADIENT)}, {DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 2}}},
 
-    {"updated the same parameter 2 times",
-     {{UPDATES, .value = 2, .from = 1}, {DIFFERENCE, .value = 0.5, EVERY(PARAMETER), .from = 2}}},
     {"is 2 times one rank's", {{TIMES, .value = 2, EVERY(PARAMETER), .from = 2}}},
 
     {"does not have the same bits on ranks 0 and 1", {{HASH, .value = 7, ONE(PARAMETER, 2), .from = 3, .rank = 2}}},
@@ -829,7 +809,7 @@ random_edit(unsigned *seed)
     static const enum what all[] = {DIFFERENCE, BLOCK,   FACTOR,    NORM,      UNBOUNDED, IN_PLACE, MISSING,    ADDED,
                                     SHARD,      UNEVEN,  COPIED,    OWN,       ALARM,     RETAINED, OVERLAPPED, STOPPED,
                                     COMPRESSED, SUMS,    UNMOVED,   TOO_SMALL, HASH,      FORCED,   CHANGED,    TYPES,
-                                    TIMES,      ENDLESS, UNSTEPPED, NAN_ALONE, COUNT,     UPDATES};
+                                    TIMES,      ENDLESS, UNSTEPPED, NAN_ALONE, COUNT};
     static const double values[] = {0, 1e-7, 0.9e-4, 1.1e-4, 1e-3, 0.05, 0.5, 1, 2, 1e3, 1e-300, 1e300, NAN, -1};
     struct edit edit = {.what = all[(size_t)rand_r(seed) % (sizeof(all) / sizeof(all[0]))],
                         .run = (enum run)(rand_r(seed) % 8),
@@ -921,8 +901,7 @@ TEST(each_broken_rule_is_noticed)
         {"CHECK_ZEROS_TELL", "all gradients but one are zero, and that one differs"},
         {"CHECK_ENDLESS_COUNTS", "a gradient that is not finite on one rank, either"},
         {"CHECK_NAN_EQUAL", "parameters that are NaN on one rank, too"},
-        {"CHECK_INDEPENDENT_EQUAL", "rounds that do not depend on each other"},
-        {"CHECK_UPDATES_UNSEEN", "two updates in one step"}};
+        {"CHECK_INDEPENDENT_EQUAL", "rounds that do not depend on each other"}};
     for (size_t k = 0; k < sizeof(broken) / sizeof(broken[0]); ++k) {
         char why[2400] = "";
         for (size_t i = 0; i < SCENES; ++i) {

@@ -254,12 +254,14 @@ drop_notes(struct check_rows *rows, enum check_row_kind kind)
 static void
 change_rows(struct check_rows *rows, const struct edit *edit)
 {
-    static const enum check_row_kind kinds[] = {[SHARD] = CHECK_ROW_SHARD,       [UNEVEN] = CHECK_ROW_SHARD,
-                                                [COPIED] = CHECK_ROW_COPIED,     [OWN] = CHECK_ROW_OWN,
-                                                [ALARM] = CHECK_ROW_ALARM,       [RETAINED] = CHECK_ROW_RETAINED,
-                                                [FORCED] = CHECK_ROW_FORCED,     [TYPES] = CHECK_ROW_TYPES,
-                                                [ON_HOST] = CHECK_ROW_COPY,      [UNSTEPPED] = CHECK_ROW_UNSTEPPED,
-                                                [NAN_ALONE] = CHECK_ROW_ENDLESS, [UPDATES] = CHECK_ROW_UPDATES};
+    static const enum check_row_kind kinds[] = {
+        [SHARD] = CHECK_ROW_SHARD,       [UNEVEN] = CHECK_ROW_SHARD,
+        [COPIED] = CHECK_ROW_COPIED,     [OWN] = CHECK_ROW_OWN,
+        [ALARM] = CHECK_ROW_ALARM,       [RETAINED] = CHECK_ROW_RETAINED,
+        [FORCED] = CHECK_ROW_FORCED,     [TYPES] = CHECK_ROW_TYPES,
+        [ON_HOST] = CHECK_ROW_COPY,      [UNSTEPPED] = CHECK_ROW_UNSTEPPED,
+        [NAN_ALONE] = CHECK_ROW_ENDLESS,
+    };
     if (edit->what == ADDED)
         add_tensor(rows, (uint32_t)edit->role, (uint32_t)edit->first, edit->from, edit->value);
     else if (edit->what < SHARD)

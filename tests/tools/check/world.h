@@ -48,7 +48,6 @@ enum what {
     ON_HOST,   /* 64 bytes that every rank copies in step `from`; `value`: their content, of one rank 1 */
     TYPES,     /* no --tolerance, and calls have named types: `value` */
     FORCED,    /* every step began from the reference, with `value` times its gradients */
-    UPDATES,   /* so many updates of one parameter */
     UNSTEPPED, /* gradient number `first` is of a group that makes no step */
     NAN_ALONE, /* parameter number `first` is NaN on one rank */
     READS,     /* the date */

@@ -117,16 +117,6 @@ equal_say_ranks(struct judgement *judgement)
             item = &verdict->items[i];
     }
     bool is_start = agreement->moment <= items_moment(CHECK_PARAMETER, 1);
-    const struct check_row *of_rank_0 = pattern_row(&evidence->ranked[0], &other.tensor, 1);
-    if (is_start && of_rank_0 != NULL && !of_rank_0->same_bits) {
-        sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_UPDATE, item == &other ? NULL : item);
-        sentence_say(verdict->text,
-                     "before step 1 %s, has other bits than on one rank, and others on rank %d than on rank 0: the "
-                     "parameters have changed before the first DDP_STEP",
-                     sentence_name_item(verdict, item, name), agreement->rank);
-        sentence_say(verdict->advice, "call DDP_STEP between backward and the optimizer; it comes after the optimizer");
-        return true;
-    }
     bool is_gradient = other.tensor.role == CHECK_GRADIENT;
     uint32_t step = agreement->row->step - (is_gradient || other.tensor.role == CHECK_BUFFER ? 0 : 1);
     sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_RANKS, item == &other ? NULL : item);

@@ -123,7 +123,7 @@ bool verdict_advise(struct judgement *judgement, const char *format, ...) __attr
 judgement_fn gradients_say_uneven, gradients_say_factor, gradients_say_data_set, gradients_say_differ;
 
 /* ---- update.c: annotations, and what comes between DDP_STEP and the next one ---- */
-judgement_fn update_say_memory, update_say_start, update_say_several, update_say_wide, update_say_all;
+judgement_fn update_say_memory, update_say_start, update_say_wide, update_say_all;
 
 /* ---- factor.c ---- */
 /* Of a row of norms: false if it is no multiple of the reference. */

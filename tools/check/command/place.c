@@ -521,6 +521,44 @@ say_backward(const struct finding *finding, struct place *place)
     return false;
 }
 
+/* The tensor of the role that the operation changes; 0: none. */
+static uint32_t
+changed_by(const struct step *step, uint32_t role)
+{
+    uint32_t tensor = 0;
+    for (uint32_t a = 0; a < step->its->arguments; ++a)
+        tensor = step->list[a].tensor >> 24 == 1 + role && step->list[a].end > 0 ? step->list[a].tensor : tensor;
+    return tensor;
+}
+
+/* Between two DDP_STEPs a parameter is updated, gradients are computed once more, and it is updated by these, which are
+ * not averaged. */
+static bool
+say_several(const struct finding *finding, struct place *place)
+{
+    const struct looked *one = &finding->one;
+    uint32_t updated = 0;
+    bool is_backward = false, is_own = false;
+    for (struct where where = {.at = 0}; where.at < one->count; ++where.at) {
+        const struct step *step = &one->steps[where.at];
+        if (step->its->interval != finding->question->interval || step->its->interval == 0)
+            continue;
+        uint32_t changed = changed_by(step, CHECK_PARAMETER);
+        is_backward = is_backward || (updated != 0 && changed_by(step, CHECK_GRADIENT) != 0);
+        updated = updated == 0 ? changed : updated;
+        for (where.argument = 0; where.argument < step->its->arguments && is_backward && !is_own; ++where.argument)
+            is_own = changed == updated && step->list[where.argument].tensor >> 24 == 1 + CHECK_GRADIENT &&
+                     relation_of(finding, &where) != RELATION_SAME;
+        if (!is_own)
+            continue;
+        place_say(place, PLACE_CHANGED, step,
+                  "call DDP_STEP in each step, between backward and the update: each update needs its own",
+                  "it updates a parameter once more, and no DDP_STEP comes between the two updates");
+        return true;
+    }
+    return false;
+}
+
 static bool
 find_place(struct finding *finding, struct place *place)
 {
@@ -622,9 +660,10 @@ place_find(const struct place_question *question, struct place *place)
     *place = (struct place){.text = ""};
     bool ok = relation_load(&finding), any = ok && find_what_matters(&finding);
     bool in_parts = any && !question->is_update && !question->is_early && place_is_in_parts(&finding.one);
-    bool found = any && (question->is_divided ? find_divisor(&finding, place)
-                         : in_parts           ? place_find_in_parts(&finding, place)
-                                              : find_place(&finding, place));
+    bool found = any && (say_several(&finding, place) ? true
+                         : question->is_divided       ? find_divisor(&finding, place)
+                         : in_parts                   ? place_find_in_parts(&finding, place)
+                                                      : find_place(&finding, place));
     before.tensor = any && !found && question->is_update ? find_gradient(&finding) : 0;
     if (before.tensor != 0 && before.interval > 0) {
         before.since = --before.interval;

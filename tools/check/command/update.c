@@ -42,34 +42,6 @@ update_say_wide(struct judgement *judgement)
                             "; %s of float64, and no parameter has this type", sentence_name_tensor(wide, name));
 }
 
-/* ---- several updates for one DDP_STEP ---- */
-
-/* Between the DDP_STEP whose update makes the first difference, or that comes before it, and the next one. */
-bool
-update_say_several(struct judgement *judgement)
-{
-    const struct check_item *first = judgement->first;
-    const struct check_rows *rows = &judgement->evidence->ranked[first->first_rank];
-    const struct check_row *several = NULL, *row = NULL;
-    uint32_t step = first->first_step - 1; /* of either */
-    size_t as_often = 0;
-    do
-        several = check_rows_next(rows, CHECK_ROW_UPDATES, several);
-    while (several != NULL && several->step != step);
-    if (several == NULL)
-        return false;
-    judgement->verdict->is_precise = true;
-    while ((row = check_rows_next(rows, CHECK_ROW_UPDATES, row)) != NULL)
-        as_often += row->value >= several->value;
-    return verdict_conclude(
-        judgement,
-        2 * as_often > judgement->evidence->steps
-            ? "each update needs its own DDP_STEP, between its backward pass and the update"
-            : "DDP_STEP is left out before one of these updates: call it in each step, between backward and the update",
-        ": between DDP_STEP %u and the next DDP_STEP `%s` updated the same parameter %llu times", step, several->text,
-        (unsigned long long)several->value);
-}
-
 /* ---- unannotated memory ---- */
 
 bool

@@ -240,7 +240,6 @@ static const struct verdict_row table[] = {
     /* unannotated memory; a factor of all gradients explains it */
     ROW(UNANNOTATED, DIFFERENT, SHOWN_MEMORY, SHOWN_SCALED, update_say_memory),
     ROW(UPDATE, DIFFERENT, SHOWN_START, 0, update_say_start),
-    ROW(UPDATE, DIFFERENT, SHOWN_LATE, 0, update_say_several),
     ROW(TENSOR, DIFFERENT, 0, SHOWN_GROWS, update_say_wide),
     /* gradients */
     ROW(INDIVISIBLE, NOT_COMPARABLE, SHOWN_GRADIENT | SHOWN_UNEVEN, SHOWN_WEIGHS, gradients_say_uneven),

@@ -133,7 +133,6 @@ enum check_row_kind {
     CHECK_ROW_SEEN,     /* at the end: `value` has a bit of enum check_seen for each habit that the run has shown */
     CHECK_ROW_UNSTEPPED, /* `tensor` is a gradient of a group that made no step */
     CHECK_ROW_ENDLESS,   /* `tensor` is a parameter, infinite or NaN in the run that writes the reference */
-    CHECK_ROW_UPDATES,   /* after `step` the function `text` got the same parameter `value` times, and more than once */
     CHECK_ROW_TYPES,     /* at the end: `value` has CHECK_TYPES_... of what calls of libraries have named */
     CHECK_ROW_FORCED,    /* the gradients of tensor.group were set to norms.product times the reference's */
     CHECK_ROW_DATE,      /* `value`: the date with which compared runs begin, microseconds since 1970 */

@@ -44,9 +44,6 @@ static struct {
     struct {
         struct check_updater found; /* type 0: it writes memory that is compared */
         uint32_t since;             /* the step in which it was found */
-        CUdeviceptr first;          /* the first parameter that it got in this step, ... */
-        uint32_t times;             /* ... so many times */
-        char name[96];
     } list[UPDATERS_AT_MOST];
     size_t count, written;
     struct given *pointers; /* [pointer_count]: those of updaters say where memory behind others ends */
@@ -329,29 +326,14 @@ count_call(size_t updater, const struct operation *operation, const struct funct
         find_or_add(&updaters.owners, &updaters.owner_count, &updaters.owner_capacity, updater, around.owner)->times++;
 }
 
-/* In a parameter's place. */
-static void
-count_update(size_t updater, CUdeviceptr address)
-{
-    if (updaters.list[updater].times == 0) {
-        updaters.list[updater].first = address;
-        snprintf(updaters.list[updater].name, sizeof(updaters.list[updater].name), "%s", around.name);
-    }
-    updaters.list[updater].times += updaters.list[updater].first == address;
-}
-
-/* Where is it now, and what does the update get? */
+/* Where is it now? */
 static void
 resolve_pointed(void *arg, const struct pointed *pointed)
 {
-    size_t updater = *(const size_t *)arg;
+    (void)arg;
     struct check_memory at = {
         .call = around.call, .owner = around.owner, .ordinal = around.ordinal, .argument = pointed->argument};
     memory_resolve(&at, pointed->address);
-    if (updaters.list[updater].found.type == 0)
-        return;
-    if (is_parameters_place(updater, pointed->argument))
-        count_update(updater, pointed->address);
 }
 
 /* Once memory that is known is where this operation has it. */
@@ -397,7 +379,7 @@ begin_operation(const struct operation *operation, const struct function_layout 
     if (updater == updaters.count)
         return;
     count_call(updater, operation, layout);
-    pointers_visit(operation, layout, resolve_pointed, &updater);
+    pointers_visit(operation, layout, resolve_pointed, NULL);
     if (looks_at_memory(updater, operation, layout)) {
         int type = updaters.list[updater].found.type;
         context_synchronize("before an operation that updates parameters");
@@ -481,29 +463,12 @@ write_updaters(void)
     }
 }
 
-/* Of the step that is over: whether parameters were updated more than once. */
-static void
-note_updates(void)
-{
-    size_t most = 0;
-    for (size_t i = 1; i < updaters.count; ++i)
-        most = updaters.list[i].times > updaters.list[most].times ? i : most;
-    if (updaters.count == 0 || updaters.list[most].times < 2)
-        return;
-    struct check_row row = {.kind = CHECK_ROW_UPDATES, .step = updaters.step, .value = updaters.list[most].times};
-    snprintf(row.text, sizeof(row.text), "%s", updaters.list[most].name);
-    values_row(&row);
-}
-
 void
 updaters_boundary(uint32_t step)
 {
     pthread_mutex_lock(&memory_lock);
     memory_boundary(step);
-    note_updates();
     updaters.step = step;
-    for (size_t i = 0; i < updaters.count; ++i)
-        updaters.list[i].times = 0;
     updaters.owner_count = 0;
     if (finds() && step >= 2)
         write_updaters();
