@@ -25,7 +25,6 @@
 #pragma GCC system_header
 
 /* <math.h> before <cmath>: else the functions of <math.h> are missing from the global namespace. */
-#include <algorithm>
 #include <assert.h>
 #include <climits>
 #include <cmath>

@@ -160,8 +160,6 @@ is_fast_enough(const struct auto_run *run, struct error *error)
     if (forecast.round_ns == 0 || high >= 1 || !options->yes || options->slow || run->job->is_restart)
         return true;
     bool waits = options->reads != PLAN_READS_OWN && preview_reads(run->plan, false) > 0;
-    if (waits)
-        (void)preview_reads(run->plan, true);
     return error_set(error, DDPRUN_EXIT_USAGE,
                      "%d ranks are slower than one process: %.2f to %.2f times as fast%s; --slow trains all the same",
                      run->job->ranks, forecast.low / 100.0, high,
@@ -183,8 +181,7 @@ prepare_auto_run(struct auto_run *run, struct error *error)
         run->order.folder = folder.path;
         run->order.timeout_s = SCOUT_TIMEOUT_S;
         run->order.silent = true;
-        ok = find_plan(run, error) && (!run->is_new || plan_cache_keep(&run->cache, run->plan, error)) &&
-             is_fast_enough(run, error);
+        ok = find_plan(run, error) && (!run->is_new || plan_cache_keep(&run->cache, run->plan, error));
         job_folder_remove(&folder);
     }
     sigprocmask(SIG_SETMASK, old_mask, NULL);
@@ -232,7 +229,7 @@ plan_auto(struct options *options, const struct auto_job *job, struct error *err
         message_line("plan: its file is %s", run.cache.path);
         preview_print(run.plan, job->ranks, options->reads == PLAN_READS_OWN);
     }
-    ok = ok && (!asks || ask_user(error));
+    ok = ok && is_fast_enough(&run, error) && (!asks || ask_user(error));
     if (ok)
         options->plan = option_keep(options, run.cache.path);
     json_object_put(run.plan);

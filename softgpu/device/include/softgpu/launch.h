@@ -290,6 +290,16 @@ missed_alignment(const T &)
     return 0;
 }
 
+/* What is the same for all kernels is no template here and below: the compiler would make it anew for each. */
+static __attribute__((noinline, unused)) void
+report_missed(const char *kernel, const size_t *missed, unsigned count)
+{
+    for (unsigned i = 0; i < count; ++i) {
+        if (missed[i] != 0)
+            softgpu_object_calls->misaligned(kernel, i, missed[i]);
+    }
+}
+
 template <int Mode, class Body, class... P> struct kernel {
     static const char *name;
 
@@ -339,17 +349,17 @@ template <int Mode, class Body, class... P> struct kernel {
 
     template <unsigned... I> static inline void run_loops(const softgpu_launch *launch, numbers<I...>)
     {
-        const bool is_line =
-            launch->grid[1] == 1 && launch->grid[2] == 1 && launch->block[1] == 1 && launch->block[2] == 1 &&
-            static_cast<uint64_t>(launch->grid[0]) * launch->block[0] <= 0x7fffffffu && launch->block[0] <= 1024;
-        if (!is_line)
-            run_any_shape(launch, parameter<P>::of(launch->args[I])...);
+#ifdef __OPTIMIZE__ /* else there are no vectors to be had */
+        if (launch->grid[1] == 1 && launch->grid[2] == 1 && launch->block[1] == 1 && launch->block[2] == 1 &&
+            static_cast<uint64_t>(launch->grid[0]) * launch->block[0] <= 0x7fffffffu && launch->block[0] <= 1024) {
 #ifdef SOFTGPU_WIDE_VECTORS
-        else if (__builtin_cpu_supports("avx2"))
-            run_line_wide(launch, parameter<P>::of(launch->args[I])...);
+            if (__builtin_cpu_supports("avx2"))
+                return run_line_wide(launch, parameter<P>::of(launch->args[I])...);
 #endif
-        else
-            run_line(launch, parameter<P>::of(launch->args[I])...);
+            return run_line(launch, parameter<P>::of(launch->args[I])...);
+        }
+#endif
+        run_any_shape(launch, parameter<P>::of(launch->args[I])...);
     }
 
     template <unsigned... I>
@@ -373,10 +383,7 @@ template <int Mode, class Body, class... P> struct kernel {
     template <unsigned... I> static void check_pointers(const softgpu_launch *launch, numbers<I...>)
     {
         const size_t missed[] = {missed_alignment(parameter<P>::of(launch->args[I]))..., 0};
-        for (unsigned i = 0; i < sizeof...(P); ++i) {
-            if (missed[i] != 0)
-                softgpu_object_calls->misaligned(name, i, missed[i]);
-        }
+        report_missed(name, missed, sizeof...(P));
     }
 
     static void run(const softgpu_launch *launch)
@@ -403,25 +410,6 @@ template <int Mode, class Body, class... P> const char *kernel<Mode, Body, P...>
 #undef SOFTGPU_RUN_LINE
 #undef SOFTGPU_RUN_THREADS
 
-/* ---- its parameters, laid out as in the parameter block of a GPU ---- */
-
-template <class... P> struct layout {
-    softgpu_param params[sizeof...(P) + 1];
-
-    layout()
-    {
-        const size_t bytes[] = {sizeof(typename parameter<P>::stored)..., 0},
-                     alignment[] = {alignof(typename parameter<P>::stored)..., 1};
-        size_t offset = 0;
-        for (size_t i = 0; i < sizeof...(P); ++i) {
-            offset = (offset + alignment[i] - 1) & ~(alignment[i] - 1);
-            params[i].offset = offset;
-            params[i].bytes = bytes[i];
-            offset += bytes[i];
-        }
-    }
-};
-
 /* ---- launching ---- */
 
 inline bool
@@ -431,14 +419,11 @@ push_config(::dim3 grid, ::dim3 block, size_t shared = 0, cudaStream_t stream = 
 }
 
 /* The kernel's name for the linker, from that of the struct in its body: "_Z3sgdPf" from "Z3sgdPfE14softgpu_kernel".
- * Null for extern "C", whose name is a plain word, and without RTTI. */
-template <class Kernel>
+ * Null for extern "C", whose name is a plain word, and without RTTI (`inner` is null). */
 inline const char *
-linked_name()
+linked_name(const char *inner)
 {
-#ifdef __GXX_RTTI
-    const char *inner = typeid(Kernel).name();
-    const size_t length = __builtin_strlen(inner), behind = sizeof("E14softgpu_kernel") - 1;
+    const size_t length = inner != nullptr ? __builtin_strlen(inner) : 0, behind = sizeof("E14softgpu_kernel") - 1;
     if (length <= behind + 1 || inner[0] != 'Z' || __builtin_strcmp(inner + length - behind, "E14softgpu_kernel") != 0)
         return nullptr;
     size_t word = 0, at = 1; /* "3sgd" alone */
@@ -453,55 +438,66 @@ linked_name()
     __builtin_memcpy(name + 1, inner, length - behind);
     name[length - behind + 1] = '\0';
     return name;
-#else
-    return nullptr;
-#endif
 }
 
-template <int Mode, class Kernel, class Body, class... P>
-inline softgpu_image
-make_image(const char *pretty_function, unsigned max_threads, const softgpu_param *params, void **handle)
+/* The size and alignment of a parameter. */
+struct extent {
+    size_t bytes, alignment;
+};
+
+/* `image` with its names and its parameters, laid out as in the parameter block of a GPU. Before, its names are those
+ * of the stub and of the struct in its body. */
+static __attribute__((noinline, unused)) softgpu_image
+finish_image(softgpu_image image, softgpu_param *params, const extent *extents, const char **name) noexcept
 {
-    typedef kernel<Mode, Body, P...> code;
-    /* As nvcc's .nv_fatbin: a file with this section holds kernels. It has no other use. */
-    __asm__(".pushsection .softgpu_kernels, \"a\", @progbits\n\t.byte 0\n\t.popsection");
-    code::name = softgpu_kernel_name(pretty_function);
-    softgpu_image image = {};
-    __builtin_memcpy(image.magic, SOFTGPU_IMAGE_MAGIC, sizeof(image.magic));
-    image.version = SOFTGPU_IMAGE_VERSION;
-    image.name = code::name;
-    image.run = code::run;
-    image.param_count = sizeof...(P);
-    image.params = params;
-    image.static_shared_bytes = __atomic_load_n(&frame<Kernel>::used, __ATOMIC_RELAXED);
-    image.max_threads_per_block = max_threads;
-    image.linked_name = linked_name<Kernel>();
-    image.flags = SOFTGPU_IMAGE_HANDLE;
-    image.handle = handle;
+    size_t offset = 0;
+    for (unsigned i = 0; i < image.param_count; ++i) {
+        offset = (offset + extents[i].alignment - 1) & ~(extents[i].alignment - 1);
+        params[i] = {offset, extents[i].bytes};
+        offset += extents[i].bytes;
+    }
+    image.name = *name = softgpu_kernel_name(image.name);
+    image.linked_name = linked_name(image.linked_name);
     return image;
 }
 
 /* The runtime's handle of an image. An error stays the runtime's last error, as after a failed launch. */
-inline cudaKernel_t
+static __attribute__((noinline, unused)) void *
 load_kernel(const softgpu_image &image)
 {
+    void *loaded = __atomic_load_n(image.handle, __ATOMIC_ACQUIRE);
     cudaLibrary_t library;
-    cudaKernel_t kernel;
-    if (cudaLibraryLoadData(&library, &image, nullptr, nullptr, 0, nullptr, nullptr, 0) != cudaSuccess ||
-        cudaLibraryGetKernel(&kernel, library, image.name) != cudaSuccess)
-        return nullptr;
-    return kernel;
+    cudaKernel_t mine;
+    if (loaded == nullptr &&
+        cudaLibraryLoadData(&library, &image, nullptr, nullptr, 0, nullptr, nullptr, 0) == cudaSuccess &&
+        cudaLibraryGetKernel(&mine, library, image.name) == cudaSuccess &&
+        __atomic_compare_exchange_n(image.handle, &loaded, (void *)mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        loaded = mine;
+    return loaded;
 }
 
-/* The body of every stub. `where`: the addresses of its parameters. */
+/* The body of every stub, and in its frame: a launch has one frame of the stub's, as with nvcc, and then its caller's.
+ * `where`: the addresses of its parameters. */
 template <int Mode, class Kernel, class Body, class... P, class... Where>
-static inline void
+static inline __attribute__((always_inline)) void
 stub(const Body &, const char *pretty_function, unsigned max_threads, Where... where)
 {
-    static const layout<P...> params;
+    typedef kernel<Mode, Body, P...> code;
+    /* As nvcc's .nv_fatbin: a file with this section holds kernels. It has no other use. */
+    __asm__(".pushsection .softgpu_kernels, \"a\", @progbits\n\t.byte 0\n\t.popsection");
+#ifdef __GXX_RTTI
+    const char *const inner = typeid(Kernel).name();
+#else
+    const char *const inner = nullptr;
+#endif
+    static const extent extents[] = {{sizeof(typename parameter<P>::stored), alignof(typename parameter<P>::stored)}...,
+                                     {0, 1}};
+    static softgpu_param params[sizeof...(P) + 1];
     static void *handle;
-    static const softgpu_image image =
-        make_image<Mode, Kernel, Body, P...>(pretty_function, max_threads, params.params, &handle);
+    static const softgpu_image image = finish_image(
+        {SOFTGPU_IMAGE_MAGIC, SOFTGPU_IMAGE_VERSION, SOFTGPU_IMAGE_HANDLE, pretty_function, code::run, sizeof...(P),
+         params, __atomic_load_n(&frame<Kernel>::used, __ATOMIC_RELAXED), max_threads, inner, &handle},
+        params, extents, &code::name);
     const softgpu_image **const probe = softgpu_object_calls->thread_here()->probe;
     if (probe != nullptr) {
         *probe = &image;
@@ -513,12 +509,7 @@ stub(const Body &, const char *pretty_function, unsigned max_threads, Where... w
     cudaStream_t stream = nullptr;
     if (__cudaPopCallConfiguration(&grid, &block, &shared_bytes, &stream) != cudaSuccess)
         return;
-    void *loaded = __atomic_load_n(&handle, __ATOMIC_ACQUIRE);
-    if (loaded == nullptr) {
-        void *mine = load_kernel(image);
-        if (__atomic_compare_exchange_n(&handle, &loaded, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-            loaded = mine;
-    }
+    void *const loaded = load_kernel(image);
     if (loaded == nullptr)
         return;
     void *args[] = {parameter<P>::place(where)..., nullptr};
