@@ -115,6 +115,17 @@ find_what_matters(struct finding *finding)
 
 /* ---- sentences ---- */
 
+/* What DDP_STEP has averaged does not. */
+static bool
+differs_between_ranks(const struct finding *finding, const struct where *where)
+{
+    bool differs = false;
+    for (int r = 1; r < finding->question->ranks; ++r)
+        differs =
+            differs || relation_argument(finding, r, where)->before != relation_argument(finding, 0, where)->before;
+    return differs;
+}
+
 /* What the operation gets, and no operation of the step has changed, is in no relation to the one rank's; `rows_too`:
  * or has its rows, which need not be those of the batch. */
 static bool
@@ -132,7 +143,9 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
             find_writer(one, at, of, finding->question->since, &argument) >= 0)
             continue;
         enum relation relation = relation_of(finding, &where);
-        if (is_gradient && relation != RELATION_SAME) {
+        if (is_gradient && (relation == RELATION_SAME || !differs_between_ranks(finding, &where)))
+            continue;
+        if (is_gradient) {
             place_say(place, PLACE_BEFORE, step,
                       "annotate the whole gradient, with all elements of its parameter and its own type (DDP_TYPE_OF); "
                       "call DDP_STEP_GROUP for each group, between backward and its update",
