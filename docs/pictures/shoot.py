@@ -9,7 +9,7 @@ from browser import Browser  # noqa: E402
 
 WIDTH = 1000
 MARGIN = 12
-PICTURES = {"report.png": ("header", "#step-times"), "timeline.png": ("#timeline", "#timeline")}  # from the top of one to the end of another
+PICTURES = {"report.png": ("#head", "#step-times"), "timeline.png": ("#timeline", "#timeline")}  # from the top of one to the end of another
 
 
 def main():

@@ -1,18 +1,20 @@
 """browser.py CHROMIUM PAGE [FOLDER] - looks at a page of `ddprun report` in headless Chromium, over the DevTools protocol by a pipe.
 
-At 400, 500 and 1200 pixels of width, light and dark: no message on the console, no request but for the page itself, nothing wider than
-the window except inside a box that scrolls, every section with something in it, and text that stands out from what is behind it.
+At 400 and 1000 pixels of width, light and dark, printed, and without JavaScript: no message on the console, no request but for the page
+itself, nothing wider than the window except inside a box that scrolls, every section with something in it, and text that stands out from
+its background. Then clicks on headings must sort, wheel, keys and buttons must zoom, and values must be shown at the pointer.
 Pictures go to FOLDER, if it is given. Prints what is wrong; exit code 1.
 """
 import base64
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
 
-SECTIONS = ["verdict", "step-times", "timeline", "means", "buckets", "settings"]
+SECTIONS = ["head", "verdict", "step-times", "timeline", "means", "buckets", "settings"]
 
 # What reaches beyond the window. A box that scrolls is itself looked at, but not what is in it.
 WIDE = """(() => {
@@ -20,7 +22,7 @@ WIDE = """(() => {
   if (document.documentElement.scrollWidth > innerWidth) wide.push('the page: ' + document.documentElement.scrollWidth);
   for (const e of document.querySelectorAll('main, main *')) {
     const box = e.closest('.box'), place = e.getBoundingClientRect();
-    if ((box && e !== box) || place.width === 0 || e.closest('defs, title, desc')) continue;
+    if ((box && e !== box) || place.width === 0 || e.closest('defs, title, desc, details:not([open]) > div')) continue;
     if (place.right > innerWidth + 1 || place.left < -1)
       wide.push(e.tagName + '.' + e.getAttribute('class') + ' ' + e.textContent.slice(0, 40) + ': ' + place.left + ' to ' + place.right);
   }
@@ -48,7 +50,7 @@ PALE = """(() => {
   const light = c => { const [r, g, b] = numbers(c).slice(0, 3).map(v => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
                        return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
   const pale = [];
-  for (const e of document.querySelectorAll('h1, h2, h3, p, td, th, dt, dd, small, li, footer, .key, text.tick, text.lane')) {
+  for (const e of document.querySelectorAll('h1, h2, h3, p, td, th, dt, dd, small, button, figcaption, .key, text')) {
     if (e.textContent.trim() === '') continue;
     let behind = e;
     while (behind && (numbers(getComputedStyle(behind).backgroundColor)[3] ?? 1) === 0) behind = behind.parentElement;
@@ -118,31 +120,97 @@ class Browser:
             self.events.append(self.receive())
 
     def evaluate(self, expression):
-        return self.call("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
+        return self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)["result"].get("value")
 
 
-def look(browser, page, folder, width, scheme):
-    name = "%d pixels, %s" % (width, scheme)
+# Headings of a table, and whether its rows are in the order of the numbers in a column: 1 up, -1 down, 0 neither.
+ORDER = """(column => {
+  const numbers = [...document.querySelector('#buckets table').tBodies[0].rows].map(r => parseFloat(r.cells[column].textContent.replaceAll(',', '')));
+  const up = numbers.every((v, i) => i === 0 || numbers[i - 1] <= v), down = numbers.every((v, i) => i === 0 || numbers[i - 1] >= v);
+  return up === down ? 0 : up ? 1 : -1;
+})(%d)"""
+# Microseconds in a pixel of the timeline, by its axis.
+SCALE = """(() => {
+  const ticks = [...document.querySelectorAll('#timeline text.tick')].map(t => [parseFloat(t.textContent) * {'\u00b5s': 1, ms: 1e3, s: 1e6}[t.textContent.split(/\\s/)[1]], +t.getAttribute('x')]);
+  return (ticks[1][0] - ticks[0][0]) / (ticks[1][1] - ticks[0][1]);
+})()"""
+SIGHT = "(e => { e.scrollIntoView({block: 'center'}); const p = e.getBoundingClientRect(); return [p.left + p.width / 2, p.top + p.height / 2]; })(%s)"
+# Tables of curves are closed, and open by a click; all else is there to be read.
+CURVE = "[...document.querySelectorAll('details')].find(d => d.querySelector('th').textContent === 'Step')"
+WITHOUT = """(() => [...document.querySelectorAll('details, td, dd, p')].filter(e => e.closest('details')?.querySelector('th').textContent !== 'Step'
+  && (e.tagName === 'DETAILS' ? !e.open : e.textContent.trim() !== '' && e.getBoundingClientRect().height === 0)).map(e => e.textContent.slice(0, 60)))()"""
+
+
+def mouse(browser, kind, place, **more):
+    browser.call("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], **more)
+    browser.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done, 20)))")
+
+
+def click(browser, element):
+    place = browser.evaluate(SIGHT % element)
+    for kind in ("mousePressed", "mouseReleased"):
+        mouse(browser, kind, place, button="left", clickCount=1)
+
+
+def use(browser):
+    """A page with buckets and a timeline."""
+    for wanted in (1, -1):
+        click(browser, "document.querySelectorAll('#buckets th button')[1]")
+        if browser.evaluate(ORDER % 1) not in (wanted, 0) or browser.evaluate("document.querySelector('#buckets th:nth-child(2)').ariaSort") != \
+                ("ascending" if wanted > 0 else "descending"):
+            complain("a click on a heading does not sort: %s" % browser.evaluate(ORDER % 1))
+    click(browser, "document.querySelectorAll('#buckets th button')[0]")
+    click(browser, "document.querySelectorAll('#buckets th button')[0]")
+    if browser.evaluate("document.querySelectorAll('#buckets table tbody tr').length") < 2 or browser.evaluate(ORDER % 0) != -1:
+        complain("a second click on a heading does not sort downwards")
+    picture = "document.querySelector('#timeline svg.chart')"
+    place, scales = browser.evaluate(SIGHT % (picture + ".querySelector('rect.before')")), [browser.evaluate(SCALE)]
+    mouse(browser, "mouseMoved", place)
+    if "Part: before backward" not in browser.evaluate("tip.hidden ? '' : tip.textContent") or "Takes: " not in browser.evaluate("tip.textContent"):
+        complain("a slice under the pointer says '%s'" % browser.evaluate("tip.textContent"))
+    mouse(browser, "mouseWheel", place, deltaX=0, deltaY=-100)
+    scales.append(browser.evaluate(SCALE))
+    browser.evaluate(picture + ".focus()")
+    for key in "+-":
+        browser.call("Input.dispatchKeyEvent", type="keyDown", key=key, text=key)
+        scales.append(browser.evaluate(SCALE))
+    click(browser, "[...document.querySelectorAll('#timeline button')].find(b => b.textContent === 'whole step')")
+    scales.append(browser.evaluate(SCALE))
+    if any(abs(scale / scales[0] - wanted) > 0.03 for scale, wanted in zip(scales, (1, 1 / 1.5, 1 / 1.5 ** 2, 1 / 1.5, 1))):
+        complain("wheel, +, - and the button zoom to %s" % scales)
+    mouse(browser, "mouseMoved", browser.evaluate(SIGHT % "document.querySelector('#step-times svg.chart')"))
+    if not re.match(r"step \d+: \S+ (.s|s)", browser.evaluate("tip.textContent")):
+        complain("the curve under the pointer says '%s'" % browser.evaluate("tip.textContent"))
+
+
+def look(browser, page, folder, width, scheme, media="", script=True):
+    name = "%d pixels, %s%s%s" % (width, scheme, media and ", " + media, "" if script else ", without JavaScript")
     browser.events.clear()
     browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
-    browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    browser.call("Emulation.setEmulatedMedia", media=media, features=[{"name": "prefers-color-scheme", "value": scheme}])
+    browser.call("Emulation.setScriptExecutionDisabled", value=not script)
     browser.call("Page.navigate", url=page)
     browser.wait("Page.loadEventFired")
-    for what, expression in (("beyond the window", WIDE), ("over each other", CROWDED), ("pale", PALE)):
+    if script:
+        browser.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done, 20)))")
+    for what, expression in (("beyond the window", WIDE), ("over each other", CROWDED), ("pale", PALE)) + ((("not to be seen", WITHOUT),) if not script else ()):
         for one in browser.evaluate(expression) or []:
             complain("%s: %s: %s" % (name, what, one))
     for section in SECTIONS:
         filled = browser.evaluate("(e => e ? e.textContent.trim().length : -1)(document.getElementById('%s'))" % section)
-        if filled < 40:
+        if filled < 20:
             complain("%s: section %s has %s characters" % (name, section, filled))
+    pictures = browser.evaluate("document.querySelectorAll('svg.chart').length")
+    if (pictures > 0) != script:
+        complain("%s: there are %d pictures" % (name, pictures))
     behind = browser.evaluate("getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).map(Number)[0]")
-    if (behind < 128) != (scheme == "dark"):
+    if not media and (behind < 128) != (scheme == "dark"):
         complain("%s: the page is not %s" % (name, scheme))
     if folder:
         size = browser.call("Page.getLayoutMetrics")["cssContentSize"]
         clip = {"x": 0, "y": 0, "width": width, "height": min(size["height"], 12000), "scale": 1}
         picture = browser.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)["data"]
-        pathlib.Path(folder, "page-%d-%s.png" % (width, scheme)).write_bytes(base64.b64decode(picture))
+        pathlib.Path(folder, "page-%d-%s%s%s.png" % (width, scheme, media and "-" + media, "" if script else "-text")).write_bytes(base64.b64decode(picture))
     for event in browser.events:
         method, values = event.get("method"), event.get("params", {})
         if method in ("Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown"):
@@ -162,9 +230,19 @@ def main():
         browser.session = browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             browser.call(domain + ".enable")
-        for width in (400, 500, 1200):
+        for width in (400, 1000):
             for scheme in ("light", "dark"):
                 look(browser, page, folder, width, scheme)
+        if browser.evaluate("document.querySelector('#timeline svg.chart rect.before') && document.querySelectorAll('#buckets td').length > 0"):
+            use(browser)
+        look(browser, page, folder, 700, "light", "print")
+        look(browser, page, folder, 400, "light", script=False)
+        if browser.evaluate(CURVE + " !== undefined"):
+            place = browser.evaluate(SIGHT % (CURVE + ".querySelector('summary')"))
+            for kind in ("mousePressed", "mouseReleased"):
+                browser.call("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1)
+            if not browser.evaluate(CURVE + ".open"):
+                complain("without JavaScript, the values of a curve cannot be read")
         browser.session = None
         browser.call("Browser.close")
         browser.process.wait(30)

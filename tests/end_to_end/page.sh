@@ -34,7 +34,7 @@ check "a page on standard output is the same" cmp "$work/stdout" "$page"
 
 chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
 if [ -n "$chromium" ]; then
-    check "Chromium shows it at two widths, light and dark" python3 "$here/browser.py" "$chromium" "$page" "$build/pages"
+    check "Chromium shows it at two widths, light and dark; tables sort, the timeline zooms, and text stands without JavaScript" python3 "$here/browser.py" "$chromium" "$page" "$build/pages"
 else
     printf '# skipped: Chromium is not installed; the page is not looked at\n'
 fi
@@ -97,6 +97,7 @@ run "$ddprun" report "$work/hostile" -o "$page"
 succeeded "hostile names: a page is made"
 looked "hostile names"
 check "... with the names as text" grep -q '&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;' "$page"
+check "... and as data" grep -q '"\\u003c\\/script>\\u003cscript>alert(1)\\u003c\\/script>' "$page"
 [ -z "$chromium" ] || check "... which Chromium shows" python3 "$here/browser.py" "$chromium" "$page"
 python3 "$here/page.py" known "$work/known"
 run "$ddprun" report "$work/known" -o "$page"
@@ -107,7 +108,7 @@ run "$ddprun" report "$work/grouped" -o "$page"
 succeeded "two groups: a page is made"
 looked "two groups"
 check "two groups: the figures are those of the trace" python3 "$here/page.py" groups "$page"
-check "two groups: one step has the other group's, too" [ "$(grep -c '<title>bucket 0[.]0: ' "$page")" -eq 2 ]
+check "two groups: one step has the other group's, too" [ "$(grep -c '<td class=.text.>bucket 0[.]0</td>' "$page")" -eq 2 ]
 run "$ddprun" -n 2 --page "$page" --summary-json "$work/summary" "$build/tests/matrix/gan_shared" --rhythm joint --streams 3 --steps 40
 succeeded "a program with two groups: ends well"
 looked "a program with two groups" "$work/summary"

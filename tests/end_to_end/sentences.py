@@ -8,6 +8,8 @@ import math
 import re
 import sys
 
+from report import number, parts, plain, report_of, rows
+
 UNITS = {"\u00b5s": 0.001, "ms": 1, "s": 1000}
 # kinds of runs in which steps have times, and what else each of them must say
 TIMED = {"balanced", "slow", "turns", "link", "host", "nan", "failed", "restarted", "plan"}
@@ -40,21 +42,9 @@ def ms(text):
     return float(number) * UNITS[unit]
 
 
-def plain(text):
-    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", "", re.sub(r"<title>.*?</title>", "", text))))
-
-
 def find(word, where, pattern, text, read):
     for found in re.finditer(pattern, text):
         say(word, where, read(found[1]))
-
-
-def rows(section, heading):
-    """Of a table of the page: its rows by their first cell, and the names of its columns."""
-    table = next((t for t in re.findall("<table>.*?</table>", section, re.S) if heading in t), "")
-    names = [plain(h) for h in re.findall("<th scope='col'.*?</th>", table, re.S)]
-    cells = [[plain(c) for c in re.findall("<t[hd].*?</t[hd]>", re.sub("<svg.*?</svg>", "", r, flags=re.S), re.S)] for r in re.findall("<tr><th scope='row'.*?</tr>", table, re.S)]
-    return {c[0]: dict(zip(names, c)) for c in cells}
 
 
 def read_closing(text):
@@ -75,39 +65,37 @@ def read_summary(summary):
         say("nonfinite", "summary", summary["nonfinite"]["text"])
 
 
-def read_page(text, summary):
-    sections = {s: t.split("</section>")[0] for s, t in re.findall(r"<section id='([a-z-]+)'(.*?</section>)", text, re.S)}
-    head, verdict = plain(text.split("</header>")[0]), plain(sections["verdict"])
-    find("step", "page's head", r"A step takes (\d\S* \S+),", verdict, ms)
-    find("exposed", "page's head", r"with (\S+ \S+) \([^)]*\) of exposed", verdict, ms)
-    find("waiting", "page's head", r"communication \(median\) and (\S+ \S+) \([^)]*\) of waiting", verdict, ms)
-    find("alone", "page's head", r"Without averaging a step would take ([^:]+):", verdict, ms)
-    find("efficiency", "page's head", r"the efficiency is (\S+) %", verdict, float)
-    find("rate", "page's head", r"made (\S+) steps per second", verdict, float)
+def read_page(page, summary):
+    report, markup = report_of(page), parts(page)
+    head, verdict, times = (plain(markup[name]) for name in ("head", "verdict", "step-times"))
+    find("step", "page's verdict", r"A step takes (\d\S* \S+)\.", verdict, ms)
+    for word in ("exposed", "waiting"):
+        find(word, "page's verdict", r"The largest loss is %s [^:]*: (\S+ \S+)\." % word, verdict, ms)
+    find("straggler", "page's verdict", r"The largest loss is waiting for rank (\d+):", verdict, int)
     find("waiting", "page's losses", r"waiting for (?:rank \d+|each other): (\S+) ms", verdict, float)
-    find("straggler", "page's losses", r"waiting for rank (\d+):", verdict, int)
-    for word, member in (("exposed", "exposed_ms"), ("waiting", "waiting_ms"), ("rate", "steps_per_second")):
-        find(word, "page's tile", r"id='run-%s' value='([^']*)'" % member, sections["verdict"], float)
-    window = re.search(r"the step is the mean of (steps \d+ to \d+)", verdict)
-    under = re.search(r"In these steps: (.*?)\.(?: Without it|</p>)", sections["step-times"], re.S)
+    find("straggler", "page's losses", r"waiting for rank (\d+): \S+ ms", verdict, int)
+    for word, name, read in (("step", "step", ms), ("exposed", "exposed", ms), ("waiting", "waiting", ms), ("alone", "alone", ms),
+                             ("efficiency", "efficiency", lambda text: 100 * number(text)), ("rate", "steps_per_second", number)):
+        find(word, "page's figure", r"<dd id='run-%s'>(\d[^<]*)<" % name, markup["verdict"], read)
+    window = re.search(r"Of (steps \d+ to \d+)[ .]", verdict)
+    under = re.search(r"In these steps: (.*?)\. ", times)
     if under:
-        find("waiting", "page under its table", r"waiting for (?:rank \d+|each other): (\S+) ms", under[1], float)
-        find("straggler", "page under its table", r"waiting for rank (\d+):", under[1], int)
-        table = rows(sections["step-times"], "Arrived last")
-        if window and "Medians of %s without control steps" % window[1] not in plain(sections["step-times"]):
+        find("waiting", "page over its table", r"waiting for (?:rank \d+|each other): (\S+) ms", under[1], float)
+        find("straggler", "page over its table", r"waiting for rank (\d+):", under[1], int)
+        table = {str(row["Rank"]): row for row in rows(report, "step-times", "What each rank does in a step")}
+        if window and "The table is of %s without control steps" % window[1] not in times:
             complain("the head is of %s, and the table is not" % window[1])
         for rank, count, of in re.findall(r"rank (\d+)(?:: \S+ ms per step, last to arrive| arrived last) in (\d+) of (\d+)", under[1]):
-            shown = float(table[rank]["Arrived last"].split()[0].replace("\u00a0%", "").split("\u00a0")[0])
-            if abs(100 * int(count) / int(of) - shown) > 0.51 or (" arrived last in " in under[1] and 2 * int(count) <= int(of)):
-                complain("'%s' is under %s %%" % (under[1], shown))
+            if int(count) != table[rank]["Last in steps"] or (" arrived last in " in under[1] and 2 * int(count) <= int(of)):
+                complain("'%s' is over %s" % (under[1], table[rank]))
         for rank, row in table.items():
-            say("exposed", "page's table, rank " + rank, ms(row["Exposed"]))
-    found = re.search(r"id='run-nonfinite'>(.*?)</p>", text)
-    if found:
-        say("nonfinite", "page", html.unescape(found[1])[:190])
-    if summary["reason"] and summary["reason"].split("\n")[0][:150] not in head:
+            say("exposed", "page's table, rank " + rank, row["Exposed"] / 1000)
+    found = re.search(r"<p class='bad'>([^<]* has (?:an infinite|NaN)[^<]*)</p>", markup["head"])
+    if found and summary["nonfinite"]:
+        say("nonfinite", "page", html.unescape(found[1]))
+    if summary["reason"] and plain(summary["reason"]).strip() not in head:
         complain("the page does not begin with '%s'" % summary["reason"])
-    return head + verdict + plain(sections["step-times"])
+    return head + verdict + times
 
 
 def read_predict(text, ranks):
@@ -147,7 +135,7 @@ def main():
     for where, pattern in MUST.get(kind, []):
         if not re.search(pattern, texts[where], re.S):
             complain("the %s does not say /%s/" % (where, pattern))
-    varies = "Steps vary too much" in texts["page"]
+    varies = "steps vary too much" in texts["page"]
     for word in ("step", "exposed", "waiting", "efficiency", "alone", "rate") if kind in TIMED and kind != "failed" else ():
         if len(said.get(word, [])) < 2 and not (varies and word in ("efficiency", "alone")):
             complain("%s stands in %s only" % (word, said.get(word)))

@@ -39,9 +39,9 @@ changed() { # FILE PATTERN REPLACEMENT
     cp "$work/kept" "$work/$1"
 }
 changed page.html '(A step takes )[0-9.]+' '\17.77'
-changed page.html '(the efficiency is )[0-9.]+' '\177.7'
+changed page.html '(run-efficiency.>)[0-9.]+' '\177.7'
 changed page.html '(In these steps: waiting for rank 1: )[0-9.]+' '\17.77'
-changed page.html '(last to arrive in )[0-9]+ of ([0-9]+ steps. Without)' '\11 of \2'
+changed page.html '(In these steps: .*last to arrive in )[0-9]+ of ' '\11 of '
 changed closing '(exposed communication: )[0-9.]+' '\177.7'
 changed closing 'waiting for rank 1' 'waiting for rank 2'
 changed summary '("steps_per_second": )[0-9.]+' '\11.5'

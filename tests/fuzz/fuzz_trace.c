@@ -3,8 +3,8 @@
  * step.
  *
  * Required: the timeline is JSON, whatever names and numbers the file has, and each of its slices has a length; the
- * page is well nested, of a bounded size, and has no script; what is predicted is a number, and no loss is below
- * nothing.
+ * page is well nested, of a bounded size, and has two scripts: its report, which is JSON, and its own; what is
+ * predicted is a number, and no loss is below nothing.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -18,13 +18,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void
-require_timeline(const char *text)
+/* The caller's, for json_object_put(). */
+static json_object *
+require_json(const char *text, size_t length)
 {
     struct json_tokener *tokener = json_tokener_new();
     json_tokener_set_flags(tokener, JSON_TOKENER_VALIDATE_UTF8);
-    json_object *timeline = json_tokener_parse_ex(tokener, text, -1), *events, *value;
-    fuzz_require(timeline != NULL, "the timeline is JSON, in UTF-8");
+    json_object *found = json_tokener_parse_ex(tokener, text, (int)length);
+    fuzz_require(found != NULL, "the timeline, or the page's report, is JSON, in UTF-8");
+    json_tokener_free(tokener);
+    return found;
+}
+
+static void
+require_timeline(const char *text)
+{
+    json_object *timeline = require_json(text, strlen(text)), *events, *value;
     fuzz_require(json_object_object_get_ex(timeline, "traceEvents", &events), "it has events");
     for (size_t i = 0; i < json_object_array_length(events); ++i) {
         json_object *event = json_object_array_get_idx(events, i);
@@ -32,7 +41,6 @@ require_timeline(const char *text)
             fuzz_require(json_object_get_double(value) >= 0, "a slice has a length");
     }
     json_object_put(timeline);
-    json_tokener_free(tokener);
 }
 
 static void
@@ -74,13 +82,21 @@ require_page(const char *text, size_t length)
 {
     static const char *const single[] = {"!DOCTYPE", "meta"};
     char open[DEEPEST][NAME_BYTES], name[NAME_BYTES];
-    size_t depth = 0;
+    size_t depth = 0, scripts = 0;
     fuzz_require(length <= PAGE_BYTES_AT_MOST && strlen(text) == length, "the page is small, and has no NUL byte");
     for (const char *at = strchr(text, '<'), *end; at != NULL; at = strchr(end, '<')) {
         bool closes = at[1] == '/', alone = false;
         end = end_of_tag(at);
         snprintf(name, sizeof(name), "%.*s", (int)strcspn(at + 1 + closes, " >/\n"), at + 1 + closes);
-        fuzz_require(strcmp(name, "script") != 0, "the page has no script");
+        if (strcmp(name, "script") == 0 && !closes) { /* up to its end it has no tags */
+            const char *begin = end;
+            end = strstr(begin, "</script>");
+            fuzz_require(end != NULL && strstr(begin, "<!--") == NULL, "a script of the page ends");
+            if (++scripts == 1)
+                json_object_put(require_json(begin, (size_t)(end - begin)));
+            memcpy(open[depth++], name, sizeof(name));
+            continue;
+        }
         for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); ++i)
             alone = alone || strcmp(name, single[i]) == 0;
         if (end[-2] == '/' || alone)
@@ -92,6 +108,7 @@ require_page(const char *text, size_t length)
         else
             memcpy(open[depth++], name, sizeof(name));
     }
+    fuzz_require(scripts == 2, "no name became a script");
     fuzz_require(depth == 0, "all that is open in the page is closed");
 }
 

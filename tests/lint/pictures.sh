@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 record=docs/pictures/made_of
-now=$(cat tools/page/*.c tools/trace/facts.c launcher/common/waiting.c | sha256sum | cut -d ' ' -f 1)
+now=$(cat tools/page/*.c tools/page/page.{html,css,js} tools/trace/facts.c launcher/common/waiting.c | sha256sum | cut -d ' ' -f 1)
 if [ "${1:-}" = --write ]; then
     printf '%s\n' "$now" >"$record"
 elif [ "$now" != "$(cat "$record")" ]; then

@@ -1,180 +1,132 @@
-/* html.c - see html.h. */
-#include "tools/page/html.h"
+/* html.c - see report.h. */
+#include "tools/page/report.h"
 
-#include "base/printable.h"
-#include "launcher/common/xcalloc.h"
+#include <json-c/json.h>
 
-#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CHARACTERS = 200 };
-
-void
-html_put(FILE *out, const char *format, ...)
+/* Markup, in which each %s is text. */
+static void __attribute__((format(printf, 2, 3))) put(FILE *out, const char *format, ...)
 {
-    va_list arguments;
-    va_start(arguments, format);
-    vfprintf(out, format, arguments);
-    va_end(arguments);
+    static const char special[] = "&<>\"'", *const escapes[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
+    va_list texts;
+    va_start(texts, format);
+    for (const char *at = format; *at != '\0'; ++at) {
+        if (*at != '%') {
+            fputc(*at, out);
+            continue;
+        }
+        ++at; /* the s */
+        for (const char *text = va_arg(texts, const char *), *found; *text != '\0'; ++text) {
+            if ((found = strchr(special, *text)) != NULL)
+                fputs(escapes[found - special], out);
+            else
+                fputc(*text, out);
+        }
+    }
+    va_end(texts);
 }
 
-static const char *const escapes[UCHAR_MAX + 1] = {
-    ['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;", ['"'] = "&quot;", ['\''] = "&#39;"};
+static void
+put_sentence(FILE *out, json_object *sentence)
+{
+    put(out, "<p>%s</p>\n", json_object_get_string(sentence));
+}
+
+static void
+put_figure(FILE *out, json_object *figure)
+{
+    char text[FIGURE_BYTES];
+    put(out, "<dl><dt>%s</dt><dd id='run-%s'>%s<small>%s</small></dd></dl>\n", facts_string(figure, "name"),
+        facts_string(figure, "id"), figure_text(facts_string(figure, "kind"), facts_number(figure, "value"), text),
+        facts_string(figure, "note"));
+}
+
+/* The first one of a row is its name. */
+static void
+put_cell(FILE *out, json_object *value, const char *kind, bool first)
+{
+    char text[FIGURE_BYTES];
+    double number = value != NULL ? json_object_get_double(value) : NAN;
+    put(out, first ? "<th scope='row' class='%s'>%s</th>" : "<td class='%s'>%s</td>", kind,
+        json_object_is_type(value, json_type_string) ? json_object_get_string(value) : figure_text(kind, number, text));
+}
+
+static void
+put_table(FILE *out, json_object *table)
+{
+    const char *title = facts_string(table, "title");
+    json_object *columns = report_list(table, "columns"), *rows = report_list(table, "rows");
+    /* curves are long, and closed unless they are drawn or asked for */
+    put(out, strcmp(facts_string(table, "drawn"), "curve") == 0 ? "<details>" : "<details open>");
+    put(out,
+        "<summary><h3>%s</h3></summary>\n<div class='box' tabindex='0' role='region' aria-label='%s'>"
+        "<table>\n<thead><tr>",
+        title, title);
+    for (size_t c = 0; c < json_object_array_length(columns); ++c) {
+        json_object *column = json_object_array_get_idx(columns, c);
+        put(out, "<th scope='col' class='%s'>%s</th>", facts_string(column, "kind"), facts_string(column, "name"));
+    }
+    put(out, "</tr></thead>\n<tbody>\n");
+    for (size_t r = 0; r < json_object_array_length(rows); ++r) {
+        json_object *row = json_object_array_get_idx(rows, r);
+        put(out, "<tr>");
+        for (size_t c = 0; c < json_object_array_length(columns); ++c)
+            put_cell(out, json_object_array_get_idx(row, c),
+                     facts_string(json_object_array_get_idx(columns, c), "kind"), c == 0);
+        put(out, "</tr>\n");
+    }
+    put(out, "</tbody></table></div>\n");
+    if (facts_number(table, "left_out") > 0)
+        fprintf(out, "<p class='caption'>And %.0f more rows.</p>\n", facts_number(table, "left_out"));
+    put(out, "</details>\n");
+}
 
 void
-html_text(FILE *out, const char *text)
+html_put_title(FILE *out, json_object *report)
 {
-    char *copy = xstrdup(text);
-    int characters = 0;
-    printable_make(copy, "");
-    for (const char *at = copy; *at != '\0'; ++at) {
-        characters += (*at & 0xc0) != 0x80; /* the other bytes continue a character */
-        if (characters > MOST_CHARACTERS) {
-            fputs("\xe2\x80\xa6", out); /* an ellipsis */
-            break;
-        }
-        const char *escape = escapes[(unsigned char)*at];
-        if (escape != NULL)
-            fputs(escape, out);
+    put(out, "%s - ddprun report",
+        facts_string(json_object_array_get_idx(report_list(report, "sections"), 0), "title"));
+}
+
+static void
+put_section(FILE *out, json_object *section, const char *tag)
+{
+    static const struct {
+        const char *list;
+        void (*put)(FILE *out, json_object *one);
+    } parts[] = {{"bad", put_sentence}, {"notes", put_sentence}, {"figures", put_figure}, {"tables", put_table}};
+    fprintf(out, "<section id='%s'>\n<%s>", facts_string(section, "id"), tag);
+    put(out, "%s", facts_string(section, "title"));
+    fprintf(out, "</%s>\n", tag);
+    put(out, "<p class='caption'>%s</p>\n", facts_string(section, "caption"));
+    for (size_t p = 0; p < sizeof(parts) / sizeof(parts[0]); ++p) {
+        json_object *list = report_list(section, parts[p].list);
+        put(out, "<div class='%s'>\n", parts[p].list);
+        for (size_t i = 0; i < json_object_array_length(list); ++i)
+            parts[p].put(out, json_object_array_get_idx(list, i));
+        put(out, "</div>\n");
+    }
+    put(out, "</section>\n");
+}
+
+void
+html_put_body(FILE *out, json_object *report)
+{
+    json_object *sections = report_list(report, "sections");
+    for (size_t i = 0; i < json_object_array_length(sections); ++i)
+        put_section(out, json_object_array_get_idx(sections, i), i == 0 ? "h1" : "h2");
+}
+
+void
+html_put_data(FILE *out, json_object *report)
+{
+    for (const char *at = json_object_to_json_string_ext(report, JSON_C_TO_STRING_PLAIN); *at != '\0'; ++at) {
+        if (*at == '<')
+            fputs("\\u003c", out);
         else
             fputc(*at, out);
     }
-    free(copy);
-}
-
-void
-html_text_cell(FILE *out, const char *text)
-{
-    fputs("<td>", out);
-    html_text(out, text);
-    fputs("</td>", out);
-}
-
-void
-html_figure_cell(FILE *out, const char *figure)
-{
-    fputs("<td class='n'>", out);
-    html_text(out, figure);
-    fputs("</td>", out);
-}
-
-void
-html_section(FILE *out, const char *id, const char *heading, const char *caption)
-{
-    html_put(out, "\n<section id='%s'><h2>%s</h2>\n<p class='caption'>%s</p>\n", id, heading, caption);
-}
-
-void
-html_table(FILE *out, const char *label, const char *columns)
-{
-    html_put(out, "<div class='box' tabindex='0' role='region' aria-label='%s'><table>\n<thead><tr>", label);
-    for (const char *name = columns, *end; name != NULL; name = *end != '\0' ? end + 1 : NULL) {
-        bool is_figure = *name == '#';
-        name += is_figure;
-        end = name + strcspn(name, "|");
-        html_put(out, "<th scope='col'%s>%.*s</th>", is_figure ? " class='n'" : "", (int)(end - name), name);
-    }
-    fputs("</tr></thead>\n<tbody>\n", out);
-}
-
-void
-html_table_end(FILE *out, size_t shown, size_t all, const char *what)
-{
-    fputs("</tbody></table></div>\n", out);
-    if (all > shown)
-        html_put(out, "<p class='caption'>And %zu more %s.</p>\n", all - shown, what);
-}
-
-/* ---- figures ---- */
-
-static const char *
-with_unit(double value, const char *unit, char text[FIGURE_BYTES])
-{
-    double size = fabs(value);
-    int behind = size == 0 ? 0 : size < 9.995 ? 2 : size < 99.95 ? 1 : 0;
-    snprintf(text, FIGURE_BYTES, "%.*f%s%s", behind, value, unit[0] != '\0' ? "\xc2\xa0" : "", unit);
-    return text;
-}
-
-static const char *
-unknown(char text[FIGURE_BYTES])
-{
-    snprintf(text, FIGURE_BYTES, "-");
-    return text;
-}
-
-const char *
-figure_time(double us, char text[FIGURE_BYTES])
-{
-    if (isnan(us))
-        return unknown(text);
-    double size = fabs(us);
-    if (size < 999.5)
-        return with_unit(size < 0.05 ? 0 : us, "\xc2\xb5s", text);
-    return size < 999.5e3 ? with_unit(us / 1e3, "ms", text) : with_unit(us / 1e6, "s", text);
-}
-
-const char *
-figure_bytes(double bytes, char text[FIGURE_BYTES])
-{
-    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-    size_t at = 0;
-    for (; at + 1 < sizeof(units) / sizeof(units[0]) && bytes >= 1024; ++at)
-        bytes /= 1024;
-    if (at > 0 || isnan(bytes))
-        return isnan(bytes) ? unknown(text) : with_unit(bytes, units[at], text);
-    snprintf(text, FIGURE_BYTES, "%.0f\xc2\xa0%s", bytes, units[0]);
-    return text;
-}
-
-const char *
-figure_percent(double part, char text[FIGURE_BYTES])
-{
-    if (isnan(part))
-        return unknown(text);
-    snprintf(text, FIGURE_BYTES, part < 0.0995 ? "%.1f\xc2\xa0%%" : "%.0f\xc2\xa0%%", part * 100);
-    return text;
-}
-
-const char *
-figure_plain(double value, char text[FIGURE_BYTES])
-{
-    if (isnan(value))
-        return unknown(text);
-    if (fabs(value) >= 1e5 || (value != 0 && fabs(value) < 1e-3))
-        snprintf(text, FIGURE_BYTES, "%.3g", value);
-    else
-        snprintf(text, FIGURE_BYTES, "%.*f",
-                 fabs(value) < 0.1   ? 4
-                 : fabs(value) < 10  ? 2
-                 : fabs(value) < 100 ? 1
-                                     : 0,
-                 value);
-    return text;
-}
-
-const char *
-figure_count(uint64_t count, char text[FIGURE_BYTES])
-{
-    char digits[24];
-    int length = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)count), at = 0;
-    for (int i = 0; i < length; ++i) {
-        if (i > 0 && (length - i) % 3 == 0)
-            text[at++] = ',';
-        text[at++] = digits[i];
-    }
-    text[at] = '\0';
-    return text;
-}
-
-int
-figure_width(const char *figure)
-{
-    int width = 0;
-    for (; *figure != '\0'; ++figure)
-        width += ((unsigned char)*figure & 0xc0) != 0x80; /* UTF-8: what goes on in a character */
-    return width;
 }

@@ -308,9 +308,7 @@ take_spread(struct model *model, const struct looked_at *at)
 static void
 take_trial(struct model *model, const struct looked_at *at)
 {
-    const struct trace_trial *last = NULL;
-    for (size_t i = 0; i < at->facts->first->trial_count; ++i)
-        last = at->facts->first->trials[i].group == at->facts->group ? &at->facts->first->trials[i] : last;
+    const struct trace_trial *last = TRACE_LAST(at->facts->first, trial, at->facts->group);
     if (last == NULL || !at->overlapped || model->ranks == 1)
         return;
     model->slowed_us = fmin(fmax(0.0, last->slowed_us), 0.9 * model->own_us); /* a NAN is not */

@@ -111,17 +111,6 @@ name_track(const struct writing *w, unsigned track, const char *name)
 
 /* ---- a rank ---- */
 
-/* Tracks of the same kind: NAME, or NAME 0, NAME 1, ... */
-static void
-name_tracks(const struct writing *w, unsigned first, unsigned count, const char *name)
-{
-    for (unsigned i = 0; i < count; ++i) {
-        char *track = count == 1 ? xstrdup(name) : xasprintf("%s %u", name, i);
-        name_track(w, first + i, track);
-        free(track);
-    }
-}
-
 static void
 put_names(const struct writing *w)
 {
@@ -141,15 +130,23 @@ put_names(const struct writing *w)
     fprintf(w->out, "}},\n{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%d}}",
             w->run->rank, w->run->rank);
     free(name);
-    name_tracks(w, TRACK_TRAINER, groups, groups == 1 ? "trainer (device)" : "trainer (device), group");
-    name_tracks(w, TRACK_COLLECTIVES, communicators < COMMUNICATORS_AT_MOST ? communicators : COMMUNICATORS_AT_MOST,
-                "collectives");
-    name_track(w, TRACK_HOST, "DDP_STEP (host)");
-    name_track(w, TRACK_RANKS, "waits for ranks (host)");
-    if (w->run->plan_count > 0)
-        name_track(w, TRACK_PLAN, "plan");
-    if (graphs)
-        name_track(w, TRACK_GRAPHS, "steps in CUDA graphs (host)");
+    communicators = communicators < COMMUNICATORS_AT_MOST ? communicators : COMMUNICATORS_AT_MOST;
+    const struct {
+        unsigned first, count;
+        const char *name; /* where there are several, with a number behind it */
+    } tracks[] = {{TRACK_TRAINER, groups, groups == 1 ? "trainer (device)" : "trainer (device), group"},
+                  {TRACK_COLLECTIVES, communicators, "collectives"},
+                  {TRACK_HOST, 1, "DDP_STEP (host)"},
+                  {TRACK_RANKS, 1, "waits for ranks (host)"},
+                  {TRACK_PLAN, w->run->plan_count > 0, "plan"},
+                  {TRACK_GRAPHS, graphs, "steps in CUDA graphs (host)"}};
+    for (size_t t = 0; t < sizeof(tracks) / sizeof(tracks[0]); ++t) {
+        for (unsigned i = 0; i < tracks[t].count; ++i) {
+            name = tracks[t].count == 1 ? xstrdup(tracks[t].name) : xasprintf("%s %u", tracks[t].name, i);
+            name_track(w, tracks[t].first + i, name);
+            free(name);
+        }
+    }
 }
 
 /* The tensors of a bucket, as the plan of that step has them. A control step may have other buckets. */

@@ -319,8 +319,8 @@ static void
 take_plan(struct facts *facts)
 {
     const struct rank_facts *rank = &facts->ranks[0];
-    facts->plan = trace_last_plan(rank->run, facts->group);
-    facts->overlap = trace_last_overlap(rank->run, facts->group);
+    facts->plan = TRACE_LAST(rank->run, plan, facts->group);
+    facts->overlap = TRACE_LAST(rank->run, overlap, facts->group);
     double *bounds = xcalloc(rank->step_count + 1, sizeof(*bounds)),
            *plans = xcalloc(rank->step_count + 1, sizeof(*plans));
     for (size_t i = 0; i < rank->step_count; ++i) {

@@ -535,26 +535,6 @@ trace_read(const char *folder, struct trace *trace, struct error *error)
     return true;
 }
 
-/* ---- parts of it ---- */
-
-const struct trace_plan *
-trace_last_plan(const struct trace_run *run, int group)
-{
-    const struct trace_plan *last = NULL;
-    for (size_t i = 0; i < run->plan_count; ++i)
-        last = run->plans[i].group == group ? &run->plans[i] : last;
-    return last;
-}
-
-const struct trace_overlap *
-trace_last_overlap(const struct trace_run *run, int group)
-{
-    const struct trace_overlap *last = NULL;
-    for (size_t i = 0; i < run->overlap_count; ++i)
-        last = run->overlaps[i].group == group ? &run->overlaps[i] : last;
-    return last;
-}
-
 static void
 free_run(struct trace_run *run)
 {

@@ -10,6 +10,7 @@
 #include "base/message.h"
 #include "launcher/common/error.h"
 #include "launcher/common/waiting.h"
+#include "tools/common/each.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -143,9 +144,14 @@ struct trace {
 bool trace_read(const char *folder, struct trace *trace, struct error *error) MUST_USE;
 void trace_free(struct trace *trace);
 
-/* The group's last plan, and where its overlap was switched last; NULL: it has none, or nowhere. */
-const struct trace_plan *trace_last_plan(const struct trace_run *run, int group);
-const struct trace_overlap *trace_last_overlap(const struct trace_run *run, int group);
+/* The last `what` of the group: a plan, a trial, or an overlap, which is where it was switched; NULL: there is none. */
+#define TRACE_LAST(run, what, of_group)                                   \
+    __extension__({                                                       \
+        const struct trace_##what *what##_last = NULL;                    \
+        FOR_EACH(what, (run)->what##s, (run)->what##_count)               \
+            what##_last = what->group == (of_group) ? what : what##_last; \
+        what##_last;                                                      \
+    })
 
 /* Takes the lines of one rank's file into `trace`; for trace_read() and the fuzzer. `name` is what remarks call it. */
 void trace_take_file(struct trace *trace, int rank, const char *name, const char *text, size_t bytes);
