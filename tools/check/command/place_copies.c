@@ -48,7 +48,7 @@ say_times(const struct finding *finding, size_t at, struct place *place)
         struct part part;
         (void)relation_of_copies(finding, at, r, &part);
         bool is_share = part.bytes * part.all_copies * (uint64_t)finding->question->ranks == part.all * part.copies;
-        if (part.copies == part.all_copies || !is_share)
+        if (part.copies == part.all_copies || part.copies == 0 || !is_share)
             continue;
         place_say(place, PLACE_MISSING, &finding->one.steps[at], place_same_decision,
                   "between two DDP_STEPs rank %d makes it %llu time%s, and one process %llu", r,
