@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* The rank that came last to a boundary, of those added so far. */
 struct last_rank {
@@ -19,6 +20,7 @@ struct last_rank {
     double sum;          /* of all ranks, */
     int count;           /* which are so many */
     bool control;        /* a control step of a trial */
+    uint64_t step;       /* whose boundary it is */
 };
 
 struct last_rank last_rank_none(void);

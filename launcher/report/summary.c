@@ -78,21 +78,30 @@ add_ns(struct json_object *object, const char *name, uint64_t value)
     add_real(object, name, value != UINT64_MAX ? (double)value * 1e-6 : NAN);
 }
 
-/* One rank: where it was, how far it came, how it ended. */
+/* One rank: where it was, how far it came, how it ended. `last`: of each place of pace_last(). */
 static struct json_object *
-describe_rank(const struct rank_view *rank, int number)
+describe_rank(const struct rank_view *rank, int number, const struct last_rank *last)
 {
+    uint64_t measured = 0, last_steps = 0;
+    double waiting_ns = 0;
+    for (int place = 0; place < RANK_EXPOSED_STEPS; ++place) {
+        if (last[place].count < 2 || last[place].control)
+            continue;
+        ++measured;
+        last_steps += last[place].rank == number;
+        waiting_ns += pace_wait(rank, place) - last[place].waited;
+    }
     struct json_object *object = json_object_new_object();
-    bool exited = rank->ended && rank->signal == 0;
-    const char *name = rank->signal != 0 ? sigabbrev_np(rank->signal) : NULL;
     add_count(object, "rank", (uint64_t)number);
     add_text(object, "host", rank->host);
     add_some(object, "pid", rank->pid > 0 ? (uint64_t)rank->pid : 0);
     add_text(object, "gpu", rank->gpu);
     add_count(object, "steps", rank->step);
     add_ns(object, "waited_ms", rank->exposed_count > 0 ? rank->exposed_ns : UINT64_MAX);
-    add_index(object, "exit_code", exited ? rank->exit_code : -1);
-    add_text(object, "signal", name);
+    add_real(object, "waiting_ms", measured >= WAITING_LEAST ? waiting_ns * 1e-6 / (double)measured : NAN);
+    add_count(object, "last_steps", last_steps);
+    add_index(object, "exit_code", rank->ended && rank->signal == 0 ? rank->exit_code : -1);
+    add_text(object, "signal", rank->signal != 0 ? sigabbrev_np(rank->signal) : NULL);
     return object;
 }
 
@@ -228,15 +237,12 @@ static struct json_object *
 describe_ranks(const struct summary *summary)
 {
     struct json_object *each = json_object_new_array();
+    struct last_rank last[RANK_EXPOSED_STEPS];
+    for (int place = 0; place < RANK_EXPOSED_STEPS; ++place)
+        last[place] = pace_last(summary->ranks, summary->rank_count, place);
     for (int i = 0; i < summary->rank_count; ++i)
-        json_object_array_add(each, describe_rank(&summary->ranks[i], i));
+        json_object_array_add(each, describe_rank(&summary->ranks[i], i, last));
     return each;
-}
-
-static const char *
-nccl_text(const struct rank_view *first, char text[32])
-{
-    return first->nccl_version != 0 ? verbose_nccl_text(first->nccl_version, text) : NULL;
 }
 
 static uint64_t

@@ -8,39 +8,32 @@
 
 #define LEAST_WAITING_NS 1e6
 
+/* The latest first. */
 static int
-compare_numbers(const void *a, const void *b)
+compare_steps(const void *a, const void *b)
 {
-    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-    return left < right ? -1 : left > right;
+    const struct last_rank *left = a, *right = b;
+    return left->step > right->step ? -1 : left->step < right->step;
 }
 
-static uint64_t
-wait_at(const struct rank_view *rank, int place)
+double
+pace_wait(const struct rank_view *rank, int place)
 {
-    return rank->exposed_steps[place] & (RANK_EXPOSED_CONTROL - 1);
+    return (double)(rank->exposed_steps[place] & (RANK_EXPOSED_CONTROL - 1));
 }
 
-/* Whether all ranks have looked at the same boundary there. */
-static bool
-is_common(const struct rank_view *ranks, int count, int place)
-{
-    uint64_t boundary = ranks[0].exposed_steps[place] >> RANK_EXPOSED_NS_BITS;
-    for (int i = 0; i < count; ++i) {
-        if (ranks[i].exposed_steps[place] == 0 || ranks[i].exposed_steps[place] >> RANK_EXPOSED_NS_BITS != boundary ||
-            ranks[i].generation != ranks[0].generation)
-            return false;
-    }
-    return true;
-}
-
-static struct last_rank
-last_rank_at(const struct rank_view *ranks, int count, int place)
+struct last_rank
+pace_last(const struct rank_view *ranks, int count, int place)
 {
     struct last_rank last = last_rank_none();
     last.control = (ranks[0].exposed_steps[place] & RANK_EXPOSED_CONTROL) != 0;
-    for (int i = 0; i < count; ++i)
-        last_rank_add(&last, i, (double)wait_at(&ranks[i], place));
+    last.step = ranks[0].exposed_steps[place] >> RANK_EXPOSED_NS_BITS;
+    for (int i = 0; i < count; ++i) {
+        if (ranks[i].exposed_steps[place] == 0 || ranks[i].exposed_steps[place] >> RANK_EXPOSED_NS_BITS != last.step ||
+            ranks[i].generation != ranks[0].generation)
+            return last_rank_none();
+        last_rank_add(&last, i, pace_wait(&ranks[i], place));
+    }
     return last;
 }
 
@@ -61,27 +54,21 @@ take_medians(const struct rank_view *ranks, int count, struct pace *pace)
 static void
 find_exposed(const struct rank_view *ranks, int count, struct pace *pace)
 {
-    struct last_rank boundaries[RANK_EXPOSED_STEPS]; /* the latest first */
-    uint64_t common[RANK_EXPOSED_STEPS];             /* the boundary, and its place */
+    struct last_rank boundaries[RANK_EXPOSED_STEPS];
     size_t common_count = 0;
     for (int place = 0; place < RANK_EXPOSED_STEPS; ++place) {
-        uint64_t boundary = ranks[0].exposed_steps[place] >> RANK_EXPOSED_NS_BITS;
-        if (is_common(ranks, count, place))
-            common[common_count++] = boundary * RANK_EXPOSED_STEPS + (unsigned)place;
+        boundaries[common_count] = pace_last(ranks, count, place);
+        common_count += boundaries[common_count].count > 0;
     }
-    qsort(common, common_count, sizeof(common[0]), compare_numbers);
-    for (size_t i = 0; i < common_count; ++i)
-        boundaries[i] = last_rank_at(ranks, count, (int)(common[common_count - 1 - i] % RANK_EXPOSED_STEPS));
+    qsort(boundaries, common_count, sizeof(boundaries[0]), compare_steps);
     double least_ns = fmax(pace->steps_per_s > 0.0 ? 1e8 / pace->steps_per_s : 0.0, LEAST_WAITING_NS);
-    struct waiting waiting = {0};
-    if (common_count > 0)
-        waiting = waiting_of(boundaries, common_count, least_ns);
+    struct waiting waiting = common_count > 0 ? waiting_of(boundaries, common_count, least_ns) : (struct waiting){0};
     if (waiting.count < WAITING_LEAST) {
         take_medians(ranks, count, pace);
     } else {
         pace->count = waiting.count;
-        pace->first_step = common[0] / RANK_EXPOSED_STEPS;
-        pace->last_step = common[common_count - 1] / RANK_EXPOSED_STEPS;
+        pace->first_step = boundaries[common_count - 1].step;
+        pace->last_step = boundaries[0].step;
         pace->exposed_ns = (uint64_t)llround(waiting.exposed);
         pace->waiting_ns = (uint64_t)llround(waiting.waiting);
         pace->straggler = waiting.straggler;

@@ -33,4 +33,9 @@ struct pace pace_of(const struct rank_view *ranks, int count);
  */
 void pace_note(struct rank_view *ranks, int count);
 
+/* The boundary in one of RANK_EXPOSED_STEPS places, and who came last: no rank, if not all have looked at the same one.
+ * And what a rank waited there, in nanoseconds. */
+struct last_rank pace_last(const struct rank_view *ranks, int count, int place);
+double pace_wait(const struct rank_view *rank, int place);
+
 #endif

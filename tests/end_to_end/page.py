@@ -241,8 +241,10 @@ def agree(path, summary_path, closing_path, timeline_path, trace_path):
     if sentence[2] != (None if summary["waited_for"] is None else str(summary["waited_for"])):
         complain("'%s' is beside %s in the summary" % (sentence[1], summary["waited_for"]))
     named = re.search(r"rank (\d+)", sentence[1])
-    if named and int(sentence[4]) != ranks[int(named[1])]["Last in steps"]:
+    if named and [int(sentence[4]), int(sentence[5])] != [ranks[int(named[1])]["Last in steps"], count]:
         complain("'%s' is above %s" % (sentence[1], ranks))
+    if re.search("waiting for ", closing) and sentence[1] not in closing:
+        complain("the page says '%s', and the closing line %s" % (sentence[1], closing))
 
     # the timeline: the same steps. Its events on the device are others than the summary's, and a busy machine may come between.
     steps, controls = {}, set()
@@ -256,8 +258,17 @@ def agree(path, summary_path, closing_path, timeline_path, trace_path):
     if not math.isclose(shown_us, exposed_us, rel_tol=0.25, abs_tol=500):
         complain("exposed is %.1f us by the timeline's %d steps, and %.1f in the summary" % (shown_us, len(of), exposed_us))
     for rank, row in ranks.items():
+        each = summary["each_rank"][rank]
+        shown_as("what rank %s waits for others" % rank, row["Waits"], 1000 * each["waiting_ms"])
+        if row["Last in steps"] != each["last_steps"]:
+            complain("rank %s is last in %s steps, and in %s by the summary" % (rank, row["Last in steps"], each["last_steps"]))
         mean_us = statistics.mean(args[rank]["waiting_us"] for args in of)
-        shown_as("what rank %s waits for others, of the timeline's %d steps," % (rank, len(of)), row["Waits"], mean_us)
+        if len(of) == count and not math.isclose(mean_us, row["Waits"], rel_tol=0.25, abs_tol=500):
+            complain("rank %s waits %s us, and %s by the timeline's %d steps" % (rank, row["Waits"], mean_us, len(of)))
+    if not math.isclose(sum(row["Waits"] for row in ranks.values()) / (len(ranks) - 1), waiting_us, rel_tol=1e-3, abs_tol=0.1):
+        complain("the table's waits do not add up to %s us: %s" % (waiting_us, ranks))
+    if sum(row["Last in steps"] for row in ranks.values()) != count:
+        complain("ranks are last in other than %d steps: %s" % (count, ranks))
     if any(a["exposed_us"] != args[0]["exposed_us"] or abs(a["exposed_us"] + a["waiting_us"] - a["waited_us"]) > 1 for args in of for a in args.values()):
         complain("a step of the timeline has different figures on its ranks")
     print("exposed %.1f us, waiting %.1f us, of %d steps: %d complaints" % (exposed_us, waiting_us, len(of), len(wrong)))

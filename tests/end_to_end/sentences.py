@@ -51,6 +51,7 @@ def read_closing(text):
     find("exposed", "closing", r"exposed communication: (\S+) ms per step", text, float)
     find("waiting", "closing", r"waiting for (?:rank \d+|each other): (\S+) ms", text, float)
     find("straggler", "closing", r"waiting for rank (\d+):", text, int)
+    find("last", "closing", r"(rank \d+ arrived last in \d+ of \d+|last to arrive in \d+ of \d+)", text, str)
     find("rate", "closing", r"(\S+) steps/s", text, float)
     find("window", "closing", r"sampled from (steps \d+ to \d+)\)", text, str)
 
@@ -82,6 +83,7 @@ def read_page(page, summary):
     if under:
         find("waiting", "page over its table", r"waiting for (?:rank \d+|each other): (\S+) ms", under[1], float)
         find("straggler", "page over its table", r"waiting for rank (\d+):", under[1], int)
+        find("last", "page over its table", r"(rank \d+ arrived last in \d+ of \d+|last to arrive in \d+ of \d+)", under[1], str)
         table = {str(row["Rank"]): row for row in rows(report, "step-times", "What each rank does in a step")}
         if window and "The table is of %s without control steps" % window[1] not in times:
             complain("the head is of %s, and the table is not" % window[1])
@@ -90,6 +92,8 @@ def read_page(page, summary):
                 complain("'%s' is over %s" % (under[1], table[rank]))
         for rank, row in table.items():
             say("exposed", "page's table, rank " + rank, row["Exposed"] / 1000)
+        if summary["waiting_ms"] is not None:
+            say("waiting", "page's table, in all", sum(row["Waits"] for row in table.values()) / 1000 / (len(table) - 1))
     found = re.search(r"<p class='bad'>([^<]* has (?:an infinite|NaN)[^<]*)</p>", markup["head"])
     if found and summary["nonfinite"]:
         say("nonfinite", "page", html.unescape(found[1]))

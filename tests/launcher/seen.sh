@@ -61,7 +61,7 @@ top = {"ddprun_version": text, "nccl_version": (text, maybe), "exit_code": int, 
 mean = {"name": text, "place": text, "step": int, "value": (float, maybe)}
 attempt = {"exit_code": int, "reason": (text, maybe), "seconds": float, "steps": int}
 warning = {"key": text, "rank": (int, maybe), "step": (int, maybe), "count": int, "text": text}
-rank = {"rank": int, "host": text, "pid": int, "gpu": (text, maybe), "steps": int, "waited_ms": (float, maybe),
+rank = {"rank": int, "host": text, "pid": int, "gpu": (text, maybe), "steps": int, "waited_ms": (float, maybe), "waiting_ms": (float, maybe), "last_steps": int,
         "exit_code": (int, maybe), "signal": (text, maybe)}
 
 def hold(what, members, found):
@@ -112,7 +112,8 @@ if command -v python3 >/dev/null; then
         "$err" '^ddprun: exposed communication: 3 ms per step \(median of 20 steps, sampled from steps 1 to 20\); lower bound for any bucket layout: 3 ms; waiting for rank 1: 58 ms per step, last to arrive in 20 of 20 steps$')$(summary "$top/end.json" \
         'exposed_ms == 3.0 and exposed_bound_ms == 3.0 and waiting_ms == 58.0 and waited_for == 1' \
         'slowed_ms is None and overlap_off_step is None' \
-        'steps_per_second == 10.0 and items_per_second == 960.0 and each_rank[0]["waited_ms"] == 61.0')"
+        'steps_per_second == 10.0 and items_per_second == 960.0 and each_rank[0]["waited_ms"] == 61.0' \
+        '[(r["waiting_ms"], r["last_steps"]) for r in each_rank] == [(58.0, 0), (0.0, 20), (58.0, 0)]')"
     run_command "$ddprun" -n 2 --summary-json "$top/end.json" "$fake" stage 3 step 21 exposed 20 3000000 4000000 tried 2500000 0 @all stage 4
     report "what averaging costs in all" "$(expect 0 "$err" \
         "^ddprun: exposed communication: 3 ms per step \(median of 20 steps\); .*; collectives slow the step's own work by 2.5 ms\$")$(

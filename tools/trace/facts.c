@@ -271,6 +271,23 @@ straggler_of(const struct facts *facts, int shown)
     return -1;
 }
 
+/* What each rank waited, and in how many steps it came last, is the launcher's too, of the steps that it has measured:
+ * so they add up to its figures. */
+static void
+take_said_ranks(struct facts *facts)
+{
+    json_object *each;
+    if (facts->group_count > 1 || isnan(facts_number(facts->summary, "waiting_ms")) ||
+        !json_object_object_get_ex(facts->summary, "each_rank", &each) || !json_object_is_type(each, json_type_array))
+        return;
+    facts->counted = (size_t)fmax(0, facts_number(facts->summary, "measured_steps"));
+    for (size_t r = 0; r < facts->rank_count; ++r) {
+        json_object *rank = json_object_array_get_idx(each, (size_t)facts->ranks[r].run->rank);
+        facts->ranks[r].waiting_us = 1e3 * facts_number(rank, "waiting_ms");
+        facts->ranks[r].last_count = (size_t)fmax(0, facts_number(rank, "last_steps"));
+    }
+}
+
 static void
 take_waiting(struct facts *facts)
 {
@@ -289,6 +306,7 @@ take_waiting(struct facts *facts)
     waited->waiting = facts->waiting_us = said_or(facts, "waiting_ms", 1e3, waited->waiting);
     waited->straggler = straggler_of(facts, waited->straggler);
     waited->last = waited->straggler;
+    take_said_ranks(facts);
     for (size_t r = 0; r < facts->rank_count && waited->straggler < 0; ++r)
         waited->last = 2 * facts->ranks[r].last_count > facts->counted ? (int)r : waited->last;
     waited->count = facts->counted;

@@ -44,7 +44,7 @@ struct facts {
     size_t step_count;
     size_t graph_steps;                   /* of one rank: steps in CUDA graphs, which have no times */
     uint64_t first_counted, last_counted; /* the window, */
-    size_t counted;                       /* and how many steps in it count */
+    size_t counted;                       /* how many steps in it count, or were measured by the launcher */
     double steps_per_s;                   /* mean of the whole job */
     double step_us;                       /* the mean, or the median of the ranks' middle: */
     bool is_mean;
