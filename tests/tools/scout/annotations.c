@@ -98,7 +98,7 @@ change(struct scout_annotation *annotation)
     char memory[64];
     unsigned failures = 0;
     snprintf(memory, sizeof(memory), "a%u[", kept.alloc);
-    annotation->says = SCOUT_SAYS_STATE;
+    annotation->says = 0;
     failures += report(names("missing: ", memory, "annotated"), "taken away", &kept);
     *annotation = kept;
     annotation->bytes -= kept.bytes / 2 / 4 * 4;

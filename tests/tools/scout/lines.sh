@@ -76,11 +76,26 @@ if is_wanted framework; then
     mkdir -p "$work/framework.d/tests/tools/scout"
     cp "$sources/tests/trainer.h" "$work/framework.d/tests"
     cp "$sources/tests/tools/scout/framework.cu" "$work/framework.d/tests/tools/scout"
-    mkdir "$work/images"
-    for i in {1..5}; do echo "$i" >"$work/images/$i"; done
-    pasted framework "$sources" "$build/tests/tools/scout/framework" "$work/framework.d" "-I. tests/tools/scout/framework.cu" 24 "$work"/images/*
-    check "framework: one line for many files" grep -Eq "^reads [0-9]+ more files$" "$work/framework.out"
-    check "framework: the first ones by name" test "$(grep -c '^reads ' "$work/framework.out")" -eq 5
+    pasted framework "$sources" "$build/tests/tools/scout/framework" "$work/framework.d" "-I. tests/tools/scout/framework.cu" 24
+fi
+
+# Records that lie on the device, and labels that are the same in each step.
+if is_wanted shares; then
+    mkdir "$work/shares.d"
+    cp "$sources/tests/tools/scout/shares.cu" "$work/shares.d"
+    compile "$work/shares.d" "$work/shares_plain" shares.cu
+    for habit in labels offset list whole; do
+        cp -r "$work/shares.d" "$work/shares_$habit.d"
+        in_place=1
+        [ "$habit" != labels ] || in_place=0
+        pasted "shares_$habit" "$work/shares.d" "$work/shares_plain" "$work/shares_$habit.d" shares.cu "$habit"
+        check "shares, $habit: a note where records are shared in place" \
+            test "$(grep -c '^note: records that lie on the device are shared where they lie' "$work/shares_$habit.out")" -eq $in_place
+    done
+    check "shares: of the whole set there is one share" test "$(grep -c '^+ *ddp_share(data' "$work/shares_whole.diff")" -eq 2
+    check "shares: of a list each batch is shared" test "$(grep -c '^+ *ddp_share_batches(list, .*, 96, sizeof(int), 0)' "$work/shares_list.diff")" -eq 1
+    run "$ddprun" -q scout "$work/shares_plain" number
+    check "shares: a number that chooses records is said" grep -q '^by hand: DDP_SHARD, .*: launches may choose them by a number' "$work/stdout"
 fi
 
 # Memory of classes: a member is named with its object, and what `this` is, is counted.

@@ -5,7 +5,7 @@
  *               PERIODS_BY_RANK in the environment others on each rank
  *   tables      the same, and kernels get a buffer by a table of addresses
  *   locked      the thread copies with a lock held that a host function of the step takes
- *   shows       the host reads two numbers after each fifth of 20 steps
+ *   shows       the host reads two numbers after each fifth of 20 steps, or each BUFFERS-th, behind two fills
  *   sizes       each batch has another number of records: grids, and bytes of copies, differ from step to step
  *   last        each fifth batch has fewer records
  *   index       the data lies on the device, and a kernel takes a batch by its number
@@ -192,17 +192,19 @@ train_locked(void)
 /* ---- shows ---- */
 
 static void
-train_shows(void)
+train_shows(int every)
 {
     static float host_x[BATCH * INPUTS], host_wanted[BATCH * OUTPUTS];
     float shown[2];
     create_net();
+    for (int i = 1; i <= 2 && every != EPOCH; ++i)
+        CHECK(cudaMemset(y, 0, i * sizeof(float)));
     for (int step = 0; step < FEW_STEPS; ++step) {
         draw_batch(host_x, host_wanted);
         CHECK(cudaMemcpy(x, host_x, sizeof(host_x), cudaMemcpyHostToDevice));
         CHECK(cudaMemcpy(wanted, host_wanted, sizeof(host_wanted), cudaMemcpyHostToDevice));
         train_on_batch();
-        for (int i = 0; i < 2 && step % EPOCH == EPOCH - 1; ++i)
+        for (int i = 0; i < 2 && step % every == every - 1; ++i)
             CHECK(cudaMemcpy(&shown[i], delta + i, sizeof(shown[i]), cudaMemcpyDeviceToHost));
     }
 }
@@ -274,7 +276,7 @@ main(int argc, char **argv)
     else if (strcmp(habit, "locked") == 0)
         train_locked();
     else if (strcmp(habit, "shows") == 0)
-        train_shows();
+        train_shows(argc > 2 ? buffers : EPOCH);
     else if (strcmp(habit, "sizes") == 0 || strcmp(habit, "last") == 0)
         train_sizes(strcmp(habit, "last") == 0);
     else if (strcmp(habit, "index") == 0 || strcmp(habit, "copied") == 0)

@@ -309,7 +309,6 @@ program_record(const char *text, unsigned steps, struct scout_log *log)
     ck_assert(file >= 0 && scout_writer_open(&writer, NULL, dup(file)));
     memory_count = alloc_count = name_count = 0;
     content = 0;
-    put(SCOUT_RUN, &(struct scout_run){.ddprun = "0"});
     const char *at = text;
     for (; *at != '\0' && strncmp(at, "step\n", 5) != 0; at += strcspn(at, "\n") + 1)
         if (at[0] != '\n')

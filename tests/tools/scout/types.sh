@@ -19,7 +19,7 @@ fi
 # reads the gradients first.
 found() {
     local role
-    [ "$code" -eq 0 ] && grep -q "first read by $3\$" "$work/stdout" || return 1
+    [ "$code" -eq 0 ] && grep -q "\"text\":\"$3\"" "$work/plan.json" || return 1
     for role in parameter gradient; do
         [ "$(awk -v role=$role '$1 == role { print $2, $3 }' "$work/stdout" | sort)" = "$(printf '%s\n' "$1 $((8 * $2))" "$1 $2" | sort)" ] || return 1
     done

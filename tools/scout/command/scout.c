@@ -125,7 +125,7 @@ static bool
 write_plan(const struct request *request, const struct scout_log *log, const struct scout_finding *finding,
            struct scout_proofs *proofs, struct error *error)
 {
-    bool ok = request->json == NULL || plan_write(request->json, log, finding, proofs, error);
+    bool ok = request->json == NULL || plan_write(request->json, request->program, log, finding, proofs, error);
     json_object_put(proofs->played);
     return ok;
 }
@@ -406,7 +406,7 @@ write_refusal(const struct scout_outcome *outcome, const struct request *request
     const char *why;
     if (request->json == NULL || outcome->signal != 0 || !scout_log_open(outcome->log, &log, &why))
         return;
-    if (!plan_write(request->json, &log, &finding, &(struct scout_proofs){0}, &other))
+    if (!plan_write(request->json, request->program, &log, &finding, &(struct scout_proofs){0}, &other))
         *error = other;
     scout_log_free(&log);
 }
@@ -434,7 +434,8 @@ scout_make_plan(struct scout_order *order, const char *path, const char *per_ran
                                     .either = by == 0 && !unproved,
                                     .prove = true,
                                     .unproved = unproved,
-                                    .silent = true};
+                                    .silent = true,
+                                    .program = order->program};
     order->steps = DEFAULT_STEPS;
     return scout(order, &request, error);
 }

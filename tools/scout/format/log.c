@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <obstack.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,14 +24,11 @@ struct record_header {
     uint32_t check; /* of kind and what follows */
 };
 
-/* What is read lies in chunks, which a log frees together. */
-struct scout_chunk {
-    struct scout_chunk *next;
-    size_t used, room;
-    _Alignas(16) uint8_t bytes[];
-};
+/* What is read lies in an obstack, which a log frees as a whole. */
+#define obstack_chunk_alloc malloc
+#define obstack_chunk_free  free
 
-enum { CHUNK_BYTES = 64 * 1024 };
+enum { BUFFER_BYTES = 64 * 1024 };
 
 struct codec {
     struct scout_writer *writer; /* NULL: reading */
@@ -50,27 +48,6 @@ checksum(uint32_t kind, const uint8_t *bytes, size_t count)
 }
 
 /* ---- bytes, texts, lists ---- */
-
-static void *
-chunk_take(struct codec *codec, size_t bytes)
-{
-    struct scout_chunk *chunk = codec->log->chunks;
-    bytes = (bytes + 15) & ~(size_t)15;
-    if (chunk == NULL || chunk->room - chunk->used < bytes) {
-        size_t room = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
-        chunk = calloc(1, sizeof(*chunk) + room);
-        if (chunk == NULL) {
-            codec->failed = true;
-            return NULL;
-        }
-        chunk->room = room;
-        chunk->next = codec->log->chunks;
-        codec->log->chunks = chunk;
-    }
-    void *taken = chunk->bytes + chunk->used;
-    chunk->used += bytes;
-    return taken;
-}
 
 static bool
 writer_make_room(struct scout_writer *writer, size_t bytes)
@@ -118,7 +95,7 @@ code_list(struct codec *codec, void *items, uint32_t count, size_t item_bytes)
     memcpy(&list, items, sizeof(list));
     if (codec->writer == NULL) {
         expect(codec, count <= (uint64_t)(codec->end - codec->at) / item_bytes);
-        list = codec->failed || count == 0 ? NULL : chunk_take(codec, count * item_bytes);
+        list = codec->failed || count == 0 ? NULL : obstack_alloc(codec->log->held, count * item_bytes);
         memcpy(items, &list, sizeof(list));
     }
     if (count > 0 && list != NULL)
@@ -170,16 +147,6 @@ static bool
 may_be(uint32_t number, uint32_t count)
 {
     return number == SCOUT_NONE || number < count;
-}
-
-static void
-code_run(struct codec *codec, void *record)
-{
-    struct scout_run *run = record;
-    code_text(codec, &run->ddprun);
-    if (code_list(codec, &run->arguments, run->argument_count, sizeof(*run->arguments)))
-        for (uint32_t i = 0; i < run->argument_count; ++i)
-            code_text(codec, &run->arguments[i]);
 }
 
 static void
@@ -325,16 +292,14 @@ code_annotation(struct codec *codec, void *record)
 }
 
 /* For each kind: its struct, what is behind it and must hold of it, and the list of struct scout_log that it is read
- * into (0: none), and where the struct says how many operations came before (0: nowhere). */
+ * into (0: none). */
 #define ITEM(name)                                                                     \
     sizeof(*((struct scout_log *)NULL)->name##s), offsetof(struct scout_log, name##s), \
         offsetof(struct scout_log, name##_count)
-#define AT(record) offsetof(struct scout_##record, at)
 static const struct kind {
     void (*code)(struct codec *codec, void *record);
-    size_t bytes, list, count, at;
+    size_t bytes, list, count;
 } kinds[] = {
-    [SCOUT_RUN] = {code_run, sizeof(struct scout_run), 0, 0},
     [SCOUT_NAME] = {code_name, ITEM(name)},
     [SCOUT_OBJECT] = {code_object, ITEM(object)},
     [SCOUT_SITE] = {code_site, ITEM(site)},
@@ -342,9 +307,9 @@ static const struct kind {
     [SCOUT_FREE] = {code_free, sizeof(uint32_t), 0, 0},
     [SCOUT_OP] = {code_op, ITEM(op)},
     [SCOUT_EFFECT] = {code_effect, sizeof(struct scout_effect), 0, 0},
-    [SCOUT_FILE] = {code_file, ITEM(file), AT(file)},
-    [SCOUT_CLOCK] = {code_clock, ITEM(clock), AT(clock)},
-    [SCOUT_ANNOTATION] = {code_annotation, ITEM(annotation), AT(annotation)},
+    [SCOUT_FILE] = {code_file, ITEM(file)},
+    [SCOUT_CLOCK] = {code_clock, ITEM(clock)},
+    [SCOUT_ANNOTATION] = {code_annotation, ITEM(annotation)},
     [SCOUT_END] = {NULL, sizeof(struct scout_end), 0, 0},
 };
 
@@ -376,7 +341,7 @@ scout_writer_open(struct scout_writer *writer, const char *path, int fd)
         writer->error = errno;
         return false;
     }
-    writer->room = CHUNK_BYTES;
+    writer->room = BUFFER_BYTES;
     writer->buffer = mmap(NULL, writer->room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (writer->buffer == MAP_FAILED) {
         writer->error = errno;
@@ -398,12 +363,8 @@ scout_writer_put(struct scout_writer *writer, enum scout_record kind, const void
     writer->bytes = 0;
     code_bytes(&codec, &header, sizeof(header));
     /* A codec that writes reads only. A name is passed as its text, and coded as what points to it. */
-    union {
-        const void *constant;
-        void *plain;
-    } cast = {.constant = record};
-    char *text = cast.plain;
-    code_record(&codec, &kinds[kind], kind == SCOUT_NAME ? (void *)&text : cast.plain);
+    void *plain = (void *)(uintptr_t)record;
+    code_record(&codec, &kinds[kind], kind == SCOUT_NAME ? &plain : plain);
     size_t behind = writer->bytes - sizeof(header);
     if (codec.failed || behind > UINT32_MAX) {
         writer->error = codec.failed ? ENOMEM : EFBIG;
@@ -434,9 +395,8 @@ static void *
 add_item(struct codec *codec, const struct kind *kind)
 {
     char *log = (char *)codec->log;
-    uint32_t count;
+    uint32_t count = *(uint32_t *)(log + kind->count);
     char *items;
-    memcpy(&count, log + kind->count, sizeof(count));
     memcpy(&items, log + kind->list, sizeof(items));
     if ((count & (count - 1)) == 0) {
         items = realloc(items, (count == 0 ? 1 : 2 * (size_t)count) * kind->bytes);
@@ -451,18 +411,9 @@ add_item(struct codec *codec, const struct kind *kind)
 static void
 take_record(struct scout_log *log, const struct kind *kind, enum scout_record number, void *record)
 {
-    uint32_t count = 0;
-    if (kind->list > 0) {
-        memcpy(&count, (char *)log + kind->count, sizeof(count));
-        count += 1;
-        memcpy((char *)log + kind->count, &count, sizeof(count));
-    }
-    if (kind->at > 0)
-        *(uint64_t *)((char *)record + kind->at) = log->op_count;
+    if (kind->list > 0)
+        ++*(uint32_t *)((char *)log + kind->count);
     switch (number) {
-    case SCOUT_RUN:
-        log->run = *(struct scout_run *)record;
-        break;
     case SCOUT_ALLOC:
         ((struct scout_alloc *)record)->made_at = log->op_count;
         ((struct scout_alloc *)record)->freed_at = UINT64_MAX;
@@ -472,6 +423,9 @@ take_record(struct scout_log *log, const struct kind *kind, enum scout_record nu
         break;
     case SCOUT_EFFECT:
         log->ops[log->op_count - 1].effect = record;
+        break;
+    case SCOUT_ANNOTATION:
+        ((struct scout_annotation *)record)->at = log->op_count;
         break;
     case SCOUT_END:
         log->end = *(struct scout_end *)record;
@@ -487,7 +441,7 @@ read_record(struct codec *codec, uint32_t number)
 {
     struct scout_log *log = codec->log;
     const struct kind *kind = number > 0 && number < sizeof(kinds) / sizeof(kinds[0]) ? &kinds[number] : NULL;
-    void *record = kind == NULL ? NULL : kind->list > 0 ? add_item(codec, kind) : chunk_take(codec, kind->bytes);
+    void *record = kind == NULL ? NULL : kind->list > 0 ? add_item(codec, kind) : obstack_alloc(log->held, kind->bytes);
     expect(codec, record != NULL &&
                       (number != SCOUT_EFFECT || (log->op_count > 0 && log->ops[log->op_count - 1].effect == NULL)));
     if (!codec->failed)
@@ -510,6 +464,12 @@ scout_log_read(const void *bytes, size_t count, struct scout_log *log, const cha
     }
     const uint8_t *at = (const uint8_t *)bytes + sizeof(magic), *end = (const uint8_t *)bytes + count;
     struct codec codec = {.log = log};
+    log->held = calloc(1, sizeof(*log->held));
+    if (log->held == NULL) {
+        *why = "there is no memory for it";
+        return false;
+    }
+    obstack_init(log->held);
     while (!codec.failed && !log->has_end && (size_t)(end - at) >= sizeof(struct record_header)) {
         struct record_header header;
         memcpy(&header, at, sizeof(header));
@@ -554,11 +514,9 @@ scout_log_open(const char *path, struct scout_log *log, const char **why)
 void
 scout_log_free(struct scout_log *log)
 {
-    while (log->chunks != NULL) {
-        struct scout_chunk *chunk = log->chunks;
-        log->chunks = chunk->next;
-        free(chunk);
-    }
+    if (log->held != NULL)
+        obstack_free(log->held, NULL);
+    free(log->held);
     free(log->names);
     free(log->objects);
     free(log->sites);

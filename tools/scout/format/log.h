@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SCOUT_LOG_VERSION 4
+#define SCOUT_LOG_VERSION 5
 
 #define SCOUT_NONE UINT32_MAX /* no name, no call site, no allocation: a host address */
 
@@ -37,8 +37,7 @@ struct scout_ranges {
 /* ---- records ---- */
 
 enum scout_record {
-    SCOUT_RUN = 1,    /* struct scout_run: the first record */
-    SCOUT_NAME,       /* a text: a kernel, a call, a variable, a reason */
+    SCOUT_NAME = 1,   /* a text: a kernel, a call, a variable, a reason */
     SCOUT_OBJECT,     /* struct scout_object */
     SCOUT_SITE,       /* struct scout_site */
     SCOUT_ALLOC,      /* struct scout_alloc */
@@ -49,12 +48,6 @@ enum scout_record {
     SCOUT_CLOCK,      /* struct scout_clock */
     SCOUT_ANNOTATION, /* struct scout_annotation */
     SCOUT_END,        /* struct scout_end: the last record */
-};
-
-struct scout_run {
-    char *ddprun;     /* version */
-    char **arguments; /* of the trainer, [0] is its program */
-    uint32_t argument_count;
 };
 
 struct scout_object {
@@ -177,7 +170,6 @@ enum scout_verdict {
     SCOUT_TOLERANCE, /* tested; repetitions differ within a tolerance */
     SCOUT_DIFFERS,   /* repetitions differ by more: nothing else is known */
     SCOUT_EXCLUDED,  /* not repeated: `why` says why */
-    SCOUT_TOO_LARGE, /* no room for copies */
 };
 
 #define SCOUT_FAILED "its launch fails" /* `why` of a launch that did not run */
@@ -200,22 +192,14 @@ struct scout_file {
     char *path;
     uint32_t writes; /* 1: opened for writing */
     uint64_t bytes;  /* size when it was opened */
-    uint64_t at;     /* set by the reader: operations before it */
 };
 
 struct scout_clock {
     uint32_t name; /* the call: time, srand, random_device ... */
     uint32_t site;
-    uint64_t at;
 };
 
-enum scout_annotated {
-    SCOUT_SAYS_PARAMETER = 1,
-    SCOUT_SAYS_GRADIENT,
-    SCOUT_SAYS_STATE,
-    SCOUT_SAYS_BUFFER,
-    SCOUT_SAYS_STEP
-};
+enum scout_annotated { SCOUT_SAYS_PARAMETER = 1, SCOUT_SAYS_GRADIENT, SCOUT_SAYS_STEP };
 
 struct scout_annotation {
     uint32_t says; /* enum scout_annotated */
@@ -225,7 +209,7 @@ struct scout_annotation {
     uint32_t type; /* enum ddp_type */
     char *text, *file;
     uint32_t line;
-    uint64_t at;
+    uint64_t at; /* set by the reader: operations before it */
 };
 
 struct scout_end {
@@ -254,7 +238,6 @@ bool scout_writer_close(struct scout_writer *writer);
 /* ---- reading ---- */
 
 struct scout_log {
-    struct scout_run run;
     struct scout_end end;
     bool has_end;
     bool whole;    /* no damaged record was met */
@@ -268,7 +251,7 @@ struct scout_log {
     struct scout_clock *clocks;
     struct scout_annotation *annotations;
     uint32_t name_count, object_count, site_count, alloc_count, op_count, file_count, clock_count, annotation_count;
-    struct scout_chunk *chunks; /* owns everything */
+    struct obstack *held; /* everything else */
 };
 
 /* False with *why, static storage: no such file, not a log, another version, no memory. */

@@ -9,44 +9,37 @@
 #include <cuda_runtime.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /*
- * A whole batch of this rank's share, which stands in the places of the other ranks' shares, too: right where ranks
- * divide the batch, but no faster. Faster: load, copy and compute the share's records alone. `each`: bytes of an
- * element.
+ * A whole batch, on the host or the device, of this rank's share, which stands in the places of the other ranks'
+ * shares, too: right where ranks divide the batch, but no faster. Faster: load, copy and compute the share's records
+ * alone. `each`: bytes of an element.
  */
 static inline void
-ddp_share_begin(size_t bytes, size_t each, size_t *first, size_t *count)
+ddp_share(void *data, size_t bytes, size_t each, cudaStream_t stream)
 {
-    DDP_SHARD(bytes, first, count);
+    size_t first, count, at;
+    DDP_SHARD(bytes, &first, &count);
     if (bytes % (each * (size_t)DDP_WORLD_SIZE()) != 0) {
         fprintf(stderr, "a batch of %zu elements has no %d equal shares: choose another batch size\n", bytes / each,
                 DDP_WORLD_SIZE());
         exit(1);
     }
-}
-
-static inline void
-ddp_share_host(void *data, size_t bytes, size_t each)
-{
-    size_t first, count, at;
-    ddp_share_begin(bytes, each, &first, &count);
     for (at = 0; at < bytes; at += count)
         if (at != first)
-            memcpy((char *)data + at, (char *)data + first, count);
-}
-
-static inline void
-ddp_share(void *data, size_t bytes, size_t each, cudaStream_t stream)
-{
-    size_t first, count, at;
-    ddp_share_begin(bytes, each, &first, &count);
-    for (at = 0; at < bytes; at += count)
-        if (at != first)
-            cudaMemcpyAsync((char *)data + at, (char *)data + first, count, cudaMemcpyDeviceToDevice, stream);
+            cudaMemcpyAsync((char *)data + at, (char *)data + first, count, cudaMemcpyDefault, stream);
     if (stream == 0)
         cudaStreamSynchronize(stream);
+}
+
+/* The same of each batch of records that stay on the device. What is left behind the last one is as it was: all ranks
+ * compute the same of it. */
+static inline void
+ddp_share_batches(void *data, size_t bytes, size_t batch, size_t each, cudaStream_t stream)
+{
+    size_t at;
+    for (at = 0; at + batch <= bytes; at += batch)
+        ddp_share((char *)data + at, batch, each, stream);
 }
 
 /*

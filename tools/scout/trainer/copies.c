@@ -59,11 +59,10 @@ copies_get_views(size_t bytes, void **view)
     while (at < views_count && (views[at].taken || views[at].bytes != bytes))
         ++at;
     if (at == views_count) {
-        struct views made, *grown = realloc(views, (views_count + 1) * sizeof(*grown));
-        views = grown != NULL ? grown : views;
-        if (grown == NULL || COPIES_LARGE_TIMES * bytes > room_available("") || !views_map(&made, bytes))
+        struct views made;
+        if (COPIES_LARGE_TIMES * bytes > room_available("") || !views_map(&made, bytes))
             return false;
-        views[views_count++] = made;
+        *SCOUT_GROWN(views, views_count) = made;
     }
     for (size_t i = 0; i < COPIES_VIEWS; ++i) {
         view[i] = views[at].view[i];

@@ -414,19 +414,33 @@ goes_on(void)
     return is_alike(i, turn + 1 < period ? deep_begin - first_like : period);
 }
 
+void
+course_note_batches(const struct noted *noted)
+{
+    const struct brief *then = &briefs[brief_count - period];
+    for (uint32_t k = 0; k < noted->named_count && k < then->count; ++k) {
+        const struct brief_argument *was = &arguments[then->first + k];
+        uint64_t offset = noted->arguments[k].offset;
+        struct allocation *allocation = allocations_numbered(was->alloc);
+        if (allocation == NULL || noted->arguments[k].alloc != was->alloc || offset <= was->offset)
+            continue;
+        allocation->batch = (struct scout_range){offset, 2 * offset - was->offset};
+        allocation->brought_at = scout_state.operation_count;
+    }
+}
+
 /* The last operation is no part of the period. */
 static void
 leave_deep(void)
 {
-    size_t done = brief_count - 1 - deep_begin;
-    if (done >= period && resumed_count < MOST_RESUMED) {
+    if (brief_count - 1 - deep_begin < period && !is_resumed && ++left_count >= MOST_LEFT) {
+        least_period = period + 1;
+        left_count = 0;
+    } else if (resumed_count < MOST_RESUMED) {
         ++resumed_count;
         resume_period = period;
         resume_sizes = sizes;
         resume_from = brief_count - 1 - period;
-    } else if (!is_resumed && ++left_count >= MOST_LEFT) {
-        least_period = period + 1;
-        left_count = 0;
     }
     back_to_light();
 }

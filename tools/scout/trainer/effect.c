@@ -532,34 +532,36 @@ effect_any(const struct effect *effect, const struct part *const *parts, size_t 
 
 /* ---- shares of a batch ---- */
 
-/* A part's words of a batch that the host has brought in this period: the first quarter, which ends within the first of
- * two records. */
+/* A part's words of a batch that the host has brought in this period, or, `stays`, before, where no kernel writes it:
+ * the first quarter, which ends within the first of two records. */
 static struct scout_range
-share_of(const struct effect *effect, const struct part *part)
+share_of(const struct effect *effect, const struct part *part, bool stays)
 {
     enum { QUARTER = 4 };
     const struct image *image = &effect->images.items[part->image];
     const struct allocation *allocation = image->allocation;
     uint64_t lo = part->first * sizeof(uint32_t), hi = part->end * sizeof(uint32_t);
     bool is_old = scout_state.operation_count - allocation->brought_at >= atomic_load(&scout_state.progress->period);
+    is_old = stays ? !is_old || allocation->kinds != NULL : is_old;
     bool is_open = /* a share of one alone does not belong to the others */
         (part->change == CHANGE_INTEGER && part->integers == NULL) ||
-        ANY(it, effect->parts, effect->part_count, it != part && goes_with(part, it));
+        ANY(it, effect->parts, effect->part_count, it != part && goes_with(part, it) && it->killed.count == 0);
     uint64_t aligned = allocation->batch.hi - allocation->batch.lo > 64 ? 16 : sizeof(uint32_t); /* a few labels */
     lo = allocation->batch.lo > lo ? allocation->batch.lo / aligned * aligned : lo;
     hi = allocation->batch.hi < hi ? allocation->batch.hi : hi;
-    if (lo >= hi || is_old || is_open || !part->is_argument || !part->is_tested || image->is_written)
+    bool is_result = image->is_written || part->killed.count + part->modified.count > 0;
+    if (lo >= hi || is_old || is_open || !part->is_argument || !part->is_tested || is_result)
         return (struct scout_range){0};
     return (struct scout_range){lo, lo + (hi - lo) / QUARTER / aligned * aligned};
 }
 
 bool
-effect_change_shares(struct effect *effect)
+effect_change_shares(struct effect *effect, bool stay)
 {
     bool any = false;
     FOR_EACH_MUTABLE(part, effect->parts, effect->part_count) {
         struct image *image = &effect->images.items[part->image];
-        part->share = share_of(effect, part);
+        part->share = share_of(effect, part, stay);
         size_t first = part->share.lo / sizeof(uint32_t), end = part->share.hi / sizeof(uint32_t);
         if (first == end)
             continue;

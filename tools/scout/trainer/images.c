@@ -117,10 +117,6 @@ images_add(struct images *images, struct allocation *allocation)
 {
     if (images_find(images, allocation->number) != NULL)
         return true;
-    struct image *grown = realloc(images->items, (images->count + 1) * sizeof(*grown));
-    if (grown == NULL)
-        return false;
-    images->items = grown;
     size_t room = allocation->bytes + sizeof(uint32_t);
     struct image image = {.allocation = allocation,
                           .words = (allocation->bytes + sizeof(uint32_t) - 1) / sizeof(uint32_t),
@@ -128,11 +124,11 @@ images_add(struct images *images, struct allocation *allocation)
                           .blocks = (allocation->bytes + BLOCK_BYTES - 1) / BLOCK_BYTES,
                           .is_large = is_large(allocation)};
     bool has_copies = get_copies(&image, room);
-    image.looked = calloc(image.blocks, sizeof(*image.looked));
-    image.written = calloc(image.blocks, sizeof(*image.written));
-    image.differs = calloc(image.blocks, sizeof(*image.differs));
-    images->items[images->count++] = image;
-    if (!has_copies || image.looked == NULL || image.written == NULL || image.differs == NULL)
+    image.looked = scout_zeroed(image.blocks, sizeof(*image.looked));
+    image.written = scout_zeroed(image.blocks, sizeof(*image.written));
+    image.differs = scout_zeroed(image.blocks, sizeof(*image.differs));
+    *SCOUT_GROWN(images->items, images->count) = image;
+    if (!has_copies)
         return false;
     image.before[image.words - 1] = image.after[image.words - 1] = image.now[image.words - 1] = 0;
     if (!image.is_large)

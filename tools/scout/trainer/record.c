@@ -391,8 +391,7 @@ record_annotation(enum scout_annotated says, uint32_t group, const void *address
                                           .type = type,
                                           .text = (char *)site->text,
                                           .file = (char *)site->file,
-                                          .line = (uint32_t)site->line,
-                                          .at = scout_state.operation_count};
+                                          .line = (uint32_t)site->line};
     struct allocation *allocation = address != NULL ? allocations_find((uint64_t)(uintptr_t)address) : NULL;
     if (allocation != NULL) {
         annotation.alloc = allocation->number;

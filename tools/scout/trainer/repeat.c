@@ -12,7 +12,6 @@
 #include "base/printable.h"
 #include "tools/scout/trainer/scout.h"
 
-#include <stdlib.h>
 #include <xxhash.h>
 
 enum {
@@ -45,7 +44,7 @@ static uint64_t kernel_and_grid; /* struct scout_left_out.launch */
 static uint32_t most_tests;
 static CUresult device_answer;
 
-/* What earlier launches have shown, by hashes. Without memory for one more it is shown again. */
+/* What earlier launches have shown, by hashes. */
 struct shown {
     uint64_t *hashes;
     size_t count;
@@ -60,11 +59,7 @@ has_shown(const struct shown *shown, uint64_t hash)
 static void
 note_shown(struct shown *shown, uint64_t hash)
 {
-    uint64_t *grown = realloc(shown->hashes, (shown->count + 1) * sizeof(*grown));
-    if (grown == NULL)
-        return;
-    shown->hashes = grown;
-    shown->hashes[shown->count++] = hash;
+    *SCOUT_GROWN(shown->hashes, shown->count) = hash;
 }
 
 /* Launches of which it is known that they use their arguments only: the kernel, its grid and the places of its
@@ -259,6 +254,7 @@ repeat_begin(struct noted *begun, CUstream stream)
 {
     memory_follow(stream);
     noted = begun;
+    course_note_batches(noted);
     next = RUN_FIRST;
     at = hidden_runs = 0;
     few_are_clean = true;
@@ -348,7 +344,7 @@ prepare_repeat(enum run run)
         mattering[0] = &effect.parts[at];
         return elementwise_change(&effect, mattering, 1);
     case RUN_SHARES:
-        return effect_change_shares(&effect);
+        return effect_change_shares(&effect, false) || effect_change_shares(&effect, true);
     default:
         return false;
     }
@@ -545,10 +541,9 @@ finish_repeat(bool repeated)
         memory_wait();
         quiet_end();
     }
-    if (too_large) {
-        effect.verdict = SCOUT_TOO_LARGE;
-        effect.why = names_put("there is no room for copies of its arguments");
-    } else if (excluded != NULL) {
+    if (too_large)
+        excluded = "there is no room for copies of its memory";
+    if (excluded != NULL) {
         effect.verdict = SCOUT_EXCLUDED;
         effect.why = names_put(excluded);
     } else if (is_cut_short && effect.verdict != SCOUT_DIFFERS) {

@@ -96,7 +96,7 @@ struct allocation {
     bool left_known;          /* managed memory: */
     uint64_t left;            /* hash of what the last launch has left there */
     bool is_shared;           /* the host wrote it between launches */
-    struct scout_range batch; /* what the last copy from the host has brought */
+    struct scout_range batch; /* what the last copy from the host has brought, or a pointer has moved to */
     uint64_t brought_at;      /* operations before it */
     uint64_t named_between;   /* of a run by a plan: periods that had begun when an operation between them named it */
     uint64_t met, turned, held, changed; /* hashes of what passed by last and of what was made of it; hidden.c's */
@@ -288,6 +288,8 @@ uint64_t course_turn(void);
 uint64_t course_round(void);
 /* When a copy or a fill was made: where the host writes memory, no kernel has. */
 void course_note_copy(const struct scout_op *op);
+/* Before an operation of the deep pass: a pointer that moves on from period to period leads to a batch. */
+void course_note_batches(const struct noted *noted);
 /* It was refused, and nothing runs. */
 void course_note_failure(const struct scout_op *op);
 /* After each operation that ran, in the order of the log. `may_wait`: it may wait for the device. */
@@ -471,8 +473,9 @@ void effect_judge(struct effect *effect, struct part *part);
 /* Whether the judged part is a single number that was overwritten, and may depend on smaller ones than it was changed
  * to, as the smallest loss so far does. */
 bool effect_may_be_least(const struct effect *effect, const struct part *part);
-/* Changes the first part of each batch. False: there is none. */
-bool effect_change_shares(struct effect *effect);
+/* Changes the first part of each batch of the step, or, `stay`, of those that were there before. False: there is none.
+ */
+bool effect_change_shares(struct effect *effect, bool stay);
 /* Whether that has changed the first part of the results alone, as it does where records lie one behind the other. */
 void effect_judge_shares(struct effect *effect);
 /* Whether any word that was not changed on purpose, or a part that was, has another result. */

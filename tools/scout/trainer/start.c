@@ -41,8 +41,6 @@ static uint32_t chosen_group; /* by the trainer's thread that annotates */
     }
 SAYS(parameter, SCOUT_SAYS_PARAMETER, 0)
 SAYS(gradient, SCOUT_SAYS_GRADIENT, chosen_group)
-SAYS(buffer, SCOUT_SAYS_BUFFER, 0)
-SAYS(state, SCOUT_SAYS_STATE, 0)
 
 static void
 gradient_group(int id, const struct ddp_site *site)
@@ -129,8 +127,6 @@ own_table(void)
     table.gradient_group = gradient_group;
     table.step = step;
     table.step_parameters = step;
-    table.buffer = buffer;
-    table.state = state;
     table.begin = record_begin;
     table.end = record_end;
     table.allocated = allocated;
@@ -145,24 +141,6 @@ own_table(void)
     table.graph_made = record_graph_made;
     table.graph_updated = graph_updated;
     return &table;
-}
-
-static void
-put_run(void)
-{
-    char arguments[4096], *list[256];
-    size_t used = 0;
-    struct scout_run run = {.ddprun = DDPRUN_VERSION, .arguments = list};
-    FILE *file = fopen("/proc/self/cmdline", "re");
-    if (file != NULL) {
-        used = fread(arguments, 1, sizeof(arguments) - 1, file);
-        fclose(file);
-    }
-    arguments[used] = '\0';
-    for (size_t at = 0; at < used && run.argument_count < sizeof(list) / sizeof(list[0]);
-         at += strlen(arguments + at) + 1)
-        list[run.argument_count++] = arguments + at;
-    (void)scout_writer_put(&scout_state.log, SCOUT_RUN, &run);
 }
 
 __attribute__((visibility("default"))) const struct engine *ddprun_engine_start(const struct shim_services *services,
@@ -188,7 +166,6 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
         scout_stop("cannot open %s: %s", scout_state.settings.progress, strerror(errno));
     if (!scout_writer_open(&scout_state.log, scout_state.settings.log, -1))
         scout_stop("cannot open %s: %s", scout_state.settings.log, strerror(errno));
-    put_run();
     if (on_exit(at_exit, NULL) != 0)
         scout_stop("out of memory");
     atomic_store(&scout_state.progress->stage, SCOUT_STAGE_LIGHT);

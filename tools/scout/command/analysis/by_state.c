@@ -633,10 +633,9 @@ judge_operation(const struct finder *finder, uint32_t at)
         return turns_refuse(finder->to, "%s reads memory that is not among its arguments", name);
     if (effect->verdict == SCOUT_DIFFERS)
         return turns_refuse(finder->to, "the same launch of %s twice gives different results", name);
-    if (effect->verdict == SCOUT_EXCLUDED || effect->verdict == SCOUT_TOO_LARGE)
+    if (effect->verdict == SCOUT_EXCLUDED)
         return turns_refuse(finder->to, "what %s reads and writes is not known: %s", name,
-                            effect->verdict == SCOUT_TOO_LARGE ? "there is no room for copies"
-                                                               : scout_log_name(finder->graph->log, effect->why));
+                            scout_log_name(finder->graph->log, effect->why));
     return true;
 }
 

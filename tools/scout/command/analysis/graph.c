@@ -543,8 +543,7 @@ add_dependence_edges(struct builder *builder, const struct scout_op *op, uint32_
 static bool
 nothing_known(const struct scout_op *op)
 {
-    return op->effect == NULL || op->effect->verdict == SCOUT_DIFFERS || op->effect->verdict == SCOUT_EXCLUDED ||
-           op->effect->verdict == SCOUT_TOO_LARGE;
+    return op->effect == NULL || op->effect->verdict == SCOUT_DIFFERS || op->effect->verdict == SCOUT_EXCLUDED;
 }
 
 static void

@@ -233,10 +233,8 @@ refusals_judge_unsure(const struct roles *roles, struct scout_finding *finding)
         const struct scout_effect *effect = op->effect;
         char text[SCOUT_NAME_BYTES];
         const char *name = version_op_name(roles, i, text);
-        bool is_repeated = effect == NULL || (effect->verdict != SCOUT_EXCLUDED && effect->verdict != SCOUT_TOO_LARGE);
-        const char *why = effect == NULL                       ? "it was not tried"
-                          : effect->verdict == SCOUT_TOO_LARGE ? "there is no room for copies of its memory"
-                                                               : scout_log_name(roles->graph->log, effect->why);
+        bool is_repeated = effect == NULL || effect->verdict != SCOUT_EXCLUDED;
+        const char *why = effect == NULL ? "it was not tried" : scout_log_name(roles->graph->log, effect->why);
         if (effect != NULL && effect->verdict == SCOUT_DIFFERS)
             return note_refuse(finding, ROLES_REFUSED, "the same launch twice gives different results: %s", name);
         if (effect == NULL || !is_repeated || effect->why != SCOUT_NONE)

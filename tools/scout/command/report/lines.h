@@ -158,6 +158,7 @@ struct insertions {
     uint32_t groups;      /* of lines */
     uint32_t forgotten;   /* DDP_FORGET comes before it is freed: one annotation is of several sizes; SCOUT_NONE */
     const char *unshared; /* why data have no line; NULL: they have */
+    bool shares_in_place; /* data that lie on the device */
     bool *data;           /* [period]: such an operation */
 };
 

@@ -14,14 +14,14 @@
 #include <sys/stat.h>
 
 static void
-put_program(struct json_object *plan, const struct scout_log *log)
+put_program(struct json_object *plan, const struct scout_log *log, char *const *words)
 {
     struct json_object *program = json_object_new_object();
     json_object_object_add(plan, "program", program);
     struct json_object *arguments = play_put_list(program, "arguments");
-    for (uint32_t i = 0; i < log->run.argument_count; ++i)
-        json_object_array_add(arguments, json_object_new_string(log->run.arguments[i]));
-    play_put_text(program, "ddprun", log->run.ddprun != NULL ? log->run.ddprun : "");
+    for (; *words != NULL; ++words)
+        json_object_array_add(arguments, json_object_new_string(*words));
+    play_put_text(program, "ddprun", DDPRUN_VERSION);
     struct json_object *objects = play_put_list(program, "objects");
     for (uint32_t i = 0; i < log->object_count; ++i) {
         struct json_object *item = play_put_item(objects);
@@ -181,7 +181,8 @@ put_host(struct json_object *plan, const struct scout_log *log, struct sites *si
 
 /* free() releases it. */
 static char *
-plan_text(const struct scout_log *log, const struct scout_finding *finding, const struct scout_proofs *proofs)
+plan_text(char *const *words, const struct scout_log *log, const struct scout_finding *finding,
+          const struct scout_proofs *proofs)
 {
     struct json_object *plan = json_object_new_object();
     struct sites *sites = sites_open(log);
@@ -190,7 +191,7 @@ plan_text(const struct scout_log *log, const struct scout_finding *finding, cons
     play_put_text(plan, "reason", finding->reason);
     if (finding->instead_of[0] != '\0')
         play_put_text(plan, "by_state_for", finding->instead_of);
-    put_program(plan, log);
+    put_program(plan, log, words);
     if (finding->found || finding->is_open)
         put_found(plan, log, finding, proofs, sites);
     put_host(plan, log, sites);
@@ -202,10 +203,10 @@ plan_text(const struct scout_log *log, const struct scout_finding *finding, cons
 }
 
 bool
-plan_write(const char *path, const struct scout_log *log, const struct scout_finding *finding,
+plan_write(const char *path, char *const *words, const struct scout_log *log, const struct scout_finding *finding,
            const struct scout_proofs *proofs, struct error *error)
 {
-    char *text = plan_text(log, finding, proofs);
+    char *text = plan_text(words, log, finding, proofs);
     mode_t old = umask(077);
     bool written = whole_file_write(path, text, strlen(text));
     int cause = errno;

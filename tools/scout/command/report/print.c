@@ -63,35 +63,10 @@ print_suspects(FILE *out, const struct scout_log *log, const struct scout_findin
     print_rows(out, log, finding, ROLE_SUSPECT, sites);
 }
 
-static void
-print_groups(FILE *out, const struct scout_log *log, const struct scout_finding *finding)
-{
-    char name[SCOUT_NAME_BYTES], last[SCOUT_NAME_BYTES];
-    for (uint32_t g = 0; g < finding->group_count; ++g) {
-        const struct scout_group *group = &finding->groups[g];
-        bool border = group->before >= finding->first + finding->period;
-        fprintf(out, "group %u: %u %s, complete after operation %u (%s)", g,
-                group->fused ? group->parameters : group->gradients, group->fused ? "parameters" : "gradients",
-                group->complete - finding->first, scout_op_name(log, &log->ops[group->complete], last));
-        fprintf(out, ", first read by %s\n",
-                border ? "the next step" : scout_op_name(log, &log->ops[group->before], name));
-    }
-}
-
-/* What the host did: files, and calls that make each run another one. */
+/* What the host did that makes each run another one. */
 static void
 print_host(FILE *out, const struct scout_log *log, struct sites *sites)
 {
-    enum { SHOWN = 4 };
-    uint32_t shown = 0;
-    for (uint32_t i = 0; i < log->file_count; ++i) {
-        if (log->files[i].writes)
-            fprintf(out, "writes %s\n", log->files[i].path);
-        else if (shown++ < SHOWN)
-            fprintf(out, "reads %s, %" PRIu64 " bytes\n", log->files[i].path, log->files[i].bytes);
-    }
-    if (shown > SHOWN)
-        fprintf(out, "reads %" PRIu32 " more files\n", shown - SHOWN);
     for (uint32_t i = 0; i < log->clock_count; ++i) {
         struct site_place place;
         bool again = ANY_NUMBER(
@@ -146,8 +121,6 @@ scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *
     if (verbose)
         print_table(out, log, finding, sites);
     print_suspects(out, log, finding, sites);
-    if (verbose)
-        print_groups(out, log, finding);
     fprintf(out, "proof (a): passed: data reaches parameters only through these gradients (%" PRIu64 " paths)\n",
             finding->paths_cut);
     for (uint32_t i = 0; i < finding->note_count; ++i)

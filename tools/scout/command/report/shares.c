@@ -2,7 +2,10 @@
 #include "tools/scout/command/report/lines.h"
 
 #include "launcher/common/xcalloc.h"
+#include "tools/common/grown.h"
+#include "tools/scout/command/analysis/rules.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,16 +15,19 @@ is_data(const struct scout_op *op)
     return scout_brings_data(op) && op->rows == 1;
 }
 
+/* `batch`: bytes of one, of several in the memory; 0: it is one. */
 static void
-add_share(struct search *search, const struct spot *spot, struct lifted *said, bool on_host)
+add_share(struct search *search, const struct spot *spot, struct lifted *said, bool on_host, uint64_t batch)
 {
     const char *bytes = lift_bare(said->bytes);
     const char *size = strchr(bytes, '*') != NULL ? strstr(bytes, "sizeof(") : NULL; /* of an element, or of a word */
     int length = size != NULL ? (int)source_close(size, strlen("sizeof")) : 1;
-    const char *each = size != NULL ? size : "4", *stream = said->stream[0] != '\0' ? said->stream : "0";
-    char *text =
-        on_host ? xasprintf("ddp_share_host((void *)(%s), %s, %.*s);", lift_bare(said->source), bytes, length, each)
-                : xasprintf("ddp_share(%s, %s, %.*s, %s);", lift_bare(said->memory), bytes, length, each, stream);
+    const char *each = size != NULL ? size : "4", *stream = said->stream[0] != '\0' && !on_host ? said->stream : "0";
+    char *one = batch > 0 ? xasprintf(", %" PRIu64, batch) : xstrdup("");
+    char *text = xasprintf("ddp_share%s(%s%s%s, %s%s, %.*s, %s);", batch > 0 ? "_batches" : "",
+                           on_host ? "(void *)(" : "", lift_bare(on_host ? said->source : said->memory),
+                           on_host ? ")" : "", bytes, one, length, each, stream);
+    free(one);
     spot_add_text(search, spot, text);
     free(text);
 }
@@ -64,6 +70,66 @@ shares_next(const struct search *search, uint32_t *number)
     return *number < end;
 }
 
+/* Whether launches of steps get memory, and nothing writes it, or copies from it. *first_p: the first of them. */
+static bool
+is_only_read(const struct search *search, uint32_t alloc, uint32_t *first_p)
+{
+    *first_p = SCOUT_NONE;
+    for (uint32_t i = search->finding->first; i < search->finding->end; ++i) {
+        const struct scout_op *op = &search->log->ops[i];
+        if ((op->kind >= SCOUT_FILL && op->to.alloc == alloc) || (op->kind == SCOUT_COPY && op->from.alloc == alloc) ||
+            (op->effect != NULL && ANY(it, op->effect->written, op->effect->written_count, it->alloc == alloc)))
+            return false;
+        if (*first_p == SCOUT_NONE && ANY(it, op->arguments, op->argument_count, it->alloc == alloc))
+            *first_p = i;
+    }
+    return *first_p != SCOUT_NONE;
+}
+
+#define CHOSEN UINT64_MAX
+
+/* Of memory that steps only read: the bytes of a batch, as pointers move on from step to step; all its bytes, where
+ * pointers and numbers of their launches stay; CHOSEN: launches may choose a batch in another way. */
+static uint64_t
+batch_on_device(const struct search *search, uint32_t alloc)
+{
+    const struct scout_finding *finding = search->finding;
+    uint64_t moved = 0, last = 0;
+    bool stays = false, is_chosen = false;
+    for (uint32_t i = finding->begin; i + finding->period < finding->end; ++i) {
+        const struct scout_op *op = &search->log->ops[i], *later = op + finding->period;
+        for (uint32_t a = 0; a < op->argument_count; ++a) {
+            const struct scout_argument *now = &op->arguments[a], *then = &later->arguments[a];
+            if (now->alloc != alloc)
+                continue;
+            bool is_like = a < later->argument_count && then->alloc == alloc;
+            uint64_t by = is_like && then->offset > now->offset ? then->offset - now->offset : moved;
+            bool is_same = is_like && then->offset == now->offset;
+            is_chosen =
+                is_chosen || !is_like || (moved > 0 && by != moved) || (is_same && op->scalars != later->scalars);
+            stays = stays || is_same;
+            moved = by;
+            last = is_like ? then->offset : last;
+        }
+    }
+    is_chosen = is_chosen || stays == (moved > 0) || last % (stays ? search->log->allocs[alloc].bytes : moved) > 0;
+    return is_chosen ? CHOSEN : stays ? search->log->allocs[alloc].bytes : moved;
+}
+
+/* Whether an allocation gets its bytes from the host by one call, in front of the steps. *copy_p: its last copy. */
+static bool
+is_brought_once(const struct search *search, uint32_t alloc, uint32_t *copy_p)
+{
+    const struct scout_op *ops = search->log->ops, *op;
+    uint32_t copy = search->start;
+    while (copy > 0 && (ops[copy - 1].kind != SCOUT_COPY || ops[copy - 1].to.alloc != alloc))
+        --copy;
+    op = copy > 0 ? &ops[ *copy_p = copy - 1] : NULL;
+    return op != NULL && op->from.alloc == SCOUT_NONE && op->rows == 1 && op->to.offset == 0 &&
+           op->bytes + sizeof(uint64_t) > search->log->allocs[alloc].bytes &&
+           ALL_NUMBERS(i, 0, copy, ops[i].kind != SCOUT_COPY || ops[i].to.alloc != alloc || ops[i].site == op->site);
+}
+
 /* Whether a copy of the log brings data to a step. One before the first step does, if steps make it by the same calls:
  * copies of a thread that has launched nothing enter the log later than they are made. */
 static bool
@@ -82,20 +148,17 @@ count_common(struct search *search)
 {
     const struct scout_log *log = search->log;
     struct stack first = {0}, step = spot_stack(search, log->ops[search->finding->groups[0].before].site);
-    uint32_t common = 0, inside, unused;
+    uint32_t common = UINT32_MAX, inside, unused;
     for (uint32_t i = search->finding->first; shares_next(search, &i); ++i) {
         struct stack here = spot_stack(search, log->ops[i].site);
         uint32_t same = 0;
         if (!is_staged(search, i))
             return 0;
-        if (first.count == 0) {
-            first = here;
-            same = here.count;
-        }
+        first = first.count == 0 ? here : first;
         while (same < here.count && same < first.count &&
                spot_is_same(&here.frames[here.count - 1 - same], &first.frames[first.count - 1 - same]))
             ++same;
-        common = common == 0 || same < common ? same : common;
+        common = same < common ? same : common;
     }
     bool is_inside = common > 0 && spot_find_parting(&first, &step, &inside, &unused) && common >= first.count - inside;
     return is_inside ? common : 0;
@@ -122,51 +185,23 @@ place_host_shares(struct search *search)
         if (spot.node == NODE_NONE || spot.source->nodes[spot.node].parent == NODE_NONE ||
             !spot.source->nodes[spot.source->nodes[spot.node].parent].is_block || !spot_is_usable(&spot))
             return false;
-        add_share(search, &spot, &said, true);
+        add_share(search, &spot, &said, true, 0);
         ++placed;
     }
     return placed > 0;
 }
 
-/* On the device, behind a copy; `adds`: and puts the lines there. */
-static bool
-place_share(struct search *search, const struct scout_op *op, bool adds)
-{
-    const struct scout_log *log = search->log;
-    struct stack stack = spot_stack(search, op->site);
-    for (uint32_t depth = 0; depth < stack.count; ++depth) {
-        struct lifted said;
-        struct spot spot;
-        bool is_own = true;
-        for (uint32_t i = 0, at, unused; i < log->op_count && is_own; ++i) {
-            const struct scout_op *it = &log->ops[i];
-            struct stack other = spot_stack(search, it->site);
-            is_own = it->kind != SCOUT_COPY || is_of_steps(search, i) || !spot_is_same_chain(&stack, &other, depth);
-            (void)spot_find_parting(&stack, &other, &at, &unused);
-            for (uint32_t a = 0; a < it->argument_count && at < depth && is_own; ++a) /* the same call reads it */
-                is_own = search->memory_of[it->arguments[a].alloc] != search->memory_of[op->to.alloc];
-        }
-        is_own = is_own && lift(&search->sources, stack.frames, depth, &said);
-        if (is_own && said.is_fixed)
-            snprintf(said.bytes, sizeof(said.bytes), "%llu", (unsigned long long)op->bytes);
-        if (is_own && said.memory[0] != '\0' && said.bytes[0] != '\0' &&
-            spot_find_behind(search, &stack.frames[depth], &spot)) {
-            if (adds)
-                add_share(search, &spot, &said, false);
-            return true;
-        }
-    }
-    return false;
-}
-
-enum records { RECORDS_OPEN, RECORDS_SHOWN, RECORDS_ONE };
+enum records { RECORDS_OPEN, RECORDS_SHOWN, RECORDS_ONE, RECORDS_UNTESTED };
 
 /* What a launch makes of the batch in a memory: of its first part a part of the results, or one of all of it. Results
- * that are made element by element show neither. */
+ * that are made element by element show neither, nor does what no launch was repeated with other data in. */
 static enum records
 read_records(const struct search *search, const struct scout_op *op, uint32_t memory)
 {
     const struct scout_effect *effect = op->effect;
+    bool is_tested = false;
+    for (uint32_t i = 0; effect != NULL && i < effect->segment_count; ++i)
+        is_tested = is_tested || (effect->segments[i].tested && search->memory_of[effect->segments[i].alloc] == memory);
     for (uint32_t i = 0; effect != NULL && i < effect->dependence_count; ++i) {
         const struct scout_dependence *dependence = &effect->dependences[i];
         uint32_t from = effect->segments[dependence->from].alloc;
@@ -177,7 +212,7 @@ read_records(const struct search *search, const struct scout_op *op, uint32_t me
                 return RECORDS_OPEN;
         return RECORDS_SHOWN;
     }
-    return RECORDS_ONE;
+    return is_tested ? RECORDS_ONE : RECORDS_UNTESTED;
 }
 
 /* Whether an operation writes more than gradients, parameters and a loss. */
@@ -198,17 +233,75 @@ goes_on(const struct search *search, const struct scout_op *op)
     return goes;
 }
 
-/* Whether the launch that reads memory first shows several records in it; sums over records are passed over.
- * *leads_p: no launch computes from other data before. */
+/* Whether the host writes memory that it shares with the device. */
+static bool
+is_managed_data(const struct search *search, uint32_t alloc)
+{
+    return ANY(op, search->log->ops, search->log->op_count,
+               op->kind == SCOUT_COPY && op->bytes == 0 && op->to.alloc == alloc);
+}
+
+/* Records of a step. */
+struct batch {
+    uint32_t alloc;
+    uint64_t bytes;
+    uint32_t copy;  /* that brings them; SCOUT_NONE: the host writes them */
+    uint32_t begin; /* the first operation of the step that may read them */
+    bool is_small;  /* too small to be data by itself */
+};
+
+struct batches {
+    struct batch *items;
+    uint32_t count, copies; /* copies of the step come first */
+    uint32_t chosen;        /* memory of which a number may choose the records; SCOUT_NONE */
+};
+
+/* What copies bring, and what pointers move on in; all that lies on the device only where nothing else is a batch. */
+static void
+list_batches(const struct search *search, struct batches *list)
+{
+    enum { MOVING, WHOLE, MANAGED, KINDS };
+    const struct scout_log *log = search->log;
+    *list = (struct batches){.chosen = SCOUT_NONE};
+    uint32_t first = search->finding->first;
+    for (uint32_t i = first; shares_next(search, &i); ++i)
+        *GROWN(list->items, list->count) =
+            (struct batch){log->ops[i].to.alloc, log->ops[i].bytes, i, i + 1, !is_data(&log->ops[i])};
+    list->copies = list->count;
+    for (int kind = MOVING; kind < KINDS && (kind == MOVING || (list->count == 0 && list->chosen == SCOUT_NONE));
+         ++kind)
+        for (uint32_t a = 0, copy = SCOUT_NONE, unused; a < log->alloc_count; ++a) {
+            if (!is_only_read(search, a, &unused) ||
+                !(kind < MANAGED ? is_brought_once(search, a, &copy) : is_managed_data(search, a)))
+                continue;
+            uint64_t bytes = kind < MANAGED ? batch_on_device(search, a) : log->allocs[a].bytes;
+            if (bytes == CHOSEN)
+                list->chosen = a;
+            else if (bytes > ELEMENT_BYTES && (bytes == log->allocs[a].bytes) == (kind > MOVING))
+                *GROWN(list->items, list->count) = (struct batch){a, bytes, copy, first, bytes <= DATA_BYTES};
+        }
+}
+
+/* Whether the records of a batch may be as many as those of all others: one label for each. */
+static bool
+divides_all(const struct batches *list, uint64_t bytes)
+{
+    uint64_t count = bytes / sizeof(uint32_t);
+    return count >= 2 && ALL(batch, list->items, list->count, batch->bytes / sizeof(uint32_t) % count == 0);
+}
+
+/* Whether the launch that reads memory first shows several records in it; sums over records are passed over. Labels
+ * that are the same in each step cannot be changed, and show nothing: `is_label`, it may be such. *leads_p: no launch
+ * computes from other data before. */
 static enum records
-find_records(const struct search *search, uint32_t alloc, uint32_t begin, bool *leads_p)
+find_records(const struct search *search, const struct batch *batch, bool is_label, bool *leads_p)
 {
     *leads_p = true;
     const struct scout_finding *finding = search->finding;
-    uint32_t memory = search->memory_of[alloc], end = begin + finding->period;
-    for (uint32_t i = begin; i < end && i < finding->end; ++i) {
+    uint32_t memory = search->memory_of[batch->alloc], end = batch->begin + finding->period;
+    for (uint32_t i = batch->begin; i < end && i < finding->end; ++i) {
         const struct scout_op *op = &search->log->ops[i];
-        enum records records = RECORDS_ONE;
+        enum records records = RECORDS_UNTESTED;
         bool is_read = ANY_NUMBER(a, 0, op->argument_count, search->memory_of[op->arguments[a].alloc] == memory);
         if (!goes_on(search, op))
             continue;
@@ -216,107 +309,114 @@ find_records(const struct search *search, uint32_t alloc, uint32_t begin, bool *
         if (!is_read)
             continue;
         for (uint32_t k = finding->begin + (i - finding->begin) % finding->period;
-             k < finding->end && records == RECORDS_ONE; k += finding->period)
-            records = read_records(search, &search->log->ops[k], memory);
-        return records;
+             k < finding->end && records >= RECORDS_ONE; k += finding->period) {
+            enum records here = read_records(search, &search->log->ops[k], memory);
+            records = here < records ? here : records;
+        }
+        return records < RECORDS_UNTESTED ? records : is_label ? RECORDS_OPEN : RECORDS_ONE;
     }
     return RECORDS_OPEN;
 }
 
 /* Whether a call copies to several places of one memory in a step: records come one by one. */
 static bool
-comes_in_parts(const struct search *search, uint32_t number)
+comes_in_parts(const struct search *search, const struct batches *list, const struct batch *batch)
 {
-    const struct scout_op *ops = search->log->ops, *op = &ops[number];
-    bool comes = false;
-    for (uint32_t i = search->finding->first; shares_next(search, &i) && !comes; ++i)
-        comes = ops[i].site == op->site && ops[i].to.alloc == op->to.alloc && ops[i].to.offset != op->to.offset;
-    return comes;
+    const struct scout_op *ops = search->log->ops, *op = &ops[batch->copy];
+    return ANY(it, list->items, list->copies,
+               ops[it->copy].site == op->site && it->alloc == batch->alloc && ops[it->copy].to.offset != op->to.offset);
 }
 
-/* Whether records of a small part may be as many as those of all data: one label for each. */
+/* Whether all copies of the log by these calls bring records, and nothing inside them reads what they bring. */
 static bool
-divides_data(const struct search *search, uint32_t number)
+is_own(struct search *search, const struct batches *list, const struct batch *batch, const struct stack *stack,
+       uint32_t depth)
 {
-    uint64_t count = search->log->ops[number].bytes / sizeof(uint32_t);
-    for (uint32_t i = search->finding->first; shares_next(search, &i); ++i)
-        if (count < 2 || search->log->ops[i].bytes / sizeof(uint32_t) % count != 0)
+    const struct scout_log *log = search->log;
+    for (uint32_t i = 0, at, unused; i < log->op_count; ++i) {
+        const struct scout_op *it = &log->ops[i];
+        struct stack other = spot_stack(search, it->site);
+        bool brings =
+            is_of_steps(search, i) || ANY(item, list->items, list->count, log->ops[item->copy].site == it->site);
+        if (it->kind == SCOUT_COPY && !brings && spot_is_same_chain(stack, &other, depth))
             return false;
+        (void)spot_find_parting(stack, &other, &at, &unused);
+        for (uint32_t a = 0; a < it->argument_count && at < depth; ++a)
+            if (search->memory_of[it->arguments[a].alloc] == search->memory_of[batch->alloc])
+                return false;
+    }
     return true;
 }
 
-/* Whether the host writes memory that it shares with the device between steps, which only read it. *first_p: the first
- * operation that does. */
+/* Memory that the host shares with the device, in front of the first launch that reads it. */
 static bool
-is_managed_data(const struct search *search, uint32_t alloc, uint32_t *first_p)
+find_managed_line(struct search *search, const struct stack *made, uint32_t alloc, struct spot *spot,
+                  struct lifted *said)
 {
-    const struct scout_log *log = search->log;
-    bool is_shared = ANY_NUMBER(
-        i, 0, log->op_count, log->ops[i].kind == SCOUT_COPY && log->ops[i].bytes == 0 && log->ops[i].to.alloc == alloc);
-    *first_p = SCOUT_NONE;
-    for (uint32_t i = search->finding->first; i < search->finding->first + search->finding->period && is_shared; ++i) {
-        const struct scout_op *op = &log->ops[i];
-        for (uint32_t a = 0; a < op->argument_count; ++a)
-            *first_p = *first_p == SCOUT_NONE && op->arguments[a].alloc == alloc ? i : *first_p;
-        for (uint32_t w = 0; op->effect != NULL && w < op->effect->written_count; ++w)
-            is_shared =
-                is_shared && (op->effect->written[w].alloc != alloc || op->effect->written[w].ranges.count == 0);
-        is_shared = is_shared && !(op->kind >= SCOUT_FILL && op->to.alloc == alloc);
-    }
-    return is_shared && *first_p != SCOUT_NONE;
+    uint32_t at_made, at_step, launch;
+    (void)is_only_read(search, alloc, &launch);
+    struct stack step = spot_stack(search, search->log->ops[launch].site);
+    *spot = (struct spot){0};
+    return spot_find_parting(made, &step, &at_made, &at_step) && lift(&search->sources, made->frames, at_made, said) &&
+           (spot->node = spot_node(search, &step.frames[at_step], &spot->source)) != NODE_NONE;
 }
 
-/* Where the host writes memory that it shares with the device: in front of the first launch that reads it. */
+/* On the device, behind the copy; `adds`: and puts the line there. */
 static bool
-place_managed(struct search *search)
+place_share(struct search *search, const struct batches *list, const struct batch *batch, bool adds)
 {
-    const struct scout_log *log = search->log;
-    uint32_t placed = 0, first, at_made, at_step;
-    bool leads;
-    bool shown =
-        ANY_NUMBER(a, 0, log->alloc_count,
-                   is_managed_data(search, a, &first) && find_records(search, a, first, &leads) == RECORDS_SHOWN);
-    for (uint32_t a = 0; a < log->alloc_count && shown; ++a) {
+    const struct scout_op *op = batch->copy != SCOUT_NONE ? &search->log->ops[batch->copy] : NULL;
+    uint64_t bytes = op != NULL ? op->bytes : batch->bytes;
+    struct stack stack = spot_stack(search, op != NULL ? op->site : search->log->allocs[batch->alloc].site);
+    for (uint32_t depth = 0; depth < stack.count; ++depth) {
         struct lifted said;
-        struct spot spot = {0};
-        if (!is_managed_data(search, a, &first))
+        struct spot spot;
+        if (op == NULL
+                ? !find_managed_line(search, &stack, batch->alloc, &spot, &said)
+                : !is_own(search, list, batch, &stack, depth) || !lift(&search->sources, stack.frames, depth, &said) ||
+                      !spot_find_behind(search, &stack.frames[depth], &spot))
             continue;
-        struct stack made = spot_stack(search, log->allocs[a].site), step = spot_stack(search, log->ops[first].site);
-        if (!spot_find_parting(&made, &step, &at_made, &at_step) ||
-            !lift(&search->sources, made.frames, at_made, &said) || said.memory[0] == '\0' || said.bytes[0] == '\0' ||
-            (spot.node = spot_node(search, &step.frames[at_step], &spot.source)) == NODE_NONE)
-            return false;
-        add_share(search, &spot, &said, false);
-        ++placed;
+        if (said.is_fixed)
+            snprintf(said.bytes, sizeof(said.bytes), "%" PRIu64, bytes);
+        if (said.memory[0] == '\0' || said.bytes[0] == '\0')
+            continue;
+        if (adds)
+            add_share(search, &spot, &said, false, batch->bytes < bytes ? batch->bytes : 0);
+        return true;
     }
-    return placed > 0;
+    return false;
 }
 
 const char *
 shares_place(struct search *search)
 {
-    const struct scout_op *ops = search->log->ops;
     enum records all = RECORDS_OPEN;
-    bool any = false, alone = true, leads;
-    for (uint32_t i = search->finding->first; shares_next(search, &i); ++i)
-        alone = alone && !is_data(&ops[i]);
-    for (uint32_t i = search->finding->first; shares_next(search, &i); ++i) {
-        bool is_one = comes_in_parts(search, i) || (!is_data(&ops[i]) && !divides_data(search, i));
-        enum records records = is_one ? RECORDS_ONE : find_records(search, ops[i].to.alloc, i + 1, &leads);
-        if (is_data(&ops[i]) || records == RECORDS_ONE || (alone && leads)) /* labels alone show no records */
+    struct batches list;
+    bool leads = false, placed = true;
+    list_batches(search, &list);
+    bool is_copied = list.count == list.copies, any = list.count > 0;
+    bool alone = ALL(batch, list.items, list.count, batch->is_small);
+    for (uint32_t i = 0; i < list.count; ++i) {
+        const struct batch *batch = &list.items[i];
+        bool divides = divides_all(&list, batch->bytes);
+        bool is_one = (i < list.copies && comes_in_parts(search, &list, batch)) || (batch->is_small && !divides);
+        enum records records = is_one ? RECORDS_ONE : find_records(search, batch, divides, &leads);
+        if (batch->bytes == search->log->allocs[batch->alloc].bytes && i >= list.copies && !leads && !divides)
+            records = RECORDS_ONE; /* a table, which is read beside what is made of records */
+        if (!batch->is_small || records == RECORDS_ONE || (alone && leads)) /* labels alone show no records */
             all = records > all ? records : all;
-        any = true;
     }
-    if (!any && place_managed(search))
-        return NULL;
-    if (!any || all != RECORDS_SHOWN)
+    bool is_chosen = list.chosen != SCOUT_NONE && (!is_copied || !any); /* their labels may be */
+    if (all == RECORDS_SHOWN && !is_chosen && (!is_copied || !place_host_shares(search))) {
+        placed = ALL(batch, list.items, list.count, place_share(search, &list, batch, false));
+        for (uint32_t i = 0; i < list.count && placed; ++i)
+            (void)place_share(search, &list, &list.items[i], true);
+        search->to->shares_in_place = placed && !is_copied && list.items[list.copies].copy != SCOUT_NONE;
+    }
+    free(list.items);
+    if (is_chosen)
+        return "launches may choose them by a number, or by pointers that do not move on evenly";
+    if (all != RECORDS_SHOWN)
         return any ? "scout cannot tell where one record ends and the next begins" : "no copy brings data to a step";
-    if (place_host_shares(search))
-        return NULL;
-    for (uint32_t i = search->finding->first; shares_next(search, &i); ++i)
-        if (!place_share(search, &ops[i], false))
-            return "no place after the copies is known where their memory has a name";
-    for (uint32_t i = search->finding->first; shares_next(search, &i); ++i)
-        (void)place_share(search, &ops[i], true);
-    return NULL;
+    return placed ? NULL : "no place after the copies is known where their memory has a name";
 }

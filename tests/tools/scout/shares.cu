@@ -1,0 +1,191 @@
+/*
+ * shares.cu HABIT - trainers without annotations that find their records in several ways. lines.sh adds their lines.
+ *
+ *   labels   batches from the host, whose labels are the same ones in each step
+ *   offset   the data lies on the device, and a step gets a pointer to its batch; right answers are counted
+ *   list     the same, by a list of indices
+ *   whole    the data lies on the device, and each step takes all of it
+ *   number   the data lies on the device, and a kernel takes a batch by its number
+ */
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <cuda_runtime.h>
+#include <vector>
+
+enum { INPUTS = 12, CLASSES = 4, BATCH = 24, SAMPLES = 240, STEPS = 30 };
+
+__global__ void
+scores(float *y, const float *x, const float *w, const float *b)
+{
+    int i = blockIdx.x, k = threadIdx.x;
+    float sum = b[k];
+    for (int j = 0; j < INPUTS; ++j)
+        sum += x[i * INPUTS + j] * w[j * CLASSES + k];
+    y[i * CLASSES + k] = sum;
+}
+
+__global__ void
+gather(float *to, int *label, const float *x, const int *labels, const int *list)
+{
+    for (int j = 0; j < INPUTS; ++j)
+        to[threadIdx.x * INPUTS + j] = x[list[threadIdx.x] * INPUTS + j];
+    label[threadIdx.x] = labels[list[threadIdx.x]];
+}
+
+__global__ void
+take(float *to, int *label, const float *x, const int *labels, int number)
+{
+    for (int j = 0; j < INPUTS; ++j)
+        to[threadIdx.x * INPUTS + j] = x[(number * BATCH + threadIdx.x) * INPUTS + j];
+    label[threadIdx.x] = labels[number * BATCH + threadIdx.x];
+}
+
+__global__ void
+errors(float *delta, int *hit, float *loss, const float *y, const int *label, int rows)
+{
+    int i = threadIdx.x, best = 0;
+    float sum = 0;
+    for (int k = 0; k < CLASSES; ++k) {
+        sum += expf(y[i * CLASSES + k]);
+        best = y[i * CLASSES + k] > y[i * CLASSES + best] ? k : best;
+    }
+    for (int k = 0; k < CLASSES; ++k)
+        delta[i * CLASSES + k] = (expf(y[i * CLASSES + k]) / sum - (k == label[i])) / rows;
+    loss[i] = logf(sum) - y[i * CLASSES + label[i]];
+    atomicAdd(hit, best == label[i]);
+}
+
+__global__ void
+gradients(float *gw, float *gb, const float *x, const float *delta, int rows)
+{
+    int j = blockIdx.x, k = threadIdx.x;
+    float sum = 0;
+    for (int i = 0; i < rows; ++i)
+        sum += delta[i * CLASSES + k] * (j < INPUTS ? x[i * INPUTS + j] : 1);
+    (j < INPUTS ? gw[j * CLASSES + k] : gb[k]) = sum;
+}
+
+__global__ void
+descend(float *w, const float *g, float rate, int count)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count)
+        w[i] -= rate * g[i];
+}
+
+static float host_x[SAMPLES * INPUTS], *w, *b, *gw, *gb, *y, *delta, *loss, *x, *data;
+static int host_labels[SAMPLES], *labels, *data_labels, *hit, *list;
+
+static void
+train_on(const float *batch, const int *batch_labels, int rows)
+{
+    scores<<<rows, CLASSES>>>(y, batch, w, b);
+    errors<<<1, rows>>>(delta, hit, loss, y, batch_labels, rows);
+    gradients<<<INPUTS + 1, CLASSES>>>(gw, gb, batch, delta, rows);
+    descend<<<1, INPUTS * CLASSES>>>(w, gw, 0.3f, INPUTS * CLASSES);
+    descend<<<1, CLASSES>>>(b, gb, 0.3f, CLASSES);
+}
+
+static void
+put_on_device(void)
+{
+    cudaMalloc(&data, sizeof(host_x));
+    cudaMalloc(&data_labels, sizeof(host_labels));
+    cudaMemcpy(data, host_x, sizeof(host_x), cudaMemcpyHostToDevice);
+    cudaMemcpy(data_labels, host_labels, sizeof(host_labels), cudaMemcpyHostToDevice);
+}
+
+static void
+train_labels(void)
+{
+    for (int step = 0; step < STEPS; ++step) {
+        int at = step * BATCH % SAMPLES;
+        cudaMemcpy(x, host_x + at * INPUTS, BATCH * INPUTS * sizeof(float), cudaMemcpyHostToDevice);
+        cudaMemcpy(labels, host_labels + at, BATCH * sizeof(int), cudaMemcpyHostToDevice);
+        train_on(x, labels, BATCH);
+    }
+}
+
+static void
+train_offset(void)
+{
+    put_on_device();
+    for (int step = 0; step < STEPS; ++step) {
+        int at = step * BATCH % SAMPLES, hits = 0;
+        cudaMemset(hit, 0, sizeof(int));
+        train_on(data + at * INPUTS, data_labels + at, BATCH);
+        cudaMemcpy(&hits, hit, sizeof(int), cudaMemcpyDeviceToHost);
+    }
+}
+
+static void
+train_list(void)
+{
+    std::vector<int> order(SAMPLES);
+    for (int i = 0; i < SAMPLES; ++i)
+        order[i] = i * 7 % SAMPLES;
+    put_on_device();
+    cudaMalloc(&list, SAMPLES * sizeof(int));
+    cudaMemcpy(list, order.data(), SAMPLES * sizeof(int), cudaMemcpyHostToDevice);
+    for (int step = 0; step < STEPS; ++step) {
+        gather<<<1, BATCH>>>(x, labels, data, data_labels, list + step * BATCH % SAMPLES);
+        train_on(x, labels, BATCH);
+    }
+}
+
+static void
+train_whole(void)
+{
+    put_on_device();
+    for (int step = 0; step < STEPS; ++step)
+        train_on(data, data_labels, SAMPLES);
+}
+
+static void
+train_number(void)
+{
+    put_on_device();
+    for (int step = 0; step < STEPS; ++step) {
+        take<<<1, BATCH>>>(x, labels, data, data_labels, step % (SAMPLES / BATCH));
+        train_on(x, labels, BATCH);
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*train)(void);
+    } habits[] = {{"labels", train_labels},
+                  {"offset", train_offset},
+                  {"list", train_list},
+                  {"whole", train_whole},
+                  {"number", train_number}};
+    std::vector<float> start(INPUTS * CLASSES);
+    const char *habit = argc > 1 ? argv[1] : "";
+    srand(5);
+    for (int i = 0; i < SAMPLES * INPUTS; ++i)
+        host_x[i] = rand() / (float)RAND_MAX - 0.5f;
+    for (int i = 0; i < SAMPLES; ++i)
+        host_labels[i] = strcmp(habit, "labels") == 0 ? i % CLASSES : rand() % CLASSES;
+    for (float &v : start)
+        v = rand() / (float)RAND_MAX - 0.5f;
+    cudaMalloc(&w, INPUTS * CLASSES * sizeof(float));
+    cudaMalloc(&b, CLASSES * sizeof(float));
+    cudaMalloc(&gw, INPUTS * CLASSES * sizeof(float));
+    cudaMalloc(&gb, CLASSES * sizeof(float));
+    cudaMalloc(&y, SAMPLES * CLASSES * sizeof(float));
+    cudaMalloc(&delta, SAMPLES * CLASSES * sizeof(float));
+    cudaMalloc(&loss, SAMPLES * sizeof(float));
+    cudaMalloc(&x, BATCH * INPUTS * sizeof(float));
+    cudaMalloc(&labels, BATCH * sizeof(int));
+    cudaMalloc(&hit, sizeof(int));
+    cudaMemcpy(w, start.data(), INPUTS * CLASSES * sizeof(float), cudaMemcpyHostToDevice);
+    cudaMemset(b, 0, CLASSES * sizeof(float));
+    for (const auto &it : habits)
+        if (strcmp(it.name, habit) == 0)
+            it.train();
+    printf("%s\n", cudaGetErrorString(cudaDeviceSynchronize()));
+}
