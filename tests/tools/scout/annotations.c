@@ -115,7 +115,7 @@ main(int argc, char **argv)
     unsigned failures = 0, count = 0;
     if (argc != 2 || !scout_log_open(argv[1], &recording, &why))
         return 2;
-    scout_find(&recording, &finding);
+    scout_find(&recording, NULL, &finding);
     failures += !finding.found || !names("annotations: ", "", "");
     for (uint32_t i = 0; i < recording.annotation_count; ++i)
         if (is_of_tensor(&recording.annotations[i])) {

@@ -391,7 +391,7 @@ TABLE_TEST(roles_are_as_expected, rows)
     struct scout_finding finding;
     unsetenv("DDPRUN_MUTANT");
     program_record(rows[_i].program, 4, &log);
-    scout_find(&log, &finding);
+    scout_find(&log, NULL, &finding);
     const char *text = found(&log, &finding);
     scout_finding_free(&finding);
     scout_log_free(&log);
@@ -412,7 +412,7 @@ TABLE_TEST(a_defect_of_the_analysis_is_seen, mutants)
         struct scout_log log;
         struct scout_finding finding;
         program_record(rows[r].program, 4, &log);
-        scout_find(&log, &finding);
+        scout_find(&log, NULL, &finding);
         seen += strcmp(found(&log, &finding), rows[r].expected) != 0;
         scout_finding_free(&finding);
         scout_log_free(&log);
@@ -430,7 +430,7 @@ TEST(suspects_have_to_be_named)
     while (strcmp(rows[row].name, "a cell that keeps its sum") != 0)
         ++row;
     program_record(rows[row].program, 4, &log);
-    scout_find(&log, &finding);
+    scout_find(&log, NULL, &finding);
     ck_assert(!finding.found && finding.is_open && strstr(finding.reason, "--per-rank a1,a2,") != NULL);
     static const char *const wrong[] = {"a0", "a1,a9", "1", "a", "a1 a2", "h"};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); ++i)
@@ -487,7 +487,7 @@ types_found(const char *said, uint32_t bits)
     struct scout_finding finding;
     program_record(rows[0].program, 4, &log);
     say_types(&log, said, bits);
-    scout_find(&log, &finding);
+    scout_find(&log, NULL, &finding);
     snprintf(text, sizeof(text), "%s", finding.found ? "" : finding.reason);
     for (size_t i = 0; i < 4 && finding.found; ++i)
         for (uint32_t t = 0; t < finding.tensor_count; ++t)
@@ -530,7 +530,7 @@ TEST(a_program_that_ends_early_is_refused)
         struct scout_log log;
         struct scout_finding finding;
         program_record(rows[0].program, ends[i].steps, &log);
-        scout_find(&log, &finding);
+        scout_find(&log, NULL, &finding);
         ck_assert(!finding.found);
         ck_assert_str_eq(finding.reason, ends[i].reason);
         scout_finding_free(&finding);

@@ -135,7 +135,7 @@ play(const struct row *row)
     struct turns by_state;
     program_record(row->program, 4, &log);
     say_types(&log);
-    scout_find(&log, &finding);
+    scout_find(&log, NULL, &finding);
     by_state_find(&log, &finding, row->per_rank, &by_state);
     snprintf(text, sizeof(text), "%s", said(&finding, &by_state));
     turns_free(&by_state);

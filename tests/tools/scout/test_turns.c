@@ -132,7 +132,7 @@ play(const struct row *row)
     program_record(row->program, 4, &log);
     say_types(&log);
     say_numbers(&log);
-    scout_find(&log, &finding);
+    scout_find(&log, NULL, &finding);
     if (!finding.found) {
         snprintf(text, sizeof(text), "not found: %s", finding.reason);
     } else {
@@ -177,7 +177,7 @@ TEST(a_gradient_that_is_scaled_before_it_is_averaged)
         setenv("DDPRUN_MUTANT", mutants[is_late], 1);
         program_record(NET "step\n" FORWARD BACKWARD "fill c\nnorm2: c += g1\nclip: g1 += c\n" SGD, 4, &log);
         say_types(&log);
-        scout_find(&log, &finding);
+        scout_find(&log, NULL, &finding);
         unsetenv("DDPRUN_MUTANT");
         ck_assert_msg(finding.found, "%s", finding.reason);
         turns_find(&log, &finding, &turns);
@@ -195,7 +195,7 @@ TEST(a_type_that_nothing_says_is_refused)
     struct scout_finding finding;
     struct turns turns;
     program_record(rows[0].program, 4, &log);
-    scout_find(&log, &finding);
+    scout_find(&log, NULL, &finding);
     ck_assert(finding.found);
     turns_find(&log, &finding, &turns);
     ck_assert_ptr_nonnull(turns.reason);

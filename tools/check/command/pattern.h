@@ -125,7 +125,6 @@ judgement_fn gradients_say_uneven, gradients_say_factor, gradients_say_data_set,
 /* ---- update.c: annotations, and what comes between DDP_STEP and the next one ---- */
 judgement_fn update_say_memory, update_say_start, update_say_wide, update_say_all;
 
-/* ---- factor.c ---- */
 /* Of a row of norms: false if it is no multiple of the reference. */
 bool factor_of_row(const struct check_row *row, double *factor_p);
 

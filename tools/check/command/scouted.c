@@ -109,7 +109,7 @@ print_open(FILE *out, const char *path)
         print_not_held(out, unreadable);
         return;
     }
-    scout_find(&log, &finding);
+    scout_find(&log, NULL, &finding);
     bool by_gradients = finding.found && averages_gradients(&log, &finding);
     if (finding.found) {
         struct sites *sites = sites_open(&log);

@@ -96,7 +96,7 @@ shows_step(const char *path)
     const char *why;
     if (!scout_log_open(path, &log, &why))
         return true;
-    scout_find(&log, &finding);
+    scout_find(&log, NULL, &finding);
     bool feeds_back = finding.feeds_back;
     scout_finding_free(&finding);
     scout_log_free(&log);

@@ -148,17 +148,22 @@ is_asked_by_state(const struct turns *by_state, const char *list)
     return true;
 }
 
-/* Finds turns by state, and proves them. */
+/* Turns by state, and what proofs say of them. */
+struct attempt {
+    struct turns turns;
+    struct scout_proofs proofs;
+};
+
 static bool
 try_by_state(const struct scout_order *order, const struct request *request, const struct scout_log *log,
-             struct scout_finding *finding, struct turns *by_state, struct scout_proofs *proofs, struct error *error)
+             struct scout_finding *finding, struct attempt *it, struct error *error)
 {
-    *proofs = (struct scout_proofs){.by_state = true};
-    by_state_find(log, finding, request->per_rank, by_state);
-    finding->found = by_state->reason == NULL;
-    return (!finding->found || is_asked_by_state(by_state, request->per_rank) ||
+    *it = (struct attempt){.proofs.by_state = true};
+    by_state_find(log, finding, request->per_rank, &it->turns);
+    finding->found = it->turns.reason == NULL;
+    return (!finding->found || is_asked_by_state(&it->turns, request->per_rank) ||
             error_set(error, DDPRUN_EXIT_USAGE, SCOUT_UNASKED, request->per_rank)) &&
-           scout_prove_by_state(order, log, finding, by_state, request->prove, proofs, error);
+           scout_prove_by_state(order, log, finding, &it->turns, request->prove, &it->proofs, error);
 }
 
 /* Of turns by state: what has which class, and the plan. A launch that gets one pointer to a struct of scratch seems to
@@ -168,40 +173,35 @@ static bool
 report_by_state(const struct scout_order *order, const struct request *request, const struct scout_log *log,
                 struct scout_finding *finding, struct error *error)
 {
-    struct scout_proofs proofs;
-    struct turns by_state;
-    bool ok = try_by_state(order, request, log, finding, &by_state, &proofs, error);
-    uint32_t scratch = finding->found ? proofs.complete.scratch : by_state.scratch;
+    struct attempt best, next;
+    bool ok = try_by_state(order, request, log, finding, &best, error);
     bool may_try = request->prove && request->per_rank == NULL;
+    uint32_t scratch = finding->found ? best.proofs.complete.scratch : best.turns.scratch;
     while (ok && may_try && scratch != 0 && finding->scratch_count < SCRATCH_AT_MOST) {
-        struct scout_proofs others;
-        struct turns other;
         finding->scratch[finding->scratch_count++] = scratch - 1;
-        ok = try_by_state(order, request, log, finding, &other, &others, error);
-        bool is_proved = finding->found && proofs_missing(&others) == NULL;
-        scratch = is_proved ? 0 : finding->found ? others.complete.scratch : other.scratch;
-        if (is_proved) {
-            turns_free(&by_state);
-            json_object_put(proofs.played);
-            by_state = other;
-            proofs = others;
-        } else {
-            turns_free(&other);
-            json_object_put(others.played);
+        ok = try_by_state(order, request, log, finding, &next, error);
+        scratch = finding->found ? next.proofs.complete.scratch : next.turns.scratch;
+        if (finding->found && proofs_missing(&next.proofs) == NULL) {
+            struct attempt before = best;
+            best = next;
+            next = before;
+            scratch = 0;
         }
+        turns_free(&next.turns);
+        json_object_put(next.proofs.played);
     }
-    finding->found = by_state.reason == NULL;
+    finding->found = best.turns.reason == NULL;
     free(finding->reason);
-    finding->reason = finding->found ? NULL : sites_explain(log, by_state.reason);
+    finding->reason = finding->found ? NULL : sites_explain(log, best.turns.reason);
     if (ok && finding->found && !request->silent)
-        by_state_print(stdout, log, finding, &by_state);
-    tell_proofs(request, log, &proofs);
-    turns_free(&by_state);
+        by_state_print(stdout, log, finding, &best.turns);
+    tell_proofs(request, log, &best.proofs);
+    turns_free(&best.turns);
     ok = ok &&
          (finding->found ||
           error_set(error, DDPRUN_EXIT_FAILURE, "ranks cannot take turns by state: %s", finding->reason)) &&
-         (request->unproved || is_proved(&proofs, error));
-    return write_plan(request, log, finding, &proofs, error) && ok;
+         (request->unproved || is_proved(&best.proofs, error));
+    return write_plan(request, log, finding, &best.proofs, error) && ok;
 }
 
 /* By state, where it cannot be by gradients: the reason is in the error, which has both if it cannot be by state
@@ -344,7 +344,7 @@ try_without_suspects(const struct scout_order *order, const struct request *requ
     struct scout_finding other;
     if (!finding->is_open || !request->prove || request->per_rank != NULL)
         return true;
-    scout_find_without(log, finding, &other);
+    scout_find(log, finding, &other);
     bool ok = !other.found || scout_prove(order, log, &other, proofs, error);
     if (ok && other.found && proofs->turns.end == PROOF_PASSED && proofs_missing(proofs) == NULL) {
         struct scout_finding before = *finding;
@@ -386,7 +386,7 @@ look(const struct scout_outcome *outcome, const struct scout_order *order, const
               error_set(error, DDPRUN_EXIT_FAILURE, "the recording has no end; make room in TMPDIR");
     if (ok) {
         struct scout_finding finding;
-        scout_find(&log, &finding);
+        scout_find(&log, NULL, &finding);
         tell_failures(outcome, &log, &finding);
         ok = report_findings(order, request, &log, &finding, error);
         scout_finding_free(&finding);

@@ -569,7 +569,7 @@ mark_needed(struct finder *finder)
     }
 }
 
-static bool
+static void
 find_parts(struct finder *finder)
 {
     const struct graph *graph = finder->graph;
@@ -589,7 +589,6 @@ find_parts(struct finder *finder)
             finder->to->parts[position(finder, version)] = PLAY_BY_ALL;
     }
     free(writes);
-    return true;
 }
 
 /* An operation that all make in each period may not write what is averaged or added up, and what it writes must have
@@ -597,6 +596,7 @@ find_parts(struct finder *finder)
 static bool
 judge_parts(struct finder *finder)
 {
+    find_parts(finder);
     const struct graph_version *version;
     char name[SCOUT_NAME_BYTES], text[64];
     for (uint32_t i = 0; (version = next_in(finder, NULL, &i)) != NULL; ++i) {
@@ -761,7 +761,7 @@ find_all(struct finder *finder)
     widen_state(finder);
     for (uint32_t p = 0; p < finder->place_count; ++p)
         widen_to_zeros(finder, &finder->places[p]);
-    ok = ok && judge_host(finder) && find_parts(finder) && judge_parts(finder);
+    ok = ok && judge_host(finder) && judge_parts(finder);
     for (uint32_t p = 0; p < finder->place_count && ok; ++p) {
         if (finder->places[p].role != 0 && finder->places[p].lo < finder->places[p].hi)
             add_range(finder, &finder->places[p]);

@@ -455,9 +455,16 @@ scout_is_scratch(const struct scout_finding *finding, uint32_t alloc)
 }
 
 /* The program may repeat several things, one after the other: the last one that feeds back counts. */
-static void
-find(const struct scout_log *log, struct scout_finding *finding)
+void
+scout_find(const struct scout_log *log, const struct scout_finding *without, struct scout_finding *finding)
 {
+    *finding = (struct scout_finding){0};
+    for (uint32_t i = 0; without != NULL && i < without->tensor_count; ++i) {
+        const struct scout_tensor *tensor = &without->tensors[i];
+        if (tensor->role == ROLE_SUSPECT && finding->scratch_count < SCRATCH_AT_MOST &&
+            !scout_is_scratch(finding, tensor->alloc))
+            finding->scratch[finding->scratch_count++] = tensor->alloc;
+    }
     uint32_t first, end = log->op_count, last = 0;
     bool deep = false;
     for (; !finding->feeds_back && find_deep(log, &first, &end); end = first) {
@@ -473,25 +480,6 @@ find(const struct scout_log *log, struct scout_finding *finding)
         note_loaders(log, finding);
         ask_about_notes(finding);
     }
-}
-
-void
-scout_find(const struct scout_log *log, struct scout_finding *finding)
-{
-    *finding = (struct scout_finding){0};
-    find(log, finding);
-}
-
-void
-scout_find_without(const struct scout_log *log, const struct scout_finding *suspects, struct scout_finding *finding)
-{
-    *finding = (struct scout_finding){0};
-    FOR_EACH(tensor, suspects->tensors, suspects->tensor_count) {
-        if (tensor->role == ROLE_SUSPECT && finding->scratch_count < SCRATCH_AT_MOST &&
-            !scout_is_scratch(finding, tensor->alloc))
-            finding->scratch[finding->scratch_count++] = tensor->alloc;
-    }
-    find(log, finding);
 }
 
 void

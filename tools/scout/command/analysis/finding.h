@@ -79,10 +79,8 @@ struct scout_finding {
 /* Whether an operation is a copy from the host of more than a few numbers. */
 bool scout_brings_data(const struct scout_op *op);
 
-void scout_find(const struct scout_log *log, struct scout_finding *finding);
-/* The same where steps are taken to use the memory of suspects as scratch, at most SCRATCH_AT_MOST. */
-void scout_find_without(const struct scout_log *log, const struct scout_finding *suspects,
-                        struct scout_finding *finding);
+/* `without`: NULL, or an earlier finding whose suspects steps are taken to use as scratch, SCRATCH_AT_MOST of them. */
+void scout_find(const struct scout_log *log, const struct scout_finding *without, struct scout_finding *finding);
 /* Whether steps are taken to use an allocation as scratch. */
 bool scout_is_scratch(const struct scout_finding *finding, uint32_t alloc);
 /* The user says which suspects are state that each rank carries: "a3,a7". When no suspect is left, the finding is

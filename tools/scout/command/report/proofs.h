@@ -17,8 +17,7 @@ struct proof {
     enum proof_end end;
     char text[1024];  /* what was seen, or why not */
     char name[64];    /* of the tensor that it names */
-    uint32_t scratch; /* not passed: 1 + the allocation that may be scratch, and read by a step where it has written it;
-                         0: none */
+    uint32_t scratch; /* not passed: 1 + the allocation that a step may use as scratch; 0: none */
 };
 
 struct json_object;
