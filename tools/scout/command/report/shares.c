@@ -124,7 +124,8 @@ is_brought_once(const struct search *search, uint32_t alloc, uint32_t *copy_p)
     uint32_t copy = search->start;
     while (copy > 0 && (ops[copy - 1].kind != SCOUT_COPY || ops[copy - 1].to.alloc != alloc))
         --copy;
-    op = copy > 0 ? &ops[ *copy_p = copy - 1] : NULL;
+    *copy_p = copy - 1;
+    op = copy > 0 ? &ops[copy - 1] : NULL;
     return op != NULL && op->from.alloc == SCOUT_NONE && op->rows == 1 && op->to.offset == 0 &&
            op->bytes + sizeof(uint64_t) > search->log->allocs[alloc].bytes &&
            ALL_NUMBERS(i, 0, copy, ops[i].kind != SCOUT_COPY || ops[i].to.alloc != alloc || ops[i].site == op->site);
