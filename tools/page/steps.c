@@ -131,7 +131,8 @@ section_means(json_object *report, const struct facts *facts)
         size_t before = 0;
         while (before < i && !is_same_mean(&run->means[before], &run->means[i]))
             ++before;
-        if (before == i && ++shown > 0)
+        if (before == i)
             put_mean(section, run, i);
+        shown += before == i;
     }
 }

@@ -156,7 +156,7 @@ void trace_free(struct trace *trace);
 /* Takes the lines of one rank's file into `trace`; for trace_read() and the fuzzer. `name` is what remarks call it. */
 void trace_take_file(struct trace *trace, int rank, const char *name, const char *text, size_t bytes);
 
-/* ---- trace.c: what a step waited for: the network, and the rank that came last (launcher/common/waiting.h) ---- */
+/* ---- clocks.c: what a step waited for: the network, and the rank that came last (launcher/common/waiting.h) ---- */
 /* Of a step of one run of the trace, by the numbers of ranks; none if a rank's part of that step is not there, or has
  * no times. */
 struct last_rank waits_of(const struct trace *trace, const struct trace_run *run, const struct trace_step *step);

@@ -448,12 +448,6 @@ note_loaders(const struct scout_log *log, struct scout_finding *finding)
                           "as part of the step that first reads its data");
 }
 
-bool
-scout_is_scratch(const struct scout_finding *finding, uint32_t alloc)
-{
-    return ANY(it, finding->scratch, finding->scratch_count, *it == alloc);
-}
-
 /* The program may repeat several things, one after the other: the last one that feeds back counts. */
 void
 scout_find(const struct scout_log *log, const struct scout_finding *without, struct scout_finding *finding)

@@ -82,7 +82,11 @@ bool scout_brings_data(const struct scout_op *op);
 /* `without`: NULL, or an earlier finding whose suspects steps are taken to use as scratch, SCRATCH_AT_MOST of them. */
 void scout_find(const struct scout_log *log, const struct scout_finding *without, struct scout_finding *finding);
 /* Whether steps are taken to use an allocation as scratch. */
-bool scout_is_scratch(const struct scout_finding *finding, uint32_t alloc);
+static inline bool
+scout_is_scratch(const struct scout_finding *finding, uint32_t alloc)
+{
+    return ANY(it, finding->scratch, finding->scratch_count, *it == alloc);
+}
 /* The user says which suspects are state that each rank carries: "a3,a7". When no suspect is left, the finding is
  * found. What is written as parameters are stays a suspect, and what grows, unless a proof is going to test it
  * (`is_tested`). False: the list names something else. */
