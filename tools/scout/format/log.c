@@ -28,8 +28,6 @@ struct record_header {
 #define obstack_chunk_alloc malloc
 #define obstack_chunk_free  free
 
-enum { BUFFER_BYTES = 64 * 1024 };
-
 struct codec {
     struct scout_writer *writer; /* NULL: reading */
     const uint8_t *at, *end;
@@ -48,6 +46,12 @@ checksum(uint32_t kind, const uint8_t *bytes, size_t count)
 }
 
 /* ---- bytes, texts, lists ---- */
+
+/* The C library's macro aligns from a null pointer on. */
+static void *__attribute__((no_sanitize("pointer-overflow"))) take(const struct codec *codec, size_t bytes)
+{
+    return obstack_alloc(codec->log->held, bytes);
+}
 
 static bool
 writer_make_room(struct scout_writer *writer, size_t bytes)
@@ -95,7 +99,7 @@ code_list(struct codec *codec, void *items, uint32_t count, size_t item_bytes)
     memcpy(&list, items, sizeof(list));
     if (codec->writer == NULL) {
         expect(codec, count <= (uint64_t)(codec->end - codec->at) / item_bytes);
-        list = codec->failed || count == 0 ? NULL : obstack_alloc(codec->log->held, count * item_bytes);
+        list = codec->failed || count == 0 ? NULL : take(codec, count * item_bytes);
         memcpy(items, &list, sizeof(list));
     }
     if (count > 0 && list != NULL)
@@ -341,7 +345,7 @@ scout_writer_open(struct scout_writer *writer, const char *path, int fd)
         writer->error = errno;
         return false;
     }
-    writer->room = BUFFER_BYTES;
+    writer->room = 1 << 16;
     writer->buffer = mmap(NULL, writer->room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (writer->buffer == MAP_FAILED) {
         writer->error = errno;
@@ -441,7 +445,7 @@ read_record(struct codec *codec, uint32_t number)
 {
     struct scout_log *log = codec->log;
     const struct kind *kind = number > 0 && number < sizeof(kinds) / sizeof(kinds[0]) ? &kinds[number] : NULL;
-    void *record = kind == NULL ? NULL : kind->list > 0 ? add_item(codec, kind) : obstack_alloc(log->held, kind->bytes);
+    void *record = kind == NULL ? NULL : kind->list > 0 ? add_item(codec, kind) : take(codec, kind->bytes);
     expect(codec, record != NULL &&
                       (number != SCOUT_EFFECT || (log->op_count > 0 && log->ops[log->op_count - 1].effect == NULL)));
     if (!codec->failed)

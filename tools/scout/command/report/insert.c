@@ -635,8 +635,6 @@ lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct sc
     if (insertions.unshared != NULL)
         print_data(out, log, finding, &insertions, sites);
     if (insertions.shares_in_place)
-        fputs("note: records that lie on the device are shared where they lie, in batches of this run's size: a test "
-              "that reads them gets a rank's own, and another size needs another patch\n",
-              out);
+        fputs("note: records that lie on the device are shared where they lie: a test reads a share, too\n", out);
     free_insertions(&insertions, finding->tensor_count);
 }

@@ -48,8 +48,7 @@ void proofs_print(FILE *out, const struct scout_proofs *proofs);
 /* ---- plan.c: what a scouted run showed, for programs: the JSON of `ddprun scout --json` (docs/scout.md) ---- */
 #define SCOUT_PLAN_VERSION 3
 
-/* Writes it, with mode 0600: it names files and addresses of the program, and its command's `words`. Error: the file
- * cannot be written. */
+/* Writes it, with mode 0600: it names files and addresses of the program. Error: the file cannot be written. */
 bool plan_write(const char *path, char *const *words, const struct scout_log *log, const struct scout_finding *finding,
                 const struct scout_proofs *proofs, struct error *error) MUST_USE;
 

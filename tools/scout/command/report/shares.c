@@ -120,15 +120,15 @@ batch_on_device(const struct search *search, uint32_t alloc)
 static bool
 is_brought_once(const struct search *search, uint32_t alloc, uint32_t *copy_p)
 {
-    const struct scout_op *ops = search->log->ops, *op;
+    const struct scout_op *ops = search->log->ops;
     uint32_t copy = search->start;
     while (copy > 0 && (ops[copy - 1].kind != SCOUT_COPY || ops[copy - 1].to.alloc != alloc))
         --copy;
     *copy_p = copy - 1;
-    op = copy > 0 ? &ops[copy - 1] : NULL;
-    return op != NULL && op->from.alloc == SCOUT_NONE && op->rows == 1 && op->to.offset == 0 &&
-           op->bytes + sizeof(uint64_t) > search->log->allocs[alloc].bytes &&
-           ALL_NUMBERS(i, 0, copy, ops[i].kind != SCOUT_COPY || ops[i].to.alloc != alloc || ops[i].site == op->site);
+    return copy > 0 && ops[*copy_p].from.alloc == SCOUT_NONE && ops[*copy_p].rows == 1 && ops[*copy_p].to.offset == 0 &&
+           ops[*copy_p].bytes + sizeof(uint64_t) > search->log->allocs[alloc].bytes &&
+           ALL_NUMBERS(i, 0, copy,
+                       ops[i].kind != SCOUT_COPY || ops[i].to.alloc != alloc || ops[i].site == ops[*copy_p].site);
 }
 
 /* Whether a copy of the log brings data to a step. One before the first step does, if steps make it by the same calls:
