@@ -101,8 +101,6 @@ clock_common(const struct run_clock *clock, int64_t ns)
     return ns - before->difference_ns - (int64_t)(share * (double)(behind->difference_ns - before->difference_ns));
 }
 
-/* ---- waits ---- */
-
 enum { MOST_APART = 256 };
 
 static bool

@@ -90,7 +90,7 @@ if is_wanted shares; then
         [ "$habit" != labels ] || in_place=0
         pasted "shares_$habit" "$work/shares.d" "$work/shares_plain" "$work/shares_$habit.d" shares.cu "$habit"
         check "shares, $habit: a note where records are shared in place" \
-            test "$(grep -c '^note: records that lie on the device are shared where they lie' "$work/shares_$habit.out")" -eq $in_place
+            test "$(grep -c '^note: records on the device are shared in place' "$work/shares_$habit.out")" -eq $in_place
     done
     check "shares: of the whole set there is one share" test "$(grep -c '^+ *ddp_share(data' "$work/shares_whole.diff")" -eq 2
     check "shares: of a list each batch is shared" test "$(grep -c '^+ *ddp_share_batches(list, .*, 96, sizeof(int), 0)' "$work/shares_list.diff")" -eq 1

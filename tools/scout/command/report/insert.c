@@ -635,6 +635,6 @@ lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct sc
     if (insertions.unshared != NULL)
         print_data(out, log, finding, &insertions, sites);
     if (insertions.shares_in_place)
-        fputs("note: records that lie on the device are shared where they lie: a test reads a share, too\n", out);
+        fputs("note: records on the device are shared in place, by this run's batch size; a test gets a share\n", out);
     free_insertions(&insertions, finding->tensor_count);
 }
