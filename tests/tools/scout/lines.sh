@@ -93,7 +93,7 @@ if is_wanted shares; then
             test "$(grep -c '^note: records on the device are shared in place' "$work/shares_$habit.out")" -eq $in_place
     done
     check "shares: of the whole set there is one share" test "$(grep -c '^+ *ddp_share(data' "$work/shares_whole.diff")" -eq 2
-    check "shares: of a list each batch is shared" test "$(grep -c '^+ *ddp_share_batches(list, .*, 96, sizeof(int), 0)' "$work/shares_list.diff")" -eq 1
+    check "shares: of a list each batch is shared" test "$(grep -c '^+ *ddp_share_batches(list, .*, 96 /[*] a batch as scouted [*]/, sizeof(int), 0)' "$work/shares_list.diff")" -eq 1
     run "$ddprun" -q scout "$work/shares_plain" number
     check "shares: a number that chooses records is said" grep -q '^by hand: DDP_SHARD, .*: launches may choose them by a number' "$work/stdout"
 fi

@@ -432,11 +432,12 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
             is_reduced(finding->question)
                 ? "all ranks must begin with the same values, of the whole data or by DDP_STATE; what is computed of "
                   "the share needs DDP_REDUCE"
-                : "look in this kernel for statistics of the share, such as a sum, a mean, a norm or a ranking "
-                  "(DDP_REDUCE computes them for the batch), and for positions and random numbers by a row's number in "
-                  "the share instead of the batch",
+                : "look in this kernel for labels that are not moved by `first`, for statistics of the share, such as "
+                  "a "
+                  "norm or a ranking (DDP_REDUCE computes them for the batch), and for positions and random numbers by "
+                  "a row's number in the share instead of the batch",
             "the memory that argument %u points to has neither the rows of one process nor a sum over them: a row "
-            "depends on the other rows of the share, or on its number in it",
+            "depends on the other rows of the share, or on its position in the share",
             (it->number & 0xffff) + 1);
     return true;
 }

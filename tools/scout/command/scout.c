@@ -347,13 +347,12 @@ try_without_suspects(const struct scout_order *order, const struct request *requ
     scout_find(log, finding, &other);
     bool ok = !other.found || scout_prove(order, log, &other, proofs, error);
     if (ok && other.found && proofs->turns.end == PROOF_PASSED && proofs_missing(proofs) == NULL) {
-        struct scout_finding before = *finding;
+        scout_finding_free(finding);
         *finding = other;
-        other = before;
-    } else {
-        json_object_put(proofs->played);
-        *proofs = (struct scout_proofs){.for_plan = request->silent};
+        return true;
     }
+    json_object_put(proofs->played);
+    *proofs = (struct scout_proofs){.for_plan = request->silent};
     scout_finding_free(&other);
     return ok;
 }

@@ -18,9 +18,8 @@
  * The next run leaves these integers as they are, or zeros: among numbers with a fraction they may be indices. A launch
  * that fails with zeros as they are, too, or has not ended, is made once. */
 struct scout_left_out {
-    uint64_t launch; /* 0: none */
-    uint32_t integers;
-    uint32_t hung; /* it did not end */
+    uint64_t launch;         /* 0: none */
+    uint32_t integers, hung; /* hung: it did not end */
 };
 enum { SCOUT_LEFT_OUT_AT_MOST = 8 };
 

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 
 /*
- * A whole batch, on the host or the device, of this rank's share, which stands in the places of the other ranks'
- * shares, too: right where ranks divide the batch, but no faster. Faster: load, copy and compute the share's records
- * alone. `each`: bytes of an element.
+ * Overwrites a batch, on the host or the device: this rank's records are copied over those of the other ranks. Sums
+ * and means over the batch are then those of the rank's share, and take no less time. Faster: load, copy and compute
+ * the share's records alone. `each`: bytes of an element.
  */
 static inline void
 ddp_share(void *data, size_t bytes, size_t each, cudaStream_t stream)

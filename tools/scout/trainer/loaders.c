@@ -9,7 +9,7 @@
  */
 #include "tools/scout/trainer/scout.h"
 
-enum { HELD_AT_MOST = 256 };
+enum { HELD_AT_MOST = 256, STREAMS_AT_MOST = 256 };
 
 static __thread bool launches __attribute__((tls_model("initial-exec")));
 
@@ -21,7 +21,6 @@ static struct held {
 static size_t held_count;
 
 /* Streams that the program has made: whether each has launched anything so far. */
-enum { STREAMS_AT_MOST = 256 };
 static struct lane {
     CUstream stream;
     bool launches;

@@ -635,6 +635,8 @@ lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct sc
     if (insertions.unshared != NULL)
         print_data(out, log, finding, &insertions, sites);
     if (insertions.shares_in_place)
-        fputs("note: records on the device are shared in place, by this run's batch size; a test gets a share\n", out);
+        fputs("note: records on the device are shared in place, in batches of this run's size. A test of them gets a "
+              "share. Hits that the host counts by its own labels are wrong until these are shared, too\n",
+              out);
     free_insertions(&insertions, finding->tensor_count);
 }

@@ -23,7 +23,7 @@ add_share(struct search *search, const struct spot *spot, struct lifted *said, b
     const char *size = strchr(bytes, '*') != NULL ? strstr(bytes, "sizeof(") : NULL; /* of an element, or of a word */
     int length = size != NULL ? (int)source_close(size, strlen("sizeof")) : 1;
     const char *each = size != NULL ? size : "4", *stream = said->stream[0] != '\0' && !on_host ? said->stream : "0";
-    char *one = batch > 0 ? xasprintf(", %" PRIu64, batch) : xstrdup("");
+    char *one = batch > 0 ? xasprintf(", %" PRIu64 " /* a batch as scouted */", batch) : xstrdup("");
     char *text = xasprintf("ddp_share%s(%s%s%s, %s%s, %.*s, %s);", batch > 0 ? "_batches" : "",
                            on_host ? "(void *)(" : "", lift_bare(on_host ? said->source : said->memory),
                            on_host ? ")" : "", bytes, one, length, each, stream);
