@@ -33,7 +33,7 @@ is_at_end(const struct rank_view *rank)
 }
 
 bool
-verdict_is_needed(const struct rank_view *ranks, int count, int rank, bool gpus)
+verdict_is_needed(const struct rank_view *ranks, int count, int rank, bool by_any)
 {
     for (int i = 0; i < count; ++i) {
         const struct rank_view *other = &ranks[i];
@@ -42,7 +42,8 @@ verdict_is_needed(const struct rank_view *ranks, int count, int rank, bool gpus)
             continue;
         bool ahead = other->generation == ranks[rank].generation ? other->step > ranks[rank].step
                                                                  : other->generation > ranks[rank].generation;
-        bool waits = other->wait != RANK_WAIT_NONE && !is_at_end(other) && (gpus || other->wait != RANK_WAIT_DEVICE);
+        bool counts = by_any || (i == 0 && other->wait != RANK_WAIT_DEVICE);
+        bool waits = counts && other->wait != RANK_WAIT_NONE && !is_at_end(other);
         if (follows || waits || ahead || other->stage < RANK_STAGE_RANK)
             return true;
     }

@@ -17,23 +17,21 @@
 bool verdict_is_unfinished(const struct rank_view *rank);
 
 /* Another rank cannot continue without this one, or has continued without it: it waits for all, as each does that
- * begins, has made more steps, or says that another rank's end stopped it. `gpus`: or its GPU waits, which may already
- * have what this rank has sent. */
-bool verdict_is_needed(const struct rank_view *ranks, int count, int rank, bool gpus);
+ * begins, has made more steps, or says that another rank's end stopped it. Without `by_any` only rank 0's waits count,
+ * and not its GPU's, which may already have what this rank has sent. */
+bool verdict_is_needed(const struct rank_view *ranks, int count, int rank, bool by_any);
 
-/*
- * Looks for a failure. False and untouched `error`: no failure; otherwise true, and `error` holds the message
+/* Looks for a failure. False and untouched `error`: no failure; otherwise true, and `error` holds the message
  * (first line; details may follow on more lines) and the job's exit code. Of several failures the one of a rank that
  * says why counts, then the earliest; ranks that failed because of another one come last, behind those that cannot
- * tell. `error->rank` is that rank.
- */
+ * tell. `error->rank` is that rank. */
 bool verdict_find(const struct rank_view *ranks, int count, struct error *error);
 
 /* Nothing but ranks that say that another one's end stopped them, or may have: its end may be known in a moment. */
 bool verdict_only_follows(const struct rank_view *ranks, int count);
 
 /* By plan: nothing but ranks that have died, and rank 0, which trains on, has not missed them. Its program may end in
- * the same way, such as by abort(), once its GPU has what they sent and it has saved the model. */
+ * the same way, such as by abort(), once it has saved the model. */
 bool verdict_may_be_common(const struct rank_view *ranks, int count);
 
 /* The same as verdict_find() once all ranks have ended, when also disagreements in what they did count. */

@@ -87,7 +87,8 @@ TEST(by_plan_rank_0_may_end_as_others_did)
     begin();
     views[0].batch_count = 15;
     end_rank(1, 0, 15);
-    views[0].wait = RANK_WAIT_DEVICE; /* what the other has sent arrives */
+    views[0].wait = RANK_WAIT_DEVICE;     /* what the other has sent arrives */
+    views[2].wait = RANK_WAIT_COLLECTIVE; /* it saves nothing */
     ck_assert_int_eq(ends_after(0), JUDGED_IN_DOUBT);
     wait_for_all(0, true); /* it misses the other */
     ck_assert_int_eq(ends_after(0), JUDGED_FAILED);
