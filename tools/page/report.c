@@ -117,12 +117,6 @@ figure_text(const char *kind, double value, char text[FIGURE_BYTES])
     return text;
 }
 
-const char *
-figure_time(double us, char text[FIGURE_BYTES])
-{
-    return figure_text("time", us, text);
-}
-
 void
 report_figure(json_object *section, const char *id, const char *name, const char *kind, double value, const char *note)
 {

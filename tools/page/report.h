@@ -31,7 +31,7 @@ void report_sentence(struct json_object *section, const char *list, const char *
 void report_figure(struct json_object *section, const char *id, const char *name, const char *kind, double value,
                    const char *note);
 const char *figure_text(const char *kind, double value, char text[FIGURE_BYTES]);
-const char *figure_time(double us, char text[FIGURE_BYTES]);
+#define figure_time(us, text) figure_text("time", us, text)
 
 /* A table of at most so many rows; it counts what is left out. */
 struct table {

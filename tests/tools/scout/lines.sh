@@ -177,6 +177,10 @@ if is_wanted ends; then
     check "a source elsewhere: refused" test "$code" -eq 1 -a ! -e "$work/none.diff"
     check "one line names the source that is elsewhere" grep -q '^ddprun: .* is not below the current folder' "$work/stderr"
     cd "$sources" || exit
+    strip --strip-debug -o "$work/bare.program" "$work/both.program"
+    run "$ddprun" -q scout --patch "$work/none.diff" "$work/bare.program" --steps 40
+    check "a program without debug information: refused" test "$code" -eq 1 -a ! -e "$work/none.diff"
+    check "one line says what to compile with" grep -q '^ddprun: no line has a place in a source, .*compile with -g' "$work/stderr"
     run "$ddprun" scout --by state --patch "$work/none.diff" "$work/both.program"
     check "by state no line is found" test "$code" -eq 2
 fi

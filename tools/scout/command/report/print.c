@@ -94,6 +94,9 @@ print_lines(FILE *out, const struct scout_log *log, const struct scout_finding *
     lines_print(out, patch, log, finding, sites, &fault);
     fclose(patch);
     bool ok = fault == NULL || error_set(error, DDPRUN_EXIT_FAILURE, "the lines cannot be added: %s", fault);
+    if (ok && path != NULL && size == 0)
+        ok = error_set(error, DDPRUN_EXIT_FAILURE,
+                       "no line has a place in a source, so %s is not written (--patch); compile with -g", path);
     if (ok && path != NULL)
         ok = whole_file_write(path, diff, size) ||
              error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s (--patch): %s", path, file_why(errno));
