@@ -83,7 +83,7 @@ fi
 if is_wanted shares; then
     mkdir "$work/shares.d"
     cp "$sources/tests/tools/scout/shares.cu" "$work/shares.d"
-    compile "$work/shares.d" "$work/shares_plain" shares.cu
+    level=2 compile "$work/shares.d" "$work/shares_plain" shares.cu
     for habit in labels offset list whole; do
         cp -r "$work/shares.d" "$work/shares_$habit.d"
         in_place=1
@@ -93,7 +93,19 @@ if is_wanted shares; then
             test "$(grep -c '^note: records on the device are shared in place' "$work/shares_$habit.out")" -eq $in_place
     done
     check "shares: of the whole set there is one share" test "$(grep -c '^+ *ddp_share(data' "$work/shares_whole.diff")" -eq 2
-    check "shares: of a list each batch is shared" test "$(grep -c '^+ *ddp_share_batches(list, .*, 96 /[*] a batch as scouted [*]/, sizeof(int), 0)' "$work/shares_list.diff")" -eq 1
+    check "shares: of a list each batch is shared" test "$(grep -c '^+ *ddp_share_batches(list, .*, 96, sizeof(int), 0)' "$work/shares_list.diff")" -eq 1
+    for habit in offset list; do
+        for batch in 12 20 48; do # the lines are of batches of 24
+            sed "s/BATCH = 24/BATCH = $batch/" "$work/shares_$habit.d/shares.cu" >"$work/shares.d/again.cu"
+            compile "$work/shares.d" "$work/shares_again" again.cu
+            run "$ddprun" check "$work/shares_again" "$habit"
+            is_equal=0
+            ! grep -q '^equal: ' "$work/stdout" || is_equal=1
+            has_ended=0
+            ! grep -q 'ddprun_lines.h: a batch begins at byte .*: scout the program with this batch size' "$work/stdout" "$work/stderr" || has_ended=1
+            check "shares, $habit: batches of $batch are trained alike, or the program ends" test "$is_equal$has_ended" = "$((batch % 24 == 0))$((batch % 24 != 0))"
+        done
+    done
     run "$ddprun" -q scout "$work/shares_plain" number
     check "shares: a number that chooses records is said" grep -q '^by hand: DDP_SHARD, .*: launches may choose them by a number' "$work/stdout"
 fi

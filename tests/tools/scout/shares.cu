@@ -42,7 +42,7 @@ take(float *to, int *label, const float *x, const int *labels, int number)
 }
 
 __global__ void
-errors(float *delta, int *hit, float *loss, const float *y, const int *label, int rows)
+errors(float *delta, int *hit, float *loss, const float *y, const int *label)
 {
     int i = threadIdx.x, best = 0;
     float sum = 0;
@@ -51,7 +51,7 @@ errors(float *delta, int *hit, float *loss, const float *y, const int *label, in
         best = y[i * CLASSES + k] > y[i * CLASSES + best] ? k : best;
     }
     for (int k = 0; k < CLASSES; ++k)
-        delta[i * CLASSES + k] = (expf(y[i * CLASSES + k]) / sum - (k == label[i])) / rows;
+        delta[i * CLASSES + k] = expf(y[i * CLASSES + k]) / sum - (k == label[i]);
     loss[i] = logf(sum) - y[i * CLASSES + label[i]];
     atomicAdd(hit, best == label[i]);
 }
@@ -67,6 +67,13 @@ gradients(float *gw, float *gb, const float *x, const float *delta, int rows)
 }
 
 __global__ void
+divide(float *gw, float *gb, float by)
+{
+    for (int k = 0; k < CLASSES; ++k)
+        (threadIdx.x < INPUTS ? gw[threadIdx.x * CLASSES + k] : gb[k]) /= by;
+}
+
+__global__ void
 descend(float *w, const float *g, float rate, int count)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -77,12 +84,20 @@ descend(float *w, const float *g, float rate, int count)
 static float host_x[SAMPLES * INPUTS], *w, *b, *gw, *gb, *y, *delta, *loss, *x, *data;
 static int host_labels[SAMPLES], *labels, *data_labels, *hit, *list;
 
+/* Its last launch is a jump, at -O2. */
+__attribute__((noinline)) static void
+backward(const float *batch, int rows)
+{
+    gradients<<<INPUTS + 1, CLASSES>>>(gw, gb, batch, delta, rows);
+    divide<<<1, INPUTS + 1>>>(gw, gb, rows);
+}
+
 static void
 train_on(const float *batch, const int *batch_labels, int rows)
 {
     scores<<<rows, CLASSES>>>(y, batch, w, b);
-    errors<<<1, rows>>>(delta, hit, loss, y, batch_labels, rows);
-    gradients<<<INPUTS + 1, CLASSES>>>(gw, gb, batch, delta, rows);
+    errors<<<1, rows>>>(delta, hit, loss, y, batch_labels);
+    backward(batch, rows);
     descend<<<1, INPUTS * CLASSES>>>(w, gw, 0.3f, INPUTS * CLASSES);
     descend<<<1, CLASSES>>>(b, gb, 0.3f, CLASSES);
 }

@@ -32,14 +32,53 @@ ddp_share(void *data, size_t bytes, size_t each, cudaStream_t stream)
         cudaStreamSynchronize(stream);
 }
 
+/* Records that stay on the device, by batches: memory that ddp_share_batches() has overwritten. */
+enum { DDP_BATCHES_AT_MOST = 32 };
+struct ddp_batches {
+    char *data;
+    size_t bytes, batch;
+};
+__attribute__((weak)) struct ddp_batches ddp_batches[DDP_BATCHES_AT_MOST];
+__attribute__((weak)) unsigned ddp_batches_count;
+
 /* The same of each batch of records that stay on the device. What is left behind the last one is as it was: all ranks
  * compute the same of it. */
 static inline void
 ddp_share_batches(void *data, size_t bytes, size_t batch, size_t each, cudaStream_t stream)
 {
     size_t at;
+    unsigned i = 0;
     for (at = 0; at + batch <= bytes; at += batch)
         ddp_share((char *)data + at, batch, each, stream);
+    while (i < ddp_batches_count && ddp_batches[i].data != (char *)data)
+        ++i;
+    if (i < DDP_BATCHES_AT_MOST) {
+        ddp_batches[i].data = (char *)data;
+        ddp_batches[i].bytes = bytes;
+        ddp_batches[i].batch = batch;
+        ddp_batches_count += i == ddp_batches_count;
+    }
+}
+
+/*
+ * Ends a program that computes from records which do not begin where a batch of ddp_share_batches() does: its batches
+ * are smaller than those that were scouted, or no multiple of them. Other memory is not looked at.
+ */
+static inline void
+ddp_check_batch(const void *records)
+{
+    unsigned i;
+    for (i = 0; i < ddp_batches_count; ++i) {
+        size_t at = (size_t)((const char *)records - ddp_batches[i].data);
+        if ((const char *)records >= ddp_batches[i].data && at < ddp_batches[i].bytes &&
+            at % ddp_batches[i].batch != 0) {
+            fprintf(stderr,
+                    "ddprun_lines.h: a batch begins at byte %zu of its records, and ddprun scout saw batches of %zu "
+                    "bytes: scout the program with this batch size\n",
+                    at, ddp_batches[i].batch);
+            exit(1);
+        }
+    }
 }
 
 /*

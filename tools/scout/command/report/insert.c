@@ -358,13 +358,28 @@ number_groups(const struct search *search)
 
 /* ---- steps ---- */
 
+/* The frames of a call site, and those that a function's last call leaves out. */
+static uint32_t
+fill_stack(struct search *search, uint32_t site, struct site_place frames[SITE_FRAMES_AT_MOST])
+{
+    struct stack seen = spot_stack(search, site);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < seen.count && count + 1 < SITE_FRAMES_AT_MOST; ++i) {
+        frames[count++] = seen.frames[i];
+        count += i + 1 < seen.count &&
+                 lift_find_tail(&search->sources, seen.frames[i].function, &seen.frames[i + 1], &frames[count]);
+    }
+    return count;
+}
+
 /* Between the calls of one function that lead to two operations; `behind` the first of them, or in front of the second.
  */
 static bool
 find_between(struct search *search, uint32_t first, uint32_t second, bool behind, struct spot *spot)
 {
-    struct stack a = spot_stack(search, search->log->ops[first].site),
-                 b = spot_stack(search, search->log->ops[second].site);
+    struct site_place frames[2][SITE_FRAMES_AT_MOST];
+    struct stack a = {frames[0], fill_stack(search, search->log->ops[first].site, frames[0])},
+                 b = {frames[1], fill_stack(search, search->log->ops[second].site, frames[1])};
     uint32_t at_first, at_second;
     *spot = (struct spot){0};
     if (!spot_find_parting(&a, &b, &at_first, &at_second))
@@ -377,8 +392,8 @@ find_between(struct search *search, uint32_t first, uint32_t second, bool behind
     if (spot->node == NODE_NONE)
         return false;
     spot->behind = behind ? spot->source->nodes[spot->node].end : 0;
-    spot->from = &a.frames[at_first];
-    spot->to = &b.frames[at_second];
+    spot->from = a.frames[at_first];
+    spot->to = b.frames[at_second];
     return spot_is_usable(spot);
 }
 
@@ -387,9 +402,9 @@ static bool
 is_in_loop(const struct search *search, const struct spot *spots, uint32_t number)
 {
     return ANY_NUMBER(i, 0, number,
-                      search->to->group_of[i] != search->to->group_of[number] && spots[i].from != NULL &&
-                          spot_is_same(spots[i].from, spots[number].from) &&
-                          spot_is_same(spots[i].to, spots[number].to));
+                      search->to->group_of[i] != search->to->group_of[number] && spots[i].from.line > 0 &&
+                          spot_is_same(&spots[i].from, &spots[number].from) &&
+                          spot_is_same(&spots[i].to, &spots[number].to));
 }
 
 static bool
@@ -635,8 +650,10 @@ lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct sc
     if (insertions.unshared != NULL)
         print_data(out, log, finding, &insertions, sites);
     if (insertions.shares_in_place)
-        fputs("note: records on the device are shared in place, in batches of this run's size. A test of them gets a "
-              "share. Hits that the host counts by its own labels are wrong until these are shared, too\n",
-              out);
+        fputs(
+            "note: records on the device are shared in place, in batches of this run's size; the "
+            "patched program ends where batches are no multiple of it. A test of these records gets a share. Hits that "
+            "the host counts by its own labels are wrong until these are shared, too\n",
+            out);
     free_insertions(&insertions, finding->tensor_count);
 }

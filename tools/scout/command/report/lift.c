@@ -661,6 +661,23 @@ read_innermost(const struct source *source, struct span statement, size_t place,
     return false;
 }
 
+bool
+lift_argument(const struct source *source, uint32_t node, uint32_t slot, char to[LIFT_BYTES])
+{
+    const char *text = source->text;
+    struct span own = own_part(source, node);
+    struct call call = {.count = 0};
+    for (size_t at = source_skip(text, own.begin), end; at < own.end && call.count == 0; at = source_skip(text, end)) {
+        bool launches = strncmp(text + at, ">>>", 3) == 0;
+        end = launches ? at + 3 : source_token(text, at);
+        size_t open = source_skip(text, end);
+        if ((launches || strncmp(text + at, "cublas", 6) == 0) && text[open] == '(')
+            split_arguments(text, open, &call);
+    }
+    return slot < call.count && copy_span(text, call.arguments[slot], to) && strpbrk(to, "=&{") == NULL &&
+           strstr(to, "++") == NULL && strstr(to, "--") == NULL;
+}
+
 /* Finds the call of a frame's function in its caller's statement. */
 static bool
 find_passage(const struct source *outer, struct span statement, const struct site_place *from,
@@ -719,9 +736,23 @@ pass_memory(const struct passage *passage, struct lifted *lifted)
         lifted->memory[0] = lifted->bytes[0] = '\0';
 }
 
-/* A function that the statement calls, and that ends with the call which is looked for: its frame is missing. */
 static bool
-find_tail(const struct sources *sources, const char *text, struct span statement, struct site_place *tail)
+has_word(const char *text, struct span span, const char *word)
+{
+    size_t length = strcspn(word, "<");
+    for (size_t at = source_skip(text, span.begin), end; at < span.end && length > 0; at = source_skip(text, end)) {
+        end = source_token(text, at);
+        if (is_word(text, (struct span){at, end}, word, length))
+            return true;
+    }
+    return false;
+}
+
+/* A function that the statement calls, and that ends with a call of `callee`, or, NULL, of CUDA's for memory: it ends
+ * by a jump there, and its frame is missing. */
+static bool
+find_tail(const struct sources *sources, const char *text, struct span statement, const char *callee,
+          struct site_place *tail)
 {
     struct lifted said = {0};
     struct call header;
@@ -739,7 +770,8 @@ find_tail(const struct sources *sources, const char *text, struct span statement
                     continue;
                 for (uint32_t i = block + 1; i < source->count && source->nodes[i].begin < source->nodes[n].end; ++i)
                     last = source->nodes[i].parent == block ? i : last;
-                if (!read_innermost(source, own_part(source, last), 0, &said))
+                if (callee != NULL ? !has_word(source->text, own_part(source, last), callee)
+                                   : !read_innermost(source, own_part(source, last), 0, &said))
                     continue;
                 snprintf(tail->file, sizeof(tail->file), "%s", source->path);
                 tail->line = source_line(source, source->nodes[last].begin);
@@ -748,6 +780,16 @@ find_tail(const struct sources *sources, const char *text, struct span statement
         }
     }
     return false;
+}
+
+bool
+lift_find_tail(struct sources *sources, const char *callee, const struct site_place *from, struct site_place *tail)
+{
+    const struct source *source = sources_open(sources, from->file);
+    uint32_t node = source != NULL ? source_statement(source, from->line, from->column) : NODE_NONE;
+    *tail = (struct site_place){0};
+    return node != NODE_NONE && !has_word(source->text, own_part(source, node), callee) &&
+           find_tail(sources, source->text, own_part(source, node), callee, tail);
 }
 
 bool
@@ -765,7 +807,7 @@ lift(struct sources *sources, const struct site_place *frames, uint32_t depth, s
             size_t place = source_place(source, frames[i].line, frames[i].column);
             struct site_place both[2] = {{.line = 0}, frames[0]};
             if (!read_innermost(source, statement, place, lifted) &&
-                (!find_tail(sources, source->text, statement, &both[0]) || !lift(sources, both, 1, lifted)))
+                (!find_tail(sources, source->text, statement, NULL, &both[0]) || !lift(sources, both, 1, lifted)))
                 return false;
         } else {
             if (!find_passage(source, statement, &frames[i - 1], &frames[i], &passage))

@@ -40,6 +40,7 @@ bool sites_find(struct sites *sites, uint32_t site, struct site_place *place);
 /* As sites_find(), with the line that calls it where that is known: "model.c:25 from train.c:80". Returns `text`. */
 const char *sites_text(struct sites *sites, uint32_t site, char *text, size_t room);
 
+enum { SITE_FRAMES_AT_MOST = 24 };
 /* The frames of the program's own sources, innermost first, inlined calls among them: no stub, no header of a toolkit
  * or of the system, nothing without a source line. *count_p: how many. Valid until sites_close(). */
 const struct site_place *sites_frames(struct sites *sites, uint32_t site, uint32_t *count_p);
@@ -132,6 +133,16 @@ struct lifted {
 bool lift(struct sources *sources, const struct site_place *frames, uint32_t depth, struct lifted *lifted)
     __attribute__((warn_unused_result));
 
+/* The frame that is missing between a call of `callee` and the frame `from`: of a function that ends with this call,
+ * by a jump. False: none is. */
+bool lift_find_tail(struct sources *sources, const char *callee, const struct site_place *from, struct site_place *tail)
+    __attribute__((warn_unused_result));
+
+/* What the launch, or the call of cuBLAS, in a statement gets as argument `slot`, from 0. False: not known, or not to
+ * be said twice. */
+bool lift_argument(const struct source *source, uint32_t node, uint32_t slot, char to[LIFT_BYTES])
+    __attribute__((warn_unused_result));
+
 /* Says it outside the loop that the statement stands in, by that loop's names. False: of several loops, or by names of
  * its body. */
 bool lift_out(const struct source *source, uint32_t node, struct lifted *lifted) __attribute__((warn_unused_result));
@@ -214,8 +225,8 @@ struct spot {
     uint32_t node;
     size_t behind; /* 0: in front of the node; else behind this place */
     bool needs_braces;
-    char name[LIFT_BYTES];              /* of the memory that the line is about */
-    const struct site_place *from, *to; /* of a boundary: the calls of the last write and of the first read */
+    char name[LIFT_BYTES];      /* of the memory that the line is about */
+    struct site_place from, to; /* of a boundary: the calls of the last write and of the first read */
 };
 
 /* The frames of a call site. */

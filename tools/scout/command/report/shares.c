@@ -23,7 +23,7 @@ add_share(struct search *search, const struct spot *spot, struct lifted *said, b
     const char *size = strchr(bytes, '*') != NULL ? strstr(bytes, "sizeof(") : NULL; /* of an element, or of a word */
     int length = size != NULL ? (int)source_close(size, strlen("sizeof")) : 1;
     const char *each = size != NULL ? size : "4", *stream = said->stream[0] != '\0' && !on_host ? said->stream : "0";
-    char *one = batch > 0 ? xasprintf(", %" PRIu64 " /* a batch as scouted */", batch) : xstrdup("");
+    char *one = batch > 0 ? xasprintf(", %" PRIu64, batch) : xstrdup("");
     char *text = xasprintf("ddp_share%s(%s%s%s, %s%s, %.*s, %s);", batch > 0 ? "_batches" : "",
                            on_host ? "(void *)(" : "", lift_bare(on_host ? said->source : said->memory),
                            on_host ? ")" : "", bytes, one, length, each, stream);
@@ -362,6 +362,13 @@ find_managed_line(struct search *search, const struct stack *made, uint32_t allo
            (spot->node = spot_node(search, &step.frames[at_step], &spot->source)) != NODE_NONE;
 }
 
+/* Whether a copy brings several batches. */
+static bool
+is_part(const struct search *search, const struct batch *batch)
+{
+    return batch->copy != SCOUT_NONE && batch->bytes < search->log->ops[batch->copy].bytes;
+}
+
 /* On the device, behind the copy; `adds`: and puts the line there. */
 static bool
 place_share(struct search *search, const struct batches *list, const struct batch *batch, bool adds)
@@ -382,8 +389,38 @@ place_share(struct search *search, const struct batches *list, const struct batc
         if (said.memory[0] == '\0' || said.bytes[0] == '\0')
             continue;
         if (adds)
-            add_share(search, &spot, &said, false, batch->bytes < bytes ? batch->bytes : 0);
+            add_share(search, &spot, &said, false, is_part(search, batch) ? batch->bytes : 0);
         return true;
+    }
+    return false;
+}
+
+/* The size of a batch stands in the lines as a number, so each step checks it, where a launch gets a pointer to a
+ * batch.
+ */
+static bool
+place_batch_check(struct search *search, const struct batch *batch)
+{
+    for (uint32_t i = search->finding->first; i < search->finding->end; ++i) {
+        const struct scout_op *op = &search->log->ops[i];
+        struct stack stack = spot_stack(search, op->site);
+        for (uint32_t a = 0; a < op->argument_count; ++a) {
+            char records[LIFT_BYTES], *text;
+            struct spot spot = {0};
+            if (op->arguments[a].alloc != batch->alloc || op->arguments[a].at != 0)
+                continue;
+            for (uint32_t depth = 0; depth < stack.count && depth < 2; ++depth) { /* the kernel's own line may be one */
+                spot.node = spot_node(search, &stack.frames[depth], &spot.source);
+                uint32_t parent = spot.node != NODE_NONE ? spot.source->nodes[spot.node].parent : NODE_NONE;
+                if (parent == NODE_NONE || !spot.source->nodes[parent].is_block ||
+                    !lift_argument(spot.source, spot.node, op->arguments[a].slot, records))
+                    continue;
+                text = xasprintf("ddp_check_batch(%s);", records);
+                spot_add_text(search, &spot, text);
+                free(text);
+                return true;
+            }
+        }
     }
     return false;
 }
@@ -393,7 +430,7 @@ shares_place(struct search *search)
 {
     enum records all = RECORDS_OPEN;
     struct batches list;
-    bool leads = false, placed = true;
+    bool leads = false, placed = true, is_unchecked = false;
     list_batches(search, &list);
     bool is_copied = list.count == list.copies, any = list.count > 0;
     bool alone = ALL(batch, list.items, list.count, batch->is_small);
@@ -410,6 +447,10 @@ shares_place(struct search *search)
     bool is_chosen = list.chosen != SCOUT_NONE && (!is_copied || !any); /* their labels may be */
     if (all == RECORDS_SHOWN && !is_chosen && (!is_copied || !place_host_shares(search))) {
         placed = ALL(batch, list.items, list.count, place_share(search, &list, batch, false));
+        bool has_number = ANY(batch, list.items, list.count, is_part(search, batch));
+        is_unchecked = placed && has_number &&
+                       !ANY(batch, list.items, list.count, is_part(search, batch) && place_batch_check(search, batch));
+        placed = placed && !is_unchecked;
         for (uint32_t i = 0; i < list.count && placed; ++i)
             (void)place_share(search, &list, &list.items[i], true);
         search->to->shares_in_place = placed && !is_copied && list.items[list.copies].copy != SCOUT_NONE;
@@ -419,5 +460,7 @@ shares_place(struct search *search)
         return "launches may choose them by a number, or by pointers that do not move on evenly";
     if (all != RECORDS_SHOWN)
         return any ? "scout cannot tell where one record ends and the next begins" : "no copy brings data to a step";
+    if (is_unchecked)
+        return "no line is known where a launch gets a pointer to a batch";
     return placed ? NULL : "no place after the copies is known where their memory has a name";
 }

@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FRAMES_AT_MOST = 24 };
-
 struct site_frames {
     struct site_place *frames; /* NULL: not looked up */
     uint32_t count;
@@ -214,11 +212,12 @@ sites_frames(struct sites *sites, uint32_t site, uint32_t *count_p)
     struct site_frames *stack = &sites->stacks[site];
     const struct scout_site *from = &sites->log->sites[site];
     if (stack->frames == NULL) {
-        stack->frames = xcalloc(FRAMES_AT_MOST, sizeof(*stack->frames));
+        stack->frames = xcalloc(SITE_FRAMES_AT_MOST, sizeof(*stack->frames));
         FOR_EACH(frame, from->frames, from->count) {
             if (frame->object == SCOUT_NONE || frame->offset == 0)
                 continue;
-            uint32_t found = look_up_inlined(sites, frame, stack->frames + stack->count, FRAMES_AT_MOST - stack->count);
+            uint32_t found =
+                look_up_inlined(sites, frame, stack->frames + stack->count, SITE_FRAMES_AT_MOST - stack->count);
             for (uint32_t k = stack->count, end = k + found; k < end; ++k) {
                 struct site_place *place = &stack->frames[stack->count];
                 *place = stack->frames[k];
