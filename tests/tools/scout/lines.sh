@@ -84,7 +84,7 @@ if is_wanted shares; then
     mkdir "$work/shares.d"
     cp "$sources/tests/tools/scout/shares.cu" "$work/shares.d"
     level=2 compile "$work/shares.d" "$work/shares_plain" shares.cu
-    for habit in labels offset list whole; do
+    for habit in labels offset list managed whole; do
         cp -r "$work/shares.d" "$work/shares_$habit.d"
         in_place=1
         [ "$habit" != labels ] || in_place=0
@@ -94,7 +94,7 @@ if is_wanted shares; then
     done
     check "shares: of the whole set there is one share" test "$(grep -c '^+ *ddp_share(data' "$work/shares_whole.diff")" -eq 2
     check "shares: of a list each batch is shared" test "$(grep -c '^+ *ddp_share_batches(list, .*, 96, sizeof(int), 0)' "$work/shares_list.diff")" -eq 1
-    for habit in offset list; do
+    for habit in offset list managed; do
         for batch in 12 20 48; do # the lines are of batches of 24
             sed "s/BATCH = 24/BATCH = $batch/" "$work/shares_$habit.d/shares.cu" >"$work/shares.d/again.cu"
             compile "$work/shares.d" "$work/shares_again" again.cu

@@ -4,6 +4,7 @@
  *   labels   batches from the host, whose labels are the same ones in each step
  *   offset   the data lies on the device, and a step gets a pointer to its batch; right answers are counted
  *   list     the same, by a list of indices
+ *   managed  the same, in memory that the host fills
  *   whole    the data lies on the device, and each step takes all of it
  *   number   the data lies on the device, and a kernel takes a batch by its number
  */
@@ -135,6 +136,20 @@ train_offset(void)
 }
 
 static void
+train_managed(void)
+{
+    cudaMallocManaged(&data, sizeof(host_x));
+    cudaMallocManaged(&data_labels, sizeof(host_labels));
+    memcpy(data, host_x, sizeof(host_x));
+    memcpy(data_labels, host_labels, sizeof(host_labels));
+    for (int step = 0; step < STEPS; ++step) {
+        int at = step * BATCH % SAMPLES;
+        train_on(data + at * INPUTS, data_labels + at, BATCH);
+        cudaDeviceSynchronize();
+    }
+}
+
+static void
 train_list(void)
 {
     std::vector<int> order(SAMPLES);
@@ -173,11 +188,8 @@ main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*train)(void);
-    } habits[] = {{"labels", train_labels},
-                  {"offset", train_offset},
-                  {"list", train_list},
-                  {"whole", train_whole},
-                  {"number", train_number}};
+    } habits[] = {{"labels", train_labels},   {"offset", train_offset}, {"list", train_list},
+                  {"managed", train_managed}, {"whole", train_whole},   {"number", train_number}};
     std::vector<float> start(INPUTS * CLASSES);
     const char *habit = argc > 1 ? argv[1] : "";
     srand(5);

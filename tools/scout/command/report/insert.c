@@ -650,10 +650,9 @@ lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct sc
     if (insertions.unshared != NULL)
         print_data(out, log, finding, &insertions, sites);
     if (insertions.shares_in_place)
-        fputs(
-            "note: records on the device are shared in place, in batches of this run's size; the "
-            "patched program ends where batches are no multiple of it. A test of these records gets a share. Hits that "
-            "the host counts by its own labels are wrong until these are shared, too\n",
-            out);
+        fputs("note: records on the device are shared in place, and so are those that a test reads. Batches have to be "
+              "multiples of this run's. Hits that the host counts by labels of its own are wrong until these are "
+              "shared\n",
+              out);
     free_insertions(&insertions, finding->tensor_count);
 }

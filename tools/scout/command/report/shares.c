@@ -234,9 +234,9 @@ goes_on(const struct search *search, const struct scout_op *op)
     return goes;
 }
 
-/* Whether the host writes memory that it shares with the device. */
+/* Whether the host writes memory that it shares with the device in each step. */
 static bool
-is_managed_data(const struct search *search, uint32_t alloc)
+is_rewritten(const struct search *search, uint32_t alloc)
 {
     return ANY(op, search->log->ops, search->log->op_count,
                op->kind == SCOUT_COPY && op->bytes == 0 && op->to.alloc == alloc);
@@ -272,9 +272,11 @@ list_batches(const struct search *search, struct batches *list)
     for (int kind = MOVING; kind < KINDS && (kind == MOVING || (list->count == 0 && list->chosen == SCOUT_NONE));
          ++kind)
         for (uint32_t a = 0, copy = SCOUT_NONE, unused; a < log->alloc_count; ++a) {
-            if (!is_only_read(search, a, &unused) ||
-                !(kind < MANAGED ? is_brought_once(search, a, &copy) : is_managed_data(search, a)))
+            bool stays = is_brought_once(search, a, &copy) ||
+                         (log->allocs[a].memory == SCOUT_MANAGED && !is_rewritten(search, a));
+            if (!is_only_read(search, a, &unused) || !(kind < MANAGED ? stays : is_rewritten(search, a)))
                 continue;
+            copy = log->allocs[a].memory == SCOUT_MANAGED ? SCOUT_NONE : copy;
             uint64_t bytes = kind < MANAGED ? batch_on_device(search, a) : log->allocs[a].bytes;
             if (bytes == CHOSEN)
                 list->chosen = a;
@@ -337,8 +339,9 @@ is_own(struct search *search, const struct batches *list, const struct batch *ba
     for (uint32_t i = 0, at, unused; i < log->op_count; ++i) {
         const struct scout_op *it = &log->ops[i];
         struct stack other = spot_stack(search, it->site);
-        bool brings =
-            is_of_steps(search, i) || ANY(item, list->items, list->count, log->ops[item->copy].site == it->site);
+        bool brings = is_of_steps(search, i) || ANY(item, list->items, list->count,
+                                                    log->ops[item->copy].site == it->site ||
+                                                        (item->copy >= search->start && item->alloc == it->to.alloc));
         if (it->kind == SCOUT_COPY && !brings && spot_is_same_chain(stack, &other, depth))
             return false;
         (void)spot_find_parting(stack, &other, &at, &unused);
@@ -349,24 +352,31 @@ is_own(struct search *search, const struct batches *list, const struct batch *ba
     return true;
 }
 
-/* Memory that the host shares with the device, in front of the first launch that reads it. */
+/* The bytes of all batches in the memory. */
+static uint64_t
+bytes_of_all(const struct search *search, const struct batch *batch)
+{
+    return batch->copy != SCOUT_NONE ? search->log->ops[batch->copy].bytes : search->log->allocs[batch->alloc].bytes;
+}
+
+/* Memory that the host shares with the device, in front of the first launch that reads it; of several batches, in front
+ * of the first step. */
 static bool
-find_managed_line(struct search *search, const struct stack *made, uint32_t alloc, struct spot *spot,
+find_managed_line(struct search *search, const struct stack *made, const struct batch *batch, struct spot *spot,
                   struct lifted *said)
 {
     uint32_t at_made, at_step, launch;
-    (void)is_only_read(search, alloc, &launch);
+    const struct source *source;
+    (void)is_only_read(search, batch->alloc, &launch);
     struct stack step = spot_stack(search, search->log->ops[launch].site);
     *spot = (struct spot){0};
-    return spot_find_parting(made, &step, &at_made, &at_step) && lift(&search->sources, made->frames, at_made, said) &&
-           (spot->node = spot_node(search, &step.frames[at_step], &spot->source)) != NODE_NONE;
-}
-
-/* Whether a copy brings several batches. */
-static bool
-is_part(const struct search *search, const struct batch *batch)
-{
-    return batch->copy != SCOUT_NONE && batch->bytes < search->log->ops[batch->copy].bytes;
+    if (!spot_find_parting(made, &step, &at_made, &at_step) || !lift(&search->sources, made->frames, at_made, said))
+        return false;
+    uint32_t from = spot_node(search, &made->frames[at_made], &source);
+    spot->node = spot_node(search, &step.frames[at_step], &spot->source);
+    if (spot->node != NODE_NONE && batch->bytes < bytes_of_all(search, batch))
+        spot->node = from != NODE_NONE ? source_beside(source, spot->node, from) : NODE_NONE;
+    return spot->node != NODE_NONE;
 }
 
 /* On the device, behind the copy; `adds`: and puts the line there. */
@@ -374,13 +384,13 @@ static bool
 place_share(struct search *search, const struct batches *list, const struct batch *batch, bool adds)
 {
     const struct scout_op *op = batch->copy != SCOUT_NONE ? &search->log->ops[batch->copy] : NULL;
-    uint64_t bytes = op != NULL ? op->bytes : batch->bytes;
+    uint64_t bytes = bytes_of_all(search, batch);
     struct stack stack = spot_stack(search, op != NULL ? op->site : search->log->allocs[batch->alloc].site);
     for (uint32_t depth = 0; depth < stack.count; ++depth) {
         struct lifted said;
         struct spot spot;
         if (op == NULL
-                ? !find_managed_line(search, &stack, batch->alloc, &spot, &said)
+                ? !find_managed_line(search, &stack, batch, &spot, &said)
                 : !is_own(search, list, batch, &stack, depth) || !lift(&search->sources, stack.frames, depth, &said) ||
                       !spot_find_behind(search, &stack.frames[depth], &spot))
             continue;
@@ -389,7 +399,7 @@ place_share(struct search *search, const struct batches *list, const struct batc
         if (said.memory[0] == '\0' || said.bytes[0] == '\0')
             continue;
         if (adds)
-            add_share(search, &spot, &said, false, is_part(search, batch) ? batch->bytes : 0);
+            add_share(search, &spot, &said, false, batch->bytes < bytes ? batch->bytes : 0);
         return true;
     }
     return false;
@@ -447,13 +457,13 @@ shares_place(struct search *search)
     bool is_chosen = list.chosen != SCOUT_NONE && (!is_copied || !any); /* their labels may be */
     if (all == RECORDS_SHOWN && !is_chosen && (!is_copied || !place_host_shares(search))) {
         placed = ALL(batch, list.items, list.count, place_share(search, &list, batch, false));
-        bool has_number = ANY(batch, list.items, list.count, is_part(search, batch));
-        is_unchecked = placed && has_number &&
-                       !ANY(batch, list.items, list.count, is_part(search, batch) && place_batch_check(search, batch));
+        is_unchecked = placed && ANY(batch, list.items, list.count, batch->bytes < bytes_of_all(search, batch)) &&
+                       !ANY(batch, list.items, list.count,
+                            batch->bytes < bytes_of_all(search, batch) && place_batch_check(search, batch));
         placed = placed && !is_unchecked;
         for (uint32_t i = 0; i < list.count && placed; ++i)
             (void)place_share(search, &list, &list.items[i], true);
-        search->to->shares_in_place = placed && !is_copied && list.items[list.copies].copy != SCOUT_NONE;
+        search->to->shares_in_place = placed && !is_copied;
     }
     free(list.items);
     if (is_chosen)
