@@ -25,5 +25,5 @@ for mode in running unwritten zeroed; do
     says "$mode" tensor '^what to do: running statistics, which forward writes, need DDP_BUFFER' ', and has no gradient, or one of zeros: running statistics, .*DDP_BUFFER'
 done
 says late start 'it must come after the initialisation' ': its annotation stands before its initialisation'
-says behind update 'call DDP_STEP between backward and the optimizer; it comes after the optimizer' ': its annotation .*, or the optimizer ran before DDP_STEP'
+says behind update 'call DDP_STEP between backward and' ': its annotation .*, or the optimizer ran before DDP_STEP'
 finish

@@ -423,6 +423,15 @@ look_at_step(struct check *check, struct place_question *question, struct place 
     return true;
 }
 
+/* A gradient of another group than the one whose DDP_STEP counts the steps: it comes about after that. */
+static bool
+is_of_later_group(const struct check_evidence *evidence, const struct check_tensor *tensor)
+{
+    EACH_ROW_OF(row, &evidence->ranked[0], CHECK_GRADIENT)
+        return tensor->role == CHECK_GRADIENT && row->tensor.group != tensor->group;
+    return false;
+}
+
 /* Of what differs first. What is compared when a step begins, the step before has changed; what DDP_STEP_PARAMETERS
  * averages, before it. */
 static struct place_question
@@ -438,7 +447,7 @@ question_of(const struct check_evidence *evidence, const struct check_verdict *v
         .since = role != CHECK_REDUCE ? step - 1
                  : step > 2           ? step - 2
                                       : 0,
-        .interval = role == CHECK_REDUCE ? step : step - 1,
+        .interval = step - (role != CHECK_REDUCE && !is_of_later_group(evidence, &first->tensor)),
         .is_averaged = is_averaged && step > 1,
         .is_early = (is_averaged && step > 1) ||
                     (step == 1 && (role == CHECK_PARAMETER || role == CHECK_STATE || role == CHECK_BUFFER)),

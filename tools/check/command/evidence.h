@@ -133,4 +133,9 @@ struct agreement agreement_find(const struct check_evidence *evidence);
  * frames is a place already. Reads the object's debug information. Returns `text`. */
 const char *place_name(const char *frames, char *text, size_t room);
 
+/* "argument 5 (`touched`)", as the launch or the call of cuBLAS there has it in its source, where that is known.
+ * `number`: from 0. Returns `text`. */
+enum { PLACE_ARGUMENT_BYTES = 96 };
+const char *place_name_argument(const char *frames, uint32_t number, char text[PLACE_ARGUMENT_BYTES]);
+
 #endif

@@ -149,9 +149,9 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
             place_say(place, PLACE_BEFORE, step,
                       "annotate the whole gradient, with all elements of its parameter and its own type (DDP_TYPE_OF); "
                       "call DDP_STEP_GROUP for each group, between backward and its update",
-                      "argument %u points to a gradient that is not averaged, or not all of it: DDP_GRADIENT names a "
+                      "%s points to a gradient that is not averaged, or not all of it: DDP_GRADIENT names a "
                       "part of it, or another type, or no DDP_STEP_GROUP averages its group",
-                      (of->number & 0xffff) + 1);
+                      ARGUMENT_OF(step, of));
             return true;
         }
         bool is_known = relation == RELATION_ROWS || (relation != RELATION_NONE && !finding->question->is_update);
@@ -163,9 +163,9 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
         if (is_before && !one->steps[writer].its->from_host && relation == RELATION_SUM) {
             place_say(place, PLACE_BEFORE, step,
                       "annotate it: DDP_GRADIENT, beside the DDP_PARAMETER of what it updates",
-                      "argument %u points to a gradient that is not annotated, so the ranks do not average it; %.200s "
+                      "%s points to a gradient that is not annotated, so the ranks do not average it; %.200s "
                       "computed it before DDP_STEP",
-                      (of->number & 0xffff) + 1, place_name_step(&one->steps[writer], name));
+                      ARGUMENT_OF(step, of), place_name_step(&one->steps[writer], name));
             return true;
         }
         place_say(
@@ -178,14 +178,42 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
                   "belong to an update from averaged gradients"
                 : "compute moments and norms after DDP_STEP, of averaged gradients; annotate a gradient with "
                   "DDP_GRADIENT, and optimizer state that one rank alone loads or initialises with DDP_STATE",
-            "argument %u points to memory that is not annotated and differs between ranks or from one "
+            "%s points to memory that is not annotated and differs between ranks or from one "
             "process%s%.200s%s",
-            (of->number & 0xffff) + 1, writer >= 0 ? "; " : "",
+            ARGUMENT_OF(step, of), writer >= 0 ? "; " : "",
             writer >= 0 ? place_name_step(&one->steps[writer], name) : "",
             writer < 0                          ? ""
             : !is_before                        ? " wrote it last"
             : one->steps[writer].its->from_host ? " copied it from the host before DDP_STEP"
                                                 : " computed it before DDP_STEP");
+        return true;
+    }
+    return false;
+}
+
+/* It gets memory that an operation of the step has filled in part, by what the ranks have of their own: the rest is of
+ * steps before. */
+static bool
+say_carried(const struct finding *finding, size_t at, struct place *place)
+{
+    const struct step *step = &finding->one.steps[at];
+    char name[320];
+    size_t argument;
+    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
+        const struct look_argument *of = &step->list[where.argument], *by;
+        int writer = of->is_memory && of->tensor == 0 && of->end == 0
+                         ? find_writer(&finding->one, at, of, finding->question->since, &argument)
+                         : -1;
+        by = writer >= 0 ? &finding->one.steps[writer].list[argument] : NULL;
+        if (by == NULL || by->end - by->first >= of->bytes || relation_of(finding, &where) != RELATION_NONE)
+            continue;
+        place_say(
+            place, PLACE_INPUT, step,
+            "what is carried from step to step must be alike on all ranks: add what all ranks have (DDP_REDUCE of "
+            "an array with zeros for other ranks' rows), or keep it for each record",
+            "%s points to memory that is not annotated and carries results from step to step; %.200s adds "
+            "the rank's own",
+            ARGUMENT_OF(step, of), place_name_step(&finding->one.steps[writer], name));
         return true;
     }
     return false;
@@ -267,7 +295,7 @@ say_sum(const struct finding *finding, size_t at, bool is_late, struct place *pl
                         "backward"
                       : "DDP_REDUCE computes it for the batch; of a count of the share, such as its valid labels, "
                         "DDP_WEIGHT(number of the share, number of the batch) before backward makes the mean right",
-                  "argument %u points to what %.300s computes of the share alone%s", (of->number & 0xffff) + 1,
+                  "%s points to what %.300s computes of the share alone%s", ARGUMENT_OF(step, of),
                   place_name_step(&finding->one.steps[writer], name),
                   weighs ? "; weighed by it, the ranks' gradients make one process's" : "");
         return true;
@@ -289,8 +317,7 @@ say_buffer(const struct finding *finding, size_t at, struct place *place)
                 place, PLACE_INPUT, step,
                 "DDP_STEP copies rank 0's buffer to all ranks: what is trained needs DDP_PARAMETER and DDP_GRADIENT, "
                 "and statistics of the batch DDP_REDUCE",
-                "argument %u points to a buffer (DDP_BUFFER) that is not that of one process",
-                (of->number & 0xffff) + 1);
+                "%s points to a buffer (DDP_BUFFER) that is not that of one process", ARGUMENT_OF(step, of));
             return true;
         }
     }
@@ -383,8 +410,10 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
     if (say_early(finding, at, changed, place))
         return true;
     if (step->its->from_host) {
-        if (!is_update && place_say_items(finding, at, place))
+        if (!is_update && place_say_items(finding, at, place)) {
+            place_add_read(finding, at, place);
             return true;
+        }
         bool is_whole = place_copies_whole(finding, at);
         place_say(
             place, is_whole ? PLACE_HOST : PLACE_SHARE, step,
@@ -393,8 +422,10 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                        "class weights, need DDP_REDUCE; of a batch each rank must copy its share"
                      : "seed shuffles and random numbers alike on all ranks; read the batch by `first` and `count` of "
                        "DDP_SHARD; values that the host computes of the share need DDP_REDUCE",
-            is_whole ? "a rank copies other values than one process to memory that is not annotated"
-                     : "a rank copies data that one process does not copy in this step");
+            is_whole ? "a rank copies other values than one process to the memory of %s, which is not annotated"
+                     : "a rank copies data that one process does not copy in this step, to the memory of %s",
+            ARGUMENT_OF(step, it));
+        place_add_read(finding, at, place);
         return true;
     }
     bool is_target_itself = is_target(finding->question, step, changed);
@@ -403,7 +434,7 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
         place_say_scalar(finding, at, 3, place) || say_input(finding, at, false, place) ||
         (!is_update && say_sum(finding, at, is_late, place)) || place_say_scalar(finding, at, 2, place) ||
         ((!is_update || is_target_itself) && say_input(finding, at, true, place)) ||
-        (!is_update && say_buffer(finding, at, place)))
+        (!is_update && say_buffer(finding, at, place)) || (!is_update && say_carried(finding, at, place)))
         return true;
     if (is_update && is_target_itself)
         return say_unseen(finding, at, place);
@@ -436,9 +467,9 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                   "a "
                   "norm or a ranking (DDP_REDUCE computes them for the batch), and for positions and random numbers by "
                   "a row's number in the share instead of the batch",
-            "the memory that argument %u points to has neither the rows of one process nor a sum over them: a row "
+            "the memory that %s points to has neither the rows of one process nor a sum over them: a row "
             "depends on the other rows of the share, or on its position in the share",
-            (it->number & 0xffff) + 1);
+            ARGUMENT_OF(step, it));
     return true;
 }
 
@@ -573,6 +604,54 @@ say_several(const struct finding *finding, struct place *place)
     return false;
 }
 
+/* No operation has changed the gradient since the last DDP_STEP; or one has by the rank's own rows: backward. */
+static bool
+is_of_backward(const struct finding *finding, const struct where *gradient)
+{
+    const struct looked *one = &finding->one;
+    const struct step *step = &one->steps[gradient->at];
+    size_t argument;
+    int writer = find_writer(one, gradient->at, &step->list[gradient->argument], step->its->interval, &argument);
+    bool is = writer < 0;
+    for (int r = 0; r < finding->question->ranks && is; ++r) /* one process need not make it */
+        is = find_writer(&finding->ranks[r], (size_t)finding->ranks[r].of[gradient->at],
+                         relation_argument(finding, r, gradient), step->its->interval, &argument) < 0;
+    struct where where = {.at = writer >= 0 ? (size_t)writer : 0};
+    for (; writer >= 0 && where.argument < one->steps[writer].its->arguments && !is; ++where.argument) {
+        const struct look_argument *it = &one->steps[writer].list[where.argument];
+        is = it->is_memory && it->tensor == 0 && it->end == 0 && relation_of(finding, &where) != RELATION_SAME;
+    }
+    return is;
+}
+
+/* A parameter is updated by a gradient that each rank still has of its own: its DDP_STEP comes later, or there is none.
+ */
+static bool
+say_unaveraged(const struct finding *finding, struct place *place)
+{
+    for (struct where where = {.at = 0}; where.at < finding->one.count && !finding->question->is_averaged; ++where.at) {
+        const struct step *step = &finding->one.steps[where.at];
+        bool updates = place_has(finding->question, step) && changed_by(step, CHECK_PARAMETER) != 0;
+        for (where.argument = 0; where.argument < step->its->arguments && updates; ++where.argument) {
+            const struct look_argument *of = &step->list[where.argument];
+            bool is_gradient = of->tensor >> 24 == 1 + CHECK_GRADIENT && of->end == 0;
+            for (int r = 0; r < finding->question->ranks && is_gradient; ++r)
+                is_gradient = relation_argument(finding, r, &where) != NULL;
+            if (!is_gradient || !differs_between_ranks(finding, &where) || !is_of_backward(finding, &where))
+                continue;
+            place_say(
+                place, PLACE_BEFORE, step,
+                "call DDP_STEP between backward and each update, and DDP_STEP_GROUP before the update of its group; "
+                "DDP_GRADIENT_GROUP stands before the DDP_GRADIENTs of its group",
+                "it updates a parameter, and %s points to a gradient that DDP_STEP has not averaged",
+                ARGUMENT_OF(step, of));
+            place->tensor = of->tensor;
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool
 find_place(struct finding *finding, struct place *place)
 {
@@ -593,8 +672,9 @@ find_place(struct finding *finding, struct place *place)
             return true;
         for (struct where where = {.at = at, .after = true}; where.argument < step->its->arguments; ++where.argument) {
             bool is_data = question->is_update && step->its->from_host && !place_copies_whole(finding, at);
-            bool is_other =
-                question->is_early && !question->is_averaged && !is_target(question, step, (uint32_t)where.argument);
+            bool is_other = question->is_early && !question->is_averaged &&
+                            strcmp(step->its->name, LOOK_REDUCES) != 0 &&
+                            !is_target(question, step, (uint32_t)where.argument);
             if (is_other || !step->list[where.argument].is_memory || step->list[where.argument].end == 0 || is_data)
                 continue;
             enum relation relation = relation_of(finding, &where);
@@ -604,8 +684,8 @@ find_place(struct finding *finding, struct place *place)
                     return true;
                 continue;
             }
-            bool must_be_same =
-                question->is_update || (is_reduced(question) && is_target(question, step, (uint32_t)where.argument));
+            bool must_be_same = question->is_update || (question->is_early && !question->is_averaged) ||
+                                (is_reduced(question) && is_target(question, step, (uint32_t)where.argument));
             if (relation == RELATION_NONE || relation == RELATION_PART || (must_be_same && relation != RELATION_SAME))
                 return say_place(finding, at, (uint32_t)where.argument, place);
         }
@@ -637,11 +717,10 @@ find_divisor(const struct finding *finding, struct place *place)
             }
             if (!is_it)
                 continue;
-            place_say(
-                place, PLACE_SCALAR, step, "",
-                "argument %u is %.6g%s on each rank, as in one process: %.0f items are the whole batch, and not a "
-                "rank's share",
-                (it->number & 0xffff) + 1, it->value, it->value == items ? "" : ", one divided by the items,", items);
+            place_say(place, PLACE_SCALAR, step, "",
+                      "%s is %.6g%s on each rank, as in one process: %.0f items are the whole batch, and not a "
+                      "rank's share",
+                      ARGUMENT_OF(step, it), it->value, it->value == items ? "" : ", one divided by the items,", items);
             return true;
         }
     }
@@ -674,10 +753,10 @@ place_find(const struct place_question *question, struct place *place)
     *place = (struct place){.text = ""};
     bool ok = relation_load(&finding), any = ok && find_what_matters(&finding);
     bool in_parts = any && !question->is_update && !question->is_early && place_is_in_parts(&finding.one);
-    bool found = any && (say_several(&finding, place) ? true
-                         : question->is_divided       ? find_divisor(&finding, place)
-                         : in_parts                   ? place_find_in_parts(&finding, place)
-                                                      : find_place(&finding, place));
+    bool found = any && (say_several(&finding, place) || say_unaveraged(&finding, place) ? true
+                         : question->is_divided                                          ? find_divisor(&finding, place)
+                         : in_parts ? place_find_in_parts(&finding, place)
+                                    : find_place(&finding, place));
     before.tensor = any && !found && question->is_update ? find_gradient(&finding) : 0;
     if (before.tensor != 0 && before.interval > 0) {
         before.since = --before.interval;

@@ -61,8 +61,7 @@ find_first_alone(const struct finding *finding, struct place *place)
                 place, PLACE_SCALAR, step,
                 "the first operation of each rank must do what the first of one process does, such as to clear the "
                 "gradient: compare with the share's `first` item, not with item 0",
-                "argument %u of its first call in the step is %s", (step->list[where.argument].number & 0xffff) + 1,
-                values);
+                "%s of its first call in the step is %s", ARGUMENT_OF(step, &step->list[where.argument]), values);
             return true;
         }
     }
@@ -95,13 +94,12 @@ place_find_in_parts(const struct finding *finding, struct place *place)
                 continue;
             if (place_say_scalar(finding, where.at, 3, place))
                 return true;
-            place_say(
-                place, PLACE_SHARE, step,
-                "look in this kernel for statistics of the micro-batch, for random numbers by a row's number in "
-                "it, and for a factor that depends on how many micro-batches a rank makes",
-                "in all its calls of the step together the memory that argument %u points to has neither the rows "
-                "of one process nor a sum over them",
-                (it->number & 0xffff) + 1);
+            place_say(place, PLACE_SHARE, step,
+                      "look in this kernel for statistics of the micro-batch, for random numbers by a row's number in "
+                      "it, and for a factor that depends on how many micro-batches a rank makes",
+                      "in all its calls of the step together the memory that %s points to has neither the rows "
+                      "of one process nor a sum over them",
+                      ARGUMENT_OF(step, it));
             return true;
         }
     }

@@ -90,6 +90,47 @@ judge_scalar(const struct finding *finding, const struct where *where)
     return (adds || divides) && !alike ? 4 : adds || divides ? 3 : 5;
 }
 
+void
+place_add_read(const struct finding *finding, size_t at, struct place *place)
+{
+    char from[200], first[200] = "";
+    for (struct where where = {.at = at}; where.at-- > 0;) {
+        const struct step *step = &finding->one.steps[where.at];
+        enum relation relation = strncmp(step->its->name, "cuMemcpyDtoH", strlen("cuMemcpyDtoH")) == 0
+                                     ? relation_of(finding, &where)
+                                     : RELATION_SAME;
+        size_t length = strlen(place->text);
+        if (relation == RELATION_SAME || relation == RELATION_UNKNOWN ||
+            strcmp(place_name(step->its->place, from, sizeof(from)), first) == 0)
+            continue;
+        snprintf(place->text + length, sizeof(place->text) - length,
+                 first[0] == '\0' ? "; before it the host reads what is computed of the share alone, at %s" : " and %s",
+                 from);
+        if (first[0] != '\0')
+            return;
+        snprintf(first, sizeof(first), "%s", from);
+    }
+}
+
+/* The launch got the same numbers in a step before, which is equal: they are right. */
+static bool
+was_right(const struct finding *finding, const struct where *where)
+{
+    const struct step *step = &finding->one.steps[where->at];
+    bool was = false;
+    for (struct where then = {.argument = where->argument}; then.at < where->at && !was; ++then.at) {
+        const struct step *earlier = &finding->one.steps[then.at];
+        was = earlier->its->interval < finding->question->since && strcmp(earlier->its->name, step->its->name) == 0 &&
+              strcmp(earlier->its->place, step->its->place) == 0 && then.argument < earlier->its->arguments;
+        for (int r = -1; r < finding->question->ranks && was; ++r) {
+            const struct look_argument *now = relation_argument(finding, r, where),
+                                       *before = relation_argument(finding, r, &then);
+            was = before != NULL && before->number == now->number && before->value == now->value;
+        }
+    }
+    return was;
+}
+
 const char *const place_same_decision =
     "the decision on the host whether this operation is made must be the same on all ranks: by averaged values "
     "(DDP_MEAN), not by the rank or its own values";
@@ -118,6 +159,7 @@ place_say_scalar(const struct finding *finding, size_t at, int least, struct pla
     struct where where = {.at = at}, found = where;
     for (; where.argument < step->its->arguments; ++where.argument) {
         int here = step->list[where.argument].is_memory ? 0 : judge_scalar(finding, &where);
+        here = here > 0 && was_right(finding, &where) ? 0 : here;
         found = here > worst ? where : found;
         worst = here > worst ? here : worst;
     }
@@ -129,6 +171,8 @@ place_say_scalar(const struct finding *finding, size_t at, int least, struct pla
               finding->question->is_update                  ? place_same_update
               : worst == 1 && !finding->question->is_uneven ? advice[0]
                                                             : advice[worst],
-              "argument %u is %s", (step->list[found.argument].number & 0xffff) + 1, values);
+              "%s is %s", ARGUMENT_OF(step, &step->list[found.argument]), values);
+    if (worst == 5)
+        place_add_read(finding, at, place);
     return true;
 }

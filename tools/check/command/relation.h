@@ -7,6 +7,7 @@
 #ifndef DDPRUN_TOOLS_CHECK_COMMAND_RELATION_H
 #define DDPRUN_TOOLS_CHECK_COMMAND_RELATION_H
 
+#include "tools/check/command/evidence.h"
 #include "tools/check/command/place.h"
 #include "tools/check/format/look.h"
 
@@ -92,6 +93,10 @@ bool relation_is_weighted(const struct finding *finding, const struct where *num
 bool relation_adds_same(const struct finding *finding, const struct where *where);
 
 /* ---- place_sentences.c ---- */
+/* The last two places before an operation where the host reads, by a copy, what ranks have each of its own share: where
+ * the values that it hands out may come from. Appends a sentence. */
+void place_add_read(const struct finding *finding, size_t at, struct place *place);
+
 /* The place is the operation: "`bce` (train.cu:71) is the first operation that differs: ..." */
 void place_say(struct place *place, enum place_kind kind, const struct step *step, const char *advice,
                const char *format, ...) __attribute__((format(printf, 5, 6)));
@@ -100,6 +105,9 @@ void place_say(struct place *place, enum place_kind kind, const struct step *ste
 bool place_has(const struct place_question *question, const struct step *step);
 /* "`bce` (train.cu:71)". Returns `text`. */
 const char *place_name_step(const struct step *step, char text[320]);
+/* "argument 5 (`touched`)", valid in the block around. */
+#define ARGUMENT_OF(step, it) \
+    place_name_argument((step)->its->place, (it)->number & 0xffff, (char[PLACE_ARGUMENT_BYTES]){""})
 /* Advice for an argument of an update; and for an operation that not all make as often. */
 extern const char *const place_same_update, *const place_same_decision;
 

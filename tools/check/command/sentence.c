@@ -182,12 +182,18 @@ set_cause(struct check_verdict *verdict, const struct place *place)
 void
 sentence_put_place(struct check_verdict *verdict, const struct place *place)
 {
-    char old[1024];
+    char old[1024], name[400] = "";
     snprintf(old, sizeof(old), "%s", verdict->text);
+    for (size_t i = 0; i < verdict->item_count && place->tensor != 0; ++i) {
+        const struct check_tensor *tensor = &verdict->items[i].tensor;
+        if (((tensor->role + 1) << 24 | tensor->number) == place->tensor)
+            (void)sentence_name_tensor(tensor, name);
+    }
     bool is_memory = (verdict->cause == CAUSE_UNANNOTATED && place->kind <= PLACE_BEFORE) ||
                      verdict->first->tensor.role == CHECK_BUFFER;
     uint32_t step = items_step(verdict->first);
-    sentence_say(verdict->text, "in step %u %s; %s", step > 0 ? step : 1, place->text, old);
+    sentence_say(verdict->text, "in step %u %s%s%s; %s", step > 0 ? step : 1, place->text, name[0] != '\0' ? ": " : "",
+                 name, old);
     if (is_memory || (verdict->cause == CAUSE_START && place->kind == PLACE_MISSING)) /* the memory itself says more */
         return;
     set_cause(verdict, place);

@@ -61,12 +61,36 @@ update_say_memory(struct judgement *judgement)
 
 /* ---- before the first step ---- */
 
+/* All ranks have the same, where it is compared first. */
+static bool
+is_alike(const struct judgement *judgement)
+{
+    const struct check_evidence *evidence = judgement->evidence;
+    const struct check_row *mine = NULL, *row = NULL;
+    for (int r = 0; r < evidence->ranks; ++r) {
+        row = pattern_row(&evidence->ranked[r], &judgement->first->tensor, judgement->first->first_step);
+        mine = r == 0 ? row : mine;
+        if (row == NULL || row->value == 0 || row->value != mine->value)
+            return false;
+    }
+    return true;
+}
+
 bool
 update_say_start(struct judgement *judgement)
 {
     const struct pattern *pattern = &judgement->pattern;
     bool is_state = judgement->first->tensor.role == CHECK_STATE,
          is_one = !is_state && pattern->differing[CHECK_PARAMETER] < pattern->all[CHECK_PARAMETER];
+    if ((judgement->shown & SHOWN_RANK_0_RIGHT) == 0 && is_alike(judgement)) {
+        verdict_decide(judgement,
+                       "; before the first DDP_STEP all ranks have the same values, and these are not one process's");
+        judgement->verdict->cause = CAUSE_START;
+        return verdict_advise(judgement,
+                              "compute the first values of all of the batch or of none of it, on each rank: "
+                              "%s copies rank 0's to all ranks",
+                              is_state ? "DDP_STATE" : "DDP_PARAMETER");
+    }
     if ((judgement->shown & SHOWN_RANK_0_RIGHT) == 0) {
         verdict_decide(judgement, ": %s before the first DDP_STEP, and not as on one rank",
                        is_state || is_one ? "it has changed" : "the parameters have changed");

@@ -490,7 +490,7 @@ check_reduce_ends(const struct observed_reduction *reduced, CUstream stream)
             reduced_look(&memory, reduced->call->op, course.steps, course.in_rounds);
     }
     if (check_run.look > 0)
-        look_ends(false);
+        look_ends(course.steps == 0); /* before the first DDP_STEP it has no number */
     pthread_mutex_unlock(&looking);
 }
 

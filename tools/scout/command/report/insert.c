@@ -253,65 +253,76 @@ find_front(struct search *search, const struct scout_tensor *tensor, struct spot
         if (source_line(spot->source, spot->source->nodes[i].begin) == set.frames[at_set].line)
             from = i; /* one of several in the line */
     spot->node = from != NODE_NONE && to != NODE_NONE && from != to ? source_beside(spot->source, to, from) : NODE_NONE;
-    return spot->node != NODE_NONE;
+    uint32_t function = spot->node != NODE_NONE ? source_function(spot->source, spot->node) : NODE_NONE;
+    return function != NODE_NONE && function != spot->node;
 }
 
-/* Tensors that still have no line: their allocations are counted, and annotated by number in front of the first step.
+/* Whether the counts of allocations have room, and which number each has: all that the same calls allocate are counted.
  */
+static bool
+count_allocations(struct search *search, uint32_t *count_p)
+{
+    const struct scout_log *log = search->log;
+    *count_p = 0;
+    for (uint32_t a = 0; a < log->alloc_count; ++a) {
+        struct stack made = spot_stack(search, log->allocs[a].site);
+        search->number[a] = SCOUT_NONE;
+        for (uint32_t k = 0; k < log->alloc_count && search->number[a] == SCOUT_NONE; ++k) {
+            struct stack other = spot_stack(search, log->allocs[k].site);
+            if (search->counted[k] && log->allocs[a].made_at <= search->start && spot_is_same_chain(&made, &other, 0))
+                search->number[a] = (*count_p)++;
+        }
+    }
+    return *count_p <= MADE_AT_MOST;
+}
+
+/* Tensors that still have no line, and data without a name: their allocations are counted, and tensors annotated by
+ * number in front of the first step. */
 static void
 place_by_number(struct search *search)
 {
     const struct scout_log *log = search->log;
     const struct scout_finding *finding = search->finding;
-    bool *noted = xcalloc(log->alloc_count + 1, sizeof(*noted));
+    bool *counted = search->counted;
     struct spot front = {0}, spot;
     struct lifted said;
-    uint32_t count = 0;
+    uint32_t count;
     for (uint32_t i = 0; i < finding->tensor_count; ++i) {
         const struct scout_tensor *tensor = &finding->tensors[i];
         if (!has_annotation(finding, tensor) || search->to->names[i] != NULL ||
-            scout_is_remade(log, finding, tensor->alloc) || !find_allocation(search, tensor->alloc, &spot, &said) ||
-            !find_front(search, tensor, &spot))
+            scout_is_remade(log, finding, tensor->alloc) || log->allocs[tensor->alloc].made_at > search->start ||
+            !find_allocation(search, tensor->alloc, &spot, &said) || !find_front(search, tensor, &spot))
             continue;
-        noted[tensor->alloc] = true;
+        counted[tensor->alloc] = true;
         if (front.source == NULL || spot.source->nodes[spot.node].begin > front.source->nodes[front.node].begin)
             front = spot;
     }
-    uint32_t *number = xcalloc(log->alloc_count + 1, sizeof(*number));
-    for (uint32_t a = 0; a < log->alloc_count; ++a) {
-        struct stack made = spot_stack(search, log->allocs[a].site);
-        number[a] = SCOUT_NONE;
-        for (uint32_t k = 0; k < log->alloc_count && number[a] == SCOUT_NONE; ++k) {
-            struct stack other = spot_stack(search, log->allocs[k].site);
-            if (noted[k] && log->allocs[a].made_at <= search->start && spot_is_same_chain(&made, &other, 0))
-                number[a] = count++;
-        }
-    }
+    for (uint32_t a = 0; a < log->alloc_count; ++a)
+        counted[a] = counted[a] && log->allocs[a].made_at <= search->start && find_allocation(search, a, &spot, &said);
+    bool has_room = count_allocations(search, &count);
     char text[TEXT_BYTES];
-    for (uint32_t a = 0; a < log->alloc_count; ++a) {
-        if (number[a] == SCOUT_NONE || count > MADE_AT_MOST || !find_allocation(search, a, &spot, &said))
+    for (uint32_t a = 0; a < log->alloc_count && has_room; ++a) {
+        if (search->number[a] == SCOUT_NONE || !find_allocation(search, a, &spot, &said))
             continue;
         snprintf(text, sizeof(text), "ddp_note(%s, %s);", said.memory, said.bytes);
         spot_add_text(search, &spot, text);
     }
     snprintf(text, sizeof(text), "ddp_check_made(%" PRIu32 ");", count);
-    if (count > 0 && count <= MADE_AT_MOST)
+    if (count > 0 && has_room && front.source != NULL)
         spot_add_text(search, &front, text);
-    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
+    for (uint32_t i = 0; i < finding->tensor_count && has_room; ++i) {
         const struct scout_tensor *tensor = &finding->tensors[i], wide = widen(search, tensor);
-        if (!has_annotation(finding, tensor) || search->to->names[i] != NULL || !noted[tensor->alloc] ||
-            count > MADE_AT_MOST)
+        if (!has_annotation(finding, tensor) || search->to->names[i] != NULL || !counted[tensor->alloc] ||
+            search->number[tensor->alloc] == SCOUT_NONE || front.source == NULL)
             continue;
         said = (struct lifted){0};
-        snprintf(said.memory, sizeof(said.memory), "ddp_made[%" PRIu32 "].memory", number[tensor->alloc]);
-        snprintf(said.bytes, sizeof(said.bytes), "ddp_made[%" PRIu32 "].bytes", number[tensor->alloc]);
+        snprintf(said.memory, sizeof(said.memory), "ddp_made[%" PRIu32 "].memory", search->number[tensor->alloc]);
+        snprintf(said.bytes, sizeof(said.bytes), "ddp_made[%" PRIu32 "].bytes", search->number[tensor->alloc]);
         if (tensor_text(search, &wide, &said, text)) {
             spot_add_text(search, &front, text);
             search->to->names[i] = xstrdup(said.memory);
         }
     }
-    free(number);
-    free(noted);
 }
 
 /* ---- groups ---- */
@@ -429,18 +440,20 @@ place_step(struct search *search, uint32_t number, struct spot *spots)
 
 /* ---- all ---- */
 
-/* Operations before the first step: those from which on everything comes again. */
+/* Operations before the first step: from there on everything comes again, but for what a first step allocates. */
 static uint32_t
 find_start(const struct scout_log *log, const struct scout_finding *finding)
 {
-    uint32_t start = finding->first;
+    uint32_t start = finding->first, begun = 0;
     while (start > 0) {
         const struct scout_op *op = &log->ops[start - 1], *later = &log->ops[start - 1 + finding->period];
         if (op->kind != later->kind || op->name != later->name || op->site != later->site)
             break;
         --start;
     }
-    return start;
+    while (begun < start && log->ops[begun].site != log->ops[finding->first].site)
+        ++begun;
+    return begun;
 }
 
 /* Looks the places up in debug information and in the sources, as far as there are any. */
@@ -462,6 +475,10 @@ find_insertions(struct sites *sites, const struct scout_log *log, const struct s
         for (uint32_t i = 0; i < finding->tensor_count; ++i)
             if (finding->tensors[i].role == roles[r] && has_annotation(finding, &finding->tensors[i]))
                 insertions->names[i] = place_tensor(&search, &finding->tensors[i]);
+    search.counted = xcalloc(log->alloc_count + 1, sizeof(*search.counted));
+    search.number = xcalloc(log->alloc_count + 1, sizeof(*search.number));
+    if (finding->group_count > 0)
+        shares_count(&search);
     place_by_number(&search);
     insertions->unshared = finding->group_count > 0 ? shares_place(&search) : NULL;
     for (uint32_t i = finding->first; finding->group_count > 0 && shares_next(&search, &i); ++i)
@@ -474,6 +491,8 @@ find_insertions(struct sites *sites, const struct scout_log *log, const struct s
         qsort(insertions->items, insertions->count, sizeof(*insertions->items), compare_insertions);
     sources_close(&search.sources);
     free(search.memory_of);
+    free(search.counted);
+    free(search.number);
 }
 
 static void

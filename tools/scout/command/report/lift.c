@@ -369,12 +369,14 @@ is_member(const struct passage *passage, const char *name, size_t length, bool *
 {
     const struct source *source = passage->inner;
     uint32_t parent = source->nodes[passage->function].parent;
-    if (parent == NODE_NONE) {
-        size_t before = passage->parameters.name.begin;
-        bool is_method = before > 1 && strncmp(source->text + before - 2, "::", 2) == 0;
-        return is_method && !isupper((unsigned char)name[0]) && strncmp(name, "sizeof", length) != 0 &&
+    size_t before = passage->parameters.name.begin;
+    if (before > 1 && strncmp(source->text + before - 2, "::", 2) == 0) { /* its class is declared elsewhere */
+        *hidden_p = length > 0 && name[length - 1] == '_';                /* as private members are often called */
+        return !isupper((unsigned char)name[0]) && strncmp(name, "sizeof", length) != 0 &&
                !is_of_file(source, name, length);
     }
+    if (parent == NODE_NONE)
+        return false;
     uint32_t class = source->nodes[parent].parent;
     size_t word = class != NODE_NONE ? source->nodes[class].begin : 0;
     if (strncmp(source->text + word, "template", 8) == 0)
@@ -671,7 +673,8 @@ lift_argument(const struct source *source, uint32_t node, uint32_t slot, char to
         bool launches = strncmp(text + at, ">>>", 3) == 0;
         end = launches ? at + 3 : source_token(text, at);
         size_t open = source_skip(text, end);
-        if ((launches || strncmp(text + at, "cublas", 6) == 0) && text[open] == '(')
+        bool calls = strncmp(text + at, "cublas", 6) == 0 || strncmp(text + at, "cudaMemcpy", 10) == 0;
+        if ((launches || calls) && text[open] == '(')
             split_arguments(text, open, &call);
     }
     return slot < call.count && copy_span(text, call.arguments[slot], to) && strpbrk(to, "=&{") == NULL &&

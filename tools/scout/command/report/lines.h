@@ -138,8 +138,8 @@ bool lift(struct sources *sources, const struct site_place *frames, uint32_t dep
 bool lift_find_tail(struct sources *sources, const char *callee, const struct site_place *from, struct site_place *tail)
     __attribute__((warn_unused_result));
 
-/* What the launch, or the call of cuBLAS, in a statement gets as argument `slot`, from 0. False: not known, or not to
- * be said twice. */
+/* What the launch, the copy or the call of cuBLAS in a statement gets as argument `slot`, from 0. False: not known, or
+ * not to be said twice. */
 bool lift_argument(const struct source *source, uint32_t node, uint32_t slot, char to[LIFT_BYTES])
     __attribute__((warn_unused_result));
 
@@ -212,6 +212,8 @@ struct search {
     struct insertions *to;
     uint32_t *memory_of; /* of each allocation */
     uint32_t start;      /* operations before the first step */
+    bool *counted;       /* [alloc_count]: it has no name, and is called by its number: */
+    uint32_t *number;    /* [alloc_count]: in ddp_made; SCOUT_NONE */
 };
 
 struct stack {
@@ -252,6 +254,8 @@ bool spot_find_behind_both(struct search *search, const struct site_place *made,
                            struct spot *spot, struct lifted *said);
 
 /* ---- shares.c: the lines that give each rank its share of the data ---- */
+/* Data that have no name where they can be shared are to be counted. */
+void shares_count(struct search *search);
 /* All data, or none: labels that are not shared as their images are wrong. Returns why there is none; NULL: all. */
 const char *shares_place(struct search *search);
 /* The next operation of the period, from *number on, that brings data of records from the host. */

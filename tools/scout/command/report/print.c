@@ -101,9 +101,7 @@ print_lines(FILE *out, const struct scout_log *log, const struct scout_finding *
         ok = whole_file_write(path, diff, size) ||
              error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s (--patch): %s", path, file_why(errno));
     if (ok && path != NULL)
-        fprintf(out,
-                "%s has all lines but those by hand. Next: patch -p0 <%s, the lines by hand, compile, ddprun check\n",
-                path, path);
+        fprintf(out, "next: patch -p0 <%s, the lines by hand if there are any, compile, ddprun check\n", path);
     else if (size > 0 && path == NULL)
         fputs("ddprun scout --patch FILE writes them as a diff\n", out);
     if (verbose)

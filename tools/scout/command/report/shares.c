@@ -379,9 +379,26 @@ find_managed_line(struct search *search, const struct stack *made, const struct 
     return spot->node != NODE_NONE;
 }
 
+/* What can be said of the memory at frame `depth` of the copy; without a name there, by the number of its allocation.
+ */
+static bool
+name_batch(struct search *search, const struct batch *batch, const struct stack *stack, uint32_t depth, bool by_number,
+           struct lifted *said)
+{
+    uint32_t number = search->number[batch->alloc];
+    bool found = lift(&search->sources, stack->frames, depth, said);
+    if (found && said->is_fixed)
+        snprintf(said->bytes, sizeof(said->bytes), "%" PRIu64, bytes_of_all(search, batch));
+    if (!by_number || number == SCOUT_NONE)
+        return found && said->memory[0] != '\0' && said->bytes[0] != '\0';
+    snprintf(said->memory, sizeof(said->memory), "ddp_made[%" PRIu32 "].memory", number);
+    snprintf(said->bytes, sizeof(said->bytes), "%" PRIu64, bytes_of_all(search, batch));
+    return true;
+}
+
 /* On the device, behind the copy; `adds`: and puts the line there. */
 static bool
-place_share(struct search *search, const struct batches *list, const struct batch *batch, bool adds)
+place_share(struct search *search, const struct batches *list, const struct batch *batch, bool by_number, bool adds)
 {
     const struct scout_op *op = batch->copy != SCOUT_NONE ? &search->log->ops[batch->copy] : NULL;
     uint64_t bytes = bytes_of_all(search, batch);
@@ -389,20 +406,25 @@ place_share(struct search *search, const struct batches *list, const struct batc
     for (uint32_t depth = 0; depth < stack.count; ++depth) {
         struct lifted said;
         struct spot spot;
-        if (op == NULL
-                ? !find_managed_line(search, &stack, batch, &spot, &said)
-                : !is_own(search, list, batch, &stack, depth) || !lift(&search->sources, stack.frames, depth, &said) ||
-                      !spot_find_behind(search, &stack.frames[depth], &spot))
-            continue;
-        if (said.is_fixed)
-            snprintf(said.bytes, sizeof(said.bytes), "%" PRIu64, bytes);
-        if (said.memory[0] == '\0' || said.bytes[0] == '\0')
+        if (op == NULL ? !find_managed_line(search, &stack, batch, &spot, &said) || said.memory[0] == '\0' ||
+                             said.bytes[0] == '\0'
+                       : !is_own(search, list, batch, &stack, depth) ||
+                             !name_batch(search, batch, &stack, depth, by_number, &said) ||
+                             !spot_find_behind(search, &stack.frames[depth], &spot))
             continue;
         if (adds)
             add_share(search, &spot, &said, false, batch->bytes < bytes ? batch->bytes : 0);
         return true;
     }
     return false;
+}
+
+/* By its name, or else by the number of its allocation. */
+static bool
+can_share(struct search *search, const struct batches *list, const struct batch *batch, bool adds)
+{
+    return place_share(search, list, batch, false, adds) ||
+           (search->number[batch->alloc] != SCOUT_NONE && place_share(search, list, batch, true, adds));
 }
 
 /* The size of a batch stands in the lines as a number, so each step checks it, where a launch gets a pointer to a
@@ -435,34 +457,63 @@ place_batch_check(struct search *search, const struct batch *batch)
     return false;
 }
 
-const char *
-shares_place(struct search *search)
+/* Each step gets several single numbers of each record, and computes nothing of them but gradients and a loss. */
+static bool
+are_single(const struct batches *list)
+{
+    return list->count >= 2 && ALL(batch, list->items, list->count, batch->bytes == list->items[0].bytes);
+}
+
+/* Which batches a step reads, and whether they are several records, one after the other. */
+static enum records
+find_shares(const struct search *search, struct batches *list)
 {
     enum records all = RECORDS_OPEN;
-    struct batches list;
-    bool leads = false, placed = true, is_unchecked = false;
-    list_batches(search, &list);
-    bool is_copied = list.count == list.copies, any = list.count > 0;
-    bool alone = ALL(batch, list.items, list.count, batch->is_small);
-    for (uint32_t i = 0; i < list.count; ++i) {
-        const struct batch *batch = &list.items[i];
-        bool divides = divides_all(&list, batch->bytes);
-        bool is_one = (i < list.copies && comes_in_parts(search, &list, batch)) || (batch->is_small && !divides);
+    bool leads = false;
+    list_batches(search, list);
+    bool alone = ALL(batch, list->items, list->count, batch->is_small);
+    for (uint32_t i = 0; i < list->count; ++i) {
+        const struct batch *batch = &list->items[i];
+        bool divides = divides_all(list, batch->bytes);
+        bool is_one = (i < list->copies && comes_in_parts(search, list, batch)) || (batch->is_small && !divides);
         enum records records = is_one ? RECORDS_ONE : find_records(search, batch, divides, &leads);
-        if (batch->bytes == search->log->allocs[batch->alloc].bytes && i >= list.copies && !leads && !divides)
+        if (batch->bytes == search->log->allocs[batch->alloc].bytes && i >= list->copies && !leads && !divides)
             records = RECORDS_ONE; /* a table, which is read beside what is made of records */
         if (!batch->is_small || records == RECORDS_ONE || (alone && leads)) /* labels alone show no records */
             all = records > all ? records : all;
     }
+    return all == RECORDS_OPEN && are_single(list) ? RECORDS_SHOWN : all;
+}
+
+void
+shares_count(struct search *search)
+{
+    struct batches list;
+    for (uint32_t a = 0; a < search->log->alloc_count; ++a)
+        search->number[a] = SCOUT_NONE;
+    if (find_shares(search, &list) == RECORDS_SHOWN && list.chosen == SCOUT_NONE)
+        for (uint32_t i = 0; i < list.count; ++i)
+            search->counted[list.items[i].alloc] =
+                search->counted[list.items[i].alloc] || !place_share(search, &list, &list.items[i], false, false);
+    free(list.items);
+}
+
+const char *
+shares_place(struct search *search)
+{
+    struct batches list;
+    bool placed = true, is_unchecked = false;
+    enum records all = find_shares(search, &list);
+    bool is_copied = list.count == list.copies, any = list.count > 0;
     bool is_chosen = list.chosen != SCOUT_NONE && (!is_copied || !any); /* their labels may be */
     if (all == RECORDS_SHOWN && !is_chosen && (!is_copied || !place_host_shares(search))) {
-        placed = ALL(batch, list.items, list.count, place_share(search, &list, batch, false));
+        placed = ALL(batch, list.items, list.count, can_share(search, &list, batch, false));
         is_unchecked = placed && ANY(batch, list.items, list.count, batch->bytes < bytes_of_all(search, batch)) &&
                        !ANY(batch, list.items, list.count,
                             batch->bytes < bytes_of_all(search, batch) && place_batch_check(search, batch));
         placed = placed && !is_unchecked;
         for (uint32_t i = 0; i < list.count && placed; ++i)
-            (void)place_share(search, &list, &list.items[i], true);
+            (void)can_share(search, &list, &list.items[i], true);
         search->to->shares_in_place = placed && !is_copied;
     }
     free(list.items);
