@@ -73,12 +73,14 @@ install(FILES docs/softgpu.md DESTINATION share/doc/ddprun-softgpu COMPONENT sof
 install(FILES LICENSE DESTINATION share/doc/ddprun-softgpu RENAME copyright COMPONENT softgpu)
 
 # ---- a wheel for Python: cmake --build build --target wheel ----
+add_custom_target(packaged)
 add_custom_target(wheel COMMAND python3 ${package_dir}/wheel.py ${CMAKE_BINARY_DIR} ${CMAKE_BINARY_DIR}/wheel VERBATIM)
 foreach(part ddprun shim engine check_engine scout files pmix_member wire_kernels_gpu plan_kernels_gpu man_ddprun.1 man_ddprun.h.3 man_ddprun-troubleshooting.7)
     if(TARGET ${part}) # kernels for GPUs need nvcc
-        add_dependencies(wheel ${part})
+        add_dependencies(packaged ${part})
     endif()
 endforeach()
+add_dependencies(wheel packaged)
 
 # ---- packages: cpack --config build/CPackConfig.cmake ----
 set(CPACK_GENERATOR DEB)

@@ -106,6 +106,8 @@ function(ddprun_no_padded_rpath name)
     set_target_properties(${name} PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
 endfunction()
 
+include(OldGlibc)
+
 # In front of a test's command, with its limit in seconds of a quiet machine: COMMAND ${PATIENCE} 60 program. TIMEOUT is ctest's,
 # which follows no load, and is far above.
 set(PATIENCE bash ${CMAKE_SOURCE_DIR}/tests/patience.sh)

@@ -35,6 +35,7 @@ clang-format    | command clang-format | one style
 clang-tidy      | command clang-tidy   | static analysis
 shellcheck      | command shellcheck   | static analysis of scripts
 dpkg-dev        | command dpkg-shlibdeps | packages
+libbz2-dev      | file /usr/include/bzlib.h | the portable packages, into which libdw is linked
 python3         | command python3      | trainers in Python
 python3-pip     | python pip           | installs the wheel into an environment of its own
 '

@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <gnu/libc-version.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,7 +121,8 @@ examine_installation(struct examination *examination)
         findings_say_error(examination->findings, FINDING_PROBLEM, "ddprun", error.text);
         return;
     }
-    findings_ok(examination->findings, "ddprun", "%s, with %s", DDPRUN_VERSION, examination->found.shim);
+    findings_ok(examination->findings, "ddprun", "%s, with %s, glibc %s", DDPRUN_VERSION, examination->found.shim,
+                gnu_get_libc_version());
     examine_engine(examination);
     examine_kernels(examination);
     examine_pmix(examination);
