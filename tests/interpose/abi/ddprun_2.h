@@ -1,0 +1,91 @@
+/* ddprun.h as it last was with interface version 2, without its comments; changed never again. abi.sh builds programs
+ * with it. */
+#ifndef DDPRUN_H
+#define DDPRUN_H
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+#define DDP_INTERFACE_VERSION 2
+enum ddp_type { DDP_FLOAT32 = 1, DDP_FLOAT64 = 2, DDP_FLOAT16 = 3, DDP_BFLOAT16 = 4 };
+struct ddp_site {
+    const char *text;
+    const char *file;
+    int line;
+};
+struct ddp_interface {
+    unsigned version;
+    void (*parameter)(void *ptr, size_t count, int type, const struct ddp_site *site);
+    void (*gradient)(void *ptr, size_t count, int type, const struct ddp_site *site);
+    void (*step)(void *stream, const struct ddp_site *site);
+    void (*mean)(float *value, const struct ddp_site *site);
+    void (*shard)(size_t total, size_t *first, size_t *count, const struct ddp_site *site);
+    void (*forget)(void *ptr, const struct ddp_site *site);
+    int (*rank)(void);
+    int (*world_size)(void);
+    int (*local_rank)(void);
+    void (*gradient_group)(int id, const struct ddp_site *site);
+    void (*step_group)(int id, void *stream, const struct ddp_site *site);
+    void (*no_sync)(int begins, const struct ddp_site *site);
+    void (*buffer)(void *ptr, size_t count, int type, const struct ddp_site *site);
+    void (*gradient_ready)(void *ptr, void *stream, const struct ddp_site *site);
+};
+static inline const struct ddp_interface *
+ddp_interface_get(void)
+{
+    static const struct ddp_interface *found;
+    static int looked;
+    if (!__atomic_load_n(&looked, __ATOMIC_ACQUIRE)) {
+        typedef const struct ddp_interface *(*query_fn)(unsigned version);
+        union {
+            void *object;
+            query_fn function;
+        } query;
+        query.object = dlsym(RTLD_DEFAULT, "ddprun_interface");
+        if (query.object != NULL)
+            __atomic_store_n(&found, query.function(DDP_INTERFACE_VERSION), __ATOMIC_RELAXED);
+        __atomic_store_n(&looked, 1, __ATOMIC_RELEASE);
+    }
+    return __atomic_load_n(&found, __ATOMIC_RELAXED);
+}
+static inline void
+ddp_shard_alone(size_t total, size_t *first, size_t *count)
+{
+    *first = 0;
+    *count = total;
+}
+static inline void *
+ddp_stream(uintptr_t stream)
+{
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM) || defined(__CUDA_API_PER_THREAD_DEFAULT_STREAM)
+    return (void *)(stream == 0 ? (uintptr_t)0x2 : stream);
+#else
+    return (void *)(stream == 0 ? (uintptr_t)0x1 : stream);
+#endif
+}
+#define DDP_CALL_(member, first_arg, ...)                                          \
+    do {                                                                           \
+        static const struct ddp_site ddp_site_ = {#first_arg, __FILE__, __LINE__}; \
+        const struct ddp_interface *ddp_found_ = ddp_interface_get();              \
+        if (ddp_found_ != NULL)                                                    \
+            ddp_found_->member(__VA_ARGS__, &ddp_site_);                           \
+    } while (0)
+#define DDP_PARAMETER(ptr, count, type) DDP_CALL_(parameter, ptr, (void *)(ptr), (size_t)(count), (int)(type))
+#define DDP_GRADIENT(ptr, count, type)  DDP_CALL_(gradient, ptr, (void *)(ptr), (size_t)(count), (int)(type))
+#define DDP_STEP(stream)                DDP_CALL_(step, stream, ddp_stream((uintptr_t)(stream)))
+#define DDP_GRADIENT_GROUP(id)          DDP_CALL_(gradient_group, id, (int)(id))
+#define DDP_STEP_GROUP(id, stream)      DDP_CALL_(step_group, stream, (int)(id), ddp_stream((uintptr_t)(stream)))
+#define DDP_NO_SYNC_BEGIN()             DDP_CALL_(no_sync, DDP_NO_SYNC_BEGIN, 1)
+#define DDP_NO_SYNC_END()               DDP_CALL_(no_sync, DDP_NO_SYNC_END, 0)
+#define DDP_GRADIENT_READY(ptr, stream) DDP_CALL_(gradient_ready, ptr, (void *)(ptr), ddp_stream((uintptr_t)(stream)))
+#define DDP_BUFFER(ptr, count, type)    DDP_CALL_(buffer, ptr, (void *)(ptr), (size_t)(count), (int)(type))
+#define DDP_MEAN(pointer_to_host_float) DDP_CALL_(mean, pointer_to_host_float, (float *)(pointer_to_host_float))
+#define DDP_SHARD(total, first, count)                              \
+    do {                                                            \
+        ddp_shard_alone((size_t)(total), (first), (count));         \
+        DDP_CALL_(shard, total, (size_t)(total), (first), (count)); \
+    } while (0)
+#define DDP_FORGET(ptr)  DDP_CALL_(forget, ptr, (void *)(ptr))
+#define DDP_RANK()       (ddp_interface_get() != NULL ? ddp_interface_get()->rank() : 0)
+#define DDP_WORLD_SIZE() (ddp_interface_get() != NULL ? ddp_interface_get()->world_size() : 1)
+#define DDP_LOCAL_RANK() (ddp_interface_get() != NULL ? ddp_interface_get()->local_rank() : 0)
+#endif
