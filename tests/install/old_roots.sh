@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # old_roots.sh BUILD - the tarball on systems with an older glibc, in roots without development packages: Ubuntu 18.04 (glibc 2.27, older
-# than the 2.28 that is promised) and Debian 11 (2.31). There `ddprun doctor` finds the parts of the tarball, a sample that was built
-# here trains on two ranks to the bits of the build here, `scout` and `check` judge it as here, and `--page` writes a page.
+# than the 2.28 that is promised) and 20.04 (2.31, with OpenPMIx 3). There `ddprun doctor` finds the parts of the tarball, a sample that
+# was built here trains on two ranks to the bits of the build here, `scout` and `check` judge it as here, `--page` writes a page, and
+# where there is an mpirun, its ranks meet by its PMIx.
 #
 # The stand-in and the sample are linked for an older glibc, too (CMakeLists.txt). Needs root, debootstrap and its mirrors, so it is a
 # soak. All happens in a mount and process namespace of its own: whatever ends the script, no mount and no process is left.
@@ -72,11 +73,11 @@ here train -n 2 ./digits "${sample[@]}" --save "$work/here%d"
 here check check --steps 5 ./digits "${sample[@]}"
 here scout scout ./digits "${sample[@]}"
 
-# suite NAME GLIBC: makes the root, and tries the tarball in it
+# suite NAME GLIBC [PACKAGE]: makes the root, with the package, and tries the tarball in it
 suite() {
     root=$work/$1
     # The key of another distribution may not be there; nothing but this test uses the root.
-    if ! timeout -k 1 600 debootstrap --variant=minbase --no-check-gpg "$1" "$root" </dev/null >"$work/out" 2>&1; then
+    if ! timeout -k 1 600 debootstrap --variant=minbase --no-check-gpg --components=main,universe ${3:+"--include=$3"} "$1" "$root" </dev/null >"$work/out" 2>&1; then
         echo "# no root of $1: $(tail -n 1 "$work/out")"
         return
     fi
@@ -108,11 +109,17 @@ suite() {
     check "$1: a page" in_root bin/ddprun -n 2 --page /tmp/saved/page.html ./digits "${sample[@]}"
     check "$1: is whole" grep -q '</html>' "$root/tmp/saved/page.html"
     check "$1: wrong words are refused" [ "$(in_root bin/ddprun --nothing ./digits || echo $?)" = 2 ]
+    if [ -n "${3:-}" ]; then
+        in_root bin/ddprun doctor || true
+        check "$1: doctor finds PMIx" says '^  ok *PMIx: (OpenPMIx )?3\.'
+        check "$1: mpirun's ranks train" in_root mpirun --oversubscribe -n 2 bin/ddprun ./digits "${sample[@]}" --save /tmp/saved/pmix%d
+        check "$1: to the same bits, on both" cmp "$root/tmp/saved/0" "$root/tmp/saved/pmix1"
+    fi
     check "$1: and nothing is left" [ -z "$(find "$root/dev/shm" "$root/tmp" -name 'ddprun-[0-9]*')" ]
     umount "$root/proc" "$root/sys" "$root/dev/shm"
 }
 
 suite bionic 2.27
-suite bullseye 2.31
+suite focal 2.31 openmpi-bin
 [ "$runs" -gt 0 ] || skip "no mirror of an older system answers"
 finish

@@ -14,11 +14,10 @@
 static const struct pmix_library *
 no_library(const char *why, struct error *error)
 {
-    (void)!error_set(
-        error, DDPRUN_EXIT_NOT_RUN,
-        "cannot open PMIx, by which ddprun joins a job of srun or mpirun: %s; for such jobs install PMIx 4 "
-        "(Debian: libpmix2) and " PMIX_LIBRARY " of this ddprun (its package ddprun-pmix)",
-        why);
+    (void)!error_set(error, DDPRUN_EXIT_NOT_RUN,
+                     "cannot open PMIx, by which ddprun joins a job of srun or mpirun: %s; for such jobs install PMIx "
+                     "(Debian: libpmix2) and " PMIX_LIBRARY " of this ddprun (its package ddprun-pmix)",
+                     why);
     return NULL;
 }
 

@@ -110,6 +110,15 @@ initialise(void)
     return status;
 }
 
+/* What PMIx_Get() has made, of the types that are asked for here: PMIx before 4.2 has no function that does so. */
+static void
+release(pmix_value_t *value)
+{
+    if (value->type == PMIX_BYTE_OBJECT)
+        free(value->data.bo.bytes);
+    free(value);
+}
+
 /* A number that the server has for the whole job (`rank` = wildcard) or for one rank; -1: none. */
 static int
 get_number(pmix_rank_t rank, const char *key)
@@ -120,21 +129,11 @@ get_number(pmix_rank_t rank, const char *key)
     if (PMIx_Get(&of, key, NULL, 0, &value) != PMIX_SUCCESS || value == NULL)
         return -1;
 
-    int number = -1;
-    switch (value->type) { /* servers differ */
-    case PMIX_UINT16:
-        number = value->data.uint16;
-        break;
-    case PMIX_UINT32:
-        number = (int)value->data.uint32;
-        break;
-    case PMIX_INT:
-        number = value->data.integer;
-        break;
-    default:
-        break;
-    }
-    PMIX_VALUE_RELEASE(value);
+    int number = value->type == PMIX_UINT16   ? value->data.uint16 /* servers differ */
+                 : value->type == PMIX_UINT32 ? (int)value->data.uint32
+                 : value->type == PMIX_INT    ? value->data.integer
+                                              : -1;
+    release(value);
     return number;
 }
 
@@ -206,12 +205,10 @@ static const char fence_failed[] = "the ranks' first exchange by PMIx failed";
 static bool
 member_fence_begin(struct error *error)
 {
-    static bool collect = true; /* these three: PMIx may read them until the fence is over */
-    static pmix_info_t info;
-    static pmix_proc_t everyone;
+    static const pmix_info_t info = {.key = PMIX_COLLECT_DATA, .value = {.type = PMIX_BOOL, .data.flag = true}};
+    static pmix_proc_t everyone; /* both: PMIx may read them until the fence is over */
     atomic_store(&fence_over, false);
     PMIX_LOAD_PROCID(&everyone, self.nspace, PMIX_RANK_WILDCARD);
-    PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
     pmix_status_t status = PMIx_Fence_nb(&everyone, 1, &info, 1, fence_done, NULL);
     if (status != PMIX_OPERATION_SUCCEEDED)
         return succeed_or_fail(status, fence_failed, error);
@@ -260,14 +257,14 @@ member_fetch(const char *key, int rank, struct cluster_blob *blob, struct error 
                          "rank %d has left before the ranks' first exchange (%s); its output may say why", rank,
                          PMIx_Error_string(status));
     if (value->type != PMIX_BYTE_OBJECT) {
-        PMIX_VALUE_RELEASE(value);
+        release(value);
         return error_set(error, DDPRUN_EXIT_FAILURE,
                          "rank %d published something else than ddprun does; is it the same ddprun?", rank);
     }
     *blob = (struct cluster_blob){calloc(1, value->data.bo.size + 1), value->data.bo.size};
     if (blob->bytes != NULL)
         memcpy(blob->bytes, value->data.bo.bytes, blob->count);
-    PMIX_VALUE_RELEASE(value);
+    release(value);
     return blob->bytes != NULL || error_set(error, DDPRUN_EXIT_FAILURE, "out of memory; free some and start again");
 }
 
