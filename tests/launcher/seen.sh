@@ -51,7 +51,7 @@ report "the effective batch" "$(expect 0 "$err" '^ddprun: wall time .*; effectiv
 cat >"$top/schema.py" <<'END'
 import json, re, sys
 number, text, maybe = (int, float), str, type(None)
-top = {"ddprun_version": text, "nccl_version": (text, maybe), "exit_code": int, "reason": (text, maybe), "ranks": int,
+top = {"ddprun_summary": int, "ddprun_version": text, "nccl_version": (text, maybe), "exit_code": int, "reason": (text, maybe), "ranks": int,
        "seconds": float, "restarts": int, "attempts": list, "trainings": int, "steps": int, "overlapped_steps": int, "graph_steps": int, "batches": (int, maybe), "batches_per_step": (int, maybe), "lost_batches": int, "alone_batches": int, "alone_updates": int, "batch_per_pass": (int, maybe), "gradients": int, "averaged_parameters": int, "averaged_states": int,
        "gradient_bytes": int, "gradient_elements": int, "parameter_elements": int, "buckets": int, "reduce_calls": int, "reduce_bytes": int, "frees_in_backward": int, "loads_in_backward": int, "steps_per_second": (float, maybe),
        "items_per_second": (float, maybe), "exposed_ms": (float, maybe), "exposed_bound_ms": (float, maybe), "exposed_planned_ms": (float, maybe),

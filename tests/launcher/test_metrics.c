@@ -33,6 +33,7 @@ TEST(says_what_is_known_and_nothing_else)
 {
     struct rank_view ranks[2] = {{.step = 12, .host = "a"}, {.step = 11, .host = "b"}};
     char *text = metrics_compose(&job, ranks, 2, -1, 5.5);
+    ck_assert(has_line(text, "ddprun_format{" OF_JOB "} 1"));
     ck_assert(has_line(text, "ddprun_running{" OF_JOB "} 1"));
     ck_assert(has_line(text, "ddprun_ranks{" OF_JOB "} 2"));
     ck_assert(has_line(text, "ddprun_restarts_total{" OF_JOB "} 3"));

@@ -95,8 +95,8 @@ head -c 2000 digits.json >cut.json
 refused "a plan that is cut" cut.json 'it is not JSON, or cut'
 echo '{"a": 1}' >no.json
 refused "no plan" no.json 'is no plan of ddprun scout'
-sed 's/"version":3/"version":7/' digits.json >version.json
-refused "another version" version.json 'has version 7, and this ddprun reads version 3'
+sed 's/"version":3/"version":2/' digits.json >version.json
+refused "the version before" version.json 'has version 2, and this ddprun reads version 3'
 sed 's/"made_by":"turn"/"made_by":"last"/' digits.json >changed.json
 refused "a plan that was changed" changed.json 'was changed since it was made: its hash is wrong; make it anew: ddprun scout --prove --json changed.json'
 by_plan 2 changed.json --unproved "$build/samples/digits_plain" "${digits[@]}" --steps 40 --quiet
