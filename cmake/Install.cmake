@@ -53,6 +53,7 @@ foreach(page annotations check clusters frameworks how-it-works insight install 
 endforeach()
 install(FILES docs/pictures/report.png docs/pictures/timeline.png DESTINATION share/doc/ddprun/docs/pictures)
 install(FILES samples/README.md DESTINATION share/doc/ddprun/samples)
+install(DIRECTORY samples/cluster DESTINATION share/doc/ddprun/samples)
 install(FILES LICENSE DESTINATION share/doc/ddprun RENAME copyright)
 
 # ---- ddprun-softgpu ----
