@@ -69,7 +69,7 @@ struct supervisor {
     struct preload_watch *watch;
     struct process_list processes; /* scratch of step_end() */
     struct output_stall stall;
-    struct verbose verbose;
+    unsigned verbose_nccl;     /* that -v has said */
     struct progress *progress; /* NULL: none is shown */
     struct metrics *metrics;   /* NULL: none are written */
     struct side_file summary, trace, page;
@@ -237,7 +237,7 @@ judge_job(struct supervisor *s)
         message_warning("nonfinite", "%s", text);
     metrics_look(s->metrics, s->ranks, s->view_count, now);
     if (s->job->options.verbose)
-        verbose_tell(&s->verbose, &s->ranks[0]);
+        verbose_tell(&s->verbose_nccl, &s->ranks[0]);
     if (judgement != JUDGED_FAILED && supervisor_net_find_error(&s->net, &s->reason)) {
         fail(s, -1); /* no rank's doing */
         return;

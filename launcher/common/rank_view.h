@@ -6,6 +6,7 @@
 #define DDPRUN_LAUNCHER_COMMON_RANK_VIEW_H
 
 #include "base/protocol.h"
+#include "launcher/common/waiting.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,14 +45,21 @@ struct rank_view {
     int order;                /* 1, 2, ... as ends were noticed; equal if noticed together */
 
     /* from the supervisor */
-    uint64_t pace_step;          /* of rank 0's: its step when pace_note() looked last, */
-    unsigned pace_looks;         /* how often it has, */
-    unsigned pace_stragglers;    /* and of each rank's: in how many of these the others waited for it */
-    uint64_t nonfinite_since_ns; /* of rank 0's: when a finding that stays was first seen; 0: none, */
-    bool nonfinite_said;         /* and that it was reported; */
-    uint64_t nonfinite_watch_ns; /* and of each rank's: watch_ns when it last changed, */
-    unsigned nonfinite_looks;    /* and how often it has since then */
-    bool left_early;             /* ended with exit code 0, and the others have needed it for some time */
+    uint64_t pace_step;       /* of rank 0's: its step when pace_note() looked last, */
+    unsigned pace_looks;      /* how often it has, */
+    unsigned pace_stragglers; /* and of each rank's: in how many of these the others waited for it */
+    struct pace_sums {
+        uint64_t from; /* start-up of program `generation` ended at this boundary */
+        unsigned generation;
+        uint64_t count, first, last; /* boundaries since then, without control steps */
+        double exposed_ns;
+    } pace_sums;                  /* of rank 0's: what pace_note() has added up, */
+    struct rank_waits pace_waits; /* and of each rank's */
+    uint64_t nonfinite_since_ns;  /* of rank 0's: when a finding that stays was first seen; 0: none, */
+    bool nonfinite_said;          /* and that it was reported; */
+    uint64_t nonfinite_watch_ns;  /* and of each rank's: watch_ns when it last changed, */
+    unsigned nonfinite_looks;     /* and how often it has since then */
+    bool left_early;              /* ended with exit code 0, and the others have needed it for some time */
 };
 
 #endif

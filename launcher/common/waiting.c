@@ -2,11 +2,8 @@
 #include "launcher/common/waiting.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-enum { LATEST = 20 /* of these, which rank is the last counts */ };
 
 struct last_rank
 last_rank_none(void)
@@ -20,7 +17,6 @@ last_rank_add(struct last_rank *last, int rank, double waited)
     if (isnan(waited))
         return;
     ++last->count;
-    last->sum += waited;
     if (waited < last->waited) {
         last->next = last->waited;
         last->waited = waited;
@@ -34,12 +30,6 @@ double
 last_rank_gap(const struct last_rank *last)
 {
     return isfinite(last->next) ? last->next - last->waited : 0;
-}
-
-double
-last_rank_waiting(const struct last_rank *last)
-{
-    return last->count > 1 ? fmax(0, last->sum - last->count * last->waited) / (last->count - 1) : 0;
 }
 
 static int
@@ -63,9 +53,9 @@ waiting_median(double *values, size_t count)
     return (values[(known - 1) / 2] + values[known / 2]) / 2.0;
 }
 
-/* The rank that was last in more than half of them (Boyer and Moore's vote); -1: none was. In *hits_p in how many. */
+/* The rank that was last in more than half of them (Boyer and Moore's vote); -1: none was. */
 static int
-most_often_last(const struct last_rank *boundaries, size_t count, size_t *hits_p)
+most_often_last(const struct last_rank *boundaries, size_t count)
 {
     int rank = -1;
     size_t lead = 0, hits = 0;
@@ -76,7 +66,6 @@ most_often_last(const struct last_rank *boundaries, size_t count, size_t *hits_p
     }
     for (size_t i = 0; i < count; ++i)
         hits += boundaries[i].rank == rank;
-    *hits_p = hits;
     return 2 * hits > count ? rank : -1;
 }
 
@@ -84,43 +73,51 @@ most_often_last(const struct last_rank *boundaries, size_t count, size_t *hits_p
 static double
 gap_of(const struct last_rank *boundaries, size_t count, int rank)
 {
-    double gaps[LATEST];
+    double gaps[WAITING_LATEST];
     for (size_t i = 0; i < count; ++i)
         gaps[i] = boundaries[i].rank == rank ? last_rank_gap(&boundaries[i]) : 0;
     qsort(gaps, count, sizeof(gaps[0]), compare_doubles);
     return gaps[count / 4];
 }
 
-struct waiting
-waiting_of(const struct last_rank *boundaries, size_t count, double least)
+void
+rank_waits_add(struct rank_waits *waits, int rank, double waited, const struct last_rank *last)
 {
-    struct waiting found = {.straggler = -1, .now_latest = count < LATEST ? count : LATEST};
-    struct last_rank counted[WAITING_WINDOW];
-    double exposed[WAITING_WINDOW];
-    for (size_t i = 0; i < count; ++i) {
-        if (boundaries[i].control)
-            continue;
-        counted[found.count] = boundaries[i];
-        exposed[found.count++] = boundaries[i].waited;
-        found.waiting += last_rank_waiting(&boundaries[i]);
+    waits->sum += waited - last->waited;
+    waits->last_count += last->rank == rank;
+}
+
+void
+waiting_find_straggler(struct waiting *waiting, const struct last_rank *latest, size_t count, double least)
+{
+    size_t now = count < WAITING_LATEST ? count : WAITING_LATEST;
+    int rank = most_often_last(latest, now);
+    waiting->straggler = waiting->last = -1;
+    if (waiting->count < WAITING_LEAST || latest[0].count < 2 || rank < 0 || gap_of(latest, now, rank) < least)
+        return;
+    waiting->straggler = rank;
+    waiting->now_count = waiting->now_latest = 0;
+    for (size_t i = 0; i < now; ++i) {
+        waiting->now_latest += !latest[i].control;
+        waiting->now_count += !latest[i].control && latest[i].rank == rank;
     }
-    found.exposed = waiting_median(exposed, found.count);
-    found.waiting /= found.count > 0 ? (double)found.count : 1;
-    found.last = most_often_last(counted, found.count, &found.last_count);
-    int rank = most_often_last(boundaries, found.now_latest, &found.now_count);
-    bool is_known = found.count >= WAITING_LEAST && boundaries[0].count > 1;
-    if (!is_known || rank < 0 || gap_of(boundaries, found.now_latest, rank) < least)
-        return found;
-    size_t latest = found.now_latest;
-    found.straggler = found.last = rank;
-    found.last_count = found.now_count = found.now_latest = 0;
-    for (size_t i = 0; i < latest; ++i) {
-        found.now_latest += !boundaries[i].control;
-        found.now_count += !boundaries[i].control && boundaries[i].rank == rank;
+}
+
+void
+waiting_take(struct waiting *waiting, const struct rank_waits *ranks, size_t count)
+{
+    double sum = 0;
+    size_t others = count - (waiting->straggler >= 0);
+    waiting->last = waiting->straggler;
+    for (size_t r = 0; r < count; ++r) {
+        sum += (int)r != waiting->straggler ? ranks[r].sum : 0;
+        if (waiting->straggler < 0 && 2 * ranks[r].last_count > waiting->count)
+            waiting->last = (int)r;
     }
-    for (size_t i = 0; i < found.count; ++i)
-        found.last_count += counted[i].rank == rank;
-    return found;
+    bool is_known = waiting->count >= WAITING_LEAST && count > 1;
+    waiting->waiting = is_known ? sum / (double)(others * waiting->count) : NAN;
+    waiting->exposed = waiting->count > 0 ? waiting->exposed / (double)waiting->count : NAN;
+    waiting->last_count = waiting->last >= 0 ? ranks[waiting->last].last_count : 0;
 }
 
 const char *

@@ -17,8 +17,7 @@
 struct last_rank {
     int rank;            /* the first added of several; -1: none was added */
     double waited, next; /* what it waited, and what the rank before it did; INFINITY: there is none */
-    double sum;          /* of all ranks, */
-    int count;           /* which are so many */
+    int count;           /* of ranks that were added */
     bool control;        /* a control step of a trial */
     uint64_t step;       /* whose boundary it is */
 };
@@ -31,30 +30,41 @@ void last_rank_add(struct last_rank *last, int rank, double waited);
 /* How much later it came than the rank before it; 0: there is no other. */
 double last_rank_gap(const struct last_rank *last);
 
-/* What the other ranks waited for it, in the mean of these; 0: there is no other. */
-double last_rank_waiting(const struct last_rank *last);
+/* With fewer than WAITING_LEAST boundaries nothing is said of ranks. Who is late now, the last WAITING_LATEST say. */
+enum { WAITING_LEAST = 8, WAITING_LATEST = 20 };
 
-/* WAITING_WINDOW: figures are of so many last steps at most; with fewer than WAITING_LEAST nothing is said of ranks. */
-enum { WAITING_WINDOW = 64, WAITING_LEAST = 8 };
-
-/* Times of all of it are of the same `count` boundaries, which are no control steps. */
+/* Figures of the same `count` boundaries, which are no control steps: means, so that they add up to what a step takes.
+ */
 struct waiting {
     size_t count;
-    double exposed;    /* the median; NAN: there are none */
-    double waiting;    /* for another rank: the mean, for a median does not see what happens now and then */
-    int straggler;     /* the rank that they waited for, by the latest of them, control steps too; -1: none */
+    double exposed;    /* NAN: there are none */
+    double waiting;    /* what ranks waited for another one, without the straggler's own; NAN: too few boundaries */
+    int straggler;     /* the rank that they waited for, by the latest boundaries, control steps too; -1: none */
     int last;          /* the straggler, or else the rank that was the last in more than half of them; -1: none */
     size_t last_count; /* in so many of them it was the last, */
-    size_t now_count, now_latest; /* and the straggler in so many of the latest so many of them */
+    size_t now_count, now_latest; /* and the straggler in so many of the latest so many */
 };
 
+/* What one rank waited for others at these boundaries, added up, and at how many it was the last. */
+struct rank_waits {
+    double sum;
+    size_t last_count;
+};
+
+/* Takes what a rank waited at one boundary, which is no control step. */
+void rank_waits_add(struct rank_waits *waits, int rank, double waited, const struct last_rank *last);
+
 /*
- * Of `count` boundaries, the latest first, at most WAITING_WINDOW and at least 1. A straggler is the last in three of
- * four of the latest 20, and in these the others would be done `least` earlier without it: of a machine with too few
+ * Who the straggler is, by the `count` boundaries before now, the latest first: the last in three of four of the
+ * latest WAITING_LATEST, and in these the others would be done `least` earlier without it. Of a machine with too few
  * cores, one rank may often be the last, but by little now and by much then. Where ranks take turns, or several are
  * late, each waits for others, and no single one is to blame.
  */
-struct waiting waiting_of(const struct last_rank *boundaries, size_t count, double least);
+void waiting_find_straggler(struct waiting *waiting, const struct last_rank *latest, size_t count, double least);
+
+/* The other figures, of ranks whose waits are added up: `exposed` becomes the mean of a sum. After the straggler is
+ * known. */
+void waiting_take(struct waiting *waiting, const struct rank_waits *ranks, size_t count);
 
 /*
  * The sentence about it, the same wherever a user reads one: "waiting for rank 3: 58 ms per step, last to arrive in 60

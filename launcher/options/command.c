@@ -169,11 +169,9 @@ const char *
 option_gone(const char *name)
 {
     static const char *const gone[][2] = {
-        {"no-trials", "--bucket-mb X keeps overlap and buckets as they are"},
         {"hang-warning", "it is a tenth of --hang-timeout"},
         {"trace-steps", "a trace has each of the first 1000 steps, then 900 of each power of ten"},
         {"trace-args", "traces and pages record the program's name, but not its arguments"},
-        {"annotations", "check always compares an equal program with a scouted run"},
     };
     for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); ++i) {
         if (strcmp(name, gone[i][0]) == 0)

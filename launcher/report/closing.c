@@ -3,16 +3,15 @@
 
 #include "base/message.h"
 #include "base/printable.h"
+#include "launcher/report/progress.h"
 #include "launcher/watch/pace.h"
 #include "launcher/watch/verdict.h"
 
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { LINE_BYTES = 640, TEXT_BYTES = 64, RANKS_SHOWN = 16 };
+enum { LINE_BYTES = 640, TEXT_BYTES = 64 };
 
 static const char *
 plural(uint64_t count)
@@ -36,17 +35,15 @@ bytes_text(uint64_t bytes, char text[TEXT_BYTES])
 static void
 close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *format, ...))
 {
-    struct pace pace = pace_of(ranks, count);
+    struct pace pace = pace_of(ranks, count, NULL);
     char line[LINE_BYTES] = "", ms[32], waiting[WAITING_TEXT_BYTES];
-    if (pace.count == 0)
+    if (pace.sums.count == 0)
         return;
-    printable_append(line, LINE_BYTES, "exposed communication: %s ms per step (median of ",
-                     waiting_ms_text((double)pace.exposed_ns * 1e-6, ms));
-    if (pace.first_step > 0)
-        printable_append(line, LINE_BYTES, "%" PRIu64 " steps, sampled from steps %" PRIu64 " to %" PRIu64 ")",
-                         pace.count, pace.first_step, pace.last_step);
-    else
-        printable_append(line, LINE_BYTES, "%" PRIu64 " step%s)", pace.count, plural(pace.count));
+    printable_append(line, LINE_BYTES,
+                     "exposed communication: %s ms per step (mean of %" PRIu64 " step%s, sampled from steps %" PRIu64
+                     " to %" PRIu64 ")",
+                     waiting_ms_text((double)pace.exposed_ns * 1e-6, ms), pace.sums.count, plural(pace.sums.count),
+                     pace.sums.first, pace.sums.last);
     if (pace.bound_ns != UINT64_MAX)
         printable_append(line, LINE_BYTES, "; lower bound for any bucket layout: %s ms",
                          waiting_ms_text((double)pace.bound_ns * 1e-6, ms));
@@ -112,10 +109,6 @@ static void
 close_trained(const struct rank_view *ranks, int count, void (*say)(const char *format, ...))
 {
     const struct rank_view *rank = &ranks[0];
-    uint64_t overlapped = rank->overlapped_step;
-    for (int i = 1; i < count; ++i)
-        overlapped = ranks[i].overlapped_step < overlapped ? ranks[i].overlapped_step : overlapped;
-
     char line[LINE_BYTES] = "", reduces[2 * TEXT_BYTES];
     if (rank->generation > 0)
         printable_append(line, LINE_BYTES,
@@ -136,10 +129,11 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
     if (rank->batch_count > 0)
         snprintf(graphs, sizeof(graphs), " (each a round of %d of the program's %" PRIu64 " batches%s)", count,
                  rank->batch_count, rank->batch_count % (uint64_t)count != 0 ? ", the last one cut short" : "");
-    printable_append(
-        line, LINE_BYTES,
-        "%d rank%s, %" PRIu64 " step%s%s, %" PRIu64 " of them overlapped with backward; %s, %s per step, %s", count,
-        plural((uint64_t)count), rank->step, plural(rank->step), graphs, overlapped, averaged, size, buckets);
+    printable_append(line, LINE_BYTES,
+                     "%d rank%s, %" PRIu64 " step%s%s, %" PRIu64
+                     " of them overlapped with backward; %s, %s per step, %s",
+                     count, plural((uint64_t)count), rank->step, plural(rank->step), graphs,
+                     verdict_least_overlapped(ranks, count), averaged, size, buckets);
     if (rank->step_bytes > 0 && count > 1)
         append_sync(line, rank);
     if (rank->reduce_count > 0)
@@ -239,7 +233,7 @@ static void
 say_time(const struct closing *closing, void (*say)(const char *format, ...))
 {
     const struct rank_view *rank = &closing->ranks[0];
-    struct pace pace = pace_of(closing->ranks, closing->rank_count);
+    struct pace pace = pace_of(closing->ranks, closing->rank_count, NULL);
     char line[LINE_BYTES] = "";
     printable_append(line, LINE_BYTES, "wall time %.*f s", closing->seconds < 10.0 ? 2 : 1, closing->seconds);
     if (pace.steps_per_s >= 1.0)
@@ -255,26 +249,6 @@ say_time(const struct closing *closing, void (*say)(const char *format, ...))
         printable_append(line, LINE_BYTES, "; ranks wait for each other and are not bound to cores: try --bind core");
     if (closing->restarts > 0)
         printable_append(line, LINE_BYTES, "; restarts: %u", closing->restarts);
-    say("%s", line);
-}
-
-/* What each rank's stream waited at the end of a step, for the network and for other ranks. */
-static void
-say_waits(const struct closing *closing, void (*say)(const char *format, ...))
-{
-    char line[LINE_BYTES] = "waited per step (median):", ms[32];
-    for (int i = 0; i < closing->rank_count; ++i) {
-        if (closing->ranks[i].exposed_count == 0)
-            return;
-        if (i < RANKS_SHOWN)
-            printable_append(line, LINE_BYTES, "%s rank %d %s ms", i > 0 ? "," : "", i,
-                             waiting_ms_text((double)closing->ranks[i].exposed_ns * 1e-6, ms));
-    }
-    if (closing->rank_count > RANKS_SHOWN)
-        printable_append(line, LINE_BYTES, ", and %d ranks more", closing->rank_count - RANKS_SHOWN);
-    if (closing->ranks[0].exposed_planned_ns != UINT64_MAX)
-        printable_append(line, LINE_BYTES, "; the plan of buckets predicted %s ms exposed",
-                         waiting_ms_text((double)closing->ranks[0].exposed_planned_ns * 1e-6, ms));
     say("%s", line);
 }
 
@@ -303,21 +277,11 @@ closing_say(const struct closing *closing, void (*say)(const char *format, ...))
     if (trained && closing->summary)
         say_time(closing, say);
     closing_lines(closing->ranks, closing->rank_count, closing->summary, say);
-    if (trained && closing->verbose && closing->rank_count > 1) {
-        say_waits(closing, say);
+    if (trained && closing->verbose && closing->rank_count > 1)
         say_calls_amid(closing, say);
-    }
 }
 
 /* ---- what -v prints while a job runs ---- */
-
-/* The supervisor never waits for a reader. */
-static bool
-is_read(void)
-{
-    struct pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT};
-    return poll(&error, 1, 0) == 1;
-}
 
 const char *
 verbose_nccl_text(unsigned version, char text[32])
@@ -327,20 +291,11 @@ verbose_nccl_text(unsigned version, char text[32])
 }
 
 void
-verbose_tell(struct verbose *verbose, const struct rank_view *rank)
+verbose_tell(unsigned *said, const struct rank_view *rank)
 {
     char text[32];
-    if ((verbose->nccl_version == rank->nccl_version && verbose->bucket_count == rank->bucket_count) || !is_read())
+    if (*said == rank->nccl_version || !progress_is_read())
         return;
-    if (verbose->nccl_version != rank->nccl_version)
-        message_line("the ranks have opened NCCL %s", verbose_nccl_text(rank->nccl_version, text));
-    if (verbose->bucket_count != rank->bucket_count && rank->bucket_count > 0)
-        message_line("plan %" PRIu64 " adopted after step %" PRIu64
-                     ": gradients are reduced during backward, in %" PRIu64 " bucket%s",
-                     rank->plan_count, rank->plan_step, rank->bucket_count, rank->bucket_count == 1 ? "" : "s");
-    else if (verbose->bucket_count != rank->bucket_count)
-        message_line("plan given up after step %" PRIu64 ": gradients are reduced at DDP_STEP until the next plan",
-                     rank->plan_step);
-    verbose->nccl_version = rank->nccl_version;
-    verbose->bucket_count = rank->bucket_count;
+    message_line("the ranks have opened NCCL %s", verbose_nccl_text(rank->nccl_version, text));
+    *said = rank->nccl_version;
 }

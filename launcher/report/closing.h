@@ -3,9 +3,9 @@
  *
  *     wall time 62.4 s, 19.8 steps/s, 1267 items/s; effective batch: 64 items for each backward pass (DDP_SHARD)
  *     2 ranks, 1200 steps, 1197 of them overlapped with backward; 6 gradients, 68.4 KiB per step, in 3 buckets
- *     exposed communication: 1.2 ms per step (median of 64 steps, sampled from steps 1137 to 1200); lower bound for any
- * bucket layout: 0.9 ms; waiting for rank 1: 58 ms per step, last to arrive in 60 of 64 steps annotated parameters
- * bitwise identical on all ranks (...)
+ *     exposed communication: 1.2 ms per step (mean of 1184 steps, sampled from steps 17 to 1200); lower bound for any
+ * bucket layout: 0.9 ms; waiting for rank 1: 58 ms per step, last to arrive in 990 of 1184 steps
+ *     annotated parameters bitwise identical on all ranks (...)
  *
  * Called by the supervisor that judges, once, after a good end or one that a signal asked for.
  */
@@ -39,15 +39,8 @@ void closing_lines(const struct rank_view *ranks, int count, bool summary, void 
 
 /* ---- what -v prints while a job runs ---- */
 
-/* The NCCL that the ranks opened, and each plan of buckets that they adopted: what was printed already; zeroed at
- * first. */
-struct verbose {
-    unsigned nccl_version;
-    uint64_t bucket_count;
-};
-
-/* Prints what is new of rank 0: what it does, all do. Later, if stderr takes nothing now. */
-void verbose_tell(struct verbose *verbose, const struct rank_view *rank);
+/* Prints which NCCL the ranks have opened, unless `said` is of it. Later, if stderr takes nothing now. */
+void verbose_tell(unsigned *said, const struct rank_view *rank);
 
 /* "2.27.3" of an NCCL_VERSION_CODE. */
 const char *verbose_nccl_text(unsigned version, char text[32]);

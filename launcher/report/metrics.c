@@ -103,7 +103,7 @@ static void
 put_figures(const struct text *text, const struct summary *job)
 {
     const struct rank_view *first = &job->ranks[0];
-    struct pace pace = pace_of(job->ranks, job->rank_count);
+    struct pace pace = pace_of(job->ranks, job->rank_count, NULL);
 #define METRIC(kind, metric, help, value)        put(text, metric, help, NUMBER_##kind(value));
 #define REPORTED(kind, key, metric, help, value) put(text, metric, help, NUMBER_##kind(value));
 #include "base/rank_fields.def"

@@ -15,12 +15,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SAMPLES = 32, TEXT_BYTES = 256 };
+enum { TEXT_BYTES = 256 };
 
 #define DRAW_INTERVAL_NS 250000000ull
 #define REDRAW_AFTER_NS  2000000000ull  /* also if nothing is new: the program may have cleared its screen */
 #define LINE_INTERVAL_NS 10000000000ull /* where there is no terminal */
 #define FIRST_AFTER_NS   1000000000ull
+#define RATE_AFTER_NS    4000000000ull /* the rate is of this time, and of one step at least; of less at first */
 
 struct progress {
     struct status_line line;
@@ -29,11 +30,8 @@ struct progress {
     uint64_t drawn_ns;
     char drawn[TEXT_BYTES];
 
-    /* When the step was seen to have changed, for the rate: the last SAMPLES times, an interval of drawing apart. */
-    struct sample {
-        uint64_t ns, step;
-    } samples[SAMPLES];
-    size_t sample_count; /* ever taken; sample i is in samples[i % SAMPLES] */
+    uint64_t since_ns, since_step, seen_step; /* the rate is of the steps since then; 0: none was seen */
+    double steps_per_s;
 };
 
 struct progress *
@@ -62,9 +60,8 @@ is_only(const struct rank_view *rank, const struct mean_view *mean)
 void
 progress_compose(const struct rank_view *ranks, int count, double steps_per_s, char *text, size_t bytes)
 {
-    struct pace pace = pace_of(ranks, count);
-    double exposed = (double)pace.exposed_ns * 1e-9 * steps_per_s;
-    char waiting[WAITING_TEXT_BYTES];
+    struct pace pace = pace_latest(ranks, count);
+    char waiting[WAITING_TEXT_BYTES], ms[32];
     if (verdict_least_steps(ranks, count) > 0)
         snprintf(text, bytes, "step %" PRIu64, verdict_least_steps(ranks, count));
     else
@@ -73,8 +70,8 @@ progress_compose(const struct rank_view *ranks, int count, double steps_per_s, c
         printable_append(text, bytes, ", %.1f steps/s", steps_per_s);
     else if (steps_per_s > 0.0)
         printable_append(text, bytes, ", %.1f s a step", 1.0 / steps_per_s);
-    if (pace.count > 0 && steps_per_s > 0.0)
-        printable_append(text, bytes, ", exposed %.1f %%", exposed < 1.0 ? 100.0 * exposed : 100.0);
+    if (pace.sums.count > 0)
+        printable_append(text, bytes, ", exposed %s ms", waiting_ms_text((double)pace.exposed_ns * 1e-6, ms));
     if (pace.waits)
         printable_append(text, bytes, ", %s", waiting_text(&pace.waited, 1e6, waiting));
     for (unsigned i = 0; i < ranks[0].mean_count; ++i) {
@@ -90,37 +87,29 @@ progress_compose(const struct rank_view *ranks, int count, double steps_per_s, c
     }
 }
 
+/* When the step is seen to have changed. */
 static void
-take_sample(struct progress *progress, uint64_t step, uint64_t now_ns)
+take_rate(struct progress *progress, uint64_t step, uint64_t now_ns)
 {
-    size_t count = progress->sample_count;
-    if (count > 0 && step < progress->samples[(count - 1) % SAMPLES].step) /* the next training of a script */
-        count = progress->sample_count = 0;
-    const struct sample *last = &progress->samples[(count + SAMPLES - 1) % SAMPLES];
-    if (count > 0 && (step == last->step || now_ns - last->ns < DRAW_INTERVAL_NS))
+    if (step == progress->seen_step)
         return;
-    progress->samples[count % SAMPLES] = (struct sample){now_ns, step};
-    ++progress->sample_count;
+    if (step < progress->seen_step) /* the next training of a script */
+        progress->since_ns = 0, progress->steps_per_s = 0.0;
+    progress->seen_step = step;
+    uint64_t since_ns = progress->since_ns, passed_ns = now_ns - since_ns;
+    if (since_ns != 0 && (progress->steps_per_s == 0.0 || passed_ns >= RATE_AFTER_NS))
+        progress->steps_per_s = (double)(step - progress->since_step) * 1e9 / (double)passed_ns;
+    if (since_ns == 0 || passed_ns >= RATE_AFTER_NS) {
+        progress->since_ns = now_ns;
+        progress->since_step = step;
+    }
 }
 
-static double
-rate(const struct progress *progress)
-{
-    size_t count = progress->sample_count;
-    if (count < 2)
-        return 0.0;
-    const struct sample *newest = &progress->samples[(count - 1) % SAMPLES],
-                        *oldest = &progress->samples[count > SAMPLES ? count % SAMPLES : 0];
-    return (double)(newest->step - oldest->step) / ((double)(newest->ns - oldest->ns) * 1e-9);
-}
-
-/* Without a terminal: a line like any other, unless the reader of stderr does not read. */
-static void
-print_line(const char *text)
+bool
+progress_is_read(void)
 {
     struct pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT};
-    if (poll(&error, 1, 0) == 1 && (error.revents & POLLOUT) != 0)
-        message_line("%s", text);
+    return poll(&error, 1, 0) == 1 && (error.revents & POLLOUT) != 0;
 }
 
 void
@@ -134,16 +123,17 @@ progress_show(struct progress *progress, const struct rank_view *ranks, int coun
     if (progress->first_step_ns == 0)
         progress->first_step_ns = progress->drawn_ns = now_ns;
     if (step > 0)
-        take_sample(progress, step, now_ns);
+        take_rate(progress, step, now_ns);
     uint64_t interval_ns = progress->on_terminal ? DRAW_INTERVAL_NS : LINE_INTERVAL_NS;
     if (now_ns - progress->first_step_ns < FIRST_AFTER_NS || now_ns - progress->drawn_ns < interval_ns)
         return;
 
     char text[TEXT_BYTES];
-    progress_compose(ranks, count, rate(progress), text, sizeof(text));
+    progress_compose(ranks, count, progress->steps_per_s, text, sizeof(text));
     if (!progress->on_terminal) {
         progress->drawn_ns = now_ns;
-        print_line(text);
+        if (progress_is_read()) /* a line like any other */
+            message_line("%s", text);
         return;
     }
     if (strcmp(text, progress->drawn) == 0 && now_ns - progress->drawn_ns < REDRAW_AFTER_NS)

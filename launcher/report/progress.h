@@ -2,7 +2,7 @@
  * progress.h - the progress line: steps, steps a second, exposed communication, a rank that the others wait for,
  * and what the program reports by DDP_MEAN.
  *
- *     ddprun: step 1200, 458.6 steps/s, exposed 3.1 %, waiting for rank 3: 58 ms per step, loss 0.4312
+ *     ddprun: step 1200, 458.6 steps/s, exposed 1.2 ms, waiting for rank 3: 58 ms per step, loss 0.4312
  *
  * On a terminal it stands at the bottom (status_line.h), redrawn at most four times a second. With --progress on where
  * stderr is no terminal, it is a whole line every ten seconds. The supervisor calls it at each look; one thread.
@@ -25,6 +25,9 @@ void progress_show(struct progress *progress, const struct rank_view *ranks, int
 void progress_hide(struct progress *progress);
 
 void progress_free(struct progress *progress);
+
+/* Whether stderr takes a line now: the supervisor never waits for a reader. */
+bool progress_is_read(void);
 
 /* ---- for the unit test ---- */
 

@@ -78,28 +78,20 @@ add_ns(struct json_object *object, const char *name, uint64_t value)
     add_real(object, name, value != UINT64_MAX ? (double)value * 1e-6 : NAN);
 }
 
-/* One rank: where it was, how far it came, how it ended. `last`: of each place of pace_last(). */
+/* One rank: where it was, how far it came, what it waited, how it ended. */
 static struct json_object *
-describe_rank(const struct rank_view *rank, int number, const struct last_rank *last)
+describe_rank(const struct rank_view *rank, int number, const struct pace *pace, const struct rank_waits *waits)
 {
-    uint64_t measured = 0, last_steps = 0;
-    double waiting_ns = 0;
-    for (int place = 0; place < RANK_EXPOSED_STEPS; ++place) {
-        if (last[place].count < 2 || last[place].control)
-            continue;
-        ++measured;
-        last_steps += last[place].rank == number;
-        waiting_ns += pace_wait(rank, place) - last[place].waited;
-    }
+    double waiting_ns = pace->waiting_ns != UINT64_MAX ? waits->sum / (double)pace->sums.count : NAN;
     struct json_object *object = json_object_new_object();
     add_count(object, "rank", (uint64_t)number);
     add_text(object, "host", rank->host);
     add_some(object, "pid", rank->pid > 0 ? (uint64_t)rank->pid : 0);
     add_text(object, "gpu", rank->gpu);
     add_count(object, "steps", rank->step);
-    add_ns(object, "waited_ms", rank->exposed_count > 0 ? rank->exposed_ns : UINT64_MAX);
-    add_real(object, "waiting_ms", measured >= WAITING_LEAST ? waiting_ns * 1e-6 / (double)measured : NAN);
-    add_count(object, "last_steps", last_steps);
+    add_real(object, "waited_ms", (pace->waited.exposed + waiting_ns) * 1e-6);
+    add_real(object, "waiting_ms", waiting_ns * 1e-6);
+    add_count(object, "last_steps", waits->last_count);
     add_index(object, "exit_code", rank->ended && rank->signal == 0 ? rank->exit_code : -1);
     add_text(object, "signal", rank->signal != 0 ? sigabbrev_np(rank->signal) : NULL);
     return object;
@@ -195,12 +187,12 @@ describe_warnings(const struct summary *summary)
 static struct json_object *
 describe_attempt(const struct summary *summary)
 {
-    char reason[200] = "";
     struct json_object *attempt = json_object_new_object();
-    if (summary->reason != NULL)
-        snprintf(reason, sizeof(reason), "%.*s", (int)strcspn(summary->reason, "\n"), summary->reason);
+    char *reason = xstrdup(summary->reason != NULL ? summary->reason : "");
+    reason[strcspn(reason, "\n")] = '\0';
     add_index(attempt, "exit_code", summary->exit_code);
     add_text(attempt, "reason", reason);
+    free(reason);
     add_real(attempt, "seconds", summary->seconds);
     add_count(attempt, "steps", verdict_least_steps(summary->ranks, summary->rank_count));
     return attempt;
@@ -237,21 +229,12 @@ static struct json_object *
 describe_ranks(const struct summary *summary)
 {
     struct json_object *each = json_object_new_array();
-    struct last_rank last[RANK_EXPOSED_STEPS];
-    for (int place = 0; place < RANK_EXPOSED_STEPS; ++place)
-        last[place] = pace_last(summary->ranks, summary->rank_count, place);
+    struct rank_waits *waits = xcalloc((size_t)summary->rank_count + 1, sizeof(*waits));
+    struct pace pace = pace_of(summary->ranks, summary->rank_count, waits);
     for (int i = 0; i < summary->rank_count; ++i)
-        json_object_array_add(each, describe_rank(&summary->ranks[i], i, last));
+        json_object_array_add(each, describe_rank(&summary->ranks[i], i, &pace, &waits[i]));
+    free(waits);
     return each;
-}
-
-static uint64_t
-least_overlapped(const struct summary *job)
-{
-    uint64_t least = job->ranks[0].overlapped_step;
-    for (int i = 1; i < job->rank_count; ++i)
-        least = job->ranks[i].overlapped_step < least ? job->ranks[i].overlapped_step : least;
-    return least;
 }
 
 /* The figures of base/rank_fields.def, in their order; the caller's, for json_object_put(). */
@@ -259,7 +242,7 @@ static struct json_object *
 summary_describe(const struct summary *job)
 {
     const struct rank_view *first = &job->ranks[0];
-    struct pace pace = pace_of(job->ranks, job->rank_count);
+    struct pace pace = pace_of(job->ranks, job->rank_count, NULL);
     char hash[24], nccl[32];
     snprintf(hash, sizeof(hash), "%016" PRIx64, first->parameter_hash);
     struct json_object *object = json_object_new_object();

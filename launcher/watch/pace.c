@@ -1,7 +1,7 @@
 /* pace.c - see pace.h. */
 #include "launcher/watch/pace.h"
 
-#include "launcher/common/waiting.h"
+#include "launcher/common/xcalloc.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,14 +16,21 @@ compare_steps(const void *a, const void *b)
     return left->step > right->step ? -1 : left->step < right->step;
 }
 
-double
-pace_wait(const struct rank_view *rank, int place)
+/* Boundaries that all ranks have looked at, the latest first. */
+struct boundaries {
+    struct last_rank list[RANK_EXPOSED_STEPS];
+    size_t count;
+};
+
+static double
+wait_of(const struct rank_view *rank, uint64_t boundary)
 {
-    return (double)(rank->exposed_steps[place] & (RANK_EXPOSED_CONTROL - 1));
+    return (double)(rank->exposed_steps[rank_exposed_place(boundary)] & (RANK_EXPOSED_CONTROL - 1));
 }
 
-struct last_rank
-pace_last(const struct rank_view *ranks, int count, int place)
+/* The boundary in this place, and who came last; no rank, if not all have looked at the same one. */
+static struct last_rank
+last_at(const struct rank_view *ranks, int count, int place)
 {
     struct last_rank last = last_rank_none();
     last.control = (ranks[0].exposed_steps[place] & RANK_EXPOSED_CONTROL) != 0;
@@ -32,77 +39,122 @@ pace_last(const struct rank_view *ranks, int count, int place)
         if (ranks[i].exposed_steps[place] == 0 || ranks[i].exposed_steps[place] >> RANK_EXPOSED_NS_BITS != last.step ||
             ranks[i].generation != ranks[0].generation)
             return last_rank_none();
-        last_rank_add(&last, i, pace_wait(&ranks[i], place));
+        last_rank_add(&last, i, wait_of(&ranks[i], last.step));
     }
     return last;
 }
 
-/* Too few boundaries are known of all ranks: of the medians of each the least, and nothing is said of ranks. */
 static void
-take_medians(const struct rank_view *ranks, int count, struct pace *pace)
+find_boundaries(const struct rank_view *ranks, int count, struct boundaries *found)
 {
-    const struct rank_view *least = &ranks[0];
-    for (int i = 0; i < count; ++i) {
-        if (ranks[i].exposed_count == 0)
-            return;
-        least = ranks[i].exposed_ns < least->exposed_ns ? &ranks[i] : least;
+    found->count = 0;
+    for (int place = 0; place < RANK_EXPOSED_STEPS; ++place) {
+        found->list[found->count] = last_at(ranks, count, place);
+        found->count += found->list[found->count].count > 0 && found->list[found->count].step > ranks[0].training_step;
     }
-    pace->count = least->exposed_count;
-    pace->exposed_ns = least->exposed_ns;
+    qsort(found->list, found->count, sizeof(found->list[0]), compare_steps);
 }
 
-static void
-find_exposed(const struct rank_view *ranks, int count, struct pace *pace)
+/* ---- sums of them ---- */
+
+/* What pace_note() has added up of this program since its start-up, or nothing. */
+static struct pace_sums
+sums_so_far(const struct rank_view *first)
 {
-    struct last_rank boundaries[RANK_EXPOSED_STEPS];
-    size_t common_count = 0;
-    for (int place = 0; place < RANK_EXPOSED_STEPS; ++place) {
-        boundaries[common_count] = pace_last(ranks, count, place);
-        common_count += boundaries[common_count].count > 0;
+    const struct pace_sums *sums = &first->pace_sums;
+    bool is_same = sums->from == first->training_step && sums->generation == first->generation;
+    return is_same ? *sums : (struct pace_sums){.from = first->training_step, .generation = first->generation};
+}
+
+/* Adds the boundaries that are not in `sums` yet; with them `waits` become those of each rank. */
+static void
+add_up(const struct rank_view *ranks, int count, const struct boundaries *boundaries, struct pace_sums *sums,
+       struct rank_waits *waits)
+{
+    uint64_t seen = sums->last;
+    for (int r = 0; r < count; ++r)
+        waits[r] = sums->count > 0 ? ranks[r].pace_waits : (struct rank_waits){0};
+    for (size_t i = boundaries->count; i-- > 0;) {
+        const struct last_rank *boundary = &boundaries->list[i];
+        if (boundary->control || boundary->step <= seen)
+            continue;
+        for (int r = 0; r < count; ++r)
+            rank_waits_add(&waits[r], r, wait_of(&ranks[r], boundary->step), boundary);
+        sums->first = sums->count == 0 ? boundary->step : sums->first;
+        sums->last = boundary->step;
+        sums->exposed_ns += boundary->waited;
+        ++sums->count;
     }
-    qsort(boundaries, common_count, sizeof(boundaries[0]), compare_steps);
-    double least_ns = fmax(pace->steps_per_s > 0.0 ? 1e8 / pace->steps_per_s : 0.0, LEAST_WAITING_NS);
-    struct waiting waiting = common_count > 0 ? waiting_of(boundaries, common_count, least_ns) : (struct waiting){0};
-    if (waiting.count < WAITING_LEAST) {
-        take_medians(ranks, count, pace);
-    } else {
-        pace->count = waiting.count;
-        pace->first_step = boundaries[common_count - 1].step;
-        pace->last_step = boundaries[0].step;
-        pace->exposed_ns = (uint64_t)llround(waiting.exposed);
-        pace->waiting_ns = (uint64_t)llround(waiting.waiting);
-        pace->straggler = waiting.straggler;
-        pace->waited = waiting;
-        pace->waits = waiting.straggler >= 0 || waiting.waiting >= least_ns;
-    }
+}
+
+/* ---- the figures ---- */
+
+enum { LOOKS_LEAST = 4, LOOKS_MOST = 32, QUICK_STEPS = 20 /* a second: the latest took less than one */ };
+
+static void
+find_exposed(const struct rank_view *ranks, int count, struct pace_sums sums, bool doubts, struct rank_waits *waits,
+             struct pace *pace)
+{
+    struct boundaries boundaries;
+    double least_ns = fmax(0.1 * pace->step_ns, LEAST_WAITING_NS);
+    struct waiting *waited = &pace->waited;
+    find_boundaries(ranks, count, &boundaries);
+    add_up(ranks, count, &boundaries, &sums, waits);
+    *waited = (struct waiting){.count = sums.count, .exposed = sums.exposed_ns, .straggler = -1};
+    if (boundaries.count > 0)
+        waiting_find_straggler(waited, boundaries.list, boundaries.count, least_ns);
+    doubts = doubts && pace->steps_per_s > QUICK_STEPS && ranks[0].pace_looks >= LOOKS_LEAST;
+    if (doubts && waited->straggler >= 0 && 4 * ranks[waited->straggler].pace_stragglers < 3 * ranks[0].pace_looks)
+        waited->straggler = -1;
+    waiting_take(waited, waits, (size_t)count);
+    pace->sums = sums;
+    pace->exposed_ns = sums.count > 0 ? (uint64_t)llround(waited->exposed) : 0;
+    pace->waiting_ns = !isnan(waited->waiting) ? (uint64_t)llround(waited->waiting) : UINT64_MAX;
+    pace->waits = waited->straggler >= 0 || waited->waiting >= least_ns; /* a NAN is not */
     uint64_t bound_ns = ranks[0].exposed_bound_ns;
     pace->bound_ns = bound_ns == UINT64_MAX || bound_ns < pace->exposed_ns ? bound_ns : pace->exposed_ns;
 }
 
+/* By the device's clock, where most steps were timed; else by the host's, which may be ahead of it. */
+static double
+step_ns(const struct rank_view *first)
+{
+    uint64_t from = first->training_step > 0 ? first->training_step : 1;
+    if (first->step <= from)
+        return 0;
+    if (2 * first->timed_steps >= first->step - from)
+        return (double)first->timed_ns / (double)first->timed_steps;
+    return (double)first->training_us * 1e3 / (double)(first->step - from);
+}
+
 static struct pace
-pace_now(const struct rank_view *ranks, int count)
+pace_since(const struct rank_view *ranks, int count, struct pace_sums so_far, bool doubts, struct rank_waits *waits)
 {
     const struct rank_view *first = &ranks[0];
-    struct pace pace = {.straggler = -1, .bound_ns = UINT64_MAX, .waiting_ns = UINT64_MAX};
-    uint64_t from = first->training_step > 0 ? first->training_step : 1;
-    if (first->step > from && first->training_us > 0)
-        pace.steps_per_s = (double)(first->step - from) * 1e6 / (double)first->training_us;
+    struct pace pace = {
+        .step_ns = step_ns(first), .waited.straggler = -1, .bound_ns = UINT64_MAX, .waiting_ns = UINT64_MAX};
+    pace.steps_per_s = pace.step_ns > 0 ? 1e9 / pace.step_ns : 0;
     /* One call, before the loop, is of each step's batch. Calls for evaluation do not make a step; where there are
      * fewer than steps, what they share out is not a batch. */
     uint64_t calls_each_step = first->shard_calls == 1 ? 1 : first->step > 0 ? first->shard_calls / first->step : 0;
     if (first->shard_total != UINT64_MAX)
         pace.items_per_s = pace.steps_per_s * (double)first->shard_total * (double)calls_each_step;
+    struct rank_waits *own = waits == NULL ? xcalloc((size_t)count, sizeof(*own)) : NULL;
     if (count > 1)
-        find_exposed(ranks, count, &pace);
+        find_exposed(ranks, count, so_far, doubts, waits != NULL ? waits : own, &pace);
+    free(own);
     return pace;
 }
-
-enum { LOOKS_LEAST = 4, LOOKS_MOST = 32, QUICK_STEPS = 20 /* a second: the latest took less than one */ };
 
 void
 pace_note(struct rank_view *ranks, int count)
 {
-    struct pace pace = pace_now(ranks, count);
+    struct rank_waits *waits = xcalloc((size_t)count, sizeof(*waits));
+    struct pace pace = pace_since(ranks, count, sums_so_far(&ranks[0]), false, waits);
+    ranks[0].pace_sums = pace.sums;
+    for (int i = 0; i < count; ++i)
+        ranks[i].pace_waits = waits[i];
+    free(waits);
     if (pace.waiting_ns == UINT64_MAX || ranks[0].step == ranks[0].pace_step)
         return;
     ranks[0].pace_step = ranks[0].step;
@@ -112,18 +164,18 @@ pace_note(struct rank_view *ranks, int count)
             ranks[i].pace_stragglers /= 2;
     }
     ++ranks[0].pace_looks;
-    if (pace.straggler >= 0)
-        ++ranks[pace.straggler].pace_stragglers;
+    if (pace.waited.straggler >= 0)
+        ++ranks[pace.waited.straggler].pace_stragglers;
 }
 
 struct pace
-pace_of(const struct rank_view *ranks, int count)
+pace_of(const struct rank_view *ranks, int count, struct rank_waits *waits)
 {
-    struct pace pace = pace_now(ranks, count);
-    bool is_quick = pace.steps_per_s > QUICK_STEPS;
-    bool doubtful = pace.straggler >= 0 && is_quick && ranks[0].pace_looks >= LOOKS_LEAST &&
-                    4 * ranks[pace.straggler].pace_stragglers < 3 * ranks[0].pace_looks;
-    if (doubtful)
-        pace.straggler = pace.waited.straggler = -1;
-    return pace;
+    return pace_since(ranks, count, sums_so_far(&ranks[0]), true, waits);
+}
+
+struct pace
+pace_latest(const struct rank_view *ranks, int count)
+{
+    return pace_since(ranks, count, (struct pace_sums){0}, true, NULL);
 }

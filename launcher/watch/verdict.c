@@ -95,6 +95,15 @@ verdict_least_steps(const struct rank_view *ranks, int count)
     return least;
 }
 
+uint64_t
+verdict_least_overlapped(const struct rank_view *ranks, int count)
+{
+    uint64_t least = ranks[0].overlapped_step;
+    for (int i = 1; i < count; ++i)
+        least = ranks[i].overlapped_step < least ? ranks[i].overlapped_step : least;
+    return least;
+}
+
 bool
 verdict_any_became_rank(const struct rank_view *ranks, int count)
 {

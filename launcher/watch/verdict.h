@@ -44,6 +44,7 @@ uint64_t verdict_most_steps(const struct rank_view *ranks, int count);
 
 /* That all ranks have made. */
 uint64_t verdict_least_steps(const struct rank_view *ranks, int count);
+uint64_t verdict_least_overlapped(const struct rank_view *ranks, int count);
 
 bool verdict_any_became_rank(const struct rank_view *ranks, int count);
 

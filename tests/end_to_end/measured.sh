@@ -17,7 +17,7 @@ done
 run "$ddprun" -n 2 --trace "$work/declared" "$paced" "${shape[@]}" --steps 70 --declares 1
 succeeded 'gradients that are declared ready: all means are right'
 check 'declared ready: the measured plan has several buckets' grep -q '"predicted_us":.*"bucket":1,"early":true' "$work/declared/rank-0.jsonl"
-check 'the summary says how long steps waited' grep -qE '^ddprun: exposed communication: [0-9.]+ ms per step \(median of [0-9]+ steps, sampled from steps [0-9]+ to [0-9]+\); lower bound for any bucket layout: [0-9.]+ ms' "$work/stderr"
+check 'the summary says how long steps waited' grep -qE '^ddprun: exposed communication: [0-9.]+ ms per step \(mean of [0-9]+ steps, sampled from steps [0-9]+ to [0-9]+\); lower bound for any bucket layout: [0-9.]+ ms' "$work/stderr"
 check 'nothing is kept for another run' [ ! -e "$XDG_CACHE_HOME/ddprun" ]
 
 run "$ddprun" -n 2 --bucket-mb 0.5 --trace "$work/fixed" "$paced" "${shape[@]}" --steps 24

@@ -167,8 +167,8 @@ put_status(void)
                                .bucket_count = 3,
                                .check_count = 4,
                                .checked_step = 100,
-                               .exposed_count = 9,
-                               .exposed_ns = 1000,
+                               .timed_steps = 9,
+                               .timed_ns = 1000,
                                .exposed_bound_ns = UINT64_MAX,
                                .warnings.all[1] = {.count = 2, .key = "forgotten_tensor"}};
     memset(done.warnings.all[1].text, 0xc3, sizeof(done.warnings.all[1].text)); /* without an end */

@@ -64,8 +64,6 @@ do_gradients(char **words)
 {
     atomic_store(&status->gradient_count, number(words[0]));
     atomic_store(&status->gradient_bytes, number(words[1]));
-    atomic_fetch_add(&status->plan_count, 1);
-    atomic_store(&status->plan_step, atomic_load(&status->step));
     atomic_store(&status->bucket_count, number(words[2]));
 }
 
@@ -85,14 +83,13 @@ do_check(char **words)
     atomic_store(&status->parameter_hash, number(words[2]));
 }
 
-/* exposed COUNT NS BOUND_NS; promised by the plan: half of NS */
+/* exposed STEPS NS BOUND_NS: so long in each of the steps 1 to STEPS */
 static void
 do_exposed(char **words)
 {
-    atomic_store(&status->exposed_ns, number(words[1]));
     atomic_store(&status->exposed_bound_ns, number(words[2]));
-    atomic_store(&status->exposed_planned_ns, number(words[1]) / 2);
-    atomic_store(&status->exposed_count, number(words[0]));
+    for (uint64_t step = 1; step <= number(words[0]); ++step)
+        atomic_store(&status->exposed_steps[rank_exposed_place(step)], rank_exposed_pack(step, number(words[1])));
 }
 
 /* tried NS OFF_STEP: collectives slow a step's own work so much; overlap is off since that step, 0: it is not. */
@@ -102,14 +99,6 @@ do_tried(char **words)
     atomic_store(&status->slowed_ns, number(words[0]));
     atomic_store(&status->overlap_off_step, number(words[1]));
     atomic_store(&status->trial_count, 1);
-}
-
-/* waited STEPS NS: so long in each of the steps 1 to STEPS. */
-static void
-do_waited(char **words)
-{
-    for (uint64_t step = 1; step <= number(words[0]); ++step)
-        atomic_store(&status->exposed_steps[rank_exposed_place(step)], rank_exposed_pack(step, number(words[1])));
 }
 
 /* training US: since the first step. */
@@ -386,7 +375,6 @@ static const struct verb {
     {"elements", 2, do_elements},
     {"exposed", 3, do_exposed},
     {"tried", 2, do_tried},
-    {"waited", 2, do_waited},
     {"training", 1, do_training},
     {"events", 1, do_events},
     {"mean", 2, do_mean},

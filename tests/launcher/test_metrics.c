@@ -49,7 +49,7 @@ TEST(says_what_is_known_and_nothing_else)
 
 TEST(what_steps_wait_for_is_in_seconds)
 {
-    struct rank_view ranks[2] = {{.step = 9, .exposed_count = 50}, {.step = 9, .exposed_count = 50}};
+    struct rank_view ranks[2] = {{.step = 9}, {.step = 9}};
     for (uint64_t step = 1; step <= 9; ++step) {
         ranks[0].exposed_steps[rank_exposed_place(step)] = rank_exposed_pack(step, 59000000);
         ranks[1].exposed_steps[rank_exposed_place(step)] = rank_exposed_pack(step, 1000000);

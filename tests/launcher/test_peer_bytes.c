@@ -155,7 +155,7 @@ a_view(void)
     struct rank_view view = {.stage = RANK_STAGE_TRAINING,
                              .step = 1ull << 40,
                              .exposed_bound_ns = UINT64_MAX,
-                             .exposed_planned_ns = 5,
+                             .timed_ns = 5,
                              .sums = true,
                              .ended = true,
                              .signal = 11,
@@ -181,7 +181,7 @@ TEST(a_view_comes_out_as_it_went_in)
     ck_assert_uint_eq(after.stage, RANK_STAGE_TRAINING);
     ck_assert_uint_eq(after.step, 1ull << 40);
     ck_assert_uint_eq(after.exposed_bound_ns, UINT64_MAX);
-    ck_assert_uint_eq(after.exposed_planned_ns, 5);
+    ck_assert_uint_eq(after.timed_ns, 5);
     ck_assert(after.sums && after.ended && after.connected);
     ck_assert_int_eq(after.signal, 11);
     ck_assert_int_eq(after.left_pid, -3);
@@ -224,7 +224,7 @@ TEST(steps_are_not_urgent_ends_are)
 {
     struct rank_view before = a_view(), after = a_view();
     after.step += 100;
-    after.exposed_ns = 5;
+    after.timed_steps = 5;
     ck_assert(!rank_view_is_urgent(&before, &after));
     after.failure[0] = 'T';
     ck_assert(rank_view_is_urgent(&before, &after));

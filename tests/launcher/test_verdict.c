@@ -383,19 +383,24 @@ TEST(reductions_need_no_step)
 TEST(waiting_is_that_of_the_rank_that_came_last)
 {
     struct rank_view ranks[2] = {
-        {DONE, .exposed_count = 40, .exposed_ns = 9000000, .exposed_bound_ns = 1500000},
-        {DONE, .exposed_count = 41, .exposed_ns = 2000000, .exposed_bound_ns = 1500000},
+        {DONE, .exposed_bound_ns = 1500000},
+        {DONE, .exposed_bound_ns = 1500000},
     };
+    for (uint64_t step = 1; step <= 7; ++step) {
+        ranks[0].exposed_steps[rank_exposed_place(step)] = rank_exposed_pack(step, 9000000);
+        ranks[1].exposed_steps[rank_exposed_place(step)] = rank_exposed_pack(step, 2000000);
+    }
     said[0] = '\0';
     closing_lines(ranks, 2, true, say);
     ck_assert_ptr_nonnull(strstr(said,
-                                 "\nexposed communication: 2 ms per step (median of 41 steps); lower bound for any "
-                                 "bucket layout: 1.5 ms\n"));
+                                 "\nexposed communication: 2 ms per step (mean of 7 steps, sampled from steps 1 to 7); "
+                                 "lower bound for any bucket layout: 1.5 ms\n"));
     ranks[0].exposed_bound_ns = UINT64_MAX;
     said[0] = '\0';
     closing_lines(ranks, 2, true, say);
-    ck_assert_ptr_nonnull(strstr(said, "\nexposed communication: 2 ms per step (median of 41 steps)\n"));
-    ranks[0].exposed_count = 0; /* a rank that could not measure */
+    ck_assert_ptr_nonnull(
+        strstr(said, "\nexposed communication: 2 ms per step (mean of 7 steps, sampled from steps 1 to 7)\n"));
+    memset(ranks[0].exposed_steps, 0, sizeof(ranks[0].exposed_steps)); /* a rank that could not measure */
     said[0] = '\0';
     closing_lines(ranks, 2, true, say);
     ck_assert_ptr_null(strstr(said, "exposed"));

@@ -48,7 +48,7 @@ put_lost(json_object *section, const struct facts *facts)
     if (facts->waited.straggler >= 0)
         snprintf(waiting, sizeof(waiting), "waiting for rank %d", facts->ranks[facts->waited.straggler].run->rank);
     const char *const names[] = {waiting, "exposed communication", "work slowed by collectives"};
-    const double us[] = {facts->waiting_us, facts->exposed_us, 1e3 * facts_number(facts->summary, "slowed_ms")};
+    const double us[] = {facts->waiting_us, facts->exposed_us, facts->slowed_us};
     size_t most = 0;
     for (size_t i = 1; i < sizeof(us) / sizeof(us[0]); ++i)
         most = us[i] > us[most] ? i : most;
@@ -79,34 +79,33 @@ put_losses(json_object *section, const struct facts *facts, const struct model *
                                {losses[i].gain_us / facts->step_us}));
 }
 
+/* Without averaging, slowed, exposed and waiting add up to what a step takes. */
 static void
-put_figures(json_object *section, const struct facts *facts, const struct model *model)
+put_figures(json_object *section, const struct facts *facts)
 {
-    char waits[64] = "of the ranks that are not last, mean";
-    const char *varies = model != NULL && model_is_noisy(model) ? "steps vary too much to say" : "";
+    char waits[64] = "of each rank, mean";
     json_object *summary = facts->summary;
-    struct prediction alone = {.step_us = NAN}, own = {.efficiency = NAN};
-    bool known = model != NULL && !model_is_noisy(model) && facts->world > 1 && model_predict(model, 1, NULL, &alone) &&
-                 model_predict(model, (unsigned)facts->world, NULL, &own);
-    double steps = facts_number(summary, "steps");
+    bool many = facts->world > 1;
+    double steps = facts_number(summary, "steps"), alone_us = many ? facts_alone(facts) : NAN;
     if (facts->waited.straggler >= 0)
-        snprintf(waits, sizeof(waits), "for rank %d, mean", facts->ranks[facts->waited.straggler].run->rank);
+        snprintf(waits, sizeof(waits), "for rank %d, mean of the others",
+                 facts->ranks[facts->waited.straggler].run->rank);
     const struct {
         const char *id, *name, *kind;
         double value;
         const char *note;
     } figures[] = {
         {"ranks", "ranks", "count", facts->world, ""},
-        {"step", "a step takes", "time", facts->step_us, facts->is_mean ? "mean" : "median"},
+        {"step", "a step takes", "time", facts->step_us, "mean"},
         {"p50", "p50 of all steps", "time", facts_percentile(facts, 50), "start-up too, no control steps"},
         {"p95", "p95", "time", facts_percentile(facts, 95), ""},
         {"p99", "p99", "time", facts_percentile(facts, 99), ""},
-        {"alone", "without averaging", "time", known ? alone.step_us : NAN, varies},
-        {"efficiency", "efficiency", "share", known ? own.efficiency : NAN, varies},
-        {"exposed", "exposed communication per step", "time", facts->exposed_us, "median"},
+        {"alone", "without averaging", "time", alone_us, many ? "the rest of a step" : ""},
+        {"efficiency", "efficiency", "share", alone_us / facts->step_us, ""},
+        {"exposed", "exposed communication per step", "time", facts->exposed_us, "mean"},
         {"planned", "as planned", "time", facts->predicted_us, ""},
         {"bound", "its lower bound", "time", facts->bound_us, ""},
-        {"slowed", "slowed by collectives", "time", 1e3 * facts_number(summary, "slowed_ms"), "by the last trial"},
+        {"slowed", "slowed by collectives", "time", facts->slowed_us, "by the last trial"},
         {"waiting", "waiting for ranks per step", "time", facts->waiting_us, waits},
         {"steps_per_second", "steps per second", "number", facts->steps_per_s, "mean after start-up"},
         {"items_per_second", "items per second", "number", facts_number(summary, "items_per_second"), "of DDP_SHARD"},
@@ -132,5 +131,5 @@ section_verdict(json_object *report, const struct facts *facts, const struct mod
     report_sentence(section, "notes", "A step takes %s.", figure_time(facts->step_us, text));
     put_lost(section, facts);
     put_losses(section, facts, model, why);
-    put_figures(section, facts, model);
+    put_figures(section, facts);
 }

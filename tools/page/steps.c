@@ -18,13 +18,15 @@ static void
 put_ranks(json_object *section, const struct facts *facts)
 {
     struct table table = report_table(section, "What each rank does in a step", "parts",
-                                      "Rank:count|Host|Before:time|Backward:time|Exposed:time|Waits:time|Step:time|"
-                                      "Last in steps:count|Delayed others:time",
+                                      "Rank:count|Host|Before:time|Backward:time|Exposed:time|Waits:time|Other:time|"
+                                      "Step:time|Last in steps:count|Delayed others:time",
                                       MOST_RANKS);
     for (size_t r = 0; r < facts->rank_count; ++r) {
         const struct rank_facts *rank = &facts->ranks[r];
+        double waits_us = facts_waiting(facts, rank), step_us = facts->step_us;
+        double other_us = step_us - rank->before_us - rank->backward_us - facts->exposed_us - waits_us;
         report_row(&table, ROW({rank->run->rank}, {.text = rank->run->host}, {rank->before_us}, {rank->backward_us},
-                               {facts->exposed_us}, {rank->waiting_us}, {rank->step_us}, {(double)rank->last_count},
+                               {facts->exposed_us}, {waits_us}, {other_us}, {step_us}, {(double)rank->waits.last_count},
                                {rank->kept_us}));
     }
 }
@@ -64,11 +66,12 @@ section_steps(json_object *report, const struct facts *facts)
 {
     char text[FIGURE_BYTES], waiting[WAITING_TEXT_BYTES], caption[300];
     double batches = facts_number(facts->summary, "batches"), each = facts_number(facts->summary, "batches_per_step");
-    snprintf(caption, sizeof(caption),
-             "Measured on the device, from the end of one step to the end of the next. The curve is the median of all "
-             "ranks, the band spans all ranks. The table is of steps %llu to %llu without control steps: medians; "
-             "Waits and Delayed others are means.",
-             (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
+    snprintf(
+        caption, sizeof(caption),
+        "Measured on the device, from the end of one step to the end of the next. The curve is the median of all "
+        "ranks, the band spans all ranks. The table has means of steps %llu to %llu without control steps. Other is "
+        "the rest of a step: control steps, and steps that were not looked at.",
+        (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
     json_object *section = report_section(report, "step-times", "Step times by rank", caption);
     if (!isnan(batches) && !isnan(each))
         report_sentence(section, "notes",

@@ -30,7 +30,7 @@ begin_us(const struct trace_step *step)
     return !isnan(step->begin_us) ? step->begin_us : !isnan(step->backward_us) ? step->backward_us : 0;
 }
 
-/* The one whose duration and exposed part are nearest to the medians, of those that these are of, and that are as the
+/* The one whose duration and exposed part are nearest to the means, of those that these are of, and that are as the
  * last ones: with their plan, and with overlap unless that was switched off; of others if there is none. */
 static const struct step_facts *
 choose_step(const struct facts *facts)
@@ -140,7 +140,7 @@ section_timeline(json_object *report, const struct facts *facts)
     const struct step_facts *step = choose_step(facts);
     json_object *section =
         report_section(report, "timeline", "One step",
-                       "The step closest to the medians. For each rank: the trainer's stream and, below it, the "
+                       "The step closest to the means. For each rank: the trainer's stream and, below it, the "
                        "all-reduce of each bucket.");
     if (step == NULL) {
         report_sentence(section, "notes", "No step has times of all ranks.");

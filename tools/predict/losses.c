@@ -4,8 +4,6 @@
  */
 #include "tools/predict/model.h"
 
-#include "base/protocol.h"
-
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -84,23 +82,6 @@ add_buckets(const struct model *model, struct found *found)
                  "--compress fp16 or bf16 sends half of the bytes, and rounds gradients");
 }
 
-static void
-add_checks(const struct model *model, struct found *found)
-{
-    char what[sizeof(found->losses->what)];
-    double every = model->verify ? 1.0 : (double)model->check_every;
-    unsigned rarer = model->check_every < DDPRUN_DEFAULT_CHECK_EVERY ? DDPRUN_DEFAULT_CHECK_EVERY : 1000;
-    if (!(every > 0.0))
-        return;
-    double gain_us = model->checks_us / every * (1.0 - every / rarer);
-    snprintf(what, sizeof(what), "a comparison of all parameters takes %.3f ms, every %.0f step%s",
-             model->checks_us / 1e3, every, every > 1.0 ? "s" : "");
-    if (model->verify)
-        add_loss(found, gain_us, what, "leave --verify out");
-    else
-        add_loss(found, gain_us, what, "--check-every %u", rarer);
-}
-
 size_t
 model_losses(const struct model *model, struct loss *losses, size_t room)
 {
@@ -110,7 +91,6 @@ model_losses(const struct model *model, struct loss *losses, size_t room)
         return 0;
     add_waiting(model, &found);
     add_buckets(model, &found);
-    add_checks(model, &found);
     if (found.count > 1)
         qsort(losses, found.count, sizeof(*losses), compare_gains);
     return found.count;

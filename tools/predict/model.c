@@ -1,8 +1,9 @@
 /*
  * model.c - a model of a step, from a trace.
  *
- * Medians over the steps of steps.c. The rank that waited least at a boundary came last, and waited for the network
- * alone; a bucket's collective contains the wait for ranks that come later, so of all ranks its least time counts.
+ * What a step takes, and waits for, are the facts of the trace (tools/trace/facts.h). When gradients are ready, and
+ * what buckets take, are medians over the steps of steps.c; a bucket's collective contains the wait for ranks that come
+ * later, so of all ranks its least time counts.
  */
 #include "tools/predict/model.h"
 
@@ -164,23 +165,6 @@ take_gradients(struct model *model, const struct looked_at *at)
 
 /* ---- ranks ---- */
 
-/* From the end of the step before until backward was done, on ranks that are no stragglers. */
-static void
-take_own(struct model *model, const struct looked_at *at)
-{
-    size_t ranks = at->facts->rank_count, count = 0;
-    double *values = xcalloc(at->step_count, sizeof(*values)), *own = xcalloc(ranks, sizeof(*own));
-    for (size_t r = 0; r < ranks; ++r) {
-        for (size_t s = 0; s < at->step_count; ++s)
-            values[s] = -at->steps[s * ranks + r]->begin_us;
-        if ((int)r != at->facts->waited.straggler)
-            own[count++] = waiting_median(values, at->step_count);
-    }
-    model->own_us = waiting_median(own, count);
-    free(own);
-    free(values);
-}
-
 /* What bucket k took of its queue, up to the begin of the next one if that was ready before. */
 static double
 took(const struct trace_step *step, size_t k)
@@ -193,73 +177,17 @@ took(const struct trace_step *step, size_t k)
     return gap_us > 0.0 && gap_us < us ? us + gap_us : us;
 }
 
-/*
- * When the last bucket would have been done had the queue of collectives been free when the first one was ready: it may
- * be busy with checks of the step before.
- */
-static double
-end_without_checks(const struct trace_step *step)
-{
-    double ends[COMMUNICATORS], latest = 0.0;
-    for (size_t c = 0; c < COMMUNICATORS; ++c)
-        ends[c] = -INFINITY;
-    for (size_t k = 0; k < step->bucket_count; ++k) {
-        const struct trace_bucket *bucket = &step->buckets[k];
-        double *end = &ends[bucket->communicator % COMMUNICATORS], us = took(step, k);
-        if (!(us >= 0.0))
-            continue;
-        *end = fmax(*end, could_begin(bucket)) + us;
-        latest = fmax(latest, *end);
-    }
-    return latest;
-}
-
-/* The step of the rank that waited for the network alone. */
-static const struct trace_step *
-last_of(const struct trace_step *const *row, size_t ranks)
-{
-    struct last_rank last = last_rank_none();
-    for (size_t r = 0; r < ranks; ++r)
-        last_rank_add(&last, (int)r, fmax(row[r]->released_us, 0.0));
-    return row[last.rank];
-}
-
-/* What the last rank waited, of each step: for averages, and for checks beside that. A step may wait for its own check
- * or for that of the step before. */
-static void
-take_exposed(struct model *model, const struct looked_at *at)
-{
-    double *exposed = xcalloc(at->step_count, sizeof(*exposed)), *checked = xcalloc(at->step_count, sizeof(*checked)),
-           *others = xcalloc(at->step_count, sizeof(*others));
-    size_t checked_count = 0, other_count = 0, ranks = at->facts->rank_count;
-    for (size_t s = 0; s < at->step_count; ++s) {
-        const struct trace_step *const *row = &at->steps[s * ranks];
-        const struct trace_step *step = last_of(row, ranks);
-        bool checks = row[0]->check_bytes > 0 || (s > 0 && row[-(ptrdiff_t)ranks]->check_bytes > 0);
-        exposed[s] = end_without_checks(step);
-        if (checks)
-            checked[checked_count++] = step->released_us - exposed[s];
-        else
-            others[other_count++] = step->released_us - exposed[s];
-    }
-    double usual_us = other_count > 2 ? waiting_median(others, other_count) : 0.0;
-    model->exposed_us =
-        waiting_median(exposed, at->step_count) + fmax(0.0, usual_us); /* until the stream has seen it */
-    if (checked_count > 0)
-        model->checks_us = fmax(0.0, waiting_median(checked, checked_count) - usual_us);
-    free(others);
-    free(checked);
-    free(exposed);
-}
-
 /* Who was last, and what that cost, is the trace's other figures'. */
 static void
 take_waits(struct model *model, const struct facts *facts)
 {
     model->measured_step_us = facts->step_us;
-    model->measured_exposed_us = facts->exposed_us;
+    model->exposed_us = facts->exposed_us;
     model->waiting_us = facts->rank_count > 1 ? fmax(0.0, facts->waiting_us) : 0.0; /* a NAN is not */
     (void)facts_waiting_text(facts, model->waiting);
+    model->own_us = facts->own_us;
+    model->alone_us = facts_alone(facts);
+    model->slowed_us = model->own_us - model->alone_us;
     model->straggler = -1;
     if (facts->waited.straggler < 0)
         return;
@@ -302,16 +230,6 @@ take_spread(struct model *model, const struct looked_at *at)
         model->high = fmax(1.0, range_high(&stretches) / model->measured_step_us);
     }
     free(us);
-}
-
-/* What the group's last trial of steps with and without overlap found. */
-static void
-take_trial(struct model *model, const struct looked_at *at)
-{
-    const struct trace_trial *last = TRACE_LAST(at->facts->first, trial, at->facts->group);
-    if (last == NULL || !at->overlapped || model->ranks == 1)
-        return;
-    model->slowed_us = fmin(fmax(0.0, last->slowed_us), 0.9 * model->own_us); /* a NAN is not */
 }
 
 /* ---- the cost of an all-reduce ---- */
@@ -422,9 +340,7 @@ take_last_words(struct model *model, const struct looked_at *at)
 {
     const struct trace_step *last = at->steps[(at->step_count - 1) * at->facts->rank_count];
     model->overlapped = at->overlapped || model->ranks == 1; /* which could */
-    model->check_every = at->facts->first->check_every;
     model->fixed = at->facts->first->bucket_bytes > 0;
-    model->verify = at->facts->first->verify;
     for (size_t k = 0; k < last->bucket_count; ++k)
         model->narrow = model->narrow || strcmp(last->buckets[k].type, "float32") != 0;
     double sent = 0.0;
@@ -446,15 +362,14 @@ model_of_facts(const struct facts *facts, char *why, size_t size)
         model->rank_count = facts->rank_count;
         snprintf(model->host, sizeof(model->host), "%s", facts->first->host);
         take_waits(model, facts);
-        take_exposed(model, &at);
-        take_own(model, &at);
         take_spread(model, &at);
-        take_trial(model, &at);
         if (model->ranks > 1)
             take_measured_cost(model, at.facts->first);
         if (model->ranks > 1 && !model->cost_measured)
             take_cost(model, &at);
-        missing = take_gradients(model, &at) ? NULL : "it does not list the gradients";
+        missing = !take_gradients(model, &at) ? "it does not list the gradients"
+                  : isnan(model->alone_us)    ? "too few of its steps have times"
+                                              : NULL;
         take_last_words(model, &at);
         take_items(model, facts);
     }

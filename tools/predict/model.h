@@ -22,19 +22,17 @@ struct model {
     double waiting_us;
     bool unbound; /* ranks are bound to no cores, and there is one for each */
 
-    double low, high;  /* stretches of the run had steps so many times as long as the median */
-    double own_us;     /* of a step, without a straggler and without averaging */
-    double slowed_us;  /* of own_us: what collectives beside it have cost backward, by the last trial; 0: not known */
-    double exposed_us; /* what the last rank waited for averages; checks are not in it */
-    double measured_step_us, measured_exposed_us; /* as users see them (tools/trace/facts.h) */
-    double checks_us;                             /* what it waited for checks: of each step, if all had some */
-    uint64_t check_every;
-    double items;   /* that DDP_SHARD shares out in a step; 0: not known */
-    uint64_t batch; /* that one DDP_SHARD shares out; 0: not known */
+    double low, high; /* stretches of the run had steps so many times as long as the mean */
+    double own_us;    /* a rank's own work in the mean step, without a straggler, */
+    double slowed_us; /* of it what collectives beside it have cost backward, by the last trial; 0: not known; */
+    double alone_us;  /* and the rest: a step without averaging */
+    double measured_step_us, exposed_us; /* as users see them */
+    double items;                        /* that DDP_SHARD shares out in a step; 0: not known */
+    uint64_t batch;                      /* that one DDP_SHARD shares out; 0: not known */
     bool overlapped;
-    bool narrow;        /* what is sent is not float32 throughout, */
-    unsigned kept;      /* and so many thousandths of the bytes of gradients */
-    bool fixed, verify; /* --bucket-mb and --verify were given */
+    bool narrow;   /* what is sent is not float32 throughout, */
+    unsigned kept; /* and so many thousandths of the bytes of gradients */
+    bool fixed;    /* --bucket-mb was given */
 
     struct plan_gradient *gradients;
     int64_t *ready_ns; /* [gradient_count]: since the step's begin */
@@ -59,19 +57,18 @@ bool model_exposed(const struct model *model, const struct cost *cost, unsigned 
 /* ---- steps.c ---- */
 /*
  * The steps of a trace that a model is made of: those of the last job, of the group with the most bytes, of the last
- * of its plans of buckets that has enough; in the window of the trace's other figures, if that has enough.
+ * of its plans of buckets that has enough.
  */
 
 /* Of a plan: all is checked in three of its first steps, and the next one waits for that. They do not count. */
 enum { STEPS_FIRST = 4 };
-/* A plan with fewer says little of its steps. */
-enum { STEPS_ENOUGH = 8 };
+/* A plan with fewer says little of its steps; of one with more, the last ones are taken. */
+enum { STEPS_ENOUGH = 8, STEPS_MOST = 64 };
 
 /* Points into the facts, and into their trace. */
 struct looked_at {
     const struct facts *facts;
-    uint64_t first, last; /* the window of steps */
-    bool overlapped;      /* its steps do */
+    bool overlapped; /* its steps do */
     const struct trace_plan *plan;
     const struct trace_step **steps; /* [step_count * facts->rank_count], oldest first; the caller frees it */
     size_t step_count;

@@ -110,7 +110,7 @@ off_by(const struct model *model)
         !model_exposed(model, &cost, model->kept, &exposed_us))
         return off;
     bool alike = model->straggler < 0; /* others are predicted without it */
-    off.exposed_us = (alike ? model->measured_exposed_us : model->exposed_us) - exposed_us;
+    off.exposed_us = model->exposed_us - exposed_us;
     off.step_us = alike ? model->measured_step_us - model->own_us - exposed_us : off.exposed_us;
     return off;
 }
@@ -120,13 +120,13 @@ model_predict(const struct model *model, unsigned ranks, const struct link *link
 {
     struct cost cost;
     struct prediction found = {.ranks = ranks};
-    double alone_us = model->own_us - model->slowed_us;
+    double alone_us = model->alone_us;
     if (ranks == 1) {
         found.step_us = alone_us;
     } else if (ranks == model->ranks && link == NULL && model->rank_count == ranks) {
         found.is_measured = true;
         found.step_us = model->measured_step_us;
-        found.exposed_us = model->measured_exposed_us;
+        found.exposed_us = model->exposed_us;
     } else {
         struct prediction off = {0};
         if (ranks == 0 || !model_cost(model, ranks, link, &cost) ||

@@ -1,7 +1,6 @@
 /* steps.c - see model.h. */
 #include "tools/predict/model.h"
 
-#include "launcher/common/waiting.h"
 #include "launcher/common/xcalloc.h"
 
 #include <stdlib.h>
@@ -10,8 +9,8 @@ static bool
 is_usable(const struct looked_at *at, const struct trace_step *step, uint64_t until)
 {
     return !step->control && step->overlapped == at->overlapped && step->number > at->plan->after_step + STEPS_FIRST &&
-           step->number <= until && step->number >= at->first && step->number <= at->last && step->begin_us < 0.0 &&
-           step->bucket_count > 0 && step->bucket_count <= at->plan->bucket_count;
+           step->number <= until && step->begin_us < 0.0 && step->bucket_count > 0 &&
+           step->bucket_count <= at->plan->bucket_count;
 }
 
 /* The same step of each rank. False: one of them does not have it, or not all of it. */
@@ -35,7 +34,7 @@ take_steps(struct looked_at *at, uint64_t until)
     size_t usable = 0, skip, ranks = at->facts->rank_count;
     for (size_t i = 0; i < first->step_count; ++i)
         usable += is_usable(at, first->steps[i], until);
-    skip = usable > WAITING_WINDOW ? usable - WAITING_WINDOW : 0;
+    skip = usable > STEPS_MOST ? usable - STEPS_MOST : 0;
     free(at->steps);
     at->steps = xcalloc((usable - skip + 1) * ranks, sizeof(*at->steps));
     at->step_count = 0;
@@ -77,14 +76,7 @@ does_overlap(const struct rank_facts *rank)
 const char *
 steps_look(const struct facts *facts, struct looked_at *at)
 {
-    *at = (struct looked_at){.facts = facts,
-                             .first = facts->first_counted,
-                             .last = facts->last_counted,
-                             .overlapped = does_overlap(&facts->ranks[0])};
-    if (take_plan(at, STEPS_ENOUGH))
-        return NULL;
-    at->first = 0;
-    at->last = UINT64_MAX;
+    *at = (struct looked_at){.facts = facts, .overlapped = does_overlap(&facts->ranks[0])};
     if (take_plan(at, STEPS_ENOUGH) || take_plan(at, 1))
         return NULL;
     if (facts->graph_steps > 0)

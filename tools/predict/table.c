@@ -43,13 +43,6 @@ predict(const struct forecasts *forecasts, const struct model *model, unsigned r
            error_set(error, DDPRUN_EXIT_FAILURE, "a step of %u ranks would take longer than half an hour", ranks);
 }
 
-/* A step of one rank with the same part of the batch, and without averaging. */
-static double
-alone_us(const struct model *model)
-{
-    return model->own_us - model->slowed_us;
-}
-
 static void
 add_row(struct scaling *scaling, const struct prediction *found, double alone_us, double times, double items)
 {
@@ -80,7 +73,7 @@ add_rows(const struct forecasts *forecasts, bool keeps, struct scaling *scaling,
             return false;
         if (model == NULL)
             continue;
-        add_row(scaling, &found, alone_us(whole), keeps ? ranks : 1,
+        add_row(scaling, &found, whole->alone_us, keeps ? ranks : 1,
                 keeps ? whole->items / forecasts->shares * ranks : whole->items);
         struct row *row = &scaling->rows[scaling->count - 1];
         row->varies = row->is_noisy || model_is_noisy(model) || model_is_noisy(whole);
@@ -178,13 +171,12 @@ print_assumptions(const struct forecasts *forecasts)
     const struct model *model = forecasts->kept;
     printf("\n"
            "Assumptions:\n"
-           "- without averaging a step takes %.3f ms: median of the last steps of %u rank%s (%s). With the same\n"
-           "  batch on each rank, a rank's batch is as large as in this run. All ranks are equally fast%s.\n"
-           "  The start of a job and pauses, such as validation, are not included. The ranges include pauses:\n"
-           "  they come from the mean step of each of up to nine parts of the run.\n"
+           "- without averaging a step takes %.3f ms: mean of all steps after start-up of %u rank%s (%s), with pauses\n"
+           "  such as validation. With the same batch on each rank, a rank's batch is as large as in this run. All\n"
+           "  ranks are equally fast%s. The ranges come from the mean step of each of up to nine parts of the run.\n"
            "- each rank has a GPU of its own, and as many CPU cores as in this run; with fewer cores it is slower.\n"
            "- gradients: %zu, of %.2f MB; %s.\n",
-           alone_us(model) / 1e3, model->ranks, model->ranks == 1 ? "" : "s", model->host,
+           model->alone_us / 1e3, model->ranks, model->ranks == 1 ? "" : "s", model->host,
            model->straggler >= 0 ? ": the straggler in the trace is left out" : "", model->gradient_count,
            (double)model->bytes / 1e6,
            !model->overlapped       ? "steps do not overlap in this run: all of them are sent after backward"

@@ -174,7 +174,8 @@ measure(struct running *running)
     look_at_ranks(running);
     double seconds = (double)((uint64_t)clock_now_ns() - running->look_ns) * 1e-9;
     uint64_t steps = verdict_least_steps(running->views, running->count) - running->step;
-    running->steps_per_s = steps >= 2 ? (double)steps / seconds : pace_of(running->views, running->count).steps_per_s;
+    running->steps_per_s =
+        steps >= 2 ? (double)steps / seconds : pace_of(running->views, running->count, NULL).steps_per_s;
 }
 
 static void

@@ -174,79 +174,23 @@ count_steps(struct facts *facts, uint64_t first, uint64_t last)
     return facts->counted;
 }
 
-/* As the last step that is no control step. */
-static bool
-is_of_last_kind(const struct facts *facts, size_t i)
-{
-    size_t last = facts->step_count - 1;
-    while (last > i && facts->steps[last].control)
-        --last;
-    return facts->steps[i].control || facts->steps[i].overlapped == facts->steps[last].overlapped;
-}
-
-/* As the launcher had it; or the last, where it had none, or the trace has left most of them out. */
+/* Those that the launcher has measured; or all since the first plan, which ends start-up. */
 static void
 take_window(struct facts *facts)
 {
     double first = facts_number(facts->summary, "first_measured"), last = facts_number(facts->summary, "last_measured");
-    if (first > 0 && last >= first && last < 1e18 &&
-        count_steps(facts, (uint64_t)first, (uint64_t)last) >= WAITING_LEAST)
+    uint64_t start = 0;
+    if (first > 0 && last >= first && last < 1e18 && count_steps(facts, (uint64_t)first, (uint64_t)last) > 0)
         return;
-    uint64_t from = 0;
-    for (size_t i = facts->step_count, count = 0; i-- > 0 && count < WAITING_WINDOW && is_of_last_kind(facts, i);
-         ++count)
-        from = facts->steps[i].number;
-    (void)count_steps(facts, from, UINT64_MAX);
+    for (size_t p = facts->first->plan_count; p-- > 0;) {
+        const struct trace_plan *plan = &facts->first->plans[p];
+        start = plan->group == facts->group ? plan->after_step : start;
+    }
+    if (count_steps(facts, start + 1, UINT64_MAX) == 0)
+        (void)count_steps(facts, 0, UINT64_MAX);
 }
 
 /* ---- figures ---- */
-
-/* The mean, from the boundary of the first step that counts to that of the last: steps that the trace left out are in
- * it. Of one group among several, and without two boundaries, the median. */
-static void
-take_step_time(struct facts *facts)
-{
-    double *values = xcalloc(facts->step_count + 1, sizeof(*values));
-    for (size_t i = 0; i < facts->step_count; ++i)
-        values[i] = facts->steps[i].counts ? facts->steps[i].middle_us : NAN;
-    facts->step_us = waiting_median(values, facts->step_count);
-    free(values);
-    const struct trace_step *first = facts_step_of(&facts->ranks[0], facts->first_counted),
-                            *last = facts_step_of(&facts->ranks[0], facts->last_counted);
-    facts->is_mean = facts->counted > 1 && facts->group_count == 1 && first->boundary_ns > 0 &&
-                     last->boundary_ns > first->boundary_ns;
-    if (facts->is_mean)
-        facts->step_us =
-            (double)(last->boundary_ns - first->boundary_ns) * 1e-3 / (double)(last->number - first->number);
-}
-
-static void
-take_rank(struct facts *facts, size_t r)
-{
-    struct rank_facts *rank = &facts->ranks[r];
-    enum { STEP, BEFORE, BACKWARD, COLUMNS };
-    double *columns[COLUMNS], *const results[COLUMNS] = {&rank->step_us, &rank->before_us, &rank->backward_us};
-    size_t count = 0;
-    for (int c = 0; c < COLUMNS; ++c)
-        columns[c] = xcalloc(facts->step_count + 1, sizeof(double));
-    for (size_t i = 0; i < facts->step_count; ++i) {
-        const struct step_facts *step = &facts->steps[i];
-        const struct trace_step *own = facts_step_of(rank, step->number);
-        if (!step->counts || own == NULL)
-            continue;
-        bool is_last = step->last.rank == (int)r && facts->rank_count > 1;
-        columns[STEP][count] = duration_of(own);
-        columns[BEFORE][count] = own->backward_us - own->begin_us;
-        columns[BACKWARD][count++] = -own->backward_us;
-        rank->waiting_us += (fmax(own->released_us, 0) - step->last.waited) / (double)facts->counted;
-        rank->last_count += is_last;
-        rank->kept_us += is_last ? last_rank_gap(&step->last) / (double)facts->counted : 0;
-    }
-    for (int c = 0; c < COLUMNS; ++c) {
-        *results[c] = waiting_median(columns[c], count);
-        free(columns[c]);
-    }
-}
 
 /* What the launcher has said; of one group among several, and where it has said nothing, what the steps show. */
 static double
@@ -254,6 +198,56 @@ said_or(const struct facts *facts, const char *name, double unit, double shown)
 {
     double said = facts_number(facts->summary, name);
     return isnan(said) || facts->group_count > 1 ? shown : said * unit;
+}
+
+/* From the boundary of the first step that counts to that of the last: steps that the trace left out are in it. Without
+ * two boundaries, what the steps themselves took. */
+static void
+take_step_time(struct facts *facts)
+{
+    const struct trace_step *first = facts_step_of(&facts->ranks[0], facts->first_counted),
+                            *last = facts_step_of(&facts->ranks[0], facts->last_counted);
+    double sum = 0, steps = 0;
+    for (size_t i = 0; i < facts->step_count; ++i) {
+        bool counts = facts->steps[i].counts && !isnan(facts->steps[i].middle_us);
+        sum += counts ? facts->steps[i].middle_us : 0;
+        steps += counts;
+    }
+    if (facts->counted > 1 && facts->group_count == 1 && first->boundary_ns > 0 &&
+        last->boundary_ns > first->boundary_ns) {
+        sum = (double)(last->boundary_ns - first->boundary_ns) * 1e-3;
+        steps = (double)(last->number - first->number);
+    }
+    facts->step_us = said_or(facts, "step_ms", 1e3, steps > 0 ? sum / steps : NAN);
+    steps = 0;
+    for (int g = 0; g < TRACE_GROUPS; ++g)
+        steps += (double)facts->group_steps[g];
+    double per_step = steps / (double)facts->group_steps[facts->group];
+    facts->steps_per_s = facts->step_us > 0 ? per_step * 1e6 / facts->step_us : NAN;
+    double said = facts_number(facts->summary, "steps_per_second");
+    facts->steps_per_s = isnan(said) ? facts->steps_per_s : said;
+}
+
+static void
+take_rank(struct facts *facts, size_t r)
+{
+    struct rank_facts *rank = &facts->ranks[r];
+    double count = 0;
+    for (size_t i = 0; i < facts->step_count; ++i) {
+        const struct step_facts *step = &facts->steps[i];
+        const struct trace_step *own = facts_step_of(rank, step->number);
+        if (!step->counts)
+            continue;
+        rank_waits_add(&rank->waits, (int)r, fmax(own->released_us, 0), &step->last);
+        rank->kept_us += step->last.rank == (int)r ? last_rank_gap(&step->last) / (double)facts->counted : 0;
+        if (isnan(own->begin_us) || isnan(own->backward_us))
+            continue;
+        rank->before_us += own->backward_us - own->begin_us;
+        rank->backward_us -= own->backward_us;
+        ++count;
+    }
+    rank->before_us = count > 0 ? rank->before_us / count : NAN;
+    rank->backward_us = count > 0 ? rank->backward_us / count : NAN;
 }
 
 /* The launcher has looked at the job while it ran: its word counts. */
@@ -271,10 +265,9 @@ straggler_of(const struct facts *facts, int shown)
     return -1;
 }
 
-/* What each rank waited, and in how many steps it came last, is the launcher's too, of the steps that it has measured:
- * so they add up to its figures. */
+/* What each rank waited, and in how many steps it came last, is the launcher's too. */
 static void
-take_said_ranks(struct facts *facts)
+take_said_ranks(struct facts *facts, struct rank_waits *waits)
 {
     json_object *each;
     if (facts->group_count > 1 || isnan(facts_number(facts->summary, "waiting_ms")) ||
@@ -283,34 +276,53 @@ take_said_ranks(struct facts *facts)
     facts->counted = (size_t)fmax(0, facts_number(facts->summary, "measured_steps"));
     for (size_t r = 0; r < facts->rank_count; ++r) {
         json_object *rank = json_object_array_get_idx(each, (size_t)facts->ranks[r].run->rank);
-        facts->ranks[r].waiting_us = 1e3 * facts_number(rank, "waiting_ms");
-        facts->ranks[r].last_count = (size_t)fmax(0, facts_number(rank, "last_steps"));
+        waits[r].sum = 1e3 * facts_number(rank, "waiting_ms") * (double)facts->counted;
+        waits[r].last_count = (size_t)fmax(0, facts_number(rank, "last_steps"));
     }
 }
 
 static void
 take_waiting(struct facts *facts)
 {
-    struct last_rank latest[WAITING_WINDOW];
+    struct last_rank latest[WAITING_LATEST];
     struct waiting *waited = &facts->waited;
+    struct rank_waits *waits = xcalloc(facts->rank_count, sizeof(*waits));
     size_t count = 0;
-    for (size_t i = facts->step_count; i-- > 0 && count < WAITING_WINDOW;) {
+    *waited = (struct waiting){.count = facts->counted, .straggler = -1};
+    for (size_t i = facts->step_count; i-- > 0;) {
         const struct step_facts *step = &facts->steps[i];
-        if (step->number >= facts->first_counted && step->number <= facts->last_counted)
+        if (count < WAITING_LATEST && step->number >= facts->first_counted && step->number <= facts->last_counted)
             latest[count++] = step->last;
+        waited->exposed += step->counts ? step->last.waited : 0;
     }
-    *waited = (struct waiting){.exposed = NAN, .waiting = NAN, .straggler = -1, .last = -1};
     if (count > 0)
-        *waited = waiting_of(latest, count, fmax(0.1 * facts->step_us, WAITING_LEAST_US));
-    waited->exposed = facts->exposed_us = said_or(facts, "exposed_ms", 1e3, waited->exposed);
-    waited->waiting = facts->waiting_us = said_or(facts, "waiting_ms", 1e3, waited->waiting);
+        waiting_find_straggler(waited, latest, count, fmax(0.1 * facts->step_us, WAITING_LEAST_US));
     waited->straggler = straggler_of(facts, waited->straggler);
-    waited->last = waited->straggler;
-    take_said_ranks(facts);
-    for (size_t r = 0; r < facts->rank_count && waited->straggler < 0; ++r)
-        waited->last = 2 * facts->ranks[r].last_count > facts->counted ? (int)r : waited->last;
+    for (size_t r = 0; r < facts->rank_count; ++r)
+        waits[r] = facts->ranks[r].waits;
+    double exposed = waited->exposed / (double)waited->count;
+    take_said_ranks(facts, waits);
     waited->count = facts->counted;
-    waited->last_count = waited->last >= 0 ? facts->ranks[waited->last].last_count : 0;
+    waiting_take(waited, waits, facts->rank_count);
+    for (size_t r = 0; r < facts->rank_count; ++r)
+        facts->ranks[r].waits = waits[r];
+    free(waits);
+    waited->exposed = facts->exposed_us = said_or(facts, "exposed_ms", 1e3, exposed);
+    waited->waiting = facts->waiting_us = said_or(facts, "waiting_ms", 1e3, waited->waiting);
+    facts->own_us = facts->step_us - facts->exposed_us - (isnan(facts->waiting_us) ? 0 : facts->waiting_us);
+}
+
+double
+facts_waiting(const struct facts *facts, const struct rank_facts *rank)
+{
+    return isnan(facts->waiting_us) ? NAN : rank->waits.sum / (double)facts->counted;
+}
+
+double
+facts_alone(const struct facts *facts)
+{
+    double alone_us = facts->own_us - (isnan(facts->slowed_us) ? 0 : facts->slowed_us);
+    return alone_us > 0 ? alone_us : NAN;
 }
 
 const char *
@@ -320,16 +332,6 @@ facts_waiting_text(const struct facts *facts, char text[WAITING_TEXT_BYTES])
     waited.straggler = waited.straggler >= 0 ? facts->ranks[waited.straggler].run->rank : -1;
     waited.last = waited.last >= 0 ? facts->ranks[waited.last].run->rank : -1;
     return waiting_text(&waited, 1e3, text);
-}
-
-static void
-take_speed(struct facts *facts)
-{
-    double known = facts_number(facts->summary, "steps_per_second"), steps = 0;
-    for (int g = 0; g < TRACE_GROUPS; ++g)
-        steps += (double)facts->group_steps[g];
-    bool counted = isnan(known) && facts->step_us > 0;
-    facts->steps_per_s = counted ? steps / (double)facts->group_steps[facts->group] * 1e6 / facts->step_us : known;
 }
 
 /* What the plan of the last steps says, on the first rank. Without overlap it promises nothing. */
@@ -348,9 +350,11 @@ take_plan(struct facts *facts)
         plans[i] = counts ? rank->steps[i]->predicted_us : NAN;
     }
     facts->bound_us = said_or(facts, "exposed_bound_ms", 1e3, waiting_median(bounds, rank->step_count));
-    facts->predicted_us = said_or(facts, "exposed_planned_ms", 1e3, waiting_median(plans, rank->step_count));
+    facts->predicted_us = waiting_median(plans, rank->step_count);
     free(bounds);
     free(plans);
+    const struct trace_trial *trial = TRACE_LAST(rank->run, trial, facts->group);
+    facts->slowed_us = said_or(facts, "slowed_ms", 1e3, trial != NULL ? trial->slowed_us : NAN);
 }
 
 double
@@ -381,7 +385,6 @@ facts_find(const struct trace *trace, const struct run_clock *clocks, struct fac
     join_steps(facts);
     take_window(facts);
     take_step_time(facts);
-    take_speed(facts);
     for (size_t r = 0; r < facts->rank_count; ++r)
         take_rank(facts, r);
     take_waiting(facts);

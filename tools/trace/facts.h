@@ -2,26 +2,25 @@
  * facts.h - what a page and a prediction say of a run, found in its trace: the steps of all ranks side by side, and who
  * waited. One set of figures, of one window of steps.
  *
- * Of the last job in the trace, and of the gradient group with most bytes. Figures are of the steps of one window: that
- * of the job's summary, or else the last that all ranks have; control steps of trials do not count. What is exposed and
- * what is waiting, launcher/common/waiting.h says; what the launcher has in its summary is taken from there. Times are
- * microseconds. One thread.
+ * Of the last job in the trace, and of the gradient group with most bytes. Figures are means over the steps after
+ * start-up that all ranks have, from the first to the last that the job's summary names; control steps of trials do not
+ * count. What is exposed and what is waiting, launcher/common/waiting.h says; what the launcher has in its summary is
+ * taken from there. Times are microseconds. One thread.
  */
 #ifndef DDPRUN_TOOLS_TRACE_FACTS_H
 #define DDPRUN_TOOLS_TRACE_FACTS_H
 
 #include "tools/trace/clocks.h"
 
-/* One rank; of the steps that count, medians. NAN where nothing is known. */
+/* One rank; of the steps that count, means. NAN where nothing is known. */
 struct rank_facts {
     const struct trace_run *run;
     const struct run_clock *clock;
     const struct trace_step **steps; /* [step_count]: of the group, with times, by number */
     size_t step_count;
-    double step_us, before_us, backward_us;
-    double waiting_us; /* what it waited for other ranks, the mean */
-    size_t last_count; /* in so many steps it was the last */
-    double kept_us;    /* a step: how much earlier all others would have been done without it, the mean */
+    double before_us, backward_us;
+    struct rank_waits waits; /* for other ranks, added up over facts.counted steps */
+    double kept_us;          /* a step: how much earlier all others would have been done without it */
 };
 
 /* One step that all ranks have. */
@@ -45,11 +44,12 @@ struct facts {
     size_t graph_steps;                   /* of one rank: steps in CUDA graphs, which have no times */
     uint64_t first_counted, last_counted; /* the window, */
     size_t counted;                       /* how many steps in it count, or were measured by the launcher */
-    double steps_per_s;                   /* mean of the whole job */
-    double step_us;                       /* the mean, or the median of the ranks' middle: */
-    bool is_mean;
-    double exposed_us, waiting_us, bound_us, predicted_us;
-    struct waiting waited;                  /* the same, by indices of ranks, as the table of ranks counts it */
+    double steps_per_s;                   /* of all groups */
+    double step_us;                       /* all that follows is in it, and own_us is the rest: */
+    double own_us, exposed_us, waiting_us;
+    double slowed_us; /* of own_us, by the last trial; NAN: there was none */
+    double bound_us, predicted_us;
+    struct waiting waited;                  /* the same, by indices of ranks */
     const struct trace_plan *plan;          /* of the group, the last one; NULL: none */
     const struct trace_overlap *overlap;    /* of the group, where overlap was switched last; NULL: nowhere */
     const struct trace_run *first;          /* the run of the lowest rank */
@@ -60,6 +60,12 @@ struct facts {
 /* `clocks`: of the trace, or NULL. Both stay until facts_free(). */
 void facts_find(const struct trace *trace, const struct run_clock *clocks, struct facts *facts);
 void facts_free(struct facts *facts);
+
+/* What a step takes without averaging, and a straggler; NAN: not known. */
+double facts_alone(const struct facts *facts);
+
+/* What the rank waited for others, in the mean; NAN: not known. */
+double facts_waiting(const struct facts *facts, const struct rank_facts *rank);
 
 /* The duration that so many hundredths of the steps did not exceed, of all steps but control steps (nearest rank); 0:
  * the least. NAN: there are none. */

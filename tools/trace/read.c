@@ -125,8 +125,7 @@ take_step(struct trace_run *run, json_object *line)
                               .backward_us = number(line, "backward_us"),
                               .released_us = number(line, "released_us"),
                               .predicted_us = number(line, "predicted_us"),
-                              .bound_us = number(line, "bound_us"),
-                              .check_bytes = count_of(line, "check_bytes")};
+                              .bound_us = number(line, "bound_us")};
     if (step.group < 0 || (!step.in_graph && (step.boundary_ns <= 0 || isnan(step.released_us))))
         return;
     for (size_t k = 0; k < count; ++k) {
@@ -301,10 +300,6 @@ take_head(struct trace *trace, int rank, const char *name, json_object *line)
                             .unix_ns = time_of(line, "unix_ns")};
     text(line, "host", run.host, sizeof(run.host));
     run.bucket_bytes = count_of(line, "bucket_bytes");
-    run.check_every = count_of(line, "check_every");
-    json_object *value;
-    run.overlap = truth(line, "overlap") || !get(line, "overlap", json_type_boolean, &value);
-    run.verify = truth(line, "verify");
     if (whole(line, "rank", rank) != rank)
         remark(trace, "%s is the trace of rank %lld: was it renamed?", name, (long long)whole(line, "rank", rank));
     *GROWN(trace->runs, trace->run_count) = run;

@@ -36,7 +36,6 @@ struct trace_step {
     int64_t boundary_ns, error_ns, entered_ns, left_ns;
     double begin_us, backward_us, released_us; /* to the boundary; NAN: not known */
     double predicted_us, bound_us;             /* of what is exposed: the plan's, and any plan's; NAN: not known */
-    uint64_t check_bytes;
     struct trace_bucket *buckets;
     size_t bucket_count;
 };
@@ -114,8 +113,6 @@ struct trace_run {
     int64_t at_ns, unix_ns;   /* the rank's clock, and the time of day */
     bool ended, cut;          /* its last line is there; or a line is not whole, which a remark names */
     uint64_t bucket_bytes;    /* of --bucket-mb; 0: not given, or not known */
-    uint64_t check_every;     /* of --check-every; 0: never, or not known */
-    bool overlap, verify;     /* not --no-overlap, or not known; --verify */
     struct json_object *told; /* what the launcher has added at the end (docs/trace.md, "summary"); NULL: it has not */
     struct json_object *summary; /* in it; NULL: the same */
     struct trace_step *steps;

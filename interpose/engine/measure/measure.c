@@ -17,7 +17,6 @@ enum {
     INTERVALS_SAMPLED = MEASURED_INTERVALS,
     SKIPPED_STEPS = 4, /* of a plan: the checks of the first steps take time of their own */
     WAITS_IN_FLIGHT = 16,
-    WAITS_KEPT = 65,
 };
 
 /* One boundary whose events may not be complete. */
@@ -25,7 +24,7 @@ struct wait {
     CUevent backward_done, released;
     uint64_t boundary; /* its number, from 1 */
     bool in_flight;
-    bool control; /* it goes another way than the others: not in the median */
+    bool control; /* it goes another way than the others */
 };
 
 struct measured {
@@ -44,8 +43,7 @@ struct measured {
 
     struct wait waits[WAITS_IN_FLIGHT];
     size_t wait_at;
-    int64_t waits_ns[WAITS_KEPT];
-    size_t wait_count; /* ever; the last WAITS_KEPT are kept */
+    bool counts; /* a wait was read since its promise */
     int64_t promised_exposed_ns, promised_bound_ns;
 };
 
@@ -90,7 +88,7 @@ compare_ns(const void *a, const void *b)
 static int64_t
 median(const int64_t *values, size_t count)
 {
-    int64_t sorted[WAITS_KEPT];
+    int64_t sorted[INTERVALS_SAMPLED];
     memcpy(sorted, values, count * sizeof(sorted[0]));
     qsort(sorted, count, sizeof(sorted[0]), compare_ns);
     return sorted[count / 2];
@@ -98,27 +96,19 @@ median(const int64_t *values, size_t count)
 
 /* ---- waits at boundaries ---- */
 
-/* For the report: all groups that know theirs, added up. */
+/* For the report: all groups that have a plan's promise, added up. */
 static void
 report(void)
 {
-    int64_t exposed = 0, bound = 0, planned = 0;
+    int64_t bound = 0;
     size_t count = 0;
-    bool bound_known = true;
     for (size_t g = 0; g < GROUPS_AT_MOST; ++g) {
-        size_t kept = groups[g].wait_count < WAITS_KEPT ? groups[g].wait_count : WAITS_KEPT;
-        if (kept == 0)
+        if (!groups[g].counts)
             continue;
-        exposed += median(groups[g].waits_ns, kept);
-        bound += groups[g].promised_bound_ns;
-        planned += groups[g].promised_exposed_ns;
-        bound_known = bound_known && groups[g].promised_bound_ns >= 0;
-        count += kept;
+        bound = groups[g].promised_bound_ns < 0 || bound < 0 ? -1 : bound + groups[g].promised_bound_ns;
+        ++count;
     }
-    atomic_store(&engine_state.status->exposed_ns, (uint64_t)exposed);
-    atomic_store(&engine_state.status->exposed_bound_ns, bound_known ? (uint64_t)bound : UINT64_MAX);
-    atomic_store(&engine_state.status->exposed_planned_ns, bound_known ? (uint64_t)planned : UINT64_MAX);
-    atomic_store(&engine_state.status->exposed_count, count);
+    atomic_store(&engine_state.status->exposed_bound_ns, count > 0 && bound >= 0 ? (uint64_t)bound : UINT64_MAX);
 }
 
 /* The launcher finds out which rank the others waited for. */
@@ -129,12 +119,27 @@ share_wait(uint64_t boundary, int64_t ns, bool control)
                  rank_exposed_pack(boundary, (uint64_t)ns) | (control ? RANK_EXPOSED_CONTROL : 0));
 }
 
+/* What steps take since start-up, from the boundary that was looked at before this one. */
+static void
+add_time(const struct wait *before, const struct wait *wait)
+{
+    struct rank_status *status = engine_state.status;
+    uint64_t from = atomic_load(&status->training_step);
+    int64_t ns;
+    if (before->released == NULL || before->boundary < from || from == 0 || before->boundary >= wait->boundary ||
+        !elapsed_ns(before->released, wait->released, &ns))
+        return;
+    atomic_fetch_add(&status->timed_ns, (uint64_t)ns);
+    atomic_fetch_add(&status->timed_steps, wait->boundary - before->boundary);
+}
+
 static void
 read_waits(struct measured *of)
 {
     bool news = false;
     for (size_t i = 0; i < WAITS_IN_FLIGHT; ++i) {
-        struct wait *wait = &of->waits[(of->wait_at + i) % WAITS_IN_FLIGHT]; /* oldest first */
+        size_t at = (of->wait_at + i) % WAITS_IN_FLIGHT; /* oldest first */
+        struct wait *wait = &of->waits[at];
         if (!wait->in_flight)
             continue;
         int64_t ns;
@@ -144,10 +149,9 @@ read_waits(struct measured *of)
         if (!elapsed_ns(wait->backward_done, wait->released, &ns))
             continue;
         share_wait(wait->boundary, ns, wait->control);
-        if (wait->control)
-            continue;
-        of->waits_ns[of->wait_count++ % WAITS_KEPT] = ns;
-        news = true;
+        add_time(&of->waits[(at + WAITS_IN_FLIGHT - 1) % WAITS_IN_FLIGHT], wait);
+        news = news || (!wait->control && !of->counts);
+        of->counts = of->counts || !wait->control;
     }
     if (news)
         report();
@@ -294,7 +298,7 @@ measure_next_interval(const struct group *group, CUstream stream)
 static void
 forget_waits(struct measured *of)
 {
-    of->wait_count = 0;
+    of->counts = false;
     for (size_t i = 0; i < WAITS_IN_FLIGHT; ++i)
         of->waits[i].in_flight = false;
     of->promised_exposed_ns = of->promised_bound_ns = -1;

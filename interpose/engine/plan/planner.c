@@ -43,10 +43,7 @@ build_plan(const struct group *group, uint32_t version, const size_t *order) BY_
 void
 planner_report_buckets(size_t count)
 {
-    struct rank_status *status = engine_state.status;
-    atomic_fetch_add(&status->plan_count, count > 0);
-    atomic_store(&status->plan_step, engine_state.boundary_count);
-    atomic_store(&status->bucket_count, count);
+    atomic_store(&engine_state.status->bucket_count, count);
 }
 
 /* Those of all groups. */

@@ -18,6 +18,8 @@ step_report(void)
     if (first_us == 0 || (!has_plan && atomic_load(&status->bucket_count) > 0)) {
         first_us = now_us;
         has_plan = atomic_load(&status->bucket_count) > 0;
+        atomic_store(&status->timed_steps, 0);
+        atomic_store(&status->timed_ns, 0);
         atomic_store(&status->training_step, engine_state.boundary_count);
     }
     atomic_store(&status->training_us, (uint64_t)(now_us - first_us));
