@@ -49,12 +49,12 @@ add_text(struct json_object *object, const char *name, const char *text)
     json_object_object_add(object, name, text != NULL && text[0] != '\0' ? new_string(text) : NULL);
 }
 
-/* What was measured, with five digits, and as a number with a fraction also if that is 0. */
+/* What was measured, with more digits than other outputs print, as a number with a fraction also if it is 0. */
 static void
 add_real(struct json_object *object, const char *name, double value)
 {
     char text[32];
-    snprintf(text, sizeof(text), "%.5g", value);
+    snprintf(text, sizeof(text), "%.7g", value);
     if (strpbrk(text, ".e") == NULL)
         snprintf(text + strlen(text), sizeof(text) - strlen(text), ".0");
     json_object_object_add(object, name, isfinite(value) ? json_object_new_double_s(value, text) : NULL);

@@ -4,9 +4,9 @@
  * Forward and each layer of backward sleep in a host function on the stream, then a kernel writes the layer's gradient.
  * Gradients are small whole numbers, so that means over 1, 2 or 4 ranks are exact: at the end every parameter is
  * compared with what all steps must have added up to. Each rank prints medians over the second half of the steps, as
- * the events on its own stream saw them (--late-us has one rank begin each step later, from step --late-from on, or
- * each in its turn; from step --host-from on layers take their time on the host, which waits for each step's end, so
- * that no work runs beside collectives):
+ * the events on its own stream saw them (--late-us has one rank begin each step later, from step --late-from on up to
+ * --late-until, or each in its turn; from step --host-from on layers take their time on the host, which waits for each
+ * step's end, so that no work runs beside collectives):
  *
  *   backward 40.123 ms, step end 44.456 ms
  *
@@ -31,8 +31,9 @@
 struct options {
     int batch = 0; /* items, that DDP_SHARD shares out once: a layer takes as long as this rank has of them */
     int layers = 16, kib = 256, layer_us = 1000, forward_us = 2000, steps = 60, slower_from = 0, declares = 0;
-    int late_us = 0, late_rank = 1, late_from = 0; /* rank -1: each in its turn; steps count from 0 */
-    int apart = 0, host_from = 0, groups = 1;      /* of as many layers each */
+    /* rank -1: each in its turn; steps count from 0, and late_until is the first that is not late */
+    int late_us = 0, late_rank = 1, late_from = 0, late_until = 1 << 30;
+    int apart = 0, host_from = 0, groups = 1; /* of as many layers each */
 };
 
 struct layer {
@@ -119,7 +120,7 @@ static void
 be_late(const options &options, int step)
 {
     int rank = options.late_rank >= 0 ? options.late_rank : step % DDP_WORLD_SIZE();
-    if (options.late_us > 0 && rank == DDP_RANK() && step >= options.late_from)
+    if (options.late_us > 0 && rank == DDP_RANK() && step >= options.late_from && step < options.late_until)
         sleep_us((void *)(size_t)options.late_us);
 }
 
@@ -219,6 +220,7 @@ main(int argc, char **argv)
                   {"--late-us", &options.late_us},
                   {"--late-rank", &options.late_rank},
                   {"--late-from", &options.late_from},
+                  {"--late-until", &options.late_until},
                   {"--apart", &options.apart},
                   {"--host-from", &options.host_from},
                   {"--batch", &options.batch},

@@ -70,7 +70,7 @@ section_steps(json_object *report, const struct facts *facts)
         caption, sizeof(caption),
         "Measured on the device, from the end of one step to the end of the next. The curve is the median of all "
         "ranks, the band spans all ranks. The table has means of steps %llu to %llu without control steps. Other is "
-        "the rest of a step: control steps, and steps that were not looked at.",
+        "the rest of a step: that of steps that were not looked at.",
         (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
     json_object *section = report_section(report, "step-times", "Step times by rank", caption);
     if (!isnan(batches) && !isnan(each))

@@ -192,31 +192,25 @@ take_window(struct facts *facts)
 
 /* ---- figures ---- */
 
-/* What the launcher has said; of one group among several, and where it has said nothing, what the steps show. */
+/* What the launcher has said, also where it does not know; of one group among several, of one rank, which exposes
+ * nothing to others, and where it has said nothing, what the steps show. */
 static double
 said_or(const struct facts *facts, const char *name, double unit, double shown)
 {
+    json_object *found;
     double said = facts_number(facts->summary, name);
-    return isnan(said) || facts->group_count > 1 ? shown : said * unit;
+    bool has_said = json_object_object_get_ex(facts->summary, name, &found) && (!isnan(said) || facts->world > 1);
+    return has_said && facts->group_count <= 1 ? said * unit : shown;
 }
 
-/* From the boundary of the first step that counts to that of the last: steps that the trace left out are in it. Without
- * two boundaries, what the steps themselves took. */
 static void
 take_step_time(struct facts *facts)
 {
-    const struct trace_step *first = facts_step_of(&facts->ranks[0], facts->first_counted),
-                            *last = facts_step_of(&facts->ranks[0], facts->last_counted);
     double sum = 0, steps = 0;
     for (size_t i = 0; i < facts->step_count; ++i) {
         bool counts = facts->steps[i].counts && !isnan(facts->steps[i].middle_us);
         sum += counts ? facts->steps[i].middle_us : 0;
         steps += counts;
-    }
-    if (facts->counted > 1 && facts->group_count == 1 && first->boundary_ns > 0 &&
-        last->boundary_ns > first->boundary_ns) {
-        sum = (double)(last->boundary_ns - first->boundary_ns) * 1e-3;
-        steps = (double)(last->number - first->number);
     }
     facts->step_us = said_or(facts, "step_ms", 1e3, steps > 0 ? sum / steps : NAN);
     steps = 0;
@@ -240,10 +234,11 @@ take_rank(struct facts *facts, size_t r)
             continue;
         rank_waits_add(&rank->waits, (int)r, fmax(own->released_us, 0), &step->last);
         rank->kept_us += step->last.rank == (int)r ? last_rank_gap(&step->last) / (double)facts->counted : 0;
-        if (isnan(own->begin_us) || isnan(own->backward_us))
+        if (isnan(own->begin_us))
             continue;
-        rank->before_us += own->backward_us - own->begin_us;
-        rank->backward_us -= own->backward_us;
+        double backward_us = isnan(own->backward_us) ? 0 : own->backward_us;
+        rank->before_us += backward_us - own->begin_us;
+        rank->backward_us -= backward_us;
         ++count;
     }
     rank->before_us = count > 0 ? rank->before_us / count : NAN;

@@ -119,7 +119,7 @@ share_wait(uint64_t boundary, int64_t ns, bool control)
                  rank_exposed_pack(boundary, (uint64_t)ns) | (control ? RANK_EXPOSED_CONTROL : 0));
 }
 
-/* What steps take since start-up, from the boundary that was looked at before this one. */
+/* What steps take since start-up, but control steps, from the boundary that was looked at before this one. */
 static void
 add_time(const struct wait *before, const struct wait *wait)
 {
@@ -149,7 +149,8 @@ read_waits(struct measured *of)
         if (!elapsed_ns(wait->backward_done, wait->released, &ns))
             continue;
         share_wait(wait->boundary, ns, wait->control);
-        add_time(&of->waits[(at + WAITS_IN_FLIGHT - 1) % WAITS_IN_FLIGHT], wait);
+        if (!wait->control)
+            add_time(&of->waits[(at + WAITS_IN_FLIGHT - 1) % WAITS_IN_FLIGHT], wait);
         news = news || (!wait->control && !of->counts);
         of->counts = of->counts || !wait->control;
     }
@@ -331,8 +332,6 @@ measure_way_changed(const struct group *group)
     measure_pause(group);
     of->sample_count = 0;
     forget_waits(of);
-    for (size_t i = 0; i < RANK_EXPOSED_STEPS; ++i)
-        atomic_store(&engine_state.status->exposed_steps[i], 0);
 }
 
 bool

@@ -1,0 +1,283 @@
+"""figures.py KIND FOLDER - reads each figure of a run from every output in FOLDER (figures.sh), and holds them to each other: to the digit
+that is printed, parts to their whole, and the sums to those that it takes from the ranks' raw events. Prints what is wrong; exit code 1.
+"""
+import html
+import json
+import math
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../end_to_end"))
+from report import UNITS, parts, plain, report_of, rows, section
+
+kind, folder = sys.argv[1:3]
+LATE_MS, LATE_STEPS = 5, range(10, 31)
+wrong, said = [], {}  # said: {figure: [(output, value, half of its last digit)]}
+
+
+def complain(text):
+    print(text)
+    wrong.append(text)
+
+
+def read(name):
+    with open(os.path.join(folder, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def say(figure, output, text, unit=1):
+    """`text`: as it is printed, perhaps with a unit of its own, or a number; times are told in ms."""
+    if text is None or str(text).strip() in ("-", ""):
+        return
+    if isinstance(text, float):  # --summary-json has seven digits, and so have the figures that a page takes from it
+        value = text * unit
+        said.setdefault(figure, []).append((output, value, 0.5 * 10.0 ** (math.floor(math.log10(abs(value))) - 6) if value else 1e-6))
+        return
+    words = str(text).replace("\u00a0", " ").replace(",", "").split()
+    scale = unit * (UNITS[words[1]] * (1 if words[1] == "%" else 1e-3) if len(words) > 1 else 1)
+    digits = words[0].split("e")[0]
+    half = 0.5 * 10.0 ** -len(digits.split(".")[1]) if "." in digits else 0.5 if len(words) > 1 or unit != 1 else 0
+    said.setdefault(figure, []).append((output, float(words[0]) * scale, half * scale))
+
+
+def find(figure, output, pattern, text, unit=1):
+    for found in re.finditer(pattern, text, re.M):
+        say(figure, output, found[1], unit)
+
+
+def rounded(figure, output, pattern, text, digits=3):
+    """Of a number that is printed with so many digits."""
+    for found in re.finditer(pattern, text, re.M):
+        value = float(found[1])
+        said.setdefault(figure, []).append((output, value, 0.5 * 10.0 ** (math.floor(math.log10(value)) - digits + 1) if value > 0 else 5e-4))
+
+
+def read_closing(text):
+    text = "\n".join(line for line in text.splitlines() if line.startswith("ddprun: "))
+    find("rate", "closing", r"after start-up (\S+) steps/s", text)
+    find("rate_slow", "closing", r"after start-up (\S+) s a step", text)
+    said["rate"] = [(o, v, max(h, 0.05)) for o, v, h in said.get("rate", [])]
+    find("items", "closing", r", (\S+) items/s", text)
+    said["items"] = [(o, v, 0.5 if v >= 100 else 0.05) for o, v, h in said.get("items", [])]
+    find("seconds", "closing", r"wall time (\S+) s", text)
+    said["seconds"] = [(o, v, 0.005 if v < 10 else 0.05) for o, v, h in said.get("seconds", [])]
+    rounded("exposed", "closing", r"exposed communication: (\S+) ms per step", text)
+    rounded("bound", "closing", r"lower bound for any bucket layout: (\S+?) ms", text)
+    rounded("slowed", "closing", r"exposed communication: .*; collectives slow the step's own work by ([0-9.]+) ms", text)
+    rounded("waiting", "closing", r"waiting for (?:rank \d+|each other): (\S+) ms per step", text)
+    find("straggler", "closing", r"waiting for rank (\d+): \S+ ms", text)
+    find("steps", "closing", r"ranks, (\d+) steps?", text)
+    find("overlapped", "closing", r"(\d+) of them overlapped", text)
+    find("measured", "closing", r"mean of (\d+) steps?, sampled", text)
+    find("first", "closing", r"sampled from steps (\d+) to", text)
+    find("last", "closing", r"sampled from steps \d+ to (\d+)", text)
+
+
+MEMBERS = {"step": "step_ms", "rate": "steps_per_second", "items": "items_per_second", "exposed": "exposed_ms", "bound": "exposed_bound_ms",
+           "slowed": "slowed_ms", "waiting": "waiting_ms", "straggler": "waited_for", "steps": "steps", "overlapped": "overlapped_steps",
+           "measured": "measured_steps", "first": "first_measured", "last": "last_measured", "seconds": "seconds", "ranks": "ranks", "buckets": "buckets"}
+METRICS = {"step": ("step_seconds", 1e3), "rate": ("steps_per_second", 1), "items": ("items_per_second", 1), "exposed": ("exposed_seconds", 1e3),
+           "bound": ("exposed_bound_seconds", 1e3), "slowed": ("slowed_seconds", 1e3), "waiting": ("waiting_seconds", 1e3), "steps": ("steps_total", 1),
+           "ranks": ("ranks", 1), "buckets": ("buckets", 1)}
+FIGURES = {"step": "step", "rate": "steps_per_second", "items": "items_per_second", "exposed": "exposed", "bound": "bound", "slowed": "slowed",
+           "waiting": "waiting", "steps": "steps", "overlapped": "overlapped_steps", "seconds": "seconds", "ranks": "ranks", "buckets": "buckets",
+           "alone": "alone", "efficiency": "efficiency"}
+NAMES = {"step": "a step takes", "rate": "steps per second", "items": "items per second", "exposed": "exposed communication per step",
+         "bound": "its lower bound", "slowed": "slowed by collectives", "waiting": "waiting for ranks per step", "steps": "steps",
+         "overlapped": "overlapped steps", "seconds": "wall time", "ranks": "ranks", "buckets": "buckets", "alone": "without averaging",
+         "efficiency": "efficiency"}
+COUNTS = {"straggler", "steps", "overlapped", "measured", "first", "last", "ranks", "buckets"}
+
+
+def read_summary(summary):
+    for figure, member in MEMBERS.items():
+        value = summary[member]
+        say(figure, "summary", str(value) if figure in COUNTS and value is not None else float(value) if value is not None else None)
+
+
+def read_metrics(text):
+    for figure, (name, unit) in METRICS.items():
+        found = re.search(r"^ddprun_%s\{[^}]*\} (\S+)$" % name, text, re.M)
+        if found:
+            say(figure, "metrics", float(found[1]), unit)
+    found = re.search(r"^ddprun_straggler_rank\{[^}]*\} (\S+)$", text, re.M)
+    if found and float(found[1]) >= 0:
+        say("straggler", "metrics", found[1])
+
+
+def of_kind(one):
+    return {"time": 1e-6 if one["id"] == "seconds" else 1e-3}.get(one["kind"], 1)
+
+
+def read_page(output, page, summary):
+    report, markup = report_of(page), parts(page)
+    figures = {one["id"]: one for one in section(report, "verdict")["figures"]}
+    for figure, name in FIGURES.items():
+        one = figures[name]
+        if one["value"] is not None:
+            say(figure, output + "'s data", float(one["value"]), of_kind(one))
+        shown = re.search(r"<dd id='run-%s'>([^<]*)" % name, markup["verdict"])
+        if one["kind"] == "time" and shown:
+            say(figure, output, html.unescape(shown[1]), 1e-3 if name == "seconds" else 1)
+        elif (figure in COUNTS or one["kind"] == "share") and shown:
+            say(figure, output, html.unescape(shown[1]))
+        if one["kind"] == "share" and one["value"] is not None and not 0 <= one["value"] <= 1:
+            complain("%s is %s of the whole" % (name, one["value"]))
+    verdict, times = plain(markup["verdict"]), plain(markup["step-times"])
+    find("step", output + "'s verdict", r"A step takes (\d\S* \S+)\. ", verdict)
+    find("first", output + "'s verdict", r"Of steps (\d+) to", verdict)
+    rounded("waiting", output + "'s table", r"In these steps: waiting for (?:rank \d+|each other): (\S+) ms per step", times)
+    find("straggler", output + "'s table", r"In these steps: waiting for rank (\d+):", times)
+    table = rows(report, "step-times", "What each rank does in a step")
+    for row in table:
+        say("exposed", "%s's rank %d" % (output, row["Rank"]), row["Exposed"], 1e-3)
+        say("step", "%s's rank %d" % (output, row["Rank"]), row["Step"], 1e-3)
+        each = summary["each_rank"][row["Rank"]]
+        rank = "rank %d " % row["Rank"]
+        say(rank + "waiting", output, row["Waits"], 1e-3)
+        say(rank + "last in", output, str(int(row["Last in steps"])) if summary["waiting_ms"] is not None else None)
+        if None in row.values():  # in graphs
+            continue
+        whole = row["Before"] + row["Backward"] + row["Exposed"] + row["Waits"] + row["Other"]
+        if not math.isclose(whole, row["Step"], rel_tol=1e-4):
+            complain("the parts of rank %d's step are %s us, and it takes %s" % (row["Rank"], whole, row["Step"]))
+        if kind == "annotated" and abs(row["Other"]) > 0.05 * row["Step"]:  # of quick steps, not all are looked at
+            complain("of rank %d's step of %s us %s have no name" % (row["Rank"], row["Step"], row["Other"]))
+        if each["waiting_ms"] is not None:
+            say(rank + "waiting", "summary", each["waiting_ms"])
+            say(rank + "last in", "summary", str(each["last_steps"]))
+
+
+def read_compared(text):
+    for figure in ("rate", "items"):
+        rounded(figure, "report A B", r"^%s  +([0-9.]+)  " % re.escape(NAMES[figure]), text.replace(",", ""))
+    for figure, name in NAMES.items():
+        if figure in ("rate", "items"):
+            continue
+        find(figure, "report A B", r"^%s  +(\S+(?: (?:\u00b5s|ms|s|%%))?)  " % re.escape(name), text.replace("\u00a0", " "), 1e-3 if figure == "seconds" else 1)
+
+
+def read_predict(text, ranks):
+    for line in text.splitlines():
+        cells = line.split()
+        if len(cells) == 8 and cells[0] == str(ranks):
+            for figure, cell in (("step", 1), ("exposed", 2), ("rate", 3), ("items", 4), ("efficiency", 6)):
+                say(figure, "predict", cells[cell])
+    find("alone", "predict", r"without averaging a step takes (\S+) ms", text)
+    rounded("waiting", "predict", r"^- waiting for (?:rank \d+|each other): (\S+) ms per step", text)
+
+
+def raw_steps(ranks, first, last):
+    """Of each measured step that all ranks have in their files: what each waited, in ms."""
+    of = []
+    for rank in range(ranks):
+        lines = [json.loads(line) for line in read("trace/rank-%d.jsonl" % rank).splitlines()]
+        begin = max((i for i, line in enumerate(lines) if "ddprun_trace" in line), default=0)  # the last attempt
+        of.append({line["step"]: line for line in lines[begin:] if "released_us" in line and "graph" not in line})
+    for step in sorted(set.intersection(*(set(steps) for steps in of))):
+        if first <= step <= last and not any(steps[step].get("control") for steps in of):
+            yield step, [max(0, steps[step]["released_us"]) / 1e3 for steps in of]
+
+
+def hold_to_raw(summary):
+    steps = list(raw_steps(summary["ranks"], summary["first_measured"], summary["last_measured"]))
+    if len(steps) < summary["measured_steps"]:
+        complain("%d steps were measured, and the traces have %d" % (summary["measured_steps"], len(steps)))
+    mean = lambda values: sum(values) / len(steps)
+    exposed = mean(min(waits) for _, waits in steps)
+    slack = 0.3 if len(steps) == summary["measured_steps"] else 1.0  # other events on the device; other steps, too
+    if not math.isclose(exposed, summary["exposed_ms"], rel_tol=0.2, abs_tol=slack):
+        complain("exposed is %.3f ms by the raw events, and %.3f" % (exposed, summary["exposed_ms"]))
+    for rank in range(summary["ranks"]):
+        waiting, shown = mean(waits[rank] - min(waits) for _, waits in steps), summary["each_rank"][rank]["waiting_ms"]
+        if not math.isclose(waiting, shown, rel_tol=0.2, abs_tol=slack):
+            complain("rank %d waits %.3f ms by the raw events, and %.3f" % (rank, waiting, shown))
+    # the timeline has the same events: the sums are the same
+    args = {}
+    for event in json.loads(read("timeline"))["traceEvents"]:
+        if event["ph"] == "X" and "exposed_us" in event.get("args", {}):
+            args[event["args"]["step"], event["pid"]] = event["args"]
+    if all((step, 0) in args for step, _ in steps) and kind != "restarted":
+        shown = mean(args[step, 0]["exposed_us"] / 1e3 for step, _ in steps)
+        if not math.isclose(shown, exposed, rel_tol=1e-3, abs_tol=1e-3):
+            complain("exposed is %.4f ms by the raw events, and %.4f in the timeline" % (exposed, shown))
+    elif kind != "restarted":
+        complain("the timeline lacks steps")
+
+
+def hold_sums(summary):
+    """Parts add up to the whole, within rounding."""
+    first = lambda figure: said[figure][0][1]
+    value = {figure: next((v for o, v, _ in values if o == "page's data"), None) for figure, values in said.items()}
+    if value.get("alone") is None:
+        if value.get("slowed", 0) + value["exposed"] + value["waiting"] < value["step"]:
+            complain("a step of %s ms has no time without averaging" % value["step"])
+        return
+    whole = sum(value.get(figure) or 0 for figure in ("alone", "exposed", "waiting", "slowed"))
+    if not math.isclose(whole, value["step"], rel_tol=1e-4):
+        complain("without averaging, exposed, waiting and slowed are %.4f ms, and a step takes %.4f" % (whole, value["step"]))
+    if not math.isclose(value["alone"] / value["step"], value["efficiency"], rel_tol=1e-4):
+        complain("the efficiency is %s, of %s and %s" % (value["efficiency"], value["alone"], value["step"]))
+    if not math.isclose(value["step"] * value["rate"], 1e3, rel_tol=1e-4):
+        complain("a step takes %s ms, at %s steps/s" % (value["step"], value["rate"]))
+    waits = [each["waiting_ms"] for each in summary["each_rank"] if each["rank"] != summary["waited_for"]]
+    if not math.isclose(sum(waits) / len(waits), summary["waiting_ms"], rel_tol=1e-4, abs_tol=1e-5):
+        complain("ranks wait %s ms, and the job %s" % (waits, summary["waiting_ms"]))
+    if sum(each["last_steps"] for each in summary["each_rank"]) != summary["measured_steps"]:
+        complain("ranks are last in other than %s steps" % summary["measured_steps"])
+    for each in summary["each_rank"]:
+        if not math.isclose(each["waited_ms"], summary["exposed_ms"] + each["waiting_ms"], rel_tol=1e-4):
+            complain("rank %s waited %s ms, exposed and waiting are %s" % (each["rank"], each["waited_ms"], each["waiting_ms"]))
+    if first("step") <= 0:
+        complain("a step takes no time")
+
+
+def hold_delay(summary):
+    """Rank 1 was late in so many of the measured steps; what comes on top is the machine's."""
+    late = sum(step in LATE_STEPS for step, _ in raw_steps(summary["ranks"], summary["first_measured"], summary["last_measured"]))
+    least = LATE_MS * late / summary["measured_steps"] * 0.8
+    for output, value, _ in said["rank 0 waiting"]:
+        if value < least:
+            complain("rank 0 waits %.3f ms in the %s, and rank 1 was late by %d ms in %d of %d steps" % (value, output, LATE_MS, late, summary["measured_steps"]))
+    if late < 18:
+        complain("only %d of the late steps were measured" % late)
+    for output in ("closing", "summary", "metrics", "page", "report", "report A B", "predict"):
+        if not any(o == output for o, _, _ in said["waiting"]):
+            complain("the %s does not say that ranks wait" % output)
+
+
+def main():
+    summary = json.loads(read("summary"))
+    read_closing(read("closing"))
+    read_summary(summary)
+    read_metrics(read("metrics"))
+    for output in ("page", "report"):
+        read_page(output, read(output + ".html"), summary)
+    read_compared(read("compared"))
+    read_predict(read("predict"), summary["ranks"])
+    for figure, values in said.items():
+        for where, value, half in values[1:]:
+            other, wanted, slack = values[0]
+            if abs(value - wanted) > (half + slack) * 1.001 + 1e-9:
+                complain("%s is %.6g in the %s, and %.6g in the %s" % (figure, wanted, other, value, where))
+    timed = kind != "captured"
+    for figure, outputs in {"step": 8, "rate": 7, "exposed": 8, "waiting": 6, "alone": 6, "efficiency": 3, "steps": 7, "ranks": 5}.items():
+        found = {output for output, _, _ in said.get(figure, [])}
+        if figure in ("alone", "efficiency", "rate", "step") and "alone" not in said:
+            continue  # by a trial, collectives slow a step by more than its own work: there is no prediction, either
+        outputs -= kind == "failed"  # which has no closing lines
+        if len(found) < outputs and (timed or figure in ("steps", "ranks")):
+            complain("%s stands in %s only" % (figure, sorted(found)))
+    if not timed and said.get("exposed"):
+        complain("steps in graphs expose %s" % said["exposed"])
+    if timed:
+        hold_sums(summary)
+        hold_to_raw(summary)
+    if kind == "annotated":
+        hold_delay(summary)
+    print("%d figures in %d places" % (len(said), sum(map(len, said.values()))))
+    sys.exit(1 if wrong else 0)
+
+
+main()

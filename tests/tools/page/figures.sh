@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# figures.sh BUILD - one run, one truth: of eight kinds of runs each figure is the same in every output, to the digit that is printed:
+# closing lines, --summary-json, --metrics, the page of --page and that of `ddprun report DIR`, `report A B`, `predict DIR`, and the
+# timeline; parts add up to the whole; and the sums are those of the raw events (figures.py). Ordinarily some of the kinds run (in_turn).
+# shellcheck source=tests/end_to_end/lib.sh
+source "$(dirname "$0")/../../end_to_end/lib.sh"
+command -v python3 >/dev/null || skip "there is no python3 here, which reads the outputs"
+figures=$(dirname "$0")/figures.py
+trainers=$build/tests/trainers
+
+# kind NAME CODE OPTIONS... -- COMMAND...: a run; its outputs are in $work/NAME.
+kind() {
+    local name=$1 of=$work/$1
+    mkdir "$of"
+    run "$ddprun" --device softgpu --trace "$of/trace" --page "$of/page.html" --summary-json "$of/summary" --metrics "$of/metrics" "${@:3}"
+    check "$name: exit code $2" [ "$code" -eq "$2" ]
+    cp "$work/stderr" "$of/closing"
+    run "$ddprun" report "$of/trace" -o "$of/report.html"
+    run "$ddprun" report "$of/trace" "$of/trace"
+    cp "$work/stdout" "$of/compared"
+    run "$ddprun" trace "$of/trace" -o "$of/timeline"
+    run "$ddprun" predict -n 2,3,4 "$of/trace"
+    cp "$work/stdout" "$of/predict"
+    check "$name: one value for each figure" python3 "$figures" "$name" "$of"
+}
+
+# Rank 1 is 5 ms late in steps 10 to 30. With --bucket-mb there are no trials, so none of these is a control step.
+kind annotated 0 -n 2 --bucket-mb 25 -- "$trainers/paced" --layers 4 --kib 16 --layer-us 600 --forward-us 600 --steps 46 --host-from 1 \
+    --late-us 5000 --late-rank 1 --late-from 9 --late-until 30
+
+# What is changed is seen: a figure of each output.
+changed() { # FILE PATTERN REPLACEMENT
+    cp "$work/annotated/$1" "$work/kept"
+    sed -E -i "s/$2/$3/" "$work/annotated/$1"
+    check "seen: another figure in $1 ($2)" bash -c \
+        "! cmp -s '$work/annotated/$1' '$work/kept' && ! python3 '$figures' annotated '$work/annotated' >/dev/null"
+    cp "$work/kept" "$work/annotated/$1"
+}
+changed closing '(exposed communication: )[0-9.]+' '\177.7'
+changed closing '(after start-up )[0-9.]+' '\177.7'
+changed summary '("waiting_ms": )[0-9.]+' '\177.7'
+changed metrics '^(ddprun_step_seconds.* )[0-9.]+' '\17.77'
+changed page.html "(run-exposed'>)[0-9.]+" '\177.7'
+changed report.html "(run-efficiency'>)[0-9.]+" '\177.7'
+changed compared '^(without averaging +)[0-9.]+' '\177.7'
+changed predict '^( +2 +)[0-9.]+' '\177.7'
+changed timeline '("exposed_us":)[0-9.]+' '\1777777'
+
+in_turn 3 && kind nan 0 -n 4 -- "$trainers/sick" --rank 2 --tensor 3 --step 20 --steps 60
+in_turn 3 && kind failed 139 -n 2 -- "$trainers/ladder" --layers 6 --width 64 --batch 64 --steps 80 --fault crash --fault-rank 1 --fault-step 60
+in_turn 3 && kind restarted 0 -n 2 --max-restarts 1 -- sh -c \
+    'if [ -z "$DDPRUN_RESTART" ]; then exec "$0" "$@" --fault exit --fault-rank 1 --fault-step 5; fi; exec "$0" "$@"' \
+    "$trainers/ladder" --layers 6 --width 64 --batch 64 --steps 80
+in_turn 3 && kind captured 0 -n 2 -- "$trainers/graphs"
+
+if in_turn 3; then # more processes than cores
+    burners=()
+    for ((i = 0; i < 3; ++i)); do
+        bash -c 'while :; do :; done' &
+        burners+=($!)
+    done
+    kind load 0 -n 3 -- "$trainers/paced" --layers 4 --kib 16 --layer-us 1000 --forward-us 1000 --steps 80
+    kill "${burners[@]}"
+    wait "${burners[@]}" 2>/dev/null
+fi
+
+by_plan() { # NAME WAY
+    run "$ddprun" -q --device softgpu scout --by "$2" --prove --json "$work/plan.json" "$digits_plain" --data "$data" --batch 24 --steps 40 --quiet
+    succeeded "$1: a plan is made"
+    kind "$1" 0 -n 2 --share-gpu --plan "$work/plan.json" -- "$digits_plain" --data "$data" --batch 24 --steps 160 --quiet
+}
+in_turn 3 && by_plan plan_gradients gradients
+in_turn 3 && by_plan plan_state state
+finish
