@@ -23,11 +23,11 @@ put_ranks(json_object *section, const struct facts *facts)
                                       MOST_RANKS);
     for (size_t r = 0; r < facts->rank_count; ++r) {
         const struct rank_facts *rank = &facts->ranks[r];
-        double waits_us = facts_waiting(facts, rank), step_us = facts->step_us;
+        double waits_us = facts_waiting(facts, r), step_us = facts->step_us;
         double other_us = step_us - rank->before_us - rank->backward_us - facts->exposed_us - waits_us;
         report_row(&table, ROW({rank->run->rank}, {.text = rank->run->host}, {rank->before_us}, {rank->backward_us},
-                               {facts->exposed_us}, {waits_us}, {other_us}, {step_us}, {(double)rank->waits.last_count},
-                               {rank->kept_us}));
+                               {facts->exposed_us}, {waits_us}, {other_us}, {step_us},
+                               {(double)facts->waits[r].last_count}, {rank->kept_us}));
     }
 }
 
@@ -64,7 +64,7 @@ put_curves(json_object *section, const struct facts *facts)
 void
 section_steps(json_object *report, const struct facts *facts)
 {
-    char text[FIGURE_BYTES], waiting[WAITING_TEXT_BYTES], caption[300];
+    char waiting[WAITING_TEXT_BYTES], caption[300];
     double batches = facts_number(facts->summary, "batches"), each = facts_number(facts->summary, "batches_per_step");
     snprintf(
         caption, sizeof(caption),
@@ -89,9 +89,6 @@ section_steps(json_object *report, const struct facts *facts)
     }
     if (facts->rank_count > 1 && !isnan(facts->waiting_us))
         report_sentence(section, "notes", "In these steps: %s.", facts_waiting_text(facts, waiting));
-    if (facts->waited.straggler >= 0)
-        report_sentence(section, "notes", "Without it, the other ranks would finish a step %s earlier.",
-                        figure_time(facts->ranks[facts->waited.straggler].kept_us, text));
     put_curves(section, facts);
     put_ranks(section, facts);
 }

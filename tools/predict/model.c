@@ -51,22 +51,6 @@ ready_of(const struct looked_at *at, size_t k)
     return isfinite(latest) ? latest : 0.0;
 }
 
-/* When the first gradient was nearly complete; NAN: not known. */
-static double
-first_ready(const struct looked_at *at)
-{
-    double *values = xcalloc(at->step_count, sizeof(*values));
-    size_t count = 0;
-    for (size_t s = 0; s < at->step_count; ++s) {
-        double backward_us = at->steps[s * at->facts->rank_count]->backward_us;
-        if (backward_us < 0.0)
-            values[count++] = backward_us;
-    }
-    double first = waiting_median(values, count);
-    free(values);
-    return first;
-}
-
 /*
  * A bucket is ready with its last tensor. The others are spread by their bytes over the time since the bucket before
  * was ready; those of the first bucket over the time since backward's first gradient.
@@ -74,7 +58,7 @@ first_ready(const struct looked_at *at)
 static void
 spread(struct model *model, const struct looked_at *at)
 {
-    double before_us = first_ready(at);
+    double before_us = -at->facts->ranks[0].backward_us; /* when the first gradient was nearly complete */
     for (size_t k = 0; k < at->plan->bucket_count; ++k) {
         const size_t *members = at->plan->members[k], count = at->plan->member_counts[k];
         double ready_us = ready_of(at, k), bytes = 0.0, passed = 0.0;

@@ -62,8 +62,8 @@ bool model_exposed(const struct model *model, const struct cost *cost, unsigned 
 
 /* Of a plan: all is checked in three of its first steps, and the next one waits for that. They do not count. */
 enum { STEPS_FIRST = 4 };
-/* A plan with fewer says little of its steps; of one with more, the last ones are taken. */
-enum { STEPS_ENOUGH = 8, STEPS_MOST = 64 };
+/* A plan with fewer says little of its steps. */
+enum { STEPS_ENOUGH = 8 };
 
 /* Points into the facts, and into their trace. */
 struct looked_at {

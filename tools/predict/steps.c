@@ -26,26 +26,21 @@ take_row(const struct facts *facts, const struct trace_step *first, const struct
     return true;
 }
 
-/* Steps of the plan that all ranks have, the last of them. */
+/* Steps of the plan that all ranks have. */
 static void
 take_steps(struct looked_at *at, uint64_t until)
 {
     const struct rank_facts *first = &at->facts->ranks[0];
-    size_t usable = 0, skip, ranks = at->facts->rank_count;
-    for (size_t i = 0; i < first->step_count; ++i)
-        usable += is_usable(at, first->steps[i], until);
-    skip = usable > STEPS_MOST ? usable - STEPS_MOST : 0;
+    size_t ranks = at->facts->rank_count;
     free(at->steps);
-    at->steps = xcalloc((usable - skip + 1) * ranks, sizeof(*at->steps));
+    at->steps = xcalloc((first->step_count + 1) * ranks, sizeof(*at->steps));
     at->step_count = 0;
-    for (size_t i = 0; i < first->step_count; ++i) {
-        if (!is_usable(at, first->steps[i], until) || (skip > 0 && skip-- > 0))
-            continue;
-        at->step_count += take_row(at->facts, first->steps[i], &at->steps[at->step_count * ranks]);
-    }
+    for (size_t i = 0; i < first->step_count; ++i)
+        at->step_count += is_usable(at, first->steps[i], until) &&
+                          take_row(at->facts, first->steps[i], &at->steps[at->step_count * ranks]);
 }
 
-/* The last plan of the group with so many steps in the window. */
+/* The last plan of the group with so many steps. */
 static bool
 take_plan(struct looked_at *at, size_t enough)
 {

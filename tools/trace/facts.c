@@ -232,7 +232,7 @@ take_rank(struct facts *facts, size_t r)
         const struct trace_step *own = facts_step_of(rank, step->number);
         if (!step->counts)
             continue;
-        rank_waits_add(&rank->waits, (int)r, fmax(own->released_us, 0), &step->last);
+        rank_waits_add(&facts->waits[r], (int)r, fmax(own->released_us, 0), &step->last);
         rank->kept_us += step->last.rank == (int)r ? last_rank_gap(&step->last) / (double)facts->counted : 0;
         if (isnan(own->begin_us))
             continue;
@@ -262,7 +262,7 @@ straggler_of(const struct facts *facts, int shown)
 
 /* What each rank waited, and in how many steps it came last, is the launcher's too. */
 static void
-take_said_ranks(struct facts *facts, struct rank_waits *waits)
+take_said_ranks(struct facts *facts)
 {
     json_object *each;
     if (facts->group_count > 1 || isnan(facts_number(facts->summary, "waiting_ms")) ||
@@ -271,8 +271,8 @@ take_said_ranks(struct facts *facts, struct rank_waits *waits)
     facts->counted = (size_t)fmax(0, facts_number(facts->summary, "measured_steps"));
     for (size_t r = 0; r < facts->rank_count; ++r) {
         json_object *rank = json_object_array_get_idx(each, (size_t)facts->ranks[r].run->rank);
-        waits[r].sum = 1e3 * facts_number(rank, "waiting_ms") * (double)facts->counted;
-        waits[r].last_count = (size_t)fmax(0, facts_number(rank, "last_steps"));
+        facts->waits[r].sum = 1e3 * facts_number(rank, "waiting_ms") * (double)facts->counted;
+        facts->waits[r].last_count = (size_t)fmax(0, facts_number(rank, "last_steps"));
     }
 }
 
@@ -281,7 +281,6 @@ take_waiting(struct facts *facts)
 {
     struct last_rank latest[WAITING_LATEST];
     struct waiting *waited = &facts->waited;
-    struct rank_waits *waits = xcalloc(facts->rank_count, sizeof(*waits));
     size_t count = 0;
     *waited = (struct waiting){.count = facts->counted, .straggler = -1};
     for (size_t i = facts->step_count; i-- > 0;) {
@@ -293,24 +292,19 @@ take_waiting(struct facts *facts)
     if (count > 0)
         waiting_find_straggler(waited, latest, count, fmax(0.1 * facts->step_us, WAITING_LEAST_US));
     waited->straggler = straggler_of(facts, waited->straggler);
-    for (size_t r = 0; r < facts->rank_count; ++r)
-        waits[r] = facts->ranks[r].waits;
     double exposed = waited->exposed / (double)waited->count;
-    take_said_ranks(facts, waits);
+    take_said_ranks(facts);
     waited->count = facts->counted;
-    waiting_take(waited, waits, facts->rank_count);
-    for (size_t r = 0; r < facts->rank_count; ++r)
-        facts->ranks[r].waits = waits[r];
-    free(waits);
+    waiting_take(waited, facts->waits, facts->rank_count);
     waited->exposed = facts->exposed_us = said_or(facts, "exposed_ms", 1e3, exposed);
     waited->waiting = facts->waiting_us = said_or(facts, "waiting_ms", 1e3, waited->waiting);
     facts->own_us = facts->step_us - facts->exposed_us - (isnan(facts->waiting_us) ? 0 : facts->waiting_us);
 }
 
 double
-facts_waiting(const struct facts *facts, const struct rank_facts *rank)
+facts_waiting(const struct facts *facts, size_t rank)
 {
-    return isnan(facts->waiting_us) ? NAN : rank->waits.sum / (double)facts->counted;
+    return isnan(facts->waiting_us) ? NAN : facts->waits[rank].sum / (double)facts->counted;
 }
 
 double
@@ -380,6 +374,7 @@ facts_find(const struct trace *trace, const struct run_clock *clocks, struct fac
     join_steps(facts);
     take_window(facts);
     take_step_time(facts);
+    facts->waits = xcalloc(facts->rank_count, sizeof(*facts->waits));
     for (size_t r = 0; r < facts->rank_count; ++r)
         take_rank(facts, r);
     take_waiting(facts);
@@ -392,6 +387,7 @@ facts_free(struct facts *facts)
     for (size_t r = 0; r < facts->rank_count; ++r)
         free(facts->ranks[r].steps);
     free(facts->ranks);
+    free(facts->waits);
     free(facts->steps);
     *facts = (struct facts){0};
 }

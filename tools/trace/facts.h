@@ -19,8 +19,7 @@ struct rank_facts {
     const struct trace_step **steps; /* [step_count]: of the group, with times, by number */
     size_t step_count;
     double before_us, backward_us;
-    struct rank_waits waits; /* for other ranks, added up over facts.counted steps */
-    double kept_us;          /* a step: how much earlier all others would have been done without it */
+    double kept_us; /* a step: how much earlier all others would have been done without it */
 };
 
 /* One step that all ranks have. */
@@ -50,6 +49,7 @@ struct facts {
     double slowed_us; /* of own_us, by the last trial; NAN: there was none */
     double bound_us, predicted_us;
     struct waiting waited;                  /* the same, by indices of ranks */
+    struct rank_waits *waits;               /* [rank_count]: for other ranks, added up over `counted` steps */
     const struct trace_plan *plan;          /* of the group, the last one; NULL: none */
     const struct trace_overlap *overlap;    /* of the group, where overlap was switched last; NULL: nowhere */
     const struct trace_run *first;          /* the run of the lowest rank */
@@ -65,7 +65,7 @@ void facts_free(struct facts *facts);
 double facts_alone(const struct facts *facts);
 
 /* What the rank waited for others, in the mean; NAN: not known. */
-double facts_waiting(const struct facts *facts, const struct rank_facts *rank);
+double facts_waiting(const struct facts *facts, size_t rank);
 
 /* The duration that so many hundredths of the steps did not exceed, of all steps but control steps (nearest rank); 0:
  * the least. NAN: there are none. */
