@@ -306,9 +306,10 @@ TEST(an_option_that_is_gone_is_refused_with_what_serves_instead)
     static const struct {
         struct sample sample;
         const char *told;
-    } cases[] = {{{"no-trials", NULL}, "--bucket-mb"},         {{"hang-warning", "5"}, "a tenth of"},
-                 {{"trace-steps", "5-9"}, "first 1000 steps"}, {{"trace-args", NULL}, "not its arguments"},
-                 {{"annotations", "off"}, "scouted run"},      {{"output", "rank0-all"}, "rank0 prints"}};
+    } cases[] = {{{"hang-warning", "5"}, "a tenth of"},
+                 {{"trace-steps", "5-9"}, "first 1000 steps"},
+                 {{"trace-args", NULL}, "not its arguments"},
+                 {{"output", "rank0-all"}, "rank0 prints"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
         struct error error = {0};
         for (enum place place = WITHOUT_CHECK; place <= CHECK_FIRST; ++place) {
