@@ -43,8 +43,6 @@
 
 /* From `python -m ddprun` to ddprun: the Python that starts a program *.py; absent or empty: none does. */
 #define DDPRUN_ENV_PYTHON "_DDPRUN_PYTHON"
-/* From the ddprun that has --hosts to those on the hosts: the folder that they enter. */
-#define DDPRUN_ENV_HOSTS_FOLDER "_DDPRUN_HOSTS_FOLDER"
 /* From the ddprun of a host to that of a rank on it: "LOCAL_RANK:RANKS" (launcher/cluster/launched.h). */
 #define DDPRUN_ENV_MEMBER "_DDPRUN_MEMBER"
 /*

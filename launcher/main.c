@@ -7,7 +7,6 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
-#include "launcher/hosts.h"
 #include "launcher/job.h"
 #include "launcher/options/option_table.h"
 #include "launcher/report/summary.h"
@@ -270,8 +269,6 @@ run_command(const struct options *options, int *exit_code)
         *exit_code = may_run(command, options, &error) ? command->run(command, options) : refuse(options, &error);
     else if (strcmp(name, "help") == 0)
         *exit_code = print_help(options->program);
-    else if (options->hosts != NULL)
-        *exit_code = hosts_run(options);
     else
         return false;
     return true;
@@ -301,7 +298,7 @@ static int __attribute__((noinline)) work(int argc, char **argv)
         return close_stdout(stdout);
     }
     struct options options = {0};
-    enum options_result result = hosts_enter_folder(&error) ? options_parse(argc, argv, &options, &error) : OPTIONS_BAD;
+    enum options_result result = options_parse(argc, argv, &options, &error);
     if (result != OPTIONS_BAD && result != OPTIONS_RUN) {
         print_answer(result);
         return close_stdout(stdout);

@@ -132,14 +132,19 @@ row_of(const struct command *command, int answer)
     return NULL;
 }
 
+/* Where ranks of several hosts are named. */
+#define OF_MPIRUN \
+    "mpirun -n 16 --host h1:8,h2:8 --bind-to none ddprun PROGRAM, or --nnodes with --node-rank and --master,"
+
 /* What options of mpirun, torchrun, srun and horovodrun are called here, or what takes their place. */
 static const char *
 find_foreign(const char *name)
 {
     static const char *const foreign[][2] = {
-        {"H", "--hosts h1:8,h2:8"},
-        {"host", "--hosts h1:8,h2:8"},
-        {"hostfile", "--hosts file=PATH"},
+        {"H", OF_MPIRUN},
+        {"host", OF_MPIRUN},
+        {"hosts", OF_MPIRUN},
+        {"hostfile", OF_MPIRUN},
         {"x", "--env NAME=VALUE"},
         {"log-dir", "--output files=DIR"},
         {"standalone", "ddprun -n N without it, on one machine"},

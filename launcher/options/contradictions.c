@@ -17,10 +17,6 @@
     X(SYNC_AND_COMPRESS, "--sync-every averages parameters, and --compress would round them to 16 bits; "        \
                          "leave one out")                                                                        \
     X(OUTER_WITHOUT_SYNC, "--outer-lr and --outer-momentum need --sync-every K; give it, too")                   \
-    X(PER_HOST_AND_HOSTS, "--nproc-per-node and --hosts both set the number of ranks of a host; "                \
-                          "leave --nproc-per-node out (h1:8,h2:8)")                                              \
-    X(NODES_AND_HOSTS, "--hosts starts ddprun on all hosts, but with --nnodes you start it on each host; "       \
-                       "leave one out")                                                                          \
     X(TEE_WITHOUT_FILES, "--tee needs --output files=DIR; give both, or leave --tee out")
 
 enum contradiction {
@@ -44,9 +40,6 @@ holds(enum contradiction which, const struct options *options)
         [SYNC_AND_SUM] = job->sync_every > 0 && job->reduction == DDPRUN_REDUCE_SUM,
         [SYNC_AND_COMPRESS] = job->sync_every > 0 && job->compression != DDPRUN_COMPRESS_NONE,
         [OUTER_WITHOUT_SYNC] = job->has_outer && job->sync_every == 0,
-        /* With --hosts, -n is the number of ranks on all hosts together. */
-        [PER_HOST_AND_HOSTS] = options->ranks_per_host && options->hosts != NULL,
-        [NODES_AND_HOSTS] = options->node_count > 0 && options->hosts != NULL,
         [TEE_WITHOUT_FILES] = options->tee && options->output != OUTPUT_FILES,
     };
     return hold[which];

@@ -7,7 +7,6 @@
 #include "base/protocol.h"
 #include "launcher/common/network.h"
 #include "launcher/common/xcalloc.h"
-#include "launcher/options/host_list.h"
 #include "launcher/options/option_rows.h"
 
 #include <ctype.h>

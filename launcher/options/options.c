@@ -53,16 +53,6 @@ parse_all(int argc, char **argv, struct options *options, struct error *error)
     return OPTIONS_RUN;
 }
 
-/* --ranks accepts as many as several hosts can have. */
-static bool
-check_rank_count(const struct options *options, struct error *error)
-{
-    return options->rank_count <= OPTIONS_MOST_RANKS || options->hosts != NULL ||
-           error_set(error, DDPRUN_EXIT_USAGE,
-                     "%s'%d' is not a number of ranks from 1 to %d, in --ranks; see ddprun --help",
-                     options->ranks_by_setting ? "DDPRUN_RANKS: " : "", options->rank_count, OPTIONS_MOST_RANKS);
-}
-
 static struct options
 default_options(void)
 {
@@ -97,8 +87,8 @@ options_parse(int argc, char **argv, struct options *options_p, struct error *er
     enum options_result result = parse_all(argc, argv, &options, error);
     if (options.dry_run)
         options_p->dry_run = true;
-    if (result == OPTIONS_RUN && !(settings_apply(&options, error) && check_rank_count(&options, error) &&
-                                   check_mixed(&options, error) && contradictions_check(&options, error)))
+    if (result == OPTIONS_RUN &&
+        !(settings_apply(&options, error) && check_mixed(&options, error) && contradictions_check(&options, error)))
         result = OPTIONS_BAD;
     if (result == OPTIONS_RUN)
         *options_p = options;
@@ -143,15 +133,6 @@ options_free(struct options *options)
 }
 
 /* ---- options by their names ---- */
-
-void
-options_hand_on(const struct options *options, struct word_list *words)
-{
-    for (size_t i = 0; i < options->given.count; ++i) {
-        if ((option_row_of_given(options->given.list[i])->flags & NOT_HANDED_ON) == 0)
-            word_list_add(words, xstrdup(options->given.list[i]));
-    }
-}
 
 void
 terms_write(const struct options *options, bool softgpu, char *terms, size_t bytes)

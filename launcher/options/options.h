@@ -17,6 +17,7 @@
 
 /* Ranks on one machine; two pipes each must fit the usual limit of 1024 open files. */
 #define OPTIONS_MOST_RANKS 256
+#define OPTIONS_MOST_NODES 4096
 
 /* A rank that keeps others waiting without a call ends the job after so long. The limit of a rank's own waiting
  * (DDPRUN_DEFAULT_TIMEOUT_S) comes later, for it knows less. */
@@ -61,7 +62,6 @@ struct options {
     bool ranks_by_setting;  /* DDPRUN_RANKS counts */
     bool has_settings;      /* some DDPRUN_ variable does */
     bool ranks_per_host;    /* rank_count was given as --nproc-per-node */
-    const char *hosts;      /* hosts and their ranks, as in host_list.h; NULL: this machine only */
     unsigned node_count;    /* --nnodes; 0: not given */
     unsigned node_rank;     /* --node-rank */
     bool node_rank_given;
@@ -121,9 +121,6 @@ void options_free(struct options *options);
 
 /* A copy of `text` that lives as long as the options. */
 const char *option_keep(struct options *options, const char *text);
-
-/* For a ddprun that this one starts: the command line's options. */
-void options_hand_on(const struct options *options, struct word_list *words);
 
 /* For a job of several ddprun: what must be equal in all of them, which is their options with TERM, ddprun's version,
  * GPU or stand-in. Writes "name value\n" ... into terms[bytes]; a longer text is cut. Pure. */

@@ -24,16 +24,6 @@ print_word(FILE *out, const char *word)
     fputc('\'', out);
 }
 
-void
-dry_run_print_words(FILE *out, char *const *words)
-{
-    for (char *const *word = words; *word != NULL; ++word) {
-        if (word != words)
-            fputc(' ', out);
-        print_word(out, *word);
-    }
-}
-
 /* The part of a variable's entry that is its name. */
 static bool
 same_name(const char *a, const char *b)

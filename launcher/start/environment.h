@@ -84,7 +84,4 @@ char **environment_for_rank(char *const *inherited, const struct rank_settings *
 int dry_run_print(FILE *out, const struct rank_settings *settings, const struct program *program,
                   const struct placement *placement);
 
-/* One command, quoted so that a shell takes it back word by word; no end of line. */
-void dry_run_print_words(FILE *out, char *const *words);
-
 #endif

@@ -81,19 +81,6 @@ digits_equal() {
     check "$name: compared after every step, and said once" [ "$(grep -c 'compared 60 times, last after step 60' "$work/stderr")" -eq 1 ]
 }
 
-# variables_reach DDPRUN --hosts h1:1,h2:1: variables and the folder reach all hosts whatever is in them, and lines of other ranks have
-# their rank in front and nothing else.
-variables_reach() {
-    export NCCL_TEST_WORDS='a;b,c "d" $e'
-    # shellcheck disable=SC2016 # the ranks' shells expand it
-    run env TERM=xterm "$@" --device softgpu --env "TEST_WORDS=x y,z;'q" \
-        sh -c 'echo "$NCCL_TEST_WORDS" "$TEST_WORDS" "$(pwd)" "$PWD"; exec "$0" --steps 3 >/dev/null' "$ladder"
-    succeeded "variables"
-    check "variables: on both hosts" [ "$(tr -d '\r' <"$work/stdout" | LC_ALL=C sort)" = "[1] $NCCL_TEST_WORDS x y,z;'q $PWD $PWD
-$NCCL_TEST_WORDS x y,z;'q $PWD $PWD" ]
-    unset NCCL_TEST_WORDS
-}
-
 # The process of a rank on a host: it runs the trainer and has the rank's number.
 rank_process() { # HOST RANK TRAINER
     local process
@@ -136,23 +123,6 @@ killed() {
     finished "$name" "$start"
     check "$name: one report" [ "$(grep -c '^ddprun: ' "$work/stderr")" -eq 1 ]
     check "$name: with rank, host and process" grep -Eq "rank $rank \(host h2, process $victim," "$work/stderr"
-    clean "$name"
-}
-
-# elsewhere NAME COMMAND...: ddprun --hosts is started in a folder that h2 does not have: it reports that, once, and
-# nothing is started.
-elsewhere() {
-    local name=$1 back=$PWD
-    shift
-    mkdir -p "$hosts_work/one"
-    hosts_on h2 mount -t tmpfs tmpfs "$hosts_work/one"
-    mkdir -p "$hosts_work/one/run"
-    cd "$hosts_work/one/run" || exit 1
-    run "$@" "$ladder" --steps 3
-    cd "$back" || exit 1
-    check "$name: exit code $code is 2" [ "$code" -eq 2 ]
-    check "$name: said once" [ "$(grep -c '^ddprun: .*host h2): cannot enter the folder .*/one/run,' "$work/stderr")" -eq 1 ]
-    check "$name: nothing is started" [ ! -s "$work/stdout" ]
     clean "$name"
 }
 

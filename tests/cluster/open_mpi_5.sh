@@ -3,7 +3,6 @@
 # Debian 12 has neither: cmake/setup.sh --tests puts a copy into build/openmpi5; one that is first in PATH will do as well.
 #
 #   open_mpi_5_take                # mpirun and prterun are those of Open MPI 5, or the test is skipped by name
-#   open_mpi_5_hide FOLDER         # for what should find prterun and no mpirun: makes a folder of programs, to be PATH
 
 open_mpi_5_is() { # PROGRAM
     "$1" --version </dev/null 2>/dev/null | grep -E '^mpirun \(Open MPI\) ([5-9]|[1-9][0-9])\.' >/dev/null
@@ -18,11 +17,4 @@ open_mpi_5_take() {
     elif ! found=$(command -v mpirun) || ! open_mpi_5_is "$found" || ! command -v prterun >/dev/null; then
         skip "there is no Open MPI 5 with prterun here (cmake/setup.sh --tests puts one into build/openmpi5)"
     fi
-}
-
-open_mpi_5_hide() { # FOLDER
-    mkdir "$1"
-    ln -s /usr/bin/* "$1"
-    rm -f "$1"/mpi* "$1"/orte*
-    ln -sf "$(command -v prterun)" "$(command -v prted)" "$1"
 }

@@ -45,13 +45,4 @@ if unshare --uts true 2>/dev/null; then
         sh -c 'touch "$0/JOB"; until [ -e "$0/a" ] && [ -e "$0/b" ]; do sleep 0.05; done' "$work/both"
     succeeded "two jobs on a host with a long name"
 fi
-
-# --hosts, on this host, with no mpirun to be found: by prterun.
-open_mpi_5_hide "$work/path"
-rm -f "$work"/rank-*
-run env "PATH=$work/path" "$ddprun" --hosts "$(hostname):2" --bucket-mb 0.02 "$digits" "${options[@]}" --save "$work/rank-%d"
-succeeded "--hosts: ends well"
-check "--hosts: 0 and 1 are bitwise the same" cmp "$work/rank-0" "$work/rank-1"
-check "--hosts: serial up to summation order" "$compare" --quiet "$work/rank-0" "$work/serial" 1e-5
-nothing_left "--hosts"
 finish

@@ -17,7 +17,6 @@ typedef void (*fuzz_function)(const uint8_t *bytes, size_t count);
 void fuzz_options(const uint8_t *bytes, size_t count);
 void fuzz_gpu_list(const uint8_t *bytes, size_t count);
 void fuzz_substitute(const uint8_t *bytes, size_t count);
-void fuzz_hosts(const uint8_t *bytes, size_t count);
 void fuzz_elf(const uint8_t *bytes, size_t count);
 void fuzz_control(const uint8_t *bytes, size_t count);
 void fuzz_status(const uint8_t *bytes, size_t count);

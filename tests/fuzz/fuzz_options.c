@@ -1,6 +1,6 @@
 /*
  * fuzz_options.c - targets: the command line, its settings in the environment, and the command lines of tools;
- * lists of GPUs and hosts; substitution in arguments.
+ * lists of GPUs; substitution in arguments.
  *
  * Required: an answer is a job that makes sense, or one error with exit code 2. Never: to read other files than the
  * given one.
@@ -8,7 +8,6 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "base/protocol.h"
-#include "launcher/options/host_list.h"
 #include "launcher/options/option_table.h"
 #include "launcher/options/options.h"
 #include "tools/check/command/check.h"
@@ -25,8 +24,8 @@ enum { WORDS_AT_MOST = 64 };
 static void
 require_sound(const struct options *options)
 {
-    fuzz_require(options->rank_count >= 0 && options->rank_count <= 4096 * 256, "a number of ranks is in its bounds");
-    fuzz_require(options->hosts != NULL || options->rank_count <= OPTIONS_MOST_RANKS, "there are not too many ranks");
+    fuzz_require(options->rank_count >= 0 && options->rank_count <= OPTIONS_MOST_RANKS,
+                 "a number of ranks is in its bounds");
     fuzz_require(options->program != NULL && options->program[0] != NULL, "there is a program");
     fuzz_require(options->job.communicator_count >= 1 && options->job.communicator_count <= DDPRUN_MOST_COMMUNICATORS,
                  "the number of communicators is in its bounds");
@@ -86,13 +85,6 @@ parse_tools(int argc, char **argv)
                  "a file has a name");
 }
 
-/* Lists of hosts have a target of their own. */
-static bool
-reads_a_file(const char *word)
-{
-    return strstr(word, "file=") != NULL;
-}
-
 /* Each line a word; those in front that look like a variable of the environment are one. */
 void
 fuzz_options(const uint8_t *bytes, size_t count)
@@ -102,8 +94,6 @@ fuzz_options(const uint8_t *bytes, size_t count)
     for (char *word;
          (word = strsep(&rest, "\n")) != NULL && word_count <= WORDS_AT_MOST && set_count < WORDS_AT_MOST;) {
         char *equals = strchr(word, '=');
-        if (reads_a_file(word))
-            continue;
         if (word_count == 1 && strncmp(word, "DDPRUN_", 7) == 0 && equals != NULL) {
             *equals = '\0';
             setenv(word, equals + 1, 1);
@@ -148,32 +138,6 @@ fuzz_gpu_list(const uint8_t *bytes, size_t count)
     words_free(second.list);
     free(again);
     free(text);
-}
-
-void
-fuzz_hosts(const uint8_t *bytes, size_t count)
-{
-    struct host_list list = {0};
-    struct error error;
-    bool is_file = count > 0 && bytes[0] == '#';
-    if (!host_list_parse((const char *)bytes, count, is_file ? "hosts" : NULL, &list, &error)) {
-        fuzz_require_error(&error, DDPRUN_EXIT_USAGE);
-        return;
-    }
-    int ranks = 0;
-    fuzz_require(list.count >= 1 && list.count <= HOST_LIST_MOST_HOSTS, "there are hosts, not too many");
-    for (int i = 0; i < list.count; ++i) {
-        const struct host *host = &list.hosts[i];
-        fuzz_require(host->ranks >= 1 && host->ranks <= HOST_LIST_MOST_RANKS, "a host has ranks, not too many");
-        fuzz_require(host->name[0] != '\0' && host->name[0] != '-', "a host has a name that is no option");
-        fuzz_require(strlen(host->name) <= HOST_LIST_LONGEST_NAME && strpbrk(host->name, " ,:;\t\n$`'\"") == NULL,
-                     "its name is one");
-        for (int j = 0; j < i && list.count < 50; ++j)
-            fuzz_require(strcmp(host->name, list.hosts[j].name) != 0, "each host is there once");
-        ranks += host->ranks;
-    }
-    fuzz_require(ranks == list.ranks, "the ranks are added up");
-    host_list_free(&list);
 }
 
 /* The plain way to do the same: the longest-known name at each place, one after the other. */

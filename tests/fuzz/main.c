@@ -23,11 +23,23 @@ static const struct target {
     const char *name;
     fuzz_function run;
 } targets[] = {
-    {"options", fuzz_options}, {"gpu_list", fuzz_gpu_list},   {"hosts", fuzz_hosts},   {"substitute", fuzz_substitute},
-    {"elf", fuzz_elf},         {"control", fuzz_control},     {"status", fuzz_status}, {"handshake", fuzz_handshake},
-    {"view", fuzz_view},       {"frames", fuzz_frames},       {"sealed", fuzz_sealed}, {"auth", fuzz_auth},
-    {"mangled", fuzz_mangled}, {"reference", fuzz_reference}, {"scout", fuzz_scout},   {"plan", fuzz_plan},
-    {"play", fuzz_play},       {"trace", fuzz_trace},
+    {"options", fuzz_options},
+    {"gpu_list", fuzz_gpu_list},
+    {"substitute", fuzz_substitute},
+    {"elf", fuzz_elf},
+    {"control", fuzz_control},
+    {"status", fuzz_status},
+    {"handshake", fuzz_handshake},
+    {"view", fuzz_view},
+    {"frames", fuzz_frames},
+    {"sealed", fuzz_sealed},
+    {"auth", fuzz_auth},
+    {"mangled", fuzz_mangled},
+    {"reference", fuzz_reference},
+    {"scout", fuzz_scout},
+    {"plan", fuzz_plan},
+    {"play", fuzz_play},
+    {"trace", fuzz_trace},
 };
 
 static const struct target *chosen;

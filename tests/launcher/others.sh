@@ -56,10 +56,6 @@ install -d -o $victim -m 1777 "$sticky/printed"
 prepare "$sticky/printed/rank-1.err"
 victim "$top/home/tmp" -n 2 --output "files=$sticky/printed" "$fake" exit 0
 report "--output: a file of another user" "$(expect 1 "$err" "cannot write $sticky/printed/rank-1.err, in --output: $foreign")$(untouched "$sticky/printed/rank-1.err")"
-as $other ln -s "$top/home/hosts" "$sticky/hosts"
-as $victim sh -c 'echo h1:2 >"$1"' sh "$top/home/hosts"
-victim "$top/home/tmp" --hosts "file=$sticky/hosts" ./train
-report "--hosts: a link of another user" "$(expect 2 "$err" "cannot read $sticky/hosts, in --hosts: $foreign")"
 
 # ---- and files of the victim's own, there ----
 for option in --summary-json --metrics; do

@@ -56,7 +56,6 @@ static const struct sample {
     {"page", "page.html"},
     {"env", "A=1"},
     {"subst", NULL},
-    {"hosts", "h1:1,h2:1"},
     {"nnodes", "2"},
     {"node-rank", "1"},
     {"master", "h1"},
@@ -101,9 +100,6 @@ static const struct excluded {
     {{"sync-every", NULL}, {"reduce", "sum"}, "leave one out"},
     {{"sync-every", NULL}, {"compress", "fp16"}, "leave one out"},
     {{"sync-every", NULL}, {"compress", "bf16"}, "leave one out"},
-    {{"nproc-per-node", NULL}, {"hosts", NULL}, "leave --nproc-per-node out"},
-    {{"nproc_per_node", NULL}, {"hosts", NULL}, "leave --nproc-per-node out"},
-    {{"nnodes", NULL}, {"hosts", NULL}, "leave one out"},
 };
 
 /* These are so by themselves, beside another option's usual value. */

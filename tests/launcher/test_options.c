@@ -166,11 +166,10 @@ static const struct flagged {
            "timeout hang-timeout max-restarts heartbeat-timeout "},
     {TRACED, "bucket-mb no-overlap reduce sync-every outer-lr outer-momentum compress communicators nccl check-every "
              "verify "},
-    {NOT_HANDED_ON, "ranks hosts nnodes node-rank master by yes slow dry-run steps alone reference tolerance "
+    {NOT_HANDED_ON, "ranks nnodes node-rank master by yes slow dry-run steps alone reference tolerance "
                     "batch-grows free per-rank json "},
-    {COMMAND_LINE_ONLY,
-     "hosts nnodes node-rank master by yes slow dry-run tee version help help-all steps alone reference "
-     "tolerance batch-grows free per-rank json "},
+    {COMMAND_LINE_ONLY, "nnodes node-rank master by yes slow dry-run tee version help help-all steps alone reference "
+                        "tolerance batch-grows free per-rank json "},
 };
 
 TABLE_TEST(flags_are_on_the_options_that_they_are_for, flagged)
@@ -206,8 +205,8 @@ TEST(options_are_handed_on_and_refused_by_their_names)
     struct options options;
     struct error error = {0};
     struct word_list words = {0};
-    static const char *const own[] = {"trace", "verbose", NULL}, *const refused[] = {"hosts", "sync-every", NULL};
-    ck_assert_int_eq(parse("-n 4 --hosts h1:4 -v --gpus 3,5 --trace t --bucket-mb=2 --subst ./train", &options, &error),
+    static const char *const own[] = {"trace", "verbose", NULL}, *const refused[] = {"subst", "sync-every", NULL};
+    ck_assert_int_eq(parse("-n 4 -v --gpus 3,5 --trace t --bucket-mb=2 --subst ./train", &options, &error),
                      OPTIONS_RUN);
     options_hand_on_but(&options, own, true, &words);
     ck_assert_uint_eq(words.count, 3);
@@ -220,7 +219,7 @@ TEST(options_are_handed_on_and_refused_by_their_names)
     ck_assert(!options_refuse(options_given(&options, check_refuses), "check", &error));
     ck_assert_str_eq(error.text, "--trace and check contradict each other; leave one out");
     ck_assert(!options_refuse(options_set(&options, refused), "predict", &error));
-    ck_assert_str_eq(error.text, "--hosts and predict contradict each other; leave one out");
+    ck_assert_str_eq(error.text, "--subst and predict contradict each other; leave one out");
     options_free(&options);
 
     /* Of a setting: check leaves it out of its runs, predict cannot. */
@@ -551,14 +550,14 @@ TEST(too_many_ranks_are_named_with_their_place)
 {
     struct options options;
     struct error error = {0};
-    setenv("DDPRUN_RANKS", "300", 1); /* for --hosts */
+    setenv("DDPRUN_RANKS", "256", 1);
     ck_assert_int_eq(parse("-n 301 ./train", &options, &error), OPTIONS_BAD);
     ck_assert_msg(strncmp(error.text, "'301' is not", 12) == 0, "%s", error.text);
     ck_assert_int_eq(parse("-n 3 ./train", &options, &error), OPTIONS_RUN);
     ck_assert_int_eq(options.rank_count, 3);
     options_free(&options);
-    ck_assert_int_eq(parse("--hosts h1:200,h2:200 ./train", &options, &error), OPTIONS_RUN);
-    ck_assert_int_eq(options.rank_count, 300);
+    ck_assert_int_eq(parse("./train", &options, &error), OPTIONS_RUN);
+    ck_assert_int_eq(options.rank_count, 256);
     options_free(&options);
 }
 

@@ -36,7 +36,6 @@ order_ranks(const struct check *check, const char *name, const char *title)
     struct check_order order = session_order(check, name, title, CHECK_COMPARES);
     order.ranks = check->in_cluster ? 0 : check->ranks;
     order.turns = 0;
-    order.hosts = check->options->hosts != NULL;
     order.ahead = check->ahead;
     order.arguments = check->options->program;
     return order;
@@ -377,8 +376,7 @@ is_looked_at(const struct check *check, const struct check_verdict *verdict)
     bool is_scale = verdict->cause == CAUSE_SCALE && factor_meaning(evidence, verdict->factor)[0] != '\0' &&
                     !is_divided(evidence, verdict);
     bool is_possible = !check->in_cluster && !check->has_reference && !evidence->by_plan && !evidence->grows &&
-                       check->options->hosts == NULL && check_evidence_is_forced(evidence) &&
-                       verdict->bearable <= ITEMS_BEARABLE * items_tolerance(0);
+                       check_evidence_is_forced(evidence) && verdict->bearable <= ITEMS_BEARABLE * items_tolerance(0);
     return verdict->result != CHECK_EQUAL && is_possible && causes[verdict->cause] && (roles[role] || in_rounds) &&
            !verdict->is_precise && !is_scale;
 }

@@ -4,7 +4,6 @@
  */
 #include "tools/check/command/session.h"
 
-#include "launcher/options/host_list.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/start/environment.h"
 #include "tools/check/command/check.h"
@@ -38,12 +37,8 @@ find_ranks(struct check *check, struct error *error)
     if (check->in_cluster && check->ranks == 0)
         return true;
     check->in_cluster = false;
-    struct host_list list = {0};
-    if (options->hosts != NULL && !host_list_take(options->hosts, &list, error))
-        return false;
     if (check->ranks == 0)
-        check->ranks = options->hosts != NULL ? list.ranks : DEFAULT_RANKS;
-    host_list_free(&list);
+        check->ranks = DEFAULT_RANKS;
     check->only_writes = check->ranks == 1 && check_options.reference != NULL;
     if (check->ranks == 1 && !check->only_writes)
         return error_set(
@@ -67,7 +62,6 @@ refuse_others(const struct check *check, struct error *error)
     const char *other = check_options.reference != NULL ? "--reference"
                         : check_options.alone != NULL   ? "--alone"
                         : check_options.is_free         ? "--free"
-                        : options->hosts != NULL        ? "--hosts"
                                                         : NULL;
     if (check_options.batch_grows && other != NULL)
         return error_set(error, DDPRUN_EXIT_USAGE, "%s and --batch-grows contradict each other; leave one out", other);
@@ -166,9 +160,7 @@ session_prepare(struct check *check, struct error *error)
         check->reference = xasprintf("%s/reference", check->folder.path);
     check->place.options = options;
     check->place.folder = check->folder.path;
-    bool apart = check->in_cluster || (options->hosts != NULL && check_options.reference != NULL);
-    check->place.shared = apart ? check->reference : NULL;
-    check->place.is_leaf = check->in_cluster;
+    check->place.shared = check->in_cluster ? check->reference : NULL;
     check->place.date_us = (int64_t)time(NULL) * 1000000;
     check->place.step_limit_s = options->timeout_s;
     bool kept = check_options.reference != NULL;

@@ -22,13 +22,6 @@
 
 /* ---- its command ---- */
 
-/* --hosts: this process starts ranks on hosts that do not have its folder. */
-static bool
-has_other_hosts(const struct check_place *place)
-{
-    return place->shared != NULL && !place->is_leaf;
-}
-
 /* Files that the run's ddprun, or its ranks, write or read. */
 struct run_files {
     char *settings, *summary, *log;
@@ -37,10 +30,8 @@ struct run_files {
 static struct run_files
 name_files(const struct check_place *place, const char *name)
 {
-    bool apart = has_other_hosts(place);
-    const char *begin = apart ? place->shared : place->folder, *dot = apart ? "." : "/";
-    return (struct run_files){.settings = xasprintf("%s%s%s.run", begin, dot, name),
-                              .summary = xasprintf("%s%s%s.json", begin, dot, name),
+    return (struct run_files){.settings = xasprintf("%s/%s.run", place->folder, name),
+                              .summary = xasprintf("%s/%s.json", place->folder, name),
                               .log = xasprintf("%s/%s.log", place->folder, name)};
 }
 
@@ -62,15 +53,11 @@ options_of(const struct check_place *place, const struct check_order *order)
         word_list_add(&words, xstrdup("--hang-timeout=120"));
     if (order->ranks > 0)
         word_list_add(&words, xasprintf("--ranks=%d", order->ranks));
-    if (order->hosts)
-        word_list_add(&words, xasprintf("--hosts=%s", place->options->hosts));
     if (order->plain)
         word_list_add(&words, xstrdup("--no-overlap"));
     if (order->dry)
         word_list_add(&words, xstrdup("--dry-run"));
-    if (!place->options->verbose && has_other_hosts(place))
-        word_list_add(&words, xstrdup("--output=none"));
-    else if (!place->options->verbose)
+    if (!place->options->verbose)
         word_list_add(&words, xasprintf("--output=files=%s/%s.output", place->folder, order->name));
     return words;
 }
@@ -80,7 +67,7 @@ options_of(const struct check_place *place, const struct check_order *order)
 char *
 check_run_files(const struct check_place *place, const struct check_order *order)
 {
-    bool is_here = place->shared == NULL && !order->hosts && order->lists_files;
+    bool is_here = place->shared == NULL && order->lists_files;
     return is_here ? xasprintf("%s/%s.files", place->folder, order->name) : NULL;
 }
 

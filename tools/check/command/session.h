@@ -25,11 +25,10 @@
 /* What all runs of a check have in common. */
 struct check_place {
     const struct options *options;
-    const char *folder;    /* of the check */
-    const char *shared;    /* beginning of names of files that other hosts have, too; NULL: all is in `folder` */
-    bool is_leaf;          /* other processes like this one start the other ranks */
-    sigset_t old_mask;     /* for the children */
-    int64_t date_us;       /* since 1970, with which compared runs begin */
+    const char *folder; /* of the check */
+    const char *shared; /* beginning of names of ranks' files, where other hosts have ranks, too; NULL: in `folder` */
+    sigset_t old_mask;  /* for the children */
+    int64_t date_us;    /* since 1970, with which compared runs begin */
     unsigned step_limit_s; /* in which the first step, and each one after it, must come */
 };
 
@@ -39,7 +38,6 @@ struct check_order {
     bool untold;            /* not announced: it belongs to the run that was announced before it */
     int ranks;              /* 0: as another launcher says, which has started this process */
     char *const *arguments; /* of the program, with its name */
-    bool hosts;             /* on the hosts of --hosts */
     bool plain;             /* --no-overlap */
     int ahead;              /* rank R has a date that is R times so many FILES_AHEAD_US later */
     int turns;              /* --plan: one process plays the turns of so many ranks; 0: not */

@@ -80,7 +80,7 @@ refuse(const struct options *options, const struct request *request, struct erro
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "-n %d and scout contradict each other: the program is scouted in one process; leave -n out",
                          options->rank_count);
-    static const char *const refused[] = {"hosts", "dry-run", NULL};
+    static const char *const refused[] = {"dry-run", NULL};
     return options_refuse(options_set(options, refused), "scout", error) &&
            (request->patch == NULL || request->by != PLAN_BY_STATE ||
             error_set(error, DDPRUN_EXIT_USAGE,
