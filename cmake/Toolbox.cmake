@@ -48,7 +48,6 @@ pkg_check_modules(CHECK REQUIRED IMPORTED_TARGET check)
 pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(JSON REQUIRED IMPORTED_TARGET json-c)
-pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
 
 # Of libcrypto SHA-256 alone is used (base/seal.c), and linked in: what is loaded into the trainer may need glibc only.
 find_library(CRYPTO_STATIC libcrypto.a REQUIRED)

@@ -24,7 +24,6 @@ libdw-dev       | module libdw         | source lines in stacks of reports, and 
 libelf-dev      | module libelf        | what a program is, before it is started
 libxxhash-dev   | module libxxhash     | hashes of parameters and plans
 libjson-c-dev   | module json-c        | JSON that ddprun reads and writes
-zlib1g-dev      | module zlib         | timelines that are compressed
 libssl-dev      | module libcrypto     | keyed hashes: hosts of a job prove that they belong together
 libopenblas-dev | module openblas      | matrix products of the stand-in
 check           | module check         | unit tests

@@ -251,7 +251,7 @@ def agree(path, summary_path, closing_path, timeline_path, trace_path):
     for event in json.load(open(timeline_path, encoding="utf-8"))["traceEvents"]:
         if event["ph"] == "X" and "waiting_us" in event.get("args", {}):
             steps.setdefault(event["args"]["step"], {})[event["pid"]] = event["args"]
-        if event["ph"] == "X" and event["name"] == "control step":
+        if event["ph"] == "X" and event.get("args", {}).get("control"):
             controls.add(event["args"]["step"])
     of = [args for step, args in steps.items() if first <= step <= last and step not in controls and len(args) == summary["ranks"]]
     shown_us = statistics.mean(args[0]["exposed_us"] for args in of)

@@ -2,8 +2,7 @@
 
 Slices of a track do not overlap (one may be inside another); each flow has its three parts, in order, each inside a slice; each
 bucket of each step is there once, as long as the trace says, and no earlier than it was ready; what a step waited is split into
-the network's part and that of the rank that came last; each control step, result of a trial and change of overlap is on the track
-"plan". Prints what is wrong; exit code 1.
+the network's part and that of the rank that came last; control steps are marked as such. Prints what is wrong; exit code 1.
 """
 import glob
 import json
@@ -121,24 +120,13 @@ def check_waits(folder, events):
     return count
 
 
-def check_plan(folder, events):
-    shown, wanted = set(), set()
-    tracks = {(e["pid"], e["tid"]) for e in events if e["name"] == "thread_name" and e["args"]["name"] == "plan"}
-    for event in events:
-        if (event["pid"], event.get("tid")) in tracks and event["ph"] in "Xi" and event["name"] != "another plan of buckets":
-            step = event["args"]["step"] if event["ph"] == "X" else event["args"]["after_step"]
-            name = event["name"] + (" %s overlap" % event["args"]["overlap"] if event["ph"] == "X" else "")
-            shown.add((event["pid"], name, event["args"]["group"], step))
-    for rank, line in lines_of(folder):
-        if line.get("control"):
-            name = "control step %s overlap" % ("with" if line["overlapped"] else "without")
-            wanted.add((rank, name, line["group"], line["step"]))
-        elif "trial" in line:
-            wanted.add((rank, "result of a trial", line["group"], line["after_step"]))
-        elif "overlap" in line and "after_step" in line:
-            wanted.add((rank, "overlap is on again" if line["overlap"] else "overlap is off", line["group"], line["after_step"]))
+def check_control(folder, events):
+    """Steps that are control steps of a trial say so, and no others."""
+    key = lambda args: (args["group"], args["step"], args["overlapped"])
+    shown = {(e["pid"], *key(e["args"])) for e in events if e["ph"] == "X" and e.get("args", {}).get("control")}
+    wanted = {(rank, *key(line)) for rank, line in lines_of(folder) if line.get("control")}
     for one in sorted(shown ^ wanted):
-        complain("on the track plan, %s: %s" % ("not in the trace" if one in shown else "not shown", one))
+        complain("control step %s: %s" % ("not in the trace" if one in shown else "not shown", one))
     return len(wanted)
 
 
@@ -167,8 +155,8 @@ def main():
     if buckets == 0 or flows != buckets:
         complain("%d buckets, %d flows" % (buckets, flows))
     check_names(events)
-    planned = check_plan(sys.argv[1], events)
-    print("%d events, %d tracks, %d flows, %d of trials, %d complaints" % (len(events), len(tracks), flows, planned, len(wrong)))
+    controls = check_control(sys.argv[1], events)
+    print("%d events, %d tracks, %d flows, %d control steps, %d complaints" % (len(events), len(tracks), flows, controls, len(wrong)))
     sys.exit(1 if wrong else 0)
 
 

@@ -12,20 +12,18 @@
 #include <stdlib.h>
 
 /* Tracks of a process, as they are shown from above: of the trainer one for each group, for groups may step on streams
- * of their own; one for each communicator; what the host does; and which buckets are in force, with or without overlap.
- */
+ * of their own; one for each communicator; and what the host does. */
 enum {
     COMMUNICATORS_AT_MOST = 64,
     TRACK_TRAINER = 1,
     TRACK_COLLECTIVES = TRACK_TRAINER + TRACE_GROUPS,
     TRACK_HOST = TRACK_COLLECTIVES + COMMUNICATORS_AT_MOST,
     TRACK_RANKS,
-    TRACK_PLAN,
     TRACK_GRAPHS,
     TRACKS
 };
 
-enum { MOST_NAMES = 20, MEAN_NAME_BYTES = 112 };
+enum { MOST_NAMES = 20 };
 
 /* A bucket of a step that is shown; times are those of the common clock. */
 struct shown_bucket {
@@ -138,7 +136,6 @@ put_names(const struct writing *w)
                   {TRACK_COLLECTIVES, communicators, "collectives"},
                   {TRACK_HOST, 1, "DDP_STEP (host)"},
                   {TRACK_RANKS, 1, "waits for ranks (host)"},
-                  {TRACK_PLAN, w->run->plan_count > 0, "plan"},
                   {TRACK_GRAPHS, graphs, "steps in CUDA graphs (host)"}};
     for (size_t t = 0; t < sizeof(tracks) / sizeof(tracks[0]); ++t) {
         for (unsigned i = 0; i < tracks[t].count; ++i) {
@@ -264,14 +261,6 @@ put_graph_step(struct writing *w, const struct trace_step *step, const struct tr
         fprintf(w->out, ",\"args\":{\"step\":%" PRIu64 "}}", step->number);
 }
 
-static void
-put_control(struct writing *w, const struct trace_step *step, int64_t begin_ns, int64_t released_ns)
-{
-    if (begin_slice(w, TRACK_PLAN, "control step", begin_ns, released_ns))
-        fprintf(w->out, ",\"args\":{\"step\":%" PRIu64 ",\"group\":%d,\"overlap\":\"%s\"}}", step->number, step->group,
-                step->overlapped ? "with" : "without");
-}
-
 /* All steps have one name, and so one colour in a viewer, which takes it from the name; which one it is is an argument.
  * Where ranks take turns, it is a round. */
 static void
@@ -286,8 +275,9 @@ put_step(struct writing *w, const struct trace_step *step)
     if (!begin_slice(w, track, w->batches > 1 ? "round" : "step", begin_ns, released_ns))
         return;
     struct last_rank last = waits_of(w->trace, w->run, step);
-    fprintf(w->out, ",\"args\":{\"step\":%" PRIu64 ",\"group\":%d,\"overlapped\":%s,\"waited_us\":%.3f", step->number,
-            step->group, step->overlapped ? "true" : "false", fmax(step->released_us, 0));
+    fprintf(w->out, ",\"args\":{\"step\":%" PRIu64 ",\"group\":%d,\"overlapped\":%s,\"control\":%s,\"waited_us\":%.3f",
+            step->number, step->group, step->overlapped ? "true" : "false", step->control ? "true" : "false",
+            fmax(step->released_us, 0));
     if (w->batches > 1)
         fprintf(w->out, ",\"first_batch\":%" PRIu64 ",\"last_batch\":%" PRIu64 ",\"own_batch\":%" PRIu64, first,
                 first + w->batches - 1, first + (unsigned)w->run->rank);
@@ -295,8 +285,6 @@ put_step(struct writing *w, const struct trace_step *step)
         fprintf(w->out, ",\"exposed_us\":%.3f,\"waiting_us\":%.3f,\"waited_for_rank\":%d", last.waited,
                 fmax(step->released_us, 0) - last.waited, last.rank);
     fputs("}}", w->out);
-    if (step->control)
-        put_control(w, step, begin_ns, released_ns);
     boundary_ns = clamp(boundary_ns, begin_ns, released_ns);
     backward_ns = clamp(backward_ns, begin_ns, boundary_ns);
     int64_t came_ns = last.rank < 0 ? boundary_ns : after_boundary(w, step, step->released_us - last.waited);
@@ -311,24 +299,6 @@ put_step(struct writing *w, const struct trace_step *step)
         fprintf(w->out, ",\"args\":{\"step\":%llu,\"group\":%d}}", (unsigned long long)step->number, step->group);
 }
 
-static void
-put_us(const struct writing *w, const char *name, double us)
-{
-    if (!isnan(us))
-        fprintf(w->out, ",\"%s\":%.3f", name, us);
-}
-
-/* Of a moment at which steps became another way; `scope` "p": it is shown across all tracks. Its other "args" may
- * follow, and two braces. */
-static void
-begin_change(const struct writing *w, const char *name, const char *scope, int64_t at_ns, int group,
-             uint64_t after_step)
-{
-    begin_event(w, "i", TRACK_PLAN, name, clock_common(w->clock, at_ns));
-    fprintf(w->out, ",\"s\":\"%s\",\"args\":{\"after_step\":%llu,\"group\":%d", scope, (unsigned long long)after_step,
-            group);
-}
-
 /* Where the rank warned first, by the warning's key. */
 static void
 put_warnings(const struct writing *w)
@@ -340,31 +310,6 @@ put_warnings(const struct writing *w)
         begin_event(w, "i", TRACK_HOST, name, clock_common(w->clock, warning->at_ns));
         fprintf(w->out, ",\"s\":\"p\",\"args\":{\"after_step\":%" PRIu64 ",\"text\":", warning->after_step);
         put_text(w->out, warning->text);
-        fputs("}}", w->out);
-    }
-}
-
-static void
-put_changes(const struct writing *w)
-{
-    const struct trace_run *run = w->run;
-    for (size_t i = 0; i < run->plan_count; ++i) {
-        const struct trace_plan *plan = &run->plans[i];
-        begin_change(w, "another plan of buckets", "p", plan->at_ns, plan->group, plan->after_step);
-        fprintf(w->out, ",\"buckets\":%zu}}", plan->bucket_count);
-    }
-    for (size_t i = 0; i < run->trial_count; ++i) {
-        const struct trace_trial *trial = &run->trials[i];
-        begin_change(w, "result of a trial", "t", trial->at_ns, trial->group, trial->after_step);
-        put_us(w, "slowed_us", trial->slowed_us);
-        put_us(w, "overlapped_us", trial->overlapped_us);
-        put_us(w, "apart_us", trial->apart_us);
-        fputs("}}", w->out);
-    }
-    for (size_t i = 0; i < run->overlap_count; ++i) {
-        const struct trace_overlap *overlap = &run->overlaps[i];
-        begin_change(w, overlap->overlaps ? "overlap is on again" : "overlap is off", "p", overlap->at_ns,
-                     overlap->group, overlap->after_step);
         fputs("}}", w->out);
     }
 }
@@ -387,16 +332,7 @@ put_run(struct writing *w)
                         clock_common(w->clock, exchange->end_ns)))
             fputs("}", w->out);
     }
-    put_changes(w);
     put_warnings(w);
-    for (size_t i = 0; i < run->mean_count; ++i) {
-        if (isnan(run->means[i].value) || run->means[i].at_ns == 0)
-            continue;
-        char name[MEAN_NAME_BYTES];
-        snprintf(name, sizeof(name), "%s (%s)", run->means[i].name, run->means[i].place);
-        begin_event(w, "C", TRACK_HOST, name, clock_common(w->clock, run->means[i].at_ns));
-        fprintf(w->out, ",\"args\":{\"mean\":%.9g}}", run->means[i].value);
-    }
 }
 
 /* ---- the file ---- */
@@ -410,44 +346,6 @@ batches_per_step(const struct trace *trace, const struct trace_run *run)
             return (unsigned)run->world;
     }
     return 1;
-}
-
-/* A mark of the launcher's line, where the rank released that step; 0, or a step that it does not have: its last one.
- */
-static void
-put_told(struct writing *w, const char *name, const char *text, uint64_t step)
-{
-    int64_t at_ns = clock_common(w->clock, w->run->at_ns);
-    for (size_t i = 0; i < w->run->step_count; ++i) {
-        if (!w->run->steps[i].in_graph && (step == 0 || w->run->steps[i].number <= step))
-            at_ns = after_boundary(w, &w->run->steps[i], w->run->steps[i].released_us);
-    }
-    begin_event(w, "i", TRACK_HOST, name, at_ns);
-    fprintf(w->out, ",\"s\":\"p\",\"args\":{\"step\":%" PRIu64 ",\"text\":", step);
-    put_text(w->out, text);
-    fputs("}}", w->out);
-}
-
-/* What the launcher has said at the end: the first NaN, on its rank, and why the job failed. */
-static void
-put_end(struct writing *w, const struct run_clock *clocks)
-{
-    for (size_t i = 0; i < w->trace->run_count; ++i) {
-        const struct trace_run *told = &w->trace->runs[i];
-        json_object *nonfinite = NULL;
-        w->run = told;
-        w->clock = &clocks[i];
-        if (facts_number(told->summary, "exit_code") > 0)
-            put_told(w, "the job failed", facts_string(told->summary, "reason"), 0);
-        (void)json_object_object_get_ex(told->summary, "nonfinite", &nonfinite);
-        for (size_t r = 0; r < w->trace->run_count; ++r) {
-            w->run = &w->trace->runs[r];
-            w->clock = &clocks[r];
-            if (w->run->job == told->job && facts_number(nonfinite, "rank") == w->run->rank)
-                put_told(w, "infinite value or NaN", facts_string(nonfinite, "text"),
-                         (uint64_t)fmax(facts_number(nonfinite, "step"), 0));
-        }
-    }
 }
 
 static int64_t
@@ -482,7 +380,6 @@ chrome_write(FILE *out, const struct trace *trace, const struct run_clock *clock
         w->batches = batches_per_step(trace, w->run);
         put_run(w);
     }
-    put_end(w, clocks);
     fputs("\n]}\n", out);
     free(w->buckets);
     free(w);

@@ -9,21 +9,18 @@
 #include "tools/trace/facts.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <zlib.h>
 
 #define OPTION_TARGET struct picture_request
-const struct option_row picture_rows[] = {
-    {.name = "output",
-     .letter = 'o',
-     .argument = "FILE",
-     TEXT(file, "a file"),
-     .help = "write to FILE, readable by its owner only; -: standard output; .gz: gzip"},
-    HELP_ROW,
-    {0}};
+const struct option_row picture_rows[] = {{.name = "output",
+                                           .letter = 'o',
+                                           .argument = "FILE",
+                                           TEXT(file, "a file"),
+                                           .help = "write to FILE, readable by its owner only; -: standard output"},
+                                          HELP_ROW,
+                                          {0}};
 
 static bool
 take_request(const struct picture *picture, const struct command *command, char *const *rest,
@@ -36,6 +33,10 @@ take_request(const struct picture *picture, const struct command *command, char 
     if (request->file == NULL)
         return error_set(error, DDPRUN_EXIT_USAGE, "no output file for the %s; write for example: %s", picture->name,
                          command->example);
+    size_t length = strlen(request->file);
+    if (length > 3 && strcmp(request->file + length - 3, ".gz") == 0)
+        return error_set(error, DDPRUN_EXIT_USAGE, "%s does not compress %s; write -o - | gzip >%s", command->name,
+                         request->file, request->file);
     return strcmp(request->file, "-") == 0 || whole_file_check(request->file, "-o", error);
 }
 
@@ -66,45 +67,15 @@ picture_read(const char *folder, bool ends, struct trace *trace, struct error *e
                      "the trace in %s has no steps: the job had one rank, or ended before its first DDP_STEP", folder);
 }
 
-/* Compresses a file whose name ends in .gz, by gzip (RFC 1952). False: the file is still as it was. */
-static bool
-compress_for(const char *file, char **text, size_t *text_bytes)
-{
-    enum { GZIP_WINDOW = 15 + 16 }; /* deflateInit2(): the largest window, and gzip's header */
-    size_t length = strlen(file);
-    if (length < 3 || strcmp(file + length - 3, ".gz") != 0)
-        return true;
-    z_stream stream = {0};
-    if (*text_bytes > UINT_MAX ||
-        deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
-        errno = ENOMEM;
-        return false;
-    }
-    uLong room = deflateBound(&stream, (uLong)*text_bytes);
-    char *packed = xcalloc(1, room);
-    stream.next_in = (Bytef *)*text;
-    stream.avail_in = (uInt)*text_bytes;
-    stream.next_out = (Bytef *)packed;
-    stream.avail_out = (uInt)room;
-    bool ok = deflate(&stream, Z_FINISH) == Z_STREAM_END;
-    *text_bytes = stream.total_out;
-    (void)deflateEnd(&stream);
-    free(*text);
-    *text = packed;
-    errno = ok ? 0 : EIO;
-    return ok;
-}
-
 /* `ok`: the content is whole; errno, where it is not. */
 static bool
-write_file(bool ok, const char *file, char **text, size_t bytes, const char *option, struct error *error)
+write_file(bool ok, const char *file, const char *text, size_t bytes, const char *option, struct error *error)
 {
-    ok = ok && compress_for(file, text, &bytes);
     mode_t mask = umask(077);
     if (ok && strcmp(file, "-") == 0)
-        ok = fwrite(*text, 1, bytes, stdout) == bytes;
+        ok = fwrite(text, 1, bytes, stdout) == bytes;
     else
-        ok = ok && whole_file_write(file, *text, bytes);
+        ok = ok && whole_file_write(file, text, bytes);
     int cause = errno;
     umask(mask);
     return ok || error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s, in %s: %s", file, option, file_why(cause));
@@ -127,7 +98,7 @@ picture_make(const struct picture *picture, const char *folder, const char *file
             picture->write(out, &trace, clocks);
         ok = out != NULL && !ferror(out);
         ok = out != NULL && fclose(out) == 0 && ok;
-        ok = write_file(ok, file, &text, bytes, option, error);
+        ok = write_file(ok, file, text, bytes, option, error);
         free(text);
         clocks_free(clocks, &trace);
     }

@@ -38,13 +38,13 @@ const struct command trace_command = {
     .brief = "make a timeline from the trace in a folder",
     .usage = "Usage: ddprun trace DIR -o FILE\n\n"
              "Makes a timeline from the trace that ddprun --trace DIR wrote: a file of Chrome trace\n"
-             "events, which https://ui.perfetto.dev opens. If FILE ends in .gz, it is compressed\n"
-             "by gzip. The timeline shows each rank as a process, with tracks for steps and\n"
-             "backward, collectives, and waits of the host. All ranks are on one clock.\n",
+             "events, which https://ui.perfetto.dev opens. It shows each rank as a process, with\n"
+             "tracks for steps and backward, collectives, and waits of the host. All ranks are on\n"
+             "one clock.\n",
     .notes = "Exit codes: 0: written; a line names each file that is missing or incomplete;\n"
              "1: no readable trace, or FILE cannot be written; 2: wrong options.\n",
     .wants = "folder",
-    .example = "ddprun trace DIR -o timeline.json.gz",
+    .example = "ddprun trace DIR -o timeline.json",
     .mixes = true,
     .rows = picture_rows,
     .run = run_trace,
