@@ -31,8 +31,11 @@ struct job {
     unsigned restarts; /* of --max-restarts, so far */
     char *attempts;    /* how the attempts before ended, from job_run() on this one too (summary.h); NULL: none */
     struct options options;
-    /* Make what the players of --plan follow, and the page of --page, by main(). */
-    bool (*make_plan)(const char *plan, bool unproved, bool reads_own, const char *to, struct error *error);
+    /* By main(): find the plan of --plan auto, and put its file into options.plan; make what the players of --plan
+     * follow, of the plan that messages call `name`; and the page of --page. */
+    bool (*find_plan)(struct job *job, struct error *error);
+    bool (*make_plan)(const char *plan, const char *name, bool unproved, bool reads_own, const char *to,
+                      struct error *error);
     bool (*make_page)(const char *trace_dir, const char *file, const char *option, struct error *error);
     const struct rank_equipment *equipment; /* of its ranks, by main(); NULL: none */
     struct signals signals;                 /* fd -1: not taken over yet */
@@ -47,8 +50,11 @@ struct job {
     struct listener listener;
     struct supervisor_server *server; /* supervisor 0 */
     struct supervisor_client client;
-    bool have_met;  /* all ranks may be started */
-    bool is_client; /* `client` is connected: another supervisor judges and reports */
+    bool have_met;     /* all ranks may be started */
+    bool is_client;    /* `client` is connected: another supervisor judges and reports */
+    bool is_plan_made; /* by rank 0: --plan auto */
+    char *plan;        /* what rank 0 has given to all; NULL: each has its own, or there is none */
+    size_t plan_bytes;
 
     struct program program;
     struct device_plan devices;

@@ -9,6 +9,7 @@
 
 #include "base/message.h"
 #include "base/protocol.h"
+#include "launcher/common/file_read.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/options.h"
 #include "launcher/report/summary.h"
@@ -28,31 +29,6 @@ job_new(void)
                         .trace_fd = -1,
                         .listener = {.fd = -1},
                         .link = {.epoll = -1, .listener = -1}};
-}
-
-/* -v: the variables by which this process is one of several, or those that look so. */
-static void
-tell_launched(const struct launched *launched)
-{
-    if (launched->by != LAUNCHED_ALONE)
-        message_line("started as one of several processes, by %s", launched->variables);
-    else if (launched->variables[0] != '\0')
-        message_line("started alone: %s in the environment is not from a launcher of several processes",
-                     launched->variables);
-}
-
-/* Of settings in the environment nothing is said: they are for other jobs, too. */
-static void
-tell_unused(const struct options *options)
-{
-    static const char *const names[] = {"--job=", "--secret-file="};
-    for (size_t i = 0; i < options->given.count; ++i) {
-        for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); ++k) {
-            if (strncmp(options->given.list[i], names[k], strlen(names[k])) == 0)
-                message_line("%.*s has no effect: the ranks of this job do not connect at an address",
-                             (int)strlen(names[k]) - 1, names[k]);
-        }
-    }
 }
 
 struct launch_request
@@ -80,14 +56,12 @@ job_join(struct job *job, struct error *error)
     if (!launched_look(&request, launched, error))
         return false;
     launched->restart += job->restarts;
-    if (job->options.verbose)
-        tell_launched(launched);
+    if (job->options.verbose && launched->by != LAUNCHED_ALONE)
+        message_line("started as one of several processes, by %s", launched->variables);
     if (launched->by == LAUNCHED_ALONE && request.node_count == 0 && getenv("JOB_COMPLETION_INDEX") != NULL)
         message_line("JOB_COMPLETION_INDEX=%.20s, but --nnodes is not given: this pod trains alone; give --nnodes N "
                      "and --master HOST for one job of all pods, or --nnodes 1 for one job in each pod",
                      getenv("JOB_COMPLETION_INDEX"));
-    if (launched->address[0] == '\0')
-        tell_unused(&job->options);
     bool is_refused = job->options.program == NULL; /* its options are wrong; where to meet may stand in them */
     if (launched->by == LAUNCHED_ALONE || launched->is_host || (launched->address[0] != '\0' && is_refused))
         return true;
@@ -139,34 +113,25 @@ make_handshake(struct job *job, const struct error *bad, struct handshake *hands
         snprintf(handshake->error, sizeof(handshake->error), "%.1000s", error.text);
 }
 
-static bool
-read_handshakes(const struct cluster_blob *blobs, struct handshake *handshakes, int count, struct error *error)
-{
-    for (int i = 0; i < count; ++i) {
-        if (!handshake_decode(blobs[i].bytes, blobs[i].count, &handshakes[i]))
-            return error_set(error, DDPRUN_EXIT_USAGE,
-                             "rank %d's ddprun is of another version; install the same on all hosts", i);
-    }
-    return true;
-}
-
 /* Every launcher reads all handshakes, so that all reach the same answer. False: the error; *common_p: all know it. */
 static bool
-exchange_handshakes(struct job *job, const char *key, const struct handshake *mine,
-                    const struct cluster_idle_callback *idle, struct handshake *handshakes, bool *common_p,
-                    struct error *error)
+exchange_handshakes(struct job *job, const char *key, const struct handshake *mine, struct handshake *handshakes,
+                    bool *common_p, struct error *error)
 {
     int count = job->cluster.world_size, timeout_s = (int)job->options.timeout_s;
     unsigned char bytes[HANDSHAKE_BYTES_AT_MOST];
     struct cluster_blob *blobs = xcalloc((size_t)count, sizeof(*blobs));
     *common_p = cluster_exchange(&job->cluster, &job->signals, key, bytes, handshake_encode(mine, bytes),
-                                 timeout_s > 0 ? timeout_s : DDPRUN_DEFAULT_TIMEOUT_S, idle, blobs, error);
-    bool ok =
-        *common_p && read_handshakes(blobs, handshakes, count, error) && handshake_agree(handshakes, count, error);
-    for (int i = 0; i < count; ++i)
+                                 timeout_s > 0 ? timeout_s : DDPRUN_DEFAULT_TIMEOUT_S, job->server, blobs, error);
+    bool ok = *common_p;
+    for (int i = 0; i < count; ++i) {
+        ok = ok && (handshake_decode(blobs[i].bytes, blobs[i].count, &handshakes[i]) ||
+                    error_set(error, DDPRUN_EXIT_USAGE,
+                              "rank %d's ddprun is of another version; install the same on all hosts", i));
         free(blobs[i].bytes);
+    }
     free(blobs);
-    return ok;
+    return ok && handshake_agree(handshakes, count, error);
 }
 
 /* Where nothing but an address says that these are one job, different commands are those of two jobs, or a mistake.
@@ -214,41 +179,94 @@ connect_all(struct job *job, struct error *error)
     return true;
 }
 
-/* Accepts clients while they are waited for. */
-struct listening {
-    struct supervisor_server *server;
-    struct rank_view *views; /* nothing is said of ranks yet */
-};
-
-static void
-step_listener(void *data)
+/* All tell each other how something went; `own` is empty where it went well. *plan_bytes_p becomes rank 0's. */
+static bool
+exchange_outcomes(struct job *job, const char *key, const struct error *own, int *plan_bytes_p, bool *common_p,
+                  struct error *error)
 {
-    struct listening *listening = data;
-    (void)supervisor_server_step(listening->server, listening->views);
+    struct handshake mine = {.pid = (int)getpid(), .exit_code = own->exit_code, .plan_bytes = *plan_bytes_p};
+    struct handshake *handshakes = xcalloc((size_t)job->cluster.world_size, sizeof(*handshakes));
+    snprintf(mine.host, sizeof(mine.host), "%s", job->handshakes[job->cluster.rank].host);
+    snprintf(mine.error, sizeof(mine.error), "%.1000s", own->text);
+    bool ok = exchange_handshakes(job, key, &mine, handshakes, common_p, error);
+    *plan_bytes_p = handshakes[0].plan_bytes;
+    free(handshakes);
+    return ok;
 }
 
 /* No launcher starts a rank before all know that all are connected. */
 static bool
 meet_connected(struct job *job, bool *common_p, struct error *error)
 {
-    struct handshake mine = {.pid = (int)getpid()};
     struct error own = {0};
-    snprintf(mine.host, sizeof(mine.host), "%s", job->handshakes[job->cluster.rank].host);
-    if (!connect_all(job, &own)) {
-        mine.exit_code = own.exit_code;
-        snprintf(mine.error, sizeof(mine.error), "%.1000s", own.text);
+    int bytes = 0;
+    (void)!connect_all(job, &own);
+    return exchange_outcomes(job, "ddprun.connected", &own, &bytes, common_p, error);
+}
+
+/* ---- the plan, which is rank 0's: no other host needs its file ---- */
+
+/* PART_BYTES: of a round by address, within FRAME_BYTES_AT_MOST. */
+enum { PLAN_MOST_BYTES = 128 << 20, PART_BYTES = 60000 };
+
+/* Makes it, or reads its file. The others wait meanwhile. */
+static void
+take_own_plan(struct job *job, struct error *error)
+{
+    if (job->is_plan_made && !job->find_plan(job, error))
+        return;
+    job->plan = file_read(job->options.plan, PLAN_MOST_BYTES, &job->plan_bytes, NULL);
+    if (job->plan == NULL)
+        (void)file_read_refused("the plan ", job->options.plan, ", in --plan", error);
+}
+
+/* In rounds, to which the others give a byte: PMIx has no empty values. */
+static bool
+take_parts(struct job *job, struct error *error)
+{
+    size_t most = job->launched.address[0] != '\0' ? PART_BYTES : job->plan_bytes; /* PMIx has no frames */
+    int count = job->cluster.world_size;
+    bool ok = true, is_root = job->cluster.rank == 0;
+    struct cluster_blob *blobs = xcalloc((size_t)count, sizeof(*blobs));
+    if (!is_root)
+        job->plan = xcalloc(1, job->plan_bytes);
+    for (size_t at = 0, part; ok && at < job->plan_bytes; at += part) {
+        char key[48];
+        snprintf(key, sizeof(key), "ddprun.plan.%zu", at);
+        part = job->plan_bytes - at < most ? job->plan_bytes - at : most;
+        ok = cluster_exchange(&job->cluster, &job->signals, key, job->plan + at, is_root ? part : 1,
+                              (int)job->options.timeout_s, NULL, blobs, error) &&
+             (blobs[0].count == part || error_set(error, DDPRUN_EXIT_FAILURE, "a part of the plan is missing"));
+        if (ok)
+            memcpy(job->plan + at, blobs[0].bytes, part);
+        for (int i = 0; i < count; ++i)
+            free(blobs[i].bytes);
+        memset(blobs, 0, (size_t)count * sizeof(*blobs));
     }
-    size_t count = (size_t)job->cluster.world_size;
-    struct handshake *handshakes = xcalloc(count, sizeof(*handshakes));
-    struct listening listening = {.server = job->server, .views = xcalloc(count, sizeof(*listening.views))};
-    struct cluster_idle_callback idle = {.fd = -1, .step = step_listener, .data = &listening};
-    if (job->server != NULL)
-        idle.fd = supervisor_server_fd(job->server);
-    bool ok = exchange_handshakes(job, "ddprun.connected", &mine, job->server != NULL ? &idle : NULL, handshakes,
-                                  common_p, error);
-    free(listening.views);
-    free(handshakes);
+    free(blobs);
     return ok;
+}
+
+static bool
+share_plan(struct job *job, bool *common_p, struct error *error)
+{
+    struct error own = {0};
+    if (job->options.plan == NULL)
+        return true;
+    if (job->cluster.rank == 0)
+        take_own_plan(job, &own);
+    else if (job->is_plan_made && job->cluster.local_rank == 0 && !job->options.quiet)
+        message_line("host %s waits for the plan, which rank 0 makes on host %s",
+                     job->handshakes[job->cluster.rank].host, job->handshakes[0].host);
+    int bytes = (int)job->plan_bytes;
+    bool ok = exchange_outcomes(job, "ddprun.plan", &own, &bytes, common_p, error);
+    if (!ok && !*common_p && own.exit_code != 0) /* which the others have not heard: a signal has ended them, too */
+        *error = own;
+    *common_p = *common_p && !ok;
+    job->plan_bytes = (size_t)bytes;
+    return ok && (bytes > 0 && bytes <= PLAN_MOST_BYTES
+                      ? take_parts(job, error)
+                      : error_set(error, DDPRUN_EXIT_USAGE, "rank 0's file of --plan is empty"));
 }
 
 /* What keeps this host from starting its ranks. */
@@ -275,8 +293,8 @@ job_meet(struct job *job, const struct error *bad, int *exit_code_p)
     }
     make_handshake(job, bad, &mine);
     job->handshakes = xcalloc((size_t)job->cluster.world_size, sizeof(*job->handshakes));
-    if (exchange_handshakes(job, "ddprun.supervisor", &mine, NULL, job->handshakes, &common, &error) &&
-        compare_commands(job, &error) &&
+    if (exchange_handshakes(job, "ddprun.supervisor", &mine, job->handshakes, &common, &error) &&
+        compare_commands(job, &error) && share_plan(job, &common, &error) &&
         (job->cluster.member->make_secret == NULL || job->cluster.member->make_secret(job->handshakes[0].secret) ||
          error_set(&error, DDPRUN_EXIT_FAILURE, "libcrypto cannot make the job's secret")) &&
         meet_connected(job, &common, &error)) {

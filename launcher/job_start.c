@@ -9,6 +9,7 @@
 #include "base/status_page.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/output.h"
+#include "launcher/output/whole_file.h"
 #include "launcher/start/spawn.h"
 
 #include <errno.h>
@@ -40,8 +41,15 @@ make_own_trace_dir(struct job *job, struct error *error)
 static bool
 make_plan(const struct job *job, struct error *error)
 {
-    char *to = xasprintf("%s/" DDPRUN_PLAN_NAME, job->folder.path);
-    bool ok = job->make_plan(job->options.plan, job->options.unproved, job->options.reads == PLAN_READS_OWN, to, error);
+    const struct options *options = &job->options;
+    char *to = xasprintf("%s/" DDPRUN_PLAN_NAME, job->folder.path),
+         *given = xasprintf("%s/plan.json", job->folder.path);
+    const char *from = job->plan != NULL ? given : options->plan;
+    bool ok = (job->plan == NULL || whole_file_write(given, job->plan, job->plan_bytes) ||
+               error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s: %s; make room there, or set TMPDIR", given,
+                         file_why(errno))) &&
+              job->make_plan(from, options->plan, options->unproved, options->reads == PLAN_READS_OWN, to, error);
+    free(given);
     free(to);
     return ok;
 }
@@ -247,6 +255,7 @@ job_end(struct job *job)
 void
 job_free(struct job *job)
 {
+    free(job->plan);
     free(job->pids);
     free(job->outputs);
     free(job->errors);

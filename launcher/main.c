@@ -110,16 +110,38 @@ refuse_alone(const struct job *job, struct error *error)
     return refuse(&job->options, &named);
 }
 
+static struct auto_job
+auto_job_of(const struct job *job)
+{
+    int here = job->place.local_size;
+    return (struct auto_job){.program = job->program.path,
+                             .ranks = job->place.world_size,
+                             .proving = !job->in_cluster || here > 1 ? here : 2,
+                             .per_rank = check_options.per_rank,
+                             .softgpu = job->devices.softgpu,
+                             .in_cluster = job->in_cluster,
+                             .is_restart = job->restarts > 0};
+}
+
+/* In a cluster once all have met (job_cluster.c): its signals are read by what is started here. */
 static bool
 find_plan(struct job *job, struct error *error)
 {
-    const struct auto_job wanted = {.program = job->program.path,
-                                    .ranks = job->place.world_size,
-                                    .per_rank = check_options.per_rank,
-                                    .softgpu = job->devices.softgpu,
-                                    .in_cluster = job->in_cluster,
-                                    .is_restart = job->restarts > 0};
-    return plan_auto(&job->options, &wanted, error);
+    const struct auto_job wanted = auto_job_of(job);
+    if (!job->in_cluster)
+        return plan_auto(&job->options, &wanted, error);
+    signals_give_back(&job->signals);
+    bool ok = plan_auto(&job->options, &wanted, error);
+    close(job->signals.fd);
+    return signals_take_over(&job->signals, ok ? error : &(struct error){0}) && ok; /* the first error stands */
+}
+
+static bool
+prepare_plan(struct job *job, struct error *error)
+{
+    const struct auto_job wanted = auto_job_of(job);
+    return plan_auto_may_begin(&job->options, &wanted, &job->is_plan_made, error) &&
+           (!job->is_plan_made || job->in_cluster || find_plan(job, error));
 }
 
 static int
@@ -139,7 +161,7 @@ run_job(struct job *job, char **argv, const struct error *bad_options)
         suggest_command(job->options.program[0], &error);
     if (job->options.dry_run)
         return ok ? print_dry_run(job) : refuse_alone(job, &error);
-    ok = ok && find_plan(job, &error);
+    ok = ok && prepare_plan(job, &error);
     if (job->in_cluster && !job_meet(job, ok ? NULL : &error, &exit_code))
         return exit_code;
     if (ok) {
@@ -310,6 +332,7 @@ static int __attribute__((noinline)) work(int argc, char **argv)
     }
     struct job job = job_new();
     job.options = options;
+    job.find_plan = find_plan;
     job.make_plan = plan_file_prepare;
     job.make_page = page_make;
     job.equipment = &tools_equipment;

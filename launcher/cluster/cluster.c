@@ -43,26 +43,29 @@ take_signals_while_waiting(const struct signals *signals, struct error *error)
 
 /* A fence, with an eye on signals: a launcher that gives up sends one. */
 static bool
-fence(const struct cluster *cluster, const struct signals *signals, int timeout_s,
-      const struct cluster_idle_callback *idle, struct error *error)
+fence(const struct cluster *cluster, const struct signals *signals, int timeout_s, struct supervisor_server *server,
+      struct error *error)
 {
     int64_t deadline_ms = clock_now_ms() + (int64_t)timeout_s * 1000;
     bool is_over = false, may_come_back = false;
     if (!cluster->member->fence_begin(error))
         return false;
+    struct rank_view *views = xcalloc((size_t)cluster->world_size, sizeof(*views)); /* nothing is said of ranks yet */
     while (cluster->member->fence_step(&is_over, error) && !is_over) {
-        struct pollfd polled[2 + MEMBER_FDS] = {{.fd = signals->fd, .events = POLLIN},
-                                                {.fd = idle != NULL ? idle->fd : -1, .events = POLLIN}};
+        struct pollfd polled[2 + MEMBER_FDS] = {
+            {.fd = signals->fd, .events = POLLIN},
+            {.fd = server != NULL ? supervisor_server_fd(server) : -1, .events = POLLIN}};
         int count = 2 + cluster->member->fence_poll(&polled[2]);
         int64_t left_ms = deadline_ms - clock_now_ms();
         poll(polled, (nfds_t)count, left_ms > 0 && left_ms < IDLE_MS ? (int)left_ms : IDLE_MS);
-        if (idle != NULL)
-            idle->step(idle->data);
+        if (server != NULL)
+            (void)supervisor_server_step(server, views);
         if (!take_signals_while_waiting(signals, error) || !has_time(cluster, timeout_s, deadline_ms, error)) {
             may_come_back = true;
             break;
         }
     }
+    free(views);
     if (!is_over && cluster->member->give_up != NULL)
         (void)cluster->member->give_up(error, may_come_back);
     return is_over;
@@ -70,10 +73,10 @@ fence(const struct cluster *cluster, const struct signals *signals, int timeout_
 
 bool
 cluster_exchange(struct cluster *cluster, const struct signals *signals, const char *key, const void *mine,
-                 size_t bytes, int timeout_s, const struct cluster_idle_callback *idle, struct cluster_blob *blobs,
+                 size_t bytes, int timeout_s, struct supervisor_server *server, struct cluster_blob *blobs,
                  struct error *error)
 {
-    bool ok = cluster->member->publish(key, mine, bytes, error) && fence(cluster, signals, timeout_s, idle, error);
+    bool ok = cluster->member->publish(key, mine, bytes, error) && fence(cluster, signals, timeout_s, server, error);
     for (int i = 0; ok && i < cluster->world_size; ++i)
         ok = cluster->member->fetch(key, i, &blobs[i], error);
     return ok;

@@ -9,6 +9,7 @@
 #define DDPRUN_LAUNCHER_CLUSTER_CLUSTER_H
 
 #include "launcher/cluster/member.h"
+#include "launcher/cluster/supervisor_server.h"
 #include "launcher/common/error.h"
 #include "launcher/common/signals.h"
 
@@ -27,20 +28,13 @@ struct cluster {
 bool cluster_join(struct cluster *cluster, const struct launched *launched, const struct cluster_terms *terms,
                   const struct signals *signals, struct error *error) MUST_USE;
 
-/* What is to be done while others are waited for: step(data) when `fd` is readable, and now and then. */
-struct cluster_idle_callback {
-    int fd;
-    void (*step)(void *data);
-    void *data;
-};
-
 /*
  * Collective, once for each `key`: gives `mine` to all; blobs[rank] is what each has given. Waits for the others at
- * most `timeout_s`, and calls `idle` meanwhile, if there is one. Error: they have not come, the exchange failed, or a
- * signal asked for the end (then its exit code is 128 + signal).
+ * most `timeout_s`, and serves the clients of `server` meanwhile, if it is not NULL. Error: they have not come, the
+ * exchange failed, or a signal asked for the end (then its exit code is 128 + signal).
  */
 bool cluster_exchange(struct cluster *cluster, const struct signals *signals, const char *key, const void *mine,
-                      size_t bytes, int timeout_s, const struct cluster_idle_callback *idle, struct cluster_blob *blobs,
+                      size_t bytes, int timeout_s, struct supervisor_server *server, struct cluster_blob *blobs,
                       struct error *error) MUST_USE;
 
 /* Collective: returns when all have come, or a few seconds are over. */

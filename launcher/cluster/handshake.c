@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HANDSHAKE_MAGIC = 0x64704833 };
+enum { HANDSHAKE_MAGIC = 0x64704834 };
 
 static void
 handshake_fields(struct serialize_buffer *with, struct handshake *handshake)
@@ -32,12 +32,13 @@ handshake_fields(struct serialize_buffer *with, struct handshake *handshake)
     serialize_bytes(with, handshake->command_hash, sizeof(handshake->command_hash));
     serialize_int(with, &handshake->exit_code);
     serialize_text(with, handshake->error, sizeof(handshake->error));
+    serialize_int(with, &handshake->plan_bytes);
     serialize_bytes(with, &handshake->port, sizeof(handshake->port));
     serialize_bytes(with, handshake->secret, sizeof(handshake->secret));
     serialize_int(with, &addresses->count);
     with->failed = with->failed || magic != HANDSHAKE_MAGIC || version != DDPRUN_PROTOCOL_VERSION ||
-                   addresses->count < 0 || addresses->count > ADDRESSES_AT_MOST || handshake->exit_code < 0 ||
-                   handshake->exit_code > 255;
+                   handshake->plan_bytes < 0 || addresses->count < 0 || addresses->count > ADDRESSES_AT_MOST ||
+                   handshake->exit_code < 0 || handshake->exit_code > 255;
     for (int i = 0; !with->failed && i < addresses->count; ++i) {
         serialize_bytes(with, &addresses->items[i], sizeof(addresses->items[i]));
         with->failed = with->failed || (addresses->items[i].family != 4 && addresses->items[i].family != 6);

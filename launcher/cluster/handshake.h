@@ -16,7 +16,7 @@
 enum {
     HANDSHAKE_BYTES_AT_MOST = 8192,
     HANDSHAKE_HOST_BYTES = 65,
-    HANDSHAKE_TERMS_BYTES = 512,
+    HANDSHAKE_TERMS_BYTES = 640,
     HANDSHAKE_COMMAND_BYTES = 800
 };
 
@@ -33,7 +33,8 @@ struct handshake {
     char error[1024];
 
     /* supervisor 0 */
-    uint16_t port; /* TCP, at all of these: */
+    int plan_bytes; /* of the plan that it has for all, of --plan; 0: none */
+    uint16_t port;  /* TCP, at all of these: */
     struct host_addresses addresses;
     unsigned char secret[AUTH_BYTES];
 };

@@ -139,7 +139,8 @@ terms_write(const struct options *options, bool softgpu, char *terms, size_t byt
 {
     enum { EXACT = 17 };
     char text[64];
-    snprintf(terms, bytes, "ddprun's version " DDPRUN_VERSION "\n--device %s\n", softgpu ? "softgpu" : "gpu");
+    snprintf(terms, bytes, "ddprun's version " DDPRUN_VERSION "\n--device %s\n--plan %s\n", softgpu ? "softgpu" : "gpu",
+             options->plan != NULL ? "given" : "left out"); /* rank 0's is that of all */
     for (const struct option_row *row = option_rows; row->name != NULL; ++row) {
         if ((row->flags & TERM) == 0)
             continue;

@@ -75,7 +75,7 @@ fuzz_plan(const uint8_t *bytes, size_t count)
         return;
     put_file(path, "plan", bytes + 1, count - 1);
     put_file(to, "run", bytes, 0);
-    if (plan_file_prepare(path, (bytes[0] & 1) != 0, false, to, &error)) {
+    if (plan_file_prepare(path, path, (bytes[0] & 1) != 0, false, to, &error)) {
         fuzz_require(play_load(to, &play), "ranks can load what was made of a plan");
         require_sound(&play);
         require_same(&play);

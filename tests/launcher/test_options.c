@@ -162,11 +162,11 @@ static const struct flagged {
     unsigned flag;
     const char *names;
 } flagged[] = {
-    {TERM, "bucket-mb no-overlap reduce sync-every outer-lr outer-momentum compress communicators check-every verify "
-           "timeout hang-timeout max-restarts heartbeat-timeout "},
+    {TERM, "bucket-mb no-overlap reduce sync-every outer-lr outer-momentum reads compress communicators check-every "
+           "verify timeout hang-timeout max-restarts heartbeat-timeout "},
     {TRACED, "bucket-mb no-overlap reduce sync-every outer-lr outer-momentum compress communicators nccl check-every "
              "verify "},
-    {NOT_HANDED_ON, "ranks nnodes node-rank master by yes slow dry-run steps alone reference tolerance "
+    {NOT_HANDED_ON, "ranks nnodes node-rank master dry-run steps alone reference tolerance "
                     "batch-grows free per-rank json "},
     {COMMAND_LINE_ONLY, "nnodes node-rank master by yes slow dry-run tee version help help-all steps alone reference "
                         "tolerance batch-grows free per-rank json "},
@@ -192,10 +192,11 @@ TEST(terms_have_a_line_for_each_option_that_ranks_must_share)
                      OPTIONS_RUN);
     terms_write(&options, false, terms, sizeof(terms));
     const char *rest = strstr(terms, "--device");
-    ck_assert_str_eq(rest, "--device gpu\n--bucket-mb 0.10000038146972656\n--no-overlap on\n--reduce mean\n"
-                           "--sync-every 8\n--outer-lr 0.69999999999999996\n--outer-momentum 0\n--compress none\n"
-                           "--communicators 1\n--check-every 100\n--verify off\n--timeout 900\n"
-                           "--hang-timeout 600\n--max-restarts 0\n--heartbeat-timeout 0\n");
+    ck_assert_str_eq(
+        rest, "--device gpu\n--plan left out\n--bucket-mb 0.10000038146972656\n--no-overlap on\n--reduce mean\n"
+              "--sync-every 8\n--outer-lr 0.69999999999999996\n--outer-momentum 0\n--reads owner\n--compress none\n"
+              "--communicators 1\n--check-every 100\n--verify off\n--timeout 900\n"
+              "--hang-timeout 600\n--max-restarts 0\n--heartbeat-timeout 0\n");
     options_free(&options);
 }
 

@@ -67,7 +67,7 @@ is_taken(bool unproved)
 {
     error = (struct error){0};
     ck_assert_int_eq(json_object_to_file_ext(path, plan, JSON_C_TO_STRING_PRETTY), 0);
-    return plan_file_prepare(path, unproved, false, to, &error);
+    return plan_file_prepare(path, path, unproved, false, to, &error);
 }
 
 static void

@@ -37,7 +37,8 @@ by_plan_prepare(const struct check *check, struct error *error)
         return error_set(error, DDPRUN_EXIT_USAGE, "%s and --plan contradict each other in ddprun check; leave one out",
                          other);
     char *to = xasprintf("%s/" DDPRUN_PLAN_NAME, check->folder.path);
-    bool ok = plan_file_prepare(options->plan, options->unproved, options->reads == PLAN_READS_OWN, to, error);
+    bool ok =
+        plan_file_prepare(options->plan, options->plan, options->unproved, options->reads == PLAN_READS_OWN, to, error);
     unlink(to);
     free(to);
     return ok;

@@ -59,6 +59,6 @@ OPTION("json", "FILE", TEXT(json, "a file"),
 
 const char *const check_refuses[] = {"sync-every", "outer-lr", "outer-momentum", "max-restarts", "trace", "dry-run",
                                      "output",     "metrics",  "summary-json",   "page",         NULL};
-const char *const check_sets[] = {"progress",       "verbose",      "quiet", "sync-every", "outer-lr",
-                                  "outer-momentum", "max-restarts", "trace", "dry-run",    "output",
-                                  "metrics",        "summary-json", "page",  NULL};
+const char *const check_sets[] = {"progress",     "verbose", "quiet",   "sync-every", "outer-lr", "outer-momentum",
+                                  "max-restarts", "trace",   "dry-run", "output",     "metrics",  "summary-json",
+                                  "page",         "by",      "yes",     "slow",       NULL};

@@ -79,7 +79,7 @@ make(struct auto_run *run, struct error *error)
     char *path = xasprintf("%s/plan.json", run->order.folder), *play = xasprintf("%s/plan.play", run->order.folder);
     message_line("plan: %s is scouted, and what is found is proved", run->job->program);
     bool ok = scout_make_plan(&run->order, path, run->job->per_rank, run->options->by, unproved, error) &&
-              plan_file_prepare(path, unproved, false, play, error);
+              plan_file_prepare(path, path, unproved, false, play, error);
     if (ok) {
         run->plan = json_object_from_file(path);
         if (run->plan != NULL && run->job->per_rank != NULL)
@@ -102,7 +102,7 @@ conditions_of(const struct auto_run *run)
 {
     struct word_list words = {0};
     options_hand_on_but(run->options, scout_sets, false, &words);
-    char *text = xasprintf("%d ranks", run->job->ranks);
+    char *text = xasprintf("%d ranks", run->job->proving);
     for (size_t i = 0; words.list != NULL && words.list[i] != NULL; ++i) {
         char *longer = xasprintf("%s %s", text, words.list[i]);
         free(text);
@@ -118,7 +118,7 @@ prove_again(struct auto_run *run, struct error *error)
 {
     struct proof proof = {0};
     struct play_times times = {0};
-    message_line("plan: proof (d) is made with %d ranks, and timed", run->job->ranks);
+    message_line("plan: proof (d) is made with %d ranks, and timed", run->job->proving);
     bool ok = scout_prove_again(&run->order, json_object_object_get(run->plan, "turns"), &proof, &times, error);
     if (ok && proof.end == PROOF_PASSED) {
         play_json_put_times(run->plan, &times);
@@ -162,7 +162,7 @@ is_fast_enough(const struct auto_run *run, struct error *error)
     bool waits = options->reads != PLAN_READS_OWN && preview_reads(run->plan, false) > 0;
     return error_set(error, DDPRUN_EXIT_USAGE,
                      "%d ranks are slower than one process: %.2f to %.2f times as fast%s; --slow trains all the same",
-                     run->job->ranks, forecast.low / 100.0, high,
+                     run->job->proving, forecast.low / 100.0, high,
                      waits ? ": they wait for results of each other's batches that the host reads; with --reads own "
                              "each rank reads its own results"
                            : "");
@@ -179,7 +179,7 @@ prepare_auto_run(struct auto_run *run, struct error *error)
     bool ok = job_folder_make(&folder, error);
     if (ok) {
         run->order.folder = folder.path;
-        run->order.timeout_s = SCOUT_TIMEOUT_S;
+        run->order.timeout_s = run->options->timeout_s;
         run->order.silent = true;
         ok = find_plan(run, error) && (!run->is_new || plan_cache_keep(&run->cache, run->plan, error));
         job_folder_remove(&folder);
@@ -189,16 +189,27 @@ prepare_auto_run(struct auto_run *run, struct error *error)
 }
 
 static bool
-can_begin(const struct options *options, const struct auto_job *job, bool asks, struct error *error)
+can_begin(const struct options *options, const struct auto_job *job, struct error *error)
 {
-    if (job->in_cluster)
-        return error_set(error, DDPRUN_EXIT_USAGE,
-                         "--plan auto is for one machine; make the plan on one, by ddprun scout --prove --json FILE, "
-                         "and give --plan FILE");
-    return !asks || (isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) ||
+    return options->yes || job->is_restart || (!job->in_cluster && isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) ||
            error_set(error, DDPRUN_EXIT_USAGE,
                      "--plan auto asks before %s is trained, and there is no terminal to ask at; add --yes",
                      options->program[0]);
+}
+
+bool
+plan_auto_may_begin(const struct options *options, const struct auto_job *job, bool *is_auto_p, struct error *error)
+{
+    bool is_auto = options->plan != NULL && strcmp(options->plan, "auto") == 0;
+    if (!is_auto && (options->by != 0 || job->per_rank != NULL))
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "%s is an option of --plan auto and of ddprun scout: a plan in a file has it already",
+                         options->by != 0 ? "--by" : "--per-rank");
+    if (options->plan != NULL && job->ranks < 2 && getenv(DDPRUN_ENV_CHECK_RUN) == NULL)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "--plan is for two ranks or more, and this job has one; leave --plan out, or give -n N");
+    *is_auto_p = is_auto;
+    return !is_auto || can_begin(options, job, error);
 }
 
 bool
@@ -207,27 +218,13 @@ plan_auto(struct options *options, const struct auto_job *job, struct error *err
     struct auto_run run = {.options = options, .job = job};
     char here[PATH_MAX] = "";
     bool asks = !options->yes && !job->is_restart;
-    bool is_auto = options->plan != NULL && strcmp(options->plan, "auto") == 0;
-    if (!is_auto && (options->by != 0 || job->per_rank != NULL))
-        return error_set(error, DDPRUN_EXIT_USAGE,
-                         "%s is an option of --plan auto and of ddprun scout: a plan in a file has it already",
-                         options->by != 0 ? "--by" : "--per-rank");
-    if (options->plan == NULL)
-        return true;
-    if (job->ranks < 2 && getenv(DDPRUN_ENV_CHECK_RUN) == NULL)
-        return error_set(error, DDPRUN_EXIT_USAGE,
-                         "--plan is for two ranks or more, and this job has one; leave --plan out, or give -n N");
-    if (!is_auto)
-        return true;
-    if (!can_begin(options, job, asks, error))
-        return false;
-    run.order = (struct scout_order){.options = options, .program = options->program, .ranks = job->ranks};
+    run.order = (struct scout_order){.options = options, .program = options->program, .ranks = job->proving};
     const char *folder = getcwd(here, sizeof(here)) != NULL ? here : "";
     bool ok = plan_cache_open(job->program, options->program, folder, job->softgpu, &run.cache, error) &&
               prepare_auto_run(&run, error);
     if (ok && (asks || (!options->quiet && !job->is_restart))) {
         message_line("plan: its file is %s", run.cache.path);
-        preview_print(run.plan, job->ranks, options->reads == PLAN_READS_OWN);
+        preview_print(run.plan, job->ranks, job->proving, options->reads == PLAN_READS_OWN);
     }
     ok = ok && is_fast_enough(&run, error) && (!asks || ask_user(error));
     if (ok)

@@ -15,36 +15,45 @@ enum { PLAN_MOST_BYTES = 128 << 20 }; /* of a file */
 struct auto_job {
     const char *program; /* its file */
     int ranks;
+    int proving; /* ranks that its proof is made with, on this host: all, or those that are here, two at least */
     const char *per_rank; /* what --per-rank names: "a3,a7"; NULL: nothing */
     bool softgpu;
-    bool in_cluster; /* one of several ddprun of a job, which is refused */
+    bool in_cluster; /* one of several ddprun of a job */
     bool is_restart; /* of --max-restarts: it was asked before */
 };
 
 /*
- * Refuses --plan for one rank, but in a run of `ddprun check`. Of options with `--plan auto` (a file of that name is
- * "./auto"; of others nothing is changed), for a job that is prepared: puts the plan's file into options->plan. Main
- * thread, before there is another one, and before signals are taken over. Error: with the exit code of wrong usage,
- * there is one rank, no one to ask, or no folder of the user's own to keep plans in; else as of `ddprun scout --prove`,
- * or the user said no, or a signal asked for the end.
+ * Refuses --plan for one rank, but in a run of `ddprun check`, and `--plan auto` where there is no one to ask.
+ * *is_auto: whether it is that (a file of that name is "./auto"). Error: with the exit code of wrong usage.
+ */
+bool plan_auto_may_begin(const struct options *options, const struct auto_job *job, bool *is_auto,
+                         struct error *error) MUST_USE;
+
+/*
+ * Of options with `--plan auto`, for a job that is prepared: puts the plan's file into options->plan. Main thread,
+ * before there is another one, and while no signal is blocked. Error: with the exit code of wrong usage, no folder of
+ * the user's own to keep plans in; else as of `ddprun scout --prove`, or the user said no, or a signal asked for the
+ * end.
  */
 bool plan_auto(struct options *options, const struct auto_job *job, struct error *error) MUST_USE;
 
 /* ---- preview.c: what a training by a plan is going to do, printed before it begins: `--plan auto` ---- */
 /* What is averaged and compared, which batches become one update, what printed figures mean, and how fast it
- * is: lines to stderr. `plan`: as plan_cache_find() or `ddprun scout --prove` has made it, with "forecast". */
-void preview_print(struct json_object *plan, int ranks, bool reads_own);
+ * is: lines to stderr. `plan`: as plan_cache_find() or `ddprun scout --prove` has made it, with "forecast" of `timed`
+ * ranks. */
+void preview_print(struct json_object *plan, int ranks, int timed, bool reads_own);
 /* How many operations of a step bring to the host what one rank computes; `prints`: each on a line. */
 unsigned preview_reads(struct json_object *plan, bool prints);
 
 /* ---- plan_file.c: `--plan FILE`: a plan of `ddprun scout --prove --json FILE`, made ready for the ranks ---- */
 /*
- * Reads the plan `path` and writes `to`, mode 0600, for the players of the ranks (tools/plan/format/play.h).
- * `reads_own`: --reads own. `unproved`: also a plan whose proof (d) did not pass, and one without the hash of what it
- * holds. Error, with the exit code of wrong usage: it is no plan, of another version, of a program that cannot be
- * played, or not proved; or `to` cannot be written.
+ * Reads the plan `path`, which messages call `name`, and writes `to`, mode 0600, for the players of the ranks
+ * (tools/plan/format/play.h). `reads_own`: --reads own. `unproved`: also a plan whose proof (d) did not pass, and one
+ * without the hash of what it holds. Error, with the exit code of wrong usage: it is no plan, of another version, of a
+ * program that cannot be played, or not proved; or `to` cannot be written.
  */
-bool plan_file_prepare(const char *path, bool unproved, bool reads_own, const char *to, struct error *error) MUST_USE;
+bool plan_file_prepare(const char *path, const char *name, bool unproved, bool reads_own, const char *to,
+                       struct error *error) MUST_USE;
 
 /* Where the program allocates what previews and messages name, by `plan`, the whole of a plan; "": not known. */
 const char *plan_file_place(struct json_object *plan, uint64_t alloc);

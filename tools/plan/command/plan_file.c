@@ -105,17 +105,18 @@ prepare_plan(struct json_object *root, const char *path, bool unproved, bool rea
 }
 
 bool
-plan_file_prepare(const char *path, bool unproved, bool reads_own, const char *to, struct error *error)
+plan_file_prepare(const char *path, const char *name, bool unproved, bool reads_own, const char *to,
+                  struct error *error)
 {
     char *text = file_read(path, PLAN_MOST_BYTES, NULL, NULL);
     if (text == NULL)
-        return file_read_refused("the plan ", path, ", in --plan", error);
+        return file_read_refused("the plan ", name, ", in --plan", error);
     struct json_object *root = json_tokener_parse(text);
     free(text);
     if (root == NULL)
         return error_set(error, DDPRUN_EXIT_USAGE, "%s, in --plan, is no plan of ddprun scout: it is not JSON, or cut",
-                         path);
-    bool ok = prepare_plan(root, path, unproved, reads_own, to, error);
+                         name);
+    bool ok = prepare_plan(root, name, unproved, reads_own, to, error);
     json_object_put(root);
     if (!ok)
         printable_make(error->text, ""); /* one line, whatever the plan says */

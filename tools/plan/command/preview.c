@@ -3,6 +3,7 @@
 
 #include "base/message.h"
 #include "base/printable.h"
+#include "launcher/report/closing.h"
 #include "tools/plan/format/play_json.h"
 
 #include <inttypes.h>
@@ -10,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROWS = 8, SIZE_BYTES = 64 }; /* of a list; what is longer is counted */
+enum { ROWS = 8 }; /* of a list; what is longer is counted */
 
 static const char *
 or_unknown(const char *text)
@@ -18,23 +19,11 @@ or_unknown(const char *text)
     return text[0] != '\0' ? text : "?";
 }
 
-static const char *
-size_text(uint64_t bytes, char text[SIZE_BYTES])
-{
-    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB"};
-    double value = (double)bytes;
-    size_t unit = 0;
-    for (; value >= 1024 && unit < 3; ++unit)
-        value /= 1024;
-    snprintf(text, SIZE_BYTES, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
-    return text;
-}
-
 /* Of a list of memory that of these roles ("a|b"), under a title. */
 static void
 print_memory(struct json_object *plan, struct json_object *list, const char *roles, const char *title)
 {
-    char size[SIZE_BYTES];
+    char size[CLOSING_BYTES_TEXT];
     uint64_t rest_bytes = 0;
     size_t rows = 0, rest = 0;
     for (size_t i = 0; i < play_length(list); ++i) {
@@ -49,14 +38,14 @@ print_memory(struct json_object *plan, struct json_object *list, const char *rol
             message_line("%s", title);
         if (rows++ < ROWS) {
             message_line("  %-16s a%" PRIu64 "[%" PRIu64 ":%" PRIu64 "], %s, allocated at %s", role, alloc, begin, end,
-                         size_text(end - begin, size), or_unknown(plan_file_place(plan, alloc)));
+                         closing_bytes_text(end - begin, size), or_unknown(plan_file_place(plan, alloc)));
         } else {
             rest += 1;
             rest_bytes += end - begin;
         }
     }
     if (rest > 0)
-        message_line("  and %zu more, %s in all", rest, size_text(rest_bytes, size));
+        message_line("  and %zu more, %s in all", rest, closing_bytes_text(rest_bytes, size));
 }
 
 static void
@@ -216,7 +205,7 @@ print_by_state(struct json_object *plan, int ranks)
 }
 
 void
-preview_print(struct json_object *plan, int ranks, bool reads_own)
+preview_print(struct json_object *plan, int ranks, int timed, bool reads_own)
 {
     if (plan_file_is_by_state(plan))
         print_by_state(plan, ranks);
@@ -232,5 +221,5 @@ preview_print(struct json_object *plan, int ranks, bool reads_own)
     if (reads_own && reads > 0)
         message_line("--reads own: for a batch of another rank the reads above return old bytes; figures from them "
                      "mean nothing");
-    print_times(plan, ranks);
+    print_times(plan, timed);
 }

@@ -146,13 +146,15 @@ rounds_end(void)
         qsort(ns, count, sizeof(ns[0]), by_size);
         uint64_t middle = ns[count / 2];
         double ms = (double)middle / 1e6, said = (double)plan->forecast.round_ns / 1e6;
-        double times = ms > 0 ? (double)plan->forecast.batch_ns / 1e6 * plan->forecast.ranks / ms : 0;
-        times = times < plan->forecast.ranks ? times : plan->forecast.ranks;
-        message_line(
-            "plan: a round took %.3g ms, %.2f times as fast as one process; in the proof it took %.3g ms, %.2f "
-            "to %.2f times as fast (the round took %.1f %% %s)",
-            ms, times, said, plan->forecast.low / 100.0, plan->forecast.high / 100.0,
-            (ms < said ? said - ms : ms - said) / said * 100, ms < said ? "less" : "more");
+        double times = ms > 0 ? (double)plan->forecast.batch_ns / 1e6 * player_world() / ms : 0;
+        char proof[160] = "";
+        times = times < player_world() ? times : player_world();
+        if (plan->forecast.ranks == player_world()) /* else the proof was made with those of one host */
+            snprintf(proof, sizeof(proof),
+                     "; in the proof it took %.3g ms, %.2f to %.2f times as fast (the round took %.1f %% %s)", said,
+                     plan->forecast.low / 100.0, plan->forecast.high / 100.0,
+                     (ms < said ? said - ms : ms - said) / said * 100, ms < said ? "less" : "more");
+        message_line("plan: a round took %.3g ms, %.2f times as fast as one process%s", ms, times, proof);
         if (times < 1)
             message_warning("slow_plan", "plan: these ranks were slower than one process: %.2f times as fast", times);
     }

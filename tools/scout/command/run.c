@@ -35,11 +35,12 @@ options_of(const struct scout_child *child)
         word_list_add(&words, xstrdup("--output=none"));
     word_list_add(&words, xstrdup("--hang-timeout=1000000")); /* whose warning does not come either */
     word_list_add(&words, xstrdup("--unannotated"));
+    word_list_add(&words, xstrdup("--nnodes=1")); /* whatever launcher has started this ddprun */
     return words;
 }
 
-const char *const scout_sets[] = {"plan",    "by",           "unproved", "max-restarts", "trace", "progress",
-                                  "metrics", "summary-json", "page",     "verbose",      "quiet", NULL};
+const char *const scout_sets[] = {"plan",     "by",      "yes",          "slow", "unproved", "max-restarts", "trace",
+                                  "progress", "metrics", "summary-json", "page", "verbose",  "quiet",        NULL};
 
 pid_t
 scout_child_start(const struct scout_order *order, const struct scout_child *child)
