@@ -181,6 +181,15 @@ for name in USR1:0:1 USR2:2:3; do
 done
 end_job
 report "SIGUSR1 and SIGUSR2 are the ranks'" "$(expect 0 "$out" '^saved')$why$(no_folders_left)"
+has_child() { [ -n "$(cat "/proc/$job/task/$job/children" 2>/dev/null)" ]; }
+for tool in scout check "predict -n 2 --link 100Gbit,5us"; do
+    # shellcheck disable=SC2086
+    start --device softgpu $tool sleep 1
+    within 20 has_child
+    kill -USR1 "$job"
+    end_job
+    report "SIGUSR1 does not end ddprun ${tool%% *}" "$([ "$rc" -lt 128 ] || echo "exit code $rc ")$(no_folders_left)"
+done
 new_pids
 start -n 2 "$fake" stage 3 ignore 2 pid "$pids" hang
 within 20 files_in "$pids" 2

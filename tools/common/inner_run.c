@@ -17,7 +17,7 @@ enum { PATIENCE_MS = 20000 }; /* with a ddprun that was asked to end */
 static sigset_t
 read_here(void)
 {
-    static const int signals[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    static const int signals[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
     sigset_t set;
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); ++i)
@@ -107,7 +107,7 @@ inner_run_goes_on(struct inner_run *run)
     sigset_t wanted = read_here();
     int64_t took_ms = clock_now_ms() - run->begin_ms, wait_ms = took_ms < 16 ? 1 : took_ms > 4000 ? 250 : took_ms / 16;
     int number = sigtimedwait(&wanted, NULL, &(struct timespec){.tv_nsec = wait_ms * 1000000});
-    if (number > 0 && number != SIGCHLD)
+    if (number > 0 && number != SIGCHLD && number != SIGUSR1 && number != SIGUSR2) /* meant for ranks of a job */
         ask(run, run->signal = number);
     else if (run->asked_ms != 0 && clock_now_ms() - run->asked_ms > PATIENCE_MS)
         kill(run->pid, SIGKILL);

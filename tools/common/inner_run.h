@@ -13,8 +13,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* From now on SIGCHLD and the signals that ask for the end are read by inner_run_goes_on(). *old: the mask that the
- * inner ddprun gets. */
+/* From now on SIGCHLD, SIGUSR1, SIGUSR2 and the signals that ask for the end are read by inner_run_goes_on(). *old: the
+ * mask that the inner ddprun gets. */
 void inner_run_block_signals(sigset_t *old);
 
 /* An inner ddprun: silent, it starts no job again, and reads nothing. Borrowed, but for `words`. */
