@@ -10,6 +10,7 @@
 #include "base/message.h"
 #include "tools/plan/trainer/player.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -139,13 +140,12 @@ rounds_end(void)
 {
     const struct play_plan *plan = &player.play.plan;
     uint64_t ns[PLAY_STRETCHES];
-    uint32_t count = find_stretches(ns);
+    uint32_t count = find_stretches(ns), middle = count / 2;
     if (is_timed) {
         write_times();
     } else if (plan->data == PLAY_TRAINING && plan->forecast.round_ns > 0 && count > 0) {
         qsort(ns, count, sizeof(ns[0]), by_size);
-        uint64_t middle = ns[count / 2];
-        double ms = (double)middle / 1e6, said = (double)plan->forecast.round_ns / 1e6;
+        double ms = (double)ns[middle] / 1e6, said = (double)plan->forecast.round_ns / 1e6;
         double times = ms > 0 ? (double)plan->forecast.batch_ns / 1e6 * player_world() / ms : 0;
         char proof[160] = "";
         times = times < player_world() ? times : player_world();
