@@ -3,8 +3,8 @@
  *
  * A function may wait if its body mentions a barrier or a warp collective, or another function of this file that may
  * wait, or calls something of which nothing is known: a function defined in another file. Functions declared in system
- * headers are known: apart from the collectives themselves, which are listed here, none of them waits. "Mentions" is by
- * name, wherever it stands, so that functions passed as arguments count too.
+ * headers are known: apart from the collectives themselves, which are listed here or end in "_sync", none of them
+ * waits. "Mentions" is by name, wherever it stands, so that functions passed as arguments count too.
  *
  * A call of a value - a functor, a lambda, a function pointer - may reach every device lambda of the file, and every
  * device function that is named somewhere without being called, but the call of a lambda that the same function has
@@ -40,22 +40,8 @@ static const char *const waiting_table[] = {
     "__syncthreads_count",
     "__syncwarp",
     "__activemask",
+    "__nanosleep",
     "softgpu_active_mask",
-    "__ballot_sync",
-    "__any_sync",
-    "__all_sync",
-    "__match_any_sync",
-    "__match_all_sync",
-    "__shfl_sync",
-    "__shfl_up_sync",
-    "__shfl_down_sync",
-    "__shfl_xor_sync",
-    "__reduce_add_sync",
-    "__reduce_min_sync",
-    "__reduce_max_sync",
-    "__reduce_and_sync",
-    "__reduce_or_sync",
-    "__reduce_xor_sync",
     "cooperative_groups",
     "this_thread_block",
     "tiled_partition",
@@ -341,6 +327,28 @@ is_own_lambda(const struct walk *walk, uint32_t i, struct piece piece)
     return lambdas == 1 && declarations == 1;
 }
 
+/* `while (atomicCAS(lock, 0, 1) != 0)`, at the `while`: another thread may have to write first. */
+static bool
+spins(const struct source *source, uint32_t i)
+{
+    if (!source_is(source, i, "while") || !source_is(source, i + 1, "("))
+        return false;
+    for (uint32_t k = i + 2; k < source->lexed.tokens[i + 1].match; ++k) {
+        if (source_is(source, k + 1, "(") &&
+            (strncmp(spelling(source, k), "atomic", 6) == 0 || source_is(source, k, "load")))
+            return true;
+    }
+    return false;
+}
+
+/* Functions of a warp, such as __shfl_down_sync. */
+static bool
+is_warp_function(const struct source *source, uint32_t i)
+{
+    const uint32_t length = source->lexed.tokens[i].length;
+    return length > 5 && memcmp(spelling(source, i) + length - 5, "_sync", 5) == 0;
+}
+
 /* What a piece of code says directly. */
 static void
 look_at(const struct walk *walk, struct piece piece, bool has_indices, struct findings *findings)
@@ -354,7 +362,7 @@ look_at(const struct walk *walk, struct piece piece, bool has_indices, struct fi
         const struct name *name = names_find(&walk->words, spelling(source, i), source->lexed.tokens[i].length);
         const uint32_t bits = name != NULL ? name->bits : 0;
         const bool is_function_here = name != NULL && name->first != 0;
-        if ((bits & WORD_WAITS) != 0)
+        if ((bits & WORD_WAITS) != 0 || is_warp_function(source, i) || spins(source, i))
             findings->may_wait = true;
         bool is_value = false;
         if (i > piece.body && (!is_function_here || (bits & WORD_DECLARED) != 0) &&

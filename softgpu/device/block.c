@@ -104,6 +104,7 @@ block_run_step(struct block *block, void **frame)
 static void
 run_block(struct block *block)
 {
+    spin_begin();
     block->live = block->thread_count;
     block->next_thread = 0;
     block->arrived = 0;
@@ -159,6 +160,7 @@ get_own_block(void)
     if (block == NULL)
         softgpu_kernel_fatal("no memory to run its threads");
     block->begin = fiber_begin;
+    block->yield = softgpu_yield;
     fiber_adopt_thread(&block->main);
     pthread_once(&own_block_once, make_key);
     pthread_setspecific(own_block_key, block);
@@ -215,6 +217,7 @@ const struct softgpu_launch *
 softgpu_loop_begin(const struct softgpu_launch *launch, const char *kernel)
 {
     kernel_here = kernel;
+    spin_begin();
     arena_prepare(launch->dynamic_shared_bytes);
     return launch->draw != 0 ? order_first_part(launch) : launch;
 }
@@ -272,6 +275,16 @@ block_wait_step(const void *object, void **frame)
     return block_return_later(block, frame, frame);
 }
 
+struct fiber *
+block_yield_step(void **frame)
+{
+    struct block *block = block_here;
+    if (block == NULL)
+        block_refuse("__nanosleep");
+    block_make_thread_ready(block, softgpu_thread.number);
+    return block_return_later(block, frame, frame);
+}
+
 void
 softgpu_wake(const void *object)
 {
@@ -308,6 +321,7 @@ DEFINE_WAIT(softgpu_barrier, block_barrier_step, "movq %rsp, %rdi")
 DEFINE_WAIT(softgpu_barrier_vote, block_vote_step, "movq %rsp, %rdx")
 DEFINE_WAIT(softgpu_active_mask, warp_active_mask_step, "movq %rsp, %rsi")
 DEFINE_WAIT(softgpu_wait, block_wait_step, "movq %rsp, %rsi")
+DEFINE_WAIT(softgpu_yield, block_yield_step, "movq %rsp, %rdi")
 DEFINE_WAIT(block_run, block_run_step, "movq %rsp, %rsi")
 
 /*
@@ -407,6 +421,14 @@ softgpu_wait(const void *object)
     void *frame[FIBER_FRAME];
     struct fiber *self = running();
     fiber_switch(self, block_wait_step(object, frame));
+}
+
+void
+softgpu_yield(void)
+{
+    void *frame[FIBER_FRAME];
+    struct fiber *self = running();
+    fiber_switch(self, block_yield_step(frame));
 }
 
 struct softgpu_word

@@ -62,6 +62,7 @@ struct block {
     struct warp warps[MOST_WARPS];
     struct fiber main;   /* the OS thread's own stack */
     void (*begin)(void); /* where a fiber begins */
+    void (*yield)(void); /* softgpu_yield() */
 };
 
 /* ---- fatal.c ---- */
@@ -214,6 +215,27 @@ void block_end_thread(struct block *block);
 struct fiber *warp_meet_step(const struct softgpu_gathering *gathering, unsigned mask, struct softgpu_word brought,
                              int argument, const void *context, void **frame);
 struct fiber *warp_active_mask_step(const void *site, void **frame);
+
+struct fiber *block_yield_step(void **frame);
+
+/* ---- spin.c: a timer that ticks while kernels run ---- */
+
+struct spin_watch {
+    unsigned ticks; /* since the block, or the loops of the kernel, began */
+    bool ticks_come;
+};
+extern __thread struct spin_watch spin_watch SOFTGPU_INITIAL_EXEC;
+
+void spin_watch_begin(void);
+
+/* A block begins, or a kernel that runs as loops. */
+static inline void
+spin_begin(void)
+{
+    spin_watch.ticks = 0;
+    if (__builtin_expect(!spin_watch.ticks_come, 0))
+        spin_watch_begin();
+}
 
 /* ---- warp.c ---- */
 

@@ -91,39 +91,24 @@ exchange_stall(struct exchange *exchange)
 void
 exchange_fail_waiting(struct exchange *exchange, enum wait_result why, int peer, const char *doing)
 {
-    struct segment *segment = &exchange->segment;
-    int rank = segment->rank;
-    switch (why) {
-    case WAIT_PEER_LEFT:
-        exchange_fail(exchange, true, ncclRemoteError,
-                      "rank %d destroyed its communicator while rank %d waits for it in %s", peer, rank, doing);
-        break;
-    case WAIT_PEER_ABORTED:
-        exchange_fail(exchange, true, ncclRemoteError,
-                      "rank %d aborted its communicator while rank %d waits for it in %s", peer, rank, doing);
-        break;
-    case WAIT_PEER_ENDED:
-        exchange_fail(exchange, true, ncclRemoteError, "the process of rank %d ended while rank %d waits for it in %s",
-                      peer, rank, doing);
-        break;
-    case WAIT_PEER_SILENT:
-        exchange_fail(exchange, true, ncclRemoteError,
-                      "the host of rank %d does not answer any more while rank %d waits for it in %s", peer, rank,
-                      doing);
-        break;
-    case WAIT_PEER_GARBLED:
-        exchange_fail(exchange, true, ncclRemoteError,
-                      "rank %d sends what no rank would, while rank %d waits for it in %s", peer, rank, doing);
-        break;
-    case WAIT_PEER_FAILED:
-        /* The peer has reported it to the user; here its text is passed on, so that each rank can report the first
-         * cause. */
-        exchange_fail(exchange, false, ncclRemoteError, "%.*s", SEGMENT_TEXT_BYTES - 1, segment->slots[peer]->text);
-        break;
-    default: /* this rank gives up, and knows why */
+    static const struct {
+        const char *before, *after;
+    } texts[] = {
+        [WAIT_PEER_LEFT] = {"", " destroyed its communicator"},
+        [WAIT_PEER_ABORTED] = {"", " aborted its communicator"},
+        [WAIT_PEER_ENDED] = {"the process of ", " ended"},
+        [WAIT_PEER_SILENT] = {"the host of ", " does not answer any more"},
+        [WAIT_PEER_GARBLED] = {"", " sends what no rank would,"},
+    };
+    int rank = exchange->segment.rank;
+    if (why == WAIT_PEER_FAILED) /* which the peer has told the user: here the first cause is passed on */
+        exchange_fail(exchange, false, ncclRemoteError, "%.*s", SEGMENT_TEXT_BYTES - 1,
+                      exchange->segment.slots[peer]->text);
+    else if ((size_t)why < sizeof(texts) / sizeof(texts[0]) && texts[why].after != NULL)
+        exchange_fail(exchange, true, ncclRemoteError, "%srank %d%s while rank %d waits for it in %s",
+                      texts[why].before, peer, texts[why].after, rank, doing);
+    else /* this rank gives up, and knows why */
         exchange_fail(exchange, false, ncclInternalError, "rank %d aborted its own communicator in %s", rank, doing);
-        break;
-    }
 }
 
 ncclResult_t

@@ -26,35 +26,28 @@ parse_number(const char **cursor, double *number_p)
 bool
 link_model_parse(const char *value, struct link_model *model_p)
 {
-    static const char latency_key[] = "latency_us=", bandwidth_key[] = "gbytes_per_s=", busy_key[] = "busy_factor=",
-                      slows_key[] = "slows=";
     struct link_model model = {.latency_us = 0.0, .gbytes_per_s = INFINITY, .busy_factor = 1.0, .slows = 1.0};
-    bool has_latency = false, has_bandwidth = false, has_busy = false, has_slows = false;
-
+    struct {
+        const char *key;
+        double *number, least, most;
+        bool is_given;
+    } parts[] = {
+        {"latency_us=", &model.latency_us, 0.0, LATENCY_MAX_US, false},
+        {"gbytes_per_s=", &model.gbytes_per_s, 1e-6, INFINITY, false},
+        {"busy_factor=", &model.busy_factor, 1.0, BUSY_FACTOR_MAX, false},
+        {"slows=", &model.slows, 1.0, BUSY_FACTOR_MAX, false},
+    };
+    const size_t count = sizeof(parts) / sizeof(parts[0]);
     for (const char *cursor = value ? value : ""; *cursor;) {
-        if (!has_latency && strncmp(cursor, latency_key, strlen(latency_key)) == 0) {
-            cursor += strlen(latency_key);
-            has_latency = parse_number(&cursor, &model.latency_us);
-            if (!has_latency || model.latency_us < 0.0 || model.latency_us > LATENCY_MAX_US)
-                return false;
-        } else if (!has_bandwidth && strncmp(cursor, bandwidth_key, strlen(bandwidth_key)) == 0) {
-            cursor += strlen(bandwidth_key);
-            has_bandwidth = parse_number(&cursor, &model.gbytes_per_s);
-            if (!has_bandwidth || model.gbytes_per_s < 1e-6)
-                return false;
-        } else if (!has_busy && strncmp(cursor, busy_key, strlen(busy_key)) == 0) {
-            cursor += strlen(busy_key);
-            has_busy = parse_number(&cursor, &model.busy_factor);
-            if (!has_busy || model.busy_factor < 1.0 || model.busy_factor > BUSY_FACTOR_MAX)
-                return false;
-        } else if (!has_slows && strncmp(cursor, slows_key, strlen(slows_key)) == 0) {
-            cursor += strlen(slows_key);
-            has_slows = parse_number(&cursor, &model.slows);
-            if (!has_slows || model.slows < 1.0 || model.slows > BUSY_FACTOR_MAX)
-                return false;
-        } else {
+        size_t i = 0;
+        while (i < count && strncmp(cursor, parts[i].key, strlen(parts[i].key)) != 0)
+            ++i;
+        if (i == count || parts[i].is_given)
             return false;
-        }
+        cursor += strlen(parts[i].key);
+        parts[i].is_given = parse_number(&cursor, parts[i].number);
+        if (!parts[i].is_given || *parts[i].number < parts[i].least || *parts[i].number > parts[i].most)
+            return false;
     }
     *model_p = model;
     return true;

@@ -137,6 +137,9 @@ unsigned softgpu_active_mask(const void *site);
 void softgpu_wait(const void *object);
 void softgpu_wake(const void *object);
 
+/* Lets the other threads of the block run before it returns. */
+void softgpu_yield(void);
+
 /* ---- shared memory, stubs ---- */
 
 /*

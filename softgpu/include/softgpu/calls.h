@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SOFTGPU_CALLS_VERSION 5u
+#define SOFTGPU_CALLS_VERSION 6u
 
 /* A cudaUUID_t or CUuuid: 16 bytes, random. */
 #define SOFTGPU_CALLS_ID                                                                                        \
@@ -45,30 +45,37 @@ struct softgpu_thread *softgpu_thread_here(void);
 /* Keeps the program or library that holds `address` loaded for good: the runtime knows kernels by their addresses. */
 void softgpu_keep(const void *address);
 
+/* All but those that have attributes, which a pointer from __typeof__ would lose in C++. */
+#define SOFTGPU_CALLS(X) \
+    X(thread_here)       \
+    X(keep)              \
+    X(pointer_add)       \
+    X(run_fibers)        \
+    X(thread_end)        \
+    X(loop_begin)        \
+    X(loop_next)         \
+    X(barrier)           \
+    X(barrier_vote)      \
+    X(meet)              \
+    X(active_mask)       \
+    X(wait)              \
+    X(wake)              \
+    X(yield)             \
+    X(shared_place)      \
+    X(kernel_name)       \
+    X(xorwow_jump)       \
+    X(variable_add)      \
+    X(variable_remove)
+
 struct softgpu_calls {
     unsigned version; /* SOFTGPU_CALLS_VERSION */
-    __typeof__(softgpu_thread_here) *thread_here;
-    __typeof__(softgpu_keep) *keep;
-    __typeof__(softgpu_pointer_add) *pointer_add;
-    __typeof__(softgpu_run_fibers) *run_fibers;
-    __typeof__(softgpu_thread_end) *thread_end;
-    __typeof__(softgpu_loop_begin) *loop_begin;
-    __typeof__(softgpu_loop_next) *loop_next;
-    __typeof__(softgpu_barrier) *barrier;
-    __typeof__(softgpu_barrier_vote) *barrier_vote;
-    __typeof__(softgpu_meet) *meet;
-    __typeof__(softgpu_active_mask) *active_mask;
-    __typeof__(softgpu_wait) *wait;
-    __typeof__(softgpu_wake) *wake;
-    __typeof__(softgpu_shared_place) *shared_place;
-    __typeof__(softgpu_kernel_name) *kernel_name;
-    __typeof__(softgpu_xorwow_jump) *xorwow_jump;
+#define SOFTGPU_CALL_MEMBER(name) __typeof__(softgpu_##name) *name;
+    SOFTGPU_CALLS(SOFTGPU_CALL_MEMBER)
+#undef SOFTGPU_CALL_MEMBER
     void (*kernel_fatal)(const char *format, ...) __attribute__((format(printf, 1, 2)));
     void (*misaligned)(const char *kernel, unsigned number, size_t alignment);
     void (*trap)(void);
     void (*assert_fail)(const char *expression, const char *file, unsigned line, const char *function);
-    __typeof__(softgpu_variable_add) *variable_add;
-    __typeof__(softgpu_variable_remove) *variable_remove;
 };
 
 /* Static storage. */

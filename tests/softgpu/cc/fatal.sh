@@ -1,6 +1,6 @@
 #!/bin/bash
 # fatal.sh PROGRAM - each case of kernels/fatal.cu ends its launch within seconds, with one line that names the kernel and says why; the
-# program continues and sees CUDA's error, for good. Where there is no kernel, assert() is the host's.
+# program continues and sees CUDA's error, for good. A kernel that spins is named. Where there is no kernel, assert() is the host's.
 program=$(realpath "$1")
 # shellcheck source=tests/softgpu/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -38,5 +38,18 @@ ends 0 14 "kernel dynamic_read: it reads byte 1024 of its dynamic shared memory,
 ends 0 15 "kernel arrivals" "deadlock: of 40 threads, 0 wait at __syncthreads, 40 at a cuda::barrier or cuda::pipeline"
 ends 0 16 "kernel arrivals" "2 arrivals at a barrier that waits for 1"
 ends 0 17 "kernel misaligned" "4, 8 or 16 can be copied, between places aligned to as many"
+
+# spins CASE TEXT: the kernel does not end, and is named once.
+spins() {
+    ! grep -aq __tsan_init "$program" || return 0 # ThreadSanitizer keeps signals back
+    case_ "case $1"
+    "$program" "$1" >out 2>&1 </dev/null &
+    within 60 grep -q 'it has run for' out || fail "it says nothing"
+    kill -9 $!
+    wait $! 2>/dev/null
+    prints "$2"
+}
+spins 18 "kernel spins: block (0,0,0), thread (3,0,0): it has run for 10 s, now at 0x"
+spins 19 "kernel spins_in_loop: it has run for 10 s, now at 0x"
 ends 134 9 "fatal.cu:" "x != 7"
 finish "$cases cases"

@@ -136,86 +136,14 @@ on_device()
 }
 } // namespace softgpu
 
-/* ---- the calls of block.h and stub.h ---- */
+/* ---- the calls of block.h and stub.h; kernels are rewritten after the preprocessor, and call functions ---- */
 
 #define SOFTGPU_CALL extern "C" inline __attribute__((always_inline))
-
-SOFTGPU_CALL void
-softgpu_run_fibers(const softgpu_launch *launch, const char *kernel, softgpu_thread_fn thread)
-{
-    softgpu_object_calls->run_fibers(launch, kernel, thread);
-}
-
-SOFTGPU_CALL void
-softgpu_thread_end(void)
-{
-    softgpu_object_calls->thread_end();
-}
-
-SOFTGPU_CALL const softgpu_launch *
-softgpu_loop_begin(const softgpu_launch *launch, const char *kernel)
-{
-    return softgpu_object_calls->loop_begin(launch, kernel);
-}
-
-SOFTGPU_CALL const softgpu_launch *
-softgpu_loop_next(const softgpu_launch *part)
-{
-    return softgpu_object_calls->loop_next(part);
-}
-
-SOFTGPU_CALL void
-softgpu_barrier(void)
-{
-    softgpu_object_calls->barrier();
-}
-
-SOFTGPU_CALL int
-softgpu_barrier_vote(int predicate, softgpu_vote vote)
-{
-    return softgpu_object_calls->barrier_vote(predicate, vote);
-}
-
-SOFTGPU_CALL softgpu_word
-softgpu_meet(const softgpu_gathering *gathering, unsigned mask, softgpu_word brought, int argument, const void *context)
-{
-    return softgpu_object_calls->meet(gathering, mask, brought, argument, context);
-}
 
 SOFTGPU_CALL unsigned
 softgpu_active_mask(const void *site)
 {
     return softgpu_object_calls->active_mask(site);
-}
-
-SOFTGPU_CALL void
-softgpu_wait(const void *object)
-{
-    softgpu_object_calls->wait(object);
-}
-
-SOFTGPU_CALL void
-softgpu_wake(const void *object)
-{
-    softgpu_object_calls->wake(object);
-}
-
-SOFTGPU_CALL size_t
-softgpu_shared_place(size_t *place, size_t *frame, size_t bytes, size_t alignment)
-{
-    return softgpu_object_calls->shared_place(place, frame, bytes, alignment);
-}
-
-SOFTGPU_CALL const char *
-softgpu_kernel_name(const char *pretty_function)
-{
-    return softgpu_object_calls->kernel_name(pretty_function);
-}
-
-SOFTGPU_CALL void
-softgpu_xorwow_jump(unsigned v[5], unsigned long long n, unsigned power)
-{
-    softgpu_object_calls->xorwow_jump(v, n, power);
 }
 
 SOFTGPU_CALL __attribute__((noreturn)) void
@@ -232,27 +160,24 @@ softgpu_assert_fail(const char *expression, const char *file, unsigned line, con
     __builtin_unreachable();
 }
 
-SOFTGPU_CALL void
-softgpu_variable_add(softgpu_variable *variable)
-{
-    softgpu_object_calls->variable_add(variable);
-}
-
-SOFTGPU_CALL void
-softgpu_variable_remove(softgpu_variable *variable)
-{
-    softgpu_object_calls->variable_remove(variable);
-}
-
-SOFTGPU_CALL void
-softgpu_pointer_add(softgpu_pointer *pointer, void *variable)
-{
-    softgpu_object_calls->pointer_add(pointer, variable);
-}
-
 #undef SOFTGPU_CALL
 
-/* Variadic: cannot be an inline function. */
-#define softgpu_kernel_fatal softgpu_object_calls->kernel_fatal
+#define softgpu_run_fibers      softgpu_object_calls->run_fibers
+#define softgpu_thread_end      softgpu_object_calls->thread_end
+#define softgpu_loop_begin      softgpu_object_calls->loop_begin
+#define softgpu_loop_next       softgpu_object_calls->loop_next
+#define softgpu_barrier         softgpu_object_calls->barrier
+#define softgpu_barrier_vote    softgpu_object_calls->barrier_vote
+#define softgpu_meet            softgpu_object_calls->meet
+#define softgpu_wait            softgpu_object_calls->wait
+#define softgpu_wake            softgpu_object_calls->wake
+#define softgpu_yield           softgpu_object_calls->yield
+#define softgpu_shared_place    softgpu_object_calls->shared_place
+#define softgpu_kernel_name     softgpu_object_calls->kernel_name
+#define softgpu_xorwow_jump     softgpu_object_calls->xorwow_jump
+#define softgpu_variable_add    softgpu_object_calls->variable_add
+#define softgpu_variable_remove softgpu_object_calls->variable_remove
+#define softgpu_pointer_add     softgpu_object_calls->pointer_add
+#define softgpu_kernel_fatal    softgpu_object_calls->kernel_fatal
 
 #endif

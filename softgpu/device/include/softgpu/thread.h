@@ -110,6 +110,7 @@ __globaltimer()
 SOFTGPU_INLINE void
 __nanosleep(unsigned)
 {
+    softgpu_yield();
 }
 
 /* What libcu++'s headers name. There is one address space. */

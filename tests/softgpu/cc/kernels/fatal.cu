@@ -163,6 +163,23 @@ dynamic_read(int *out, int at)
     *out = room[at];
 }
 
+/* Nothing writes what they wait for: with threads that take turns, and as a loop over threads. */
+__global__ void
+spins(volatile int *flag)
+{
+    while (threadIdx.x == 3 && *flag == 0)
+        __nanosleep(100);
+}
+
+__global__ void
+spins_in_loop(int *flag)
+{
+    int value;
+    do
+        value = atomicAdd(flag, 0);
+    while (value == 0);
+}
+
 int
 main(int, char **argv)
 {
@@ -222,6 +239,14 @@ main(int, char **argv)
         break;
     case 17:
         misaligned<<<1, 1>>>(out);
+        break;
+    case 18:
+        cudaMemset(out, 0, 4);
+        spins<<<dim3(1, 3), 40>>>(out);
+        break;
+    case 19:
+        cudaMemset(out, 0, 4);
+        spins_in_loop<<<1, 32>>>(out);
         break;
     }
     /* There is no recovery: the error comes again, from calls that have nothing to do with the launch. */
