@@ -26,17 +26,28 @@ template <class It> using value_of = typename std::iterator_traits<It>::value_ty
 
 /* ---- element by element ---- */
 
+namespace softgpu_detail
+{
+/* f(an element of each), one after the other. */
+template <class P, class F, class It, class... More>
+inline void
+each(const P &policy, F f, It first, It last, More... more)
+{
+    run(
+        policy,
+        [f](auto begin, auto end, auto... at) mutable {
+            for (; begin != end; ++begin, ((void)++at, ...))
+                f(*begin, *at...);
+        },
+        first, last, more...);
+}
+} // namespace softgpu_detail
+
 template <class P, class It, class F, softgpu_detail::if_policy<P> = 0>
 inline It
 for_each(const P &policy, It first, It last, F f)
 {
-    softgpu_detail::run(
-        policy,
-        [f](auto begin, auto end) mutable {
-            for (; begin != end; ++begin)
-                f(*begin);
-        },
-        first, last);
+    softgpu_detail::each(policy, f, first, last);
     return last;
 }
 
@@ -51,13 +62,8 @@ template <class P, class It, class Out, class F, softgpu_detail::if_policy<P> = 
 inline Out
 transform(const P &policy, It first, It last, Out out, F f)
 {
-    softgpu_detail::run(
-        policy,
-        [f](auto begin, auto end, auto to) mutable {
-            for (; begin != end; ++begin, ++to)
-                *to = f(*begin);
-        },
-        first, last, out);
+    softgpu_detail::each(
+        policy, [f](auto &&x, auto &&to) mutable { to = f(x); }, first, last, out);
     return out + (last - first);
 }
 
@@ -65,13 +71,8 @@ template <class P, class It, class Other, class Out, class F, softgpu_detail::if
 inline Out
 transform(const P &policy, It first, It last, Other other, Out out, F f)
 {
-    softgpu_detail::run(
-        policy,
-        [f](auto begin, auto end, auto second, auto to) mutable {
-            for (; begin != end; ++begin, ++second, ++to)
-                *to = f(*begin, *second);
-        },
-        first, last, other, out);
+    softgpu_detail::each(
+        policy, [f](auto &&x, auto &&y, auto &&to) mutable { to = f(x, y); }, first, last, other, out);
     return out + (last - first);
 }
 
@@ -79,13 +80,11 @@ template <class P, class It, class Stencil, class Out, class F, class Pred, soft
 inline Out
 transform_if(const P &policy, It first, It last, Stencil stencil, Out out, F f, Pred wanted)
 {
-    softgpu_detail::run(
+    softgpu_detail::each(
         policy,
-        [f, wanted](auto begin, auto end, auto flag, auto to) mutable {
-            for (; begin != end; ++begin, ++flag, ++to) {
-                if (wanted(*flag))
-                    *to = f(*begin);
-            }
+        [f, wanted](auto &&x, auto &&flag, auto &&to) mutable {
+            if (wanted(flag))
+                to = f(x);
         },
         first, last, stencil, out);
     return out + (last - first);
@@ -103,13 +102,11 @@ template <class P, class It, class Other, class Stencil, class Out, class F, cla
 inline Out
 transform_if(const P &policy, It first, It last, Other other, Stencil stencil, Out out, F f, Pred wanted)
 {
-    softgpu_detail::run(
+    softgpu_detail::each(
         policy,
-        [f, wanted](auto begin, auto end, auto second, auto flag, auto to) mutable {
-            for (; begin != end; ++begin, ++second, ++flag, ++to) {
-                if (wanted(*flag))
-                    *to = f(*begin, *second);
-            }
+        [f, wanted](auto &&x, auto &&y, auto &&flag, auto &&to) mutable {
+            if (wanted(flag))
+                to = f(x, y);
         },
         first, last, other, stencil, out);
     return out + (last - first);
@@ -208,48 +205,13 @@ replace(const P &policy, It first, It last, const T &old, const T &value)
         policy, [old, value](auto begin, auto end) { std::replace(begin, end, old, value); }, first, last);
 }
 
-template <class P, class Map, class In, class Out, softgpu_detail::if_policy<P> = 0>
-inline Out
-gather(const P &policy, Map first, Map last, In in, Out out)
-{
-    softgpu_detail::run(
-        policy,
-        [](auto begin, auto end, auto from, auto to) {
-            for (; begin != end; ++begin, ++to)
-                *to = from[static_cast<ptrdiff_t>(*begin)];
-        },
-        first, last, in, out);
-    return out + (last - first);
-}
-
-template <class P, class In, class Map, class Out, softgpu_detail::if_policy<P> = 0>
-inline void
-scatter(const P &policy, In first, In last, Map map, Out out)
-{
-    softgpu_detail::run(
-        policy,
-        [](auto begin, auto end, auto place, auto to) {
-            for (; begin != end; ++begin, ++place)
-                to[static_cast<ptrdiff_t>(*place)] = *begin;
-        },
-        first, last, map, out);
-}
-
 template <class P, class Map, class Stencil, class In, class Out, class F = identity<>,
           softgpu_detail::if_policy<P> = 0>
 inline Out
 gather_if(const P &policy, Map first, Map last, Stencil stencil, In in, Out out, F f = F())
 {
-    softgpu_detail::run(
-        policy,
-        [f](auto begin, auto end, auto flag, auto from, auto to) {
-            for (; begin != end; ++begin, ++flag, ++to) {
-                if (f(*flag))
-                    *to = from[static_cast<ptrdiff_t>(*begin)];
-            }
-        },
-        first, last, stencil, in, out);
-    return out + (last - first);
+    const auto from = ::thrust::make_permutation_iterator(in, first);
+    return ::thrust::transform_if(policy, from, from + (last - first), stencil, out, identity<>(), f);
 }
 
 template <class P, class In, class Map, class Stencil, class Out, class F = identity<>,
@@ -257,15 +219,23 @@ template <class P, class In, class Map, class Stencil, class Out, class F = iden
 inline void
 scatter_if(const P &policy, In first, In last, Map map, Stencil stencil, Out out, F f = F())
 {
-    softgpu_detail::run(
-        policy,
-        [f](auto begin, auto end, auto place, auto flag, auto to) {
-            for (; begin != end; ++begin, ++place, ++flag) {
-                if (f(*flag))
-                    to[static_cast<ptrdiff_t>(*place)] = *begin;
-            }
-        },
-        first, last, map, stencil, out);
+    ::thrust::transform_if(policy, first, last, stencil, ::thrust::make_permutation_iterator(out, map), identity<>(),
+                           f);
+}
+
+template <class P, class Map, class In, class Out, softgpu_detail::if_policy<P> = 0>
+inline Out
+gather(const P &policy, Map first, Map last, In in, Out out)
+{
+    const auto from = ::thrust::make_permutation_iterator(in, first);
+    return ::thrust::transform(policy, from, from + (last - first), out, identity<>());
+}
+
+template <class P, class In, class Map, class Out, softgpu_detail::if_policy<P> = 0>
+inline void
+scatter(const P &policy, In first, In last, Map map, Out out)
+{
+    ::thrust::transform(policy, first, last, ::thrust::make_permutation_iterator(out, map), identity<>());
 }
 
 /* ---- copies: the only ones that go between host and device ---- */

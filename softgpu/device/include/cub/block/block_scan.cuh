@@ -144,29 +144,23 @@ class BlockScan
         output = mine.has_before ? operation(prefix, mine.before) : prefix;
     }
 
-    void InclusiveSum(T input, T &output)
+    /* ---- sums, of one item for each thread or of several; `more` is the aggregate or the functor for the prefix ----
+     */
+
+    template <class In, class Out, class... More> void InclusiveSum(In &&input, Out &output, More &...more)
     {
-        InclusiveScan(input, output, cub::Sum());
+        InclusiveScan(input, output, cub::Sum(), more...);
     }
-    void InclusiveSum(T input, T &output, T &block_aggregate)
-    {
-        InclusiveScan(input, output, cub::Sum(), block_aggregate);
-    }
-    template <class Callback>
-    softgpu::only_if<!std::is_same<Callback, T>::value, void> InclusiveSum(T input, T &output, Callback &callback)
-    {
-        InclusiveScan(input, output, cub::Sum(), callback);
-    }
-    void ExclusiveSum(T input, T &output)
+    template <class In, class Out> void ExclusiveSum(In &&input, Out &output)
     {
         ExclusiveScan(input, output, T(), cub::Sum());
     }
-    void ExclusiveSum(T input, T &output, T &block_aggregate)
+    template <class In, class Out> void ExclusiveSum(In &&input, Out &output, T &block_aggregate)
     {
         ExclusiveScan(input, output, T(), cub::Sum(), block_aggregate);
     }
-    template <class Callback>
-    softgpu::only_if<!std::is_same<Callback, T>::value, void> ExclusiveSum(T input, T &output, Callback &callback)
+    template <class In, class Out, class Callback>
+    softgpu::only_if<!std::is_same<Callback, T>::value, void> ExclusiveSum(In &&input, Out &output, Callback &callback)
     {
         ExclusiveScan(input, output, cub::Sum(), callback);
     }
@@ -205,28 +199,6 @@ class BlockScan
         const result mine = scanned(softgpu_detail::fold(input, operation), operation);
         const T prefix = asked_prefix(mine.total, callback);
         spread(input, output, true, mine.has_before ? operation(prefix, mine.before) : prefix, operation, false);
-    }
-    template <int Items> void InclusiveSum(T (&input)[Items], T (&output)[Items])
-    {
-        InclusiveScan(input, output, cub::Sum());
-    }
-    template <int Items> void InclusiveSum(T (&input)[Items], T (&output)[Items], T &block_aggregate)
-    {
-        InclusiveScan(input, output, cub::Sum(), block_aggregate);
-    }
-    template <int Items> void ExclusiveSum(T (&input)[Items], T (&output)[Items])
-    {
-        ExclusiveScan(input, output, T(), cub::Sum());
-    }
-    template <int Items> void ExclusiveSum(T (&input)[Items], T (&output)[Items], T &block_aggregate)
-    {
-        ExclusiveScan(input, output, T(), cub::Sum(), block_aggregate);
-    }
-    template <int Items, class Callback>
-    softgpu::only_if<!std::is_same<Callback, T>::value, void> ExclusiveSum(T (&input)[Items], T (&output)[Items],
-                                                                           Callback &callback)
-    {
-        ExclusiveScan(input, output, cub::Sum(), callback);
     }
 
   private:

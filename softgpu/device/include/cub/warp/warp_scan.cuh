@@ -76,21 +76,13 @@ template <class T, int LogicalWarpThreads = 32, int LegacyArchitecture = 0> clas
         exclusive = is_first() ? initial : operation(initial, mine.before);
     }
 
-    void InclusiveSum(T input, T &output)
+    template <class... More> void InclusiveSum(T input, T &output, More &...aggregate)
     {
-        InclusiveScan(input, output, cub::Sum());
+        InclusiveScan(input, output, cub::Sum(), aggregate...);
     }
-    void InclusiveSum(T input, T &output, T &warp_aggregate)
+    template <class... More> void ExclusiveSum(T input, T &output, More &...aggregate)
     {
-        InclusiveScan(input, output, cub::Sum(), warp_aggregate);
-    }
-    void ExclusiveSum(T input, T &output)
-    {
-        ExclusiveScan(input, output, T(), cub::Sum());
-    }
-    void ExclusiveSum(T input, T &output, T &warp_aggregate)
-    {
-        ExclusiveScan(input, output, T(), cub::Sum(), warp_aggregate);
+        ExclusiveScan(input, output, T(), cub::Sum(), aggregate...);
     }
 
     T Broadcast(T input, unsigned source_lane)
