@@ -40,49 +40,27 @@ is_volatile(const struct source *source, const struct volatiles *volatiles, uint
 static void
 find_volatiles(const struct source *source, uint32_t from, uint32_t to, struct volatiles *volatiles)
 {
-    static const char *const ends[] = {",", ")", ";", "=", "[", "("};
+    static const char *const ends[] = {",", ")", ";", "=", "[", "(", NULL};
     for (uint32_t i = from; i < to; ++i) {
         if (!source_is(source, i, "volatile"))
             continue;
-        uint32_t end = i;
-        for (bool found = false; !found && end < to;) {
+        uint32_t end = i + 1;
+        while (end < to && !source_is_one_of(source, end, ends))
             ++end;
-            for (size_t k = 0; !found && k < sizeof(ends) / sizeof(ends[0]); ++k)
-                found = source_is(source, end, ends[k]);
-        }
         if (source_is_word(source, end - 1) && end - 1 > i && volatiles->count < NAMES_AT_MOST)
             volatiles->names[volatiles->count++] = end - 1;
     }
 }
 
-static bool
-begins_statement(const struct source *source, uint32_t i)
-{
-    static const char *const before[] = {";", "{", "}", ")", ":", "else", "do"};
-    for (size_t k = 0; k < sizeof(before) / sizeof(before[0]); ++k) {
-        if (source_is(source, i - 1, before[k]))
-            return true;
-    }
-    return false;
-}
-
-static bool
-is_assignment(const struct source *source, uint32_t i)
-{
-    static const char *const operators[] = {"=", "+=", "-=", "*=", "/=", "&=", "|=", "^="};
-    for (size_t k = 0; k < sizeof(operators) / sizeof(operators[0]); ++k) {
-        if (source_is(source, i, operators[k]))
-            return true;
-    }
-    return false;
-}
+static const char *const before_statements[] = {";", "{", "}", ")", ":", "else", "do", NULL};
+static const char *const assignments[] = {"=", "+=", "-=", "*=", "/=", "&=", "|=", "^=", NULL};
 
 /* At `s` of `s[...] += ... s ...;`. */
 static void
 rewrite_assignment(struct source *source, uint32_t name, uint32_t limit)
 {
     const uint32_t sign = source->lexed.tokens[name + 1].match + 1;
-    if (!begins_statement(source, name) || !is_assignment(source, sign))
+    if (!source_is_one_of(source, name - 1, before_statements) || !source_is_one_of(source, sign, assignments))
         return;
     uint32_t semicolon = sign;
     while (semicolon < limit && !source_is(source, semicolon, ";"))

@@ -113,8 +113,6 @@ source_same_word(const struct source *source, uint32_t a, uint32_t b)
 bool
 source_is_one_of(const struct source *source, uint32_t i, const char *const *table)
 {
-    if (!source_is_word(source, i))
-        return false;
     for (; *table != NULL; ++table) {
         if (source_is(source, i, *table))
             return true;

@@ -7,84 +7,15 @@
 #pragma GCC system_header
 
 #include <cub/softgpu_device.cuh>
+#include <softgpu/iterator.h>
 
 namespace cub
 {
 
-namespace softgpu_detail
-{
-
-/* What they share: random access over something that has get(index). */
-template <class Self, class T> struct input_iterator {
-    typedef std::random_access_iterator_tag iterator_category;
-    typedef T value_type;
-    typedef T reference;
-    typedef T *pointer;
-    typedef ptrdiff_t difference_type;
-
-    ptrdiff_t at = 0;
-
-    T operator*() const
-    {
-        return self().get(at);
-    }
-    T operator[](ptrdiff_t n) const
-    {
-        return self().get(at + n);
-    }
-    Self &operator+=(ptrdiff_t n)
-    {
-        at += n;
-        return static_cast<Self &>(*this);
-    }
-    Self &operator-=(ptrdiff_t n)
-    {
-        return *this += -n;
-    }
-    Self &operator++()
-    {
-        return *this += 1;
-    }
-    Self operator++(int)
-    {
-        const Self old = self();
-        *this += 1;
-        return old;
-    }
-    friend Self operator+(Self it, ptrdiff_t n)
-    {
-        return it += n;
-    }
-    friend Self operator-(Self it, ptrdiff_t n)
-    {
-        return it += -n;
-    }
-    friend ptrdiff_t operator-(const Self &a, const Self &b)
-    {
-        return a.at - b.at;
-    }
-    friend bool operator==(const Self &a, const Self &b)
-    {
-        return a.at == b.at;
-    }
-    friend bool operator!=(const Self &a, const Self &b)
-    {
-        return a.at != b.at;
-    }
-
-  private:
-    const Self &self() const
-    {
-        return static_cast<const Self &>(*this);
-    }
-};
-
-} // namespace softgpu_detail
-
 /* An item with its index. */
 template <class In, class Offset = ptrdiff_t, class T = softgpu_detail::value_of<In>>
 class ArgIndexInputIterator
-    : public softgpu_detail::input_iterator<ArgIndexInputIterator<In, Offset, T>, KeyValuePair<Offset, T>>
+    : public softgpu::indexed_iterator<ArgIndexInputIterator<In, Offset, T>, KeyValuePair<Offset, T>>
 {
     decltype(softgpu_detail::in_kernel(std::declval<In>())) items;
 
@@ -107,7 +38,7 @@ class ArgIndexInputIterator
 #endif
 
 template <class T, class Offset = ptrdiff_t>
-class CountingInputIterator : public softgpu_detail::input_iterator<CountingInputIterator<T, Offset>, T>
+class CountingInputIterator : public softgpu::indexed_iterator<CountingInputIterator<T, Offset>, T>
 {
     SOFTGPU_REMOVED_FROM_CUB(T, "CountingInputIterator", "counting")
     T first;
@@ -123,8 +54,7 @@ class CountingInputIterator : public softgpu_detail::input_iterator<CountingInpu
 };
 
 template <class T, class Operation, class In, class Offset = ptrdiff_t>
-class TransformInputIterator
-    : public softgpu_detail::input_iterator<TransformInputIterator<T, Operation, In, Offset>, T>
+class TransformInputIterator : public softgpu::indexed_iterator<TransformInputIterator<T, Operation, In, Offset>, T>
 {
     SOFTGPU_REMOVED_FROM_CUB(T, "TransformInputIterator", "transform")
     decltype(softgpu_detail::in_kernel(std::declval<In>())) items;
@@ -141,37 +71,21 @@ class TransformInputIterator
 };
 
 /* What is written there is dropped. */
-template <class Offset = ptrdiff_t> class DiscardOutputIterator
+template <class Offset = ptrdiff_t>
+class DiscardOutputIterator
+    : public softgpu::indexed_iterator<DiscardOutputIterator<Offset>, DiscardOutputIterator<Offset>>
 {
     SOFTGPU_REMOVED_FROM_CUB(Offset, "DiscardOutputIterator", "discard")
 
   public:
-    typedef std::random_access_iterator_tag iterator_category;
-    typedef void value_type;
-    typedef Offset difference_type;
-    typedef void *pointer;
-    typedef DiscardOutputIterator &reference;
-
     DiscardOutputIterator(Offset = 0)
     {
     }
-    template <class T> DiscardOutputIterator &operator=(const T &)
+    template <class T> const DiscardOutputIterator &operator=(const T &) const
     {
         return *this;
     }
-    DiscardOutputIterator operator*() const
-    {
-        return *this;
-    }
-    DiscardOutputIterator operator[](Offset) const
-    {
-        return *this;
-    }
-    DiscardOutputIterator operator+(Offset) const
-    {
-        return *this;
-    }
-    DiscardOutputIterator &operator++()
+    DiscardOutputIterator get(ptrdiff_t) const
     {
         return *this;
     }

@@ -445,6 +445,49 @@ SOFTGPU_FUNCTION(unsigned, __dp2a_lo, (unsigned a, unsigned b, unsigned c),
                  c + (a & 0xffff) * (b & 0xff) + (a >> 16) * (b >> 8 & 0xff))
 SOFTGPU_FUNCTION(unsigned, __dp2a_hi, (unsigned a, unsigned b, unsigned c), __dp2a_lo(a, b >> 16, c))
 
+/* The n-th bit that is set at `base` or above it, below it for a negative n; -1 if there are fewer. */
+SOFTGPU_INLINE unsigned
+__fns(unsigned mask, unsigned base, int n)
+{
+    if (n == 0)
+        return (mask >> base & 1) != 0 ? base : ~0u;
+    for (int at = static_cast<int>(base), left = n; at >= 0 && at<32; at += n> 0 ? 1 : -1) {
+        if ((mask >> at & 1) != 0 && (left += n > 0 ? -1 : 1) == 0)
+            return static_cast<unsigned>(at);
+    }
+    return ~0u;
+}
+
+/* Two numbers of 16 bits in a word, or four of 8. */
+#define SOFTGPU_VIDEO_PARTS(name, signed_type, unsigned_type, bits, expression)                         \
+    SOFTGPU_INLINE unsigned name(unsigned x, unsigned y)                                                \
+    {                                                                                                   \
+        unsigned result = 0;                                                                            \
+        for (int i = 0; i < 32; i += bits) {                                                            \
+            const int a = static_cast<signed_type>(x >> i), b = static_cast<signed_type>(y >> i);       \
+            const int ua = static_cast<unsigned_type>(x >> i), ub = static_cast<unsigned_type>(y >> i); \
+            (void)a, (void)b, (void)ua, (void)ub;                                                       \
+            result |= static_cast<unsigned>(static_cast<unsigned_type>(expression)) << i;               \
+        }                                                                                               \
+        return result;                                                                                  \
+    }
+#define SOFTGPU_VIDEO(name, expression)                                 \
+    SOFTGPU_VIDEO_PARTS(name##2, short, unsigned short, 16, expression) \
+    SOFTGPU_VIDEO_PARTS(name##4, signed char, unsigned char, 8, expression)
+SOFTGPU_VIDEO(__vadd, ua + ub)
+SOFTGPU_VIDEO(__vsub, ua - ub)
+SOFTGPU_VIDEO(__vmaxs, a < b ? b : a)
+SOFTGPU_VIDEO(__vmins, b < a ? b : a)
+SOFTGPU_VIDEO(__vmaxu, ua < ub ? ub : ua)
+SOFTGPU_VIDEO(__vminu, ub < ua ? ub : ua)
+SOFTGPU_VIDEO(__vavgu, (ua + ub + 1) >> 1)
+SOFTGPU_VIDEO(__vabsdiffu, ua < ub ? ub - ua : ua - ub)
+SOFTGPU_VIDEO(__vcmpeq, ua == ub ? -1 : 0)
+SOFTGPU_VIDEO(__vcmpgts, a > b ? -1 : 0)
+SOFTGPU_VIDEO(__vcmpgtu, ua > ub ? -1 : 0)
+#undef SOFTGPU_VIDEO
+#undef SOFTGPU_VIDEO_PARTS
+
 /* ---- min and max, which CUDA has in the global namespace ---- */
 
 #define SOFTGPU_MIN_MAX(type)                                    \

@@ -83,6 +83,14 @@ __threadfence_block()
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
+SOFTGPU_INLINE unsigned long long
+__globaltimer()
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
 SOFTGPU_INLINE long long
 clock64()
 {
@@ -93,18 +101,8 @@ clock64()
     __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
     return ticks;
 #else
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000000000ll + now.tv_nsec;
+    return static_cast<long long>(__globaltimer());
 #endif
-}
-
-SOFTGPU_INLINE unsigned long long
-__globaltimer()
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000000000ull + now.tv_nsec;
 }
 
 SOFTGPU_INLINE void
@@ -112,6 +110,13 @@ __nanosleep(unsigned)
 {
     softgpu_yield();
 }
+
+/* Of programmatic launches: a kernel begins after the one before it has ended. */
+SOFTGPU_INLINE void
+cudaTriggerProgrammaticLaunchCompletion()
+{
+}
+#define cudaGridDependencySynchronize cudaTriggerProgrammaticLaunchCompletion
 
 /* What libcu++'s headers name. There is one address space. */
 #define SOFTGPU_ADDRESS_SPACE(space)                               \

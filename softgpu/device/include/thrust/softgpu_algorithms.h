@@ -269,9 +269,9 @@ copy_n(It first, N count, Out out)
 
 /* ---- to one value ---- */
 
-template <class P, class It, class T, class F, softgpu_detail::if_policy<P> = 0>
+template <class P, class It, class T = value_of<It>, class F = plus<>, softgpu_detail::if_policy<P> = 0>
 inline T
-reduce(const P &policy, It first, It last, T init, F f)
+reduce(const P &policy, It first, It last, T init = T(), F f = F())
 {
     return softgpu_detail::get<T>(
         policy,
@@ -282,20 +282,6 @@ reduce(const P &policy, It first, It last, T init, F f)
             return sum;
         },
         first, last);
-}
-
-template <class P, class It, class T, softgpu_detail::if_policy<P> = 0>
-inline T
-reduce(const P &policy, It first, It last, T init)
-{
-    return ::thrust::reduce(policy, first, last, init, plus<>());
-}
-
-template <class P, class It, softgpu_detail::if_policy<P> = 0>
-inline value_of<It>
-reduce(const P &policy, It first, It last)
-{
-    return ::thrust::reduce(policy, first, last, value_of<It>(), plus<>());
 }
 
 template <class P, class It, class U, class T, class F, softgpu_detail::if_policy<P> = 0>
@@ -313,9 +299,10 @@ transform_reduce(const P &policy, It first, It last, U unary, T init, F f)
         first, last);
 }
 
-template <class P, class It, class Other, class T, class F, class G, softgpu_detail::if_policy<P> = 0>
+template <class P, class It, class Other, class T, class F = plus<>, class G = multiplies<>,
+          softgpu_detail::if_policy<P> = 0>
 inline T
-inner_product(const P &policy, It first, It last, Other other, T init, F f, G g)
+inner_product(const P &policy, It first, It last, Other other, T init, F f = F(), G g = G())
 {
     return softgpu_detail::get<T>(
         policy,
@@ -326,13 +313,6 @@ inner_product(const P &policy, It first, It last, Other other, T init, F f, G g)
             return sum;
         },
         first, last, other);
-}
-
-template <class P, class It, class Other, class T, softgpu_detail::if_policy<P> = 0>
-inline T
-inner_product(const P &policy, It first, It last, Other other, T init)
-{
-    return ::thrust::inner_product(policy, first, last, other, init, plus<>(), multiplies<>());
 }
 
 template <class P, class It, class F, softgpu_detail::if_policy<P> = 0>
@@ -348,9 +328,7 @@ template <class P, class It, class T, softgpu_detail::if_policy<P> = 0>
 inline ptrdiff_t
 count(const P &policy, It first, It last, const T &value)
 {
-    return softgpu_detail::get<ptrdiff_t>(
-        policy, [value](auto begin, auto end) { return static_cast<ptrdiff_t>(std::count(begin, end, value)); }, first,
-        last);
+    return ::thrust::count_if(policy, first, last, [value](const auto &x) { return x == value; });
 }
 
 #define SOFTGPU_SEARCH(name, type, ...)                                                                            \
@@ -367,8 +345,8 @@ SOFTGPU_SEARCH(none_of, bool)
 #undef SOFTGPU_SEARCH
 
 #define SOFTGPU_FIND(name)                                                                                         \
-    template <class P, class It, class F, softgpu_detail::if_policy<P> = 0>                                        \
-    inline It name(const P &policy, It first, It last, F f)                                                        \
+    template <class P, class It, class F = less<>, softgpu_detail::if_policy<P> = 0>                               \
+    inline It name(const P &policy, It first, It last, F f = F())                                                  \
     {                                                                                                              \
         return first +                                                                                             \
                softgpu_detail::get<ptrdiff_t>(                                                                     \
@@ -387,20 +365,6 @@ inline It
 find(const P &policy, It first, It last, const T &value)
 {
     return ::thrust::find_if(policy, first, last, [value](const auto &element) { return element == value; });
-}
-
-template <class P, class It, softgpu_detail::if_policy<P> = 0>
-inline It
-max_element(const P &policy, It first, It last)
-{
-    return ::thrust::max_element(policy, first, last, less<>());
-}
-
-template <class P, class It, softgpu_detail::if_policy<P> = 0>
-inline It
-min_element(const P &policy, It first, It last)
-{
-    return ::thrust::min_element(policy, first, last, less<>());
 }
 
 template <class P, class It, class F = less<>, softgpu_detail::if_policy<P> = 0>
@@ -422,19 +386,14 @@ equal(const P &policy, It first, It last, Other other, F f = F())
 /* ---- order ---- */
 
 #define SOFTGPU_SORT(name)                                                                                 \
-    template <class P, class It, class F, softgpu_detail::if_policy<P> = 0>                                \
-    inline void name(const P &policy, It first, It last, F f)                                              \
+    template <class P, class It, class F = less<>, softgpu_detail::if_policy<P> = 0>                       \
+    inline void name(const P &policy, It first, It last, F f = F())                                        \
     {                                                                                                      \
         softgpu_detail::run(                                                                               \
             policy, [f](auto begin, auto end) { std::stable_sort(begin, end, f); }, first, last);          \
     }                                                                                                      \
-    template <class P, class It, softgpu_detail::if_policy<P> = 0>                                         \
-    inline void name(const P &policy, It first, It last)                                                   \
-    {                                                                                                      \
-        ::thrust::name(policy, first, last, less<>());                                                     \
-    }                                                                                                      \
-    template <class P, class K, class V, class F, softgpu_detail::if_policy<P> = 0>                        \
-    inline void name##_by_key(const P &policy, K first, K last, V values, F f)                             \
+    template <class P, class K, class V, class F = less<>, softgpu_detail::if_policy<P> = 0>               \
+    inline void name##_by_key(const P &policy, K first, K last, V values, F f = F())                       \
     {                                                                                                      \
         softgpu_detail::run(                                                                               \
             policy,                                                                                        \
@@ -451,11 +410,6 @@ equal(const P &policy, It first, It last, Other other, F f = F())
                 }                                                                                          \
             },                                                                                             \
             first, last, values);                                                                          \
-    }                                                                                                      \
-    template <class P, class K, class V, softgpu_detail::if_policy<P> = 0>                                 \
-    inline void name##_by_key(const P &policy, K first, K last, V values)                                  \
-    {                                                                                                      \
-        ::thrust::name##_by_key(policy, first, last, values, less<>());                                    \
     }
 SOFTGPU_SORT(sort)
 SOFTGPU_SORT(stable_sort)
@@ -479,44 +433,23 @@ reverse(const P &policy, It first, It last)
 
 /* ---- sums on the way; what keeps a part ---- */
 
-template <class P, class It, class Out, class F, softgpu_detail::if_policy<P> = 0>
+template <class P, class It, class Out, class F = plus<>, softgpu_detail::if_policy<P> = 0>
 inline Out
-inclusive_scan(const P &policy, It first, It last, Out out, F f)
+inclusive_scan(const P &policy, It first, It last, Out out, F f = F())
 {
     softgpu_detail::run(
         policy, [f](auto begin, auto end, auto to) { std::inclusive_scan(begin, end, to, f); }, first, last, out);
     return out + (last - first);
 }
 
-template <class P, class It, class Out, softgpu_detail::if_policy<P> = 0>
+template <class P, class It, class Out, class T = value_of<It>, class F = plus<>, softgpu_detail::if_policy<P> = 0>
 inline Out
-inclusive_scan(const P &policy, It first, It last, Out out)
-{
-    return ::thrust::inclusive_scan(policy, first, last, out, plus<>());
-}
-
-template <class P, class It, class Out, class T, class F, softgpu_detail::if_policy<P> = 0>
-inline Out
-exclusive_scan(const P &policy, It first, It last, Out out, T init, F f)
+exclusive_scan(const P &policy, It first, It last, Out out, T init = T(), F f = F())
 {
     softgpu_detail::run(
         policy, [init, f](auto begin, auto end, auto to) { std::exclusive_scan(begin, end, to, init, f); }, first, last,
         out);
     return out + (last - first);
-}
-
-template <class P, class It, class Out, class T, softgpu_detail::if_policy<P> = 0>
-inline Out
-exclusive_scan(const P &policy, It first, It last, Out out, T init)
-{
-    return ::thrust::exclusive_scan(policy, first, last, out, init, plus<>());
-}
-
-template <class P, class It, class Out, softgpu_detail::if_policy<P> = 0>
-inline Out
-exclusive_scan(const P &policy, It first, It last, Out out)
-{
-    return ::thrust::exclusive_scan(policy, first, last, out, value_of<It>(), plus<>());
 }
 
 template <class P, class It, class Out, class F, softgpu_detail::if_policy<P> = 0>
@@ -599,9 +532,11 @@ unique_copy(const P &policy, It first, It last, Out out, F f = F())
 }
 
 /* Groups of equal neighbours: `join` of what stands so far and the next value is what each leaves. */
-template <class P, class K, class V, class OutK, class OutV, class Same, class F, softgpu_detail::if_policy<P> = 0>
+template <class P, class K, class V, class OutK, class OutV, class Same = equal_to<>, class F = plus<>,
+          softgpu_detail::if_policy<P> = 0>
 inline std::pair<OutK, OutV>
-reduce_by_key(const P &policy, K first, K last, V values, OutK out_keys, OutV out_values, Same same, F join)
+reduce_by_key(const P &policy, K first, K last, V values, OutK out_keys, OutV out_values, Same same = Same(),
+              F join = F())
 {
     const ptrdiff_t count = softgpu_detail::get<ptrdiff_t>(
         policy,
@@ -619,13 +554,6 @@ reduce_by_key(const P &policy, K first, K last, V values, OutK out_keys, OutV ou
         },
         first, last, values, out_keys, out_values);
     return {out_keys + count, out_values + count};
-}
-
-template <class P, class K, class V, class OutK, class OutV, class Same = equal_to<>, softgpu_detail::if_policy<P> = 0>
-inline std::pair<OutK, OutV>
-reduce_by_key(const P &policy, K first, K last, V values, OutK out_keys, OutV out_values, Same same = Same())
-{
-    return ::thrust::reduce_by_key(policy, first, last, values, out_keys, out_values, same, plus<>());
 }
 
 template <class P, class K, class V, class Same = equal_to<>, softgpu_detail::if_policy<P> = 0>

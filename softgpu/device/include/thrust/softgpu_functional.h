@@ -34,30 +34,23 @@ template <class T = void> using bit_and = std::bit_and<T>;
 template <class T = void> using bit_or = std::bit_or<T>;
 template <class T = void> using bit_xor = std::bit_xor<T>;
 
-template <class T = void> struct maximum {
-    constexpr T operator()(const T &a, const T &b) const
-    {
-        return a < b ? b : a;
-    }
-};
-template <> struct maximum<void> {
-    template <class A, class B> constexpr auto operator()(const A &a, const B &b) const
-    {
-        return a < b ? b : a;
-    }
-};
-template <class T = void> struct minimum {
-    constexpr T operator()(const T &a, const T &b) const
-    {
-        return b < a ? b : a;
-    }
-};
-template <> struct minimum<void> {
-    template <class A, class B> constexpr auto operator()(const A &a, const B &b) const
-    {
-        return b < a ? b : a;
-    }
-};
+#define SOFTGPU_OF_TWO(name, expression)                                                    \
+    template <class T = void> struct name {                                                 \
+        constexpr T operator()(const T &a, const T &b) const                                \
+        {                                                                                   \
+            return expression;                                                              \
+        }                                                                                   \
+    };                                                                                      \
+    template <> struct name<void> {                                                         \
+        template <class A, class B> constexpr auto operator()(const A &a, const B &b) const \
+        {                                                                                   \
+            return expression;                                                              \
+        }                                                                                   \
+    };
+SOFTGPU_OF_TWO(maximum, a < b ? b : a)
+SOFTGPU_OF_TWO(minimum, b < a ? b : a)
+#undef SOFTGPU_OF_TWO
+
 template <class T = void> struct square {
     constexpr T operator()(const T &a) const
     {

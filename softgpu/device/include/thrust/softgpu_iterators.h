@@ -6,6 +6,7 @@
 #define SOFTGPU_THRUST_ITERATORS_H
 #pragma GCC system_header
 
+#include "softgpu/iterator.h"
 #include "thrust/softgpu_run.h"
 
 #include <ostream>
@@ -125,99 +126,8 @@ operator<<(std::basic_ostream<Stream, Traits> &stream, const device_reference<T>
     return stream << static_cast<typename device_reference<T>::value_type>(reference);
 }
 
-/* What all random-access iterators here share; Self has step(n) and difference(other). */
-template <class Self, class Value, class Reference, class Pointer = Value *> struct iterator_base {
-    using iterator_category = std::random_access_iterator_tag;
-    using value_type = std::remove_cv_t<Value>;
-    using difference_type = ptrdiff_t;
-    using reference = Reference;
-    using pointer = Pointer;
-
-    Self &operator++()
-    {
-        self().step(1);
-        return self();
-    }
-    Self operator++(int)
-    {
-        Self old = self();
-        self().step(1);
-        return old;
-    }
-    Self &operator--()
-    {
-        self().step(-1);
-        return self();
-    }
-    Self operator--(int)
-    {
-        Self old = self();
-        self().step(-1);
-        return old;
-    }
-    Self &operator+=(ptrdiff_t n)
-    {
-        self().step(n);
-        return self();
-    }
-    Self &operator-=(ptrdiff_t n)
-    {
-        self().step(-n);
-        return self();
-    }
-    friend Self operator+(Self it, ptrdiff_t n)
-    {
-        return it += n;
-    }
-    friend Self operator+(ptrdiff_t n, Self it)
-    {
-        return it += n;
-    }
-    friend Self operator-(Self it, ptrdiff_t n)
-    {
-        return it -= n;
-    }
-    friend ptrdiff_t operator-(const Self &a, const Self &b)
-    {
-        return a.difference(b);
-    }
-    friend bool operator==(const Self &a, const Self &b)
-    {
-        return a.difference(b) == 0;
-    }
-    friend bool operator!=(const Self &a, const Self &b)
-    {
-        return a.difference(b) != 0;
-    }
-    friend bool operator<(const Self &a, const Self &b)
-    {
-        return a.difference(b) < 0;
-    }
-    friend bool operator>(const Self &a, const Self &b)
-    {
-        return a.difference(b) > 0;
-    }
-    friend bool operator<=(const Self &a, const Self &b)
-    {
-        return a.difference(b) <= 0;
-    }
-    friend bool operator>=(const Self &a, const Self &b)
-    {
-        return a.difference(b) >= 0;
-    }
-    Reference operator[](ptrdiff_t n) const
-    {
-        Self it = static_cast<const Self &>(*this);
-        it.step(n);
-        return *it;
-    }
-
-  private:
-    Self &self()
-    {
-        return static_cast<Self &>(*this);
-    }
-};
+using softgpu::indexed_iterator;
+using softgpu::iterator_base;
 
 template <class T> class device_ptr : public iterator_base<device_ptr<T>, T, device_reference<T>, device_ptr<T>>
 {
@@ -346,55 +256,34 @@ template <class T> class counting_iterator : public iterator_base<counting_itera
     }
 };
 
-template <class T> class constant_iterator : public iterator_base<constant_iterator<T>, T, T>
+template <class T> class constant_iterator : public indexed_iterator<constant_iterator<T>, T>
 {
     T value;
-    ptrdiff_t at;
 
   public:
-    constant_iterator(T v = T(), ptrdiff_t i = 0) : value(v), at(i)
+    constant_iterator(T v = T(), ptrdiff_t i = 0) : value(v)
     {
+        this->at = i;
     }
-    T operator*() const
+    T get(ptrdiff_t) const
     {
         return value;
-    }
-    void step(ptrdiff_t n)
-    {
-        at += n;
-    }
-    ptrdiff_t difference(const constant_iterator &other) const
-    {
-        return at - other.at;
     }
 };
 
 /* What is written there is dropped. */
-struct discard_iterator : iterator_base<discard_iterator, discard_iterator, discard_iterator &> {
-    ptrdiff_t at;
-
-    discard_iterator(ptrdiff_t i = 0) : at(i)
+struct discard_iterator : indexed_iterator<discard_iterator, discard_iterator> {
+    discard_iterator(ptrdiff_t i = 0)
     {
+        at = i;
     }
     template <class T> const discard_iterator &operator=(const T &) const
     {
         return *this;
     }
-    discard_iterator operator*() const
+    discard_iterator get(ptrdiff_t) const
     {
         return *this;
-    }
-    discard_iterator operator[](ptrdiff_t) const
-    {
-        return *this;
-    }
-    void step(ptrdiff_t n)
-    {
-        at += n;
-    }
-    ptrdiff_t difference(const discard_iterator &other) const
-    {
-        return at - other.at;
     }
 };
 
@@ -411,7 +300,7 @@ class transform_iterator
     transform_iterator(It it, F function) : base_(it), f(function)
     {
     }
-    auto operator*() const
+    decltype(auto) operator*() const
     {
         return f(static_cast<typename std::iterator_traits<It>::value_type>(*base_));
     }
