@@ -112,7 +112,7 @@ int main()
     for (int step = 0; step < STEPS; ++step) {
         model->forward(x, y);
         errors<<<BATCH * OUT / 64, 64>>>(y, target, dy, loss + step);
-        model->backward(x, dy, 2.0f);
+        model->backward(x, dy, 0.5f);
         if (cudaDeviceSynchronize() != cudaSuccess)
             return std::puts(cudaGetErrorString(cudaGetLastError())), 2;
 
@@ -135,7 +135,7 @@ int main()
             }
         }
         for (int i = 0; i < IN * OUT; ++i)
-            w[i] -= 2.0f * dw[i];
+            w[i] -= 0.5f * dw[i];
         worst = std::fmax(worst, std::fabs(loss[step] - sum) / sum);
     }
     const bool learns = loss[STEPS - 1] < 0.9f * loss[0];
