@@ -79,12 +79,12 @@ as_alone 1e-14 "2 3 5" --type double
 as_alone 1e-6 3 --batch-means
 
 # ---- ddprun check ----
-# checks NAME CODE WORDS COMMAND...: of `ddprun check` with a batch of 30 for one rank.
+# checks NAME CODES WORDS COMMAND...: of `ddprun check` with a batch of 30 for one rank.
 checks() {
     local name=$1 wanted=$2 words=$3
     shift 3
     run "$ddprun" check --subst --device "$device" --alone "--batch 30" "$@"
-    check "check, $name: exit code $wanted" [ "$code" -eq "$wanted" ]
+    check "check, $name: exit code ${wanted/ / or }" [ "${wanted/"$code"/}" != "$wanted" ]
     check "check, $name: $words" grep -qF -- "$words" "$work/stdout"
 }
 for n in 2 3; do
@@ -92,7 +92,8 @@ for n in 2 3; do
     checks "$n ranks" 0 "equal: $n ranks compute what one rank computes" -n $n "${command[@]}"
     check "check, $n ranks: no annotation is missed" [ -z "$(grep '^missing:' "$work/stdout")" ]
 done
-checks "a rank's switch is forgotten" 3 "all ranks" -n 2 ./small --batch 15 --count 2
+# Which copy is the first that differs depends on how far ahead the loader's thread copies: its number, or what is in it.
+checks "a rank's switch is forgotten" "1 3" "all ranks" -n 2 ./small --batch 15 --count 2
 ranks 2 --batch-means
 run "$ddprun" check -n 2 --subst --device "$device" --alone "--batch 30 --batch-means" "${command[@]}"
 differing=$(grep -E '^(parameter|gradient|buffer|state|mean) ' "$work/stdout" | grep -v ' equal$')

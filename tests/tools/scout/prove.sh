@@ -66,7 +66,9 @@ proved "batches that a host function makes" "$clipped" staged
 run "$ddprun" -q --device softgpu scout --prove "$build/tests/tools/scout/periods" ring 4
 says "batches that a thread copies, four ahead: no copy goes where the step before had its data, and by its clock two runs may not begin alike" 0 c "not possible here: (two runs of the program do not begin alike|the exchange changes no gradient)"
 says "batches that a thread copies, four ahead: turns are as one process plays them" 0 d "passed: 2 ranks that take turns"
-run env DDPRUN_MUTANT=SCOUT_LOADERS_COUNTED "$broken/bin/ddprun" -q scout "$build/tests/tools/scout/periods" ring 4
+for ((try = 0; try == 0 || (try < 4 && code == 0); try++)); do # on a busy machine the thread may be as regular as the steps are
+    run env DDPRUN_MUTANT=SCOUT_LOADERS_COUNTED "$broken/bin/ddprun" -q scout "$build/tests/tools/scout/periods" ring 4
+done
 failed_with "copies of a loader that count where they are made" 1 "repeated nothing three times"
 run env DDPRUN_MUTANT=SCOUT_PLAY_TENSOR_MISSING "$broken/bin/ddprun" -q --device softgpu scout --prove "$build/tests/tools/scout/periods" ring 4
 says "a loader's thread, and a plan without a tensor" 1 d "failed: after round 1 parameter "
