@@ -152,22 +152,6 @@ struct dense {
     float *output, *delta; /* [batch][outputs] */
 };
 
-/* All of it, with zeros, and nothing annotated. */
-static inline void
-dense_create_on_device(struct dense *layer, int inputs, int outputs)
-{
-    size_t matrix = (size_t)inputs * (size_t)outputs, rows = (size_t)options.batch * (size_t)outputs;
-    *layer = (struct dense){inputs, outputs};
-    layer->weight = device_floats(matrix);
-    layer->bias = device_floats((size_t)outputs);
-    layer->weight_gradient = device_floats(matrix);
-    layer->bias_gradient = device_floats((size_t)outputs);
-    layer->weight_momentum = device_floats(matrix);
-    layer->bias_momentum = device_floats((size_t)outputs);
-    layer->output = device_floats(rows);
-    layer->delta = device_floats(rows);
-}
-
 /* With gradients if `with_gradients`; parameters are recorded, and annotated with DDP_PARAMETER. */
 static inline void
 dense_create(struct dense *layer, int number, int inputs, int outputs, bool with_gradients)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # causes.sh BUILD [NAME...] - `ddprun check` names the cause: of mistakes in rows.cu and updates.cu the verdict, the cause and what the sentences say,
-# which begin with step, tensor, line, size and ranks; and the right neighbours of the mistakes are equal. A third of the rows run (chosen), with DDPRUN_SOAK=1 all.
+# which begin with step, tensor, line, size and ranks; and the right neighbours of the mistakes are equal. A fifth of the rows run (chosen), with DDPRUN_SOAK=1 all.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 # shellcheck source=tests/tools/check/lib.sh
@@ -70,7 +70,7 @@ for row in "${rows[@]}"; do
     program=$(trim "$program") pattern=$(trim "$pattern")
     read -ra words <<<"$arguments"
     [ "${#wanted[@]}" -eq 0 ] || [[ " ${wanted[*]} " == *" ${words[0]:-right} "* ]] || continue
-    [ "${#wanted[@]}" -gt 0 ] || chosen "$number" 3 || continue
+    [ "${#wanted[@]}" -gt 0 ] || chosen "$number" 5 || continue
     checked 2 "$options" "$build/tests/tools/check/$program" "${words[@]}"
     why=$(why_not "$(trim "$expected")" "$(trim "$cause")" -)
     [ -n "$why" ] || [ "$pattern" = - ] || why=$(says "$pattern")

@@ -33,7 +33,7 @@ done
 rows+=("constant | wait | 2 | 0 | null | ^equal")
 
 for ((row = 0; row < ${#rows[@]}; row++)); do
-    if [ "${#wanted[@]}" -eq 0 ]; then chosen "$row" 3; else [[ " ${wanted[*]} " == *" $row "* ]]; fi || continue
+    if [ "${#wanted[@]}" -eq 0 ]; then chosen "$row" 5; else [[ " ${wanted[*]} " == *" $row "* ]]; fi || continue
     IFS='|' read -r way use ranks expected cause_wanted says <<<"${rows[row]// | /|}"
     mkdir -p "$work/logs"
     checked "$ranks" "" "$seeds" --seed "$way" --use "$use" --folder "$work/logs"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # held.sh BUILD [PATTERN] - trainers of tests/held/plan, plan2 by `ddprun --plan auto` on 2 ranks, one for each rule that was found by them: the
 # saved parameters are those of the oracle of the way that is taken (but by "far", whose oracle counts updates where the program counts
-# batches), or the program is refused, by this reason. Ordinarily a third of them (chosen); with DDPRUN_SOAK=1 all. PATTERN: only names
+# batches), or the program is refused, by this reason. Ordinarily a fifth of them (chosen); with DDPRUN_SOAK=1 all. PATTERN: only names
 # that match it.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
@@ -22,9 +22,9 @@ plan2/lstm | gradients | a struct of scratch, of which a launch writes one part 
 plan2/twostream | gradients | a stream that launches nothing copies a batch ahead, into two buffers in turn
 plan2/convadam | gradients, far | indices that are zero, in one struct with floats'
 held=$(dirname "$0")/../../held
-export build held work
+export build held work NVCC_APPEND_FLAGS='-Xcompiler -O0' # optimising takes longer than the runs
 number=0
-[ $# -gt 1 ] || rows=$(while read -r row; do chosen $((number++)) 3 && echo "$row"; done <<<"$rows")
+[ $# -gt 1 ] || rows=$(while read -r row; do chosen $((number++)) 5 && echo "$row"; done <<<"$rows")
 sed 's/ |.*//' <<<"$rows" | grep -E "$pattern" | xargs -P 2 -I{} bash -c 'name={} folder=plan; [[ $name != */* ]] || folder=${name%/*}; mkdir -p "$work/$name"
     KEEP=$work/$name RANKS=2 bash "$held/$folder/measure.sh" "$build" "${name##*/}" >"$work/$name.row" 2>"$work/$name.said"'
 while IFS='|' read -r name way rule; do

@@ -2,7 +2,7 @@
 # turns.sh BUILD [PATTERN] - proof (d) of `ddprun scout --prove`: ranks that take turns have, bit for bit, what one process has that
 # plays all turns: in each program of table.txt in which scout finds gradients, but those of turns.txt, which holds what is said of
 # them. Counters and generators of the device, and memory that each rank has for itself, are kept apart: a player that does not is seen.
-# Ordinarily every third row marked + is run, two at a time; with DDPRUN_SOAK=1 all. PATTERN: only rows that contain it.
+# Ordinarily every fifth row marked + is run (TESTS_PART), two at a time; with DDPRUN_SOAK=1 all. PATTERN: only rows that contain it.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)
@@ -24,8 +24,8 @@ played() {
 export -f played
 
 # Rows in which gradients are found, with one order of the device's work.
-awk -F ' *[|] *' -v all="${DDPRUN_SOAK:-0}" -v pattern="$pattern" '
-    /^[+-] / && (all == 1 || pattern != "" || (/^[+]/ && NR % 3 == 0)) && index($0, pattern) && $2 !~ /^refused/ && !/SOFTGPU/ {
+awk -F ' *[|] *' -v all="${DDPRUN_SOAK:-0}" -v pattern="$pattern" -v part="$part" '
+    /^[+-] / && (all == 1 || pattern != "" || (/^[+]/ && NR % 5 == part % 5)) && index($0, pattern) && $2 !~ /^refused/ && !/SOFTGPU/ {
         printf "%d|%s\n", NR, substr($1, 3) }' "$here/table.txt" >"$work/rows"
 xargs -P 2 -d '\n' -I{} bash -c 'IFS="|" read -r number program <<<"$1"
     played "$program" "$number" >"$work/said-$number"' _ {} <"$work/rows"

@@ -369,12 +369,6 @@ find_worst(float *worst, const float *losses, int rows)
 }
 
 __global__ void
-find_least(float *least, const float *loss, int step)
-{
-    *least = step == 0 ? *loss : fminf(*least, *loss);
-}
-
-__global__ void
 note(float *history, const float *loss, int step)
 {
     history[step] = *loss;
