@@ -5,8 +5,10 @@
 
 #include "tests/interpose/rank_job.h"
 
+#include <ctype.h>
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A bundle (tests/gpu/bundle.sh) has them elsewhere than the build that compiled this. */
 static const char *
@@ -21,6 +23,44 @@ recorder_find(void)
 {
     void *engine = dlopen(path_of("DDPRUN_TEST_RECORDER", RECORDER), RTLD_LAZY | RTLD_NOLOAD);
     return engine != NULL ? dlsym(engine, "recorder_record") : NULL;
+}
+
+struct record *
+recorder_begin(void)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    CUresult (*allocate)(CUdeviceptr *, size_t) = (__typeof__(allocate))dlsym(driver, "cuMemAlloc_v2");
+    CUdeviceptr memory;
+    (void)allocate(&memory, 1);
+    return recorder_find();
+}
+
+const struct operand *
+recorder_operand(const struct record *record, const char *name)
+{
+    for (unsigned i = 0; i < record->operand_count; ++i) {
+        if (strcmp(record->operands[i].name, name) == 0)
+            return &record->operands[i];
+    }
+    return NULL;
+}
+
+unsigned
+recorder_names(const char *list, char (*names)[32])
+{
+    unsigned count = 0;
+    size_t length = 0;
+    for (const char *c = list; *c != '\0'; ++c) {
+        if (isalnum((unsigned char)*c) || *c == '_') {
+            if (c == list || !(isalnum((unsigned char)c[-1]) || c[-1] == '_'))
+                length = 0;
+            names[count][length++] = *c;
+            names[count][length] = '\0';
+        } else if (*c == ',' || *c == ')') {
+            ++count;
+        }
+    }
+    return count;
 }
 
 int

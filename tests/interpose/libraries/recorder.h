@@ -24,6 +24,15 @@ struct record {
 /* The engine's record; NULL until this process is the rank. */
 struct record *recorder_find(void);
 
+/* Makes this process the rank, by a call of the driver, and returns the record. */
+struct record *recorder_begin(void);
+
+/* The operand of this name in the last operation; NULL: it has none. */
+const struct operand *recorder_operand(const struct record *record, const char *name);
+
+/* The names in a list of parameters or arguments, the last identifier before each comma; returns how many there are. */
+unsigned recorder_names(const char *list, char (*names)[32]);
+
 /*
  * rank_job_run() (tests/interpose/rank_job.h) with the recording engine and `libraries` as the search path (empty: the
  * environment's, so that LD_LIBRARY_PATH can put NVIDIA's libraries in the stand-in's place).

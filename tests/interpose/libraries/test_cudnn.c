@@ -10,7 +10,6 @@
 
 #include "tests/test.h"
 
-#include <ctype.h>
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,24 +39,6 @@ struct arguments {
     uint64_t words[FAKE_CUDNN_ARGUMENTS];
 };
 
-static unsigned
-names_in(const char *list, char names[FAKE_CUDNN_ARGUMENTS][32])
-{
-    unsigned count = 0;
-    size_t length = 0;
-    for (const char *c = list; *c != '\0'; ++c) {
-        if (isalnum((unsigned char)*c) || *c == '_') {
-            if (c == list || !(isalnum((unsigned char)c[-1]) || c[-1] == '_'))
-                length = 0;
-            names[count][length++] = *c;
-            names[count][length] = '\0';
-        } else if (*c == ',' || *c == ')') {
-            ++count;
-        }
-    }
-    return count;
-}
-
 static bool
 ends_with(const char *text, const char *end)
 {
@@ -69,7 +50,7 @@ static struct arguments
 arguments_of(const struct row *row)
 {
     struct arguments a = {0};
-    a.count = names_in(row->arguments, a.names);
+    a.count = recorder_names(row->arguments, a.names);
     for (unsigned i = 0; i < a.count; ++i) {
         descriptors[i] = (struct fake_descriptor){.bytes = 1000 + i};
         if (ends_with(a.names[i], "Desc"))
@@ -107,21 +88,11 @@ call(void *function, const struct arguments *a)
 LOOP_TEST(arguments_are_the_parameters_in_order, 0, ROWS)
 {
     char parameters[FAKE_CUDNN_ARGUMENTS][32], arguments[FAKE_CUDNN_ARGUMENTS][32];
-    unsigned count = names_in(table[_i].parameters, parameters);
-    ck_assert_uint_eq(names_in(table[_i].arguments, arguments), count);
+    unsigned count = recorder_names(table[_i].parameters, parameters);
+    ck_assert_uint_eq(recorder_names(table[_i].arguments, arguments), count);
     for (unsigned i = 0; i < count; ++i)
         ck_assert_msg(strcmp(parameters[i], arguments[i]) == 0, "%s: argument %u is %s for %s", table[_i].symbol, i,
                       arguments[i], parameters[i]);
-}
-
-static const struct operand *
-operand_named(const char *name)
-{
-    for (unsigned i = 0; i < record->operand_count; ++i) {
-        if (strcmp(record->operands[i].name, name) == 0)
-            return &record->operands[i];
-    }
-    return NULL;
 }
 
 static void
@@ -228,7 +199,7 @@ TABLE_TEST(gradients_are_written_as_far_as_they_reach, gradients)
         ++row;
     struct arguments a = arguments_of(row);
     ck_assert_int_eq(call(row->linked, &a), 0);
-    const struct operand *operand = operand_named(gradients[_i].gradient);
+    const struct operand *operand = recorder_operand(record, gradients[_i].gradient);
     ck_assert_ptr_nonnull(operand);
     ck_assert_int_eq(operand->access, ACCESS_WRITE);
     unsigned place = 0;
@@ -269,20 +240,6 @@ TEST(a_pack_that_cannot_be_looked_into_leaves_its_kernels_visible)
     ck_assert_uint_eq(fake_cudnn.calls, calls + 2);
 }
 
-static int
-run_tests(void)
-{
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-    CUresult (*allocate)(CUdeviceptr *, size_t) = (__typeof__(allocate))dlsym(driver, "cuMemAlloc_v2");
-    CUdeviceptr memory;
-    (void)allocate(&memory, 1); /* makes this process the rank */
-    record = recorder_find();
-    if (record == NULL)
-        return EXIT_FAILURE;
-
-    return tests_run_in_this_process();
-}
-
 /* Outside any job a linked call comes through. */
 static int
 run_passive(void)
@@ -295,6 +252,13 @@ run_passive(void)
             return EXIT_FAILURE;
     }
     return EXIT_SUCCESS;
+}
+
+static int
+run_tests(void)
+{
+    record = recorder_begin();
+    return record != NULL ? tests_run_in_this_process() : EXIT_FAILURE;
 }
 
 int

@@ -12,7 +12,6 @@
 
 #include "tests/test.h"
 
-#include <ctype.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,31 +91,12 @@ make_values(void)
 
 /* ---- the table's own sense ---- */
 
-/* The names in a list of parameters or arguments: the last identifier before each comma. */
-static unsigned
-names_in(const char *list, char names[ARGUMENTS_AT_MOST][32])
-{
-    unsigned count = 0;
-    size_t length = 0;
-    for (const char *c = list; *c != '\0'; ++c) {
-        if (isalnum((unsigned char)*c) || *c == '_') {
-            if (c == list || !(isalnum((unsigned char)c[-1]) || c[-1] == '_'))
-                length = 0;
-            names[count][length++] = *c;
-            names[count][length] = '\0';
-        } else if (*c == ',' || *c == ')') {
-            ++count;
-        }
-    }
-    return count;
-}
-
 static void
 check_order(const char *symbol, const char *parameter_list, const char *argument_list)
 {
     char parameters[ARGUMENTS_AT_MOST][32], arguments[ARGUMENTS_AT_MOST][32];
-    unsigned count = names_in(parameter_list, parameters);
-    ck_assert_uint_eq(names_in(argument_list, arguments), count);
+    unsigned count = recorder_names(parameter_list, parameters);
+    ck_assert_uint_eq(recorder_names(argument_list, arguments), count);
     for (unsigned i = 0; i < count; ++i)
         ck_assert_msg(strcmp(parameters[i], arguments[i]) == 0, "%s: argument %u is %s for %s", symbol, i, arguments[i],
                       parameters[i]);
@@ -131,7 +111,7 @@ LOOP_TEST(rows_without_handles_say_the_right_places, 0, LEGACY_ROWS)
 {
     const struct legacy_row *row = &legacy[_i];
     char names[ARGUMENTS_AT_MOST][32], name[32];
-    unsigned count = names_in(row->arguments, names), place, found = 0;
+    unsigned count = recorder_names(row->arguments, names), place, found = 0;
     check_order(row->symbol, row->parameters, row->arguments);
     for (const char *at = row->operands; (at = strpbrk(at, "io")) != NULL; ++at) {
         if (sscanf(at, "in(%u, %31[A-Za-z]", &place, name) != 2 && sscanf(at, "out(%u, %31[A-Za-z]", &place, name) != 2)
@@ -149,7 +129,7 @@ static void
 check_operands(const struct row *row, const uint64_t *words)
 {
     char names[ARGUMENTS_AT_MOST][32];
-    unsigned count = names_in(row->arguments, names);
+    unsigned count = recorder_names(row->arguments, names);
     ck_assert_msg(record->operand_count >= 2, "%s names %u operands", row->symbol, record->operand_count);
     bool writes = false;
     for (unsigned i = 0; i < record->operand_count; ++i) {
@@ -329,20 +309,6 @@ TEST(calls_within_a_call_are_only_handed_on)
     ck_assert_uint_eq(fake_cublas_first.calls, calls + 2);
 }
 
-static int
-run_tests(void)
-{
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-    CUresult (*allocate)(CUdeviceptr *, size_t) = (__typeof__(allocate))dlsym(driver, "cuMemAlloc_v2");
-    CUdeviceptr memory;
-    (void)allocate(&memory, 1); /* makes this process the rank */
-    record = recorder_find();
-    if (record == NULL)
-        return EXIT_FAILURE;
-
-    return tests_run_in_this_process();
-}
-
 /* Outside any job a linked call comes through, and a look-up gives the library's own function. */
 static int
 run_passive(void)
@@ -359,6 +325,13 @@ run_passive(void)
     if (dladdr(dlsym(library, "cublasSgemm_v2"), &info) == 0 || strstr(info.dli_fname, "libcublas") == NULL)
         return EXIT_FAILURE;
     return recorder_find() == NULL ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static int
+run_tests(void)
+{
+    record = recorder_begin();
+    return record != NULL ? tests_run_in_this_process() : EXIT_FAILURE;
 }
 
 int

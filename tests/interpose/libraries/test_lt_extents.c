@@ -154,16 +154,6 @@ multiply(const struct product *product)
                           arena_place(AREA_WORKSPACE), WORKSPACE_BYTES, CU_STREAM_LEGACY);
 }
 
-static const struct operand *
-operand_named(const char *name)
-{
-    for (unsigned i = 0; i < record->operand_count; ++i) {
-        if (strcmp(record->operands[i].name, name) == 0)
-            return &record->operands[i];
-    }
-    return NULL;
-}
-
 /* Returns whether the library did it. */
 static bool
 run_case(int index, struct arena_ends *ends)
@@ -181,8 +171,8 @@ run_case(int index, struct arena_ends *ends)
     ck_assert_uint_eq(record->begins, begins + 1);
     ck_assert_str_eq(record->name, "cublasLtMatmul");
     ck_assert_msg(!record->opaque, "%s is opaque", epilogues[index].name);
-    ck_assert_msg(operand_named(epilogues[index].operand) != NULL, "%s does not name its %s", epilogues[index].name,
-                  epilogues[index].operand);
+    ck_assert_msg(recorder_operand(record, epilogues[index].operand) != NULL, "%s does not name its %s",
+                  epilogues[index].name, epilogues[index].operand);
     arena_cover(record);
     int64_t stray = arena_stray_write();
     ck_assert_msg(stray < 0, "%s: wrote byte %ld of area %ld, which is in no operand", epilogues[index].name,
@@ -247,7 +237,7 @@ TEST(the_stream_is_the_calls_own)
                          arena_place(AREA_D), product.layouts[3], NULL, NULL, 0, stream);
     arena_wait();
     ck_assert_ptr_eq(record->stream, stream);
-    ck_assert_ptr_null(operand_named("workspace"));
+    ck_assert_ptr_null(recorder_operand(record, "workspace"));
     ck_assert_int_eq(cuStreamDestroy(stream), CUDA_SUCCESS);
     destroy(&product);
 }
