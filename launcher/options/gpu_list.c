@@ -61,18 +61,15 @@ add_range(struct word_list *list, int first, int last, struct error *error)
 }
 
 static bool
-add_item(struct word_list *list, char *item, struct error *error)
+add_item(struct word_list *list, const char *item, struct error *error)
 {
     if (is_uuid(item))
         return gpu_list_add_once(list, item, error);
 
-    char *dash = strchr(item, '-');
-    if (dash != NULL)
-        *dash = '\0';
-    int first = gpu_list_index(item);
-    int last = dash == NULL ? first : gpu_list_index(dash + 1);
-    if (dash != NULL)
-        *dash = '-';
+    const char *dash = strchr(item, '-');
+    char *begin = xasprintf("%.*s", (int)strcspn(item, "-"), item);
+    int first = gpu_list_index(begin), last = dash == NULL ? first : gpu_list_index(dash + 1);
+    free(begin);
     if (first < 0 || last < first)
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "'%s' names no GPU, in --gpus; write indices, ranges or UUIDs: 0,2,5-7 or GPU-8e2d...", item);

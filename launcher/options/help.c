@@ -23,6 +23,8 @@ static const char *const group_titles[GROUP_COUNT] = {
     [GROUP_OTHER] = "Other",
 };
 
+static const char usage[] = "Usage: ddprun [options] program [arguments...]\n"
+                            "       ddprun [options] COMMAND ...\n\n";
 static const char what_it_is[] = "Starts N ranks of a CUDA program that was written for one GPU, each with a GPU\n"
                                  "of its own, and averages their gradients: data-parallel training of one model.\n";
 
@@ -74,11 +76,7 @@ print_commands(FILE *out, const struct command *const *commands)
 void
 commands_print(FILE *out, const struct command *const *commands)
 {
-    fprintf(out,
-            "Usage: ddprun [options] program [arguments...]\n"
-            "       ddprun [options] COMMAND ...\n\n%s\n",
-            what_it_is);
-    fputs("Commands:\n", out);
+    fprintf(out, "%s%s\nCommands:\n", usage, what_it_is);
     print_commands(out, commands);
     fputs("\nddprun help COMMAND explains a command. ddprun --help lists the most used\n"
           "options, ddprun --help-all all options. A program with the name of a command is\n"
@@ -111,12 +109,11 @@ void
 options_print_help_all(FILE *out, const struct command *const *commands)
 {
     fprintf(out,
-            "Usage: ddprun [options] program [arguments...]\n"
-            "       ddprun [options] COMMAND ...\n\n%s"
+            "%s%s"
             "Options stand before the program; the words after it are its arguments. A\n"
             "command can stand in place of the program (ddprun COMMAND --help explains it); a\n"
             "program with the name of a command is started as ./NAME:\n",
-            what_it_is);
+            usage, what_it_is);
     print_commands(out, commands);
     for (enum option_group group = GROUP_PLACES; group < GROUP_COUNT; ++group) {
         if (group == GROUP_MIXED && option_mixed == NULL)

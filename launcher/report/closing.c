@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LINE_BYTES = 640, TEXT_BYTES = 64 };
+enum { LINE_BYTES = 640, TEXT_BYTES = CLOSING_BYTES_TEXT };
 
 static const char *
 plural(uint64_t count)
@@ -19,15 +19,15 @@ plural(uint64_t count)
     return count == 1 ? "" : "s";
 }
 
-static const char *
-bytes_text(uint64_t bytes, char text[TEXT_BYTES])
+const char *
+closing_bytes_text(uint64_t bytes, char text[CLOSING_BYTES_TEXT])
 {
     static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
     double value = (double)bytes;
     size_t unit = 0;
     for (; value >= 1024.0 && unit < 4; ++unit)
         value /= 1024.0;
-    snprintf(text, TEXT_BYTES, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+    snprintf(text, CLOSING_BYTES_TEXT, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
     return text;
 }
 
@@ -88,11 +88,11 @@ append_sync(char line[LINE_BYTES], const struct rank_view *rank)
                      "; --sync-every: %" PRIu64
                      " average%s of parameters, %s from each rank; an average in each of the %" PRIu64
                      " steps would have sent %s",
-                     rank->sync_count, plural(rank->sync_count), bytes_text(rank->sync_bytes, sent), rank->step,
-                     bytes_text(rank->step * rank->step_bytes, each));
+                     rank->sync_count, plural(rank->sync_count), closing_bytes_text(rank->sync_bytes, sent), rank->step,
+                     closing_bytes_text(rank->step * rank->step_bytes, each));
     if (rank->outer_bytes > 0)
         printable_append(line, LINE_BYTES, "; outer steps keep %s of device memory on each rank",
-                         bytes_text(rank->outer_bytes, kept));
+                         closing_bytes_text(rank->outer_bytes, kept));
 }
 
 /* "1440 calls of DDP_REDUCE, 12.5 MiB in all". */
@@ -101,7 +101,7 @@ reduces_text(const struct rank_view *rank, char text[2 * TEXT_BYTES])
 {
     char size[TEXT_BYTES];
     snprintf(text, 2 * TEXT_BYTES, "%" PRIu64 " call%s of DDP_REDUCE, %s in all", rank->reduce_count,
-             plural(rank->reduce_count), bytes_text(rank->reduce_bytes, size));
+             plural(rank->reduce_count), closing_bytes_text(rank->reduce_bytes, size));
     return text;
 }
 
@@ -114,7 +114,7 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
         printable_append(line, LINE_BYTES,
                          "%u programs trained, one after the other; the last one: ", rank->generation + 1);
     char size[TEXT_BYTES], buckets[TEXT_BYTES], averaged[2 * TEXT_BYTES], graphs[2 * TEXT_BYTES] = "";
-    bytes_text(rank->gradient_bytes, size);
+    closing_bytes_text(rank->gradient_bytes, size);
     if (rank->bucket_count > 0)
         snprintf(buckets, sizeof(buckets), "%sin %" PRIu64 " bucket%s", rank->sums ? "summed " : "", rank->bucket_count,
                  plural(rank->bucket_count));

@@ -42,6 +42,10 @@ void closing_lines(const struct rank_view *ranks, int count, bool summary, void 
 /* Prints which NCCL the ranks have opened, unless `said` is of it. Later, if stderr takes nothing now. */
 void verbose_tell(unsigned *said, const struct rank_view *rank);
 
+/* "15.6 KiB". */
+enum { CLOSING_BYTES_TEXT = 64 };
+const char *closing_bytes_text(uint64_t bytes, char text[CLOSING_BYTES_TEXT]);
+
 /* "2.27.3" of an NCCL_VERSION_CODE. */
 const char *verbose_nccl_text(unsigned version, char text[32]);
 

@@ -63,11 +63,12 @@ interrupted_at(const ucontext_t *context)
 #endif
 }
 
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 35) /* has a look-up that takes no lock */
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 35) /* has a look-up without a lock, which an older one lacks */
+#pragma weak _dl_find_object
 static bool
 find_object(const void *address, struct dl_find_object *object)
 {
-    return _dl_find_object((void *)address, object) == 0;
+    return _dl_find_object != NULL && _dl_find_object((void *)address, object) == 0;
 }
 #else
 struct dl_find_object {

@@ -2,6 +2,7 @@
 #include "launcher/cluster/address/secret.h"
 
 #include "base/protocol.h"
+#include "launcher/cluster/auth.h"
 #include "launcher/common/file_read.h"
 #include "launcher/common/path_walk.h"
 
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -104,7 +104,7 @@ write_new(const char *path)
 {
     unsigned char random[RANDOM_BYTES];
     char text[2 * RANDOM_BYTES + 2]; /* digits, a line end, NUL */
-    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+    if (!auth_random(random, sizeof(random)))
         return false;
     for (int i = 0; i < RANDOM_BYTES; ++i)
         snprintf(text + (size_t)i * 2, 4, "%02x\n", random[i]); /* the last line end stays */
