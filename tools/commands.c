@@ -6,8 +6,7 @@
 #include "tools/page/page.h"
 #include "tools/predict/request.h"
 #include "tools/scout/command/scout.h"
-#include "tools/status/status.h"
 #include "tools/trace/picture.h"
 
-const struct command *const commands[] = {&doctor_command, &scout_command,  &check_command,   &status_command,
-                                          &trace_command,  &report_command, &predict_command, NULL};
+const struct command *const commands[] = {
+    &doctor_command, &scout_command, &check_command, &trace_command, &report_command, &predict_command, NULL};
