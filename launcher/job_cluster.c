@@ -119,10 +119,12 @@ exchange_handshakes(struct job *job, const char *key, const struct handshake *mi
                     bool *common_p, struct error *error)
 {
     int count = job->cluster.world_size, timeout_s = (int)job->options.timeout_s;
+    bool is_made_now = job->is_plan_made && strcmp(key, "ddprun.plan") == 0; /* each run that it takes has its time */
     unsigned char bytes[HANDSHAKE_BYTES_AT_MOST];
     struct cluster_blob *blobs = xcalloc((size_t)count, sizeof(*blobs));
     *common_p = cluster_exchange(&job->cluster, &job->signals, key, bytes, handshake_encode(mine, bytes),
-                                 timeout_s > 0 ? timeout_s : DDPRUN_DEFAULT_TIMEOUT_S, job->server, blobs, error);
+                                 (timeout_s > 0 ? timeout_s : DDPRUN_DEFAULT_TIMEOUT_S) * (is_made_now ? 4 : 1),
+                                 job->server, blobs, error);
     bool ok = *common_p;
     for (int i = 0; i < count; ++i) {
         ok = ok && (handshake_decode(blobs[i].bytes, blobs[i].count, &handshakes[i]) ||

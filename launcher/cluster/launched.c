@@ -348,23 +348,12 @@ find_way(void)
     return NULL;
 }
 
-/* Some of torch's variables alone, as a shell's profile has them. */
-static void
-name_leftovers(char text[LAUNCHED_NAMES_BYTES])
-{
-    static const struct launch_way leftovers = {
-        .needs = {"TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "PET_NNODES"}};
-    name_variables(&leftovers, true, text);
-}
-
 static bool
 take_variables(const struct launch_request *request, struct launched *launched, struct error *error)
 {
     const struct launch_way *way = find_way();
-    if (way == NULL) {
-        name_leftovers(launched->variables);
+    if (way == NULL)
         return true;
-    }
     bool complete = is_complete(way);
     if (complete && !check_numbers(way, error))
         return false;

@@ -45,7 +45,7 @@ struct launched {
     unsigned port;                        /* 0: not known */
     char run[64];                         /* the name of this run; empty: it has none */
     unsigned restart;                     /* how often the launcher has started it again */
-    char variables[LAUNCHED_NAMES_BYTES]; /* "A and B", which say so; of a process alone, which do not */
+    char variables[LAUNCHED_NAMES_BYTES]; /* "A and B", which say so; "" of a process alone */
 };
 
 /*

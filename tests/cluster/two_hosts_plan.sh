@@ -98,7 +98,6 @@ clean "SIGTERM"
 if command -v mpirun >/dev/null; then
     # shellcheck disable=SC2016
     OMPI_MCA_plm_rsh_agent=$hosts_agent made mpirun "$hosts_runner" h1 mpirun --allow-run-as-root --host h1:2,h2:2 -n 4 --bind-to none "$ddprun"
-    OMPI_MCA_plm_rsh_agent=$hosts_agent made --hosts "$hosts_runner" h1 "$ddprun" --hosts h1:2,h2:2
 fi
 if command -v srun >/dev/null && command -v slurmd >/dev/null; then
     # shellcheck source=tests/cluster/slurm.sh
