@@ -243,7 +243,7 @@ say_time(const struct closing *closing, void (*say)(const char *format, ...))
     if (pace.items_per_s > 0.0)
         printable_append(line, LINE_BYTES, ", %.*f items/s", pace.items_per_s < 100.0 ? 1 : 0, pace.items_per_s);
     if (rank->shard_total > 0 && rank->shard_total != UINT64_MAX)
-        printable_append(line, LINE_BYTES, "; effective batch: %" PRIu64 " items for each backward pass (DDP_SHARD)",
+        printable_append(line, LINE_BYTES, "; effective batch of all ranks: %" PRIu64 " items (DDP_SHARD)",
                          rank->shard_total);
     if (closing->unbound && pace.waits)
         printable_append(line, LINE_BYTES, "; ranks wait for each other and are not bound to cores: try --bind core");

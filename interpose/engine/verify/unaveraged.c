@@ -363,7 +363,7 @@ tell_unannotated(void)
     if (!annotated && !reduces_only())
         message_warning("no_annotation",
                         "no annotation (ddprun.h) in %llu kernel launches: %d ranks train side by side, and nothing is "
-                        "averaged; annotate the program (`ddprun scout` prints the lines), or give --unannotated",
+                        "averaged; annotate it (`ddprun scout --patch FILE` writes lines), or give --unannotated",
                         (unsigned long long)launches, engine_state.rendezvous.world_size);
 }
 

@@ -23,7 +23,7 @@ rows+=(
     "random_device | epoch | 2 | 1 | seeded | in step 11 .*by random bytes, read by \`std::random_device\`"
     # Once there are steps the clock runs, and one rank does not repeat itself.
     "system_clock | epoch | 2 | 3 | not_repeatable | the clock: read by \`std::chrono::system_clock::now\`"
-    "random_device | items | 2 | 3 | batch_dependent | copies data that one process does not copy in this step"
+    "random_device | items | 2 | 3 | batch_dependent | is not its share of what one process copies"
     "constant | shuffle | 2 | 0 | null | ^equal"
     "constant | nothing | 2 | 0 | null | ^equal"
 )

@@ -86,11 +86,9 @@ if is_wanted shares; then
     level=2 compile "$work/shares.d" "$work/shares_plain" shares.cu
     for habit in labels offset list managed whole; do
         cp -r "$work/shares.d" "$work/shares_$habit.d"
-        in_place=1
-        [ "$habit" != labels ] || in_place=0
         pasted "shares_$habit" "$work/shares.d" "$work/shares_plain" "$work/shares_$habit.d" shares.cu "$habit"
-        check "shares, $habit: a note where records are shared in place" \
-            test "$(grep -c '^note: records on the device are shared in place' "$work/shares_$habit.out")" -eq $in_place
+        check "shares, $habit: a note of what the host computes with its own copy" \
+            test "$(grep -c '^note: a batch on the device then holds' "$work/shares_$habit.out")" -eq 1
     done
     check "shares: of the whole set there is one share" test "$(grep -c '^+ *ddp_share(data' "$work/shares_whole.diff")" -eq 2
     check "shares: of a list each batch is shared" test "$(grep -c '^+ *ddp_share_batches(list, .*, 96, sizeof(int), 0)' "$work/shares_list.diff")" -eq 1

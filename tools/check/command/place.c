@@ -209,8 +209,8 @@ say_carried(const struct finding *finding, size_t at, struct place *place)
             continue;
         place_say(
             place, PLACE_INPUT, step,
-            "what is carried from step to step must be alike on all ranks: add what all ranks have (DDP_REDUCE of "
-            "an array with zeros for other ranks' rows), or keep it for each record",
+            "what is carried must be alike on all ranks: add what all ranks have (DDP_REDUCE), or keep it for each "
+            "record",
             "%s points to memory that is not annotated and carries results from step to step; %.200s adds "
             "the rank's own",
             ARGUMENT_OF(step, of), place_name_step(&finding->one.steps[writer], name));
@@ -420,10 +420,11 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
             is_whole ? "weights, a teacher or state must begin alike on all ranks: use the same seed, or annotate this "
                        "memory with DDP_PARAMETER or DDP_STATE; values that the host computes of the share, such as "
                        "class weights, need DDP_REDUCE; of a batch each rank must copy its share"
-                     : "seed shuffles and random numbers alike on all ranks; read the batch by `first` and `count` of "
-                       "DDP_SHARD; values that the host computes of the share need DDP_REDUCE",
+                     : "seed alike on all ranks, and draw the numbers of the whole batch on each; read the batch by "
+                       "`first` and "
+                       "`count` of DDP_SHARD; values that the host computes of the share need DDP_REDUCE",
             is_whole ? "a rank copies other values than one process to the memory of %s, which is not annotated"
-                     : "a rank copies data that one process does not copy in this step, to the memory of %s",
+                     : "what a rank copies to the memory of %s is not its share of what one process copies",
             ARGUMENT_OF(step, it));
         place_add_read(finding, at, place);
         return true;
@@ -604,15 +605,17 @@ say_several(const struct finding *finding, struct place *place)
     return false;
 }
 
-/* No operation has changed the gradient since the last DDP_STEP; or one has by the rank's own rows: backward. */
+/* No operation has changed the gradient since the last DDP_STEP; or one has by the rank's own rows: backward, which
+ * becomes *writer_p; -1. */
 static bool
-is_of_backward(const struct finding *finding, const struct where *gradient)
+is_of_backward(const struct finding *finding, const struct where *gradient, int *writer_p)
 {
     const struct looked *one = &finding->one;
     const struct step *step = &one->steps[gradient->at];
     size_t argument;
     int writer = find_writer(one, gradient->at, &step->list[gradient->argument], step->its->interval, &argument);
     bool is = writer < 0;
+    *writer_p = writer;
     for (int r = 0; r < finding->question->ranks && is; ++r) /* one process need not make it */
         is = find_writer(&finding->ranks[r], (size_t)finding->ranks[r].of[gradient->at],
                          relation_argument(finding, r, gradient), step->its->interval, &argument) < 0;
@@ -624,11 +627,12 @@ is_of_backward(const struct finding *finding, const struct where *gradient)
     return is;
 }
 
-/* A parameter is updated by a gradient that each rank still has of its own: its DDP_STEP comes later, or there is none.
- */
+/* A parameter is updated by a gradient that each rank still has of its own: its DDP_STEP comes later, or never. */
 static bool
 say_unaveraged(const struct finding *finding, struct place *place)
 {
+    char name[320];
+    int writer;
     for (struct where where = {.at = 0}; where.at < finding->one.count && !finding->question->is_averaged; ++where.at) {
         const struct step *step = &finding->one.steps[where.at];
         bool updates = place_has(finding->question, step) && changed_by(step, CHECK_PARAMETER) != 0;
@@ -637,14 +641,16 @@ say_unaveraged(const struct finding *finding, struct place *place)
             bool is_gradient = of->tensor >> 24 == 1 + CHECK_GRADIENT && of->end == 0;
             for (int r = 0; r < finding->question->ranks && is_gradient; ++r)
                 is_gradient = relation_argument(finding, r, &where) != NULL;
-            if (!is_gradient || !differs_between_ranks(finding, &where) || !is_of_backward(finding, &where))
+            if (!is_gradient || !differs_between_ranks(finding, &where) || !is_of_backward(finding, &where, &writer))
                 continue;
             place_say(
                 place, PLACE_BEFORE, step,
                 "call DDP_STEP between backward and each update, and DDP_STEP_GROUP before the update of its group; "
                 "DDP_GRADIENT_GROUP stands before the DDP_GRADIENTs of its group",
-                "it updates a parameter, and %s points to a gradient that DDP_STEP has not averaged",
-                ARGUMENT_OF(step, of));
+                "it updates a parameter, and %s points to a gradient that DDP_STEP has not averaged%s%.260s%s",
+                ARGUMENT_OF(step, of), writer >= 0 ? " since " : "",
+                writer >= 0 ? place_name_step(&finding->one.steps[writer], name) : "",
+                writer >= 0 ? " computed it" : "");
             place->tensor = of->tensor;
             return true;
         }

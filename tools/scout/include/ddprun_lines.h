@@ -70,8 +70,7 @@ ddp_check_batch(const void *records)
     unsigned i;
     for (i = 0; i < ddp_batches_count; ++i) {
         size_t at = (size_t)((const char *)records - ddp_batches[i].data);
-        if ((const char *)records >= ddp_batches[i].data && at < ddp_batches[i].bytes &&
-            at % ddp_batches[i].batch != 0) {
+        if (at < ddp_batches[i].bytes && at % ddp_batches[i].batch != 0) {
             fprintf(stderr,
                     "ddprun_lines.h: a batch begins at byte %zu of its records, and ddprun scout saw batches of %zu "
                     "bytes: scout the program with this batch size\n",

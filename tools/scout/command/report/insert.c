@@ -263,13 +263,15 @@ static bool
 count_allocations(struct search *search, uint32_t *count_p)
 {
     const struct scout_log *log = search->log;
-    *count_p = 0;
+    uint32_t begun = *count_p = 0; /* where the first step begins, which may allocate what others find */
+    while (begun < search->start && log->ops[begun].site != log->ops[search->finding->first].site)
+        ++begun;
     for (uint32_t a = 0; a < log->alloc_count; ++a) {
         struct stack made = spot_stack(search, log->allocs[a].site);
         search->number[a] = SCOUT_NONE;
         for (uint32_t k = 0; k < log->alloc_count && search->number[a] == SCOUT_NONE; ++k) {
             struct stack other = spot_stack(search, log->allocs[k].site);
-            if (search->counted[k] && log->allocs[a].made_at <= search->start && spot_is_same_chain(&made, &other, 0))
+            if (search->counted[k] && log->allocs[a].made_at <= begun && spot_is_same_chain(&made, &other, 0))
                 search->number[a] = (*count_p)++;
         }
     }
@@ -440,20 +442,18 @@ place_step(struct search *search, uint32_t number, struct spot *spots)
 
 /* ---- all ---- */
 
-/* Operations before the first step: from there on everything comes again, but for what a first step allocates. */
+/* Operations before the first step: those from which on everything comes again. */
 static uint32_t
 find_start(const struct scout_log *log, const struct scout_finding *finding)
 {
-    uint32_t start = finding->first, begun = 0;
+    uint32_t start = finding->first;
     while (start > 0) {
         const struct scout_op *op = &log->ops[start - 1], *later = &log->ops[start - 1 + finding->period];
         if (op->kind != later->kind || op->name != later->name || op->site != later->site)
             break;
         --start;
     }
-    while (begun < start && log->ops[begun].site != log->ops[finding->first].site)
-        ++begun;
-    return begun;
+    return start;
 }
 
 /* Looks the places up in debug information and in the sources, as far as there are any. */
@@ -669,9 +669,9 @@ lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct sc
     if (insertions.unshared != NULL)
         print_data(out, log, finding, &insertions, sites);
     if (insertions.shares_in_place)
-        fputs("note: records on the device are shared in place, and so are those that a test reads. Batches have to be "
-              "multiples of this run's. Hits that the host counts by labels of its own are wrong until these are "
-              "shared\n",
-              out);
+        fputs(
+            "note: a batch on the device then holds the rank's share alone, also where a test reads it; hits that the "
+            "host counts by labels of its own are wrong. Batches that stay there have to be multiples of this run's\n",
+            out);
     free_insertions(&insertions, finding->tensor_count);
 }

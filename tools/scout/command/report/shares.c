@@ -457,13 +457,6 @@ place_batch_check(struct search *search, const struct batch *batch)
     return false;
 }
 
-/* Each step gets several single numbers of each record, and computes nothing of them but gradients and a loss. */
-static bool
-are_single(const struct batches *list)
-{
-    return list->count >= 2 && ALL(batch, list->items, list->count, batch->bytes == list->items[0].bytes);
-}
-
 /* Which batches a step reads, and whether they are several records, one after the other. */
 static enum records
 find_shares(const struct search *search, struct batches *list)
@@ -482,7 +475,9 @@ find_shares(const struct search *search, struct batches *list)
         if (!batch->is_small || records == RECORDS_ONE || (alone && leads)) /* labels alone show no records */
             all = records > all ? records : all;
     }
-    return all == RECORDS_OPEN && are_single(list) ? RECORDS_SHOWN : all;
+    /* Several single numbers of each record, of which launches compute nothing but gradients and a loss. */
+    bool are_single = list->count >= 2 && ALL(it, list->items, list->count, it->bytes == list->items[0].bytes);
+    return all == RECORDS_OPEN && are_single ? RECORDS_SHOWN : all;
 }
 
 void
@@ -514,7 +509,7 @@ shares_place(struct search *search)
         placed = placed && !is_unchecked;
         for (uint32_t i = 0; i < list.count && placed; ++i)
             (void)can_share(search, &list, &list.items[i], true);
-        search->to->shares_in_place = placed && !is_copied;
+        search->to->shares_in_place = placed;
     }
     free(list.items);
     if (is_chosen)
