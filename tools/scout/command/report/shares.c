@@ -272,14 +272,14 @@ list_batches(const struct search *search, struct batches *list)
     for (int kind = MOVING; kind < KINDS && (kind == MOVING || (list->count == 0 && list->chosen == SCOUT_NONE));
          ++kind)
         for (uint32_t a = 0, copy = SCOUT_NONE, unused; a < log->alloc_count; ++a) {
-            bool stays = is_brought_once(search, a, &copy) ||
-                         (log->allocs[a].memory == SCOUT_MANAGED && !is_rewritten(search, a));
+            bool is_managed = log->allocs[a].memory == SCOUT_MANAGED;
+            bool stays = is_managed ? kind == MOVING && !is_rewritten(search, a) : is_brought_once(search, a, &copy);
             if (!is_only_read(search, a, &unused) || !(kind < MANAGED ? stays : is_rewritten(search, a)))
                 continue;
-            copy = log->allocs[a].memory == SCOUT_MANAGED ? SCOUT_NONE : copy;
+            copy = is_managed ? SCOUT_NONE : copy;
             uint64_t bytes = kind < MANAGED ? batch_on_device(search, a) : log->allocs[a].bytes;
             if (bytes == CHOSEN)
-                list->chosen = a;
+                list->chosen = is_managed ? list->chosen : a;
             else if (bytes > ELEMENT_BYTES && (bytes == log->allocs[a].bytes) == (kind > MOVING))
                 *GROWN(list->items, list->count) = (struct batch){a, bytes, copy, first, bytes <= DATA_BYTES};
         }
