@@ -5,6 +5,7 @@
  *   offset   the data lies on the device, and a step gets a pointer to its batch; right answers are counted
  *   list     the same, by a list of indices
  *   managed  the same, in memory that the host fills
+ *   mixed    the same, of the data alone: labels are copied
  *   whole    the data lies on the device, and each step takes all of it
  *   number   the data lies on the device, and a kernel takes a batch by its number
  */
@@ -150,6 +151,18 @@ train_managed(void)
 }
 
 static void
+train_mixed(void)
+{
+    cudaMallocManaged(&data, sizeof(host_x));
+    memcpy(data, host_x, sizeof(host_x));
+    for (int step = 0; step < STEPS; ++step) {
+        int at = step * BATCH % SAMPLES;
+        cudaMemcpy(labels, host_labels + at, BATCH * sizeof(int), cudaMemcpyHostToDevice);
+        train_on(data + at * INPUTS, labels, BATCH);
+    }
+}
+
+static void
 train_list(void)
 {
     std::vector<int> order(SAMPLES);
@@ -189,7 +202,8 @@ main(int argc, char **argv)
         const char *name;
         void (*train)(void);
     } habits[] = {{"labels", train_labels},   {"offset", train_offset}, {"list", train_list},
-                  {"managed", train_managed}, {"whole", train_whole},   {"number", train_number}};
+                  {"managed", train_managed}, {"mixed", train_mixed},   {"whole", train_whole},
+                  {"number", train_number}};
     std::vector<float> start(INPUTS * CLASSES);
     const char *habit = argc > 1 ? argv[1] : "";
     srand(5);

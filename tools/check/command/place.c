@@ -421,8 +421,7 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                        "memory with DDP_PARAMETER or DDP_STATE; values that the host computes of the share, such as "
                        "class weights, need DDP_REDUCE; of a batch each rank must copy its share"
                      : "seed alike on all ranks, and draw the numbers of the whole batch on each; read the batch by "
-                       "`first` and "
-                       "`count` of DDP_SHARD; values that the host computes of the share need DDP_REDUCE",
+                       "`first` and `count` of DDP_SHARD; values that the host computes of the share need DDP_REDUCE",
             is_whole ? "a rank copies other values than one process to the memory of %s, which is not annotated"
                      : "what a rank copies to the memory of %s is not its share of what one process copies",
             ARGUMENT_OF(step, it));

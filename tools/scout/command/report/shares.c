@@ -339,9 +339,10 @@ is_own(struct search *search, const struct batches *list, const struct batch *ba
     for (uint32_t i = 0, at, unused; i < log->op_count; ++i) {
         const struct scout_op *it = &log->ops[i];
         struct stack other = spot_stack(search, it->site);
-        bool brings = is_of_steps(search, i) || ANY(item, list->items, list->count,
-                                                    log->ops[item->copy].site == it->site ||
-                                                        (item->copy >= search->start && item->alloc == it->to.alloc));
+        bool brings =
+            is_of_steps(search, i) ||
+            ANY(item, list->items, list->count, item->copy != SCOUT_NONE && log->ops[item->copy].site == it->site) ||
+            ANY(item, list->items, list->copies, item->alloc == it->to.alloc);
         if (it->kind == SCOUT_COPY && !brings && spot_is_same_chain(stack, &other, depth))
             return false;
         (void)spot_find_parting(stack, &other, &at, &unused);
