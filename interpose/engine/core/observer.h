@@ -97,8 +97,6 @@ struct observer {
     void (*boundary_begins)(int group, bool captured, const struct ddp_site *site);
     /* Gradients and buffers are averaged, or will be on the device. */
     void (*boundary_ends)(int group);
-    /* DDP_NO_SYNC_BEGIN, or its end. */
-    void (*no_sync)(void);
     /* DDP_MEAN has found `value`; `type` is the program's. */
     void (*mean)(double value, int type, const struct ddp_site *site);
     /* Around a DDP_REDUCE, in the order of a stream; the context is current. The first may not return. */

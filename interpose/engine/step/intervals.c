@@ -14,7 +14,6 @@ static struct ddp_site no_sync_site; /* where touches began or ended not to coun
 void
 interval_no_sync(int begins, const struct ddp_site *site)
 {
-    OBSERVED(no_sync);
     engine_lock();
     bool again = begins && memory_state.no_sync, never = !begins && !memory_state.no_sync;
     struct ddp_site since = no_sync_site;

@@ -174,8 +174,9 @@ check "a program that tests its gradients: once more, freely" grep -q 'once more
 check "a program that tests its gradients: it is reported" grep -q '^no step began from the reference' "$work/stdout"
 judged "a program that ends early is judged by its steps" 0 null - 2 "" "$updates" --steps 5
 check "a program that ends early: its steps are named" grep -q ': in 5 steps ' "$work/stdout"
-check "what was not exercised is named" grep -q '^not exercised: .*evaluation' "$work/stdout"
-judged "--steps 1" 0 null - 2 "--steps 1" "$conv" --quiet --steps 1
+check "a program that ends: nothing is left to compare" [ -z "$(grep '^the program goes on' "$work/stdout")" ]
+judged "--steps 1" 0 null - 2 "--steps 1" "$conv" --quiet --steps 2
+check "a program that goes on: it is reported" grep -q '^the program goes on after step 1:' "$work/stdout"
 check "--steps 1: memory is not looked for" grep -q 'unannotated memory was not compared' "$work/stdout"
 judged "groups" 0 null - 2 "" "$build/tests/matrix/gan_shared" --rhythm turns
 judged "a captured DDP_STEP" 1 "direction scale update" - 2 "" "$build/tests/trainers/graphs" whole

@@ -177,6 +177,13 @@ main(int argc, char **argv)
     float *x = device(BATCH * WIDTH), *y = device(BATCH), *r = device(BATCH), *w = device(WIDTH), *g = device(WIDTH),
           *teacher = device(WIDTH);
     CHECK(cudaMemcpy(w, start.data(), WIDTH * sizeof(float), cudaMemcpyHostToDevice));
+    if (is("begin")) {
+        size_t first, share;
+        DDP_SHARD(BATCH, &first, &share);
+        CHECK(cudaMemcpy(x, &data[first * WIDTH], share * WIDTH * sizeof(float), cudaMemcpyHostToDevice));
+        CHECK(cudaMemcpy(y, &labels[first], share * sizeof(float), cudaMemcpyHostToDevice));
+        gradient<<<1, 8>>>(w, x, y, (int)share, (float)share, 1);
+    }
     DDP_PARAMETER(w, WIDTH, DDP_FLOAT32);
     bool averages = is("averaged") || is("unit") || is("part");
     if (averages)

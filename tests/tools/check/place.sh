@@ -11,6 +11,7 @@ rows_program=$rows
 # MODE | exit code | cause | what the first sentence says, an extended regular expression
 rows=(
     'divisor | 1 | direction | `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*is 12 on rank 0, 15 on rank 1 and 24 in one process'
+    'begin | 1 | start | `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: before DDP_STEP it changes the memory that argument 1 .*points to'
     'rate | 1 | update | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 3 .*is 0.2 on all ranks and 0.1 in one process'
     'centre | 3 | batch_dependent | `centre` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: the memory that argument 1 .*points to has neither the rows'
     'noise | 3 | batch_dependent | `noise` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 .*is 0 on rank 0, 1 on rank 1 and 0 in one process'

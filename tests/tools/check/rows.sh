@@ -152,7 +152,6 @@ right_rows=(
 # NAME, and what it does today; "sometimes ..." need not happen.
 declare -A known=(
     [clip_in_graph]='sometimes, at 0.1: what a graph averages is not compared, and the advice is a check without graphs'
-    [realloc_each]='sometimes, at 1e-3: an operation that reads a copy of a parameter comes first'
     [clip_before_step]='sometimes, at 0.1: what the update makes of gradients comes first'
 )
 

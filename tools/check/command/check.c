@@ -319,10 +319,8 @@ judge_late(struct check *check, struct check_verdict *verdict, struct error *err
     struct check_rows *overlapped = evidence->ranked;
     uint64_t steps = evidence->overlapped_steps;
     bool any = false;
-    for (int r = 0; r < evidence->ranks; ++r) {
-        const struct check_row *seen = check_rows_find(&overlapped[r], CHECK_ROW_SEEN);
-        any = any || (seen != NULL && (seen->value & CHECK_SEEN_LATE) != 0);
-    }
+    for (int r = 0; r < evidence->ranks; ++r)
+        any = any || check_rows_find(&overlapped[r], CHECK_ROW_LATE) != NULL;
     if (!any || verdict->result != CHECK_EQUAL || check->in_cluster || evidence->plain != NULL)
         return true;
     if (!run_ranks_again(check, true, &evidence->plain, error))
@@ -391,6 +389,7 @@ look_at_step(struct check *check, struct place_question *question, struct place 
     struct check_order all = order_ranks(check, "look-ranks", "all ranks, recording each operation of a step");
     one.run.look = all.run.look = question->interval + 1;
     one.run.look_since = all.run.look_since = question->since > 0 ? question->since - 1 : 0;
+    one.run.looks_early = all.run.looks_early = question->is_early && !question->is_averaged;
     one.run.steps = one.run.look + LOOK_MORE < check->steps ? one.run.look + LOOK_MORE : check->steps;
     all.run.steps = one.run.look < check->steps ? one.run.look + 1 : check->steps;
     all.plain = true;

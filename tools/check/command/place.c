@@ -126,10 +126,8 @@ differs_between_ranks(const struct finding *finding, const struct where *where)
     return differs;
 }
 
-/* What the operation gets, and no operation of the step has changed, is in no relation to the one rank's; `rows_too`:
- * or has its rows, which need not be those of the batch. */
 static bool
-say_input(const struct finding *finding, size_t at, bool rows_too, struct place *place)
+say_input_of(const struct finding *finding, size_t at, bool rows_too, bool changed, struct place *place)
 {
     const struct looked *one = &finding->one;
     const struct step *step = &one->steps[at];
@@ -139,7 +137,7 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
         const struct look_argument *of = &step->list[where.argument];
         bool is_result = of->end > 0 && !finding->question->is_update; /* its old contents need not matter */
         bool is_gradient = finding->question->is_update && of->tensor >> 24 == 1 + CHECK_GRADIENT;
-        if (!of->is_memory || (of->tensor != 0 && !is_gradient) || is_result ||
+        if (!of->is_memory || (of->end > 0) != changed || (of->tensor != 0 && !is_gradient) || is_result ||
             find_writer(one, at, of, finding->question->since, &argument) >= 0)
             continue;
         enum relation relation = relation_of(finding, &where);
@@ -189,6 +187,14 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
         return true;
     }
     return false;
+}
+
+/* What the operation gets, and no operation of the step has changed, is in no relation to the one rank's; `rows_too`:
+ * or has its rows, which need not be those of the batch. Memory that it only reads comes first. */
+static bool
+say_input(const struct finding *finding, size_t at, bool rows_too, struct place *place)
+{
+    return say_input_of(finding, at, rows_too, false, place) || say_input_of(finding, at, rows_too, true, place);
 }
 
 /* It gets memory that an operation of the step has filled in part, by what the ranks have of their own: the rest is of
@@ -351,7 +357,9 @@ say_early(const struct finding *finding, size_t at, uint32_t changed, struct pla
     const struct where where = {.at = at, .argument = changed, .after = true};
     if (question->is_early && !question->is_averaged && is_it) {
         place_say(place, PLACE_CHANGED, step, NULL,
-                  "before DDP_STEP it changes memory that must be alike on all ranks, and not as in one process");
+                  "before DDP_STEP it changes the memory that %s points to, which must be alike on all ranks, and not "
+                  "as one process changes it",
+                  ARGUMENT_OF(step, it));
         return true;
     }
     if (question->is_averaged &&
@@ -411,7 +419,12 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
         return true;
     if (step->its->from_host) {
         if (!is_update && place_say_items(finding, at, place)) {
-            place_add_read(finding, at, place);
+            if (place_add_read(finding, at, place) && place->kind == PLACE_DATA && step->its->interval > 0)
+                place->advice =
+                    "if what the host reads of its share decides which items come next, average it (DDP_MEAN) or put "
+                    "it "
+                    "together for the whole batch (DDP_REDUCE) before; else shuffle alike on all ranks: draw nothing "
+                    "from the shuffle's generator that depends on the rank or its share";
             return true;
         }
         bool is_whole = place_copies_whole(finding, at);

@@ -90,7 +90,7 @@ judge_scalar(const struct finding *finding, const struct where *where)
     return (adds || divides) && !alike ? 4 : adds || divides ? 3 : 5;
 }
 
-void
+bool
 place_add_read(const struct finding *finding, size_t at, struct place *place)
 {
     char from[200], first[200] = "";
@@ -107,9 +107,10 @@ place_add_read(const struct finding *finding, size_t at, struct place *place)
                  first[0] == '\0' ? "; before it the host reads what is computed of the share alone, at %s" : " and %s",
                  from);
         if (first[0] != '\0')
-            return;
+            return true;
         snprintf(first, sizeof(first), "%s", from);
     }
+    return first[0] != '\0';
 }
 
 /* The launch got the same numbers in a step before, which is equal: they are right. */

@@ -89,6 +89,24 @@ align(const struct looked *one, struct looked *rank)
     free(longest);
 }
 
+/* Memory is an annotated tensor's before its annotation, too: as operations before the first DDP_STEP get it. */
+static void
+annotate_early(struct looked *looked)
+{
+    for (size_t i = 0; i < looked->count; ++i) {
+        const struct step *later = &looked->steps[i];
+        for (uint32_t b = 0; later->its->interval == 0 && b < later->its->arguments; ++b) {
+            for (size_t at = 0; at < i && later->list[b].tensor != 0; ++at) {
+                struct look_argument *list = looked->steps[at].list;
+                for (uint32_t a = 0; a < looked->steps[at].its->arguments; ++a)
+                    list[a].tensor = list[a].is_memory && list[a].address == later->list[b].address
+                                         ? later->list[b].tensor
+                                         : list[a].tensor;
+            }
+        }
+    }
+}
+
 /* What a rank changes counts as changed on the one rank, too: dividing by 1 leaves what is there. */
 static void
 share_changes(struct looked *one, const struct looked *rank)
@@ -110,9 +128,11 @@ relation_load(struct finding *finding)
 {
     const struct place_question *question = finding->question;
     bool ok = load(question->one, &finding->one);
+    annotate_early(&finding->one);
     finding->ranks = xcalloc((size_t)question->ranks, sizeof(*finding->ranks));
     for (int r = 0; r < question->ranks; ++r) {
         ok = load(question->of[r], &finding->ranks[r]) && ok;
+        annotate_early(&finding->ranks[r]);
         if (ok) {
             align(&finding->one, &finding->ranks[r]);
             share_changes(&finding->one, &finding->ranks[r]);

@@ -94,8 +94,8 @@ bool relation_adds_same(const struct finding *finding, const struct where *where
 
 /* ---- place_sentences.c ---- */
 /* The last two places before an operation where the host reads, by a copy, what ranks have each of its own share: where
- * the values that it hands out may come from. Appends a sentence. */
-void place_add_read(const struct finding *finding, size_t at, struct place *place);
+ * the values that it hands out may come from. Appends a sentence; false: there are none. */
+bool place_add_read(const struct finding *finding, size_t at, struct place *place);
 
 /* The place is the operation: "`bce` (train.cu:71) is the first operation that differs: ..." */
 void place_say(struct place *place, enum place_kind kind, const struct step *step, const char *advice,

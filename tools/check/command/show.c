@@ -154,10 +154,8 @@ add_unmoved(char *text, const struct check_verdict *verdict)
 static void
 print_unseen(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict)
 {
-    const struct check_row *seen = check_rows_find(&evidence->alone, CHECK_ROW_SEEN),
-                           *limit = check_rows_find(&evidence->alone, CHECK_ROW_SHORT),
+    const struct check_row *limit = check_rows_find(&evidence->alone, CHECK_ROW_SHORT),
                            *end = check_rows_find(&evidence->alone, CHECK_ROW_END);
-    uint64_t habits = seen != NULL ? seen->value : 0;
     if (check_evidence_in_rounds(evidence) || evidence->by_plan)
         return;
     char *text = xstrdup("");
@@ -166,8 +164,6 @@ print_unseen(FILE *out, const struct check_evidence *evidence, const struct chec
         text = add_words(text, "overlap with backward");
     else if (evidence->overlapped_steps < 3)
         text = add_words(text, "overlap with backward in three steps");
-    if ((habits & CHECK_SEEN_NO_SYNC) == 0)
-        text = add_words(text, "accumulation by DDP_NO_SYNC_BEGIN");
     EACH_ROW(row, &evidence->ranked[0], CHECK_ROW_UNSTEPPED) {
         char group[64];
         snprintf(group, sizeof(group), "a step of group %u", row->tensor.group);
@@ -175,18 +171,14 @@ print_unseen(FILE *out, const struct check_evidence *evidence, const struct chec
         last = row->tensor.group;
     }
     text = add_unmoved(text, verdict);
-    if ((habits & CHECK_SEEN_WORK) == 0)
-        text = add_words(text, "evaluation between steps");
-    if (end != NULL && end->value != 0)
-        text = add_words(text, "the program's end");
-    if ((habits & CHECK_SEEN_MOVED) == 0)
-        text = add_words(text, "gradients whose address changes");
     if (evidence->readings != 0 && evidence->one_date)
         text = add_words(text, "dates and random bytes that differ from rank to rank");
     if (limit != NULL)
         fprintf(out, "only %u steps were compared: %d %s\n", evidence->steps, CHECK_STEPS,
                 limit->value == CHECK_SHORT_OF_TIME ? "take one rank more than 30 s after its start"
                                                     : "need more than half of the room for the reference");
+    else if (end != NULL && end->value != 0)
+        fprintf(out, "the program goes on after step %u: --steps K compares more\n", evidence->steps);
     if (text[0] != '\0')
         fprintf(out, "not exercised: %s\n", text);
     free(text);

@@ -50,6 +50,7 @@ struct check_run {
                                     step begins from what the ranks have, which the reference is */
     bool by_plan;                /* ranks take turns: a rank may have sent gradients of a round that stays open */
     uint32_t look, look_since;   /* operations before this DDP_STEP are kept, from that one on; 0: not */
+    bool looks_early;            /* also those before the first annotation */
     bool halves;                 /* DDP_SHARD says half of `first` */
     bool probes;                 /* unannotated memory is changed, to see the effect */
     char reference[PATH_MAX];
@@ -130,7 +131,7 @@ enum check_row_kind {
     CHECK_ROW_WEIGHT,   /* DDP_WEIGHT gave this rank a share that is not the mean share */
     CHECK_ROW_AVERAGED, /* `tensor` is a parameter or state that DDP_STEP_PARAMETERS averages */
     CHECK_ROW_SHORT,    /* why fewer steps than CHECK_STEPS were made: `value` is an enum check_short */
-    CHECK_ROW_SEEN,     /* at the end: `value` has a bit of enum check_seen for each habit that the run has shown */
+    CHECK_ROW_LATE,     /* at the end: some work before DDP_STEP came to gradients whose buckets had left */
     CHECK_ROW_UNSTEPPED, /* `tensor` is a gradient of a group that made no step */
     CHECK_ROW_ENDLESS,   /* `tensor` is a parameter, infinite or NaN in the run that writes the reference */
     CHECK_ROW_TYPES,     /* at the end: `value` has CHECK_TYPES_... of what calls of libraries have named */
@@ -141,13 +142,6 @@ enum check_row_kind {
     CHECK_ROW_COPY,      /* `copy`: what a call site has copied to the device in a step */
     CHECK_ROW_SITE,      /* text: frames of call site `value`, "OBJECT OFFSET" a line; the launcher makes it a place */
     CHECK_ROW_ROUNDS,    /* no DDP_STEP came: a step is a round of DDP_REDUCE calls */
-};
-
-enum check_seen {
-    CHECK_SEEN_NO_SYNC = 1, /* DDP_NO_SYNC_BEGIN */
-    CHECK_SEEN_MOVED = 2,   /* gradients or buffers came, went or moved after the first step */
-    CHECK_SEEN_WORK = 4,    /* steps with other work than the least of them: evaluation, for instance */
-    CHECK_SEEN_LATE = 8,    /* work in front of DDP_STEP on gradients whose buckets had left */
 };
 
 enum { CHECK_TYPES_FLOAT16 = 1, CHECK_TYPES_BFLOAT16 = 2 }; /* or narrower */

@@ -30,7 +30,6 @@ void check_open(void (*leave)(void));
 void check_annotated(const struct tensor *parameter);
 void check_boundary_begins(int group, bool captured, const struct ddp_site *site);
 void check_boundary_ends(int group);
-void check_no_sync(void);
 void check_mean(double value, int type, const struct ddp_site *site);
 void check_reduce_begins(const struct observed_reduction *reduced, CUstream stream);
 void check_reduce_ends(const struct observed_reduction *reduced, CUstream stream);
@@ -181,8 +180,9 @@ void memory_found(const struct check_memory *found, CUdeviceptr address);
 /* The updater was called with this pointer: where its ranges are in this step. Of `at` only what says which call it is.
  */
 void memory_resolve(const struct check_memory *at, CUdeviceptr pointer);
+/* An operation is given this memory, or copies so many bytes of it. */
+void memory_touched(CUdeviceptr pointer, size_t copied);
 /* Whether the address is in a range, as it was last found. */
-void memory_touched(CUdeviceptr pointer);
 bool memory_has(CUdeviceptr address);
 /* Before the first step: ranges that the reference names. */
 void memory_open(void);

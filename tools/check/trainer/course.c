@@ -30,9 +30,6 @@ static struct {
     uint32_t group_steps[GROUPS_AT_MOST];
     uint32_t means;
     uint32_t shards;
-    _Atomic uint64_t seen;         /* of enum check_seen */
-    uint64_t placements;           /* engine_state.placements at the first boundary */
-    uint64_t work, least_work;     /* operations so far, and in the shortest step; 0: none is known */
     _Atomic uint64_t copied_bytes; /* behind the second boundary */
 } course;
 
@@ -75,12 +72,6 @@ check_annotated(const struct tensor *parameter)
             compare_set(parameter, &(struct check_tensor){.number = (uint32_t)parameter->index}, 0, 1);
         context_leave(before);
     }
-}
-
-void
-check_no_sync(void)
-{
-    course.seen |= CHECK_SEEN_NO_SYNC;
 }
 
 void
@@ -227,26 +218,6 @@ look_at_averaged(int group, uint32_t step)
     }
 }
 
-/* What the steps have shown, at the beginning of each but the first two, which learn. */
-static void
-note_habits(uint32_t step)
-{
-    const struct shim_launches *launches = engine_state.services->launches;
-    uint64_t work = atomic_load(&engine_state.operation_count) + (launches != NULL ? launches->count : 0),
-             here = work - course.work;
-    engine_lock();
-    uint64_t placements = engine_state.placements;
-    engine_unlock();
-    if (step == 1)
-        course.placements = placements;
-    course.seen |= placements != course.placements ? CHECK_SEEN_MOVED : 0;
-    if (step > 2 && course.least_work > 0 && (here > course.least_work * 5 / 4 || course.least_work > here * 5 / 4))
-        course.seen |= CHECK_SEEN_WORK;
-    if (step > 2)
-        course.least_work = course.least_work == 0 || here < course.least_work ? here : course.least_work;
-    course.work = work;
-}
-
 _Static_assert((int)CHECK_TYPES_FLOAT16 == (int)LIBRARY_FLOAT16 && (int)CHECK_TYPES_BFLOAT16 == (int)LIBRARY_BFLOAT16,
                "run.h");
 
@@ -277,8 +248,8 @@ static void
 note_at_end(void)
 {
     note_readings();
-    course.seen |= atomic_load(&engine_state.touched_late) ? CHECK_SEEN_LATE : 0;
-    values_note(CHECK_ROW_SEEN, course.steps, course.seen);
+    if (atomic_load(&engine_state.touched_late))
+        values_note(CHECK_ROW_LATE, course.steps, 0);
     if (course.steps > 2)
         values_note(CHECK_ROW_COPIED, course.steps, atomic_load(&course.copied_bytes) / (course.steps - 2));
     if (course.in_rounds)
@@ -347,7 +318,6 @@ count_step(void)
     if (step == check_run.steps)
         end_early_buckets();
     values_note(CHECK_ROW_STEP, step, (uint64_t)engine_state.rendezvous.world_size);
-    note_habits(step);
     if (step <= check_run.steps && !course.in_rounds)
         copies_boundary(step);
     look_at(TENSOR_PARAMETER, step, false);
@@ -394,8 +364,6 @@ forget_rounds(void)
     course.in_rounds = course.any_boundary = false;
     course.wait_until_ms = 0;
     course.steps = 0;
-    course.work = course.least_work = 0;
-    course.seen = 0;
 }
 
 /* Waits for what the memory is to hold. */

@@ -178,7 +178,7 @@ static bool
 has_context(void)
 {
     CUcontext current = engine_state.context;
-    if (current != NULL || !values_reader()->in_rounds)
+    if (current != NULL || !(values_reader()->in_rounds || check_run.looks_early))
         return current != NULL;
     device_ensure_driver(&(struct ddp_site){.file = "", .text = ""});
     return engine_state.driver.cuCtxGetCurrent_p(&current) == CUDA_SUCCESS && current != NULL;

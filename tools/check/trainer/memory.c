@@ -31,7 +31,7 @@ struct range_found {
     uint32_t updates;       /* steps that have updated it */
     struct sketch *change;  /* what was added to it; NULL: nothing was */
     CUdeviceptr changed_at; /* then */
-    bool touched;           /* an operation has got it since */
+    bool touched;           /* an operation got it after that, or copied it after its update */
     bool retained;          /* and what became of it is reported */
     struct sketch *before;  /* of `before_step`; NULL: none yet */
     uint32_t before_step;
@@ -96,11 +96,13 @@ memory_resolve(const struct check_memory *at, CUdeviceptr pointer)
 }
 
 void
-memory_touched(CUdeviceptr pointer)
+memory_touched(CUdeviceptr pointer, size_t copied)
 {
-    for (struct range_found *range = memory.ranges; range < memory.ranges + memory.range_count; ++range)
-        range->touched = range->touched || (range->change != NULL && pointer >= range->changed_at &&
-                                            pointer < range->changed_at + range->memory.bytes);
+    for (struct range_found *range = memory.ranges; range < memory.ranges + memory.range_count; ++range) {
+        bool is_copied = range->updated && pointer == range->address && copied >= range->memory.bytes;
+        bool is_given = range->change != NULL && pointer - range->changed_at < range->memory.bytes;
+        range->touched = range->touched || is_copied || is_given;
+    }
 }
 
 /* ---- at boundaries ---- */

@@ -86,7 +86,6 @@ static const struct observer observer = {
     .annotated = check_annotated,
     .boundary_begins = check_boundary_begins,
     .boundary_ends = check_boundary_ends,
-    .no_sync = check_no_sync,
     .mean = check_mean,
     .reduce_begins = check_reduce_begins,
     .reduce_ends = check_reduce_ends,

@@ -391,8 +391,9 @@ begin_operation(const struct operation *operation, const struct function_layout 
 static void
 note_touch(void *arg, const struct pointed *pointed)
 {
-    (void)arg;
-    memory_touched(pointed->address);
+    const struct operation *operation = arg;
+    bool is_source = pointed->argument > 0 && strncmp(operation->name, "cuMemcpy", 8) == 0;
+    memory_touched(pointed->address, is_source ? pointed->bytes : 0);
 }
 
 void
@@ -403,7 +404,7 @@ updaters_operation_begins(const struct operation *operation)
     if (check_run.probes) {
         layout = operation->function != NULL ? function_layout(operation->function) : NULL;
         pthread_mutex_lock(&memory_lock);
-        pointers_visit_all(operation, layout, note_touch, NULL);
+        pointers_visit_all(operation, layout, note_touch, (void *)operation);
         pthread_mutex_unlock(&memory_lock);
     }
     if (!pointers_may_update(operation, &layout))
