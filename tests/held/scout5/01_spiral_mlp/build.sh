@@ -1,0 +1,2 @@
+set -e
+${NVCC:-nvcc} -O2 -g main.cu -o train

@@ -1,0 +1,1 @@
+${NVCC:-nvcc} -O2 -g -x cu lstm.cu -o train

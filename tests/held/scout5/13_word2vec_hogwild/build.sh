@@ -1,0 +1,1 @@
+${NVCC:-nvcc} -O2 -g w2v.cu -o train
