@@ -62,7 +62,9 @@ job_join(struct job *job, struct error *error)
         message_line("JOB_COMPLETION_INDEX=%.20s, but --nnodes is not given: this pod trains alone; give --nnodes N "
                      "and --master HOST for one job of all pods, or --nnodes 1 for one job in each pod",
                      getenv("JOB_COMPLETION_INDEX"));
-    bool is_refused = job->options.program == NULL; /* its options are wrong; where to meet may stand in them */
+    if (launched->is_host)
+        job->options.rank_count = launched->rank_count; /* -n, or PET_NPROC_PER_NODE */
+    bool is_refused = job->options.program == NULL;     /* its options are wrong; where to meet may stand in them */
     if (launched->by == LAUNCHED_ALONE || launched->is_host || (launched->address[0] != '\0' && is_refused))
         return true;
     int timeout_s = (int)job->options.timeout_s;

@@ -163,12 +163,11 @@ check_cluster(const struct job *job, struct error *error)
 static void
 find_job_place(struct job *job)
 {
-    int count = job->devices.rank_count;
-    job->place = (struct job_place){.rank_count = count, .world_size = count, .local_size = count};
-    if (job->launched.is_host) { /* for --dry-run */
-        job->place.first_rank = job->launched.node_rank * count;
-        job->place.world_size = job->launched.nodes * count;
-    }
+    int count = job->devices.rank_count, hosts = job->launched.is_host ? job->launched.nodes : 1; /* for --dry-run */
+    job->place = (struct job_place){.rank_count = count,
+                                    .first_rank = job->launched.is_host ? job->launched.node_rank * count : 0,
+                                    .world_size = hosts * count,
+                                    .local_size = count};
     if (job->in_cluster)
         job->place = (struct job_place){.rank_count = 1,
                                         .first_rank = job->cluster.rank,

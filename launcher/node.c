@@ -136,7 +136,6 @@ bool
 node_run(struct job *job, char **argv, int *exit_code_p, struct error *error)
 {
     struct node node = {.signals = &job->signals};
-    job->options.rank_count = job->launched.rank_count;
     bool is_chosen =
         job_choose(job, error); /* if the program is missing, those of its ranks find that, and tell the others */
     bool tells = !is_chosen && error->exit_code == DDPRUN_EXIT_NOT_RUN && job->options.rank_count > 0;

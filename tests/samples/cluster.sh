@@ -50,8 +50,10 @@ for file in indexed_job pytorchjob; do
 done >"$work/commands"
 check "three pods have the secret" [ "$(grep -c 'DDPRUN_SECRET_FILE=/secrets/secret' "$work/commands")" -eq 3 ]
 check "a pod of the Indexed Job is a host" takes Job JOB_COMPLETION_INDEX=1
-check "the second, with eight ranks" [ "$(grep -c '^# rank ' "$work/out") $(grep -cE '^# rank (8|15),' "$work/out")" = '8 2' ]
+second_of_eight() { [ "$(grep -c '^# rank ' "$work/out") $(grep -cE '^# rank (8|15),' "$work/out")" = '8 2' ]; }
+check "the second, with eight ranks" second_of_eight
 check "a pod of the PyTorchJob is a host" takes PyTorchJob PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=train-master-0 PET_MASTER_PORT=23456 PET_NPROC_PER_NODE=8
+check "the second, with eight ranks, which no option counts" second_of_eight
 
 # ---- Slurm: srun is the script's argument list ----
 mkdir "$work/bin"
