@@ -1,6 +1,6 @@
 /*
  * redirect.c - preloaded into a ddprun: connections to any port but those of the meeting, REDIRECT_FROM and the 15
- * behind it, lead to port REDIRECT_TO of this host, and the file REDIRECT_FILE names the port that was meant. So
+ * behind it, lead to port REDIRECT_TO of REDIRECT_HOST, and the file REDIRECT_FILE names the port that was meant. So
  * relay.py gets between supervisors, and between ranks, whose port is not known before. With REDIRECT_MEETING
  * connections lead where they are meant to, and the 15 ports refuse them: the way to the meeting is the relay's.
  */
@@ -20,12 +20,14 @@ int
 connect(int fd, __CONST_SOCKADDR_ARG address, socklen_t length)
 {
     static int (*next)(int, const struct sockaddr *, socklen_t);
-    const char *from = getenv("REDIRECT_FROM"), *to = getenv("REDIRECT_TO"), *file = getenv("REDIRECT_FILE");
+    const char *from = getenv("REDIRECT_FROM"), *to = getenv("REDIRECT_TO"), *file = getenv("REDIRECT_FILE"),
+               *host = getenv("REDIRECT_HOST");
     struct sockaddr_in four;
     void *found = dlsym(RTLD_NEXT, "connect");
     memcpy(&next, &found, sizeof(next));
     const struct sockaddr *given = address.__sockaddr__;
-    bool is_meant = from != NULL && to != NULL && file != NULL && strcmp(program_invocation_short_name, "ddprun") == 0;
+    bool is_meant = from != NULL && to != NULL && file != NULL && host != NULL &&
+                    strcmp(program_invocation_short_name, "ddprun") == 0;
     if (is_meant && given->sa_family == AF_INET6) { /* the relay has one address */
         errno = ECONNREFUSED;
         return -1;
@@ -47,6 +49,7 @@ connect(int fd, __CONST_SOCKADDR_ARG address, socklen_t length)
     if (named == NULL || fprintf(named, "%d", port) < 0 || fclose(named) != 0 || rename(beside, file) != 0)
         abort();
     four.sin_port = htons((uint16_t)atoi(to));
-    four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (inet_pton(AF_INET, host, &four.sin_addr) != 1)
+        abort();
     return next(fd, (const struct sockaddr *)&four, sizeof(four));
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""relay.py PORT TO WHICH DEED - a process that does not know the secret, between those of a job.
+"""relay.py HOST PORT TO WHICH DEED - a process that does not know the secret, between those of a job.
 
-Listens at PORT, and passes each connection on to this host's port TO, or the first of the 14 after it that answers, or to the port
-that the file TO names: challenge, answer and welcome as they are, so that both ends are proven to each other. Then, on the first
+Listens at PORT, and passes each connection on to port TO of HOST, an address of this host, or to the first of the 14 after it that
+answers, or to the port that the file TO names: challenge, answer and welcome as they are, so that both ends are proven to each other. Then, on the first
 connection that is WHICH (meeting, supervisor, engine), DEED happens to the frames that the one who connected sends, the second of
 them at first: pass, alter (one bit), repeat, drop; or add: a frame is put in that orders the end of the job with exit code 0. Says
 "ready", and "done DEED" once it has.
@@ -13,7 +13,7 @@ import struct
 import sys
 import threading
 
-port, to, which, deed = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
+host, port, to, which, deed = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5]
 CHALLENGE, ANSWER, WELCOME, PURPOSE_ENGINE, FRAME_END = 40, 80, 32, 2, 5
 HEADER = 24  # base/peer_link.h; it begins with the number of bytes behind it
 lock, chosen = threading.Lock(), []
@@ -69,7 +69,7 @@ def reach():
         ports = range(int(to), int(to) + 15) if to.isdigit() else [int(open(to).read())] if os.path.exists(to) else []
         for one in ports:
             try:
-                return socket.create_connection(("127.0.0.1", one), 5)
+                return socket.create_connection((host, one), 5)
             except OSError:
                 pass
         threading.Event().wait(0.05)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # two_hosts_nodes.sh BUILD - one ddprun on each of two hosts (--nnodes), and what goes wrong: a link with 1 % loss and 50 ms delay, starts
-# apart; a rank or a ddprun that is killed, and a host that is cut off, while the ranks meet and while they train: each time one
-# true line on each host that is left, and nothing stays. DDPRUN_SOAK=1: 20 starts, and 30 rounds of each fault.
+# apart; a host that cannot begin; a rank or a ddprun that is killed, and a host that is cut off, while the ranks meet and while they
+# train: each time one true line on each host that is left, and nothing stays. DDPRUN_SOAK=1: 20 starts, and 30 rounds of ten faults.
 # shellcheck source=tests/cluster/cluster.sh
 source "$(dirname "$0")/cluster.sh"
 export HOME=$work/home NCCL_SOCKET_IFNAME=eth0
@@ -9,7 +9,7 @@ mkdir -m 700 "$HOME"
 soak=${DDPRUN_SOAK:-0}
 note_quiet
 fake=$build/tests/launcher/launcher_fake_softgpu
-port=29500 started_h1=
+port=29500 started_h1="" started_h2=""
 
 # begin HOST ARGUMENTS...: the ddprun of a host, in the background; its id is in started_h1 or started_h2, its output in $work/h1 or h2.
 begin() {
@@ -42,7 +42,28 @@ on_both() { # a job that runs
 parent_of() { sed 's/.*) . //; s/ .*//' "/proc/$1/stat"; }
 rank_pid() { cat "$pids/rank.$1" 2>/dev/null || cat "$pids"/*"$1"; }
 
+# ends NAME CODE1 CODE2 LINE1 LINE2: exit codes and lines of both, and nothing is left.
+ends() {
+    check "$1: h1" ends_on h1 "$2"
+    check "$1: h2" ends_on h2 "$3"
+    check "$1: the line of h1" says h1 "$4"
+    check "$1: the line of h2" says h2 "$5"
+    clean "$1"
+}
+
 faults() { # ROUND
+    # Before they meet: what one host says, the other does where it could be reached.
+    begin h1 "$fake"
+    begin h2 -q "$work/missing"
+    ends "round $1, a program that is missing" 127 127 "rank [23] \\(host h2\\): .*$work/missing" "$work/missing"
+    # Where they meet, and by which secret, may stand after what is wrong: who waits hears nothing of it.
+    begin h1 --timeout 3 "$fake"
+    begin h2 --no-such-option "$fake"
+    ends "round $1, a wrong option" 1 2 'waited 3 s for 2 of 4: ranks 2, 3 to begin' 'no-such-option'
+    begin h1 --timeout 3 "$fake"
+    begin h2 --secret-file "$work/missing" "$fake"
+    ends "round $1, no secret" 1 2 'waited 3 s for 2 of 4: ranks 2, 3 to begin' "$work/missing"
+
     on_both "round $1, a rank is killed"
     kill -KILL "$(rank_pid 3)"
     check "round $1, a rank is killed: h1" ends_on h1 137
@@ -57,6 +78,14 @@ faults() { # ROUND
     check "round $1, a ddprun is killed: its line" says h1 'the ddprun of rank 2 \(process [0-9]* on host h2\) is lost'
     check "round $1, a ddprun is killed: the line of its host" says h2 'the ddprun of local rank 0 \(process [0-9]*\) was ended by SIGKILL'
     clean "round $1, a ddprun is killed"
+
+    on_both "round $1, the first ddprun of a host is killed"
+    kill -KILL "$started_h2"
+    check "round $1, the first ddprun of a host is killed: h1" ends_on h1 fails
+    check "round $1, the first ddprun of a host is killed: h2" ends_on h2 137
+    check "round $1, the first ddprun of a host is killed: its line" says h1 'rank [23] \(host h2.*the first ddprun of this host, which started those of its ranks, is gone'
+    check "round $1, the first ddprun of a host is killed: no other line there" bash -c "! grep '^ddprun: ' '$work/h2'"
+    clean "round $1, the first ddprun of a host is killed"
 
     on_both "round $1, a host is cut off"
     hosts_link h2 down
@@ -80,6 +109,11 @@ faults() { # ROUND
     check "round $1, the listener is killed: h1" ends_on h1 fails
     check "round $1, the listener is killed: its line" grep -qE '^ddprun: the ddprun of local rank [01] \(process [0-9]*\) was ended by SIGKILL' "$work/h1"
     clean "round $1, the listener is killed"
+    hosts_link h2 down
+    begin h1 --timeout 3 "$fake"
+    begin h2 --timeout 3 "$fake"
+    ends "round $1, no way between the hosts" 1 1 'waited 3 s for 2 of 4: ranks 2, 3 to begin' 'waited 3 s for a ddprun that listens at h1'
+    hosts_link h2 up
 }
 listener() { hosts_on h1 ss -Hltnp "sport = :$port" | sed -n 's/.*pid=\([0-9]*\).*/\1/p'; }
 listens() { [ -n "$(listener)" ]; }
