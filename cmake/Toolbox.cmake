@@ -41,7 +41,6 @@ find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 pkg_check_modules(PMIX REQUIRED IMPORTED_TARGET pmix)
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
-pkg_check_modules(UNWIND REQUIRED libunwind) # its headers: it is opened where a stack is wanted
 pkg_check_modules(UNWIND_PTRACE REQUIRED IMPORTED_TARGET libunwind-ptrace)
 pkg_check_modules(DW REQUIRED IMPORTED_TARGET libdw libelf)
 pkg_check_modules(CHECK REQUIRED IMPORTED_TARGET check)

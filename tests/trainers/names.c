@@ -3,7 +3,7 @@
  * ddprun needs is looked for in the program first. Each ends the program when it is called.
  *
  * The names are what the engine has used of json-c, PMIx and xxHash, what their libraries use of libevent, hwloc and
- * munge, and, with -DUNWINDER, what is used of libunwind, and of liblzma by it.
+ * munge, and, with -DUNWINDER, what the engine has used of libunwind, and of liblzma by it.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -19,15 +19,6 @@
 
 extern char **environ;
 
-/* The library that the engine opens for the stack of a message (core/stack.c); NULL: there is none. */
-static const char *
-path_of_unwinder(void)
-{
-    void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
-    struct link_map *found;
-    return library != NULL && dlinfo(library, RTLD_DI_LINKMAP, &found) == 0 ? found->l_name : NULL;
-}
-
 static void
 say_missing(struct findings *findings, const struct loader_list *loaded)
 {
@@ -46,11 +37,8 @@ say_missing(struct findings *findings, const struct loader_list *loaded)
     else if (loaded->complaint != NULL)
         findings_say(findings, FINDING_PROBLEM, "engine", "build ddprun on this system, or install its packages for it",
                      "the loader cannot load the engine: %s", loaded->complaint);
-    else {
-        const char *unwinder = path_of_unwinder();
-        findings_ok(findings, "engine", "the loader finds all %zu libraries that it needs; libunwind, for stacks: %s",
-                    loaded->count, unwinder != NULL ? unwinder : "not found");
-    }
+    else
+        findings_ok(findings, "engine", "the loader finds all %zu libraries that it needs", loaded->count);
     free(missing);
 }
 

@@ -329,8 +329,8 @@ bool memory_is_usable(const void *from, size_t bytes, bool written);
 bool mapping_of_file(uint64_t begin, uint64_t end, char *file, size_t file_bytes);
 
 /* ---- stack.c ---- */
-/* The trainer's stack in one line, "function+offset < function+offset < ...", into text[bytes]; "unknown (WHY)" where
- * libunwind cannot be used. Without a lock. */
+/* The trainer's stack in one line, "function+offset < function+offset < ...", into text[bytes]; for functions that are
+ * not exported "FILE+offset". Without a lock. */
 void stack_describe(char *text, size_t bytes);
 
 /* ---- inflight.c ---- */
