@@ -12,7 +12,8 @@
 #   NVCC                with its toolkit of version 13   CUDA_LIBRARY_DIR    libcublas and libcudart to link with nvcc
 #   CUDA_REJECTED       toolkits of another version, for messages
 
-# The stand-in provides the libraries of this version, and the samples' libraries are looked up under its names.
+# The stand-in provides the libraries of this version, and the samples' libraries are looked up under its names. The product by
+# itself compiles with headers of 12.4 and later, too (tests/install/compilers.sh).
 set(cuda_wanted_major 13)
 
 set(cuda_wheels ${CMAKE_CURRENT_LIST_DIR}/../build/cuda/nvidia)

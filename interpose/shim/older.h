@@ -1,5 +1,6 @@
 /*
- * older.h - functions of the driver that cuda.h knows by their newer versions only, and one that is newer than it.
+ * older.h - functions of the driver that cuda.h knows by their newer versions only, and some that are newer than it:
+ * cuda.h may be of CUDA 12.4 or later.
  *
  * cuda.h makes the plain name a macro for the newest version; libcuda exports both. Included after cuda.h by the hooks
  * and by the drivers of the tests.
@@ -27,6 +28,39 @@
 #undef cuGraphAddNode
 #undef cuGraphRemoveDependencies
 
+/* What a program that was built with a newer toolkit hands over; members as the hooks read them. */
+#if CUDA_VERSION < 12080
+enum { CU_MEMCPY_OPERAND_TYPE_POINTER = 1 };
+typedef struct CUmemcpyAttributes_st CUmemcpyAttributes;
+typedef struct {
+    size_t width, height, depth;
+} CUextent3D;
+typedef struct {
+    int type;
+    struct {
+        struct {
+            CUdeviceptr ptr;
+            size_t rowLength, layerHeight; /* in elements */
+            CUmemLocation hint;
+        } ptr; /* or an array, of the same size */
+    } op;
+} CUmemcpy3DOperand;
+typedef struct {
+    CUmemcpy3DOperand src, dst;
+    CUextent3D extent;
+    int order;
+    unsigned flags;
+} CUDA_MEMCPY3D_BATCH_OP;
+typedef unsigned CUtensorMapIm2ColWideMode;
+CUresult cuTensorMapEncodeIm2colWide(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
+                                     const cuuint64_t *sizes, const cuuint64_t *strides, int lower, int upper,
+                                     cuuint32_t channels, cuuint32_t pixels, const cuuint32_t *steps,
+                                     CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode,
+                                     CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                                     CUtensorMapFloatOOBfill fill);
+#endif
+_Static_assert(sizeof(CUDA_MEMCPY3D_BATCH_OP) == 112, "as the driver has it");
+
 CUresult cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags);
 CUresult cuDevicePrimaryCtxReset(CUdevice device);
 CUresult cuDevicePrimaryCtxRelease(CUdevice device);
@@ -52,7 +86,13 @@ CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *nod
                         CUgraphNodeParams *work);
 CUresult cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count);
 
-/* Since CUDA 13.2. */
+/* Since CUDA 13, and since CUDA 13.2. */
+CUresult cuCtxSynchronize_v2(CUcontext context);
+CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+                               CUmemcpyAttributes *attributes, size_t *indices, size_t attribute_count,
+                               CUstream stream);
+CUresult cuMemcpy3DBatchAsync_v2(size_t count, CUDA_MEMCPY3D_BATCH_OP *copies, unsigned long long flags,
+                                 CUstream stream);
 CUresult cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUmemcpyAttributes *attributes,
                                      CUstream stream);
 CUresult cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *copy, unsigned long long flags, CUstream stream);

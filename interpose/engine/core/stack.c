@@ -31,19 +31,17 @@ is_ours(uintptr_t address)
                                library == library_of((uintptr_t)engine_state.services->driver_function));
 }
 
-/* A function that its object exports, or the object's file, with an offset as addr2line takes it. */
+/* After `before`: a function that its object exports, or the object's file, with an offset as addr2line takes it. */
 static int
-describe_frame(uintptr_t address, char *text, size_t bytes)
+describe_frame(const char *before, uintptr_t address, char *text, size_t bytes)
 {
     Dl_info info;
     struct link_map *object = NULL;
     if (dladdr1((const void *)address, &info, (void **)&object, RTLD_DL_LINKMAP) == 0)
-        return snprintf(text, bytes, "0x%lx", (unsigned long)address);
-    if (info.dli_sname != NULL)
-        return snprintf(text, bytes, "%s+0x%lx", info.dli_sname, (unsigned long)(address - (uintptr_t)info.dli_saddr));
-    const char *slash = strrchr(info.dli_fname, '/');
-    return snprintf(text, bytes, "%s+0x%lx", slash != NULL ? slash + 1 : info.dli_fname,
-                    (unsigned long)(address - object->l_addr));
+        return snprintf(text, bytes, "%s0x%lx", before, (unsigned long)address);
+    bool is_exported = info.dli_sname != NULL;
+    return snprintf(text, bytes, "%s%s+0x%lx", before, is_exported ? info.dli_sname : basename(info.dli_fname),
+                    (unsigned long)(address - (is_exported ? (uintptr_t)info.dli_saddr : object->l_addr)));
 }
 
 void
@@ -52,18 +50,14 @@ stack_describe(char *text, size_t bytes)
     void *frames[FRAMES_AT_MOST];
     int count = backtrace(frames, FRAMES_AT_MOST);
     size_t used = 0;
-    text[0] = '\0';
     for (int i = 0; i < count; ++i) {
         uintptr_t address = (uintptr_t)frames[i] - 1; /* of the call, which it returns from */
-        char frame[160];
         if (is_ours(address))
             continue;
-        (void)describe_frame(address, frame, sizeof(frame));
-        int wanted = snprintf(text + used, bytes - used, "%s%s", used > 0 ? " < " : "", frame);
-        if (wanted < 0 || (size_t)wanted >= bytes - used) {
-            text[used] = '\0'; /* whole frames only */
-            return;
-        }
+        int wanted = describe_frame(used > 0 ? " < " : "", address, text + used, bytes - used);
+        if (wanted < 0 || (size_t)wanted >= bytes - used)
+            break;
         used += (size_t)wanted;
     }
+    text[used] = '\0'; /* whole frames only */
 }

@@ -22,6 +22,9 @@ static const struct library_function functions[FUNCTIONS] = {
 #undef ROW
 static struct library_reals reals[FUNCTIONS];
 
+/* Newer than the headers of CUDA 12.4. */
+enum { LAYOUT_BATCH_MODE = 8, BATCH_STRIDED = 0, BATCH_POINTERS = 1, DESC_D_OUT_SCALE = 36 };
+
 enum { HELPER_LAYOUT_GET, HELPER_MATMUL_GET, HELPER_TRANSFORM_GET };
 static const char *const helpers[LIBRARY_HELPERS] = {[HELPER_LAYOUT_GET] = "cublasLtMatrixLayoutGetAttribute",
                                                      [HELPER_MATMUL_GET] = "cublasLtMatmulDescGetAttribute",
@@ -74,8 +77,8 @@ struct layout {
 static bool
 layout_get(const struct descriptor *of, struct layout *layout)
 {
-    *layout = (struct layout){.batch_mode = CUBLASLT_BATCH_MODE_STRIDED};
-    (void)GET(of, CUBLASLT_MATRIX_LAYOUT_BATCH_MODE, &layout->batch_mode);     /* newer than the rest */
+    *layout = (struct layout){.batch_mode = BATCH_STRIDED};
+    (void)GET(of, LAYOUT_BATCH_MODE, &layout->batch_mode);                     /* newer than the rest */
     (void)GET(of, CUBLASLT_MATRIX_LAYOUT_PLANE_OFFSET, &layout->plane_offset); /* newer than some */
     return GET(of, CUBLASLT_MATRIX_LAYOUT_TYPE, &layout->type) &&
            GET(of, CUBLASLT_MATRIX_LAYOUT_ORDER, &layout->order) &&
@@ -151,11 +154,11 @@ add_matrix(struct library_call *call, const void *real, uint32_t argument, const
         return;
     }
     call->type = type_of_floats((cudaDataType)layout.type);
-    if (layout.batch_mode == CUBLASLT_BATCH_MODE_POINTER_ARRAY) {
+    if (layout.batch_mode == BATCH_POINTERS) {
         library_operand_each(call, argument, name, pointer, access, layout.batch_count);
         return;
     }
-    if (layout.batch_mode != CUBLASLT_BATCH_MODE_STRIDED)
+    if (layout.batch_mode != BATCH_STRIDED)
         call->operation.opaque = true;
     if (layout.batch_count > 1 && extent.bytes > 0) {
         extent.outer_count = (size_t)layout.batch_count;
@@ -268,7 +271,7 @@ add_scales(struct library_call *call, const struct descriptor *of)
         {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_SCALE_POINTER, ACCESS_READ, "scale of the auxiliary matrix"},
         {CUBLASLT_MATMUL_DESC_AMAX_D_POINTER, ACCESS_WRITE, "largest value of D"},
         {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_AMAX_POINTER, ACCESS_WRITE, "largest value of the auxiliary matrix"},
-        {CUBLASLT_MATMUL_DESC_D_OUT_SCALE_POINTER, ACCESS_WRITE, "scales that D is given"},
+        {DESC_D_OUT_SCALE, ACCESS_WRITE, "scales that D is given"},
     };
     for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); ++i)
         library_operand(call, OPERAND_DESCRIBED + (uint32_t)single[i].attribute, single[i].name,

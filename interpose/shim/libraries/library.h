@@ -14,6 +14,7 @@
 
 #include "interpose/shim/shim.h"
 
+#define CUBLASAPI /* CUDA 12's header wants it from cublas_v2.h */
 #include <cublas_api.h>
 
 enum {

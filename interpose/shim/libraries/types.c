@@ -11,6 +11,9 @@ note(uint32_t type)
         __atomic_fetch_or(&shim_library_types, type, __ATOMIC_RELAXED);
 }
 
+/* Newer than the headers of CUDA 12.4. */
+enum { R_8F_UE8M0 = 30, R_6F_E2M3, R_6F_E3M2, R_4F_E2M1, COMPUTE_64F_EMULATED = 79 };
+
 /* By type. An unknown one has 0 bits. */
 static const struct {
     uint8_t bits;
@@ -42,14 +45,14 @@ static const struct {
              [CUDA_R_8U] = {8},
              [CUDA_R_8F_E4M3] = {8, false, LIBRARY_BFLOAT16},
              [CUDA_R_8F_E5M2] = {8, false, LIBRARY_BFLOAT16},
-             [CUDA_R_8F_UE8M0] = {8},
+             [R_8F_UE8M0] = {8},
              [CUDA_C_4I] = {8},
              [CUDA_C_4U] = {8},
-             [CUDA_R_6F_E2M3] = {6, false, LIBRARY_BFLOAT16},
-             [CUDA_R_6F_E3M2] = {6, false, LIBRARY_BFLOAT16},
+             [R_6F_E2M3] = {6, false, LIBRARY_BFLOAT16},
+             [R_6F_E3M2] = {6, false, LIBRARY_BFLOAT16},
              [CUDA_R_4I] = {4},
              [CUDA_R_4U] = {4},
-             [CUDA_R_4F_E2M1] = {4, false, LIBRARY_BFLOAT16}};
+             [R_4F_E2M1] = {4, false, LIBRARY_BFLOAT16}};
 
 /* By type of computation; others compute in float, or int for products of integers, of which a scalar is. */
 static const struct {
@@ -61,7 +64,7 @@ static const struct {
                 [CUBLAS_COMPUTE_32F_FAST_16BF] = {4, LIBRARY_BFLOAT16},
                 [CUBLAS_COMPUTE_64F] = {8},
                 [CUBLAS_COMPUTE_64F_PEDANTIC] = {8},
-                [CUBLAS_COMPUTE_64F_EMULATED_FIXEDPOINT] = {8}};
+                [COMPUTE_64F_EMULATED] = {8}};
 
 unsigned
 type_bits(cudaDataType type)
