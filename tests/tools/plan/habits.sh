@@ -14,7 +14,7 @@ few='^(batch-hits|clip|counts|device-weight|early-first|ends-.*|half-scaling|his
 least=15 # of these run
 ranks=2
 if [ "${DDPRUN_SOAK:-0}" -eq 1 ]; then
-    few=. least=86 ranks='2 3'
+    few=. least=87 ranks='2 3'
 fi
 [ "$pattern" = . ] || few=. least=0
 export steps ranks DDPRUN_READS=owner

@@ -28,6 +28,7 @@ refused 'a graph' 'launches a CUDA graph' "$habits" captured
 refused 'a launch between steps' 'between steps, such as validation, uses memory that an earlier step has left' "$build/tests/tools/scout/reads" kept
 refused 'what may be trained, and is called carried' 'halves of a batch do not show' --per-rank a6 "$build/tests/tools/scout/public_nets" whole
 proved 'a launch between steps that uses what the last one has left' "$build/tests/tools/plan/habits" batch-hits
+proved 'a stream that only copies, into one buffer' "$build/tests/tools/plan/habits" copy-stream
 
 # --plan auto: by gradients no plan can be, so it is by state.
 auto() {

@@ -88,7 +88,6 @@ if [ "${DDPRUN_SOAK:-0}" -eq 1 ]; then
     refused sums 'whole numbers called a sum of floats' 'is called float32, and its bits look like whole numbers' 'becomes(sums[1:], "sum", 1)'
     refused sums 'a sum called constant' 'is called constant, and has changed' 'becomes(sums[:1], "unwritten")'
     refused sums 'state called the latest bytes' 'is not what one process has' 'becomes(state[:1], "last")'
-    refused prefetch 'batches that are loaded ahead called state' 'each half of a batch changes other elements' 'becomes(streams[:1], "state by change", 1)'
     refused dropout 'random states called float64' 'is called float64, and its bits look like random bits' 'becomes(streams, "state by change", 2)'
     refused counter 'data on the device, a border one operation late' "$missed" 'begins_later()'
     refused gemm-update 'no gradients, a border one operation late' "$missed" 'begins_later()'

@@ -94,23 +94,26 @@ exchange(const struct allocation *allocation, uint64_t lo, uint64_t hi, bool put
     piece->held = now;
 }
 
-/* What copies of steps have brought to the device, each once. */
+/* What copies of steps, and of loaders, have brought to the device, each once. */
 static struct filled {
     uint32_t number; /* of the allocation */
     uint64_t lo, hi;
+    bool is_ahead; /* a loader has: it may be there when its step begins */
 } * filled;
 static size_t filled_count;
 
 static void
-note_filled(CUdeviceptr address, uint64_t bytes)
+note_filled(const struct operand *operand, bool is_ahead)
 {
-    const struct allocation *allocation = allocations_find(address);
+    const struct allocation *allocation = operand_is_target(operand) ? allocations_find(operand->address) : NULL;
     if (allocation == NULL)
         return;
-    struct filled it = {.number = allocation->number, .lo = address - allocation->address};
-    it.hi = it.lo + bytes;
+    struct filled it = {
+        .number = allocation->number, .lo = operand->address - allocation->address, .is_ahead = is_ahead};
+    it.hi = it.lo + operand->bytes;
     for (size_t i = 0; i < filled_count; ++i)
-        if (filled[i].number == it.number && filled[i].lo == it.lo && filled[i].hi == it.hi)
+        if (filled[i].number == it.number && filled[i].lo == it.lo && filled[i].hi == it.hi &&
+            filled[i].is_ahead == is_ahead)
             return;
     *SCOUT_GROWN(filled, filled_count) = it;
 }
@@ -134,8 +137,8 @@ end_of_classed(const struct allocation *allocation, uint64_t at, uint64_t *next)
         if (written->bytes == allocation->bytes && written->ordinal == allocation->ordinal && !written->moves)
             widen(written->lo, written->hi, at, &end, next);
     }
-    for (size_t i = 0; i < filled_count && is_put; ++i) {
-        if (filled[i].number == allocation->number)
+    for (size_t i = 0; i < filled_count; ++i) {
+        if (filled[i].number == allocation->number && (is_put || filled[i].is_ahead))
             widen(filled[i].lo, filled[i].hi, at, &end, next);
     }
     FOR_EACH(tensor, player.play.tensors, player.play.plan.tensor_count) {
@@ -398,8 +401,14 @@ meet_planned(const struct operation *operation, uint32_t at)
     is_planned = true;
     has_noise = player.play.operations[at].noise != 0;
     for (unsigned i = 0; i < operation->operand_count && operation->function == NULL; ++i)
-        if (operand_is_target(&operation->operands[i]))
-            note_filled(operation->operands[i].address, operation->operands[i].bytes);
+        note_filled(&operation->operands[i], false);
+}
+
+static void
+meet_loaded(const struct operation *operation)
+{
+    for (unsigned i = 0; i < operation->operand_count && player.begun; ++i)
+        note_filled(&operation->operands[i], true);
 }
 
 /* Between steps. */
@@ -539,6 +548,7 @@ exchange_change(struct way *way)
                                        .makes = makes_all,
                                        .meet = meet_planned,
                                        .meet_unplanned = meet_outside,
+                                       .meet_loaded = meet_loaded,
                                        .after = note_copy,
                                        .end = end};
     if (player.play.plan.data >= PLAY_BORDERS && player.play.plan.data < PLAY_TRAINING)

@@ -456,6 +456,8 @@ follow_plan(struct operation *operation, uint32_t at, bool is_load)
         if (is_stray && alone_may_begin(rounds))
             before_stray = player_hold(player_trains);
         looks = way.meet_unplanned(operation, name);
+        if (is_load && way.meet_loaded != NULL)
+            way.meet_loaded(operation);
         if (is_load)
             agreement_load(operation);
         if (player.begun)

@@ -147,6 +147,7 @@ struct way {
      */
     bool (*must_close)(const struct operation *operation); /* whether it has to find the round averaged */
     bool (*meet_unplanned)(const struct operation *operation, const char *name);
+    void (*meet_loaded)(const struct operation *operation); /* a copy of a loader, which is ahead of its step */
     bool (*updates)(const struct operation *operation, const char *name); /* it makes what the plan does elsewhere */
     void (*judge_look)(const char *name);
     void (*judge_end)(const struct operation *operation, bool enqueued);

@@ -132,7 +132,8 @@ is_touched(const struct scout_op *copy, const struct noted *noted)
     return touched;
 }
 
-/* Allocations that were overwritten before anything was seen to read them, as what a table leads to: by number. */
+/* Allocations that a loader overwrote before anything was seen to read its last copy, as what a table leads to: by
+ * number. */
 static bool
 is_unseen(uint32_t alloc, bool add)
 {
@@ -153,7 +154,7 @@ loaders_release(const struct noted *noted)
     bool is_first = true;
     for (size_t i = 0; i < held_count && course_now() != COURSE_OVER;) {
         bool touched = is_touched(&held[i].op, noted);
-        is_first = is_first && !touched;
+        is_first = is_first && !(touched && held[i].launches == noted_launches);
         if (touched || *held[i].launches)
             put_held(i);
         else

@@ -12,57 +12,17 @@
 
 static const char *const habits[] = {
     /* The first thirteen have no place where all gradients could be averaged: their oracle is always by state. */
-    "in-backward",
-    "item-losses",
-    "two-optimizers",
-    "allocated",
-    "one-buffer",
-    "gemm-update",
-    "delta-rule",
-    "device-weight",
-    "counts",
-    "counts-late",
-    "ends-reset-state",
-    "ends-free",
-    "ends-tail",
-    "clip",
-    "ema",
-    "rmsprop",
-    "moments8",
-    "half",
-    "half-scaling",
-    "dead-bias",
-    "target",
-    "batch-norm",
-    "dropout",
-    "noise",
-    "rnn",
-    "counter",
-    "shuffle-device",
-    "shuffle-host",
-    "prefetch",
-    "last-batch",
-    "host-softmax",
-    "host-loss",
-    "sums",
-    "history",
-    "late-loss",
-    "plateau",
-    "batch-hits",
-    "validation",
-    "test-pass",
-    "checkpoint",
-    "leak",
-    "arena",
-    "managed",
-    "ring",
-    "sums-loss",
-    "sums-hits",
-    "sums-worst",
-    "early-first",
-    "least-loss",
-    "early-shown",
-    "ends-reset"};
+    "in-backward",      "item-losses",    "two-optimizers", "allocated",    "one-buffer",
+    "gemm-update",      "delta-rule",     "device-weight",  "counts",       "counts-late",
+    "ends-reset-state", "ends-free",      "ends-tail",      "clip",         "ema",
+    "rmsprop",          "moments8",       "half",           "half-scaling", "dead-bias",
+    "target",           "batch-norm",     "dropout",        "noise",        "rnn",
+    "counter",          "shuffle-device", "shuffle-host",   "prefetch",     "copy-stream",
+    "last-batch",       "host-softmax",   "host-loss",      "sums",         "history",
+    "late-loss",        "plateau",        "batch-hits",     "validation",   "test-pass",
+    "checkpoint",       "leak",           "arena",          "managed",      "ring",
+    "sums-loss",        "sums-hits",      "sums-worst",     "early-first",  "least-loss",
+    "early-shown",      "ends-reset"};
 enum { FUSED = 13, TENSORS = 4, SAMPLES = BATCHES * BATCH, TEST = 3 * BATCH, RING = 4 };
 
 static const char *habit;
@@ -274,7 +234,7 @@ create_more(void)
         keep("running", side, 2 * HIDDEN, RUNNING);
     if (is("gemm-update"))
         CHECK(cublasCreate(&blas));
-    if (is("prefetch"))
+    if (is("prefetch") || is("copy-stream"))
         create_prefetch();
     if (is("dropout")) {
         generators = (curandState *)allocate(BATCH * HIDDEN * sizeof(*generators));
@@ -322,12 +282,14 @@ copy_rows(int first)
 static void
 prefetch(int step)
 {
-    int next = (step + 1) % BATCHES * BATCH;
+    int next = (is("prefetch") ? step + 1 : step) % BATCHES * BATCH;
     CHECK(cudaStreamSynchronize(copies));
-    std::swap(x, next_x);
-    std::swap(labels, next_labels);
-    CHECK(cudaMemcpyAsync(next_x, pinned_x + next * INPUTS, BATCH * sizeof(host_x[0]), cudaMemcpyHostToDevice, copies));
-    CHECK(cudaMemcpyAsync(next_labels, pinned_labels + next, BATCH * sizeof(int), cudaMemcpyHostToDevice, copies));
+    std::swap(x, is("prefetch") ? next_x : x);
+    std::swap(labels, is("prefetch") ? next_labels : labels);
+    CHECK(cudaMemcpyAsync(is("prefetch") ? next_x : x, pinned_x + next * INPUTS, BATCH * sizeof(host_x[0]),
+                          cudaMemcpyHostToDevice, copies));
+    CHECK(cudaMemcpyAsync(is("prefetch") ? next_labels : labels, pinned_labels + next, BATCH * sizeof(int),
+                          cudaMemcpyHostToDevice, copies));
 }
 
 static void
@@ -356,7 +318,7 @@ load(int step)
     rows = is("last-batch") && first + BATCH == SAMPLES ? 7 : BATCH;
     if (order != NULL) {
         RUN(gather, BATCH * INPUTS)(x, labels, all_x, all_labels, order, counter, step);
-    } else if (is("prefetch")) {
+    } else if (copies != NULL) {
         prefetch(step);
     } else if (is("managed")) {
         memcpy(x, host_x[first], BATCH * sizeof(host_x[0]));
