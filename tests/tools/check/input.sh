@@ -192,7 +192,7 @@ check "the user's files are as before" [ "$(sha256sum -- *)" = "$before" ]
 
 # Files that several ranks write by one name are a warning; those of one rank, or with the rank in the name, are none.
 judged "one file of all ranks" 0 null - 3 "" "$conv" --quiet --steps 6 --save "$user/one"
-check "one file of all ranks: a warning" grep -Fqx "warning: all 3 ranks write $user/one" "$work/stdout"
+check "one file of all ranks: a warning" grep -Fqx "warning: 3 of 3 ranks write $user/one" "$work/stdout"
 check "one file of all ranks: what to do" grep -q '^what to do: save on one rank only, if (DDP_RANK() == 0)' "$work/stdout"
 check "one file of all ranks: in --json" python3 -IS -c '
 import json, sys
@@ -237,7 +237,7 @@ else
     small 2000 "$ddprun" -q check "$digits" --data "$data" --batch 48 --steps 100 --quiet
     succeeded "room for fewer than 8 steps"
     check "room for fewer than 8 steps: it is reported" \
-        grep -Eq '^only [0-9]+ steps were compared: 64 need more than half of the room' "$work/stdout"
+        grep -Eq '^only [0-9]+ steps were compared: more take .* or need more than half of the room' "$work/stdout"
     mkdir "$user/small"
     # shellcheck disable=SC2016
     run unshare -m sh -c 'mount -t tmpfs -o size=128k none small && "$@"; code=$?; ls small >&2; exit $code' sh \

@@ -73,6 +73,13 @@ if [ "$sanitized" -eq 0 ]; then
     check "rounding of sums over ranks: a reason" grep -Eq '^not comparable: gradient 1 of 1, .*which rounding or repeating the program explains' "$work/stdout"
 fi
 
+# Each rank's momentum is its own where parameters are averaged; nothing but the update gets it, and no parameter differs.
+if [ "$sanitized" -eq 0 ]; then
+    "$build/bin/softgpu-cc" -O2 -g -I"$held/../../../interpose/include" "$held/../check7/right_03_tones.cu" -o "$work/tones" 2>"$work/stderr"
+    checked 2 "" "$work/tones"
+    report "momentum of each rank's own is no difference" "$(why_not 0 null -)"
+    check "the table says whose it is" grep -q "the rank's own$" "$work/stdout"
+fi
 checked 2 "" "$place" freed
 report "memory of each step alone is no difference" "$(why_not 0 null -)"
 checked 2 "" "$place" mean

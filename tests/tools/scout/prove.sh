@@ -76,9 +76,9 @@ run "$ddprun" -n 2 --device softgpu --share-gpu --plan auto --slow --yes "$build
 check "a loader copies with a lock held that a host function takes: ranks train by plan" test "$code" -eq 0 -a \
     "$(grep -c 'averaged over 2 ranks' "$work/stderr")" -eq 1
 run "$ddprun" -q --device softgpu scout "$build/tests/tools/scout/periods" shows
-check "20 steps, of which each fifth is read" grep -q '^a step is 14 GPU operations' "$work/stdout"
+check "20 steps, of which each fifth is read" grep -q '^a step has 14 GPU operations' "$work/stdout"
 run "$ddprun" -q --device softgpu scout "$build/tests/tools/scout/periods" shows 4
-check "20 steps, of which each fourth is read" grep -q '^a step is 14 GPU operations' "$work/stdout"
+check "20 steps, of which each fourth is read" grep -q '^a step has 14 GPU operations' "$work/stdout"
 run "$ddprun" -q scout "$build/tests/tools/scout/periods" tables 8
 failed_with "a loader's buffers in a table of addresses" 1 "repeated nothing three times|no two steps were alike"
 run "$ddprun" -q --device softgpu scout --prove "$build/tests/tools/scout/periods" sizes

@@ -475,15 +475,15 @@ does_not_repeat(const struct sorted *again, const struct check_row *like)
            (like->tensor.role == CHECK_REDUCE && again->distances[place].whole > repeated);
 }
 
-/* Of the probe: nothing of a change was left. */
-static bool
-is_scratch(const struct check_rows *probe, const struct check_tensor *tensor)
+/* Of the probe; NULL: it was not made, or has not changed that memory. */
+static const struct check_row *
+find_probed(const struct check_rows *probe, const struct check_tensor *tensor)
 {
     const struct check_row *row = NULL;
     do
         row = check_rows_next(probe, CHECK_ROW_RETAINED, row);
-    while (row != NULL && row->tensor.number != tensor->number);
-    return row != NULL && row->norms.product < 0.1 && row->norms.product > -0.1; /* and no NaN */
+    while (row != NULL && (tensor->role != CHECK_MEMORY || row->tensor.number != tensor->number));
+    return row;
 }
 
 static size_t
@@ -529,12 +529,22 @@ items_make(const struct check_evidence *evidence, const struct check_rows *ranke
     }
     free_sorted(&floors[0]);
     free_sorted(&floors[1]);
-    bool weighs = check_evidence_weighs(evidence);
-    for (size_t i = 0; i < count; ++i) {
-        items[i].is_scratch = items[i].tensor.role == CHECK_MEMORY && is_scratch(&evidence->probe, &items[i].tensor);
-        items[i].unweighted = items[i].tensor.role == CHECK_MEAN && weighs;
-        if (items[i].is_scratch || items[i].ignored || items[i].unweighted)
-            items[i].differs = items[i].unclear = false;
+    /* Where ranks average parameters, each has an update of its own, and what that alone keeps may differ, as momentum
+     * does: it is right if nothing else differs in any step. */
+    bool weighs = check_evidence_weighs(evidence),
+         are_own = check_rows_find(&evidence->ranked[0], CHECK_ROW_AVERAGED) != NULL;
+    for (struct check_item *item = items; item < items + count; ++item) {
+        const struct check_row *probed = find_probed(&evidence->probe, &item->tensor);
+        item->is_scratch = probed != NULL && fabs(probed->norms.product) < 0.1; /* nothing of a change was left */
+        item->is_own = probed != NULL && probed->value == 0 && item->tensor.group != 1;
+        item->unweighted = item->tensor.role == CHECK_MEAN && weighs;
+        if (item->is_scratch || item->ignored || item->unweighted)
+            item->differs = item->unclear = false;
+        are_own = are_own && (!item->differs || item->is_own || item->tensor.role == CHECK_MEAN);
+    }
+    for (struct check_item *item = items; item < items + count; ++item) {
+        item->is_own = item->is_own && are_own && item->differs;
+        item->differs = item->differs && !item->is_own;
     }
     *count_p = count;
     return items;

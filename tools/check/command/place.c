@@ -126,18 +126,22 @@ differs_between_ranks(const struct finding *finding, const struct where *where)
     return differs;
 }
 
+/* What the operation gets, and no operation of the step has changed, is in no relation to the one rank's; `rows_too`:
+ * or has its rows, which need not be those of the batch. Memory that it only reads comes first. */
 static bool
-say_input_of(const struct finding *finding, size_t at, bool rows_too, bool changed, struct place *place)
+say_input(const struct finding *finding, size_t at, bool rows_too, struct place *place)
 {
     const struct looked *one = &finding->one;
     const struct step *step = &one->steps[at];
     char name[320] = "";
     size_t argument;
-    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
+    for (uint32_t k = 0; k < 2 * step->its->arguments; ++k) {
+        const struct where where = {.at = at, .argument = k % step->its->arguments};
         const struct look_argument *of = &step->list[where.argument];
+        bool is_turn = (of->end > 0) == (k >= step->its->arguments);
         bool is_result = of->end > 0 && !finding->question->is_update; /* its old contents need not matter */
         bool is_gradient = finding->question->is_update && of->tensor >> 24 == 1 + CHECK_GRADIENT;
-        if (!of->is_memory || (of->end > 0) != changed || (of->tensor != 0 && !is_gradient) || is_result ||
+        if (!of->is_memory || !is_turn || (of->tensor != 0 && !is_gradient) || is_result ||
             find_writer(one, at, of, finding->question->since, &argument) >= 0)
             continue;
         enum relation relation = relation_of(finding, &where);
@@ -187,14 +191,6 @@ say_input_of(const struct finding *finding, size_t at, bool rows_too, bool chang
         return true;
     }
     return false;
-}
-
-/* What the operation gets, and no operation of the step has changed, is in no relation to the one rank's; `rows_too`:
- * or has its rows, which need not be those of the batch. Memory that it only reads comes first. */
-static bool
-say_input(const struct finding *finding, size_t at, bool rows_too, struct place *place)
-{
-    return say_input_of(finding, at, rows_too, false, place) || say_input_of(finding, at, rows_too, true, place);
 }
 
 /* It gets memory that an operation of the step has filled in part, by what the ranks have of their own: the rest is of

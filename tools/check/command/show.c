@@ -70,6 +70,7 @@ static const char *
 state_of(const struct check_item *item, double tolerance)
 {
     return item->is_scratch               ? "scratch"
+           : item->is_own                 ? "the rank's own"
            : item->ignored                ? "not repeated"
            : item->unweighted             ? "unweighted"
            : item->compensated            ? "compensated"
@@ -133,21 +134,13 @@ static char *
 add_unmoved(char *text, const struct check_verdict *verdict)
 {
     size_t moved = 0, rest = 0;
-    char words[400] = "", more[64] = "";
+    char words[80];
     for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
-        if (item->tensor.role != CHECK_PARAMETER)
-            continue;
-        moved += item->moved;
-        if (!item->moved && rest++ == 0)
-            snprintf(words, sizeof(words), "an update of `%s` (%s:%d)", item->tensor.text, item->tensor.file,
-                     item->tensor.line);
+        moved += item->tensor.role == CHECK_PARAMETER && item->moved;
+        rest += is_unmoved(item);
     }
-    if (rest == 0 || moved == 0)
-        return text;
-    if (rest > 1)
-        snprintf(more, sizeof(more), " and of %zu more parameter%s", rest - 1, rest == 2 ? "" : "s");
-    snprintf(words + strlen(words), sizeof(words) - strlen(words), "%s", more);
-    return add_words(text, words);
+    snprintf(words, sizeof(words), "updates of the %zu parameters that are not moved", rest);
+    return rest == 0 || moved == 0 ? text : add_words(text, words);
 }
 
 /* What no step has shown that was compared, for mistakes may be there. */
@@ -160,9 +153,7 @@ print_unseen(FILE *out, const struct check_evidence *evidence, const struct chec
         return;
     char *text = xstrdup("");
     uint32_t last = UINT32_MAX; /* rows of a group follow each other */
-    if (evidence->overlapped_steps == 0)
-        text = add_words(text, "overlap with backward");
-    else if (evidence->overlapped_steps < 3)
+    if (evidence->overlapped_steps < 3)
         text = add_words(text, "overlap with backward in three steps");
     EACH_ROW(row, &evidence->ranked[0], CHECK_ROW_UNSTEPPED) {
         char group[64];
@@ -174,9 +165,11 @@ print_unseen(FILE *out, const struct check_evidence *evidence, const struct chec
     if (evidence->readings != 0 && evidence->one_date)
         text = add_words(text, "dates and random bytes that differ from rank to rank");
     if (limit != NULL)
-        fprintf(out, "only %u steps were compared: %d %s\n", evidence->steps, CHECK_STEPS,
-                limit->value == CHECK_SHORT_OF_TIME ? "take one rank more than 30 s after its start"
-                                                    : "need more than half of the room for the reference");
+        fprintf(
+            out,
+            "only %u steps were compared: more take one rank longer than 30 s after its start, or need more than half "
+            "of the room for the reference\n",
+            evidence->steps);
     else if (end != NULL && end->value != 0)
         fprintf(out, "the program goes on after step %u: --steps K compares more\n", evidence->steps);
     if (text[0] != '\0')
@@ -189,20 +182,9 @@ static void
 print_written(FILE *out, const struct check_evidence *evidence)
 {
     const struct written *written = &evidence->written;
-    for (size_t i = 0; i < written->count && i < FILES_SHOWN; ++i) {
-        const struct written_file *file = &written->files[i];
-        char *ranks = xstrdup("");
-        for (int k = 0; k < file->rank_count; ++k) {
-            char rank[16];
-            snprintf(rank, sizeof(rank), "%d", file->ranks[k]);
-            ranks = add_words(ranks, rank);
-        }
-        if (file->rank_count == evidence->ranks)
-            fprintf(out, "warning: all %d ranks write %s\n", evidence->ranks, file->path);
-        else
-            fprintf(out, "warning: ranks %s write %s\n", ranks, file->path);
-        free(ranks);
-    }
+    for (size_t i = 0; i < written->count && i < FILES_SHOWN; ++i)
+        fprintf(out, "warning: %d of %d ranks write %s\n", written->files[i].rank_count, evidence->ranks,
+                written->files[i].path);
     if (written->count > FILES_SHOWN)
         fprintf(out, "warning: several ranks write %zu more files (--json FILE has all)\n",
                 written->count - FILES_SHOWN);

@@ -68,8 +68,9 @@ struct check_item {
     unsigned moment;                   /* of this first difference: items_moment() */
     int rank_count;                    /* ranks on which it differs then */
     uint64_t block_first, block_count; /* elements, if a part of it is meant; block_count 0: all of it */
-    bool unbounded;  /* it has infinities or NaNs that one rank does not have, or the other way round */
-    bool endless;    /* and one rank has others */
+    bool unbounded; /* it has infinities or NaNs that one rank does not have, or the other way round */
+    bool endless;   /* and one rank has others */
+    bool is_own; /* unannotated memory of each rank's own update, where ranks average parameters: it does not count */
     bool is_scratch; /* unannotated memory that holds nothing from step to step: it does not count */
     bool sampled;
     bool ignored;    /* a mean that does not repeat on one rank: it does not count */

@@ -126,11 +126,12 @@ enum check_row_kind {
     CHECK_ROW_GRAPHS,   /* DDP_STEP is captured: only launches are compared */
     CHECK_ROW_ALARM,    /* text: what would have ended the job */
     CHECK_ROW_STOPPED,  /* text: why ddprun ended the job; exit code in `value` */
-    CHECK_ROW_RETAINED, /* `norms.product`: how much of a change is left */
+    CHECK_ROW_RETAINED, /* `norms.product`: how much of a change is left; `value` 1: other calls than the update get it
+                         */
     CHECK_ROW_END,      /* `step` steps were made; `value` 1: the program was ended, 0: it ended by itself */
     CHECK_ROW_WEIGHT,   /* DDP_WEIGHT gave this rank a share that is not the mean share */
     CHECK_ROW_AVERAGED, /* `tensor` is a parameter or state that DDP_STEP_PARAMETERS averages */
-    CHECK_ROW_SHORT,    /* why fewer steps than CHECK_STEPS were made: `value` is an enum check_short */
+    CHECK_ROW_SHORT,    /* fewer steps than CHECK_STEPS were made: they take too long, or too much room */
     CHECK_ROW_LATE,     /* at the end: some work before DDP_STEP came to gradients whose buckets had left */
     CHECK_ROW_UNSTEPPED, /* `tensor` is a gradient of a group that made no step */
     CHECK_ROW_ENDLESS,   /* `tensor` is a parameter, infinite or NaN in the run that writes the reference */
@@ -145,8 +146,6 @@ enum check_row_kind {
 };
 
 enum { CHECK_TYPES_FLOAT16 = 1, CHECK_TYPES_BFLOAT16 = 2 }; /* or narrower */
-
-enum check_short { CHECK_SHORT_OF_TIME = 1, CHECK_SHORT_OF_ROOM };
 
 struct check_row {
     uint32_t kind;   /* enum check_row_kind */

@@ -180,8 +180,8 @@ void memory_found(const struct check_memory *found, CUdeviceptr address);
 /* The updater was called with this pointer: where its ranges are in this step. Of `at` only what says which call it is.
  */
 void memory_resolve(const struct check_memory *at, CUdeviceptr pointer);
-/* An operation is given this memory, or copies so many bytes of it. */
-void memory_touched(CUdeviceptr pointer, size_t copied);
+/* The call is given this memory, or copies so many bytes of it. */
+void memory_touched(uint64_t call, CUdeviceptr pointer, size_t copied);
 /* Whether the address is in a range, as it was last found. */
 bool memory_has(CUdeviceptr address);
 /* Before the first step: ranges that the reference names. */

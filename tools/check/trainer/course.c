@@ -294,10 +294,9 @@ is_enough(uint32_t done)
     int64_t passed_ms = clock_now_ms() - course.first_ms, next_ms = passed_ms / done * (done + 1);
     if (!check_run.chooses_steps || done < CHECK_STEPS_LEAST)
         return false;
-    bool room_ends = values_room_ends(done);
-    if (!room_ends && next_ms <= 1000 * CHECK_RUN_S)
+    if (!values_room_ends(done) && next_ms <= 1000 * CHECK_RUN_S)
         return false;
-    values_note(CHECK_ROW_SHORT, done, room_ends ? CHECK_SHORT_OF_ROOM : CHECK_SHORT_OF_TIME);
+    values_note(CHECK_ROW_SHORT, done, 0);
     return true;
 }
 

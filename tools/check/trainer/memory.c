@@ -32,6 +32,7 @@ struct range_found {
     struct sketch *change;  /* what was added to it; NULL: nothing was */
     CUdeviceptr changed_at; /* then */
     bool touched;           /* an operation got it after that, or copied it after its update */
+    bool elsewhere;         /* another call than its update has */
     bool retained;          /* and what became of it is reported */
     struct sketch *before;  /* of `before_step`; NULL: none yet */
     uint32_t before_step;
@@ -96,12 +97,13 @@ memory_resolve(const struct check_memory *at, CUdeviceptr pointer)
 }
 
 void
-memory_touched(CUdeviceptr pointer, size_t copied)
+memory_touched(uint64_t call, CUdeviceptr pointer, size_t copied)
 {
     for (struct range_found *range = memory.ranges; range < memory.ranges + memory.range_count; ++range) {
         bool is_copied = range->updated && pointer == range->address && copied >= range->memory.bytes;
         bool is_given = range->change != NULL && pointer - range->changed_at < range->memory.bytes;
         range->touched = range->touched || is_copied || is_given;
+        range->elsewhere = range->elsewhere || (is_given && call != range->memory.call);
     }
 }
 
@@ -230,6 +232,7 @@ compare_range(struct range_found *range, const struct sketch *own, uint32_t step
         if (range->change != NULL && range->updated && !range->retained) {
             range->retained = true;
             row.kind = CHECK_ROW_RETAINED;
+            row.value = range->elsewhere;
             /* A tensor that has moved was copied, before it was changed or after that; of memory that is made and
              * freed in each step nothing reads the old one. */
             bool is_known = range->changed_at == range->address || range->memory.tensor.group != 1 || !range->touched;

@@ -393,7 +393,7 @@ note_touch(void *arg, const struct pointed *pointed)
 {
     const struct operation *operation = arg;
     bool is_source = pointed->argument > 0 && strncmp(operation->name, "cuMemcpy", 8) == 0;
-    memory_touched(pointed->address, is_source ? pointed->bytes : 0);
+    memory_touched(around.call, pointed->address, is_source ? pointed->bytes : 0);
 }
 
 void
@@ -403,6 +403,7 @@ updaters_operation_begins(const struct operation *operation)
     around.active = false;
     if (check_run.probes) {
         layout = operation->function != NULL ? function_layout(operation->function) : NULL;
+        around.call = layout != NULL ? layout->call : call_identity(operation->name);
         pthread_mutex_lock(&memory_lock);
         pointers_visit_all(operation, layout, note_touch, (void *)operation);
         pthread_mutex_unlock(&memory_lock);

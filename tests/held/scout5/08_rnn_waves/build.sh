@@ -1,3 +1,4 @@
+#!/bin/sh
 set -e
 mkdir -p obj
 for f in rnn optim main; do

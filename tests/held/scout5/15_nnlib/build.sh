@@ -1,3 +1,4 @@
+#!/bin/sh
 set -e
 CXXF="-O2 -g -std=c++14 -Iinclude"
 for s in tensor layers optimizer loss; do

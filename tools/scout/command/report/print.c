@@ -117,12 +117,12 @@ scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *
 {
     char name[SCOUT_NAME_BYTES];
     struct sites *sites = sites_open(log);
-    fprintf(out, "a step is %" PRIu32 " GPU operations and begins with %s; %" PRIu64 " bytes persist between steps\n",
+    fprintf(out, "a step has %" PRIu32 " GPU operations and begins with %s; it leaves %" PRIu64 " bytes to the next\n",
             finding->period, scout_op_name(log, &log->ops[finding->first], name), finding->live_bytes);
     if (verbose)
         print_table(out, log, finding, sites);
     print_suspects(out, log, finding, sites);
-    fprintf(out, "proof (a): passed: data reaches parameters only through these gradients (%" PRIu64 " paths)\n",
+    fprintf(out, "data reaches parameters only through these gradients: proved on %" PRIu64 " paths\n",
             finding->paths_cut);
     for (uint32_t i = 0; i < finding->note_count; ++i)
         fprintf(out, "note: %s\n", finding->notes[i]);
