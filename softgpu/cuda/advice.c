@@ -89,10 +89,7 @@ static CUresult
 find_managed(CUdeviceptr address, size_t bytes, struct allocation *found)
 {
     struct context *context;
-    CUresult result = context_enter(&context);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(context_enter(&context));
     if (bytes == 0 || !pointer_find(address, found) || found->kind != MEMORY_MANAGED ||
         bytes > found->bytes - (address - found->base)) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -139,10 +136,7 @@ cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUmemLoca
         [CU_MEM_ADVISE_UNSET_ACCESSED_BY] = {ACCESSED_BY, false, false},
     };
     struct allocation found;
-    CUresult result = find_managed(address, bytes, &found);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(find_managed(address, bytes, &found));
     if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -230,10 +224,7 @@ cuMemRangeGetAttribute(void *data, size_t data_bytes, CUmem_range_attribute attr
                        size_t bytes)
 {
     struct allocation found;
-    CUresult result = find_managed(address, bytes, &found);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(find_managed(address, bytes, &found));
     const bool is_list = attribute == CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY;
     if (data == NULL || (is_list ? data_bytes == 0 || data_bytes % sizeof(int) != 0 : data_bytes != sizeof(int))) {
         return CUDA_ERROR_INVALID_VALUE;

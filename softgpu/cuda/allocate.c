@@ -14,18 +14,13 @@ static CUresult
 allocate(CUdeviceptr *pointer_out, size_t bytes, enum memory_kind kind, unsigned flags)
 {
     struct context *context;
-    CUresult result = context_enter(&context);
-    if (result == CUDA_SUCCESS) {
-        result = capture_check_unsafe();
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(context_enter(&context));
+    TRY(capture_check_unsafe());
     if (pointer_out == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     uintptr_t base;
-    result = memory_allocate(context, bytes, kind, flags, NULL, &base);
+    CUresult result = memory_allocate(context, bytes, kind, flags, NULL, &base);
     if (result == CUDA_SUCCESS) {
         *pointer_out = base;
     }
@@ -104,10 +99,7 @@ CUresult
 cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 {
     struct context *context;
-    CUresult result = context_enter(&context);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(context_enter(&context));
     if (free_bytes != NULL) {
         *free_bytes = driver.memory_bytes - memory_used(context->device);
     }
@@ -121,10 +113,7 @@ CUresult
 cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer)
 {
     struct context *context;
-    CUresult result = context_enter(&context);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(context_enter(&context));
     struct allocation found;
     if (!memory_find(pointer, &found)) {
         return CUDA_ERROR_NOT_FOUND;
@@ -144,11 +133,8 @@ int
 softgpuGlobalRegister(void *address, size_t bytes)
 {
     struct context *context;
-    CUresult result = context_enter(&context);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    result = memory_register(context, (uintptr_t)address, bytes, MEMORY_GLOBAL, 0);
+    TRY(context_enter(&context));
+    CUresult result = memory_register(context, (uintptr_t)address, bytes, MEMORY_GLOBAL, 0);
     if (result != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) {
         return result;
     }
@@ -197,10 +183,7 @@ CUresult
 cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
 {
     struct context *context;
-    CUresult result = context_enter(&context);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(context_enter(&context));
     if (flags & CU_MEMHOSTREGISTER_IOMEMORY) {
         say("cuMemHostRegister: memory of other devices is not supported");
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -212,11 +195,8 @@ CUresult
 cuMemHostUnregister(void *pointer)
 {
     struct context *context;
-    CUresult result = context_enter(&context);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    result = free_now((uintptr_t)pointer, MEMORY_REGISTERED);
+    TRY(context_enter(&context));
+    CUresult result = free_now((uintptr_t)pointer, MEMORY_REGISTERED);
     return result == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : result;
 }
 
@@ -224,10 +204,7 @@ static CUresult
 find_host(const void *pointer, struct allocation *found)
 {
     struct context *context;
-    CUresult result = context_enter(&context);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(context_enter(&context));
     if (!memory_find((uintptr_t)pointer, found) || (found->kind != MEMORY_HOST && found->kind != MEMORY_REGISTERED)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -263,10 +240,7 @@ static CUresult
 allocate_async(CUdeviceptr *pointer, size_t bytes, struct pool *pool, CUstream handle, enum flavour flavour)
 {
     struct stream *stream;
-    CUresult result = stream_enter(handle, flavour, &stream);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(stream_enter(handle, flavour, &stream));
     if (pointer == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -277,7 +251,7 @@ allocate_async(CUdeviceptr *pointer, size_t bytes, struct pool *pool, CUstream h
     }
     uintptr_t base;
     pool = pool != NULL ? pool : pool_default(stream->context->device);
-    result = memory_allocate(stream->context, bytes, MEMORY_DEVICE, 0, pool, &base);
+    CUresult result = memory_allocate(stream->context, bytes, MEMORY_DEVICE, 0, pool, &base);
     if (result == CUDA_SUCCESS) {
         *pointer = base;
     }

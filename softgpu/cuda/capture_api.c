@@ -7,10 +7,7 @@ static CUresult
 begin_capture(CUstream handle, enum flavour flavour, CUstreamCaptureMode mode)
 {
     struct stream *stream;
-    CUresult result = stream_enter(handle, flavour, &stream);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(stream_enter(handle, flavour, &stream));
     if ((unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -28,15 +25,12 @@ static CUresult
 end_capture(CUstream handle, enum flavour flavour, CUgraph *graph_out)
 {
     struct stream *stream;
-    CUresult result = stream_enter(handle, flavour, &stream);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(stream_enter(handle, flavour, &stream));
     if (graph_out == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct graph *graph = NULL;
-    result = capture_end(stream, &graph);
+    CUresult result = capture_end(stream, &graph);
     *graph_out = (CUgraph)graph; /* NULL on failure, as CUDA says */
     return result;
 }
@@ -46,10 +40,7 @@ static CUresult
 get_info(CUstream handle, enum flavour flavour, struct capture_info info)
 {
     struct stream *stream;
-    CUresult result = stream_enter(handle, flavour, &stream);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(stream_enter(handle, flavour, &stream));
     if (info.status == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -76,10 +67,7 @@ static CUresult
 update(CUstream handle, enum flavour flavour, struct node *const *nodes, size_t count, unsigned flags)
 {
     struct stream *stream;
-    CUresult result = stream_enter(handle, flavour, &stream);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(stream_enter(handle, flavour, &stream));
     if ((count > 0 && nodes == NULL) || flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES) {
         return CUDA_ERROR_INVALID_VALUE;
     }

@@ -156,10 +156,7 @@ context_pop(void)
 CUresult
 context_enter(struct context **context_p)
 {
-    CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(driver_enter());
     struct context *context = context_current();
     if (context == NULL) {
         return CUDA_ERROR_INVALID_CONTEXT;
@@ -167,7 +164,7 @@ context_enter(struct context **context_p)
     if (atomic_load_explicit(&context->magic, memory_order_acquire) != MAGIC_CONTEXT) {
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     }
-    result = (CUresult)atomic_load_explicit(&context->failure, memory_order_acquire);
+    CUresult result = (CUresult)atomic_load_explicit(&context->failure, memory_order_acquire);
     if (result == CUDA_SUCCESS) {
         *context_p = context;
     }
@@ -187,10 +184,7 @@ CUresult
 stream_enter(CUstream handle, enum flavour flavour, struct stream **stream_p)
 {
     struct context *context;
-    CUresult result = context_enter(&context);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(context_enter(&context));
     if (handle == NULL) {
         handle = flavour == LEGACY ? CU_STREAM_LEGACY : CU_STREAM_PER_THREAD;
     }
@@ -205,7 +199,7 @@ stream_enter(CUstream handle, enum flavour flavour, struct stream **stream_p)
     if (atomic_load_explicit(&stream->magic, memory_order_acquire) != MAGIC_STREAM) {
         return CUDA_ERROR_INVALID_HANDLE;
     }
-    result = (CUresult)atomic_load(&stream->context->failure);
+    CUresult result = (CUresult)atomic_load(&stream->context->failure);
     if (result == CUDA_SUCCESS) {
         *stream_p = stream;
     }

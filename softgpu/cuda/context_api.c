@@ -8,10 +8,7 @@
 CUresult
 cuCtxCreate_v2(CUcontext *context_out, unsigned int flags, CUdevice device)
 {
-    CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(driver_enter());
     if (context_out == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -19,7 +16,7 @@ cuCtxCreate_v2(CUcontext *context_out, unsigned int flags, CUdevice device)
         return CUDA_ERROR_INVALID_DEVICE;
     }
     struct context *context;
-    result = context_create(device, flags, false, &context);
+    CUresult result = context_create(device, flags, false, &context);
     if (result == CUDA_SUCCESS) {
         result = context_push(context);
     }
@@ -42,19 +39,13 @@ cuCtxCreate_v4(CUcontext *context_out, CUctxCreateParams *parameters, unsigned i
 CUresult
 cuCtxDestroy_v2(CUcontext handle)
 {
-    CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(driver_enter());
     struct context *context;
-    result = context_from_handle(handle, &context);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(context_from_handle(handle, &context));
     if (context->primary) {
         return CUDA_ERROR_INVALID_CONTEXT;
     }
-    result = context_empty(context, true);
+    CUresult result = context_empty(context, true);
     /* The object stays: its streams' threads may still be on their way out, and contexts are few. */
     atomic_store(&context->magic, 0);
     if (context_current() == context) {
@@ -93,22 +84,16 @@ cuCtxGetCurrent(CUcontext *context_out)
 CUresult
 cuCtxPushCurrent_v2(CUcontext handle)
 {
-    CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(driver_enter());
     struct context *context;
-    result = context_from_handle(handle, &context);
+    CUresult result = context_from_handle(handle, &context);
     return result == CUDA_SUCCESS ? context_push(context) : result;
 }
 
 CUresult
 cuCtxPopCurrent_v2(CUcontext *context_out)
 {
-    CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(driver_enter());
     struct context *context = context_pop();
     if (context == NULL) {
         return CUDA_ERROR_INVALID_CONTEXT;

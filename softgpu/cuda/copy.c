@@ -193,10 +193,7 @@ copy_submit(const struct box *box, enum timing timing, enum order order, struct 
         }
     }
     uint64_t number;
-    result = stream_submit(stream, &copy->command, &number);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(stream_submit(stream, &copy->command, &number));
     if (wait) {
         stream_wait(stream, number);
         return (CUresult)atomic_load(&stream->context->failure);
@@ -315,13 +312,8 @@ CUresult
 copy_command_new(const CUDA_MEMCPY3D *parameters, struct command **command_p)
 {
     struct box box;
-    CUresult result = box_3d(parameters, &box);
-    if (result == CUDA_SUCCESS) {
-        result = box.width == 0 || box.height == 0 || box.depth == 0 ? CUDA_ERROR_INVALID_VALUE : copy_check(&box);
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(box_3d(parameters, &box));
+    TRY(box.width == 0 || box.height == 0 || box.depth == 0 ? CUDA_ERROR_INVALID_VALUE : copy_check(&box));
     struct copy_command *copy = command_new(sizeof *copy, run_copy);
     if (copy == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;

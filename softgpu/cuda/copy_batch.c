@@ -192,11 +192,8 @@ copy_rows(struct rows rows, const CUmemcpyAttributes *attributes, const size_t *
     if (rows.to == NULL || rows.from == NULL || rows.bytes == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    CUresult result = batch_new(rows.count, &batch);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    result = batch_orders(batch, attributes, indices, attribute_count, fail_p);
+    TRY(batch_new(rows.count, &batch));
+    CUresult result = batch_orders(batch, attributes, indices, attribute_count, fail_p);
     for (size_t i = 0; result == CUDA_SUCCESS && i < rows.count; ++i) {
         batch->copies[i].box = (struct box){.to = {.address = rows.to[i], .side = UNIFIED},
                                             .from = {.address = rows.from[i], .side = UNIFIED},

@@ -96,10 +96,7 @@ attribute_of(CUdevice_attribute attribute, CUdevice device)
 static CUresult
 enter(CUdevice device, const void *out)
 {
-    CUresult result = device_enter(device);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(device_enter(device));
     return out != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -120,10 +117,7 @@ cuDeviceGet(CUdevice *device, int ordinal)
 CUresult
 cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
-    CUresult result = enter(device, value);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(enter(device, value));
     if ((unsigned)attribute < 1 || (unsigned)attribute >= CU_DEVICE_ATTRIBUTE_MAX) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -199,10 +193,7 @@ cuDeviceGetPCIBusId(char *id, int room, CUdevice device)
 CUresult
 cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
 {
-    CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(driver_enter());
     if (device == NULL || id == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }

@@ -74,6 +74,16 @@ enum flavour { LEGACY, PER_THREAD };
         return body;                                  \
     }
 
+/* Returns from the function that it stands in, with the result of the call, unless that is CUDA_SUCCESS. Not where a
+ * lock is held, or memory is to be freed. */
+#define TRY(call)                           \
+    do {                                    \
+        const CUresult try_result = (call); \
+        if (try_result != CUDA_SUCCESS) {   \
+            return try_result;              \
+        }                                   \
+    } while (false)
+
 /* ---- state.c ---- */
 
 /* What a device pretends to be: where the kinds differ, and programs look. */

@@ -43,10 +43,7 @@ moment_release(struct moment *moment)
 static CUresult
 event_enter(CUevent handle, struct event **event_p)
 {
-    CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(driver_enter());
     struct event *event = (struct event *)handle;
     if (event == NULL || atomic_load_explicit(&event->magic, memory_order_acquire) != MAGIC_EVENT) {
         return CUDA_ERROR_INVALID_HANDLE;
@@ -96,10 +93,7 @@ CUresult
 cuEventCreate(CUevent *event_out, unsigned int flags)
 {
     struct context *context;
-    CUresult result = context_enter(&context);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(context_enter(&context));
     const unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
     if (event_out == NULL || (flags & ~known) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -124,10 +118,7 @@ CUresult
 cuEventDestroy_v2(CUevent handle)
 {
     struct event *event;
-    CUresult result = event_enter(handle, &event);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(event_enter(handle, &event));
     atomic_store(&event->magic, 0);
     set_latest(event, NULL, no_mark);
     pthread_mutex_destroy(&event->lock);
@@ -191,15 +182,9 @@ CUresult
 event_record(CUevent handle, CUstream stream_handle, enum flavour flavour, unsigned flags)
 {
     struct stream *stream;
-    CUresult result = stream_enter(stream_handle, flavour, &stream);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(stream_enter(stream_handle, flavour, &stream));
     struct event *event;
-    result = event_enter(handle, &event);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(event_enter(handle, &event));
     if ((flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -219,7 +204,7 @@ event_record(CUevent handle, CUstream stream_handle, enum flavour flavour, unsig
     atomic_store_explicit(&moment->refs, 2, memory_order_relaxed); /* the event's and the command's */
     moment->stream = stream_hold(stream);
     record->moment = moment;
-    result = stream_submit(stream, &record->command, &moment->number);
+    CUresult result = stream_submit(stream, &record->command, &moment->number);
     if (result != CUDA_SUCCESS) {
         stream_release(stream);
         free(moment);
@@ -233,12 +218,9 @@ CUresult
 event_wait(CUstream stream_handle, enum flavour flavour, CUevent handle, unsigned flags)
 {
     struct stream *stream;
-    CUresult result = stream_enter(stream_handle, flavour, &stream);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(stream_enter(stream_handle, flavour, &stream));
     struct event *event;
-    result = event_enter(handle, &event);
+    CUresult result = event_enter(handle, &event);
     if (result != CUDA_SUCCESS) {
         return result;
     }
@@ -276,17 +258,11 @@ CUresult
 cuEventQuery(CUevent handle)
 {
     struct event *event;
-    CUresult result = event_enter(handle, &event);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(event_enter(handle, &event));
     if (is_captured(event)) {
         return CUDA_ERROR_CAPTURED_EVENT;
     }
-    result = capture_check_unsafe();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(capture_check_unsafe());
     struct moment *moment = latest_moment(event);
     bool reached = moment == NULL || stream_reached(moment->stream, moment->number);
     moment_release(moment);
@@ -300,10 +276,7 @@ CUresult
 cuEventSynchronize(CUevent handle)
 {
     struct event *event;
-    CUresult result = event_enter(handle, &event);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(event_enter(handle, &event));
     if (is_captured(event)) {
         return CUDA_ERROR_CAPTURED_EVENT;
     }
@@ -333,10 +306,7 @@ CUresult
 event_node_new(CUevent handle, CUgraphNodeType type, struct command **command_p)
 {
     struct event *event;
-    CUresult result = event_enter(handle, &event);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(event_enter(handle, &event));
     struct event_command *node = command_new(sizeof *node, run_event_node);
     if (node == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -423,13 +393,8 @@ CUresult
 cuEventElapsedTime_v2(float *milliseconds, CUevent start_handle, CUevent end_handle)
 {
     struct event *start, *end;
-    CUresult result = event_enter(start_handle, &start);
-    if (result == CUDA_SUCCESS) {
-        result = event_enter(end_handle, &end);
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(event_enter(start_handle, &start));
+    TRY(event_enter(end_handle, &end));
     if (milliseconds == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -440,7 +405,7 @@ cuEventElapsedTime_v2(float *milliseconds, CUevent start_handle, CUevent end_han
         return CUDA_ERROR_CAPTURED_EVENT;
     }
     struct moment *first = latest_moment(start), *last = latest_moment(end);
-    result = elapsed(first, last, milliseconds);
+    CUresult result = elapsed(first, last, milliseconds);
     moment_release(first);
     moment_release(last);
     return result;

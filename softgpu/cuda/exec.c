@@ -207,10 +207,7 @@ CUresult
 cuGraphExecDestroy(CUgraphExec handle)
 {
     struct exec *exec;
-    CUresult result = exec_enter(handle, &exec);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(exec_enter(handle, &exec));
     atomic_store(&exec->magic, 0);
     pthread_mutex_lock(&exec->lock);
     program_release(exec->program); /* launches under way hold it too */
@@ -322,13 +319,8 @@ exec_child_command(CUgraph handle, struct command **command_p)
 {
     struct graph *graph;
     struct program *program;
-    CUresult result = graph_enter(handle, &graph);
-    if (result == CUDA_SUCCESS) {
-        result = program_make(graph, &program);
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(graph_enter(handle, &graph));
+    TRY(program_make(graph, &program));
     if (program->has_events) {
         say("cuGraphAddChildGraphNode: a graph with event nodes cannot be part of another");
         program_release(program);
@@ -367,11 +359,8 @@ launch(struct exec *exec, struct stream *stream)
         command->command.after = (struct wait){stream_hold(exec->last.stream), exec->last.number};
     }
     uint64_t number;
-    CUresult result = exec->program->has_events ? submit_with_events(command, stream, &number)
-                                                : stream_submit(stream, &command->command, &number);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(exec->program->has_events ? submit_with_events(command, stream, &number)
+                                  : stream_submit(stream, &command->command, &number));
     if (exec->last.stream != NULL) {
         stream_release(exec->last.stream);
     }
@@ -435,10 +424,8 @@ cuGraphExecUpdate_v2(CUgraphExec handle, CUgraph graph_handle, CUgraphExecUpdate
     struct exec *exec;
     struct graph *graph;
     struct node *node = NULL;
-    CUresult result = exec_enter(handle, &exec);
-    if (result == CUDA_SUCCESS) {
-        result = graph_enter(graph_handle, &graph);
-    }
+    TRY(exec_enter(handle, &exec));
+    CUresult result = graph_enter(graph_handle, &graph);
     if (result != CUDA_SUCCESS) {
         return result;
     }

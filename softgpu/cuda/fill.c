@@ -83,10 +83,7 @@ fill_command_new(const CUDA_MEMSET_NODE_PARAMS *parameters, struct command **com
                         .element_bytes = parameters->elementSize,
                         .width = parameters->width,
                         .height = parameters->height};
-    CUresult result = check(&fill, &found);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(check(&fill, &found));
     struct fill_command *command = command_new(sizeof *command, run_fill);
     if (command == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -106,10 +103,7 @@ enqueue_fill(struct fill fill, enum timing timing, CUstream handle, enum flavour
         return result;
     }
     struct allocation found;
-    result = check(&fill, &found);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(check(&fill, &found));
     struct fill_command *command = command_new(sizeof *command, run_fill);
     if (command == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;

@@ -189,10 +189,7 @@ graph_enter(CUgraph handle, struct graph **graph_p)
 CUresult
 cuGraphCreate(CUgraph *graph_out, unsigned int flags)
 {
-    CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(driver_enter());
     if (graph_out == NULL || flags != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -274,10 +271,7 @@ CUresult
 cuGraphGetRootNodes(CUgraph handle, CUgraphNode *nodes, size_t *count)
 {
     struct graph *graph;
-    CUresult result = graph_enter(handle, &graph);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(graph_enter(handle, &graph));
     struct node **roots = malloc((graph->count + 1) * sizeof(struct node *));
     size_t found = 0;
     for (size_t i = 0; roots != NULL && i < graph->count; ++i) {
@@ -285,7 +279,7 @@ cuGraphGetRootNodes(CUgraph handle, CUgraphNode *nodes, size_t *count)
             roots[found++] = graph->nodes[i];
         }
     }
-    result = roots == NULL ? CUDA_ERROR_OUT_OF_MEMORY : graph_copy_nodes(roots, found, nodes, count);
+    CUresult result = roots == NULL ? CUDA_ERROR_OUT_OF_MEMORY : graph_copy_nodes(roots, found, nodes, count);
     free(roots);
     return result;
 }

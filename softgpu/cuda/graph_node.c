@@ -45,10 +45,7 @@ cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *be
 CUresult
 graph_kernel_command(const CUDA_KERNEL_NODE_PARAMS *parameters, struct command **command_p)
 {
-    CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(driver_enter());
     if (parameters == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -115,10 +112,7 @@ CUresult
 cuGraphDestroyNode(CUgraphNode handle)
 {
     struct node *node;
-    CUresult result = node_enter(handle, NODE_NONE, &node);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(node_enter(handle, NODE_NONE, &node));
     struct graph *graph = node->graph;
     for (size_t i = 0; i < graph->count; ++i) {
         for (size_t k = graph->nodes[i]->before_count; k-- > 0;) {
@@ -187,13 +181,8 @@ cuGraphNodeFindInClone(CUgraphNode *node_out, CUgraphNode handle, CUgraph clone_
 {
     struct node *node;
     struct graph *clone;
-    CUresult result = node_enter(handle, NODE_NONE, &node);
-    if (result == CUDA_SUCCESS) {
-        result = graph_enter(clone_handle, &clone);
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(node_enter(handle, NODE_NONE, &node));
+    TRY(graph_enter(clone_handle, &clone));
     for (size_t i = 0; node_out != NULL && i < clone->count; ++i) {
         if (clone->nodes[i]->id == node->id) {
             *node_out = (CUgraphNode)clone->nodes[i];
@@ -327,10 +316,7 @@ CUresult
 cuGraphNodeGetDependentNodes_v2(CUgraphNode handle, CUgraphNode *nodes, CUgraphEdgeData *edges, size_t *count)
 {
     struct node *node;
-    CUresult result = node_enter(handle, NODE_NONE, &node);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(node_enter(handle, NODE_NONE, &node));
     const struct graph *graph = node->graph;
     struct node **found = malloc((graph->count + 1) * sizeof(struct node *));
     size_t have = 0;
@@ -339,7 +325,7 @@ cuGraphNodeGetDependentNodes_v2(CUgraphNode handle, CUgraphNode *nodes, CUgraphE
             found[have++] = graph->nodes[i];
         }
     }
-    result = found == NULL ? CUDA_ERROR_OUT_OF_MEMORY : graph_copy_nodes(found, have, nodes, count);
+    CUresult result = found == NULL ? CUDA_ERROR_OUT_OF_MEMORY : graph_copy_nodes(found, have, nodes, count);
     free(found);
     if (result == CUDA_SUCCESS && edges != NULL) {
         memset(edges, 0, *count * sizeof *edges);

@@ -301,13 +301,8 @@ cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *count, CUfunction func
                                                      size_t dynamic_bytes, unsigned int flags)
 {
     struct kernel *kernel;
-    CUresult result = driver_enter();
-    if (result == CUDA_SUCCESS) {
-        result = kernel_from_function(function, &kernel);
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(driver_enter());
+    TRY(kernel_from_function(function, &kernel));
     if (count == NULL || block_threads <= 0 || (flags & ~(unsigned)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -337,13 +332,8 @@ cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid_blocks, int *block_threads, 
                                           unsigned int flags)
 {
     struct kernel *kernel;
-    CUresult result = driver_enter();
-    if (result == CUDA_SUCCESS) {
-        result = kernel_from_function(function, &kernel);
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(driver_enter());
+    TRY(kernel_from_function(function, &kernel));
     if (grid_blocks == NULL || block_threads == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -353,10 +343,7 @@ cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid_blocks, int *block_threads, 
     for (int threads = (most + 31) / 32 * 32; threads > 0; threads -= 32) {
         int blocks, tried = threads < most ? threads : most;
         size_t dynamic = dynamic_of_block != NULL ? dynamic_of_block(tried) : dynamic_bytes;
-        result = cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, function, tried, dynamic, flags);
-        if (result != CUDA_SUCCESS) {
-            return result;
-        }
+        TRY(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, function, tried, dynamic, flags));
         if (blocks * tried > best_blocks * best_threads) {
             best_threads = tried;
             best_blocks = blocks;
@@ -379,13 +366,8 @@ CUresult
 cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamic_bytes, CUfunction function, int blocks, int block_threads)
 {
     struct kernel *kernel;
-    CUresult result = driver_enter();
-    if (result == CUDA_SUCCESS) {
-        result = kernel_from_function(function, &kernel);
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(driver_enter());
+    TRY(kernel_from_function(function, &kernel));
     if (dynamic_bytes == NULL || blocks <= 0 || block_threads <= 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }

@@ -56,18 +56,12 @@ check_image(const struct softgpu_image *image)
 static CUresult
 load(const void *data, struct library **library_p)
 {
-    CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(driver_enter());
     if (data == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     const struct softgpu_image *image = data;
-    result = check_image(image);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(check_image(image));
     struct library *library = object_take(OBJECT_LIBRARY, sizeof *library);
     if (library == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -103,10 +97,7 @@ unload(struct library *library)
 static CUresult
 enter_library(void *handle, struct library **library_p)
 {
-    CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(driver_enter());
     struct library *library = handle;
     if (library == NULL || library->magic != MAGIC_LIBRARY) {
         return CUDA_ERROR_INVALID_HANDLE;
@@ -157,15 +148,12 @@ CUresult
 cuLibraryGetKernel(CUkernel *kernel_out, CUlibrary handle, const char *name)
 {
     struct library *library;
-    CUresult result = enter_library(handle, &library);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(enter_library(handle, &library));
     if (kernel_out == NULL || name == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct kernel *kernel;
-    result = kernel_named(library, name, &kernel);
+    CUresult result = kernel_named(library, name, &kernel);
     if (result == CUDA_SUCCESS) {
         *kernel_out = (CUkernel)kernel;
     }
@@ -209,10 +197,7 @@ global_named(void *handle, const char *name, CUdeviceptr *pointer, size_t *bytes
 {
     struct library *library;
     struct softgpu_variable variable;
-    CUresult result = enter_library(handle, &library);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(enter_library(handle, &library));
     if (name == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -249,10 +234,7 @@ CUresult
 cuModuleLoadData(CUmodule *module, const void *image)
 {
     struct context *context;
-    CUresult result = context_enter(&context);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(context_enter(&context));
     return cuLibraryLoadData((CUlibrary *)module, image, NULL, NULL, 0, NULL, NULL, 0);
 }
 
@@ -279,15 +261,12 @@ CUresult
 cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
 {
     struct library *library;
-    CUresult result = enter_library(module, &library);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(enter_library(module, &library));
     if (function == NULL || name == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct kernel *kernel;
-    result = kernel_named(library, name, &kernel);
+    CUresult result = kernel_named(library, name, &kernel);
     if (result == CUDA_SUCCESS) {
         *function = (CUfunction)&kernel->function;
         (void)kernel_load(kernel);

@@ -132,10 +132,7 @@ get_nothing(CUpointer_attribute attribute, void *data)
 CUresult
 cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr address)
 {
-    CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(driver_enter());
     struct allocation found;
     if (data == NULL || !pointer_find(address, &found)) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -166,10 +163,7 @@ cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void
 CUresult
 cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr address)
 {
-    CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(driver_enter());
     struct allocation found;
     if (value == NULL || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !pointer_find(address, &found)) {
         return CUDA_ERROR_INVALID_VALUE;

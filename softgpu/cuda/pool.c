@@ -84,10 +84,7 @@ pool_from_handle(CUmemoryPool handle, struct pool **pool_p)
 CUresult
 cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice device)
 {
-    CUresult result = device_enter(device);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(device_enter(device));
     if (pool_out == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -104,10 +101,7 @@ cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice device)
 CUresult
 cuDeviceGetMemPool(CUmemoryPool *pool_out, CUdevice device)
 {
-    CUresult result = device_enter(device);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(device_enter(device));
     if (pool_out == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -141,10 +135,7 @@ cuDeviceSetMemPool(CUdevice device, CUmemoryPool handle)
 CUresult
 cuMemPoolCreate(CUmemoryPool *pool_out, const CUmemPoolProps *properties)
 {
-    CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(driver_enter());
     if (pool_out == NULL || properties == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -211,10 +202,7 @@ CUresult
 cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value)
 {
     struct pool *pool;
-    CUresult result = enter_attribute(handle, attribute, value, &pool);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(enter_attribute(handle, attribute, value, &pool));
     uint64_t set = 0;
     memcpy(&set, value, attribute_bytes(attribute));
     switch (attribute) {
@@ -238,10 +226,7 @@ CUresult
 cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value)
 {
     struct pool *pool;
-    CUresult result = enter_attribute(handle, attribute, value, &pool);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(enter_attribute(handle, attribute, value, &pool));
     uint64_t set = atomic_load(&pool->attributes[attribute]);
     switch (attribute) {
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:

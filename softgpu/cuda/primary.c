@@ -26,10 +26,7 @@ make_primary(CUdevice device)
 CUresult
 cuDevicePrimaryCtxRetain(CUcontext *context_out, CUdevice device)
 {
-    CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(driver_enter());
     if (context_out == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -37,7 +34,7 @@ cuDevicePrimaryCtxRetain(CUcontext *context_out, CUdevice device)
         return CUDA_ERROR_INVALID_DEVICE;
     }
     pthread_mutex_lock(&primary_lock);
-    result = make_primary(device);
+    CUresult result = make_primary(device);
     if (result == CUDA_SUCCESS) {
         ++primary[device].retained;
         *context_out = (CUcontext)primary[device].context;
@@ -101,10 +98,7 @@ cuDevicePrimaryCtxReset(CUdevice device)
 CUresult
 cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags)
 {
-    CUresult result = device_enter(device);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(device_enter(device));
     if ((flags & ~(unsigned)CU_CTX_FLAGS_MASK) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -120,10 +114,7 @@ cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags)
 CUresult
 cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active)
 {
-    CUresult result = device_enter(device);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(device_enter(device));
     if (flags == NULL || active == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }

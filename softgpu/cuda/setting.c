@@ -43,10 +43,7 @@ CUresult
 cuCtxGetLimit(size_t *value, CUlimit limit)
 {
     struct context *context;
-    CUresult result = context_enter(&context);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(context_enter(&context));
     if (value == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -61,10 +58,7 @@ CUresult
 cuCtxSetLimit(CUlimit limit, size_t value)
 {
     struct context *context;
-    CUresult result = context_enter(&context);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(context_enter(&context));
     if ((unsigned)limit >= CU_LIMIT_SHMEM_SIZE) {
         return CUDA_ERROR_UNSUPPORTED_LIMIT;
     }
@@ -115,10 +109,7 @@ CUresult
 cuCtxGetStreamPriorityRange(int *least, int *greatest)
 {
     struct context *context;
-    CUresult result = context_enter(&context);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(context_enter(&context));
     if (least != NULL) {
         *least = 0;
     }

@@ -9,16 +9,13 @@ CUresult
 cuStreamCreateWithPriority(CUstream *stream_out, unsigned int flags, int priority)
 {
     struct context *context;
-    CUresult result = context_enter(&context);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(context_enter(&context));
     if (stream_out == NULL || (flags & ~(unsigned)CU_STREAM_NON_BLOCKING) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     priority = priority > 0 ? 0 : priority < STREAM_PRIORITY_GREATEST ? STREAM_PRIORITY_GREATEST : priority;
     struct stream *stream;
-    result = stream_create(context, STREAM_CREATED, flags, priority, &stream);
+    CUresult result = stream_create(context, STREAM_CREATED, flags, priority, &stream);
     if (result == CUDA_SUCCESS) {
         *stream_out = (CUstream)stream;
     }
@@ -84,10 +81,7 @@ static CUresult
 get(CUstream handle, enum flavour flavour, enum property property, void *out)
 {
     struct stream *stream;
-    CUresult result = stream_enter(handle, flavour, &stream);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(stream_enter(handle, flavour, &stream));
     if (out == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -174,13 +168,8 @@ enqueue_host(CUstream handle, enum flavour flavour, CUhostFn function, CUstreamC
 {
     struct stream *stream;
     struct host_command *host;
-    CUresult result = stream_enter(handle, flavour, &stream);
-    if (result == CUDA_SUCCESS) {
-        result = make_host(function, callback, data, &host);
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(stream_enter(handle, flavour, &stream));
+    TRY(make_host(function, callback, data, &host));
     host->handle = handle;
     return stream_submit(stream, &host->command, NULL);
 }

@@ -24,10 +24,7 @@ encode(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, cuuint32_t l
        const cuuint64_t *dimensions, const cuuint32_t *element_strides)
 {
     struct context *context;
-    CUresult result = context_enter(&context);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(context_enter(&context));
     if (map == NULL || (uintptr_t)map % MAP_ALIGNMENT != 0 || address == NULL ||
         (uintptr_t)address % ADDRESS_ALIGNMENT != 0 || rank < least_rank || rank > RANK_LIMIT || dimensions == NULL ||
         element_strides == NULL) {
@@ -86,10 +83,7 @@ CUresult
 cuTensorMapReplaceAddress(CUtensorMap *map, void *address)
 {
     struct context *context;
-    CUresult result = context_enter(&context);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(context_enter(&context));
     if (map == NULL || softgpu_tensor_map_address(map->opaque) == 0 || address == NULL ||
         (uintptr_t)address % ADDRESS_ALIGNMENT != 0) {
         return CUDA_ERROR_INVALID_VALUE;

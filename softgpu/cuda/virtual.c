@@ -54,10 +54,7 @@ fits(size_t bytes)
 static CUresult
 check_properties(const char *call, const CUmemAllocationProp *properties)
 {
-    CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(driver_enter());
     if (properties == NULL || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -88,10 +85,7 @@ CUresult
 cuMemAddressReserve(CUdeviceptr *pointer, size_t bytes, size_t alignment, CUdeviceptr hint, unsigned long long flags)
 {
     (void)hint; /* CUDA promises nothing about it */
-    CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(driver_enter());
     alignment = alignment > GRANULARITY ? alignment : GRANULARITY;
     if (pointer == NULL || !fits(bytes) || flags != 0 || (alignment & (alignment - 1)) != 0 || bytes > SIZE_MAX / 4 ||
         alignment > SIZE_MAX / 4) {
@@ -145,10 +139,7 @@ count_maps(uintptr_t address, size_t bytes, bool may_have_gaps)
 CUresult
 cuMemAddressFree(CUdeviceptr pointer, size_t bytes)
 {
-    CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(driver_enter());
     pthread_mutex_lock(&lock);
     struct range **link = find_range(pointer, bytes), *range = *link;
     if (range == NULL || range->base != pointer || range->bytes != bytes || count_maps(pointer, bytes, true) > 0) {
@@ -167,10 +158,7 @@ cuMemAddressFree(CUdeviceptr pointer, size_t bytes)
 static CUresult
 find_chunk(CUmemGenericAllocationHandle handle, struct chunk **chunk_p)
 {
-    CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(driver_enter());
     struct chunk *chunk = (struct chunk *)(uintptr_t)handle;
     if (chunk == NULL || atomic_load(&chunk->magic) != MAGIC_CHUNK || atomic_load(&chunk->handles) == 0) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -194,10 +182,7 @@ CUresult
 cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAllocationProp *properties,
             unsigned long long flags)
 {
-    CUresult result = check_properties("cuMemCreate", properties);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(check_properties("cuMemCreate", properties));
     if (handle == NULL || !fits(bytes) || flags != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -309,19 +294,14 @@ cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGenericAllocatio
 {
     struct context *context;
     struct chunk *chunk;
-    CUresult result = context_enter(&context);
-    if (result == CUDA_SUCCESS) {
-        result = find_chunk(handle, &chunk);
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(context_enter(&context));
+    TRY(find_chunk(handle, &chunk));
     if (!fits(bytes) || pointer % GRANULARITY != 0 || offset % GRANULARITY != 0 || offset > chunk->bytes ||
         bytes > chunk->bytes - offset || flags != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     pthread_mutex_lock(&lock);
-    result = make_map(context, pointer, bytes, offset, chunk);
+    CUresult result = make_map(context, pointer, bytes, offset, chunk);
     pthread_mutex_unlock(&lock);
     return result;
 }
@@ -330,15 +310,12 @@ CUresult
 cuMemUnmap(CUdeviceptr pointer, size_t bytes)
 {
     struct context *context;
-    CUresult result = context_enter(&context);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(context_enter(&context));
     if (!fits(bytes) || pointer % GRANULARITY != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     /* Work that is under way may use the maps: that of this context, and of those in which they were made. */
-    result = context_drain(context);
+    CUresult result = context_drain(context);
     struct allocation map;
     for (uintptr_t at = pointer; at < pointer + bytes && memory_find(at, &map) && map.kind == MEMORY_MAPPED;
          at = map.base + map.bytes) {
@@ -399,10 +376,7 @@ cuMemSetAccess(CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *accesse
 CUresult
 cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr pointer)
 {
-    CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(driver_enter());
     struct allocation map;
     if (flags == NULL || location == NULL || !memory_find(pointer, &map) || map.kind != MEMORY_MAPPED) {
         return CUDA_ERROR_INVALID_VALUE;

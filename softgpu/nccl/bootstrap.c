@@ -64,9 +64,7 @@ connect_to_root(struct meeting *meeting, struct id_content *id, const struct rep
     if (*is_unix_p)
         return meeting_connect_unix(meeting, id, &meeting->socket);
     if (!has_name && hello->rank == 0) {
-        ncclResult_t result = bootstrap_root_start(id, meeting->error);
-        if (result != ncclSuccess)
-            return result;
+        TRY(bootstrap_root_start(id, meeting->error));
     }
     return connect_tcp(meeting, id, hello->rank, !has_name);
 }
@@ -85,11 +83,8 @@ join_through(struct meeting *meeting, struct segment *segment, const struct id_c
         if (result != ncclSuccess || ruling.kind == RULING_WELCOME)
             return result;
     } else {
-        result = meeting_report(meeting, hello);
-        if (result == ncclSuccess)
-            result = meeting_ruling(meeting, RULING_SPREAD, &ruling);
-        if (result != ncclSuccess)
-            return result;
+        TRY(meeting_report(meeting, hello));
+        TRY(meeting_ruling(meeting, RULING_SPREAD, &ruling));
     }
     result = spread_join(segment, id, hello->rank, hello->rank_count, &ruling, meeting);
     struct report last = {.magic = REPORT_MAGIC, .kind = REPORT_DONE};

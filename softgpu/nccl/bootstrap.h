@@ -24,6 +24,15 @@
 #include <nccl.h>
 #include <pthread.h>
 
+/* Returns from the function that it stands in, with the result of the call, unless that is ncclSuccess. For the whole
+ * folder; not where a lock is held, or something is to be released. */
+#define TRY(call)                               \
+    do {                                        \
+        const ncclResult_t try_result = (call); \
+        if (try_result != ncclSuccess)          \
+            return try_result;                  \
+    } while (false)
+
 /* Where a function below says why it failed. */
 struct bootstrap_error {
     char text[SEGMENT_TEXT_BYTES];

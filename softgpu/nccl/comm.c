@@ -43,9 +43,7 @@ comm_end_work(struct ncclComm *comm)
 ncclResult_t
 comm_check_ready(struct ncclComm *comm, const char *call)
 {
-    ncclResult_t result = comm_check(comm, call);
-    if (result != ncclSuccess)
-        return result;
+    TRY(comm_check(comm, call));
     switch ((enum comm_stage)atomic_load(&comm->stage)) {
     case COMM_READY:
         break;
@@ -61,7 +59,7 @@ comm_check_ready(struct ncclComm *comm, const char *call)
         return nccl_error(ncclInvalidUsage, "%s: the communicator was finalized", call);
     }
     char text[SEGMENT_TEXT_BYTES];
-    result = exchange_error(&comm->exchange, text, sizeof(text));
+    ncclResult_t result = exchange_error(&comm->exchange, text, sizeof(text));
     if (result != ncclSuccess)
         return nccl_error(result, "%s: an earlier operation failed: %s", call, text);
     result = comm_work_state(comm);
@@ -263,9 +261,7 @@ comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniqueId *id, int
         return nccl_error(ncclInvalidArgument, "SOFTGPU_NCCL_SILENCE_S=%s is malformed: give 1 to 3600 (seconds)",
                           getenv("SOFTGPU_NCCL_SILENCE_S"));
     CUcontext context;
-    ncclResult_t result = nccl_cuda(softgpu_context_ensure(&context), "finding the device");
-    if (result != ncclSuccess)
-        return result;
+    TRY(nccl_cuda(softgpu_context_ensure(&context), "finding the device"));
     struct ncclComm *comm = new_comm(is_blocking);
     if (!comm)
         return ncclSystemError;
@@ -276,7 +272,7 @@ comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniqueId *id, int
     comm->id = *id;
     comm->rank = rank;
     comm->rank_count = rank_count;
-    result = nccl_cuda(softgpu_driver()->ctx_get_device(&comm->device), "cuCtxGetDevice");
+    ncclResult_t result = nccl_cuda(softgpu_driver()->ctx_get_device(&comm->device), "cuCtxGetDevice");
     if (result == ncclSuccess) /* kept for good, as by the runtime that NCCL has in it */
         result = nccl_cuda(softgpu_driver()->primary_ctx_retain(&comm->context, comm->device), "the primary context");
     if (result == ncclSuccess)

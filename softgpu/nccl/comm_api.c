@@ -103,9 +103,7 @@ pncclCommDestroy(ncclComm_t comm)
     if (!comm)
         return ncclSuccess;
     COMM_VISIT(visit);
-    ncclResult_t result = visit_begin(comm, "ncclCommDestroy", &visit);
-    if (result != ncclSuccess)
-        return result;
+    TRY(visit_begin(comm, "ncclCommDestroy", &visit));
     if (segment_is_mapped(&comm->exchange.segment) && exchange_error(&comm->exchange, NULL, 0) != ncclSuccess)
         segment_interrupt(&comm->exchange.segment);
     visit = NULL;
@@ -120,9 +118,7 @@ pncclCommAbort(ncclComm_t comm)
 {
     if (!comm)
         return ncclSuccess;
-    ncclResult_t result = comm_check(comm, "ncclCommAbort");
-    if (result != ncclSuccess)
-        return result;
+    TRY(comm_check(comm, "ncclCommAbort"));
     bootstrap_cancel(&comm->wait);
     if (atomic_load(&comm->stage) == COMM_INITIALISING)
         comm_join_worker(comm);

@@ -189,9 +189,7 @@ enter_comms(const struct batch *batch, int *comm_count_p, bool *is_blocking_p)
             is_known = batch->items[k].visit == item->comm;
         if (is_known)
             continue;
-        ncclResult_t result = visit_begin(item->comm, "ncclGroupEnd", &item->visit);
-        if (result != ncclSuccess)
-            return result;
+        TRY(visit_begin(item->comm, "ncclGroupEnd", &item->visit));
         if (count++ > 0 && item->comm->is_blocking != *is_blocking_p)
             return nccl_error(ncclInvalidArgument, "a group has communicators that block and others that do not");
         *is_blocking_p = item->comm->is_blocking;

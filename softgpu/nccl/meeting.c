@@ -99,9 +99,7 @@ meeting_send(struct meeting *meeting, int socket, const void *message, size_t by
         if (sent >= 0) {
             done += (size_t)sent;
         } else if (errno == EAGAIN) {
-            ncclResult_t result = meeting_wait(meeting, socket, POLLOUT, deadline_ns);
-            if (result != ncclSuccess)
-                return result;
+            TRY(meeting_wait(meeting, socket, POLLOUT, deadline_ns));
         } else if (errno != EINTR) {
             return bootstrap_fail(meeting->error, ncclSystemError, what);
         }
@@ -117,9 +115,7 @@ meeting_receive(struct meeting *meeting, int socket, void *message, size_t bytes
         if (got > 0) {
             done += (size_t)got;
         } else if (got < 0 && errno == EAGAIN) {
-            ncclResult_t result = meeting_wait(meeting, socket, POLLIN, deadline_ns);
-            if (result != ncclSuccess)
-                return result;
+            TRY(meeting_wait(meeting, socket, POLLIN, deadline_ns));
         } else if (got == 0 || errno != EINTR) {
             if (meeting_is_cancelled(meeting))
                 return cancelled(meeting);
@@ -140,16 +136,11 @@ authenticate(struct meeting *meeting, int socket, const unsigned char secret[SEC
     struct auth_greeting greeting;
     struct auth_answer answer;
     struct auth_reply reply;
-    ncclResult_t result = meeting_receive(meeting, socket, &greeting, sizeof(greeting), deadline_ns, what);
-    if (result != ncclSuccess)
-        return result;
+    TRY(meeting_receive(meeting, socket, &greeting, sizeof(greeting), deadline_ns, what));
     bool is_ours = auth_make_answer(&greeting, secret, purpose, rank, &answer);
     if (is_ours) {
-        result = meeting_send(meeting, socket, &answer, sizeof(answer), what);
-        if (result == ncclSuccess)
-            result = meeting_receive(meeting, socket, &reply, sizeof(reply), deadline_ns, what);
-        if (result != ncclSuccess)
-            return result;
+        TRY(meeting_send(meeting, socket, &answer, sizeof(answer), what));
+        TRY(meeting_receive(meeting, socket, &reply, sizeof(reply), deadline_ns, what));
         is_ours = auth_check_reply(&reply, secret);
     }
     if (is_ours)

@@ -202,11 +202,8 @@ pncclRedOpCreatePreMulSum(ncclRedOp_t *op_p, void *scalar, ncclDataType_t type, 
 {
     static const char call[] = "ncclRedOpCreatePreMulSum";
     COMM_VISIT(visit);
-    ncclResult_t result = visit_begin_ready(comm, call, &visit);
-    if (result == ncclSuccess)
-        result = check_type(type, call);
-    if (result != ncclSuccess)
-        return result;
+    TRY(visit_begin_ready(comm, call, &visit));
+    TRY(check_type(type, call));
     if (!op_p || !scalar || (residence != ncclScalarDevice && residence != ncclScalarHostImmediate))
         return nccl_error(ncclInvalidArgument, "%s: no scalar, no place for the operator, or an unknown residence",
                           call);
@@ -230,9 +227,7 @@ ncclResult_t
 pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 {
     COMM_VISIT(visit);
-    ncclResult_t result = visit_begin(comm, "ncclRedOpDestroy", &visit);
-    if (result != ncclSuccess)
-        return result;
+    TRY(visit_begin(comm, "ncclRedOpDestroy", &visit));
     unsigned index = (unsigned)op - ncclNumOps;
     if ((unsigned)op < ncclNumOps || index >= PREMULSUM_MAX || !comm->premulsums[index].is_used)
         return nccl_error(ncclInvalidArgument, "ncclRedOpDestroy: %d is not an operator of this communicator", (int)op);
@@ -306,9 +301,7 @@ ncclResult_t
 pncclGather(const void *send, void *receive, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
             cudaStream_t stream)
 {
-    ncclResult_t result = check_spread(comm, type, count, root, "ncclGather");
-    if (result != ncclSuccess)
-        return result;
+    TRY(check_spread(comm, type, count, root, "ncclGather"));
     bool is_root = comm->rank == root;
     struct spread spread = {send, receive, root, root + 1, 0, is_root ? comm->rank_count : 0, false, true};
     return run_spread(&spread, count, type, comm, stream, "ncclGather");
@@ -319,9 +312,7 @@ ncclResult_t
 pncclScatter(const void *send, void *receive, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
              cudaStream_t stream)
 {
-    ncclResult_t result = check_spread(comm, type, count, root, "ncclScatter");
-    if (result != ncclSuccess)
-        return result;
+    TRY(check_spread(comm, type, count, root, "ncclScatter"));
     bool is_root = comm->rank == root;
     struct spread spread = {send, receive, 0, is_root ? comm->rank_count : 0, root, root + 1, true, false};
     return run_spread(&spread, count, type, comm, stream, "ncclScatter");
@@ -338,11 +329,8 @@ pncclMemAlloc(void **memory_p, size_t bytes)
     CUdeviceptr address = 0;
     if (bytes > 0) {
         CUcontext context;
-        ncclResult_t result = nccl_cuda(softgpu_context_ensure(&context), "finding the device");
-        if (result == ncclSuccess)
-            result = nccl_cuda(softgpu_driver()->mem_alloc(&address, bytes), "cuMemAlloc");
-        if (result != ncclSuccess)
-            return result;
+        TRY(nccl_cuda(softgpu_context_ensure(&context), "finding the device"));
+        TRY(nccl_cuda(softgpu_driver()->mem_alloc(&address, bytes), "cuMemAlloc"));
     }
     *memory_p = (void *)address;
     return ncclSuccess;
@@ -363,9 +351,7 @@ ncclResult_t
 pncclCommRegister(const ncclComm_t comm, void *buffer, size_t bytes, void **handle_p)
 {
     COMM_VISIT(visit);
-    ncclResult_t result = visit_begin(comm, "ncclCommRegister", &visit);
-    if (result != ncclSuccess)
-        return result;
+    TRY(visit_begin(comm, "ncclCommRegister", &visit));
     if (!buffer || bytes == 0 || !handle_p)
         return nccl_error(ncclInvalidArgument, "ncclCommRegister: no buffer, or no place for the handle");
     struct registration *registration = malloc(sizeof(*registration));
@@ -382,9 +368,7 @@ ncclResult_t
 pncclCommDeregister(const ncclComm_t comm, void *handle)
 {
     COMM_VISIT(visit);
-    ncclResult_t result = visit_begin(comm, "ncclCommDeregister", &visit);
-    if (result != ncclSuccess)
-        return result;
+    TRY(visit_begin(comm, "ncclCommDeregister", &visit));
     struct registration **at = &visit->registrations;
     while (*at && *at != handle)
         at = &(*at)->next;
@@ -401,9 +385,7 @@ ncclResult_t
 pncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t bytes, ncclWindow_t *window_p, int flags)
 {
     COMM_VISIT(visit);
-    ncclResult_t result = visit_begin_ready(comm, "ncclCommWindowRegister", &visit);
-    if (result != ncclSuccess)
-        return result;
+    TRY(visit_begin_ready(comm, "ncclCommWindowRegister", &visit));
     if (!buffer || bytes == 0 || !window_p || (flags != NCCL_WIN_DEFAULT && flags != NCCL_WIN_COLL_SYMMETRIC))
         return nccl_error(ncclInvalidArgument,
                           "ncclCommWindowRegister: no buffer, no place for the window, or flags %d", flags);

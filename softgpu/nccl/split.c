@@ -87,9 +87,7 @@ ncclResult_t
 pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config)
 {
     COMM_VISIT(visit);
-    ncclResult_t result = visit_begin_ready(comm, "ncclCommSplit", &visit);
-    if (result != ncclSuccess)
-        return result;
+    TRY(visit_begin_ready(comm, "ncclCommSplit", &visit));
     if (!newcomm)
         return nccl_error(ncclInvalidArgument, "ncclCommSplit: the place for the new communicator is NULL");
     if (color < 0 && color != NCCL_SPLIT_NOCOLOR)
@@ -98,7 +96,7 @@ pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclCon
     struct comm_origin origin = {.parent = comm, .meet = meet_for_split, .color = color, .key = key};
     bool is_blocking = comm->is_blocking;
     struct ncclComm *started;
-    result = comm_config(config, &is_blocking);
+    ncclResult_t result = comm_config(config, &is_blocking);
     if (result == ncclSuccess)
         result = comm_start_child(&started, &origin, is_blocking || color == NCCL_SPLIT_NOCOLOR);
     return result == ncclSuccess ? group_publish(newcomm, started) : result;
@@ -207,11 +205,8 @@ pncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, n
     struct comm_origin origin = {.parent = comm, .meet = meet_for_shrink};
     bool is_blocking = comm->is_blocking;
     struct ncclComm *started;
-    result = check_shrink(comm, excludeRanksList, excludeRanksCount, &origin);
-    if (result == ncclSuccess)
-        result = comm_config(config, &is_blocking);
-    if (result != ncclSuccess)
-        return result;
+    TRY(check_shrink(comm, excludeRanksList, excludeRanksCount, &origin));
+    TRY(comm_config(config, &is_blocking));
     if (aborts)
         end_operations(comm);
     else

@@ -55,10 +55,8 @@ join_host(struct segment *segment, const struct id_content *id, int place, int c
     int connection = -1;
     struct ruling ruling;
     struct report hello = {.magic = REPORT_MAGIC, .kind = REPORT_HELLO, .rank = place, .rank_count = count};
-    ncclResult_t result = meeting_connect_unix(meeting, id, &connection);
-    if (result != ncclSuccess)
-        return result;
-    result = meeting_hello_unix(meeting, connection, &hello, id);
+    TRY(meeting_connect_unix(meeting, id, &connection));
+    ncclResult_t result = meeting_hello_unix(meeting, connection, &hello, id);
     if (result == ncclSuccess)
         result = meeting_answer_unix(meeting, connection, segment, &ruling);
     close(connection);
@@ -91,10 +89,8 @@ connect_to_earlier(struct spread *spread, const struct ruling *addresses)
     for (int r = 0; r < segment->rank; ++r) {
         if (segment->place[r] >= 0)
             continue;
-        ncclResult_t result = meeting_connect(spread->meeting, &addresses->addresses[r], spread->id->secret, AUTH_PEER,
-                                              segment->rank, &spread->sockets[r]);
-        if (result != ncclSuccess)
-            return result;
+        TRY(meeting_connect(spread->meeting, &addresses->addresses[r], spread->id->secret, AUTH_PEER, segment->rank,
+                            &spread->sockets[r]));
     }
     return ncclSuccess;
 }

@@ -56,9 +56,7 @@ refuse(struct ncclComm *comm, const char *call, uint64_t other)
 ncclResult_t
 visit_begin(struct ncclComm *comm, const char *call, struct ncclComm **visit_p)
 {
-    ncclResult_t result = comm_check(comm, call);
-    if (result != ncclSuccess)
-        return result;
+    TRY(comm_check(comm, call));
     uint64_t other = 0;
     if (!atomic_compare_exchange_strong(&comm->visit, &other, pack(own_thread(), call)) &&
         thread_of(other) != own_thread())
