@@ -137,9 +137,7 @@ cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUmemLoca
     };
     struct allocation found;
     TRY(find_managed(address, bytes, &found));
-    if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(advice >= CU_MEM_ADVISE_SET_READ_MOSTLY && advice <= CU_MEM_ADVISE_UNSET_ACCESSED_BY);
     if (!meanings[advice].everywhere && !place_valid(place)) {
         return CUDA_ERROR_INVALID_DEVICE;
     }
@@ -266,9 +264,7 @@ CUresult
 cuMemRangeGetAttributes(void **data, size_t *data_bytes, CUmem_range_attribute *attributes, size_t count,
                         CUdeviceptr address, size_t bytes)
 {
-    if (data == NULL || data_bytes == NULL || attributes == NULL || count == 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(data != NULL && data_bytes != NULL && attributes != NULL && count != 0);
     CUresult result = CUDA_SUCCESS;
     for (size_t i = 0; i < count && result == CUDA_SUCCESS; ++i) {
         result = cuMemRangeGetAttribute(data[i], data_bytes[i], attributes[i], address, bytes);

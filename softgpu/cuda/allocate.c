@@ -16,9 +16,7 @@ allocate(CUdeviceptr *pointer_out, size_t bytes, enum memory_kind kind, unsigned
     struct context *context;
     TRY(context_enter(&context));
     TRY(capture_check_unsafe());
-    if (pointer_out == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(pointer_out != NULL);
     uintptr_t base;
     CUresult result = memory_allocate(context, bytes, kind, flags, NULL, &base);
     if (result == CUDA_SUCCESS) {
@@ -215,9 +213,7 @@ CUresult
 cuMemHostGetDevicePointer_v2(CUdeviceptr *device_pointer, void *pointer, unsigned int flags)
 {
     struct allocation found;
-    if (device_pointer == NULL || flags != 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(device_pointer != NULL && flags == 0);
     CUresult result = find_host(pointer, &found);
     if (result == CUDA_SUCCESS) {
         *device_pointer = (CUdeviceptr)pointer;
@@ -241,9 +237,7 @@ allocate_async(CUdeviceptr *pointer, size_t bytes, struct pool *pool, CUstream h
 {
     struct stream *stream;
     TRY(stream_enter(handle, flavour, &stream));
-    if (pointer == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(pointer != NULL);
     if (capture_is_on(stream)) {
         say("cuMemAllocAsync: allocations in a captured stream are not supported; allocate before the capture");
         capture_invalidate(stream);

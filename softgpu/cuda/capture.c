@@ -405,9 +405,7 @@ update(struct stream *stream, struct node *const *nodes, size_t count, unsigned 
     if (capture->invalid) {
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     }
-    if (!graph_has(capture->graph, nodes, count)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(graph_has(capture->graph, nodes, count));
     return flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES ? graph_tail_set(stream, nodes, count)
                                                        : graph_tail_extend(stream, nodes, count);
 }

@@ -26,9 +26,7 @@ end_capture(CUstream handle, enum flavour flavour, CUgraph *graph_out)
 {
     struct stream *stream;
     TRY(stream_enter(handle, flavour, &stream));
-    if (graph_out == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(graph_out != NULL);
     struct graph *graph = NULL;
     CUresult result = capture_end(stream, &graph);
     *graph_out = (CUgraph)graph; /* NULL on failure, as CUDA says */
@@ -41,9 +39,7 @@ get_info(CUstream handle, enum flavour flavour, struct capture_info info)
 {
     struct stream *stream;
     TRY(stream_enter(handle, flavour, &stream));
-    if (info.status == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(info.status != NULL);
     if (stream == stream->context->legacy && atomic_load(&stream->context->blocking_captures) > 0) {
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     }

@@ -140,9 +140,7 @@ context_current(void)
 CUresult
 context_push(struct context *context)
 {
-    if (thread.depth == CONTEXT_STACK_LIMIT) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(thread.depth != CONTEXT_STACK_LIMIT);
     thread.stack[thread.depth++] = context;
     return CUDA_SUCCESS;
 }

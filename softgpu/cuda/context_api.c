@@ -9,9 +9,7 @@ CUresult
 cuCtxCreate_v2(CUcontext *context_out, unsigned int flags, CUdevice device)
 {
     TRY(driver_enter());
-    if (context_out == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(context_out != NULL);
     if (!device_valid(device)) {
         return CUDA_ERROR_INVALID_DEVICE;
     }

@@ -268,9 +268,7 @@ copy_corner(CUmemorytype type, const void *host, CUdeviceptr device, size_t x, s
     default:
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (corner.address == 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(corner.address != 0);
     corner.address += z * corner.slice + y * pitch + x;
     *corner_p = corner;
     return CUDA_SUCCESS;
@@ -279,9 +277,7 @@ copy_corner(CUmemorytype type, const void *host, CUdeviceptr device, size_t x, s
 static CUresult
 copy_2d(const CUDA_MEMCPY2D *copy, enum timing timing, CUstream stream, enum flavour flavour)
 {
-    if (copy == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(copy != NULL);
     struct box box = {.width = copy->WidthInBytes, .height = copy->Height, .depth = 1};
     CUresult result = copy_corner(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes, copy->dstY, 0,
                                   copy->dstPitch, 0, &box.to);
@@ -295,9 +291,7 @@ copy_2d(const CUDA_MEMCPY2D *copy, enum timing timing, CUstream stream, enum fla
 static CUresult
 box_3d(const CUDA_MEMCPY3D *copy, struct box *box_p)
 {
-    if (copy == NULL || copy->srcLOD != 0 || copy->dstLOD != 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(copy != NULL && copy->srcLOD == 0 && copy->dstLOD == 0);
     *box_p = (struct box){.width = copy->WidthInBytes, .height = copy->Height, .depth = copy->Depth};
     CUresult result = copy_corner(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes, copy->dstY,
                                   copy->dstZ, copy->dstPitch, copy->dstHeight, &box_p->to);

@@ -58,9 +58,7 @@ static CUresult
 copy_3d_peer(const CUDA_MEMCPY3D_PEER *copy, enum timing timing, CUstream handle, enum flavour flavour)
 {
     struct stream *stream;
-    if (copy == NULL || copy->srcLOD != 0 || copy->dstLOD != 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(copy != NULL && copy->srcLOD == 0 && copy->dstLOD == 0);
     struct box box = {.width = copy->WidthInBytes, .height = copy->Height, .depth = copy->Depth};
     CUresult result = copy_corner(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes, copy->dstY,
                                   copy->dstZ, copy->dstPitch, copy->dstHeight, &box.to);
@@ -189,9 +187,7 @@ copy_rows(struct rows rows, const CUmemcpyAttributes *attributes, const size_t *
     size_t unused;
     fail_p = fail_p != NULL ? fail_p : &unused;
     *fail_p = SIZE_MAX;
-    if (rows.to == NULL || rows.from == NULL || rows.bytes == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(rows.to != NULL && rows.from != NULL && rows.bytes != NULL);
     TRY(batch_new(rows.count, &batch));
     CUresult result = batch_orders(batch, attributes, indices, attribute_count, fail_p);
     for (size_t i = 0; result == CUDA_SUCCESS && i < rows.count; ++i) {
@@ -244,10 +240,8 @@ operation_box(const CUDA_MEMCPY3D_BATCH_OP *operation, struct batch_copy *copy)
 {
     const CUextent3D *extent = &operation->extent;
     copy->box = (struct box){.width = extent->width, .height = extent->height, .depth = extent->depth};
-    if (extent->width == 0 || extent->height == 0 || extent->depth == 0 ||
-        operation->flags > CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(extent->width != 0 && extent->height != 0 && extent->depth != 0 &&
+            operation->flags <= CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE);
     CUresult result = order_of(operation->srcAccessOrder, &copy->order);
     if (result == CUDA_SUCCESS) {
         result = operand_corner(&operation->dst, extent, &copy->box.to);
@@ -263,9 +257,7 @@ copy_operations(size_t count, const CUDA_MEMCPY3D_BATCH_OP *operations, size_t *
     size_t unused;
     fail_p = fail_p != NULL ? fail_p : &unused;
     *fail_p = SIZE_MAX;
-    if (operations == NULL || flags != 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(operations != NULL && flags == 0);
     CUresult result = batch_new(count, &batch);
     if (result != CUDA_SUCCESS) {
         return result;

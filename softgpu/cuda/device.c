@@ -194,9 +194,7 @@ CUresult
 cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
 {
     TRY(driver_enter());
-    if (device == NULL || id == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(device != NULL && id != NULL);
     for (CUdevice candidate = 0; candidate < driver.device_count; ++candidate) {
         char name[16];
         snprintf(name, sizeof name, "0000:%02X:00.0", (unsigned)driver.device_index[candidate] + 1);

@@ -84,6 +84,9 @@ enum flavour { LEGACY, PER_THREAD };
         }                                   \
     } while (false)
 
+/* The same with CUDA_ERROR_INVALID_VALUE, unless the condition holds: for what callers pass. */
+#define REQUIRE(condition) TRY((condition) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE)
+
 /* ---- state.c ---- */
 
 /* What a device pretends to be: where the kinds differ, and programs look. */

@@ -25,9 +25,7 @@ CUresult
 cuGetErrorName(CUresult code, const char **name)
 {
     const struct error_text *found = find(code);
-    if (name == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(name != NULL);
     *name = found != NULL ? found->name : NULL;
     return found != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -36,9 +34,7 @@ CUresult
 cuGetErrorString(CUresult code, const char **text)
 {
     const struct error_text *found = find(code);
-    if (text == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(text != NULL);
     *text = found != NULL ? found->text : NULL;
     return found != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

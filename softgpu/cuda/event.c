@@ -395,9 +395,7 @@ cuEventElapsedTime_v2(float *milliseconds, CUevent start_handle, CUevent end_han
     struct event *start, *end;
     TRY(event_enter(start_handle, &start));
     TRY(event_enter(end_handle, &end));
-    if (milliseconds == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(milliseconds != NULL);
     if ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) {
         return CUDA_ERROR_INVALID_HANDLE;
     }

@@ -183,9 +183,7 @@ cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node,
 static CUresult
 instantiate_with(CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *parameters)
 {
-    if (parameters == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(parameters != NULL);
     CUresult result = cuGraphInstantiateWithFlags(exec, graph, parameters->flags);
     parameters->hErrNode_out = NULL;
     parameters->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;

@@ -190,9 +190,7 @@ CUresult
 cuGraphCreate(CUgraph *graph_out, unsigned int flags)
 {
     TRY(driver_enter());
-    if (graph_out == NULL || flags != 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(graph_out != NULL && flags == 0);
     struct graph *graph = graph_new();
     if (graph == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -249,9 +247,7 @@ cuGraphAddEmptyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before,
 CUresult
 graph_copy_nodes(struct node *const *from, size_t have, CUgraphNode *to, size_t *count)
 {
-    if (count == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(count != NULL);
     for (size_t i = 0; to != NULL && i < *count; ++i) {
         to[i] = i < have ? (CUgraphNode)from[i] : NULL;
     }

@@ -46,9 +46,7 @@ CUresult
 graph_kernel_command(const CUDA_KERNEL_NODE_PARAMS *parameters, struct command **command_p)
 {
     TRY(driver_enter());
-    if (parameters == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(parameters != NULL);
     CUlaunchConfig config = {.gridDimX = parameters->gridDimX,
                              .gridDimY = parameters->gridDimY,
                              .gridDimZ = parameters->gridDimZ,

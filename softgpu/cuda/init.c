@@ -20,9 +20,7 @@ start(void)
 CUresult
 cuInit(unsigned int flags)
 {
-    if (flags != 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(flags == 0);
     if (driver_forked()) {
         return CUDA_ERROR_NOT_INITIALIZED;
     }
@@ -33,9 +31,7 @@ cuInit(unsigned int flags)
 CUresult
 cuDriverGetVersion(int *version)
 {
-    if (version == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(version != NULL);
     *version = DRIVER_VERSION;
     return CUDA_SUCCESS;
 }

@@ -186,9 +186,7 @@ get_attribute(CUresult entered, const struct kernel *kernel, int *value, CUfunct
     if (entered != CUDA_SUCCESS) {
         return entered;
     }
-    if (value == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(value != NULL);
     switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
         *value = (int)kernel_thread_limit(kernel);
@@ -249,9 +247,7 @@ set_attribute(CUresult entered, struct kernel *kernel, CUfunction_attribute attr
         atomic_store(&kernel->max_dynamic_shared_bytes, value);
         return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-        if (value < -1 || value > 100) {
-            return CUDA_ERROR_INVALID_VALUE;
-        }
+        REQUIRE(value >= -1 && value <= 100);
         atomic_store(&kernel->carveout, value);
         return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:

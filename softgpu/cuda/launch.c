@@ -45,21 +45,13 @@ run_launch(struct command *command, struct stream *stream)
 static CUresult
 check_size(const struct kernel *kernel, const CUlaunchConfig *config)
 {
-    if (config->gridDimX == 0 || config->gridDimY == 0 || config->gridDimZ == 0 || config->blockDimX == 0 ||
-        config->blockDimY == 0 || config->blockDimZ == 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (config->gridDimX > GRID_LIMIT_X || config->gridDimY > GRID_LIMIT_YZ || config->gridDimZ > GRID_LIMIT_YZ) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (config->blockDimX > THREADS_PER_BLOCK || config->blockDimY > THREADS_PER_BLOCK ||
-        config->blockDimZ > BLOCK_LIMIT_Z) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(config->gridDimX != 0 && config->gridDimY != 0 && config->gridDimZ != 0 && config->blockDimX != 0 &&
+            config->blockDimY != 0 && config->blockDimZ != 0);
+    REQUIRE(config->gridDimX <= GRID_LIMIT_X && config->gridDimY <= GRID_LIMIT_YZ && config->gridDimZ <= GRID_LIMIT_YZ);
+    REQUIRE(config->blockDimX <= THREADS_PER_BLOCK && config->blockDimY <= THREADS_PER_BLOCK &&
+            config->blockDimZ <= BLOCK_LIMIT_Z);
     unsigned threads = config->blockDimX * config->blockDimY * config->blockDimZ;
-    if (threads > THREADS_PER_BLOCK) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(threads <= THREADS_PER_BLOCK);
     if (threads > kernel_thread_limit(kernel)) {
         return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES; /* __launch_bounds__ */
     }
@@ -123,9 +115,7 @@ read_extra(void **extra, const unsigned char **block_p, size_t *bytes_p)
             return CUDA_ERROR_INVALID_VALUE;
         }
     }
-    if (block == NULL || bytes == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(block != NULL && bytes != NULL);
     *block_p = block;
     *bytes_p = *bytes;
     return CUDA_SUCCESS;
@@ -154,9 +144,7 @@ copy_parameters(const struct kernel *kernel, unsigned char *to, void **parameter
         return CUDA_ERROR_INVALID_VALUE;
     }
     for (uint32_t i = 0; i < image->param_count; ++i) {
-        if (parameters[i] == NULL) {
-            return CUDA_ERROR_INVALID_VALUE;
-        }
+        REQUIRE(parameters[i] != NULL);
         memcpy(to + image->params[i].offset, parameters[i], image->params[i].bytes);
     }
     return CUDA_SUCCESS;
@@ -334,9 +322,7 @@ cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid_blocks, int *block_threads, 
     struct kernel *kernel;
     TRY(driver_enter());
     TRY(kernel_from_function(function, &kernel));
-    if (grid_blocks == NULL || block_threads == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(grid_blocks != NULL && block_threads != NULL);
     int most = (int)kernel_thread_limit(kernel), best_threads = 0, best_blocks = 0;
     most = limit > 0 && limit < most ? limit : most;
     /* From large to small blocks in steps of a warp: the first that keeps most threads busy. */
@@ -368,9 +354,7 @@ cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamic_bytes, CUfunction functi
     struct kernel *kernel;
     TRY(driver_enter());
     TRY(kernel_from_function(function, &kernel));
-    if (dynamic_bytes == NULL || blocks <= 0 || block_threads <= 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(dynamic_bytes != NULL && blocks > 0 && block_threads > 0);
     const struct profile *profile = driver.profile;
     size_t share = (size_t)profile->shared_bytes_per_multiprocessor / (unsigned)blocks;
     size_t fixed = kernel->image->static_shared_bytes, reserved = (size_t)profile->shared_bytes_reserved;

@@ -57,9 +57,7 @@ static CUresult
 load(const void *data, struct library **library_p)
 {
     TRY(driver_enter());
-    if (data == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(data != NULL);
     const struct softgpu_image *image = data;
     TRY(check_image(image));
     struct library *library = object_take(OBJECT_LIBRARY, sizeof *library);
@@ -125,9 +123,7 @@ cuLibraryLoadData(CUlibrary *library_out, const void *code, CUjit_option *jit_op
 {
     (void)jit_options, (void)jit_values, (void)jit_count, (void)options, (void)values,
         (void)count; /* nothing is compiled */
-    if (library_out == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(library_out != NULL);
     struct library *library;
     CUresult result = load(code, &library);
     if (result == CUDA_SUCCESS) {
@@ -149,9 +145,7 @@ cuLibraryGetKernel(CUkernel *kernel_out, CUlibrary handle, const char *name)
 {
     struct library *library;
     TRY(enter_library(handle, &library));
-    if (kernel_out == NULL || name == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(kernel_out != NULL && name != NULL);
     struct kernel *kernel;
     CUresult result = kernel_named(library, name, &kernel);
     if (result == CUDA_SUCCESS) {
@@ -198,9 +192,7 @@ global_named(void *handle, const char *name, CUdeviceptr *pointer, size_t *bytes
     struct library *library;
     struct softgpu_variable variable;
     TRY(enter_library(handle, &library));
-    if (name == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(name != NULL);
     size_t at = 0;
     do {
         if (&softgpu_variable_at == NULL || !softgpu_variable_at(at++, &variable)) {
@@ -262,9 +254,7 @@ cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
 {
     struct library *library;
     TRY(enter_library(module, &library));
-    if (function == NULL || name == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(function != NULL && name != NULL);
     struct kernel *kernel;
     CUresult result = kernel_named(library, name, &kernel);
     if (result == CUDA_SUCCESS) {

@@ -163,9 +163,7 @@ CUresult
 cuGetExportTable(const void **table, const CUuuid *id)
 {
     static _Atomic bool said;
-    if (table == NULL || id == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(table != NULL && id != NULL);
     if (!atomic_exchange(&said, true)) {
         say("this program carries NVIDIA's own CUDA runtime (cudart linked statically, as nvcc does by default), which "
             "cannot use the stand-in: build it with softgpu-cc, or run it with an NVIDIA GPU");

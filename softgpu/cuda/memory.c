@@ -212,9 +212,7 @@ CUresult
 memory_allocate(struct context *context, size_t bytes, enum memory_kind kind, unsigned flags, struct pool *pool,
                 uintptr_t *base_p)
 {
-    if (bytes == 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(bytes != 0);
     if (counted(kind) && !memory_reserve(context->device, bytes)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }

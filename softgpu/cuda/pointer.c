@@ -147,9 +147,7 @@ cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    if (count == 0 || attributes == NULL || data == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(count != 0 && attributes != NULL && data != NULL);
     struct allocation found;
     bool known = pointer_find(address, &found);
     for (unsigned i = 0; result == CUDA_SUCCESS && i < count; ++i) {

@@ -85,9 +85,7 @@ CUresult
 cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice device)
 {
     TRY(device_enter(device));
-    if (pool_out == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(pool_out != NULL);
     pthread_mutex_lock(&lock);
     struct pool *pool = default_of(device);
     pthread_mutex_unlock(&lock);
@@ -102,9 +100,7 @@ CUresult
 cuDeviceGetMemPool(CUmemoryPool *pool_out, CUdevice device)
 {
     TRY(device_enter(device));
-    if (pool_out == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(pool_out != NULL);
     struct pool *pool = pool_default(device);
     if (pool == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -136,9 +132,7 @@ CUresult
 cuMemPoolCreate(CUmemoryPool *pool_out, const CUmemPoolProps *properties)
 {
     TRY(driver_enter());
-    if (pool_out == NULL || properties == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(pool_out != NULL && properties != NULL);
     if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
         properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE) {
         say("cuMemPoolCreate: only pools of device memory that stay in the process are supported");

@@ -27,9 +27,7 @@ CUresult
 cuDevicePrimaryCtxRetain(CUcontext *context_out, CUdevice device)
 {
     TRY(driver_enter());
-    if (context_out == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(context_out != NULL);
     if (!device_valid(device)) {
         return CUDA_ERROR_INVALID_DEVICE;
     }
@@ -115,9 +113,7 @@ CUresult
 cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active)
 {
     TRY(device_enter(device));
-    if (flags == NULL || active == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(flags != NULL && active != NULL);
     pthread_mutex_lock(&primary_lock);
     *flags = primary[device].flags;
     *active = primary[device].retained > 0;

@@ -44,9 +44,7 @@ cuCtxGetLimit(size_t *value, CUlimit limit)
 {
     struct context *context;
     TRY(context_enter(&context));
-    if (value == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(value != NULL);
     if ((unsigned)limit >= CU_LIMIT_MAX) {
         return CUDA_ERROR_UNSUPPORTED_LIMIT;
     }

@@ -82,9 +82,7 @@ get(CUstream handle, enum flavour flavour, enum property property, void *out)
 {
     struct stream *stream;
     TRY(stream_enter(handle, flavour, &stream));
-    if (out == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(out != NULL);
     switch (property) {
     case FLAGS:
         *(unsigned int *)out = stream->flags;

@@ -60,9 +60,7 @@ cuTensorMapEncodeIm2col(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t r
                         CUtensorMapFloatOOBfill fill)
 {
     (void)channels, (void)pixels, (void)interleave, (void)swizzle, (void)promotion, (void)fill;
-    if (strides == NULL || lower == NULL || upper == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(strides != NULL && lower != NULL && upper != NULL);
     return encode(map, type, rank, 3, address, dimensions, element_strides);
 }
 

@@ -55,9 +55,7 @@ static CUresult
 check_properties(const char *call, const CUmemAllocationProp *properties)
 {
     TRY(driver_enter());
-    if (properties == NULL || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(properties != NULL && properties->type == CU_MEM_ALLOCATION_TYPE_PINNED);
     if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || properties->requestedHandleTypes != 0) {
         say("%s: only device memory that stays in the process is supported", call);
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -183,9 +181,7 @@ cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAlloc
             unsigned long long flags)
 {
     TRY(check_properties("cuMemCreate", properties));
-    if (handle == NULL || !fits(bytes) || flags != 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(handle != NULL && fits(bytes) && flags == 0);
     CUdevice device = properties->location.id;
     if (!memory_reserve(device, bytes)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -268,9 +264,7 @@ make_map(struct context *context, uintptr_t address, size_t bytes, size_t offset
         .chunk = chunk,
         .access = CU_MEM_ACCESS_FLAGS_PROT_NONE, /* until cuMemSetAccess */
     };
-    if (*find_range(address, bytes) == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(*find_range(address, bytes) != NULL);
     for (uintptr_t at = address; at < address + bytes; at += GRANULARITY) {
         struct allocation other;
         if (memory_find(at, &other)) {
