@@ -155,13 +155,31 @@ says "-ptx"
 run 127 "$cc" -ccbin /no/such/compiler -c main.c
 says "/no/such/compiler"
 
-case_ "a library that the stand-in lacks links where nothing of it is called; what is called is named" 3
-run 0 "$cc" hello.cu -Iinclude -lcufft -lcusparse -lcusolver -o hello
+case_ "a library that the stand-in lacks links; a call of it is named by the link, or returns NOT_SUPPORTED and is named once" 3
+run 0 "$cc" hello.cu -Iinclude -lcufft -lcusparse -lcusolver -lcudnn -o hello
 run 0 ./hello
-printf 'extern "C" int cufftPlan1d(int *, int, int, int);\nint main() { int p; return cufftPlan1d(&p, 1, 2, 3); }\n' >plan.cu
-run 1 "$cc" plan.cu -lcufft -o never
-says "cufftPlan1d: the stand-in has no -lcufft"
+printf 'extern "C" int cudnnCreate(void **);\nint main() { void *p; return cudnnCreate(&p); }\n' >handle.cu
+run 1 "$cc" handle.cu -lcudnn -o never
+says "cudnnCreate: the stand-in has no -lcudnn"
 [ ! -e never ] || fail "it made something"
+cat >stubs.cu <<'END'
+#include <cufft.h>
+#include <cusolverDn.h>
+#include <cusparse.h>
+int main()
+{
+    cufftHandle p;
+    cusparseHandle_t s;
+    cusolverDnHandle_t d;
+    return cufftPlan1d(&p, 1, CUFFT_C2C, 3) == CUFFT_NOT_SUPPORTED and cufftPlan1d(&p, 1, CUFFT_C2C, 3) == CUFFT_NOT_SUPPORTED
+           and cusparseCreate(&s) == CUSPARSE_STATUS_NOT_SUPPORTED and cusolverDnCreate(&d) == CUSOLVER_STATUS_NOT_SUPPORTED ? 0 : 1;
+}
+END
+run 0 "$cc" stubs.cu -lcufft -lcusparse -lcusolver -o stubs
+run 0 ./stubs
+says "softgpu: cufftPlan1d returns CUFFT_NOT_SUPPORTED: the stand-in has no cuFFT"
+says "softgpu: cusolverDnCreate returns CUSOLVER_STATUS_NOT_SUPPORTED: the stand-in has no cuSOLVER"
+[ "$(wc -l <err)" -eq 3 ] || fail "not one line for each function"
 
 case_ "the host compiler's warnings are about the host's code, not about device code and the stand-in's headers" 3
 cat >device.cu <<'END'
