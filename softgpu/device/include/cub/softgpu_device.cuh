@@ -90,6 +90,31 @@ two_phases(void *storage, size_t &storage_bytes, N items, cudaStream_t stream, F
     return cudaPeekAtLastError();
 }
 
+/* For each run of equal keys that has `least` items or more: of(keys, begin, end) to `firsts`, reduce(begin, end) to
+ * `seconds`; how many these are to `number`. */
+template <class Keys, class Firsts, class Seconds, class Number, class N, class F, class G>
+inline cudaError_t
+runs_of(void *storage, size_t &storage_bytes, Keys keys, Firsts firsts, Seconds seconds, Number number, N count,
+        cudaStream_t stream, ptrdiff_t least, F of, G reduce)
+{
+    auto key = in_kernel(keys);
+    auto first = in_kernel(firsts);
+    auto second = in_kernel(seconds);
+    auto total = in_kernel(number);
+    return two_phases(storage, storage_bytes, count, stream, [=](ptrdiff_t n) mutable {
+        ptrdiff_t runs = 0;
+        for (ptrdiff_t begin = 0, end = 0; begin < n; begin = end) {
+            while (end < n && key[begin] == key[end])
+                ++end;
+            if (end - begin >= least) {
+                first[runs] = static_cast<value_for<Firsts, Keys>>(of(key, begin, end));
+                second[runs++] = static_cast<value_for<Seconds, int *>>(reduce(begin, end));
+            }
+        }
+        total[0] = static_cast<value_for<Number, int *>>(runs);
+    });
+}
+
 } // namespace softgpu_detail
 
 } // namespace cub

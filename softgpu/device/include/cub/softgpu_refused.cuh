@@ -28,11 +28,6 @@ template <class...> struct never {
 
 namespace softgpu_detail
 {
-struct refused_reduce {
-    SOFTGPU_REFUSED_CALL(DeviceReduce, TransformReduce)
-    SOFTGPU_REFUSED_CALL(DeviceReduce, ReduceByKey)
-};
-
 struct refused_scan {
     SOFTGPU_REFUSED_CALL(DeviceScan, ExclusiveSumByKey)
     SOFTGPU_REFUSED_CALL(DeviceScan, ExclusiveScanByKey)
@@ -46,44 +41,26 @@ struct refused_select {
 };
 } // namespace softgpu_detail
 
-struct DeviceSegmentedReduce {
-    SOFTGPU_REFUSED_CALL(DeviceSegmentedReduce, Reduce)
-    SOFTGPU_REFUSED_CALL(DeviceSegmentedReduce, Sum)
-    SOFTGPU_REFUSED_CALL(DeviceSegmentedReduce, Min)
-    SOFTGPU_REFUSED_CALL(DeviceSegmentedReduce, Max)
-    SOFTGPU_REFUSED_CALL(DeviceSegmentedReduce, ArgMin)
-    SOFTGPU_REFUSED_CALL(DeviceSegmentedReduce, ArgMax)
-};
-
 struct DeviceSegmentedRadixSort {
     SOFTGPU_REFUSED_CALL(DeviceSegmentedRadixSort, SortKeys)
     SOFTGPU_REFUSED_CALL(DeviceSegmentedRadixSort, SortKeysDescending)
     SOFTGPU_REFUSED_CALL(DeviceSegmentedRadixSort, SortPairs)
     SOFTGPU_REFUSED_CALL(DeviceSegmentedRadixSort, SortPairsDescending)
 };
-
-struct DeviceHistogram {
-    SOFTGPU_REFUSED_CALL(DeviceHistogram, HistogramEven)
-    SOFTGPU_REFUSED_CALL(DeviceHistogram, HistogramRange)
-};
-
-struct DeviceRunLengthEncode {
-    SOFTGPU_REFUSED_CALL(DeviceRunLengthEncode, Encode)
-    SOFTGPU_REFUSED_CALL(DeviceRunLengthEncode, NonTrivialRuns)
-};
 #undef SOFTGPU_REFUSED_CALL
 
 /* Types first and numbers after them, as these collectives have their parameters. */
-#define SOFTGPU_REFUSED_COLLECTIVE(name, parameters)                                                            \
-    template <parameters> class name                                                                            \
-    {                                                                                                           \
-        static_assert(softgpu_detail::never<T>::value, "softgpu-cc does not support cub::" #name                \
-                                                       "; cub::BlockReduce, BlockScan, BlockLoad, BlockStore, " \
-                                                       "WarpReduce and WarpScan are there");                    \
-                                                                                                                \
-      public:                                                                                                   \
-        struct TempStorage {                                                                                    \
-        };                                                                                                      \
+#define SOFTGPU_REFUSED_COLLECTIVE(name, parameters)                                           \
+    template <parameters> class name                                                           \
+    {                                                                                          \
+        static_assert(softgpu_detail::never<T>::value,                                         \
+                      "softgpu-cc does not support cub::" #name                                \
+                      "; cub::BlockReduce, BlockScan, BlockRadixSort, BlockLoad, BlockStore, " \
+                      "WarpReduce and WarpScan are there");                                    \
+                                                                                               \
+      public:                                                                                  \
+        struct TempStorage {                                                                   \
+        };                                                                                     \
     };
 #define SOFTGPU_NUMBERS class T, int... Numbers
 #define SOFTGPU_SORT    class T, int Threads, int Items, class Value = T, int... Numbers
@@ -92,7 +69,6 @@ SOFTGPU_REFUSED_COLLECTIVE(BlockDiscontinuity, SOFTGPU_NUMBERS)
 SOFTGPU_REFUSED_COLLECTIVE(BlockExchange, SOFTGPU_NUMBERS)
 SOFTGPU_REFUSED_COLLECTIVE(BlockHistogram, SOFTGPU_NUMBERS)
 SOFTGPU_REFUSED_COLLECTIVE(BlockMergeSort, SOFTGPU_SORT)
-SOFTGPU_REFUSED_COLLECTIVE(BlockRadixSort, SOFTGPU_SORT)
 SOFTGPU_REFUSED_COLLECTIVE(BlockShuffle, SOFTGPU_NUMBERS)
 SOFTGPU_REFUSED_COLLECTIVE(WarpExchange, SOFTGPU_NUMBERS)
 SOFTGPU_REFUSED_COLLECTIVE(WarpLoad, SOFTGPU_NUMBERS)

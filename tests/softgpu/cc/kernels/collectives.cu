@@ -358,9 +358,69 @@ test_warps()
     }
 }
 
+/* ---- sorts ---- */
+
+template <class K, int Threads, int Items>
+__global__ void
+sort_block(K *keys, int *values, K *down, K *striped)
+{
+    typedef cub::BlockRadixSort<K, Threads, Items, int> Sort;
+    __shared__ union {
+        typename Sort::TempStorage pairs;
+        typename cub::BlockRadixSort<K, Threads, Items>::TempStorage keys;
+    } temp;
+    K a[Items], b[Items], c[Items];
+    int with[Items];
+    for (int i = 0; i < Items; ++i) {
+        a[i] = b[i] = c[i] = keys[threadIdx.x * Items + i];
+        with[i] = static_cast<int>(threadIdx.x) * Items + i;
+    }
+    Sort(temp.pairs).Sort(a, with);
+    __syncthreads();
+    cub::BlockRadixSort<K, Threads, Items>(temp.keys).SortDescending(b);
+    __syncthreads();
+    cub::BlockRadixSort<K, Threads, Items>(temp.keys).SortBlockedToStriped(c, 0, 3);
+    for (int i = 0; i < Items; ++i) {
+        keys[threadIdx.x * Items + i] = a[i];
+        values[threadIdx.x * Items + i] = with[i];
+        down[threadIdx.x * Items + i] = b[i];
+        striped[threadIdx.x + i * Threads] = c[i];
+    }
+}
+
+template <class K, int Threads, int Items>
+static void
+test_sort_block()
+{
+    std::vector<K> keys(Threads * Items);
+    for (K &key : keys)
+        key = static_cast<K>(static_cast<int>(random_source()() % 100) - 50);
+    std::vector<int> order(keys.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::vector<K> up(keys), down(keys), by_bits(keys);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return keys[a] < keys[b]; });
+    std::sort(up.begin(), up.end());
+    std::sort(down.begin(), down.end(), [](K a, K b) { return b < a; });
+    buffer<K> in(keys), out_down(keys.size()), out_striped(keys.size());
+    buffer<int> values(keys.size());
+    sort_block<K, Threads, Items><<<1, Threads>>>(in.data, values.data, out_down.data, out_striped.data);
+    finish_launch();
+    expect_equal(in.read(), up, "keys of a block");
+    expect_equal(values.read(), order, "and their values");
+    expect_equal(out_down.read(), down, "descending");
+    if (std::is_integral<K>::value) {
+        std::stable_sort(by_bits.begin(), by_bits.end(),
+                         [](K a, K b) { return (static_cast<int>(a) & 7) < (static_cast<int>(b) & 7); });
+        expect_equal(out_striped.read(), by_bits, "by three bits");
+    }
+}
+
 int
 main()
 {
+    test_sort_block<int, 64, 4>();
+    test_sort_block<float, 100, 3>();
+    test_sort_block<unsigned char, 1, 1>();
     test_reduce_block<128, 1, 1, cub::BLOCK_REDUCE_WARP_REDUCTIONS>();
     test_reduce_block<1024, 1, 1, cub::BLOCK_REDUCE_RAKING>();
     test_reduce_block<100, 1, 1, cub::BLOCK_REDUCE_RAKING_COMMUTATIVE_ONLY>();

@@ -1,7 +1,8 @@
 /*
- * device_wide.cu - CUB's device-wide algorithms give what the standard library's give on the host: reductions, scans,
- * sorts and selections of several types and sizes, on a stream between kernels and in a graph, with iterators, in two
- * phases; too little temporary storage is refused, and more items want more of it.
+ * device_wide.cu - CUB's device-wide algorithms give what the standard library's give on the host: reductions, also by
+ * key and by segment, scans, sorts, selections, runs and histograms of several types and sizes, on a stream between
+ * kernels and in a graph, with iterators, in two phases; too little temporary storage is refused, and more items want
+ * more of it.
  */
 #include "check.h"
 
@@ -334,6 +335,130 @@ test_selections(int n)
     expect_selected(again.data, count, flagged, "Flagged in place");
 }
 
+/* ---- runs, segments, histograms ---- */
+
+static void
+test_runs(int n)
+{
+    std::vector<int> keys(n), lengths, long_at, long_lengths;
+    std::vector<short> unique;
+    std::vector<float> values(n), most;
+    for (int i = 0, begin = 0; i < n; ++i) {
+        keys[i] = i > 0 && random_source()() % 4 != 0 ? keys[i - 1] : static_cast<int>(random_source()() % 5);
+        values[i] = static_cast<float>(random_source()() % 100);
+        if (i == 0 || keys[i] != keys[i - 1]) {
+            begin = i;
+            unique.push_back(static_cast<short>(keys[i]));
+            lengths.push_back(0);
+            most.push_back(values[i]);
+        }
+        most.back() = std::max(most.back(), values[i]);
+        if (++lengths.back() == 2) {
+            long_at.push_back(begin);
+            long_lengths.push_back(0);
+        }
+        if (lengths.back() >= 2)
+            long_lengths.back() = lengths.back();
+    }
+    const buffer<int> in(keys);
+    const buffer<float> beside(values);
+    buffer<short> first(n);
+    buffer<int> at(n), length(n), count(1);
+    buffer<float> reduced(n);
+    both_phases([&](void *p, size_t &b) {
+        return cub::DeviceRunLengthEncode::Encode(p, b, in.data, first.data, length.data, count.data, n, stream);
+    });
+    expect_selected(first.data, count, unique, "Encode");
+    expect_selected(length.data, count, lengths, "Encode: lengths");
+    both_phases([&](void *p, size_t &b) {
+        return cub::DeviceRunLengthEncode::NonTrivialRuns(p, b, in.data, at.data, length.data, count.data, n, stream);
+    });
+    expect_selected(at.data, count, long_at, "NonTrivialRuns");
+    expect_selected(length.data, count, long_lengths, "NonTrivialRuns: lengths");
+    both_phases([&](void *p, size_t &b) {
+        return cub::DeviceReduce::ReduceByKey(p, b, in.data, first.data, beside.data, reduced.data, count.data,
+                                              larger(), n, stream);
+    });
+    expect_selected(first.data, count, unique, "ReduceByKey");
+    expect_selected(reduced.data, count, most, "ReduceByKey: values");
+}
+
+static void
+test_segments(int n)
+{
+    const std::vector<int> x = numbers<int>(n + 1);
+    const int segments = n / 3 + 2;
+    std::vector<int> ends(segments + 1), sums(segments), least(segments), most(segments);
+    std::vector<cub::KeyValuePair<int, int>> where(segments);
+    for (int s = 0; s < segments; ++s) /* every fourth is empty, and the first item is in none */
+        ends[s + 1] = std::min(n + 1, std::max(1, ends[s] + static_cast<int>(s % 4 == 3 ? 0 : random_source()() % 9)));
+    ends[0] = ends[1];
+    for (int s = 0; s < segments; ++s) {
+        const int *const begin = x.data() + ends[s], *const end = x.data() + ends[s + 1];
+        sums[s] = static_cast<int>(std::accumulate(begin, end, 0u));
+        least[s] = begin == end ? INT_MAX : *std::min_element(begin, end);
+        most[s] = begin == end ? -7 : std::max(-7, *std::max_element(begin, end));
+        where[s].key = begin == end ? 1 : static_cast<int>(std::max_element(begin, end) - begin);
+        where[s].value = begin == end ? INT_MIN : *std::max_element(begin, end);
+    }
+    const buffer<int> in(x), bound(ends);
+    buffer<int> out(segments);
+    buffer<cub::KeyValuePair<int, int>> pairs(segments);
+    typedef cub::DeviceSegmentedReduce reduce;
+    const int *const end = bound.data + 1;
+    both_phases([&](void *p, size_t &b) {
+        return reduce::Sum(p, b, reinterpret_cast<const unsigned *>(in.data), out.data, segments, bound.data, end,
+                           stream);
+    });
+    expect_equal(out.read(), sums, "segments: Sum");
+    both_phases(
+        [&](void *p, size_t &b) { return reduce::Min(p, b, in.data, out.data, segments, bound.data, end, stream); });
+    expect_equal(out.read(), least, "segments: Min");
+    both_phases([&](void *p, size_t &b) {
+        return reduce::Reduce(p, b, in.data, out.data, segments, bound.data, end, larger(), -7, stream);
+    });
+    expect_equal(out.read(), most, "segments: Reduce");
+    both_phases([&](void *p, size_t &b) {
+        return reduce::ArgMax(p, b, in.data, pairs.data, segments, bound.data, end, stream);
+    });
+    const std::vector<cub::KeyValuePair<int, int>> found = pairs.read();
+    for (int s = 0; s < segments; ++s)
+        CHECK(found[s].key == where[s].key && found[s].value == where[s].value, "segments: ArgMax of %d", s);
+}
+
+static void
+test_histogram(int n)
+{
+    const std::vector<float> x = numbers<float>(n);
+    const std::vector<float> bounds = {-0.5f, -0.1f, 0.25f, 0.75f};
+    std::vector<unsigned> even(6), ranges(3), of_bytes(10);
+    std::vector<unsigned char> bytes(n);
+    for (int i = 0; i < n; ++i) {
+        bytes[i] = static_cast<unsigned char>(random_source()() % 256);
+        if (x[i] >= -0.75f && x[i] < 0.75f)
+            ++even[static_cast<int>((x[i] + 0.75f) * 4)];
+        for (int r = 0; r < 3; ++r)
+            ranges[r] += x[i] >= bounds[r] && x[i] < bounds[r + 1];
+        if (bytes[i] >= 20 && bytes[i] < 220)
+            ++of_bytes[(bytes[i] - 20) / 20];
+    }
+    const buffer<float> in(x), bound(bounds);
+    const buffer<unsigned char> in_bytes(bytes);
+    buffer<unsigned> out(6), out_ranges(3), out_bytes(10);
+    both_phases([&](void *p, size_t &b) {
+        return cub::DeviceHistogram::HistogramEven(p, b, in.data, out.data, 7, -0.75f, 0.75f, n, stream);
+    });
+    expect_equal(out.read(), even, "HistogramEven");
+    both_phases([&](void *p, size_t &b) {
+        return cub::DeviceHistogram::HistogramEven(p, b, in_bytes.data, out_bytes.data, 11, 20, 220, n, stream);
+    });
+    expect_equal(out_bytes.read(), of_bytes, "HistogramEven of bytes");
+    both_phases([&](void *p, size_t &b) {
+        return cub::DeviceHistogram::HistogramRange(p, b, in.data, out_ranges.data, 4, bound.data, n, stream);
+    });
+    expect_equal(out_ranges.read(), ranges, "HistogramRange");
+}
+
 /* ---- iterators, streams, graphs ---- */
 
 struct square {
@@ -349,7 +474,13 @@ test_iterators(int n)
     buffer<long> sum(1);
     const auto squares = thrust::make_transform_iterator(thrust::counting_iterator<int>(1), square());
     both_phases([&](void *p, size_t &b) { return cub::DeviceReduce::Sum(p, b, squares, sum.data, n, stream); });
-    CHECK(sum.read()[0] == static_cast<long>(n) * (n + 1) / 2 * (2L * n + 1) / 3, "%ld", sum.read()[0]);
+    const long wanted = static_cast<long>(n) * (n + 1) / 2 * (2L * n + 1) / 3;
+    CHECK(sum.read()[0] == wanted, "%ld", sum.read()[0]);
+    const thrust::counting_iterator<int> from_1(1);
+    both_phases([&](void *p, size_t &b) {
+        return cub::DeviceReduce::TransformReduce(p, b, from_1, sum.data, n, cub::Sum(), square(), 5L, stream);
+    });
+    CHECK(sum.read()[0] == wanted + 5, "TransformReduce: %ld", sum.read()[0]);
 
     thrust::device_vector<int> x(n, 3), y(n);
     both_phases(
@@ -423,6 +554,9 @@ main()
         test_sorts<__half>(std::min(n, 5000));
         test_bits(std::min(n, 5000));
         test_selections<float>(n);
+        test_runs(n);
+        test_segments(n);
+        test_histogram(n);
         test_iterators(n);
         test_order(n);
     }

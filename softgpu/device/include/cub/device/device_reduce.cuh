@@ -13,21 +13,45 @@
 namespace cub
 {
 
-struct DeviceReduce : softgpu_detail::refused_reduce {
-    template <class In, class Out, class Operation, class T, class N, softgpu_detail::if_count<N> = 0>
-    static cudaError_t Reduce(void *storage, size_t &storage_bytes, In in, Out out, N count, Operation operation,
-                              T initial, cudaStream_t stream = nullptr)
+struct DeviceReduce {
+    template <class In, class Out, class N, class Operation, class Transform, class T>
+    static cudaError_t TransformReduce(void *storage, size_t &storage_bytes, In in, Out out, N count,
+                                       Operation operation, Transform transform, T initial,
+                                       cudaStream_t stream = nullptr)
     {
         typedef softgpu_detail::value_of<In> item;
-        typedef softgpu_detail::accumulator<Operation, T, item> total;
+        typedef softgpu_detail::accumulator<Operation, T, decltype(transform(std::declval<item>()))> total;
         auto from = softgpu_detail::in_kernel(in);
         auto to = softgpu_detail::in_kernel(out);
         return softgpu_detail::two_phases(storage, storage_bytes, count, stream, [=](ptrdiff_t n) mutable {
             total sum = static_cast<total>(initial);
             for (ptrdiff_t i = 0; i < n; ++i)
-                sum = operation(sum, static_cast<item>(from[i]));
+                sum = operation(sum, transform(static_cast<item>(from[i])));
             to[0] = sum;
         });
+    }
+    template <class In, class Out, class Operation, class T, class N, softgpu_detail::if_count<N> = 0>
+    static cudaError_t Reduce(void *storage, size_t &storage_bytes, In in, Out out, N count, Operation operation,
+                              T initial, cudaStream_t stream = nullptr)
+    {
+        const auto itself = [](const softgpu_detail::value_of<In> &item) { return item; };
+        return TransformReduce(storage, storage_bytes, in, out, count, operation, itself, initial, stream);
+    }
+    template <class Keys, class Unique, class In, class Out, class Number, class Operation, class N>
+    static cudaError_t ReduceByKey(void *storage, size_t &storage_bytes, Keys keys, Unique unique, In in, Out out,
+                                   Number runs, Operation operation, N count, cudaStream_t stream = nullptr)
+    {
+        typedef softgpu_detail::value_of<In> item;
+        auto from = softgpu_detail::in_kernel(in);
+        return softgpu_detail::runs_of(
+            storage, storage_bytes, keys, unique, out, runs, count, stream, 1,
+            [](decltype(softgpu_detail::in_kernel(keys)) &key, ptrdiff_t begin, ptrdiff_t) { return key[begin]; },
+            [=](ptrdiff_t begin, ptrdiff_t end) mutable {
+                softgpu_detail::accumulator<Operation, item, item> sum = static_cast<item>(from[begin]);
+                for (ptrdiff_t i = begin + 1; i < end; ++i)
+                    sum = operation(sum, static_cast<item>(from[i]));
+                return sum;
+            });
     }
 
     template <class In, class Out, class N>
