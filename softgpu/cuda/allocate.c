@@ -288,9 +288,7 @@ free_async(CUdeviceptr pointer, CUstream handle, enum flavour flavour)
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     struct free_command *command = command_new(sizeof *command, run_free);
-    if (command == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(command != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     command->base = pointer;
     result = memory_mark_freeing(pointer);
     if (result != CUDA_SUCCESS) {

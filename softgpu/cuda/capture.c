@@ -329,9 +329,7 @@ static CUresult
 end(struct stream *stream, struct graph **graph_p)
 {
     struct capture *capture = atomic_load(&stream->capture);
-    if (capture == NULL) {
-        return CUDA_ERROR_ILLEGAL_STATE;
-    }
+    REQUIRE_ELSE(capture != NULL, CUDA_ERROR_ILLEGAL_STATE);
     if (capture->origin != stream) {
         capture->invalid = true;
         return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
@@ -399,9 +397,7 @@ static CUresult
 update(struct stream *stream, struct node *const *nodes, size_t count, unsigned flags)
 {
     struct capture *capture = atomic_load(&stream->capture);
-    if (capture == NULL) {
-        return CUDA_ERROR_ILLEGAL_STATE;
-    }
+    REQUIRE_ELSE(capture != NULL, CUDA_ERROR_ILLEGAL_STATE);
     if (capture->invalid) {
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     }

@@ -68,9 +68,7 @@ per_thread_stream(struct context *context, struct stream **stream_p)
         }
     }
     struct thread_stream *entry = malloc(sizeof *entry);
-    if (entry == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(entry != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     CUresult result = stream_create(context, STREAM_PER_THREAD, CU_STREAM_DEFAULT, 0, &entry->stream);
     if (result != CUDA_SUCCESS) {
         free(entry);
@@ -92,9 +90,7 @@ context_create(CUdevice device, unsigned flags, bool is_primary, struct context 
 {
     static _Atomic uint64_t last_id;
     struct context *context = object_take(OBJECT_CONTEXT, sizeof *context);
-    if (context == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(context != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     context->device = device;
     context->primary = is_primary;
     context->id = atomic_fetch_add(&last_id, 1) + 1;
@@ -119,9 +115,7 @@ CUresult
 context_from_handle(CUcontext handle, struct context **context_p)
 {
     struct context *context = (struct context *)handle;
-    if (context == NULL) {
-        return CUDA_ERROR_INVALID_CONTEXT;
-    }
+    REQUIRE_ELSE(context != NULL, CUDA_ERROR_INVALID_CONTEXT);
     if (atomic_load(&context->magic) != MAGIC_CONTEXT) {
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     }
@@ -156,9 +150,7 @@ context_enter(struct context **context_p)
 {
     TRY(driver_enter());
     struct context *context = context_current();
-    if (context == NULL) {
-        return CUDA_ERROR_INVALID_CONTEXT;
-    }
+    REQUIRE_ELSE(context != NULL, CUDA_ERROR_INVALID_CONTEXT);
     if (atomic_load_explicit(&context->magic, memory_order_acquire) != MAGIC_CONTEXT) {
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     }
@@ -220,9 +212,7 @@ context_drain(struct context *context)
         }
     }
     pthread_mutex_unlock(&context->submit_lock);
-    if (waits == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(waits != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     for (unsigned i = 0; i < used; ++i) {
         stream_wait(waits[i].stream, waits[i].number);
         stream_release(waits[i].stream);
@@ -248,9 +238,7 @@ close_streams(struct context *context, bool with_defaults)
         }
     }
     pthread_mutex_unlock(&context->submit_lock);
-    if (closing == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(closing != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     for (size_t i = 0; i < count; ++i) {
         stream_close(closing[i]);
         stream_release(closing[i]);

@@ -10,9 +10,7 @@ cuCtxCreate_v2(CUcontext *context_out, unsigned int flags, CUdevice device)
 {
     TRY(driver_enter());
     REQUIRE(context_out != NULL);
-    if (!device_valid(device)) {
-        return CUDA_ERROR_INVALID_DEVICE;
-    }
+    REQUIRE_ELSE(device_valid(device), CUDA_ERROR_INVALID_DEVICE);
     struct context *context;
     CUresult result = context_create(device, flags, false, &context);
     if (result == CUDA_SUCCESS) {
@@ -93,9 +91,7 @@ cuCtxPopCurrent_v2(CUcontext *context_out)
 {
     TRY(driver_enter());
     struct context *context = context_pop();
-    if (context == NULL) {
-        return CUDA_ERROR_INVALID_CONTEXT;
-    }
+    REQUIRE_ELSE(context != NULL, CUDA_ERROR_INVALID_CONTEXT);
     if (context_out != NULL) {
         *context_out = (CUcontext)context;
     }

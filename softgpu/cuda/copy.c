@@ -120,9 +120,7 @@ stage(struct copy_command *copy)
 {
     const struct box *box = &copy->box;
     copy->staging = malloc(box->width * box->height * box->depth);
-    if (copy->staging == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(copy->staging != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     struct box aside = *box;
     aside.to = (struct corner){(uintptr_t)copy->staging, box->width, box->width * box->height, HOST};
     copy_rows(&aside);
@@ -176,9 +174,7 @@ copy_submit(const struct box *box, enum timing timing, enum order order, struct 
         return result;
     }
     struct copy_command *copy = command_new(sizeof *copy, run_copy);
-    if (copy == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(copy != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     copy->command.end = end_copy;
     copy->command.node_type = CU_GRAPH_NODE_TYPE_MEMCPY;
     copy->box = *box;
@@ -309,9 +305,7 @@ copy_command_new(const CUDA_MEMCPY3D *parameters, struct command **command_p)
     TRY(box_3d(parameters, &box));
     TRY(box.width == 0 || box.height == 0 || box.depth == 0 ? CUDA_ERROR_INVALID_VALUE : copy_check(&box));
     struct copy_command *copy = command_new(sizeof *copy, run_copy);
-    if (copy == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(copy != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     copy->command.node_type = CU_GRAPH_NODE_TYPE_MEMCPY;
     copy->box = box;
     copy->staging = NULL;

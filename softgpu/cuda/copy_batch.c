@@ -115,9 +115,7 @@ batch_new(size_t count, struct batch **batch_p)
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct batch *batch = malloc(bytes);
-    if (batch == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(batch != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     batch->count = count;
     *batch_p = batch;
     return CUDA_SUCCESS;

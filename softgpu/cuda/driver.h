@@ -84,8 +84,9 @@ enum flavour { LEGACY, PER_THREAD };
         }                                   \
     } while (false)
 
-/* The same with CUDA_ERROR_INVALID_VALUE, unless the condition holds: for what callers pass. */
-#define REQUIRE(condition) TRY((condition) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE)
+/* The same with an error, unless the condition holds; and with that for what callers pass. */
+#define REQUIRE_ELSE(condition, error) TRY((condition) ? CUDA_SUCCESS : (error))
+#define REQUIRE(condition)             REQUIRE_ELSE(condition, CUDA_ERROR_INVALID_VALUE)
 
 /* ---- state.c ---- */
 

@@ -103,9 +103,7 @@ cuEventCreate(CUevent *event_out, unsigned int flags)
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     struct event *event = object_take(OBJECT_EVENT, sizeof *event);
-    if (event == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(event != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     event->flags = flags;
     event->context = context;
     pthread_mutex_init(&event->lock, NULL);
@@ -259,16 +257,12 @@ cuEventQuery(CUevent handle)
 {
     struct event *event;
     TRY(event_enter(handle, &event));
-    if (is_captured(event)) {
-        return CUDA_ERROR_CAPTURED_EVENT;
-    }
+    REQUIRE_ELSE(!is_captured(event), CUDA_ERROR_CAPTURED_EVENT);
     TRY(capture_check_unsafe());
     struct moment *moment = latest_moment(event);
     bool reached = moment == NULL || stream_reached(moment->stream, moment->number);
     moment_release(moment);
-    if (!reached) {
-        return CUDA_ERROR_NOT_READY;
-    }
+    REQUIRE_ELSE(reached, CUDA_ERROR_NOT_READY);
     return (CUresult)atomic_load(&event->context->failure);
 }
 
@@ -277,9 +271,7 @@ cuEventSynchronize(CUevent handle)
 {
     struct event *event;
     TRY(event_enter(handle, &event));
-    if (is_captured(event)) {
-        return CUDA_ERROR_CAPTURED_EVENT;
-    }
+    REQUIRE_ELSE(!is_captured(event), CUDA_ERROR_CAPTURED_EVENT);
     struct moment *moment = latest_moment(event);
     if (moment != NULL) {
         stream_wait(moment->stream, moment->number);
@@ -308,9 +300,7 @@ event_node_new(CUevent handle, CUgraphNodeType type, struct command **command_p)
     struct event *event;
     TRY(event_enter(handle, &event));
     struct event_command *node = command_new(sizeof *node, run_event_node);
-    if (node == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(node != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     node->command.node_type = type;
     node->event = event;
     *command_p = &node->command;
@@ -378,12 +368,9 @@ event_node_drop(struct moment *moment)
 static CUresult
 elapsed(struct moment *start, struct moment *end, float *milliseconds)
 {
-    if (start == NULL || end == NULL) {
-        return CUDA_ERROR_INVALID_HANDLE;
-    }
-    if (!stream_reached(start->stream, start->number) || !stream_reached(end->stream, end->number)) {
-        return CUDA_ERROR_NOT_READY;
-    }
+    REQUIRE_ELSE(start != NULL && end != NULL, CUDA_ERROR_INVALID_HANDLE);
+    REQUIRE_ELSE(stream_reached(start->stream, start->number) && stream_reached(end->stream, end->number),
+                 CUDA_ERROR_NOT_READY);
     *milliseconds = (float)((double)(atomic_load(&end->time_ns) - atomic_load(&start->time_ns)) * 1e-6);
     return CUDA_SUCCESS;
 }
@@ -399,9 +386,7 @@ cuEventElapsedTime_v2(float *milliseconds, CUevent start_handle, CUevent end_han
     if ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) {
         return CUDA_ERROR_INVALID_HANDLE;
     }
-    if (is_captured(start) || is_captured(end)) {
-        return CUDA_ERROR_CAPTURED_EVENT;
-    }
+    REQUIRE_ELSE(!is_captured(start) && !is_captured(end), CUDA_ERROR_CAPTURED_EVENT);
     struct moment *first = latest_moment(start), *last = latest_moment(end);
     CUresult result = elapsed(first, last, milliseconds);
     moment_release(first);

@@ -270,9 +270,7 @@ prepare_events(struct graph_command *graph, struct stream *stream, struct moment
 {
     const struct program *program = graph->program;
     graph->moments = calloc(program->count + 1, sizeof(struct moment *));
-    if (graph->moments == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(graph->moments != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     for (size_t i = 0; i < program->count; ++i) {
         CUresult result = CUDA_SUCCESS;
         if (program->steps[i].type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) {
@@ -344,9 +342,7 @@ launch(struct exec *exec, struct stream *stream)
 {
     static _Atomic uint64_t launches;
     struct graph_command *command = command_new(sizeof *command, run_graph);
-    if (command == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(command != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     atomic_fetch_add(&exec->program->refs, 1);
     command->program = exec->program;
     command->moments = NULL;

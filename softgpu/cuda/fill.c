@@ -85,9 +85,7 @@ fill_command_new(const CUDA_MEMSET_NODE_PARAMS *parameters, struct command **com
                         .height = parameters->height};
     TRY(check(&fill, &found));
     struct fill_command *command = command_new(sizeof *command, run_fill);
-    if (command == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(command != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     command->command.node_type = CU_GRAPH_NODE_TYPE_MEMSET;
     command->fill = fill;
     *command_p = &command->command;
@@ -105,9 +103,7 @@ enqueue_fill(struct fill fill, enum timing timing, CUstream handle, enum flavour
     struct allocation found;
     TRY(check(&fill, &found));
     struct fill_command *command = command_new(sizeof *command, run_fill);
-    if (command == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(command != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     command->command.node_type = CU_GRAPH_NODE_TYPE_MEMSET;
     command->fill = fill;
     uint64_t number;

@@ -137,9 +137,7 @@ CUresult
 graph_tail_set(struct stream *stream, struct node *const *nodes, size_t count)
 {
     struct node **tail = malloc((count + 1) * sizeof(struct node *));
-    if (tail == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(tail != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     if (count > 0) {
         memcpy(tail, nodes, count * sizeof(struct node *));
     }
@@ -153,9 +151,7 @@ CUresult
 graph_tail_extend(struct stream *stream, struct node *const *nodes, size_t count)
 {
     struct node **tail = realloc(stream->tail, (stream->tail_count + count + 1) * sizeof(struct node *));
-    if (tail == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(tail != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     stream->tail = tail;
     for (size_t i = 0; i < count; ++i) {
         bool known = false;
@@ -192,9 +188,7 @@ cuGraphCreate(CUgraph *graph_out, unsigned int flags)
     TRY(driver_enter());
     REQUIRE(graph_out != NULL && flags == 0);
     struct graph *graph = graph_new();
-    if (graph == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(graph != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     *graph_out = (CUgraph)graph;
     return CUDA_SUCCESS;
 }

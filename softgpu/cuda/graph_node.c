@@ -160,9 +160,7 @@ cuGraphClone(CUgraph *clone_out, CUgraph handle)
         node->work = work_hold(graph->nodes[i]->work);
         node->id = graph->nodes[i]->id;
     }
-    if (clone == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(clone != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     for (size_t i = 0; i < graph->count; ++i) { /* all are there now: a node may come after one with a larger number */
         const struct node *from = graph->nodes[i];
         for (size_t k = 0; k < from->before_count; ++k) {
@@ -238,9 +236,7 @@ cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphN
     for (size_t i = 0; result == CUDA_SUCCESS && i < count; ++i) {
         struct node *node = (struct node *)to[i];
         struct node **before = realloc(node->before, (node->before_count + 2) * sizeof *before);
-        if (before == NULL) {
-            return CUDA_ERROR_OUT_OF_MEMORY;
-        }
+        REQUIRE_ELSE(before != NULL, CUDA_ERROR_OUT_OF_MEMORY);
         node->before = before;
         node->before[node->before_count++] = (struct node *)from[i];
     }

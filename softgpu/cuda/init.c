@@ -21,9 +21,7 @@ CUresult
 cuInit(unsigned int flags)
 {
     REQUIRE(flags == 0);
-    if (driver_forked()) {
-        return CUDA_ERROR_NOT_INITIALIZED;
-    }
+    REQUIRE_ELSE(!driver_forked(), CUDA_ERROR_NOT_INITIALIZED);
     pthread_once(&once, start);
     return driver_enter();
 }

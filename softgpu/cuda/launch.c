@@ -157,9 +157,7 @@ make_command(struct kernel *kernel, const CUlaunchConfig *config, void **paramet
     const struct softgpu_image *image = kernel->image;
     size_t fixed_bytes = sizeof(struct launch_command) + image->param_count * sizeof(void *);
     struct launch_command *launch = command_new(fixed_bytes + PARAM_ALIGNMENT + kernel->param_bytes, run_launch);
-    if (launch == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(launch != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     uintptr_t block = ((uintptr_t)launch + fixed_bytes + PARAM_ALIGNMENT - 1) & ~(uintptr_t)(PARAM_ALIGNMENT - 1);
     CUresult result = copy_parameters(kernel, (unsigned char *)block, parameters, extra);
     if (result != CUDA_SUCCESS) {

@@ -61,9 +61,7 @@ load(const void *data, struct library **library_p)
     const struct softgpu_image *image = data;
     TRY(check_image(image));
     struct library *library = object_take(OBJECT_LIBRARY, sizeof *library);
-    if (library == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(library != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     struct kernel *kernel = &library->kernel;
     kernel->library = library;
     kernel->image = image;
@@ -97,9 +95,7 @@ enter_library(void *handle, struct library **library_p)
 {
     TRY(driver_enter());
     struct library *library = handle;
-    if (library == NULL || library->magic != MAGIC_LIBRARY) {
-        return CUDA_ERROR_INVALID_HANDLE;
-    }
+    REQUIRE_ELSE(library != NULL && library->magic == MAGIC_LIBRARY, CUDA_ERROR_INVALID_HANDLE);
     *library_p = library;
     return CUDA_SUCCESS;
 }

@@ -80,16 +80,12 @@ insert(const struct allocation *record)
     if (table_count == table_room) {
         size_t room = table_room == 0 ? 256 : table_room * 2;
         struct allocation **grown = realloc(table, room * sizeof *table);
-        if (grown == NULL) {
-            return CUDA_ERROR_OUT_OF_MEMORY;
-        }
+        REQUIRE_ELSE(grown != NULL, CUDA_ERROR_OUT_OF_MEMORY);
         table = grown;
         table_room = room;
     }
     struct allocation *entry = malloc(sizeof *entry);
-    if (entry == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(entry != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     *entry = *record;
     entry->buffer_id = ++last_buffer_id;
     size_t place = table_place_after(entry->base);

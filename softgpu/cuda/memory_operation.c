@@ -178,9 +178,7 @@ enqueue(CUstream handle, enum flavour flavour, unsigned count, const CUstreamBat
         return result;
     }
     struct operations_command *batch = command_new(sizeof *batch + count * sizeof *operations, run_operations);
-    if (batch == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(batch != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     batch->command.node_type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
     batch->count = count;
     memcpy(batch->operations, operations, count * sizeof *operations);

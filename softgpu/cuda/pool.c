@@ -89,9 +89,7 @@ cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice device)
     pthread_mutex_lock(&lock);
     struct pool *pool = default_of(device);
     pthread_mutex_unlock(&lock);
-    if (pool == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(pool != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     *pool_out = (CUmemoryPool)pool;
     return CUDA_SUCCESS;
 }
@@ -102,9 +100,7 @@ cuDeviceGetMemPool(CUmemoryPool *pool_out, CUdevice device)
     TRY(device_enter(device));
     REQUIRE(pool_out != NULL);
     struct pool *pool = pool_default(device);
-    if (pool == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(pool != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     *pool_out = (CUmemoryPool)pool;
     return CUDA_SUCCESS;
 }
@@ -138,13 +134,9 @@ cuMemPoolCreate(CUmemoryPool *pool_out, const CUmemPoolProps *properties)
         say("cuMemPoolCreate: only pools of device memory that stay in the process are supported");
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    if (!device_valid(properties->location.id)) {
-        return CUDA_ERROR_INVALID_DEVICE;
-    }
+    REQUIRE_ELSE(device_valid(properties->location.id), CUDA_ERROR_INVALID_DEVICE);
     struct pool *pool = pool_new(properties->location.id, false);
-    if (pool == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(pool != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     *pool_out = (CUmemoryPool)pool;
     return CUDA_SUCCESS;
 }

@@ -28,9 +28,7 @@ cuDevicePrimaryCtxRetain(CUcontext *context_out, CUdevice device)
 {
     TRY(driver_enter());
     REQUIRE(context_out != NULL);
-    if (!device_valid(device)) {
-        return CUDA_ERROR_INVALID_DEVICE;
-    }
+    REQUIRE_ELSE(device_valid(device), CUDA_ERROR_INVALID_DEVICE);
     pthread_mutex_lock(&primary_lock);
     CUresult result = make_primary(device);
     if (result == CUDA_SUCCESS) {

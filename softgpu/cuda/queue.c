@@ -235,9 +235,7 @@ add_implied_waits(struct stream *stream, struct command *command)
         struct stream *legacy = context->legacy;
         if (legacy->submitted > stream->legacy_covered && pending(legacy)) {
             command->legacy_waits = malloc(sizeof *command->legacy_waits);
-            if (command->legacy_waits == NULL) {
-                return CUDA_ERROR_OUT_OF_MEMORY;
-            }
+            REQUIRE_ELSE(command->legacy_waits != NULL, CUDA_ERROR_OUT_OF_MEMORY);
             command->legacy_waits[0] = (struct wait){stream_hold(legacy), legacy->submitted};
             command->legacy_wait_count = 1;
         }
@@ -252,9 +250,7 @@ add_implied_waits(struct stream *stream, struct command *command)
         return CUDA_SUCCESS;
     }
     command->legacy_waits = malloc(count * sizeof *command->legacy_waits);
-    if (command->legacy_waits == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(command->legacy_waits != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     for (struct stream *other = context->streams; other != NULL; other = other->next) {
         /* A stream may have finished since it was counted, never the other way round: submit_lock is held. */
         if (other != stream && other->blocking && other->submitted > other->covered_by_legacy && pending(other)) {
@@ -348,9 +344,7 @@ drain_legacy(struct stream *legacy)
         return CUDA_SUCCESS;
     }
     struct command *barrier = command_new(sizeof *barrier, NULL);
-    if (barrier == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(barrier != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     uint64_t number;
     CUresult result = stream_submit(legacy, barrier, &number);
     if (result == CUDA_SUCCESS) {
@@ -397,9 +391,7 @@ stream_create(struct context *context, enum stream_kind kind, unsigned flags, in
 {
     static _Atomic uint64_t last_id;
     struct stream *stream = object_take(OBJECT_STREAM, sizeof *stream);
-    if (stream == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(stream != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     pthread_mutex_init(&stream->lock, NULL);
     pthread_cond_init(&stream->arrival, NULL);
     pthread_cond_init(&stream->progress, NULL);

@@ -186,9 +186,7 @@ driver_forked(void)
 CUresult
 driver_enter(void)
 {
-    if (driver_is_thread()) {
-        return CUDA_ERROR_NOT_PERMITTED;
-    }
+    REQUIRE_ELSE(!driver_is_thread(), CUDA_ERROR_NOT_PERMITTED);
     switch (atomic_load_explicit(&life, memory_order_acquire)) {
     case LIFE_READY:
         return CUDA_SUCCESS;

@@ -31,9 +31,8 @@ cuStreamCreate(CUstream *stream_out, unsigned int flags)
 CUresult
 cuStreamDestroy_v2(CUstream handle)
 {
-    if (handle == NULL || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD) {
-        return CUDA_ERROR_INVALID_HANDLE;
-    }
+    REQUIRE_ELSE(handle != NULL && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD,
+                 CUDA_ERROR_INVALID_HANDLE);
     struct stream *stream;
     CUresult result = stream_enter(handle, LEGACY, &stream);
     if (result == CUDA_SUCCESS) {
@@ -138,9 +137,7 @@ make_host(CUhostFn function, CUstreamCallback callback, void *data, struct host_
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct host_command *host = command_new(sizeof *host, run_host);
-    if (host == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(host != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     host->command.node_type = callback == NULL ? CU_GRAPH_NODE_TYPE_HOST : NODE_NONE;
     host->function = function;
     host->callback = callback;

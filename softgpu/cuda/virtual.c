@@ -183,9 +183,7 @@ cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAlloc
     TRY(check_properties("cuMemCreate", properties));
     REQUIRE(handle != NULL && fits(bytes) && flags == 0);
     CUdevice device = properties->location.id;
-    if (!memory_reserve(device, bytes)) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(memory_reserve(device, bytes), CUDA_ERROR_OUT_OF_MEMORY);
     struct chunk *chunk = object_take(OBJECT_CHUNK, sizeof *chunk);
     int file = memfd_create("softgpu", MFD_CLOEXEC);
     if (chunk == NULL || file < 0 || ftruncate(file, (off_t)bytes) != 0) {
@@ -349,9 +347,7 @@ cuMemSetAccess(CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *accesse
             say("cuMemSetAccess: only access by devices is supported");
             return CUDA_ERROR_NOT_SUPPORTED;
         }
-        if (!device_valid(accesses[i].location.id)) {
-            return CUDA_ERROR_INVALID_DEVICE;
-        }
+        REQUIRE_ELSE(device_valid(accesses[i].location.id), CUDA_ERROR_INVALID_DEVICE);
     }
     pthread_mutex_lock(&lock);
     if (count_maps(pointer, bytes, false) == 0) {
