@@ -162,20 +162,12 @@ prefetch(CUdeviceptr address, size_t bytes, CUmemLocation place, unsigned flags,
 {
     struct stream *stream;
     struct allocation found;
-    CUresult result = stream_enter(handle, flavour, &stream);
-    if (result == CUDA_SUCCESS) {
-        result = find_managed(address, bytes, &found);
-    }
-    if (result == CUDA_SUCCESS && flags != 0) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS && !place_valid(place)) {
-        result = CUDA_ERROR_INVALID_DEVICE;
-    }
-    if (result == CUDA_SUCCESS) {
-        remember(&found, address, bytes, PREFETCHED, place);
-    }
-    return result;
+    TRY(stream_enter(handle, flavour, &stream));
+    TRY(find_managed(address, bytes, &found));
+    REQUIRE(flags == 0);
+    REQUIRE_ELSE(place_valid(place), CUDA_ERROR_INVALID_DEVICE);
+    remember(&found, address, bytes, PREFETCHED, place);
+    return CUDA_SUCCESS;
 }
 BOTH_FLAVOURS(cuMemPrefetchAsync, _ptsz, (CUdeviceptr address, size_t bytes, CUdevice device, CUstream stream),
               prefetch(address, bytes, place_of_device(device), 0, stream, flavour))

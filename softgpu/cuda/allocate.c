@@ -18,11 +18,9 @@ allocate(CUdeviceptr *pointer_out, size_t bytes, enum memory_kind kind, unsigned
     TRY(capture_check_unsafe());
     REQUIRE(pointer_out != NULL);
     uintptr_t base;
-    CUresult result = memory_allocate(context, bytes, kind, flags, NULL, &base);
-    if (result == CUDA_SUCCESS) {
-        *pointer_out = base;
-    }
-    return result;
+    TRY(memory_allocate(context, bytes, kind, flags, NULL, &base));
+    *pointer_out = base;
+    return CUDA_SUCCESS;
 }
 
 CUresult
@@ -54,11 +52,9 @@ cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width_bytes, size
     if (__builtin_mul_overflow(row_bytes, height, &bytes)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    CUresult result = allocate(pointer, bytes, MEMORY_DEVICE, 0);
-    if (result == CUDA_SUCCESS) {
-        *pitch = row_bytes;
-    }
-    return result;
+    TRY(allocate(pointer, bytes, MEMORY_DEVICE, 0));
+    *pitch = row_bytes;
+    return CUDA_SUCCESS;
 }
 
 static const char *
@@ -152,11 +148,9 @@ cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags)
         return CUDA_ERROR_INVALID_VALUE;
     }
     CUdeviceptr base;
-    CUresult result = allocate(&base, bytes, MEMORY_HOST, flags | CU_MEMHOSTALLOC_DEVICEMAP);
-    if (result == CUDA_SUCCESS) {
-        *pointer = (void *)base;
-    }
-    return result;
+    TRY(allocate(&base, bytes, MEMORY_HOST, flags | CU_MEMHOSTALLOC_DEVICEMAP));
+    *pointer = (void *)base;
+    return CUDA_SUCCESS;
 }
 
 CUresult
@@ -214,11 +208,9 @@ cuMemHostGetDevicePointer_v2(CUdeviceptr *device_pointer, void *pointer, unsigne
 {
     struct allocation found;
     REQUIRE(device_pointer != NULL && flags == 0);
-    CUresult result = find_host(pointer, &found);
-    if (result == CUDA_SUCCESS) {
-        *device_pointer = (CUdeviceptr)pointer;
-    }
-    return result;
+    TRY(find_host(pointer, &found));
+    *device_pointer = (CUdeviceptr)pointer;
+    return CUDA_SUCCESS;
 }
 
 CUresult
@@ -245,11 +237,9 @@ allocate_async(CUdeviceptr *pointer, size_t bytes, struct pool *pool, CUstream h
     }
     uintptr_t base;
     pool = pool != NULL ? pool : pool_default(stream->context->device);
-    CUresult result = memory_allocate(stream->context, bytes, MEMORY_DEVICE, 0, pool, &base);
-    if (result == CUDA_SUCCESS) {
-        *pointer = base;
-    }
-    return result;
+    TRY(memory_allocate(stream->context, bytes, MEMORY_DEVICE, 0, pool, &base));
+    *pointer = base;
+    return CUDA_SUCCESS;
 }
 
 static CUresult

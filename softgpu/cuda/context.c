@@ -154,11 +154,9 @@ context_enter(struct context **context_p)
     if (atomic_load_explicit(&context->magic, memory_order_acquire) != MAGIC_CONTEXT) {
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     }
-    CUresult result = (CUresult)atomic_load_explicit(&context->failure, memory_order_acquire);
-    if (result == CUDA_SUCCESS) {
-        *context_p = context;
-    }
-    return result;
+    TRY((CUresult)atomic_load_explicit(&context->failure, memory_order_acquire));
+    *context_p = context;
+    return CUDA_SUCCESS;
 }
 
 void
@@ -189,11 +187,9 @@ stream_enter(CUstream handle, enum flavour flavour, struct stream **stream_p)
     if (atomic_load_explicit(&stream->magic, memory_order_acquire) != MAGIC_STREAM) {
         return CUDA_ERROR_INVALID_HANDLE;
     }
-    CUresult result = (CUresult)atomic_load(&stream->context->failure);
-    if (result == CUDA_SUCCESS) {
-        *stream_p = stream;
-    }
-    return result;
+    TRY((CUresult)atomic_load(&stream->context->failure));
+    *stream_p = stream;
+    return CUDA_SUCCESS;
 }
 
 CUresult

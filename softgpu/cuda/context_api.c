@@ -12,14 +12,10 @@ cuCtxCreate_v2(CUcontext *context_out, unsigned int flags, CUdevice device)
     REQUIRE(context_out != NULL);
     REQUIRE_ELSE(device_valid(device), CUDA_ERROR_INVALID_DEVICE);
     struct context *context;
-    CUresult result = context_create(device, flags, false, &context);
-    if (result == CUDA_SUCCESS) {
-        result = context_push(context);
-    }
-    if (result == CUDA_SUCCESS) {
-        *context_out = (CUcontext)context;
-    }
-    return result;
+    TRY(context_create(device, flags, false, &context));
+    TRY(context_push(context));
+    *context_out = (CUcontext)context;
+    return CUDA_SUCCESS;
 }
 
 CUresult
@@ -122,9 +118,7 @@ CUresult
 cuCtxSynchronize_v2(CUcontext handle)
 {
     struct context *context;
-    CUresult result = context_enter_handle(handle, &context);
-    if (result == CUDA_SUCCESS) {
-        result = capture_check_context(context);
-    }
-    return result == CUDA_SUCCESS ? context_drain(context) : result;
+    TRY(context_enter_handle(handle, &context));
+    TRY(capture_check_context(context));
+    return context_drain(context);
 }

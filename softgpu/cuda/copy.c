@@ -275,13 +275,11 @@ copy_2d(const CUDA_MEMCPY2D *copy, enum timing timing, CUstream stream, enum fla
 {
     REQUIRE(copy != NULL);
     struct box box = {.width = copy->WidthInBytes, .height = copy->Height, .depth = 1};
-    CUresult result = copy_corner(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes, copy->dstY, 0,
-                                  copy->dstPitch, 0, &box.to);
-    if (result == CUDA_SUCCESS) {
-        result = copy_corner(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcXInBytes, copy->srcY, 0,
-                             copy->srcPitch, 0, &box.from);
-    }
-    return result == CUDA_SUCCESS ? copy_box(&box, timing, stream, flavour) : result;
+    TRY(copy_corner(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes, copy->dstY, 0,
+                    copy->dstPitch, 0, &box.to));
+    TRY(copy_corner(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcXInBytes, copy->srcY, 0,
+                    copy->srcPitch, 0, &box.from));
+    return copy_box(&box, timing, stream, flavour);
 }
 
 static CUresult
@@ -289,13 +287,10 @@ box_3d(const CUDA_MEMCPY3D *copy, struct box *box_p)
 {
     REQUIRE(copy != NULL && copy->srcLOD == 0 && copy->dstLOD == 0);
     *box_p = (struct box){.width = copy->WidthInBytes, .height = copy->Height, .depth = copy->Depth};
-    CUresult result = copy_corner(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes, copy->dstY,
-                                  copy->dstZ, copy->dstPitch, copy->dstHeight, &box_p->to);
-    if (result == CUDA_SUCCESS) {
-        result = copy_corner(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcXInBytes, copy->srcY,
-                             copy->srcZ, copy->srcPitch, copy->srcHeight, &box_p->from);
-    }
-    return result;
+    TRY(copy_corner(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes, copy->dstY, copy->dstZ,
+                    copy->dstPitch, copy->dstHeight, &box_p->to));
+    return copy_corner(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcXInBytes, copy->srcY, copy->srcZ,
+                       copy->srcPitch, copy->srcHeight, &box_p->from);
 }
 
 CUresult

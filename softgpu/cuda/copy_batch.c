@@ -39,11 +39,9 @@ copy_peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from
                       .height = 1,
                       .depth = 1};
     struct stream *stream;
-    CUresult result = enter_peers(to_context, from_context, timing);
-    if (result == CUDA_SUCCESS) {
-        result = stream_enter(handle, flavour, &stream);
-    }
-    return result == CUDA_SUCCESS ? copy_submit(&box, timing, ORDER_OF_CALL, stream) : result;
+    TRY(enter_peers(to_context, from_context, timing));
+    TRY(stream_enter(handle, flavour, &stream));
+    return copy_submit(&box, timing, ORDER_OF_CALL, stream);
 }
 
 BOTH_FLAVOURS(cuMemcpyPeer, _ptds,
@@ -60,19 +58,13 @@ copy_3d_peer(const CUDA_MEMCPY3D_PEER *copy, enum timing timing, CUstream handle
     struct stream *stream;
     REQUIRE(copy != NULL && copy->srcLOD == 0 && copy->dstLOD == 0);
     struct box box = {.width = copy->WidthInBytes, .height = copy->Height, .depth = copy->Depth};
-    CUresult result = copy_corner(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes, copy->dstY,
-                                  copy->dstZ, copy->dstPitch, copy->dstHeight, &box.to);
-    if (result == CUDA_SUCCESS) {
-        result = copy_corner(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcXInBytes, copy->srcY,
-                             copy->srcZ, copy->srcPitch, copy->srcHeight, &box.from);
-    }
-    if (result == CUDA_SUCCESS) {
-        result = enter_peers(copy->dstContext, copy->srcContext, timing);
-    }
-    if (result == CUDA_SUCCESS) {
-        result = stream_enter(handle, flavour, &stream);
-    }
-    return result == CUDA_SUCCESS ? copy_submit(&box, timing, ORDER_OF_CALL, stream) : result;
+    TRY(copy_corner(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes, copy->dstY, copy->dstZ,
+                    copy->dstPitch, copy->dstHeight, &box.to));
+    TRY(copy_corner(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcXInBytes, copy->srcY, copy->srcZ,
+                    copy->srcPitch, copy->srcHeight, &box.from));
+    TRY(enter_peers(copy->dstContext, copy->srcContext, timing));
+    TRY(stream_enter(handle, flavour, &stream));
+    return copy_submit(&box, timing, ORDER_OF_CALL, stream);
 }
 BOTH_FLAVOURS(cuMemcpy3DPeer, _ptds, (const CUDA_MEMCPY3D_PEER *copy), copy_3d_peer(copy, SYNC, NULL, flavour))
 BOTH_FLAVOURS(cuMemcpy3DPeerAsync, _ptsz, (const CUDA_MEMCPY3D_PEER *copy, CUstream stream),
@@ -240,11 +232,9 @@ operation_box(const CUDA_MEMCPY3D_BATCH_OP *operation, struct batch_copy *copy)
     copy->box = (struct box){.width = extent->width, .height = extent->height, .depth = extent->depth};
     REQUIRE(extent->width != 0 && extent->height != 0 && extent->depth != 0 &&
             operation->flags <= CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE);
-    CUresult result = order_of(operation->srcAccessOrder, &copy->order);
-    if (result == CUDA_SUCCESS) {
-        result = operand_corner(&operation->dst, extent, &copy->box.to);
-    }
-    return result == CUDA_SUCCESS ? operand_corner(&operation->src, extent, &copy->box.from) : result;
+    TRY(order_of(operation->srcAccessOrder, &copy->order));
+    TRY(operand_corner(&operation->dst, extent, &copy->box.to));
+    return operand_corner(&operation->src, extent, &copy->box.from);
 }
 
 static CUresult

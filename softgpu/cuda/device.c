@@ -128,14 +128,10 @@ cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 CUresult
 cuDeviceGetName(char *name, int room, CUdevice device)
 {
-    CUresult result = enter(device, name);
-    if (result == CUDA_SUCCESS && room <= 0) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        snprintf(name, (size_t)room, "softgpu (CPU stand-in for %s)", driver.profile->title);
-    }
-    return result;
+    TRY(enter(device, name));
+    REQUIRE(room > 0);
+    snprintf(name, (size_t)room, "softgpu (CPU stand-in for %s)", driver.profile->title);
+    return CUDA_SUCCESS;
 }
 
 CUresult
@@ -148,27 +144,21 @@ cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 CUresult
 cuDeviceComputeCapability(int *major, int *minor, CUdevice device)
 {
-    CUresult result = enter(device, major);
-    if (result == CUDA_SUCCESS && minor == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        *major = driver.profile->major;
-        *minor = driver.profile->minor;
-    }
-    return result;
+    TRY(enter(device, major));
+    REQUIRE(minor != NULL);
+    *major = driver.profile->major;
+    *minor = driver.profile->minor;
+    return CUDA_SUCCESS;
 }
 
 /* The physical number is the last byte: CUDA_VISIBLE_DEVICES=GPU-...-<number> (state.c) relies on it. */
 CUresult
 cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
-    CUresult result = enter(device, uuid);
-    if (result == CUDA_SUCCESS) {
-        memcpy(uuid->bytes, "softgpu\0\0\0\0\0\0\0\0\0", sizeof uuid->bytes);
-        uuid->bytes[sizeof uuid->bytes - 1] = (char)driver.device_index[device];
-    }
-    return result;
+    TRY(enter(device, uuid));
+    memcpy(uuid->bytes, "softgpu\0\0\0\0\0\0\0\0\0", sizeof uuid->bytes);
+    uuid->bytes[sizeof uuid->bytes - 1] = (char)driver.device_index[device];
+    return CUDA_SUCCESS;
 }
 
 CUresult
@@ -180,14 +170,10 @@ cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
 CUresult
 cuDeviceGetPCIBusId(char *id, int room, CUdevice device)
 {
-    CUresult result = enter(device, id);
-    if (result == CUDA_SUCCESS && room <= 0) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        snprintf(id, (size_t)room, "0000:%02X:00.0", (unsigned)driver.device_index[device] + 1);
-    }
-    return result;
+    TRY(enter(device, id));
+    REQUIRE(room > 0);
+    snprintf(id, (size_t)room, "0000:%02X:00.0", (unsigned)driver.device_index[device] + 1);
+    return CUDA_SUCCESS;
 }
 
 CUresult
@@ -210,14 +196,10 @@ cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
 CUresult
 cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
 {
-    CUresult result = enter(device, can);
-    if (result == CUDA_SUCCESS && !device_valid(peer)) {
-        result = CUDA_ERROR_INVALID_DEVICE;
-    }
-    if (result == CUDA_SUCCESS) {
-        *can = device != peer;
-    }
-    return result;
+    TRY(enter(device, can));
+    REQUIRE_ELSE(device_valid(peer), CUDA_ERROR_INVALID_DEVICE);
+    *can = device != peer;
+    return CUDA_SUCCESS;
 }
 
 CUresult

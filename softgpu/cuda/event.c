@@ -151,11 +151,9 @@ record_captured(struct event *event, struct stream *stream, unsigned flags)
         return add_event_node(stream, event, CU_GRAPH_NODE_TYPE_EVENT_RECORD);
     }
     struct mark mark;
-    CUresult result = capture_mark(stream, &mark);
-    if (result == CUDA_SUCCESS) {
-        set_latest(event, NULL, mark);
-    }
-    return result;
+    TRY(capture_mark(stream, &mark));
+    set_latest(event, NULL, mark);
+    return CUDA_SUCCESS;
 }
 
 /* With a captured stream or a captured event: the stream joins the event's capture, or there is no capture to

@@ -197,11 +197,9 @@ CUresult
 cuGraphDestroy(CUgraph handle)
 {
     struct graph *graph;
-    CUresult result = graph_enter(handle, &graph);
-    if (result == CUDA_SUCCESS) {
-        graph_delete(graph);
-    }
-    return result;
+    TRY(graph_enter(handle, &graph));
+    graph_delete(graph);
+    return CUDA_SUCCESS;
 }
 
 /* ---- nodes that a program adds itself ---- */

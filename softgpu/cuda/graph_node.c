@@ -358,14 +358,10 @@ CUresult
 cuGraphKernelNodeGetParams_v2(CUgraphNode handle, CUDA_KERNEL_NODE_PARAMS *parameters)
 {
     struct node *node;
-    CUresult result = node_enter(handle, CU_GRAPH_NODE_TYPE_KERNEL, &node);
-    if (result == CUDA_SUCCESS && parameters == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        launch_command_parameters(node->work->command, parameters);
-    }
-    return result;
+    TRY(node_enter(handle, CU_GRAPH_NODE_TYPE_KERNEL, &node));
+    REQUIRE(parameters != NULL);
+    launch_command_parameters(node->work->command, parameters);
+    return CUDA_SUCCESS;
 }
 
 CUresult

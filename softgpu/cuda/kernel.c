@@ -35,11 +35,9 @@ kernel_from_function(CUfunction handle, struct kernel **kernel_p)
 static CUresult
 enter(const void *handle, uint32_t magic, struct kernel **kernel_p)
 {
-    CUresult result = driver_enter();
-    if (result == CUDA_SUCCESS && magic_of(handle) != magic) {
-        result = CUDA_ERROR_INVALID_HANDLE;
-    }
-    return result == CUDA_SUCCESS ? kernel_from_function((CUfunction)handle, kernel_p) : result;
+    TRY(driver_enter());
+    REQUIRE_ELSE(magic_of(handle) == magic, CUDA_ERROR_INVALID_HANDLE);
+    return kernel_from_function((CUfunction)handle, kernel_p);
 }
 
 static CUresult
@@ -153,11 +151,9 @@ CUresult
 cuFuncLoad(CUfunction handle)
 {
     struct kernel *kernel;
-    CUresult result = enter_function(handle, &kernel);
-    if (result == CUDA_SUCCESS) {
-        (void)kernel_load(kernel);
-    }
-    return result;
+    TRY(enter_function(handle, &kernel));
+    (void)kernel_load(kernel);
+    return CUDA_SUCCESS;
 }
 
 CUresult

@@ -189,21 +189,13 @@ launch_command_new(const CUlaunchConfig *config, CUfunction function, void **par
                    struct command **command_p)
 {
     struct kernel *kernel;
-    CUresult result = kernel_from_function(function, &kernel);
-    if (result == CUDA_SUCCESS) {
-        result = check_size(kernel, config);
-    }
-    if (result == CUDA_SUCCESS) {
-        result = check_attributes(kernel, config);
-    }
+    TRY(kernel_from_function(function, &kernel));
+    TRY(check_size(kernel, config));
+    TRY(check_attributes(kernel, config));
     struct launch_command *command;
-    if (result == CUDA_SUCCESS) {
-        result = make_command(kernel, config, parameters, extra, &command);
-    }
-    if (result == CUDA_SUCCESS) {
-        *command_p = &command->command;
-    }
-    return result;
+    TRY(make_command(kernel, config, parameters, extra, &command));
+    *command_p = &command->command;
+    return CUDA_SUCCESS;
 }
 
 void

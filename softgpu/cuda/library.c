@@ -121,11 +121,9 @@ cuLibraryLoadData(CUlibrary *library_out, const void *code, CUjit_option *jit_op
         (void)count; /* nothing is compiled */
     REQUIRE(library_out != NULL);
     struct library *library;
-    CUresult result = load(code, &library);
-    if (result == CUDA_SUCCESS) {
-        *library_out = (CUlibrary)library;
-    }
-    return result;
+    TRY(load(code, &library));
+    *library_out = (CUlibrary)library;
+    return CUDA_SUCCESS;
 }
 
 CUresult
@@ -143,11 +141,9 @@ cuLibraryGetKernel(CUkernel *kernel_out, CUlibrary handle, const char *name)
     TRY(enter_library(handle, &library));
     REQUIRE(kernel_out != NULL && name != NULL);
     struct kernel *kernel;
-    CUresult result = kernel_named(library, name, &kernel);
-    if (result == CUDA_SUCCESS) {
-        *kernel_out = (CUkernel)kernel;
-    }
-    return result;
+    TRY(kernel_named(library, name, &kernel));
+    *kernel_out = (CUkernel)kernel;
+    return CUDA_SUCCESS;
 }
 
 CUresult
@@ -252,12 +248,10 @@ cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
     TRY(enter_library(module, &library));
     REQUIRE(function != NULL && name != NULL);
     struct kernel *kernel;
-    CUresult result = kernel_named(library, name, &kernel);
-    if (result == CUDA_SUCCESS) {
-        *function = (CUfunction)&kernel->function;
-        (void)kernel_load(kernel);
-    }
-    return result;
+    TRY(kernel_named(library, name, &kernel));
+    *function = (CUfunction)&kernel->function;
+    (void)kernel_load(kernel);
+    return CUDA_SUCCESS;
 }
 
 CUresult

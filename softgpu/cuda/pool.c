@@ -109,19 +109,13 @@ CUresult
 cuDeviceSetMemPool(CUdevice device, CUmemoryPool handle)
 {
     struct pool *pool;
-    CUresult result = device_enter(device);
-    if (result == CUDA_SUCCESS) {
-        result = pool_from_handle(handle, &pool);
-    }
-    if (result == CUDA_SUCCESS && pool->device != device) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        pthread_mutex_lock(&lock);
-        current[device] = pool;
-        pthread_mutex_unlock(&lock);
-    }
-    return result;
+    TRY(device_enter(device));
+    TRY(pool_from_handle(handle, &pool));
+    REQUIRE(pool->device == device);
+    pthread_mutex_lock(&lock);
+    current[device] = pool;
+    pthread_mutex_unlock(&lock);
+    return CUDA_SUCCESS;
 }
 
 CUresult

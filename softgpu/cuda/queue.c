@@ -346,11 +346,9 @@ drain_legacy(struct stream *legacy)
     struct command *barrier = command_new(sizeof *barrier, NULL);
     REQUIRE_ELSE(barrier != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     uint64_t number;
-    CUresult result = stream_submit(legacy, barrier, &number);
-    if (result == CUDA_SUCCESS) {
-        stream_wait(legacy, number);
-    }
-    return result;
+    TRY(stream_submit(legacy, barrier, &number));
+    stream_wait(legacy, number);
+    return CUDA_SUCCESS;
 }
 
 CUresult

@@ -16,11 +16,9 @@ CUresult
 cuCtxSetFlags(unsigned int flags)
 {
     struct context *context;
-    CUresult result = context_enter(&context);
-    if (result == CUDA_SUCCESS) {
-        atomic_store(&context->flags, flags);
-    }
-    return result;
+    TRY(context_enter(&context));
+    atomic_store(&context->flags, flags);
+    return CUDA_SUCCESS;
 }
 
 CUresult

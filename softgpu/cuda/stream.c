@@ -15,11 +15,9 @@ cuStreamCreateWithPriority(CUstream *stream_out, unsigned int flags, int priorit
     }
     priority = priority > 0 ? 0 : priority < STREAM_PRIORITY_GREATEST ? STREAM_PRIORITY_GREATEST : priority;
     struct stream *stream;
-    CUresult result = stream_create(context, STREAM_CREATED, flags, priority, &stream);
-    if (result == CUDA_SUCCESS) {
-        *stream_out = (CUstream)stream;
-    }
-    return result;
+    TRY(stream_create(context, STREAM_CREATED, flags, priority, &stream));
+    *stream_out = (CUstream)stream;
+    return CUDA_SUCCESS;
 }
 
 CUresult
@@ -34,11 +32,9 @@ cuStreamDestroy_v2(CUstream handle)
     REQUIRE_ELSE(handle != NULL && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD,
                  CUDA_ERROR_INVALID_HANDLE);
     struct stream *stream;
-    CUresult result = stream_enter(handle, LEGACY, &stream);
-    if (result == CUDA_SUCCESS) {
-        stream_close(stream);
-    }
-    return result;
+    TRY(stream_enter(handle, LEGACY, &stream));
+    stream_close(stream);
+    return CUDA_SUCCESS;
 }
 
 /* ---- waiting and asking ---- */
@@ -47,14 +43,10 @@ static CUresult
 synchronize(CUstream handle, enum flavour flavour)
 {
     struct stream *stream;
-    CUresult result = stream_enter(handle, flavour, &stream);
-    if (result == CUDA_SUCCESS) {
-        result = capture_check_stream(stream);
-    }
-    if (result == CUDA_SUCCESS) {
-        result = stream_drain(stream);
-    }
-    return result == CUDA_SUCCESS ? (CUresult)atomic_load(&stream->context->failure) : result;
+    TRY(stream_enter(handle, flavour, &stream));
+    TRY(capture_check_stream(stream));
+    TRY(stream_drain(stream));
+    return (CUresult)atomic_load(&stream->context->failure);
 }
 BOTH_FLAVOURS(cuStreamSynchronize, _ptsz, (CUstream stream), synchronize(stream, flavour))
 
@@ -62,11 +54,9 @@ static CUresult
 query(CUstream handle, enum flavour flavour)
 {
     struct stream *stream;
-    CUresult result = stream_enter(handle, flavour, &stream);
-    if (result == CUDA_SUCCESS) {
-        result = capture_check_stream(stream);
-    }
-    return result == CUDA_SUCCESS ? stream_idle(stream) : result;
+    TRY(stream_enter(handle, flavour, &stream));
+    TRY(capture_check_stream(stream));
+    return stream_idle(stream);
 }
 BOTH_FLAVOURS(cuStreamQuery, _ptsz, (CUstream stream), query(stream, flavour))
 

@@ -210,12 +210,10 @@ CUresult
 cuMemRelease(CUmemGenericAllocationHandle handle)
 {
     struct chunk *chunk;
-    CUresult result = find_chunk(handle, &chunk);
-    if (result == CUDA_SUCCESS) {
-        atomic_fetch_sub(&chunk->handles, 1);
-        drop_chunk(chunk);
-    }
-    return result;
+    TRY(find_chunk(handle, &chunk));
+    atomic_fetch_sub(&chunk->handles, 1);
+    drop_chunk(chunk);
+    return CUDA_SUCCESS;
 }
 
 CUresult
