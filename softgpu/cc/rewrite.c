@@ -31,6 +31,8 @@ run_passes(struct source *source)
     casts_rewrite_all(source);
     for (size_t f = 0; f < source->function_count; ++f)
         lockstep_rewrite(source, &source->functions[f]);
+    if (races_are_wanted())
+        races_rewrite(source);
     body_rewrite_outside(source);
     launch_rewrite_all(source);
     for (size_t f = 0; f < source->function_count; ++f) {

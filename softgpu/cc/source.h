@@ -10,6 +10,7 @@
  *   body.c      inside functions: __shared__, lambdas, names that device code spells differently, refused features
  *   casts.c     conversions from floating point to integers
  *   lockstep.c  warps that are taken to run alike
+ *   races.c     changes of one place that nothing orders, where they are to be reported
  *   launch.c    k<<<...>>>(...)
  *   stride.c    grid-stride loops in kernels
  *   kernel.c    kernels become stubs
@@ -156,6 +157,8 @@ void casts_rewrite_all(struct source *source);
 void body_rewrite_outside(struct source *source); /* after all functions: what stands outside of them */
 void launch_rewrite_all(struct source *source);
 void lockstep_rewrite(struct source *source, const struct function *function);
+bool races_are_wanted(void); /* by the environment */
+void races_rewrite(struct source *source);
 
 /* True if the kernel is a grid-stride loop, which is ready for MODE_STRIDES of launch.h then. */
 bool stride_rewrite(struct source *source, const struct function *function);

@@ -153,6 +153,12 @@ arena_prepare(size_t dynamic_bytes)
 }
 
 bool
+arena_holds(const void *address)
+{
+    return (uintptr_t)address - (uintptr_t)arena < arena_bytes();
+}
+
+bool
 arena_overrun(size_t *offset_p, size_t *bytes_p)
 {
     for (const char *at = softgpu_thread.dynamic_shared + dynamic_size; at < dynamic_end(); ++at) {

@@ -29,6 +29,7 @@ static pthread_once_t own_block_once = PTHREAD_ONCE_INIT;
 static __attribute__((noinline)) void
 release_barrier(struct block *block, unsigned first, unsigned runs)
 {
+    ++races_meetings;
     block->vote_result[SOFTGPU_VOTE_AND] = block->vote_and;
     block->vote_result[SOFTGPU_VOTE_OR] = block->vote_or;
     block->vote_result[SOFTGPU_VOTE_COUNT] = block->vote_count;
@@ -198,6 +199,7 @@ softgpu_run_fibers(const struct softgpu_launch *launch, const char *kernel, soft
     here->block_dim = (struct softgpu_index){launch->block[0], launch->block[1], launch->block[2]};
     here->grid_dim = (struct softgpu_index){launch->grid[0], launch->grid[1], launch->grid[2]};
     arena_prepare(launch->dynamic_shared_bytes);
+    ++races_meetings;
 
     const uint64_t across = launch->grid[0], slice = across * launch->grid[1];
     for (uint64_t b = launch->block_begin; b < launch->block_end; ++b) {
@@ -290,6 +292,7 @@ softgpu_wake(const void *object)
 {
     struct block *block = block_here;
     unsigned stay = 0;
+    ++races_meetings;
     for (unsigned i = 0; block != NULL && i < block->parked_count; ++i) {
         if (block->parked_for[i] == object) {
             block_make_thread_ready(block, block->parked[i]);

@@ -262,11 +262,19 @@ void order_draw(struct block *block, uint64_t number);
 const struct softgpu_launch *order_first_part(const struct softgpu_launch *launch);
 const struct softgpu_launch *order_next_part(void);
 
+/* ---- races.c ---- */
+
+/* How often threads of this OS thread have met, and launches begun: changes between two meetings have no order. */
+extern __thread uint64_t races_meetings SOFTGPU_INITIAL_EXEC;
+
 /* ---- arena.c ---- */
 
 /* Room for the shared memory of any kernel, and for `dynamic_bytes` of the dynamic kind; sets the thread-local
  * pointers. */
 void arena_prepare(size_t dynamic_bytes);
+
+/* Whether the address is in the shared memory of this OS thread, which each block has for itself in its turn. */
+bool arena_holds(const void *address);
 
 /* Whether the launch for which the arena was prepared has written behind its dynamic shared memory: at which offset
  * first, and how many bytes there are. */

@@ -49,6 +49,7 @@ static void
 close_group(struct block *block, struct warp *warp, struct group *group, unsigned runs)
 {
     warp->meeting.arrived = group->mask & ~group->missing;
+    ++races_meetings;
     group->what->finish(&warp->meeting, group->context);
     const unsigned waiting = warp->meeting.arrived & ~runs;
     if (waiting != 0)
@@ -135,6 +136,7 @@ answer_active_mask(struct block *block)
             continue;
         const unsigned together = asking_together(warp);
         warp->asking &= ~together;
+        ++races_meetings;
         for (unsigned lane = 0; lane < WARP_LANES; ++lane) {
             if ((together >> lane & 1) != 0)
                 warp->answer[lane] = together;

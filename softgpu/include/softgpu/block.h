@@ -140,6 +140,14 @@ void softgpu_wake(const void *object);
 /* Lets the other threads of the block run before it returns. */
 void softgpu_yield(void);
 
+/* ---- changes that nothing orders: objects that are compiled with SOFTGPU_RACES=1 ---- */
+
+/* The calling thread is about to change `bytes` bytes at `place`; reports a race with another thread. */
+void softgpu_changed(const void *place, size_t bytes, const char *file, unsigned line);
+
+/* The calling thread waits for others, or lets them go on, by an atomic. */
+void softgpu_ordered(void);
+
 /* ---- shared memory, stubs ---- */
 
 /*

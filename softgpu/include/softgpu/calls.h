@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SOFTGPU_CALLS_VERSION 6u
+#define SOFTGPU_CALLS_VERSION 7u
 
 /* A cudaUUID_t or CUuuid: 16 bytes, random. */
 #define SOFTGPU_CALLS_ID                                                                                        \
@@ -61,6 +61,8 @@ void softgpu_keep(const void *address);
     X(wait)              \
     X(wake)              \
     X(yield)             \
+    X(changed)           \
+    X(ordered)           \
     X(shared_place)      \
     X(kernel_name)       \
     X(xorwow_jump)       \

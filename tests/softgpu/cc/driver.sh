@@ -181,6 +181,112 @@ says "softgpu: cufftPlan1d returns CUFFT_NOT_SUPPORTED: the stand-in has no cuFF
 says "softgpu: cusolverDnCreate returns CUSOLVER_STATUS_NOT_SUPPORTED: the stand-in has no cuSOLVER"
 [ "$(wc -l <err)" -eq 3 ] || fail "not one line for each function"
 
+case_ "SOFTGPU_RACES=1 and SOFTGPU_UNRULY: changes that nothing orders are named once, with line and lanes; ordered ones are not" 3
+cat >right.cu <<'END'
+#include <cooperative_groups.h>
+__device__ int lock_word, ticket;
+__device__ void twice(int *p) { *p += *p; ++p[0]; }
+__global__ void locked(int *a)
+{
+    for (bool done = false; !done;)
+        if (atomicCAS(&lock_word, 0, 1) == 0) {
+            a[0] += 1;
+            __threadfence();
+            atomicExch(&lock_word, 0);
+            done = true;
+        }
+}
+__global__ void own(int *a)
+{
+    int mine[4] = {0}, *p = a + blockIdx.x * blockDim.x + threadIdx.x, n = 0;
+    for (int i = 0; i < 8; ++i) {
+        mine[i % 4] += i;
+        *p += mine[i % 4];
+        twice(p);
+        for (int v : mine) n += v;
+    }
+    atomicAdd(&a[1000], n);
+    a[1001] |= 1;
+    a[1002] += 0;
+}
+__global__ void tree(int *a)
+{
+    __shared__ int s[64];
+    s[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    for (int n = 32; n > 0; n /= 2) {
+        if (threadIdx.x < n) s[threadIdx.x] += s[threadIdx.x + n];
+        __syncthreads();
+    }
+    for (int i = 0; i < 64; ++i) {
+        if (threadIdx.x == i and blockIdx.x == 0) a[i % 2] += i;
+        cooperative_groups::tiled_partition<32>(cooperative_groups::this_thread_block()).sync();
+        __syncthreads();
+    }
+}
+__global__ void shared_once()
+{
+    __shared__ int n[1];
+    if (threadIdx.x == 0) n[0] += 1;
+}
+__global__ void last(int *a)
+{
+    if (atomicAdd(&ticket, 1) == gridDim.x * blockDim.x - 1) a[0] += 1;
+}
+int main()
+{
+    int *a;
+    cudaMallocManaged(&a, 8192);
+    locked<<<4, 64>>>(a);
+    own<<<2, 64>>>(a);
+    own<<<2, 64>>>(a);
+    tree<<<2, 64>>>(a);
+    shared_once<<<4, 32>>>();
+    last<<<2, 64>>>(a);
+    return cudaDeviceSynchronize();
+}
+END
+cat >wrong.cu <<'END'
+__global__ void rows(float *a, float s) { a[threadIdx.y] += s; }
+__global__ void blocks(int *a)
+{
+    if (threadIdx.x == 0) ++a[64];
+}
+template <class T> __global__ void warps(T *a)
+{
+    a[65] = a[65] + 1;
+    __syncthreads();
+    if (threadIdx.x % 32 == 0)
+        a[66] *= 2;
+}
+int main()
+{
+    float *a;
+    cudaMallocManaged(&a, 4096);
+    for (int i = 0; i < 128; ++i) a[i] = 1;
+    rows<<<1, dim3(16, 16)>>>(a, 1.f);
+    rows<<<1, dim3(16, 16)>>>(a, 1.f);
+    blocks<<<2, 64>>>((int *)a);
+    warps<<<1, 64>>>(a);
+    return cudaDeviceSynchronize();
+}
+END
+run 0 env SOFTGPU_RACES=1 "$cc" -Xcompiler -Wall,-Werror right.cu -o right
+run 0 ./right
+[ ! -s err ] || fail "changes in an order are named"
+run 0 env SOFTGPU_UNRULY=3 "$cc" wrong.cu -o wrong
+run 0 ./wrong
+says "softgpu: kernel rows: wrong.cu:1: block (0,0,0), thread (0,0,0) and block (0,0,0), thread (1,0,0) change 0x"
+says "kernel blocks: wrong.cu:4: block (0,0,0), thread (0,0,0) and block (1,0,0), thread (0,0,0) change"
+says "kernel warps<float>: wrong.cu:8: block"
+says "kernel warps<float>: wrong.cu:11: block"
+says "lanes of one warp"
+says "threads of two warps"
+[ "$(grep -c 'nothing orders them' err)" -eq 4 ] || fail "not one line for each place"
+run 0 env SOFTGPU_RACES=0 "$cc" wrong.cu -o wrong
+run 0 ./wrong
+[ ! -s err ] || fail "reported unasked"
+
 case_ "the host compiler's warnings are about the host's code, not about device code and the stand-in's headers" 3
 cat >device.cu <<'END'
 #pragma nv_diag_suppress 177

@@ -172,6 +172,8 @@ softgpu_assert_fail(const char *expression, const char *file, unsigned line, con
 #define softgpu_wait            softgpu_object_calls->wait
 #define softgpu_wake            softgpu_object_calls->wake
 #define softgpu_yield           softgpu_object_calls->yield
+#define softgpu_changed         softgpu_object_calls->changed
+#define softgpu_ordered         softgpu_object_calls->ordered
 #define softgpu_shared_place    softgpu_object_calls->shared_place
 #define softgpu_kernel_name     softgpu_object_calls->kernel_name
 #define softgpu_xorwow_jump     softgpu_object_calls->xorwow_jump

@@ -192,6 +192,23 @@ together(T value, F meet)
     meet();
     return value;
 }
+
+/* What softgpu/cc/races.c writes around a place that changes, and around what an atomic function is called with. */
+template <class T>
+SOFTGPU_INLINE T &&
+changed(T &&place, const char *file, unsigned line)
+{
+    softgpu_changed(const_cast<const void *>(reinterpret_cast<const volatile void *>(&place)), sizeof(place), file,
+                    line);
+    return static_cast<T &&>(place);
+}
+template <class T>
+SOFTGPU_INLINE T
+ordered(T what)
+{
+    softgpu_ordered();
+    return what;
+}
 } // namespace softgpu
 
 template <class T>
