@@ -220,8 +220,14 @@ __global__ void tree(int *a)
     }
     for (int i = 0; i < 64; ++i) {
         if (threadIdx.x == i and blockIdx.x == 0) a[i % 2] += i;
-        cooperative_groups::tiled_partition<32>(cooperative_groups::this_thread_block()).sync();
         __syncthreads();
+    }
+}
+__global__ void lanes(int *a)
+{
+    for (int i = 0; i < 32; ++i) {
+        if (threadIdx.x == i) a[2] += i;
+        cooperative_groups::tiled_partition<32>(cooperative_groups::this_thread_block()).sync();
     }
 }
 __global__ void shared_once()
@@ -241,6 +247,7 @@ int main()
     own<<<2, 64>>>(a);
     own<<<2, 64>>>(a);
     tree<<<2, 64>>>(a);
+    lanes<<<1, 32>>>(a);
     shared_once<<<4, 32>>>();
     last<<<2, 64>>>(a);
     return cudaDeviceSynchronize();
