@@ -12,6 +12,12 @@
 #include <cuda.h>
 #include <stdbool.h>
 
+#if CUDA_VERSION < 13000 /* its plain names are older than what is asked for below */
+#undef cuStreamGetCaptureInfo
+#define cuStreamGetCaptureInfo            cuStreamGetCaptureInfo_v3
+#define cuStreamUpdateCaptureDependencies cuStreamUpdateCaptureDependencies_v2
+#endif
+
 /* REQUIRED/OPTIONAL(function, version): as cuGetProcAddress takes them, plain stream flavour. */
 #define DRIVER_FUNCTIONS(REQUIRED, OPTIONAL)           \
     REQUIRED(cuCtxGetCurrent, 4000)                    \

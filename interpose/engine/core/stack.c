@@ -14,21 +14,12 @@
 
 enum { FRAMES_AT_MOST = 24 };
 
-/* The library that an address lies in; NULL: in none. */
-static const void *
-library_of(uintptr_t address)
-{
-    Dl_info info;
-    return dladdr((const void *)address, &info) != 0 ? info.dli_fbase : NULL;
-}
-
-/* Whether code at the address is ddprun's, the engine or the shim: no place that a user could look at. */
+/* Whether code at the address is in a library of ddprun: no place that a user could look at. */
 static bool
 is_ours(uintptr_t address)
 {
-    const void *library = library_of(address);
-    return library != NULL && (library == library_of((uintptr_t)library_of) ||
-                               library == library_of((uintptr_t)engine_state.services->driver_function));
+    Dl_info info;
+    return dladdr((const void *)address, &info) != 0 && strstr(basename(info.dli_fname), "libddprun") != NULL;
 }
 
 /* After `before`: a function that its object exports, or the object's file, with an offset as addr2line takes it. */
