@@ -127,7 +127,7 @@ differs_between_ranks(const struct finding *finding, const struct where *where)
 }
 
 /* What the operation gets, and no operation of the step has changed, is in no relation to the one rank's; `rows_too`:
- * or has its rows, which need not be those of the batch. Memory that it only reads comes first. */
+ * or has its rows, which need not be those of the batch. A sum that it only reads comes first: a gradient. */
 static bool
 say_input(const struct finding *finding, size_t at, bool rows_too, struct place *place)
 {
@@ -138,14 +138,14 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
     for (uint32_t k = 0; k < 2 * step->its->arguments; ++k) {
         const struct where where = {.at = at, .argument = k % step->its->arguments};
         const struct look_argument *of = &step->list[where.argument];
-        bool is_turn = (of->end > 0) == (k >= step->its->arguments);
         bool is_result = of->end > 0 && !finding->question->is_update; /* its old contents need not matter */
         bool is_gradient = finding->question->is_update && of->tensor >> 24 == 1 + CHECK_GRADIENT;
-        if (!of->is_memory || !is_turn || (of->tensor != 0 && !is_gradient) || is_result ||
-            find_writer(one, at, of, finding->question->since, &argument) >= 0)
+        if (!of->is_memory || (k < step->its->arguments && of->end > 0) || (of->tensor != 0 && !is_gradient) ||
+            is_result || find_writer(one, at, of, finding->question->since, &argument) >= 0)
             continue;
         enum relation relation = relation_of(finding, &where);
-        if (is_gradient && (relation == RELATION_SAME || !differs_between_ranks(finding, &where)))
+        if ((k < step->its->arguments && relation != RELATION_SUM) ||
+            (is_gradient && (relation == RELATION_SAME || !differs_between_ranks(finding, &where))))
             continue;
         if (is_gradient) {
             place_say(place, PLACE_BEFORE, step,
