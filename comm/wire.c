@@ -275,6 +275,8 @@ mean_of(const struct bucket_wire *wire, const struct wire_setting *setting)
     return sums ? (struct wire_mean){ncclSum, 1, 1} : wire_mean(setting, wire->type);
 }
 
+enum direction { PACK, UNPACK };
+
 static bool
 scale_and_look(const struct wire_setting *setting, CUdeviceptr address, size_t count, ncclDataType_t type, double times,
                double over, struct nonfinite_look look, CUstream stream, struct comm_error *error)
@@ -295,8 +297,6 @@ wire_scale(const struct wire_setting *setting, CUdeviceptr address, size_t count
 
 /* ---- packing ---- */
 
-enum direction { PACK, UNPACK };
-
 static const char *const names[] = {[PACK] = "packing a bucket", [UNPACK] = "unpacking a bucket"};
 
 static bool
@@ -315,38 +315,31 @@ copy_members(const struct bucket_wire *wire, const struct driver *driver, enum d
     return true;
 }
 
-/* What each element is multiplied with when it is converted. */
-static float
-scale_of(const struct wire_setting *setting, enum direction direction, double weight)
-{
-    float world_size = (float)setting->world_size;
-    if (direction == PACK && weight != 1)
-        return (float)(weight / setting->world_size);
-    if (direction == PACK)
-        return 1.0f / world_size;
-    return setting->reduction == DDPRUN_REDUCE_SUM ? world_size : 1.0f;
-}
-
 static struct nonfinite_look
-look_of(const struct bucket_wire *wire)
+look_of(const struct bucket_wire *wire, enum direction direction)
 {
     enum kernel_type type = wire_kernel_type(wire->member_type);
-    return (struct nonfinite_look){.claim = wire->look.claim,
-                                   .found = wire->look.found,
-                                   .exponents = types[type].exponents,
-                                   .step = wire->look.step,
-                                   .element_bytes = types[type].bytes,
-                                   .launch = wire->look.launch};
+    struct nonfinite_look look = {.exponents = types[type].exponents,
+                                  .element_bytes = types[type].bytes,
+                                  .squares = direction == PACK ? wire->squares.own : wire->squares.averages,
+                                  .after = direction == UNPACK};
+    if (direction == UNPACK)
+        return look;
+    look.claim = wire->look.claim;
+    look.found = wire->look.found;
+    look.step = wire->look.step;
+    look.launch = wire->look.launch;
+    return look;
 }
 
 /* A bucket in place: the more chunks, the more blocks. */
 static bool
-look_in_place(const struct bucket_wire *wire, const struct wire_setting *setting, CUstream stream,
-              struct comm_error *error)
+look_in_place(const struct bucket_wire *wire, const struct wire_setting *setting, enum direction direction,
+              CUstream stream, struct comm_error *error)
 {
-    if (wire->look.claim == 0 || !setting->kernels.loaded)
+    struct nonfinite_look look = look_of(wire, direction);
+    if ((look.claim == 0 && look.squares == 0) || !setting->kernels.loaded)
         return true;
-    struct nonfinite_look look = look_of(wire);
     CUdeviceptr address = wire->address;
     unsigned long long bytes = wire->element_count * look.element_bytes;
     uint64_t chunks = (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES, wanted = chunks / NONFINITE_TURNS;
@@ -375,23 +368,24 @@ launch(const struct bucket_wire *wire, const struct wire_setting *setting, enum 
     return result == CUDA_SUCCESS || driver_fail(setting->driver, result, names[direction], error);
 }
 
+/* A compressed bucket is divided when it is converted; a sum is made of the means. */
 static bool
 run_kernels(const struct bucket_wire *wire, const struct wire_setting *setting, enum direction direction, double times,
             double over, CUstream stream, struct comm_error *error)
 {
     const struct kernels *kernels = &setting->kernels;
     enum kernel_type type = wire_kernel_type(wire->type);
-    struct nonfinite_look look = look_of(wire);
-    if (wire->compression == DDPRUN_COMPRESS_NONE && (times != 1 || over != 1)) {
-        void *scaled[] = {NULL, NULL, NULL, &times, &over, &look}; /* unpacking takes no look */
-        return launch(wire, setting, direction,
-                      (direction == PACK ? kernels->pack_scaled : kernels->unpack_scaled)[type], scaled, stream, error);
-    }
-    float scale = scale_of(setting, direction, times);
-    void *plain[] = {NULL, NULL, NULL, &scale, &look}; /* and without conversion no scale */
-    return launch(wire, setting, direction,
-                  direction == PACK ? kernels->in[wire->compression].pack : kernels->in[wire->compression].unpack,
-                  plain, stream, error);
+    bool packs = direction == PACK, converts = wire->compression != DDPRUN_COMPRESS_NONE;
+    bool scales = !converts && (times != 1 || over != 1);
+    if (converts && packs)
+        over = setting->world_size;
+    else if (converts && setting->reduction == DDPRUN_REDUCE_SUM)
+        times = setting->world_size;
+    struct nonfinite_look look = look_of(wire, direction);
+    void *arguments[] = {NULL, NULL, NULL, &times, &over, &look};
+    CUfunction pack = scales ? kernels->pack_scaled[type] : kernels->in[wire->compression].pack;
+    CUfunction unpack = scales ? kernels->unpack_scaled[type] : kernels->in[wire->compression].unpack;
+    return launch(wire, setting, direction, packs ? pack : unpack, arguments, stream, error);
 }
 
 static bool
@@ -400,11 +394,10 @@ move(const struct bucket_wire *wire, const struct wire_setting *setting, enum di
 {
     switch (wire->path) {
     case WIRE_IN_PLACE:
-        if (direction == UNPACK)
-            return wire_scale(setting, wire->address, wire->element_count, wire->type, times, over, stream, error);
-        return times == 1 && over == 1 ? look_in_place(wire, setting, stream, error)
-                                       : scale_and_look(setting, wire->address, wire->element_count, wire->type, times,
-                                                        over, look_of(wire), stream, error);
+        if (times != 1 || over != 1)
+            return scale_and_look(setting, wire->address, wire->element_count, wire->type, times, over,
+                                  look_of(wire, direction), stream, error);
+        return look_in_place(wire, setting, direction, stream, error);
     case WIRE_KERNELS:
         return run_kernels(wire, setting, direction, times, over, stream, error);
     case WIRE_COPIES:

@@ -54,6 +54,13 @@ struct wire_look {
     CUdeviceptr launch; /* in a capture: struct nonfinite_launch, added to both at each launch; else 0 */
 };
 
+/* Doubles of the device, to which the squares of this rank's elements and of the averages are added; 0: they are not
+ * wanted. Where means are divided (wire_mean()), at weight 1, on the way of the pass over the bucket; one in place is
+ * read once more. */
+struct wire_squares {
+    CUdeviceptr own, averages;
+};
+
 struct bucket_wire {
     struct bucket_member *members; /* in the order in which they are sent; owned */
     size_t member_count;
@@ -65,7 +72,8 @@ struct bucket_wire {
     ncclDataType_t type;
     size_t element_count;
 
-    struct wire_look look; /* at the next wire_pack(); the caller's */
+    struct wire_look look; /* at the next wire_pack(); the caller's, like the next */
+    struct wire_squares squares;
     ncclDataType_t member_type;
 
     /* owned device memory, kept while the wire exists */

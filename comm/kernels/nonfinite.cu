@@ -9,6 +9,8 @@
 
 #include "comm/kernels/hash.h"
 
+#include <cuda_fp16.h>
+
 #ifdef DDPRUN_STAND_IN
 #include "comm/hash.h"
 #endif
@@ -118,13 +120,87 @@ look_at_chunk(const unsigned char *address, unsigned bytes, const nonfinite_look
     look_at_rest(address + head + 16 * groups, bytes - head - 16 * groups, look);
 }
 
-/* Memory that stays where it is: of each block's chunks one in NONFINITE_TURNS, or one if it has fewer. */
+/* ---- squares ---- */
+
+/* Those of the elements that a thread has seen, added where the look says when the kernel ends. In float64: a float32
+ * has no square that it does not hold. */
+struct squares {
+    const nonfinite_look &look;
+    double sum = 0;
+
+    __device__ explicit squares(const nonfinite_look &look) : look(look)
+    {
+    }
+
+    template <typename Element, typename Vector, typename Widen>
+    __device__ __forceinline__ void add_each(const Vector &vector, Widen widen)
+    {
+        constexpr int count = sizeof(Vector) / sizeof(Element);
+        Element elements[count + 1]; /* of an element of another type there is none */
+        memcpy(elements, &vector, count * sizeof(Element));
+#pragma unroll
+        for (int i = 0; i < count; ++i) {
+            const double value = widen(elements[i]);
+            sum += value * value;
+        }
+    }
+
+    /* Elements that were loaded together, or are to be stored so. A bfloat16 is the upper half of a float32. */
+    template <typename Vector> __device__ __forceinline__ void add(const Vector &vector)
+    {
+        if (look.element_bytes == 8)
+            add_each<double>(vector, [](double value) { return value; });
+        else if (look.element_bytes == 4)
+            add_each<float>(vector, [](float value) { return value; });
+        else if ((look.exponents & 0x80) != 0)
+            add_each<unsigned short>(vector, [](unsigned short bits) { return __uint_as_float((unsigned)bits << 16); });
+        else
+            add_each<unsigned short>(vector, [](unsigned short bits) { return __half2float(__ushort_as_half(bits)); });
+    }
+
+    /* Memory, by all threads of a block. */
+    __device__ void add_chunk(const void *address, unsigned bytes)
+    {
+        const unsigned each = (unsigned)look.element_bytes;
+        const unsigned groups = look.squares != 0 && ((uintptr_t)address & 15) == 0 ? bytes / 16 : 0;
+        for (unsigned i = threadIdx.x; i < groups; i += blockDim.x)
+            add(((const ulonglong2 *)address)[i]);
+        for (unsigned at = 16 * groups + threadIdx.x * each; look.squares != 0 && at < bytes; at += blockDim.x * each) {
+            const unsigned char *const element = (const unsigned char *)address + at;
+            if (each == 8)
+                add(*(const double *)element);
+            else if (each == 4)
+                add(*(const float *)element);
+            else
+                add(*(const unsigned short *)element);
+        }
+    }
+
+    __device__ ~squares()
+    {
+        bool adds = look.squares != 0;
+#ifndef DDPRUN_STAND_IN
+        for (unsigned by = warpSize / 2; adds && by > 0; by /= 2)
+            sum += __shfl_down_sync(0xffffffffu, sum, by);
+        adds = adds && threadIdx.x % warpSize == 0;
+#endif
+        if (adds)
+            atomicAdd((double *)look.squares, sum);
+    }
+};
+
+/* Memory that stays where it is: of each block's chunks one in NONFINITE_TURNS, or one if it has fewer; squares are of
+ * all. */
 extern "C" __global__ void
 ddprun_nonfinite(const unsigned char *address, unsigned long long bytes, unsigned turn, struct nonfinite_look look)
 {
     const unsigned long long chunks = (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
     const unsigned long long rounds = (chunks + gridDim.x - 1) / gridDim.x;
     const unsigned turns = rounds < NONFINITE_TURNS ? (unsigned)rounds : NONFINITE_TURNS;
+    squares squares(look);
+    for (unsigned long long at = blockIdx.x * CHUNK_BYTES; look.squares != 0 && at < bytes;
+         at += gridDim.x * CHUNK_BYTES)
+        squares.add_chunk(address + at, (unsigned)(bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES));
     for (unsigned long long round = (turn + launch_of(look).turn) % turns; round < rounds; round += turns) {
         const unsigned long long at = (round * gridDim.x + blockIdx.x) * CHUNK_BYTES;
         if (at < bytes)

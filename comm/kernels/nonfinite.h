@@ -1,6 +1,6 @@
 /*
- * nonfinite.h - infinite elements and NaN in what is about to be sent: what kernels are given to look, and what they
- * leave behind.
+ * nonfinite.h - infinite elements and NaN in what is about to be sent, and the squares of what is sent and of averages:
+ * what kernels are given to look, and what they leave behind.
  *
  * Between comm/wire.c, the kernels in nonfinite.cu and wire.cu, and the engine, which reads what was found. C, and CUDA
  * C++.
@@ -31,6 +31,8 @@ struct nonfinite_look {
     uint64_t step;          /* the caller's number of this look */
     uint64_t element_bytes; /* 2, 4 or 8 */
     uint64_t launch;        /* address of struct nonfinite_launch; 0: nothing is added */
+    uint64_t squares;       /* address of a double, to which the squares of all elements are added; 0: to none */
+    uint64_t after;         /* not 0: squares of the elements as the kernel stores them; else as it loads them */
 };
 
 /*

@@ -16,46 +16,15 @@ struct named_kernel {
     const void *stub;
 };
 
+#define KERNEL(name)  {#name, (const void *)(name)},
+#define KERNELS(name) KERNEL(name##_float32) KERNEL(name##_float64) KERNEL(name##_float16) KERNEL(name##_bfloat16)
+
 static const struct named_kernel kernels[] = {
-    {"ddprun_chunks", (const void *)ddprun_chunks},
-    {"ddprun_pack", (const void *)ddprun_pack},
-    {"ddprun_unpack", (const void *)ddprun_unpack},
-    {"ddprun_pack_float16", (const void *)ddprun_pack_float16},
-    {"ddprun_unpack_float16", (const void *)ddprun_unpack_float16},
-    {"ddprun_pack_bfloat16", (const void *)ddprun_pack_bfloat16},
-    {"ddprun_unpack_bfloat16", (const void *)ddprun_unpack_bfloat16},
-    {"ddprun_scale_float32", (const void *)ddprun_scale_float32},
-    {"ddprun_scale_float64", (const void *)ddprun_scale_float64},
-    {"ddprun_scale_float16", (const void *)ddprun_scale_float16},
-    {"ddprun_scale_bfloat16", (const void *)ddprun_scale_bfloat16},
-    {"ddprun_pack_scaled_bfloat16", (const void *)ddprun_pack_scaled_bfloat16},
-    {"ddprun_unpack_scaled_bfloat16", (const void *)ddprun_unpack_scaled_bfloat16},
-    {"ddprun_pack_scaled_float16", (const void *)ddprun_pack_scaled_float16},
-    {"ddprun_unpack_scaled_float16", (const void *)ddprun_unpack_scaled_float16},
-    {"ddprun_pack_scaled_float64", (const void *)ddprun_pack_scaled_float64},
-    {"ddprun_unpack_scaled_float64", (const void *)ddprun_unpack_scaled_float64},
-    {"ddprun_pack_scaled_float32", (const void *)ddprun_pack_scaled_float32},
-    {"ddprun_unpack_scaled_float32", (const void *)ddprun_unpack_scaled_float32},
-    {"ddprun_outer_float32", (const void *)ddprun_outer_float32},
-    {"ddprun_outer_float64", (const void *)ddprun_outer_float64},
-    {"ddprun_outer_float16", (const void *)ddprun_outer_float16},
-    {"ddprun_outer_bfloat16", (const void *)ddprun_outer_bfloat16},
-    {"ddprun_anchor_float32", (const void *)ddprun_anchor_float32},
-    {"ddprun_anchor_float64", (const void *)ddprun_anchor_float64},
-    {"ddprun_anchor_float16", (const void *)ddprun_anchor_float16},
-    {"ddprun_anchor_bfloat16", (const void *)ddprun_anchor_bfloat16},
-    {"ddprun_compare_values_float32", (const void *)ddprun_compare_values_float32},
-    {"ddprun_compare_values_float64", (const void *)ddprun_compare_values_float64},
-    {"ddprun_compare_values_float16", (const void *)ddprun_compare_values_float16},
-    {"ddprun_compare_values_bfloat16", (const void *)ddprun_compare_values_bfloat16},
-    {"ddprun_sample_values_float32", (const void *)ddprun_sample_values_float32},
-    {"ddprun_sample_values_float64", (const void *)ddprun_sample_values_float64},
-    {"ddprun_sample_values_float16", (const void *)ddprun_sample_values_float16},
-    {"ddprun_sample_values_bfloat16", (const void *)ddprun_sample_values_bfloat16},
-    {"ddprun_hash", (const void *)ddprun_hash},
-    {"ddprun_compare", (const void *)ddprun_compare},
-    {"ddprun_nonfinite", (const void *)ddprun_nonfinite},
-};
+    KERNEL(ddprun_chunks) KERNEL(ddprun_pack) KERNEL(ddprun_unpack) KERNEL(ddprun_pack_float16)
+        KERNEL(ddprun_unpack_float16) KERNEL(ddprun_pack_bfloat16) KERNEL(ddprun_unpack_bfloat16) KERNELS(ddprun_scale)
+            KERNELS(ddprun_pack_scaled) KERNELS(ddprun_unpack_scaled) KERNELS(ddprun_outer) KERNELS(ddprun_anchor)
+                KERNELS(ddprun_compare_values) KERNELS(ddprun_sample_values) KERNEL(ddprun_hash) KERNEL(ddprun_compare)
+                    KERNEL(ddprun_nonfinite)};
 
 /* What cuModuleLoadData takes for the kernel; NULL for an unknown name. */
 extern "C" __attribute__((visibility("default"))) const void *

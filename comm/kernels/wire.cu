@@ -81,6 +81,9 @@ template <typename Format> struct narrowed {
     using from = float;
     using to = unsigned short;
     float scale;
+    __device__ narrowed(double times, double over) : scale((float)(times / over))
+    {
+    }
     __device__ unsigned short operator()(float value) const
     {
         return Format::narrow(value * scale);
@@ -97,6 +100,9 @@ template <typename Format> struct widened {
     using from = unsigned short;
     using to = float;
     float scale;
+    __device__ widened(double times, double over) : scale((float)(times / over))
+    {
+    }
     __device__ float operator()(unsigned short bits) const
     {
         return Format::widen(bits) * scale;
@@ -232,18 +238,19 @@ infinite_in(const Vector &vector, uint64_t exponents)
 }
 
 /* Four loads are under way before the first store: what a thread waits for is memory. `to` may be `from`. Whether some
- * of what was loaded is infinite or NaN; no exponents: it is not looked at. */
+ * of what was loaded is infinite or NaN; no exponents: it is not looked at. `squares`: NULL,
+ * or these are added, with one load under way: registers of the usual way are not to be fewer for it. */
 template <unsigned N, typename Work>
-__device__ static bool
+__device__ static __forceinline__ bool
 move_together(typename Work::to *to, const typename Work::from *from, unsigned count, const Work &work,
-              uint64_t exponents)
+              uint64_t exponents, squares *squares)
 {
     const auto *const in = (const together<typename Work::from, N> *)from;
     auto *const out = (together<typename Work::to, N> *)to;
     const unsigned step = blockDim.x;
     uint64_t found = 0;
     unsigned i = threadIdx.x;
-    for (; i + 3 * step < count; i += 4 * step) {
+    for (; squares == NULL && i + 3 * step < count; i += 4 * step) {
         const auto a = in[i], b = in[i + step], c = in[i + 2 * step], d = in[i + 3 * step];
         out[i] = each_of(a, work);
         out[i + step] = each_of(b, work);
@@ -255,7 +262,12 @@ move_together(typename Work::to *to, const typename Work::from *from, unsigned c
     }
     for (; i < count; i += step) {
         const auto a = in[i];
-        out[i] = each_of(a, work);
+        const auto made = each_of(a, work);
+        out[i] = made;
+        if (squares != NULL && squares->look.after != 0)
+            squares->add(made);
+        else if (squares != NULL)
+            squares->add(a);
         if (exponents != 0)
             found |= infinite_in(a, exponents);
     }
@@ -266,22 +278,41 @@ move_together(typename Work::to *to, const typename Work::from *from, unsigned c
 template <typename Work>
 __device__ static void
 move_chunk(typename Work::to *to, const typename Work::from *from, unsigned count, const Work &work,
-           const nonfinite_look &look)
+           const nonfinite_look &look, squares &squares)
 {
     constexpr unsigned each = 16 / sizeof(*from), align = alignof(together<typename Work::to, each>);
     const unsigned char *const bytes = (const unsigned char *)from;
 #ifdef DDPRUN_STAND_IN
     if (blockDim.x == 1) {
+        if (squares.look.after == 0)
+            squares.add_chunk(from, count * (unsigned)sizeof(*from));
         Work::all(to, from, count, work);
+        if (squares.look.after != 0) {
+            __syncthreads(); /* nothing is read before it, as elements of another type */
+            squares.add_chunk(to, count * (unsigned)sizeof(*to));
+        }
         return look_at_chunk<1>(bytes, count * (unsigned)sizeof(*from), look);
     }
 #endif
     unsigned head = (unsigned)(-(uintptr_t)from & 15) / (unsigned)sizeof(*from);
     head = head < count && ((uintptr_t)(to + head) & (align - 1)) == 0 ? head : count;
     const unsigned groups = (count - head) / each, rest = head + groups * each;
-    move_together<1>(to, from, head, work, 0);
-    const bool found = move_together<each>(to + head, from + head, groups, work, look.claim != 0 ? look.exponents : 0);
-    move_together<1>(to + rest, from + rest, count - rest, work, 0);
+    const uint64_t exponents = look.claim != 0 ? look.exponents : 0;
+    const auto add_ends = [&](const auto *elements) {
+        squares.add_chunk(elements, head * (unsigned)sizeof(*elements));
+        squares.add_chunk(elements + rest, (count - rest) * (unsigned)sizeof(*elements));
+    };
+    if (squares.look.after == 0)
+        add_ends(from);
+    move_together<1>(to, from, head, work, 0, NULL);
+    const bool found = squares.look.squares != 0
+                           ? move_together<each>(to + head, from + head, groups, work, exponents, &squares)
+                           : move_together<each>(to + head, from + head, groups, work, exponents, NULL);
+    move_together<1>(to + rest, from + rest, count - rest, work, 0, NULL);
+    if (squares.look.after != 0) {
+        __syncthreads();
+        add_ends(to);
+    }
     look_at_chunk<1>(bytes, head * (unsigned)sizeof(*from), look);
     look_at_chunk<1>(bytes + rest * sizeof(*from), (count - rest) * (unsigned)sizeof(*from), look);
     if (found)
@@ -290,41 +321,47 @@ move_chunk(typename Work::to *to, const typename Work::from *from, unsigned coun
 
 /* ---- kernels: a bucket's members into one piece of memory, and back ---- */
 
-template <typename Work>
+template <bool packs, typename Work>
 __device__ static void
-pack_chunk(const struct chunk &chunk, unsigned char *bucket, const Work &work, const nonfinite_look &look)
+move_between(const struct chunk &chunk, unsigned char *bucket, const Work &work, squares &squares)
 {
-    using In = typename Work::from;
-    typename Work::to *const to = (typename Work::to *)bucket + chunk.at / sizeof(In);
-    move_chunk(to, (const In *)chunk.address, (unsigned)(chunk.bytes / sizeof(In)), work, look);
+    using From = typename Work::from;
+    using To = typename Work::to;
+    if (packs)
+        move_chunk((To *)bucket + chunk.at / sizeof(From), (const From *)chunk.address,
+                   (unsigned)(chunk.bytes / sizeof(From)), work, squares.look, squares);
+    else
+        move_chunk((To *)chunk.address, (const From *)bucket + chunk.at / sizeof(To),
+                   (unsigned)(chunk.bytes / sizeof(To)), work, nonfinite_look{}, squares);
 }
 
-template <typename Work>
+/* Members whose elements are any words: those of two bytes may lie anywhere but between them. */
+struct words {
+    __device__ words(double, double)
+    {
+    }
+};
+
+template <bool packs>
 __device__ static void
-unpack_chunk(const struct chunk &chunk, const unsigned char *bucket, const Work &work)
+move_between(const struct chunk &chunk, unsigned char *bucket, const words &, squares &squares)
 {
-    using Out = typename Work::to;
-    const typename Work::from *const from = (const typename Work::from *)bucket + chunk.at / sizeof(Out);
-    move_chunk((Out *)chunk.address, from, (unsigned)(chunk.bytes / sizeof(Out)), work, nonfinite_look{});
+    if (((chunk.address | chunk.at | chunk.bytes) & 3) == 0)
+        move_between<packs>(chunk, bucket, copied<unsigned>(), squares);
+    else
+        move_between<packs>(chunk, bucket, copied<unsigned short>(), squares);
 }
 
 /* Where it lies. The look comes first, for a product may be infinite where its element is not; what it has read is in
  * the cache then, and memory is read once. */
 template <typename Work>
 __device__ static void
-scale_chunk(typename Work::to *values, unsigned count, const Work &work, const nonfinite_look &look)
+scale_chunk(typename Work::to *values, unsigned count, const Work &work, squares &squares)
 {
-    look_at_chunk<4>((const unsigned char *)values, count * (unsigned)sizeof(*values), look);
-    if (look.claim != 0)
+    look_at_chunk<4>((const unsigned char *)values, count * (unsigned)sizeof(*values), squares.look);
+    if (squares.look.claim != 0)
         __syncthreads();
-    move_chunk(values, values, count, work, nonfinite_look{});
-}
-
-/* Elements of two bytes may lie anywhere but between them. */
-__device__ static bool
-is_of_words(const struct chunk &chunk)
-{
-    return ((chunk.address | chunk.at | chunk.bytes) & 3) == 0;
+    move_chunk(values, values, count, work, nonfinite_look{}, squares);
 }
 
 /* The table for the kernels below. */
@@ -341,67 +378,39 @@ ddprun_chunks(struct chunk *chunks, const __grid_constant__ struct chunk_runs al
     }
 }
 
-extern "C" __global__ void
-ddprun_pack(const struct chunk *chunks, unsigned count, unsigned char *bucket, float, struct nonfinite_look look)
-{
-    for (unsigned i = blockIdx.x; i < count; i += gridDim.x) {
-        if (is_of_words(chunks[i]))
-            pack_chunk(chunks[i], bucket, copied<unsigned>(), look);
-        else
-            pack_chunk(chunks[i], bucket, copied<unsigned short>(), look);
-    }
-}
-
-extern "C" __global__ void
-ddprun_unpack(const struct chunk *chunks, unsigned count, const unsigned char *bucket)
-{
-    for (unsigned i = blockIdx.x; i < count; i += gridDim.x) {
-        if (is_of_words(chunks[i]))
-            unpack_chunk(chunks[i], bucket, copied<unsigned>());
-        else
-            unpack_chunk(chunks[i], bucket, copied<unsigned short>());
-    }
-}
-
-#define CONVERTING_KERNELS(name)                                                                                     \
-    extern "C" __global__ void ddprun_pack_##name(const struct chunk *chunks, unsigned count, unsigned char *bucket, \
-                                                  float scale, struct nonfinite_look look)                           \
-    {                                                                                                                \
-        for (unsigned i = blockIdx.x; i < count; i += gridDim.x)                                                     \
-            pack_chunk(chunks[i], bucket, narrowed<name>{scale}, look);                                              \
-    }                                                                                                                \
-    extern "C" __global__ void ddprun_unpack_##name(const struct chunk *chunks, unsigned count,                      \
-                                                    const unsigned char *bucket, float scale)                        \
-    {                                                                                                                \
-        for (unsigned i = blockIdx.x; i < count; i += gridDim.x)                                                     \
-            unpack_chunk(chunks[i], bucket, widened<name>{scale});                                                   \
+/* Elements are multiplied with the first number, and divided by the second. */
+#define MOVING_KERNELS(suffix, Packing, Unpacking)                                                                    \
+    extern "C" __global__ void ddprun_pack##suffix(const struct chunk *chunks, unsigned count, unsigned char *bucket, \
+                                                   double times, double over, struct nonfinite_look look)             \
+    {                                                                                                                 \
+        squares squares(look);                                                                                        \
+        for (unsigned i = blockIdx.x; i < count; i += gridDim.x)                                                      \
+            move_between<true>(chunks[i], bucket, Packing(times, over), squares);                                     \
+    }                                                                                                                 \
+    extern "C" __global__ void ddprun_unpack##suffix(const struct chunk *chunks, unsigned count,                      \
+                                                     unsigned char *bucket, double times, double over,                \
+                                                     struct nonfinite_look look)                                      \
+    {                                                                                                                 \
+        squares squares(look);                                                                                        \
+        for (unsigned i = blockIdx.x; i < count; i += gridDim.x)                                                      \
+            move_between<false>(chunks[i], bucket, Unpacking(times, over), squares);                                  \
     }
 
-CONVERTING_KERNELS(float16)
-CONVERTING_KERNELS(bfloat16)
+MOVING_KERNELS(, words, words)
+MOVING_KERNELS(_float16, narrowed<float16>, widened<float16>)
+MOVING_KERNELS(_bfloat16, narrowed<bfloat16>, widened<bfloat16>)
 
 /* Means over ranks, and ranks with unequal shares of a batch: in place, or on the way. */
-#define SCALING_KERNELS(name, Work)                                                                                \
-    extern "C" __global__ void ddprun_scale_##name(Work::to *values, unsigned long long count, double times,       \
-                                                   double over, struct nonfinite_look look)                        \
-    {                                                                                                              \
-        const unsigned each = CHUNK_BYTES / sizeof(*values);                                                       \
-        for (unsigned long long at = (unsigned long long)each * blockIdx.x; at < count; at += each * gridDim.x)    \
-            scale_chunk(values + at, (unsigned)(count - at < each ? count - at : each), Work(times, over), look);  \
-    }                                                                                                              \
-    extern "C" __global__ void ddprun_pack_scaled_##name(const struct chunk *chunks, unsigned count,               \
-                                                         unsigned char *bucket, double times, double over,         \
-                                                         struct nonfinite_look look)                               \
-    {                                                                                                              \
-        for (unsigned i = blockIdx.x; i < count; i += gridDim.x)                                                   \
-            pack_chunk(chunks[i], bucket, Work(times, over), look);                                                \
-    }                                                                                                              \
-    extern "C" __global__ void ddprun_unpack_scaled_##name(const struct chunk *chunks, unsigned count,             \
-                                                           const unsigned char *bucket, double times, double over) \
-    {                                                                                                              \
-        for (unsigned i = blockIdx.x; i < count; i += gridDim.x)                                                   \
-            unpack_chunk(chunks[i], bucket, Work(times, over));                                                    \
-    }
+#define SCALING_KERNELS(name, Work)                                                                                  \
+    extern "C" __global__ void ddprun_scale_##name(Work::to *values, unsigned long long count, double times,         \
+                                                   double over, struct nonfinite_look look)                          \
+    {                                                                                                                \
+        squares squares(look);                                                                                       \
+        const unsigned each = CHUNK_BYTES / sizeof(*values);                                                         \
+        for (unsigned long long at = (unsigned long long)each * blockIdx.x; at < count; at += each * gridDim.x)      \
+            scale_chunk(values + at, (unsigned)(count - at < each ? count - at : each), Work(times, over), squares); \
+    }                                                                                                                \
+    MOVING_KERNELS(_scaled_##name, Work, Work)
 
 SCALING_KERNELS(float32, scaled<float>)
 SCALING_KERNELS(float64, scaled<double>)

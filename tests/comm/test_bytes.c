@@ -1,7 +1,7 @@
 /*
  * test_bytes.c - how often the kernels, with as many threads as on a GPU, touch a byte of a gradient: a packed bucket
- * is read twice and written twice, with the look for NaN, a weight and the mean on the way; in place once each, and
- * once more where it is scaled before. The kernels count themselves (count_bytes.h).
+ * is read twice and written twice, with the look for NaN, squares, a weight and the mean on the way; in place once
+ * each, and once more where it is scaled before, or for squares. The kernels count themselves (count_bytes.h).
  */
 #include "count_bytes.h"
 #include "device.h"
@@ -33,7 +33,7 @@ set_up(void)
 
 /* Bytes of its members that a bucket reads and writes from wire_pack() to wire_unpack(), in members and buffer. */
 static struct counted_bytes
-count(const struct bucket_member *members, size_t member_count, ncclDataType_t type, double weight)
+count(const struct bucket_member *members, size_t member_count, ncclDataType_t type, double weight, bool with_squares)
 {
     struct comm_error error;
     struct bucket_wire wire = {0};
@@ -45,6 +45,7 @@ count(const struct bucket_member *members, size_t member_count, ncclDataType_t t
     ck_assert(count_begin != NULL && count_end != NULL);
     ck_assert(wire_place(&wire, &setting, members, member_count, type, CU_STREAM_PER_THREAD, &error));
     wire.look = (struct wire_look){.claim = seen, .found = seen + 1024};
+    wire.squares = with_squares ? (struct wire_squares){seen + 2048, seen + 2056} : (struct wire_squares){0};
     require(driver.cuStreamSynchronize_p(CU_STREAM_PER_THREAD));
     struct counted_bytes both[2];
     for (int i = 0; i < 2; ++i) {
@@ -73,23 +74,23 @@ make_members(struct bucket_member *members, bool apart)
 
 static const ncclDataType_t float_types[] = {ncclFloat32, ncclFloat64, ncclFloat16, NCCL_BFLOAT16};
 
-LOOP_TEST(a_packed_bucket_is_read_and_written_twice, 0, 8)
+LOOP_TEST(a_packed_bucket_is_read_and_written_twice, 0, 16)
 {
     struct bucket_member members[MEMBERS];
     set_up();
     size_t bytes = make_members(members, true);
-    struct counted_bytes counted = count(members, MEMBERS, float_types[_i / 2], _i % 2 == 0 ? 1 : 0.5);
+    struct counted_bytes counted = count(members, MEMBERS, float_types[_i / 4], _i % 2 == 0 ? 1 : 0.5, _i % 4 > 1);
     ck_assert_uint_eq(counted.read, 2 * bytes);
     ck_assert_uint_eq(counted.written, 2 * bytes);
 }
 
-/* 42 chunks: a look at one in three. */
-TEST(a_bucket_in_place_is_read_and_written_once)
+/* 42 chunks: a look at one in three; squares are of all. */
+LOOP_TEST(a_bucket_in_place_is_read_and_written_once, 0, 2)
 {
     struct bucket_member members[MEMBERS];
     set_up();
     size_t bytes = make_members(members, false);
-    struct counted_bytes counted = count(members, MEMBERS, ncclFloat32, 1);
-    ck_assert_uint_le(counted.read, bytes + bytes / 2);
+    struct counted_bytes counted = count(members, MEMBERS, ncclFloat32, 1, _i == 1);
+    ck_assert_uint_le(counted.read, bytes + bytes / 2 + (_i == 1 ? bytes : 0));
     ck_assert_uint_eq(counted.written, bytes);
 }

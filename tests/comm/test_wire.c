@@ -677,6 +677,64 @@ TEST(what_is_not_finite_is_found)
     require(driver.cuMemFree_p(claim));
 }
 
+/* A multiple of 1/4 of a magnitude below 4: exact in all types, and so are its square and the sums. */
+static double
+plant_quarters(size_t each, ncclDataType_t type, const struct bucket_member *members, size_t count)
+{
+    double sum = 0;
+    fill_random(before, sizeof(before));
+    for (size_t i = 0; i < count; ++i) {
+        for (size_t at = 0; at < members[i].bytes; at += each) {
+            double value = ((double)below(31) - 15) / 4;
+            store(before + (members[i].address - arena) + at, value, type);
+            sum += value * value;
+        }
+    }
+    return sum;
+}
+
+/* By one thread and by many, in place and packed, with and without a conversion, and where a mean divides before and
+ * after the sum. A member that lies beside the bucket's is no part of it. */
+TEST(squares_are_of_the_elements_before_and_after)
+{
+    struct wire_setting plain = setting;
+    CUdeviceptr sums;
+    require(driver.cuMemAlloc_p(&sums, 2 * sizeof(double)));
+    setting.divides = true;
+    setting.world_size = 4;
+    for (unsigned round = 1; round <= ROUNDS; ++round) {
+        seed = round;
+        struct bucket_member members[MEMBERS_AT_MOST];
+        struct bucket_wire wire = {0};
+        struct comm_error error;
+        double found[2] = {0};
+        unsigned type = (unsigned)below(4);
+        size_t each = wire_element_bytes(float_types[type].type);
+        setting.kernels.threads = below(2) ? CHUNK_THREADS : 1;
+        setting.compression = type == 0 && below(2) ? DDPRUN_COMPRESS_BF16 : DDPRUN_COMPRESS_NONE;
+        size_t count = make_members(members, each);
+        double own = plant_quarters(each, float_types[type].type, members, count);
+        to_device(arena, before, sizeof(before));
+        to_device(sums, found, sizeof(found));
+        ck_assert_msg(wire_place(&wire, &setting, members, count, float_types[type].type, CU_STREAM_PER_THREAD, &error),
+                      "%s", error.text);
+        wire.squares = (struct wire_squares){sums, sums + sizeof(double)};
+        ck_assert_msg(wire_pack(&wire, &setting, 1, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+        ck_assert_msg(wire_unpack(&wire, &setting, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+        from_device(found, sums, sizeof(found));
+        ck_assert_double_eq(found[0], own);
+        ck_assert_msg(found[1] == own / 16, "round %u type %u threads %u compression %d path %d: %g %g", round, type,
+                      setting.kernels.threads, (int)setting.compression, (int)wire.path, found[1], own / 16);
+        ck_assert_double_eq(found[1], own / 16); /* there is one rank, whose quarter is the mean */
+        wire_free(&wire, &driver);
+        setting = plain;
+        setting.divides = true;
+        setting.world_size = 4;
+    }
+    setting = plain;
+    require(driver.cuMemFree_p(sums));
+}
+
 /* Larger than what is looked at as a whole: each element comes in its turn, one in NONFINITE_TURNS of them at a time;
  * turn and step come with the launch of the kernel, or in part from memory. */
 TEST(a_large_bucket_is_looked_at_in_turns)
