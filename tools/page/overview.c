@@ -67,16 +67,19 @@ put_losses(json_object *section, const struct facts *facts, const struct model *
     } else if (count == 0) {
         report_sentence(section, "notes", "%s", "No option of ddprun would save 1 % of a step or more.");
         return;
+    } else if (losses[0].unmeasured) {
+        report_sentence(section, "notes", "What may save time, and was not measured: %s.", losses[0].advice);
     } else {
-        report_sentence(section, "notes", "%s %s of a step can be saved: %s.", losses[0].at_most ? "Up to" : "About",
-                        figure_time(losses[0].gain_us, text), losses[0].advice);
+        report_sentence(section, "notes", "About %s of a step can be saved: %s.", figure_time(losses[0].gain_us, text),
+                        losses[0].advice);
     }
     struct table table = report_table(section, "Losses of time, and what saves them", "",
-                                      "Loss|Saved by|Gain is|Gain per step:time|Of the step:share", MOST_LOSSES);
-    for (size_t i = 0; i < count; ++i)
-        report_row(&table, ROW({.text = losses[i].what}, {.text = losses[i].advice},
-                               {.text = losses[i].at_most ? "up to" : "about"}, {losses[i].gain_us},
-                               {losses[i].gain_us / facts->step_us}));
+                                      "Loss|Saved by|Gain per step:time|Of the step:share", MOST_LOSSES);
+    for (size_t i = 0; i < count; ++i) {
+        double gain_us = losses[i].unmeasured ? NAN : losses[i].gain_us;
+        report_row(&table,
+                   ROW({.text = losses[i].what}, {.text = losses[i].advice}, {gain_us}, {gain_us / facts->step_us}));
+    }
 }
 
 /* Without averaging, slowed, exposed and waiting add up to what a step takes. */

@@ -53,10 +53,10 @@ add_waiting(const struct model *model, struct found *found)
     }
     struct loss *loss =
         add_loss(found, model->waiting_us, model->waiting, "%s",
-                 model->unbound ? "--bind core binds each rank to cores of its own; no rank is bound now"
+                 model->unbound ? "try --bind core, which binds each rank to cores of its own; no rank is bound now"
                                 : "make steps equally long: batches of one size, cores without other processes");
     if (loss != NULL)
-        loss->at_most = true;
+        loss->unmeasured = true;
 }
 
 /* What buckets planned from measured times leave exposed, with so many thousandths of the bytes. NAN: not known. */

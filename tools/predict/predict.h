@@ -52,7 +52,7 @@ bool model_predict(const struct model *model, unsigned ranks, const struct link 
 struct loss {
     char what[200], advice[200]; /* advice: the option or change that saves gain_us */
     double gain_us;              /* of a step */
-    bool at_most;                /* it saves so much at most */
+    bool unmeasured;             /* what it saves is not known: gain_us orders losses, and is not printed */
 };
 
 /* The losses whose advice saves at least a hundredth of a step, greatest gain first, at most `room`; returns how many.

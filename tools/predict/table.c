@@ -208,10 +208,14 @@ print_losses(const struct model *model)
         printf("\n"
                "Lost time per step on these %u ranks:\n",
                model->ranks);
-    for (size_t i = 0; i < count; ++i)
+    for (size_t i = 0; i < count; ++i) {
+        char gain[40] = "not measured";
+        if (!losses[i].unmeasured)
+            snprintf(gain, sizeof(gain), "%.3f ms per step", losses[i].gain_us / 1e3);
         printf("- %s;\n"
-               "  possible gain: %s%.3f ms per step: %s.\n",
-               losses[i].what, losses[i].at_most ? "up to " : "", losses[i].gain_us / 1e3, losses[i].advice);
+               "  possible gain: %s: %s.\n",
+               losses[i].what, gain, losses[i].advice);
+    }
 }
 
 /* Why there is one table only. */
