@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DDPRUN_PROTOCOL_VERSION 17
+#define DDPRUN_PROTOCOL_VERSION 18
 
 /*
  * ---- environment: launcher to shim and engine ----

@@ -6,6 +6,7 @@
  */
 #include "base/status_page.h"
 #include "interpose/engine/core/observer.h"
+#include "interpose/engine/measure/measure.h"
 #include "interpose/engine/memory/escapes.h"
 #include "interpose/engine/report/report.h"
 #include "interpose/engine/report/trace_file.h"
@@ -61,6 +62,8 @@ shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
     *count = base + (rank < more);
     OBSERVED(shard, total, first, count, site);
     user_metrics_shard(total);
+    if (more != 0)
+        atomic_store(&engine_state.status->uneven_shares, 1);
     weight_note_shard(total, more != 0 && rank == 0, site);
 }
 
@@ -324,6 +327,7 @@ static const struct watcher watchers[WATCHES] = {
     [WATCH_RANGES] = {.bucket_begins = begin_range, .bucket_ends = end_range},
     [WATCH_NONFINITE] = {.bucket_begins = nonfinite_look},
     [WATCH_CHECKS] = {.bucket_ends = checks_bucket_sent},
+    [WATCH_NOISE] = {.bucket_begins = noise_bucket_begins, .bucket_ends = noise_bucket_ends},
     [WATCH_FORGOTTEN] = {.operation_begins = forgotten_begin, .operation_ends = forgotten_end},
 };
 

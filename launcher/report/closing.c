@@ -277,8 +277,13 @@ closing_say(const struct closing *closing, void (*say)(const char *format, ...))
     if (trained && closing->summary)
         say_time(closing, say);
     closing_lines(closing->ranks, closing->rank_count, closing->summary, say);
-    if (trained && closing->verbose && closing->rank_count > 1)
-        say_calls_amid(closing, say);
+    if (!trained || !closing->verbose || closing->rank_count == 1)
+        return;
+    say_calls_amid(closing, say);
+    char text[NOISE_TEXT_BYTES];
+    struct pace pace = pace_of(closing->ranks, closing->rank_count, NULL);
+    if (pace.noise.scale > 0)
+        say("%s", noise_scale_text(&pace.noise, text));
 }
 
 /* ---- what -v prints while a job runs ---- */

@@ -237,6 +237,20 @@ describe_ranks(const struct summary *summary)
     return each;
 }
 
+static struct json_object *
+describe_noise_scale(const struct noise_scale *noise)
+{
+    char text[NOISE_TEXT_BYTES];
+    if (noise->scale <= 0)
+        return NULL;
+    struct json_object *object = json_object_new_object();
+    add_real(object, noise->in_items ? "items" : "batches", noise->scale);
+    add_real(object, "spread", noise->spread);
+    add_real(object, "batch", noise->batch);
+    add_text(object, "text", noise_scale_text(noise, text));
+    return object;
+}
+
 /* The figures of base/rank_fields.def, in their order; the caller's, for json_object_put(). */
 static struct json_object *
 summary_describe(const struct summary *job)

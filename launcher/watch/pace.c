@@ -4,6 +4,7 @@
 #include "launcher/common/xcalloc.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define LEAST_WAITING_NS 1e6
@@ -127,6 +128,29 @@ step_ns(const struct rank_view *first)
     return (double)first->training_us * 1e3 / (double)(first->step - from);
 }
 
+/* `items`: of a step; 0: not known. */
+static struct noise_scale
+noise_of(const struct rank_view *first, int count, double items)
+{
+    bool is_said = !first->uneven_shares && !first->same_data;
+    struct noise_scale noise = {.batch = items > 0 ? items : count, .in_items = items > 0};
+    noise.scale = is_said ? 1e-6 * (double)first->noise_scale * noise.batch / count : 0;
+    noise.spread = 1e-6 * (double)first->noise_spread;
+    return noise;
+}
+
+const char *
+noise_scale_text(const struct noise_scale *noise, char text[NOISE_TEXT_BYTES])
+{
+    char scale[32], low[32], high[32], batch[32];
+    snprintf(text, NOISE_TEXT_BYTES,
+             "a batch of up to about %s %s worth its cost (gradient noise scale: %s to %s); this run has %s",
+             waiting_ms_text(noise->scale, scale), noise->in_items ? "items is" : "times a rank's is",
+             waiting_ms_text(noise->scale * (1 - noise->spread), low),
+             waiting_ms_text(noise->scale * (1 + noise->spread), high), waiting_ms_text(noise->batch, batch));
+    return text;
+}
+
 static struct pace
 pace_since(const struct rank_view *ranks, int count, struct pace_sums so_far, bool doubts, struct rank_waits *waits)
 {
@@ -137,8 +161,9 @@ pace_since(const struct rank_view *ranks, int count, struct pace_sums so_far, bo
     /* One call, before the loop, is of each step's batch. Calls for evaluation do not make a step; where there are
      * fewer than steps, what they share out is not a batch. */
     uint64_t calls_each_step = first->shard_calls == 1 ? 1 : first->step > 0 ? first->shard_calls / first->step : 0;
-    if (first->shard_total != UINT64_MAX)
-        pace.items_per_s = pace.steps_per_s * (double)first->shard_total * (double)calls_each_step;
+    double items = first->shard_total != UINT64_MAX ? (double)first->shard_total * (double)calls_each_step : 0;
+    pace.items_per_s = pace.steps_per_s * items;
+    pace.noise = noise_of(first, count, first->shard_calls > 1 ? items : 0); /* one call may be of all data */
     struct rank_waits *own = waits == NULL ? xcalloc((size_t)count, sizeof(*own)) : NULL;
     if (count > 1)
         find_exposed(ranks, count, so_far, doubts, waits != NULL ? waits : own, &pace);

@@ -12,14 +12,24 @@
 #include "launcher/common/rank_view.h"
 #include "launcher/common/waiting.h"
 
+/* The gradient noise scale (engine/measure/noise.c). In items where DDP_SHARD says how many a step has, else in
+ * batches, of which each rank has one in a step. */
+struct noise_scale {
+    double scale;  /* 0: not known, or not said: shares of unlike size, ranks on the same data */
+    double spread; /* to each side, as a part of it */
+    double batch;  /* of this run */
+    bool in_items;
+};
+
 struct pace {
     double step_ns;        /* mean from the end of start-up (training_step) to the last boundary; 0: not known */
     double steps_per_s;    /* the same; 0: not known */
     double items_per_s;    /* of DDP_SHARD, over all ranks; 0: not known */
     struct pace_sums sums; /* boundaries that what follows is of; none: it is not known */
     uint64_t exposed_ns,
-        bound_ns;          /* the network's part, and its lower bound, which is no more; UINT64_MAX: not known */
-    uint64_t waiting_ns;   /* for another rank, on top of that; UINT64_MAX: not known */
+        bound_ns;        /* the network's part, and its lower bound, which is no more; UINT64_MAX: not known */
+    uint64_t waiting_ns; /* for another rank, on top of that; UINT64_MAX: not known */
+    struct noise_scale noise;
     bool waits;            /* that is worth a word: there is a straggler, or it is 1 ms and a tenth of a step */
     struct waiting waited; /* the same in nanoseconds, and who the straggler is */
 };
@@ -30,6 +40,11 @@ struct pace pace_of(const struct rank_view *ranks, int count, struct rank_waits 
 
 /* The same of the last RANK_EXPOSED_STEPS boundaries alone: for what is shown while a job runs. */
 struct pace pace_latest(const struct rank_view *ranks, int count);
+
+/* The sentence about it, the same wherever a user reads one: "a batch of up to about 640 items is worth its cost
+ * (gradient noise scale: 480 to 800); this run has 512". */
+enum { NOISE_TEXT_BYTES = 200 };
+const char *noise_scale_text(const struct noise_scale *noise, char text[NOISE_TEXT_BYTES]);
 
 /*
  * Remembers in the views what is new in the ranks' records, and whether there is a straggler now: in a second of quick

@@ -169,6 +169,7 @@ take_waits(struct model *model, const struct facts *facts)
     model->exposed_us = facts->exposed_us;
     model->waiting_us = facts->rank_count > 1 ? fmax(0.0, facts->waiting_us) : 0.0; /* a NAN is not */
     (void)facts_waiting_text(facts, model->waiting);
+    snprintf(model->noise, sizeof(model->noise), "%s", facts_string(facts->noise, "text"));
     model->own_us = facts->own_us;
     model->alone_us = facts_alone(facts);
     model->slowed_us = model->own_us - model->alone_us;

@@ -20,7 +20,8 @@ struct model {
     double straggler_us;
     char waiting[WAITING_TEXT_BYTES]; /* the sentence about it, and what ranks waited for each other: */
     double waiting_us;
-    bool unbound; /* ranks are bound to no cores, and there is one for each */
+    char noise[200]; /* the sentence about the gradient noise scale; "": there is none */
+    bool unbound;    /* ranks are bound to no cores, and there is one for each */
 
     double low, high; /* stretches of the run had steps so many times as long as the mean */
     double own_us;    /* a rank's own work in the mean step, without a straggler, */

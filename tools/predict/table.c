@@ -256,6 +256,8 @@ table_print(const struct forecasts *forecasts, struct error *error)
                forecasts->kept->unbound ? ", and with --bind core: unbound ranks vary more" : "");
     print_worth(&shared);
     print_worth(&kept);
+    if (forecasts->kept->noise[0] != '\0')
+        printf("By the gradients, %s.\n", forecasts->kept->noise);
     print_assumptions(forecasts);
     if (forecasts->request->folder != NULL || shared.count == 0)
         print_losses(forecasts->kept);

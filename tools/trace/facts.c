@@ -154,6 +154,7 @@ take_job(struct facts *facts)
     json_object *found, *job = facts->first->told;
     facts->program = facts_string(job, "program");
     facts->summary = facts->first->summary;
+    (void)json_object_object_get_ex(facts->summary, "noise_scale", &facts->noise);
     if (json_object_object_get_ex(job, "settings", &found) && json_object_is_type(found, json_type_object))
         facts->settings = found;
 }

@@ -54,6 +54,7 @@ struct facts {
     const struct trace_overlap *overlap;    /* of the group, where overlap was switched last; NULL: nowhere */
     const struct trace_run *first;          /* the run of the lowest rank */
     struct json_object *summary, *settings; /* of the launcher's line; NULL: the trace has none */
+    struct json_object *noise;              /* the summary's gradient noise scale; NULL: not said */
     const char *program;                    /* "": not known */
 };
 

@@ -3,7 +3,7 @@
  *
  * all_reduce_cost.c: what an all-reduce costs, once, at the first agreement on annotations. measure.c: when gradients
  * become ready, and how long the trainer's stream waited at boundaries: by events on the device that are read when they
- * are complete. The host waits for nothing after the start.
+ * are complete. noise.c: what a larger batch is worth. The host waits for nothing after the start.
  *
  * Used by planner.c (which makes plans of it), boundary.c and touches.c (where things happen), trace.c.
  */
@@ -69,6 +69,16 @@ void measure_promised(const struct group *group, int64_t *exposed_ns_p, int64_t 
 /* The issuer: steps go another way from here on: what was promised, and what buckets and boundaries took, is no more.
  */
 void measure_way_changed(const struct group *group) BY_ISSUER;
+
+/* ---- noise.c ---- */
+
+/* The issuer: a new interval of the group begins, the same on all ranks. */
+void noise_next_interval(const struct group *group) BY_ISSUER;
+/* The issuer, at a boundary, when all buckets are sent; `is_weighted`: DDP_WEIGHT was called. */
+void noise_boundary(bool is_weighted) BY_ISSUER;
+/* A watcher's, in intervals that are looked at. */
+void noise_bucket_begins(const struct group *group, size_t bucket, bool early);
+void noise_bucket_ends(const struct group *group, size_t bucket, bool early);
 
 /* ---- trial_times.c: steps of a trial, one at a time; times are read when all events are complete ---- */
 

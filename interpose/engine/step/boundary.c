@@ -253,10 +253,12 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     TRACED(trace_checked(group, hashing_take_copied()));
     struct weight weight = weight_of(group);
     weight_compare(&weight);
+    noise_boundary(weight.total > 0);
     sync_passed(group, true);
     planner_vote(group, step_close_interval(group, stream, true));
     trials_next_interval(group, stream);
     measure_next_interval(group, stream);
+    noise_next_interval(group);
     step_close(group);
     TRACED(trace_step_end(group, stream));
     role_give();

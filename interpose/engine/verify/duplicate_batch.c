@@ -187,6 +187,8 @@ compare_own(void *unused)
     for (int i = 1; i < STEPS && parameters; ++i) /* a learning rate of 0 leaves parameters as they are */
         equal = equal && own.words.all[i] != own.words.all[0];
     if (equal)
+        atomic_store(&engine_state.status->same_data, 1);
+    if (equal)
         notice_soon("duplicate_gradients",
                     "the %s of all %d ranks are equal, %s, in steps %d to %d, before they are averaged: all ranks "
                     "train on the same data; divide the batch among them (DDP_SHARD)",
@@ -227,6 +229,7 @@ duplicate_batch_compare(void)
                 "batch among them (DDP_SHARD)",
                 r, STEPS);
             said = true;
+            atomic_store(&engine_state.status->same_data, 1);
             break;
         }
     }
