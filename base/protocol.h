@@ -106,10 +106,7 @@ struct job_options {
     uint64_t bucket_bytes;          /* upper bound of a bucket; 0: as measured */
     uint32_t check_every;           /* steps between two comparisons of parameter hashes; 0: never */
     uint32_t sync_every;            /* steps between two averages of parameters; 0: each step averages */
-    double outer_rate;              /* of the step behind such an average, */
-    double outer_momentum;          /* and its momentum */
     uint32_t timeout_s;             /* for which a rank may wait for the others */
-    bool has_outer;                 /* there is a step behind such an average */
     bool overlap;                   /* false: reduce everything at the boundary */
     bool verify;                    /* check everything in every step */
     bool unannotated;               /* the user knows that nothing is averaged: no warning, no exit code for it */

@@ -75,8 +75,6 @@ find_all(const struct source *source, struct kernels *kernels_p, struct comm_err
     if (!find_for_types(source, "scale", found.scale, error) ||
         !find_for_types(source, "pack_scaled", found.pack_scaled, error) ||
         !find_for_types(source, "unpack_scaled", found.unpack_scaled, error) ||
-        !find_for_types(source, "outer", found.outer, error) ||
-        !find_for_types(source, "anchor", found.anchor, error) ||
         !find_for_types(source, "compare_values", found.compare_values, error) ||
         !find_for_types(source, "sample_values", found.sample_values, error) ||
         !find_kernel(source, "ddprun_chunks", &found.chunks, error) ||

@@ -1,6 +1,6 @@
 /*
  * kernels.h - ddprun's own kernels, loaded at run time: packing, unpacking, converting, scaling (comm/kernels/wire.cu),
- * outer steps (comm/kernels/outer.cu), hashing and comparing hashes (comm/kernels/hash.cu), comparing values
+ * hashing and comparing hashes (comm/kernels/hash.cu), comparing values
  * (comm/kernels/values.cu), finding infinite elements and NaN (comm/kernels/nonfinite.cu).
  *
  * They come as a file beside the engine: a fatbin made by nvcc for GPUs, a library made by softgpu-cc for the stand-in.
@@ -28,7 +28,6 @@ struct kernels {
     } in[DDPRUN_COMPRESSION_COUNT]; /* by enum ddprun_compression; none: plain copies */
     CUfunction scale[KERNEL_TYPES]; /* each element times a number, over another, in place; */
     CUfunction pack_scaled[KERNEL_TYPES], unpack_scaled[KERNEL_TYPES];    /* or on the way */
-    CUfunction outer[KERNEL_TYPES], anchor[KERNEL_TYPES];                 /* comm/wire.h */
     CUfunction compare_values[KERNEL_TYPES], sample_values[KERNEL_TYPES]; /* comm/kernels/values.h */
     CUfunction chunks;                                                    /* makes the table that packing takes */
     CUfunction hash, compare;

@@ -133,14 +133,10 @@ choose_devices(struct job *job, struct error *error)
 static bool
 check_kernels(const struct job *job, struct error *error)
 {
-    const char *option = job->options.job.compression != DDPRUN_COMPRESS_NONE ? "--compress"
-                         : job->options.job.has_outer                         ? "--outer-lr"
-                                                                              : NULL;
-    return option == NULL || job->installation.kernels != NULL ||
+    return job->options.job.compression == DDPRUN_COMPRESS_NONE || job->installation.kernels != NULL ||
            error_set(error, DDPRUN_EXIT_USAGE,
-                     "%s needs ddprun's own kernels, which are not installed for this device; build ddprun "
-                     "where nvcc of CUDA 13 is, or leave %s out",
-                     option, option);
+                     "--compress needs ddprun's own kernels, which are not installed for this device; build ddprun "
+                     "where nvcc of CUDA 13 is, or leave --compress out");
 }
 
 /* What has another owner under a cluster's launcher. */

@@ -7,6 +7,4 @@
 
 #include "comm/kernels/wire.cu" /* behind what it uses of nonfinite.cu */
 
-#include "comm/kernels/outer.cu" /* behind what it uses of wire.cu */
-
-#include "comm/kernels/values.cu" /* the same */
+#include "comm/kernels/values.cu" /* behind what it uses of wire.cu */

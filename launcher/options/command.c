@@ -177,6 +177,8 @@ option_gone(const char *name)
         {"hang-warning", "it is a tenth of --hang-timeout"},
         {"trace-steps", "a trace has each of the first 1000 steps, then 900 of each power of ten"},
         {"trace-args", "traces and pages record the program's name, but not its arguments"},
+        {"outer-lr", "--sync-every averages parameters; the program can make an outer step after DDP_SYNC"},
+        {"outer-momentum", "--sync-every averages parameters; the program can make an outer step after DDP_SYNC"},
     };
     for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); ++i) {
         if (strcmp(name, gone[i][0]) == 0)

@@ -40,13 +40,11 @@ enum option_kind {
 
 enum option_flag {
     OR_ZERO = 1 << 0,           /* of WHOLE: or 0 */
-    ABOVE_LEAST = 1 << 1,       /* of REAL: not `least` itself, */
-    BELOW_MOST = 1 << 2,        /* nor `most` */
-    TERM = 1 << 3,              /* has to be the same on all ranks of a job (options.h) */
-    TRACED = 1 << 4,            /* a trace has its value (summary.h) */
-    COMMAND_LINE_ONLY = 1 << 5, /* has no form as a setting */
-    NOT_HANDED_ON = 1 << 6,     /* not for a ddprun that this one starts */
-    OF_JOBS_TOO = 1 << 7,       /* of GROUP_MIXED: who starts the job says whether it may stand there */
+    TERM = 1 << 1,              /* has to be the same on all ranks of a job (options.h) */
+    TRACED = 1 << 2,            /* a trace has its value (summary.h) */
+    COMMAND_LINE_ONLY = 1 << 3, /* has no form as a setting */
+    NOT_HANDED_ON = 1 << 4,     /* not for a ddprun that this one starts */
+    OF_JOBS_TOO = 1 << 5,       /* of GROUP_MIXED: who starts the job says whether it may stand there */
 };
 
 struct option_row;

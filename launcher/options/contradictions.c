@@ -16,7 +16,6 @@
     X(SYNC_AND_SUM, "--sync-every averages parameters, and --reduce sum would multiply them; leave one out")     \
     X(SYNC_AND_COMPRESS, "--sync-every averages parameters, and --compress would round them to 16 bits; "        \
                          "leave one out")                                                                        \
-    X(OUTER_WITHOUT_SYNC, "--outer-lr and --outer-momentum need --sync-every K; give it, too")                   \
     X(TEE_WITHOUT_FILES, "--tee needs --output files=DIR; give both, or leave --tee out")
 
 enum contradiction {
@@ -39,7 +38,6 @@ holds(enum contradiction which, const struct options *options)
         [PLAN_AND_SYNC] = options->plan != NULL && job->sync_every > 0,
         [SYNC_AND_SUM] = job->sync_every > 0 && job->reduction == DDPRUN_REDUCE_SUM,
         [SYNC_AND_COMPRESS] = job->sync_every > 0 && job->compression != DDPRUN_COMPRESS_NONE,
-        [OUTER_WITHOUT_SYNC] = job->has_outer && job->sync_every == 0,
         [TEE_WITHOUT_FILES] = options->tee && options->output != OUTPUT_FILES,
     };
     return hold[which];

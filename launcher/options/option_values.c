@@ -93,9 +93,7 @@ static bool
 store_real(const struct option_row *row, double *field, const char *value)
 {
     double number;
-    if (!parse_real(value, &number) || !(number >= row->least) || !(number <= row->most) ||
-        ((row->flags & ABOVE_LEAST) != 0 && number == row->least) ||
-        ((row->flags & BELOW_MOST) != 0 && number == row->most))
+    if (!parse_real(value, &number) || !(number >= row->least) || !(number <= row->most))
         return false;
     *field = number;
     return true;

@@ -60,7 +60,6 @@ default_options(void)
         .job = {.protocol = DDPRUN_PROTOCOL_VERSION,
                 .overlap = true,
                 .communicator_count = 1,
-                .outer_rate = 1,
                 .check_every = DDPRUN_DEFAULT_CHECK_EVERY,
                 .nccl = DDPRUN_DEFAULT_NCCL},
         .timeout_s = DDPRUN_DEFAULT_TIMEOUT_S,

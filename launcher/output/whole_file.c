@@ -165,7 +165,7 @@ write_file(const void *data)
     struct stat file;
     of.path = meant(of.path);
     bool there = stat(content->path, &file) == 0;
-    int own = there ? own_descriptor(&file) : -1, cause;
+    int own = there ? own_descriptor(&file) : -1;
     if (own >= 0) {
         helper_takes_time();
         return write_and_close(dup(own), content);
@@ -173,11 +173,8 @@ write_file(const void *data)
     char *name = follow_links(content->path);
     if (name == NULL)
         return errno;
-    if (content->appends || (there && !S_ISREG(file.st_mode))) {
-        cause = write_into(name, content);
-    } else {
-        cause = replace_file(name, content);
-    }
+    bool stays = content->appends || (there && !S_ISREG(file.st_mode));
+    int cause = stays ? write_into(name, content) : replace_file(name, content);
     free(name);
     return cause;
 }

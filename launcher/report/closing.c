@@ -83,16 +83,13 @@ averaged_text(const struct rank_view *rank, char text[2 * TEXT_BYTES])
 static void
 append_sync(char line[LINE_BYTES], const struct rank_view *rank)
 {
-    char sent[TEXT_BYTES], each[TEXT_BYTES], kept[TEXT_BYTES];
+    char sent[TEXT_BYTES], each[TEXT_BYTES];
     printable_append(line, LINE_BYTES,
                      "; --sync-every: %" PRIu64
                      " average%s of parameters, %s from each rank; an average in each of the %" PRIu64
                      " steps would have sent %s",
                      rank->sync_count, plural(rank->sync_count), closing_bytes_text(rank->sync_bytes, sent), rank->step,
                      closing_bytes_text(rank->step * rank->step_bytes, each));
-    if (rank->outer_bytes > 0)
-        printable_append(line, LINE_BYTES, "; outer steps keep %s of device memory on each rank",
-                         closing_bytes_text(rank->outer_bytes, kept));
 }
 
 /* "1440 calls of DDP_REDUCE, 12.5 MiB in all". */
@@ -219,16 +216,6 @@ closing_lines(const struct rank_view *ranks, int count, bool summary, void (*say
 
 /* ---- time ---- */
 
-static bool
-has_trained(const struct closing *closing)
-{
-    for (int i = 0; i < closing->rank_count; ++i) {
-        if (closing->ranks[i].step > 0)
-            return true;
-    }
-    return false;
-}
-
 static void
 say_time(const struct closing *closing, void (*say)(const char *format, ...))
 {
@@ -271,7 +258,7 @@ say_calls_amid(const struct closing *closing, void (*say)(const char *format, ..
 void
 closing_say(const struct closing *closing, void (*say)(const char *format, ...))
 {
-    bool trained = has_trained(closing);
+    bool trained = verdict_most_steps(closing->ranks, closing->rank_count) > 0;
     if (closing->interrupted && !trained)
         return;
     if (trained && closing->summary)

@@ -159,11 +159,6 @@ static bool
 chosen_gpus(const struct options *options, const struct device_inventory *inventory, const struct word_list *visible,
             struct word_list *list, struct error *error)
 {
-    if (options->gpus.count == 0) {
-        for (size_t i = 0; i < visible->count; ++i)
-            word_list_add(list, xstrdup(visible->list[i]));
-        return true;
-    }
     for (size_t i = 0; i < options->gpus.count; ++i) {
         if (!add_chosen(inventory, visible, options->gpus.list[i], list, error))
             return false;
@@ -215,7 +210,7 @@ plan_listed(const struct options *options, const struct device_inventory *invent
 {
     struct word_list visible = {0}, chosen = {0};
     bool ok = visible_gpus(inventory, &visible, error) && chosen_gpus(options, inventory, &visible, &chosen, error) &&
-              deal_out(options, inventory, &chosen, plan, error);
+              deal_out(options, inventory, options->gpus.count == 0 ? &visible : &chosen, plan, error);
     words_free(visible.list);
     words_free(chosen.list);
     return ok;
@@ -243,20 +238,16 @@ device_plan_make(const struct options *options, const struct device_inventory *i
 {
     struct device_plan plan = {.softgpu = inventory->softgpu};
     struct device_inventory counted = *inventory;
-    bool ok;
-    if (inventory->softgpu && inventory->softgpu_devices == NULL) {
-        ok = plan_free_softgpu(options, &plan, error);
-    } else if (inventory->softgpu) {
+    bool is_free = inventory->softgpu && inventory->softgpu_devices == NULL;
+    if (inventory->softgpu && !is_free) {
         counted.gpu_count = gpu_list_index(inventory->softgpu_devices);
         if (counted.gpu_count < 1 || counted.gpu_count > MOST_SOFTGPU_DEVICES)
             return error_set(error, DDPRUN_EXIT_USAGE,
                              "SOFTGPU_DEVICES='%s' is not a number of devices that the stand-in can make; set it to 1 "
                              "to %d, or unset it",
                              inventory->softgpu_devices, MOST_SOFTGPU_DEVICES);
-        ok = plan_listed(options, &counted, &plan, error);
-    } else {
-        ok = plan_listed(options, &counted, &plan, error);
     }
+    bool ok = is_free ? plan_free_softgpu(options, &plan, error) : plan_listed(options, &counted, &plan, error);
     plan.share_gpu = ok && options->share_gpu && is_shared(&plan);
     if (ok)
         *plan_p = plan;

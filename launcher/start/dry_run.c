@@ -24,24 +24,6 @@ print_word(FILE *out, const char *word)
     fputc('\'', out);
 }
 
-/* The part of a variable's entry that is its name. */
-static bool
-same_name(const char *a, const char *b)
-{
-    size_t length = strcspn(a, "=");
-    return strncmp(a, b, length + 1) == 0;
-}
-
-static const char *
-entry_named(char *const *list, const char *entry)
-{
-    for (; *list != NULL; ++list) {
-        if (same_name(entry, *list))
-            return *list;
-    }
-    return NULL;
-}
-
 static void
 print_rank(FILE *out, const struct rank_settings *settings, const struct program *program,
            const struct rank_place *place, int index)
@@ -56,12 +38,12 @@ print_rank(FILE *out, const struct rank_settings *settings, const struct program
         fprintf(out, "taskset -c %s ", place->list);
     fputs("env", out);
     for (char **entry = environ; *entry != NULL; ++entry) {
-        if (entry_named(variables, *entry) == NULL)
+        if (environment_get(variables, *entry) == NULL)
             fprintf(out, " -u %.*s", (int)strcspn(*entry, "="), *entry);
     }
     for (char **entry = variables; *entry != NULL; ++entry) {
-        const char *before = entry_named(environ, *entry);
-        if (before != NULL && strcmp(before, *entry) == 0)
+        const char *before = environment_get(environ, *entry);
+        if (before != NULL && strcmp(before, strchr(*entry, '=') + 1) == 0)
             continue;
         fputc(' ', out);
         print_word(out, *entry);

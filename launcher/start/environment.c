@@ -35,7 +35,7 @@ environment_copy(char *const *list)
 static bool
 is_named(const char *entry, const char *name)
 {
-    size_t length = strlen(name);
+    size_t length = strcspn(name, "=");
     return strncmp(entry, name, length) == 0 && entry[length] == '=';
 }
 
@@ -44,7 +44,7 @@ environment_get(char *const *list, const char *name)
 {
     for (; *list != NULL; ++list) {
         if (is_named(*list, name))
-            return *list + strlen(name) + 1;
+            return strchr(*list, '=') + 1;
     }
     return NULL;
 }

@@ -139,10 +139,6 @@ sync_every() { # as by a program that says itself where
 scratch() { # what is written anew in each step is no parameter
     run "$launcher" -n 2 --timeout "$seconds" "$trainers/forgotten" right-scratch && [ "$code" -eq 0 ] && not_asked "$work/stderr"
 }
-outer() { # what each rank must hold, it knows
-    run "$launcher" -n 2 --sync-every 4 --outer-lr 0.7 --outer-momentum 0.9 --timeout "$seconds" "$trainers/outer" sync device \
-        --every 4 --rate 0.7 --momentum 0.9 && [ "$code" -eq 0 ]
-}
 fused_streams() { # parameters that a stream updates which no DDP_STEP names are sent during backward, too
     fused streams && ! grep -q ' 0 of them overlapped' "$work/stderr"
 }
@@ -255,9 +251,6 @@ mutant STATE_NOT_AVERAGED fused_momentum
 mutant RUNNING_UNSEEN statistics
 mutant SYNC_COUNTS_PASSES sync_every
 mutant FORGOTTEN_TENSOR_UNCOMPARED scratch
-mutant OUTER_MOMENTUM_LEFT_OUT outer
-mutant OUTER_AT_EVERY_SYNC outer
-mutant OUTER_STATE_AVERAGED outer
 mutant PARAMETERS_HASHED_EARLY fused_mixed
 mutant REDUCED_AS_FLOATS reduced_types
 mutant REDUCED_TOO_EARLY reduced_in_order

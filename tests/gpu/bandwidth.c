@@ -25,7 +25,6 @@ struct bench {
     struct driver driver;
     struct wire_setting setting;
     struct bucket_wire wire;
-    struct outer_values values;
     struct hash_range range;
     CUfunction state[STATE_KERNELS];
     struct state_table { /* of all chunks of `memory`, on the device */
@@ -40,8 +39,6 @@ struct bench {
     int rounds;
     double copied; /* bytes a second */
 };
-
-static const struct outer_rule rule = {0.7, 0.9};
 
 static void
 require(bool ok, const char *what)
@@ -178,12 +175,6 @@ hash(struct bench *bench, struct comm_error *error)
            device_hash_run(&launch, &bench->driver, &bench->setting.kernels, bench->stream, error);
 }
 
-static bool
-outer(struct bench *bench, struct comm_error *error)
-{
-    return outer_step(&bench->values, &rule, &bench->setting, bench->stream, error);
-}
-
 /* `moved`: bytes read and written in a round. Returns bytes a second. */
 static double
 measure(struct bench *bench, const char *name, round_fn round, double moved)
@@ -237,19 +228,6 @@ measure_in_place(struct bench *bench)
     place(bench, false, NCCL_BFLOAT16, DDPRUN_COMPRESS_NONE);
     measure(bench, "division in place, bfloat16", unpack, 2 * bytes);
     measure(bench, "hash", hash, bytes);
-}
-
-static void
-measure_outer(struct bench *bench)
-{
-    struct comm_error error = {0};
-    double bytes = (double)bench->bytes;
-    bench->values = (struct outer_values){.values = bench->memory, .count = bench->bytes / 4, .type = ncclFloat32};
-    bench->values.kept = allocate(bench, outer_bytes(&bench->values, &rule));
-    require(outer_begin(&bench->values, &rule, &bench->setting, bench->stream, &error), error.text);
-    measure(bench, "outer step, float32", outer, 6 * bytes);
-    bench->values.type = NCCL_BFLOAT16; /* half of the memory */
-    measure(bench, "outer step, bfloat16", outer, (double)bench->values.count * (2 * 2 + 4 * 4));
 }
 
 /* ---- a plan by state ---- */
@@ -338,7 +316,6 @@ main(int argc, char **argv)
     bench.copied = measure(&bench, "a copy on the device (cuMemcpyDtoD)", copy, 2 * (double)bench.bytes);
     measure_packed(&bench);
     measure_in_place(&bench);
-    measure_outer(&bench);
     measure_state(&bench, argv[2]);
     return 0;
 }

@@ -12,7 +12,7 @@ source "$here/report.sh"
 source "$root/tests/patience.sh"
 
 all_checks=(doctor exit_order handles addresses tensor_maps reading waits costs arithmetic bandwidth overlap tokens sums lt_verify host_memory
-    reduces nonfinite outer communicators atomics check scout plan check_every world_of_one launch_cost all_reduce)
+    reduces nonfinite communicators atomics check scout plan check_every world_of_one launch_cost all_reduce)
 all_scripts=(equality libraries wire types habits graphs overlap faults inert tables)
 
 usage() {
@@ -335,15 +335,6 @@ nonfinite() {
         seen=$(sed -n '/"nonfinite": {/,/}/s/^ *"\(rank\|step\)": *\([0-9]*\),*$/\1 \2/p' "$log/summary.json" 2>/dev/null | tr '\n' ' ')
         report_row "the first NaN of a gradient, $kind" "rank 1 and step 7" "${seen:-exit code $code: $(why)}" \
             "$([[ $seen == *'rank 1 '* && $seen == *'step 7 '* ]] && echo ok || echo differs)"
-    done
-}
-
-outer() {
-    local kind
-    for kind in device managed pageable; do
-        ddprun 60 2 --sync-every 4 --outer-lr 0.7 --outer-momentum 0.9 --check-every 1 "$programs/outer_static" sync "$kind" \
-            --every 4 --rate 0.7 --momentum 0.9
-        expect_success "--sync-every with an outer step, parameters in $kind memory" "exit code 0: every parameter is known"
     done
 }
 

@@ -32,7 +32,6 @@ tokens           | tests/gpu/tokens.cu                     |
 host_memory      | tests/trainers/host_memory.cu           |
 reduces          | tests/trainers/reduces.cu               |
 sick             | tests/trainers/sick.cu                  |
-outer            | tests/trainers/outer.cu                 |
 arithmetic       | tests/gpu/arithmetic.cu                 | -I$root -O3
 atomics          | tests/held/plan/embbag.cu               |
 atomics_clip     | tests/held/noise/right_01_mlp_clip_norm.cu |

@@ -42,8 +42,6 @@ static const struct sample {
     {"yes", NULL},
     {"slow", NULL},
     {"sync-every", "16"},
-    {"outer-lr", "0.7"},
-    {"outer-momentum", "0.9"},
     {"verify", NULL},
     {"timeout", "30"},
     {"hang-timeout", "20"},
@@ -103,7 +101,7 @@ static const struct excluded {
 };
 
 /* These are so by themselves, beside another option's usual value. */
-static const struct sample alone[] = {{"tee", NULL}, {"outer-lr", NULL}, {"outer-momentum", NULL}};
+static const struct sample alone[] = {{"tee", NULL}};
 
 static bool
 is_sample(const struct sample *wanted, const struct sample *sample)
@@ -284,9 +282,6 @@ TEST(settings_exclude_options_as_options_do)
     ck_assert_int_eq(parse_beside("CHECK_EVERY=0", "--check-every", "5", &options, &error), OPTIONS_RUN);
     ck_assert_int_eq(options.job.check_every, 5);
     options_free(&options);
-    ck_assert_int_eq(parse_beside("OUTER_LR=0.7", "--sync-every", "8", &options, &error), OPTIONS_RUN);
-    ck_assert(options.job.has_outer && options.job.outer_rate == 0.7 && options.job.outer_momentum == 0);
-    options_free(&options);
 
     ck_assert_int_eq(parse_beside("QUIET=1", "-v", NULL, &options, &error), OPTIONS_BAD);
     ck_assert_int_eq(error.exit_code, 2);
@@ -302,10 +297,9 @@ TEST(an_option_that_is_gone_is_refused_with_what_serves_instead)
     static const struct {
         struct sample sample;
         const char *told;
-    } cases[] = {{{"hang-warning", "5"}, "a tenth of"},
-                 {{"trace-steps", "5-9"}, "first 1000 steps"},
-                 {{"trace-args", NULL}, "not its arguments"},
-                 {{"output", "rank0-all"}, "rank0 prints"}};
+    } cases[] = {{{"hang-warning", "5"}, "a tenth of"},         {{"trace-steps", "5-9"}, "first 1000 steps"},
+                 {{"trace-args", NULL}, "not its arguments"},   {{"outer-lr", "0.7"}, "--sync-every averages"},
+                 {{"outer-momentum", "0.9"}, "after DDP_SYNC"}, {{"output", "rank0-all"}, "rank0 prints"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
         struct error error = {0};
         for (enum place place = WITHOUT_CHECK; place <= CHECK_FIRST; ++place) {
@@ -328,6 +322,7 @@ TEST(a_mistyped_variable_is_not_ignored)
                  {"DDPRUN_DRYRUN", "did you mean --dry-run, on the command line?"},
                  {"DDPRUN_TOLERANCE", "command line only"},
                  {"DDPRUN_TRACE_ARGS", "--trace-args is gone"},
+                 {"DDPRUN_OUTER_LR", "--outer-lr is gone"},
                  {"DDPRUN_HANG_WARNING", "--hang-warning is gone"},
                  {"DDPRUN_VERSION", NULL},
                  {"DDPRUN_SOAK", NULL},

@@ -134,15 +134,13 @@ TEST(the_engine_gets_what_follows_from_several_options)
 {
     static const struct {
         const char *line;
-        bool overlaps, has_outer;
+        bool overlaps;
         unsigned timeout_s;
-    } cases[] = {{"./train", true, false, DDPRUN_DEFAULT_TIMEOUT_S},
-                 {"--sync-every 4 ./train", false, false, DDPRUN_DEFAULT_TIMEOUT_S},
-                 {"--sync-every 4 --outer-lr 1 ./train", false, true, DDPRUN_DEFAULT_TIMEOUT_S},
-                 {"--sync-every 4 --outer-momentum 0 ./train", false, true, DDPRUN_DEFAULT_TIMEOUT_S},
-                 {"--no-overlap --hang-timeout 1000 ./train", false, false, 1300}, /* a hang ends the job first */
-                 {"--hang-timeout 0 ./train", true, false, DDPRUN_DEFAULT_TIMEOUT_S},
-                 {"--hang-timeout 100 --timeout 30 ./train", true, false, 30}};
+    } cases[] = {{"./train", true, DDPRUN_DEFAULT_TIMEOUT_S},
+                 {"--sync-every 4 ./train", false, DDPRUN_DEFAULT_TIMEOUT_S},
+                 {"--no-overlap --hang-timeout 1000 ./train", false, 1300}, /* a hang ends the job first */
+                 {"--hang-timeout 0 ./train", true, DDPRUN_DEFAULT_TIMEOUT_S},
+                 {"--hang-timeout 100 --timeout 30 ./train", true, 30}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
         struct options options;
         struct error error = {0};
@@ -150,7 +148,7 @@ TEST(the_engine_gets_what_follows_from_several_options)
         ck_assert_msg(parse(cases[i].line, &options, &error) == OPTIONS_RUN, "%s: %s", cases[i].line, error.text);
         options_settle_job(&options, &job);
         ck_assert_uint_eq(job.protocol, DDPRUN_PROTOCOL_VERSION);
-        ck_assert_msg(job.overlap == cases[i].overlaps && job.has_outer == cases[i].has_outer, "%s", cases[i].line);
+        ck_assert_msg(job.overlap == cases[i].overlaps, "%s", cases[i].line);
         ck_assert_uint_eq(job.timeout_s, cases[i].timeout_s);
         ck_assert_str_eq(job.nccl, "libnccl.so.2");
         options_free(&options);
@@ -162,9 +160,9 @@ static const struct flagged {
     unsigned flag;
     const char *names;
 } flagged[] = {
-    {TERM, "bucket-mb no-overlap reduce sync-every outer-lr outer-momentum reads compress communicators check-every "
+    {TERM, "bucket-mb no-overlap reduce sync-every reads compress communicators check-every "
            "verify timeout hang-timeout max-restarts heartbeat-timeout "},
-    {TRACED, "bucket-mb no-overlap reduce sync-every outer-lr outer-momentum compress communicators nccl check-every "
+    {TRACED, "bucket-mb no-overlap reduce sync-every compress communicators nccl check-every "
              "verify "},
     {NOT_HANDED_ON, "ranks nnodes node-rank master dry-run steps alone reference tolerance "
                     "batch-grows free per-rank json "},
@@ -187,16 +185,16 @@ TEST(terms_have_a_line_for_each_option_that_ranks_must_share)
     struct options options;
     struct error error;
     char terms[1024];
-    ck_assert_int_eq(parse("--sync-every 8 --outer-lr 0.7 --no-overlap --bucket-mb 0.1 --heartbeat-timeout 0 ./train",
-                           &options, &error),
-                     OPTIONS_RUN);
+    ck_assert_int_eq(
+        parse("--sync-every 8 --no-overlap --bucket-mb 0.1 --heartbeat-timeout 0 ./train", &options, &error),
+        OPTIONS_RUN);
     terms_write(&options, false, terms, sizeof(terms));
     const char *rest = strstr(terms, "--device");
-    ck_assert_str_eq(
-        rest, "--device gpu\n--plan left out\n--bucket-mb 0.10000038146972656\n--no-overlap on\n--reduce mean\n"
-              "--sync-every 8\n--outer-lr 0.69999999999999996\n--outer-momentum 0\n--reads owner\n--compress none\n"
-              "--communicators 1\n--check-every 100\n--verify off\n--timeout 900\n"
-              "--hang-timeout 600\n--max-restarts 0\n--heartbeat-timeout 0\n");
+    ck_assert_str_eq(rest,
+                     "--device gpu\n--plan left out\n--bucket-mb 0.10000038146972656\n--no-overlap on\n--reduce mean\n"
+                     "--sync-every 8\n--reads owner\n--compress none\n"
+                     "--communicators 1\n--check-every 100\n--verify off\n--timeout 900\n"
+                     "--hang-timeout 600\n--max-restarts 0\n--heartbeat-timeout 0\n");
     options_free(&options);
 }
 
@@ -361,12 +359,6 @@ static const char *const bad_lines[] = {
     "--gpus GPU-a;b ./train",
     "--check-every -1 ./train",
     "--sync-every 0 ./train",
-    "--sync-every 4 --outer-lr 0 ./train",
-    "--sync-every 4 --outer-lr -0.1 ./train",
-    "--sync-every 4 --outer-lr 0x1 ./train",
-    "--sync-every 4 --outer-momentum 1 ./train",
-    "--outer-lr 0.7 ./train",
-    "--outer-momentum 0.9 ./train",
     "--check-every 5000000000 ./train",
     "--timeout 0 ./train",
     "--reduce avg ./train",

@@ -86,10 +86,8 @@ put_trials(json_object *section, const struct group_facts *of, const char *name)
     if (last == NULL)
         return;
     if (last->overlapped_us > last->apart_us && (change == NULL || change->overlaps))
-        report_sentence(
-            section, "notes", "%s",
-            "The last trial was faster without overlap. The run kept overlap: a change needs 1 %, in most pairs "
-            "of steps, and a second trial that confirms it.");
+        report_sentence(section, "notes", "%s",
+                        "The last trial was faster without overlap. A change needs a gain of 1 % in two trials.");
     struct table table =
         report_table(section, name, "", "After step:count|With overlap:time|Without:time|Slowed:time", MOST_BUCKETS);
     for (size_t i = 0; i < of->run->trial_count; ++i) {

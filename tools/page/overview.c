@@ -88,7 +88,7 @@ put_figures(json_object *section, const struct facts *facts)
 {
     char waits[64] = "of each rank, mean";
     json_object *summary = facts->summary;
-    bool many = facts->world > 1, in_items = !isnan(facts_number(facts->noise, "items"));
+    bool many = facts->world > 1;
     double steps = facts_number(summary, "steps"), alone_us = many ? facts_alone(facts) : NAN;
     if (facts->waited.straggler >= 0)
         snprintf(waits, sizeof(waits), "for rank %d, mean of the others",
@@ -112,8 +112,6 @@ put_figures(json_object *section, const struct facts *facts)
         {"waiting", "waiting for ranks per step", "time", facts->waiting_us, waits},
         {"steps_per_second", "steps per second", "number", facts->steps_per_s, "mean after start-up"},
         {"items_per_second", "items per second", "number", facts_number(summary, "items_per_second"), "of DDP_SHARD"},
-        {"noise_scale", "gradient noise scale", "number", facts_number(facts->noise, in_items ? "items" : "batches"),
-         in_items ? "items" : "batches of a rank"},
         {"steps", "steps", "count", isnan(steps) ? (double)facts->step_count : steps,
          isnan(steps) ? "in the trace" : ""},
         {"overlapped_steps", "overlapped steps", "count", facts_number(summary, "overlapped_steps"), ""},
@@ -135,9 +133,8 @@ section_verdict(json_object *report, const struct facts *facts, const struct mod
     json_object *section = report_section(report, "verdict", "Verdict", caption);
     report_sentence(section, "notes", "A step takes %s.", figure_time(facts->step_us, text));
     put_lost(section, facts);
-    const char *batch = facts_string(facts->noise, "text");
-    if (batch[0] != '\0')
-        report_sentence(section, "notes", "By the gradients, %s.", batch);
+    if (facts->noise != NULL)
+        report_sentence(section, "notes", "By the gradients, %s.", facts_string(facts->noise, "text"));
     put_losses(section, facts, model, why);
     put_figures(section, facts);
 }

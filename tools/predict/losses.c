@@ -24,39 +24,34 @@ compare_gains(const void *a, const void *b)
     return left->gain_us > right->gain_us ? -1 : left->gain_us < right->gain_us;
 }
 
-/* Unless the gain is too small. `advice` and what follows: as of printf(). NULL: it is. */
-static struct loss *__attribute__((format(printf, 4, 5)))
-add_loss(struct found *found, double gain_us, const char *what, const char *advice, ...)
+/* Unless the gain is too small. `advice` and what follows: as of printf(). */
+static void __attribute__((format(printf, 5, 6)))
+add_loss(struct found *found, double gain_us, bool unmeasured, const char *what, const char *advice, ...)
 {
     va_list arguments;
     if (!(gain_us >= found->least_us) || found->count == found->room)
-        return NULL;
+        return;
     struct loss *loss = &found->losses[found->count++];
-    *loss = (struct loss){.gain_us = gain_us};
+    *loss = (struct loss){.gain_us = gain_us, .unmeasured = unmeasured};
     snprintf(loss->what, sizeof(loss->what), "%s", what);
     va_start(arguments, advice);
     vsnprintf(loss->advice, sizeof(loss->advice), advice, arguments);
     va_end(arguments);
-    return loss;
 }
 
 /* For one rank, or for ranks that are late in turns. */
 static void
 add_waiting(const struct model *model, struct found *found)
 {
-    if (model->straggler >= 0) {
-        add_loss(found, model->straggler_us, model->waiting,
+    if (model->straggler >= 0)
+        add_loss(found, model->straggler_us, false, model->waiting,
                  "look at rank %d (%s): its host's load, its GPU's clock and temperature, its data loader, its share "
                  "of the batch",
                  model->straggler, model->straggler_host);
-        return;
-    }
-    struct loss *loss =
-        add_loss(found, model->waiting_us, model->waiting, "%s",
+    else
+        add_loss(found, model->waiting_us, true, model->waiting, "%s",
                  model->unbound ? "try --bind core, which binds each rank to cores of its own; no rank is bound now"
                                 : "make steps equally long: batches of one size, cores without other processes");
-    if (loss != NULL)
-        loss->unmeasured = true;
 }
 
 /* What buckets planned from measured times leave exposed, with so many thousandths of the bytes. NAN: not known. */
@@ -75,10 +70,11 @@ add_buckets(const struct model *model, struct found *found)
 {
     double best_us = best_exposed(model, model->kept), left_us = model->fixed ? best_us : model->exposed_us;
     if (model->fixed && model->overlapped)
-        add_loss(found, model->exposed_us - best_us, "--bucket-mb sets the size of buckets",
+        add_loss(found, model->exposed_us - best_us, false, "--bucket-mb sets the size of buckets",
                  "leave --bucket-mb out: buckets are then planned from measured times");
     if (!model->narrow)
-        add_loss(found, fmin(left_us, best_us) - best_exposed(model, 500), "the network is too slow for the gradients",
+        add_loss(found, fmin(left_us, best_us) - best_exposed(model, 500), false,
+                 "the network is too slow for the gradients",
                  "--compress fp16 or bf16 sends half of the bytes, and rounds gradients");
 }
 

@@ -23,6 +23,7 @@ struct scaling {
     const char *name;
     struct row rows[PREDICT_MOST_COUNTS];
     size_t count;
+    bool is_noisy; /* one of them */
 };
 
 static const struct link *
@@ -78,17 +79,9 @@ add_rows(const struct forecasts *forecasts, bool keeps, struct scaling *scaling,
         struct row *row = &scaling->rows[scaling->count - 1];
         row->varies = row->is_noisy || model_is_noisy(model) || model_is_noisy(whole);
         row->is_noisy = row->varies && !found.is_measured;
+        scaling->is_noisy = scaling->is_noisy || row->is_noisy;
     }
     return true;
-}
-
-static bool
-is_noisy(const struct scaling *scaling)
-{
-    bool noisy = false;
-    for (size_t i = 0; i < scaling->count; ++i)
-        noisy = noisy || scaling->rows[i].is_noisy;
-    return noisy;
 }
 
 /* ---- what is printed ---- */
@@ -169,8 +162,7 @@ static void
 print_assumptions(const struct forecasts *forecasts)
 {
     const struct model *model = forecasts->kept;
-    printf("\n"
-           "Assumptions:\n"
+    printf("\nAssumptions:\n"
            "- without averaging a step takes %.3f ms: mean of all steps after start-up of %u rank%s (%s), with pauses\n"
            "  such as validation. With the same batch on each rank, a rank's batch is as large as in this run. All\n"
            "  ranks are equally fast%s. The ranges come from the mean step of each of up to nine parts of the run.\n"
@@ -205,9 +197,7 @@ print_losses(const struct model *model)
     struct loss losses[8];
     size_t count = model_losses(model, losses, sizeof(losses) / sizeof(losses[0]));
     if (count > 0)
-        printf("\n"
-               "Lost time per step on these %u ranks:\n",
-               model->ranks);
+        printf("\nLost time per step on these %u ranks:\n", model->ranks);
     for (size_t i = 0; i < count; ++i) {
         char gain[40] = "not measured";
         if (!losses[i].unmeasured)
@@ -223,14 +213,11 @@ static void
 print_unshared(const struct forecasts *forecasts)
 {
     if (forecasts->request->folder != NULL)
-        printf("The trace holds one batch size per rank. To predict a batch that is divided among other numbers of\n"
-               "ranks: ddprun predict PROGRAM.\n"
-               "\n");
+        puts("The trace holds one batch size per rank. To predict a batch that is divided among other numbers of\n"
+             "ranks: ddprun predict PROGRAM.\n");
     else if (forecasts->kept->batch == 0)
-        printf(
-            "The program does not divide a batch by DDP_SHARD, or its size varies: each rank has a batch as large as\n"
-            "in this run.\n"
-            "\n");
+        puts("The program does not divide a batch by DDP_SHARD, or its size varies: each rank has a batch as large as\n"
+             "in this run.\n");
 }
 
 bool
@@ -243,16 +230,14 @@ table_print(const struct forecasts *forecasts, struct error *error)
         printf("The batch divided among the ranks, as ddprun -n does: %llu items for all ranks together (DDP_SHARD)\n",
                (unsigned long long)forecasts->kept->batch);
         print_rows(&shared);
-        printf("\n"
-               "The same batch on each rank: as many items for each rank\n");
+        puts("\nThe same batch on each rank: as many items for each rank");
     } else {
         print_unshared(forecasts);
     }
     print_rows(&kept);
     printf("\n");
-    if (is_noisy(&shared) || is_noisy(&kept))
-        printf("Repeat this on an idle machine%s.\n"
-               "\n",
+    if (shared.is_noisy || kept.is_noisy)
+        printf("Repeat this on an idle machine%s.\n\n",
                forecasts->kept->unbound ? ", and with --bind core: unbound ranks vary more" : "");
     print_worth(&shared);
     print_worth(&kept);

@@ -38,7 +38,6 @@ struct tensor {
     CUdeviceptr address;
     enum memory_kind kind; /* MEMORY_DEVICE, MEMORY_MANAGED or MEMORY_HOST; that of one identity stays as it is */
     CUdeviceptr copy;      /* of a buffer, or a gradient of the host's: the engine's, on the device; 0: there is none */
-    CUdeviceptr anchor;    /* of a parameter: what outer steps keep (step/outer.c); 0: nothing */
     uint64_t noted; /* gradients that the host reaches: what they held after the first DDP_STEP (host_memory.c) */
     size_t count;   /* elements */
     size_t bytes;

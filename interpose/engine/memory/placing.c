@@ -51,8 +51,7 @@ bool
 tensor_will_be_averaged(const struct tensor *tensor)
 {
     bool is_float = type_is_of_gradients(tensor->type);
-    bool averages_states = !engine_state.options.has_outer;
-    bool can_be = tensor->role == TENSOR_PARAMETER || (tensor->role == TENSOR_STATE && is_float && averages_states);
+    bool can_be = tensor->role == TENSOR_PARAMETER || (tensor->role == TENSOR_STATE && is_float);
     return (tensor->role == TENSOR_GRADIENT && engine_state.options.sync_every == 0) ||
            (can_be && memory_state.groups[tensor->group].of_parameters);
 }
@@ -131,7 +130,6 @@ tensor_place(struct tensor *wanted, struct tensor *other_p)
     wanted->by_library = again && tensor->by_library;
     wanted->deferral = again ? tensor->deferral : escape_deferral_of_kind(wanted);
     wanted->copy = again ? tensor->copy : 0;
-    wanted->anchor = again ? tensor->anchor : 0;
     *tensor = *wanted;
     memory_state.freed_count -= again;
     memory_state.freed_compared_count -= again && tensor_is_compared(wanted);

@@ -200,7 +200,6 @@ share(const struct tensor *tensor)
     if (!host_memory_broadcast(tensor, &error))
         stop_job_by(error.cause, MADE_FORMAT ": %s", MADE(tensor), error.text);
     status_waits_no_more();
-    outer_annotated(tensor);
     unaveraged_annotated(tensor);
     role_give();
 }
@@ -264,7 +263,6 @@ tensor_forget(void *ptr, const struct ddp_site *site)
     }
     engine_unlock();
     host_memory_forget(&forgotten);
-    outer_forget(&forgotten);
     if (too_late)
         stop_too_late("DDP_FORGET", site);
 }

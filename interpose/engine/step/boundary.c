@@ -237,7 +237,6 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     step_wait_for_producers(group, stream);
     flush_buckets(group);
     streams_join();
-    outer_after_average(group);
     buffers_send();
     bool compares = checks_parameters_due(group); /* until they are hashed */
     step_release(group, stream);

@@ -111,14 +111,6 @@ void boundary_sync(void *stream, const struct ddp_site *site);
 /* At the end: rank 0 warns if ranks end with different parameters. */
 void sync_warn_at_end(void);
 
-/* ---- outer.c: --outer-lr, the step that ranks make behind an average ---- */
-/* All ranks hold the same in the tensor, which is annotated: the anchor of a parameter begins there. */
-void outer_annotated(const struct tensor *tensor) BY_ISSUER;
-/* The issuer, behind the buckets of an average: the outer step of the group's parameters. */
-void outer_after_average(const struct group *group) BY_ISSUER;
-/* With nothing on its way: the tensor is gone for good. */
-void outer_forget(const struct tensor *tensor);
-
 /* ---- step.c: what every step has, outside of graphs and in them ---- */
 /* Ends the job if calls were made that the engine cannot follow, or none were seen at all. */
 void step_refuse_unseen(const struct ddp_site *site);

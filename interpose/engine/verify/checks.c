@@ -235,13 +235,6 @@ is_in_between(const struct tensor *tensor, const struct group *group)
     return group != NULL && (waits || (tensor->averaged && tensor->group != group->id));
 }
 
-/* With --outer-lr each rank keeps state of its own. */
-static bool
-stays_apart(const struct tensor *tensor)
-{
-    return engine_state.options.has_outer && tensor->role == TENSOR_STATE && type_is_of_gradients(tensor->type);
-}
-
 /*
  * The issuer: hashes of all parameters go into words[checks.hash_count], HASH_OF_NOTHING for those without memory;
  * false if none has any. At a boundary of `group`, what other groups will average is left out. NULL: at the end, all;
@@ -253,7 +246,7 @@ add_parameters(uint64_t *words, const struct group *group) BY_ISSUER
     bool any = false;
     for (size_t i = 0; i < checks.hash_count; ++i) {
         struct tensor tensor = tensor_copy_compared(i);
-        tensor.placed = tensor.placed && !is_in_between(&tensor, group) && !stays_apart(&tensor);
+        tensor.placed = tensor.placed && !is_in_between(&tensor, group);
         if (checks.hashes[i].word != &words[i]) /* else the last comparison may be reading it */
             checks.hashes[i].word = &words[i];
         any = any || tensor.placed;
@@ -335,7 +328,7 @@ take_suspects(const struct group *group, size_t *count_p) BY_ISSUER
     wait_until_judged();
     for (size_t i = 0; i < count; ++i) {
         struct tensor tensor = tensor_copy_compared(i);
-        if (!differs_at(checks.parameters.differs, i) || is_in_between(&tensor, group) || stays_apart(&tensor))
+        if (!differs_at(checks.parameters.differs, i) || is_in_between(&tensor, group))
             continue;
         values_note_suspect(i, checks.after_step);
         suspects[(*count_p)++] = i;

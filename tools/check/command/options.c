@@ -57,8 +57,8 @@ OPTION("json", "FILE", TEXT(json, "a file"),
 {0}};
 /* clang-format on */
 
-const char *const check_refuses[] = {"sync-every", "outer-lr", "outer-momentum", "max-restarts", "trace", "dry-run",
-                                     "output",     "metrics",  "summary-json",   "page",         NULL};
-const char *const check_sets[] = {"progress",     "verbose", "quiet",   "sync-every", "outer-lr", "outer-momentum",
-                                  "max-restarts", "trace",   "dry-run", "output",     "metrics",  "summary-json",
-                                  "page",         "by",      "yes",     "slow",       NULL};
+const char *const check_refuses[] = {"sync-every", "max-restarts", "trace", "dry-run", "output",
+                                     "metrics",    "summary-json", "page",  NULL};
+const char *const check_sets[] = {"progress", "verbose", "quiet",  "sync-every", "max-restarts",
+                                  "trace",    "dry-run", "output", "metrics",    "summary-json",
+                                  "page",     "by",      "yes",    "slow",       NULL};
