@@ -308,6 +308,7 @@ run $soft -n 2 --dry-run --subst --env "WORD=it's" --trace "$top/dry-trace" --ou
 why=$(expect 0 "$out" '^# rank 1, on')
 [ ! -e "$top/dry-trace" ] && [ ! -e "$top/dry-files" ] || why+="--dry-run made a folder "
 [ ! -s "$err" ] || why+="said: $(cat "$err") "
+! grep -E ' (-u PATH|PATH=)' "$out" || why+="PATH stays as it is, and need not be set "
 sed -i 's/^env /env -u LD_PRELOAD /; s/LD_PRELOAD=[^ ]* //' "$out" # started by hand there is no job to join
 sh "$out" >"$top/by-hand" 2>&1 || why+="what it prints does not run: $(tail -1 "$top/by-hand") "
 [ "$(cat "$top/by-hand")" = "$(printf "0 it's a  b0\n1 it's a  b1")" ] || why+="by hand: $(cat "$top/by-hand") "
