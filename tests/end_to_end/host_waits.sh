@@ -11,7 +11,8 @@ options=()
 {
     echo "set pagination off
 set breakpoint pending on
-set debuginfod enabled off"
+set debuginfod enabled off
+handle SIG61 nostop noprint pass" # by which the stand-in watches kernels that spin
     for i in "${!calls[@]}"; do
         printf 'break %s\nignore %d 1000000\n' "${calls[i]}" $((i + 1))
     done
