@@ -417,10 +417,9 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
         if (!is_update && place_say_items(finding, at, place)) {
             if (place_add_read(finding, at, place) && place->kind == PLACE_DATA && step->its->interval > 0)
                 place->advice =
-                    "if what the host reads of its share decides which items come next, average it (DDP_MEAN) or put "
-                    "it "
-                    "together for the whole batch (DDP_REDUCE) before; else shuffle alike on all ranks: draw nothing "
-                    "from the shuffle's generator that depends on the rank or its share";
+                    "if what the host reads of its share decides which items come next, average it (DDP_MEAN), or put "
+                    "it together for the whole batch (DDP_REDUCE), before; else shuffle alike on all ranks: draw "
+                    "nothing from the shuffle's generator that depends on the rank or its share";
             return true;
         }
         bool is_whole = place_copies_whole(finding, at);
