@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# measure.sh BUILD [NAME...] - each trainer of this folder by `ddprun -n N --plan auto` (N = $RANKS, 2), beside its oracle: the way, the
+# [SERIES=../plan4] measure.sh BUILD [NAME...] - each trainer of the series by `ddprun -n N --plan auto` (N = $RANKS, 2), beside its oracle: the way, the
 # exit code, how far the saved parameters are from the oracle's of either way (|difference| over |parameters|), and the last line that
 # ddprun said. One row each; truth.txt has the verdict that is wanted.
 set -euo pipefail
 build=$(cd "${1:?measure.sh: which build folder?}" && pwd)
-cd "$(dirname "${BASH_SOURCE[0]}")"
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cd "$here/${SERIES:-.}"
 shift
 ranks=${RANKS:-2}
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-held-XXXXXX")
@@ -39,7 +40,7 @@ END
 
 printf '%-16s %4s %-10s %8s %8s  %s\n' program exit way gradients state 'last line, and the verdict that is wanted'
 for name in "$@"; do
-    flags=(-O2 -g)
+    flags=(-O2 -g -I "$here")
     libraries=(-lcublas)
     ! grep -q 'curand\.h' "$name.cu" || libraries+=(-lcurand)
     "$build/bin/softgpu-cc" "${flags[@]}" "$name.cu" -o "$work/$name" "${libraries[@]}" 2>"$work/out"
