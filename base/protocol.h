@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DDPRUN_PROTOCOL_VERSION 18
+#define DDPRUN_PROTOCOL_VERSION 19
 
 /*
  * ---- environment: launcher to shim and engine ----
@@ -105,7 +105,6 @@ struct job_options {
     uint32_t communicator_count;    /* 1 to DDPRUN_MOST_COMMUNICATORS */
     uint64_t bucket_bytes;          /* upper bound of a bucket; 0: as measured */
     uint32_t check_every;           /* steps between two comparisons of parameter hashes; 0: never */
-    uint32_t sync_every;            /* steps between two averages of parameters; 0: each step averages */
     uint32_t timeout_s;             /* for which a rank may wait for the others */
     bool overlap;                   /* false: reduce everything at the boundary */
     bool verify;                    /* check everything in every step */

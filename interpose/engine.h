@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENGINE_ABI   20u
+#define ENGINE_ABI   21u
 #define ENGINE_ENTRY "ddprun_engine_start"
 
 /* What a call does with an operand, by its documentation. */
@@ -149,7 +149,6 @@ struct engine {
     void (*gradient_group)(int id, const struct ddp_site *site);
     void (*step)(int group, void *stream, const struct ddp_site *site);
     void (*step_parameters)(int group, void *stream, const struct ddp_site *site);
-    void (*sync)(void *stream, const struct ddp_site *site);
     /* `type`: DDP_FLOAT32 or DDP_FLOAT64; `label` NULL: called as the site's text. */
     void (*mean)(const char *label, void *value, int type, const struct ddp_site *site);
     void (*shard)(size_t total, size_t *first, size_t *count, const struct ddp_site *site);

@@ -252,7 +252,6 @@ end_in_order(void)
                             "the program ends within a capture: what its last steps made of the parameters is not "
                             "compared");
         wait_for_averages();
-        sync_warn_at_end();
         checks_final_hash();
         checks_at_end();
         close_device();
@@ -340,7 +339,6 @@ static struct engine engine = {
     .gradient_group = tensor_choose_group,
     .step = boundary_step,
     .step_parameters = boundary_step_parameters,
-    .sync = boundary_sync,
     .mean = mean,
     .shard = shard,
     .forget = tensor_forget,

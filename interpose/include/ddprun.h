@@ -78,7 +78,7 @@ struct ddp_interface {
     void (*state)(void *ptr, size_t count, int type, const struct ddp_site *site);
     void (*weight)(size_t count, size_t total, const struct ddp_site *site);
     void (*mean_as)(const char *label, float *value, const struct ddp_site *site);
-    /* since version 4 */
+    /* since version 4; `sync` does nothing any more */
     void (*step_parameters)(int group, void *stream, const struct ddp_site *site);
     void (*sync)(void *stream, const struct ddp_site *site);
     void (*reduce)(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site);
@@ -240,12 +240,12 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
 
 /*
  * DDP_STEP_PARAMETERS(stream): averages the parameters of a program without gradient buffers, which updates its
- * parameters inside backward (for example by a gemm with alpha = -rate and beta = 1 into the weights). Call it after
- * the update, once for each step, the same number of times on all ranks. From this call on the annotated parameters,
- * and each DDP_STATE of a float type, hold the mean over all ranks. Stream order and overlap are as with DDP_STEP: a
- * parameter is averaged after its last update, while backward still works on the others. Integer state is compared,
- * never averaged. DDP_WEIGHT weights this mean, too. DDP_NO_SYNC_BEGIN and DDP_GRADIENT_READY work for parameters as
- * for gradients.
+ * parameters inside backward (for example by a gemm with alpha = -rate and beta = 1 into the weights), or of one that
+ * averages after every K-th update only. Call it after the update, the same number of times on all ranks. From this
+ * call on the annotated parameters, and each DDP_STATE of a float type, hold the mean over all ranks. Stream order and
+ * overlap are as with DDP_STEP: a parameter is averaged after its last update, while backward still works on the
+ * others. Integer state is compared, never averaged. DDP_WEIGHT weights this mean, too. DDP_NO_SYNC_BEGIN and
+ * DDP_GRADIENT_READY work for parameters as for gradients.
  *
  * The result equals one rank's step for plain SGD, also with momentum, if each layer's input gradient is computed
  * before its weights change; `ddprun check` reports if it does not. Ends the job: see the next macro.
@@ -261,13 +261,8 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
 #define DDP_STEP_PARAMETERS_GROUP(id, stream) \
     DDP_CALL_(step_parameters, stream, (int)(id), ddp_stream((uintptr_t)(stream)))
 
-/*
- * DDP_SYNC(stream): averages the parameters now, if `ddprun --sync-every K` averages them only after every K-th update;
- * otherwise it does nothing. Call it where all ranks need the same parameters: before a checkpoint, an evaluation, the
- * end; after the update, at the same places on all ranks. It works in stream order; the ranks exchange a message. Ends
- * the job: a captured stream, ranks that have made different numbers of steps.
- */
-#define DDP_SYNC(stream) DDP_CALL_(sync, stream, ddp_stream((uintptr_t)(stream)))
+/* DDP_SYNC(stream): does nothing any more, and will go. To average parameters now, call DDP_STEP_PARAMETERS. */
+#define DDP_SYNC(stream) ((void)(stream))
 
 /*
  * Gradient accumulation over a number of backward passes that differs from step to step; each BEGIN has its END:
@@ -295,8 +290,8 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
 
 /*
  * DDP_BUFFER(ptr, count, type): memory ptr[0..count) holds state that is no parameter, for example running statistics.
- * At every DDP_STEP, of any group, all ranks take the bytes of rank 0, in stream order; with --sync-every only where
- * parameters are averaged. Call it before the first DDP_STEP. Ends the job: what ends it in DDP_GRADIENT.
+ * At every DDP_STEP, of any group, all ranks take the bytes of rank 0, in stream order. Call it before the first
+ * DDP_STEP. Ends the job: what ends it in DDP_GRADIENT.
  */
 #define DDP_BUFFER(ptr, count, type) DDP_CALL_(buffer, ptr, (void *)(ptr), (size_t)(count), (int)(type))
 

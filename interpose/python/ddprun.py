@@ -422,9 +422,7 @@ def step_parameters(stream=0, group=None):
 
 
 def sync(stream=0):
-    """Averages parameters now, between the averages of --sync-every: DDP_SYNC."""
-    if _interface() is not None:
-        _call("sync", _stream_of(stream), _site("sync"))
+    """Does nothing any more, and will go: DDP_SYNC."""
 
 
 def reduce(x, op, stream=0):

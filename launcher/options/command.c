@@ -177,8 +177,9 @@ option_gone(const char *name)
         {"hang-warning", "it is a tenth of --hang-timeout"},
         {"trace-steps", "a trace has each of the first 1000 steps, then 900 of each power of ten"},
         {"trace-args", "traces and pages record the program's name, but not its arguments"},
-        {"outer-lr", "--sync-every averages parameters; the program can make an outer step after DDP_SYNC"},
-        {"outer-momentum", "--sync-every averages parameters; the program can make an outer step after DDP_SYNC"},
+        {"sync-every", "a program without DDP_GRADIENT averages when it calls DDP_STEP_PARAMETERS, every K steps, say"},
+        {"outer-lr", "the program can make an outer step after DDP_STEP_PARAMETERS"},
+        {"outer-momentum", "the program can make an outer step after DDP_STEP_PARAMETERS"},
     };
     for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); ++i) {
         if (strcmp(name, gone[i][0]) == 0)

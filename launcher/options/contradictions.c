@@ -11,11 +11,6 @@
     X(QUIET_AND_VERBOSE, "--quiet and --verbose contradict each other; leave one out")                           \
     X(QUIET_AND_PROGRESS, "--quiet and --progress on contradict each other; leave one out")                      \
     X(VERIFY_AND_NEVER, "--verify compares parameters in every step, --check-every 0 in no step; leave one out") \
-    X(PLAN_AND_SYNC, "--plan averages gradients in each round, and --sync-every averages parameters; "           \
-                     "leave one out")                                                                            \
-    X(SYNC_AND_SUM, "--sync-every averages parameters, and --reduce sum would multiply them; leave one out")     \
-    X(SYNC_AND_COMPRESS, "--sync-every averages parameters, and --compress would round them to 16 bits; "        \
-                         "leave one out")                                                                        \
     X(TEE_WITHOUT_FILES, "--tee needs --output files=DIR; give both, or leave --tee out")
 
 enum contradiction {
@@ -35,9 +30,6 @@ holds(enum contradiction which, const struct options *options)
         [QUIET_AND_VERBOSE] = options->quiet && options->verbose,
         [QUIET_AND_PROGRESS] = options->quiet && options->progress == PROGRESS_ON,
         [VERIFY_AND_NEVER] = job->verify && job->check_every == 0,
-        [PLAN_AND_SYNC] = options->plan != NULL && job->sync_every > 0,
-        [SYNC_AND_SUM] = job->sync_every > 0 && job->reduction == DDPRUN_REDUCE_SUM,
-        [SYNC_AND_COMPRESS] = job->sync_every > 0 && job->compression != DDPRUN_COMPRESS_NONE,
         [TEE_WITHOUT_FILES] = options->tee && options->output != OUTPUT_FILES,
     };
     return hold[which];

@@ -110,8 +110,6 @@ options_settle_job(const struct options *options, struct job_options *job)
 {
     *job = options->job;
     job->timeout_s = rank_timeout_s(options);
-    if (job->sync_every > 0) /* averages are rare, and made at the step */
-        job->overlap = false;
 }
 
 unsigned

@@ -79,19 +79,6 @@ averaged_text(const struct rank_view *rank, char text[2 * TEXT_BYTES])
     }
 }
 
-/* --sync-every: what travelled, beside an average in each step. */
-static void
-append_sync(char line[LINE_BYTES], const struct rank_view *rank)
-{
-    char sent[TEXT_BYTES], each[TEXT_BYTES];
-    printable_append(line, LINE_BYTES,
-                     "; --sync-every: %" PRIu64
-                     " average%s of parameters, %s from each rank; an average in each of the %" PRIu64
-                     " steps would have sent %s",
-                     rank->sync_count, plural(rank->sync_count), closing_bytes_text(rank->sync_bytes, sent), rank->step,
-                     closing_bytes_text(rank->step * rank->step_bytes, each));
-}
-
 /* "1440 calls of DDP_REDUCE, 12.5 MiB in all". */
 static const char *
 reduces_text(const struct rank_view *rank, char text[2 * TEXT_BYTES])
@@ -131,8 +118,6 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
                      " of them overlapped with backward; %s, %s per step, %s",
                      count, plural((uint64_t)count), rank->step, plural(rank->step), graphs,
                      verdict_least_overlapped(ranks, count), averaged, size, buckets);
-    if (rank->step_bytes > 0 && count > 1)
-        append_sync(line, rank);
     if (rank->reduce_count > 0)
         printable_append(line, LINE_BYTES, "; %s", reduces_text(rank, reduces));
     say("%s", line);

@@ -97,7 +97,6 @@ train(struct model *model, const struct text *text, const struct options *option
         if (!evaluates && !saves)
             continue;
 
-        DDP_SYNC(0);
         model_wait();
         seconds += now_s() - begin_s;
         if (evaluates) {

@@ -60,7 +60,6 @@ done <<EOF
 forgotten sgd 1 2
 forgotten sgd 1 2 --no-overlap
 forgotten sgd 1 2 --trace $work/trace
-forgotten sgd 1 2 --sync-every 4
 forgotten-small sgd 1 2
 forgotten-clears sgd_clears 1 2
 forgotten-momentum momentum 1 2

@@ -48,6 +48,22 @@ for seed in 1 2; do
     SOFTGPU_CHAOS=$seed trains 2 mixed
 done
 
+# Averages after every fourth update and at the end, also of a program that has gradients and annotates none; disorder in
+# streams changes no bit.
+for mode in gemm momentum local streams; do
+    in_turn 4 || continue
+    for seed in '' 1; do
+        SOFTGPU_CHAOS=$seed run "$ddprun" -n 2 --check-every 1 "$fused" "$mode" --steps 22 --every 4 --sync 1 --save "$work/rank-%d"
+        succeeded "$mode, every 4 steps${seed:+, disordered}"
+        same_on_all_ranks "$mode, every 4 steps${seed:+, disordered}" 2
+        check "$mode, every 4 steps${seed:+, disordered}: six averages" grep -q '2 ranks, 6 steps' "$work/stderr"
+        [ -n "$seed" ] || cp "$work/rank-0" "$work/every-4"
+    done
+    check "$mode, every 4 steps: the same bits in disorder" cmp "$work/rank-0" "$work/every-4"
+done
+run "$ddprun" -n 2 --sync-every 4 "$fused" gemm
+failed_with "--sync-every" 2 '--sync-every is gone: .* DDP_STEP_PARAMETERS, every K steps'
+
 # Updated weights in input gradients: another model, the same on all ranks.
 "${runtime[@]}" "$fused" updated --steps 10 --save "$work/updated.serial"
 run "$ddprun" -n 2 "$fused" updated --steps 10 --save "$work/rank-%d"

@@ -35,8 +35,6 @@ for kind in managed mixed; do
     trains 2 "$kind" parameters
     trains 3 "$kind" parameters --verify
 done
-trains 3 mixed sync --sync-every 5
-trains 1 pageable sync --sync-every 5
 for kind in pinned pageable registered; do
     trains 3 "$kind" plain
 done

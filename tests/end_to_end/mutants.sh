@@ -130,12 +130,6 @@ tensor_map() { SOFTGPU_TENSOR_MAPS=scrambled unseen map; }
 fused() { # MODE
     "$trainers/fused" "$1" --save "$work/fused_$1.serial" && equal 2 "$work/fused_$1.serial" --bucket-mb 0.004 -- "$trainers/fused" "$1"
 }
-sync_every() { # as by a program that says itself where
-    local by_hand=$work/sync_every.by_hand
-    [ -e "$by_hand-0" ] || run "$ddprun" -n 2 --no-overlap "$trainers/fused" gemm --steps 40 --every 4 --save "$by_hand-%d"
-    run "$launcher" -n 2 --sync-every 4 --timeout "$seconds" "$trainers/fused" gemm --steps 40 --save "$work/rank-%d"
-    [ "$code" -eq 0 ] && cmp -s "$work/rank-0" "$by_hand-0"
-}
 scratch() { # what is written anew in each step is no parameter
     run "$launcher" -n 2 --timeout "$seconds" "$trainers/forgotten" right-scratch && [ "$code" -eq 0 ] && not_asked "$work/stderr"
 }
@@ -249,7 +243,6 @@ mutant OWN_GRADIENTS_LATE own_shares
 mutant PARAMETERS_UNSEEN fused_streams
 mutant STATE_NOT_AVERAGED fused_momentum
 mutant RUNNING_UNSEEN statistics
-mutant SYNC_COUNTS_PASSES sync_every
 mutant FORGOTTEN_TENSOR_UNCOMPARED scratch
 mutant PARAMETERS_HASHED_EARLY fused_mixed
 mutant REDUCED_AS_FLOATS reduced_types

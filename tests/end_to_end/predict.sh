@@ -233,7 +233,7 @@ for bad in '' 100 100Gbit '100Gbit,' 5us,100Gbit 100Gbit,5 100Gbit,-5us 0Gbit,5u
 done
 refused "no program" 2 'no program given, after predict' predict -n 2
 refused "an unknown option" 2 'unknown option --what of predict' predict --what "$paced"
-refused "--sync-every" 2 '--sync-every and predict contradict' --sync-every 4 predict "$paced"
+refused "--dry-run" 2 '--dry-run and predict contradict' --dry-run predict "$paced"
 PMIX_RANK=0 PMIX_NAMESPACE=x refused "under another launcher" 2 'ddprun predict starts its own ranks, but another launcher' predict "$paced"
 refused "-n before predict" 2 '-n before predict' -n 4 predict "$paced"
 refused "a program without steps" 1 'cannot be measured: it has no steps' predict --link "$link" "$paced" --steps 0

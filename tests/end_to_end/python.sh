@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# python.sh BUILD - what Python asks for beside gradients: parameters averaged after an update inside backward, also in a group and with
-# --sync-every, and reductions of every type and operation, give N ranks what one process has.
+# python.sh BUILD - what Python asks for beside gradients: parameters averaged after an update inside backward, also in a group and after
+# every fifth update only, and reductions of every type and operation, give N ranks what one process has.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 command -v python3 >/dev/null || skip "no python3"
@@ -18,7 +18,7 @@ for kind in parameters group reduce; do
     done
 done
 # The update is linear, so averages after each fifth update, and at the end, give the same weights.
-run "$ddprun" -n 2 --device softgpu --sync-every 5 python3 "$here/python_kinds.py" sync
-succeeded "sync, --sync-every 5"
-check "sync, --sync-every 5: what one process prints" cmp "$work/stdout" "$work/alone-parameters"
+run "$ddprun" -n 2 --device softgpu python3 "$here/python_kinds.py" fifth
+succeeded "after each fifth update"
+check "after each fifth update: what one process prints" cmp "$work/stdout" "$work/alone-parameters"
 finish

@@ -162,7 +162,7 @@ fi
 # No trial, where there is one without these options.
 export SOFTGPU_LINK=latency_us=500,gbytes_per_s=0.1
 quick+=(--layer-us 1500 --steps 72)
-for option in '--bucket-mb 0.02' --verify --no-overlap '--sync-every 2' -q; do
+for option in '--bucket-mb 0.02' --verify --no-overlap -q; do
     in_turn 3 || continue
     rm -rf "$trace"
     # shellcheck disable=SC2086

@@ -123,12 +123,6 @@ step_parameters(int group, void *stream, const struct ddp_site *site)
 }
 
 static void
-sync_now(void *stream, const struct ddp_site *site)
-{
-    printf("sync %p %s\n", stream, site->text);
-}
-
-static void
 gradient_group(int id, const struct ddp_site *site)
 {
     printf("group %d %s\n", id, site->text);
@@ -374,7 +368,6 @@ static const struct engine engine = {
     .gradient_group = gradient_group,
     .step = step,
     .step_parameters = step_parameters,
-    .sync = sync_now,
     .mean = mean,
     .shard = shard,
     .forget = forget,

@@ -57,7 +57,6 @@ END
 cat >"$work/versions" <<'END'
 step_parameters 0 0x1 step_parameters
 step_parameters 3 0x55 0x55
-sync 0x1 stream=Stream(0)
 reduce 1 8 8 4 0x1 CudaArray("<u4")
 reduce 1 8 9 3 0x66 CudaArray("<u8", stream=0x66)
 reduce 1 8 1 2 0x77 CudaArray(stream=0x66)
@@ -66,7 +65,6 @@ asked for stream 0x78
 reduce 0 0 7 1 0x1 bytearray()
 state 4 8
 ok - step_parameters
-ok - sync
 ok - reduce
 ok - uint32
 ok - mean

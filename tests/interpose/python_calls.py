@@ -202,20 +202,16 @@ def versions():
     def step_parameters(group, stream, site):
         say("step_parameters %d %#x %s" % (group, stream, site.contents.text.decode()))
 
-    def sync(stream, site):
-        say("sync %#x %s" % (stream, site.contents.text.decode()))
-
     def reduce(address, count, kind, op, stream, site):
         say("reduce %d %d %d %d %#x %s" % (address == ADDRESS, count, kind, op, stream, site.contents.text.decode()))
 
     def state(address, count, kind, site):
         say("state %d %d" % (count, kind))
 
-    serving = {call.__name__: fields[call.__name__](call) for call in (step_parameters, sync, reduce, state)}
+    serving = {call.__name__: fields[call.__name__](call) for call in (step_parameters, reduce, state)}
     ddprun._interface_found, ddprun._interface_looked_up = ddprun._Interface(4, **serving), True
     ddprun.step_parameters()
     ddprun.step_parameters(0x55, group=3)
-    ddprun.sync(stream=Stream(0))
     ddprun.reduce(CudaArray("<u4"), "max")
     ddprun.reduce(CudaArray("<u8", stream=0x66), "min")
     ddprun.reduce(CudaArray(stream=0x66), "mean", 0x77)
@@ -226,7 +222,6 @@ def versions():
 
     ddprun._interface_found = ddprun._Interface(3, **serving)
     refuses("step_parameters", ddprun.step_parameters, RuntimeError, "interface 4", "serves 3", "start the program with")
-    refuses("sync", ddprun.sync, RuntimeError, "interface 4")
     refuses("reduce", lambda: ddprun.reduce(CudaArray(), "sum"), RuntimeError, "interface 4")
     refuses("uint32", lambda: ddprun.state(CudaArray("<u4")), RuntimeError, "interface 4", "type of an object")
     refuses("mean", lambda: ddprun.mean(1.5), RuntimeError, "ddprun.mean() needs a ddprun of interface 5", "serves 3")

@@ -41,7 +41,6 @@ static const struct sample {
     {"reads", "own"},
     {"yes", NULL},
     {"slow", NULL},
-    {"sync-every", "16"},
     {"verify", NULL},
     {"timeout", "30"},
     {"hang-timeout", "20"},
@@ -94,10 +93,6 @@ static const struct excluded {
     {{"verbose", NULL}, {"quiet", NULL}, "contradict each other"},
     {{"progress", "on"}, {"quiet", NULL}, "contradict each other"},
     {{"check-every", "0"}, {"verify", NULL}, "leave one out"},
-    {{"plan", NULL}, {"sync-every", "16"}, "leave one out"},
-    {{"sync-every", NULL}, {"reduce", "sum"}, "leave one out"},
-    {{"sync-every", NULL}, {"compress", "fp16"}, "leave one out"},
-    {{"sync-every", NULL}, {"compress", "bf16"}, "leave one out"},
 };
 
 /* These are so by themselves, beside another option's usual value. */
@@ -288,7 +283,6 @@ TEST(settings_exclude_options_as_options_do)
     ck_assert_ptr_nonnull(strstr(error.text, "in the environment"));
     ck_assert_int_eq(parse_beside("VERIFY=1", "--check-every", "0", &options, &error), OPTIONS_BAD);
     ck_assert_int_eq(parse_beside("QUIET=1 VERBOSE=1", NULL, NULL, &options, &error), OPTIONS_BAD);
-    ck_assert_int_eq(parse_beside("SYNC_EVERY=8 REDUCE=sum", NULL, NULL, &options, &error), OPTIONS_BAD);
 }
 
 /* Of one version. */
@@ -297,9 +291,10 @@ TEST(an_option_that_is_gone_is_refused_with_what_serves_instead)
     static const struct {
         struct sample sample;
         const char *told;
-    } cases[] = {{{"hang-warning", "5"}, "a tenth of"},         {{"trace-steps", "5-9"}, "first 1000 steps"},
-                 {{"trace-args", NULL}, "not its arguments"},   {{"outer-lr", "0.7"}, "--sync-every averages"},
-                 {{"outer-momentum", "0.9"}, "after DDP_SYNC"}, {{"output", "rank0-all"}, "rank0 prints"}};
+    } cases[] = {{{"hang-warning", "5"}, "a tenth of"},        {{"trace-steps", "5-9"}, "first 1000 steps"},
+                 {{"trace-args", NULL}, "not its arguments"},  {{"outer-lr", "0.7"}, "DDP_STEP_PARAMETERS"},
+                 {{"outer-momentum", "0.9"}, "an outer step"}, {{"sync-every", "8"}, "every K steps"},
+                 {{"output", "rank0-all"}, "rank0 prints"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
         struct error error = {0};
         for (enum place place = WITHOUT_CHECK; place <= CHECK_FIRST; ++place) {

@@ -137,7 +137,6 @@ TEST(the_engine_gets_what_follows_from_several_options)
         bool overlaps;
         unsigned timeout_s;
     } cases[] = {{"./train", true, DDPRUN_DEFAULT_TIMEOUT_S},
-                 {"--sync-every 4 ./train", false, DDPRUN_DEFAULT_TIMEOUT_S},
                  {"--no-overlap --hang-timeout 1000 ./train", false, 1300}, /* a hang ends the job first */
                  {"--hang-timeout 0 ./train", true, DDPRUN_DEFAULT_TIMEOUT_S},
                  {"--hang-timeout 100 --timeout 30 ./train", true, 30}};
@@ -160,9 +159,9 @@ static const struct flagged {
     unsigned flag;
     const char *names;
 } flagged[] = {
-    {TERM, "bucket-mb no-overlap reduce sync-every reads compress communicators check-every "
+    {TERM, "bucket-mb no-overlap reduce reads compress communicators check-every "
            "verify timeout hang-timeout max-restarts heartbeat-timeout "},
-    {TRACED, "bucket-mb no-overlap reduce sync-every compress communicators nccl check-every "
+    {TRACED, "bucket-mb no-overlap reduce compress communicators nccl check-every "
              "verify "},
     {NOT_HANDED_ON, "ranks nnodes node-rank master dry-run steps alone reference tolerance "
                     "batch-grows free per-rank json "},
@@ -185,14 +184,13 @@ TEST(terms_have_a_line_for_each_option_that_ranks_must_share)
     struct options options;
     struct error error;
     char terms[1024];
-    ck_assert_int_eq(
-        parse("--sync-every 8 --no-overlap --bucket-mb 0.1 --heartbeat-timeout 0 ./train", &options, &error),
-        OPTIONS_RUN);
+    ck_assert_int_eq(parse("--reduce sum --no-overlap --bucket-mb 0.1 --heartbeat-timeout 0 ./train", &options, &error),
+                     OPTIONS_RUN);
     terms_write(&options, false, terms, sizeof(terms));
     const char *rest = strstr(terms, "--device");
     ck_assert_str_eq(rest,
-                     "--device gpu\n--plan left out\n--bucket-mb 0.10000038146972656\n--no-overlap on\n--reduce mean\n"
-                     "--sync-every 8\n--reads owner\n--compress none\n"
+                     "--device gpu\n--plan left out\n--bucket-mb 0.10000038146972656\n--no-overlap on\n--reduce sum\n"
+                     "--reads owner\n--compress none\n"
                      "--communicators 1\n--check-every 100\n--verify off\n--timeout 900\n"
                      "--hang-timeout 600\n--max-restarts 0\n--heartbeat-timeout 0\n");
     options_free(&options);
@@ -204,7 +202,7 @@ TEST(options_are_handed_on_and_refused_by_their_names)
     struct options options;
     struct error error = {0};
     struct word_list words = {0};
-    static const char *const own[] = {"trace", "verbose", NULL}, *const refused[] = {"subst", "sync-every", NULL};
+    static const char *const own[] = {"trace", "verbose", NULL}, *const refused[] = {"subst", "metrics", NULL};
     ck_assert_int_eq(parse("-n 4 -v --gpus 3,5 --trace t --bucket-mb=2 --subst ./train", &options, &error),
                      OPTIONS_RUN);
     options_hand_on_but(&options, own, true, &words);
@@ -222,16 +220,16 @@ TEST(options_are_handed_on_and_refused_by_their_names)
     options_free(&options);
 
     /* Of a setting: check leaves it out of its runs, predict cannot. */
-    setenv("DDPRUN_SYNC_EVERY", "4", 1);
+    setenv("DDPRUN_METRICS", "m.prom", 1);
     ck_assert_int_eq(parse("./train", &options, &error), OPTIONS_RUN);
     ck_assert(options_refuse(options_given(&options, check_refuses), "check", &error));
     ck_assert(!options_refuse(options_set(&options, refused), "predict", &error));
-    ck_assert_str_eq(error.text, "--sync-every and predict contradict each other; leave one out");
+    ck_assert_str_eq(error.text, "--metrics and predict contradict each other; leave one out");
     options_free(&options);
     setenv("DDPRUN_RANKS", "4", 1);
     setenv("DDPRUN_VERIFY", "1", 1);
     options_unset_settings(check_refuses);
-    ck_assert(getenv("DDPRUN_SYNC_EVERY") == NULL && getenv("DDPRUN_RANKS") == NULL);
+    ck_assert(getenv("DDPRUN_METRICS") == NULL && getenv("DDPRUN_RANKS") == NULL);
     ck_assert_str_eq(getenv("DDPRUN_VERIFY"), "1");
     unsetenv("DDPRUN_VERIFY");
 }
@@ -358,7 +356,7 @@ static const char *const bad_lines[] = {
     "--gpus GPU- ./train",
     "--gpus GPU-a;b ./train",
     "--check-every -1 ./train",
-    "--sync-every 0 ./train",
+    "--sync-every 4 ./train",
     "--check-every 5000000000 ./train",
     "--timeout 0 ./train",
     "--reduce avg ./train",

@@ -11,13 +11,11 @@
  * ranks that do not divide the batch; streams: kernels, and biases are updated on a stream of their own, which
  * DDP_STEP_PARAMETERS does not name; evaluates: a forward pass before every third step; whole: as kernels, and one
  * kernel updates a layer's weights and computes the gradient of its input
- * For --sync-every: descent: weights have gradients and DDP_STEP, and it stands before the update; local: the same, and
- * instead of DDP_STEP parameters are averaged before the update that follows every K-th one (--every); with --every the
- * others average after every K-th step only. --sync 1: DDP_SYNC at the end, in `local` an average. passes: as gemm,
- * with two passes for each step. --forget 1: momentum's velocities are not annotated. Misuse: step: DDP_STEP;
- * gradients: both for group 0, which has gradients; both: DDP_STEP after DDP_STEP_PARAMETERS; empty: of a group without
- * parameters; forgotten: biases are a group that is never stepped; captured: in a capture; unstepped: rank 1 leaves out
- * a step; no-sync: between DDP_NO_SYNC_BEGIN and its end
+ * local: weights have gradients, which are not annotated. --every K: averages after every K-th step only; --sync 1:
+ * also at the end. --forget 1: momentum's velocities are not annotated. Misuse: step: DDP_STEP; gradients: both for
+ * group 0, which has gradients; both: DDP_STEP after DDP_STEP_PARAMETERS; empty: of a group without parameters;
+ * forgotten: biases are a group that is never stepped; captured: in a capture; unstepped: rank 1 leaves out a step;
+ * no-sync: between DDP_NO_SYNC_BEGIN and its end
  */
 #include "../trainer_options.h"
 #include "../trainer_save.h"
@@ -237,13 +235,11 @@ end_step(int step)
         forward();
     if (is_mode("no-sync"))
         DDP_NO_SYNC_BEGIN();
-    if (is_mode("local") && step > 0 && step % every == 0)
-        DDP_STEP_PARAMETERS(stream);
     if (gradient[0] != NULL && !is_mode("gradients") && !is_mode("local"))
         DDP_STEP(stream);
     for (int l = 0; gradient[l] != NULL && l < LAYERS; ++l)
         CHECK(cublasSaxpy(blas, SQUARE, &minus, gradient[l], 1, weight[l], 1));
-    if (is_mode("descent") || is_mode("local") || (step + 1) % every != 0)
+    if ((step + 1) % every != 0)
         return;
     if (is_mode("step") || (is_mode("both") && step == 10))
         DDP_STEP(stream);
@@ -276,17 +272,13 @@ train(void)
         if (launched != NULL) {
             CHECK(cudaGraphLaunch(launched, stream));
         } else {
-            for (int pass = 0; pass < (is_mode("passes") ? 2 : 1); ++pass) {
-                forward();
-                backward();
-            }
+            forward();
+            backward();
         }
         end_step(step);
     }
-    if (syncs && is_mode("local"))
+    if (syncs)
         DDP_STEP_PARAMETERS(stream);
-    else if (syncs)
-        DDP_SYNC(stream);
     CHECK(cudaDeviceSynchronize());
     if (launched != NULL)
         CHECK(cudaGraphExecDestroy(launched));
@@ -324,7 +316,7 @@ create(void)
         make(&bias[l], WIDTH, 0.1f);
         if (is_mode("momentum"))
             make(&velocity[l], SQUARE, 0);
-        if (is_one_of({"mixed", "gradients", "descent", "local"}))
+        if (is_one_of({"mixed", "gradients", "local"}))
             make(&gradient[l], SQUARE, 0);
     }
     if (is_mode("momentum")) {

@@ -15,7 +15,6 @@
  *   host-writes: behind backward and before DDP_STEP the host adds 1 to what it reaches
  *   graph: the step is captured
  *   parameters: backward writes the parameters themselves, and DDP_STEP_PARAMETERS averages them
- *   sync: for --sync-every: the gradients stay this rank's, and DDP_SYNC after the last update averages parameters
  *   freed-at-end: memory of the host is given back before the program ends
  *   forgotten-at-end: the same after DDP_FORGET
  * and, wrong, of the first layer's gradient:
@@ -252,7 +251,7 @@ optimize(void)
 static void
 check_means(float mean)
 {
-    if (is_mode("other-buffer") || is_mode("sync"))
+    if (is_mode("other-buffer"))
         return;
     for (int l = 0; l < LAYERS; ++l)
         require_all("the mean", l, gradients[l], mean + written_by_host(l), 1, kind_of(l));
@@ -284,24 +283,6 @@ train(void)
         check_means(mean);
         optimize();
         CHECK(cudaStreamSynchronize(stream));
-    }
-}
-
-/* The mean of what each rank has made of rank 0's values by its own gradients: for 12 steps, 100 - 18 (rank + 1) and
- * less by 12 / 8 (i % 7), exact. */
-static void
-check_synced(void)
-{
-    DDP_SYNC(stream);
-    if (DDP_WORLD_SIZE() == 1)
-        CHECK(cudaStreamSynchronize(stream));
-    for (int l = 0; l < LAYERS; ++l) {
-        static float values[COUNT];
-        fetch(values, parameters[l], BYTES, kind_of(l));
-        for (int i = 0; i < COUNT; ++i) {
-            float expected = 100.0f - (float)(STEPS * STEPS) / 8.0f * mean_of_ranks() - (float)(STEPS * (i % 7)) / 8.0f;
-            REQUIRE(values[i] == expected);
-        }
     }
 }
 
@@ -385,8 +366,6 @@ main(int argc, char **argv)
         train_in_graph();
     else
         train();
-    if (is_mode("sync"))
-        check_synced();
     if (is_mode("freed-at-end") || is_mode("forgotten-at-end"))
         give_back();
     return 0;

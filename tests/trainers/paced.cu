@@ -19,7 +19,7 @@
  * With --batch N, DDP_SHARD shares N items out once, and layers take as much of their time as this rank has of the
  * items.
  *
- * Exit code 3 if a parameter is wrong, also with --sync-every.
+ * Exit code 3 if a parameter is wrong.
  */
 #include "../trainer_memory.h"
 #include "../trainer_options.h"
@@ -244,7 +244,6 @@ main(int argc, char **argv)
         if (step % 4 == 3 || is_on_host(options, step)) /* as a trainer does that prints its loss now and then */
             CHECK(cudaStreamSynchronize(stream));
     }
-    DDP_SYNC(stream);
     CHECK(cudaStreamSynchronize(stream));
     if (!is_right(layers, options.steps))
         return 3;

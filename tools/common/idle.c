@@ -65,7 +65,6 @@ const struct engine engine_idle = {
     .gradient_group = number,
     .step = step,
     .step_parameters = step,
-    .sync = pointer,
     .mean = mean,
     .shard = shard,
     .forget = pointer,

@@ -22,7 +22,7 @@ refuse(const struct options *options, struct error *error)
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "ddprun predict starts its own ranks, but another launcher has started several of it: start "
                          "it once, without srun or mpirun, in a shell of the allocation");
-    static const char *const refused[] = {"sync-every", "dry-run", NULL};
+    static const char *const refused[] = {"dry-run", NULL};
     return options_refuse(options_set(options, refused), "predict", error);
 }
 

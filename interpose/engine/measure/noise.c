@@ -147,7 +147,7 @@ void
 noise_next_interval(const struct group *group)
 {
     const struct job_options *options = &engine_state.options;
-    noise.is_off = noise.is_off || !engine_state.collectives.setting.divides || options->sync_every > 0 ||
+    noise.is_off = noise.is_off || !engine_state.collectives.setting.divides ||
                    options->reduction != DDPRUN_REDUCE_MEAN || group->of_parameters || engine_state.observer != NULL ||
                    engine_state.rendezvous.world_size < 2 || (noise.is_open && group->id != noise.group);
     noise.looks = !noise.is_off && group->boundary_count % LOOK_EVERY == LOOK_EVERY - 1;

@@ -28,9 +28,7 @@ enum { GROUPS_AT_MOST = 16 }; /* ids 0..15, as ddprun.h says */
 
 struct group {
     int id;
-    bool of_parameters;   /* its boundary is DDP_STEP_PARAMETERS; set once */
-    bool keeps_gradients; /* and yet DDP_STEP: with --sync-every gradients stay local; set once */
-    bool unsynced;        /* --sync-every: updates may have come since the last average */
+    bool of_parameters;                             /* its boundary is DDP_STEP_PARAMETERS; set once */
     size_t gradient_count GUARDED_BY(group_fields); /* as of the last agreement on annotations */
     size_t *places
         GUARDED_BY(group_fields); /* [gradient_count]: by number in the group, the place in memory_state.tensors[] */

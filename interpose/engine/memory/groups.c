@@ -29,7 +29,7 @@ index_group(struct group *group) ISSUER_WITH_LOCK
 const char *
 group_step_name(const struct group *group)
 {
-    return group->of_parameters && !group->keeps_gradients ? "DDP_STEP_PARAMETERS" : "DDP_STEP";
+    return group->of_parameters ? "DDP_STEP_PARAMETERS" : "DDP_STEP";
 }
 
 bool
@@ -85,17 +85,6 @@ groups_annotations_changed(void)
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
         memory_state.groups[g].overlapping = false;
     memory_state.annotations_changed = true;
-}
-
-bool
-groups_are_unsynced(void)
-{
-    engine_lock();
-    bool unsynced = false;
-    for (int g = 0; g < GROUPS_AT_MOST; ++g)
-        unsynced = unsynced || memory_state.groups[g].unsynced;
-    engine_unlock();
-    return unsynced;
 }
 
 bool

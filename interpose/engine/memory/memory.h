@@ -220,8 +220,6 @@ bool tensor_index_gradients(void) ISSUER_WITH_LOCK;
 bool tensor_has_left(const struct tensor *tensor) WITH_LOCK;
 /* A gradient came or went. Until the ranks have agreed again, everything waits for the boundary. */
 void groups_annotations_changed(void) WITH_LOCK;
-/* With lock not held: whether some group's parameters may differ between ranks, by --sync-every. */
-bool groups_are_unsynced(void);
 /* Whether buckets of any group are launched and their boundary has not come. */
 bool groups_have_sent(void) WITH_LOCK;
 /* The group whose boundary comes next, as far as it can be known. */

@@ -52,8 +52,7 @@ tensor_will_be_averaged(const struct tensor *tensor)
 {
     bool is_float = type_is_of_gradients(tensor->type);
     bool can_be = tensor->role == TENSOR_PARAMETER || (tensor->role == TENSOR_STATE && is_float);
-    return (tensor->role == TENSOR_GRADIENT && engine_state.options.sync_every == 0) ||
-           (can_be && memory_state.groups[tensor->group].of_parameters);
+    return tensor->role == TENSOR_GRADIENT || (can_be && memory_state.groups[tensor->group].of_parameters);
 }
 
 void

@@ -114,7 +114,7 @@ void
 tensor_report_averaged(const struct tensor *added)
 {
     static struct {
-        uint64_t count, parameters, states, bytes, gradients;
+        uint64_t count, parameters, states, bytes;
     } sum GUARDED_BY(engine_mutex);
     const struct tensor *first = added != NULL ? added : memory_state.tensors;
     size_t looked_at = added != NULL ? 1 : engine_state.tensor_count;
@@ -125,10 +125,7 @@ tensor_report_averaged(const struct tensor *added)
         sum.parameters += tensor->averaged && tensor->role == TENSOR_PARAMETER;
         sum.states += tensor->averaged && tensor->role == TENSOR_STATE;
         sum.bytes += tensor->averaged ? sent_bytes(tensor) : 0;
-        sum.gradients += tensor->role == TENSOR_GRADIENT ? tensor->bytes : 0;
     }
-    if (engine_state.options.sync_every > 0)
-        atomic_store(&engine_state.status->step_bytes, sum.gradients > 0 ? sum.gradients : sum.bytes);
     atomic_store(&engine_state.status->gradient_count, sum.count);
     atomic_store(&engine_state.status->averaged_parameter_count, sum.parameters);
     atomic_store(&engine_state.status->averaged_state_count, sum.states);

@@ -56,10 +56,6 @@ weight_add(size_t count, size_t total, const struct ddp_site *site)
     if (engine_state.options.reduction == DDPRUN_REDUCE_SUM)
         stop_job("DDP_WEIGHT (%s:%d) with --reduce sum: a sum over all items has no weights; leave out one of the two",
                  site->file, site->line);
-    if (engine_state.options.sync_every > 0)
-        stop_job("DDP_WEIGHT (%s:%d) with --sync-every: averages of parameters are not weighted; leave out one of the "
-                 "two",
-                 site->file, site->line);
     if (total == 0 || count > total)
         stop_job("DDP_WEIGHT (%s:%d): %zu of %zu items; the count is that of this rank, the total that of all ranks",
                  site->file, site->line, count, total);

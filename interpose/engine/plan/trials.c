@@ -10,7 +10,7 @@
  * their way when two trials in a row want it. Of several groups one at a time has a trial.
  *
  * None in runs that repeat call by call or are compared (--bucket-mb, --verify, `ddprun check`), nor where steps are
- * captured in CUDA graphs, leave ranks their own parameters (--sync-every) or do not overlap.
+ * captured in CUDA graphs or do not overlap.
  */
 #include "interpose/engine/measure/measure.h"
 #include "interpose/engine/plan/planner.h"
@@ -244,7 +244,7 @@ may_try(const struct group *group) BY_ISSUER
 {
     const struct job_options *options = &engine_state.options;
     return options->overlap && (engine_state.off & OFF_TRIALS) == 0 && options->bucket_bytes == 0 && !options->verify &&
-           options->sync_every == 0 && group->overlapping && atomic_load(&engine_state.graph_count) == 0;
+           group->overlapping && atomic_load(&engine_state.graph_count) == 0;
 }
 
 static bool

@@ -71,20 +71,17 @@ static void
 prepare_kind(int id, bool of_parameters, const struct ddp_site *site)
 {
     struct group *group = &memory_state.groups[id];
-    bool keeps_gradients = !of_parameters && engine_state.options.sync_every > 0;
     if (of_parameters)
         refuse_parameters(id, site);
-    else if (group->of_parameters && !group->keeps_gradients)
+    else if (group->of_parameters)
         stop_job("DDP_STEP (%s:%d) of group %d, whose parameters DDP_STEP_PARAMETERS averages: a group has one of the "
                  "two",
                  site->file, site->line, id);
-    sync_refuse(id, of_parameters ? "DDP_STEP_PARAMETERS" : "DDP_STEP", false, site);
-    if (!(of_parameters || keeps_gradients) || group->of_parameters)
+    if (!of_parameters || group->of_parameters)
         return;
     if (!engine_state.alone) /* streams that touch them are remembered from now on */
         device_ensure_events();
     engine_lock();
-    group->keeps_gradients = keeps_gradients;
     tensor_average_parameters(group);
     tensor_report_averaged(NULL);
     engine_unlock();
@@ -93,7 +90,6 @@ prepare_kind(int id, bool of_parameters, const struct ddp_site *site)
 static void
 refuse_capture(const struct group *group, const struct ddp_site *site)
 {
-    sync_refuse(group->id, group_step_name(group), true, site);
     if (group->of_parameters)
         stop_job("DDP_STEP_PARAMETERS (%s:%d) stands in the capture of a CUDA graph, which ddprun does not follow: end "
                  "the capture before it, and call it after each launch",
@@ -196,23 +192,6 @@ refuse_step_outside(const struct group *group, const struct ddp_site *site)
                  group->of_parameters ? "end the capture before" : "name a stream of the capture, or end it before");
 }
 
-/* --sync-every: the step leaves each rank its own parameters. Nothing is sent. */
-static void
-step_apart(struct group *group, CUstream stream, const struct ddp_site *site)
-{
-    step_open(0, group_step_name(group), site);
-    agree_on_boundary(group, site);
-    size_t bucket;
-    issuer_lock();
-    while (readiness_flush(&group->readiness, &bucket)) { /* as the end of an interval wants it */
-    }
-    issuer_unlock();
-    sync_passed(group, false);
-    (void)step_close_interval(group, stream, false);
-    step_close(group);
-    role_give();
-}
-
 static void
 step_together(struct group *group, CUstream stream, const struct ddp_site *site)
 {
@@ -222,10 +201,6 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     refuse_blindness(group, site);
     tensor_refuse_freed_parameters();
     refuse_step_outside(group, site);
-    if (!sync_is_due(group)) {
-        step_apart(group, stream, site);
-        return;
-    }
 
     step_open(0, group_step_name(group), site);
     agree_on_boundary(group, site);
@@ -253,8 +228,7 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     struct weight weight = weight_of(group);
     weight_compare(&weight);
     noise_boundary(weight.total > 0);
-    sync_passed(group, true);
-    planner_vote(group, step_close_interval(group, stream, true));
+    planner_vote(group, step_close_interval(group, stream));
     trials_next_interval(group, stream);
     measure_next_interval(group, stream);
     noise_next_interval(group);

@@ -121,7 +121,7 @@ streams_named(void) WITH_LOCK
 }
 
 bool
-step_close_interval(struct group *group, CUstream stream, bool averaged)
+step_close_interval(struct group *group, CUstream stream)
 {
     issuer_lock();
     bool overlapped = group->overlapping && !group->readiness.deviates;
@@ -130,11 +130,10 @@ step_close_interval(struct group *group, CUstream stream, bool averaged)
     if (group->overlapping)
         readiness_learn_optional(&group->readiness, &group->history);
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        if (memory_state.tensors[i].group == group->id && averaged)
+        if (memory_state.tensors[i].group == group->id)
             memory_state.tensors[i].touched_by = 0;
     }
-    if (averaged)
-        group->opaque_streams = group->hidden_streams = memory_state.buffer_streams = 0;
+    group->opaque_streams = group->hidden_streams = memory_state.buffer_streams = 0;
     group->touch_count = 0;
     group->weight = (struct weight){0, 0};
     ++group->boundary_count;

@@ -99,18 +99,6 @@ void agree_wait_owed(void) BY_ISSUER;
 void boundary_step(int group, void *stream, const struct ddp_site *site);
 void boundary_step_parameters(int group, void *stream, const struct ddp_site *site);
 
-/* ---- sync.c: --sync-every, where steps leave each rank its own parameters ---- */
-/* Whether this boundary of the group, which has not been passed, averages. */
-bool sync_is_due(const struct group *group);
-/* The issuer, at a boundary of the group: what it averages has been sent, or its updates have not. */
-void sync_passed(struct group *group, bool averaged) BY_ISSUER;
-/* Ends the job where DDP_STEP or DDP_STEP_PARAMETERS cannot be with --sync-every. */
-void sync_refuse(int group, const char *name, bool captured, const struct ddp_site *site);
-/* DDP_SYNC. */
-void boundary_sync(void *stream, const struct ddp_site *site);
-/* At the end: rank 0 warns if ranks end with different parameters. */
-void sync_warn_at_end(void);
-
 /* ---- step.c: what every step has, outside of graphs and in them ---- */
 /* Ends the job if calls were made that the engine cannot follow, or none were seen at all. */
 void step_refuse_unseen(const struct ddp_site *site);
@@ -127,9 +115,8 @@ void step_wait_for_producers(const struct group *group, CUstream stream) BY_ISSU
 /* The stream, and others before they touch gradients, wait for all collectives so far, and for what is checked of them.
  */
 void step_release(const struct group *group, CUstream stream) BY_ISSUER;
-/* The group's interval is over; whether it repeated the one before. Not `averaged`: a step that leaves each rank its
- * own parameters (--sync-every): a later one waits for its work, too. */
-bool step_close_interval(struct group *group, CUstream stream, bool averaged) BY_ISSUER;
+/* The group's interval is over; whether it repeated the one before. */
+bool step_close_interval(struct group *group, CUstream stream) BY_ISSUER;
 /* The next interval begins, with what is compared once a step. */
 void step_close(const struct group *group) BY_ISSUER;
 /* For the launcher: a step was made. */

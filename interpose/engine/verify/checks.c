@@ -450,7 +450,7 @@ checks_before_release(const struct group *group)
         prepare_parameters(tensor_compared_count());
         values_prepare(tensor_compared_count());
         checks.compared_step = engine_state.boundary_count;
-        checks.after_step = engine_state.boundary_count + (group->of_parameters && !group->keeps_gradients);
+        checks.after_step = engine_state.boundary_count + group->of_parameters;
         checks.groups[group->id].compared_step = group->boundary_count;
         (void)add_parameters(checks.parameters.mine, group);
         checks.under_way = true; /* whatever is freed here: all ranks take part */
@@ -589,7 +589,7 @@ checks_final_hash(void)
 {
     size_t count = tensor_compared_count();
     if (!atomic_load(&engine_state.collectives_ready) || atomic_load(&engine_state.context_ended) || count == 0 ||
-        (checks.hasher == NULL && !reduces_only()) || groups_are_unsynced() ||
+        (checks.hasher == NULL && !reduces_only()) ||
         (checks.final_known && checks.final_step == engine_state.boundary_count))
         return;
     if (atomic_load(&engine_state.captures_open) > 0) { /* waiting for the whole device would break them */

@@ -98,9 +98,7 @@ static void
 compare_elements(const struct tensor *tensors, size_t count, uint64_t parameters, uint64_t gradients)
 {
     struct listing unmatched = {.count = 0};
-    if (engine_state.options.sync_every > 0) {
-        return; /* parameters are averaged, and gradients are not */
-    } else if (parameters == 0 && gradients > 0) {
+    if (parameters == 0 && gradients > 0) {
         message_warning("no_parameter", "no parameter is annotated: each rank keeps its own initial values, and ddprun "
                                         "does not compare them; annotate them with DDP_PARAMETER");
     } else if (gradients > parameters) {

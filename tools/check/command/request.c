@@ -47,14 +47,12 @@ find_ranks(struct check *check, struct error *error)
     return true;
 }
 
-/* Of options on the command line; what is a setting for all jobs is left out of the runs, but for --sync-every: without
- * it they would be another training. */
+/* Of options on the command line; what is a setting for all jobs is left out of the runs. */
 static bool
 refuse_others(const struct check *check, struct error *error)
 {
     const struct options *options = check->options;
-    if (!options_refuse(options_given(options, check_refuses), "check", error) ||
-        (options->job.sync_every > 0 && !options_refuse(xstrdup("--sync-every"), "check", error)))
+    if (!options_refuse(options_given(options, check_refuses), "check", error))
         return false;
     if (check_options.per_rank != NULL)
         return error_set(error, DDPRUN_EXIT_USAGE,

@@ -55,7 +55,7 @@ inner_engine_table(struct engine *table)
     table->parameter = table->gradient = table->buffer = table->state = engine_idle.state;
     table->gradient_group = table->no_sync = engine_idle.no_sync;
     table->step = table->step_parameters = engine_idle.step;
-    table->sync = table->forget = engine_idle.sync;
+    table->forget = engine_idle.forget;
     table->gradient_ready = engine_idle.gradient_ready;
     table->mean = engine_idle.mean;
     table->weight = engine_idle.weight;
