@@ -5,14 +5,10 @@
 
 /* cuda.h renames functions to their versions (cuMemAlloc is cuMemAlloc_v2): names are taken before that happens. */
 #define NAME_OF(function, version) #function,
-static const char *const names[] = {DRIVER_FUNCTIONS(NAME_OF, NAME_OF)};
+static const char *const names[] = {DRIVER_FUNCTIONS(NAME_OF)};
 
 #define VERSION_OF(function, version) version,
-static const int versions[] = {DRIVER_FUNCTIONS(VERSION_OF, VERSION_OF)};
-
-#define IS_REQUIRED(function, version) true,
-#define IS_OPTIONAL(function, version) false,
-static const bool required[] = {DRIVER_FUNCTIONS(IS_REQUIRED, IS_OPTIONAL)};
+static const int versions[] = {DRIVER_FUNCTIONS(VERSION_OF)};
 
 _Static_assert(sizeof(struct driver) == sizeof(names) / sizeof(names[0]) * sizeof(void *), "one pointer for each name");
 
@@ -23,9 +19,10 @@ driver_fill(struct driver *driver, driver_lookup_fn lookup, struct comm_error *e
     void **members = (void **)&filled;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
         members[i] = lookup(names[i], versions[i]);
-        if (members[i] == NULL && required[i])
-            return comm_fail(error, "the CUDA driver has no %s (as of CUDA %d.%d); a newer driver is needed", names[i],
-                             versions[i] / 1000, versions[i] % 1000 / 10);
+        if (members[i] == NULL)
+            return comm_fail(
+                error, "the CUDA driver has no %s (as of CUDA %d.%d); ddprun needs a driver for CUDA 12.4 or newer",
+                names[i], versions[i] / 1000, versions[i] % 1000 / 10);
     }
     *driver = filled;
     return true;

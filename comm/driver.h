@@ -18,71 +18,70 @@
 #define cuStreamUpdateCaptureDependencies cuStreamUpdateCaptureDependencies_v2
 #endif
 
-/* REQUIRED/OPTIONAL(function, version): as cuGetProcAddress takes them, plain stream flavour. */
-#define DRIVER_FUNCTIONS(REQUIRED, OPTIONAL)           \
-    REQUIRED(cuCtxGetCurrent, 4000)                    \
-    REQUIRED(cuCtxSetCurrent, 4000)                    \
-    REQUIRED(cuCtxSynchronize, 2000)                   \
-    REQUIRED(cuCtxGetStreamPriorityRange, 5050)        \
-    REQUIRED(cuEventCreate, 2000)                      \
-    REQUIRED(cuEventDestroy, 4000)                     \
-    REQUIRED(cuEventElapsedTime, 2000)                 \
-    REQUIRED(cuEventQuery, 2000)                       \
-    REQUIRED(cuEventRecord, 2000)                      \
-    REQUIRED(cuEventSynchronize, 2000)                 \
-    REQUIRED(cuGetErrorName, 6000)                     \
-    REQUIRED(cuLaunchHostFunc, 10000)                  \
-    REQUIRED(cuLaunchKernel, 4000)                     \
-    REQUIRED(cuMemAlloc, 3020)                         \
-    REQUIRED(cuMemFree, 3020)                          \
-    REQUIRED(cuMemHostAlloc, 2020)                     \
-    REQUIRED(cuMemFreeHost, 2000)                      \
-    REQUIRED(cuMemcpyDtoDAsync, 3020)                  \
-    REQUIRED(cuMemcpyDtoHAsync, 3020)                  \
-    REQUIRED(cuMemcpyHtoDAsync, 3020)                  \
-    REQUIRED(cuMemsetD8Async, 3020)                    \
-    REQUIRED(cuMemsetD32Async, 3020)                   \
-    REQUIRED(cuModuleGetFunction, 2000)                \
-    REQUIRED(cuModuleLoadData, 2000)                   \
-    REQUIRED(cuPointerGetAttributes, 7000)             \
-    REQUIRED(cuStreamCreateWithPriority, 5050)         \
-    REQUIRED(cuStreamIsCapturing, 10000)               \
-    REQUIRED(cuStreamSynchronize, 2000)                \
-    REQUIRED(cuStreamWaitEvent, 3020)                  \
-    REQUIRED(cuThreadExchangeStreamCaptureMode, 10010) \
-    OPTIONAL(cuCtxGetDevice, 2000)                     \
-    OPTIONAL(cuDeviceGetName, 2000)                    \
-    OPTIONAL(cuDevicePrimaryCtxGetState, 7000)         \
-    OPTIONAL(cuDevicePrimaryCtxRelease, 11000)         \
-    OPTIONAL(cuDevicePrimaryCtxRetain, 7000)           \
-    OPTIONAL(cuDriverGetVersion, 2020)                 \
-    OPTIONAL(cuFuncGetModule, 11000)                   \
-    OPTIONAL(cuFuncGetName, 12030)                     \
-    OPTIONAL(cuGraphGetNodes, 10000)                   \
-    OPTIONAL(cuStreamGetCaptureInfo, 12030)            \
-    OPTIONAL(cuStreamGetCtx, 9020)                     \
-    OPTIONAL(cuStreamUpdateCaptureDependencies, 12030) \
-    OPTIONAL(cuKernelGetFunction, 12000)               \
-    OPTIONAL(cuKernelGetName, 12030)                   \
-    OPTIONAL(cuFuncGetParamInfo, 12040)                \
-    OPTIONAL(cuKernelGetParamInfo, 12040)              \
-    OPTIONAL(cuLibraryGetKernelCount, 12040)           \
-    OPTIONAL(cuMemGetInfo, 3020)                       \
-    OPTIONAL(cuMemHostRegister, 6050)                  \
-    OPTIONAL(cuMemHostUnregister, 4000)                \
-    OPTIONAL(cuModuleGetGlobal, 3020)                  \
-    OPTIONAL(cuTensorMapEncodeTiled, 12000)
+/* X(function, version): as cuGetProcAddress takes them, plain stream flavour. All are there since CUDA 12.4. */
+#define DRIVER_FUNCTIONS(X)                     \
+    X(cuCtxGetCurrent, 4000)                    \
+    X(cuCtxSetCurrent, 4000)                    \
+    X(cuCtxSynchronize, 2000)                   \
+    X(cuCtxGetStreamPriorityRange, 5050)        \
+    X(cuEventCreate, 2000)                      \
+    X(cuEventDestroy, 4000)                     \
+    X(cuEventElapsedTime, 2000)                 \
+    X(cuEventQuery, 2000)                       \
+    X(cuEventRecord, 2000)                      \
+    X(cuEventSynchronize, 2000)                 \
+    X(cuGetErrorName, 6000)                     \
+    X(cuLaunchHostFunc, 10000)                  \
+    X(cuLaunchKernel, 4000)                     \
+    X(cuMemAlloc, 3020)                         \
+    X(cuMemFree, 3020)                          \
+    X(cuMemHostAlloc, 2020)                     \
+    X(cuMemFreeHost, 2000)                      \
+    X(cuMemcpyDtoDAsync, 3020)                  \
+    X(cuMemcpyDtoHAsync, 3020)                  \
+    X(cuMemcpyHtoDAsync, 3020)                  \
+    X(cuMemsetD8Async, 3020)                    \
+    X(cuMemsetD32Async, 3020)                   \
+    X(cuModuleGetFunction, 2000)                \
+    X(cuModuleLoadData, 2000)                   \
+    X(cuPointerGetAttributes, 7000)             \
+    X(cuStreamCreateWithPriority, 5050)         \
+    X(cuStreamIsCapturing, 10000)               \
+    X(cuStreamSynchronize, 2000)                \
+    X(cuStreamWaitEvent, 3020)                  \
+    X(cuThreadExchangeStreamCaptureMode, 10010) \
+    X(cuCtxGetDevice, 2000)                     \
+    X(cuDeviceGetName, 2000)                    \
+    X(cuDevicePrimaryCtxGetState, 7000)         \
+    X(cuDevicePrimaryCtxRelease, 11000)         \
+    X(cuDevicePrimaryCtxRetain, 7000)           \
+    X(cuFuncGetModule, 11000)                   \
+    X(cuFuncGetName, 12030)                     \
+    X(cuGraphGetNodes, 10000)                   \
+    X(cuStreamGetCaptureInfo, 12030)            \
+    X(cuStreamGetCtx, 9020)                     \
+    X(cuStreamUpdateCaptureDependencies, 12030) \
+    X(cuKernelGetFunction, 12000)               \
+    X(cuKernelGetName, 12030)                   \
+    X(cuFuncGetParamInfo, 12040)                \
+    X(cuKernelGetParamInfo, 12040)              \
+    X(cuLibraryGetKernelCount, 12040)           \
+    X(cuMemGetInfo, 3020)                       \
+    X(cuMemHostRegister, 6050)                  \
+    X(cuMemHostUnregister, 4000)                \
+    X(cuModuleGetGlobal, 3020)                  \
+    X(cuTensorMapEncodeTiled, 12000)
 
 struct driver {
 #define DRIVER_MEMBER(function, version) __typeof__(&(function)) function##_p;
-    DRIVER_FUNCTIONS(DRIVER_MEMBER, DRIVER_MEMBER)
+    DRIVER_FUNCTIONS(DRIVER_MEMBER)
 #undef DRIVER_MEMBER
 };
 
 /* How a driver function is found; NULL if it is not there. */
 typedef void *(*driver_lookup_fn)(const char *name, int version);
 
-/* Fills the table. False, with the first missing function in `error`, if a required one is missing. */
+/* Fills the table. False, with the first missing function in `error`, if the driver is too old. */
 bool driver_fill(struct driver *driver, driver_lookup_fn lookup, struct comm_error *error) MUST_USE;
 
 /*

@@ -191,22 +191,8 @@ TEST(one_unknown_kernel_is_unknown_by_itself)
     struct handle function = {FUNCTION, 3, "function", {0}}, neither = {NEITHER, 3, "neither", {0}};
     open_driver();
     ck_assert(!function_layout((CUfunction)&neither)->known);
-    ck_assert(functions_parameters_known());
     check_known(&function);
     ck_assert_uint_eq(kernels_added, 1);
-}
-
-TEST(an_older_driver_tells_nothing)
-{
-    struct handle function = {FUNCTION, 3, "function", {0}}, kernel = {KERNEL, 3, "kernel", {0}};
-    open_driver();
-    engine_state.driver.cuFuncGetParamInfo_p = NULL;
-    engine_state.driver.cuKernelGetParamInfo_p = NULL;
-    ck_assert(!functions_parameters_known());
-    ck_assert(!function_layout((CUfunction)&function)->known);
-    ck_assert_str_eq(function_layout((CUfunction)&function)->name, "function");
-    ck_assert(!function_layout((CUfunction)&kernel)->known);
-    ck_assert_str_eq(function_layout((CUfunction)&kernel)->name, "kernel");
 }
 
 /* What LeakSanitizer reads: layouts live as long as the process. */

@@ -24,13 +24,9 @@ context_enter(void)
 bool
 context_is_primary(CUcontext context, int device)
 {
-    const struct driver *driver = &engine_state.driver;
     CUcontext primary = NULL;
     unsigned flags;
     int active = 0;
-    if (driver->cuDevicePrimaryCtxGetState_p == NULL || driver->cuDevicePrimaryCtxRetain_p == NULL ||
-        driver->cuDevicePrimaryCtxRelease_p == NULL)
-        return true; /* the driver cannot be asked */
     CUDA("cuDevicePrimaryCtxGetState", cuDevicePrimaryCtxGetState, device, &flags, &active);
     if (!active) /* asking for it would make it */
         return false;

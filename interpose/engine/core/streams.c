@@ -67,8 +67,7 @@ void
 stream_refuse_foreign(CUstream handle)
 {
     CUcontext context = NULL;
-    if (engine_state.driver.cuStreamGetCtx_p != NULL &&
-        engine_state.driver.cuStreamGetCtx_p(handle, &context) == CUDA_SUCCESS && context != engine_state.context)
+    if (engine_state.driver.cuStreamGetCtx_p(handle, &context) == CUDA_SUCCESS && context != engine_state.context)
         stop_job("a stream with work on gradients, or the one that DDP_STEP names, is of " CONTEXT_FOREIGN);
 }
 

@@ -44,14 +44,11 @@ capture_ask(CUstream stream, struct capture_answer *answer)
     *answer = (struct capture_answer){.status = CU_STREAM_CAPTURE_STATUS_NONE};
     const struct driver *driver = &engine_state.driver;
     const CUgraphEdgeData *edges; /* without it, edges with data would be an error; as plain ones they order more */
-    CUresult result = driver->cuStreamGetCaptureInfo_p == NULL
-                          ? driver->cuStreamIsCapturing_p(stream, &answer->status)
-                          : driver->cuStreamGetCaptureInfo_p(stream, &answer->status, &answer->id, &answer->graph,
-                                                             &answer->nodes, &edges, &answer->node_count);
+    CUresult result = driver->cuStreamGetCaptureInfo_p(stream, &answer->status, &answer->id, &answer->graph,
+                                                       &answer->nodes, &edges, &answer->node_count);
     if (driver_result_is_fault(result))
         require_cuda(result, "asking whether a stream is captured");
-    return result == CUDA_SUCCESS &&
-           (driver->cuStreamGetCaptureInfo_p != NULL || answer->status == CU_STREAM_CAPTURE_STATUS_NONE);
+    return result == CUDA_SUCCESS;
 }
 
 /* With lock held. */

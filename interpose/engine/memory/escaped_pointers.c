@@ -121,12 +121,6 @@ escape_hold(struct tensor *tensor)
     readiness_hold(&group->readiness, tensor->member);
 }
 
-bool
-escape_reaches(const struct tensor *tensor)
-{
-    return tensor->escaped || (atomic_load(&memory_state.parameters_unknown) && !tensor->by_library);
-}
-
 enum deferral
 escape_deferral_of_kind(const struct tensor *tensor)
 {
@@ -138,7 +132,7 @@ escape_deferral(const struct tensor *tensor)
 {
     if (escape_deferral_of_kind(tensor) != DEFERRED_NOT)
         return DEFERRED_SHARED;
-    if (tensor->declared || !escape_reaches(tensor))
+    if (tensor->declared || !tensor->escaped)
         return DEFERRED_NOT;
     return tensor->escaped ? DEFERRED_ESCAPED : DEFERRED_UNKNOWN;
 }
@@ -328,22 +322,6 @@ escape_end_kernel(uint64_t stream_mask)
         if (memory_state.groups[g].gradient_count > 0)
             memory_state.groups[g].hidden_streams |= stream_mask;
     }
-}
-
-void
-escape_blind_kernel(const char *kernel)
-{
-    if (atomic_exchange(&memory_state.parameters_unknown, true))
-        return;
-    if (!atomic_exchange(&memory_state.any_escaped, true))
-        functions_report_all();
-    if (engine_state.rendezvous.rank == 0)
-        message_warning(
-            "unknown_kernels",
-            "the driver does not report the parameters of kernels (%s): gradients are averaged at DDP_STEP, "
-            "without overlap, but for those that library calls write or DDP_GRADIENT_READY names; a driver "
-            "for CUDA 12.4 or newer tells them",
-            kernel);
 }
 
 /* ---- for plans ---- */

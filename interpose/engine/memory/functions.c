@@ -110,7 +110,7 @@ functions_kernels_found(const CUkernel *kernels, unsigned room, CUlibrary librar
     unsigned count = 1;
     if (!done)
         return;
-    if (library != NULL && (!atomic_load(&engine_state.driver_ready) || driver->cuLibraryGetKernelCount_p == NULL ||
+    if (library != NULL && (!atomic_load(&engine_state.driver_ready) ||
                             driver->cuLibraryGetKernelCount_p(&count, library) != CUDA_SUCCESS))
         return; /* how many were filled in is not known: find_kind() asks the driver about each */
     pthread_mutex_lock(&table_lock);
@@ -173,19 +173,13 @@ call_identity(const char *name)
 
 /* ---- the driver's answers ---- */
 
-bool
-functions_parameters_known(void)
-{
-    return engine_state.driver.cuFuncGetParamInfo_p != NULL || engine_state.driver.cuKernelGetParamInfo_p != NULL;
-}
-
 static CUresult
 param_info(enum handle_kind kind, CUfunction function, size_t index, size_t *offset_p, size_t *bytes_p)
 {
     const struct driver *driver = &engine_state.driver;
-    if (kind == HANDLE_FUNCTION && driver->cuFuncGetParamInfo_p != NULL)
+    if (kind == HANDLE_FUNCTION)
         return driver->cuFuncGetParamInfo_p(function, index, offset_p, bytes_p);
-    if (kind == HANDLE_KERNEL && driver->cuKernelGetParamInfo_p != NULL)
+    if (kind == HANDLE_KERNEL)
         return driver->cuKernelGetParamInfo_p((CUkernel)function, index, offset_p, bytes_p);
     return CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -216,9 +210,9 @@ name_of(enum handle_kind kind, CUfunction function)
     const struct driver *driver = &engine_state.driver;
     const char *name = NULL;
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
-    if (kind != HANDLE_KERNEL && driver->cuFuncGetName_p != NULL)
+    if (kind != HANDLE_KERNEL)
         result = driver->cuFuncGetName_p(&name, function);
-    if (kind != HANDLE_FUNCTION && result != CUDA_SUCCESS && driver->cuKernelGetName_p != NULL)
+    if (kind != HANDLE_FUNCTION && result != CUDA_SUCCESS)
         result = driver->cuKernelGetName_p(&name, (CUkernel)function);
     return result == CUDA_SUCCESS ? name : NULL;
 }

@@ -32,7 +32,6 @@ struct tensor {
     bool averaged;          /* by its group's boundary: a gradient, or of a group `of_parameters` what can be */
     bool placed;            /* its memory exists */
     bool escaped;           /* its address was copied to the device: kernels may reach it unseen (escaped_pointers.c) */
-    bool by_library;        /* gradients: a library call has touched it, by its documented arguments */
     bool declared;          /* gradients: the program itself says when it is complete */
     enum deferral deferral; /* gradients: the same on all ranks, as of the last exchange */
     CUdeviceptr address;
@@ -103,9 +102,8 @@ struct memory_state {
     bool annotations_changed GUARDED_BY(engine_mutex); /* the ranks must compare again at the next boundary */
     /* On annotations, so far: numbers of gradients in groups hold until the next. */
     uint64_t agreements GUARDED_BY(engine_mutex);
-    _Atomic bool any_escaped;        /* some tensor's address has escaped: kernels may touch gradients unseen */
-    _Atomic bool parameters_unknown; /* the driver does not report kernels' parameters */
-    _Atomic bool filter_is_old;      /* ranges have changed since launch_filter_refresh() */
+    _Atomic bool any_escaped;   /* some tensor's address has escaped: kernels may touch gradients unseen */
+    _Atomic bool filter_is_old; /* ranges have changed since launch_filter_refresh() */
 
     bool no_sync GUARDED_BY(engine_mutex); /* touches do not count, and nothing leaves early */
     /* Mask: buffers or states were touched on them since the last boundary. */
@@ -259,8 +257,6 @@ struct function_layout {
     } params[];
 };
 const struct function_layout *function_layout(CUfunction function);
-/* Whether the driver tells the parameters of kernels at all: if not, no kernel is `known`. */
-bool functions_parameters_known(void);
 void functions_kernels_found(const CUkernel *kernels, unsigned room, CUlibrary library, bool done); /* see engine.h */
 /* The name of a kernel that was launched, as far as it is known without asking the driver; else NULL. */
 const char *function_name(CUfunction function);

@@ -163,13 +163,9 @@ look_at_launch(struct hits *hits, const struct operation *operation)
     const struct function_layout *layout = function_layout(operation->function);
     hits->call = layout->call;
     hits->call_name = layout->name;
-    if (!layout->known && functions_parameters_known()) {
+    if (!layout->known) {
         say_unknown_kernel(layout->name);
         look_at_all(hits);
-        return true;
-    }
-    if (!layout->known) {
-        escape_blind_kernel(layout->name);
         return true;
     }
     for (unsigned i = 0; i < layout->param_count; ++i) {

@@ -126,7 +126,6 @@ tensor_place(struct tensor *wanted, struct tensor *other_p)
     wanted->member = again ? tensor->member : 0;
     wanted->escaped = again && tensor->escaped;
     wanted->declared = again && tensor->declared;
-    wanted->by_library = again && tensor->by_library;
     wanted->deferral = again ? tensor->deferral : escape_deferral_of_kind(wanted);
     wanted->copy = again ? tensor->copy : 0;
     *tensor = *wanted;

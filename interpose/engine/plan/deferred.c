@@ -56,8 +56,7 @@ static void
 report_deferred(const struct group *group, size_t deferred, const struct tensor *first) BY_ISSUER
 {
     static _Atomic bool reported[DEFERRALS];
-    if (deferred == 0 || engine_state.rendezvous.rank != 0 || atomic_load(&memory_state.parameters_unknown) ||
-        atomic_exchange(&reported[first->deferral], true))
+    if (deferred == 0 || engine_state.rendezvous.rank != 0 || atomic_exchange(&reported[first->deferral], true))
         return;
     message_warning("without_overlap",
                     "%zu of %zu gradients are averaged at DDP_STEP, without overlap: %s; the first is %s", deferred,

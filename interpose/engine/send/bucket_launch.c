@@ -252,8 +252,7 @@ static bool
 is_memory_spare(uint64_t bytes)
 {
     size_t free_bytes = 0, all_bytes = 0;
-    bool known = engine_state.driver.cuMemGetInfo_p != NULL &&
-                 engine_state.driver.cuMemGetInfo_p(&free_bytes, &all_bytes) == CUDA_SUCCESS;
+    bool known = engine_state.driver.cuMemGetInfo_p(&free_bytes, &all_bytes) == CUDA_SUCCESS;
     return known && free_bytes >= all_bytes / 8 && bytes <= free_bytes - all_bytes / 8;
 }
 

@@ -55,8 +55,7 @@ require_device_in_use(const struct tensor *tensor)
     if (engine_state.context != NULL)
         return;
     if (driver->cuCtxGetCurrent_p(&facts.context) != CUDA_SUCCESS ||
-        (facts.context == NULL && (driver->cuDevicePrimaryCtxRetain_p == NULL ||
-                                   driver->cuDevicePrimaryCtxRetain_p(&facts.context, 0) != CUDA_SUCCESS)))
+        (facts.context == NULL && driver->cuDevicePrimaryCtxRetain_p(&facts.context, 0) != CUDA_SUCCESS))
         stop_job(MADE_FORMAT ": memory of the host, annotated before the program uses a device: call cudaSetDevice and "
                              "cudaFree(0) first",
                  MADE(tensor));
@@ -64,8 +63,7 @@ require_device_in_use(const struct tensor *tensor)
     CUcontext before = NULL;
     CUDA("cuCtxGetCurrent", cuCtxGetCurrent, &before);
     CUDA("cuCtxSetCurrent", cuCtxSetCurrent, facts.context);
-    if (driver->cuCtxGetDevice_p != NULL)
-        CUDA("cuCtxGetDevice", cuCtxGetDevice, &device);
+    CUDA("cuCtxGetDevice", cuCtxGetDevice, &device);
     CUDA("cuCtxSetCurrent", cuCtxSetCurrent, before);
     (void)device_adopt_context(facts.context, device);
     require_primary_context(tensor, facts.context, device);

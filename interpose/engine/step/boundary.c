@@ -132,7 +132,7 @@ step_alone(int group, CUstream stream, const struct ddp_site *site)
 static bool
 is_touched_unseen(const struct group *group) WITH_LOCK
 {
-    bool reachable = atomic_load(&memory_state.parameters_unknown);
+    bool reachable = false;
     for (size_t i = 0; i < group->gradient_count; ++i)
         reachable = reachable || tensor_gradient(group, i)->escaped;
     return reachable && group->hidden_streams != 0;
@@ -262,9 +262,7 @@ step_any(int group, bool of_parameters, void *stream, const struct ddp_site *sit
         struct capture *capture;
         enum capture_state state = capture_find(stream, &capture);
         if (state == CAPTURE_BROKEN)
-            stop_job("%s (%s:%d) stands in a capture that has failed, or the driver does not say which; ddprun "
-                     "follows CUDA graphs with a driver for CUDA 12.3 or newer",
-                     name, site->file, site->line);
+            stop_job("%s (%s:%d) stands in a capture that has failed", name, site->file, site->line);
         if (state == CAPTURE_ACTIVE) {
             refuse_capture(&memory_state.groups[group], site);
             OBSERVED(boundary_begins, group, true, site);

@@ -77,7 +77,7 @@ graph_has(CUgraph graph, CUgraphNode node)
 {
     size_t count = 0;
     const struct driver *driver = &engine_state.driver;
-    if (driver->cuGraphGetNodes_p == NULL || driver->cuGraphGetNodes_p(graph, NULL, &count) != CUDA_SUCCESS)
+    if (driver->cuGraphGetNodes_p(graph, NULL, &count) != CUDA_SUCCESS)
         return true; /* it is unknown whether it has the node */
     CUgraphNode *nodes = engine_calloc(count + 1, sizeof(*nodes));
     bool found = driver->cuGraphGetNodes_p(graph, nodes, &count) != CUDA_SUCCESS;

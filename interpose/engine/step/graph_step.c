@@ -100,7 +100,7 @@ static bool
 is_hidden(const struct capture *capture, size_t place) WITH_LOCK
 {
     const struct tensor *tensor = &memory_state.tensors[place];
-    return tensor_is_shared(tensor) || (escape_reaches(tensor) && !is_declared(capture, place));
+    return tensor_is_shared(tensor) || (tensor->escaped && !is_declared(capture, place));
 }
 
 /* What bucket `bucket` comes after. *waits_p: for the DDP_STEP, too. */

@@ -311,7 +311,6 @@ count_touch(const struct hits *hits, struct hit *hit, uint64_t stream_mask) WITH
     }
     struct tensor *tensor = tensor_gradient(group, hit->gradient);
     tensor->touched_by |= stream_mask;
-    tensor->by_library = tensor->by_library || hits->is_library;
     if (hit->uncounted) {
         history_touch_uncounted(&group->history, hit->gradient);
         return;
@@ -396,7 +395,7 @@ end(const struct operation *operation, struct touches *touches, bool enqueued)
     else if (touches->state == CAPTURE_BROKEN && enqueued &&
              (hits->count > 0 || hits->on_buffer || touches->opaque || is_step))
         stop_job("%s: the driver does not report whether its stream is being captured, although it took work on "
-                 "gradients; use a driver for CUDA 12.3 or newer, or run the trainer without CUDA graphs",
+                 "gradients; run the trainer without CUDA graphs",
                  operation->name);
     capture_drop_sources();
     if (touches->recording != NULL)

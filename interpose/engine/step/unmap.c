@@ -144,8 +144,7 @@ unmap_before_primary_release(CUdevice device)
 {
     static _Atomic bool held;
     CUcontext context;
-    if (!is_working() || device != engine_state.device || engine_state.driver.cuDevicePrimaryCtxRetain_p == NULL ||
-        atomic_exchange(&held, true))
+    if (!is_working() || device != engine_state.device || atomic_exchange(&held, true))
         return;
     CUDA("cuDevicePrimaryCtxRetain", cuDevicePrimaryCtxRetain, &context, device);
 }
