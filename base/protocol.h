@@ -71,7 +71,6 @@
 #define DDPRUN_DEFAULT_TIMEOUT_S      900
 #define DDPRUN_DEFAULT_UNANNOTATED_MS 10000
 #define DDPRUN_DEFAULT_NCCL           "libnccl.so.2"
-#define DDPRUN_MOST_COMMUNICATORS     8
 
 /* What a gradient becomes: the mean over all ranks, or their sum. */
 enum ddprun_reduction { DDPRUN_REDUCE_MEAN, DDPRUN_REDUCE_SUM, DDPRUN_REDUCTION_COUNT };
@@ -102,7 +101,6 @@ struct job_options {
     uint32_t protocol;              /* DDPRUN_PROTOCOL_VERSION */
     uint32_t reduction;             /* enum ddprun_reduction; this one and the next are the same on all ranks */
     uint32_t compression;           /* enum ddprun_compression */
-    uint32_t communicator_count;    /* 1 to DDPRUN_MOST_COMMUNICATORS */
     uint64_t bucket_bytes;          /* upper bound of a bucket; 0: as measured */
     uint32_t check_every;           /* steps between two comparisons of parameter hashes; 0: never */
     uint32_t timeout_s;             /* for which a rank may wait for the others */

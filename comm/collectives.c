@@ -147,23 +147,6 @@ create_stream(struct collectives *c, struct communicator *communicator, struct c
                    "cuStreamCreateWithPriority", error);
 }
 
-static bool
-create_streams(struct collectives *c, struct comm_error *error)
-{
-    if (!cuda_ok(c->driver, c->driver->cuCtxGetCurrent_p(&c->context), "cuCtxGetCurrent", error))
-        return false;
-    for (unsigned i = 0; i < c->communicator_count; ++i) {
-        struct communicator *communicator = &c->communicators[i];
-        if (!create_stream(c, communicator, error))
-            return false;
-        if (i > 0 && !cuda_ok(c->driver, c->driver->cuEventCreate_p(&communicator->joined, CU_EVENT_DISABLE_TIMING),
-                              "cuEventCreate", error))
-            return false;
-    }
-    c->stream = c->communicators[0].stream;
-    return true;
-}
-
 /* Without kernels, buckets can be packed all the same; converted they cannot be. */
 static bool
 load_kernels(struct collectives *c, const struct collectives_options *options, struct comm_error *error)
@@ -203,28 +186,23 @@ share(struct control *control, const char *about, const void *mine, void *out, s
 
 /* What rank 0 shows to all: ranks that send buckets in other ways would take each other's bytes for their own. */
 struct opening {
-    int32_t reduction, compression, communicator_count;
-    ncclUniqueId ids[DDPRUN_MOST_COMMUNICATORS];
+    int32_t reduction, compression;
+    ncclUniqueId id;
 };
 
 static bool
 share_opening(struct collectives *c, struct control *control, struct opening *opening, struct comm_error *error)
 {
-    struct opening mine = {.reduction = (int32_t)c->setting.reduction,
-                           .compression = (int32_t)c->setting.compression,
-                           .communicator_count = (int32_t)c->communicator_count};
-    for (unsigned i = 0; c->rank == 0 && i < c->communicator_count; ++i) {
-        ncclResult_t result = c->nccl->ncclGetUniqueId_p(&mine.ids[i]);
-        if (result != ncclSuccess)
-            return nccl_failed(c, NULL, result, "ncclGetUniqueId", error);
-    }
+    struct opening mine = {.reduction = (int32_t)c->setting.reduction, .compression = (int32_t)c->setting.compression};
+    ncclResult_t result = c->rank == 0 ? c->nccl->ncclGetUniqueId_p(&mine.id) : ncclSuccess;
+    if (result != ncclSuccess)
+        return nccl_failed(c, NULL, result, "ncclGetUniqueId", error);
     if (!share(control, "the exchange of \"ddprun.nccl\"", &mine, opening, sizeof(*opening), error))
         return false;
-    bool same = opening->reduction == mine.reduction && opening->compression == mine.compression &&
-                opening->communicator_count == mine.communicator_count;
+    bool same = opening->reduction == mine.reduction && opening->compression == mine.compression;
     return same || comm_fail(error,
-                             "ranks 0 and %d were started with different --reduce, --compress or "
-                             "--communicators; start all with the same options",
+                             "ranks 0 and %d were started with different --reduce or --compress; start all with the "
+                             "same options",
                              c->rank);
 }
 
@@ -242,13 +220,9 @@ create_communicator(struct collectives *c, struct communicator *communicator, in
 }
 
 static bool
-create_communicators(struct collectives *c, struct comm_error *error)
+create_engine_communicator(struct collectives *c, struct comm_error *error)
 {
-    for (unsigned i = 0; i < c->communicator_count; ++i) {
-        if (!create_communicator(c, &c->communicators[i], 0, error))
-            return false;
-    }
-    return true;
+    return create_communicator(c, &c->communicators[COMMUNICATOR_ENGINE], 0, error);
 }
 
 bool
@@ -257,7 +231,6 @@ collectives_open(struct collectives *c, const struct driver *driver, const struc
 {
     *c = (struct collectives){.driver = driver,
                               .nccl = nccl,
-                              .communicator_count = options->communicator_count,
                               .setting = {.driver = driver,
                                           .world_size = control->world_size,
                                           .reduction = options->reduction,
@@ -266,13 +239,17 @@ collectives_open(struct collectives *c, const struct driver *driver, const struc
                               .world_size = control->world_size,
                               .timeout_s = options->timeout_s};
     struct opening opening;
-    if (!create_streams(c, error) || !load_kernels(c, options, error) || !share_opening(c, control, &opening, error))
+    struct communicator *own = &c->communicators[COMMUNICATOR_ENGINE];
+    if (!cuda_ok(driver, driver->cuCtxGetCurrent_p(&c->context), "cuCtxGetCurrent", error) ||
+        !create_stream(c, own, error))
         return false;
-    for (unsigned i = 0; i < c->communicator_count; ++i)
-        c->communicators[i].id = opening.ids[i];
-    if (!run_in_time(c, create_communicators, "ncclCommInitRankConfig", error))
+    c->stream = own->stream;
+    if (!load_kernels(c, options, error) || !share_opening(c, control, &opening, error))
         return false;
-    atomic_store(&c->open_count, c->communicator_count);
+    own->id = opening.id;
+    if (!run_in_time(c, create_engine_communicator, "ncclCommInitRankConfig", error))
+        return false;
+    atomic_store(&c->open_count, COMMUNICATOR_ENGINE + 1);
     return true;
 }
 
@@ -288,14 +265,14 @@ enum { PROGRAM_CTAS_AT_MOST = 16 };
 static bool
 create_program_communicator(struct collectives *c, struct comm_error *error)
 {
-    return create_communicator(c, &c->communicators[c->communicator_count], PROGRAM_CTAS_AT_MOST, error);
+    return create_communicator(c, &c->communicators[COMMUNICATOR_PROGRAM], PROGRAM_CTAS_AT_MOST, error);
 }
 
 bool
 collectives_open_program(struct collectives *c, struct control *control, struct comm_error *error)
 {
     ncclUniqueId id;
-    struct communicator *own = &c->communicators[c->communicator_count];
+    struct communicator *own = &c->communicators[COMMUNICATOR_PROGRAM];
     memset(&id, 0, sizeof(id));
     ncclResult_t result = c->rank == 0 ? c->nccl->ncclGetUniqueId_p(&id) : ncclSuccess;
     if (result != ncclSuccess)
@@ -305,14 +282,14 @@ collectives_open_program(struct collectives *c, struct control *control, struct 
         return false;
     if (!run_in_time(c, create_program_communicator, "ncclCommInitRankConfig", error))
         return false;
-    atomic_store(&c->open_count, c->communicator_count + 1);
+    atomic_store(&c->open_count, COMMUNICATOR_PROGRAM + 1);
     return true;
 }
 
 CUstream
 collectives_program_stream(const struct collectives *c)
 {
-    return c->communicators[c->communicator_count].stream;
+    return c->communicators[COMMUNICATOR_PROGRAM].stream;
 }
 
 bool
@@ -324,25 +301,13 @@ collectives_reduce_program(struct collectives *c, CUdeviceptr address, size_t co
     struct wire_mean mean = operation == ncclAvg ? wire_mean(&c->setting, type) : (struct wire_mean){operation, 1, 1};
     if (!wire_scale(&c->setting, address, count, type, 1, mean.before, stream, error))
         return false;
-    struct communicator *own = enter_call(&c->communicators[c->communicator_count]);
+    struct communicator *own = enter_call(&c->communicators[COMMUNICATOR_PROGRAM]);
     ncclResult_t result = c->nccl->ncclAllReduce_p(memory, memory, count, type, mean.operation, own->comm, stream);
     return leave_call(c, own, result, "ncclAllReduce", error) &&
            wire_scale(&c->setting, address, count, type, 1, mean.after, stream, error);
 }
 
 /* ---- what is sent ---- */
-
-unsigned
-collectives_communicator_of(const struct collectives *c, size_t bucket)
-{
-    return (unsigned)(bucket % c->communicator_count);
-}
-
-CUstream
-collectives_stream_of(const struct collectives *c, size_t bucket)
-{
-    return c->communicators[collectives_communicator_of(c, bucket)].stream;
-}
 
 bool
 collectives_own_stream(const struct collectives *c, CUstream stream)
@@ -358,7 +323,7 @@ bool
 collectives_send_from_zero(struct collectives *c, CUdeviceptr from, CUdeviceptr to, size_t bytes, CUstream stream,
                            struct comm_error *error)
 {
-    struct communicator *of = enter_call(&c->communicators[0]);
+    struct communicator *of = enter_call(&c->communicators[COMMUNICATOR_ENGINE]);
     ncclResult_t result = c->nccl->ncclBroadcast_p((const void *)(uintptr_t)from, (void *)(uintptr_t)to, bytes,
                                                    ncclUint8, 0, of->comm, stream);
     return leave_call(c, of, result, "ncclBroadcast", error);
@@ -372,19 +337,17 @@ collectives_broadcast(struct collectives *c, CUdeviceptr address, size_t bytes, 
 }
 
 bool
-collectives_place(struct collectives *c, struct bucket_wire *wire, size_t bucket, const struct bucket_member *members,
+collectives_place(struct collectives *c, struct bucket_wire *wire, const struct bucket_member *members,
                   size_t member_count, ncclDataType_t type, struct comm_error *error)
 {
-    return wire_place(wire, &c->setting, members, member_count, type, collectives_stream_of(c, bucket), error);
+    return wire_place(wire, &c->setting, members, member_count, type, c->stream, error);
 }
 
 void
 collectives_unstage(struct collectives *c, struct staging *staging)
 {
-    for (unsigned i = 0; i < c->communicator_count; ++i) {
-        if (staging->handles[i] != NULL && c->nccl->ncclCommDeregister_p != NULL)
-            (void)c->nccl->ncclCommDeregister_p(c->communicators[i].comm, staging->handles[i]);
-    }
+    if (staging->handle != NULL && c->nccl->ncclCommDeregister_p != NULL)
+        (void)c->nccl->ncclCommDeregister_p(c->communicators[COMMUNICATOR_ENGINE].comm, staging->handle);
     if (staging->address != 0 && c->nccl->ncclMemFree_p != NULL)
         (void)c->nccl->ncclMemFree_p((void *)(uintptr_t)staging->address);
     *staging = (struct staging){0};
@@ -399,63 +362,38 @@ collectives_stage(struct collectives *c, size_t bytes, struct staging *staging)
     bool ok = nccl->ncclMemAlloc_p != NULL && nccl->ncclMemFree_p != NULL && nccl->ncclCommRegister_p != NULL &&
               nccl->ncclCommDeregister_p != NULL && nccl->ncclMemAlloc_p(&memory, bytes) == ncclSuccess;
     staging->address = (CUdeviceptr)(uintptr_t)memory;
-    for (unsigned i = 0; ok && i < c->communicator_count; ++i)
-        ok = nccl->ncclCommRegister_p(c->communicators[i].comm, memory, bytes, &staging->handles[i]) == ncclSuccess;
+    ok = ok && nccl->ncclCommRegister_p(c->communicators[COMMUNICATOR_ENGINE].comm, memory, bytes, &staging->handle) ==
+                   ncclSuccess;
     if (!ok)
         collectives_unstage(c, staging);
     return ok;
 }
 
 bool
-collectives_reduce(struct collectives *c, const struct bucket_wire *wire, size_t bucket, double weight,
+collectives_reduce(struct collectives *c, const struct bucket_wire *wire, double weight, CUstream stream,
                    struct comm_error *error)
-{
-    return collectives_reduce_on(c, wire, bucket, weight, collectives_stream_of(c, bucket), error);
-}
-
-bool
-collectives_reduce_on(struct collectives *c, const struct bucket_wire *wire, size_t bucket, double weight,
-                      CUstream stream, struct comm_error *error)
 {
     if (!wire_pack(wire, &c->setting, weight, stream, error))
         return false;
 
     void *buffer = (void *)(uintptr_t)wire->address;
-    struct communicator *of = enter_call(&c->communicators[collectives_communicator_of(c, bucket)]);
+    struct communicator *of = enter_call(&c->communicators[COMMUNICATOR_ENGINE]);
     ncclResult_t result = c->nccl->ncclAllReduce_p(buffer, buffer, wire->element_count, wire->type,
                                                    wire_operation(wire, &c->setting), of->comm, stream);
     return leave_call(c, of, result, "ncclAllReduce", error) && wire_unpack(wire, &c->setting, stream, error);
 }
 
 bool
-collectives_join(struct collectives *c, struct comm_error *error)
-{
-    for (unsigned i = 1; i < c->communicator_count; ++i) {
-        const struct communicator *other = &c->communicators[i];
-        if (!cuda_ok(c->driver, c->driver->cuEventRecord_p(other->joined, other->stream), "cuEventRecord", error) ||
-            !cuda_ok(c->driver, c->driver->cuStreamWaitEvent_p(c->stream, other->joined, 0), "cuStreamWaitEvent",
-                     error))
-            return false;
-    }
-    return true;
-}
-
-bool
 collectives_wait(struct collectives *c, struct comm_error *error)
 {
-    for (unsigned i = 0; i < c->communicator_count; ++i) {
-        if (!cuda_ok(c->driver, c->driver->cuStreamSynchronize_p(c->communicators[i].stream),
-                     "waiting for buckets in flight", error))
-            return false;
-    }
-    return true;
+    return cuda_ok(c->driver, c->driver->cuStreamSynchronize_p(c->stream), "waiting for buckets in flight", error);
 }
 
 bool
 collectives_gather_words(struct collectives *c, CUdeviceptr send, CUdeviceptr receive, size_t count,
                          struct comm_error *error)
 {
-    struct communicator *of = enter_call(&c->communicators[0]);
+    struct communicator *of = enter_call(&c->communicators[COMMUNICATOR_ENGINE]);
     ncclResult_t result = c->nccl->ncclAllGather_p((const void *)(uintptr_t)send, (void *)(uintptr_t)receive, count,
                                                    ncclUint64, of->comm, of->stream);
     return leave_call(c, of, result, "ncclAllGather", error);

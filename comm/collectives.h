@@ -1,15 +1,15 @@
 /*
- * collectives.h - the job's NCCL communicators, a stream for each, and what the engine sends through them.
+ * collectives.h - the job's two NCCL communicators, a stream for each, and what the engine sends through them.
  *
- * Buckets take turns on the communicators; all else goes through the first, but for what the program itself reduces
- * (DDP_REDUCE), which has a communicator of its own, opened when it is first used: buckets that leave during backward
+ * Buckets and all else go through the engine's communicator, but for what the program itself reduces (DDP_REDUCE),
+ * which has a communicator of its own, opened when it is first used: buckets that leave during backward
  * leave in their own order, and a rank whose step deviates sends them later than the others do, so a call of the
  * program's would stand before a bucket on one rank and behind it on another. Neither waits for the other on the
  * device. Both kernels may be resident at once, each waiting for its peer on another rank: that needs room for both,
  * which a bound on the blocks of the second gives (PROGRAM_CTAS_AT_MOST in collectives.c). The streams are non-blocking
  * (they take no part in the legacy default stream's barriers) and of high priority. Every function only enqueues,
  * unless it says that it waits. Exactly one thread at a time may call: the engine's issuer; in the same order on all
- * ranks, whichever communicator of buckets is meant. Communicators are blocking (nccl.h says why): the first operations
+ * ranks. Communicators are blocking (nccl.h says why): the first operations
  * of each wait on the host for the other ranks, to connect, and with a dead peer may never return. Another thread looks
  * after the time limit there: collectives_in_call_us().
  */
@@ -25,11 +25,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The one of buckets and of all else that the engine sends; and the one of what the program itself reduces. */
+enum { COMMUNICATOR_ENGINE, COMMUNICATOR_PROGRAM, COMMUNICATORS };
+
 struct communicator {
     ncclUniqueId id;
     ncclComm_t comm;
     CUstream stream;
-    CUevent joined;            /* recorded when the first communicator last waited for this one; the first has none */
     _Atomic int64_t called_us; /* clock_now_us() when the issuer entered the NCCL call that it is inside; 0: none */
 };
 
@@ -37,7 +39,6 @@ struct communicator {
 struct collectives_options {
     enum ddprun_reduction reduction;
     enum ddprun_compression compression;
-    unsigned communicator_count; /* from 1 to DDPRUN_MOST_COMMUNICATORS */
     int timeout_s;
     const char *kernels_path; /* or NULL: there are none */
 };
@@ -45,31 +46,26 @@ struct collectives_options {
 struct collectives {
     const struct driver *driver;
     const struct nccl *nccl;
-    struct communicator
-        communicators[DDPRUN_MOST_COMMUNICATORS + 1]; /* the one of its own behind the last of buckets */
-    unsigned communicator_count;                      /* of buckets */
-    _Atomic unsigned open_count; /* that are open: those of buckets, and one more once it is there */
+    struct communicator communicators[COMMUNICATORS];
+    _Atomic unsigned open_count; /* of them, from the first on */
     struct wire_setting setting;
     CUcontext context;
-    CUstream stream; /* of the first communicator */
+    CUstream stream; /* of the engine's communicator */
     int rank;
     int world_size;
     int timeout_s;
 };
 
 /*
- * Creates streams and communicators in the current CUDA context, and loads the kernels there. Collective; waits at most
- * timeout_s seconds for the other ranks. After a failure `collectives` must live as long as the process: a thread may
- * still be inside NCCL with it.
+ * Creates the engine's communicator and its stream in the current CUDA context, and loads the kernels there.
+ * Collective; waits at most timeout_s seconds for the other ranks. After a failure `collectives` must live as long as
+ * the process: a thread may still be inside NCCL with it.
  */
 bool collectives_open(struct collectives *collectives, const struct driver *driver, const struct nccl *nccl,
                       struct control *control, const struct collectives_options *options,
                       struct comm_error *error) MUST_USE;
 
-/*
- * Opens one communicator more, number communicator_count, for what the program itself reduces. Collective, once; waits
- * and fails as collectives_open().
- */
+/* Opens the program's communicator. Collective, once; waits and fails as collectives_open(). */
 bool collectives_open_program(struct collectives *collectives, struct control *control,
                               struct comm_error *error) MUST_USE;
 
@@ -81,14 +77,10 @@ CUstream collectives_program_stream(const struct collectives *collectives);
 bool collectives_reduce_program(struct collectives *collectives, CUdeviceptr address, size_t count, ncclDataType_t type,
                                 ncclRedOp_t operation, struct comm_error *error) MUST_USE;
 
-/* Which communicator reduces a bucket; its stream. */
-unsigned collectives_communicator_of(const struct collectives *collectives, size_t bucket);
-CUstream collectives_stream_of(const struct collectives *collectives, size_t bucket);
-
 /* Whether `stream` is one of these communicators'. Any thread, once collectives are open. */
 bool collectives_own_stream(const struct collectives *collectives, CUstream stream);
 
-/* Rank 0's bytes at `from` go to all ranks, to `to`, through the first communicator and in the order of `stream`: to
+/* Rank 0's bytes at `from` go to all ranks, to `to`, through the engine's communicator and in the order of `stream`: to
  * its own, too, unless both are the same. Collective. */
 bool collectives_send_from_zero(struct collectives *collectives, CUdeviceptr from, CUdeviceptr to, size_t bytes,
                                 CUstream stream, struct comm_error *error) MUST_USE;
@@ -97,13 +89,12 @@ bool collectives_send_from_zero(struct collectives *collectives, CUdeviceptr fro
 bool collectives_broadcast(struct collectives *collectives, CUdeviceptr address, size_t bytes,
                            struct comm_error *error) MUST_USE;
 
-/* Makes `wire` fit these members of bucket number `bucket`: wire_place() on the bucket's stream. */
-bool collectives_place(struct collectives *collectives, struct bucket_wire *wire, size_t bucket,
-                       const struct bucket_member *members, size_t member_count, ncclDataType_t type,
-                       struct comm_error *error) MUST_USE;
+/* Makes `wire` fit these members of a bucket: wire_place() on that stream. */
+bool collectives_place(struct collectives *collectives, struct bucket_wire *wire, const struct bucket_member *members,
+                       size_t member_count, ncclDataType_t type, struct comm_error *error) MUST_USE;
 
 /*
- * Device memory of NCCL's own (ncclMemAlloc), registered with each communicator of buckets, from which NCCL may reduce
+ * Device memory of NCCL's own (ncclMemAlloc), registered with the engine's communicator, from which NCCL may reduce
  * with fewer copies and multiprocessors. If one rank gives registered memory to a collective, all must (NCCL manual,
  * "User Buffer Registration"): the caller sees to it. False, and nothing is kept: NCCL is older than 2.19, or has none.
  * The second function gives it back, which may wait for the device; all zero is ignored.
@@ -111,29 +102,23 @@ bool collectives_place(struct collectives *collectives, struct bucket_wire *wire
 struct staging {
     CUdeviceptr address;
     size_t bytes;
-    void *handles[DDPRUN_MOST_COMMUNICATORS];
+    void *handle;
 };
 bool collectives_stage(struct collectives *collectives, size_t bytes, struct staging *staging);
 void collectives_unstage(struct collectives *collectives, struct staging *staging);
 
 /*
- * Replaces each member by its mean, or sum, over all ranks. Collective. `weight`: of this rank's elements, as in
- * wire_pack(); ranks may have different ones.
+ * Replaces each member by its mean, or sum, over all ranks, in the order of `stream`: the engine's, or one that is
+ * captured. Collective. `weight`: of this rank's elements, as in wire_pack(); ranks may have different ones.
  */
-bool collectives_reduce(struct collectives *collectives, const struct bucket_wire *wire, size_t bucket, double weight,
+bool collectives_reduce(struct collectives *collectives, const struct bucket_wire *wire, double weight, CUstream stream,
                         struct comm_error *error) MUST_USE;
-
-/* The same on another stream than the bucket's own: one that is captured. */
-bool collectives_reduce_on(struct collectives *collectives, const struct bucket_wire *wire, size_t bucket,
-                           double weight, CUstream stream, struct comm_error *error) MUST_USE;
-
-/* What is enqueued on the first communicator's stream from now on comes after all that the others were given. */
-bool collectives_join(struct collectives *collectives, struct comm_error *error) MUST_USE;
 
 /* Waits on the host until no bucket is on its way any more. */
 bool collectives_wait(struct collectives *collectives, struct comm_error *error) MUST_USE;
 
-/* send[count] of each rank to receive[rank * count] on all, through the first communicator. Device memory. Collective.
+/* send[count] of each rank to receive[rank * count] on all, through the engine's communicator. Device memory.
+ * Collective.
  */
 bool collectives_gather_words(struct collectives *collectives, CUdeviceptr send, CUdeviceptr receive, size_t count,
                               struct comm_error *error) MUST_USE;

@@ -177,6 +177,8 @@ option_gone(const char *name)
         {"hang-warning", "it is a tenth of --hang-timeout"},
         {"trace-steps", "a trace has each of the first 1000 steps, then 900 of each power of ten"},
         {"trace-args", "traces and pages record the program's name, but not its arguments"},
+        {"communicators", "NCCL itself uses several network cards; NCCL_SOCKET_NTHREADS and NCCL_NSOCKS_PERTHREAD set "
+                          "how many sockets"},
         {"sync-every", "a program without DDP_GRADIENT averages when it calls DDP_STEP_PARAMETERS, every K steps, say"},
         {"outer-lr", "the program can make an outer step after DDP_STEP_PARAMETERS"},
         {"outer-momentum", "the program can make an outer step after DDP_STEP_PARAMETERS"},

@@ -59,7 +59,6 @@ default_options(void)
     return (struct options){
         .job = {.protocol = DDPRUN_PROTOCOL_VERSION,
                 .overlap = true,
-                .communicator_count = 1,
                 .check_every = DDPRUN_DEFAULT_CHECK_EVERY,
                 .nccl = DDPRUN_DEFAULT_NCCL},
         .timeout_s = DDPRUN_DEFAULT_TIMEOUT_S,

@@ -158,21 +158,19 @@ set_devices(char ***list, const struct rank_settings *settings, int index)
 }
 
 /*
- * How NCCL works in ranks, where the user has not said it (NCCL manual, "Environment Variables"). Kernels of several
- * communicators must reach the device in one order on all ranks (2.26). An algorithm that connects at its first use
- * (2.22) would wait for all hosts in the middle of backward. In a graph a bucket may lie in registered memory on one
- * rank only. Calls of the engine wait until they are done: NCCL_COMM_BLOCKING=0 would undo that.
+ * How NCCL works in ranks, where the user has not said it (NCCL manual, "Environment Variables"). An algorithm
+ * that connects at its first use (2.22) would wait for all hosts in the middle of backward. In a graph a bucket may lie
+ * in registered memory on one rank only. Calls of the engine wait until they are done: NCCL_COMM_BLOCKING=0 would undo
+ * that.
  */
 static void
-set_nccl(char ***list, const struct rank_settings *settings)
+set_nccl(char ***list)
 {
     static const char *const defaults[][2] = {{"NCCL_RUNTIME_CONNECT", "0"}, {"NCCL_GRAPH_REGISTER", "0"}};
     for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); ++i) {
         if (environment_get(*list, defaults[i][0]) == NULL)
             environment_set(list, defaults[i][0], defaults[i][1]);
     }
-    if (settings->options->job.communicator_count > 1 && environment_get(*list, "NCCL_LAUNCH_ORDER_IMPLICIT") == NULL)
-        environment_set(list, "NCCL_LAUNCH_ORDER_IMPLICIT", "1");
     set_or_unset(list, "NCCL_COMM_BLOCKING", NULL);
 }
 
@@ -258,7 +256,7 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
     environment_set(&list, DDPRUN_ENV_ENGINE, settings->installation->engine);
     if (settings->equipment != NULL)
         settings->equipment->choose(settings, &list);
-    set_nccl(&list, settings);
+    set_nccl(&list);
     set_place(&list, settings, index);
     environment_unset(list, DDPRUN_ENV_MEMBER); /* this process's own */
     return list;

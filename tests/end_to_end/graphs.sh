@@ -51,7 +51,7 @@ trains 2 whole --no-overlap && check "in the graph, without overlap all wait" gr
 
 # However buckets are reduced.
 trains 3 late --compress bf16
-trains 3 fork --communicators 3
+trains 3 fork
 run "$ddprun" -n 2 --bucket-mb 0.01 --check-every 1 --trace "$work/trace" "$graphs" late
 succeeded "packed buckets"
 check "packed buckets: the trace shows it" grep -q '"graph":1,"entered_ns":[0-9]*,"buckets":\[{"bucket":0,"path":"kernels"' "$work/trace/rank-0.jsonl"

@@ -44,7 +44,6 @@ trains 2 pageable freed-at-end
 trains 2 mixed host-writes --verify
 trains 2 mixed host-writes --compress bf16 # small whole numbers lose nothing there
 trains 2 mixed host-writes --no-overlap
-trains 2 mixed host-writes --communicators 2
 for seed in 1 2; do
     SOFTGPU_CHAOS=$seed SOFTGPU_LINK=latency_us=300,gbytes_per_s=1 trains 2 mixed ready
     SOFTGPU_CHAOS=$seed SOFTGPU_LINK=latency_us=300,gbytes_per_s=1 trains 3 pinned groups

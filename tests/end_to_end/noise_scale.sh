@@ -59,10 +59,6 @@ in_turn 2 && { # such a step is left out
     train 2 -- --sick 5 --sigma 100
     within_15 "with NaN in some steps" items 1
 }
-in_turn 2 && {
-    train 2 --bucket-mb 0.001 --communicators 3 -- --sigma 100
-    within_15 "through several communicators" items 1
-}
 
 train 4 -- --same 1
 not_said "the same items on all ranks"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # trace.sh BUILD - what --trace writes, and the timeline that `ddprun trace` makes of it (timeline.py holds the one to the other): with
-# overlap, groups, several communicators and graphs; and of files that are cut, missing or not a trace at all.
+# overlap, groups and graphs; and of files that are cut, missing or not a trace at all.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 export SOFTGPU_LINK=latency_us=300,gbytes_per_s=1
@@ -42,11 +42,6 @@ rm -rf "$trace"
 run "$ddprun" -n 2 --bucket-mb 0.005 --trace "$trace" "$build/tests/matrix/gan_shared" --steps 24 --rhythm joint --streams 3
 succeeded "two groups: ends well"
 timeline "two groups"
-rm -rf "$trace"
-run "$ddprun" -n 2 --bucket-mb 0.02 --communicators 3 --trace "$trace" "$ladder" "${shape[@]}" --steps 30
-succeeded "three communicators: ends well"
-timeline "three communicators"
-check "three communicators: each has a track" grep -q '"collectives 2"' "$work/timeline.json"
 rm -rf "$trace"
 run "$ddprun" -n 2 --bucket-mb 0.01 --trace "$trace" "$build/tests/trainers/graphs" late
 succeeded "graphs: ends well"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # wire.sh BUILD - however buckets are reduced, gradients become what they have to: in place, packed by kernels or by
-# copies, in 16 bits, as means or sums, through any number of communicators; the same bits on all ranks, and the same
+# copies, in 16 bits, as means or sums; the same bits on all ranks, and the same
 # bits in place as packed. What is broken on purpose on that way is noticed.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -29,7 +29,7 @@ reduces "packed" 3 separate mean none
 took 0 kernels float32
 took 0 kernels float64
 packed=$hash
-reduces "in place" 3 flat mean none --communicators 2
+reduces "in place" 3 flat mean none
 check "in place: no bucket is packed" bash -c "! grep -q kernels '$work/trace/rank-0.jsonl'"
 check "in place: the bits of packed" [ "$hash" = "$packed" ]
 reduces "in place on some ranks, packed on others" 3 swapped mean none
@@ -42,17 +42,17 @@ if [ "$device" = softgpu ]; then
     reduces "packed, by an NCCL without memory of its own" 3 separate mean none --nccl "$work/libnccl.so.2"
     check "without NCCL's memory: the bits of packed" [ "$hash" = "$packed" ]
 fi
-reduces "memory that moves" 3 moving mean none --communicators 3
+reduces "memory that moves" 3 moving mean none
 check "memory that moves: the bits of packed" [ "$hash" = "$packed" ]
-reduces "while a stream is captured" 2 capturing mean none --communicators 2
+reduces "while a stream is captured" 2 capturing mean none
 reduces "while a stream is captured, checking everything" 2 capturing mean bf16 --verify
 # A gradient of 2.4 MiB, in buckets of 1 MiB.
-run "$ddprun" -n 2 --bucket-mb 1 --communicators 3 --verify --trace "$work/trace" "$values" swapped mean none 7 9
+run "$ddprun" -n 2 --bucket-mb 1 --verify --trace "$work/trace" "$values" swapped mean none 7 9
 succeeded "a gradient in pieces"
 took 1 kernels float32
 pieces=$(grep '^{"step":' "$work/trace/rank-0.jsonl" | tail -n 1 | grep -o '"path":"in place","type":"float32"' | wc -l)
 check "a gradient in pieces: in place on rank 0, all but the one with others" [ "$pieces" -ge 2 ]
-run "$ddprun" -n 2 --bucket-mb 1 --communicators 2 --compress bf16 "$values" separate mean bf16 7 9
+run "$ddprun" -n 2 --bucket-mb 1 --compress bf16 "$values" separate mean bf16 7 9
 succeeded "a gradient in pieces, in bfloat16"
 reduces "one bucket" 2 swapped sum none --bucket-mb 25
 
@@ -61,14 +61,14 @@ reduces "float16" 2 flat mean fp16
 took 0 kernels float16
 took 0 "in place" float64
 check "float16: said once" [ "$(grep -c 'sent as float16, divided by 2' "$work/stderr")" -eq 1 ]
-reduces "float16, summed" 3 swapped sum fp16 --communicators 3
-reduces "bfloat16" 3 separate mean bf16 --communicators 2
+reduces "float16, summed" 3 swapped sum fp16
+reduces "bfloat16" 3 separate mean bf16
 took 0 kernels bfloat16
 reduces "bfloat16, summed, at the boundary" 2 moving sum bf16 --no-overlap
 
 # ---- whatever may be delayed is delayed; operations one at a time; checks of everything ----
 for seed in 1 2; do
-    SOFTGPU_CHAOS=$seed reduces "in disorder $seed" 2 moving mean fp16 --communicators 3 --verify
+    SOFTGPU_CHAOS=$seed reduces "in disorder $seed" 2 moving mean fp16 --verify
 done
 SOFTGPU_STRICT=1 reduces "strictly" 2 swapped sum bf16
 
@@ -89,35 +89,24 @@ trains() {
     check "$name: serial up to $tolerance" "$compare" --quiet "$work/rank-0" "$work/serial" "$tolerance"
     overlapped "$name"
 }
-trains "training through two communicators" 3 "$close" --communicators 2
-SOFTGPU_CHAOS=3 trains "training through three communicators" 2 "$close" --communicators 3 --verify
+trains "training" 3 "$close"
+SOFTGPU_CHAOS=3 trains "training in disorder" 2 "$close" --verify
 trains "training in float16" 2 1e-3 --compress fp16
-trains "training in bfloat16" 3 1e-2 --compress bf16 --communicators 3
+trains "training in bfloat16" 3 1e-2 --compress bf16
 
 # A sum is as many means as there are ranks, and that much more rate.
 run "$ladder" "${options[@]}" --rate 0.1 --save "$work/serial"
 trains "training on sums" 2 "$close" --reduce sum
-run "$ddprun" -n 2 --quiet --compress none --reduce mean --communicators 1 "$ladder" "${options[@]}" --save "$work/default-%d"
+run "$ddprun" -n 2 --quiet --compress none --reduce mean "$ladder" "${options[@]}" --save "$work/default-%d"
 run "$ddprun" -n 2 --quiet "$ladder" "${options[@]}" --save "$work/plain-%d"
 check "what is said is what is the default" cmp "$work/default-0" "$work/plain-0"
 
-# ---- faults are reported as with one communicator ----
-faulty=(-n 2 --bucket-mb 0.02 --communicators 3)
-run "$ddprun" "${faulty[@]}" "$ladder" --steps 12 --fault late-write --fault-step 9
-failed_with "a late write" 1 "scale_in_place.* wrote gradient .* after bucket 0 "
-run "$ddprun" "${faulty[@]}" "$ladder" --steps 12 --fault hidden-write --fault-step 6
-failed_with "a write that no call shows" 1 "gradient .* was changed after it had been averaged"
-run "$ddprun" "${faulty[@]}" "$ladder" --steps 12 --fault crash --fault-step 7 --fault-rank 1
-failed_with "a crash" 139 "rank 1 .*SIGSEGV"
-run "$ddprun" "${faulty[@]}" --timeout "$patience" "$build/tests/trainers/habits" hang
-failed_with "a rank that hangs in the middle of backward" 1 "has waited $patience s for the other ranks"
-
 # ---- one rank: nothing is sent ----
-run "$ddprun" -n 1 --compress bf16 --communicators 4 "$ladder" "${options[@]}" --rate 0.1 --save "$work/one-%d"
+run "$ddprun" -n 1 --compress bf16 "$ladder" "${options[@]}" --rate 0.1 --save "$work/one-%d"
 check "a world of one: bitwise the bare program" cmp "$work/one-0" "$work/serial"
 
 # ---- mistakes on the command line ----
-in_turn 3 && for mistake in "--compress fp8" "--compress" "--reduce average" "--communicators 0" "--communicators 9"; do
+in_turn 3 && for mistake in "--compress fp8" "--compress" "--reduce average" "--communicators 2"; do
     read -r -a words <<<"$mistake"
     run "$ddprun" "${words[@]}" "$ladder"
     failed_with "$mistake" 2 "${words[0]}"
@@ -184,7 +173,5 @@ if [ "$(head -c 2 "$ddprun")" != '#!' ] && [ -e "$build/tests/mutants/libddprun-
     noticed SCALE_LEFT_OUT flat fp16
     noticed MEMBERS_OVERLAP separate none
     noticed UNPACK_LEFT_OUT separate none
-    noticed COMMUNICATOR_DIFFERS flat none --communicators 2
-    noticed NO_JOIN flat none --communicators 2
 fi
 finish

@@ -27,8 +27,6 @@ require_sound(const struct options *options)
     fuzz_require(options->rank_count >= 0 && options->rank_count <= OPTIONS_MOST_RANKS,
                  "a number of ranks is in its bounds");
     fuzz_require(options->program != NULL && options->program[0] != NULL, "there is a program");
-    fuzz_require(options->job.communicator_count >= 1 && options->job.communicator_count <= DDPRUN_MOST_COMMUNICATORS,
-                 "the number of communicators is in its bounds");
     fuzz_require(options->timeout_s >= 1, "ranks have time");
     fuzz_require(options->job.reduction < DDPRUN_REDUCTION_COUNT && options->job.compression < DDPRUN_COMPRESSION_COUNT,
                  "reductions and compressions are known ones");

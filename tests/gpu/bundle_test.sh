@@ -89,14 +89,14 @@ check "logs of another program: exit code 2" [ "$code" -eq 2 ]
 check "logs of another program: they stay, and are named" test -e "$work/mine/logs/kept" -a "$(grep -c 'no report' "$work/stderr")" -eq 1
 
 run "$work/bundle/first.sh" --rehearse --report "$work/report" doctor exit_order handles addresses tensor_maps reading waits costs arithmetic bandwidth \
-    overlap tokens lt_verify host_memory reduces nonfinite communicators atomics check scout plan check_every launch_cost all_reduce sums script/inert
+    overlap tokens lt_verify host_memory reduces nonfinite atomics check scout plan check_every launch_cost all_reduce sums script/inert
 cp "$work/stdout" "$work/rows"
 check "first.sh ends" [ "$code" -le 1 ]
 check "the report" python3 "$work/check_report" "$work/report/report.json" "one rank, digits_static" "cuKernelGetParamInfo of a CUkernel" \
     "cudaMalloc, 4 MiB" "tensor maps" "pinned memory read by a plain load" "overlap by events" "overlapped steps" "cuBLASLt" \
     "--check-every 100" "ranks: 2" "all-reduce of 1 MiB" "DDP_REDUCE on two ranks" "end-to-end test inert" \
     "the driver makes a context" "bandwidth: pack with the look" "bandwidth: hash" "memory of the host: managed" \
-    "DDP_REDUCE within backward" "first NaN of a gradient, in a graph" "--communicators 3" \
+    "DDP_REDUCE within backward" "first NaN of a gradient, in a graph" \
     "scout of digits_plain_static" "quotients of float32" "clips by an atomic norm" "check of digits" "gradients by atomicAdd" "CUDA_DEVICE_MAX_CONNECTIONS=1"
 for name in nvidia-smi gpus topology driver cores shared_memory limits mps interfaces environment; do
     check "machine/$name.txt says something" [ -s "$work/report/machine/$name.txt" ]

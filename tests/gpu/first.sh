@@ -12,7 +12,7 @@ source "$here/report.sh"
 source "$root/tests/patience.sh"
 
 all_checks=(doctor exit_order handles addresses tensor_maps reading waits costs arithmetic bandwidth overlap tokens sums lt_verify host_memory
-    reduces nonfinite communicators atomics check scout plan check_every world_of_one launch_cost all_reduce)
+    reduces nonfinite atomics check scout plan check_every world_of_one launch_cost all_reduce)
 all_scripts=(equality libraries wire types habits graphs overlap faults inert tables)
 
 usage() {
@@ -336,13 +336,6 @@ nonfinite() {
         report_row "the first NaN of a gradient, $kind" "rank 1 and step 7" "${seen:-exit code $code: $(why)}" \
             "$([[ $seen == *'rank 1 '* && $seen == *'step 7 '* ]] && echo ok || echo differs)"
     done
-}
-
-communicators() {
-    ddprun 60 2 --communicators 3 --bucket-mb 0.02 --verify "$programs/ladder_static" --layers 6 --steps 20
-    expect_success "--communicators 3 --verify" "exit code 0" "exit code 0, $(summary overlapped_steps) of $(summary steps) steps overlapped"
-    ddprun 60 2 --communicators 2 "$programs/reduces_static" order
-    expect_success "--communicators 2 and DDP_REDUCE" "exit code 0"
 }
 
 # Deep products leave partial sums in a workspace of cuBLAS's own.

@@ -354,11 +354,10 @@ do_options(char **words)
 {
     (void)words;
     printf("protocol=%u\nbucket_bytes=%llu\noverlap=%u\ncheck_every=%llu\nverify=%u\nunannotated=%u\n"
-           "timeout_s=%u\nreduction=%u\ncompression=%u\ncommunicator_count=%u\nnccl=%s\nkernels=%s\ntrace_dir=%s\n",
+           "timeout_s=%u\nreduction=%u\ncompression=%u\nnccl=%s\nkernels=%s\ntrace_dir=%s\n",
            options->protocol, (unsigned long long)options->bucket_bytes, options->overlap,
            (unsigned long long)options->check_every, options->verify, options->unannotated, options->timeout_s,
-           options->reduction, options->compression, options->communicator_count, options->nccl, options->kernels,
-           options->trace_dir);
+           options->reduction, options->compression, options->nccl, options->kernels, options->trace_dir);
     fflush(stdout);
 }
 

@@ -30,7 +30,6 @@ static const struct sample {
     {"no-overlap", NULL},
     {"reduce", "sum"},
     {"compress", "bf16"},
-    {"communicators", "2"},
     {"nccl", "libnccl.so.2"},
     {"check-every", "0"},
     {"check-every", "7"},
@@ -294,7 +293,7 @@ TEST(an_option_that_is_gone_is_refused_with_what_serves_instead)
     } cases[] = {{{"hang-warning", "5"}, "a tenth of"},        {{"trace-steps", "5-9"}, "first 1000 steps"},
                  {{"trace-args", NULL}, "not its arguments"},  {{"outer-lr", "0.7"}, "DDP_STEP_PARAMETERS"},
                  {{"outer-momentum", "0.9"}, "an outer step"}, {{"sync-every", "8"}, "every K steps"},
-                 {{"output", "rank0-all"}, "rank0 prints"}};
+                 {{"communicators", "2"}, "network cards"},    {{"output", "rank0-all"}, "rank0 prints"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
         struct error error = {0};
         for (enum place place = WITHOUT_CHECK; place <= CHECK_FIRST; ++place) {

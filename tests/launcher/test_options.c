@@ -49,7 +49,6 @@ TEST(defaults_are_those_of_the_protocol)
     ck_assert(options.summary_json == NULL && options.report == NULL && options.max_restarts == 0 && !options.verbose);
     ck_assert_int_eq(options.job.reduction, DDPRUN_REDUCE_MEAN);
     ck_assert_int_eq(options.job.compression, DDPRUN_COMPRESS_NONE);
-    ck_assert_uint_eq(options.job.communicator_count, 1);
     ck_assert(!options.mixed && options.mixed_given == NULL);
     options_free(&options);
     ck_assert_int_eq(parse("check ./train", &options, &error), OPTIONS_RUN);
@@ -102,7 +101,7 @@ TEST(every_option_reaches_its_field)
         parse("-n 8 --device softgpu --gpus 0,2,5-7 --share-gpu --bucket-mb 0.25 --no-overlap --nccl ./n.so "
               "--check-every 0 --timeout 30 --trace out -q --env A=1 --env B_2= --subst --dry-run "
               "--output files=logs --summary-json end.json --failure-report why.txt --max-restarts 3 --reduce sum "
-              "--compress bf16 --communicators 3 ./train",
+              "--compress bf16 ./train",
               &options, &error),
         OPTIONS_RUN);
     ck_assert_int_eq(options.rank_count, 8);
@@ -126,7 +125,6 @@ TEST(every_option_reaches_its_field)
     ck_assert_uint_eq(options.max_restarts, 3);
     ck_assert_int_eq(options.job.reduction, DDPRUN_REDUCE_SUM);
     ck_assert_int_eq(options.job.compression, DDPRUN_COMPRESS_BF16);
-    ck_assert_uint_eq(options.job.communicator_count, 3);
     options_free(&options);
 }
 
@@ -159,9 +157,9 @@ static const struct flagged {
     unsigned flag;
     const char *names;
 } flagged[] = {
-    {TERM, "bucket-mb no-overlap reduce reads compress communicators check-every "
+    {TERM, "bucket-mb no-overlap reduce reads compress check-every "
            "verify timeout hang-timeout max-restarts heartbeat-timeout "},
-    {TRACED, "bucket-mb no-overlap reduce compress communicators nccl check-every "
+    {TRACED, "bucket-mb no-overlap reduce compress nccl check-every "
              "verify "},
     {NOT_HANDED_ON, "ranks nnodes node-rank master dry-run steps alone reference tolerance "
                     "batch-grows free per-rank json "},
@@ -191,7 +189,7 @@ TEST(terms_have_a_line_for_each_option_that_ranks_must_share)
     ck_assert_str_eq(rest,
                      "--device gpu\n--plan left out\n--bucket-mb 0.10000038146972656\n--no-overlap on\n--reduce sum\n"
                      "--reads owner\n--compress none\n"
-                     "--communicators 1\n--check-every 100\n--verify off\n--timeout 900\n"
+                     "--check-every 100\n--verify off\n--timeout 900\n"
                      "--hang-timeout 600\n--max-restarts 0\n--heartbeat-timeout 0\n");
     options_free(&options);
 }
@@ -363,9 +361,7 @@ static const char *const bad_lines[] = {
     "--reduce ./train",
     "--compress fp8 ./train",
     "--compress FP16 ./train",
-    "--communicators 0 ./train",
-    "--communicators 9 ./train",
-    "--communicators two ./train",
+    "--communicators 2 ./train",
     "--timeout 1.5 ./train",
     "--nccl '' ./train",
     "--trace '' ./train",

@@ -8,7 +8,7 @@
 #
 # Ordinarily every pair of values of two factors meets in some cell; with DDPRUN_SOAK=1 every combination does, in eight orders. A
 # CELL is TRAINER/SHAPE/RANKS/ORDER, as failures name them. An order is 0 (as the device likes) or a seed of SOFTGPU_CHAOS, with
-# slow links. Odd seeds verify every gradient and have buckets by measurement, not by size; every third has two communicators.
+# slow links. Odd seeds verify every gradient and have buckets by measurement, not by size.
 # shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../end_to_end/lib.sh"
 programs=$build/tests/matrix
@@ -95,7 +95,6 @@ why_not() {
     local trainer shape world order rank options=(--check-every 1 --timeout 120)
     IFS=/ read -r trainer shape world order <<<"$1"
     if [ "$((order % 2))" -eq 1 ]; then options+=(--verify); else options+=(--bucket-mb 0.01); fi
-    [ "$((order % 3))" -ne 2 ] || options+=(--communicators 2)
     local settings=(env)
     [ "$order" -eq 0 ] || settings+=("SOFTGPU_CHAOS=$order" "SOFTGPU_LINK=latency_us=300,gbytes_per_s=1")
     [ "$shape" != self ] || settings+=(SOFTGPU_SELF_LOOKUP=1)

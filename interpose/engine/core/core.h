@@ -56,7 +56,7 @@ require_comm(bool done, const struct comm_error *error)
         stop_job_by(error->cause, "%s", error->text);
 }
 
-/* The stream of the first communicator, on which is all that buckets do not need streams of their own for. */
+/* The stream of the engine's communicator, on which buckets and all else go. */
 static inline CUstream
 first_stream(void)
 {
@@ -249,8 +249,6 @@ void streams_forget(CUstream released, uint64_t named) WITH_LOCK;
 void streams_wait_for_producers(uint64_t mask, CUstream waiter) BY_ISSUER;
 /* Whether the mask is of one stream, which an event can be recorded on here. */
 bool streams_is_one(uint64_t mask, CUstream *stream_p) BY_ISSUER;
-/* The issuer: the first communicator's stream waits for all buckets of the others. */
-void streams_join(void) BY_ISSUER;
 /* The issuer: waits on the host for everything that is on its way. */
 void streams_wait_for_buckets(void) BY_ISSUER;
 /* Collectives in flight may still be writing to memory that is about to be something else: waits for them. */
@@ -281,7 +279,7 @@ struct gathered {
 };
 /* Makes room for so many words, the same on all ranks; waits if others are on their way. */
 void gather_prepare(struct gathered *gathered, size_t count);
-/* The issuer: what host functions on the first communicator's stream have left in mine[] goes to all ranks; then
+/* The issuer: what host functions on the engine's stream have left in mine[] goes to all ranks; then
  * compare(arg), a host function too, finds all[rank * count], or differs[]. `what` is in static storage. */
 void gather_send(struct gathered *gathered, const char *what, uint64_t number, CUhostFn compare, void *arg) BY_ISSUER;
 
@@ -370,6 +368,6 @@ struct awaited {
 };
 
 /* Of each communicator; guarded by the engine's lock. */
-extern struct awaited in_flight[DDPRUN_MOST_COMMUNICATORS + 1];
+extern struct awaited in_flight[COMMUNICATORS];
 
 #endif

@@ -93,7 +93,6 @@ device_ensure_collectives(void)
     const struct job_options *options = &engine_state.options;
     const struct collectives_options wanted = {.reduction = (enum ddprun_reduction)options->reduction,
                                                .compression = (enum ddprun_compression)options->compression,
-                                               .communicator_count = options->communicator_count,
                                                .timeout_s = (int)options->timeout_s,
                                                .kernels_path = options->kernels[0] != '\0' ? options->kernels : NULL};
     status_waits_at("the start of NCCL");

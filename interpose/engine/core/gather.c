@@ -1,7 +1,7 @@
 /*
  * gather.c - words of all ranks side by side, without a wait on the host.
  *
- * Each rank fills words in pinned memory, by host functions on the first communicator's stream; they are sent
+ * Each rank fills words in pinned memory, by host functions on the engine's stream; they are sent
  * through it, and a host function sees those of all ranks. All in the order of that stream, so one set of memory
  * is enough. Used by checks.c, duplicate_batch.c and weights.c; the issuer's role.
  */

@@ -4,13 +4,13 @@
  */
 #include "interpose/engine/core/core.h"
 
-struct awaited in_flight[DDPRUN_MOST_COMMUNICATORS + 1];
+struct awaited in_flight[COMMUNICATORS];
 
 void
 inflight_prepare(void)
 {
     static const char what[] = "cuEventCreate for the watch";
-    for (unsigned i = 0; i < engine_state.collectives.communicator_count + 1; ++i) { /* and what DDP_REDUCE may open */
+    for (unsigned i = 0; i < COMMUNICATORS; ++i) { /* the program's may be opened later */
         struct awaited *awaited = &in_flight[i];
         CUDA(what, cuEventCreate, &awaited->tail, CU_EVENT_DISABLE_TIMING);
         for (unsigned k = 0; k < AWAITED_AT_MOST; ++k) {

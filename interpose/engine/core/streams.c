@@ -176,14 +176,6 @@ streams_is_one(uint64_t mask, CUstream *stream_p)
 }
 
 void
-streams_join(void)
-{
-    struct comm_error error;
-    if (!collectives_join(&engine_state.collectives, &error))
-        stop_job("%s", error.text);
-}
-
-void
 streams_wait_for_buckets(void)
 {
     struct comm_error error;

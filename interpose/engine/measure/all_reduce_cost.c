@@ -41,7 +41,7 @@ enqueue(const struct bucket_wire *wire, CUevent before, CUevent after) BY_ISSUER
     for (int i = 0; i <= IN_FRONT; ++i) {
         if (i == IN_FRONT)
             CUDA("cuEventRecord", cuEventRecord, before, first_stream());
-        if (!collectives_reduce(&engine_state.collectives, wire, 0, 1, &error))
+        if (!collectives_reduce(&engine_state.collectives, wire, 1, first_stream(), &error))
             stop_job_by(error.cause, "measuring an all-reduce: %s", error.text);
     }
     CUDA("cuEventRecord", cuEventRecord, after, first_stream());
@@ -57,7 +57,7 @@ time_of_size(CUdeviceptr memory, uint64_t bytes, const CUevent events[2]) BY_ISS
     struct bucket_wire wire = {0};
     struct comm_error error;
     int64_t least_ns = INT64_MAX;
-    if (!collectives_place(&engine_state.collectives, &wire, 0, &member, 1, ncclFloat32, &error))
+    if (!collectives_place(&engine_state.collectives, &wire, &member, 1, ncclFloat32, &error))
         stop_job("%s", error.text);
     for (int i = -1; i < REPEATS; ++i) {
         float ms = 0;

@@ -43,7 +43,7 @@ static struct {
     double *averages;         /* pinned, the same */
     struct gathered words;    /* own[] of each rank, bits of doubles */
 
-    /* ---- host functions on the first communicator's stream ---- */
+    /* ---- host functions on the engine's stream ---- */
     struct norms blocks[BLOCKS_AT_MOST];
     size_t block_count, block_looks, last_looks; /* looks of a whole block; of the one that is being filled */
 } noise = {.block_looks = 1};

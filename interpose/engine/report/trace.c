@@ -24,7 +24,6 @@ struct bucket_trace {
     CUevent ready, begin, end; /* ready: of a bucket that is launched early */
     bool early;
     bool sent;
-    unsigned communicator;
     uint64_t bytes;
     enum wire_path path;
     ncclDataType_t type; /* of its elements as sent */
@@ -161,7 +160,6 @@ add_bucket(struct json *line, const struct step_trace *step, size_t k)
     json_add_u64(line, "bytes", bucket->bytes);
     json_add_text(line, "path", wire_path_name(bucket->path));
     json_add_text(line, "type", wire_type_name(bucket->type));
-    json_add_u64(line, "communicator", bucket->communicator);
     json_close(line, '}');
 }
 
@@ -375,12 +373,11 @@ trace_bucket_begin(const struct group *group, size_t bucket, bool early)
 {
     struct bucket_trace *of = &current_step(group)->buckets[bucket];
     of->early = early;
-    of->communicator = collectives_communicator_of(&engine_state.collectives, bucket);
     bool narrow = group->shipment.wires[bucket].compression != DDPRUN_COMPRESS_NONE; /* 16 bits of 32 */
     of->bytes = group->plan->buckets[bucket].bytes / (narrow ? 2 : 1);
     of->path = group->shipment.wires[bucket].path;
     of->type = group->shipment.wires[bucket].type;
-    trace_record(of->begin, collectives_stream_of(&engine_state.collectives, bucket));
+    trace_record(of->begin, first_stream());
 }
 
 void
@@ -389,7 +386,7 @@ trace_bucket_end(const struct group *group, size_t bucket, bool early)
     (void)early;
     struct bucket_trace *of = &current_step(group)->buckets[bucket];
     of->sent = true;
-    trace_record(of->end, collectives_stream_of(&engine_state.collectives, bucket));
+    trace_record(of->end, first_stream());
 }
 
 void
@@ -430,7 +427,6 @@ trace_captured_step(int group, const struct shipment *shipment, uint64_t number,
         json_add_u64(line, "bucket", k);
         json_add_text(line, "path", wire_path_name(shipment->wires[k].path));
         json_add_text(line, "type", wire_type_name(shipment->wires[k].type));
-        json_add_u64(line, "communicator", collectives_communicator_of(&engine_state.collectives, k));
         json_close(line, '}');
     }
     json_close(line, ']');

@@ -211,7 +211,7 @@ look_at_waiting(unsigned communicator)
         return;
 
     int rank;
-    bool is_reduce = communicator == engine_state.collectives.communicator_count;
+    bool is_reduce = communicator == COMMUNICATOR_PROGRAM;
     uint64_t waiting_ms = (clock_ns() - awaited->since_ns) / NS_PER_MS;
     const struct rank_status *waiter =
         waiting_ms > PATIENCE_WITH_WAITERS_MS ? find_waiter(&of, is_reduce, &rank) : NULL;

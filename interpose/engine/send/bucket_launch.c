@@ -100,7 +100,7 @@ place_wire(const struct shipment *shipment, size_t bucket, const struct bucket_m
     int type = escape_bucket_type(of);
     struct comm_error error;
     RELAX_CAPTURES(); /* it may allocate */
-    if (!collectives_place(&engine_state.collectives, wire, bucket, members, of->count, type_nccl(type), &error))
+    if (!collectives_place(&engine_state.collectives, wire, members, of->count, type_nccl(type), &error))
         stop_job("%s", error.text);
 }
 
@@ -309,19 +309,17 @@ void
 issue_bucket(struct group *group, size_t bucket, bool early)
 {
     struct comm_error error;
-    unsigned communicator = collectives_communicator_of(&engine_state.collectives, bucket);
     unsigned watching = atomic_load_explicit(&engine_state.watching, memory_order_relaxed);
     follow_memory(&group->shipment, group->places, bucket);
     const struct weight weight = weight_of(group);
     const double factor = weight_factor(&weight);
     WATCHED(watching, bucket_begins, group, bucket, early);
-    inflight_sending("bucket", bucket, communicator);
-    if (!collectives_reduce(&engine_state.collectives, &group->shipment.wires[bucket], bucket, factor, &error))
+    inflight_sending("bucket", bucket, COMMUNICATOR_ENGINE);
+    if (!collectives_reduce(&engine_state.collectives, &group->shipment.wires[bucket], factor, first_stream(), &error))
         stop_job_by(error.cause, "bucket %zu of step %llu: %s", bucket,
                     (unsigned long long)engine_state.boundary_count + 1, error.text);
-    CUDA("cuEventRecord after a bucket", cuEventRecord, group->bucket_done[bucket],
-         engine_state.collectives.communicators[communicator].stream);
-    inflight_sent("bucket", bucket, communicator);
+    CUDA("cuEventRecord after a bucket", cuEventRecord, group->bucket_done[bucket], first_stream());
+    inflight_sent("bucket", bucket, COMMUNICATOR_ENGINE);
     flight_note(FLIGHT_BUCKET, bucket, group->plan->buckets[bucket].bytes, early ? "early" : "at DDP_STEP");
     WATCHED(watching, bucket_ends, group, bucket, early);
 }
@@ -358,7 +356,7 @@ issue_ready(void)
         ++group->early_buckets;
         issuer_unlock();
         WATCHED(atomic_load(&engine_state.watching), bucket_ready, group, bucket, mask);
-        streams_wait_for_producers(mask, collectives_stream_of(&engine_state.collectives, bucket));
+        streams_wait_for_producers(mask, first_stream());
         issue_bucket(group, bucket, true);
         issuer_lock();
     }

@@ -211,7 +211,6 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     trials_backward_done(group, stream);
     step_wait_for_producers(group, stream);
     flush_buckets(group);
-    streams_join();
     buffers_send();
     bool compares = checks_parameters_due(group); /* until they are hashed */
     step_release(group, stream);

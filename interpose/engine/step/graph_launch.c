@@ -61,7 +61,6 @@ launch_begin(struct recording *recording, CUstream stream)
     RELAX_CAPTURES();
     step_open(recording->number, NULL, site);
     step_wait_for_producers(NULL, stream);
-    streams_join();
     nonfinite_launch(groups_of(recording));
     step_release(first, stream);
 }
@@ -73,8 +72,7 @@ static void
 follow_stream(CUstream stream) BY_ISSUER
 {
     uint64_t mask = ISSUER_LOCKED(UINT64_C(1) << stream_index(stream));
-    for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
-        streams_wait_for_producers(mask, engine_state.collectives.communicators[i].stream);
+    streams_wait_for_producers(mask, first_stream());
     CUDA("cuEventRecord", cuEventRecord, engine_state.reduced, first_stream());
 }
 

@@ -171,8 +171,8 @@ send_bucket(const struct capture *capture, const struct captured_step *step, siz
     free(nodes.items);
     nonfinite_look_captured(&memory_state.groups[step->group], &step->shipment.wires[bucket],
                             capture->recording->step_count, steps_of(capture->recording, step->group));
-    if (!collectives_reduce_on(&engine_state.collectives, &step->shipment.wires[bucket], bucket,
-                               weight_factor(&step->weight), capture->lane->stream, &error))
+    if (!collectives_reduce(&engine_state.collectives, &step->shipment.wires[bucket], weight_factor(&step->weight),
+                            capture->lane->stream, &error))
         stop_job_by(error.cause, "bucket %zu of a DDP_STEP in a capture: %s", bucket, error.text);
 }
 

@@ -239,13 +239,12 @@ send(const struct reduction *reduction, CUdeviceptr address, size_t count) BY_IS
 {
     static const ncclRedOp_t operations[] = {
         [DDP_OP_SUM] = ncclSum, [DDP_OP_MEAN] = ncclAvg, [DDP_OP_MIN] = ncclMin, [DDP_OP_MAX] = ncclMax};
-    unsigned communicator = engine_state.collectives.communicator_count;
     struct comm_error error;
-    inflight_sending(reduction->kind->text, reduction->number, communicator);
+    inflight_sending(reduction->kind->text, reduction->number, COMMUNICATOR_PROGRAM);
     if (!collectives_reduce_program(&engine_state.collectives, address, count, type_nccl(reduction->call.type),
                                     operations[reduction->call.op], &error))
         stop_job_by(error.cause, MADE_FORMAT ": %s", MADE(reduction), error.text);
-    inflight_sent(reduction->kind->text, reduction->number, communicator);
+    inflight_sent(reduction->kind->text, reduction->number, COMMUNICATOR_PROGRAM);
 }
 
 static void

@@ -92,8 +92,7 @@ step_wait_for_producers(const struct group *group, CUstream stream)
             mask |= streams_of(&memory_state.groups[g]);
     }
     issuer_unlock();
-    for (unsigned i = 0; i < engine_state.collectives.communicator_count; ++i)
-        streams_wait_for_producers(mask, engine_state.collectives.communicators[i].stream);
+    streams_wait_for_producers(mask, first_stream());
 }
 
 /* ---- what comes after them ---- */

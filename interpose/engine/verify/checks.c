@@ -174,7 +174,6 @@ checks_bucket_sent(const struct group *group, size_t bucket, bool early)
         return;
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     bool any = false;
-    streams_join(); /* it may have gone through another communicator */
     for (size_t i = of->first; i < of->first + of->count; ++i) {
         size_t gradient = group->plan->pieces[i].gradient;
         if (group->plan->last_bucket_of[gradient] != bucket) /* its other pieces are still to be reduced */

@@ -69,7 +69,7 @@ struct window {
 };
 
 static struct {
-    struct hasher *hasher; /* of the first communicator's stream */
+    struct hasher *hasher; /* of the engine's stream */
     /* STEPS hashes of the gradients that were sent through it, 0: none, or all are zero; WORDS of each step's sample */
     struct gathered words;
     struct window windows[STEPS][WINDOWS];
@@ -122,7 +122,7 @@ duplicate_batch_own_gradients(const struct group *group, size_t bucket, bool ear
 {
     (void)early;
     long place = current_place();
-    if (place < 0 || collectives_communicator_of(&engine_state.collectives, bucket) != 0)
+    if (place < 0)
         return;
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     for (size_t i = of->first; i < of->first + of->count; ++i) {
