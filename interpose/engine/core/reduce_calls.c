@@ -10,6 +10,7 @@
 
 #include "comm/hash.h"
 
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +18,7 @@
 static struct {
     uint64_t count, hash;
     uint64_t keys[REDUCE_CALLS_KEPT]; /* of call number n at (n - 1) % REDUCE_CALLS_KEPT */
-    struct reduce_kind **kinds;       /* [capacity]: at their key, or behind it where that is taken; NULL: free */
-    size_t kind_count, capacity;      /* a power of two */
+    void *kinds;                      /* by their keys, of tsearch(3) */
 } calls GUARDED_BY(engine_mutex);
 
 static const char *const operation_names[] = {
@@ -62,42 +62,20 @@ new_kind(const struct reduce_call *call, uint64_t key)
     return kind;
 }
 
-/* With lock held: where the kind is, or is to be put. */
-static size_t
-place_of_key(uint64_t key) WITH_LOCK
+static int
+compare_kinds(const void *a, const void *b)
 {
-    size_t at = key & (calls.capacity - 1);
-    while (calls.kinds[at] != NULL && calls.kinds[at]->key != key)
-        at = (at + 1) & (calls.capacity - 1);
-    return at;
-}
-
-/* With lock held: makes room for one more; false when memory runs out. */
-static bool
-make_room_for_kind(void) WITH_LOCK
-{
-    if (2 * (calls.kind_count + 1) <= calls.capacity)
-        return true;
-    size_t before = calls.capacity;
-    struct reduce_kind **old = calls.kinds,
-                       **grown = calloc(before > 0 ? 2 * before : 16, sizeof(struct reduce_kind *));
-    if (grown == NULL)
-        return false;
-    calls.kinds = grown;
-    calls.capacity = before > 0 ? 2 * before : 16;
-    for (size_t i = 0; i < before; ++i) {
-        if (old[i] != NULL)
-            calls.kinds[place_of_key(old[i]->key)] = old[i];
-    }
-    free(old);
-    return true;
+    uint64_t one = ((const struct reduce_kind *)a)->key, other = ((const struct reduce_kind *)b)->key;
+    return (one > other) - (one < other);
 }
 
 /* With lock held: the kind with this key, or NULL. */
 static const struct reduce_kind *
 find_kind(uint64_t key) WITH_LOCK
 {
-    return calls.capacity > 0 ? calls.kinds[place_of_key(key)] : NULL;
+    const struct reduce_kind wanted = {.key = key};
+    struct reduce_kind *const *place = tfind(&wanted, &calls.kinds, compare_kinds);
+    return place != NULL ? *place : NULL;
 }
 
 /* ---- the sequence ---- */
@@ -111,10 +89,7 @@ reduce_calls_add(const struct reduce_call *call, uint64_t *number_p, const struc
     bool good = true;
     issuer_lock();
     if (added != NULL) { /* the issuer alone adds one */
-        good = make_room_for_kind();
-        if (good)
-            calls.kinds[place_of_key(key)] = added;
-        ++calls.kind_count;
+        good = tsearch(added, &calls.kinds, compare_kinds) != NULL;
         kind = added;
     }
     calls.keys[calls.count % REDUCE_CALLS_KEPT] = key;

@@ -11,43 +11,43 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS_AT_FIRST = 256, PARAMS_AT_MOST = 4096 };
+enum { PARAMS_AT_MOST = 4096 };
 
 enum handle_kind { HANDLE_FUNCTION, HANDLE_KERNEL, HANDLE_UNCLEAR };
 
 struct slot {
-    CUfunction function;                  /* NULL: free */
+    CUfunction function;
     bool is_kernel;                       /* a library gave it to the trainer as a CUkernel */
     const struct function_layout *layout; /* NULL: the driver was not asked yet */
 };
 
 /* Guards the table. Layouts live for ever: a launch may be using one. */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct slot *slots;
-static size_t slot_count, used_count;
+static void *slots;        /* of tsearch(3) */
 static unsigned unloading; /* threads */
 
-static size_t
-slot_of(const struct slot *table, size_t count, CUfunction function)
+static int
+compare_slots(const void *a, const void *b)
 {
-    size_t at = (size_t)(((uintptr_t)function >> 4) * UINT64_C(0x9E3779B97F4A7C15)) & (count - 1);
-    while (table[at].function != NULL && table[at].function != function)
-        at = (at + 1) & (count - 1);
-    return at;
+    uintptr_t one = (uintptr_t)((const struct slot *)a)->function,
+              other = (uintptr_t)((const struct slot *)b)->function;
+    return (one > other) - (one < other);
 }
 
-/* All zero if nothing is known of the handle. */
+/* Without a layout if nothing is known of the handle. */
 static struct slot
 find_slot(CUfunction function)
 {
-    struct slot found = {0};
+    struct slot found = {.function = function};
     pthread_mutex_lock(&table_lock);
-    if (slot_count > 0)
-        found = slots[slot_of(slots, slot_count, function)];
+    struct slot *const *place = tfind(&found, &slots, compare_slots);
+    if (place != NULL)
+        found = **place;
     pthread_mutex_unlock(&table_lock);
     return found;
 }
@@ -59,36 +59,20 @@ function_name(CUfunction function)
     return layout != NULL ? layout->name : NULL;
 }
 
-/* With table_lock held. False when memory runs out: the function is then asked about every time. */
-static bool
-functions_make_room(void)
-{
-    if (2 * (used_count + 1) <= slot_count)
-        return true;
-    size_t grown_count = slot_count == 0 ? SLOTS_AT_FIRST : 2 * slot_count;
-    struct slot *grown = calloc(grown_count, sizeof(*grown));
-    if (grown == NULL)
-        return false;
-    for (size_t i = 0; i < slot_count; ++i) {
-        if (slots[i].function != NULL)
-            grown[slot_of(grown, grown_count, slots[i].function)] = slots[i];
-    }
-    free(slots);
-    slots = grown;
-    slot_count = grown_count;
-    return true;
-}
-
-/* With table_lock held: the handle's slot, new if need be; NULL while nothing is kept. */
+/* With table_lock held: the handle's slot, new if need be; NULL while nothing is kept, or when memory runs out: the
+ * function is then asked about every time. */
 static struct slot *
 slot_for(CUfunction function)
 {
-    if (unloading > 0 || !functions_make_room())
+    struct slot *added = unloading == 0 ? calloc(1, sizeof(*added)) : NULL;
+    if (added == NULL)
         return NULL;
-    struct slot *slot = &slots[slot_of(slots, slot_count, function)];
-    used_count += slot->function == NULL;
-    slot->function = function;
-    return slot;
+    added->function = function;
+    struct slot **place = tsearch(added, &slots, compare_slots);
+    struct slot *there = place != NULL ? *place : NULL;
+    if (there != added)
+        free(added);
+    return there;
 }
 
 static void
@@ -126,9 +110,8 @@ functions_kernels_found(const CUkernel *kernels, unsigned room, CUlibrary librar
 static void
 forget(void)
 {
-    free(slots);
+    tdestroy(slots, free);
     slots = NULL;
-    slot_count = used_count = 0;
     launch_filter_forget_kernels();
 }
 
