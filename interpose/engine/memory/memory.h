@@ -236,10 +236,9 @@ struct weight weight_of(const struct group *group);
  * message; always, where all ranks are sure to ask; `captured`: for the message, should they not. Says once, on rank 0,
  * if shares are unequal and not weighted. */
 void weight_agree(const struct group *group, bool all_ask, bool captured);
-/* The issuer, at a boundary, after the trainer's stream is let go: weights are compared across ranks on their way. */
-void weight_compare(const struct weight *weight) BY_ISSUER;
-/* Likewise, where parameters are compared: whether DDP_SHARD is given the same on all ranks. */
-void weight_compare_shards(void) BY_ISSUER;
+/* The issuer, at a boundary, after the trainer's stream is let go: weights are compared across ranks on their way; and,
+ * if `shards`, whether DDP_SHARD is given the same on all. */
+void weight_compare(const struct weight *weight, bool shards) BY_ISSUER;
 /* In a world of one: all items are this rank's. */
 void weight_refuse_share(const struct group *group);
 /* A graph whose DDP_STEP was captured with `captured` is about to be launched: ends the job if calls since say

@@ -8,8 +8,8 @@
  * captured is compared when it is captured.
  *
  * And DDP_SHARD: the number of items to share out is the same on all ranks. Where no total of a step's calls is common
- * to two ranks, the job ends; what one rank shares out besides, to evaluate, is its own. Compared at the first step by
- * that message, and then where parameters are.
+ * to two ranks, the job ends; what one rank shares out besides, to evaluate, is its own. Compared by the same messages:
+ * at the first step, and then where parameters are.
  *
  * weight_add() and weight_note_shard() are called in any thread, the others at boundaries.
  */
@@ -29,7 +29,12 @@ struct shard_calls {
     int64_t totals[SHARD_TOTALS]; /* the different ones, 0 where there are no more; the first is MANY_TOTALS: they are
                                      too many */
 };
-enum { SHARD_WORDS = sizeof(struct shard_calls) / sizeof(uint64_t) };
+
+/* What a rank says to the others. */
+struct said {
+    struct weight weight;
+    struct shard_calls shards;
+};
 
 static struct {
     /* guarded by the engine's lock */
@@ -42,10 +47,9 @@ static struct {
 
     /* the issuer's */
     bool in_use;           /* some rank has called DDP_WEIGHT: the same on all ranks */
-    bool said;             /* that shares are uneven */
-    struct gathered words; /* count and total of each rank */
     bool shards_in_use;    /* some rank has called DDP_SHARD before the first step: the same on all ranks */
-    struct gathered shard_words;
+    bool uneven_reported;  /* that shares are uneven */
+    struct gathered words; /* struct said of each rank */
 } weights;
 
 /* ---- what the program says ---- */
@@ -125,33 +129,45 @@ weight_of(const struct group *group)
 
 /* ---- do the weights of all ranks fit together? ---- */
 
-/* Which step is compared; the place for messages. */
-struct compared_step {
-    uint64_t number; /* from 1 */
-    struct weight mine;
-    char what[200]; /* "DDP_WEIGHT (train.cu:12)" */
+/* What is compared at a step: a copy, as the program goes on; and the places for messages. */
+struct compared {
+    uint64_t number; /* of the step, from 1 */
+    struct said mine;
+    char what[200];  /* "DDP_WEIGHT (train.cu:12)" */
+    char shard[200]; /* "DDP_SHARD (train.cu:10)" */
 };
 
-static struct compared_step
-describe_step(const struct weight *mine)
+static void
+name_call(char name[200], const char *macro, const struct ddp_site *site)
 {
-    struct compared_step step = {.number = engine_state.boundary_count + 1, .mine = *mine, .what = "DDP_WEIGHT"};
-    engine_lock();
-    if (weights.site.file != NULL)
-        snprintf(step.what, sizeof(step.what), "DDP_WEIGHT (%.150s:%d)", weights.site.file, weights.site.line);
-    engine_unlock();
-    return step;
+    if (site->file != NULL)
+        snprintf(name, 200, "%s (%.150s:%d)", macro, file_name_of(site->file), site->line);
+    else
+        snprintf(name, 200, "%s", macro);
 }
 
-/* Of count and total of each rank: false with the reason if they cannot be right. */
-static bool
-judge_weights(const uint64_t *words, const struct compared_step *step, char why[512])
+static struct compared
+describe(const struct weight *mine)
 {
-    uint64_t sum = 0, total = words[1];
+    struct compared compared = {.number = engine_state.boundary_count + 1, .mine = {.weight = *mine}};
+    engine_lock();
+    if (weights.shard_thread == gettid()) /* the one that calls DDP_STEP */
+        compared.mine.shards = weights.shards;
+    name_call(compared.what, "DDP_WEIGHT", &weights.site);
+    name_call(compared.shard, "DDP_SHARD", &weights.last_shard);
+    engine_unlock();
+    return compared;
+}
+
+/* False with the reason if the weights of all ranks cannot be right. */
+static bool
+judge_weights(const struct said *all, const struct compared *step, char why[512])
+{
+    uint64_t sum = 0, total = all[0].weight.total;
     unsigned long long number = step->number;
     for (int r = 0; r < engine_state.rendezvous.world_size; ++r) {
-        uint64_t theirs = words[2 * r + 1];
-        sum += words[2 * r];
+        uint64_t theirs = all[r].weight.total;
+        sum += all[r].weight.count;
         if (theirs == total)
             continue;
         if (theirs == 0 || total == 0)
@@ -190,113 +206,50 @@ have_common_total(const struct shard_calls *a, const struct shard_calls *b)
     return a->totals[0] == MANY_TOTALS || b->totals[0] == MANY_TOTALS;
 }
 
-/* Which calls are compared: a copy, as the program goes on, and where the last one stands. */
-struct compared_shards {
-    struct shard_calls mine;
-    char where[160];
-};
-
-static struct compared_shards
-describe_shards(void)
-{
-    struct compared_shards compared = {.where = ""};
-    engine_lock();
-    if (weights.shard_thread == gettid()) /* the one that calls DDP_STEP */
-        compared.mine = weights.shards;
-    if (weights.last_shard.file != NULL)
-        snprintf(compared.where, sizeof(compared.where), " (%.120s:%d)", file_name_of(weights.last_shard.file),
-                 weights.last_shard.line);
-    engine_unlock();
-    return compared;
-}
-
-/* Of each rank's calls: false with the reason if they are not of one batch. A rank without calls in the same step has
- * none to compare: what is shared out once, or on one rank, is. */
+/* False with the reason if the calls of all ranks are not of one batch. A rank without calls in the same step has none
+ * to compare: what is shared out once, or on one rank, is. */
 static bool
-judge_shards(const struct shard_calls *all, const struct compared_shards *compared, char why[512])
+judge_shards(const struct said *all, const struct compared *step, char why[512])
 {
+    const struct shard_calls *zero = &all[0].shards;
     bool some_only = engine_state.shard_world != (uint64_t)engine_state.rendezvous.world_size; /* a rehearsal */
     for (int r = 1; r < engine_state.rendezvous.world_size && !some_only; ++r) {
-        if (all[0].step == 0 || all[r].step != all[0].step || have_common_total(&all[0], &all[r]))
+        const struct shard_calls *theirs = &all[r].shards;
+        if (zero->step == 0 || theirs->step != zero->step || have_common_total(zero, theirs))
             continue;
         snprintf(why, 512,
-                 "DDP_SHARD%s: before step %llu rank 0 shares out %lld items and rank %d shares out %lld; it is the "
-                 "number of items of all ranks together, the same on each",
-                 compared->where, (unsigned long long)all[0].step, (long long)all[0].totals[0], r,
-                 (long long)all[r].totals[0]);
+                 "%s: before step %llu rank 0 shares out %lld items and rank %d shares out %lld; it is the number of "
+                 "items of all ranks together, the same on each",
+                 step->shard, (unsigned long long)zero->step, (long long)zero->totals[0], r,
+                 (long long)theirs->totals[0]);
         return false;
     }
     return true;
 }
 
-static void CUDA_CB
-store_shards(void *data)
-{
-    const struct compared_shards *compared = data;
-    memcpy(weights.shard_words.mine, &compared->mine, sizeof(compared->mine));
-}
-
-static void CUDA_CB
-judge_received_shards(void *data)
-{
-    char why[512];
-    struct compared_shards *compared = data;
-    if (!judge_shards((const struct shard_calls *)weights.shard_words.all, compared, why))
-        stop_job_soon("%s", why);
-    free(compared);
-}
-
-void
-weight_compare_shards(void)
-{
-    if (!weights.shards_in_use)
-        return;
-    struct compared_shards *compared = engine_calloc(1, sizeof(*compared));
-    *compared = describe_shards();
-    CUDA("cuLaunchHostFunc", cuLaunchHostFunc, first_stream(), store_shards, compared);
-    gather_send(&weights.shard_words, "the comparison of DDP_SHARD", engine_state.boundary_count + 1,
-                judge_received_shards, compared); /* which frees it */
-}
-
 /* ---- by a message ---- */
-
-/* What each rank says. */
-struct said_weight {
-    uint64_t words[2]; /* count and total */
-    struct shard_calls shards;
-};
 
 static void
 compare_now(const struct weight *mine, bool captured)
 {
     char why[512];
     struct control_messages all;
-    struct compared_step step = describe_step(mine);
-    struct compared_shards compared = describe_shards();
-    const struct said_weight said = {{mine->count, mine->total}, compared.mine};
-    exchange(captured ? "a captured DDP_STEP (check of DDP_WEIGHT)" : "DDP_STEP (check of DDP_WEIGHT)", &said,
-             sizeof(said), &all);
-    uint64_t *theirs = engine_calloc((size_t)all.count, sizeof(said.words));
-    struct shard_calls *shards = engine_calloc((size_t)all.count, sizeof(*shards));
-    bool any = false, any_shards = false;
+    const struct compared step = describe(mine);
+    exchange(captured ? "a captured DDP_STEP (check of DDP_WEIGHT)" : "DDP_STEP (check of DDP_WEIGHT)", &step.mine,
+             sizeof(step.mine), &all);
+    struct said *theirs = engine_calloc((size_t)all.count, sizeof(*theirs));
+    bool before = weights.in_use || weights.shards_in_use;
     for (int r = 0; r < all.count; ++r) {
-        const struct said_weight *of = all.messages[r];
-        memcpy(theirs + 2 * r, of->words, sizeof(of->words));
-        shards[r] = of->shards;
-        any = any || theirs[2 * r + 1] > 0;
-        any_shards = any_shards || shards[r].step > 0;
+        memcpy(&theirs[r], all.messages[r], sizeof(*theirs));
+        weights.in_use = weights.in_use || theirs[r].weight.total > 0;
+        weights.shards_in_use = weights.shards_in_use || theirs[r].shards.step > 0;
     }
     control_free_messages(&all);
-    if (!judge_weights(theirs, &step, why) || !judge_shards(shards, &compared, why))
+    if (!judge_weights(theirs, &step, why) || !judge_shards(theirs, &step, why))
         stop_job("%s", why);
     free(theirs);
-    free(shards);
-    if (any && !weights.in_use)
-        gather_prepare(&weights.words, 2);
-    if (any_shards && !weights.shards_in_use)
-        gather_prepare(&weights.shard_words, SHARD_WORDS);
-    weights.in_use = weights.in_use || any;
-    weights.shards_in_use = weights.shards_in_use || any_shards;
+    if (!before && (weights.in_use || weights.shards_in_use))
+        gather_prepare(&weights.words, sizeof(struct said) / sizeof(uint64_t));
 }
 
 /* ---- in the order of the communication stream ---- */
@@ -304,28 +257,28 @@ compare_now(const struct weight *mine, bool captured)
 static void CUDA_CB
 store_mine(void *data)
 {
-    const struct compared_step *step = data;
-    weights.words.mine[0] = step->mine.count;
-    weights.words.mine[1] = step->mine.total;
+    const struct compared *step = data;
+    memcpy(weights.words.mine, &step->mine, sizeof(step->mine));
 }
 
 static void CUDA_CB
 compare_received(void *data)
 {
     char why[512];
-    struct compared_step *step = data;
-    if (!judge_weights(weights.words.all, step, why))
+    struct compared *step = data;
+    const struct said *all = (const struct said *)weights.words.all;
+    if (!judge_weights(all, step, why) || !judge_shards(all, step, why))
         stop_job_soon("%s", why);
     free(step);
 }
 
 void
-weight_compare(const struct weight *weight)
+weight_compare(const struct weight *weight, bool shards)
 {
-    if (!weights.in_use)
+    if (!weights.in_use && !(shards && weights.shards_in_use))
         return;
-    struct compared_step *step = engine_calloc(1, sizeof(*step));
-    *step = describe_step(weight);
+    struct compared *step = engine_calloc(1, sizeof(*step));
+    *step = describe(weight);
     CUDA("cuLaunchHostFunc", cuLaunchHostFunc, first_stream(), store_mine, step);
     gather_send(&weights.words, "the comparison of weights", step->number, compare_received, step); /* which frees it */
 }
@@ -359,8 +312,8 @@ weight_agree(const struct group *group, bool all_ask, bool captured)
     struct ddp_site site = weights.shard_site;
     weights.shard_total = 0;
     engine_unlock();
-    if (uneven > 0 && mine.total == 0 && !weights.said) {
-        weights.said = true;
+    if (uneven > 0 && mine.total == 0 && !weights.uneven_reported) {
+        weights.uneven_reported = true;
         say_uneven(uneven, &site);
     }
     if (all_ask || (mine.total > 0 && !weights.in_use))
@@ -372,8 +325,8 @@ weight_refuse_share(const struct group *group)
 {
     struct weight mine = weight_of(group);
     if (mine.count != mine.total && !engine_state.takes_turn)
-        stop_job("%s: %llu of %llu items, and there is one rank only: its count is the total",
-                 describe_step(&mine).what, (unsigned long long)mine.count, (unsigned long long)mine.total);
+        stop_job("%s: %llu of %llu items, and there is one rank only: its count is the total", describe(&mine).what,
+                 (unsigned long long)mine.count, (unsigned long long)mine.total);
 }
 
 void
@@ -384,6 +337,6 @@ weight_refuse_launch(const struct group *group, const struct weight *captured, c
         stop_job(
             "%s: %llu of %llu items before the launch of a graph with DDP_STEP (%s:%d), which was captured with %llu "
             "of %llu; a graph keeps the weight of its capture: capture one for each share",
-            describe_step(&mine).what, (unsigned long long)mine.count, (unsigned long long)mine.total, site->file,
+            describe(&mine).what, (unsigned long long)mine.count, (unsigned long long)mine.total, site->file,
             site->line, (unsigned long long)captured->count, (unsigned long long)captured->total);
 }

@@ -219,13 +219,11 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     TRACED(trace_released(group, stream));
     checks_after_release();
     host_memory_end(group);
-    if (compares) {
+    if (compares)
         reduce_compare_at_boundary();
-        weight_compare_shards();
-    }
     TRACED(trace_checked(group, hashing_take_copied()));
     struct weight weight = weight_of(group);
-    weight_compare(&weight);
+    weight_compare(&weight, compares);
     noise_boundary(weight.total > 0);
     planner_vote(group, step_close_interval(group, stream));
     trials_next_interval(group, stream);
