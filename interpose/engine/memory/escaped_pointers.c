@@ -130,11 +130,9 @@ escape_deferral_of_kind(const struct tensor *tensor)
 enum deferral
 escape_deferral(const struct tensor *tensor)
 {
-    if (escape_deferral_of_kind(tensor) != DEFERRED_NOT)
-        return DEFERRED_SHARED;
-    if (tensor->declared || !tensor->escaped)
-        return DEFERRED_NOT;
-    return tensor->escaped ? DEFERRED_ESCAPED : DEFERRED_UNKNOWN;
+    if (tensor->escaped && !tensor->declared && !tensor_is_shared(tensor))
+        return DEFERRED_ESCAPED;
+    return escape_deferral_of_kind(tensor);
 }
 
 /* What a copied address does to a gradient. */
@@ -161,13 +159,12 @@ hold_found(struct tensor *tensor, struct found *found_p) WITH_LOCK
 static bool
 note_word(uint64_t word, struct found *found_p) WITH_LOCK
 {
-    size_t count;
     if (!allocations_cover(word, 1, MEMORY_DEVICE))
         return false;
     remember(word);
-    const struct range *range = ranges_find(&memory_state.ranges, word, 1, &count);
-    if (range != NULL && is_pointer_into(word, &memory_state.tensors[range->id]))
-        hold_found(&memory_state.tensors[range->id], found_p);
+    struct tensor *tensor = tensor_at(word);
+    if (tensor != NULL && is_pointer_into(word, tensor))
+        hold_found(tensor, found_p);
     return true;
 }
 

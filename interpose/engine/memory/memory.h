@@ -17,7 +17,6 @@ enum tensor_role { TENSOR_PARAMETER, TENSOR_GRADIENT, TENSOR_BUFFER, TENSOR_STAT
 enum deferral {
     DEFERRED_NOT,
     DEFERRED_IRREGULAR, /* what touches it differs from step to step */
-    DEFERRED_UNKNOWN,   /* the driver does not report kernels' parameters, and no library call has touched it */
     DEFERRED_ESCAPED,   /* kernels may reach it unseen, and the program does not say when it is complete */
     DEFERRED_SHARED,    /* the host reaches its memory, and may write it until DDP_STEP */
     DEFERRALS
@@ -160,6 +159,8 @@ void tensor_refuse_freed(const struct tensor *tensor);
 void tensor_refuse_freed_parameters(void);
 /* Ends the job: memory of the host cannot be read, or written, any more. */
 void tensor_refuse_missing(const struct tensor *tensor, const char *what) __attribute__((noreturn));
+/* With lock held: what is annotated at the address, or NULL. */
+struct tensor *tensor_at(CUdeviceptr address) WITH_LOCK;
 /* With lock held: how many of the role there are. */
 size_t *tensor_count_of(enum tensor_role role) WITH_LOCK;
 

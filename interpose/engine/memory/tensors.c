@@ -132,6 +132,14 @@ tensor_report_averaged(const struct tensor *added)
     atomic_store(&engine_state.status->gradient_bytes, sum.bytes);
 }
 
+struct tensor *
+tensor_at(CUdeviceptr address)
+{
+    size_t count;
+    const struct range *range = ranges_find(&memory_state.ranges, address, 1, &count);
+    return range != NULL ? &memory_state.tensors[range->id] : NULL;
+}
+
 size_t
 tensor_compared_count(void)
 {

@@ -244,13 +244,11 @@ tensor_forget(void *ptr, const struct ddp_site *site)
     CUcontext before = context_enter();
     streams_wait_for_collectives();
     context_leave(before);
-    size_t count;
     bool too_late = false;
     struct tensor forgotten = {.placed = false};
     engine_lock();
-    const struct range *range = ranges_find(&memory_state.ranges, (uint64_t)(uintptr_t)ptr, 1, &count);
-    if (range != NULL && range->begin == (uint64_t)(uintptr_t)ptr) {
-        struct tensor *tensor = &memory_state.tensors[range->id];
+    struct tensor *tensor = tensor_at((CUdeviceptr)ptr);
+    if (tensor != NULL && tensor->address == (CUdeviceptr)ptr) {
         too_late = tensor_is_sent(tensor) && groups_have_sent();
         if (tensor_is_sent(tensor))
             groups_annotations_changed();

@@ -50,9 +50,7 @@ interval_refuse_step(const char *name, const struct ddp_site *site)
 static struct tensor *
 gradient_at(CUdeviceptr address) WITH_LOCK
 {
-    size_t count;
-    const struct range *range = ranges_find(&memory_state.ranges, address, 1, &count);
-    struct tensor *tensor = range != NULL ? &memory_state.tensors[range->id] : NULL;
+    struct tensor *tensor = tensor_at(address);
     return tensor != NULL && tensor->averaged ? tensor : NULL;
 }
 
@@ -98,10 +96,9 @@ void
 interval_gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
 {
     engine_lock();
-    size_t count;
-    const struct range *range = ranges_find(&memory_state.ranges, (CUdeviceptr)ptr, 1, &count);
+    const struct tensor *named = tensor_at((CUdeviceptr)ptr);
     /* Before the first DDP_STEP_PARAMETERS a parameter is not averaged yet. */
-    bool known = range != NULL && memory_state.tensors[range->id].role != TENSOR_BUFFER, inside = memory_state.no_sync;
+    bool known = named != NULL && named->role != TENSOR_BUFFER, inside = memory_state.no_sync;
     engine_unlock();
     if (!known)
         stop_job("DDP_GRADIENT_READY(%s) (%s:%d): no annotated gradient or parameter at this address", site->text,

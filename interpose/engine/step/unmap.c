@@ -110,14 +110,14 @@ static void
 drop_vanished(void)
 {
     CUdeviceptr address = 0;
-    size_t at = 0, count;
+    size_t at = 0;
     while (next_placed(&at, &address)) {
         if (device_ask_about(address).type != 0)
             continue;
         engine_lock();
-        const struct range *range = ranges_find(&memory_state.ranges, address, 1, &count);
-        if (range != NULL)
-            tensor_unplace(&memory_state.tensors[range->id]);
+        struct tensor *tensor = tensor_at(address);
+        if (tensor != NULL)
+            tensor_unplace(tensor);
         engine_unlock();
     }
 }

@@ -80,9 +80,7 @@ count_launches(void)
 static struct tensor *
 find_parameter(CUdeviceptr address) WITH_LOCK
 {
-    size_t count;
-    const struct range *range = ranges_find(&memory_state.ranges, address, 1, &count);
-    struct tensor *tensor = range != NULL ? &memory_state.tensors[range->id] : NULL;
+    struct tensor *tensor = tensor_at(address);
     return tensor != NULL && tensor->role == TENSOR_PARAMETER && tensor->address == address ? tensor : NULL;
 }
 
