@@ -145,7 +145,7 @@ find_foreign(const char *name)
         {"host", OF_MPIRUN},
         {"hosts", OF_MPIRUN},
         {"hostfile", OF_MPIRUN},
-        {"x", "--env NAME=VALUE"},
+        {"x", "env NAME=VALUE before ddprun"},
         {"log-dir", "--output files=DIR"},
         {"standalone", "ddprun -n N without it, on one machine"},
         {"timeline-filename", "--trace DIR, and then ddprun trace"},
@@ -177,6 +177,7 @@ option_gone(const char *name)
         {"hang-warning", "it is a tenth of --hang-timeout"},
         {"trace-steps", "a trace has each of the first 1000 steps, then 900 of each power of ten"},
         {"trace-args", "traces and pages record the program's name, but not its arguments"},
+        {"env", "ddprun's own variables are the ranks', too; write env NAME=VALUE before ddprun"},
         {"communicators", "NCCL itself uses several network cards; NCCL_SOCKET_NTHREADS and NCCL_NSOCKS_PERTHREAD set "
                           "how many sockets"},
         {"sync-every", "a program without DDP_GRADIENT averages when it calls DDP_STEP_PARAMETERS, every K steps, say"},

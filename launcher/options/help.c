@@ -122,7 +122,7 @@ options_print_help_all(FILE *out, const struct command *const *commands)
                 group == GROUP_MIXED ? option_mixed->name : group_titles[group]);
         print_rows(out, option_rows, group);
     }
-    fputs("\nIf an option is given twice, the last one counts; --env may be repeated.\n"
+    fputs("\nIf an option is given twice, the last one counts.\n"
           "\nMost options can be set in the environment, too: --bucket-mb 10 is\n"
           "DDPRUN_BUCKET_MB=10. The command line has precedence over the environment.\n"
           "\nThe program finds RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE in its\n"

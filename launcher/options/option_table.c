@@ -9,7 +9,6 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/option_rows.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,43 +30,6 @@ take_interface(const struct option_row *row, void *target, const char *value, st
     if (value[0] == '\0' || (strchr(value, '/') != NULL && !network_parse(value, &network)))
         return option_bad_value(row, "", value, error);
     options->interface = value;
-    return true;
-}
-
-/* Variables that ddprun would overwrite without a message. */
-static bool
-is_ranks_own(const char *name, size_t length)
-{
-    static const char *const names[] = {DDPRUN_ENV_RANK, DDPRUN_ENV_WORLD_SIZE, DDPRUN_ENV_LOCAL_RANK,
-                                        DDPRUN_ENV_LOCAL_WORLD_SIZE, "CUDA_VISIBLE_DEVICES"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
-        if (strlen(names[i]) == length && strncmp(names[i], name, length) == 0)
-            return true;
-    }
-    return false;
-}
-
-static bool
-take_env(const struct option_row *row, void *target, const char *value, struct error *error)
-{
-    struct options *options = target;
-    size_t length = strcspn(value, "=");
-    bool named = length > 0 && !isdigit((unsigned char)value[0]);
-    for (size_t i = 0; i < length; ++i)
-        named = named && (isalnum((unsigned char)value[i]) || value[i] == '_');
-    if (!named || value[length] != '=')
-        return option_bad_value(row, "", value, error);
-    if (is_ranks_own(value, length))
-        return error_set(error, DDPRUN_EXIT_USAGE,
-                         "ddprun sets '%.*s' in each rank itself, in --env; use --gpus for GPUs and -n for ranks, or "
-                         "choose another name",
-                         (int)length, value);
-    if (strncmp(value, "DDPRUN_", 7) == 0 || strncmp(value, "_DDPRUN_", 8) == 0 || strncmp(value, "PMIX_", 5) == 0)
-        return error_set(error, DDPRUN_EXIT_USAGE,
-                         "'%.*s' is ddprun's own variable, in --env; use the option, or choose another name",
-                         (int)length, value);
-
-    word_list_add(&options->variables, xstrdup(value));
     return true;
 }
 

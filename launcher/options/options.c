@@ -122,7 +122,6 @@ void
 options_free(struct options *options)
 {
     words_free(options->gpus.list);
-    words_free(options->variables.list);
     words_free(options->given.list);
     words_free(options->owned.list);
     *options = (struct options){0};

@@ -77,8 +77,7 @@ struct options {
     const char *secret_file, *job_name; /* for processes that meet at an address; NULL: the usual ones */
     unsigned hang_timeout_s;            /* 0: never */
     const char *trace_dir;              /* NULL: no trace */
-    struct word_list variables;         /* "NAME=value" for the ranks */
-    bool subst; /* {rank}, {local_rank} and {world_size} in arguments and variables are replaced */
+    bool subst;                         /* {rank}, {local_rank} and {world_size} in arguments are replaced */
     bool dry_run;
     enum output_choice output;
     const char *output_dir; /* with OUTPUT_FILES */
@@ -142,7 +141,7 @@ bool gpu_list_add_once(struct word_list *list, const char *name, struct error *e
 /* The number that `name` is as an index, -1 if it is not an index (a UUID, -1, anything else). */
 int gpu_list_index(const char *name);
 
-/* ---- substitute.c: {rank}, {local_rank} and {world_size} in a program's arguments and variables ---- */
+/* ---- substitute.c: {rank}, {local_rank} and {world_size} in a program's arguments ---- */
 /* Numbers to put in. */
 struct places {
     int rank, local_rank, world_size;

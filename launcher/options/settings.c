@@ -107,16 +107,12 @@ refuse_mistyped(struct error *error)
     return true;
 }
 
-/* Variables of --env add up. Those of the command line stand behind the setting's, and so count where both set one. */
 bool
 settings_apply(struct options *options, struct error *error)
 {
-    struct word_list given = options->variables;
-    options->variables = (struct word_list){0};
     bool ok = refuse_mistyped(error);
     for (const struct option_row *row = option_rows; row->name != NULL && ok; ++row) {
-        bool adds_up = strcmp(row->name, "env") == 0;
-        if ((row->flags & COMMAND_LINE_ONLY) != 0 || (is_given(options, row) && !adds_up))
+        if ((row->flags & COMMAND_LINE_ONLY) != 0 || is_given(options, row))
             continue;
         char name[64];
         settings_variable_name(row->name, name, sizeof(name));
@@ -125,8 +121,5 @@ settings_apply(struct options *options, struct error *error)
             value = getenv("DDPRUN_REPORT"); /* its earlier name */
         ok = value == NULL || value[0] == '\0' || apply(options, row, value, name, error);
     }
-    for (size_t i = 0; i < given.count; ++i)
-        word_list_add(&options->variables, given.list[i]);
-    free(given.list);
     return ok;
 }

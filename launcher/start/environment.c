@@ -199,20 +199,6 @@ environment_arguments(const struct rank_settings *settings, int index)
     return words;
 }
 
-/* What --env gives, over everything inherited; ddprun's own variables come after it. */
-static void
-set_variables(char ***list, const struct rank_settings *settings, int index)
-{
-    struct places places = places_of(settings, index);
-    for (char **variable = settings->options->variables.list; variable != NULL && *variable != NULL; ++variable) {
-        char *entry = settings->options->subst ? substitute_text(*variable, &places) : xstrdup(*variable);
-        char *value = entry + strcspn(entry, "=");
-        *value++ = '\0';
-        environment_set(list, entry, value);
-        free(entry);
-    }
-}
-
 /* Of the launcher's job, in which the supervisor is the process: the trainer would be it a second time. */
 static bool
 is_identity(const char *entry, const char *unused)
@@ -247,7 +233,6 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
 
     if (environment_get(list, "PMIX_RANK") != NULL)
         leave_out(list, is_identity, NULL);
-    set_variables(&list, settings, index);
     environment_add_preload(&list, settings->installation->shim);
     set_devices(&list, settings, index);
 

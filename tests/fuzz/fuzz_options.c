@@ -31,8 +31,6 @@ require_sound(const struct options *options)
     fuzz_require(options->job.reduction < DDPRUN_REDUCTION_COUNT && options->job.compression < DDPRUN_COMPRESSION_COUNT,
                  "reductions and compressions are known ones");
     fuzz_require(options->job.bucket_bytes < (uint64_t)1 << 60, "buckets have a size");
-    for (char **variable = options->variables.list; variable != NULL && *variable != NULL; ++variable)
-        fuzz_require(strchr(*variable, '=') != NULL && (*variable)[0] != '=', "a variable has a name");
 }
 
 static void

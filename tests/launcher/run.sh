@@ -21,8 +21,7 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
 # shellcheck disable=SC2086
 {
     bad "no program" 2 "no program" $soft -n 2
-    bad "--env of a variable that ddprun sets" 2 "ddprun sets 'RANK' in each rank itself" --env RANK=7 "$fake"
-    bad "--env of the GPUs" 2 "use --gpus for GPUs" --env CUDA_VISIBLE_DEVICES=3 "$fake"
+    bad "--env" 2 "--env is gone: .* write env NAME=VALUE before ddprun" --env A=7 "$fake"
     if [ -z "$asan" ]; then
         run_in_front sh -c 'ulimit -v 200000; exec timeout -k 1 "$limit" "$0" "$1"' "$ddprun" "$fake"
         report "no room for the stand-in" "$(expect 2 "$err" '^ddprun: the limit of address space is 195 MiB, and a rank on the stand-in needs')"
@@ -47,7 +46,7 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
     bad "help of an unknown command" 2 "unknown command scuot, after help; did you mean scout?" help scuot
     bad "help of what is no command" 2 "unknown command frobnicate, after help; see ddprun help" help frobnicate
     bad "unknown letter" 2 "unknown option -z" -z "$fake"
-    bad "mpirun's letter" 2 "ddprun has no option -x; it is --env NAME=VALUE here" -x A "$fake"
+    bad "mpirun's letter" 2 "ddprun has no option -x; it is env NAME=VALUE before ddprun here" -x A "$fake"
     bad "torchrun's option" 2 "ddprun has no option --log_dir; it is --output files=DIR here" --log_dir=logs "$fake"
     bad "mpirun's letter for hosts" 2 "ddprun has no option -N; it is --nnodes N here" -N 2 "$fake"
     bad "torchrun's port" 2 "ddprun has no option --master_port; it is --master HOST:PORT here" --master_port 1 "$fake"
@@ -299,12 +298,12 @@ mkdir "$top/elsewhere"
 DDPRUN_RANKS=2 DDPRUN_CHECK_EVERY=6 DDPRUN_BUCKET_MB=1 DDPRUN_TIMEOUT=40 run --timeout 50 "$fake" options
 report "settings: environment, command line" "$(expect 0 "$out" '^\[1\] check_every=6' "$out" '^bucket_bytes=1048576' "$out" '^timeout_s=50')"
 bad "--config is gone" 2 "unknown or ambiguous option --config" --config x "$fake" exit 0
-run -n 2 --env 'WHO=I am {rank} of {world_size}' --subst "$fake" env WHO env RANK say 'at {local_rank} {other}'
-report "--env and --subst" "$(expect 0 "$out" '\[1\] WHO=I am 1 of 2$' "$out" '\[1\] RANK=1' "$out" 'at 1 \{other\}')"
+WHO=me run -n 2 --subst "$fake" env WHO env RANK say 'at {local_rank} of {world_size} {other}'
+report "variables and --subst" "$(expect 0 "$out" '\[1\] WHO=me$' "$out" '\[1\] RANK=1' "$out" 'at 1 of 2 \{other\}')"
 bad "a mistyped option" 2 "did you mean --bucket-mb" --bukcet-mb 3 "$fake"
 
 # shellcheck disable=SC2016,SC2086
-run $soft -n 2 --dry-run --subst --env "WORD=it's" --trace "$top/dry-trace" --output "files=$top/dry-files" sh -c 'echo $RANK "$WORD" "$1"' sh 'a  b{rank}'
+run $soft -n 2 --dry-run --subst --trace "$top/dry-trace" --output "files=$top/dry-files" sh -c 'echo $RANK "$0" "$1"' "it's" 'a  b{rank}'
 why=$(expect 0 "$out" '^# rank 1, on')
 [ ! -e "$top/dry-trace" ] && [ ! -e "$top/dry-files" ] || why+="--dry-run made a folder "
 [ ! -s "$err" ] || why+="said: $(cat "$err") "

@@ -50,7 +50,6 @@ static const struct sample {
     {"job", "a"},
     {"trace", "traces"},
     {"page", "page.html"},
-    {"env", "A=1"},
     {"subst", NULL},
     {"nnodes", "2"},
     {"node-rank", "1"},
@@ -293,7 +292,8 @@ TEST(an_option_that_is_gone_is_refused_with_what_serves_instead)
     } cases[] = {{{"hang-warning", "5"}, "a tenth of"},        {{"trace-steps", "5-9"}, "first 1000 steps"},
                  {{"trace-args", NULL}, "not its arguments"},  {{"outer-lr", "0.7"}, "DDP_STEP_PARAMETERS"},
                  {{"outer-momentum", "0.9"}, "an outer step"}, {{"sync-every", "8"}, "every K steps"},
-                 {{"communicators", "2"}, "network cards"},    {{"output", "rank0-all"}, "rank0 prints"}};
+                 {{"communicators", "2"}, "network cards"},    {{"env", "A=1"}, "env NAME=VALUE before"},
+                 {{"output", "rank0-all"}, "rank0 prints"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
         struct error error = {0};
         for (enum place place = WITHOUT_CHECK; place <= CHECK_FIRST; ++place) {

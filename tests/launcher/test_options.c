@@ -44,7 +44,7 @@ TEST(defaults_are_those_of_the_protocol)
     ck_assert_uint_eq(options.timeout_s, DDPRUN_DEFAULT_TIMEOUT_S);
     ck_assert_ptr_null(options.nccl);
     ck_assert_ptr_null(options.trace_dir);
-    ck_assert(options.variables.list == NULL && !options.subst && !options.dry_run);
+    ck_assert(!options.subst && !options.dry_run);
     ck_assert_int_eq(options.output, OUTPUT_TAGGED);
     ck_assert(options.summary_json == NULL && options.report == NULL && options.max_restarts == 0 && !options.verbose);
     ck_assert_int_eq(options.job.reduction, DDPRUN_REDUCE_MEAN);
@@ -99,7 +99,7 @@ TEST(every_option_reaches_its_field)
     struct error error;
     ck_assert_int_eq(
         parse("-n 8 --device softgpu --gpus 0,2,5-7 --share-gpu --bucket-mb 0.25 --no-overlap --nccl ./n.so "
-              "--check-every 0 --timeout 30 --trace out -q --env A=1 --env B_2= --subst --dry-run "
+              "--check-every 0 --timeout 30 --trace out -q --subst --dry-run "
               "--output files=logs --summary-json end.json --failure-report why.txt --max-restarts 3 --reduce sum "
               "--compress bf16 ./train",
               &options, &error),
@@ -114,9 +114,6 @@ TEST(every_option_reaches_its_field)
     ck_assert_uint_eq(options.job.check_every, 0);
     ck_assert_uint_eq(options.timeout_s, 30);
     ck_assert_str_eq(options.trace_dir, "out");
-    ck_assert_str_eq(options.variables.list[0], "A=1");
-    ck_assert_str_eq(options.variables.list[1], "B_2=");
-    ck_assert_ptr_null(options.variables.list[2]);
     ck_assert(options.subst && options.dry_run);
     ck_assert_int_eq(options.output, OUTPUT_FILES);
     ck_assert_str_eq(options.output_dir, "logs");
@@ -242,20 +239,6 @@ TEST(a_warning_of_a_hang_follows_from_its_limit)
                           cases[i].warning_s);
 }
 
-TEST(variables_of_a_setting_come_in_front_of_those_of_the_command_line)
-{
-    struct options options;
-    struct error error;
-    setenv("DDPRUN_ENV", "A=1", 1);
-    ck_assert_int_eq(parse("--env A=2 --env B=3 ./train", &options, &error), OPTIONS_RUN);
-    unsetenv("DDPRUN_ENV");
-    ck_assert_uint_eq(options.variables.count, 3);
-    ck_assert_str_eq(options.variables.list[0], "A=1");
-    ck_assert_str_eq(options.variables.list[1], "A=2");
-    ck_assert_str_eq(options.variables.list[2], "B=3");
-    options_free(&options);
-}
-
 TEST(options_end_at_the_program)
 {
     struct options options;
@@ -366,11 +349,6 @@ static const char *const bad_lines[] = {
     "--nccl '' ./train",
     "--trace '' ./train",
     "--no-overlap=1 ./train",
-    "--env A ./train",
-    "--env =1 ./train",
-    "--env 1A=1 ./train",
-    "--env DDPRUN_RANK=1 ./train",
-    "--env PMIX_RANK=1 ./train",
     "--output ./train",
     "--output files= ./train",
     "--output rank1 ./train",
