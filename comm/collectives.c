@@ -206,23 +206,35 @@ share_opening(struct collectives *c, struct control *control, struct opening *op
                              c->rank);
 }
 
-/* `most_ctas`: blocks of its kernels; 0: as NCCL likes. */
+/*
+ * Blocks that kernels of the program's communicator have at most. A kernel of a bucket and one of these may wait on the
+ * device at the same time, on different ranks for each other: none of them may keep the other from being resident. NCCL
+ * takes at most 64 blocks for a kernel (MAXCHANNELS), of which a multiprocessor holds one or more.
+ */
+enum { PROGRAM_CTAS_AT_MOST = 16 };
+
 static bool
-create_communicator(struct collectives *c, struct communicator *communicator, int most_ctas, struct comm_error *error)
+create_next(struct collectives *c, struct comm_error *error)
 {
+    unsigned which = atomic_load(&c->open_count);
+    struct communicator *communicator = &c->communicators[which];
     struct nccl_config config;
     nccl_config_fill(&config, c->nccl->version, true);
-    if (most_ctas > 0)
-        config.max_ctas = most_ctas;
+    if (which == COMMUNICATOR_PROGRAM)
+        config.max_ctas = PROGRAM_CTAS_AT_MOST;
     ncclResult_t result = c->nccl->ncclCommInitRankConfig_p(&communicator->comm, c->world_size, communicator->id,
                                                             c->rank, (ncclConfig_t *)&config);
     return nccl_ok(c, NULL, result, "ncclCommInitRankConfig", error);
 }
 
+/* The next communicator, whose id and stream are there. Collective. */
 static bool
-create_engine_communicator(struct collectives *c, struct comm_error *error)
+open_next(struct collectives *c, struct comm_error *error)
 {
-    return create_communicator(c, &c->communicators[COMMUNICATOR_ENGINE], 0, error);
+    if (!run_in_time(c, create_next, "ncclCommInitRankConfig", error))
+        return false;
+    atomic_fetch_add(&c->open_count, 1);
+    return true;
 }
 
 bool
@@ -247,26 +259,10 @@ collectives_open(struct collectives *c, const struct driver *driver, const struc
     if (!load_kernels(c, options, error) || !share_opening(c, control, &opening, error))
         return false;
     own->id = opening.id;
-    if (!run_in_time(c, create_engine_communicator, "ncclCommInitRankConfig", error))
-        return false;
-    atomic_store(&c->open_count, COMMUNICATOR_ENGINE + 1);
-    return true;
+    return open_next(c, error);
 }
 
 /* ---- the communicator of the program's own reductions ---- */
-
-/*
- * Blocks that its kernels have at most. A kernel of a bucket and one of these may wait on the device at the same time,
- * on different ranks for each other: none of them may keep the other from being resident. NCCL takes at most 64 blocks
- * for a kernel (MAXCHANNELS), of which a multiprocessor holds one or more.
- */
-enum { PROGRAM_CTAS_AT_MOST = 16 };
-
-static bool
-create_program_communicator(struct collectives *c, struct comm_error *error)
-{
-    return create_communicator(c, &c->communicators[COMMUNICATOR_PROGRAM], PROGRAM_CTAS_AT_MOST, error);
-}
 
 bool
 collectives_open_program(struct collectives *c, struct control *control, struct comm_error *error)
@@ -277,19 +273,9 @@ collectives_open_program(struct collectives *c, struct control *control, struct 
     ncclResult_t result = c->rank == 0 ? c->nccl->ncclGetUniqueId_p(&id) : ncclSuccess;
     if (result != ncclSuccess)
         return nccl_failed(c, NULL, result, "ncclGetUniqueId", error);
-    if (!create_stream(c, own, error) ||
-        !share(control, "the exchange of \"ddprun.nccl.program\"", &id, &own->id, sizeof(own->id), error))
-        return false;
-    if (!run_in_time(c, create_program_communicator, "ncclCommInitRankConfig", error))
-        return false;
-    atomic_store(&c->open_count, COMMUNICATOR_PROGRAM + 1);
-    return true;
-}
-
-CUstream
-collectives_program_stream(const struct collectives *c)
-{
-    return c->communicators[COMMUNICATOR_PROGRAM].stream;
+    return create_stream(c, own, error) &&
+           share(control, "the exchange of \"ddprun.nccl.program\"", &id, &own->id, sizeof(own->id), error) &&
+           open_next(c, error);
 }
 
 bool
@@ -297,14 +283,14 @@ collectives_reduce_program(struct collectives *c, CUdeviceptr address, size_t co
                            ncclRedOp_t operation, struct comm_error *error)
 {
     void *memory = (void *)(uintptr_t)address;
-    CUstream stream = collectives_program_stream(c);
+    struct communicator *own = &c->communicators[COMMUNICATOR_PROGRAM];
     struct wire_mean mean = operation == ncclAvg ? wire_mean(&c->setting, type) : (struct wire_mean){operation, 1, 1};
-    if (!wire_scale(&c->setting, address, count, type, 1, mean.before, stream, error))
+    if (!wire_scale(&c->setting, address, count, type, 1, mean.before, own->stream, error))
         return false;
-    struct communicator *own = enter_call(&c->communicators[COMMUNICATOR_PROGRAM]);
-    ncclResult_t result = c->nccl->ncclAllReduce_p(memory, memory, count, type, mean.operation, own->comm, stream);
+    enter_call(own);
+    ncclResult_t result = c->nccl->ncclAllReduce_p(memory, memory, count, type, mean.operation, own->comm, own->stream);
     return leave_call(c, own, result, "ncclAllReduce", error) &&
-           wire_scale(&c->setting, address, count, type, 1, mean.after, stream, error);
+           wire_scale(&c->setting, address, count, type, 1, mean.after, own->stream, error);
 }
 
 /* ---- what is sent ---- */
@@ -381,12 +367,6 @@ collectives_reduce(struct collectives *c, const struct bucket_wire *wire, double
     ncclResult_t result = c->nccl->ncclAllReduce_p(buffer, buffer, wire->element_count, wire->type,
                                                    wire_operation(wire, &c->setting), of->comm, stream);
     return leave_call(c, of, result, "ncclAllReduce", error) && wire_unpack(wire, &c->setting, stream, error);
-}
-
-bool
-collectives_wait(struct collectives *c, struct comm_error *error)
-{
-    return cuda_ok(c->driver, c->driver->cuStreamSynchronize_p(c->stream), "waiting for buckets in flight", error);
 }
 
 bool

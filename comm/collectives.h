@@ -69,9 +69,6 @@ bool collectives_open(struct collectives *collectives, const struct driver *driv
 bool collectives_open_program(struct collectives *collectives, struct control *control,
                               struct comm_error *error) MUST_USE;
 
-/* Its stream, once it is open. */
-CUstream collectives_program_stream(const struct collectives *collectives);
-
 /* `count` elements of device memory become the result of `operation` over all ranks, through that communicator and in
  * the order of its stream; for ncclAvg the mean as wire_mean() has it. Collective. */
 bool collectives_reduce_program(struct collectives *collectives, CUdeviceptr address, size_t count, ncclDataType_t type,
@@ -113,9 +110,6 @@ void collectives_unstage(struct collectives *collectives, struct staging *stagin
  */
 bool collectives_reduce(struct collectives *collectives, const struct bucket_wire *wire, double weight, CUstream stream,
                         struct comm_error *error) MUST_USE;
-
-/* Waits on the host until no bucket is on its way any more. */
-bool collectives_wait(struct collectives *collectives, struct comm_error *error) MUST_USE;
 
 /* send[count] of each rank to receive[rank * count] on all, through the engine's communicator. Device memory.
  * Collective.

@@ -360,6 +360,7 @@ struct awaited {
     CUevent tail;                        /* the watch thread's */
     struct collective_in_flight last;    /* of them */
     struct collective_in_flight calling; /* what the issuer sends now, around NCCL's call; what == NULL: nothing */
+    bool recording;                      /* the issuer's own: that has events */
 
     /* The watch thread's own: what it saw last. */
     enum rank_collective state;

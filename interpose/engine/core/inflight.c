@@ -27,8 +27,6 @@ record_sent(CUevent event, unsigned communicator)
          engine_state.collectives.communicators[communicator].stream);
 }
 
-static unsigned recording; /* mask of communicators: what is being sent there has events */
-
 /* The place behind the ring's last, where the watch thread does not look yet: it stays the same when the first leave.
  */
 static unsigned
@@ -48,7 +46,7 @@ inflight_sending(const char *what, uint64_t number, unsigned communicator)
     if (records)
         awaited->sent[at].of = awaited->calling;
     issuer_unlock();
-    recording = records ? recording | 1u << communicator : recording & ~(1u << communicator);
+    awaited->recording = records;
     if (records)
         record_sent(awaited->sent[at].begin, communicator);
 }
@@ -57,16 +55,15 @@ void
 inflight_sent(const char *what, uint64_t number, unsigned communicator)
 {
     struct awaited *awaited = &in_flight[communicator];
-    bool records = (recording >> communicator & 1) != 0;
     issuer_lock();
     unsigned at = place_behind(awaited);
     awaited->calling = (struct collective_in_flight){0};
-    if (!records) {
+    if (!awaited->recording) {
         awaited->more = true;
         awaited->last = (struct collective_in_flight){what, number, engine_state.boundary_count + 1};
     }
     issuer_unlock();
-    if (!records)
+    if (!awaited->recording)
         return;
 
     record_sent(awaited->sent[at].end, communicator); /* first: an event that is not recorded yet counts as come */

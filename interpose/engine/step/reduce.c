@@ -250,7 +250,7 @@ send(const struct reduction *reduction, CUdeviceptr address, size_t count) BY_IS
 static void
 reduce_in_place(const struct reduction *reduction) BY_ISSUER
 {
-    CUstream stream = collectives_program_stream(&engine_state.collectives);
+    CUstream stream = engine_state.collectives.communicators[COMMUNICATOR_PROGRAM].stream;
     stream_record(reduction->stream, own.ready, "cuEventRecord before DDP_REDUCE");
     CUDA("waiting for what is reduced", cuStreamWaitEvent, stream, own.ready, 0);
     send(reduction, reduction->address, reduction->call.count);
@@ -275,7 +275,7 @@ wait_for_device(const struct reduction *reduction, bool same_buckets)
 static void
 reduce_staged(const struct reduction *reduction, bool same_buckets) BY_ISSUER
 {
-    CUstream stream = collectives_program_stream(&engine_state.collectives);
+    CUstream stream = engine_state.collectives.communicators[COMMUNICATOR_PROGRAM].stream;
     size_t element = type_bytes(reduction->call.type), most = STAGED_BYTES / element;
     wait_for_device(reduction, same_buckets);
     for (size_t first = 0; first < reduction->call.count; first += most) {
