@@ -144,25 +144,33 @@ hasher_take(struct hasher *hasher, const struct item *item)
     batch->items[batch->count++] = *item;
 }
 
+static struct item
+make_item(uint64_t address, size_t bytes, bool sampled, int type, void (*done)(void *arg, const struct hashed *hashed),
+          void *arg)
+{
+    uint64_t exponent = sampled ? 0 : type_exponent(type);
+    return (struct item){.address = address,
+                         .bytes = bytes,
+                         .sampled = sampled && bytes > (size_t)SAMPLE_WINDOWS * SAMPLE_WINDOW_BYTES,
+                         .exponents = exponent != 0 ? hash_exponents(exponent, type_bytes(type)) : 0,
+                         .done = done,
+                         .arg = arg};
+}
+
 void
 hasher_add(struct hasher *hasher, CUdeviceptr address, size_t bytes, int type,
            void (*done)(void *arg, const struct hashed *hashed), void *arg)
 {
-    uint64_t exponent = type_exponent(type);
-    hasher_take(hasher, &(struct item){.address = address,
-                                       .bytes = bytes,
-                                       .exponents = exponent != 0 ? hash_exponents(exponent, type_bytes(type)) : 0,
-                                       .done = done,
-                                       .arg = arg});
+    const struct item item = make_item(address, bytes, false, type, done, arg);
+    hasher_take(hasher, &item);
 }
 
 void
 hasher_add_sample(struct hasher *hasher, CUdeviceptr address, size_t bytes,
                   void (*done)(void *arg, const struct hashed *hashed), void *arg)
 {
-    bool sampled = bytes > (size_t)SAMPLE_WINDOWS * SAMPLE_WINDOW_BYTES;
-    hasher_take(hasher,
-                &(struct item){.address = address, .bytes = bytes, .sampled = sampled, .done = done, .arg = arg});
+    const struct item item = make_item(address, bytes, true, 0, done, arg);
+    hasher_take(hasher, &item);
 }
 
 static size_t
@@ -199,14 +207,8 @@ bool
 hasher_add_host(struct hasher *hasher, uint64_t address, size_t bytes, bool sampled, int type,
                 void (*done)(void *arg, const struct hashed *hashed), void *arg)
 {
-    uint64_t exponent = type_exponent(type);
-    struct item item = {.address = address,
-                        .bytes = bytes,
-                        .sampled = sampled && bytes > (size_t)SAMPLE_WINDOWS * SAMPLE_WINDOW_BYTES,
-                        .exponents = exponent != 0 && !sampled ? hash_exponents(exponent, type_bytes(type)) : 0,
-                        .is_known = true,
-                        .done = done,
-                        .arg = arg};
+    struct item item = make_item(address, bytes, sampled, type, done, arg);
+    item.is_known = true;
     char *piece = engine_calloc(1, PIECE_BYTES);
     bool is_there = true;
     for (size_t i = 0; i < SAMPLE_WINDOWS && item.sampled; ++i)

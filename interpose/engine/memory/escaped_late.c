@@ -52,9 +52,9 @@ wait_until_hashed(const struct escaped *last)
         nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
 }
 
-/* Puts a part for each piece of the gradient in the bucket before the others in the list. False: out of memory. */
+/* Lists a part for each piece of the gradient in the bucket. False: out of memory. */
 static bool
-add_parts(struct escaped **parts, const struct tensor *gradient, const struct plan *plan, size_t bucket)
+add_parts(const struct tensor *gradient, const struct plan *plan, size_t bucket)
 {
     size_t first = plan->buckets[bucket].first, end = first + plan->buckets[bucket].count;
     for (size_t i = first; i < end; ++i) {
@@ -64,30 +64,28 @@ add_parts(struct escaped **parts, const struct tensor *gradient, const struct pl
         struct escaped *part = malloc(sizeof(*part));
         if (part == NULL)
             return false;
-        *part = (struct escaped){.next = *parts,
+        *part = (struct escaped){.next = escaped,
                                  .gradient = *gradient,
                                  .step = engine_state.boundary_count + 1,
                                  .first_byte = piece->first_byte,
                                  .bytes = piece->bytes};
-        *parts = part;
+        escaped = part;
     }
     return true;
 }
 
-/* The issuer: the parts of the gradient that were launched in this step; NULL: none. */
-static struct escaped *
-parts_that_left(const struct tensor *gradient) BY_ISSUER
+/* The issuer: lists the parts of the gradient that were launched in this step. */
+static void
+add_parts_that_left(const struct tensor *gradient) BY_ISSUER
 {
     const struct group *group = &memory_state.groups[gradient->group];
-    struct escaped *parts = NULL;
     bool whole = true;
     issuer_lock();
     size_t end = tensor_has_left(gradient) ? group->readiness.next_bucket : 0; /* 0: a boundary came between */
     for (size_t k = 0; k < end; ++k)
-        whole = add_parts(&parts, gradient, group->plan, k) && whole;
+        whole = add_parts(gradient, group->plan, k) && whole;
     issuer_unlock();
     require_allocated(whole);
-    return parts;
 }
 
 void
@@ -96,15 +94,11 @@ escaped_late_add(const struct tensor *gradient)
     ENTER_CONTEXT();
     RELAX_CAPTURES();
     role_take(); /* a thread that is sending a bucket has then sent it */
-    struct escaped *parts = parts_that_left(gradient);
+    struct escaped *before = escaped, *last = NULL;
+    add_parts_that_left(gradient);
     if (hasher == NULL)
         hasher = hasher_get();
-    const struct escaped *last = NULL;
-    while (parts != NULL) {
-        struct escaped *part = parts;
-        parts = part->next;
-        part->next = escaped;
-        escaped = part;
+    for (struct escaped *part = escaped; part != before; part = part->next) {
         hash(part, store_hash);
         last = part;
     }
