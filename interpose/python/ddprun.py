@@ -62,7 +62,7 @@ _NUMBER = _function(_INT)
 
 
 class _Interface(ctypes.Structure):
-    """struct ddp_interface. A field is read only if the shim's version has it."""
+    """struct ddp_interface."""
 
     _fields_ = [("version", ctypes.c_uint),
                 ("parameter", _MEMORY),
@@ -92,7 +92,6 @@ class _Interface(ctypes.Structure):
                 ("mean_of", _function(None, ctypes.c_char_p, _POINTER, _INT, _SITE))]
 
 
-_SINCE = {"step_parameters": 4, "sync": 4, "reduce": 4, "mean_of": 5}
 _interface_looked_up = False
 _interface_found = None
 
@@ -109,8 +108,11 @@ def _interface():
             query.restype, query.argtypes = ctypes.POINTER(_Interface), [ctypes.c_uint]
             first = query(1)  # NULL: not started by ddprun
             if first:
-                _require(first.contents, 3, "the module ddprun.py")
-                _interface_found = query(min(first.contents.version, _INTERFACE_VERSION)).contents
+                if first.contents.version < _INTERFACE_VERSION:
+                    raise RuntimeError("the module ddprun.py needs a ddprun of interface %d, and this ddprun serves %d; "
+                                       "start the program with the ddprun that the module came with" %
+                                       (_INTERFACE_VERSION, first.contents.version))
+                _interface_found = query(_INTERFACE_VERSION).contents
                 _print_line_by_line()
         _interface_looked_up = True
     return _interface_found
@@ -126,17 +128,8 @@ def _print_line_by_line():
         pass
 
 
-def _require(interface, version, what):
-    if interface.version < version:
-        raise RuntimeError("%s needs a ddprun of interface %d, and this ddprun serves %d; start the program with the "
-                           "ddprun that the module ddprun.py came with" % (what, version, interface.version))
-
-
 def _call(name, *arguments):
-    interface = _interface()
-    if name in _SINCE:
-        _require(interface, _SINCE[name], "ddprun." + name.replace("_of", "") + "()")
-    getattr(interface, name)(*arguments)
+    getattr(_interface(), name)(*arguments)
 
 
 # ---- the place of a call, for messages ----
@@ -344,14 +337,8 @@ def _count(value, what):
 _annotated = {}  # address: what keeps its memory there
 
 
-def _require_type(x, memory):
-    if memory.type > _TYPES["uint8"]:
-        _require(_interface(), 4, "the type of " + _name_of(x))
-
-
 def _annotate(name, x, site):
     memory = _memory_of(x)
-    _require_type(x, memory)
     if memory.count == 0:
         raise ValueError("ddprun: %s has no elements; annotate it after its memory is allocated" % _name_of(x))
     _call(name, memory.address, memory.count, memory.type, site)
@@ -438,7 +425,6 @@ def reduce(x, op, stream=0):
     site = _site("reduce")
     handle = _stream_of(stream)
     memory = _memory_of(x, handle)
-    _require_type(x, memory)
     if handle == 1 and memory.stream:
         handle = memory.stream
     _call("reduce", memory.address, memory.count, memory.type, _OPERATIONS.get(op, op), handle, site)

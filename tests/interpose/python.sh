@@ -64,10 +64,7 @@ reduce 1 8 1 1 0x78 Packed()
 asked for stream 0x78
 reduce 0 0 7 1 0x1 bytearray()
 state 4 8
-ok - step_parameters
-ok - reduce
-ok - uint32
-ok - mean
+ok - an older shim
 END
 
 none='0 1 0 1.5 (0, 100) 0'
