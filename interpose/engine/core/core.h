@@ -277,6 +277,8 @@ struct gathered {
     uint64_t *mine, *all;      /* pinned: the same as `send` and `receive`; on_device: all[count] is rank 0's */
     uint32_t *differs;         /* pinned, if it compares: as of device_hash_compare() */
 };
+/* Whether that is of a word that differs between ranks. */
+bool gather_differs(uint32_t differs);
 /* Makes room for so many words, the same on all ranks; waits if others are on their way. */
 void gather_prepare(struct gathered *gathered, size_t count);
 /* The issuer: what host functions on the engine's stream have left in mine[] goes to all ranks; then

@@ -8,6 +8,7 @@
 #include "interpose/engine/core/core.h"
 #include "interpose/engine/core/hashing.h"
 
+#include "comm/hash.h"
 #include "comm/kernels.h"
 
 static void
@@ -51,6 +52,12 @@ gather_prepare(struct gathered *gathered, size_t count)
             gathered->found = device_allocate(bytes, what);
     }
     gathered->count = count;
+}
+
+bool
+gather_differs(uint32_t differs)
+{
+    return differs != HASH_EQUAL && differs != HASH_UNCOMPARED;
 }
 
 static const char copied[] = "copying words that are compared";

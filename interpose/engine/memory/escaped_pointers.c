@@ -122,17 +122,11 @@ escape_hold(struct tensor *tensor)
 }
 
 enum deferral
-escape_deferral_of_kind(const struct tensor *tensor)
-{
-    return tensor_is_shared(tensor) ? DEFERRED_SHARED : DEFERRED_NOT;
-}
-
-enum deferral
 escape_deferral(const struct tensor *tensor)
 {
-    if (tensor->escaped && !tensor->declared && !tensor_is_shared(tensor))
-        return DEFERRED_ESCAPED;
-    return escape_deferral_of_kind(tensor);
+    if (tensor_is_shared(tensor))
+        return DEFERRED_SHARED;
+    return tensor->escaped && !tensor->declared ? DEFERRED_ESCAPED : DEFERRED_NOT;
 }
 
 /* What a copied address does to a gradient. */

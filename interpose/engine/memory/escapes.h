@@ -24,11 +24,9 @@ void escape_of_all(void);
 bool escape_has(const struct tensor *tensor) WITH_LOCK;
 /* With lock held: the gradient waits for the boundary from now on, and the boundary for all streams with kernels. */
 void escape_hold(struct tensor *tensor) WITH_LOCK;
-/* With lock held: why it is deferred for this: kernels may touch it unseen, and the program does not say when it is
- * complete. */
+/* With lock held: why it is deferred for this: the host reaches it, or kernels may touch it unseen, and the program
+ * does not say when it is complete. */
 enum deferral escape_deferral(const struct tensor *tensor) WITH_LOCK;
-/* The same for the kind of its memory alone, which ranks compare: DEFERRED_SHARED or DEFERRED_NOT. */
-enum deferral escape_deferral_of_kind(const struct tensor *tensor);
 /* While gradients are deferred: whether the next boundary knows of kernels on the stream, as far as this thread can
  * tell.
  */

@@ -315,12 +315,10 @@ typedef void (*pointed_fn)(void *arg, const struct pointed *pointed);
 /* Where a launch has the argument of a parameter that `layout` knows, in kernelParams or in `extra`. NULL: nowhere. */
 const void *pointers_argument(const struct operation *operation, const struct function_layout *layout, unsigned number);
 
-/* Hands over every pointer that the operation names, but for operands that it only reads; or those, too. `layout` NULL:
- * a library's call. */
-void pointers_visit(const struct operation *operation, const struct function_layout *layout, pointed_fn visit,
-                    void *arg);
-void pointers_visit_all(const struct operation *operation, const struct function_layout *layout, pointed_fn visit,
-                        void *arg);
+/* Hands over every pointer that the operation names; operands that it only reads if `reads`. `layout` NULL: a library's
+ * call. */
+void pointers_visit(const struct operation *operation, const struct function_layout *layout, bool reads,
+                    pointed_fn visit, void *arg);
 
 /* Whether it may update parameters: a launch whose arguments are known, with its layout, or a call of a library, not
  * captured. Copies and memsets bring data, they update nothing. */

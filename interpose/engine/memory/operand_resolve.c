@@ -289,7 +289,7 @@ names_parameter(const struct operation *operation, const struct hits *hits)
     const struct function_layout *layout = operation->function != NULL ? function_layout(operation->function) : NULL;
     if (layout != NULL && !layout->known)
         return true;
-    pointers_visit_all(operation, layout, look_for_parameter, &found);
+    pointers_visit(operation, layout, true, look_for_parameter, &found);
     return found;
 }
 

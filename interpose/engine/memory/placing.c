@@ -126,7 +126,7 @@ tensor_place(struct tensor *wanted, struct tensor *other_p)
     wanted->member = again ? tensor->member : 0;
     wanted->escaped = again && tensor->escaped;
     wanted->declared = again && tensor->declared;
-    wanted->deferral = again ? tensor->deferral : escape_deferral_of_kind(wanted);
+    wanted->deferral = again ? tensor->deferral : escape_deferral(wanted);
     wanted->copy = again ? tensor->copy : 0;
     *tensor = *wanted;
     memory_state.freed_count -= again;

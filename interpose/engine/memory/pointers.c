@@ -45,27 +45,15 @@ pointers_argument(const struct operation *operation, const struct function_layou
     return buffer != NULL && end <= bytes ? buffer + layout->params[number].offset : NULL;
 }
 
-static void
-visit_arguments(const struct operation *operation, const struct function_layout *layout, pointed_fn visit, void *arg)
+void
+pointers_visit(const struct operation *operation, const struct function_layout *layout, bool reads, pointed_fn visit,
+               void *arg)
 {
+    visit_operands(operation, reads, visit, arg);
     for (unsigned i = 0; layout != NULL && i < layout->param_count; ++i) {
         const void *value = pointers_argument(operation, layout, i);
         visit_words(i, value, value != NULL ? layout->params[i].bytes : 0, visit, arg);
     }
-}
-
-void
-pointers_visit(const struct operation *operation, const struct function_layout *layout, pointed_fn visit, void *arg)
-{
-    visit_operands(operation, false, visit, arg);
-    visit_arguments(operation, layout, visit, arg);
-}
-
-void
-pointers_visit_all(const struct operation *operation, const struct function_layout *layout, pointed_fn visit, void *arg)
-{
-    visit_operands(operation, true, visit, arg);
-    visit_arguments(operation, layout, visit, arg);
 }
 
 bool

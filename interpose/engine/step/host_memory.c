@@ -2,7 +2,7 @@
  * host_memory.c - annotated memory that the host reaches as well: managed memory, and the host's own, pinned or not.
  *
  * The host writes such memory without a call, after whatever the device did to it: no touch shows when a gradient is
- * complete. So it is never averaged early (escape_deferral_of_kind()); DDP_STEP first waits for the context, and so
+ * complete. So it is never averaged early (escape_deferral()); DDP_STEP first waits for the context, and so
  * comes after the work of all streams and after what the host wrote before the call; and it returns when the averages
  * are there, for the host may read them at once. NCCL works in memory of the device only: gradients in managed memory
  * are packed (comm/wire.h), those of the host have a copy on the device, which is all that buckets know of them.

@@ -299,12 +299,6 @@ note_left_out(const struct group *group)
     engine_unlock();
 }
 
-static bool
-differs_at(const uint32_t *differs, size_t i)
-{
-    return differs[i] != HASH_EQUAL && differs[i] != HASH_UNCOMPARED;
-}
-
 /* The host waits until the last comparison is judged, on the device since one interval at least. */
 static void
 wait_until_judged(void)
@@ -327,7 +321,7 @@ take_suspects(const struct group *group, size_t *count_p) BY_ISSUER
     wait_until_judged();
     for (size_t i = 0; i < count; ++i) {
         struct tensor tensor = tensor_copy_compared(i);
-        if (!differs_at(checks.parameters.differs, i) || is_in_between(&tensor, group))
+        if (!gather_differs(checks.parameters.differs[i]) || is_in_between(&tensor, group))
             continue;
         values_note_suspect(i, checks.after_step);
         suspects[(*count_p)++] = i;
@@ -343,13 +337,6 @@ struct comparison {
     bool is_looked_at;  /* a later comparison looks at the values of what may vary */
     const char *detail; /* by how much it differs; NULL: that is not known */
 };
-
-/* Whether some group's boundary is DDP_STEP_PARAMETERS. */
-static bool
-averages_parameters(void)
-{
-    return atomic_load(&engine_state.status->averaged_parameter_count) > 0;
-}
 
 /* Whom a difference is between; where most ranks agree, the rank that differs from them comes first. */
 enum { WHO_BYTES = 64 };
@@ -403,7 +390,7 @@ stop_with_difference(size_t index, uint32_t differs, const struct comparison *co
                  "%llu is that of two steps or more, so DDP_STEP was left out; call it once in each step, between "
                  "backward and the optimizer",
                  text, who, (unsigned long long)comparison->after_step, (unsigned long long)comparison->left_out);
-    else if (averages_parameters() && !tensor.averaged)
+    else if (atomic_load(&engine_state.status->averaged_parameter_count) > 0 && !tensor.averaged)
         snprintf(sentence, sizeof(sentence),
                  "%s differs between %s after step %llu: no DDP_STEP_PARAMETERS averages it (its group "
                  "is %d, and a state of integers is never averaged), and its gradient is not, either",
@@ -471,7 +458,7 @@ judge_differences(const uint32_t *differs, const uint64_t *words, size_t count, 
     size_t found = count; /* of the first rank that differs at all */
     for (size_t i = 0; i < count; ++i) {
         compared = compared || differs[i] != HASH_UNCOMPARED;
-        bool is_different = differs_at(differs, i);
+        bool is_different = gather_differs(differs[i]);
         if (is_different && comparison->is_looked_at && values_may_vary(i)) {
             varies = true;
             continue;
@@ -628,7 +615,7 @@ leave_out_host(uint32_t *differs, size_t count)
     bool found = false;
     for (size_t i = 0; i < count; ++i) {
         struct tensor tensor = tensor_copy_compared(i);
-        if (tensor.kind != MEMORY_HOST || differs[i] == HASH_EQUAL || differs[i] == HASH_UNCOMPARED)
+        if (tensor.kind != MEMORY_HOST || !gather_differs(differs[i]))
             continue;
         if (!found && engine_state.rendezvous.rank == 0)
             message_warning("different_at_end",
@@ -650,9 +637,9 @@ judge_values_at_end(uint32_t *differs, size_t count, struct comparison *comparis
         checks.sent > 0 && atomic_load(&checks.judged) == checks.sent && checks.parameters.count == count;
     uint64_t first = comparison->after_step;
     for (size_t i = 0; i < count && !engine_state.options.verify; ++i) {
-        if (!differs_at(differs, i))
+        if (!gather_differs(differs[i]))
             continue;
-        if (is_last_known && differs_at(checks.parameters.differs, i))
+        if (is_last_known && gather_differs(checks.parameters.differs[i]))
             values_note_suspect(i, checks.after_step);
         uint64_t seen = values_first_seen(i, first);
         comparison->after_step = seen < comparison->after_step ? seen : comparison->after_step;

@@ -245,7 +245,7 @@ look_at_names(const struct operation *operation)
         return false;
     current.call = layout != NULL ? layout->call : call_identity(operation->name);
     current.name = layout != NULL ? layout->name : operation->name;
-    pointers_visit_all(operation, layout, add_pointer, NULL);
+    pointers_visit(operation, layout, true, add_pointer, NULL);
     return true;
 }
 

@@ -9,8 +9,6 @@
 #include "interpose/engine/core/hashing.h"
 #include "interpose/engine/verify/verify.h"
 
-#include "comm/hash.h"
-
 /* In a host function. */
 static void
 note_zero(void *index, const struct hashed *hashed)
@@ -33,12 +31,6 @@ running_before_release(const struct group *group, struct hasher *hasher)
 }
 
 static bool
-differs_at(const uint32_t *differs, size_t i)
-{
-    return differs[i] != HASH_EQUAL && differs[i] != HASH_UNCOMPARED;
-}
-
-static bool
 is_alike(const struct tensor *a, const struct tensor *b)
 {
     return a->count == b->count && a->type == b->type;
@@ -55,7 +47,7 @@ has_none(const struct tensor *tensor, const uint32_t *differs, size_t count) WIT
         const struct tensor *other = tensor_compared(i);
         bool counts = other != NULL && other->role == TENSOR_PARAMETER && is_alike(other, tensor);
         parameters += counts;
-        different += counts && differs_at(differs, i);
+        different += counts && gather_differs(differs[i]);
     }
     return gradients + different <= parameters;
 }
@@ -67,7 +59,7 @@ running_are_all(const uint32_t *differs, size_t count)
     bool all = memory_state.gradient_count > 0;
     for (size_t i = 0; i < count && all; ++i) {
         const struct tensor *tensor = tensor_compared(i);
-        if (differs_at(differs, i))
+        if (gather_differs(differs[i]))
             all = tensor != NULL && tensor->role == TENSOR_PARAMETER && has_none(tensor, differs, count);
     }
     engine_unlock();

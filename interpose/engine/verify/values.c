@@ -633,7 +633,7 @@ values_judge_end(uint32_t *differs, size_t count, uint64_t step, char text[VALUE
 {
     size_t *suspects = engine_calloc(count + 1, sizeof(*suspects)), found = 0, at = 0;
     for (size_t i = 0; i < count && values.sampled_end && count == values.count && step > 0; ++i) {
-        if (differs[i] != HASH_EQUAL && differs[i] != HASH_UNCOMPARED && values.watched[i].is_anchored)
+        if (gather_differs(differs[i]) && values.watched[i].is_anchored)
             suspects[found++] = i;
     }
     double *theirs = found > 0 ? send_samples(suspects, found) : NULL;

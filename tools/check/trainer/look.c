@@ -157,7 +157,7 @@ begin_operation(const struct operation *operation, const struct function_layout 
         around.operation.blocks =
             (uint64_t)operation->config->gridDimX * operation->config->gridDimY * operation->config->gridDimZ;
     (void)call_site_find(around.operation.place, sizeof(around.operation.place));
-    pointers_visit_all(operation, layout, keep_memory, NULL);
+    pointers_visit(operation, layout, true, keep_memory, NULL);
     for (unsigned i = 0; layout != NULL && i < layout->param_count; ++i) {
         const void *value = pointers_argument(operation, layout, i);
         if (value != NULL)
@@ -210,7 +210,7 @@ look_begins(const struct operation *operation, uint32_t interval, bool from_host
     CUcontext before = context_enter();
     if (!look.opened)
         look_open();
-    pointers_visit_all(operation, layout, note_pointer, NULL);
+    pointers_visit(operation, layout, true, note_pointer, NULL);
     if (begins(interval, from_host))
         begin_operation(operation, layout);
     context_leave(before);

@@ -321,7 +321,7 @@ static void
 count_call(size_t updater, const struct operation *operation, const struct function_layout *layout)
 {
     around.owner = 0;
-    pointers_visit(operation, layout, note_owner, NULL);
+    pointers_visit(operation, layout, false, note_owner, NULL);
     around.ordinal =
         find_or_add(&updaters.owners, &updaters.owner_count, &updaters.owner_capacity, updater, around.owner)->times++;
 }
@@ -357,7 +357,7 @@ looks_at_memory(size_t updater, const struct operation *operation, const struct 
     if (updaters.step == since + 1)
         return true;
     around.has_new = false;
-    pointers_visit(operation, layout, note_new, NULL);
+    pointers_visit(operation, layout, false, note_new, NULL);
     return around.has_new;
 }
 
@@ -372,18 +372,18 @@ begin_operation(const struct operation *operation, const struct function_layout 
     around.is_for_updaters = finds() && !is_old;
     if (around.is_for_updaters) {
         if (updater < updaters.count || looks_for_updaters())
-            pointers_visit(operation, layout, watch_parameter, NULL);
+            pointers_visit(operation, layout, false, watch_parameter, NULL);
         around.active = around.count > 0;
         return;
     }
     if (updater == updaters.count)
         return;
     count_call(updater, operation, layout);
-    pointers_visit(operation, layout, resolve_pointed, NULL);
+    pointers_visit(operation, layout, false, resolve_pointed, NULL);
     if (looks_at_memory(updater, operation, layout)) {
         int type = updaters.list[updater].found.type;
         context_synchronize("before an operation that updates parameters");
-        pointers_visit(operation, layout, watch_unannotated, &type);
+        pointers_visit(operation, layout, false, watch_unannotated, &type);
         around.active = around.count > 0;
     }
 }
@@ -405,7 +405,7 @@ updaters_operation_begins(const struct operation *operation)
         layout = operation->function != NULL ? function_layout(operation->function) : NULL;
         around.call = layout != NULL ? layout->call : call_identity(operation->name);
         pthread_mutex_lock(&memory_lock);
-        pointers_visit_all(operation, layout, note_touch, (void *)operation);
+        pointers_visit(operation, layout, true, note_touch, (void *)operation);
         pthread_mutex_unlock(&memory_lock);
     }
     if (!pointers_may_update(operation, &layout))
