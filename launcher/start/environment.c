@@ -174,19 +174,13 @@ set_nccl(char ***list)
     set_or_unset(list, "NCCL_COMM_BLOCKING", NULL);
 }
 
-static struct places
-places_of(const struct rank_settings *settings, int index)
-{
-    const struct job_place *place = &settings->place;
-    return (struct places){.rank = place->first_rank + index,
-                           .local_rank = place->first_local_rank + index,
-                           .world_size = place->world_size};
-}
-
 char **
 environment_arguments(const struct rank_settings *settings, int index)
 {
-    struct places places = places_of(settings, index);
+    const struct job_place *place = &settings->place;
+    const struct places places = {.rank = place->first_rank + index,
+                                  .local_rank = place->first_local_rank + index,
+                                  .world_size = place->world_size};
     const struct options *options = settings->options;
     char **words = options->subst ? substitute_list(options->program, &places) : environment_copy(options->program);
     const char *python = program_python(options->program[0]);
