@@ -100,7 +100,8 @@ put_figures(json_object *section, const struct facts *facts)
     } figures[] = {
         {"ranks", "ranks", "count", facts->world, ""},
         {"step", "a step takes", "time", facts->step_us, "mean"},
-        {"p50", "p50 of all steps", "time", facts_percentile(facts, 50), "start-up too, no control steps"},
+        {"p50", "p50 of all steps", "time", facts_percentile(facts, 50),
+         "start-up too, without steps that a trial changes to compare"},
         {"p95", "p95", "time", facts_percentile(facts, 95), ""},
         {"p99", "p99", "time", facts_percentile(facts, 99), ""},
         {"alone", "without averaging", "time", alone_us, many ? "the rest of a step" : ""},

@@ -353,8 +353,9 @@ model_of_facts(const struct facts *facts, char *why, size_t size)
         if (model->ranks > 1 && !model->cost_measured)
             take_cost(model, &at);
         missing = !take_gradients(model, &at) ? "it does not list the gradients"
-                  : isnan(model->alone_us)    ? "trials and steps differ too much, or too few steps have times"
-                                              : NULL;
+                  : isnan(model->alone_us)
+                      ? "trials and steps differ too much, or too few steps have times; make more steps"
+                      : NULL;
         take_last_words(model, &at);
         take_items(model, facts);
     }
