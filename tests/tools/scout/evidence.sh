@@ -49,7 +49,6 @@ check "it says what may be averaged" grep -q '^note: update_row makes .* from it
     "$work/out-row"
 gives stale refused
 check "it says which memory, and where it is allocated" grep -Eq 'trained, or carried from batch to batch\? a7 \(6144 bytes, .*allocated at evidence.cu:[0-9]+.*\): it is written as parameters are' "$work/said-stale"
-check "a suspect stands in a table of its own" grep -q '^no gradient was found for this memory' "$work/out-stale"
 check "no line to add is printed" test "$(grep -c '^lines to add' "$work/out-stale")" -eq 0
 run "$ddprun" -q --device softgpu scout -v --per-rank a7,a12 --json "$work/plan" "$evidence" stale
 check "what is trained is no rank's own, whatever the user says" test "$code" -eq 1

@@ -302,18 +302,16 @@ static const struct row {
      "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before sgd"},
     {"an update of which too few elements changed, and another launch is none",
      NET "step\n" FORWARD BACKWARD "sgd: ?w1 *= ~g1\nsgd: w2 += ~g2\nsgd: x *= g1\n",
-     "refused: too few elements changed to tell whether sgd goes element by element: if not, suspect a2[0:3072] is "
-     "found, else parameter a2[0:3072]; scout steps that are alike"},
+     "refused: too few elements changed to tell whether sgd goes element by element: what a2[0:3072] is cannot be "
+     "told; scout steps that are alike"},
     {"an update of which too few elements changed", NET "step\n" FORWARD BACKWARD "few: ?w1 *= ~g1\nsgd: w2 += ~g2\n",
-     "refused: too few elements changed to tell whether few goes element by element: if not, suspect a2[0:3072] "
-     "is "
-     "found, else parameter a2[0:3072]; scout steps that are alike"},
+     "refused: too few elements changed to tell whether few goes element by element: what a2[0:3072] is cannot be "
+     "told; scout steps that are alike"},
     {"something of which too few elements changed, where it decides nothing",
      NET "step\nh2d x\nh2d t\nlayer1: h = ?x w1\nlayer2: y = h w2\nlossk: dy = y t\n" BACKWARD SGD,
      "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before sgd"},
     {"periods that disagree", NET "step\n" FORWARD BACKWARD "<sgd: w1 += ~g1\n>sgd: w1 *= ~g1\nsgd: w2 += ~g2\n",
-     "refused: the recorded periods disagree: by the first of them parameter a2[0:3072] is found, by the last suspect "
-     "a2[0:3072]; scout steps that are alike"},
+     "refused: the recorded periods disagree: what a2[0:3072] is cannot be told; scout steps that are alike"},
     {"operations that do not repeat in memory", NET "step\nlayer1: h = w1\n",
      "refused: no memory feeds back into the next step: this is not training, or its values no longer change"},
 };
@@ -457,7 +455,7 @@ static const struct {
     {"layer1 w1 1", SCOUT_UNKNOWN, "float32 float32 float32 float32"},
     {"", SCOUT_FLOAT32, "float32? float32? float32? float32?"},
     {"layer1 w1 1,sgd w1 2", SCOUT_FLOAT32, "holds float"},
-    {"layer1 w1 1,dw1 g1 2", SCOUT_FLOAT32, "of as many bytes"},
+    {"layer1 w1 1,dw1 g1 2", SCOUT_FLOAT32, "how far they reach cannot be told"},
     {"", SCOUT_UNKNOWN, "cannot be told"},
 };
 

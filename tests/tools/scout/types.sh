@@ -63,7 +63,7 @@ for habit in own fused; do
 done
 refused "nothing says the type" "the type of parameter .* cannot be told" float 1 c
 refused "a pointer to anything says nothing" "the type of parameter .* cannot be told" float 1 words
-refused "two types" "holds float64 for watch and float32 for sgd|holds float32 for sgd and float64 for watch" float 4 two
+refused "two types" "holds float32 for one operation and float64 for another" float 4 two
 for seed in 1 2 3 4; do
     refused "updates that 16 bits cannot hold, seed $seed" "how far parameter .* updates below half a unit in the last place are lost in float16" half 20 small "$seed"
 done

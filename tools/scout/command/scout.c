@@ -181,14 +181,12 @@ report_by_state(const struct scout_order *order, const struct request *request, 
         finding->scratch[finding->scratch_count++] = scratch - 1;
         ok = try_by_state(order, request, log, finding, &next, error);
         scratch = finding->found ? next.proofs.complete.scratch : next.turns.scratch;
-        if (finding->found && proofs_missing(&next.proofs) == NULL) {
-            struct attempt before = best;
-            best = next;
-            next = before;
-            scratch = 0;
-        }
-        turns_free(&next.turns);
-        json_object_put(next.proofs.played);
+        bool is_better = finding->found && proofs_missing(&next.proofs) == NULL;
+        struct attempt worse = is_better ? best : next;
+        best = is_better ? next : best;
+        scratch = is_better ? 0 : scratch;
+        turns_free(&worse.turns);
+        json_object_put(worse.proofs.played);
     }
     finding->found = best.turns.reason == NULL;
     free(finding->reason);
@@ -230,10 +228,9 @@ has_figures(const struct scout_log *log, const struct scout_tensor *tensor)
 {
     bool is_own = tensor->role == ROLE_STATISTICS;
     bool any = tensor->type == SCOUT_INTEGER || tensor->hi - tensor->lo <= ELEMENT_BYTES;
-    for (const struct scout_op *op = log->ops; op < log->ops + log->op_count && is_own && !any; ++op) {
-        any = op->kind == SCOUT_COPY && op->to.alloc == SCOUT_NONE && op->from.alloc == tensor->alloc &&
-              op->from.offset < tensor->hi && op->from.offset + op->bytes > tensor->lo;
-    }
+    any = any || ANY(op, log->ops, log->op_count,
+                     op->kind == SCOUT_COPY && op->to.alloc == SCOUT_NONE && op->from.alloc == tensor->alloc &&
+                         op->from.offset < tensor->hi && op->from.offset + op->bytes > tensor->lo);
     return is_own && any;
 }
 

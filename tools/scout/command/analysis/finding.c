@@ -104,6 +104,61 @@ forget_tensors(struct scout_finding *finding)
     finding->paths_cut = 0;
 }
 
+static enum roles_verdict
+find_all(struct roles *roles, struct scout_finding *finding)
+{
+    sources_find(roles);
+    sources_spread(roles, roles->tainted, roles->source, NULL);
+    stays_find(roles, finding);
+    stays_find_parameters(roles);
+    enum roles_verdict verdict = refusals_judge_loops(roles, finding);
+    if (verdict != ROLES_FOUND)
+        return verdict;
+    do {
+        for (uint32_t i = 0; i < roles->graph->version_count; ++i)
+            roles->inner[i] = elementwise_is_inner(roles, i);
+        stays_find_leading(roles);
+        elementwise_find_chain(roles);
+    } while (gradients_find_vectors(roles) || gradients_find_kept_sums(roles));
+    verdict = refusals_judge_loops(roles, finding);
+    if (verdict == ROLES_FOUND)
+        verdict = refusals_judge_unsure(roles, finding);
+    if (verdict != ROLES_FOUND)
+        return verdict;
+    gradients_find(roles, finding);
+    verdict = refusals_judge_fused(roles, finding);
+    if (verdict == ROLES_FOUND)
+        verdict = refusals_prove_cut(roles, finding);
+    if (verdict == ROLES_FOUND)
+        verdict = states_find(roles, finding);
+    if (verdict == ROLES_FOUND) {
+        refusals_note_host(roles, finding);
+        refusals_note_unsure(roles, finding);
+    }
+    return verdict;
+}
+
+/* From the versions of two periods to the roles of memory. Fills in tensors, notes and, with ROLES_REFUSED or
+ * ROLES_NO_LOOP, the reason of `finding`. */
+static enum roles_verdict
+find_roles(const struct graph *graph, uint32_t period, struct scout_finding *finding)
+{
+    struct roles roles = {.graph = graph, .period = period};
+    bool **arrays[] = {&roles.source,    &roles.constant, &roles.tainted, &roles.past,  &roles.persistent,
+                       &roles.parameter, &roles.carried,  &roles.leads,   &roles.inner, &roles.chain,
+                       &roles.gradient,  &roles.between,  &roles.vector};
+    for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); ++i)
+        *arrays[i] = xcalloc(graph->version_count + 1, sizeof(**arrays[i]));
+    roles.scales = xcalloc(graph->version_count + 1, sizeof(*roles.scales));
+    roles.kept = xcalloc(graph->version_count + 1, sizeof(*roles.kept));
+    enum roles_verdict verdict = find_all(&roles, finding);
+    for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); ++i)
+        free(*arrays[i]);
+    free(roles.scales);
+    free(roles.kept);
+    return verdict;
+}
+
 /* The roles by one reading of the period from `border` on. */
 static enum roles_verdict
 read_period(const struct scout_log *lent, uint32_t border, uint32_t period, struct scout_finding *finding)
@@ -112,7 +167,7 @@ read_period(const struct scout_log *lent, uint32_t border, uint32_t period, stru
     finding->first = border;
     finding->period = period;
     graph_build(lent, border, 2 * period, &graph);
-    enum roles_verdict verdict = roles_find(&graph, period, finding);
+    enum roles_verdict verdict = find_roles(&graph, period, finding);
     if (verdict == ROLES_FOUND)
         verdict = types_find(&graph, finding);
     if (verdict == ROLES_FOUND)
@@ -155,42 +210,15 @@ is_mere_count(const struct scout_tensor *tensor)
            (tensor->type == SCOUT_INTEGER || tensor->type == SCOUT_UNKNOWN);
 }
 
-/* Whether a finding has a tensor as another one has it. */
-static bool
-has_tensor(const struct scout_finding *finding, const struct scout_tensor *tensor, bool rough)
-{
-    return is_mere_count(tensor) ||
-           ANY(it, finding->tensors, finding->tensor_count,
-               is_same_tensor(it, tensor, rough) ||
-                   (is_mere_count(it) && it->alloc == tensor->alloc && it->lo < tensor->hi && tensor->lo < it->hi));
-}
-
-/* What a reading says of memory that another one has as this tensor: "parameter a1[0:64]". */
-static void
-describe_scouted(const struct scout_finding *finding, const struct scout_tensor *tensor, char text[128])
-{
-    char place[64];
-    snprintf(text, 128, "nothing at %s", scout_tensor_place(tensor, place));
-    FOR_EACH(it, finding->tensors, finding->tensor_count) {
-        if (it->alloc != tensor->alloc || it->hi <= tensor->lo || it->lo >= tensor->hi)
-            continue;
-        size_t used = (size_t)snprintf(text, 128, "%s %s%s", scout_role_name(it->role), scout_tensor_place(it, place),
-                                       it->fused ? " without a gradient" : "");
-        if (it->role == tensor->role && it->group != tensor->group)
-            snprintf(text + used, 128 - used, " of group %" PRIu32, it->group);
-        if (it->role == tensor->role)
-            return;
-    }
-}
-
 /* A tensor that only one of two readings has; NULL: they agree. */
 static const struct scout_tensor *
 find_unlike(const struct scout_finding *one, const struct scout_finding *other, bool rough)
 {
     for (uint32_t i = 0; i < one->tensor_count + other->tensor_count; ++i) {
         bool first = i < one->tensor_count;
+        const struct scout_finding *in = first ? other : one;
         const struct scout_tensor *tensor = first ? &one->tensors[i] : &other->tensors[i - one->tensor_count];
-        if (!has_tensor(first ? other : one, tensor, rough))
+        if (!is_mere_count(tensor) && !ANY(it, in->tensors, in->tensor_count, is_same_tensor(it, tensor, rough)))
             return tensor;
     }
     return NULL;
@@ -217,24 +245,21 @@ static enum roles_verdict
 compare_readings(const struct scout_log *lent, uint32_t open, struct scout_finding *finding)
 {
     struct scout_finding other = {.scratch_count = finding->scratch_count};
-    char name[SCOUT_NAME_BYTES], this[128], that[128];
+    char name[SCOUT_NAME_BYTES], place[64];
     memcpy(other.scratch, finding->scratch, sizeof(other.scratch));
     enum roles_verdict verdict = read_period(lent, finding->first, finding->period, &other);
     const struct scout_tensor *unlike = verdict == ROLES_FOUND ? find_unlike(finding, &other, false) : NULL;
-    char how[192] = "the recorded periods disagree: by the first of them";
+    char how[192] = "the recorded periods disagree";
     if (open != UINT32_MAX)
-        snprintf(how, sizeof(how), "too few elements changed to tell whether %s goes element by element: if not,",
+        snprintf(how, sizeof(how), "too few elements changed to tell whether %s goes element by element",
                  scout_op_name(lent, &lent->ops[open], name));
-    const char *else_by = open != UINT32_MAX ? "else" : "by the last";
     if (unlike != NULL) {
         finding->is_rough = find_unlike(finding, &other, true) == NULL;
-        describe_scouted(finding, unlike, this);
-        describe_scouted(&other, unlike, that);
-        verdict = note_refuse(finding, ROLES_REFUSED, "%s %s is found, %s %s; scout steps that are alike", how, this,
-                              else_by, that);
+        verdict = note_refuse(finding, ROLES_REFUSED, "%s: what %s is cannot be told; scout steps that are alike", how,
+                              scout_tensor_place(unlike, place));
     } else if (verdict != ROLES_FOUND) {
-        verdict = note_refuse(finding, ROLES_REFUSED, "%s roles are found, %s no roles are found: %s", how, else_by,
-                              other.reason);
+        verdict =
+            note_refuse(finding, ROLES_REFUSED, "%s; read in the other way, no roles are found: %s", how, other.reason);
     }
     if (verdict == ROLES_FOUND)
         take_states(finding, &other);
@@ -302,18 +327,8 @@ try_stretch(const struct scout_log *log, uint32_t first, uint32_t end, struct sc
     if (any_size && verdict == ROLES_FOUND)
         note_add(finding,
                  "grids of launches, and bytes of copies, differ from step to step: steps are alike but for these");
-    finding->candidates += count;
     finding->feeds_back = verdict != ROLES_NO_LOOP;
     finding->found = verdict == ROLES_FOUND;
-}
-
-static void
-refuse_early(const struct scout_log *log, bool deep, struct scout_finding *finding)
-{
-    const char *why = log->op_count == 0 ? "the program makes no use of the device"
-                      : !deep            ? "the program ended before its operations repeated"
-                                         : "the program's operations do not repeat";
-    finding->reason = xstrdup(why);
 }
 
 static bool
@@ -440,14 +455,6 @@ scout_is_remade(const struct scout_log *log, const struct scout_finding *finding
     return log->allocs[alloc].made_at > finding->first || log->allocs[alloc].freed_at < finding->end;
 }
 
-static void
-note_loaders(const struct scout_log *log, struct scout_finding *finding)
-{
-    if (ANY(op, &log->ops[finding->first], finding->period, op->ahead != 0))
-        note_add(finding, "a thread or a stream that launches nothing copies data ahead of the steps: each copy counts "
-                          "as part of the step that first reads its data");
-}
-
 /* The program may repeat several things, one after the other: the last one that feeds back counts. */
 void
 scout_find(const struct scout_log *log, const struct scout_finding *without, struct scout_finding *finding)
@@ -466,14 +473,13 @@ scout_find(const struct scout_log *log, const struct scout_finding *without, str
         last = deep ? last : end;
         deep = true;
     }
-    if (finding->candidates == 0)
-        refuse_early(log, deep, finding);
+    if (finding->period == 0)
+        finding->reason = xstrdup(deep ? "the program's operations do not repeat"
+                                       : "the program ended before its operations repeated");
     else if (!finding->feeds_back)
         refuse_loop(log, last, finding);
-    if (finding->found) {
-        note_loaders(log, finding);
+    if (finding->found)
         ask_about_notes(finding);
-    }
 }
 
 void

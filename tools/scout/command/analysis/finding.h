@@ -62,7 +62,6 @@ struct scout_finding {
     uint32_t begin, end;    /* in operations [begin, end) of the log, of the deep pass, the period repeats */
     bool has_later;         /* a period holds several updates of a parameter: groups show the first */
     uint64_t live_bytes;    /* that stay across the border */
-    uint32_t candidates;    /* periods that were looked at */
     struct scout_tensor *tensors;
     uint32_t tensor_count;
     struct scout_group *groups;

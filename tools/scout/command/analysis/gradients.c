@@ -18,7 +18,6 @@ struct way {
     bool follows; /* the way goes through another parameter's new value */
     bool own;     /* it ends at the parameter */
     bool is_part; /* of 16 bits, the gradient goes on beyond the parameter */
-    uint32_t gradients;
 };
 
 uint32_t
@@ -94,7 +93,6 @@ end_way(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
     struct scout_tensor *parameter = &way->finding->tensors[way->tensor];
     if (parameter->pair == PAIR_NONE)
         parameter->pair = gradient;
-    way->gradients += parameter->pair != gradient || way->gradients == 0;
 }
 
 /* Follows the way from bytes [lo, hi) of a version upwards. */
@@ -207,7 +205,6 @@ gradients_find(struct roles *roles, struct scout_finding *finding)
                                       .group = GROUP_NONE,
                                       .writer = gradients_log_op(roles, i)};
         struct way way = {.roles = roles, .finding = finding, .parameter = i};
-        char place[64], name[SCOUT_NAME_BYTES];
         way.visited = xcalloc(roles->graph->version_count, sizeof(*way.visited));
         way.tensor = gradients_add_tensor(finding, &tensor);
         go_up(&way, i, version->lo, version->hi);
@@ -216,13 +213,6 @@ gradients_find(struct roles *roles, struct scout_finding *finding)
         finding->tensors[way.tensor].fused = way.own;
         finding->tensors[way.tensor].cut = way.is_part && reaches_further(roles, i);
         finding->has_later = finding->has_later || roles->between[i];
-        if (roles->between[i])
-            note_add(
-                finding,
-                "a period has several updates of parameters: average before each of them; groups show only the first");
-        if (way.gradients > 1)
-            note_add(finding, "parameter %s has %u gradients, which %s adds: all of them are averaged",
-                     version_place(roles, i, place), way.gradients, version_op_name(roles, i, name));
         free(way.visited);
     }
 }

@@ -102,7 +102,7 @@ graph_in(const struct graph *graph, const struct graph_version *version, uint32_
 }
 
 /*
- * ---- roles.c: from the versions of two periods to the roles of memory.
+ * ---- finding.c: from the versions of two periods to the roles of memory.
  *
  * The rules are facts about training: a parameter's new value is computed, element by element, from its old one, which
  * the data's way to it has passed; its gradient is the most upstream version on that elementwise way from which no
@@ -131,9 +131,6 @@ struct roles {
 
 enum roles_verdict { ROLES_FOUND, ROLES_NO_LOOP, ROLES_REFUSED };
 
-/* Fills in tensors, notes and, with ROLES_REFUSED or ROLES_NO_LOOP, the reason of `finding`. */
-enum roles_verdict roles_find(const struct graph *graph, uint32_t period, struct scout_finding *finding);
-
 /* ---- types.c: of which type tensors are ---- */
 /* Gives each tensor of a finding whose roles were found its type. ROLES_REFUSED, with the finding's reason: two types
  * are said of a tensor, or of a parameter or gradient none is known. `graph`: of the finding's period and the next. */
@@ -144,7 +141,7 @@ enum roles_verdict types_find(const struct graph *graph, struct scout_finding *f
  * the next. */
 void groups_find(const struct graph *graph, uint32_t period, struct scout_finding *finding);
 
-/* ---- the rules by which roles.c finds roles, in the order in which they need each other ---- */
+/* ---- the rules by which finding.c finds roles, in the order in which they need each other ---- */
 /* What is not larger than SCALAR_BYTES may be a few scalars: norms, flags, counts; if it is larger than an element,
  * which is one number, only if it is computed from gradients. */
 enum { SCALAR_BYTES = 256, DATA_BYTES = 64, ELEMENT_BYTES = 8 };

@@ -92,38 +92,6 @@ has_place(const struct scout_finding *finding, uint32_t alloc, uint64_t lo, bool
                    (per_rank || (tensor->role != ROLE_STATISTICS && tensor->role != ROLE_RANDOM)));
 }
 
-/* Whether launches of a kernel write a memory; parameters of whatever memory. */
-static bool
-writes(const struct roles *roles, uint32_t name, uint32_t memory, bool parameters)
-{
-    bool does = false;
-    for (uint32_t i = 0; i < roles->graph->version_count && !does; ++i) {
-        const struct graph_version *version = version_of(roles, i);
-        does = version->op >= 0 && graph_op(roles->graph, version)->name == name &&
-               (parameters ? roles->parameter[i] : version->memory == (int32_t)memory);
-    }
-    return does;
-}
-
-/* Whether all operations of the program that get a memory are launches that write it, but for what fills it, and one of
- * them is of a kernel that updates no parameter: a rolling mean, and not weights whose copies are rarely renewed.
- * Nothing is computed from it, not even by units that are dead, and nothing copies it. */
-static bool
-is_for_nothing(const struct roles *roles, uint32_t memory)
-{
-    const struct graph *graph = roles->graph;
-    const struct scout_log *log = graph->log;
-    bool is = log->allocs[graph->memories[memory].alloc].memory == SCOUT_DEVICE, rolls = false;
-    FOR_EACH_UNTIL(op, log->ops, log->op_count, !is) {
-        bool gets =
-            (op->kind == SCOUT_COPY && op->from.alloc != SCOUT_NONE && graph->memory_of[op->from.alloc] == memory) ||
-            ANY(argument, op->arguments, op->argument_count, graph->memory_of[argument->alloc] == memory);
-        is = !gets || (op->kind == SCOUT_LAUNCH && writes(roles, op->name, memory, false));
-        rolls = rolls || (gets && !writes(roles, op->name, memory, true));
-    }
-    return is && rolls;
-}
-
 /* A launch of the kernel that updates a parameter gets other memory in the parameter's place, which is none: where no
  * gradient flows, as in a layer whose units are dead, it may be one. */
 static void
@@ -133,7 +101,7 @@ suspect_beside(const struct roles *roles, struct scout_finding *finding, const s
     FOR_EACH(it, op->arguments, op->argument_count) {
         uint32_t memory = roles->graph->memory_of[it->alloc], alloc = roles->graph->memories[memory].alloc;
         if (it->slot != place->slot || it->at != place->at || has_place(finding, alloc, it->offset, false) ||
-            !is_kept(roles, memory, it->offset) || is_for_nothing(roles, memory))
+            !is_kept(roles, memory, it->offset))
             continue;
         for (uint32_t t = 0; t < finding->tensor_count; ++t)
             if (finding->tensors[t].alloc == alloc && finding->tensors[t].lo <= it->offset &&

@@ -253,72 +253,6 @@ guess(struct types *types)
     }
 }
 
-/* Of parameters of which nothing is known still: the one type of all others that the same operation writes. */
-static void
-guess_by_writer(struct types *types)
-{
-    const struct scout_finding *finding = types->finding;
-    for (uint32_t t = 0; t < finding->tensor_count; ++t) {
-        uint32_t set = 0, *open = set_of(types, t);
-        for (uint32_t i = 0; i < finding->tensor_count && finding->tensors[t].role == ROLE_PARAMETER; ++i)
-            set |= finding->tensors[i].writer == finding->tensors[t].writer ? *set_of(types, i) : 0;
-        if (*open == 0 && types->version_of[t] != UINT32_MAX && is_one(set)) {
-            *open = set;
-            types->guessed[same_of(types, types->version_of[t])] = true;
-        }
-    }
-}
-
-static uint32_t
-type_in(uint32_t set)
-{
-    return is_one(set) ? (uint32_t)__builtin_ctz(set) : SCOUT_UNKNOWN;
-}
-
-/* Names two operations that say different types. */
-static enum roles_verdict
-refuse_two(struct types *types, uint32_t tensor)
-{
-    const struct use *one = NULL, *other = NULL;
-    FOR_EACH_UNTIL(use, types->uses, types->use_count, other != NULL) {
-        if (same_of(types, use->version) != same_of(types, types->version_of[tensor]) || use->said == SCOUT_UNKNOWN)
-            continue;
-        if (one == NULL)
-            one = use;
-        else if (one->said != use->said)
-            other = use;
-    }
-    const struct scout_log *log = types->graph->log;
-    char place[64], first[SCOUT_NAME_BYTES], second[SCOUT_NAME_BYTES];
-    return note_refuse(types->finding, ROLES_REFUSED,
-                       "%s holds %s for %s and %s for %s: which it is cannot be told; annotate by hand",
-                       scout_tensor_place(&types->finding->tensors[tensor], place), scout_type_name(one->said),
-                       scout_op_name(log, &log->ops[one->op], first), scout_type_name(other->said),
-                       scout_op_name(log, &log->ops[other->op], second));
-}
-
-static enum roles_verdict
-refuse_contradictions(struct types *types)
-{
-    for (uint32_t t = 0; t < types->finding->tensor_count; ++t) {
-        const struct scout_tensor *tensor = &types->finding->tensors[t];
-        uint32_t set = *set_of(types, t);
-        if (set != 0 && !is_one(set))
-            return refuse_two(types, t);
-        if (tensor->role != ROLE_GRADIENT || tensor->pair == PAIR_NONE)
-            continue;
-        const struct scout_tensor *pair = &types->finding->tensors[tensor->pair];
-        uint32_t other = *set_of(types, tensor->pair);
-        char one[64], two[64];
-        if (is_one(set) && is_one(other) && set != other && is_pair(tensor, pair))
-            return note_refuse(types->finding, ROLES_REFUSED,
-                               "parameter %s holds %s, and its gradient %s, of as many bytes, %s: annotate by hand",
-                               scout_tensor_place(pair, two), scout_type_name(type_in(other)),
-                               scout_tensor_place(tensor, one), scout_type_name(type_in(set)));
-    }
-    return ROLES_FOUND;
-}
-
 static enum roles_verdict
 put_types(struct types *types)
 {
@@ -326,6 +260,12 @@ put_types(struct types *types)
         struct scout_tensor *tensor = &types->finding->tensors[t];
         uint32_t set = *set_of(types, t);
         char place[64];
+        if (set != 0 && !is_one(set))
+            return note_refuse(types->finding, ROLES_REFUSED,
+                               "%s holds %s for one operation and %s for another: which it is cannot be told; annotate "
+                               "by hand",
+                               scout_tensor_place(tensor, place), scout_type_name((uint32_t)__builtin_ctz(set)),
+                               scout_type_name((uint32_t)__builtin_ctz(set & (set - 1))));
         if (set == 0 && (tensor->role == ROLE_PARAMETER || tensor->role == ROLE_GRADIENT))
             return note_refuse(
                 types->finding, ROLES_REFUSED,
@@ -333,7 +273,7 @@ put_types(struct types *types)
                 "too few numbers that are not zero show it; annotate by hand",
                 scout_role_name(tensor->role), scout_tensor_place(tensor, place));
         if (tensor->type != SCOUT_INTEGER || set != 0)
-            tensor->type = type_in(set);
+            tensor->type = set != 0 ? (uint32_t)__builtin_ctz(set) : SCOUT_UNKNOWN;
         tensor->guessed = set != 0 && types->guessed[same_of(types, types->version_of[t])];
     }
     return ROLES_FOUND;
@@ -398,15 +338,10 @@ types_find(const struct graph *graph, struct scout_finding *finding)
                           .guessed = xcalloc(count, sizeof(*types.guessed)),
                           .version_of = xcalloc(finding->tensor_count + 1, sizeof(*types.version_of))};
     read_graph(&types);
-    enum roles_verdict verdict = refuse_contradictions(&types);
-    if (verdict == ROLES_FOUND) {
-        spread(&types, false);
-        guess(&types);
-        spread(&types, true);
-        guess_by_writer(&types);
-        spread(&types, true);
-        verdict = put_types(&types);
-    }
+    spread(&types, false);
+    guess(&types);
+    spread(&types, true);
+    enum roles_verdict verdict = put_types(&types);
     if (verdict == ROLES_FOUND)
         verdict = take_whole_elements(&types);
     if (verdict == ROLES_FOUND)

@@ -11,7 +11,7 @@
 #include <string.h>
 
 static const enum scout_role order[] = {ROLE_PARAMETER, ROLE_GRADIENT,   ROLE_OPTIMIZER_STATE, ROLE_AVERAGE,
-                                        ROLE_CARRIED,   ROLE_STATISTICS, ROLE_RANDOM};
+                                        ROLE_CARRIED,   ROLE_STATISTICS, ROLE_RANDOM,          ROLE_SUSPECT};
 
 static void
 print_tensor(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
@@ -34,33 +34,14 @@ print_tensor(FILE *out, const struct scout_log *log, const struct scout_finding 
 }
 
 static void
-print_rows(FILE *out, const struct scout_log *log, const struct scout_finding *finding, enum scout_role role,
-           struct sites *sites)
-{
-    for (uint32_t i = 0; i < finding->tensor_count; ++i)
-        if (finding->tensors[i].role == role)
-            print_tensor(out, log, finding, &finding->tensors[i], sites);
-}
-
-static void
 print_table(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites)
 {
     fprintf(out, "  %-16s %-9s %10s %12s  %-22s %-32s %-20s %s\n", "role", "type", "elements", "bytes", "memory",
             "allocated at", "written by", "pair");
     for (size_t r = 0; r < sizeof(order) / sizeof(order[0]); ++r)
-        print_rows(out, log, finding, order[r], sites);
-}
-
-/* What may be a parameter, and the question that decides it. */
-static void
-print_suspects(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites)
-{
-    if (!finding->is_open)
-        return;
-    fputs("no gradient was found for this memory, but gradients are computed from it, or the kernel that updates "
-          "parameters gets it as a parameter:\n",
-          out);
-    print_rows(out, log, finding, ROLE_SUSPECT, sites);
+        FOR_EACH(tensor, finding->tensors, finding->tensor_count)
+            if (tensor->role == order[r])
+                print_tensor(out, log, finding, tensor, sites);
 }
 
 /* What the host did that makes each run another one. */
@@ -121,7 +102,6 @@ scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *
             finding->period, scout_op_name(log, &log->ops[finding->first], name), finding->live_bytes);
     if (verbose)
         print_table(out, log, finding, sites);
-    print_suspects(out, log, finding, sites);
     fprintf(out, "data reaches parameters only through these gradients: proved on %" PRIu64 " paths\n",
             finding->paths_cut);
     for (uint32_t i = 0; i < finding->note_count; ++i)
@@ -133,7 +113,7 @@ scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *
     if (log->annotation_count > 0 && path != NULL)
         ok = error_set(error, DDPRUN_EXIT_FAILURE,
                        "--patch is for a program without annotations, and this one has some");
-    else if (log->annotation_count == 0 && finding->found)
+    else if (log->annotation_count == 0 && finding->found && finding->group_count > 0)
         ok = print_lines(out, log, finding, sites, path, verbose, error);
     sites_close(sites);
     return ok;

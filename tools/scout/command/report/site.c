@@ -264,34 +264,10 @@ mention_length(const char *text, const char *at, uint32_t *number)
     return isalnum((unsigned char)at[length]) || at[length] == '_' ? 0 : (size_t)length;
 }
 
-/* The last operation that has written an allocation, for readers; "": none was seen to. */
-static const char *
-writer_of(const struct scout_log *log, uint32_t alloc, char text[SCOUT_NAME_BYTES])
-{
-    text[0] = '\0';
-    for (uint32_t i = log->op_count; i-- > 0 && text[0] == '\0';) {
-        const struct scout_effect *effect = log->ops[i].effect;
-        bool writes = log->ops[i].to.alloc == alloc && log->ops[i].kind >= SCOUT_FILL;
-        for (uint32_t k = 0; effect != NULL && k < effect->written_count && !writes; ++k)
-            writes = effect->written[k].alloc == alloc;
-        if (writes)
-            (void)scout_op_name(log, &log->ops[i], text);
-    }
-    return text;
-}
-
-/* Behind a memory that was described: what the description holds in brackets. */
-static size_t
-described_length(const char *at)
-{
-    const char *end = strncmp(at, " (", 2) == 0 && isdigit((unsigned char)at[2]) ? strchr(at, ')') : NULL;
-    return end != NULL && strstr(at, " bytes") != NULL && strstr(at, " bytes") < end ? (size_t)(end + 1 - at) : 0;
-}
-
 char *
 sites_explain(const struct scout_log *log, const char *text)
 {
-    char *all = NULL, place[512], writer[SCOUT_NAME_BYTES];
+    char *all = NULL, place[512];
     size_t size;
     struct sites *sites = sites_open(log);
     bool *told = xcalloc(log->alloc_count + 1, sizeof(*told));
@@ -304,12 +280,7 @@ sites_explain(const struct scout_log *log, const char *text)
         if (length == 0 || number >= log->alloc_count || told[number])
             continue;
         told[number] = true;
-        at += described_length(at);
-        writer[0] = '\0';
-        if (strncmp(at, ", written by", 12) != 0 && strncmp(at, " is updated by", 14) != 0)
-            (void)writer_of(log, number, writer);
-        fprintf(to, " (%llu bytes%s%s, allocated at %s)", (unsigned long long)log->allocs[number].bytes,
-                writer[0] != '\0' ? ", written by " : "", writer,
+        fprintf(to, " (%llu bytes, allocated at %s)", (unsigned long long)log->allocs[number].bytes,
                 sites_text(sites, log->allocs[number].site, place, sizeof(place)));
     }
     if (to != NULL)
