@@ -10,6 +10,7 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/common/file_read.h"
+#include "launcher/common/network.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/options.h"
 #include "launcher/report/summary.h"
@@ -91,8 +92,7 @@ make_handshake(struct job *job, const struct error *bad, struct handshake *hands
 {
     struct error error = {0};
     *handshake = (struct handshake){.pid = (int)getpid()};
-    if (gethostname(handshake->host, sizeof(handshake->host) - 1) != 0 || handshake->host[0] == '\0')
-        memcpy(handshake->host, "localhost", sizeof("localhost"));
+    snprintf(handshake->host, sizeof(handshake->host), "%.63s", host_name());
     addresses_host_id(handshake->host_id);
     if (bad != NULL)
         error = *bad;

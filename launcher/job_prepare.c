@@ -5,6 +5,7 @@
 
 #include "base/message.h"
 #include "base/protocol.h"
+#include "launcher/common/network.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/output.h"
 #include "launcher/output/whole_file.h"
@@ -15,7 +16,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -179,10 +179,9 @@ tell_placement(const struct job *job)
     bool is_first_here = job->place.first_local_rank == 0;
     if (!(job->options.verbose && is_first_here) && !(job->placement.is_refused && job->place.first_rank == 0))
         return;
-    char host[HOST_NAME_MAX + 1] = "";
-    bool alone = job->place.local_size == job->place.world_size || gethostname(host, HOST_NAME_MAX) != 0;
+    bool alone = job->place.local_size == job->place.world_size;
     char text[1024];
-    snprintf(text, sizeof(text), "binding of ranks%s%s: %s (%s)", alone ? "" : " on ", alone ? "" : host,
+    snprintf(text, sizeof(text), "binding of ranks%s%s: %s (%s)", alone ? "" : " on ", alone ? "" : host_name(),
              job->placement.what, job->placement.why);
     if (job->placement.is_refused)
         message_warning("not_bound", "%s", text);

@@ -7,13 +7,13 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "base/status_page.h"
+#include "launcher/common/network.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/output.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/start/spawn.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,14 +161,12 @@ start_relays(struct job *job, struct error *error)
 static void
 tell_start(const struct job *job)
 {
-    char host[HOST_NAME_MAX + 1] = "";
-    (void)gethostname(host, sizeof(host) - 1);
     char ranks[48];
     if (job->in_cluster)
         snprintf(ranks, sizeof(ranks), "rank %d of %d", job->place.first_rank, job->place.world_size);
     else
         snprintf(ranks, sizeof(ranks), "%d rank%s", job->place.rank_count, job->place.rank_count == 1 ? "" : "s");
-    message_line("starting %s on %s, %s%s; NCCL: %s; job folder: %s", job->program.path, host, ranks,
+    message_line("starting %s on %s, %s%s; NCCL: %s; job folder: %s", job->program.path, host_name(), ranks,
                  job->devices.softgpu ? " on the stand-in" : "", job->options.job.nccl, job->folder.path);
 }
 

@@ -6,6 +6,7 @@
  */
 #include "base/message.h"
 #include "base/protocol.h"
+#include "launcher/common/network.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/job.h"
 #include "launcher/options/option_table.h"
@@ -19,7 +20,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,9 +104,8 @@ static int
 refuse_alone(const struct job *job, struct error *error)
 {
     struct error named = *error;
-    char host[HOST_NAME_MAX + 1] = "";
-    if (job->in_cluster && gethostname(host, sizeof(host) - 1) == 0)
-        error_set(&named, error->exit_code, "rank %d (host %s): %s", job->cluster.rank, host, error->text);
+    if (job->in_cluster)
+        error_set(&named, error->exit_code, "rank %d (host %s): %s", job->cluster.rank, host_name(), error->text);
     return refuse(&job->options, &named);
 }
 

@@ -67,7 +67,6 @@ struct supervisor {
     uint64_t looked_ns, paced_ns;
     struct judge *judge;
     struct preload_watch *watch;
-    struct process_list processes; /* scratch of step_end() */
     struct output_stall stall;
     unsigned verbose_nccl;     /* that -v has said */
     struct progress *progress; /* NULL: none is shown */
@@ -94,19 +93,20 @@ begin_end(struct supervisor *s, int number, uint64_t grace_ns)
     progress_hide(s->progress);
     s->kill_at_ns = clock_ns() + grace_ns;
     supervisor_net_say_end(&s->net, s->failed ? s->reason.exit_code : 0, number, grace_ns / MS);
-    processes_signal_all(&s->processes, s->job->pids, s->job->started, number);
+    processes_signal_all(&s->local.processes, s->job->pids, s->job->started, number);
 }
 
 /* Returns whether no process is left, here and elsewhere. */
 static bool
 step_end(struct supervisor *s)
 {
-    size_t left = s->job->started > 0 ? processes_signal_descendants(&s->processes, s->job->pids[0], 0) : 0;
+    size_t left = s->job->started > 0 ? processes_signal_descendants(&s->local.processes, s->job->pids[0], 0) : 0;
     uint64_t now = clock_ns();
     if (left == 0)
-        return s->job->server == NULL || supervisor_server_all_done(s->job->server) || now >= s->kill_at_ns + OTHERS_NS;
+        return s->job->server == NULL || supervisor_server_all(s->job->server, PEERS_DONE) ||
+               now >= s->kill_at_ns + OTHERS_NS;
     if (now >= s->kill_at_ns)
-        processes_signal_all(&s->processes, s->job->pids, s->job->started, SIGKILL);
+        processes_signal_all(&s->local.processes, s->job->pids, s->job->started, SIGKILL);
     if (now < s->kill_at_ns + UNKILLABLE_NS)
         return false;
     message_line(
@@ -609,9 +609,9 @@ static void
 close_supervisor(struct supervisor *s)
 {
     supervisor_net_close(&s->net);
-    free(s->local.ended_ns);
+    free(s->local.seen);
     preload_watch_free(s->watch);
-    process_list_free(&s->processes);
+    process_list_free(&s->local.processes);
     free(s->before);
     for (int i = 0; i < s->job->started; ++i)
         free(s->crashes[i]);

@@ -13,7 +13,7 @@
 
 /* How processes meet. */
 struct cluster_terms {
-    const char *secret_file; /* NULL: the default (address/secret.h) */
+    const char *secret_file; /* NULL: the default (address/search.h) */
     const char *job;         /* its name; NULL: the launcher's */
     int timeout_s;           /* for the others to come */
 };

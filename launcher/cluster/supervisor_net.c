@@ -236,29 +236,23 @@ wait_a_moment(const struct supervisor_net *net)
     poll(&polled[SUPERVISOR_NET_PEERS], 1, STEP_MS);
 }
 
-void
-supervisor_net_refresh(struct supervisor_net *net)
-{
-    struct supervisor_server *server = net->job.server;
-    if (server == NULL)
-        return;
-    int64_t deadline_ms = clock_now_ms() + REFRESH_LIMIT_MS;
-    supervisor_server_ask_views(server);
-    while (!supervisor_server_have_answered(server) && clock_now_ms() < deadline_ms) {
-        wait_a_moment(net);
-        (void)supervisor_server_step(server, net->views);
-    }
-}
-
 static void
-let_go(struct supervisor_net *net, int exit_code)
+wait_for_all(const struct supervisor_net *net, enum peers_far far, int limit_ms)
 {
-    int64_t deadline_ms = clock_now_ms() + HEARD_LIMIT_MS;
-    supervisor_server_say(net->job.server, FRAME_LEAVE, &(struct peer_order){.exit_code = exit_code});
-    while (!supervisor_server_all_left(net->job.server) && clock_now_ms() < deadline_ms) {
+    int64_t deadline_ms = clock_now_ms() + limit_ms;
+    while (!supervisor_server_all(net->job.server, far) && clock_now_ms() < deadline_ms) {
         wait_a_moment(net);
         (void)supervisor_server_step(net->job.server, net->views);
     }
+}
+
+void
+supervisor_net_refresh(struct supervisor_net *net)
+{
+    if (net->job.server == NULL)
+        return;
+    supervisor_server_ask_views(net->job.server);
+    wait_for_all(net, PEERS_ANSWERED, REFRESH_LIMIT_MS);
 }
 
 static int
@@ -279,9 +273,11 @@ wait_to_go(struct supervisor_net *net, int exit_code)
 int
 supervisor_net_leave(struct supervisor_net *net, int exit_code)
 {
-    if (net->job.server != NULL)
-        let_go(net, exit_code);
-    else if (net->job.client != NULL)
+    if (net->job.client != NULL)
         return wait_to_go(net, exit_code);
+    if (net->job.server != NULL) {
+        supervisor_server_say(net->job.server, FRAME_LEAVE, &(struct peer_order){.exit_code = exit_code});
+        wait_for_all(net, PEERS_LEFT, HEARD_LIMIT_MS);
+    }
     return exit_code;
 }

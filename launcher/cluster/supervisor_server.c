@@ -462,13 +462,20 @@ supervisor_server_ask_views(struct supervisor_server *server)
 }
 
 bool
-supervisor_server_have_answered(const struct supervisor_server *server)
+supervisor_server_all(const struct supervisor_server *server, enum peers_far far)
 {
-    for (int i = 1; i < server->world_size; ++i) {
-        if (server->items[i].owes_view && server->items[i].state == PEER_HERE)
-            return false;
+    bool all = true;
+    for (int i = 1; i < server->world_size && all; ++i) {
+        const struct peer *peer = &server->items[i];
+        const bool is[] = {
+            [PEERS_ANSWERED] = !peer->owes_view || peer->state != PEER_HERE,
+            [PEERS_FLUSHED] = peer->link.out.count == 0,
+            [PEERS_DONE] = peer->state == PEER_DONE || peer->state == PEER_LOST,
+            [PEERS_LEFT] = peer->link.fd < 0,
+        };
+        all = is[far];
     }
-    return true;
+    return all;
 }
 
 void
@@ -503,16 +510,6 @@ supervisor_server_give(struct supervisor_server *server, int rank, const void *b
     free(given);
 }
 
-bool
-supervisor_server_is_flushed(const struct supervisor_server *server)
-{
-    for (int i = 1; i < server->world_size; ++i) {
-        if (server->items[i].link.out.count > 0)
-            return false;
-    }
-    return true;
-}
-
 /* ---- the end ---- */
 
 void
@@ -525,24 +522,4 @@ supervisor_server_say(struct supervisor_server *server, enum frame_kind kind, co
         peer_order_send(&server->items[i].link, kind, order);
         peer_order_send(&server->items[i].second, kind, order);
     }
-}
-
-bool
-supervisor_server_all_done(const struct supervisor_server *server)
-{
-    for (int i = 1; i < server->world_size; ++i) {
-        if (server->items[i].state == PEER_AWAITED || server->items[i].state == PEER_HERE)
-            return false;
-    }
-    return true;
-}
-
-bool
-supervisor_server_all_left(const struct supervisor_server *server)
-{
-    for (int i = 1; i < server->world_size; ++i) {
-        if (server->items[i].link.fd >= 0)
-            return false;
-    }
-    return true;
 }

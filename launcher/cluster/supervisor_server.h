@@ -73,9 +73,17 @@ bool supervisor_server_step(struct supervisor_server *server, struct rank_view *
 /* Its engine's socket, and what it has given, the caller may take, leaving -1 or NULL. */
 struct peer *supervisor_server_peer(const struct supervisor_server *server, int rank);
 
-/* Asks all clients for views of this moment; then, whether all that are there have answered. */
+/* Asks all clients for views of this moment. */
 void supervisor_server_ask_views(struct supervisor_server *server);
-bool supervisor_server_have_answered(const struct supervisor_server *server);
+
+/* Whether all others are so far. */
+enum peers_far {
+    PEERS_ANSWERED, /* those that are there: with the view that they were asked for */
+    PEERS_FLUSHED,  /* what was said to them has left this process */
+    PEERS_DONE,     /* they have nothing left to do */
+    PEERS_LEFT,     /* they have closed their connections: they have heard everything */
+};
+bool supervisor_server_all(const struct supervisor_server *server, enum peers_far far);
 
 /* Asks a client for a report on its rank: supervisor_server_peer()->report, once it has come. */
 void supervisor_server_ask_report(struct supervisor_server *server, int rank, bool stacks);
@@ -86,18 +94,11 @@ void supervisor_server_ask_report(struct supervisor_server *server, int rank, bo
 void supervisor_server_mark(struct supervisor_server *server, const unsigned char *mark);
 /* Gives the bytes of `rank` to all clients; `wakes`: they are the last of the round. */
 void supervisor_server_give(struct supervisor_server *server, int rank, const void *bytes, size_t count, bool wakes);
-/* Whether all that was said has left this process. */
-bool supervisor_server_is_flushed(const struct supervisor_server *server);
 
 /* ---- the end of a job ---- */
 
 /* To all that are here: FRAME_LEFT, in a meeting; FRAME_END, also to those who connect later; FRAME_LEAVE. Closing them
  * is up to supervisor_server_close(). */
 void supervisor_server_say(struct supervisor_server *server, enum frame_kind kind, const struct peer_order *order);
-
-/* No peer has anything left to do. */
-bool supervisor_server_all_done(const struct supervisor_server *server);
-/* All connections are closed, by the other ends: they have heard everything. */
-bool supervisor_server_all_left(const struct supervisor_server *server);
 
 #endif

@@ -5,7 +5,6 @@
 
 #include "base/protocol.h"
 #include "launcher/common/helper.h"
-#include "launcher/common/path_walk.h"
 #include "launcher/common/signals.h"
 
 #include <errno.h>

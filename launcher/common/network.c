@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 bool
 network_parse(const char *text, struct network *network_p)
@@ -32,4 +33,13 @@ network_parse(const char *text, struct network *network_p)
     network.bits = (int)bits;
     *network_p = network;
     return true;
+}
+
+const char *
+host_name(void)
+{
+    static char name[65];
+    if (name[0] == '\0' && (gethostname(name, sizeof(name) - 1) != 0 || name[0] == '\0'))
+        memcpy(name, "localhost", sizeof("localhost"));
+    return name;
 }

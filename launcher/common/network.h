@@ -1,6 +1,6 @@
 /*
  * network.h - a network by its text, such as 10.1.0.0/16: for the option that names one, and for the search for
- * addresses in it.
+ * addresses in it; and the name of this host.
  */
 #ifndef DDPRUN_LAUNCHER_COMMON_NETWORK_H
 #define DDPRUN_LAUNCHER_COMMON_NETWORK_H
@@ -15,5 +15,8 @@ struct network {
 
 /* False and untouched `network`: the text is not "ADDRESS/BITS". Pure. */
 bool network_parse(const char *text, struct network *network) __attribute__((warn_unused_result));
+
+/* "localhost" where the system says none. The same string at each call. One thread. */
+const char *host_name(void);
 
 #endif

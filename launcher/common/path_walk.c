@@ -1,5 +1,5 @@
-/* path_walk.c - see path_walk.h. */
-#include "launcher/common/path_walk.h"
+/* path_walk.c - see file_read.h. */
+#include "launcher/common/file_read.h"
 
 #include "launcher/common/xcalloc.h"
 

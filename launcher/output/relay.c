@@ -31,12 +31,9 @@ enum {
 };
 
 struct source {
-    int fd; /* -1: at its end. Changes under the relay's lock */
-    int rank, copy;
-    bool has_stderr, held_back;
+    struct relay_source of; /* fd: -1 at its end; changes under the relay's lock */
     char prefix[PREFIX_BYTES];
     char more_prefix[PREFIX_BYTES]; /* for the rest of a long line */
-    bool unchanged;                 /* no prefixes, nothing added */
     bool continues;                 /* what comes next belongs to a line that was begun */
     size_t used;
     char *bytes; /* [LINE_BYTES], of which `used` wait for their newline */
@@ -129,7 +126,7 @@ static void
 put_line(struct relay *relay, struct source *source, const char *bytes, size_t count)
 {
     static const char ours[] = "ddprun: ";
-    if (source->held_back && (count < sizeof(ours) - 1 || memcmp(bytes, ours, sizeof(ours) - 1) != 0)) {
+    if (source->of.held_back && (count < sizeof(ours) - 1 || memcmp(bytes, ours, sizeof(ours) - 1) != 0)) {
         hold_line(source, bytes, count);
         return;
     }
@@ -158,7 +155,7 @@ put_unchanged(struct relay *relay, struct source *source, bool all)
 static void
 put_whole_lines(struct relay *relay, struct source *source)
 {
-    if (source->unchanged) {
+    if (source->of.unchanged) {
         put_unchanged(relay, source, false);
         return;
     }
@@ -183,16 +180,16 @@ put_whole_lines(struct relay *relay, struct source *source)
 static void
 end_source(struct relay *relay, struct source *source)
 {
-    if (source->unchanged)
+    if (source->of.unchanged)
         put_unchanged(relay, source, true);
     else if (source->used > 0)
         put_line(relay, source, source->bytes, source->used);
     source->used = 0;
     pthread_mutex_lock(&relay->lock);
-    close(source->fd);
-    if (source->copy > 0)
-        close(source->copy);
-    source->fd = source->copy = -1;
+    close(source->of.fd);
+    if (source->of.copy > 0)
+        close(source->of.copy);
+    source->of.fd = source->of.copy = -1;
     pthread_mutex_unlock(&relay->lock);
 }
 
@@ -201,7 +198,7 @@ static void
 put_copy(const struct source *source, const char *bytes, size_t count)
 {
     for (ssize_t put; count > 0; bytes += put, count -= (size_t)put) {
-        put = write(source->copy, bytes, count);
+        put = write(source->of.copy, bytes, count);
         if (put <= 0)
             return;
     }
@@ -234,14 +231,14 @@ static size_t
 take_from(struct relay *relay, struct source *source)
 {
     pthread_mutex_lock(&relay->lock);
-    ssize_t got = read(source->fd, source->bytes + source->used, LINE_BYTES - source->used);
+    ssize_t got = read(source->of.fd, source->bytes + source->used, LINE_BYTES - source->used);
     int cause = errno;
     source->used += got > 0 ? (size_t)got : 0;
-    if (got > 0 && source->has_stderr)
+    if (got > 0 && source->of.has_stderr)
         note_last(source);
     pthread_mutex_unlock(&relay->lock);
     if (got > 0) {
-        if (source->copy > 0)
+        if (source->of.copy > 0)
             put_copy(source, source->bytes + source->used - (size_t)got, (size_t)got);
         put_whole_lines(relay, source);
         return (size_t)got;
@@ -255,9 +252,9 @@ static void
 show_held(struct relay *relay, struct source *source)
 {
     pthread_mutex_lock(&relay->lock);
-    bool shows = source->held_back && source->shows_held;
+    bool shows = source->of.held_back && source->shows_held;
     pthread_mutex_unlock(&relay->lock);
-    source->held_back = source->held_back && !shows;
+    source->of.held_back = source->of.held_back && !shows;
     for (const char *at = source->held; shows && at < source->held + source->held_used;) {
         const char *newline = memchr(at, '\n', source->held_used - (size_t)(at - source->held));
         put_line(relay, source, at, (size_t)(newline - at));
@@ -271,9 +268,9 @@ drain(struct relay *relay)
     for (int i = 0; i < relay->count; ++i) {
         struct source *source = &relay->sources[i];
         size_t taken = 0, got = 1;
-        while (source->fd >= 0 && got > 0 && taken < MOST_DRAINED_BYTES)
+        while (source->of.fd >= 0 && got > 0 && taken < MOST_DRAINED_BYTES)
             taken += got = take_from(relay, source);
-        if (source->fd >= 0)
+        if (source->of.fd >= 0)
             end_source(relay, source);
         source->continues = false;
         show_held(relay, source);
@@ -288,7 +285,7 @@ is_line_waiting(struct relay *relay, bool show)
     bool waiting = false;
     for (int i = 0; i < relay->count; ++i) {
         struct source *source = &relay->sources[i];
-        if (!source->unchanged || source->used == 0)
+        if (!source->of.unchanged || source->used == 0)
             continue;
         waiting = !show;
         if (show)
@@ -304,10 +301,10 @@ prepare_poll(struct relay *relay)
 {
     bool any = false;
     for (int i = 0; i < relay->count; ++i) {
-        if (relay->target < 0 && relay->sources[i].fd >= 0)
+        if (relay->target < 0 && relay->sources[i].of.fd >= 0)
             end_source(relay, &relay->sources[i]);
-        relay->polled[i] = (struct pollfd){.fd = relay->sources[i].fd, .events = POLLIN};
-        any = any || relay->sources[i].fd >= 0 || (relay->sources[i].held_back && relay->target >= 0);
+        relay->polled[i] = (struct pollfd){.fd = relay->sources[i].of.fd, .events = POLLIN};
+        any = any || relay->sources[i].of.fd >= 0 || (relay->sources[i].of.held_back && relay->target >= 0);
     }
     relay->polled[relay->count] = (struct pollfd){.fd = relay->finish, .events = POLLIN};
     return any;
@@ -350,8 +347,8 @@ static void
 release(struct relay *relay)
 {
     for (int i = 0; i < relay->count; ++i) {
-        if (relay->sources[i].fd >= 0)
-            close(relay->sources[i].fd);
+        if (relay->sources[i].of.fd >= 0)
+            close(relay->sources[i].of.fd);
         free(relay->sources[i].bytes);
         free(relay->sources[i].held);
     }
@@ -377,17 +374,12 @@ relay_start(int target, const struct relay_source *sources, int count, bool colo
     relay->polled = xcalloc((size_t)count + 1, sizeof(*relay->polled));
     for (int i = 0; i < count; ++i) {
         struct source *source = &relay->sources[i];
-        source->fd = sources[i].fd;
-        source->copy = sources[i].copy;
+        source->of = sources[i];
         source->bytes = xcalloc(1, LINE_BYTES);
-        source->rank = sources[i].rank;
-        source->unchanged = sources[i].unchanged;
-        source->has_stderr = sources[i].has_stderr;
-        source->held_back = sources[i].held_back;
-        source->held = source->held_back ? xcalloc(1, HELD_BYTES) : NULL;
+        source->held = source->of.held_back ? xcalloc(1, HELD_BYTES) : NULL;
         make_prefixes(source, sources[i].rank, colour);
-        fcntl(source->fd, F_SETFL,
-              fcntl(source->fd, F_GETFL) | O_NONBLOCK); /* our end only; the rank's stays as it is */
+        fcntl(source->of.fd, F_SETFL,
+              fcntl(source->of.fd, F_GETFL) | O_NONBLOCK); /* our end only; the rank's stays as it is */
     }
     relay->finish = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     relay->done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -407,7 +399,7 @@ static bool
 look_at_last(struct relay *relay, struct source *source, char *text, size_t bytes)
 {
     pthread_mutex_lock(&relay->lock);
-    struct pollfd polled = {.fd = source->fd, .events = POLLIN};
+    struct pollfd polled = {.fd = source->of.fd, .events = POLLIN};
     bool complete = poll(&polled, 1, 0) <= 0 || (polled.revents & POLLIN) == 0;
     source->shows_held = true;
     if (text != NULL)
@@ -422,7 +414,7 @@ relays_ask_last(struct relay *const relays[2], int rank, char *text, size_t byte
     for (int r = 0; r < 2; ++r) {
         for (int i = 0; relays[r] != NULL && i < relays[r]->count; ++i) {
             struct source *source = &relays[r]->sources[i];
-            if (source->rank != rank || !source->has_stderr)
+            if (source->of.rank != rank || !source->of.has_stderr)
                 continue;
             for (int waits = 0; !look_at_last(relays[r], source, text, bytes) && waits < LAST_WAITS; ++waits)
                 poll(NULL, 0, LAST_WAIT_MS);

@@ -30,7 +30,7 @@ bool whole_file_write(const char *path, const void *bytes, size_t count) MUST_US
 bool whole_file_append(const char *path, bool anew, const char *text) MUST_USE;
 
 /* Whether that is a file of another user, or led to by a link of one, in a folder that is sticky or that others may
- * write to (path_walk.h). May hang. */
+ * write to (path_walk()). May hang. */
 bool whole_file_is_foreign(const char *path);
 
 /* ---- beside a job's work ---- */

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/printable.h"
+#include "launcher/common/network.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/report/summary.h"
@@ -33,9 +34,7 @@ metrics_new(const char *path, const char *program, unsigned restarts)
         return NULL;
     struct metrics *metrics = xcalloc(1, sizeof(*metrics));
     metrics->file = (struct side_file){.path = path, .option = "--metrics", .loss = "the job goes on"};
-    char host[HOST_NAME_MAX + 1] = "";
-    (void)gethostname(host, sizeof(host) - 1);
-    snprintf(metrics->name, sizeof(metrics->name), "%s:%d", host, (int)getpid());
+    snprintf(metrics->name, sizeof(metrics->name), "%s:%d", host_name(), (int)getpid());
     metrics->job = (struct metrics_job){metrics->name, file_name_of(program), restarts};
     return metrics;
 }

@@ -9,7 +9,6 @@
 #include "base/status_page.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
-#include "launcher/report/stacks.h"
 #include "launcher/watch/processes.h"
 #include "launcher/watch/verdict.h"
 

@@ -12,6 +12,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
 
 struct rank_status;
 
@@ -20,7 +22,7 @@ struct report_subject {
     int rank;
     const struct rank_view *view;
     struct rank_status *status; /* its record, with the flight recorder behind it */
-    bool continues;             /* the job does; stacks.h */
+    bool continues;             /* the job does (struct stacks_subject) */
     bool stacks;                /* its threads' stacks too, if it lives: takes up to five seconds */
     const char *crash;          /* what report_crash() said of it; NULL: it has not crashed */
 };
@@ -127,5 +129,29 @@ size_t brief_count_lines(const char *text);
  * stands for what was left out in the middle of a rank's report. malloc'ed.
  */
 char *brief_make(const char *const parts[BRIEF_PARTS], size_t lines);
+
+/* ---- stacks.c: the host stacks of a process's threads, taken from outside ---- */
+/*
+ * By ptrace and libunwind: each thread is stopped for some milliseconds, and continues as it was; a process that was
+ * stopped stays so. For descendants of the launcher, which yama's ptrace_scope of 1 still allows. Functions and lines
+ * of the source are looked up by libdw, if the build has it.
+ */
+
+struct stacks_subject {
+    pid_t pid;
+    bool continues; /* the process is to live: threads in calls that a stop would end with EINTR are left alone */
+    pid_t crashed;  /* this thread is in the handler of `signal`, which is about to end the process; 0: none */
+    int signal;
+    _Atomic uint32_t *seen; /* set to 1 as soon as the process is not needed any more; or NULL */
+};
+
+/*
+ * Writes lines into text[bytes], each indented by `indent` blanks and ended by a newline: for each thread, or group of
+ * threads with one stack, its number, name and state, then a frame a line, the innermost first: "function+0x12
+ * (module+0x3456) at file.c:12", and before it, for a call that the compiler has inlined, "function (inlined) at
+ * file.c:7". A thread that has crashed is the first. At most 64 threads and 64 frames each; takes three seconds at
+ * most, and two for the names (helper.h). Says why if there is nothing to see. The supervisor's thread.
+ */
+void stacks_describe(const struct stacks_subject *subject, int indent, char *text, size_t bytes);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * stacks.c - see stacks.h.
+ * stacks.c - see report.h.
  *
  * Addresses are taken in a thread of its own, which is the tracer: when it ends, the kernel lets go of whatever it
  * still holds, even of a thread that hangs in a driver and could not be stopped in time. What they mean is looked up
  * after that, in a process of its own: programs and their debug information come from users, and may be damaged, huge,
  * or on a file server that does not answer.
  */
-#include "launcher/report/stacks.h"
+#include "launcher/report/report.h"
 
 #include "base/clock.h"
 #include "base/printable.h"

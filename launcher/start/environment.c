@@ -3,6 +3,7 @@
 
 #include "base/protocol.h"
 #include "base/supervisor_link.h"
+#include "launcher/common/network.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/options.h"
 #include "launcher/start/program.h"
@@ -133,9 +134,7 @@ share_devices(char ***list, const struct rank_settings *settings, int index)
     if (settings->devices->nccl_shares_gpus) {
         environment_set(list, "NCCL_MULTI_RANK_GPU_ENABLE", "1");
     } else {
-        char name[HOST_NAME_MAX + 1] = "";
-        (void)gethostname(name, sizeof(name) - 1);
-        char *host = xasprintf("ddprun-%.64s-%d-%d", name, (int)getpid(), index);
+        char *host = xasprintf("ddprun-%.64s-%d-%d", host_name(), (int)getpid(), index);
         environment_set(list, "NCCL_HOSTID", host);
         free(host);
     }

@@ -5,7 +5,7 @@
 
 #include "base/message.h"
 #include "base/protocol.h"
-#include "launcher/common/path_walk.h"
+#include "launcher/common/file_read.h"
 #include "launcher/common/xcalloc.h"
 
 #include <dirent.h>

@@ -5,8 +5,8 @@
  * not wait keep it waiting; the one of them that has made no hooked call for longest is the culprit.
  *
  * Where no rank waits for another, no rank that may be at work is accused. But a job is not left standing without a
- * message: that all ranks wait for their own devices is reported, and a rank that has nothing left to do but to exit
- * must exit.
+ * message: that all ranks wait for their own devices is reported, a rank that has nothing left to do but to exit must
+ * exit, and all ranks together must not wait where nothing outside of them can continue them.
  */
 #include "launcher/watch/hang.h"
 
@@ -170,12 +170,6 @@ find_culprit(const struct hang *hang, const struct rank_view *views, int waiter,
 
 /* ---- words ---- */
 
-static double
-seconds(uint64_t ns)
-{
-    return (double)ns * 1e-9;
-}
-
 /* A rank that may just have much to do: a checkpoint, an evaluation. */
 static bool
 may_be_busy(const struct rank_view *view)
@@ -201,10 +195,11 @@ static void
 describe_end(const struct hang *hang, bool ends, bool may_be_busy, char text[TEXT_BYTES])
 {
     if (ends)
-        snprintf(text, TEXT_BYTES, "; --hang-timeout allows %.0f s", seconds(hang->limits.end_ns));
+        snprintf(text, TEXT_BYTES, "; --hang-timeout allows %.0f s", rank_seconds(hang->limits.end_ns));
     else if (hang->limits.end_ns > 0)
         snprintf(text, TEXT_BYTES, "; %sthe job continues, unless this lasts %.0f s (--hang-timeout)",
-                 may_be_busy ? "a long checkpoint, for example, is not a fault: " : "", seconds(hang->limits.end_ns));
+                 may_be_busy ? "a long checkpoint, for example, is not a fault: " : "",
+                 rank_seconds(hang->limits.end_ns));
     else
         snprintf(text, TEXT_BYTES, "; the job continues (--hang-timeout 0)");
 }
@@ -217,8 +212,9 @@ describe_culprit(const struct hang *hang, const struct rank_view *views, int cul
     describe_waiters(hang, views, waiter, waiters);
     describe_end(hang, ends, may_be_busy(&views[culprit]), end);
     error_set(error, DDPRUN_EXIT_FAILURE, "rank %d%s%s has made no CUDA call for %.0f s%s: %s; %s%s", culprit,
-              rank_describe_place(&views[culprit], place), rank_describe_step(&views[culprit], step), seconds(idle),
-              ends ? ", and the job ends" : "", rank_describe_activity(&views[culprit], doing), waiters, end);
+              rank_describe_place(&views[culprit], place), rank_describe_step(&views[culprit], step),
+              rank_seconds(idle), ends ? ", and the job ends" : "", rank_describe_activity(&views[culprit], doing),
+              waiters, end);
 }
 
 static void
@@ -269,7 +265,7 @@ describe_silence(const struct hang *hang, const struct rank_view *views, int sil
               "rank %d%s%s has not reported for %.0f s; in its last report it %s: its host, or the network to it, does "
               "not answer; all others wait%s",
               silent, rank_describe_place(&views[silent], place), rank_describe_step(&views[silent], step),
-              seconds(now_ns - hang->ranks[silent].alive_ns), rank_describe_wait(&views[silent], wait), end);
+              rank_seconds(now_ns - hang->ranks[silent].alive_ns), rank_describe_wait(&views[silent], wait), end);
     error->rank = silent;
 }
 
@@ -280,26 +276,32 @@ describe_devices(const struct rank_view *view, int rank, uint64_t idle, struct e
     error_set(error, DDPRUN_EXIT_FAILURE,
               "no rank has made a CUDA call for %.0f s, and all wait for their own devices: rank %d%s%s: %s; does a "
               "kernel not end? A long kernel is not a fault, so the job continues",
-              seconds(idle), rank, rank_describe_place(view, place), rank_describe_step(view, step),
+              rank_seconds(idle), rank, rank_describe_place(view, place), rank_describe_step(view, step),
               rank_describe_activity(view, doing));
 }
 
+/* Of one that is past its end, or idle in its program. */
 static void
-describe_exit(const struct hang *hang, const struct rank_view *views, int rank, uint64_t idle, bool ends,
+describe_idle(const struct hang *hang, const struct rank_view *views, int rank, uint64_t idle, bool ends,
               struct error *error)
 {
     char place[RANK_WORDS_BYTES], step[RANK_STEP_BYTES], end[TEXT_BYTES], others[TEXT_BYTES] = "all others have ended";
+    bool exiting = views[rank].exiting;
     int count = 0;
     for (int i = 0; i < hang->count; ++i)
         count += i != rank && !views[i].ended;
     if (count > 0)
-        snprintf(others, sizeof(others), "%d other%s not exited, either", count, count == 1 ? " has" : "s have");
+        snprintf(others, sizeof(others), "%d other%s not %s, either", count, count == 1 ? " has" : "s have",
+                 exiting ? "exited" : "continued");
     describe_end(hang, ends, false, end);
-    error_set(error, DDPRUN_EXIT_FAILURE,
-              "rank %d%s%s has ended its program cleanly, but its process has not exited for %.0f s%s: an exit "
-              "handler or a destructor hangs; %s%s",
-              rank, rank_describe_place(&views[rank], place), rank_describe_step(&views[rank], step), seconds(idle),
-              ends ? ", and the job ends" : "", others, end);
+    error_set(error, DDPRUN_EXIT_FAILURE, "rank %d%s%s has %s %.0f s%s: %s; %s%s", rank,
+              rank_describe_place(&views[rank], place), rank_describe_step(&views[rank], step),
+              exiting ? "ended its program cleanly, but its process has not exited for"
+                      : "made no CUDA call and used no CPU time for",
+              rank_seconds(idle), ends ? ", and the job ends" : "",
+              exiting ? "an exit handler or a destructor hangs"
+                      : "its threads wait for each other or for a signal, without a time limit",
+              others, end);
 }
 
 /* ---- judging ---- */
@@ -396,34 +398,38 @@ judge_all_waiting(struct hang *hang, const struct rank_view *views, int waiter, 
 
 /*
  * No rank waits for another. Kernels may take long on all ranks alike, so that is only reported; but all that have not
- * ended may be past their end, and then the job waits for nothing else. Counted from when the last of them continued.
+ * ended may be past their end, or idle, and then the job waits for nothing else. Counted from when the last of them
+ * continued.
  */
 static enum hang_outcome
 judge_none_waiting(struct hang *hang, const struct rank_view *views, uint64_t now_ns, struct error *error)
 {
     int named = -1;
     bool on_device = false;
-    uint64_t since = 0;
+    uint64_t idle = UINT64_MAX;
     for (int i = 0; i < hang->count; ++i) {
-        if (views[i].ended)
+        const struct rank_view *view = &views[i];
+        bool is_idle = view->idle_ns > 0, here = !view->exiting && !is_idle;
+        if (view->ended)
             continue;
-        if (views[i].stopped || (!views[i].exiting && !rank_is_on_device(&views[i])))
+        if (view->stopped || (here && !rank_is_on_device(view)))
             return HANG_NONE;
-        if (named < 0 || (!on_device && !views[i].exiting))
+        if (named < 0 || (!on_device && here) || (views[named].exiting && is_idle))
             named = i;
-        on_device = on_device || !views[i].exiting;
-        since = hang->ranks[i].progress_ns > since ? hang->ranks[i].progress_ns : since;
+        on_device = on_device || here;
+        uint64_t since = hang->ranks[i].progress_ns, stood = now_ns > since ? now_ns - since : 0;
+        stood = is_idle && view->idle_ns < stood ? view->idle_ns : stood;
+        idle = stood < idle ? stood : idle;
     }
     if (named < 0)
         return HANG_NONE;
-    uint64_t idle = now_ns > since ? now_ns - since : 0;
     enum hang_outcome outcome = outcome_of(hang, idle, !on_device, &hang->ranks[named].warned);
     if (outcome == HANG_NONE)
         return outcome;
     if (on_device)
         describe_devices(&views[named], named, idle, error);
     else
-        describe_exit(hang, views, named, idle, outcome == HANG_END, error);
+        describe_idle(hang, views, named, idle, outcome == HANG_END, error);
     error->rank = named;
     return outcome;
 }

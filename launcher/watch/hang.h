@@ -2,10 +2,11 @@
  * hang.h - does a rank keep the others waiting, and which?
  *
  * A rank hangs only if others wait for it while it makes no hooked call: one that computes for long while no rank
- * waits is left alone. Two ways in which a whole job stands while no rank waits for another are told apart from that:
- * all wait for their own devices, about which the user is only warned; and those that are left have ended their
- * programs, but do not exit. Pure: the supervisor brings what it knows of each rank (struct rank_view) and the time;
- * all durations are by its own clock, so ranks may be on any host. Called by the supervisor at each look.
+ * waits is left alone. Three ways in which a whole job stands while no rank waits for another are told apart from that:
+ * all wait for their own devices, about which the user is only warned; those that are left have ended their programs,
+ * but do not exit; or they are idle in their programs (`idle_ns`). Pure: the supervisor brings what it knows of each
+ * rank (struct rank_view) and the time; all durations are by its own clock, so ranks may be on any host. Called by the
+ * supervisor at each look.
  */
 #ifndef DDPRUN_LAUNCHER_WATCH_HANG_H
 #define DDPRUN_LAUNCHER_WATCH_HANG_H

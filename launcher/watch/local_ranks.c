@@ -5,6 +5,7 @@
 #include "base/printable.h"
 #include "base/protocol.h"
 #include "base/status_page.h"
+#include "launcher/common/network.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/watch/processes.h"
 
@@ -106,13 +107,6 @@ read_call(const struct rank_status *status, uint64_t now_ns, struct rank_view *v
     copy_text(view->kernel, sizeof(view->kernel), status->kernel, sizeof(status->kernel));
 }
 
-void
-rank_record_read_activity(const struct rank_status *status, uint64_t now_ns, struct rank_view *view)
-{
-    read_wait(status, now_ns, view);
-    read_call(status, now_ns, view);
-}
-
 static void
 read_means(struct rank_view *view, const struct rank_status *status)
 {
@@ -160,7 +154,7 @@ read_longs(uint64_t *to, const _Atomic uint64_t *from, size_t bytes)
 #define READ_TEXT(name)   copy_text(view->name, sizeof(view->name), status->name, sizeof(status->name))
 
 void
-rank_record_read(const struct rank_status *status, struct rank_view *view)
+rank_record_read(const struct rank_status *status, uint64_t now_ns, struct rank_view *view)
 {
     view->generation = atomic_load(&status->generation);
     view->stage = atomic_load(&status->stage); /* first: the rest is written before it */
@@ -169,6 +163,8 @@ rank_record_read(const struct rank_status *status, struct rank_view *view)
     view->launch_count = view->reported_launch_count + atomic_load(&status->launch_count);
     read_means(view, status);
     read_warnings(&view->warnings, &status->warnings);
+    read_wait(status, now_ns, view);
+    read_call(status, now_ns, view);
     if (view->stage != RANK_STAGE_FAILED)
         return;
     uint32_t follows = atomic_load(&status->failure_follows);
@@ -192,18 +188,37 @@ process_of(const struct rank_status *status, pid_t root)
     return pid > 0 && pid != root && process_descends(pid, root) ? pid : root;
 }
 
-/* A wrapper that continues after the rank may have much to do; a program that has ended, only its exit handlers. */
-static bool
-is_exiting(const struct rank_status *status, pid_t pid)
+#define IDLE_CPU_PART 0.002                /* its own watch thread's are up to 0.0005 */
+#define IDLE_CALL_NS  UINT64_C(1000000000) /* since its last call; less is not looked at, as it costs more */
+
+/*
+ * For how long the main thread, and the one that made the last CUDA call, have waited for other threads or a signal,
+ * while no process of the rank has used CPU time: as far as can be seen, they would for ever. Who reads, sleeps, or
+ * waits for a process may get what it waits for.
+ */
+static uint64_t
+find_idle_ns(struct local_ranks *local, int i, uint64_t now)
 {
-    struct process process;
-    return atomic_load(&status->stage) == RANK_STAGE_ENDED && atomic_load(&status->pid) == pid &&
-           process_read(pid, 0, &process) && !process.is_zombie;
+    const struct rank_view *view = &local->views[i];
+    struct seen_rank *seen = &local->seen[i];
+    struct process_list *all = &local->processes;
+    bool may_be = view->stage == RANK_STAGE_TRAINING && view->wait == RANK_WAIT_NONE && !view->in_call &&
+                  view->call_ns >= IDLE_CALL_NS && process_thread_waits(view->pid, view->pid) &&
+                  (view->call_thread == 0 || process_thread_waits(view->pid, view->call_thread));
+    unsigned long long ticks = 0;
+    if (may_be)
+        process_list_read(all);
+    for (size_t k = 0; may_be && k < all->count; ++k)
+        ticks += process_list_is_in_tree(all, all->items[k].pid, local->pids[i]) ? all->items[k].cpu_ticks : 0;
+    double allowed = 2.0 + IDLE_CPU_PART * 1e-9 * (double)(now - seen->busy_ns) * (double)sysconf(_SC_CLK_TCK);
+    if (!may_be || ticks < seen->ticks || (double)(ticks - seen->ticks) > allowed)
+        *seen = (struct seen_rank){.ended_ns = seen->ended_ns, .busy_ns = now, .ticks = ticks};
+    return now - seen->busy_ns;
 }
 
 /* Asks the system about one rank. The ranks take turns, so that many cost no more than one. */
 static void
-look_at_process(struct local_ranks *local)
+look_at_process(struct local_ranks *local, uint64_t now)
 {
     if (local->count == 0)
         return;
@@ -214,8 +229,12 @@ look_at_process(struct local_ranks *local)
         return;
     const struct rank_status *status = status_page_rank(local->status_page, i);
     view->pid = process_of(status, local->pids[i]);
-    view->stopped = process_is_stopped(view->pid);
-    view->exiting = is_exiting(status, view->pid);
+    struct process process = {0};
+    bool lives = process_read(view->pid, 0, &process) && !process.is_zombie;
+    view->stopped = process.is_stopped;
+    /* A wrapper that continues after the rank may have much to do; a program that has ended, only its exit handlers. */
+    view->exiting = lives && atomic_load(&status->stage) == RANK_STAGE_ENDED && atomic_load(&status->pid) == view->pid;
+    view->idle_ns = find_idle_ns(local, i, now);
 }
 
 /* Whose end is a rank's, and whose number is that of a group of processes (processes.h). */
@@ -247,7 +266,7 @@ find_left(const struct local_ranks *local, int i, uint64_t now)
     if (midway && trainer != local->pids[i])
         return process_descends(trainer, getpid()) && process_read(trainer, 0, &process) && !process.is_zombie ? trainer
                                                                                                                : 0;
-    bool is_fresh = local->ended_ns[i] == 0 || now - local->ended_ns[i] < ENTERING_NS;
+    bool is_fresh = local->seen[i].ended_ns == 0 || now - local->seen[i].ended_ns < ENTERING_NS;
     struct process_list processes = {0};
     process_list_read(&processes);
     for (size_t k = 0; k < processes.count; ++k) {
@@ -269,9 +288,9 @@ waits_for_left(struct local_ranks *local, int i, uint64_t now)
     pid_t left = find_left(local, i, now);
     if (left == 0)
         return false;
-    if (local->ended_ns[i] == 0)
-        local->ended_ns[i] = now;
-    if (now - local->ended_ns[i] < LEFT_NS)
+    if (local->seen[i].ended_ns == 0)
+        local->seen[i].ended_ns = now;
+    if (now - local->seen[i].ended_ns < LEFT_NS)
         return true;
     struct process process;
     bool named = process_read(left, 0, &process);
@@ -300,14 +319,12 @@ note_end(struct local_ranks *local, int i, uint64_t now)
 void
 local_ranks_place(struct local_ranks *local, const char *const *gpus, bool softgpu)
 {
-    char host[sizeof(local->views[0].host)] = "";
     local->kills_before = out_of_memory_kills("");
-    local->ended_ns = xcalloc((size_t)local->count, sizeof(*local->ended_ns));
-    (void)gethostname(host, sizeof(host) - 1);
+    local->seen = xcalloc((size_t)local->count, sizeof(*local->seen));
     for (int i = 0; i < local->count; ++i) {
         struct rank_view *view = &local->views[i];
         const char *gpu = gpus != NULL ? gpus[i] : NULL;
-        memcpy(view->host, host, sizeof(host));
+        snprintf(view->host, sizeof(view->host), "%.63s", host_name());
         view->pid = local->pids[i];
         if (gpu == NULL && softgpu)
             snprintf(view->gpu, sizeof(view->gpu), "a device of the stand-in");
@@ -368,17 +385,15 @@ local_ranks_look(struct local_ranks *local)
     ++local->order;
     if (local->count == 0)
         return;
-    look_at_process(local);
+    look_at_process(local, now);
     for (int i = 0; i < local->count; ++i)
         look_at_end(local, i, ended, now);
     if (ended)
         reap_orphans(local);
     local->hear_engines(local->data, local->views, local->count);
-    for (int i = 0; i < local->count; ++i) {
-        rank_record_read(status_page_rank(local->status_page, i), &local->views[i]);
-        rank_record_read_activity(status_page_rank(local->status_page, i), now, &local->views[i]);
-    }
-    preload_watch_look(local->watch, local->pids, local->views, now);
+    for (int i = 0; i < local->count; ++i)
+        rank_record_read(status_page_rank(local->status_page, i), now, &local->views[i]);
+    preload_watch_look(local->watch, &local->processes, local->pids, local->views, now);
 }
 
 void

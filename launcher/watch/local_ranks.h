@@ -11,6 +11,7 @@
 #define DDPRUN_LAUNCHER_WATCH_LOCAL_RANKS_H
 
 #include "launcher/common/rank_view.h"
+#include "launcher/watch/processes.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,24 +19,32 @@
 
 struct rank_status;
 
-/* All borrowed, but for `ended_ns`. */
+/* What is remembered of one from look to look. */
+struct seen_rank {
+    uint64_t ended_ns;        /* when the process had ended, and something was left running; 0: not so far */
+    uint64_t busy_ns;         /* when it was not idle last, */
+    unsigned long long ticks; /* and what CPU time it had used then */
+};
+
+/* All borrowed, but for `seen`. */
 struct local_ranks {
     int count;
-    const pid_t *pids;  /* [count]: our children, whose ends are the ranks'; not reaped before the end */
-    uint64_t *ended_ns; /* [count]: when the process had ended, and something was left running; 0: not so far */
+    const pid_t *pids;      /* [count]: our children, whose ends are the ranks'; not reaped before the end */
+    struct seen_rank *seen; /* [count] */
     void *status_page;
     /* At each look, once ends have been noted and before the status page is read: writes what the engines have said
      * into views[count]: `connected`. */
     void (*hear_engines)(void *data, struct rank_view *views, int count);
     void *data;
     struct preload_watch *watch;
-    struct rank_view *views; /* [count], zero at first */
-    int order;               /* of the look that noticed an end last */
-    uint64_t kills_before;   /* of the kernel, for lack of memory, at the start */
-    int look_at;             /* the rank whose process is looked at next: one at each look */
+    struct rank_view *views;       /* [count], zero at first */
+    int order;                     /* of the look that noticed an end last */
+    uint64_t kills_before;         /* of the kernel, for lack of memory, at the start */
+    int look_at;                   /* the rank whose process is looked at next: one at each look */
+    struct process_list processes; /* scratch, also of the supervisor; to be freed */
 };
 
-/* Once, at first: where each rank is. `gpus[i]`: its CUDA_VISIBLE_DEVICES, or NULL. Makes `ended_ns`, to be freed. */
+/* Once, at first: where each rank is. `gpus[i]`: its CUDA_VISIBLE_DEVICES, or NULL. Makes `seen`, to be freed. */
 void local_ranks_place(struct local_ranks *local, const char *const *gpus, bool softgpu);
 
 /* Brings `views` up to date. An end is noticed once, and stays noticed. */
@@ -44,15 +53,12 @@ void local_ranks_look(struct local_ranks *local);
 /* Passes a signal on to the processes that are the ranks: not to what they have started, which need not know it. */
 void local_ranks_signal(const struct local_ranks *local, int number);
 
-/* Fills in what the rank says of itself (base/rank_fields.def). */
-void rank_record_read(const struct rank_status *status, struct rank_view *view);
-
 /*
- * Fills in what the rank waits for and does, as of `now_ns` (CLOCK_MONOTONIC); nothing else of the view. From its
- * status record (base/protocol.h), which is the trainer's memory: a defect of the trainer may fill it with anything, so
- * texts are made printable, and numbers are only shown.
+ * Fills in what the rank says of itself (base/rank_fields.def), and what it waits for and does, as of `now_ns`
+ * (CLOCK_MONOTONIC). From its status record (base/protocol.h), which is the trainer's memory: a defect of the trainer
+ * may fill it with anything, so texts are made printable, and numbers are only shown.
  */
-void rank_record_read_activity(const struct rank_status *status, uint64_t now_ns, struct rank_view *view);
+void rank_record_read(const struct rank_status *status, uint64_t now_ns, struct rank_view *view);
 
 /* ---- preload_watch.c: did our library reach the process that uses the GPU? ---- */
 /*
@@ -69,9 +75,10 @@ struct preload_watch *preload_watch_new(int rank_count, uint64_t now_ns);
 
 /*
  * Looks, if it is time to; pids[i] was started as rank i. Of each rank that had the driver without our library ever:
- * `missed_preload`; for so long that the job must be stopped: `preload_suspect`.
+ * `missed_preload`; for so long that the job must be stopped: `preload_suspect`. `processes`: scratch.
  */
-void preload_watch_look(struct preload_watch *watch, const pid_t *pids, struct rank_view *views, uint64_t now_ns);
+void preload_watch_look(struct preload_watch *watch, struct process_list *processes, const pid_t *pids,
+                        struct rank_view *views, uint64_t now_ns);
 
 void preload_watch_free(struct preload_watch *watch);
 

@@ -19,7 +19,6 @@
 struct preload_watch {
     int rank_count;
     uint64_t start_ns, next_ns, interval_ns;
-    struct process_list processes;
     struct watched {
         pid_t suspect; /* has the driver and not our library; 0: none */
         uint64_t since_ns;
@@ -50,11 +49,11 @@ is_without_shim(pid_t pid)
 
 /* The first process in the rank's tree that uses the driver without us; 0 if none. */
 static pid_t
-find_suspect(const struct preload_watch *watch, pid_t root)
+find_suspect(const struct process_list *processes, pid_t root)
 {
-    for (size_t i = 0; i < watch->processes.count; ++i) {
-        const struct process *process = &watch->processes.items[i];
-        if (!process->is_zombie && process_list_is_in_tree(&watch->processes, process->pid, root) &&
+    for (size_t i = 0; i < processes->count; ++i) {
+        const struct process *process = &processes->items[i];
+        if (!process->is_zombie && process_list_is_in_tree(processes, process->pid, root) &&
             is_without_shim(process->pid))
             return process->pid;
     }
@@ -82,15 +81,16 @@ is_settled(const struct rank_view *view)
 
 /* Suspects are looked at again within their patience, however rarely the others are. */
 static void
-look_at_ranks(struct preload_watch *watch, const pid_t *pids, struct rank_view *views, uint64_t now_ns)
+look_at_ranks(struct preload_watch *watch, struct process_list *processes, const pid_t *pids, struct rank_view *views,
+              uint64_t now_ns)
 {
     bool often = false, any_suspect = false;
-    process_list_read(&watch->processes);
+    process_list_read(processes);
     for (int rank = 0; rank < watch->rank_count; ++rank) {
         struct watched *watched = &watch->ranks[rank];
         if (is_settled(&views[rank]))
             continue;
-        pid_t suspect = find_suspect(watch, pids[rank]);
+        pid_t suspect = find_suspect(processes, pids[rank]);
         if (suspect != watched->suspect)
             watched->since_ns = now_ns;
         watched->suspect = suspect;
@@ -105,13 +105,14 @@ look_at_ranks(struct preload_watch *watch, const pid_t *pids, struct rank_view *
 }
 
 void
-preload_watch_look(struct preload_watch *watch, const pid_t *pids, struct rank_view *views, uint64_t now_ns)
+preload_watch_look(struct preload_watch *watch, struct process_list *processes, const pid_t *pids,
+                   struct rank_view *views, uint64_t now_ns)
 {
     bool any = false;
     for (int rank = 0; rank < watch->rank_count; ++rank)
         any = any || !is_settled(&views[rank]);
     if (any && now_ns >= watch->next_ns)
-        look_at_ranks(watch, pids, views, now_ns);
+        look_at_ranks(watch, processes, pids, views, now_ns);
     for (int rank = 0; rank < watch->rank_count; ++rank)
         views[rank].missed_preload |= watch->ranks[rank].saw;
 }
@@ -119,7 +120,6 @@ preload_watch_look(struct preload_watch *watch, const pid_t *pids, struct rank_v
 void
 preload_watch_free(struct preload_watch *watch)
 {
-    process_list_free(&watch->processes);
     free(watch->ranks);
     free(watch);
 }

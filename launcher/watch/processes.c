@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,45 +37,59 @@ parse_stat(char *text, struct process *process_p)
         if (*at < ' ' || *at > '~')
             *at = '?';
     }
-    if (sscanf(end + 1, " %c %d %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
-               &process.state, &process.parent, &process.group, &process.start) != 4)
+    unsigned long long own[2], children[2]; /* in the program, in the system */
+    if (sscanf(end + 1, " %c %d %d %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu %llu %llu %*s %*s %*s %*s %llu",
+               &process.state, &process.parent, &process.group, &own[0], &own[1], &children[0], &children[1],
+               &process.start) != 8)
         return false;
+    process.cpu_ticks = own[0] + own[1] + children[0] + children[1];
     process.is_zombie = process.state == 'Z' || process.state == 'X';
+    process.is_stopped = process.state == 'T' || process.state == 't';
     *process_p = process;
     return true;
-}
-
-static bool
-read_stat(const char *path, struct process *process)
-{
-    char text[512];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    ssize_t length = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    if (length <= 0)
-        return false;
-    text[length] = '\0';
-    return parse_stat(text, process);
 }
 
 bool
 process_read(pid_t pid, pid_t thread, struct process *process)
 {
-    char path[64];
+    char path[64], text[512];
     if (thread != 0)
         snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)pid, (int)thread);
     else
         snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    return read_stat(path, process);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t length = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    text[length > 0 ? length : 0] = '\0';
+    return parse_stat(text, process);
 }
 
+/* The file: "NUMBER ARGUMENT ...", the arguments in hexadecimal; or "running". */
 bool
-process_is_stopped(pid_t pid)
+process_thread_waits(pid_t pid, pid_t thread)
 {
+    char path[64];
+    long call;
+    unsigned long long argument[4];
     struct process process;
-    return process_read(pid, 0, &process) && (process.state == 'T' || process.state == 't');
+    if (!process_read(pid, thread, &process) || process.is_zombie)
+        return true;
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", (int)pid, (int)thread);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    int got = fscanf(file, "%ld %llx %llx %llx %llx", &call, &argument[0], &argument[1], &argument[2], &argument[3]);
+    fclose(file);
+    if (got < 5)
+        return false;
+#ifdef SYS_pause
+    if (call == SYS_pause)
+        return true;
+#endif
+    bool is_pause = call == SYS_ppoll && argument[1] == 0 && argument[2] == 0; /* pause(2) where it is no call */
+    return is_pause || call == SYS_rt_sigsuspend || (call == SYS_futex && argument[3] == 0);
 }
 
 bool

@@ -22,17 +22,21 @@ enum {
 struct process {
     pid_t pid; /* or a thread's number */
     pid_t parent, group;
-    unsigned long long start; /* clock ticks since the machine started */
-    char name[64];            /* as the program or thread calls itself, printable */
-    char state;               /* R, S, D, T (stopped), t (stopped by a debugger), Z, ... */
-    bool is_zombie;
+    unsigned long long start;     /* clock ticks since the machine started */
+    char name[64];                /* as the program or thread calls itself, printable */
+    char state;                   /* R, S, D, T (stopped), t (stopped by a debugger), Z, ... */
+    bool is_zombie, is_stopped;   /* stopped: by a signal or a debugger */
+    unsigned long long cpu_ticks; /* used by it and by children that it has waited for; sysconf(_SC_CLK_TCK) a second */
 };
 
 /* `thread`: 0 for the process itself. False: no such process or thread, or /proc cannot be read. Any thread. */
 bool process_read(pid_t pid, pid_t thread, struct process *process) __attribute__((warn_unused_result));
 
-/* Stopped by a signal or a debugger. */
-bool process_is_stopped(pid_t pid);
+/*
+ * Whether the thread waits, without a limit of time, for another thread or for a signal, or has ended: nothing outside
+ * of the process wakes it. False where the system does not say so (/proc/PID/task/TID/syscall, proc(5)).
+ */
+bool process_thread_waits(pid_t pid, pid_t thread);
 
 /* Whether `ancestor` is the process or one of its ancestors. */
 bool process_descends(pid_t pid, pid_t ancestor);

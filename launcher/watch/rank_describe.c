@@ -9,8 +9,8 @@
 
 enum { TEXT_BYTES = 256 };
 
-static double
-seconds(uint64_t ns)
+double
+rank_seconds(uint64_t ns)
 {
     return (double)ns * 1e-9;
 }
@@ -44,7 +44,7 @@ rank_describe_wait(const struct rank_view *view, char text[RANK_WORDS_BYTES])
     if (view->wait == RANK_WAIT_DEVICE || view->wait == RANK_WAIT_NONE)
         return "waits for no other rank";
     snprintf(text, RANK_WORDS_BYTES, "waits %s %s (%.1f s)", view->wait == RANK_WAIT_EXCHANGE ? "at" : "for",
-             view->wait_for, seconds(view->wait_ns));
+             view->wait_for, rank_seconds(view->wait_ns));
     return text;
 }
 
@@ -68,7 +68,7 @@ rank_describe_activity(const struct rank_view *view, char text[RANK_WORDS_BYTES]
     char kernel[TEXT_BYTES] = "";
     if (view->kernel[0] != '\0')
         snprintf(kernel, sizeof(kernel), "; last kernel launched: `%.128s`", view->kernel);
-    double since = seconds(view->call_ns);
+    double since = rank_seconds(view->call_ns);
     if (view->stopped)
         snprintf(text, RANK_WORDS_BYTES, "it is stopped (SIGSTOP, or a debugger); `kill -CONT %d` lets it continue",
                  view->pid);

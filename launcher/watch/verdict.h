@@ -76,6 +76,9 @@ const char *rank_describe_activity(const struct rank_view *view, char text[RANK_
 /* " (host a, process 12, GPU 3)", as far as it is known. */
 const char *rank_describe_place(const struct rank_view *view, char text[RANK_WORDS_BYTES]);
 
+/* In seconds, for a text. */
+double rank_seconds(uint64_t ns);
+
 /* Its engine looked at collectives a moment ago, and it has made that step since: the view has two moments. */
 bool rank_wait_is_over(const struct rank_view *view);
 

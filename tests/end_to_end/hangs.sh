@@ -133,6 +133,15 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
         '^ddprun: no rank has made a CUDA call for [0-9]+ s, and all wait for their own devices: rank 0 \(.* after step 7: it is in cuCtxSynchronize .*never_ends' \
         '^  rank 0 \(.* after step 7:' '^  rank 1 \('
 
+    # All at their ends, where nothing wakes them.
+    for way in pause leave late; do
+        train "$way"
+        ended "all ranks wait at the end: $way" 1
+        says "all ranks wait at the end: $way" \
+            "^ddprun: rank 0 .* after step 12 has made no CUDA call and used no CPU time for $warning s: .*; 2 others have not continued, either; the job continues, unless this lasts $ending s" \
+            "^ddprun: rank 0 .* after step 12 has made no CUDA call .*, and the job ends: its threads wait for each other .*--hang-timeout allows $ending s"
+    done
+
     # What a script does after the program is its own affair: here for longer than a program has at its exit.
     "$ddprun" -n 2 --device softgpu --hang-timeout "$ending" \
         sh -c '"$0"; [ "$RANK" = 1 ] || sleep "$1"' "$hangs" $((ending + 1)) </dev/null >"$work/script.stdout" 2>"$work/script.stderr" &
@@ -192,6 +201,18 @@ kill -CONT "$stopped"
 wait "$job"
 code=$?
 succeeded "a rank that is stopped for a while in DDP_MEAN"
+
+# All wait for something that may come, here a file, for longer than the limit.
+rm "$HANGS_GO_ON"
+"${runtime[@]}" "$ddprun" -n 2 --hang-timeout "$ending" "$hangs" --how asleep </dev/null >"$work/stdout" 2>"$work/stderr" &
+job=$!
+within "$limit" grep -q 'step 12' "$work/stdout"
+sleep $((ending + 2))
+touch "$HANGS_GO_ON"
+wait "$job"
+code=$?
+succeeded "all ranks wait for a file"
+check "all ranks wait for a file: no warning" [ "$(grep -c 'has made no CUDA call' "$work/stderr")" -eq 0 ]
 
 # Nothing is held up, and no rank waits.
 run "$ddprun" -n 2 --hang-timeout 200 "$hangs"

@@ -139,7 +139,7 @@ fuzz_status(const uint8_t *bytes, size_t count)
 {
     static struct rank_view views[RANKS_AT_MOST];
     const pid_t pids[RANKS_AT_MOST] = {0};
-    uint64_t ended_ns[RANKS_AT_MOST] = {0};
+    struct seen_rank remembered[RANKS_AT_MOST] = {0};
     struct error error = {.text = ""};
     if (count < 1 + SEEN_BYTES)
         return;
@@ -149,7 +149,7 @@ fuzz_status(const uint8_t *bytes, size_t count)
     fill_page(ranks, rest, count - 1 - SEEN_BYTES);
     struct local_ranks local = {.count = ranks,
                                 .pids = pids,
-                                .ended_ns = ended_ns,
+                                .seen = remembered,
                                 .status_page = page,
                                 .views = views,
                                 .hear_engines = hear_nothing};
@@ -200,9 +200,10 @@ out_of_memory_kills(const char *root)
 }
 
 void
-preload_watch_look(struct preload_watch *watch, const pid_t *pids, struct rank_view *views, uint64_t now)
+preload_watch_look(struct preload_watch *watch, struct process_list *processes, const pid_t *pids,
+                   struct rank_view *views, uint64_t now)
 {
-    (void)watch, (void)pids, (void)views, (void)now;
+    (void)watch, (void)processes, (void)pids, (void)views, (void)now;
 }
 
 bool
@@ -215,7 +216,7 @@ bool
 process_read(pid_t pid, pid_t thread, struct process *process)
 {
     (void)thread;
-    *process = (struct process){.name = "trainer", .is_zombie = pid % 4 > 1};
+    *process = (struct process){.name = "trainer", .is_zombie = pid % 4 > 1, .is_stopped = pid % 3 == 0};
     return pid % 5 != 0;
 }
 
@@ -233,7 +234,13 @@ process_list_free(struct process_list *list)
 }
 
 bool
-process_is_stopped(pid_t pid)
+process_list_is_in_tree(const struct process_list *list, pid_t pid, pid_t ancestor)
 {
-    return pid % 3 == 0;
+    return list->count > 0 && pid >= ancestor;
+}
+
+bool
+process_thread_waits(pid_t pid, pid_t thread)
+{
+    return (pid ^ thread) % 3 == 0;
 }

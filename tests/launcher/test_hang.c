@@ -428,6 +428,36 @@ TEST(a_rank_that_does_not_exit_is_named_and_ended)
     ck_assert_ptr_nonnull(strstr(play.error.text, "all others have ended; --hang-timeout allows 600 s"));
 }
 
+/* Idle in their programs: for as long as the last of them, and only if no rank may be at work. */
+TEST(ranks_that_are_all_idle_are_named_and_ended)
+{
+    begin(60, 600);
+    exit_rank(0);
+    play.views[1].idle_ns = play.views[2].idle_ns = 5000 * SECOND;
+    play.views[2].idle_ns = 30 * SECOND;
+    ck_assert_int_eq(play_on(100, 0), HANG_NONE);
+    play.views[2].idle_ns = 0; /* it is not, any more */
+    ck_assert_int_eq(play_on(1000, 0), HANG_NONE);
+    play.views[2].idle_ns = 61 * SECOND;
+    ck_assert_int_eq(play_on(1, 0), HANG_WARNING);
+    ck_assert_int_eq(play.error.rank, 1);
+    ck_assert_ptr_nonnull(strstr(play.error.text,
+                                 "rank 1 (host h1, process 4001, GPU 1) after step 7 has made no CUDA "
+                                 "call and used no CPU time for 61 s: its threads wait for each other"));
+    ck_assert_ptr_nonnull(
+        strstr(play.error.text, "2 others have not continued, either; the job continues, unless this lasts 600 s"));
+    play.views[2].idle_ns = 601 * SECOND;
+    ck_assert_int_eq(play_on(1, 0), HANG_END);
+    ck_assert_ptr_nonnull(strstr(play.error.text, "and the job ends"));
+    begin(60, 600);
+    for (int i = 0; i < RANKS; ++i)
+        play.views[i].idle_ns = 5000 * SECOND; /* of which a call, long ago, ended the most */
+    ck_assert_int_eq(play_on(59, 0), HANG_NONE);
+    ck_assert_int_eq(play_on(5000, 1), HANG_NONE);
+    play.views[2].stopped = true;
+    ck_assert_int_eq(play_on(5000, 0), HANG_NONE);
+}
+
 /* A script that continues after its program, for however long: a copy of the results, another program. */
 TEST(a_script_that_continues_is_left_alone)
 {

@@ -23,6 +23,7 @@ static char folder[] = "/tmp/preload_watch_XXXXXX";
 static pid_t child;
 static uint64_t now_ns;
 static struct preload_watch *watch;
+static struct process_list processes;
 static struct rank_view view;
 
 static void
@@ -81,6 +82,7 @@ finish(void)
 {
     end_process(child);
     preload_watch_free(watch);
+    process_list_free(&processes);
 }
 
 /* Looks as often as a supervisor does. Returns after how many ms the process was named, 0 if it was not. */
@@ -89,7 +91,7 @@ named_after(int ms)
 {
     for (int passed = 100; passed <= ms; passed += 100) {
         now_ns += 100 * MS;
-        preload_watch_look(watch, &child, &view, now_ns);
+        preload_watch_look(watch, &processes, &child, &view, now_ns);
         if (view.preload_suspect == child)
             return passed;
         ck_assert_int_eq(view.preload_suspect, 0);

@@ -36,10 +36,10 @@ TEST(clients_are_heard_and_hear_the_end)
         NET_STEP_UNTIL(&test, (supervisor_client_step(&test.clients[rank], &views[rank]), test.clients[rank].end));
         ck_assert_int_eq(test.clients[rank].ending.exit_code, 3);
         ck_assert_int_eq(test.clients[rank].ending.signal, 15);
-        ck_assert(!supervisor_server_all_done(test.server));
+        ck_assert(!supervisor_server_all(test.server, PEERS_DONE));
         supervisor_client_say_done(&test.clients[rank], &views[rank]);
     }
-    NET_STEP_UNTIL(&test, supervisor_server_all_done(test.server));
+    NET_STEP_UNTIL(&test, supervisor_server_all(test.server, PEERS_DONE));
     supervisor_server_say(test.server, FRAME_LEAVE, &(struct peer_order){.exit_code = 3});
     for (int rank = 1; rank < NET_WORLD; ++rank) {
         NET_STEP_UNTIL(&test, (supervisor_client_step(&test.clients[rank], &views[rank]), test.clients[rank].leave));
@@ -47,7 +47,7 @@ TEST(clients_are_heard_and_hear_the_end)
         ck_assert_ptr_null(test.clients[rank].lost);
         peer_link_close(&test.clients[rank].link);
     }
-    NET_STEP_UNTIL(&test, supervisor_server_all_left(test.server));
+    NET_STEP_UNTIL(&test, supervisor_server_all(test.server, PEERS_LEFT));
     ck_assert_int_eq(net_state_of(&test, 1), PEER_DONE); /* and not lost */
     supervisor_server_close(test.server);
 }
@@ -173,17 +173,17 @@ TEST(views_of_this_moment_are_asked_for)
     supervisor_client_step(&test.clients[3], &view);
     NET_STEP_UNTIL(&test, test.views[3].step == 1);
     supervisor_server_ask_views(test.server);
-    ck_assert(!supervisor_server_have_answered(test.server));
+    ck_assert(!supervisor_server_all(test.server, PEERS_ANSWERED));
     view.step = 2; /* which is no news, and waits for the next heartbeat otherwise */
     NET_STEP_UNTIL(&test, (supervisor_client_step(&test.clients[3], &view), test.clients[3].asked_view));
     supervisor_client_say_view(&test.clients[3], &view);
     ck_assert(!test.clients[3].asked_view);
-    NET_STEP_UNTIL(&test, supervisor_server_have_answered(test.server));
+    NET_STEP_UNTIL(&test, supervisor_server_all(test.server, PEERS_ANSWERED));
     ck_assert_uint_eq(test.views[3].step, 2);
     peer_link_close(&test.clients[3].link);
     NET_STEP_UNTIL(&test, net_state_of(&test, 3) == PEER_LOST);
     supervisor_server_ask_views(test.server); /* no client is left to answer */
-    ck_assert(supervisor_server_have_answered(test.server));
+    ck_assert(supervisor_server_all(test.server, PEERS_ANSWERED));
     supervisor_server_close(test.server);
 }
 

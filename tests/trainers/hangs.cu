@@ -6,6 +6,9 @@
  *   queue       the same, but the host continues to DDP_STEP
  *   kernels     what `kernel` does, on all ranks
  *   exit        it trains as the others do, and waits on the host in a function that runs at its exit
+ *   pause, leave, late    all ranks train, and wait in main(), leave its thread while another waits, or wait in a
+ *               function that runs at their exit before ddprun has taken its leave
+ *   asleep      all ranks train, and wait in main() until the file $HANGS_GO_ON exists
  *   stop        it stops itself by SIGSTOP
  *   closes      it closes all descriptors but the standard ones, and continues; all average their loss after each step
  *   memory      it finds no memory of the host any more, and continues
@@ -272,6 +275,20 @@ train(void)
     }
 }
 
+static void
+finish(void)
+{
+    pthread_t thread;
+    if (is("asleep"))
+        wait_for_file();
+    if (is("pause"))
+        sit(NULL);
+    if (is("leave") && pthread_create(&thread, NULL, sit, NULL) == 0)
+        pthread_exit(NULL);
+    if (is("late"))
+        atexit(wait_for_thread);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -293,6 +310,7 @@ main(int argc, char **argv)
     train();
     if (!is("undone"))
         CHECK(cudaDeviceSynchronize());
+    finish();
     sits = is("exit") && DDP_RANK() == rank;
     return 0;
 }

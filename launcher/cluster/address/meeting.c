@@ -18,8 +18,8 @@
 #include "base/printable.h"
 #include "base/protocol.h"
 #include "launcher/cluster/address/search.h"
-#include "launcher/cluster/address/secret.h"
 #include "launcher/cluster/supervisor_server.h"
+#include "launcher/common/network.h"
 #include "launcher/common/xcalloc.h"
 
 #include <errno.h>
@@ -107,7 +107,6 @@ take_secret(bool may_make, bool *is_missing_p, struct error *error)
 static bool
 need_secret(bool may_make, struct error *error)
 {
-    char host[65] = "this host";
     struct error why = {0};
     bool is_missing;
     if (meeting.has_key || take_secret(may_make, &is_missing, &why) ||
@@ -117,12 +116,11 @@ need_secret(bool may_make, struct error *error)
         *error = why;
         return false;
     }
-    (void)gethostname(host, sizeof(host) - 1);
     return error_set(
         error, why.exit_code,
         "rank %d (host %s): %.400s; the ranks of a job know each other by one secret: copy that of the host of %.200s "
         "here, to the same path, or give all ranks --secret-file FILE",
-        meeting.rank, host, why.text, meeting.address);
+        meeting.rank, host_name(), why.text, meeting.address);
 }
 
 /* ---- joining and leaving ---- */
@@ -148,7 +146,7 @@ close_server(void)
 static bool
 have_all_heard(void)
 {
-    bool all = supervisor_server_all_left(meeting.server);
+    bool all = supervisor_server_all(meeting.server, PEERS_LEFT);
     for (int i = 0; i < meeting.world_size; ++i)
         all = all && (i == meeting.rank || supervisor_server_peer(meeting.server, i + 1)->state != PEER_AWAITED);
     return all;
@@ -163,7 +161,7 @@ wait_until_left(void)
 {
     struct pollfd polled = {.fd = supervisor_server_fd(meeting.server), .events = POLLIN};
     int64_t begin_ms = clock_now_ms();
-    while ((!supervisor_server_all_left(meeting.server) && clock_now_ms() - begin_ms < LEAVE_MS) ||
+    while ((!supervisor_server_all(meeting.server, PEERS_LEFT) && clock_now_ms() - begin_ms < LEAVE_MS) ||
            (meeting.is_told && !have_all_heard() && clock_now_ms() - begin_ms < LINGER_MS)) {
         poll(&polled, 1, STEP_MS);
         (void)supervisor_server_step(meeting.server, meeting.views);
@@ -408,7 +406,7 @@ step_server(struct error *error)
                                i == meeting.world_size - 1);
     meeting.has_met = meeting.has_met || have_all;
     meeting.in_round = meeting.in_round && !have_all;
-    meeting.is_over = !meeting.in_round && supervisor_server_is_flushed(meeting.server);
+    meeting.is_over = !meeting.in_round && supervisor_server_all(meeting.server, PEERS_FLUSHED);
     return true;
 }
 
@@ -472,25 +470,23 @@ step_link(struct error *error)
 static bool
 note_refusal(unsigned port, struct error *error)
 {
-    char host[65] = "this host";
     bool is_missing;
     if (meeting.refused_ms == 0)
         meeting.refused_ms = clock_now_ms();
     if (clock_now_ms() - meeting.refused_ms < REFUSED_MS)
         return take_secret(false, &is_missing, error);
-    (void)gethostname(host, sizeof(host) - 1);
     if (search_other_version(meeting.search) != 0)
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "the ddprun that listens at %.100s, port %u, is of another version than that of rank %d (host "
                          "%s), protocols %d and %d; install the same on all hosts",
-                         meeting.address, port, meeting.rank, host, search_other_version(meeting.search),
+                         meeting.address, port, meeting.rank, host_name(), search_other_version(meeting.search),
                          DDPRUN_PROTOCOL_VERSION);
     return error_set(
         error, DDPRUN_EXIT_USAGE,
         "the ddprun that listens at %.100s, port %u, does not take in rank %d (host %s): its secret is not that of "
         "%.300s, or it does not count %d processes; copy the secret of its host here, or give all ranks --secret-file "
         "FILE",
-        meeting.address, port, meeting.rank, host, meeting.secret_path, meeting.world_size);
+        meeting.address, port, meeting.rank, host_name(), meeting.secret_path, meeting.world_size);
 }
 
 /* Rank 0, which listens where nothing leads to it, gives way to the listener that is found, unless others have come. */
@@ -586,15 +582,13 @@ static bool
 give_up(const struct error *error, bool may_come_back)
 {
     struct peer_order order = {.exit_code = error->exit_code};
-    char host[65] = "this host";
     bool is_of_this = meeting.server == NULL || !meeting.in_round || error->exit_code >= 128;
     if (meeting.is_told)
         return meeting.server == NULL || have_all_heard();
     if (meeting.server == NULL && (meeting.link.fd < 0 || may_come_back))
         return false;
-    (void)gethostname(host, sizeof(host) - 1);
     if (is_of_this)
-        snprintf(order.text, sizeof(order.text), "rank %d (host %s): ", meeting.rank, host);
+        snprintf(order.text, sizeof(order.text), "rank %d (host %s): ", meeting.rank, host_name());
     printable_append(order.text, sizeof(order.text), "%.800s", error->text);
     if (meeting.server != NULL)
         supervisor_server_say(meeting.server, FRAME_END, &order);

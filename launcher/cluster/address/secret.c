@@ -1,10 +1,9 @@
-/* secret.c - see secret.h. */
-#include "launcher/cluster/address/secret.h"
+/* secret.c - see search.h. */
+#include "launcher/cluster/address/search.h"
 
 #include "base/protocol.h"
 #include "launcher/cluster/auth.h"
 #include "launcher/common/file_read.h"
-#include "launcher/common/path_walk.h"
 
 #include <errno.h>
 #include <fcntl.h>
