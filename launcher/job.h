@@ -92,7 +92,7 @@ bool job_choose(struct job *job, struct error *error) MUST_USE;
 
 /*
  * In place of all that follows, where job->launched.is_host: starts a ddprun for each rank of this host, with `argv`,
- * and waits for all. False: they cannot be started; none is left.
+ * and waits for all. False: they cannot be started; none is left. Without options.program `error` holds why.
  */
 bool node_run(struct job *job, char **argv, int *exit_code, struct error *error) MUST_USE;
 

@@ -65,13 +65,13 @@ job_join(struct job *job, struct error *error)
                      getenv("JOB_COMPLETION_INDEX"));
     if (launched->is_host)
         job->options.rank_count = launched->rank_count; /* -n, or PET_NPROC_PER_NODE */
-    bool is_refused = job->options.program == NULL;     /* its options are wrong; where to meet may stand in them */
-    if (launched->by == LAUNCHED_ALONE || launched->is_host || (launched->address[0] != '\0' && is_refused))
+    bool is_refused = job->options.program == NULL;     /* its options are wrong, and those of the others, too */
+    if (launched->by == LAUNCHED_ALONE || launched->is_host ||
+        (launched->address[0] != '\0' && launched->nodes == 0 && is_refused))
         return true;
-    int timeout_s = (int)job->options.timeout_s;
     const struct cluster_terms terms = {.secret_file = job->options.secret_file,
                                         .job = job->options.job_name,
-                                        .timeout_s = timeout_s > 0 ? timeout_s : DDPRUN_DEFAULT_TIMEOUT_S};
+                                        .timeout_s = (int)job->options.timeout_s};
     if (!signals_take_over(&job->signals, error) ||
         !cluster_join(&job->cluster, launched, &terms, &job->signals, error))
         return false;
@@ -120,13 +120,12 @@ static bool
 exchange_handshakes(struct job *job, const char *key, const struct handshake *mine, struct handshake *handshakes,
                     bool *common_p, struct error *error)
 {
-    int count = job->cluster.world_size, timeout_s = (int)job->options.timeout_s;
+    int count = job->cluster.world_size;
     bool is_made_now = job->is_plan_made && strcmp(key, "ddprun.plan") == 0; /* each run that it takes has its time */
     unsigned char bytes[HANDSHAKE_BYTES_AT_MOST];
     struct cluster_blob *blobs = xcalloc((size_t)count, sizeof(*blobs));
     *common_p = cluster_exchange(&job->cluster, &job->signals, key, bytes, handshake_encode(mine, bytes),
-                                 (timeout_s > 0 ? timeout_s : DDPRUN_DEFAULT_TIMEOUT_S) * (is_made_now ? 4 : 1),
-                                 job->server, blobs, error);
+                                 (int)job->options.timeout_s * (is_made_now ? 4 : 1), job->server, blobs, error);
     bool ok = *common_p;
     for (int i = 0; i < count; ++i) {
         ok = ok && (handshake_decode(blobs[i].bytes, blobs[i].count, &handshakes[i]) ||

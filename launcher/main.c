@@ -149,12 +149,12 @@ run_job(struct job *job, char **argv, const struct error *bad_options)
     struct error error;
     int exit_code;
     bool ok = job_join(job, &error);
-    if (!ok)
-        return job_speaks_for_host(job) ? refuse(&job->options, &error) : error.exit_code;
-    if (job->launched.is_host && bad_options == NULL && !job->options.dry_run)
-        return node_run(job, argv, &exit_code, &error) ? exit_code : refuse(&job->options, &error);
     if (bad_options != NULL)
         error = *bad_options;
+    if (!ok)
+        return job_speaks_for_host(job) ? refuse(&job->options, &error) : error.exit_code;
+    if (job->launched.is_host && !job->options.dry_run)
+        return node_run(job, argv, &exit_code, &error) ? exit_code : refuse(&job->options, &error);
     ok = bad_options == NULL && job_prepare(job, &error);
     if (!ok && bad_options == NULL)
         suggest_command(job->options.program[0], &error);
@@ -322,6 +322,7 @@ static int __attribute__((noinline)) work(int argc, char **argv)
     enum options_result result = options_parse(argc, argv, &options, &error);
     if (result != OPTIONS_BAD && result != OPTIONS_RUN) {
         print_answer(result);
+        options_free(&options);
         return close_stdout(stdout);
     }
     int exit_code;

@@ -136,9 +136,9 @@ bool
 node_run(struct job *job, char **argv, int *exit_code_p, struct error *error)
 {
     struct node node = {.signals = &job->signals};
-    bool is_chosen =
-        job_choose(job, error); /* if the program is missing, those of its ranks find that, and tell the others */
-    bool tells = !is_chosen && error->exit_code == DDPRUN_EXIT_NOT_RUN && job->options.rank_count > 0;
+    /* If an option is wrong or the program missing, those of its ranks find that, too, and tell the others. */
+    bool is_right = job->options.program != NULL, is_chosen = is_right && job_choose(job, error);
+    bool tells = !is_chosen && job->options.rank_count > 0 && (!is_right || error->exit_code == DDPRUN_EXIT_NOT_RUN);
     if ((!is_chosen && !tells) || !signals_take_over(&job->signals, error))
         return false;
     node.count = is_chosen ? job->devices.rank_count : job->options.rank_count;

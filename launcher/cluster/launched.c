@@ -99,12 +99,6 @@ check_numbers(const struct launch_way *way, struct error *error)
                      way->rank, rank, way->size, size);
 }
 
-static void
-take_address(struct launched *launched, const char *address)
-{
-    snprintf(launched->address, sizeof(launched->address), "%s", address);
-}
-
 /* "HOST", "HOST:PORT", "[IPV6]:PORT" or an address of IPv6 alone. */
 static bool
 take_master(const char *master, struct launched *launched, struct error *error)
@@ -148,7 +142,7 @@ take_torch(const struct launch_request *request, struct launched *launched, stru
     launched->rank = number_of("RANK");
     launched->world_size = number_of("WORLD_SIZE");
     launched->local_rank = value_of("LOCAL_RANK") != NULL ? number_of("LOCAL_RANK") : -1;
-    take_address(launched, value_of("MASTER_ADDR"));
+    snprintf(launched->address, sizeof(launched->address), "%s", value_of("MASTER_ADDR"));
     if (value_of("TORCHELASTIC_RUN_ID") != NULL)
         snprintf(launched->run, sizeof(launched->run), "%s", value_of("TORCHELASTIC_RUN_ID"));
     launched->restart = (unsigned)number_of("TORCHELASTIC_RESTART_COUNT");
@@ -189,7 +183,7 @@ take_pods(const struct launch_request *request, struct launched *launched, struc
     launched->rank_count = request->rank_count > 0             ? request->rank_count
                            : count != NULL && is_number(count) ? atoi(count)
                                                                : 0;
-    take_address(launched, value_of("PET_MASTER_ADDR"));
+    snprintf(launched->address, sizeof(launched->address), "%s", value_of("PET_MASTER_ADDR"));
     return take_port("PET_MASTER_PORT", value_of("PET_MASTER_PORT"), &launched->port, error) &&
            take_host(number_of("PET_NODE_RANK"), number_of("PET_NNODES"), launched);
 }

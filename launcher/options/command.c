@@ -236,7 +236,8 @@ unknown_letter(const struct command *command, int letter, struct error *error)
                   letter);
 }
 
-static enum options_result
+/* False. */
+static bool
 bad_option(const struct command *command, int answer, char **argv, struct error *error)
 {
     const struct option_row *row = row_of(command, optopt);
@@ -251,7 +252,7 @@ bad_option(const struct command *command, int answer, char **argv, struct error 
         unknown_letter(command, optopt, error);
     else
         unknown_long_option(command, argv[optind - 1], error);
-    return OPTIONS_BAD;
+    return false;
 }
 
 /* mpirun's -np N, which getopt takes for -n with the value p. False: N is missing. */
@@ -277,17 +278,20 @@ command_parse(const struct command *command, int argc, char **argv, void *target
     optind = 0;                      /* glibc: start afresh, also after an earlier call */
     opterr = 0;
     int answer, at = 0;
-    while ((answer = getopt_long(argc, argv, letters, longs, &at)) != -1) {
+    bool ok = true;
+    struct error later; /* than the first, which is the caller's */
+    for (struct error *why = error; (answer = getopt_long(argc, argv, letters, longs, &at)) != -1;
+         why = ok ? error : &later) {
         const struct option_row *row = answer == '?' || answer == ':' ? NULL : row_of(command, answer);
         if (row == NULL || !settle_np(row, argc, argv))
-            return bad_option(command, row == NULL ? answer : ':', argv, error);
-        if (row->kind == OPTION_ANSWER)
+            ok = bad_option(command, row == NULL ? answer : ':', argv, why);
+        else if (row->kind == OPTION_ANSWER && ok)
             return (enum options_result)row->answer;
-        if (!option_take(row, target, command->name, optarg, error))
-            return OPTIONS_BAD;
-        if (command->note != NULL)
+        else if (row->kind != OPTION_ANSWER)
+            ok = option_take(row, target, command->name, optarg, why) && ok;
+        if (ok && command->note != NULL)
             command->note(target, row, optarg, answer >= FIRST_LONG_VALUE ? longs[at].name : NULL);
     }
     *rest_p = optind;
-    return OPTIONS_RUN;
+    return ok ? OPTIONS_RUN : OPTIONS_BAD;
 }

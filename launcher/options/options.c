@@ -83,15 +83,15 @@ options_parse(int argc, char **argv, struct options *options_p, struct error *er
 {
     struct options options = default_options();
     enum options_result result = parse_all(argc, argv, &options, error);
-    if (options.dry_run)
-        options_p->dry_run = true;
     if (result == OPTIONS_RUN &&
         !(settings_apply(&options, error) && check_mixed(&options, error) && contradictions_check(&options, error)))
         result = OPTIONS_BAD;
-    if (result == OPTIONS_RUN)
-        *options_p = options;
-    else
-        options_free(&options);
+    if (result == OPTIONS_BAD) {
+        options.program = NULL;
+        options.node_count = options.mixed ? 0 : options.node_count; /* `ddprun check` has no other hosts */
+        options.summary_json = NULL; /* it may be the program, where its value was left out */
+    }
+    *options_p = options;
     return result;
 }
 

@@ -103,9 +103,9 @@ struct options {
 };
 
 /*
- * Options end at the first non-option argument, the program. `options` is set only when the result is OPTIONS_RUN; else
- * no more than its dry_run, to true, if that was asked for before what is wrong. Reads the environment too, once
- * the command line was found to be right. Not thread-safe (getopt).
+ * Options end at the first non-option argument, the program. options_free() releases them, whatever the result is.
+ * Where it is OPTIONS_BAD they have no program, and what could be taken: a host tells the others that its options are
+ * wrong. Reads the environment too, once the command line was found to be right. Not thread-safe (getopt).
  */
 enum options_result options_parse(int argc, char **argv, struct options *options, struct error *error) MUST_USE;
 

@@ -45,7 +45,6 @@ parse(int argc, char **argv)
     switch (options_parse(argc, argv, &options, &error)) {
     case OPTIONS_RUN:
         require_sound(&options);
-        options_free(&options);
         break;
     case OPTIONS_BAD:
         fuzz_require_error(&error, DDPRUN_EXIT_USAGE);
@@ -53,6 +52,7 @@ parse(int argc, char **argv)
     default:
         break;
     }
+    options_free(&options);
 }
 
 /* The words as the command line of two tools; the second one mixes options with other words. */

@@ -144,8 +144,8 @@ parse_at(enum place place, const struct sample *one, const struct sample *other,
     if (result == OPTIONS_RUN) {
         ck_assert_int_eq(options.mixed, place != WITHOUT_CHECK);
         ck_assert_str_eq(options.program[0], "./train");
-        options_free(&options);
     }
+    options_free(&options);
     return result;
 }
 
@@ -262,6 +262,8 @@ parse_beside(const char *settings, const char *word, const char *value, struct o
         words[count++] = (char *)(uintptr_t)value;
     words[count++] = "./train";
     enum options_result result = options_parse(count, words, options, error);
+    if (result != OPTIONS_RUN)
+        options_free(options);
     while (set > 0)
         unsetenv(names[--set]);
     return result;

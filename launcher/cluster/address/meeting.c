@@ -338,7 +338,8 @@ tell_left(const char *text)
 static void
 note_left(void)
 {
-    struct peer_order order = {.text = ""};
+    struct peer_order order = {.exit_code = 0};
+    char ranks[200] = "";
     int count = 0;
     for (int i = 0; i < meeting.world_size; ++i) {
         struct peer *peer = supervisor_server_peer(meeting.server, i + 1);
@@ -347,13 +348,11 @@ note_left(void)
         free_given(i);
         peer->came_back = false;
         if (peer->state == PEER_LOST && peer->lost != NULL)
-            printable_append(order.text, 200, "%s %d", count++ > 0 ? "," : "", i);
+            printable_append(ranks, sizeof(ranks), "%s %d", count++ > 0 ? "," : "", i);
         peer->lost = NULL;
     }
     if (count == 0)
         return;
-    char ranks[200];
-    snprintf(ranks, sizeof(ranks), "%.199s", order.text);
     snprintf(order.text, sizeof(order.text),
              "rank%s%s left before all ranks had met; waiting for %s to be started again", count == 1 ? "" : "s", ranks,
              count == 1 ? "it" : "them");
