@@ -68,16 +68,19 @@ text=${data%/*}/shakespeare.txt
 chargpt=$build/samples/chargpt
 chargpt_options=(--data "$text" --layers 2 --width 64 --heads 4 --context 32 --batch 12 --eval-every 5 --eval-batches 2 --steps 10)
 
-# digits_alone: one process trains. digits_equal NAME DDPRUN...: four ranks train what it trained, several buckets are
+# digits_alone: one process trains, and `ddprun -n 4`. digits_equal NAME DDPRUN...: four ranks train what these trained, several buckets are
 # reduced, and every step is compared, which is said once.
 digits_alone() {
     run "$digits_plain" "${digits_options[@]}" --save "$work/serial"
     succeeded "digits alone"
+    run "$ddprun" -n 4 -q --check-every 1 --bucket-mb 0.02 "$digits" "${digits_options[@]}" --save "$work/alone-%d"
+    succeeded "ddprun -n 4"
 }
 digits_equal() {
     local name=$1
     shift
     equal "$name" "$work/serial" "$@" --check-every 1 --bucket-mb 0.02 "$digits" "${digits_options[@]}" --save "$work/rank-%d"
+    check "$name: the bits of ddprun -n 4" cmp "$work/rank-3" "$work/alone-0"
     check "$name: compared after every step, and said once" [ "$(grep -c 'compared 60 times, last after step 60' "$work/stderr")" -eq 1 ]
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# two_hosts_address.sh BUILD - two hosts, without PMIx: one ddprun on each (--nnodes; PyTorchJob's PET_NNODES), or one for each rank (RANK,
-# WORLD_SIZE and MASTER_ADDR; torchrun's variables; Slurm's). Each time four ranks train as one process does, and as `ddprun -n 4`, bit
+# two_hosts_address.sh BUILD - two hosts, without PMIx: one ddprun on each (--nnodes; an Indexed Job; PyTorchJob's PET_NNODES), or one for each
+# rank (RANK, WORLD_SIZE and MASTER_ADDR; torchrun's variables; Slurm's). Each time four ranks train as one process does, and as `ddprun -n 4`, bit
 # by bit; ranks know their places on a host; a rank that is killed is named, with its host; a job begins anew; and nothing is left.
 # shellcheck source=tests/cluster/cluster.sh
 source "$(dirname "$0")/cluster.sh"
@@ -22,17 +22,16 @@ slurm=(bash "$by_variables" -n 4 bash -c "export SLURM_PROCID=\$RANK SLURM_STEP_
 # shellcheck disable=SC2016,SC2034
 nodes=(bash "$by_variables" -n 2 bash -c 'exec "$0" "h$((RANK + 1))" "$1" --nnodes 2 --node-rank "$RANK" --master "h1:$MASTER_PORT" -n 2 "${@:2}"' "$hosts_runner")
 # shellcheck disable=SC2016,SC2034
+indexed=(bash "$by_variables" -n 2 bash -c 'export JOB_COMPLETION_INDEX=$RANK; exec "$0" "h$((RANK + 1))" "$1" --nnodes 2 --master "h1:$MASTER_PORT" -n 2 "${@:2}"' "$hosts_runner")
+# shellcheck disable=SC2016,SC2034
 pods=(bash "$by_variables" -n 2 bash -c 'export PET_NNODES=2 PET_NODE_RANK=$RANK PET_MASTER_ADDR=h1 PET_MASTER_PORT=$MASTER_PORT PET_NPROC_PER_NODE=2
     exec "$0" "h$((RANK + 1))" "$@"' "$hosts_runner")
 
 digits_alone
-run "$ddprun" -n 4 -q --check-every 1 --bucket-mb 0.02 "$digits" "${digits_options[@]}" --save "$work/alone-%d"
-succeeded "ddprun -n 4"
 fake=$build/tests/launcher/launcher_fake_softgpu
-for way in variables torchrun slurm nodes pods; do
+for way in variables torchrun slurm nodes indexed pods; do
     declare -n launch=$way
     digits_equal "$way" "${launch[@]}" "$ddprun" --interface eth0
-    check "$way: the bits of ddprun -n 4" cmp "$work/rank-3" "$work/alone-0"
     # shellcheck disable=SC2016 # the ranks' shells expand it
     run "${launch[@]}" "$ddprun" --device softgpu --unannotated sh -c 'echo "$RANK is $LOCAL_RANK of $LOCAL_WORLD_SIZE on $(hostname)"'
     for line in '0 is 0 of 2 on h1' '1 is 1 of 2 on h1' '2 is 0 of 2 on h2' '3 is 1 of 2 on h2'; do

@@ -56,7 +56,7 @@ faults() { # ROUND
     begin h1 "$fake"
     begin h2 -q "$work/missing"
     ends "round $1, a program that is missing" 127 127 "rank [23] \\(host h2\\): .*$work/missing" "$work/missing"
-    begin h1 "$fake"
+    begin h1 --timeout 30 "$fake"
     begin h2 --no-such-option "$fake"
     ends "round $1, a wrong option" 2 2 'rank [23] \(host h2\): .*no-such-option' 'no-such-option'
     # Without a secret none can be told.

@@ -8,7 +8,8 @@
  *   exit        it trains as the others do, and waits on the host in a function that runs at its exit
  *   pause, leave, late    all ranks train, and wait in main(), leave its thread while another waits, or wait in a
  *               function that runs at their exit before ddprun has taken its leave
- *   asleep      all ranks train, and wait in main() until the file $HANGS_GO_ON exists
+ *   asleep, works    all ranks train, and wait in main() until the file $HANGS_GO_ON exists, or until a thread that
+ *               computes has seen it
  *   stop        it stops itself by SIGSTOP
  *   closes      it closes all descriptors but the standard ones, and continues; all average their loss after each step
  *   memory      it finds no memory of the host any more, and continues
@@ -111,6 +112,15 @@ wait_for_file(void)
         struct timespec between = {0, 20000000};
         nanosleep(&between, NULL);
     }
+}
+
+static void *
+compute(void *unused)
+{
+    (void)unused;
+    while (access(getenv("HANGS_GO_ON"), F_OK) != 0) {
+    }
+    return NULL;
 }
 
 static bool
@@ -287,6 +297,8 @@ finish(void)
         pthread_exit(NULL);
     if (is("late"))
         atexit(wait_for_thread);
+    if (is("works") && pthread_create(&thread, NULL, compute, NULL) == 0)
+        pthread_join(thread, NULL);
 }
 
 int

@@ -176,6 +176,10 @@ static const struct broken {
     {HEAD STEP, NULL, 1},
     {STEP, "does not begin like a trace", 0},
     {"{\"ddprun_trace\":2}\n" STEP, "has version 2", 0},
+    {"{\"ddprun_trace\":0}\n" STEP, "has version 0, and this ddprun reads version 1", 0}, /* the version before */
+    {HEAD "{\"a later kind\":[{}]}\n{\"a later "
+          "field\":1,\"step\":1,\"group\":0,\"boundary_ns\":1000,\"released_us\":2.5}\n{\"end\":true}\n",
+     NULL, 1},
     {HEAD "{\"step\":1,\"group\":900,\"boundary_ns\":1000,\"released_us\":2.5}\n{\"end\":true}\n", NULL, 0},
     {HEAD "{\"step\":1,\"group\":0,\"boundary_ns\":\"x\",\"released_us\":2.5}\n{\"end\":true}\n", NULL, 0},
     {HEAD "{\"step\":1,\"group\":0,\"boundary_ns\":1000,\"released_us\":1e300}\n{\"end\":true}\n", NULL, 0},
