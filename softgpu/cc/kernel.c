@@ -85,7 +85,8 @@ read_bounds(struct source *source, const struct function *function)
 {
     for (uint32_t i = function->head; i < function->body; ++i) {
         if (source_is(source, i, "__cluster_dims__"))
-            source_error(source, i, "softgpu-cc does not support thread block clusters (__cluster_dims__)");
+            source_error(source, i,
+                         "softgpu-cc does not support __cluster_dims__; use cudaLaunchAttributeClusterDimension");
         if (source_is(source, i, "__launch_bounds__") && source_is(source, i + 1, "(")) {
             const uint32_t close = source->lexed.tokens[i + 1].match;
             return source_spell(source, i + 2, source_piece_end(source, i + 2, close));

@@ -90,10 +90,8 @@ find_managed(CUdeviceptr address, size_t bytes, struct allocation *found)
 {
     struct context *context;
     TRY(context_enter(&context));
-    if (bytes == 0 || !pointer_find(address, found) || found->kind != MEMORY_MANAGED ||
-        bytes > found->bytes - (address - found->base)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(bytes != 0 && pointer_find(address, found) && found->kind == MEMORY_MANAGED &&
+            bytes <= found->bytes - (address - found->base));
     return CUDA_SUCCESS;
 }
 
@@ -138,9 +136,7 @@ cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUmemLoca
     struct allocation found;
     TRY(find_managed(address, bytes, &found));
     REQUIRE(advice >= CU_MEM_ADVISE_SET_READ_MOSTLY && advice <= CU_MEM_ADVISE_UNSET_ACCESSED_BY);
-    if (!meanings[advice].everywhere && !place_valid(place)) {
-        return CUDA_ERROR_INVALID_DEVICE;
-    }
+    REQUIRE_ELSE(meanings[advice].everywhere || place_valid(place), CUDA_ERROR_INVALID_DEVICE);
     int kind = meanings[advice].kind;
     if (kind == READ_MOSTLY) {
         place = place_of_device(CU_DEVICE_CPU);

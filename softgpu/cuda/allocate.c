@@ -33,25 +33,17 @@ cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
 CUresult
 cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int flags)
 {
-    if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST);
     return allocate(pointer, bytes, MEMORY_MANAGED, flags);
 }
 
 CUresult
 cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width_bytes, size_t height, unsigned int element_bytes)
 {
-    if (pitch == NULL || (element_bytes != 4 && element_bytes != 8 && element_bytes != 16)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (width_bytes == 0 || height == 0 || width_bytes > SIZE_MAX - PITCH_BYTES) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(pitch != NULL && (element_bytes == 4 || element_bytes == 8 || element_bytes == 16));
+    REQUIRE(width_bytes != 0 && height != 0 && width_bytes <= SIZE_MAX - PITCH_BYTES);
     size_t row_bytes = (width_bytes + PITCH_BYTES - 1) / PITCH_BYTES * PITCH_BYTES, bytes;
-    if (__builtin_mul_overflow(row_bytes, height, &bytes)) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(!__builtin_mul_overflow(row_bytes, height, &bytes), CUDA_ERROR_OUT_OF_MEMORY);
     TRY(allocate(pointer, bytes, MEMORY_DEVICE, 0));
     *pitch = row_bytes;
     return CUDA_SUCCESS;
@@ -109,9 +101,7 @@ cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer)
     struct context *context;
     TRY(context_enter(&context));
     struct allocation found;
-    if (!memory_find(pointer, &found)) {
-        return CUDA_ERROR_NOT_FOUND;
-    }
+    REQUIRE_ELSE(memory_find(pointer, &found), CUDA_ERROR_NOT_FOUND);
     if (base != NULL) {
         *base = found.base;
     }
@@ -144,9 +134,7 @@ CUresult
 cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags)
 {
     const unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
-    if (pointer == NULL || (flags & ~known) != 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(pointer != NULL && (flags & ~known) == 0);
     CUdeviceptr base;
     TRY(allocate(&base, bytes, MEMORY_HOST, flags | CU_MEMHOSTALLOC_DEVICEMAP));
     *pointer = (void *)base;
@@ -197,9 +185,7 @@ find_host(const void *pointer, struct allocation *found)
 {
     struct context *context;
     TRY(context_enter(&context));
-    if (!memory_find((uintptr_t)pointer, found) || (found->kind != MEMORY_HOST && found->kind != MEMORY_REGISTERED)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(memory_find((uintptr_t)pointer, found) && (found->kind == MEMORY_HOST || found->kind == MEMORY_REGISTERED));
     return CUDA_SUCCESS;
 }
 

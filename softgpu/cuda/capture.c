@@ -77,9 +77,9 @@ take(struct stream *stream, struct command *command)
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
     struct node *node;
-    CUresult result = graph_add(capture->graph, (CUgraphNodeType)command->node_type, command, stream->tail,
-                                stream->tail_count, &node);
-    return result == CUDA_SUCCESS ? graph_tail_set(stream, &node, 1) : result;
+    TRY(graph_add(capture->graph, (CUgraphNodeType)command->node_type, command, stream->tail, stream->tail_count,
+                  &node));
+    return graph_tail_set(stream, &node, 1);
 }
 
 CUresult
@@ -125,28 +125,22 @@ static CUresult
 join(struct stream *stream, const struct mark *mark)
 {
     struct capture *own = atomic_load(&stream->capture), *other = find_capture(mark->capture_id);
-    if (own != NULL && own->invalid) {
-        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    }
+    REQUIRE_ELSE(own == NULL || !own->invalid, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
     if (other == NULL) {
-        if (own == NULL) {
-            return CUDA_ERROR_CAPTURED_EVENT; /* its capture is over */
-        }
-        own->invalid = true; /* an event of the world outside */
+        REQUIRE_ELSE(own != NULL, CUDA_ERROR_CAPTURED_EVENT); /* its capture is over */
+        own->invalid = true;                                  /* an event of the world outside */
         return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
     }
-    if (other->invalid) {
-        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    }
+    REQUIRE_ELSE(!other->invalid, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
     if (own != NULL && own != other) {
         own->invalid = other->invalid = true;
         return CUDA_ERROR_STREAM_CAPTURE_MERGE;
     }
-    CUresult result = graph_tail_extend(stream, mark->nodes, mark->node_count);
-    if (result == CUDA_SUCCESS && own == NULL) {
+    TRY(graph_tail_extend(stream, mark->nodes, mark->node_count));
+    if (own == NULL) {
         enter(other, stream);
     }
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult
@@ -235,9 +229,7 @@ capture_check_unsafe(void)
 CUresult
 cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
-    if (mode == NULL || (unsigned)*mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(mode != NULL && (unsigned)*mode <= CU_STREAM_CAPTURE_MODE_RELAXED);
     CUstreamCaptureMode old = thread_mode;
     thread_mode = *mode;
     *mode = old;
@@ -251,9 +243,7 @@ static CUresult
 begin(struct stream *stream, CUstreamCaptureMode mode)
 {
     static uint64_t last_id;
-    if (atomic_load(&stream->capture) != NULL) {
-        return CUDA_ERROR_ILLEGAL_STATE;
-    }
+    REQUIRE_ELSE(atomic_load(&stream->capture) == NULL, CUDA_ERROR_ILLEGAL_STATE);
     struct capture *capture = calloc(1, sizeof *capture);
     struct graph *graph = graph_new();
     if (capture == NULL || graph == NULL) {
@@ -334,9 +324,8 @@ end(struct stream *stream, struct graph **graph_p)
         capture->invalid = true;
         return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
     }
-    if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && pthread_equal(capture->owner, pthread_self()) == 0) {
-        return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-    }
+    REQUIRE_ELSE(capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED || pthread_equal(capture->owner, pthread_self()) != 0,
+                 CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
     CUresult result = capture->invalid       ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
                       : !all_joined(capture) ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
                                              : CUDA_SUCCESS;
@@ -398,9 +387,7 @@ update(struct stream *stream, struct node *const *nodes, size_t count, unsigned 
 {
     struct capture *capture = atomic_load(&stream->capture);
     REQUIRE_ELSE(capture != NULL, CUDA_ERROR_ILLEGAL_STATE);
-    if (capture->invalid) {
-        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    }
+    REQUIRE_ELSE(!capture->invalid, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
     REQUIRE(graph_has(capture->graph, nodes, count));
     return flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES ? graph_tail_set(stream, nodes, count)
                                                        : graph_tail_extend(stream, nodes, count);

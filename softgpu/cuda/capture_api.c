@@ -8,12 +8,8 @@ begin_capture(CUstream handle, enum flavour flavour, CUstreamCaptureMode mode)
 {
     struct stream *stream;
     TRY(stream_enter(handle, flavour, &stream));
-    if ((unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (stream == stream->context->legacy) {
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    }
+    REQUIRE((unsigned)mode <= CU_STREAM_CAPTURE_MODE_RELAXED);
+    REQUIRE_ELSE(stream != stream->context->legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     return capture_begin(stream, mode);
 }
 BOTH_FLAVOURS(cuStreamBeginCapture, _ptsz, (CUstream stream),
@@ -40,9 +36,8 @@ get_info(CUstream handle, enum flavour flavour, struct capture_info info)
     struct stream *stream;
     TRY(stream_enter(handle, flavour, &stream));
     REQUIRE(info.status != NULL);
-    if (stream == stream->context->legacy && atomic_load(&stream->context->blocking_captures) > 0) {
-        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    }
+    REQUIRE_ELSE(stream != stream->context->legacy || atomic_load(&stream->context->blocking_captures) == 0,
+                 CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
     capture_look(stream, &info);
     return CUDA_SUCCESS;
 }
@@ -64,9 +59,7 @@ update(CUstream handle, enum flavour flavour, struct node *const *nodes, size_t 
 {
     struct stream *stream;
     TRY(stream_enter(handle, flavour, &stream));
-    if ((count > 0 && nodes == NULL) || flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE((count == 0 || nodes != NULL) && flags <= CU_STREAM_SET_CAPTURE_DEPENDENCIES);
     return capture_update(stream, nodes, count, flags);
 }
 BOTH_FLAVOURS(cuStreamUpdateCaptureDependencies, _ptsz,

@@ -116,9 +116,7 @@ context_from_handle(CUcontext handle, struct context **context_p)
 {
     struct context *context = (struct context *)handle;
     REQUIRE_ELSE(context != NULL, CUDA_ERROR_INVALID_CONTEXT);
-    if (atomic_load(&context->magic) != MAGIC_CONTEXT) {
-        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    }
+    REQUIRE_ELSE(atomic_load(&context->magic) == MAGIC_CONTEXT, CUDA_ERROR_CONTEXT_IS_DESTROYED);
     *context_p = context;
     return CUDA_SUCCESS;
 }
@@ -151,9 +149,8 @@ context_enter(struct context **context_p)
     TRY(driver_enter());
     struct context *context = context_current();
     REQUIRE_ELSE(context != NULL, CUDA_ERROR_INVALID_CONTEXT);
-    if (atomic_load_explicit(&context->magic, memory_order_acquire) != MAGIC_CONTEXT) {
-        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    }
+    REQUIRE_ELSE(atomic_load_explicit(&context->magic, memory_order_acquire) == MAGIC_CONTEXT,
+                 CUDA_ERROR_CONTEXT_IS_DESTROYED);
     TRY((CUresult)atomic_load_explicit(&context->failure, memory_order_acquire));
     *context_p = context;
     return CUDA_SUCCESS;
@@ -184,9 +181,7 @@ stream_enter(CUstream handle, enum flavour flavour, struct stream **stream_p)
         return per_thread_stream(context, stream_p);
     }
     struct stream *stream = (struct stream *)handle;
-    if (atomic_load_explicit(&stream->magic, memory_order_acquire) != MAGIC_STREAM) {
-        return CUDA_ERROR_INVALID_HANDLE;
-    }
+    REQUIRE_ELSE(atomic_load_explicit(&stream->magic, memory_order_acquire) == MAGIC_STREAM, CUDA_ERROR_INVALID_HANDLE);
     TRY((CUresult)atomic_load(&stream->context->failure));
     *stream_p = stream;
     return CUDA_SUCCESS;

@@ -34,9 +34,7 @@ cuCtxDestroy_v2(CUcontext handle)
     TRY(driver_enter());
     struct context *context;
     TRY(context_from_handle(handle, &context));
-    if (context->primary) {
-        return CUDA_ERROR_INVALID_CONTEXT;
-    }
+    REQUIRE_ELSE(!context->primary, CUDA_ERROR_INVALID_CONTEXT);
     CUresult result = context_empty(context, true);
     /* The object stays: its streams' threads may still be on their way out, and contexts are few. */
     atomic_store(&context->magic, 0);

@@ -74,13 +74,9 @@ static CUresult
 find_place(const struct corner *corner, const struct box *box, enum place *place_p)
 {
     size_t bytes;
-    if (corner->address == 0 || !span_bytes(corner, box, &bytes)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    if ((box->height > 1 && corner->pitch < box->width) ||
-        (box->depth > 1 && corner->slice < box->height * corner->pitch)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(corner->address != 0 && span_bytes(corner, box, &bytes));
+    REQUIRE((box->height <= 1 || corner->pitch >= box->width) &&
+            (box->depth <= 1 || corner->slice >= box->height * corner->pitch));
     struct allocation found;
     if (!memory_find(corner->address, &found)) {
         if (mapping_retired(corner->address, true, &found)) {
@@ -92,13 +88,9 @@ find_place(const struct corner *corner, const struct box *box, enum place *place
         *place_p = PAGEABLE;
         return corner->side == DEVICE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     }
-    if (found.freeing || bytes > memory_reach(corner->address)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(!found.freeing && bytes <= memory_reach(corner->address));
     bool host = found.kind == MEMORY_HOST || found.kind == MEMORY_REGISTERED;
-    if (corner->side == HOST && !host && found.kind != MEMORY_MANAGED) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(corner->side != HOST || host || found.kind == MEMORY_MANAGED);
     *place_p = host ? PAGE_LOCKED : ON_DEVICE;
     return CUDA_SUCCESS;
 }

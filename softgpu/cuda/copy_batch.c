@@ -16,17 +16,13 @@ static CUresult
 enter_peers(CUcontext to, CUcontext from, enum timing timing)
 {
     struct context *contexts[2];
-    CUresult result = driver_enter();
-    if (result == CUDA_SUCCESS) {
-        result = context_from_handle(to, &contexts[0]);
+    TRY(driver_enter());
+    TRY(context_from_handle(to, &contexts[0]));
+    TRY(context_from_handle(from, &contexts[1]));
+    for (int i = 0; timing == SYNC && i < 2; ++i) {
+        TRY(context_drain(contexts[i]));
     }
-    if (result == CUDA_SUCCESS) {
-        result = context_from_handle(from, &contexts[1]);
-    }
-    for (int i = 0; result == CUDA_SUCCESS && timing == SYNC && i < 2; ++i) {
-        result = context_drain(contexts[i]);
-    }
-    return result;
+    return CUDA_SUCCESS;
 }
 
 static CUresult
@@ -102,10 +98,8 @@ static CUresult
 batch_new(size_t count, struct batch **batch_p)
 {
     size_t bytes;
-    if (count == 0 || __builtin_mul_overflow(count, sizeof(struct batch_copy), &bytes) ||
-        __builtin_add_overflow(bytes, sizeof(struct batch), &bytes)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(count != 0 && !__builtin_mul_overflow(count, sizeof(struct batch_copy), &bytes) &&
+            !__builtin_add_overflow(bytes, sizeof(struct batch), &bytes));
     struct batch *batch = malloc(bytes);
     REQUIRE_ELSE(batch != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     batch->count = count;
@@ -141,16 +135,12 @@ static CUresult
 batch_orders(struct batch *batch, const CUmemcpyAttributes *attributes, const size_t *indices, size_t attribute_count,
              size_t *fail_p)
 {
-    if (attributes == NULL || indices == NULL || attribute_count == 0 || attribute_count > batch->count ||
-        indices[0] != 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(attributes != NULL && indices != NULL && attribute_count != 0 && attribute_count <= batch->count &&
+            indices[0] == 0);
     for (size_t k = 0; k < attribute_count; ++k) {
         size_t end = k + 1 < attribute_count ? indices[k + 1] : batch->count;
-        if (indices[k] >= end || end > batch->count ||
-            attributes[k].flags > CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE) {
-            return CUDA_ERROR_INVALID_VALUE;
-        }
+        REQUIRE(indices[k] < end && end <= batch->count &&
+                attributes[k].flags <= CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE);
         for (size_t i = indices[k]; i < end; ++i) {
             CUresult result = order_of(attributes[k].srcAccessOrder, &batch->copies[i].order);
             if (result != CUDA_SUCCESS) {
@@ -217,10 +207,8 @@ operand_corner(const CUmemcpy3DOperand *operand, const CUextent3D *extent, struc
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     size_t row = operand->op.ptr.rowLength, rows = operand->op.ptr.layerHeight;
-    if (operand->type != CU_MEMCPY_OPERAND_TYPE_POINTER || (row != 0 && row < extent->width) ||
-        (rows != 0 && rows < extent->height)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(operand->type == CU_MEMCPY_OPERAND_TYPE_POINTER && (row == 0 || row >= extent->width) &&
+            (rows == 0 || rows >= extent->height));
     return copy_corner(CU_MEMORYTYPE_UNIFIED, NULL, operand->op.ptr.ptr, 0, 0, 0, row != 0 ? row : extent->width,
                        rows != 0 ? rows : extent->height, corner_p);
 }

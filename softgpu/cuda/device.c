@@ -118,9 +118,7 @@ CUresult
 cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
     TRY(enter(device, value));
-    if ((unsigned)attribute < 1 || (unsigned)attribute >= CU_DEVICE_ATTRIBUTE_MAX) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE((unsigned)attribute >= 1 && (unsigned)attribute < CU_DEVICE_ATTRIBUTE_MAX);
     *value = attribute_of(attribute, device);
     return CUDA_SUCCESS;
 }
@@ -205,15 +203,11 @@ cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
 CUresult
 cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice device, CUdevice peer)
 {
-    CUresult result = enter(device, value);
-    if (result == CUDA_SUCCESS && (!device_valid(peer) || device == peer)) {
-        result = CUDA_ERROR_INVALID_DEVICE;
-    }
-    if (result == CUDA_SUCCESS) {
-        *value = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
-                 attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
-    }
-    return result;
+    TRY(enter(device, value));
+    REQUIRE_ELSE(device_valid(peer) && device != peer, CUDA_ERROR_INVALID_DEVICE);
+    *value = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
+             attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
+    return CUDA_SUCCESS;
 }
 
 /* All memory is in one address space: access between devices is always there. */
@@ -221,14 +215,10 @@ CUresult
 cuCtxEnablePeerAccess(CUcontext handle, unsigned int flags)
 {
     struct context *context, *peer;
-    CUresult result = context_enter(&context);
-    if (result == CUDA_SUCCESS) {
-        result = context_from_handle(handle, &peer);
-    }
-    if (result == CUDA_SUCCESS && (flags != 0 || peer == context)) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    return result;
+    TRY(context_enter(&context));
+    TRY(context_from_handle(handle, &peer));
+    REQUIRE(flags == 0 && peer != context);
+    return CUDA_SUCCESS;
 }
 
 CUresult

@@ -45,9 +45,8 @@ event_enter(CUevent handle, struct event **event_p)
 {
     TRY(driver_enter());
     struct event *event = (struct event *)handle;
-    if (event == NULL || atomic_load_explicit(&event->magic, memory_order_acquire) != MAGIC_EVENT) {
-        return CUDA_ERROR_INVALID_HANDLE;
-    }
+    REQUIRE_ELSE(event != NULL && atomic_load_explicit(&event->magic, memory_order_acquire) == MAGIC_EVENT,
+                 CUDA_ERROR_INVALID_HANDLE);
     *event_p = event;
     return CUDA_SUCCESS;
 }
@@ -95,9 +94,7 @@ cuEventCreate(CUevent *event_out, unsigned int flags)
     struct context *context;
     TRY(context_enter(&context));
     const unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
-    if (event_out == NULL || (flags & ~known) != 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(event_out != NULL && (flags & ~known) == 0);
     if (flags & CU_EVENT_INTERPROCESS) {
         say("cuEventCreate: events shared between processes are not supported");
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -165,9 +162,7 @@ wait_captured(struct stream *stream, struct event *event, unsigned flags)
         return capture_is_on(stream) ? add_event_node(stream, event, CU_GRAPH_NODE_TYPE_WAIT_EVENT)
                                      : CUDA_ERROR_INVALID_VALUE;
     }
-    if (stream == stream->context->legacy) {
-        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    }
+    REQUIRE_ELSE(stream != stream->context->legacy, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
     pthread_mutex_lock(&event->lock);
     CUresult result = capture_join(stream, &event->mark);
     pthread_mutex_unlock(&event->lock);
@@ -181,12 +176,8 @@ event_record(CUevent handle, CUstream stream_handle, enum flavour flavour, unsig
     TRY(stream_enter(stream_handle, flavour, &stream));
     struct event *event;
     TRY(event_enter(handle, &event));
-    if ((flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL) != 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (event->context != stream->context) {
-        return CUDA_ERROR_INVALID_HANDLE;
-    }
+    REQUIRE((flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL) == 0);
+    REQUIRE_ELSE(event->context == stream->context, CUDA_ERROR_INVALID_HANDLE);
     if (capture_is_on(stream)) {
         return record_captured(event, stream, flags);
     }
@@ -220,9 +211,7 @@ event_wait(CUstream stream_handle, enum flavour flavour, CUevent handle, unsigne
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    if ((flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL) != 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE((flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL) == 0);
     if (capture_is_on(stream) || is_captured(event)) {
         return wait_captured(stream, event, flags);
     }

@@ -121,9 +121,7 @@ exec_enter(CUgraphExec handle, struct exec **exec_p)
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    if (exec == NULL || atomic_load(&exec->magic) != MAGIC_EXEC) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(exec != NULL && atomic_load(&exec->magic) == MAGIC_EXEC);
     *exec_p = exec;
     return CUDA_SUCCESS;
 }
@@ -134,24 +132,15 @@ cuGraphInstantiateWithFlags(CUgraphExec *exec_out, CUgraph handle, unsigned long
     const unsigned long long hints = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
                                      CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
     struct graph *graph;
-    CUresult result = graph_enter(handle, &graph);
-    if (result == CUDA_SUCCESS && (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0) {
+    struct program *program;
+    TRY(graph_enter(handle, &graph));
+    if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0) {
         say("cuGraphInstantiate: launching graphs from kernels is not supported");
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    if (result == CUDA_SUCCESS && (exec_out == NULL || (flags & ~hints) != 0)) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        result = capture_check_unsafe(); /* it may allocate */
-    }
-    struct program *program = NULL;
-    if (result == CUDA_SUCCESS) {
-        result = program_make(graph, &program);
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    REQUIRE(exec_out != NULL && (flags & ~hints) == 0);
+    TRY(capture_check_unsafe()); /* it may allocate */
+    TRY(program_make(graph, &program));
     struct exec *exec = object_take(OBJECT_EXEC, sizeof *exec);
     if (exec == NULL) {
         program_release(program);
@@ -367,18 +356,14 @@ launch_graph(CUgraphExec handle, CUstream stream_handle, enum flavour flavour, b
 {
     struct exec *exec;
     struct stream *stream;
-    CUresult result = stream_enter(stream_handle, flavour, &stream);
-    if (result == CUDA_SUCCESS) {
-        result = exec_enter(handle, &exec);
+    TRY(stream_enter(stream_handle, flavour, &stream));
+    TRY(exec_enter(handle, &exec));
+    if (only_check) {
+        return CUDA_SUCCESS;
     }
-    if (result == CUDA_SUCCESS && !only_check) {
-        result = capture_check_stream(stream); /* the launch is no node of another graph */
-    }
-    if (result != CUDA_SUCCESS || only_check) {
-        return result;
-    }
+    TRY(capture_check_stream(stream)); /* the launch is no node of another graph */
     pthread_mutex_lock(&exec->lock);
-    result = launch(exec, stream);
+    CUresult result = launch(exec, stream);
     pthread_mutex_unlock(&exec->lock);
     return result;
 }

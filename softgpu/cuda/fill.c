@@ -52,20 +52,12 @@ static CUresult
 check(const struct fill *fill, struct allocation *found)
 {
     size_t row_bytes, bytes;
-    if (fill->address % fill->element_bytes != 0 || (fill->height > 1 && fill->pitch % fill->element_bytes != 0)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (__builtin_mul_overflow(fill->width, fill->element_bytes, &row_bytes) ||
-        __builtin_mul_overflow(fill->height - 1, fill->pitch, &bytes) ||
-        __builtin_add_overflow(bytes, row_bytes, &bytes)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (fill->height > 1 && fill->pitch < row_bytes) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (!memory_find(fill->address, found) || found->freeing || bytes > memory_reach(fill->address)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(fill->address % fill->element_bytes == 0 && (fill->height <= 1 || fill->pitch % fill->element_bytes == 0));
+    REQUIRE(!__builtin_mul_overflow(fill->width, fill->element_bytes, &row_bytes) &&
+            !__builtin_mul_overflow(fill->height - 1, fill->pitch, &bytes) &&
+            !__builtin_add_overflow(bytes, row_bytes, &bytes));
+    REQUIRE(fill->height <= 1 || fill->pitch >= row_bytes);
+    REQUIRE(memory_find(fill->address, found) && !found->freeing && bytes <= memory_reach(fill->address));
     return CUDA_SUCCESS;
 }
 
@@ -73,10 +65,8 @@ CUresult
 fill_command_new(const CUDA_MEMSET_NODE_PARAMS *parameters, struct command **command_p)
 {
     struct allocation found;
-    if (parameters == NULL || parameters->width == 0 || parameters->height == 0 ||
-        (parameters->elementSize != 1 && parameters->elementSize != 2 && parameters->elementSize != 4)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(parameters != NULL && parameters->width != 0 && parameters->height != 0 &&
+            (parameters->elementSize == 1 || parameters->elementSize == 2 || parameters->elementSize == 4));
     struct fill fill = {.address = parameters->dst,
                         .pitch = parameters->pitch,
                         .value = parameters->value,

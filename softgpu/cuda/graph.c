@@ -175,9 +175,7 @@ graph_enter(CUgraph handle, struct graph **graph_p)
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    if (graph == NULL || atomic_load(&graph->magic) != MAGIC_GRAPH) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(graph != NULL && atomic_load(&graph->magic) == MAGIC_GRAPH);
     *graph_p = graph;
     return CUDA_SUCCESS;
 }
@@ -251,8 +249,8 @@ CUresult
 cuGraphGetNodes(CUgraph handle, CUgraphNode *nodes, size_t *count)
 {
     struct graph *graph;
-    CUresult result = graph_enter(handle, &graph);
-    return result == CUDA_SUCCESS ? graph_copy_nodes(graph->nodes, graph->count, nodes, count) : result;
+    TRY(graph_enter(handle, &graph));
+    return graph_copy_nodes(graph->nodes, graph->count, nodes, count);
 }
 
 CUresult
@@ -280,9 +278,7 @@ node_enter(CUgraphNode handle, int type, struct node **node_p)
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    if (node == NULL || atomic_load(&node->magic) != MAGIC_NODE || (type != NODE_NONE && (int)node->type != type)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(node != NULL && atomic_load(&node->magic) == MAGIC_NODE && (type == NODE_NONE || (int)node->type == type));
     *node_p = node;
     return CUDA_SUCCESS;
 }
@@ -299,16 +295,16 @@ CUresult
 cuGraphNodeGetDependencies(CUgraphNode handle, CUgraphNode *nodes, size_t *count)
 {
     struct node *node;
-    CUresult result = node_enter(handle, NODE_NONE, &node);
-    return result == CUDA_SUCCESS ? graph_copy_nodes(node->before, node->before_count, nodes, count) : result;
+    TRY(node_enter(handle, NODE_NONE, &node));
+    return graph_copy_nodes(node->before, node->before_count, nodes, count);
 }
 
 CUresult
 cuGraphNodeGetDependencies_v2(CUgraphNode handle, CUgraphNode *nodes, CUgraphEdgeData *edges, size_t *count)
 {
-    CUresult result = cuGraphNodeGetDependencies(handle, nodes, count);
-    if (result == CUDA_SUCCESS && edges != NULL) {
+    TRY(cuGraphNodeGetDependencies(handle, nodes, count));
+    if (edges != NULL) {
         memset(edges, 0, *count * sizeof *edges); /* all are plain ones */
     }
-    return result;
+    return CUDA_SUCCESS;
 }

@@ -16,9 +16,8 @@ cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before
 {
     (void)context; /* memory is the same in all */
     struct command *command;
-    CUresult result = copy_command_new(copy, &command);
-    return result == CUDA_SUCCESS ? graph_add_node(node, graph, before, count, CU_GRAPH_NODE_TYPE_MEMCPY, command)
-                                  : result;
+    TRY(copy_command_new(copy, &command));
+    return graph_add_node(node, graph, before, count, CU_GRAPH_NODE_TYPE_MEMCPY, command);
 }
 
 CUresult
@@ -27,9 +26,8 @@ cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before
 {
     (void)context;
     struct command *command;
-    CUresult result = fill_command_new(parameters, &command);
-    return result == CUDA_SUCCESS ? graph_add_node(node, graph, before, count, CU_GRAPH_NODE_TYPE_MEMSET, command)
-                                  : result;
+    TRY(fill_command_new(parameters, &command));
+    return graph_add_node(node, graph, before, count, CU_GRAPH_NODE_TYPE_MEMSET, command);
 }
 
 /* The child as it is now: CUDA clones it too. */
@@ -37,9 +35,8 @@ CUresult
 cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count, CUgraph child)
 {
     struct command *command;
-    CUresult result = exec_child_command(child, &command);
-    return result == CUDA_SUCCESS ? graph_add_node(node, graph, before, count, CU_GRAPH_NODE_TYPE_GRAPH, command)
-                                  : result;
+    TRY(exec_child_command(child, &command));
+    return graph_add_node(node, graph, before, count, CU_GRAPH_NODE_TYPE_GRAPH, command);
 }
 
 CUresult
@@ -63,9 +60,8 @@ cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *bef
                         const CUDA_KERNEL_NODE_PARAMS *parameters)
 {
     struct command *command;
-    CUresult result = graph_kernel_command(parameters, &command);
-    return result == CUDA_SUCCESS ? graph_add_node(node, graph, before, count, CU_GRAPH_NODE_TYPE_KERNEL, command)
-                                  : result;
+    TRY(graph_kernel_command(parameters, &command));
+    return graph_add_node(node, graph, before, count, CU_GRAPH_NODE_TYPE_KERNEL, command);
 }
 
 CUresult
@@ -73,9 +69,8 @@ cuGraphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, 
                    const CUDA_HOST_NODE_PARAMS *parameters)
 {
     struct command *command;
-    CUresult result = host_command_new(parameters, &command);
-    return result == CUDA_SUCCESS ? graph_add_node(node, graph, before, count, CU_GRAPH_NODE_TYPE_HOST, command)
-                                  : result;
+    TRY(host_command_new(parameters, &command));
+    return graph_add_node(node, graph, before, count, CU_GRAPH_NODE_TYPE_HOST, command);
 }
 
 static CUresult
@@ -83,8 +78,8 @@ add_event(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t co
           CUevent event)
 {
     struct command *command;
-    CUresult result = event_node_new(event, type, &command);
-    return result == CUDA_SUCCESS ? graph_add_node(node, graph, before, count, type, command) : result;
+    TRY(event_node_new(event, type, &command));
+    return graph_add_node(node, graph, before, count, type, command);
 }
 
 CUresult
@@ -137,17 +132,12 @@ CUresult
 cuGraphClone(CUgraph *clone_out, CUgraph handle)
 {
     struct graph *graph;
-    CUresult result = graph_enter(handle, &graph);
-    if (result == CUDA_SUCCESS && clone_out == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(graph_enter(handle, &graph));
+    REQUIRE(clone_out != NULL);
     struct graph *clone = graph_new();
     for (size_t i = 0; clone != NULL && i < graph->count; ++i) {
         struct node *node;
-        result = graph_add(clone, graph->nodes[i]->type, NULL, NULL, 0, &node);
+        CUresult result = graph_add(clone, graph->nodes[i]->type, NULL, NULL, 0, &node);
         struct node **before = result == CUDA_SUCCESS
                                    ? realloc(node->before, (graph->nodes[i]->before_count + 1) * sizeof(struct node *))
                                    : NULL;
@@ -210,16 +200,12 @@ enter_pairs(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, cons
     if (result != CUDA_SUCCESS || count == 0) {
         return result;
     }
-    if (from == NULL || to == NULL || !graph_has(graph, (struct node *const *)from, count) ||
-        !graph_has(graph, (struct node *const *)to, count)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(from != NULL && to != NULL && graph_has(graph, (struct node *const *)from, count) &&
+            graph_has(graph, (struct node *const *)to, count));
     for (size_t i = 0; i < count; ++i) {
         const struct node *node = (const struct node *)to[i];
         bool is_there = find_before(node, (const struct node *)from[i]) < node->before_count;
-        if (from[i] == to[i] || is_there != are_there) {
-            return CUDA_ERROR_INVALID_VALUE;
-        }
+        REQUIRE(from[i] != to[i] && is_there == are_there);
         if (edges != NULL && (edges[i].from_port != 0 || edges[i].to_port != 0 || edges[i].type != 0)) {
             say("cuGraphAddDependencies: only plain dependencies are supported");
             return CUDA_ERROR_NOT_SUPPORTED;
@@ -232,30 +218,30 @@ CUresult
 cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edges,
                           size_t count)
 {
-    CUresult result = enter_pairs(graph, from, to, edges, count, false);
-    for (size_t i = 0; result == CUDA_SUCCESS && i < count; ++i) {
+    TRY(enter_pairs(graph, from, to, edges, count, false));
+    for (size_t i = 0; i < count; ++i) {
         struct node *node = (struct node *)to[i];
         struct node **before = realloc(node->before, (node->before_count + 2) * sizeof *before);
         REQUIRE_ELSE(before != NULL, CUDA_ERROR_OUT_OF_MEMORY);
         node->before = before;
         node->before[node->before_count++] = (struct node *)from[i];
     }
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult
 cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
                              const CUgraphEdgeData *edges, size_t count)
 {
-    CUresult result = enter_pairs(graph, from, to, edges, count, true);
-    for (size_t i = 0; result == CUDA_SUCCESS && i < count; ++i) {
+    TRY(enter_pairs(graph, from, to, edges, count, true));
+    for (size_t i = 0; i < count; ++i) {
         struct node *node = (struct node *)to[i];
         size_t place = find_before(node, (const struct node *)from[i]);
         if (place < node->before_count) { /* the same pair may be named twice */
             remove_before(node, place);
         }
     }
-    return result;
+    return CUDA_SUCCESS;
 }
 
 CUresult
@@ -275,13 +261,8 @@ cuGraphGetEdges_v2(CUgraph handle, CUgraphNode *from, CUgraphNode *to, CUgraphEd
 {
     struct graph *graph;
     size_t have = 0;
-    CUresult result = graph_enter(handle, &graph);
-    if (result == CUDA_SUCCESS && (count == NULL || (from == NULL) != (to == NULL))) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(graph_enter(handle, &graph));
+    REQUIRE(count != NULL && (from == NULL) == (to == NULL));
     for (size_t i = 0; i < graph->count; ++i) {
         for (size_t k = 0; k < graph->nodes[i]->before_count; ++k, ++have) {
             if (from != NULL && have < *count) {
@@ -368,30 +349,30 @@ CUresult
 cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *parameters)
 {
     struct command *command;
-    CUresult result = graph_kernel_command(parameters, &command);
-    return result == CUDA_SUCCESS ? set_work(node, CU_GRAPH_NODE_TYPE_KERNEL, command) : result;
+    TRY(graph_kernel_command(parameters, &command));
+    return set_work(node, CU_GRAPH_NODE_TYPE_KERNEL, command);
 }
 
 CUresult
 cuGraphMemcpyNodeSetParams(CUgraphNode node, const CUDA_MEMCPY3D *copy)
 {
     struct command *command;
-    CUresult result = copy_command_new(copy, &command);
-    return result == CUDA_SUCCESS ? set_work(node, CU_GRAPH_NODE_TYPE_MEMCPY, command) : result;
+    TRY(copy_command_new(copy, &command));
+    return set_work(node, CU_GRAPH_NODE_TYPE_MEMCPY, command);
 }
 
 CUresult
 cuGraphMemsetNodeSetParams(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *parameters)
 {
     struct command *command;
-    CUresult result = fill_command_new(parameters, &command);
-    return result == CUDA_SUCCESS ? set_work(node, CU_GRAPH_NODE_TYPE_MEMSET, command) : result;
+    TRY(fill_command_new(parameters, &command));
+    return set_work(node, CU_GRAPH_NODE_TYPE_MEMSET, command);
 }
 
 CUresult
 cuGraphHostNodeSetParams(CUgraphNode node, const CUDA_HOST_NODE_PARAMS *parameters)
 {
     struct command *command;
-    CUresult result = host_command_new(parameters, &command);
-    return result == CUDA_SUCCESS ? set_work(node, CU_GRAPH_NODE_TYPE_HOST, command) : result;
+    TRY(host_command_new(parameters, &command));
+    return set_work(node, CU_GRAPH_NODE_TYPE_HOST, command);
 }

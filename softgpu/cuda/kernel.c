@@ -113,9 +113,7 @@ get_param_info(CUresult entered, const struct kernel *kernel, size_t index, size
     if (entered != CUDA_SUCCESS) {
         return entered;
     }
-    if (offset == NULL || index >= kernel->image->param_count) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(offset != NULL && index < kernel->image->param_count);
     *offset = kernel->image->params[index].offset;
     if (bytes != NULL) {
         *bytes = kernel->image->params[index].bytes;
@@ -204,9 +202,7 @@ get_attribute(CUresult entered, const struct kernel *kernel, int *value, CUfunct
         *value = atomic_load(&kernel->carveout);
         return CUDA_SUCCESS;
     default:
-        if ((unsigned)attribute >= CU_FUNC_ATTRIBUTE_MAX) {
-            return CUDA_ERROR_INVALID_VALUE;
-        }
+        REQUIRE((unsigned)attribute < CU_FUNC_ATTRIBUTE_MAX);
         *value = 0; /* constant and local memory, cache modes, clusters: none */
         return CUDA_SUCCESS;
     }
@@ -236,10 +232,8 @@ set_attribute(CUresult entered, struct kernel *kernel, CUfunction_attribute attr
     }
     switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-        if (value < 0 ||
-            (size_t)value + kernel->image->static_shared_bytes > (size_t)driver.profile->shared_bytes_opt_in) {
-            return CUDA_ERROR_INVALID_VALUE;
-        }
+        REQUIRE(value >= 0 &&
+                (size_t)value + kernel->image->static_shared_bytes <= (size_t)driver.profile->shared_bytes_opt_in);
         atomic_store(&kernel->max_dynamic_shared_bytes, value);
         return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
@@ -248,7 +242,7 @@ set_attribute(CUresult entered, struct kernel *kernel, CUfunction_attribute attr
         return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
     case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-        return CUDA_SUCCESS; /* hints for clusters, which a launch refuses */
+        return CUDA_SUCCESS; /* hints for clusters */
     default:
         return CUDA_ERROR_INVALID_VALUE;
     }

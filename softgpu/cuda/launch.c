@@ -15,6 +15,7 @@ enum {
     PARAM_ALIGNMENT = 64, /* at least that of any parameter */
     THREADS_PER_MULTIPROCESSOR = 2048,
     BLOCKS_PER_MULTIPROCESSOR = 32,
+    CLUSTER_LIMIT = 16, /* of an H100, which takes more than 8 where the kernel's attribute allows it */
 };
 
 struct launch_command {
@@ -52,28 +53,64 @@ check_size(const struct kernel *kernel, const CUlaunchConfig *config)
             config->blockDimZ <= BLOCK_LIMIT_Z);
     unsigned threads = config->blockDimX * config->blockDimY * config->blockDimZ;
     REQUIRE(threads <= THREADS_PER_BLOCK);
-    if (threads > kernel_thread_limit(kernel)) {
-        return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES; /* __launch_bounds__ */
-    }
+    REQUIRE_ELSE(threads <= kernel_thread_limit(kernel), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES); /* __launch_bounds__ */
     return config->sharedMemBytes > (unsigned)kernel_shared_limit(kernel) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+/* A grid whose blocks may wait for each other is as large as the device can hold. */
+static CUresult
+check_cooperative(struct kernel *kernel, const struct softgpu_launch *launch)
+{
+    int blocks;
+    TRY(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, (CUfunction)&kernel->function,
+                                                    (int)(launch->block[0] * launch->block[1] * launch->block[2]),
+                                                    launch->dynamic_shared_bytes));
+    REQUIRE_ELSE(launch->block_end <= (uint64_t)blocks * (uint64_t)driver.profile->multiprocessors,
+                 CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+    return CUDA_SUCCESS;
+}
+
+/* The grid of a cooperative launch, or a cluster, is a group of blocks that may wait for each other. */
+static CUresult
+set_group(struct kernel *kernel, const CUlaunchAttribute *attribute, struct softgpu_launch *launch)
+{
+    const unsigned *shape = launch->grid;
+    const unsigned cluster[] = {attribute->value.clusterDim.x, attribute->value.clusterDim.y,
+                                attribute->value.clusterDim.z};
+    if (attribute->id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
+        if (attribute->value.cooperative == 0) {
+            return CUDA_SUCCESS;
+        }
+        TRY(check_cooperative(kernel, launch));
+        launch->cooperative = true;
+    } else {
+        shape = cluster;
+        for (int i = 0; i < 3; ++i) {
+            REQUIRE_ELSE(shape[i] > 0 && launch->grid[i] % shape[i] == 0, CUDA_ERROR_INVALID_CLUSTER_SIZE);
+        }
+        REQUIRE_ELSE((uint64_t)shape[0] * shape[1] * shape[2] <= CLUSTER_LIMIT, CUDA_ERROR_INVALID_CLUSTER_SIZE);
+    }
+    if (launch->group[0] != 0) {
+        say("kernel %s: clusters in a cooperative launch are not supported", kernel->image->name);
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    memcpy(launch->group, shape, sizeof(launch->group));
+    return CUDA_SUCCESS;
 }
 
 /* Attributes that only advise are passed over; those that would change what the program observes are refused by name.
  */
 static CUresult
-check_attributes(const struct kernel *kernel, const CUlaunchConfig *config)
+check_attributes(struct kernel *kernel, const CUlaunchConfig *config, struct softgpu_launch *launch)
 {
-    if (config->numAttrs > 0 && config->attrs == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(config->numAttrs == 0 || config->attrs != NULL);
     for (unsigned i = 0; i < config->numAttrs; ++i) {
         const CUlaunchAttribute *attribute = &config->attrs[i];
         const char *refused = NULL;
         switch (attribute->id) {
+        case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
         case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-            if (attribute->value.clusterDim.x * attribute->value.clusterDim.y * attribute->value.clusterDim.z > 1) {
-                refused = "thread block clusters";
-            }
+            TRY(set_group(kernel, attribute, launch));
             break;
         case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
             refused = "programmatic events";
@@ -85,9 +122,7 @@ check_attributes(const struct kernel *kernel, const CUlaunchConfig *config)
             refused = "graph nodes updated by the device";
             break;
         default:
-            if ((unsigned)attribute->id >= CU_LAUNCH_ATTRIBUTE_MAX) {
-                return CUDA_ERROR_INVALID_VALUE;
-            }
+            REQUIRE((unsigned)attribute->id < CU_LAUNCH_ATTRIBUTE_MAX);
             break;
         }
         if (refused != NULL) {
@@ -125,9 +160,7 @@ static CUresult
 copy_parameters(const struct kernel *kernel, unsigned char *to, void **parameters, void **extra)
 {
     const struct softgpu_image *image = kernel->image;
-    if (parameters != NULL && extra != NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(parameters == NULL || extra == NULL);
     if (extra != NULL) {
         const unsigned char *block;
         size_t bytes;
@@ -140,9 +173,7 @@ copy_parameters(const struct kernel *kernel, unsigned char *to, void **parameter
         }
         return result;
     }
-    if (parameters == NULL && image->param_count > 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(parameters != NULL || image->param_count == 0);
     for (uint32_t i = 0; i < image->param_count; ++i) {
         REQUIRE(parameters[i] != NULL);
         memcpy(to + image->params[i].offset, parameters[i], image->params[i].bytes);
@@ -151,7 +182,7 @@ copy_parameters(const struct kernel *kernel, unsigned char *to, void **parameter
 }
 
 static CUresult
-make_command(struct kernel *kernel, const CUlaunchConfig *config, void **parameters, void **extra,
+make_command(struct kernel *kernel, const struct softgpu_launch *shape, void **parameters, void **extra,
              struct launch_command **launch_p)
 {
     const struct softgpu_image *image = kernel->image;
@@ -170,14 +201,9 @@ make_command(struct kernel *kernel, const CUlaunchConfig *config, void **paramet
     launch->command.node_type = CU_GRAPH_NODE_TYPE_KERNEL;
     launch->kernel = kernel;
     launch->image = image;
-    launch->launch = (struct softgpu_launch){
-        .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
-        .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
-        .dynamic_shared_bytes = config->sharedMemBytes,
-        .args = launch->args,
-    };
-    launch->block_count = (uint64_t)config->gridDimX * config->gridDimY * config->gridDimZ;
-    launch->launch.block_end = launch->block_count;
+    launch->launch = *shape;
+    launch->launch.args = launch->args;
+    launch->block_count = shape->block_end;
     *launch_p = launch;
     return CUDA_SUCCESS;
 }
@@ -191,9 +217,15 @@ launch_command_new(const CUlaunchConfig *config, CUfunction function, void **par
     struct kernel *kernel;
     TRY(kernel_from_function(function, &kernel));
     TRY(check_size(kernel, config));
-    TRY(check_attributes(kernel, config));
+    struct softgpu_launch shape = {
+        .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
+        .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
+        .dynamic_shared_bytes = config->sharedMemBytes,
+        .block_end = (uint64_t)config->gridDimX * config->gridDimY * config->gridDimZ,
+    };
+    TRY(check_attributes(kernel, config, &shape));
     struct launch_command *command;
-    TRY(make_command(kernel, config, parameters, extra, &command));
+    TRY(make_command(kernel, &shape, parameters, extra, &command));
     *command_p = &command->command;
     return CUDA_SUCCESS;
 }
@@ -246,27 +278,30 @@ launch(const CUlaunchConfig *config, CUfunction function, void **parameters, voi
     return result;
 }
 
-#define CONFIG(gx, gy, gz, bx, by, bz, shared, stream) \
-    (&(CUlaunchConfig){.gridDimX = (gx),               \
-                       .gridDimY = (gy),               \
-                       .gridDimZ = (gz),               \
-                       .blockDimX = (bx),              \
-                       .blockDimY = (by),              \
-                       .blockDimZ = (bz),              \
-                       .sharedMemBytes = (shared),     \
-                       .hStream = (stream)})
+#define CONFIG(gx, gy, gz, bx, by, bz, shared, stream, ...) \
+    (&(CUlaunchConfig){.gridDimX = (gx),                    \
+                       .gridDimY = (gy),                    \
+                       .gridDimZ = (gz),                    \
+                       .blockDimX = (bx),                   \
+                       .blockDimY = (by),                   \
+                       .blockDimZ = (bz),                   \
+                       .sharedMemBytes = (shared),          \
+                       .hStream = (stream),                 \
+                       __VA_ARGS__})
 
 BOTH_FLAVOURS(cuLaunchKernel, _ptsz,
               (CUfunction function, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
                unsigned int bz, unsigned int shared, CUstream stream, void **parameters, void **extra),
               launch(CONFIG(gx, gy, gz, bx, by, bz, shared, stream), function, parameters, extra, flavour))
 
-/* Cooperative launches run like others: the barrier of a whole grid, which would need more, is refused when compiling.
- */
 BOTH_FLAVOURS(cuLaunchCooperativeKernel, _ptsz,
               (CUfunction function, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
                unsigned int bz, unsigned int shared, CUstream stream, void **parameters),
-              launch(CONFIG(gx, gy, gz, bx, by, bz, shared, stream), function, parameters, NULL, flavour))
+              launch(CONFIG(gx, gy, gz, bx, by, bz, shared, stream,
+                            .attrs = &(CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
+                                                          .value.cooperative = 1},
+                            .numAttrs = 1),
+                     function, parameters, NULL, flavour))
 
 BOTH_FLAVOURS(cuLaunchKernelEx, _ptsz,
               (const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra),
@@ -281,9 +316,7 @@ cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *count, CUfunction func
     struct kernel *kernel;
     TRY(driver_enter());
     TRY(kernel_from_function(function, &kernel));
-    if (count == NULL || block_threads <= 0 || (flags & ~(unsigned)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE) != 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(count != NULL && block_threads > 0 && (flags & ~(unsigned)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE) == 0);
     size_t shared = dynamic_bytes + kernel->image->static_shared_bytes;
     unsigned threads = ((unsigned)block_threads + 31) / 32 * 32;
     if ((unsigned)block_threads > kernel_thread_limit(kernel) || shared > (size_t)driver.profile->shared_bytes_opt_in) {

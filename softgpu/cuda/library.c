@@ -104,9 +104,9 @@ static CUresult
 kernel_named(struct library *library, const char *name, struct kernel **kernel_p)
 {
     const struct softgpu_image *image = library->kernel.image;
-    if (strcmp(name, image->name) != 0 && (image->linked_name == NULL || strcmp(name, image->linked_name) != 0)) {
-        return CUDA_ERROR_NOT_FOUND;
-    }
+    REQUIRE_ELSE(strcmp(name, image->name) == 0 ||
+                     (image->linked_name != NULL && strcmp(name, image->linked_name) == 0),
+                 CUDA_ERROR_NOT_FOUND);
     *kernel_p = &library->kernel;
     return CUDA_SUCCESS;
 }
@@ -130,8 +130,8 @@ CUresult
 cuLibraryUnload(CUlibrary handle)
 {
     struct library *library;
-    CUresult result = enter_library(handle, &library);
-    return result == CUDA_SUCCESS ? unload(library) : result;
+    TRY(enter_library(handle, &library));
+    return unload(library);
 }
 
 CUresult
@@ -158,14 +158,12 @@ CUresult
 cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int room, CUlibrary handle)
 {
     struct library *library;
-    CUresult result = enter_library(handle, &library);
-    if (result == CUDA_SUCCESS && kernels == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS && room > 0) {
+    TRY(enter_library(handle, &library));
+    REQUIRE(kernels != NULL);
+    if (room > 0) {
         kernels[0] = (CUkernel)&library->kernel;
     }
-    return result;
+    return CUDA_SUCCESS;
 }
 
 /* Library and module are the same object. */
@@ -187,9 +185,7 @@ global_named(void *handle, const char *name, CUdeviceptr *pointer, size_t *bytes
     REQUIRE(name != NULL);
     size_t at = 0;
     do {
-        if (&softgpu_variable_at == NULL || !softgpu_variable_at(at++, &variable)) {
-            return CUDA_ERROR_NOT_FOUND;
-        }
+        REQUIRE_ELSE(&softgpu_variable_at != NULL && softgpu_variable_at(at++, &variable), CUDA_ERROR_NOT_FOUND);
     } while (strcmp(variable.name, name) != 0);
     if (pointer != NULL) {
         *pointer = (CUdeviceptr)variable.address;

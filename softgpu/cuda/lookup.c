@@ -121,9 +121,7 @@ cuGetProcAddress_v2(const char *name, void **function_out, int version, cuuint64
                     CUdriverProcAddressQueryResult *status)
 {
     const cuuint64_t known_flags = CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-    if (name == NULL || function_out == NULL || (flags & ~known_flags) != 0 || version > DRIVER_VERSION) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(name != NULL && function_out != NULL && (flags & ~known_flags) == 0 && version <= DRIVER_VERSION);
     pthread_once(&sorted, sort_names);
     bool known = false;
     any_function function = NULL;

@@ -209,9 +209,7 @@ memory_allocate(struct context *context, size_t bytes, enum memory_kind kind, un
                 uintptr_t *base_p)
 {
     REQUIRE(bytes != 0);
-    if (counted(kind) && !memory_reserve(context->device, bytes)) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(!counted(kind) || memory_reserve(context->device, bytes), CUDA_ERROR_OUT_OF_MEMORY);
     struct allocation record = {
         .bytes = bytes, .kind = kind, .context = context, .device = context->device, .flags = flags, .pool = pool};
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -237,9 +235,7 @@ memory_allocate(struct context *context, size_t bytes, enum memory_kind kind, un
 CUresult
 memory_register(struct context *context, uintptr_t base, size_t bytes, enum memory_kind kind, unsigned flags)
 {
-    if (base == 0 || bytes == 0 || bytes > UINTPTR_MAX - base) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(base != 0 && bytes != 0 && bytes <= UINTPTR_MAX - base);
     struct allocation record = {
         .base = base, .bytes = bytes, .kind = kind, .context = context, .device = context->device, .flags = flags};
     pthread_rwlock_wrlock(&table_lock);

@@ -124,10 +124,8 @@ check_address(CUdeviceptr address, bool wide)
 {
     struct allocation found;
     size_t bytes = wide ? 8 : 4;
-    if (address % bytes != 0 || !memory_find(address, &found) || found.freeing || found.kind == MEMORY_MANAGED ||
-        bytes > memory_reach(address)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(address % bytes == 0 && memory_find(address, &found) && !found.freeing && found.kind != MEMORY_MANAGED &&
+            bytes <= memory_reach(address));
     return CUDA_SUCCESS;
 }
 
@@ -138,9 +136,8 @@ check(const CUstreamBatchMemOpParams *operation, enum version version)
     switch (operation->operation) {
     case CU_STREAM_MEM_OP_WAIT_VALUE_32:
     case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-        if ((operation->waitValue.flags & CU_STREAM_WAIT_VALUE_FLUSH) != 0) {
-            return CUDA_ERROR_NOT_SUPPORTED; /* as on devices without the attribute CAN_FLUSH_REMOTE_WRITES */
-        }
+        REQUIRE_ELSE((operation->waitValue.flags & CU_STREAM_WAIT_VALUE_FLUSH) == 0,
+                     CUDA_ERROR_NOT_SUPPORTED); /* as on devices without the attribute CAN_FLUSH_REMOTE_WRITES */
         return operation->waitValue.flags > CU_STREAM_WAIT_VALUE_NOR
                    ? CUDA_ERROR_INVALID_VALUE
                    : check_address(operation->waitValue.address, wide);
@@ -167,15 +164,10 @@ enqueue(CUstream handle, enum flavour flavour, unsigned count, const CUstreamBat
         unsigned flags, enum version version)
 {
     struct stream *stream;
-    CUresult result = stream_enter(handle, flavour, &stream);
-    if (result == CUDA_SUCCESS && (operations == NULL || count == 0 || count >= BATCH_LIMIT || flags != 0)) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    for (unsigned i = 0; result == CUDA_SUCCESS && i < count; ++i) {
-        result = check(&operations[i], version);
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
+    TRY(stream_enter(handle, flavour, &stream));
+    REQUIRE(operations != NULL && count != 0 && count < BATCH_LIMIT && flags == 0);
+    for (unsigned i = 0; i < count; ++i) {
+        TRY(check(&operations[i], version));
     }
     struct operations_command *batch = command_new(sizeof *batch + count * sizeof *operations, run_operations);
     REQUIRE_ELSE(batch != NULL, CUDA_ERROR_OUT_OF_MEMORY);

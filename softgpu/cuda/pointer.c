@@ -43,9 +43,7 @@ get_known(const struct allocation *found, CUdeviceptr address, CUpointer_attribu
         *(CUdeviceptr *)data = address;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-        if (!host && found->kind != MEMORY_MANAGED) {
-            return CUDA_ERROR_INVALID_VALUE;
-        }
+        REQUIRE(host || found->kind == MEMORY_MANAGED);
         *(void **)data = (void *)address;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
@@ -119,9 +117,7 @@ get_nothing(CUpointer_attribute attribute, void *data)
         [CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID] = sizeof(unsigned long long),
         [CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE] = sizeof(unsigned int),
     };
-    if ((unsigned)attribute >= sizeof bytes_of || bytes_of[attribute] == 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE((unsigned)attribute < sizeof bytes_of && bytes_of[attribute] != 0);
     memset(data, 0, bytes_of[attribute]);
     if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) {
         *(int *)data = CU_DEVICE_INVALID;
@@ -134,9 +130,7 @@ cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr add
 {
     TRY(driver_enter());
     struct allocation found;
-    if (data == NULL || !pointer_find(address, &found)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(data != NULL && pointer_find(address, &found));
     return get_known(&found, address, attribute, data);
 }
 
@@ -163,8 +157,6 @@ cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdevice
 {
     TRY(driver_enter());
     struct allocation found;
-    if (value == NULL || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !pointer_find(address, &found)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(value != NULL && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && pointer_find(address, &found));
     return CUDA_SUCCESS;
 }

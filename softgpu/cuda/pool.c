@@ -74,9 +74,7 @@ CUresult
 pool_from_handle(CUmemoryPool handle, struct pool **pool_p)
 {
     struct pool *pool = (struct pool *)handle;
-    if (pool == NULL || atomic_load(&pool->magic) != MAGIC_POOL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(pool != NULL && atomic_load(&pool->magic) == MAGIC_POOL);
     *pool_p = pool;
     return CUDA_SUCCESS;
 }
@@ -139,16 +137,9 @@ CUresult
 cuMemPoolDestroy(CUmemoryPool handle)
 {
     struct pool *pool;
-    CUresult result = driver_enter();
-    if (result == CUDA_SUCCESS) {
-        result = pool_from_handle(handle, &pool);
-    }
-    if (result == CUDA_SUCCESS && pool->is_default) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(driver_enter());
+    TRY(pool_from_handle(handle, &pool));
+    REQUIRE(!pool->is_default);
     pthread_mutex_lock(&lock);
     if (current[pool->device] == pool) {
         current[pool->device] = NULL;
@@ -170,12 +161,11 @@ attribute_bytes(CUmemPool_attribute attribute)
 static CUresult
 enter_attribute(CUmemoryPool handle, CUmemPool_attribute attribute, const void *value, struct pool **pool_p)
 {
-    CUresult result = driver_enter();
-    if (result == CUDA_SUCCESS) {
-        result = pool_from_handle(handle, pool_p);
-    }
-    bool known = attribute >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES && (int)attribute < ATTRIBUTE_COUNT;
-    return result != CUDA_SUCCESS ? result : known && value != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    TRY(driver_enter());
+    TRY(pool_from_handle(handle, pool_p));
+    REQUIRE(attribute >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES && (int)attribute < ATTRIBUTE_COUNT &&
+            value != NULL);
+    return CUDA_SUCCESS;
 }
 
 CUresult
@@ -191,9 +181,7 @@ cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *
         return CUDA_ERROR_INVALID_VALUE; /* only to be read */
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-        if (set != 0) {
-            return CUDA_ERROR_INVALID_VALUE; /* can be reset, not set */
-        }
+        REQUIRE(set == 0); /* can be reset, not set */
         atomic_store(&pool->high_bytes, atomic_load(&pool->used_bytes));
         return CUDA_SUCCESS;
     default:
@@ -229,19 +217,18 @@ cuMemPoolTrimTo(CUmemoryPool handle, size_t bytes)
 {
     (void)bytes; /* nothing is kept beyond what is in use */
     struct pool *pool;
-    CUresult result = driver_enter();
-    return result == CUDA_SUCCESS ? pool_from_handle(handle, &pool) : result;
+    TRY(driver_enter());
+    return pool_from_handle(handle, &pool);
 }
 
 CUresult
 cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *accesses, size_t count)
 {
     struct pool *pool;
-    CUresult result = driver_enter();
-    if (result == CUDA_SUCCESS) {
-        result = pool_from_handle(handle, &pool);
-    }
-    return result == CUDA_SUCCESS && accesses == NULL && count > 0 ? CUDA_ERROR_INVALID_VALUE : result;
+    TRY(driver_enter());
+    TRY(pool_from_handle(handle, &pool));
+    REQUIRE(accesses != NULL || count == 0);
+    return CUDA_SUCCESS;
 }
 
 /* All devices share the process's memory. */
@@ -249,15 +236,9 @@ CUresult
 cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool handle, CUmemLocation *location)
 {
     struct pool *pool;
-    CUresult result = driver_enter();
-    if (result == CUDA_SUCCESS) {
-        result = pool_from_handle(handle, &pool);
-    }
-    if (result == CUDA_SUCCESS && (flags == NULL || location == NULL)) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    }
-    return result;
+    TRY(driver_enter());
+    TRY(pool_from_handle(handle, &pool));
+    REQUIRE(flags != NULL && location != NULL);
+    *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    return CUDA_SUCCESS;
 }

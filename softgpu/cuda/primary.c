@@ -95,9 +95,7 @@ CUresult
 cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags)
 {
     TRY(device_enter(device));
-    if ((flags & ~(unsigned)CU_CTX_FLAGS_MASK) != 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE((flags & ~(unsigned)CU_CTX_FLAGS_MASK) == 0);
     pthread_mutex_lock(&primary_lock);
     primary[device].flags = flags;
     if (primary[device].context != NULL) {

@@ -43,9 +43,7 @@ cuCtxGetLimit(size_t *value, CUlimit limit)
     struct context *context;
     TRY(context_enter(&context));
     REQUIRE(value != NULL);
-    if ((unsigned)limit >= CU_LIMIT_MAX) {
-        return CUDA_ERROR_UNSUPPORTED_LIMIT;
-    }
+    REQUIRE_ELSE((unsigned)limit < CU_LIMIT_MAX, CUDA_ERROR_UNSUPPORTED_LIMIT);
     *value = atomic_load(&context->dynamic_limits[limit]);
     return CUDA_SUCCESS;
 }
@@ -55,9 +53,7 @@ cuCtxSetLimit(CUlimit limit, size_t value)
 {
     struct context *context;
     TRY(context_enter(&context));
-    if ((unsigned)limit >= CU_LIMIT_SHMEM_SIZE) {
-        return CUDA_ERROR_UNSUPPORTED_LIMIT;
-    }
+    REQUIRE_ELSE((unsigned)limit < CU_LIMIT_SHMEM_SIZE, CUDA_ERROR_UNSUPPORTED_LIMIT);
     atomic_store(&context->dynamic_limits[limit], value);
     return CUDA_SUCCESS;
 }

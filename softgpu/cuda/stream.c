@@ -10,9 +10,7 @@ cuStreamCreateWithPriority(CUstream *stream_out, unsigned int flags, int priorit
 {
     struct context *context;
     TRY(context_enter(&context));
-    if (stream_out == NULL || (flags & ~(unsigned)CU_STREAM_NON_BLOCKING) != 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(stream_out != NULL && (flags & ~(unsigned)CU_STREAM_NON_BLOCKING) == 0);
     priority = priority > 0 ? 0 : priority < STREAM_PRIORITY_GREATEST ? STREAM_PRIORITY_GREATEST : priority;
     struct stream *stream;
     TRY(stream_create(context, STREAM_CREATED, flags, priority, &stream));
@@ -123,9 +121,7 @@ run_host(struct command *command, struct stream *stream)
 static CUresult
 make_host(CUhostFn function, CUstreamCallback callback, void *data, struct host_command **host_p)
 {
-    if (function == NULL && callback == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(function != NULL || callback != NULL);
     struct host_command *host = command_new(sizeof *host, run_host);
     REQUIRE_ELSE(host != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     host->command.node_type = callback == NULL ? CU_GRAPH_NODE_TYPE_HOST : NODE_NONE;
@@ -140,12 +136,10 @@ CUresult
 host_command_new(const CUDA_HOST_NODE_PARAMS *parameters, struct command **command_p)
 {
     struct host_command *host;
-    CUresult result =
-        parameters == NULL ? CUDA_ERROR_INVALID_VALUE : make_host(parameters->fn, NULL, parameters->userData, &host);
-    if (result == CUDA_SUCCESS) {
-        *command_p = &host->command;
-    }
-    return result;
+    REQUIRE(parameters != NULL);
+    TRY(make_host(parameters->fn, NULL, parameters->userData, &host));
+    *command_p = &host->command;
+    return CUDA_SUCCESS;
 }
 
 static CUresult

@@ -25,11 +25,9 @@ encode(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, cuuint32_t l
 {
     struct context *context;
     TRY(context_enter(&context));
-    if (map == NULL || (uintptr_t)map % MAP_ALIGNMENT != 0 || address == NULL ||
-        (uintptr_t)address % ADDRESS_ALIGNMENT != 0 || rank < least_rank || rank > RANK_LIMIT || dimensions == NULL ||
-        element_strides == NULL) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(map != NULL && (uintptr_t)map % MAP_ALIGNMENT == 0 && address != NULL &&
+            (uintptr_t)address % ADDRESS_ALIGNMENT == 0 && rank >= least_rank && rank <= RANK_LIMIT &&
+            dimensions != NULL && element_strides != NULL);
     memset(map, 0, sizeof *map);
     write_address(map, address);
     map->opaque[WORD_RANK] = (uint64_t)rank << 32 | (uint64_t)type;
@@ -46,9 +44,7 @@ cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t ra
                        CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
 {
     (void)interleave, (void)swizzle, (void)promotion, (void)fill;
-    if (box == NULL || (rank > 1 && strides == NULL)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(box != NULL && (rank <= 1 || strides != NULL));
     return encode(map, type, rank, 1, address, dimensions, element_strides);
 }
 
@@ -82,10 +78,8 @@ cuTensorMapReplaceAddress(CUtensorMap *map, void *address)
 {
     struct context *context;
     TRY(context_enter(&context));
-    if (map == NULL || softgpu_tensor_map_address(map->opaque) == 0 || address == NULL ||
-        (uintptr_t)address % ADDRESS_ALIGNMENT != 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(map != NULL && softgpu_tensor_map_address(map->opaque) != 0 && address != NULL &&
+            (uintptr_t)address % ADDRESS_ALIGNMENT == 0);
     write_address(map, address);
     return CUDA_SUCCESS;
 }

@@ -67,14 +67,10 @@ CUresult
 cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *properties,
                               CUmemAllocationGranularity_flags option)
 {
-    CUresult result = check_properties("cuMemGetAllocationGranularity", properties);
-    if (result == CUDA_SUCCESS && (bytes == NULL || (unsigned)option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
-    if (result == CUDA_SUCCESS) {
-        *bytes = GRANULARITY;
-    }
-    return result;
+    TRY(check_properties("cuMemGetAllocationGranularity", properties));
+    REQUIRE(bytes != NULL && (unsigned)option <= CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+    *bytes = GRANULARITY;
+    return CUDA_SUCCESS;
 }
 
 /* ---- ranges ---- */
@@ -85,10 +81,8 @@ cuMemAddressReserve(CUdeviceptr *pointer, size_t bytes, size_t alignment, CUdevi
     (void)hint; /* CUDA promises nothing about it */
     TRY(driver_enter());
     alignment = alignment > GRANULARITY ? alignment : GRANULARITY;
-    if (pointer == NULL || !fits(bytes) || flags != 0 || (alignment & (alignment - 1)) != 0 || bytes > SIZE_MAX / 4 ||
-        alignment > SIZE_MAX / 4) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(pointer != NULL && fits(bytes) && flags == 0 && (alignment & (alignment - 1)) == 0 &&
+            bytes <= SIZE_MAX / 4 && alignment <= SIZE_MAX / 4);
     struct range *range = malloc(sizeof *range);
     /* Closed addresses lie before and behind the range as they do around allocations. */
     size_t region_bytes = bytes + 2 * alignment;
@@ -158,9 +152,7 @@ find_chunk(CUmemGenericAllocationHandle handle, struct chunk **chunk_p)
 {
     TRY(driver_enter());
     struct chunk *chunk = (struct chunk *)(uintptr_t)handle;
-    if (chunk == NULL || atomic_load(&chunk->magic) != MAGIC_CHUNK || atomic_load(&chunk->handles) == 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(chunk != NULL && atomic_load(&chunk->magic) == MAGIC_CHUNK && atomic_load(&chunk->handles) != 0);
     *chunk_p = chunk;
     return CUDA_SUCCESS;
 }
@@ -263,13 +255,11 @@ make_map(struct context *context, uintptr_t address, size_t bytes, size_t offset
     REQUIRE(*find_range(address, bytes) != NULL);
     for (uintptr_t at = address; at < address + bytes; at += GRANULARITY) {
         struct allocation other;
-        if (memory_find(at, &other)) {
-            return CUDA_ERROR_INVALID_VALUE;
-        }
+        REQUIRE(!memory_find(at, &other));
     }
-    if (mmap((void *)address, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, chunk->file, (off_t)offset) == MAP_FAILED) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    REQUIRE_ELSE(mmap((void *)address, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, chunk->file, (off_t)offset) !=
+                     MAP_FAILED,
+                 CUDA_ERROR_OUT_OF_MEMORY);
     atomic_fetch_add(&chunk->refs, 1);
     CUresult result = memory_map(&record);
     if (result != CUDA_SUCCESS) {
@@ -286,10 +276,8 @@ cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGenericAllocatio
     struct chunk *chunk;
     TRY(context_enter(&context));
     TRY(find_chunk(handle, &chunk));
-    if (!fits(bytes) || pointer % GRANULARITY != 0 || offset % GRANULARITY != 0 || offset > chunk->bytes ||
-        bytes > chunk->bytes - offset || flags != 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(fits(bytes) && pointer % GRANULARITY == 0 && offset % GRANULARITY == 0 && offset <= chunk->bytes &&
+            bytes <= chunk->bytes - offset && flags == 0);
     pthread_mutex_lock(&lock);
     CUresult result = make_map(context, pointer, bytes, offset, chunk);
     pthread_mutex_unlock(&lock);
@@ -301,9 +289,7 @@ cuMemUnmap(CUdeviceptr pointer, size_t bytes)
 {
     struct context *context;
     TRY(context_enter(&context));
-    if (!fits(bytes) || pointer % GRANULARITY != 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(fits(bytes) && pointer % GRANULARITY == 0);
     /* Work that is under way may use the maps: that of this context, and of those in which they were made. */
     CUresult result = context_drain(context);
     struct allocation map;
@@ -333,13 +319,8 @@ cuMemUnmap(CUdeviceptr pointer, size_t bytes)
 CUresult
 cuMemSetAccess(CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *accesses, size_t count)
 {
-    CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    if (!fits(bytes) || pointer % GRANULARITY != 0 || accesses == NULL || count == 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    TRY(driver_enter());
+    REQUIRE(fits(bytes) && pointer % GRANULARITY == 0 && accesses != NULL && count != 0);
     for (size_t i = 0; i < count; ++i) {
         if (accesses[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
             say("cuMemSetAccess: only access by devices is supported");
@@ -348,9 +329,7 @@ cuMemSetAccess(CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *accesse
         REQUIRE_ELSE(device_valid(accesses[i].location.id), CUDA_ERROR_INVALID_DEVICE);
     }
     pthread_mutex_lock(&lock);
-    if (count_maps(pointer, bytes, false) == 0) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    }
+    CUresult result = count_maps(pointer, bytes, false) == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     struct allocation map;
     /* All devices share the process's memory: what one may do all may do. */
     for (uintptr_t at = pointer; result == CUDA_SUCCESS && at < pointer + bytes && memory_find(at, &map);
@@ -366,9 +345,7 @@ cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdevic
 {
     TRY(driver_enter());
     struct allocation map;
-    if (flags == NULL || location == NULL || !memory_find(pointer, &map) || map.kind != MEMORY_MAPPED) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    REQUIRE(flags != NULL && location != NULL && memory_find(pointer, &map) && map.kind == MEMORY_MAPPED);
     *flags = map.access;
     return CUDA_SUCCESS;
 }

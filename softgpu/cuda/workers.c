@@ -298,7 +298,7 @@ workers_run(struct context *context, const struct softgpu_image *image, const st
     struct job job = {
         .context = context, .image = image, .launch = launch, .block_count = block_count, .portion = block_count};
     pthread_once(&rescue_once, start_rescuer);
-    if ((image->flags & SOFTGPU_IMAGE_WHOLE_GRID) != 0 || block_count == 1 ||
+    if ((image->flags & SOFTGPU_IMAGE_WHOLE_GRID) != 0 || block_count == 1 || launch->group[0] != 0 ||
         (driver.worker_count == 1 && launch->draw == 0)) {
         work_on(&job);
         return;

@@ -64,9 +64,7 @@ memory_types(enum cudaMemcpyKind kind, CUmemorytype *to, CUmemorytype *from)
         [cudaMemcpyDeviceToDevice] = {CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_DEVICE},
         [cudaMemcpyDefault] = {CU_MEMORYTYPE_UNIFIED, CU_MEMORYTYPE_UNIFIED},
     };
-    if ((unsigned)kind > cudaMemcpyDefault) {
-        return cudaErrorInvalidMemcpyDirection;
-    }
+    REQUIRE_ELSE((unsigned)kind <= cudaMemcpyDefault, cudaErrorInvalidMemcpyDirection);
     *to = types[kind][0];
     *from = types[kind][1];
     return cudaSuccess;
@@ -76,9 +74,7 @@ static cudaError_t
 box_2d(CUDA_MEMCPY2D *box, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
        enum cudaMemcpyKind kind)
 {
-    if (width > to_pitch || width > from_pitch) {
-        return cudaErrorInvalidPitchValue;
-    }
+    REQUIRE_ELSE(width <= to_pitch && width <= from_pitch, cudaErrorInvalidPitchValue);
     *box = (CUDA_MEMCPY2D){.srcHost = from,
                            .srcDevice = (CUdeviceptr)from,
                            .srcPitch = from_pitch,
@@ -90,40 +86,22 @@ box_2d(CUDA_MEMCPY2D *box, void *to, size_t to_pitch, const void *from, size_t f
     return memory_types(kind, &box->dstMemoryType, &box->srcMemoryType);
 }
 
-static cudaError_t
-copy_2d(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
-        enum cudaMemcpyKind kind, enum flavour flavour)
-{
-    CUDA_MEMCPY2D box;
-    cudaError_t error = box_2d(&box, to, to_pitch, from, from_pitch, width, height, kind);
-    return error != cudaSuccess ? finish(error) : WITH_CONTEXT(MEMORY_CALL(cuMemcpy2DUnaligned_v2)(&box));
-}
-
-static cudaError_t
-copy_2d_async(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
-              enum cudaMemcpyKind kind, cudaStream_t stream, enum flavour flavour)
-{
-    CUDA_MEMCPY2D box;
-    cudaError_t error = box_2d(&box, to, to_pitch, from, from_pitch, width, height, kind);
-    return error != cudaSuccess ? finish(error) : WITH_CONTEXT(STREAM_CALL(cuMemcpy2DAsync_v2)(&box, stream));
-}
-
 BOTH_FLAVOURS(cudaMemcpy2D, _ptds,
               (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
                enum cudaMemcpyKind kind),
-              copy_2d(to, to_pitch, from, from_pitch, width, height, kind, flavour))
+              WITH_MADE(CUDA_MEMCPY2D, box_2d(&made, to, to_pitch, from, from_pitch, width, height, kind),
+                        MEMORY_CALL(cuMemcpy2DUnaligned_v2)(&made)))
 BOTH_FLAVOURS(cudaMemcpy2DAsync, _ptsz,
               (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
                enum cudaMemcpyKind kind, cudaStream_t stream),
-              copy_2d_async(to, to_pitch, from, from_pitch, width, height, kind, stream, flavour))
+              WITH_MADE(CUDA_MEMCPY2D, box_2d(&made, to, to_pitch, from, from_pitch, width, height, kind),
+                        STREAM_CALL(cuMemcpy2DAsync_v2)(&made, stream)))
 
 /* Between pitched memory only: the stand-in has no arrays. */
 cudaError_t
 copy_box_3d(CUDA_MEMCPY3D *box, const struct cudaMemcpy3DParms *copy)
 {
-    if (copy == NULL) {
-        return cudaErrorInvalidValue;
-    }
+    REQUIRE(copy != NULL);
     if (copy->srcArray != NULL || copy->dstArray != NULL) {
         say("cudaMemcpy3D: CUDA arrays are not supported");
         return cudaErrorNotSupported;
@@ -148,25 +126,10 @@ copy_box_3d(CUDA_MEMCPY3D *box, const struct cudaMemcpy3DParms *copy)
     return memory_types(copy->kind, &box->dstMemoryType, &box->srcMemoryType);
 }
 
-static cudaError_t
-copy_3d(const struct cudaMemcpy3DParms *copy, enum flavour flavour)
-{
-    CUDA_MEMCPY3D box;
-    cudaError_t error = copy_box_3d(&box, copy);
-    return error != cudaSuccess ? finish(error) : WITH_CONTEXT(MEMORY_CALL(cuMemcpy3D_v2)(&box));
-}
-
-static cudaError_t
-copy_3d_async(const struct cudaMemcpy3DParms *copy, cudaStream_t stream, enum flavour flavour)
-{
-    CUDA_MEMCPY3D box;
-    cudaError_t error = copy_box_3d(&box, copy);
-    return error != cudaSuccess ? finish(error) : WITH_CONTEXT(STREAM_CALL(cuMemcpy3DAsync_v2)(&box, stream));
-}
-
-BOTH_FLAVOURS(cudaMemcpy3D, _ptds, (const struct cudaMemcpy3DParms *copy), copy_3d(copy, flavour))
+BOTH_FLAVOURS(cudaMemcpy3D, _ptds, (const struct cudaMemcpy3DParms *copy),
+              WITH_MADE(CUDA_MEMCPY3D, copy_box_3d(&made, copy), MEMORY_CALL(cuMemcpy3D_v2)(&made)))
 BOTH_FLAVOURS(cudaMemcpy3DAsync, _ptsz, (const struct cudaMemcpy3DParms *copy, cudaStream_t stream),
-              copy_3d_async(copy, stream, flavour))
+              WITH_MADE(CUDA_MEMCPY3D, copy_box_3d(&made, copy), STREAM_CALL(cuMemcpy3DAsync_v2)(&made, stream)))
 
 /* ---- memset ---- */
 
@@ -187,11 +150,8 @@ fill_3d(struct cudaPitchedPtr pitched, int value, struct cudaExtent extent, cuda
 {
     for (size_t z = 0; z < extent.depth; ++z) {
         CUdeviceptr plane = (CUdeviceptr)pitched.ptr + z * pitched.ysize * pitched.pitch;
-        cudaError_t error = WITH_CONTEXT(STREAM_CALL(cuMemsetD2D8Async)(plane, pitched.pitch, (unsigned char)value,
-                                                                        extent.width, extent.height, stream));
-        if (error != cudaSuccess) {
-            return error;
-        }
+        TRY(WITH_CONTEXT(STREAM_CALL(cuMemsetD2D8Async)(plane, pitched.pitch, (unsigned char)value, extent.width,
+                                                        extent.height, stream)));
     }
     return cudaSuccess;
 }
@@ -209,65 +169,32 @@ symbol_part(const void *symbol, size_t bytes, size_t offset, void **address_p)
 {
     void *address;
     size_t whole_bytes;
-    cudaError_t error = runtime_enter();
-    if (error == cudaSuccess) {
-        error = symbol_find(symbol, &address, &whole_bytes);
-    }
-    if (error == cudaSuccess && (offset > whole_bytes || bytes > whole_bytes - offset)) {
-        error = cudaErrorInvalidValue;
-    }
-    if (error == cudaSuccess) {
-        *address_p = (char *)address + offset;
-    }
-    return error;
+    TRY(runtime_enter());
+    TRY(symbol_find(symbol, &address, &whole_bytes));
+    REQUIRE(offset <= whole_bytes && bytes <= whole_bytes - offset);
+    *address_p = (char *)address + offset;
+    return cudaSuccess;
 }
 
-static cudaError_t
-to_symbol(const void *symbol, const void *from, size_t bytes, size_t offset, enum cudaMemcpyKind kind,
-          enum flavour flavour)
-{
-    void *address;
-    cudaError_t error = symbol_part(symbol, bytes, offset, &address);
-    return error != cudaSuccess ? finish(error) : copy(address, from, bytes, kind, flavour);
-}
-
-static cudaError_t
-from_symbol(void *to, const void *symbol, size_t bytes, size_t offset, enum cudaMemcpyKind kind, enum flavour flavour)
-{
-    void *address;
-    cudaError_t error = symbol_part(symbol, bytes, offset, &address);
-    return error != cudaSuccess ? finish(error) : copy(to, address, bytes, kind, flavour);
-}
-
-static cudaError_t
-to_symbol_async(const void *symbol, const void *from, size_t bytes, size_t offset, enum cudaMemcpyKind kind,
-                cudaStream_t stream, enum flavour flavour)
-{
-    void *address;
-    cudaError_t error = symbol_part(symbol, bytes, offset, &address);
-    return error != cudaSuccess ? finish(error) : copy_async(address, from, bytes, kind, stream, flavour);
-}
-
-static cudaError_t
-from_symbol_async(void *to, const void *symbol, size_t bytes, size_t offset, enum cudaMemcpyKind kind,
-                  cudaStream_t stream, enum flavour flavour)
-{
-    void *address;
-    cudaError_t error = symbol_part(symbol, bytes, offset, &address);
-    return error != cudaSuccess ? finish(error) : copy_async(to, address, bytes, kind, stream, flavour);
-}
+/* A copy to or from `part`, that part. */
+#define WITH_PART(call)                                                \
+    __extension__({                                                    \
+        void *part;                                                    \
+        cudaError_t found = symbol_part(symbol, bytes, offset, &part); \
+        found != cudaSuccess ? finish(found) : (call);                 \
+    })
 
 BOTH_FLAVOURS(cudaMemcpyToSymbol, _ptds,
               (const void *symbol, const void *from, size_t bytes, size_t offset, enum cudaMemcpyKind kind),
-              to_symbol(symbol, from, bytes, offset, kind, flavour))
+              WITH_PART(copy(part, from, bytes, kind, flavour)))
 BOTH_FLAVOURS(cudaMemcpyFromSymbol, _ptds,
               (void *to, const void *symbol, size_t bytes, size_t offset, enum cudaMemcpyKind kind),
-              from_symbol(to, symbol, bytes, offset, kind, flavour))
+              WITH_PART(copy(to, part, bytes, kind, flavour)))
 BOTH_FLAVOURS(cudaMemcpyToSymbolAsync, _ptsz,
               (const void *symbol, const void *from, size_t bytes, size_t offset, enum cudaMemcpyKind kind,
                cudaStream_t stream),
-              to_symbol_async(symbol, from, bytes, offset, kind, stream, flavour))
+              WITH_PART(copy_async(part, from, bytes, kind, stream, flavour)))
 BOTH_FLAVOURS(cudaMemcpyFromSymbolAsync, _ptsz,
               (void *to, const void *symbol, size_t bytes, size_t offset, enum cudaMemcpyKind kind,
                cudaStream_t stream),
-              from_symbol_async(to, symbol, bytes, offset, kind, stream, flavour))
+              WITH_PART(copy_async(to, part, bytes, kind, stream, flavour)))

@@ -9,21 +9,16 @@
 static cudaError_t
 peer_contexts(int to_device, int from_device, CUcontext *to_p, CUcontext *from_p)
 {
-    cudaError_t error = runtime_enter();
-    if (error == cudaSuccess) {
-        error = runtime_context(to_device, to_p);
-    }
-    return error == cudaSuccess ? runtime_context(from_device, from_p) : error;
+    TRY(runtime_enter());
+    TRY(runtime_context(to_device, to_p));
+    return runtime_context(from_device, from_p);
 }
 
 cudaError_t
 cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t bytes)
 {
     CUcontext to_context, from_context;
-    cudaError_t error = peer_contexts(to_device, from_device, &to_context, &from_context);
-    if (error != cudaSuccess) {
-        return finish(error);
-    }
+    TRY(peer_contexts(to_device, from_device, &to_context, &from_context));
     return WITH_CONTEXT(driver.cuMemcpyPeer((CUdeviceptr)to, to_context, (CUdeviceptr)from, from_context, bytes));
 }
 
@@ -31,10 +26,7 @@ cudaError_t
 cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes, cudaStream_t stream)
 {
     CUcontext to_context, from_context;
-    cudaError_t error = peer_contexts(to_device, from_device, &to_context, &from_context);
-    if (error != cudaSuccess) {
-        return finish(error);
-    }
+    TRY(peer_contexts(to_device, from_device, &to_context, &from_context));
     return WITH_CONTEXT(
         driver.cuMemcpyPeerAsync((CUdeviceptr)to, to_context, (CUdeviceptr)from, from_context, bytes, stream));
 }
@@ -44,17 +36,12 @@ static cudaError_t
 box_peer(CUDA_MEMCPY3D_PEER *box, const struct cudaMemcpy3DPeerParms *copy)
 {
     CUcontext to_context, from_context;
-    if (copy == NULL) {
-        return cudaErrorInvalidValue;
-    }
+    REQUIRE(copy != NULL);
     if (copy->srcArray != NULL || copy->dstArray != NULL) {
         say("cudaMemcpy3DPeer: CUDA arrays are not supported");
         return cudaErrorNotSupported;
     }
-    cudaError_t error = peer_contexts(copy->dstDevice, copy->srcDevice, &to_context, &from_context);
-    if (error != cudaSuccess) {
-        return error;
-    }
+    TRY(peer_contexts(copy->dstDevice, copy->srcDevice, &to_context, &from_context));
     *box = (CUDA_MEMCPY3D_PEER){.srcXInBytes = copy->srcPos.x,
                                 .srcY = copy->srcPos.y,
                                 .srcZ = copy->srcPos.z,
@@ -77,25 +64,10 @@ box_peer(CUDA_MEMCPY3D_PEER *box, const struct cudaMemcpy3DPeerParms *copy)
     return cudaSuccess;
 }
 
-static cudaError_t
-copy_3d_peer(const struct cudaMemcpy3DPeerParms *copy, enum flavour flavour)
-{
-    CUDA_MEMCPY3D_PEER box;
-    cudaError_t error = box_peer(&box, copy);
-    return error != cudaSuccess ? finish(error) : WITH_CONTEXT(MEMORY_CALL(cuMemcpy3DPeer)(&box));
-}
-
-static cudaError_t
-copy_3d_peer_async(const struct cudaMemcpy3DPeerParms *copy, cudaStream_t stream, enum flavour flavour)
-{
-    CUDA_MEMCPY3D_PEER box;
-    cudaError_t error = box_peer(&box, copy);
-    return error != cudaSuccess ? finish(error) : WITH_CONTEXT(STREAM_CALL(cuMemcpy3DPeerAsync)(&box, stream));
-}
-
-BOTH_FLAVOURS(cudaMemcpy3DPeer, _ptds, (const struct cudaMemcpy3DPeerParms *copy), copy_3d_peer(copy, flavour))
+BOTH_FLAVOURS(cudaMemcpy3DPeer, _ptds, (const struct cudaMemcpy3DPeerParms *copy),
+              WITH_MADE(CUDA_MEMCPY3D_PEER, box_peer(&made, copy), MEMORY_CALL(cuMemcpy3DPeer)(&made)))
 BOTH_FLAVOURS(cudaMemcpy3DPeerAsync, _ptsz, (const struct cudaMemcpy3DPeerParms *copy, cudaStream_t stream),
-              copy_3d_peer_async(copy, stream, flavour))
+              WITH_MADE(CUDA_MEMCPY3D_PEER, box_peer(&made, copy), STREAM_CALL(cuMemcpy3DPeerAsync)(&made, stream)))
 
 /* ---- batches ---- */
 

@@ -11,18 +11,14 @@
 cudaError_t
 cudaDriverGetVersion(int *version)
 {
-    if (version == NULL) {
-        return finish(cudaErrorInvalidValue);
-    }
+    REQUIRE(version != NULL);
     return WITHOUT_CONTEXT(driver.cuDriverGetVersion(version));
 }
 
 cudaError_t
 cudaRuntimeGetVersion(int *version)
 {
-    if (version == NULL) {
-        return finish(cudaErrorInvalidValue);
-    }
+    REQUIRE(version != NULL);
     *version = CUDART_VERSION;
     return cudaSuccess;
 }
@@ -32,9 +28,7 @@ cudaRuntimeGetVersion(int *version)
 cudaError_t
 cudaGetDeviceCount(int *count)
 {
-    if (count == NULL) {
-        return finish(cudaErrorInvalidValue);
-    }
+    REQUIRE(count != NULL);
     cudaError_t error = WITHOUT_CONTEXT(driver.cuDeviceGetCount(count));
     if (error != cudaSuccess) {
         *count = 0; /* programs look at the number only */
@@ -45,38 +39,30 @@ cudaGetDeviceCount(int *count)
 cudaError_t
 cudaSetDevice(int device)
 {
-    cudaError_t error = runtime_start();
-    return finish(error != cudaSuccess ? error : runtime_set_device(device));
+    TRY(runtime_start());
+    return finish(runtime_set_device(device));
 }
 
 cudaError_t
 cudaGetDevice(int *device)
 {
-    if (device == NULL) {
-        return finish(cudaErrorInvalidValue);
-    }
-    cudaError_t error = runtime_start();
-    if (error == cudaSuccess) {
-        *device = runtime_device();
-    }
-    return finish(error);
+    REQUIRE(device != NULL);
+    TRY(runtime_start());
+    *device = runtime_device();
+    return cudaSuccess;
 }
 
 cudaError_t
 cudaInitDevice(int device, unsigned int device_flags, unsigned int flags)
 {
-    if ((flags & ~cudaInitDeviceFlagsAreValid) != 0) {
-        return finish(cudaErrorInvalidValue);
-    }
-    cudaError_t error = runtime_start();
     CUcontext context;
-    if (error == cudaSuccess) {
-        error = runtime_context(device, &context);
+    REQUIRE((flags & ~cudaInitDeviceFlagsAreValid) == 0);
+    TRY(runtime_start());
+    TRY(runtime_context(device, &context));
+    if ((flags & cudaInitDeviceFlagsAreValid) != 0) {
+        TRY_DRIVER(driver.cuDevicePrimaryCtxSetFlags_v2(device, device_flags));
     }
-    if (error == cudaSuccess && (flags & cudaInitDeviceFlagsAreValid) != 0) {
-        error = from_driver(driver.cuDevicePrimaryCtxSetFlags_v2(device, device_flags));
-    }
-    return finish(error);
+    return cudaSuccess;
 }
 
 ONE_FLAVOUR(cudaSetDeviceFlags, (unsigned int flags),
@@ -92,9 +78,7 @@ cudaGetDeviceFlags(unsigned int *flags)
 cudaError_t
 cudaSetValidDevices(int *devices, int count)
 {
-    if (count > 0 && devices == NULL) {
-        return finish(cudaErrorInvalidValue);
-    }
+    REQUIRE(count <= 0 || devices != NULL);
     return count > 0 ? cudaSetDevice(devices[0]) : cudaSuccess;
 }
 
@@ -102,9 +86,7 @@ cudaSetValidDevices(int *devices, int count)
 cudaError_t
 cudaChooseDevice(int *device, const struct cudaDeviceProp *wanted)
 {
-    if (device == NULL || wanted == NULL) {
-        return finish(cudaErrorInvalidValue);
-    }
+    REQUIRE(device != NULL && wanted != NULL);
     *device = 0;
     return cudaSuccess;
 }
@@ -203,29 +185,15 @@ fill_removed(struct cudaDeviceProp *properties, int device)
 cudaError_t
 cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
 {
-    if (properties == NULL) {
-        return finish(cudaErrorInvalidValue);
-    }
-    cudaError_t error = runtime_start();
     CUdevice found;
-    if (error == cudaSuccess) {
-        error = from_driver(driver.cuDeviceGet(&found, device));
-    }
-    if (error != cudaSuccess) {
-        return finish(error);
-    }
-    memset(properties, 0, sizeof *properties);
     CUuuid uuid;
-    error = from_driver(driver.cuDeviceGetName(properties->name, sizeof properties->name, device));
-    if (error == cudaSuccess) {
-        error = from_driver(driver.cuDeviceTotalMem_v2(&properties->totalGlobalMem, device));
-    }
-    if (error == cudaSuccess) {
-        error = from_driver(driver.cuDeviceGetUuid(&uuid, device));
-    }
-    if (error != cudaSuccess) {
-        return finish(error);
-    }
+    REQUIRE(properties != NULL);
+    TRY(runtime_start());
+    TRY_DRIVER(driver.cuDeviceGet(&found, device));
+    memset(properties, 0, sizeof *properties);
+    TRY_DRIVER(driver.cuDeviceGetName(properties->name, sizeof properties->name, device));
+    TRY_DRIVER(driver.cuDeviceTotalMem_v2(&properties->totalGlobalMem, device));
+    TRY_DRIVER(driver.cuDeviceGetUuid(&uuid, device));
     memcpy(properties->uuid.bytes, uuid.bytes, sizeof properties->uuid.bytes);
     fill_limits(properties, device);
     fill_abilities(properties, device);
@@ -245,23 +213,19 @@ ONE_FLAVOUR(cudaDeviceGetP2PAttribute, (int *value, enum cudaDeviceP2PAttr which
 cudaError_t
 cudaDeviceEnablePeerAccess(int peer, unsigned int flags)
 {
-    cudaError_t error = runtime_enter();
     CUcontext context;
-    if (error == cudaSuccess) {
-        error = runtime_context(peer, &context);
-    }
-    return finish(error != cudaSuccess ? error : from_driver(driver.cuCtxEnablePeerAccess(context, flags)));
+    TRY(runtime_enter());
+    TRY(runtime_context(peer, &context));
+    return finish(from_driver(driver.cuCtxEnablePeerAccess(context, flags)));
 }
 
 cudaError_t
 cudaDeviceDisablePeerAccess(int peer)
 {
-    cudaError_t error = runtime_enter();
     CUcontext context;
-    if (error == cudaSuccess) {
-        error = runtime_context(peer, &context);
-    }
-    return finish(error != cudaSuccess ? error : from_driver(driver.cuCtxDisablePeerAccess(context)));
+    TRY(runtime_enter());
+    TRY(runtime_context(peer, &context));
+    return finish(from_driver(driver.cuCtxDisablePeerAccess(context)));
 }
 
 /* ---- settings ---- */

@@ -84,18 +84,13 @@ runtime_start(void)
 cudaError_t
 runtime_context(int device, CUcontext *context_p)
 {
-    if (device < 0 || device >= DEVICE_LIMIT) {
-        return cudaErrorInvalidDevice;
-    }
+    REQUIRE_ELSE(device >= 0 && device < DEVICE_LIMIT, cudaErrorInvalidDevice);
     pthread_mutex_lock(&primary_lock);
     CUcontext context = primary[device];
     pthread_mutex_unlock(&primary_lock);
     if (context == NULL) {
         /* Retaining it twice, if two threads come here at once, is harmless: the runtime never releases it. */
-        cudaError_t error = from_driver(driver.cuDevicePrimaryCtxRetain(&context, device));
-        if (error != cudaSuccess) {
-            return error;
-        }
+        TRY_DRIVER(driver.cuDevicePrimaryCtxRetain(&context, device));
         pthread_mutex_lock(&primary_lock);
         primary[device] = context;
         pthread_mutex_unlock(&primary_lock);
@@ -107,17 +102,14 @@ runtime_context(int device, CUcontext *context_p)
 cudaError_t
 runtime_enter(void)
 {
-    cudaError_t error = runtime_start();
-    if (error != cudaSuccess) {
-        return error;
-    }
     CUcontext context = NULL;
-    error = from_driver(driver.cuCtxGetCurrent(&context));
-    if (error != cudaSuccess || context != NULL) {
-        return error;
+    TRY(runtime_start());
+    TRY_DRIVER(driver.cuCtxGetCurrent(&context));
+    if (context == NULL) {
+        TRY(runtime_context(thread_device, &context));
+        TRY_DRIVER(driver.cuCtxSetCurrent(context));
     }
-    error = runtime_context(thread_device, &context);
-    return error != cudaSuccess ? error : from_driver(driver.cuCtxSetCurrent(context));
+    return cudaSuccess;
 }
 
 int
@@ -132,19 +124,10 @@ runtime_set_device(int device)
 {
     CUcontext context;
     int count;
-    cudaError_t error = from_driver(driver.cuDeviceGetCount(&count));
-    if (error != cudaSuccess) {
-        return error;
-    }
-    if (device < 0 || device >= count) {
-        return cudaErrorInvalidDevice;
-    }
-    error = runtime_context(device, &context);
-    if (error == cudaSuccess) {
-        error = from_driver(driver.cuCtxSetCurrent(context));
-    }
-    if (error == cudaSuccess) {
-        thread_device = device;
-    }
-    return error;
+    TRY_DRIVER(driver.cuDeviceGetCount(&count));
+    REQUIRE_ELSE(device >= 0 && device < count, cudaErrorInvalidDevice);
+    TRY(runtime_context(device, &context));
+    TRY_DRIVER(driver.cuCtxSetCurrent(context));
+    thread_device = device;
+    return cudaSuccess;
 }

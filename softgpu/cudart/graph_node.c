@@ -10,10 +10,8 @@ static cudaError_t
 kernel_parameters(CUDA_KERNEL_NODE_PARAMS *to, const struct cudaKernelNodeParams *from)
 {
     CUfunction function;
-    cudaError_t error = from == NULL ? cudaErrorInvalidValue : kernel_function(from->func, &function);
-    if (error != cudaSuccess) {
-        return error;
-    }
+    REQUIRE(from != NULL);
+    TRY(kernel_function(from->func, &function));
     *to = (CUDA_KERNEL_NODE_PARAMS){.func = function,
                                     .gridDimX = from->gridDim.x,
                                     .gridDimY = from->gridDim.y,
@@ -31,15 +29,15 @@ kernel_parameters(CUDA_KERNEL_NODE_PARAMS *to, const struct cudaKernelNodeParams
 static cudaError_t
 own_context(CUcontext *context_p)
 {
-    cudaError_t error = runtime_enter();
-    return error == cudaSuccess ? from_driver(driver.cuCtxGetCurrent(context_p)) : error;
+    TRY(runtime_enter());
+    return from_driver(driver.cuCtxGetCurrent(context_p));
 }
 
 static cudaError_t
 copy_parameters(CUDA_MEMCPY3D *to, const struct cudaMemcpy3DParms *from, CUcontext *context_p)
 {
-    cudaError_t error = copy_box_3d(to, from);
-    return error == cudaSuccess ? own_context(context_p) : error;
+    TRY(copy_box_3d(to, from));
+    return own_context(context_p);
 }
 
 /* One row, for the calls that end in 1D. */
@@ -55,9 +53,7 @@ row(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 static cudaError_t
 fill_parameters(CUDA_MEMSET_NODE_PARAMS *to, const struct cudaMemsetParams *from, CUcontext *context_p)
 {
-    if (from == NULL) {
-        return cudaErrorInvalidValue;
-    }
+    REQUIRE(from != NULL);
     *to = (CUDA_MEMSET_NODE_PARAMS){.dst = (CUdeviceptr)from->dst,
                                     .pitch = from->pitch,
                                     .value = from->value,
@@ -145,21 +141,16 @@ cudaGraphKernelNodeGetParams(cudaGraphNode_t node, struct cudaKernelNodeParams *
 {
     CUDA_KERNEL_NODE_PARAMS found;
     void *kernel;
-    cudaError_t error = parameters == NULL ? cudaErrorInvalidValue : runtime_enter();
-    if (error == cudaSuccess) {
-        error = from_driver(driver.cuGraphKernelNodeGetParams_v2(node, &found));
-    }
-    if (error == cudaSuccess) {
-        error = kernel_of_function(found.func, &kernel);
-    }
-    if (error == cudaSuccess) {
-        *parameters = (struct cudaKernelNodeParams){.func = kernel,
-                                                    .gridDim = {found.gridDimX, found.gridDimY, found.gridDimZ},
-                                                    .blockDim = {found.blockDimX, found.blockDimY, found.blockDimZ},
-                                                    .sharedMemBytes = found.sharedMemBytes,
-                                                    .kernelParams = found.kernelParams};
-    }
-    return finish(error);
+    REQUIRE(parameters != NULL);
+    TRY(runtime_enter());
+    TRY_DRIVER(driver.cuGraphKernelNodeGetParams_v2(node, &found));
+    TRY(kernel_of_function(found.func, &kernel));
+    *parameters = (struct cudaKernelNodeParams){.func = kernel,
+                                                .gridDim = {found.gridDimX, found.gridDimY, found.gridDimZ},
+                                                .blockDim = {found.blockDimX, found.blockDimY, found.blockDimZ},
+                                                .sharedMemBytes = found.sharedMemBytes,
+                                                .kernelParams = found.kernelParams};
+    return cudaSuccess;
 }
 
 cudaError_t

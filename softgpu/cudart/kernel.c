@@ -112,53 +112,40 @@ holds_code(struct dl_phdr_info *object, size_t bytes, void *address)
 static cudaError_t
 add_kernel(struct entry *entry)
 {
-    cudaError_t error = from_driver(driver.cuKernelGetFunction(&entry->function, entry->kernel));
-    return error == cudaSuccess ? add(entry) : error;
+    TRY_DRIVER(driver.cuKernelGetFunction(&entry->function, entry->kernel));
+    return add(entry);
 }
 
 static cudaError_t
 add_stub(const void *stub, struct entry *entry)
 {
-    if (!dl_iterate_phdr(holds_code, (void *)stub)) {
-        return cudaErrorInvalidDeviceFunction;
-    }
+    REQUIRE_ELSE(dl_iterate_phdr(holds_code, (void *)stub), cudaErrorInvalidDeviceFunction);
     const struct softgpu_image *image = softgpu_stub_image(stub);
-    if (image == NULL) {
-        return cudaErrorInvalidDeviceFunction;
-    }
+    REQUIRE_ELSE(image != NULL, cudaErrorInvalidDeviceFunction);
     void **handle = (image->flags & SOFTGPU_IMAGE_HANDLE) != 0 ? image->handle : NULL;
     void *loaded = handle != NULL ? __atomic_load_n(handle, __ATOMIC_ACQUIRE) : NULL;
-    cudaError_t error = cudaSuccess;
     if (loaded == NULL) {
         CUlibrary library;
-        error = from_driver(driver.cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
-        if (error == cudaSuccess) {
-            error = from_driver(driver.cuLibraryGetKernel(&entry->kernel, library, image->name));
-        }
-        if (error == cudaSuccess &&
-            (handle == NULL ||
-             __atomic_compare_exchange_n(handle, &loaded, entry->kernel, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))) {
+        TRY_DRIVER(driver.cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
+        TRY_DRIVER(driver.cuLibraryGetKernel(&entry->kernel, library, image->name));
+        if (handle == NULL ||
+            __atomic_compare_exchange_n(handle, &loaded, entry->kernel, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
             loaded = entry->kernel;
         }
     }
-    if (error != cudaSuccess) {
-        return error;
-    }
     if (handle != NULL) { /* the stub launches by it */
         entry->key = entry->kernel = loaded;
-        error = add_kernel(entry);
+        TRY(add_kernel(entry));
     }
     entry->key = stub;
-    return error == cudaSuccess ? add_kernel(entry) : error;
+    return add_kernel(entry);
 }
 
 static cudaError_t
 find_kernel(const void *address, struct entry *entry)
 {
     *entry = (struct entry){NULL};
-    if (address == NULL) {
-        return cudaErrorInvalidDeviceFunction;
-    }
+    REQUIRE_ELSE(address != NULL, cudaErrorInvalidDeviceFunction);
     if (!find(address, entry)) {
         return add_stub(address, entry);
     }
@@ -184,29 +171,21 @@ kernel_add_nvcc(const void *stub, const char *name)
 cudaError_t
 kernel_function(const void *kernel, CUfunction *function_p)
 {
-    cudaError_t error = runtime_enter();
     struct entry entry;
-    if (error == cudaSuccess) {
-        error = find_kernel(kernel, &entry);
-    }
-    if (error == cudaSuccess) {
-        *function_p = entry.function;
-    }
-    return error;
+    TRY(runtime_enter());
+    TRY(find_kernel(kernel, &entry));
+    *function_p = entry.function;
+    return cudaSuccess;
 }
 
 cudaError_t
 kernel_handle(const void *kernel, CUkernel *handle_p)
 {
-    cudaError_t error = runtime_enter();
     struct entry entry;
-    if (error == cudaSuccess) {
-        error = find_kernel(kernel, &entry);
-    }
-    if (error == cudaSuccess) {
-        *handle_p = entry.kernel;
-    }
-    return error;
+    TRY(runtime_enter());
+    TRY(find_kernel(kernel, &entry));
+    *handle_p = entry.kernel;
+    return cudaSuccess;
 }
 
 cudaError_t
@@ -222,9 +201,7 @@ kernel_of_function(CUfunction function, void **kernel_p)
         }
     }
     pthread_rwlock_unlock(&table.lock);
-    if (key == NULL) {
-        return cudaErrorInvalidDeviceFunction;
-    }
+    REQUIRE_ELSE(key != NULL, cudaErrorInvalidDeviceFunction);
     *kernel_p = (void *)key;
     return cudaSuccess;
 }
@@ -254,18 +231,13 @@ cudaError_t
 cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *name)
 {
     struct entry entry = {NULL};
-    cudaError_t error = kernel == NULL ? cudaErrorInvalidValue : runtime_enter();
-    if (error == cudaSuccess) {
-        error = from_driver(driver.cuLibraryGetKernel(&entry.kernel, library, name));
-    }
-    if (error == cudaSuccess) {
-        entry.key = entry.kernel;
-        error = add_kernel(&entry);
-    }
-    if (error == cudaSuccess) {
-        *kernel = entry.kernel;
-    }
-    return finish(error);
+    REQUIRE(kernel != NULL);
+    TRY(runtime_enter());
+    TRY_DRIVER(driver.cuLibraryGetKernel(&entry.kernel, library, name));
+    entry.key = entry.kernel;
+    TRY(add_kernel(&entry));
+    *kernel = entry.kernel;
+    return cudaSuccess;
 }
 
 ONE_FLAVOUR(cudaLibraryGetKernelCount, (unsigned int *count, cudaLibrary_t library),
@@ -274,16 +246,14 @@ ONE_FLAVOUR(cudaLibraryGetKernelCount, (unsigned int *count, cudaLibrary_t libra
 cudaError_t
 cudaLibraryEnumerateKernels(cudaKernel_t *kernels, unsigned int room, cudaLibrary_t library)
 {
-    cudaError_t error = WITH_CONTEXT(driver.cuLibraryEnumerateKernels(kernels, room, library));
     unsigned int count = 0;
-    if (error == cudaSuccess) {
-        error = WITH_CONTEXT(driver.cuLibraryGetKernelCount(&count, library));
-    }
-    for (unsigned int i = 0; error == cudaSuccess && i < room && i < count; ++i) {
+    TRY(WITH_CONTEXT(driver.cuLibraryEnumerateKernels(kernels, room, library)));
+    TRY_DRIVER(driver.cuLibraryGetKernelCount(&count, library));
+    for (unsigned int i = 0; i < room && i < count; ++i) {
         struct entry entry = {.key = kernels[i], .kernel = kernels[i]};
-        error = finish(add_kernel(&entry));
+        TRY(add_kernel(&entry));
     }
-    return error;
+    return cudaSuccess;
 }
 
 /* ---- questions ---- */
@@ -299,16 +269,11 @@ cudaError_t
 cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *kernel)
 {
     CUfunction function;
-    cudaError_t error = attributes == NULL ? cudaErrorInvalidValue : kernel_function(kernel, &function);
-    if (error != cudaSuccess) {
-        return finish(error);
-    }
     int values[CU_FUNC_ATTRIBUTE_MAX];
+    REQUIRE(attributes != NULL);
+    TRY(kernel_function(kernel, &function));
     for (int i = 0; i < CU_FUNC_ATTRIBUTE_MAX; ++i) {
-        error = from_driver(driver.cuFuncGetAttribute(&values[i], (CUfunction_attribute)i, function));
-        if (error != cudaSuccess) {
-            return finish(error);
-        }
+        TRY_DRIVER(driver.cuFuncGetAttribute(&values[i], (CUfunction_attribute)i, function));
     }
     *attributes = (struct cudaFuncAttributes){
         .sharedSizeBytes = (size_t)values[CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES],

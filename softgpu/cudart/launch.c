@@ -28,15 +28,11 @@ launch(const void *kernel, dim3 grid, dim3 block, void **arguments, size_t share
 {
     RUNTIME_DEEPER(launch(kernel, grid, block, arguments, shared_bytes, stream, flavour));
     CUkernel handle;
-    cudaError_t error = kernel_handle(kernel, &handle);
-    if (error == cudaSuccess && shared_bytes > UINT32_MAX) {
-        error = cudaErrorInvalidValue;
-    }
-    if (error == cudaSuccess) {
-        error = from_driver(STREAM_CALL(cuLaunchKernel)((CUfunction)handle, grid.x, grid.y, grid.z, block.x, block.y,
-                                                        block.z, (unsigned)shared_bytes, stream, arguments, NULL));
-    }
-    return finish(launch_error(error, grid, block));
+    TRY(kernel_handle(kernel, &handle));
+    REQUIRE(shared_bytes <= UINT32_MAX);
+    CUresult result = STREAM_CALL(cuLaunchKernel)((CUfunction)handle, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                                                  (unsigned)shared_bytes, stream, arguments, NULL);
+    return finish(launch_error(from_driver(result), grid, block));
 }
 BOTH_FLAVOURS(cudaLaunchKernel, _ptsz,
               (const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared_bytes, cudaStream_t stream),
@@ -47,16 +43,12 @@ launch_cooperative(const void *kernel, dim3 grid, dim3 block, void **arguments, 
                    cudaStream_t stream, enum flavour flavour)
 {
     CUkernel handle;
-    cudaError_t error = kernel_handle(kernel, &handle);
-    if (error == cudaSuccess && shared_bytes > UINT32_MAX) {
-        error = cudaErrorInvalidValue;
-    }
-    if (error == cudaSuccess) {
-        error = from_driver(STREAM_CALL(cuLaunchCooperativeKernel)((CUfunction)handle, grid.x, grid.y, grid.z, block.x,
-                                                                   block.y, block.z, (unsigned)shared_bytes, stream,
-                                                                   arguments));
-    }
-    return finish(launch_error(error, grid, block));
+    TRY(kernel_handle(kernel, &handle));
+    REQUIRE(shared_bytes <= UINT32_MAX);
+    CUresult result =
+        STREAM_CALL(cuLaunchCooperativeKernel)((CUfunction)handle, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                                               (unsigned)shared_bytes, stream, arguments);
+    return finish(launch_error(from_driver(result), grid, block));
 }
 BOTH_FLAVOURS(cudaLaunchCooperativeKernel, _ptsz,
               (const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared_bytes, cudaStream_t stream),
@@ -66,13 +58,9 @@ static cudaError_t
 launch_ex(const cudaLaunchConfig_t *config, const void *kernel, void **arguments, enum flavour flavour)
 {
     CUkernel handle;
-    cudaError_t error = config == NULL ? cudaErrorInvalidValue : kernel_handle(kernel, &handle);
-    if (error == cudaSuccess && config->dynamicSmemBytes > UINT32_MAX) {
-        error = cudaErrorInvalidValue;
-    }
-    if (error != cudaSuccess) {
-        return finish(error);
-    }
+    REQUIRE(config != NULL);
+    TRY(kernel_handle(kernel, &handle));
+    REQUIRE(config->dynamicSmemBytes <= UINT32_MAX);
     CUlaunchConfig passed = {.gridDimX = config->gridDim.x,
                              .gridDimY = config->gridDim.y,
                              .gridDimZ = config->gridDim.z,
@@ -83,8 +71,8 @@ launch_ex(const cudaLaunchConfig_t *config, const void *kernel, void **arguments
                              .hStream = config->stream,
                              .attrs = (CUlaunchAttribute *)config->attrs,
                              .numAttrs = config->numAttrs};
-    error = from_driver(STREAM_CALL(cuLaunchKernelEx)(&passed, (CUfunction)handle, arguments, NULL));
-    return finish(launch_error(error, config->gridDim, config->blockDim));
+    CUresult result = STREAM_CALL(cuLaunchKernelEx)(&passed, (CUfunction)handle, arguments, NULL);
+    return finish(launch_error(from_driver(result), config->gridDim, config->blockDim));
 }
 BOTH_FLAVOURS(cudaLaunchKernelExC, _ptsz, (const cudaLaunchConfig_t *config, const void *kernel, void **arguments),
               launch_ex(config, kernel, arguments, flavour))

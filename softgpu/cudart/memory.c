@@ -7,37 +7,29 @@
 static cudaError_t
 nothing(void **pointer)
 {
-    cudaError_t error = runtime_enter();
-    if (error == cudaSuccess) {
-        *pointer = NULL;
-    }
-    return finish(error);
+    TRY(runtime_enter());
+    *pointer = NULL;
+    return cudaSuccess;
 }
 
 cudaError_t
 cudaMalloc(void **pointer, size_t bytes)
 {
-    if (pointer == NULL) {
-        return finish(cudaErrorInvalidValue);
-    }
+    REQUIRE(pointer != NULL);
     return bytes == 0 ? nothing(pointer) : WITH_CONTEXT(driver.cuMemAlloc_v2((CUdeviceptr *)pointer, bytes));
 }
 
 cudaError_t
 cudaMallocManaged(void **pointer, size_t bytes, unsigned int flags)
 {
-    if (pointer == NULL) {
-        return finish(cudaErrorInvalidValue);
-    }
+    REQUIRE(pointer != NULL);
     return WITH_CONTEXT(driver.cuMemAllocManaged((CUdeviceptr *)pointer, bytes, flags));
 }
 
 cudaError_t
 cudaMallocPitch(void **pointer, size_t *pitch, size_t width_bytes, size_t height)
 {
-    if (pointer == NULL || pitch == NULL) {
-        return finish(cudaErrorInvalidValue);
-    }
+    REQUIRE(pointer != NULL && pitch != NULL);
     if (width_bytes == 0 || height == 0) {
         *pitch = 0;
         return nothing(pointer);
@@ -49,15 +41,11 @@ cudaError_t
 cudaMalloc3D(struct cudaPitchedPtr *pitched, struct cudaExtent extent)
 {
     size_t rows;
-    if (pitched == NULL || __builtin_mul_overflow(extent.height, extent.depth, &rows)) {
-        return finish(cudaErrorInvalidValue);
-    }
+    REQUIRE(pitched != NULL && !__builtin_mul_overflow(extent.height, extent.depth, &rows));
     struct cudaPitchedPtr made = {.xsize = extent.width, .ysize = extent.height};
-    cudaError_t error = cudaMallocPitch(&made.ptr, &made.pitch, extent.width, rows);
-    if (error == cudaSuccess) {
-        *pitched = made;
-    }
-    return error;
+    TRY(cudaMallocPitch(&made.ptr, &made.pitch, extent.width, rows));
+    *pitched = made;
+    return cudaSuccess;
 }
 
 ONE_FLAVOUR(cudaFree, (void *pointer), WITH_CONTEXT(driver.cuMemFree_v2((CUdeviceptr)pointer)))
@@ -69,9 +57,7 @@ ONE_FLAVOUR(cudaMemGetInfo, (size_t * free_bytes, size_t *total_bytes),
 cudaError_t
 cudaHostAlloc(void **pointer, size_t bytes, unsigned int flags)
 {
-    if (pointer == NULL) {
-        return finish(cudaErrorInvalidValue);
-    }
+    REQUIRE(pointer != NULL);
     return bytes == 0 ? nothing(pointer) : WITH_CONTEXT(driver.cuMemHostAlloc(pointer, bytes, flags));
 }
 
@@ -95,9 +81,7 @@ ONE_FLAVOUR(cudaHostGetFlags, (unsigned int *flags, void *pointer),
 cudaError_t
 cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *pointer)
 {
-    if (attributes == NULL) {
-        return finish(cudaErrorInvalidValue);
-    }
+    REQUIRE(attributes != NULL);
     unsigned type = 0, managed = 0;
     int device = cudaInvalidDeviceId;
     void *on_device = NULL, *on_host = NULL;
@@ -105,11 +89,8 @@ cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *p
                                    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
                                    CU_POINTER_ATTRIBUTE_HOST_POINTER};
     void *values[] = {&type, &managed, &device, &on_device, &on_host};
-    cudaError_t error = WITH_CONTEXT(
-        driver.cuPointerGetAttributes(sizeof which / sizeof which[0], which, values, (CUdeviceptr)pointer));
-    if (error != cudaSuccess) {
-        return error;
-    }
+    TRY(WITH_CONTEXT(
+        driver.cuPointerGetAttributes(sizeof which / sizeof which[0], which, values, (CUdeviceptr)pointer)));
     *attributes = (struct cudaPointerAttributes){
         .type = managed != 0                   ? cudaMemoryTypeManaged
                 : type == CU_MEMORYTYPE_HOST   ? cudaMemoryTypeHost

@@ -72,6 +72,21 @@ cudaError_t from_driver(CUresult result);
 /* Notes a failure as the thread's last error; returns it. Every API function returns through this. */
 cudaError_t finish(cudaError_t error);
 
+/* Returns the error of a call, noted as the thread's last one, unless it succeeds; and of one of the driver's. */
+#define TRY(call)                             \
+    do {                                      \
+        const cudaError_t try_error = (call); \
+        if (try_error != cudaSuccess) {       \
+            (void)finish(try_error);          \
+            return try_error;                 \
+        }                                     \
+    } while (false)
+#define TRY_DRIVER(call) TRY(from_driver(call))
+
+/* The same with an error, unless the condition holds; and with that for what callers pass. */
+#define REQUIRE_ELSE(condition, error) TRY((condition) ? cudaSuccess : (error))
+#define REQUIRE(condition)             REQUIRE_ELSE(condition, cudaErrorInvalidValue)
+
 /* The two ends of most functions: a call of the driver, with and without a context. */
 #define WITH_CONTEXT(call)                                            \
     __extension__({                                                   \
@@ -82,6 +97,14 @@ cudaError_t finish(cudaError_t error);
     __extension__({                                                   \
         cudaError_t entered = runtime_start();                        \
         finish(entered != cudaSuccess ? entered : from_driver(call)); \
+    })
+
+/* A call of the driver with what `make` has written into `made`. */
+#define WITH_MADE(type, make, call)                                  \
+    __extension__({                                                  \
+        type made;                                                   \
+        cudaError_t making = (make);                                 \
+        making != cudaSuccess ? finish(making) : WITH_CONTEXT(call); \
     })
 
 /* ---- which default stream ---- */

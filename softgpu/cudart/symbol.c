@@ -11,12 +11,9 @@ cudaError_t
 symbol_find(const void *symbol, void **address_p, size_t *bytes_p)
 {
     struct softgpu_variable variable;
-    if (symbol == NULL || !softgpu_variable_find(symbol, &variable)) {
-        return cudaErrorInvalidSymbol;
-    }
-    if (driver.softgpuGlobalRegister(variable.address, variable.bytes) != CUDA_SUCCESS) {
-        return cudaErrorInvalidSymbol;
-    }
+    REQUIRE_ELSE(symbol != NULL && softgpu_variable_find(symbol, &variable) &&
+                     driver.softgpuGlobalRegister(variable.address, variable.bytes) == CUDA_SUCCESS,
+                 cudaErrorInvalidSymbol);
     size_t offset = (size_t)((const char *)symbol - (const char *)variable.address);
     *address_p = (char *)variable.address + offset;
     *bytes_p = variable.bytes - offset;
@@ -27,20 +24,16 @@ cudaError_t
 cudaGetSymbolAddress(void **address, const void *symbol)
 {
     size_t bytes;
-    cudaError_t error = runtime_enter();
-    if (error == cudaSuccess && address == NULL) {
-        error = cudaErrorInvalidValue;
-    }
-    return finish(error != cudaSuccess ? error : symbol_find(symbol, address, &bytes));
+    TRY(runtime_enter());
+    REQUIRE(address != NULL);
+    return finish(symbol_find(symbol, address, &bytes));
 }
 
 cudaError_t
 cudaGetSymbolSize(size_t *bytes, const void *symbol)
 {
     void *address;
-    cudaError_t error = runtime_enter();
-    if (error == cudaSuccess && bytes == NULL) {
-        error = cudaErrorInvalidValue;
-    }
-    return finish(error != cudaSuccess ? error : symbol_find(symbol, &address, bytes));
+    TRY(runtime_enter());
+    REQUIRE(bytes != NULL);
+    return finish(symbol_find(symbol, &address, bytes));
 }

@@ -39,8 +39,7 @@ enum {
 /* Pointers of programs that every OS thread sets before it runs a kernel, newest first; only grows. */
 static _Atomic(struct softgpu_pointer *) pointers;
 
-/* Start of this OS thread's mapping. */
-static __thread char *arena SOFTGPU_INITIAL_EXEC;
+__thread char *arena_here SOFTGPU_INITIAL_EXEC;
 
 /* What the launch that runs has asked for. */
 static __thread size_t dynamic_size SOFTGPU_INITIAL_EXEC;
@@ -67,14 +66,14 @@ arena_bytes(void)
 static char *
 dynamic_end(void)
 {
-    return arena + STATIC_BYTES + page_bytes() + DYNAMIC_LIMIT;
+    return arena_here + STATIC_BYTES + page_bytes() + DYNAMIC_LIMIT;
 }
 
 /* For the driver (private_calls.h): whether `address` is behind the dynamic shared memory of this OS thread. */
 static bool
 describe_fault(uintptr_t address, char *text, size_t room)
 {
-    if (arena == NULL || address - (uintptr_t)dynamic_end() >= DYNAMIC_GUARD)
+    if (arena_here == NULL || address - (uintptr_t)dynamic_end() >= DYNAMIC_GUARD)
         return false;
     snprintf(text, room, "byte %zu of its dynamic shared memory, which has %zu bytes (third launch argument)",
              (size_t)(address - (uintptr_t)softgpu_thread.dynamic_shared), dynamic_size);
@@ -92,8 +91,8 @@ give_description(void)
         give(describe_fault);
 }
 
-static void
-unmap_arena(void *memory)
+void
+arena_unmap(void *memory)
 {
     munmap(memory, arena_bytes());
 }
@@ -101,7 +100,7 @@ unmap_arena(void *memory)
 static void
 begin_once(void)
 {
-    if (pthread_key_create(&arena_key, unmap_arena) != 0)
+    if (pthread_key_create(&arena_key, arena_unmap) != 0)
         softgpu_kernel_fatal("this process has no thread-specific keys left");
     give_description();
 }
@@ -115,8 +114,9 @@ map_arena(void)
     if (memory == MAP_FAILED || mprotect(memory + STATIC_BYTES, page_bytes(), PROT_NONE) != 0 ||
         mprotect(memory + STATIC_BYTES + page_bytes() + DYNAMIC_LIMIT, DYNAMIC_GUARD, PROT_NONE) != 0)
         softgpu_kernel_fatal("no memory for its shared memory");
-    pthread_setspecific(arena_key, memory);
-    arena = memory;
+    if (pthread_getspecific(arena_key) == NULL) /* else it is a block's (blocks.c) */
+        pthread_setspecific(arena_key, memory);
+    arena_here = memory;
 }
 
 void
@@ -142,10 +142,10 @@ arena_prepare(size_t dynamic_bytes)
 {
     if (dynamic_bytes > DYNAMIC_LIMIT)
         softgpu_kernel_fatal("%zu bytes of dynamic shared memory are more than %d", dynamic_bytes, DYNAMIC_LIMIT);
-    if (arena == NULL)
+    if (arena_here == NULL)
         map_arena();
     const size_t rounded = (dynamic_bytes + DYNAMIC_ALIGNMENT - 1) & ~(size_t)(DYNAMIC_ALIGNMENT - 1);
-    softgpu_thread.static_shared = arena;
+    softgpu_thread.static_shared = arena_here;
     softgpu_thread.dynamic_shared = dynamic_end() - rounded;
     set_pointers();
     dynamic_size = dynamic_bytes;
@@ -155,7 +155,7 @@ arena_prepare(size_t dynamic_bytes)
 bool
 arena_holds(const void *address)
 {
-    return (uintptr_t)address - (uintptr_t)arena < arena_bytes();
+    return (uintptr_t)address - (uintptr_t)arena_here < arena_bytes();
 }
 
 bool

@@ -15,13 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* This OS thread's block, kept for the next launch. */
-static __thread struct block *own_block SOFTGPU_INITIAL_EXEC;
-
-/* Frees own_block when its OS thread ends. */
-static pthread_key_t own_block_key;
-static pthread_once_t own_block_once = PTHREAD_ONCE_INIT;
-
 /* ---- one block ---- */
 
 /* All have arrived. `runs`: of the warp that begins with `first`, the lanes that do not wait. Once for many threads:
@@ -99,11 +92,11 @@ struct fiber *
 block_run_step(struct block *block, void **frame)
 {
     block_return(&block->main, frame, frame);
-    return block_switch(&block->main, block_take_idle(block));
+    return block_switch(&block->main, block_choose(block));
 }
 
-static void
-run_block(struct block *block)
+void
+block_begin(struct block *block)
 {
     spin_begin();
     block->live = block->thread_count;
@@ -117,7 +110,6 @@ run_block(struct block *block)
         warp_reset(&block->warps[w], lanes);
         left -= lanes;
     }
-    block_run(block);
 }
 
 /* ---- many blocks ---- */
@@ -136,83 +128,38 @@ number_threads(struct block *block, const unsigned size[3])
     block->thread_count = place.number;
 }
 
-static void
-free_block(void *argument)
-{
-    struct block *block = argument;
-    fiber_free_all(block->chunks);
-    fiber_release_thread(&block->main);
-    free(block);
-}
-
-static void
-make_key(void)
-{
-    if (pthread_key_create(&own_block_key, free_block) != 0)
-        abort(); /* no key is left in this process: nothing of the program can work */
-}
-
-static struct block *
-get_own_block(void)
-{
-    if (own_block != NULL)
-        return own_block;
-    struct block *block = calloc(1, sizeof(*block));
-    if (block == NULL)
-        softgpu_kernel_fatal("no memory to run its threads");
-    block->begin = fiber_begin;
-    block->yield = softgpu_yield;
-    fiber_adopt_thread(&block->main);
-    pthread_once(&own_block_once, make_key);
-    pthread_setspecific(own_block_key, block);
-    own_block = block;
-    return block;
-}
-
-/* When the last block has ended, which need not be the one that wrote. */
-static void
-check_shared_memory(void)
-{
-    size_t offset, bytes;
-    if (arena_overrun(&offset, &bytes))
-        kernel_fail(RESULT_ILLEGAL_ADDRESS,
-                    "it wrote byte %zu of its dynamic shared memory, which has %zu bytes (third launch argument)",
-                    offset, bytes);
-}
-
 void
-softgpu_run_fibers(const struct softgpu_launch *launch, const char *kernel, softgpu_thread_fn thread)
+block_prepare(struct block *block, const struct softgpu_launch *launch, const char *kernel, softgpu_thread_fn thread)
 {
-    kernel_here = kernel;
-    if ((size_t)launch->block[0] * launch->block[1] * launch->block[2] > MOST_THREADS)
-        softgpu_kernel_fatal("a block of %ux%ux%u threads is more than %d", launch->block[0], launch->block[1],
-                             launch->block[2], MOST_THREADS);
-    struct block *block = get_own_block();
     block->kernel = kernel;
     block->launch = launch;
     block->thread = thread;
     if (memcmp(block->shape, launch->block, sizeof(block->shape)) != 0)
         number_threads(block, launch->block);
     block->starts = block->places;
-    block_here = block;
-    struct softgpu_indices *here = softgpu_thread.here = &softgpu_thread.indices_of_fibers;
-    here->block_dim = (struct softgpu_index){launch->block[0], launch->block[1], launch->block[2]};
-    here->grid_dim = (struct softgpu_index){launch->grid[0], launch->grid[1], launch->grid[2]};
-    arena_prepare(launch->dynamic_shared_bytes);
-    ++races_meetings;
+}
 
-    const uint64_t across = launch->grid[0], slice = across * launch->grid[1];
-    for (uint64_t b = launch->block_begin; b < launch->block_end; ++b) {
-        here->block =
-            (struct softgpu_index){(unsigned)(b % across), (unsigned)(b % slice / across), (unsigned)(b / slice)};
-        if (launch->draw != 0)
-            order_draw(block, b);
-        run_block(block);
-    }
-    block_here = NULL;
-    check_shared_memory();
-    softgpu_thread.static_shared = NULL;
-    kernel_here = NULL;
+struct block *
+block_new(void)
+{
+    struct block *block = calloc(1, sizeof(*block));
+    if (block == NULL)
+        softgpu_kernel_fatal("no memory to run its threads");
+    block->begin = fiber_begin;
+    block->yield = softgpu_yield;
+    fiber_adopt_thread(&block->main);
+    return block;
+}
+
+/* When the last block has ended, which need not be the one that wrote. */
+void
+block_check_shared_memory(void)
+{
+    size_t offset, bytes;
+    if (arena_overrun(&offset, &bytes))
+        kernel_fail(RESULT_ILLEGAL_ADDRESS,
+                    "it wrote byte %zu of its dynamic shared memory, which has %zu bytes (third launch argument)",
+                    offset, bytes);
 }
 
 const struct softgpu_launch *
@@ -230,7 +177,7 @@ softgpu_loop_next(const struct softgpu_launch *part)
     if (part->draw != 0 && (part = order_next_part()) != NULL)
         return part;
     softgpu_thread.here = NULL; /* the loop's frame is gone */
-    check_shared_memory();
+    block_check_shared_memory();
     softgpu_thread.static_shared = NULL;
     kernel_here = NULL;
     return NULL;
@@ -272,6 +219,8 @@ block_wait_step(const void *object, void **frame)
     struct block *block = block_here;
     if (block == NULL)
         block_refuse("cuda::barrier or cuda::pipeline");
+    if (object == SOFTGPU_GRID && !block->launch->cooperative)
+        softgpu_kernel_fatal("grid.sync() is called: launch the kernel by cudaLaunchCooperativeKernel");
     block->parked[block->parked_count] = softgpu_thread.number;
     block->parked_for[block->parked_count++] = object;
     return block_return_later(block, frame, frame);

@@ -63,6 +63,12 @@ struct block {
     struct fiber main;   /* the OS thread's own stack */
     void (*begin)(void); /* where a fiber begins */
     void (*yield)(void); /* softgpu_yield() */
+    /* Of a group (blocks.c). */
+    bool leaves; /* spins: the next turn is another block's */
+    bool waits;  /* all its threads wait for the other blocks */
+    struct softgpu_index index;
+    char *arena;        /* its shared memory */
+    struct block *next; /* in the group; the OS thread keeps them */
 };
 
 /* ---- fatal.c ---- */
@@ -88,9 +94,19 @@ void block_refuse(const char *intrinsic) __attribute__((noreturn));
 /* There is no idle fiber: makes some. */
 void block_make_fibers(struct block *block) __attribute__((cold));
 
+/* All threads of the block wait for the other blocks of its group. */
+static inline bool
+block_waits(const struct block *block)
+{
+    bool all = block->launch->group[0] != 0 && block->parked_count == block->live;
+    for (unsigned i = 0; i < block->parked_count && all; ++i)
+        all = block->parked_for[i] == block->parked_for[0] && (uintptr_t)block->parked_for[i] <= 2;
+    return all;
+}
+
 /* A turn is over: the lanes that have been ready the longest have the next. Where there are none, answers the threads
- * that ask for the active mask; ends the program if no thread asks. */
-void block_next_turn(struct block *block);
+ * that ask for the active mask; ends the program if no thread asks. False: another block of the group is to run. */
+bool block_next_turn(struct block *block);
 
 /* Brings the memory of a fiber that is soon to run into the caches: itself, and what lies of its stack
  * below the frame of fiber_begin(). */
@@ -144,8 +160,8 @@ block_take_lane(struct block *block)
 static inline struct fiber *
 block_take_ready(struct block *block)
 {
-    if (block->turn.lanes == 0)
-        block_next_turn(block);
+    if (block->turn.lanes == 0 && !block_next_turn(block))
+        return &block->main;
     return block_take_lane(block);
 }
 
@@ -201,13 +217,26 @@ struct fiber *block_barrier_step(void **frame);
 struct fiber *block_vote_step(int predicate, enum softgpu_vote vote, void **frame);
 struct fiber *block_wait_step(const void *object, void **frame);
 
-/* The threads of the block from the first to the last, on fibers. */
+/* The threads of the block on fibers: returns when all have ended, or another block of the group is to run. */
 void block_run(struct block *block);
 struct fiber *block_run_step(struct block *block, void **frame);
 
 /* The running fiber's thread has ended, and there is no next one to take: the fiber lies idle, and the result runs
  * next. */
 struct fiber *block_end_step(struct block *block);
+
+/* A new one, for this OS thread. */
+struct block *block_new(void);
+
+/* For all blocks of a launch that run on this one's fibers. */
+void block_prepare(struct block *block, const struct softgpu_launch *launch, const char *kernel,
+                   softgpu_thread_fn thread);
+
+/* No thread of the block has begun. */
+void block_begin(struct block *block);
+
+/* The launch may have written behind its dynamic shared memory: ends it then. */
+void block_check_shared_memory(void);
 
 /* Calls the step, where softgpu_thread_end() has not. Returns where the fiber was switched to again, if ever. */
 void block_end_thread(struct block *block);
@@ -268,6 +297,10 @@ const struct softgpu_launch *order_next_part(void);
 extern __thread uint64_t races_meetings SOFTGPU_INITIAL_EXEC;
 
 /* ---- arena.c ---- */
+
+/* Start of this OS thread's mapping, or that of the block of a group which it runs; NULL: arena_prepare() makes one. */
+extern __thread char *arena_here SOFTGPU_INITIAL_EXEC;
+void arena_unmap(void *memory);
 
 /* Room for the shared memory of any kernel, and for `dynamic_bytes` of the dynamic kind; sets the thread-local
  * pointers. */

@@ -16,6 +16,8 @@ enum {
     COLOUR_BYTES =
         320, /* stacks start at different places in their page, or all would compete for the same cache sets */
     COLOUR_COUNT = 11,
+    /* Each stack with a guard is two of the 65,530 maps that a process may have; large groups of blocks need more. */
+    GUARDED_CHUNKS = 512,
 };
 
 struct fiber_chunk {
@@ -153,7 +155,8 @@ fiber_make_some(struct fiber_chunk **chunks, struct fiber *made[FIBER_CHUNK], vo
     if (chunk->memory == MAP_FAILED)
         goto free_chunk;
 
-    for (size_t i = 0; i < FIBER_CHUNK; ++i) {
+    static _Atomic unsigned made_chunks;
+    for (size_t i = 0; i < FIBER_CHUNK && made_chunks < GUARDED_CHUNKS; ++i) {
         if (mprotect(chunk->memory + i * chunk->stride, page, PROT_NONE) != 0)
             goto unmap;
     }
@@ -161,6 +164,7 @@ fiber_make_some(struct fiber_chunk **chunks, struct fiber *made[FIBER_CHUNK], vo
         chunk->fibers[i] = made[i] = make_fiber(chunk, i, begin);
     chunk->next = *chunks;
     *chunks = chunk;
+    ++made_chunks;
     return true;
 
 unmap:

@@ -147,9 +147,11 @@ on_tick(int number, siginfo_t *info, void *context)
         own.number = softgpu_thread.number;
         own.turns = block->first_ready;
         own.begun = block->next_thread;
-        if (own.kept >= (own.spinner == kernel_here ? 1 : SPIN_TICKS) && !fiber_is_watched && others_can_run(block) &&
-            is_kernels(block, at)) {
+        const bool in_group = block->launch->group[0] != 0;
+        if (own.kept >= (own.spinner == kernel_here ? 1 : SPIN_TICKS) && !fiber_is_watched &&
+            (in_group || others_can_run(block)) && is_kernels(block, at)) {
             own.spinner = kernel_here;
+            block->leaves = in_group;
             open_memory();
             block->yield(); /* returns when its turn comes again; the signal's frame waits on the fiber's stack */
         }

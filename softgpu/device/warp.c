@@ -165,8 +165,8 @@ report_deadlock(const struct block *block)
     int used =
         snprintf(text, sizeof(text), "deadlock: of %u threads, %u wait at __syncthreads", block->live, block->arrived);
     if (block->parked_count > 0)
-        used += snprintf(text + used, sizeof(text) - (size_t)used, ", %u at a cuda::barrier or cuda::pipeline",
-                         block->parked_count);
+        used += snprintf(text + used, sizeof(text) - (size_t)used, ", %u at a cuda::barrier or cuda::pipeline%s",
+                         block->parked_count, block->launch->group[0] != 0 ? ", or for other blocks" : "");
     for (unsigned w = 0; w < MOST_WARPS && w * WARP_LANES < block->thread_count; ++w) {
         const struct warp *warp = &block->warps[w];
         for (unsigned g = 0; g < warp->group_count && used > 0 && (size_t)used < sizeof(text); ++g) {
@@ -179,11 +179,14 @@ report_deadlock(const struct block *block)
     softgpu_kernel_fatal("%s", text);
 }
 
-void
+bool
 block_next_turn(struct block *block)
 {
+    if (block->leaves || (block->ready_count == 0 && block_waits(block)))
+        return block->leaves = false;
     if (block->ready_count == 0 && !answer_active_mask(block))
         report_deadlock(block);
     block->turn = block->ready[block->first_ready++ % MOST_THREADS];
     --block->ready_count;
+    return true;
 }

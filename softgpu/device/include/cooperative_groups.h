@@ -1,9 +1,6 @@
 /*
  * cooperative_groups.h - in the place of NVIDIA's: thread blocks, tiles of a warp, coalesced groups. CUDA C++
  * Programming Guide, "Cooperative Groups".
- *
- * Groups of a grid, a cluster or several devices cannot synchronise here, for blocks run one after another: their
- * sync() is refused at the user's line.
  */
 #ifndef SOFTGPU_COOPERATIVE_GROUPS_H
 #define SOFTGPU_COOPERATIVE_GROUPS_H
@@ -350,23 +347,20 @@ tiled_partition(const thread_group &parent, unsigned size)
     return thread_group(coalesced_group(lanes));
 }
 
-/* ---- the grid: knows itself, cannot synchronise ---- */
-
-__attribute__((error("softgpu-cc does not support grid-wide synchronisation: end the kernel and launch another"))) void
-softgpu_grid_sync();
+/* ---- the grid ---- */
 
 class grid_group
 {
   public:
     typedef unsigned long long size_type;
 
-    static inline __attribute__((always_inline)) void sync()
+    static void sync()
     {
-        softgpu_grid_sync();
+        softgpu_wait(SOFTGPU_GRID);
     }
     static bool is_valid()
     {
-        return false;
+        return softgpu_launch_here()->cooperative;
     }
     static unsigned long long block_rank()
     {
@@ -401,6 +395,82 @@ inline grid_group
 this_grid()
 {
     return grid_group();
+}
+
+/* ---- a cluster: 1 block, where the launch has none ---- */
+
+class cluster_group
+{
+    static ::dim3 within(const ::uint3 &place, const ::dim3 &size)
+    {
+        return ::dim3(place.x % size.x, place.y % size.y, place.z % size.z);
+    }
+
+  public:
+    typedef unsigned size_type;
+    struct arrival_token {
+    };
+
+    static void sync()
+    {
+        if (num_blocks() > 1)
+            softgpu_wait(SOFTGPU_CLUSTER);
+        else
+            __syncthreads();
+    }
+    /* In two halves: the second does all. */
+    static arrival_token barrier_arrive()
+    {
+        return arrival_token();
+    }
+    static void barrier_wait(const arrival_token & = arrival_token())
+    {
+        sync();
+    }
+    static ::dim3 dim_blocks()
+    {
+        const softgpu_launch *launch = softgpu_launch_here();
+        if (launch->cooperative || launch->group[0] == 0)
+            return ::dim3(1, 1, 1);
+        return ::dim3(launch->group[0], launch->group[1], launch->group[2]);
+    }
+    static ::dim3 block_index()
+    {
+        return within(::softgpu_here->block, dim_blocks());
+    }
+    static unsigned block_rank()
+    {
+        const ::dim3 size = dim_blocks(), at = block_index();
+        return at.x + size.x * (at.y + size.y * at.z);
+    }
+    static unsigned num_blocks()
+    {
+        const ::dim3 size = dim_blocks();
+        return size.x * size.y * size.z;
+    }
+    static unsigned thread_rank()
+    {
+        return block_rank() * details::block_threads() + details::rank_in_block();
+    }
+    static unsigned num_threads()
+    {
+        return num_blocks() * details::block_threads();
+    }
+    static unsigned size()
+    {
+        return num_threads();
+    }
+    /* Where the block of that rank has this shared variable. */
+    template <class T> static T *map_shared_rank(T *variable, unsigned rank)
+    {
+        return num_blocks() > 1 ? static_cast<T *>(softgpu_shared_of(variable, rank)) : variable;
+    }
+};
+
+inline cluster_group
+this_cluster()
+{
+    return cluster_group();
 }
 
 /* ---- free functions ---- */

@@ -137,6 +137,19 @@ unsigned softgpu_active_mask(const void *site);
 void softgpu_wait(const void *object);
 void softgpu_wake(const void *object);
 
+/*
+ * Objects of softgpu_wait() that need no softgpu_wake(): it returns when all threads of the grid, or of the cluster,
+ * wait for the object. A grid that is not launched as cooperative ends with a message.
+ */
+#define SOFTGPU_GRID    ((const void *)1)
+#define SOFTGPU_CLUSTER ((const void *)2)
+
+/* The launch that runs on fibers in this OS thread. */
+const struct softgpu_launch *softgpu_launch_here(void);
+
+/* Where the block of this rank of the cluster has the shared variable that is at `address` in the calling one. */
+void *softgpu_shared_of(const void *address, unsigned rank);
+
 /* Lets the other threads of the block run before it returns. */
 void softgpu_yield(void);
 

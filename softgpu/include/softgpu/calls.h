@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SOFTGPU_CALLS_VERSION 7u
+#define SOFTGPU_CALLS_VERSION 8u
 
 /* A cudaUUID_t or CUuuid: 16 bytes, random. */
 #define SOFTGPU_CALLS_ID                                                                                        \
@@ -60,6 +60,8 @@ void softgpu_keep(const void *address);
     X(active_mask)       \
     X(wait)              \
     X(wake)              \
+    X(launch_here)       \
+    X(shared_of)         \
     X(yield)             \
     X(changed)           \
     X(ordered)           \

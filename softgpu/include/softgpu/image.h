@@ -14,6 +14,7 @@
 #ifndef SOFTGPU_IMAGE_H
 #define SOFTGPU_IMAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,6 +44,15 @@ struct softgpu_launch {
     /* Threads at the begin and the end of each block that this call does not run; set by softgpu_loop_begin() and
        softgpu_loop_next() only. */
     unsigned threads_before, threads_behind;
+    /* Blocks that run together, because they may wait for each other: so many in each dimension. 0: each by itself. */
+    unsigned group[3];
+    bool cooperative; /* the group is the grid; else it is a cluster */
+};
+
+/* What a cudaTextureObject_t points to: linear memory, read element by element. */
+struct softgpu_texture {
+    const void *memory;
+    size_t bytes;
 };
 
 enum softgpu_image_flags {

@@ -585,7 +585,6 @@ static const char *const refused[] = {
     "__device__ void f() { __asm__ volatile (\"\"); }",
     "__global__ void k() { j<<<1, 1>>>(); }",
     "__device__ float f(cudaTextureObject_t t) { return tex2D<float>(t, 1, 2); }",
-    "__global__ void k() { cg::this_cluster().sync(); }",
     "__global__ void k() { cudaDeviceSynchronize(); }",
     "__global__ void __cluster_dims__(2) k() { }",
     "void f() { k<<<1, 2>>>; }",

@@ -244,7 +244,7 @@ TEST(all_ways_to_launch_reach_the_kernel)
     config.numAttrs = 1;
     ck_assert_int_eq(cuLaunchKernelEx(&config, whole, args, NULL), CUDA_SUCCESS);
     attribute = (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, .value.clusterDim = {2, 1, 1}};
-    ck_assert_int_eq(cuLaunchKernelEx(&config, whole, args, NULL), CUDA_ERROR_NOT_SUPPORTED);
+    ck_assert_int_eq(cuLaunchKernelEx(&config, whole, args, NULL), CUDA_ERROR_INVALID_CLUSTER_SIZE);
     CUkernel kernel;
     CUlibrary library;
     ck_assert_int_eq(cuLibraryLoadData(&library, &whole_image, NULL, NULL, 0, NULL, NULL, 0), CUDA_SUCCESS);

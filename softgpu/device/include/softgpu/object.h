@@ -171,6 +171,8 @@ softgpu_assert_fail(const char *expression, const char *file, unsigned line, con
 #define softgpu_meet            softgpu_object_calls->meet
 #define softgpu_wait            softgpu_object_calls->wait
 #define softgpu_wake            softgpu_object_calls->wake
+#define softgpu_launch_here     softgpu_object_calls->launch_here
+#define softgpu_shared_of       softgpu_object_calls->shared_of
 #define softgpu_yield           softgpu_object_calls->yield
 #define softgpu_changed         softgpu_object_calls->changed
 #define softgpu_ordered         softgpu_object_calls->ordered

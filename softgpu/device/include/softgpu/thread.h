@@ -118,6 +118,23 @@ cudaTriggerProgrammaticLaunchCompletion()
 }
 #define cudaGridDependencySynchronize cudaTriggerProgrammaticLaunchCompletion
 
+/* An element of linear memory; 0 outside of it, as CUDA defines. */
+template <class T>
+SOFTGPU_INLINE T
+tex1Dfetch(cudaTextureObject_t texture, int element)
+{
+    const softgpu_texture *linear = reinterpret_cast<const softgpu_texture *>(texture);
+    return element >= 0 && (element + size_t(1)) * sizeof(T) <= linear->bytes
+               ? static_cast<const T *>(linear->memory)[element]
+               : T();
+}
+template <class T>
+SOFTGPU_INLINE void
+tex1Dfetch(T *value, cudaTextureObject_t texture, int element)
+{
+    *value = tex1Dfetch<T>(texture, element);
+}
+
 /* What libcu++'s headers name. There is one address space. */
 #define SOFTGPU_ADDRESS_SPACE(space)                               \
     SOFTGPU_INLINE size_t __cvta_generic_to_##space(const void *p) \
