@@ -18,16 +18,17 @@ static void
 put_ranks(json_object *section, const struct facts *facts)
 {
     struct table table = report_table(section, "What each rank does in a step", "parts",
-                                      "Rank:count|Host|Before:time|Backward:time|Exposed:time|Waits:time|Other:time|"
-                                      "Step:time|Last in steps:count|Delayed others:time",
+                                      "Rank:count|Host|Before:time|Backward:time|Exposed:time|Waits:time|Step:time|"
+                                      "Last in steps:count|Delayed others:time",
                                       MOST_RANKS);
     for (size_t r = 0; r < facts->rank_count; ++r) {
         const struct rank_facts *rank = &facts->ranks[r];
-        double waits_us = facts_waiting(facts, r), step_us = facts->step_us;
-        double other_us = step_us - rank->before_us - rank->backward_us - facts->exposed_us - waits_us;
-        report_row(&table, ROW({rank->run->rank}, {.text = rank->run->host}, {rank->before_us}, {rank->backward_us},
-                               {facts->exposed_us}, {waits_us}, {other_us}, {step_us},
-                               {(double)facts->waits[r].last_count}, {rank->kept_us}));
+        double waits_us = facts_waiting(facts, r), own_us = facts->step_us - facts->exposed_us - waits_us;
+        /* The trace has some of quick steps, and the means are of more: the share is that of the trace. */
+        double share = rank->before_us / (rank->before_us + rank->backward_us);
+        report_row(&table, ROW({rank->run->rank}, {.text = rank->run->host}, {own_us * share}, {own_us * (1 - share)},
+                               {facts->exposed_us}, {waits_us}, {facts->step_us}, {(double)facts->waits[r].last_count},
+                               {rank->kept_us}));
     }
 }
 
@@ -64,14 +65,13 @@ put_curves(json_object *section, const struct facts *facts)
 void
 section_steps(json_object *report, const struct facts *facts)
 {
-    char waiting[WAITING_TEXT_BYTES], caption[300];
+    char waiting[WAITING_TEXT_BYTES], caption[400];
     double batches = facts_number(facts->summary, "batches"), each = facts_number(facts->summary, "batches_per_step");
-    snprintf(
-        caption, sizeof(caption),
-        "Measured on the device, from the end of one step to the end of the next. The curve is the median of all "
-        "ranks, the band spans all ranks. The table has means of steps %llu to %llu without control steps. Other is "
-        "the rest of a step: that of steps that were not looked at.",
-        (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
+    snprintf(caption, sizeof(caption),
+             "Measured on the device, from the end of one step to the end of the next. The curve is the median of all "
+             "ranks, the band spans all ranks. The table has means of steps %llu to %llu without control steps. Before "
+             "and backward are the time without exposed and waits, divided as in the steps whose times are traced.",
+             (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
     json_object *section = report_section(report, "step-times", "Step times by rank", caption);
     if (!isnan(batches) && !isnan(each))
         report_sentence(section, "notes",

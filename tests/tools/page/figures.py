@@ -139,11 +139,12 @@ def read_page(output, page, summary):
         say(rank + "last in", output, str(int(row["Last in steps"])) if summary["waiting_ms"] is not None else None)
         if None in row.values():  # in graphs
             continue
-        whole = row["Before"] + row["Backward"] + row["Exposed"] + row["Waits"] + row["Other"]
-        if not math.isclose(whole, row["Step"], rel_tol=1e-4):
-            complain("the parts of rank %d's step are %s us, and it takes %s" % (row["Rank"], whole, row["Step"]))
-        if kind == "annotated" and abs(row["Other"]) > 0.05 * row["Step"]:  # of quick steps, not all are looked at
-            complain("of rank %d's step of %s us %s have no name" % (row["Rank"], row["Step"], row["Other"]))
+        named = [row[name] for name in ("Before", "Backward", "Exposed", "Waits")]
+        if not math.isclose(sum(named), row["Step"], rel_tol=1e-4) or min(named) < 0:
+            complain("the parts of rank %d's step are %s us, and it takes %s" % (row["Rank"], named, row["Step"]))
+        before, backward = parts_of_own(summary, row["Rank"])
+        if not math.isclose(row["Before"] * backward, row["Backward"] * before, rel_tol=1e-3, abs_tol=1e-3 * backward):
+            complain("rank %d's step divides into %s and %s us, by the raw events into %s and %s" % (row["Rank"], *named[:2], before, backward))
         if each["waiting_ms"] is not None:
             say(rank + "waiting", "summary", each["waiting_ms"])
             say(rank + "last in", "summary", str(each["last_steps"]))
@@ -168,8 +169,8 @@ def read_predict(text, ranks):
     rounded("waiting", "predict", r"^- waiting for (?:rank \d+|each other): (\S+) ms per step", text)
 
 
-def raw_steps(ranks, first, last):
-    """Of each measured step that all ranks have in their files: what each waited, in ms."""
+def whole_steps(ranks, first, last):
+    """Of each measured step that all ranks have in their files: its line in each."""
     of = []
     for rank in range(ranks):
         lines = [json.loads(line) for line in read("trace/rank-%d.jsonl" % rank).splitlines()]
@@ -177,7 +178,20 @@ def raw_steps(ranks, first, last):
         of.append({line["step"]: line for line in lines[begin:] if "released_us" in line and "graph" not in line})
     for step in sorted(set.intersection(*(set(steps) for steps in of))):
         if first <= step <= last and not any(steps[step].get("control") for steps in of):
-            yield step, [max(0, steps[step]["released_us"]) / 1e3 for steps in of]
+            yield step, [steps[step] for steps in of]
+
+
+def raw_steps(ranks, first, last):
+    """What each rank waited, in ms."""
+    for step, lines in whole_steps(ranks, first, last):
+        yield step, [max(0, line["released_us"]) / 1e3 for line in lines]
+
+
+def parts_of_own(summary, rank):
+    """Before backward, and in it, in all."""
+    own = [lines[rank] for _, lines in whole_steps(summary["ranks"], summary["first_measured"], summary["last_measured"])]
+    own = [(line["interval_us"], line.get("backward_us") or 0) for line in own if line.get("interval_us") is not None]
+    return sum(backward - begin for begin, backward in own), -sum(backward for _, backward in own)
 
 
 def hold_to_raw(summary):
