@@ -17,7 +17,7 @@ fi
 
 # Its sentences, without the table.
 verdict() {
-    grep -E '^(equal|different|not comparable|what to do)' "$work/out" || head -n 1 "$work/err"
+    grep -E '^(equal|different|not comparable|what to do)' "$work/out" || tail -n 1 "$work/err"
 }
 
 printf '%-36s %4s %5s %8s  %s\n' program exit line operand 'first line of the verdict'

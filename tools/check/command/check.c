@@ -203,17 +203,11 @@ run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struc
 /* ---- the verdict ---- */
 
 static int
-exit_code_of(const struct check_verdict *verdict)
+show_verdict(const struct check *check, const struct check_verdict *verdict)
 {
     static const int codes[] = {
         [CHECK_EQUAL] = 0, [CHECK_DIFFERENT] = DDPRUN_EXIT_FAILURE, [CHECK_NOT_COMPARABLE] = CHECK_EXIT_NOT_COMPARABLE};
-    return codes[verdict->result];
-}
-
-static int
-show_verdict(const struct check *check, const struct check_verdict *verdict)
-{
-    int code = exit_code_of(verdict);
+    int code = codes[verdict->result];
     const char *json = check_options.json;
     if (!check->options->quiet)
         check_print_table(stdout, &check->evidence, verdict);
@@ -445,6 +439,7 @@ question_of(const struct check_evidence *evidence, const struct check_verdict *v
                  : step > 2           ? step - 2
                                       : 0,
         .interval = step - (role != CHECK_REDUCE && !is_of_later_group(evidence, &first->tensor)),
+        .is_reduced = role == CHECK_REDUCE,
         .is_averaged = is_averaged && step > 1,
         .is_early = (is_averaged && step > 1) ||
                     (step == 1 && (role == CHECK_PARAMETER || role == CHECK_STATE || role == CHECK_BUFFER)),
@@ -452,6 +447,11 @@ question_of(const struct check_evidence *evidence, const struct check_verdict *v
         .items = items_of(evidence),
         .is_divided = is_divided(evidence, verdict),
     };
+    int64_t missing = 0; /* elements of gradients */
+    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item)
+        missing += (int64_t)item->tensor.count *
+                   ((item->tensor.role == CHECK_PARAMETER) - (item->tensor.role == CHECK_GRADIENT));
+    question.is_short = role == CHECK_PARAMETER && missing > 0;
     question.is_update = role != CHECK_GRADIENT && role != CHECK_REDUCE && !question.is_early;
     if (question.is_averaged)
         question.since = --question.interval;

@@ -40,13 +40,7 @@ equal_say(struct judgement *judgement)
     char name[400];
     const struct check_item *unclear = find_unclear(verdict);
     if (pattern_has_one_batch(evidence)) {
-        sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_SAME_BATCH, NULL);
-        sentence_say(verdict->text,
-                     "the ranks computed the same batch: before averaging, the gradients of all %d ranks are "
-                     "equal%s, so more ranks do not help",
-                     evidence->ranks, evidence->is_same_data ? "" : ", bit for bit");
-        sentence_say(verdict->advice,
-                     "divide the batch: DDP_SHARD(total, &first, &count), or DDP_RANK() and DDP_WORLD_SIZE()");
+        sentence_say_one_batch(evidence, verdict);
     } else if (unclear != NULL && unclear->hidden > 0) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, unclear);
         sentence_say(verdict->text, "%s, differs by %.2g, which %s explains; a tolerance above %.1e hides mistakes",
@@ -155,7 +149,8 @@ equal_settle_factor(const struct check_evidence *evidence, struct check_verdict 
         !pattern_is_scaled(evidence, &factor))
         return;
     const struct check_row *forced = check_rows_find(&evidence->ranked[0], CHECK_ROW_FORCED);
-    if (forced == NULL || !pattern_factor_holds(evidence, forced->norms.product) || !pattern_sees_factor(evidence))
+    if (forced == NULL || !pattern_factor_holds(evidence, forced->norms.product) ||
+        !items_scaled_differ(evidence, CHECK_PARAMETER))
         return;
     for (struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
         uint32_t role = item->tensor.role;

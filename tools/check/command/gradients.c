@@ -127,10 +127,9 @@ gradients_say_differ(struct judgement *judgement)
         is_one ? "all ranks compute one batch, which is not the batch of one rank: divide the batch with DDP_SHARD"
         : is_first && is_few
             ? "compare its annotation with its allocation: count and type; and see that it is written before DDP_STEP"
-        : is_first ? "look for a shuffle that is seeded by rank, shares that overlap or are not equal, weights that "
-                     "are not annotated, and values that depend on the rank or on the number of ranks"
-        : role == CHECK_GRADIENT ? "look for memory that is not annotated, rows of a gradient that are not cleared "
-                                   "before backward, statistics of the share, a decision on the host"
-                                 : "DDP_STEP copies rank 0's buffer to all ranks: a buffer that depends on the batch "
-                                   "depends on rank 0's share only; if it is trained: DDP_PARAMETER and DDP_GRADIENT");
+        : role == CHECK_GRADIENT
+            ? "look for a shuffle that is seeded by rank, shares that overlap or are not equal, memory that is not "
+              "annotated, rows of a gradient that are not cleared before backward, a decision on the host"
+            : "DDP_STEP copies rank 0's buffer to all ranks: a buffer that depends on the batch "
+              "depends on rank 0's share only; if it is trained: DDP_PARAMETER and DDP_GRADIENT");
 }

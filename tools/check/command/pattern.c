@@ -180,12 +180,6 @@ pattern_factor_holds(const struct check_evidence *evidence, double factor)
 }
 
 bool
-pattern_sees_factor(const struct check_evidence *evidence)
-{
-    return items_scaled_differ(evidence, CHECK_PARAMETER);
-}
-
-bool
 pattern_takes_whole_batches(const struct check_evidence *evidence)
 {
     const struct check_row *alone = check_rows_find(&evidence->alone, CHECK_ROW_COPIED);

@@ -37,10 +37,6 @@ bool pattern_is_scaled(const struct check_evidence *evidence, double *factor_p);
 /* Whether in all steps the ranks' gradients are `factor` times the reference's. */
 bool pattern_factor_holds(const struct check_evidence *evidence, double factor);
 
-/* Whether the update of one rank differs where gradients are so many times the reference's: else it knows no factors.
- */
-bool pattern_sees_factor(const struct check_evidence *evidence);
-
 /* Each rank has as many items as one rank: N times as many are shared out, or each device gets as many bytes. */
 bool pattern_takes_whole_batches(const struct check_evidence *evidence);
 
@@ -79,7 +75,6 @@ enum shown {
     SHOWN_FIRST = 1 << 15,        /* it is a gradient of the first step */
     SHOWN_GRADIENT = 1 << 16,     /* it is a gradient */
     SHOWN_RESULT = 1 << 17,       /* or a buffer or a mean: no update has made it */
-    SHOWN_LATE = 1 << 18,         /* a step was over, at least */
     SHOWN_FEW = 1 << 19,          /* tensors like it are equal, all or nearly all */
     SHOWN_SOME = 1 << 20,         /* some gradients of the first step are equal */
     SHOWN_SCALED = 1 << 21,       /* all of them are one rank's, times one factor */

@@ -9,6 +9,7 @@
 
 #include "launcher/common/xcalloc.h"
 #include "tools/check/command/evidence.h"
+#include "tools/check/format/element.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -40,30 +41,25 @@ find_writer(const struct looked *one, size_t at, const struct look_argument *of,
     return -1;
 }
 
-static bool
-is_reduced(const struct place_question *question)
+/* An update comes after the DDP_STEP of its own group: what is before that counts to the interval before. */
+static void
+begin_at_own_step(const struct place_question *question, const struct looked *looked)
 {
-    return question->tensor >> 24 == 1 + CHECK_REDUCE;
-}
-
-/* The operation changes the tensor that differs, by this argument; or it is the DDP_REDUCE that finds it. */
-static bool
-is_target(const struct place_question *question, const struct step *step, uint32_t at)
-{
-    const struct look_argument *it = &step->list[at];
-    bool is_it = question->tensor != 0
-                     ? it->tensor == question->tensor
-                     : (it->number & 0xffff) == question->argument && strcmp(step->its->name, question->by) == 0;
-    return is_it && it->is_memory &&
-           (is_reduced(question) ? step->its->blocks == question->interval
-                                 : it->end > 0 && step->its->interval == question->interval);
+    size_t last = 0, begin = 0;
+    for (size_t i = 0; i < looked->count; ++i) {
+        last = strcmp(looked->steps[i].its->name, LOOK_STEPS) == 0 ? i : last;
+        for (uint32_t a = 0; a < looked->steps[i].its->arguments; ++a)
+            begin = place_is_target(question, &looked->steps[i], a) ? last : begin;
+    }
+    for (size_t i = 0; i < begin; ++i)
+        looked->steps[i].its->interval -= looked->steps[i].its->interval == question->interval;
 }
 
 /* What DDP_REDUCE gets from the host comes from the device, in a copy. */
 static bool
 is_fetched(const struct finding *finding, const struct step *step)
 {
-    bool is = is_reduced(finding->question) && strncmp(step->its->name, "cuMemcpyDtoH", 12) == 0 &&
+    bool is = finding->question->is_reduced && strncmp(step->its->name, "cuMemcpyDtoH", 12) == 0 &&
               place_has(finding->question, step);
     for (size_t i = 0; i < finding->one.count && is; ++i)
         is = finding->one.steps[i].list[0].tensor != finding->question->tensor;
@@ -96,18 +92,18 @@ find_what_matters(struct finding *finding)
     for (size_t at = one->count; at-- > 0;) {
         const struct step *step = &one->steps[at];
         for (uint32_t a = 0; a < step->its->arguments; ++a)
-            finding->matters[at] = is_target(question, step, a) ? MATTERS : finding->matters[at];
-        finding->matters[at] = is_fetched(finding, step) ? MATTERS : finding->matters[at];
-        any = any || finding->matters[at] != MATTERS_NOT;
-        for (uint32_t a = 0; a < step->its->arguments && finding->matters[at] != MATTERS_NOT; ++a) {
+            finding->matters[at] |= place_is_target(question, step, a) ? 1U << a : 0;
+        finding->matters[at] |= is_fetched(finding, step) ? MATTERS_ALL : 0;
+        any = any || finding->matters[at] != 0;
+        for (uint32_t a = 0; a < step->its->arguments && finding->matters[at] != 0; ++a) {
             const struct look_argument *it = &step->list[a];
             size_t argument;
             int writer = (int)at;
             /* All of them: one may fill rows, the next others. */
             while (it->is_memory && (writer = find_writer(one, (size_t)writer, it, question->since, &argument)) >= 0)
-                finding->matters[writer] = MATTERS;
+                finding->matters[writer] |= 1U << argument;
         }
-        if (any && finding->matters[at] == MATTERS_NOT && is_unseen(one, at))
+        if (any && finding->matters[at] == 0 && is_unseen(one, at))
             finding->matters[at] = MATTERS_UNSEEN;
     }
     return any;
@@ -115,15 +111,14 @@ find_what_matters(struct finding *finding)
 
 /* ---- sentences ---- */
 
-/* What DDP_STEP has averaged does not. */
+/* It changes as much as what the argument points to, at most: the update by a gradient, and not by one number. */
 static bool
-differs_between_ranks(const struct finding *finding, const struct where *where)
+may_be_gradient(const struct step *step, const struct look_argument *of)
 {
-    bool differs = false;
-    for (int r = 1; r < finding->question->ranks; ++r)
-        differs =
-            differs || relation_argument(finding, r, where)->before != relation_argument(finding, 0, where)->before;
-    return differs;
+    bool may = false;
+    for (uint32_t a = 0; a < step->its->arguments; ++a)
+        may = may || (step->list[a].end > 0 && step->list[a].end - step->list[a].first <= of->bytes);
+    return may;
 }
 
 /* What the operation gets, and no operation of the step has changed, is in no relation to the one rank's; `rows_too`:
@@ -139,23 +134,12 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
         const struct where where = {.at = at, .argument = k % step->its->arguments};
         const struct look_argument *of = &step->list[where.argument];
         bool is_result = of->end > 0 && !finding->question->is_update; /* its old contents need not matter */
-        bool is_gradient = finding->question->is_update && of->tensor >> 24 == 1 + CHECK_GRADIENT;
-        if (!of->is_memory || (k < step->its->arguments && of->end > 0) || (of->tensor != 0 && !is_gradient) ||
-            is_result || find_writer(one, at, of, finding->question->since, &argument) >= 0)
+        if (!of->is_memory || (k < step->its->arguments && of->end > 0) || of->tensor != 0 || is_result ||
+            find_writer(one, at, of, finding->question->since, &argument) >= 0)
             continue;
         enum relation relation = relation_of(finding, &where);
-        if ((k < step->its->arguments && relation != RELATION_SUM) ||
-            (is_gradient && (relation == RELATION_SAME || !differs_between_ranks(finding, &where))))
+        if (k < step->its->arguments && relation != RELATION_SUM)
             continue;
-        if (is_gradient) {
-            place_say(place, PLACE_BEFORE, step,
-                      "annotate the whole gradient, with all elements of its parameter and its own type (DDP_TYPE_OF); "
-                      "call DDP_STEP_GROUP for each group, between backward and its update",
-                      "%s points to a gradient that is not averaged, or not all of it: DDP_GRADIENT names a "
-                      "part of it, or another type, or no DDP_STEP_GROUP averages its group",
-                      ARGUMENT_OF(step, of));
-            return true;
-        }
         bool is_known = relation == RELATION_ROWS || (relation != RELATION_NONE && !finding->question->is_update);
         if (relation == RELATION_SAME || relation == RELATION_DATA || (is_known && !rows_too))
             continue;
@@ -163,11 +147,14 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
         bool is_before =
             finding->question->is_update && writer >= 0 && strcmp(one->steps[writer].its->name, step->its->name) != 0;
         if (is_before && !one->steps[writer].its->from_host && relation == RELATION_SUM) {
+            bool is_gradient = may_be_gradient(step, of);
             place_say(place, PLACE_BEFORE, step,
-                      "annotate it: DDP_GRADIENT, beside the DDP_PARAMETER of what it updates",
-                      "%s points to a gradient that is not annotated, so the ranks do not average it; %.200s "
-                      "computed it before DDP_STEP",
-                      ARGUMENT_OF(step, of), place_name_step(&one->steps[writer], name));
+                      is_gradient ? "annotate it: DDP_GRADIENT, beside the DDP_PARAMETER of what it updates"
+                                  : "compute it for the whole batch: DDP_REDUCE before the update",
+                      "%s points to %s; %.200s computed it before DDP_STEP", ARGUMENT_OF(step, of),
+                      is_gradient ? "a gradient that is not annotated, so the ranks do not average it"
+                                  : "what is computed of the share alone",
+                      place_name_step(&one->steps[writer], name));
             return true;
         }
         place_say(
@@ -180,8 +167,7 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
                   "belong to an update from averaged gradients"
                 : "compute moments and norms after DDP_STEP, of averaged gradients; annotate a gradient with "
                   "DDP_GRADIENT, and optimizer state that one rank alone loads or initialises with DDP_STATE",
-            "%s points to memory that is not annotated and differs between ranks or from one "
-            "process%s%.200s%s",
+            "%s points to memory that is not annotated and differs between ranks or from one process%s%.200s%s",
             ARGUMENT_OF(step, of), writer >= 0 ? "; " : "",
             writer >= 0 ? place_name_step(&one->steps[writer], name) : "",
             writer < 0                          ? ""
@@ -253,21 +239,6 @@ static const char *const move_step =
     "if it clips gradients, searches them for infinities, or computes a sign, a threshold or a norm of them, put "
     "DDP_STEP between backward and it; if it adds random numbers, seed them alike on all ranks";
 
-/* Weighed by what the operation counts of each share, the ranks' gradients are one process's. */
-static bool
-is_weight(const struct finding *finding, const struct where *counts)
-{
-    struct where last = {.at = finding->one.count, .after = true};
-    while (last.at-- > 0) {
-        const struct step *step = &finding->one.steps[last.at];
-        for (last.argument = 0; last.argument < step->its->arguments; ++last.argument) {
-            if (is_target(finding->question, step, (uint32_t)last.argument))
-                return relation_is_weighted(finding, counts, &last);
-        }
-    }
-    return false;
-}
-
 /* It gets what another operation of the step has added up over the share. */
 static bool
 say_sum(const struct finding *finding, size_t at, bool is_late, struct place *place)
@@ -284,8 +255,8 @@ say_sum(const struct finding *finding, size_t at, bool is_late, struct place *pl
         if (by == NULL || by->from_host || strcmp(by->name, LOOK_REDUCES) == 0 ||
             relation_of(finding, &where) != RELATION_SUM)
             continue;
-        bool weighs =
-            !is_late && is_weight(finding, &(struct where){.at = (size_t)writer, .argument = argument, .after = true});
+        bool weighs = !is_late &&
+                      place_weighs(finding, &(struct where){.at = (size_t)writer, .argument = argument, .after = true});
         place_say(place,
                   is_late  ? PLACE_CHANGED
                   : weighs ? PLACE_SCALAR
@@ -293,8 +264,7 @@ say_sum(const struct finding *finding, size_t at, bool is_late, struct place *pl
                   step,
                   is_late ? move_step
                   : weighs
-                      ? "weigh the shares by this number: DDP_WEIGHT(number of the share, number of the batch) before "
-                        "backward"
+                      ? place_weigh_shares
                       : "DDP_REDUCE computes it for the batch; of a count of the share, such as its valid labels, "
                         "DDP_WEIGHT(number of the share, number of the batch) before backward makes the mean right",
                   "%s points to what %.300s computes of the share alone%s", ARGUMENT_OF(step, of),
@@ -305,39 +275,20 @@ say_sum(const struct finding *finding, size_t at, bool is_late, struct place *pl
     return false;
 }
 
-/* It gets a buffer whose bytes are not one rank's. */
-static bool
-say_buffer(const struct finding *finding, size_t at, struct place *place)
-{
-    const struct step *step = &finding->one.steps[at];
-    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
-        const struct look_argument *of = &step->list[where.argument];
-        for (int r = 0; r < finding->question->ranks && of->tensor >> 24 == 1 + CHECK_BUFFER; ++r) {
-            if (relation_argument(finding, r, &where)->before == of->before)
-                continue;
-            place_say(
-                place, PLACE_INPUT, step,
-                "DDP_STEP copies rank 0's buffer to all ranks: what is trained needs DDP_PARAMETER and DDP_GRADIENT, "
-                "and statistics of the batch DDP_REDUCE",
-                "%s points to a buffer (DDP_BUFFER) that is not that of one process", ARGUMENT_OF(step, of));
-            return true;
-        }
-    }
-    return false;
-}
-
-/* It gets a tensor of the role that an operation has changed. */
+/* It gets a tensor of the role that an operation has changed, by what is the rank's own. */
 static bool
 gets_changed(const struct finding *finding, size_t at, uint32_t role)
 {
     const struct step *step = &finding->one.steps[at];
     bool gets = false;
-    size_t argument;
+    size_t argument = 0;
     for (uint32_t a = 0; a < step->its->arguments; ++a) {
         int writer = step->list[a].tensor >> 24 == 1 + role
                          ? find_writer(&finding->one, at, &step->list[a], finding->question->since, &argument)
                          : -1;
-        gets = gets || (writer >= 0 && finding->one.steps[writer].list[argument].tensor >> 24 == 1 + role);
+        const struct where by = {.at = writer >= 0 ? (size_t)writer : 0, .argument = argument, .after = true};
+        gets = gets || (writer >= 0 && finding->one.steps[writer].list[argument].tensor >> 24 == 1 + role &&
+                        relation_of(finding, &by) != RELATION_SAME);
     }
     return gets;
 }
@@ -401,6 +352,7 @@ gets_same(const struct finding *finding, size_t at)
 static bool
 say_place(const struct finding *finding, size_t at, uint32_t changed, struct place *place)
 {
+    char name[320];
     const struct step *step = &finding->one.steps[at];
     const struct look_argument *it = &step->list[changed];
     bool is_update = finding->question->is_update, is_late = !is_update && gets_changed(finding, at, CHECK_GRADIENT);
@@ -422,27 +374,33 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                     "nothing from the shuffle's generator that depends on the rank or its share";
             return true;
         }
-        bool is_whole = place_copies_whole(finding, at);
+        bool is_whole = place_copies_whole(finding, at), comes_again = false;
+        for (size_t i = at + 1; i < finding->one.count; ++i)
+            comes_again = comes_again || (finding->one.steps[i].its->interval > step->its->interval &&
+                                          relation_is_same_call(finding->one.steps[i].its, step->its));
         place_say(
             place, is_whole ? PLACE_HOST : PLACE_SHARE, step,
-            is_whole ? "weights, a teacher or state must begin alike on all ranks: use the same seed, or annotate this "
-                       "memory with DDP_PARAMETER or DDP_STATE; values that the host computes of the share, such as "
-                       "class weights, need DDP_REDUCE; of a batch each rank must copy its share"
-                     : "seed alike on all ranks, and draw the numbers of the whole batch on each; read the batch by "
-                       "`first` and `count` of DDP_SHARD; values that the host computes of the share need DDP_REDUCE",
+            is_whole && comes_again
+                ? "values that the host computes of the share, such as class weights or the rows that it has, need "
+                  "DDP_REDUCE; of a batch each rank must copy its share"
+            : is_whole
+                ? "weights, a teacher or state must begin alike on all ranks: use the same seed, or annotate this "
+                  "memory with DDP_PARAMETER or DDP_STATE"
+                : "seed alike on all ranks, and draw the numbers of the whole batch on each; read the batch by "
+                  "`first` and `count` of DDP_SHARD; values that the host computes of the share need DDP_REDUCE",
             is_whole ? "a rank copies other values than one process to the memory of %s, which is not annotated"
                      : "what a rank copies to the memory of %s is not its share of what one process copies",
             ARGUMENT_OF(step, it));
         place_add_read(finding, at, place);
         return true;
     }
-    bool is_target_itself = is_target(finding->question, step, changed);
+    bool is_target_itself = place_is_target(finding->question, step, changed);
     if (((finding->question->is_uneven || (!is_update && gets_same(finding, at))) &&
          place_say_scalar(finding, at, 1, place)) ||
         place_say_scalar(finding, at, 3, place) || say_input(finding, at, false, place) ||
         (!is_update && say_sum(finding, at, is_late, place)) || place_say_scalar(finding, at, 2, place) ||
         ((!is_update || is_target_itself) && say_input(finding, at, true, place)) ||
-        (!is_update && say_buffer(finding, at, place)) || (!is_update && say_carried(finding, at, place)))
+        (!is_update && say_carried(finding, at, place)))
         return true;
     if (is_update && is_target_itself)
         return say_unseen(finding, at, place);
@@ -465,19 +423,24 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
         place_say(place, PLACE_CHANGED, step, move_step,
                   "after backward it reads or changes gradients that are not averaged yet, and its results are not in "
                   "proportion to them");
-    else
+    else {
         place_say(
             place, PLACE_SHARE, step,
-            is_reduced(finding->question)
+            finding->question->is_reduced
                 ? "all ranks must begin with the same values, of the whole data or by DDP_STATE; what is computed of "
                   "the share needs DDP_REDUCE"
-                : "look in this kernel for labels that are not moved by `first`, for statistics of the share, such as "
-                  "a "
-                  "norm or a ranking (DDP_REDUCE computes them for the batch), and for positions and random numbers by "
-                  "a row's number in the share instead of the batch",
+                : "look in this kernel for labels that are not moved by `first`, for statistics of the share "
+                  "(DDP_REDUCE "
+                  "computes them for the batch), and for positions and random numbers by a row's number in the share",
             "the memory that %s points to has neither the rows of one process nor a sum over them: a row "
             "depends on the other rows of the share, or on its position in the share",
             ARGUMENT_OF(step, it));
+        size_t length = strlen(place->text);
+        if (finding->excused > 0)
+            snprintf(place->text + length, sizeof(place->text) - length,
+                     "; before it, %.200s computes whole numbers that are not those of one process",
+                     place_name_step(&finding->one.steps[finding->excused - 1], name));
+    }
     return true;
 }
 
@@ -516,60 +479,13 @@ find_extra(const struct finding *finding, int rank, size_t at, struct place *pla
             ++next;
         bool is_extra = at == one->count || next == one->count || looked->of[next] != (int)i, changes = false;
         for (uint32_t a = 0; a < looked->steps[i].its->arguments && is_extra; ++a) {
-            changes = changes || (at == one->count && is_target(finding->question, &looked->steps[i], a));
+            changes = changes || (at == one->count && place_is_target(finding->question, &looked->steps[i], a));
             for (uint32_t b = 0; at < one->count && b < looked->steps[end].its->arguments; ++b)
                 changes = changes || (looked->steps[end].list[b].is_memory &&
                                       reaches(&looked->steps[i].list[a], &looked->steps[end].list[b]));
         }
         if (changes && place_has(finding->question, &looked->steps[i]))
             return say_missing(finding, &looked->steps[i], rank, true, place);
-    }
-    return false;
-}
-
-static bool
-reads(const struct step *step, const struct look_argument *it)
-{
-    bool is = false;
-    for (uint32_t a = 0; a < step->its->arguments; ++a)
-        is = is || (step->list[a].is_memory && step->list[a].tensor == it->tensor && step->list[a].end == 0);
-    return is;
-}
-
-/* Backward goes on after DDP_STEP: an operation changes an averaged gradient, and gets the rank's own rows. */
-static bool
-say_backward(const struct finding *finding, struct place *place)
-{
-    const struct looked *one = &finding->one;
-    char name[320];
-    for (struct where where = {.at = 0}; where.at < one->count; ++where.at) {
-        const struct step *step = &one->steps[where.at];
-        const struct look_argument *it = NULL;
-        bool has_rows = false, matters = finding->matters[where.at] != MATTERS_NOT;
-        matters = matters && place_has(finding->question, step);
-        for (where.argument = 0; where.argument < step->its->arguments && matters; ++where.argument) {
-            const struct look_argument *own = &step->list[where.argument];
-            where.after = own->tensor >> 24 == 1 + CHECK_GRADIENT && own->end > 0;
-            if (!own->is_memory)
-                continue;
-            enum relation relation = relation_of(finding, &where);
-            it = where.after && relation != RELATION_SAME ? own : it;
-            has_rows = has_rows || (own->tensor == 0 && relation == RELATION_ROWS);
-        }
-        size_t next = where.at + 1;
-        while (it != NULL && next < one->count &&
-               !(finding->matters[next] != MATTERS_NOT && reads(&one->steps[next], it)))
-            ++next;
-        if (it == NULL || !has_rows || next >= one->count)
-            continue;
-        place_say(
-            place, PLACE_CHANGED, step,
-            "run all of backward before DDP_STEP, and call DDP_STEP before each update: the update must read averaged "
-            "gradients",
-            "between DDP_STEP and the update it changes averaged gradients by the rank's own rows, and %.260s gets "
-            "them",
-            place_name_step(&one->steps[next], name));
-        return true;
     }
     return false;
 }
@@ -584,32 +500,15 @@ changed_by(const struct step *step, uint32_t role)
     return tensor;
 }
 
-/* Between two DDP_STEPs a parameter is updated, gradients are computed once more, and it is updated by these, which are
- * not averaged. */
+/* What DDP_STEP has averaged does not. */
 static bool
-say_several(const struct finding *finding, struct place *place)
+differs_between_ranks(const struct finding *finding, const struct where *where)
 {
-    const struct looked *one = &finding->one;
-    uint32_t updated = 0;
-    bool is_backward = false, is_own = false;
-    for (struct where where = {.at = 0}; where.at < one->count; ++where.at) {
-        const struct step *step = &one->steps[where.at];
-        if (step->its->interval != finding->question->interval || step->its->interval == 0)
-            continue;
-        uint32_t changed = changed_by(step, CHECK_PARAMETER);
-        is_backward = is_backward || (updated != 0 && changed_by(step, CHECK_GRADIENT) != 0);
-        updated = updated == 0 ? changed : updated;
-        for (where.argument = 0; where.argument < step->its->arguments && is_backward && !is_own; ++where.argument)
-            is_own = changed == updated && step->list[where.argument].tensor >> 24 == 1 + CHECK_GRADIENT &&
-                     relation_of(finding, &where) != RELATION_SAME;
-        if (!is_own)
-            continue;
-        place_say(place, PLACE_CHANGED, step,
-                  "call DDP_STEP in each step, between backward and the update: each update needs its own",
-                  "it updates a parameter once more, and no DDP_STEP comes between the two updates");
-        return true;
-    }
-    return false;
+    bool differs = false;
+    for (int r = 1; r < finding->question->ranks; ++r)
+        differs =
+            differs || relation_argument(finding, r, where)->before != relation_argument(finding, 0, where)->before;
+    return differs;
 }
 
 /* No operation has changed the gradient since the last DDP_STEP; or one has by the rank's own rows: backward, which
@@ -665,15 +564,39 @@ say_unaveraged(const struct finding *finding, struct place *place)
     return false;
 }
 
+/* DDP_GRADIENT names a part of a gradient, and the update changes more of the parameter. */
+static bool
+say_part(const struct finding *finding, struct place *place)
+{
+    const struct place_question *question = finding->question;
+    for (size_t at = 0; at < finding->one.count && question->is_short; ++at) {
+        const struct step *step = &finding->one.steps[at];
+        const struct look_argument *changed = NULL, *of = NULL;
+        for (uint32_t a = 0; a < step->its->arguments; ++a) {
+            changed = place_is_target(question, step, a) ? &step->list[a] : changed;
+            of = step->list[a].tensor >> 24 == 1 + CHECK_GRADIENT ? &step->list[a] : of;
+        }
+        if (changed == NULL || of == NULL || changed->type != of->type || changed->end - changed->first <= of->bytes)
+            continue;
+        place_say(place, PLACE_BEFORE, step,
+                  "annotate the whole gradient: DDP_GRADIENT with all elements of its parameter, and its type",
+                  "it changes %llu elements of the parameter, and of the gradient that %s points to DDP_GRADIENT names "
+                  "%llu",
+                  (unsigned long long)(changed->end - changed->first) / element_size(of->type), ARGUMENT_OF(step, of),
+                  (unsigned long long)of->bytes / element_size(of->type));
+        place->tensor = of->tensor;
+        return true;
+    }
+    return false;
+}
+
 static bool
 find_place(struct finding *finding, struct place *place)
 {
     const struct place_question *question = finding->question;
-    if (question->is_update && say_backward(finding, place))
-        return true;
     for (size_t at = 0; at < finding->one.count; ++at) {
         const struct step *step = &finding->one.steps[at];
-        if (finding->matters[at] == MATTERS_NOT || !place_has(question, step))
+        if (finding->matters[at] == 0 || !place_has(question, step))
             continue;
         for (int r = 0; r < question->ranks; ++r) {
             if (finding->ranks[r].of[at] < 0)
@@ -681,16 +604,19 @@ find_place(struct finding *finding, struct place *place)
             if (question->is_update && find_extra(finding, r, at, place))
                 return true;
         }
-        if (question->is_update && place_say_scalar(finding, at, 3, place))
+        if (question->is_update && !relation_changes_same(finding, at) && place_say_scalar(finding, at, 3, place))
             return true;
         for (struct where where = {.at = at, .after = true}; where.argument < step->its->arguments; ++where.argument) {
             bool is_data = question->is_update && step->its->from_host && !place_copies_whole(finding, at);
             bool is_other = question->is_early && !question->is_averaged &&
                             strcmp(step->its->name, LOOK_REDUCES) != 0 &&
-                            !is_target(question, step, (uint32_t)where.argument);
-            if (is_other || !step->list[where.argument].is_memory || step->list[where.argument].end == 0 || is_data)
+                            !place_is_target(question, step, (uint32_t)where.argument);
+            bool is_used = (finding->matters[at] & (MATTERS_UNSEEN | 1U << where.argument)) != 0;
+            if (is_other || !is_used || !step->list[where.argument].is_memory || step->list[where.argument].end == 0 ||
+                is_data)
                 continue;
             enum relation relation = relation_of(finding, &where);
+            finding->excused = relation == RELATION_EXCUSED ? at + 1 : finding->excused;
             if (relation == RELATION_UNKNOWN) { /* too much was left out */
                 place->is_probable = true;
                 if (place_say_scalar(finding, at, 3, place))
@@ -698,14 +624,14 @@ find_place(struct finding *finding, struct place *place)
                 continue;
             }
             bool must_be_same = question->is_update || (question->is_early && !question->is_averaged) ||
-                                (is_reduced(question) && is_target(question, step, (uint32_t)where.argument));
+                                (question->is_reduced && place_is_target(question, step, (uint32_t)where.argument));
             if (relation == RELATION_NONE || relation == RELATION_PART || (must_be_same && relation != RELATION_SAME))
                 return say_place(finding, at, (uint32_t)where.argument, place);
         }
     }
     /* What each operation changes is right, and adds to something that is not. */
     for (size_t at = 0; at < finding->one.count && question->is_update; ++at) {
-        bool is_it = finding->matters[at] != MATTERS_NOT && place_has(question, &finding->one.steps[at]);
+        bool is_it = finding->matters[at] != 0 && place_has(question, &finding->one.steps[at]);
         if (is_it && say_input(finding, at, false, place))
             return true;
     }
@@ -721,7 +647,7 @@ find_divisor(const struct finding *finding, struct place *place)
     for (size_t at = 0; at < finding->one.count; ++at) {
         const struct step *step = &finding->one.steps[at];
         struct where where = {.at = at};
-        for (; where.argument < step->its->arguments && finding->matters[at] != MATTERS_NOT; ++where.argument) {
+        for (; where.argument < step->its->arguments && finding->matters[at] != 0; ++where.argument) {
             const struct look_argument *it = &step->list[where.argument];
             bool is_it = !it->is_memory && (it->value == items || fabs(it->value * items - 1) < 1e-6);
             for (int r = 0; r < finding->question->ranks && is_it; ++r) {
@@ -764,10 +690,13 @@ place_find(const struct place_question *question, struct place *place)
     struct finding finding = {.question = question};
     struct place_question before = *question;
     *place = (struct place){.text = ""};
-    bool ok = relation_load(&finding), any = ok && find_what_matters(&finding);
+    bool ok = relation_load(&finding);
+    for (int r = 0; r <= question->ranks && ok && question->is_update; ++r)
+        begin_at_own_step(question, r > 0 ? &finding.ranks[r - 1] : &finding.one);
+    bool any = ok && find_what_matters(&finding);
     bool in_parts = any && !question->is_update && !question->is_early && place_is_in_parts(&finding.one);
-    bool found = any && (say_several(&finding, place) || say_unaveraged(&finding, place) ? true
-                         : question->is_divided                                          ? find_divisor(&finding, place)
+    bool found = any && (say_unaveraged(&finding, place) || say_part(&finding, place) ? true
+                         : question->is_divided                                       ? find_divisor(&finding, place)
                          : in_parts ? place_find_in_parts(&finding, place)
                                     : find_place(&finding, place));
     before.tensor = any && !found && question->is_update ? find_gradient(&finding) : 0;

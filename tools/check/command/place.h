@@ -16,12 +16,14 @@ struct place_question {
     const char *by;           /* this function writes, where its */
     uint32_t argument;        /* points */
     uint32_t since, interval; /* in which it comes about; of what DDP_REDUCE finds: the latter is the step */
+    bool is_reduced;          /* DDP_REDUCE finds it */
     bool is_update;           /* it is changed after DDP_STEP: all that leads to it must be the same on all ranks */
     bool is_early;            /* a parameter, state or buffer that is changed before DDP_STEP, */
     bool is_averaged;         /* which DDP_STEP_PARAMETERS averages */
     bool is_uneven;           /* the ranks' shares of the step are not equal */
     uint64_t items;           /* of the batch, by DDP_SHARD; 0: not known */
     bool is_divided;          /* all gradients are the Nth part of one rank's */
+    bool is_short;            /* a parameter; fewer elements of gradients are annotated than of parameters */
 };
 
 enum place_kind {

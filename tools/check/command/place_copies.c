@@ -105,7 +105,7 @@ place_say_items(const struct finding *finding, size_t at, struct place *place)
     for (struct where where = {.at = at, .after = true}; where.at < finding->one.count; ++where.at) {
         const struct look_operation *its = finding->one.steps[where.at].its;
         bool may_be = its->from_host && its->interval == finding->question->interval &&
-                      finding->matters[where.at] == MATTERS && !place_copies_whole(finding, where.at);
+                      (finding->matters[where.at] & MATTERS_ALL) != 0 && !place_copies_whole(finding, where.at);
         if (may_be && relation_of(finding, &where) == RELATION_NONE &&
             (say_times(finding, where.at, place) || say_items(finding, where.at, place)))
             return true;

@@ -52,7 +52,7 @@ find_first_alone(const struct finding *finding, struct place *place)
     char values[200];
     for (struct where where = {.at = 0}; where.at < finding->one.count; ++where.at) {
         const struct step *step = &finding->one.steps[where.at];
-        bool matters = finding->matters[where.at] != MATTERS_NOT && place_has(finding->question, step);
+        bool matters = finding->matters[where.at] != 0 && place_has(finding->question, step);
         for (where.argument = 0; where.argument < step->its->arguments && matters; ++where.argument) {
             if (step->list[where.argument].is_memory || !is_first_alone(finding, &where))
                 continue;
@@ -72,7 +72,7 @@ find_first_alone(const struct finding *finding, struct place *place)
 static bool
 is_first(const struct finding *finding, size_t at)
 {
-    bool is = finding->matters[at] != MATTERS_NOT && place_has(finding->question, &finding->one.steps[at]);
+    bool is = finding->matters[at] != 0 && place_has(finding->question, &finding->one.steps[at]);
     for (size_t i = 0; i < at && is; ++i)
         is = !relation_is_one_call(&finding->one.steps[i], &finding->one.steps[at]);
     for (int r = 0; r < finding->question->ranks && is; ++r)
@@ -90,7 +90,8 @@ place_find_in_parts(const struct finding *finding, struct place *place)
         bool is = is_first(finding, where.at) && !step->its->from_host;
         for (where.argument = 0; where.argument < step->its->arguments && is; ++where.argument) {
             const struct look_argument *it = &step->list[where.argument];
-            if (!it->is_memory || it->end == 0 || relation_of_call(finding, &where) != RELATION_NONE)
+            if (!it->is_memory || it->end == 0 || (finding->matters[where.at] & 1U << where.argument) == 0 ||
+                relation_of_call(finding, &where) != RELATION_NONE)
                 continue;
             if (place_say_scalar(finding, where.at, 3, place))
                 return true;

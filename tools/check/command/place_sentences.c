@@ -16,6 +16,18 @@ place_has(const struct place_question *question, const struct step *step)
     return step->its->interval >= question->since && step->its->interval <= question->interval;
 }
 
+bool
+place_is_target(const struct place_question *question, const struct step *step, uint32_t at)
+{
+    const struct look_argument *it = &step->list[at];
+    bool is_it = question->tensor != 0
+                     ? it->tensor == question->tensor
+                     : (it->number & 0xffff) == question->argument && strcmp(step->its->name, question->by) == 0;
+    return is_it && it->is_memory &&
+           (question->is_reduced ? strcmp(step->its->name, LOOK_REDUCES) == 0 && step->its->blocks == question->interval
+                                 : it->end > 0 && step->its->interval == question->interval);
+}
+
 const char *
 place_name_step(const struct step *step, char text[320])
 {
@@ -59,32 +71,53 @@ place_list_values(const struct finding *finding, const struct where *where, char
     snprintf(text + used, 200 - used, " and %.6g in one process", relation_argument(finding, -1, where)->value);
 }
 
-/* Of scalars that differ: 5: in no way that a share explains; 4: they, or what divides, add up, but are not alike: a
- * count of the share; 3: they are the share's part of the one rank's, or N times; 2: whole numbers that rise with the
- * rank, as where a share begins; 1: that add up, as counts and grids do; 0: all are the same. */
+bool
+place_weighs(const struct finding *finding, const struct where *counts)
+{
+    struct where last = {.at = finding->one.count, .after = true};
+    while (last.at-- > 0) {
+        const struct step *step = &finding->one.steps[last.at];
+        for (last.argument = 0; last.argument < step->its->arguments; ++last.argument) {
+            if (place_is_target(finding->question, step, (uint32_t)last.argument))
+                return relation_is_weighted(finding, counts, &last);
+        }
+    }
+    return false;
+}
+
+/* Of scalars that differ: 6: a number of the share that weighs its gradients right; 5: in no way that a share explains;
+ * 4: they, or what divides, add up, but are not alike: a count of the share; 3: they are the share's part of the one
+ * rank's, or N times; 2: whole numbers that rise with the rank, as where a share begins; 1: that add up, as counts and
+ * grids do, or are where a share ends; 0: all are the same. */
 static int
 judge_scalar(const struct finding *finding, const struct where *where)
 {
     const struct look_argument *mine = relation_argument(finding, -1, where);
     double one = mine->value, sum = 0, inverse = 0, before = 0;
-    int ranks = finding->question->ranks, same = 0;
-    bool rises = mine->is_whole, alike = true;
+    int ranks = finding->question->ranks, same = 0, weighed = 0;
+    bool rises = mine->is_whole, ends = rises, alike = true;
     for (int r = 0; r < ranks; ++r) {
         const struct look_argument *theirs = relation_argument(finding, r, where);
         if (theirs->is_memory)
             return 0;
         same += fabs(theirs->value - one) <= 1e-5 * fabs(one);
+        weighed += fabs(theirs->value * relation_weight(finding, r) / ranks - one) <= 1e-5 * fabs(one);
         rises = rises && theirs->is_whole && (r == 0 ? theirs->value == one : theirs->value > before);
+        ends =
+            ends && theirs->is_whole && (r == 0 || theirs->value > before) && (r < ranks - 1 || theirs->value == one);
         alike = alike && (r == 0 || theirs->value == before);
         before = theirs->value;
         sum += before;
         inverse += one / before;
     }
-    if (same == ranks)
+    if (same == ranks || (weighed == ranks && relation_weight(finding, 0) != 1))
         return 0;
     bool adds = fabs(sum - one) <= 1e-5 * fabs(one), divides = fabs(inverse - 1) <= 1e-5;
     if (rises)
         return 2;
+    if (ends || (adds && !alike && !finding->question->is_uneven && !finding->question->is_update &&
+                 place_weighs(finding, where)))
+        return ends ? 1 : 6;
     if ((adds && alike && one == trunc(one)) || (mine->is_whole && (adds || (sum > one && sum < one + ranks))))
         return 1;
     return (adds || divides) && !alike ? 4 : adds || divides ? 3 : 5;
@@ -132,6 +165,9 @@ was_right(const struct finding *finding, const struct where *where)
     return was;
 }
 
+const char *const place_weigh_shares =
+    "weigh the shares by this number: DDP_WEIGHT(number of the share, number of the batch) before backward";
+
 const char *const place_same_decision =
     "the decision on the host whether this operation is made must be the same on all ranks: by averaged values "
     "(DDP_MEAN), not by the rank or its own values";
@@ -142,7 +178,7 @@ const char *const place_same_update = "this argument of the update must not depe
 bool
 place_say_scalar(const struct finding *finding, size_t at, int least, struct place *place)
 {
-    static const char *const advice[] = {
+    const char *const advice[] = {
         "this argument counts the share: the result must not depend on it, or another argument, such as where the "
         "share begins, is wrong",
         "the ranks' shares of this step are not equal: call DDP_WEIGHT(count, total) after DDP_SHARD, or leave such a "
@@ -153,7 +189,8 @@ place_say_scalar(const struct finding *finding, size_t at, int least, struct pla
         "each rank divides by a number of its own share, such as its count of valid labels: before backward call "
         "DDP_WEIGHT(number of the share, number of the batch)",
         "this argument must not depend on the rank or the number of ranks; a number that the program computes from the "
-        "share needs DDP_REDUCE, or its term a DDP_WEIGHT"};
+        "share needs DDP_REDUCE, or its term a DDP_WEIGHT",
+        place_weigh_shares};
     const struct step *step = &finding->one.steps[at];
     char values[200];
     int worst = 0;
@@ -172,7 +209,8 @@ place_say_scalar(const struct finding *finding, size_t at, int least, struct pla
               finding->question->is_update                  ? place_same_update
               : worst == 1 && !finding->question->is_uneven ? advice[0]
                                                             : advice[worst],
-              "%s is %s", ARGUMENT_OF(step, &step->list[found.argument]), values);
+              "%s is %s%s", ARGUMENT_OF(step, &step->list[found.argument]), values,
+              worst == 6 ? "; weighed by it, the ranks' gradients make one process's" : "");
     if (worst == 5)
         place_add_read(finding, at, place);
     return true;

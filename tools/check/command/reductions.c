@@ -68,47 +68,26 @@ find_first(const struct check_verdict *verdict)
     return first;
 }
 
-/* The first result that counts and that `is_so`; NULL: none. */
-static const struct check_item *
-find_result(const struct check_verdict *verdict, bool (*is_so)(const struct check_item *item))
-{
-    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
-        if (is_result(item) && is_so(item))
-            return item;
-    }
-    return NULL;
-}
-
-static bool
-item_repeats(const struct check_item *item)
-{
-    return !item->ignored;
-}
-
 static bool
 is_extreme(const struct check_item *item)
 {
     return is_result(item) && (item->tensor.group == CHECK_OP_MIN || item->tensor.group == CHECK_OP_MAX);
 }
 
-/* The smallest or largest of the shares is the Nth part of all. */
-static bool
-is_multiple(const struct check_item *item)
-{
-    return item->factor > 0 && !is_extreme(item);
-}
+/* REPEATED in two runs of one rank. MULTIPLE: the smallest or largest of the shares is the Nth part of all, too. */
+enum kind { ANY, REPEATED, MULTIPLE, UNCLEAR };
 
-static bool
-is_unclear(const struct check_item *item)
+/* The first result of the kind; NULL: none. */
+static const struct check_item *
+find_result(const struct check_verdict *verdict, enum kind kind)
 {
-    return item->unclear;
-}
-
-static bool
-is_any(const struct check_item *item)
-{
-    (void)item;
-    return true;
+    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
+        bool is_so = kind == ANY || (kind == REPEATED && !item->ignored) || (kind == UNCLEAR && item->unclear) ||
+                     (kind == MULTIPLE && item->factor > 0 && !is_extreme(item));
+        if (is_result(item) && is_so)
+            return item;
+    }
+    return NULL;
 }
 
 static void
@@ -133,13 +112,11 @@ judge_first(const struct check_evidence *evidence, struct check_verdict *verdict
                      "%llu items do not divide evenly among %d ranks, and the mean of unequal shares is not the mean "
                      "of all items: check with another -n, or add up sums and counts",
                      (unsigned long long)total, evidence->ranks);
-    } else if (first->first_step > 1) {
-        sentence_say(verdict->advice, "its inputs are not those of one rank: look for a sum or a count of the round "
-                                      "before that has no DDP_REDUCE, or is used before it");
     } else {
-        sentence_say(verdict->advice,
-                     "the ranks' parts together are not the data of one rank: look for shares that overlap or leave "
-                     "items out, for a shuffle that is seeded by rank, for a sum before it that has no DDP_REDUCE");
+        sentence_say(
+            verdict->advice,
+            "its inputs are not those of one rank: look for shares that overlap or leave items out, for a "
+            "shuffle that is seeded by rank, for a sum or a count that has no DDP_REDUCE, or is used before it");
     }
 }
 
@@ -147,16 +124,9 @@ static void
 judge_equal(const struct check_evidence *evidence, struct check_verdict *verdict, struct check_wishes *wishes)
 {
     char name[400];
-    const struct check_item *multiple = find_result(verdict, is_multiple), *unclear = find_result(verdict, is_unclear);
+    const struct check_item *multiple = find_result(verdict, MULTIPLE), *unclear = find_result(verdict, UNCLEAR);
     if (pattern_has_one_batch(evidence)) {
-        sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_SAME_BATCH, NULL);
-        sentence_say(
-            verdict->text,
-            "all %d ranks compute the same: the values that they pass to DDP_REDUCE are equal, bit for bit, so "
-            "more ranks do not help",
-            evidence->ranks);
-        sentence_say(verdict->advice,
-                     "divide the data: DDP_SHARD(total, &first, &count), or by DDP_RANK() and DDP_WORLD_SIZE()");
+        sentence_say_one_batch(evidence, verdict);
     } else if (unclear != NULL) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, unclear);
         sentence_say(verdict->text,
@@ -188,12 +158,12 @@ reductions_say_rounds(struct judgement *judgement)
     const struct check_evidence *evidence = judgement->evidence;
     struct check_verdict *verdict = judgement->verdict;
     const struct check_item *first = find_first(verdict);
-    if (find_result(verdict, is_any) == NULL) {
+    if (find_result(verdict, ANY) == NULL) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_NOTHING, NULL);
         sentence_say(verdict->text, "no call of DDP_REDUCE on the ranks is one that one rank makes, too");
         sentence_say(verdict->advice,
                      "make the calls on one rank, too, with as many elements: there they take no time");
-    } else if (find_result(verdict, item_repeats) == NULL) {
+    } else if (find_result(verdict, REPEATED) == NULL) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_NOT_REPEATABLE, NULL);
         sentence_say(verdict->text, "two runs of the program on one rank differ: DDP_REDUCE has other results");
         sentence_say(verdict->advice,

@@ -28,7 +28,7 @@ load(const char *path, struct looked *looked)
     if (file != NULL)
         fclose(file);
     while (at + sizeof(struct look_operation) <= bytes) {
-        const struct look_operation *record = (const void *)(looked->file + at);
+        struct look_operation *record = (void *)(looked->file + at);
         size_t behind = record->arguments > 0 ? record->arguments * sizeof(struct look_argument) : record->bytes;
         at += sizeof(*record);
         if (record->arguments > LOOK_ARGUMENTS || behind > bytes - at)
@@ -169,37 +169,78 @@ struct numbers {
     double unit; /* rounding of each, besides */
 };
 
-/* Ordinary floats, else doubles, else whole numbers. */
-static struct numbers
-read_numbers(const struct contents *contents, uint64_t first, uint64_t end)
+/* Of the numbers of that type the largest by the smallest, but for zeros; infinite: some are no ordinary ones. */
+static double
+spread_of(int type, const struct contents *contents, uint64_t first, uint64_t end)
 {
-    static const int types[] = {ELEMENT_FLOAT32, ELEMENT_FLOAT64, ELEMENT_INT32};
+    double least = INFINITY, most = 0;
+    for (size_t i = 0; i < (end - first) / element_size(type); ++i) {
+        double value = fabs(element_get(type, contents->data + first, i));
+        if (value == 0)
+            continue;
+        if (!(value > 1e-30 && value < 1e30))
+            return INFINITY;
+        least = fmin(least, value);
+        most = fmax(most, value);
+    }
+    return most > least ? most / least : 1;
+}
+
+/* The lower half of a double is any float, or 0 of a short number; the upper halves are near each other. */
+static int
+guess_type(const struct contents *contents, uint64_t first, uint64_t end)
+{
+    static const double usual = 1e6, any = 1e18;
+    double narrow = spread_of(ELEMENT_FLOAT32, contents, first, end),
+           wide = (end - first) % sizeof(double) == 0 ? spread_of(ELEMENT_FLOAT64, contents, first, end) : INFINITY;
+    bool are_short = end - first > sizeof(double) && wide < any;
+    for (size_t i = 0; i < (end - first) / sizeof(float) && are_short; i += 2)
+        are_short = element_get(ELEMENT_INT32, contents->data + first, i) == 0;
+    bool are_halves = wide < INFINITY && (narrow == INFINITY || (narrow > usual && wide * wide < narrow));
+    return are_halves || are_short ? ELEMENT_FLOAT64 : narrow < INFINITY ? ELEMENT_FLOAT32 : ELEMENT_INT32;
+}
+
+/* `type` 0: not known. */
+static struct numbers
+read_numbers(const struct contents *contents, int type, uint64_t first, uint64_t end)
+{
     end = end < contents->bytes ? end : contents->bytes;
     first = first < end ? first : end;
-    struct numbers numbers = {.list = xcalloc((end - first) / 4 + 1, sizeof(double))};
-    for (size_t k = 0, bad = 1; k < 3 && bad > 0; ++k) {
-        numbers.are_whole = k == 2;
-        numbers.count = (end - first) / element_size(types[k]);
-        bad = k == 1 && (end - first) % 8 != 0;
-        for (size_t i = 0; i < numbers.count && bad == 0; ++i) {
-            double value = numbers.list[i] = element_get(types[k], contents->data + first, i);
-            bad = k < 2 && value != 0 && !(fabs(value) > 1e-30 && fabs(value) < 1e30);
-        }
+    type = type != 0 ? type : guess_type(contents, first, end);
+    size_t each = element_size(type);
+    first -= first % each; /* what was changed need not be the first half of a double */
+    end += (each - end % each) % each;
+    end -= end > contents->bytes ? each : 0;
+    struct numbers numbers = {.list = xcalloc((end - first) / each + 1, sizeof(double)),
+                              .count = (end - first) / each,
+                              .are_whole = type > ELEMENT_BFLOAT16};
+    double most = 0;
+    for (size_t i = 0; i < numbers.count; ++i) {
+        numbers.list[i] = element_get(type, contents->data + first, i);
+        most = fmax(most, fabs(numbers.list[i]));
     }
+    numbers.unit = type == ELEMENT_BFLOAT16 ? most * 0x1p-8 : type == ELEMENT_FLOAT16 ? most * 0x1p-11 : 0;
     return numbers;
+}
+
+/* Of list[i] - factor * other[i]; other NULL: of list[i]. */
+static double
+norm_of(const double *list, const double *other, double factor, size_t count)
+{
+    double square = 0;
+    for (size_t i = 0; i < count; ++i) {
+        double value = list[i] - (other != NULL ? factor * other[i] : 0);
+        square += value * value;
+    }
+    return sqrt(square);
 }
 
 /* list[i] is factor * other[i], nearly, and but for `unit`. */
 static bool
 are_near(const double *list, const double *other, double factor, size_t count, double unit)
 {
-    double apart = 0, left = 0, right = 0;
-    for (size_t i = 0; i < count; ++i) {
-        apart += (list[i] - factor * other[i]) * (list[i] - factor * other[i]);
-        left += list[i] * list[i];
-        right += factor * other[i] * factor * other[i];
-    }
-    return sqrt(apart) <= unit * sqrt((double)count) + near_enough * sqrt(fmax(left, right));
+    double most = fmax(norm_of(list, NULL, 0, count), fabs(factor) * norm_of(other, NULL, 0, count));
+    return norm_of(list, other, factor, count) <= unit * sqrt((double)count) + near_enough * most;
 }
 
 static int
@@ -286,6 +327,18 @@ hash_before(const struct finding *finding, int rank, const struct where *where)
     return it->before;
 }
 
+/* As it is annotated, or as one process's look. A float that is infinite or NaN is no number. */
+static int
+type_of(const struct finding *finding, const struct where *where, uint64_t first, uint64_t end)
+{
+    const struct look_argument *mine = relation_argument(finding, -1, where);
+    const struct contents *contents = contents_of(&finding->one, where->after ? mine->after : mine->before);
+    if (mine->type > ELEMENT_FLOAT32 || contents == NULL || end > contents->bytes)
+        return mine->type;
+    int type = guess_type(contents, first, end);
+    return mine->type != 0 && type == ELEMENT_FLOAT64 ? ELEMENT_FLOAT32 : type;
+}
+
 /* The numbers of [first, end) there; `of_change`: how much they have changed. False: they were not kept. */
 static bool
 numbers_of(const struct finding *finding, int rank, const struct where *where, uint64_t first, uint64_t end,
@@ -297,20 +350,33 @@ numbers_of(const struct finding *finding, int rank, const struct where *where, u
         argument != NULL ? contents_of(looked, where->after ? argument->after : argument->before) : NULL;
     if (contents == NULL || end > contents->bytes)
         return false;
-    *numbers = read_numbers(contents, first, end);
+    int type = type_of(finding, where, first, end);
+    *numbers = read_numbers(contents, type, first, end);
     const struct contents *before =
         where->after && of_change ? contents_of(looked, hash_before(finding, rank, where)) : NULL;
     if (before == NULL || numbers->are_whole)
         return true;
-    struct numbers old = read_numbers(before, first, end);
+    struct numbers old = read_numbers(before, type, first, end);
     double most = 0;
     for (size_t i = 0; i < numbers->count && old.count == numbers->count; ++i) {
         most = fmax(most, fabs(numbers->list[i]));
         numbers->list[i] -= old.list[i];
     }
-    numbers->unit = most * 1.2e-7;
+    numbers->unit = fmax(numbers->unit, most * 1.2e-7);
     free(old.list);
     return true;
+}
+
+double
+relation_weight(const struct finding *finding, int rank)
+{
+    const struct looked *looked = &finding->ranks[rank];
+    for (size_t i = 0; i < looked->count; ++i) {
+        const struct look_operation *its = looked->steps[i].its;
+        if (its->interval == finding->question->interval && strcmp(its->name, LOOK_STEPS) == 0)
+            return looked->steps[i].list[0].value;
+    }
+    return 1;
 }
 
 /* Each rank's at the same place. */
@@ -322,24 +388,29 @@ relate_places(const struct finding *finding, const struct where *where, uint64_t
     const struct step *step = &finding->one.steps[where->at];
     int ranks = question->ranks;
     bool same = true, summed = true, early = is_early(finding, &step->list[where->argument]);
-    struct numbers sum = {.list = xcalloc(one->count + 1, sizeof(double)), .count = one->count};
+    double *sum = xcalloc(one->count + 1, sizeof(double)), *weighed = xcalloc(one->count + 1, sizeof(double));
     for (int r = 0; r < ranks && summed; ++r) {
+        double weight = relation_weight(finding, r);
         struct numbers own;
         summed = numbers_of(finding, r, where, first, end, of_change, &own);
         if (!summed)
             break;
         same = same && own.count == one->count && are_near(own.list, one->list, 1, one->count, one->unit);
-        for (size_t i = 0; i < one->count && i < own.count; ++i)
-            sum.list[i] += own.list[i];
+        for (size_t i = 0; i < one->count && i < own.count; ++i) {
+            sum[i] += own.list[i];
+            weighed[i] += weight * own.list[i];
+        }
         free(own.list);
     }
     same = same && summed;
-    double unit = early ? (1 + ranks) * one->unit : 0;
-    bool is_part = summed && are_near(sum.list, one->list, 1, one->count, unit),
-         is_mean = summed && are_near(sum.list, one->list, ranks, one->count, unit);
+    double unit = (1 + ranks) * one->unit;
+    bool is_part = summed && are_near(sum, one->list, 1, one->count, unit),
+         is_mean = summed && (are_near(sum, one->list, ranks, one->count, unit) ||
+                              are_near(weighed, one->list, ranks, one->count, unit));
     if (strcmp(step->its->name, LOOK_REDUCES) == 0) /* of what each rank has divided by its share */
-        is_mean = is_mean || (summed && are_near(sum.list, one->list, (double)ranks * ranks, one->count, 0));
-    free(sum.list);
+        is_mean = is_mean || (summed && are_near(sum, one->list, (double)ranks * ranks, one->count, 0));
+    free(sum);
+    free(weighed);
     if (early && !same)
         return !question->is_averaged ? RELATION_NONE
                : is_mean              ? RELATION_SUM
@@ -357,9 +428,10 @@ append(struct numbers *all, const struct numbers *own)
     all->are_whole = own->are_whole;
 }
 
-/* The ranks' together, of [first, end) of each, or of what each has changed where `end` is 0, behind `all`. */
+/* Behind `all`: of each rank [first, end), or where `end` is 0 what it has changed; `weighs`: as DDP_WEIGHT says. */
 static bool
-gather(const struct finding *finding, const struct where *where, uint64_t first, uint64_t end, struct numbers *all)
+gather(const struct finding *finding, const struct where *where, uint64_t first, uint64_t end, bool weighs,
+       struct numbers *all)
 {
     bool ok = true;
     for (int r = 0; r < finding->question->ranks && ok; ++r) {
@@ -373,6 +445,8 @@ gather(const struct finding *finding, const struct where *where, uint64_t first,
                       : is_copy                   ? argument->bytes
                                                   : argument->end;
         ok = to > from && numbers_of(finding, r, where, from, to, finding->question->is_update, &own);
+        for (size_t i = 0; i < own.count && !own.are_whole; ++i)
+            own.list[i] *= weighs ? relation_weight(finding, r) : 1;
         if (ok)
             append(all, &own);
         free(own.list);
@@ -414,17 +488,17 @@ relate(const struct finding *finding, const struct where *where)
             break;
         const uint64_t ends[] = {0, first + (end - first) / (uint64_t)ranks, end};
         for (size_t i = where->after && pass == 0 ? 0 : 1; i < 3 && relation == RELATION_NONE; ++i) {
-            all = (struct numbers){.count = 0};
-            if (gather(finding, where, first, ends[i], &all) && are_rows(&all, &one, ranks))
-                relation = RELATION_ROWS;
-            free(all.list);
+            for (int weighs = 0; weighs < 2 && relation == RELATION_NONE; ++weighs) {
+                all = (struct numbers){.count = 0};
+                if (gather(finding, where, first, ends[i], weighs == 1, &all) && are_rows(&all, &one, ranks))
+                    relation = RELATION_ROWS;
+                free(all.list);
+            }
         }
     }
-    /* Whole numbers that kernels compute, such as indices of rows, may begin anew in each share. */
-    if (one.are_whole && where->after && !early && !finding->one.steps[where->at].its->from_host)
-        relation = relation == RELATION_NONE ? RELATION_ROWS : relation;
+    bool may_be_anew = one.are_whole && where->after && !early && !finding->one.steps[where->at].its->from_host;
     free(one.list);
-    return relation;
+    return relation == RELATION_NONE && may_be_anew ? RELATION_EXCUSED : relation;
 }
 
 /* ---- what a call copies from the host ---- */
@@ -478,7 +552,7 @@ relate_copies(const struct finding *finding, const struct where *where)
         free((char *)own.data);
     }
     all.data = data;
-    struct numbers left = read_numbers(&all, 0, all.bytes), right = read_numbers(&one, 0, known ? one.bytes : 0);
+    struct numbers left = read_numbers(&all, 0, 0, all.bytes), right = read_numbers(&one, 0, 0, known ? one.bytes : 0);
     enum relation relation = !known                                                 ? RELATION_UNKNOWN
                              : same                                                 ? RELATION_SAME
                              : all.bytes == one.bytes && are_rows(&left, &right, 1) ? RELATION_ROWS
@@ -617,11 +691,11 @@ add_call(const struct finding *finding, int rank, const struct where *where, str
         const struct contents *contents = is_whole ? contents_of(looked, it->after) : NULL;
         if (contents == NULL)
             return false;
-        struct numbers own = read_numbers(contents, it->first, it->end);
+        struct numbers own = read_numbers(contents, it->type, it->first, it->end);
         append(&called->rows, &own);
         free(own.list);
         free(last.list);
-        last = read_numbers(contents, 0, it->bytes);
+        last = read_numbers(contents, it->type, 0, it->bytes);
         add_elements(&called->sum, &last);
     }
     add_elements(&called->last, &last);
@@ -662,6 +736,26 @@ relation_of(const struct finding *finding, const struct where *where)
 }
 
 bool
+relation_changes_same(const struct finding *finding, size_t at)
+{
+    static const double visible = 1e3; /* units in the last place */
+    bool any = false, same = true;
+    for (struct where where = {.at = at, .after = true}; where.argument < finding->one.steps[at].its->arguments;
+         ++where.argument) {
+        const struct look_argument *it = relation_argument(finding, -1, &where);
+        struct numbers one = {.count = 0};
+        if (!it->is_memory || it->end == 0)
+            continue;
+        any = true;
+        same = same && relation_of(finding, &where) == RELATION_SAME &&
+               numbers_of(finding, -1, &where, it->first, it->end, true, &one) &&
+               norm_of(one.list, NULL, 0, one.count) > visible * one.unit * sqrt((double)one.count);
+        free(one.list);
+    }
+    return any && same;
+}
+
+bool
 relation_adds_same(const struct finding *finding, const struct where *where)
 {
     struct numbers one = {.count = 0};
@@ -685,11 +779,13 @@ relation_is_weighted(const struct finding *finding, const struct where *number, 
     for (int r = 0; r < finding->question->ranks && is; ++r) {
         struct numbers weight = {.count = 0}, own = {.count = 0};
         const struct look_argument *it = relation_argument(finding, r, number);
-        is = it != NULL && numbers_of(finding, r, number, it->first, it->end, false, &weight) && weight.count == 1 &&
-             numbers_of(finding, r, where, 0, mine->bytes, false, &own);
-        all += is ? weight.list[0] : 0;
+        double times = it != NULL && !it->is_memory ? it->value : 0;
+        if (it != NULL && it->is_memory && numbers_of(finding, r, number, it->first, it->end, false, &weight))
+            times = weight.count == 1 ? weight.list[0] : 0;
+        is = times != 0 && numbers_of(finding, r, where, 0, mine->bytes, false, &own) && own.count == one.count;
+        all += times;
         for (size_t i = 0; i < one.count && is; ++i)
-            sum.list[i] += weight.list[0] * own.list[i];
+            sum.list[i] += times * own.list[i];
         free(weight.list);
         free(own.list);
     }

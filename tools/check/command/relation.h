@@ -12,7 +12,7 @@
 #include "tools/check/format/look.h"
 
 struct step {
-    const struct look_operation *its;
+    struct look_operation *its;
     struct look_argument *list;
 };
 
@@ -31,11 +31,13 @@ struct looked {
 struct finding {
     const struct place_question *question;
     struct looked one, *ranks; /* [ranks] */
-    char *matters;             /* [operations of the one rank]: of enum matters */
+    size_t excused;            /* 1 + the last operation with RELATION_EXCUSED; 0: none */
+    uint32_t *matters;         /* [operations of the one rank]: the arguments by which each matters, as bits */
 };
 
 /* MATTERS_UNSEEN: it copies to memory that no operation gets, such as a variable of the device's. */
-enum matters { MATTERS_NOT, MATTERS, MATTERS_UNSEEN };
+#define MATTERS_ALL    0x7fffffffU
+#define MATTERS_UNSEEN 0x80000000U
 
 /* RELATION_DATA: each rank gets what the one rank gets, from some place on. Of what DDP_STEP_PARAMETERS averages
  * RELATION_SUM is the mean, and RELATION_PART a sum. */
@@ -46,8 +48,12 @@ enum relation {
     RELATION_DATA,
     RELATION_SUM,
     RELATION_PART,
+    RELATION_EXCUSED, /* whole numbers that a kernel computes: as indices of rows may begin anew in each share */
     RELATION_UNKNOWN
 };
+
+/* Of its share, as DDP_WEIGHT says in this step: N times its part of the batch. */
+double relation_weight(const struct finding *finding, int rank);
 
 /* Of one memory: in which argument of an operation, before it or after it. */
 struct where {
@@ -86,8 +92,11 @@ struct part {
 };
 enum copied relation_of_copies(const struct finding *finding, size_t at, int rank, struct part *part);
 
-/* Of each rank one number, `number`: weighed by these, what the ranks have at `where` makes what the one rank has. */
+/* Weighed by the ranks' `number`, in memory or a scalar, what they have at `where` makes what the one rank has. */
 bool relation_is_weighted(const struct finding *finding, const struct where *number, const struct where *where);
+
+/* Of an update: it changes memory visibly, and all that it changes as on the one rank. */
+bool relation_changes_same(const struct finding *finding, size_t at);
 
 /* Each rank's operation has added there what one rank's has added. */
 bool relation_adds_same(const struct finding *finding, const struct where *where);
@@ -101,6 +110,12 @@ bool place_add_read(const struct finding *finding, size_t at, struct place *plac
 void place_say(struct place *place, enum place_kind kind, const struct step *step, const char *advice,
                const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/* The operation changes the tensor that differs, by this argument; or it is the DDP_REDUCE that finds it. */
+bool place_is_target(const struct place_question *question, const struct step *step, uint32_t at);
+
+/* Weighed by what the operation counts of each share, the ranks' gradients are one process's. */
+bool place_weighs(const struct finding *finding, const struct where *counts);
+
 /* The operation is one of those between which the difference comes about. */
 bool place_has(const struct place_question *question, const struct step *step);
 /* "`bce` (train.cu:71)". Returns `text`. */
@@ -109,7 +124,7 @@ const char *place_name_step(const struct step *step, char text[320]);
 #define ARGUMENT_OF(step, it) \
     place_name_argument((step)->its->place, (it)->number & 0xffff, (char[PLACE_ARGUMENT_BYTES]){""})
 /* Advice for an argument of an update; and for an operation that not all make as often. */
-extern const char *const place_same_update, *const place_same_decision;
+extern const char *const place_same_update, *const place_same_decision, *const place_weigh_shares;
 
 /* "0.125 on rank 0, 0.11 on rank 1 and 0.0625 in one process"; the ranks' are one where they are the same. */
 void place_list_values(const struct finding *finding, const struct where *where, char text[200]);

@@ -133,6 +133,19 @@ sentence_place(const struct check_evidence *evidence, const struct check_verdict
     return text;
 }
 
+void
+sentence_say_one_batch(const struct check_evidence *evidence, struct check_verdict *verdict)
+{
+    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_SAME_BATCH, NULL);
+    sentence_say(verdict->text,
+                 "the ranks computed the same batch: %s of all %d ranks are equal%s, so more ranks do not help",
+                 check_evidence_in_rounds(evidence) ? "the values that they pass to DDP_REDUCE"
+                                                    : "before averaging, the gradients",
+                 evidence->ranks, evidence->is_same_data ? "" : ", bit for bit");
+    sentence_say(verdict->advice,
+                 "divide the batch: DDP_SHARD(total, &first, &count), or DDP_RANK() and DDP_WORLD_SIZE()");
+}
+
 static const char *const sources[] = {"", "the clock", "random bytes", "the clock or random bytes"};
 
 void

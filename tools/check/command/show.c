@@ -51,12 +51,6 @@ print_number(FILE *out, double value)
         fprintf(out, " %9s", "infinite");
 }
 
-static bool
-is_unmoved(const struct check_item *item)
-{
-    return item->tensor.role == CHECK_PARAMETER && !item->moved;
-}
-
 /* "a, b" of "a"; frees `text`. */
 static char *
 add_words(char *text, const char *words)
@@ -69,17 +63,17 @@ add_words(char *text, const char *words)
 static const char *
 state_of(const struct check_item *item, double tolerance)
 {
-    return item->is_scratch               ? "scratch"
-           : item->is_own                 ? "the rank's own"
-           : item->ignored                ? "not repeated"
-           : item->unweighted             ? "unweighted"
-           : item->compensated            ? "compensated"
-           : item->factor > 0             ? "multiple"
-           : item->differs                ? "DIFFERS"
-           : item->unclear                ? "unclear"
-           : is_unmoved(item)             ? "not moved"
-           : item->difference > tolerance ? "as its floor"
-                                          : "equal";
+    return item->is_scratch                                       ? "scratch"
+           : item->is_own                                         ? "the rank's own"
+           : item->ignored                                        ? "not repeated"
+           : item->unweighted                                     ? "unweighted"
+           : item->compensated                                    ? "compensated"
+           : item->factor > 0                                     ? "multiple"
+           : item->differs                                        ? "DIFFERS"
+           : item->unclear                                        ? "unclear"
+           : item->tensor.role == CHECK_PARAMETER && !item->moved ? "not moved"
+           : item->difference > tolerance                         ? "as its floor"
+                                                                  : "equal";
 }
 
 static void
@@ -125,27 +119,11 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
               out);
     else if (evidence->steps < 2)
         fputs("unannotated memory was not compared, because that takes two steps at least\n", out);
-    if (evidence->again.count == 0)
-        fputs("the floor is not known: the reference has none\n", out);
-}
-
-/* Parameters that no step has moved, where others have moved. */
-static char *
-add_unmoved(char *text, const struct check_verdict *verdict)
-{
-    size_t moved = 0, rest = 0;
-    char words[80];
-    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
-        moved += item->tensor.role == CHECK_PARAMETER && item->moved;
-        rest += is_unmoved(item);
-    }
-    snprintf(words, sizeof(words), "updates of the %zu parameters that are not moved", rest);
-    return rest == 0 || moved == 0 ? text : add_words(text, words);
 }
 
 /* What no step has shown that was compared, for mistakes may be there. */
 static void
-print_unseen(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict)
+print_unseen(FILE *out, const struct check_evidence *evidence)
 {
     const struct check_row *limit = check_rows_find(&evidence->alone, CHECK_ROW_SHORT),
                            *end = check_rows_find(&evidence->alone, CHECK_ROW_END);
@@ -161,7 +139,6 @@ print_unseen(FILE *out, const struct check_evidence *evidence, const struct chec
         text = row->tensor.group != last ? add_words(text, group) : text;
         last = row->tensor.group;
     }
-    text = add_unmoved(text, verdict);
     if (evidence->readings != 0 && evidence->one_date)
         text = add_words(text, "dates and random bytes that differ from rank to rank");
     if (limit != NULL)
@@ -261,7 +238,7 @@ check_print_verdict(FILE *out, const struct check_evidence *evidence, const stru
     if (verdict->advice[0] != '\0')
         fprintf(out, "what to do: %s\n", verdict->advice);
     if (verdict->result == CHECK_EQUAL)
-        print_unseen(out, evidence, verdict);
+        print_unseen(out, evidence);
     if (verdict->result == CHECK_EQUAL)
         print_means(out, verdict);
     print_decisions(out, verdict);
@@ -276,13 +253,8 @@ check_print_table(FILE *out, const struct check_evidence *evidence, const struct
                 "at worst", "floor");
     for (size_t i = 0; i < verdict->item_count && i < TABLE_ROWS; ++i)
         print_item(out, &verdict->items[i], verdict->tolerance);
-    if (verdict->item_count > TABLE_ROWS) {
-        size_t differing = 0;
-        for (size_t i = TABLE_ROWS; i < verdict->item_count; ++i)
-            differing += verdict->items[i].differs;
-        fprintf(out, "... and %zu more rows; %zu of them differ (--json FILE has all)\n",
-                verdict->item_count - TABLE_ROWS, differing);
-    }
+    if (verdict->item_count > TABLE_ROWS)
+        fprintf(out, "... and %zu more rows (--json FILE has all)\n", verdict->item_count - TABLE_ROWS);
     print_notes(out, evidence, verdict);
 }
 

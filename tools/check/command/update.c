@@ -61,28 +61,14 @@ update_say_memory(struct judgement *judgement)
 
 /* ---- before the first step ---- */
 
-/* All ranks have the same, where it is compared first. */
-static bool
-is_alike(const struct judgement *judgement)
-{
-    const struct check_evidence *evidence = judgement->evidence;
-    const struct check_row *mine = NULL, *row = NULL;
-    for (int r = 0; r < evidence->ranks; ++r) {
-        row = pattern_row(&evidence->ranked[r], &judgement->first->tensor, judgement->first->first_step);
-        mine = r == 0 ? row : mine;
-        if (row == NULL || row->value == 0 || row->value != mine->value)
-            return false;
-    }
-    return true;
-}
-
 bool
 update_say_start(struct judgement *judgement)
 {
     const struct pattern *pattern = &judgement->pattern;
     bool is_state = judgement->first->tensor.role == CHECK_STATE,
          is_one = !is_state && pattern->differing[CHECK_PARAMETER] < pattern->all[CHECK_PARAMETER];
-    if ((judgement->shown & SHOWN_RANK_0_RIGHT) == 0 && is_alike(judgement)) {
+    bool are_alike = judgement->agreement.moment == 0 || judgement->agreement.moment > pattern->moment;
+    if ((judgement->shown & SHOWN_RANK_0_RIGHT) == 0 && are_alike) {
         verdict_decide(judgement,
                        "; before the first DDP_STEP all ranks have the same values, and these are not one process's");
         judgement->verdict->cause = CAUSE_START;
@@ -127,44 +113,15 @@ are_compared(const struct judgement *judgement)
     return steps + 1 >= judgement->first->first_step;
 }
 
-static size_t
-count_as_long(const struct check_verdict *verdict, uint32_t role, uint64_t elements)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < verdict->item_count; ++i)
-        count += verdict->items[i].tensor.role == role && verdict->items[i].tensor.count == elements;
-    return count;
-}
-
-/* A gradient as long as no parameter, and shorter than the parameter that differs, of whose length fewer gradients are
- * than parameters. NULL: there is none. */
-static const struct check_tensor *
-find_part(const struct judgement *judgement)
-{
-    const struct check_verdict *verdict = judgement->verdict;
-    const struct check_tensor *part = NULL;
-    uint64_t whole = judgement->first->tensor.role == CHECK_PARAMETER ? judgement->first->tensor.count : 0;
-    if (count_as_long(verdict, CHECK_PARAMETER, whole) <= count_as_long(verdict, CHECK_GRADIENT, whole))
-        return NULL;
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        const struct check_tensor *tensor = &verdict->items[i].tensor;
-        bool is_part = tensor->role == CHECK_GRADIENT && tensor->count < whole &&
-                       count_as_long(verdict, CHECK_PARAMETER, tensor->count) == 0;
-        part = is_part ? tensor : part;
-    }
-    return part;
-}
-
 bool
 update_say_all(struct judgement *judgement)
 {
-    const struct check_tensor *part = find_part(judgement);
     const struct check_evidence *evidence = judgement->evidence;
     uint32_t role = judgement->first->tensor.role;
     size_t others = judgement->pattern.all[role] - judgement->pattern.differing[role];
     bool has_graphs = check_rows_find(&evidence->ranked[0], CHECK_ROW_GRAPHS) != NULL,
          is_few = (judgement->shown & SHOWN_FEW) != 0;
-    char change[120] = "", rest[80] = "", name[400], shorter[440] = "";
+    char change[120] = "", rest[80] = "";
     double factor = find_factor(judgement);
     if (factor != 0)
         snprintf(change, sizeof(change), "; its change is %.4g times one rank's%s", factor,
@@ -172,22 +129,18 @@ update_say_all(struct judgement *judgement)
     if (is_few)
         snprintf(rest, sizeof(rest), "; the other %zu %s%s", others,
                  role == CHECK_MEMORY ? "range" : check_role_name(role), others == 1 ? " is equal" : "s are equal");
-    if (part != NULL)
-        snprintf(shorter, sizeof(shorter), "; no parameter is as long as %s", sentence_name_tensor(part, name));
-    verdict_decide(judgement, "%s%s%s%s",
+    verdict_decide(judgement, "%s%s%s",
                    has_graphs                ? "; gradients that a CUDA graph averages were not compared"
                    : are_compared(judgement) ? "; the annotated gradients of the step are equal"
                                              : "; gradients were not compared in each step so far",
-                   change, rest, shorter);
+                   change, rest);
     judgement->verdict->factor = factor;
     judgement->verdict->cause = is_few ? CAUSE_TENSOR : CAUSE_UPDATE;
     return verdict_advise(
         judgement, "%s",
-        part != NULL ? "annotate the whole gradient: DDP_GRADIENT with all elements of its parameter, and its type"
-        : factor != 0
-            ? "a learning rate, or a factor of the gradients such as a norm that is computed before DDP_STEP, "
-              "depends on the rank, the number of ranks or the share: compute it from the step and from "
-              "averaged gradients"
+        factor != 0  ? "a learning rate, or a factor of the gradients such as a norm that is computed before DDP_STEP, "
+                       "depends on the rank, the number of ranks or the share: compute it from the step and from "
+                       "averaged gradients"
         : has_graphs ? "check the program without CUDA graphs; then the operation is named"
         : is_few ? "its gradient is not averaged, or not all of it: annotate it with DDP_GRADIENT and its full count, "
                    "and write it before DDP_STEP; or its update reads what differs between ranks"

@@ -278,7 +278,6 @@ shown_of_first(struct judgement *judgement)
            (starts ? SHOWN_START : 0) | (starts && is_right_on_rank_0(evidence, first) ? SHOWN_RANK_0_RIGHT : 0) |
            (is_first ? SHOWN_FIRST : 0) | (is_gradient ? SHOWN_GRADIENT : 0) |
            (is_gradient || role == CHECK_BUFFER || role == CHECK_MEAN ? SHOWN_RESULT : 0) |
-           (first->first_step > 1 ? SHOWN_LATE : 0) |
            (pattern_is_few(pattern->differing[role], pattern->all[role]) ? SHOWN_FEW : 0) |
            (is_gradient && pattern->all[role] > pattern->differing[role] ? SHOWN_SOME : 0) |
            (is_first && pattern_is_scaled(evidence, &factor) ? SHOWN_SCALED : 0) |

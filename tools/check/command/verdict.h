@@ -142,6 +142,9 @@ const char *sentence_name_ranks(const struct check_evidence *evidence, const str
 const char *sentence_place(const struct check_evidence *evidence, const struct check_verdict *verdict,
                            const struct check_item *item, char text[600]);
 
+/* All ranks have computed the same. */
+void sentence_say_one_batch(const struct check_evidence *evidence, struct check_verdict *verdict);
+
 /* To the advice: what the program reads, and where. */
 void sentence_add_readings(const struct check_evidence *evidence, struct check_verdict *verdict);
 /* Where ranks with one date do what one rank does, and ranks with dates and random bytes of their own do not. */

@@ -20,6 +20,7 @@ enum {
 struct look_argument {
     uint32_t number; /* as the engine numbers them: with the word of a struct */
     uint32_t tensor; /* 1 + role, in the upper byte, and number of the annotated tensor that it points to; 0: none */
+    uint16_t type;   /* its, as in element.h; 0: not known */
     bool is_memory, is_whole, is_part; /* is_whole: a scalar without fraction; is_part: more than so many */
     double value;                      /* of a scalar */
     uint64_t address, bytes;           /* of memory: so many bytes were kept */
@@ -27,8 +28,9 @@ struct look_argument {
     uint64_t first, end;               /* bytes that were changed; `end` 0: none */
 };
 
-/* A DDP_REDUCE is one, too: its name. */
+/* A DDP_REDUCE is one, too, and a DDP_STEP, whose argument is the weight of the rank's share. */
 #define LOOK_REDUCES "DDP_REDUCE"
+#define LOOK_STEPS   "DDP_STEP"
 
 struct look_operation {
     uint32_t interval;  /* DDP_STEPs before it; in rounds, rounds that have begun */

@@ -152,6 +152,8 @@ void look_begins(const struct operation *operation, uint32_t interval, bool from
 void look_ends(bool enqueued);
 /* Around a DDP_REDUCE of memory of the device; it ends only if it is compared. */
 void look_reduce_begins(const struct tensor *memory, uint32_t interval);
+/* A DDP_STEP, whose group weighs the rank's gradients so. */
+void look_boundary(double weight, uint32_t interval);
 void look_reduce_ends(uint32_t number, uint32_t step);
 
 /* ---- reduced.c ---- */

@@ -78,10 +78,14 @@ define_tensor(const struct check_tensor *mine)
     if (theirs.count != mine->count || theirs.type != mine->type || theirs.group != mine->group ||
         theirs.line != mine->line || strcmp(theirs.text, mine->text) != 0)
         values_refuse("%s %u is `%s` (%s:%d), %llu %s, and in the reference `%s` (%s:%d), %llu %s; all runs must "
-                      "annotate the same tensors in the same order",
+                      "annotate the same tensors in the same order%s",
                       role, mine->number + 1, mine->text, mine->file, mine->line, (unsigned long long)mine->count,
                       element_name((int)mine->type), theirs.text, theirs.file, theirs.line,
-                      (unsigned long long)theirs.count, element_name((int)theirs.type));
+                      (unsigned long long)theirs.count, element_name((int)theirs.type),
+                      mine->role == CHECK_BUFFER
+                          ? "; DDP_STEP copies rank 0's buffer to all ranks: what belongs to the "
+                            "items of a rank's share needs no annotation"
+                          : "");
 }
 
 /* A tensor on its way from the device past the reference. */

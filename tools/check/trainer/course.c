@@ -489,6 +489,7 @@ boundary_begins(int group, bool captured)
         values_note(CHECK_ROW_GRAPHS, course.steps, 0);
     }
     struct weight weight = weight_of(&memory_state.groups[group]);
+    look_boundary(weight_factor(&weight), course.steps);
     if (weight_factor(&weight) != 1 && !course.weighs) {
         course.weighs = true;
         values_note(CHECK_ROW_WEIGHT, course.steps, 0);

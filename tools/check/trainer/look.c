@@ -93,6 +93,7 @@ bytes_behind_pointer(const struct pointed *pointed, struct look_argument *argume
     if (pointers_annotated(pointed->address, &tensor, &next)) {
         uint32_t role = tensor.role == TENSOR_STATE ? CHECK_STATE : (uint32_t)tensor.role;
         argument->tensor = (role + 1) << 24 | (uint32_t)tensor.index;
+        argument->type = (uint16_t)tensor.type;
         next = tensor.address + tensor.bytes;
     }
     end = next < end ? next : end;
@@ -241,6 +242,19 @@ look_reduce_ends(uint32_t number, uint32_t step)
     around.operation.blocks = step;
     around.list[0].tensor = (1U + CHECK_REDUCE) << 24 | number;
     look_ends(true);
+}
+
+void
+look_boundary(double weight, uint32_t interval)
+{
+    if (!look.opened || interval < check_run.look_since || interval >= check_run.look)
+        return;
+    struct look_operation operation = {.interval = interval, .arguments = 1, .name = LOOK_STEPS};
+    struct look_argument argument = {.value = weight};
+    pthread_mutex_lock(&memory_lock);
+    put(&operation, sizeof(operation));
+    put(&argument, sizeof(argument));
+    pthread_mutex_unlock(&memory_lock);
 }
 
 static void
