@@ -35,7 +35,8 @@ enum {
 struct brief_argument {
     uint64_t name, bytes, offset;
     uint32_t alloc, slot;
-    uint32_t begun; /* the operation that was the first one here */
+    uint32_t begun; /* the operation that was the first one here, */
+    uint32_t met;   /* or the first one that got this allocation */
 };
 
 /* An operation, as far as its likeness to others goes. */
@@ -146,8 +147,8 @@ add_argument(uint32_t number, uint64_t offset, uint32_t slot)
     if (allocation == NULL)
         return;
     uint64_t name = allocations_name(allocation);
-    *SCOUT_GROWN(arguments, argument_count) =
-        (struct brief_argument){name, allocation->bytes, offset, number, slot, place_begun(name, offset)};
+    *SCOUT_GROWN(arguments, argument_count) = (struct brief_argument){
+        name, allocation->bytes, offset, number, slot, place_begun(name, offset), place_begun(number, UINT64_MAX)};
 }
 
 static void
@@ -198,7 +199,11 @@ is_alike(size_t i, size_t lag)
     for (uint32_t k = 0; k < now_brief->count; ++k) {
         const struct brief_argument *a = &arguments[now_brief->first + k], *b = &arguments[then->first + k];
         bool both_new = i - a->begun < lag && i - a->begun == i - lag - b->begun;
-        if (a->slot != b->slot || is_size(a) != is_size(b) || (is_size(a) && sizes && a->bytes != b->bytes) ||
+        if (a->slot != b->slot)
+            return false;
+        if (!sizes && i - a->met < lag && i - a->met == i - lag - b->met)
+            continue;
+        if (is_size(a) != is_size(b) || (is_size(a) && sizes && a->bytes != b->bytes) ||
             (!is_size(a) && !is_same_place(a, b) && (!both_new || a->bytes != b->bytes)))
             return false;
     }

@@ -22,7 +22,7 @@ static const char *const habits[] = {
     "late-loss",        "plateau",        "batch-hits",     "validation",   "test-pass",
     "checkpoint",       "leak",           "arena",          "managed",      "ring",
     "sums-loss",        "sums-hits",      "sums-worst",     "early-first",  "least-loss",
-    "early-shown",      "ends-reset"};
+    "early-shown",      "ends-reset",     "ragged"};
 enum { FUSED = 13, TENSORS = 4, SAMPLES = BATCHES * BATCH, TEST = 3 * BATCH, RING = 4 };
 
 static const char *habit;
@@ -308,6 +308,28 @@ shuffle_order(void)
     CHECK(cudaMemcpy(order, host_order, sizeof(host_order), cudaMemcpyHostToDevice));
 }
 
+template <typename T>
+static void
+resize(T **memory, int count)
+{
+    CHECK(cudaFree(*memory));
+    *memory = (T *)allocate((size_t)count * sizeof(T));
+}
+
+/* Batches of unlike sizes, each in memory of its own. */
+static void
+resize_batch(int step)
+{
+    rows = BATCH - step * 5 % 7;
+    resize(&x, rows * INPUTS);
+    resize(&labels, rows);
+    resize(&h, rows * HIDDEN);
+    resize(&y, rows * CLASSES);
+    resize(&delta, rows * CLASSES);
+    resize(&below, rows * HIDDEN);
+    resize(&losses, rows);
+}
+
 /* Inlined, so that training and validation copy in the same function. */
 static inline __attribute__((always_inline)) void
 load(int step)
@@ -316,6 +338,8 @@ load(int step)
     if (first == 0)
         shuffle_order();
     rows = is("last-batch") && first + BATCH == SAMPLES ? 7 : BATCH;
+    if (is("ragged"))
+        resize_batch(step);
     if (order != NULL) {
         RUN(gather, BATCH * INPUTS)(x, labels, all_x, all_labels, order, counter, step);
     } else if (copies != NULL) {

@@ -192,14 +192,17 @@ awake(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t period
     return NULL;
 }
 
-/* The launch in the place of `number` in the last period, if it gets the same. */
+/* The launch in the place of `number` in the last period, if it gets the same, of the same size. */
 static uint32_t
 newest(const struct scout_log *log, uint32_t end, uint32_t period, uint32_t number)
 {
     uint32_t last = number + (end - 1 - number) / period * period;
     const struct scout_op *op = &log->ops[number], *other = &log->ops[last];
-    bool same = op->kind == other->kind && op->name == other->name && op->argument_count == other->argument_count &&
-                ALL_NUMBERS(i, 0, op->argument_count, op->arguments[i].offset == other->arguments[i].offset);
+    bool same =
+        op->kind == other->kind && op->name == other->name && op->argument_count == other->argument_count &&
+        ALL_NUMBERS(i, 0, op->argument_count,
+                    op->arguments[i].offset == other->arguments[i].offset &&
+                        log->allocs[op->arguments[i].alloc].bytes == log->allocs[other->arguments[i].alloc].bytes);
     return same ? last : number;
 }
 

@@ -309,24 +309,24 @@ find_deep(const struct scout_log *log, uint32_t *first, uint32_t *end)
     return *first < *end;
 }
 
-/* Looks at all that repeats in a stretch, the shortest first. */
+/* Looks at all that repeats in a stretch, the shortest first; where nothing of that is trained, at what repeats but for
+ * sizes. */
 static void
 try_stretch(const struct scout_log *log, uint32_t first, uint32_t end, struct scout_finding *finding)
 {
     struct period periods[CANDIDATES_AT_MOST];
     enum roles_verdict verdict = ROLES_NO_LOOP;
-    uint32_t count = periods_find(log, first, end, true, periods, CANDIDATES_AT_MOST);
-    bool any_size = count == 0;
-    if (any_size)
-        count = periods_find(log, first, end, false, periods, CANDIDATES_AT_MOST);
-    for (uint32_t i = 0; i < count && verdict == ROLES_NO_LOOP; ++i) {
-        forget_tensors(finding);
-        uint32_t begin = periods[i].end - periods[i].run - periods[i].lag;
-        verdict = try_period(log, begin, periods[i].end, periods[i].lag, finding);
+    for (int any_size = 0; any_size < 2 && verdict == ROLES_NO_LOOP; ++any_size) {
+        uint32_t count = periods_find(log, first, end, any_size == 0, periods, CANDIDATES_AT_MOST);
+        for (uint32_t i = 0; i < count && verdict == ROLES_NO_LOOP; ++i) {
+            forget_tensors(finding);
+            uint32_t begin = periods[i].end - periods[i].run - periods[i].lag;
+            verdict = try_period(log, begin, periods[i].end, periods[i].lag, finding);
+        }
+        if (any_size == 1 && verdict == ROLES_FOUND)
+            note_add(finding, "grids of launches, and bytes of copies, differ from step to step: steps are alike but "
+                              "for these");
     }
-    if (any_size && verdict == ROLES_FOUND)
-        note_add(finding,
-                 "grids of launches, and bytes of copies, differ from step to step: steps are alike but for these");
     finding->feeds_back = verdict != ROLES_NO_LOOP;
     finding->found = verdict == ROLES_FOUND;
 }

@@ -290,6 +290,7 @@ arrange_targets(struct builder *builder)
             if (old[i].hi > joined.hi)
                 joined.hi = old[i].hi;
         const struct graph_memory *memory = &builder->graph->memories[joined.memory];
+        joined.hi = joined.hi < memory->bytes ? joined.hi : memory->bytes; /* lent by a launch on more */
         for (uint64_t lo = joined.lo; lo < joined.hi;) {
             uint64_t end = segment_end(memory, lo), hi = end < joined.hi ? end : joined.hi;
             add_target(builder, joined.memory, lo, hi);

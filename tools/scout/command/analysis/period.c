@@ -3,7 +3,7 @@
  *
  * Memory that launches write counts by what it is; other memory by its size: batches that lie in memory of their own,
  * or one behind the other, are all alike. A place that is new in each period (a history of losses) is like another one
- * that was new as many operations ago.
+ * that was new as many operations ago; where sizes do not count, so is memory that each period allocates.
  */
 
 #include "launcher/common/xcalloc.h"
@@ -18,6 +18,7 @@ struct place {
     uint64_t offset;
     uint32_t op;    /* of the log */
     uint32_t begun; /* the operation that was the first one in the place */
+    uint32_t made;  /* where sizes do not count: operations before its allocation was made */
 };
 
 struct tokens {
@@ -48,6 +49,13 @@ struct listing {
     bool sizes;    /* count */
 };
 
+/* Whether the program has released memory before that it had allocated at the same place. */
+static bool
+is_made_again(const struct scout_log *log, const struct scout_alloc *alloc)
+{
+    return ANY(other, log->allocs, log->alloc_count, other->site == alloc->site && other->freed_at <= alloc->made_at);
+}
+
 static void
 list_place(struct listing *listing, uint32_t op, uint32_t alloc, uint64_t offset)
 {
@@ -57,10 +65,12 @@ list_place(struct listing *listing, uint32_t op, uint32_t alloc, uint64_t offset
     }
     if (listing->sizes)
         listing->what = mix(listing->what, listing->log->allocs[alloc].bytes);
-    if (!listing->written[listing->memory_of[alloc]])
+    if (!listing->written[listing->memory_of[alloc]] &&
+        (listing->sizes || !is_made_again(listing->log, &listing->log->allocs[alloc])))
         return;
     listing->what = mix(listing->what, 3);
-    *GROWN(listing->places, listing->count) = (struct place){listing->memory_of[alloc], offset, op, 0};
+    *GROWN(listing->places, listing->count) = (struct place){
+        listing->memory_of[alloc], offset, op, 0, listing->sizes ? 0 : (uint32_t)listing->log->allocs[alloc].made_at};
 }
 
 static void
@@ -170,7 +180,8 @@ is_alike(const struct tokens *tokens, uint32_t i, uint32_t lag)
     for (uint32_t k = 0; k < count; ++k) {
         const struct place *a = &tokens->places[tokens->at[i] + k], *b = &tokens->places[tokens->at[i - lag] + k];
         bool same = a->memory == b->memory && a->offset == b->offset;
-        bool both_new = op - a->begun < lag && op - a->begun == op - lag - b->begun;
+        bool both_new = (op - a->begun < lag && op - a->begun == op - lag - b->begun) ||
+                        (op - a->made < lag && op - a->made == op - lag - b->made);
         if (!same && !both_new)
             return false;
     }

@@ -157,6 +157,18 @@ add_written(struct reads *reads, const struct play_written *written)
         reads->written[reads->written_count++] = *written;
 }
 
+/* Whether the operation writes to another place like this one in other periods, and not here in some: in the same
+ * memory, or in memory as large. Where there is none, it writes here in some periods only, as a count of hits. */
+static bool
+is_elsewhere(const struct finder *finder, const struct seen *place)
+{
+    uint32_t periods = finder->graph->count / finder->period;
+    return place->periods != periods &&
+           ANY(other, finder->seen, finder->seen_count,
+               other != place && other->periods != periods && other->written.writer == place->written.writer &&
+                   other->written.bytes == place->written.bytes);
+}
+
 static void
 find_writes(struct finder *finder)
 {
@@ -170,7 +182,7 @@ find_writes(struct finder *finder)
         qsort(finder->seen, finder->seen_count, sizeof(*finder->seen), by_place);
     finder->reads->written = xcalloc(finder->seen_count + 1, sizeof(*finder->reads->written));
     for (uint32_t i = 0; i < finder->seen_count; ++i) {
-        finder->seen[i].written.moves = finder->seen[i].periods != graph->count / finder->period;
+        finder->seen[i].written.moves = is_elsewhere(finder, &finder->seen[i]);
         add_written(finder->reads, &finder->seen[i].written);
     }
     free(finder->seen);
