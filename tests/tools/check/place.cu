@@ -5,13 +5,14 @@
  * teacher (a kernel reads memory that each rank trains alone), items (a copy begins where the batch does), order (a
  * rank takes other items), whole (the divisor is the batch), decay (a term is added to a sum on each rank), count (a
  * kernel divides by what another one counts of the share), symbol (the host weighs by the share), clear (the first item
- * of the batch clears the gradient), wide (a gradient of another type), buffer (a trained buffer), mean (a sum is shown
- * as a mean), freed (memory of each step alone), forgotten (a gradient without annotation), grid (the update's grid is
- * the share's), early (an update before DDP_STEP), late (backward adds to an averaged gradient), uneven (shares of 12
- * and 11 items). averaged (DDP_STEP_PARAMETERS, right), unit (its parameters are scaled before they are averaged), part
- * (its divisor is the batch). micro (three micro-batches, right), micro_divisor (each divides by the rank's number,
- * besides), valid (a kernel divides by what another one counts, and DDP_WEIGHT would do), twice (a pointer and an index
- * begin at the share), skip (a rank leaves out batches by its own items).
+ * of the batch clears the gradient), wide (a gradient of another type), buffer (a trained buffer), read (forward reads
+ * it, too), mean (a sum is shown as a mean), freed (memory of each step alone), forgotten (a gradient without
+ * annotation), grid (the update's grid is the share's), early (an update before DDP_STEP), late (backward adds to an
+ * averaged gradient), uneven (shares of 12 and 11 items). averaged (DDP_STEP_PARAMETERS, right), unit (its parameters
+ * are scaled before they are averaged), part (its divisor is the batch). micro (three micro-batches, right),
+ * micro_divisor (each divides by the rank's number, besides), valid (a kernel divides by what another one counts, and
+ * DDP_WEIGHT would do), twice (a pointer and an index begin at the share), skip (a rank leaves out batches by its own
+ * items).
  */
 #include <ddprun.h>
 
@@ -197,7 +198,7 @@ main(int argc, char **argv)
     CHECK(cudaMemcpy(all, data.data(), ITEMS * WIDTH * sizeof(float), cudaMemcpyHostToDevice));
     CHECK(cudaMemcpy(table, labels.data(), ITEMS * sizeof(float), cudaMemcpyHostToDevice));
     bool is_micro = is("micro") || is("micro_divisor");
-    if (is("buffer")) {
+    if (is("buffer") || is("read")) {
         CHECK(cudaMemcpy(buffer, start.data(), WIDTH * sizeof(float), cudaMemcpyHostToDevice));
         DDP_BUFFER(buffer, WIDTH, DDP_FLOAT32);
     } else if (is("forgotten")) {
@@ -221,7 +222,7 @@ main(int argc, char **argv)
             CHECK(cudaMemcpy(x, &data[(size_t)at * WIDTH], share * WIDTH * sizeof(float), cudaMemcpyHostToDevice));
             CHECK(cudaMemcpy(y, &labels[(size_t)at], share * sizeof(float), cudaMemcpyHostToDevice));
         }
-        residuals<<<1, 32>>>(r, x, y, w, is("teacher") ? teacher : NULL, count);
+        residuals<<<1, 32>>>(r, x, y, w, is("teacher") ? teacher : is("read") ? buffer : NULL, count);
         if (is("skip") && labels[(size_t)(at + count - 1)] > 0.2f) /* of the rank's last item */
             continue;
         if (is("teacher"))
@@ -246,7 +247,7 @@ main(int argc, char **argv)
                                 is("micro") ? (float)count : (float)(count + 3 * DDP_RANK()), n == 0 ? 0.0f : 1.0f);
         if (!is("clear") && !is_micro)
             gradient<<<1, 32>>>(g, x, r, count, is("valid") ? 1 : divisor, 0);
-        if (is("buffer") || is("forgotten"))
+        if (is("buffer") || is("read") || is("forgotten"))
             gradient<<<1, 32>>>(own, x, r, count, divisor, 0);
         if (is("decay"))
             decay<<<1, 32>>>(g, w);
@@ -269,8 +270,8 @@ main(int argc, char **argv)
             continue;
         if (is("late"))
             add<<<1, 32>>>(g, g, r, 0.1f);
-        if (is("buffer") || is("forgotten"))
-            sgd<<<1, 32>>>(buffer, own, 1e-5f);
+        if (is("buffer") || is("read") || is("forgotten"))
+            sgd<<<1, 32>>>(buffer, own, is("read") ? 0.05f : 1e-5f);
         if (is("freed")) {
             float *change = device(WIDTH);
             add<<<1, 32>>>(change, zeros, r, 0.1f);

@@ -134,11 +134,18 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
         const struct where where = {.at = at, .argument = k % step->its->arguments};
         const struct look_argument *of = &step->list[where.argument];
         bool is_result = of->end > 0 && !finding->question->is_update; /* its old contents need not matter */
-        if (!of->is_memory || (k < step->its->arguments && of->end > 0) || of->tensor != 0 || is_result ||
-            find_writer(one, at, of, finding->question->since, &argument) >= 0)
+        bool is_buffer = of->tensor >> 24 == 1 + CHECK_BUFFER;
+        if (!of->is_memory || (k < step->its->arguments && of->end > 0) || (of->tensor != 0 && !is_buffer) ||
+            is_result || (!is_buffer && find_writer(one, at, of, finding->question->since, &argument) >= 0))
             continue;
         enum relation relation = relation_of(finding, &where);
-        if (k < step->its->arguments && relation != RELATION_SUM)
+        if (is_buffer && relation != RELATION_SAME && !finding->question->is_update) {
+            place_say(place, PLACE_INPUT, step,
+                      "what is trained needs DDP_PARAMETER and DDP_GRADIENT, statistics of the batch need DDP_REDUCE",
+                      "%s points to a buffer (DDP_BUFFER) that is not that of one process", ARGUMENT_OF(step, of));
+            return true;
+        }
+        if (is_buffer || (k < step->its->arguments && relation != RELATION_SUM))
             continue;
         bool is_known = relation == RELATION_ROWS || (relation != RELATION_NONE && !finding->question->is_update);
         if (relation == RELATION_SAME || relation == RELATION_DATA || (is_known && !rows_too))
@@ -444,23 +451,16 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
     return true;
 }
 
-static bool
-has_step(const struct looked *looked, const struct look_operation *its)
-{
-    for (size_t i = 0; i < looked->count; ++i) {
-        if (looked->steps[i].its->interval == its->interval && strcmp(looked->steps[i].its->name, its->name) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* Of an operation that is made on one side only: by the rank, or by one process. Before DDP_STEP others of its name may
  * be a loop over records. */
 static bool
 say_missing(const struct finding *finding, const struct step *step, int rank, bool makes, struct place *place)
 {
-    if (!finding->question->is_update && has_step(makes ? &finding->one : &finding->ranks[rank], step->its))
-        return false;
+    const struct looked *other = makes ? &finding->one : &finding->ranks[rank];
+    for (size_t i = 0; i < other->count && !finding->question->is_update; ++i) {
+        if (relation_are_alike(&other->steps[i], step))
+            return false;
+    }
     place_say(place, PLACE_MISSING, step, place_same_decision,
               makes ? "rank %d makes it, and one process does not" : "one process makes it, and rank %d does not",
               rank);
@@ -590,6 +590,17 @@ say_part(const struct finding *finding, struct place *place)
     return false;
 }
 
+/* Of an update: what each operation changes is right, and adds to something that is not. */
+static bool
+say_added(const struct finding *finding, struct place *place)
+{
+    bool is = false;
+    for (size_t at = 0; at < finding->one.count && finding->question->is_update && !is; ++at)
+        is = finding->matters[at] != 0 && place_has(finding->question, &finding->one.steps[at]) &&
+             say_input(finding, at, false, place);
+    return is;
+}
+
 static bool
 find_place(struct finding *finding, struct place *place)
 {
@@ -626,16 +637,10 @@ find_place(struct finding *finding, struct place *place)
             bool must_be_same = question->is_update || (question->is_early && !question->is_averaged) ||
                                 (question->is_reduced && place_is_target(question, step, (uint32_t)where.argument));
             if (relation == RELATION_NONE || relation == RELATION_PART || (must_be_same && relation != RELATION_SAME))
-                return say_place(finding, at, (uint32_t)where.argument, place);
+                return say_place(finding, at, (uint32_t)where.argument, place) || say_added(finding, place);
         }
     }
-    /* What each operation changes is right, and adds to something that is not. */
-    for (size_t at = 0; at < finding->one.count && question->is_update; ++at) {
-        bool is_it = finding->matters[at] != 0 && place_has(question, &finding->one.steps[at]);
-        if (is_it && say_input(finding, at, false, place))
-            return true;
-    }
-    return false;
+    return say_added(finding, place);
 }
 
 /* Where gradients are the Nth part of one rank's: an argument that is the number of items of the batch, or one divided

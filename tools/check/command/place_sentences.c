@@ -85,10 +85,9 @@ place_weighs(const struct finding *finding, const struct where *counts)
     return false;
 }
 
-/* Of scalars that differ: 6: a number of the share that weighs its gradients right; 5: in no way that a share explains;
- * 4: they, or what divides, add up, but are not alike: a count of the share; 3: they are the share's part of the one
- * rank's, or N times; 2: whole numbers that rise with the rank, as where a share begins; 1: that add up, as counts and
- * grids do, or are where a share ends; 0: all are the same. */
+/* Of scalars that differ: 6: they weigh the ranks' gradients right; 5: no share explains them; 4: they, or what
+ * divides, add up, but are not alike: a count; 3: they are the share's part of the one rank's, or N times; 2: whole
+ * numbers that rise with the rank, as where a share begins; 1: that add up, or are where a share ends; 0: alike. */
 static int
 judge_scalar(const struct finding *finding, const struct where *where)
 {

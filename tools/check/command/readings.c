@@ -112,7 +112,10 @@ place_name_argument(const char *frames, uint32_t number, char text[PLACE_ARGUMEN
         for (uint32_t i = 0; i < count && i < 2 && said[0] == '\0'; ++i) { /* the kernel's own line may be one */
             const struct source *source = sources_open(&sources, list[i].file);
             uint32_t node = source != NULL ? source_statement(source, list[i].line, list[i].column) : NODE_NONE;
-            if (node == NODE_NONE || !lift_argument(source, node, number, said))
+            const char *line = source != NULL ? source->text + source_place(source, list[i].line, 1) : "",
+                       *first = strstr(line, ");"), *next = first != NULL ? strstr(first + 1, ");") : NULL;
+            bool is_alone = next == NULL || next > line + strcspn(line, "\n"); /* else it is not known which it is */
+            if (node == NODE_NONE || !is_alone || !lift_argument(source, node, number, said))
                 said[0] = '\0';
         }
         sources_close(&sources);

@@ -12,12 +12,6 @@
 
 static const double exact = 1e-7; /* of whole numbers, whose squares doubles round */
 
-static bool
-is_result(const struct check_item *item)
-{
-    return item->tensor.role == CHECK_REDUCE;
-}
-
 /* Whether every result of the call is so many times one rank's, or of the largest so far the difference is rounding. */
 static bool
 factor_holds(const struct check_evidence *evidence, const struct check_tensor *tensor, double factor)
@@ -43,7 +37,8 @@ reductions_settle(const struct check_evidence *evidence, struct check_verdict *v
 {
     const double factors[] = {evidence->ranks, 1.0 / evidence->ranks};
     for (struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
-        for (size_t k = 0; k < sizeof(factors) / sizeof(factors[0]) && is_result(item) && item->differs; ++k) {
+        for (size_t k = 0;
+             k < sizeof(factors) / sizeof(factors[0]) && item->tensor.role == CHECK_REDUCE && item->differs; ++k) {
             if (!factor_holds(evidence, &item->tensor, factors[k]))
                 continue;
             item->factor = factors[k];
@@ -71,7 +66,8 @@ find_first(const struct check_verdict *verdict)
 static bool
 is_extreme(const struct check_item *item)
 {
-    return is_result(item) && (item->tensor.group == CHECK_OP_MIN || item->tensor.group == CHECK_OP_MAX);
+    return item->tensor.role == CHECK_REDUCE &&
+           (item->tensor.group == CHECK_OP_MIN || item->tensor.group == CHECK_OP_MAX);
 }
 
 /* REPEATED in two runs of one rank. MULTIPLE: the smallest or largest of the shares is the Nth part of all, too. */
@@ -84,7 +80,7 @@ find_result(const struct check_verdict *verdict, enum kind kind)
     for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
         bool is_so = kind == ANY || (kind == REPEATED && !item->ignored) || (kind == UNCLEAR && item->unclear) ||
                      (kind == MULTIPLE && item->factor > 0 && !is_extreme(item));
-        if (is_result(item) && is_so)
+        if (item->tensor.role == CHECK_REDUCE && is_so)
             return item;
     }
     return NULL;
@@ -106,7 +102,7 @@ judge_first(const struct check_evidence *evidence, struct check_verdict *verdict
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_REDUCTION, first);
         sentence_say(verdict->advice, "no other result differs: the program is right if this one is to depend on the "
                                       "number of ranks, as the smallest of the shares does");
-    } else if (first->tensor.group == CHECK_OP_MEAN && is_result(first) && total > 0) {
+    } else if (first->tensor.group == CHECK_OP_MEAN && first->tensor.role == CHECK_REDUCE && total > 0) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_INDIVISIBLE, first);
         sentence_say(verdict->advice,
                      "%llu items do not divide evenly among %d ranks, and the mean of unequal shares is not the mean "
@@ -182,7 +178,7 @@ void
 reductions_judge_besides(const struct check_evidence *evidence, struct check_verdict *verdict)
 {
     const struct check_item *first = find_first(verdict);
-    if (verdict->result != CHECK_EQUAL || first == NULL || !is_result(first))
+    if (verdict->result != CHECK_EQUAL || first == NULL || first->tensor.role != CHECK_REDUCE)
         return;
     char place[600];
     sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_REDUCTION, first);

@@ -553,10 +553,11 @@ relate_copies(const struct finding *finding, const struct where *where)
     }
     all.data = data;
     struct numbers left = read_numbers(&all, 0, 0, all.bytes), right = read_numbers(&one, 0, 0, known ? one.bytes : 0);
-    enum relation relation = !known                                                 ? RELATION_UNKNOWN
-                             : same                                                 ? RELATION_SAME
-                             : all.bytes == one.bytes && are_rows(&left, &right, 1) ? RELATION_ROWS
-                                                                                    : RELATION_NONE;
+    enum relation relation = !known                                                         ? RELATION_UNKNOWN
+                             : same                                                         ? RELATION_SAME
+                             : all.bytes == one.bytes && are_rows(&left, &right, 1)         ? RELATION_ROWS
+                             : its->is_aside /* a loader is ahead by any number of steps */ ? RELATION_UNKNOWN
+                                                                                            : RELATION_NONE;
     if (relation == RELATION_NONE && finding->matters[where->at] == MATTERS_UNSEEN && right.are_whole)
         relation = RELATION_ROWS; /* as where a share begins */
     free(left.list);

@@ -42,15 +42,6 @@ place_tensor(const struct check_tensor *tensor, char text[80])
         snprintf(text, 80, "%.16s:%d %.26s", tensor->file, tensor->line, tensor->text);
 }
 
-static void
-print_number(FILE *out, double value)
-{
-    if (isfinite(value))
-        fprintf(out, " %9.1e", value);
-    else
-        fprintf(out, " %9s", "infinite");
-}
-
 /* "a, b" of "a"; frees `text`. */
 static char *
 add_words(char *text, const char *words)
@@ -86,9 +77,7 @@ print_item(FILE *out, const struct check_item *item, double tolerance)
         snprintf(step, sizeof(step), "%u", items_step(item));
     fprintf(out, "%-13s %9llu%s %-8s %-45s %5s", name, (unsigned long long)item->tensor.count,
             item->sampled ? "*" : " ", element_name((int)item->tensor.type), place, step);
-    print_number(out, item->difference);
-    print_number(out, item->floor);
-    fprintf(out, "  %s\n", state_of(item, tolerance));
+    fprintf(out, " %9.1e %9.1e  %s\n", item->difference, item->floor, state_of(item, tolerance));
 }
 
 static void

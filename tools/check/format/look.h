@@ -36,8 +36,8 @@ struct look_operation {
     uint32_t interval;  /* DDP_STEPs before it; in rounds, rounds that have begun */
     uint32_t arguments; /* that follow; 0: contents of `bytes` bytes and this hash follow */
     uint64_t hash, bytes;
-    uint64_t blocks; /* of the grid of a launch; of a DDP_REDUCE: the step that its result counts to */
-    bool from_host;
+    uint64_t blocks;            /* of the grid of a launch; of a DDP_REDUCE: the step that its result counts to */
+    bool from_host, is_aside;   /* is_aside: by another thread than the DDP_STEPs */
     char name[104], place[392]; /* frames, as a CHECK_ROW_SITE has them */
 };
 

@@ -22,6 +22,7 @@ static struct {
     char path[PATH_MAX + 32];
     int fd; /* -1: it could not be written, and is not there */
     bool opened;
+    pthread_t thread; /* of the last DDP_STEP */
     uint32_t operations;
     CUdeviceptr *pointers; /* [pointer_count]: that operations were given */
     size_t pointer_count;
@@ -194,6 +195,7 @@ begins(uint32_t interval, bool from_host)
         return false;
     ++look.operations;
     around.operation = (struct look_operation){.interval = interval, .from_host = from_host};
+    around.operation.is_aside = interval > 0 && pthread_equal(pthread_self(), look.thread) == 0;
     around.active = true;
     context_synchronize("before an operation that is looked at");
     return true;
@@ -247,13 +249,15 @@ look_reduce_ends(uint32_t number, uint32_t step)
 void
 look_boundary(double weight, uint32_t interval)
 {
+    look.thread = pthread_self();
     if (!look.opened || interval < check_run.look_since || interval >= check_run.look)
         return;
-    struct look_operation operation = {.interval = interval, .arguments = 1, .name = LOOK_STEPS};
-    struct look_argument argument = {.value = weight};
+    struct {
+        struct look_operation operation;
+        struct look_argument weight;
+    } record = {{.interval = interval, .arguments = 1, .name = LOOK_STEPS}, {.value = weight}};
     pthread_mutex_lock(&memory_lock);
-    put(&operation, sizeof(operation));
-    put(&argument, sizeof(argument));
+    put(&record, sizeof(record));
     pthread_mutex_unlock(&memory_lock);
 }
 
