@@ -6,9 +6,9 @@
 #define DDPRUN_LAUNCHER_CLUSTER_ADDRESS_SEARCH_H
 
 #include "launcher/cluster/auth.h"
+#include "launcher/common/error.h"
 
 #include <poll.h>
-#include <stdbool.h>
 
 enum { MEETING_PORTS = 16 };
 
