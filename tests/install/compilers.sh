@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # compilers.sh BUILD - the product compiles without a warning by each of gcc 10 to 13 and clang 14 to 16 that is here, and with headers of
-# CUDA 12.4, 12.9 and 13 and of NCCL 2.18 to 2.28. Says which. The headers are downloaded, so it is a soak; of the hosted workflow
-# (.github/workflows/ci.yml) each cell of the table is one of these.
+# CUDA 12.4, 12.9 and 13 and of NCCL 2.18 to 2.28. Says which. Built with those of CUDA 12.9 it trains, too. The headers are downloaded, so
+# it is a soak; of the hosted workflow (.github/workflows/ci.yml) each cell of the table is one of these.
 #   compilers.sh BUILD COMPILER [CUDA [NCCL]]    one cell: clang-15 12.4 2.18
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -69,6 +69,32 @@ compiles() {
     report "$1${2:+, CUDA $2}${3:+, NCCL $3}: $(tail -n 1 "$work/out")" "$said"
 }
 
+# trains CUDA: shim and engine that are built with the headers of that release train on the stand-in, to the bits of the build.
+trains() {
+    local product=$work/product front
+    command -v ninja >/dev/null && [ -e "$build/build.ninja" ] && [ -x "$build/samples/digits" ] || {
+        echo "# CUDA $1: not built by ninja, or without samples"
+        return 0
+    }
+    headers "cuda-$1" "${cuda[$1]}" || return 0 # compiles() says so
+    front=$(printf ' -isystem %s' "${folders[@]}")
+    mkdir -p "$product/bin" "$product/archive" "$product/lib"
+    cp "$build/bin/ddprun" "$product/bin/"
+    ln -s "$build/lib/softgpu" "$product/lib/softgpu"
+    # Their own headers come first, and so nothing that was compiled before them.
+    ninja -C "$build" -t commands lib/libddprun.so lib/libddprun-engine.so | grep -vE '^ninja: |^cd |cmake_pch\.h\.gch' |
+        sed "/ -c /{s#^[^ ]*#&$front#; s# -include [^ ]*cmake_pch\\.h##}" >"$product/commands"
+    sed -n 's#.* -o \([^ ]*\)/[^ ]* -c .*#\1#p' "$product/commands" | sort -u | (cd "$product" && xargs mkdir -p)
+    check "CUDA $1: shim and engine are built" bash -c "cd '$product' && nice bash -e commands >'$work/out' 2>&1"
+    check "CUDA $1: by its headers" grep -qa "$work/cuda-$1/nvidia/cuda_runtime/include" "$product/lib/libddprun.so"
+    for of in "$build" "$product"; do
+        check "CUDA $1: a sample trains by the $(basename "$of")" timeout -k 1 "$(patient 100)" "$of/bin/ddprun" -n 2 -q --check-every 1 --bucket-mb 0.02 \
+            "$build/samples/digits" --data samples/data/digits.csv --batch 32 --steps 20 --save "$work/by-$(basename "$of")"
+    done
+    check "CUDA $1: to the same bits" cmp "$work/by-$(basename "$build")" "$work/by-product"
+    rm -r "$product"
+}
+
 if [ $# -gt 1 ]; then
     compiles "$2" "${3:-}" "${4:-}"
     compilers=() cuda=() nccl=()
@@ -80,6 +106,7 @@ for release in "${!cuda[@]}"; do
     compiles gcc "$release" ""
     ! command -v clang >/dev/null || compiles clang "$release" ""
 done
+[ ${#cuda[@]} -eq 0 ] || trains 12.9
 for release in "${!nccl[@]}"; do
     compiles gcc "" "$release"
 done
