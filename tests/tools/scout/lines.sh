@@ -84,7 +84,7 @@ if is_wanted shares; then
     mkdir "$work/shares.d"
     cp "$sources/tests/tools/scout/shares.cu" "$work/shares.d"
     level=2 compile "$work/shares.d" "$work/shares_plain" shares.cu
-    for habit in labels offset list managed mixed whole; do
+    for habit in labels offset list managed mixed whole times picks; do
         cp -r "$work/shares.d" "$work/shares_$habit.d"
         pasted "shares_$habit" "$work/shares.d" "$work/shares_plain" "$work/shares_$habit.d" shares.cu "$habit"
         check "shares, $habit: a note of what the host computes with its own copy" \
@@ -92,6 +92,13 @@ if is_wanted shares; then
     done
     check "shares: of the whole set there is one share" test "$(grep -c '^+ *ddp_share(data' "$work/shares_whole.diff")" -eq 2
     check "shares: of a list each batch is shared" test "$(grep -c '^+ *ddp_share_batches(list, .*, 96, sizeof(int), 0)' "$work/shares_list.diff")" -eq 1
+    check "shares: of each time step there is a share, and one of its labels" \
+        test "$(grep -c '^+ *ddp_share_times(data, .*, 6912, 6, sizeof(float), 0)\|^+ *ddp_share(labels' "$work/shares_times.diff")" -eq 2
+    sed 's/BATCH = 24/BATCH = 12/' "$work/shares_times.d/shares.cu" >"$work/shares.d/again.cu"
+    compile "$work/shares.d" "$work/shares_again" again.cu
+    run "$ddprun" -n 2 "$work/shares_again" times
+    check "shares, times: another batch ends the program" grep -q 'a batch of time steps has 3456 bytes, and ddprun scout saw 6912' "$work/stderr"
+    check "shares: of picked records the list is shared" test "$(grep -c '^+ *ddp_share(picks, BATCH \* sizeof(int)' "$work/shares_picks.diff")" -eq 1
     for habit in offset list managed; do
         for batch in 12 20 48; do # the lines are of batches of 24
             sed "s/BATCH = 24/BATCH = $batch/" "$work/shares_$habit.d/shares.cu" >"$work/shares.d/again.cu"

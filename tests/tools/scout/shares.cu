@@ -8,6 +8,8 @@
  *   mixed    the same, of the data alone: labels are copied
  *   whole    the data lies on the device, and each step takes all of it
  *   number   the data lies on the device, and a kernel takes a batch by its number
+ *   times    a recurrent net: a batch has its time steps one after the other, and one label for each record
+ *   picks    the data lies on the device, and a batch is a list of numbers, by which one kernel makes all gradients
  */
 #include <cstdio>
 #include <cstdlib>
@@ -177,6 +179,121 @@ train_list(void)
     }
 }
 
+/* One time step of all records: their state becomes `next`. */
+__global__ void
+step_on(float *next, const float *x, const float *state, const float *w, const float *u)
+{
+    int i = blockIdx.x, k = threadIdx.x;
+    float sum = 0;
+    for (int j = 0; j < INPUTS; ++j)
+        sum += x[i * INPUTS + j] * w[j * CLASSES + k];
+    for (int j = 0; j < CLASSES; ++j)
+        sum += state[i * CLASSES + j] * u[j * CLASSES + k];
+    next[i * CLASSES + k] = tanhf(sum);
+}
+
+__global__ void
+step_back(float *before, float *delta, const float *state, const float *u)
+{
+    __shared__ float own[CLASSES];
+    int at = blockIdx.x * CLASSES + threadIdx.x;
+    float sum = 0;
+    own[threadIdx.x] = delta[at] *= 1 - state[at] * state[at];
+    __syncthreads();
+    for (int j = 0; j < CLASSES; ++j)
+        sum += own[j] * u[threadIdx.x * CLASSES + j];
+    before[at] = sum;
+}
+
+__global__ void
+add_products(float *g, const float *a, const float *delta)
+{
+    int j = blockIdx.x, k = threadIdx.x;
+    float sum = 0;
+    for (int i = 0; i < BATCH; ++i)
+        sum += a[i * gridDim.x + j] * delta[i * CLASSES + k];
+    g[j * CLASSES + k] += sum / BATCH;
+}
+
+static void
+train_times(void)
+{
+    enum { TIMES = 6, STATE = BATCH * CLASSES };
+    float *u, *gu, *states, *deltas, first[CLASSES * CLASSES];
+    for (float &v : first)
+        v = rand() / (float)RAND_MAX - 0.5f;
+    cudaMalloc(&u, sizeof(first));
+    cudaMalloc(&gu, sizeof(first));
+    cudaMalloc(&states, (TIMES + 1) * STATE * sizeof(float));
+    cudaMalloc(&deltas, (TIMES + 1) * STATE * sizeof(float));
+    cudaMalloc(&data, TIMES * BATCH * INPUTS * sizeof(float));
+    cudaMemcpy(u, first, sizeof(first), cudaMemcpyHostToDevice);
+    cudaMemset(states, 0, STATE * sizeof(float));
+    for (int step = 0; step < STEPS; ++step) {
+        int at = step * BATCH / 4 % (SAMPLES - TIMES * BATCH);
+        cudaMemcpy(data, host_x + at * INPUTS, TIMES * BATCH * INPUTS * sizeof(float), cudaMemcpyHostToDevice);
+        cudaMemcpy(labels, host_labels + at, BATCH * sizeof(int), cudaMemcpyHostToDevice);
+        cudaMemset(gw, 0, INPUTS * CLASSES * sizeof(float));
+        cudaMemset(gu, 0, sizeof(first));
+        for (int t = 0; t < TIMES; ++t)
+            step_on<<<BATCH, CLASSES>>>(states + (t + 1) * STATE, data + t * BATCH * INPUTS, states + t * STATE, w, u);
+        errors<<<1, BATCH>>>(deltas + TIMES * STATE, hit, loss, states + TIMES * STATE, labels);
+        for (int t = TIMES; t > 0; --t) {
+            float *delta = deltas + t * STATE;
+            step_back<<<BATCH, CLASSES>>>(delta - STATE, delta, states + t * STATE, u);
+            add_products<<<INPUTS, CLASSES>>>(gw, data + (t - 1) * BATCH * INPUTS, delta);
+            add_products<<<CLASSES, CLASSES>>>(gu, states + (t - 1) * STATE, delta);
+        }
+        descend<<<1, INPUTS * CLASSES>>>(w, gw, 0.3f, INPUTS * CLASSES);
+        descend<<<1, CLASSES * CLASSES>>>(u, gu, 0.3f, CLASSES * CLASSES);
+    }
+}
+
+/* One block for each record: all that it computes is what it adds to the gradients. */
+__global__ void
+add_picked(float *gw, float *gb, const float *all, const int *all_labels, const int *picks, const float *w,
+           const float *b)
+{
+    __shared__ float z[CLASSES], total;
+    int i = picks[blockIdx.x], k = threadIdx.x;
+    float sum = b[k];
+    for (int j = 0; j < INPUTS; ++j)
+        sum += all[i * INPUTS + j] * w[j * CLASSES + k];
+    z[k] = expf(sum);
+    __syncthreads();
+    if (k == 0) {
+        total = 0;
+        for (int c = 0; c < CLASSES; ++c)
+            total += z[c];
+    }
+    __syncthreads();
+    float delta = (z[k] / total - (k == all_labels[i])) / BATCH;
+    atomicAdd(&gb[k], delta);
+    for (int j = 0; j < INPUTS; ++j)
+        atomicAdd(&gw[j * CLASSES + k], all[i * INPUTS + j] * delta);
+}
+
+static void
+train_picks(void)
+{
+    int *picks, host_picks[BATCH];
+    cudaMalloc(&data, SAMPLES * INPUTS * sizeof(float));
+    cudaMalloc(&data_labels, SAMPLES * sizeof(int));
+    cudaMalloc(&picks, BATCH * sizeof(int));
+    cudaMemcpy(data, host_x, SAMPLES * INPUTS * sizeof(float), cudaMemcpyHostToDevice);
+    cudaMemcpy(data_labels, host_labels, SAMPLES * sizeof(int), cudaMemcpyHostToDevice);
+    for (int step = 0; step < STEPS; ++step) {
+        for (int &pick : host_picks)
+            pick = rand() % SAMPLES;
+        cudaMemcpy(picks, host_picks, BATCH * sizeof(int), cudaMemcpyHostToDevice);
+        cudaMemset(gw, 0, INPUTS * CLASSES * sizeof(float));
+        cudaMemset(gb, 0, CLASSES * sizeof(float));
+        add_picked<<<BATCH, CLASSES>>>(gw, gb, data, data_labels, picks, w, b);
+        descend<<<1, INPUTS * CLASSES>>>(w, gw, 0.3f, INPUTS * CLASSES);
+        descend<<<1, CLASSES>>>(b, gb, 0.3f, CLASSES);
+    }
+}
+
 static void
 train_whole(void)
 {
@@ -203,7 +320,7 @@ main(int argc, char **argv)
         void (*train)(void);
     } habits[] = {{"labels", train_labels},   {"offset", train_offset}, {"list", train_list},
                   {"managed", train_managed}, {"mixed", train_mixed},   {"whole", train_whole},
-                  {"number", train_number}};
+                  {"number", train_number},   {"times", train_times},   {"picks", train_picks}};
     std::vector<float> start(INPUTS * CLASSES);
     const char *habit = argc > 1 ? argv[1] : "";
     srand(5);

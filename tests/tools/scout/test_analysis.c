@@ -76,6 +76,9 @@ static const struct row {
      NET "n1 96\nn2 96\nstep\n" FORWARD BACKWARD
          "norms: n1 = g1\nscale: g1 += n1\nnorms: n2 = g2\nscale: g2 += n2\n" SGD,
      "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before norms"},
+    {"a gradient to which the last launch adds nothing: a factor of it is zero",
+     NET "z 768\nstep\n" FORWARD BACKWARD "last: g1 += z\n" SGD,
+     "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before sgd"},
     {"second moments by rows",
      NET "n1 96\nstep\n" FORWARD BACKWARD "norms: n1 += g1\nupdate: w1 += ~g1 n1\nsgd: w2 += ~g2\n",
      "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; n1 optimizer state; 1 group before norms"},

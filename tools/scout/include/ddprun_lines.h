@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define DDP_LINES_END(...) (fprintf(stderr, "ddprun_lines.h: " __VA_ARGS__), exit(1))
+
 /*
  * Overwrites a batch, on the host or the device: this rank's records are copied over those of the other ranks. Sums
  * and means over the batch are then those of the rank's share, and take no less time. Faster: load, copy and compute
@@ -20,16 +22,28 @@ ddp_share(void *data, size_t bytes, size_t each, cudaStream_t stream)
 {
     size_t first, count, at;
     DDP_SHARD(bytes, &first, &count);
-    if (bytes % (each * (size_t)DDP_WORLD_SIZE()) != 0) {
-        fprintf(stderr, "a batch of %zu elements has no %d equal shares: choose another batch size\n", bytes / each,
-                DDP_WORLD_SIZE());
-        exit(1);
-    }
+    if (bytes % (each * (size_t)DDP_WORLD_SIZE()) != 0)
+        DDP_LINES_END("a batch of %zu elements has no %d equal shares: choose another batch size\n", bytes / each,
+                      DDP_WORLD_SIZE());
     for (at = 0; at < bytes; at += count)
         if (at != first)
             cudaMemcpyAsync((char *)data + at, (char *)data + first, count, cudaMemcpyDefault, stream);
     if (stream == 0)
         cudaStreamSynchronize(stream);
+}
+
+/* The same of a batch of `times` time steps, one after the other, each with all records. Ends a program whose batch has
+ * another size than the one that was scouted: it may have other time steps. */
+static inline void
+ddp_share_times(void *data, size_t bytes, size_t scouted, size_t times, size_t each, cudaStream_t stream)
+{
+    size_t at;
+    if (bytes != scouted)
+        DDP_LINES_END("a batch of time steps has %zu bytes, and ddprun scout saw %zu: scout the program with these "
+                      "arguments\n",
+                      bytes, scouted);
+    for (at = 0; at < bytes; at += bytes / times)
+        ddp_share((char *)data + at, bytes / times, each, stream);
 }
 
 /* Records that stay on the device, by batches: memory that ddp_share_batches() has overwritten. */
@@ -70,13 +84,10 @@ ddp_check_batch(const void *records)
     unsigned i;
     for (i = 0; i < ddp_batches_count; ++i) {
         size_t at = (size_t)((const char *)records - ddp_batches[i].data);
-        if (at < ddp_batches[i].bytes && at % ddp_batches[i].batch != 0) {
-            fprintf(stderr,
-                    "ddprun_lines.h: a batch begins at byte %zu of its records, and ddprun scout saw batches of %zu "
-                    "bytes: scout the program with this batch size\n",
-                    at, ddp_batches[i].batch);
-            exit(1);
-        }
+        if (at < ddp_batches[i].bytes && at % ddp_batches[i].batch != 0)
+            DDP_LINES_END("a batch begins at byte %zu of its records, and ddprun scout saw batches of %zu bytes: scout "
+                          "the program with this batch size\n",
+                          at, ddp_batches[i].batch);
     }
 }
 
@@ -105,13 +116,11 @@ ddp_note(void *memory, size_t bytes)
 static inline void
 ddp_check_made(unsigned count)
 {
-    if (ddp_made_count != count) {
-        fprintf(stderr,
-                "ddprun_lines.h: ddp_note() was called %u times, and ddprun scout saw %u allocations: scout with these "
-                "arguments, or see whether a ddp_note() line is not reached\n",
-                ddp_made_count, count);
-        exit(1);
-    }
+    if (ddp_made_count != count)
+        DDP_LINES_END(
+            "ddp_note() was called %u times, and ddprun scout saw %u allocations: scout with these arguments, "
+            "or see whether a ddp_note() line is not reached\n",
+            ddp_made_count, count);
 }
 
 #endif

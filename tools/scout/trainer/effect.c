@@ -577,13 +577,20 @@ void
 effect_judge_shares(struct effect *effect)
 {
     bool spreads = false;
-    FOR_EACH_MUTABLE(part, effect->parts, effect->part_count) {
+    for (size_t i = 0, next; i < effect->part_count; i = next) {
+        struct part *part = &effect->parts[i];
         const struct image *image = &effect->images.items[part->image];
-        const struct scout_ranges *list = part->killed.count > 0 ? &part->killed : &part->modified;
-        uint64_t lo = list->count > 0 ? list->items[0].lo : 0,
-                 hi = list->count > 0 ? list->items[list->count - 1].hi : 0;
+        uint64_t lo = UINT64_MAX, hi = 0;
+        for (next = i; next == i || (next < effect->part_count && effect->parts[next].image == part->image &&
+                                     !effect->parts[next].is_argument);
+             ++next) { /* what other launches point into is one result of this one */
+            const struct part *it = &effect->parts[next];
+            const struct scout_ranges *list = it->killed.count > 0 ? &it->killed : &it->modified;
+            lo = list->count > 0 && list->items[0].lo < lo ? list->items[0].lo : lo;
+            hi = list->count > 0 ? list->items[list->count - 1].hi : hi;
+        }
         size_t last = hi / sizeof(uint32_t), end = 0;
-        if (hi < lo + 4 * sizeof(uint32_t)) /* a loss */
+        if (hi == 0 || hi < lo + 4 * sizeof(uint32_t)) /* a loss */
             continue;
         for (size_t at = lo / sizeof(uint32_t); (at = images_next_different(image, at, last)) < last; ++at)
             end = images_same(image, image->now[at], image->after[at]) ? end : at + 1;

@@ -218,13 +218,15 @@ has_argument(const struct scout_op *op, uint32_t number, uint32_t alloc)
     return number < op->argument_count && op->arguments[number].alloc == alloc;
 }
 
-/* Whether other launches of a kernel show that two of its arguments go element by element, and none that they do not.
- */
-static bool
-is_shown(const struct stretch *in, const struct scout_op *op, const struct scout_elementwise *map)
+enum shown { SHOWN_NOT, SHOWN, SHOWN_OTHERWISE };
+
+/* What other launches of a kernel show of two of its arguments: that they go element by element, and none that they do
+ * not; otherwise: that they do not, by the same call. A recurrent net's first state is zero, and shows nothing. */
+static enum shown
+look_at_others(const struct stretch *in, const struct scout_op *op, const struct scout_elementwise *map)
 {
     uint32_t from = 0, to = 0;
-    bool shown = false;
+    bool shown = false, is_refuted = false, is_otherwise = false;
     while (from < op->argument_count && !has_argument(op, from, map->from))
         ++from;
     while (to < op->argument_count && !has_argument(op, to, map->to))
@@ -245,17 +247,18 @@ is_shown(const struct stretch *in, const struct scout_op *op, const struct scout
         for (uint32_t k = 0; k < other->effect->segment_count && from == to; ++k)
             depends = depends || (has_argument(other, to, other->effect->segments[k].alloc) &&
                                   other->effect->segments[k].modified.count > 0);
-        if (depends && !maps)
-            return false;
+        is_refuted = is_refuted || (depends && !maps);
+        is_otherwise = is_otherwise || (depends && !maps && other->site == op->site && op->site != SCOUT_NONE);
     }
-    return shown;
+    return is_otherwise ? SHOWN_OTHERWISE : shown && !is_refuted ? SHOWN : SHOWN_NOT;
 }
 
 static bool
 is_open(const struct stretch *in, const struct scout_op *op)
 {
     return ANY_NUMBER(i, 0, op->effect->elementwise_count,
-                      op->effect->elementwise[i].samples == 0 && !is_shown(in, op, &op->effect->elementwise[i]));
+                      op->effect->elementwise[i].samples == 0 &&
+                          look_at_others(in, op, &op->effect->elementwise[i]) == SHOWN_NOT);
 }
 
 uint32_t
@@ -273,7 +276,10 @@ closed(const struct stretch *in, const struct scout_op *op, bool all)
 {
     struct scout_effect *effect = NULL;
     for (uint32_t i = 0; i < op->effect->elementwise_count; ++i) {
-        if (op->effect->elementwise[i].samples > 0 || (!all && !is_shown(in, op, &op->effect->elementwise[i])))
+        if (op->effect->elementwise[i].samples > 0)
+            continue;
+        enum shown shown = look_at_others(in, op, &op->effect->elementwise[i]);
+        if (shown == SHOWN_OTHERWISE || (shown == SHOWN_NOT && !all))
             continue;
         effect = effect != NULL ? effect : effect_as(op, op);
         effect->elementwise[i].samples = 1;

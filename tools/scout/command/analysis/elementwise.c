@@ -216,6 +216,19 @@ is_sum(const struct roles *roles, uint32_t number)
     }
 }
 
+/* Whether a launch adds nothing to what is in the version's place, because one of its factors is zero: the state from
+ * which a recurrent net begins. What it leaves is the gradient, not what it adds to. */
+static bool
+adds_nothing(const struct roles *roles, uint32_t number)
+{
+    return !roles->parameter[number] && version_own_edge(roles, number, true) != NULL &&
+           !elementwise_has_others(roles, number) &&
+           ANY_IN(edge, roles, number,
+                  !edge->elementwise && (!roles->tainted[edge->from] || roles->constant[edge->from]) &&
+                      version_of(roles, edge->from)->bytes > SCALAR_BYTES &&
+                      !version_overlaps(version_of(roles, edge->from), version_of(roles, number)));
+}
+
 bool
 elementwise_goes_on(const struct roles *roles, uint32_t number)
 {
@@ -228,7 +241,7 @@ elementwise_goes_on(const struct roles *roles, uint32_t number)
         else if (!is_scalar_of(roles, edge) && !elementwise_is_rest(roles, number, edge->from))
             return false;
     }
-    return some && roles->inner[number] && !is_sum(roles, number);
+    return some && roles->inner[number] && !is_sum(roles, number) && !adds_nothing(roles, number);
 }
 
 uint32_t

@@ -14,7 +14,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { TEXT_BYTES = 1024, MADE_AT_MOST = 1024 /* of ddprun_lines.h */ };
 
@@ -47,17 +46,11 @@ type_word(uint32_t type)
 static const char *
 macro_of(enum scout_role role)
 {
-    switch (role) {
-    case ROLE_PARAMETER:
-        return "DDP_PARAMETER";
-    case ROLE_GRADIENT:
-        return "DDP_GRADIENT";
-    case ROLE_OPTIMIZER_STATE:
-    case ROLE_AVERAGE:
-        return "DDP_STATE";
-    default:
-        return NULL;
-    }
+    static const char *const macros[] = {[ROLE_PARAMETER] = "DDP_PARAMETER",
+                                         [ROLE_GRADIENT] = "DDP_GRADIENT",
+                                         [ROLE_OPTIMIZER_STATE] = "DDP_STATE",
+                                         [ROLE_AVERAGE] = "DDP_STATE"};
+    return role < sizeof(macros) / sizeof(macros[0]) ? macros[role] : NULL;
 }
 
 /* "count" of "count * sizeof(float)", "(bytes) / 4" of "bytes". */
@@ -249,29 +242,28 @@ find_front(struct search *search, const struct scout_tensor *tensor, struct spot
         return false;
     uint32_t from = spot_node(search, &set.frames[at_set], &spot->source),
              to = spot_node(search, &step.frames[at_step], &spot->source);
-    for (uint32_t i = 0; from == NODE_NONE && spot->source != NULL && i < spot->source->count; ++i)
-        if (source_line(spot->source, spot->source->nodes[i].begin) == set.frames[at_set].line)
-            from = i; /* one of several in the line */
     spot->node = from != NODE_NONE && to != NODE_NONE && from != to ? source_beside(spot->source, to, from) : NODE_NONE;
     uint32_t function = spot->node != NODE_NONE ? source_function(spot->source, spot->node) : NODE_NONE;
     return function != NODE_NONE && function != spot->node;
 }
 
-/* Whether the counts of allocations have room, and which number each has: all that the same calls allocate are counted.
- */
+/* Whether the counts of allocations have room, and which number each has: all that the same calls allocate in front of
+ * the first step are counted. What the calls of a step make is the step's: copies may enter the log later than they are
+ * made, and so may the first step's begin. */
 static bool
 count_allocations(struct search *search, uint32_t *count_p)
 {
     const struct scout_log *log = search->log;
-    uint32_t begun = *count_p = 0; /* where the first step begins, which may allocate what others find */
-    while (begun < search->start && log->ops[begun].site != log->ops[search->finding->first].site)
-        ++begun;
+    *count_p = 0;
     for (uint32_t a = 0; a < log->alloc_count; ++a) {
         struct stack made = spot_stack(search, log->allocs[a].site);
+        bool is_front = log->allocs[a].made_at <= search->begun &&
+                        !ANY(other, log->allocs, log->alloc_count,
+                             other->site == log->allocs[a].site && other->made_at > search->begun);
         search->number[a] = SCOUT_NONE;
-        for (uint32_t k = 0; k < log->alloc_count && search->number[a] == SCOUT_NONE; ++k) {
+        for (uint32_t k = 0; k < log->alloc_count && is_front && search->number[a] == SCOUT_NONE; ++k) {
             struct stack other = spot_stack(search, log->allocs[k].site);
-            if (search->counted[k] && log->allocs[a].made_at <= begun && spot_is_same_chain(&made, &other, 0))
+            if (search->counted[k] && spot_is_same_chain(&made, &other, 0))
                 search->number[a] = (*count_p)++;
         }
     }
@@ -405,24 +397,13 @@ find_between(struct search *search, uint32_t first, uint32_t second, bool behind
     if (spot->node == NODE_NONE)
         return false;
     spot->behind = behind ? spot->source->nodes[spot->node].end : 0;
-    spot->from = a.frames[at_first];
-    spot->to = b.frames[at_second];
     return spot_is_usable(spot);
 }
 
-/* Whether an earlier group of another number has its boundary between the same two calls: they are in a loop. */
 static bool
-is_in_loop(const struct search *search, const struct spot *spots, uint32_t number)
+place_step(struct search *search, uint32_t number)
 {
-    return ANY_NUMBER(i, 0, number,
-                      search->to->group_of[i] != search->to->group_of[number] && spots[i].from.line > 0 &&
-                          spot_is_same(&spots[i].from, &spots[number].from) &&
-                          spot_is_same(&spots[i].to, &spots[number].to));
-}
-
-static bool
-place_step(struct search *search, uint32_t number, struct spot *spots)
-{
+    struct spot spot;
     const struct scout_finding *finding = search->finding;
     const struct scout_group *group = &finding->groups[number];
     const char *word = group->fused ? "DDP_STEP_PARAMETERS" : "DDP_STEP";
@@ -434,26 +415,35 @@ place_step(struct search *search, uint32_t number, struct spot *spots)
     else
         snprintf(text, sizeof(text), "%s_GROUP(%" PRIu32 ", 0);", word, search->to->group_of[number]);
     bool is_behind = group->fused || before < group->complete;
-    if (!find_between(search, group->complete, before, is_behind, &spots[number]) || is_in_loop(search, spots, number))
+    if (!find_between(search, group->complete, before, is_behind, &spot))
         return false;
-    spot_add_text(search, &spots[number], text);
+    spot_add_text(search, &spot, text);
     return true;
 }
 
 /* ---- all ---- */
 
-/* Operations before the first step: those from which on everything comes again. */
-static uint32_t
-find_start(const struct scout_log *log, const struct scout_finding *finding)
+static bool
+is_same_call(const struct scout_op *a, const struct scout_op *b)
 {
-    uint32_t start = finding->first;
-    while (start > 0) {
-        const struct scout_op *op = &log->ops[start - 1], *later = &log->ops[start - 1 + finding->period];
-        if (op->kind != later->kind || op->name != later->name || op->site != later->site)
-            break;
-        --start;
-    }
-    return start;
+    return a->kind == b->kind && a->name == b->name && a->site == b->site;
+}
+
+/* Operations before the first step: those from which on everything comes again, from the first update on at the latest.
+ */
+static void
+find_start(struct search *search)
+{
+    const struct scout_finding *finding = search->finding;
+    const struct scout_op *ops = search->log->ops;
+    const struct scout_group *group = finding->groups;
+    const struct scout_op *update = &ops[group->fused ? group->complete : group->before];
+    while (search->start < finding->first && !is_same_call(&ops[search->start], update))
+        ++search->start;
+    while (search->start > 0 && is_same_call(&ops[search->start - 1], &ops[search->start - 1 + finding->period]))
+        --search->start;
+    while (search->begun < search->start && ops[search->begun].site != ops[finding->first].site)
+        ++search->begun;
 }
 
 /* Looks the places up in debug information and in the sources, as far as there are any. */
@@ -462,14 +452,14 @@ find_insertions(struct sites *sites, const struct scout_log *log, const struct s
                 struct insertions *insertions)
 {
     static const enum scout_role roles[] = {ROLE_PARAMETER, ROLE_OPTIMIZER_STATE, ROLE_AVERAGE, ROLE_GRADIENT};
-    struct search search = {
-        .sites = sites, .log = log, .finding = finding, .to = insertions, .start = find_start(log, finding)};
+    struct search search = {.sites = sites, .log = log, .finding = finding, .to = insertions};
     *insertions = (struct insertions){.data = xcalloc(finding->period + 1, sizeof(bool)),
                                       .forgotten = SCOUT_NONE,
                                       .names = xcalloc(finding->tensor_count + 1, sizeof(char *)),
                                       .placed_steps = xcalloc(finding->group_count + 1, sizeof(bool)),
                                       .group_of = xcalloc(finding->group_count + 1, sizeof(uint32_t))};
     (void)graph_name_memories(log, &search.memory_of);
+    find_start(&search);
     number_groups(&search);
     for (size_t r = 0; r < sizeof(roles) / sizeof(roles[0]); ++r)
         for (uint32_t i = 0; i < finding->tensor_count; ++i)
@@ -477,16 +467,13 @@ find_insertions(struct sites *sites, const struct scout_log *log, const struct s
                 insertions->names[i] = place_tensor(&search, &finding->tensors[i]);
     search.counted = xcalloc(log->alloc_count + 1, sizeof(*search.counted));
     search.number = xcalloc(log->alloc_count + 1, sizeof(*search.number));
-    if (finding->group_count > 0)
-        shares_count(&search);
+    shares_count(&search);
     place_by_number(&search);
-    insertions->unshared = finding->group_count > 0 ? shares_place(&search) : NULL;
-    for (uint32_t i = finding->first; finding->group_count > 0 && shares_next(&search, &i); ++i)
+    insertions->unshared = shares_place(&search);
+    for (uint32_t i = finding->first; shares_next(&search, &i); ++i)
         insertions->data[i - finding->first] = true;
-    struct spot *spots = xcalloc(finding->group_count + 1, sizeof(*spots));
     for (uint32_t g = 0; g < finding->group_count; ++g)
-        insertions->placed_steps[g] = place_step(&search, g, spots);
-    free(spots);
+        insertions->placed_steps[g] = place_step(&search, g);
     if (insertions->count > 0)
         qsort(insertions->items, insertions->count, sizeof(*insertions->items), compare_insertions);
     sources_close(&search.sources);
@@ -633,18 +620,6 @@ print_data(FILE *out, const struct scout_log *log, const struct scout_finding *f
     fprintf(out, ": %s%s\n", insertions->unshared, any ? "" : "; let each rank's launches read its own records");
 }
 
-/* A source file where memory is allocated that is not on this machine. NULL: there is none. */
-static const char *
-unread_source(const struct scout_log *log, struct sites *sites)
-{
-    for (uint32_t i = 0, count; i < log->alloc_count; ++i) {
-        const struct site_place *frames = sites_frames(sites, log->allocs[i].site, &count);
-        if (count > 0)
-            return access(frames[0].file, R_OK) != 0 ? frames[0].file : NULL;
-    }
-    return NULL;
-}
-
 void
 lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct scout_finding *finding,
             struct sites *sites, char **fault_p)
@@ -653,12 +628,9 @@ lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct sc
     char site[256];
     find_insertions(sites, log, finding, &insertions);
     print_rows(out, log, finding, insertions.names, false, sites);
-    const char *unread = insertions.count == 0 ? unread_source(log, sites) : NULL;
     fputs("lines to add: ", out);
-    if (unread != NULL)
-        fprintf(out, "none: %s cannot be read here", unread);
-    else if (insertions.count == 0)
-        fputs("no source lines are known: compile with -g", out);
+    if (insertions.count == 0)
+        fputs("none: no source lines are known here: compile with -g, and scout where the sources are", out);
     patch_put(patch, out, &insertions, sites, fault_p);
     fputc('\n', out);
     print_rows(out, log, finding, insertions.names, true, sites);
@@ -670,8 +642,9 @@ lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct sc
         print_data(out, log, finding, &insertions, sites);
     if (insertions.shares_in_place)
         fputs(
-            "note: a batch on the device then holds the rank's share alone, also where a test reads it; hits that the "
-            "host counts by labels of its own are wrong. Batches that stay there have to be multiples of this run's\n",
+            "note: a batch on the device then holds the rank's share alone, also for a test and for batch statistics; "
+            "hits that the host counts by labels of its own are wrong. The number of ranks has to divide a batch, and "
+            "batches that stay there have to be multiples of this run's\n",
             out);
     free_insertions(&insertions, finding->tensor_count);
 }

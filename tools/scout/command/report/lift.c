@@ -196,29 +196,6 @@ find_call(const char *text, struct span in, const char *name, bool makes, size_t
     return choice.has_place || choice.found == 1;
 }
 
-/* What stands between a function's header and its body: ": weight(n), bias(m)". The member that is made in this line.
- */
-static bool
-find_member_call(const struct source *source, struct span in, int line, struct call *call)
-{
-    const char *text = source->text;
-    unsigned found = 0;
-    bool is_list = false;
-    for (size_t at = source_skip(text, in.begin), end; at < in.end; at = source_skip(text, end)) {
-        bool opens = strchr("({", text[at]) != NULL;
-        end = opens ? source_close(text, at) : source_token(text, at);
-        is_list = is_list || (text[at] == ':' && text[at + 1] != ':' && (at == 0 || text[at - 1] != ':'));
-        size_t open = source_skip(text, end);
-        if (!is_list || !source_is_word(text[at]) || strchr("({", text[open]) == NULL ||
-            source_line(source, at) != line)
-            continue;
-        ++found;
-        *call = (struct call){.name = {at, at}, .object = {at, end}, .makes = true};
-        split_arguments(text, open, call);
-    }
-    return found == 1;
-}
-
 /* The part of a statement that is its own, in front of statements inside it. */
 static struct span
 own_part(const struct source *source, uint32_t node)
@@ -363,6 +340,20 @@ is_of_file(const struct source *source, const char *name, size_t length)
                           declares(source->text, own_part(source, i), name, length));
 }
 
+/* Whether a method, whose class is declared elsewhere, has the name from there, as a constant of the class, so that
+ * callers in other files do not know it: neither file has it. */
+static bool
+is_constant(const struct passage *passage, const char *name, size_t length)
+{
+    char text[LIFT_BYTES];
+    const char *inner = passage->inner->text;
+    size_t before = passage->parameters.name.begin;
+    snprintf(text, sizeof(text), "#define %.*s", (int)length, name);
+    return isupper((unsigned char)name[0]) && before > 1 && strncmp(inner + before - 2, "::", 2) == 0 &&
+           strstr(inner, text) == NULL && strstr(passage->outer->text, text + strlen("#define ")) == NULL &&
+           !is_of_file(passage->inner, name, length);
+}
+
 /* Whether the function is a method whose class, if it is in this file, declares the name. *hidden_p: not for others. */
 static bool
 is_member(const struct passage *passage, const char *name, size_t length, bool *hidden_p)
@@ -471,14 +462,16 @@ template_argument(const char *function, uint32_t number, char to[LIFT_BYTES])
     return at[length] != '<' && length > 0 && snprintf(to, LIFT_BYTES, "%.*s", (int)length, at) < LIFT_BYTES;
 }
 
-/* Whether parameters of templates alone make an expression what it is. */
+/* Whether parameters of templates, and constants of a class, alone make an expression what it is. */
 static bool
 is_fixed(const struct passage *passage, const char *expression)
 {
     struct span name;
     uint32_t unused, count = 0;
     for (size_t at = 0; next_name(expression, &at, &name); ++count)
-        if (!is_of_template(passage->inner, passage->function, expression + name.begin, name.end - name.begin, &unused))
+        if (!is_of_template(passage->inner, passage->function, expression + name.begin, name.end - name.begin,
+                            &unused) &&
+            !is_constant(passage, expression + name.begin, name.end - name.begin))
             return false;
     return count > 0;
 }
@@ -510,7 +503,7 @@ pass_name(const struct passage *passage, const char *name, size_t length, char t
     uint32_t number;
     if (is_of_template(inner, passage->function, name, length, &number))
         return number != NODE_NONE && passage->name != NULL && template_argument(passage->name, number, to);
-    if (strncmp(name, "this", length) == 0 ||
+    if (strncmp(name, "this", length) == 0 || is_constant(passage, name, length) ||
         (inner != passage->outer && is_of_file(inner, name, length) && !is_of_file(passage->outer, name, length)))
         return false;
     text[0] = '\0';
@@ -699,8 +692,7 @@ find_passage(const struct source *outer, struct span statement, const struct sit
         return false;
     size_t place = source_place(outer, at->line, at->column);
     return find_call(outer->text, statement, from->function, false, place, &passage->call) ||
-           find_call(outer->text, statement, from->function, true, place, &passage->call) ||
-           find_member_call(outer, statement, at->line, &passage->call);
+           find_call(outer->text, statement, from->function, true, place, &passage->call);
 }
 
 bool

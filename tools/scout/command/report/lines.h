@@ -6,6 +6,7 @@
 #define DDPRUN_TOOLS_SCOUT_COMMAND_REPORT_LINES_H
 
 #include "tools/scout/command/analysis/finding.h"
+#include "tools/scout/command/analysis/rules.h"
 #include "tools/scout/format/log.h"
 
 #include <stdbool.h>
@@ -211,7 +212,8 @@ struct search {
     struct sources sources;
     struct insertions *to;
     uint32_t *memory_of; /* of each allocation */
-    uint32_t start;      /* operations before the first step */
+    uint32_t start;      /* operations before the first step that is like all others */
+    uint32_t begun;      /* before the first step, which may allocate what others find */
     bool *counted;       /* [alloc_count]: it has no name, and is called by its number: */
     uint32_t *number;    /* [alloc_count]: in ddp_made; SCOUT_NONE */
 };
@@ -227,8 +229,7 @@ struct spot {
     uint32_t node;
     size_t behind; /* 0: in front of the node; else behind this place */
     bool needs_braces;
-    char name[LIFT_BYTES];      /* of the memory that the line is about */
-    struct site_place from, to; /* of a boundary: the calls of the last write and of the first read */
+    char name[LIFT_BYTES]; /* of the memory that the line is about */
 };
 
 /* The frames of a call site. */
@@ -252,6 +253,25 @@ bool spot_find_behind(struct search *search, const struct site_place *place, str
  * its own. */
 bool spot_find_behind_both(struct search *search, const struct site_place *made, const struct site_place *set,
                            struct spot *spot, struct lifted *said);
+
+/*
+ * ---- times.c: batches by time steps, each of which has all records.
+ *
+ * A step of a recurrent net has a loop whose passes get the same parameters, move on in memory, and each compute from
+ * what the one before has left. Its passes are time steps.
+ */
+struct times {
+    const struct scout_op *ops; /* of the period, as the graph */
+    struct graph graph;
+    uint32_t *calls; /* of one launch, one in each pass */
+    uint32_t count;  /* 0: there is no such loop */
+};
+
+/* times_free() releases it. */
+void times_find(const struct scout_log *log, const struct scout_finding *finding, struct times *times);
+void times_free(struct times *times);
+/* How many time steps lie one after the other in a batch: 1, or all; 0: that cannot be told. */
+uint32_t times_of(const struct times *times, uint32_t alloc, uint64_t bytes);
 
 /* ---- shares.c: the lines that give each rank its share of the data ---- */
 /* Data that have no name where they can be shared are to be counted. */

@@ -3,7 +3,6 @@
 
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
-#include "tools/scout/command/analysis/rules.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,16 +14,44 @@ is_data(const struct scout_op *op)
     return scout_brings_data(op) && op->rows == 1;
 }
 
-/* `batch`: bytes of one, of several in the memory; 0: it is one. */
+/* Records of a step. */
+struct batch {
+    uint32_t alloc;
+    uint64_t bytes;
+    uint32_t copy;  /* that brings them; SCOUT_NONE: the host writes them */
+    uint32_t begin; /* the first operation of the step that may read them */
+    bool is_small;  /* too small to be data by itself */
+    uint32_t times; /* time steps that lie in it, each with all records; 0: that cannot be told */
+};
+
+struct batches {
+    struct batch *items;
+    uint32_t count, copies; /* copies of the step come first */
+    uint32_t chosen;        /* memory of which a number may choose the records; SCOUT_NONE */
+};
+
+/* The bytes of all batches in the memory. */
+static uint64_t
+bytes_of_all(const struct search *search, const struct batch *batch)
+{
+    return batch->copy != SCOUT_NONE ? search->log->ops[batch->copy].bytes : search->log->allocs[batch->alloc].bytes;
+}
+
 static void
-add_share(struct search *search, const struct spot *spot, struct lifted *said, bool on_host, uint64_t batch)
+add_share(struct search *search, const struct spot *spot, struct lifted *said, bool on_host, const struct batch *batch)
 {
     const char *bytes = lift_bare(said->bytes);
     const char *size = strchr(bytes, '*') != NULL ? strstr(bytes, "sizeof(") : NULL; /* of an element, or of a word */
     int length = size != NULL ? (int)source_close(size, strlen("sizeof")) : 1;
     const char *each = size != NULL ? size : "4", *stream = said->stream[0] != '\0' && !on_host ? said->stream : "0";
-    char *one = batch > 0 ? xasprintf(", %" PRIu64, batch) : xstrdup("");
-    char *text = xasprintf("ddp_share%s(%s%s%s, %s%s, %.*s, %s);", batch > 0 ? "_batches" : "",
+    bool is_several = batch->bytes<bytes_of_all(search, batch), has_times = batch->times> 1;
+    char *one = has_times    ? xasprintf(", %" PRIu64 ", %" PRIu32, batch->bytes, batch->times)
+                : is_several ? xasprintf(", %" PRIu64, batch->bytes)
+                             : xstrdup("");
+    char *text = xasprintf("ddp_share%s(%s%s%s, %s%s, %.*s, %s);",
+                           has_times    ? "_times"
+                           : is_several ? "_batches"
+                                        : "",
                            on_host ? "(void *)(" : "", lift_bare(on_host ? said->source : said->memory),
                            on_host ? ")" : "", bytes, one, length, each, stream);
     free(one);
@@ -116,9 +143,10 @@ batch_on_device(const struct search *search, uint32_t alloc)
     return is_chosen ? CHOSEN : stays ? search->log->allocs[alloc].bytes : moved;
 }
 
-/* Whether an allocation gets its bytes from the host by one call, in front of the steps. *copy_p: its last copy. */
+/* Whether an allocation gets its bytes from the host by one call, in front of the steps; `all` of them. *copy_p: its
+ * last copy. */
 static bool
-is_brought_once(const struct search *search, uint32_t alloc, uint32_t *copy_p)
+is_brought_once(const struct search *search, uint32_t alloc, bool all, uint32_t *copy_p)
 {
     const struct scout_op *ops = search->log->ops;
     uint32_t copy = search->start;
@@ -126,7 +154,7 @@ is_brought_once(const struct search *search, uint32_t alloc, uint32_t *copy_p)
         --copy;
     *copy_p = copy - 1;
     return copy > 0 && ops[*copy_p].from.alloc == SCOUT_NONE && ops[*copy_p].rows == 1 && ops[*copy_p].to.offset == 0 &&
-           ops[*copy_p].bytes + sizeof(uint64_t) > search->log->allocs[alloc].bytes &&
+           (!all || ops[*copy_p].bytes + sizeof(uint64_t) > search->log->allocs[alloc].bytes) &&
            ALL_NUMBERS(i, 0, copy,
                        ops[i].kind != SCOUT_COPY || ops[i].to.alloc != alloc || ops[i].site == ops[*copy_p].site);
 }
@@ -143,50 +171,40 @@ is_of_steps(const struct search *search, uint32_t number)
     return is && ops[number].from.alloc == SCOUT_NONE && ops[number].to.alloc != SCOUT_NONE;
 }
 
-/* How many of the outermost frames all copies of data have in common, inside the function that steps; 0: none. */
-static uint32_t
-count_common(struct search *search)
-{
-    const struct scout_log *log = search->log;
-    struct stack first = {0}, step = spot_stack(search, log->ops[search->finding->groups[0].before].site);
-    uint32_t common = UINT32_MAX, inside, unused;
-    for (uint32_t i = search->finding->first; shares_next(search, &i); ++i) {
-        struct stack here = spot_stack(search, log->ops[i].site);
-        uint32_t same = 0;
-        if (!is_staged(search, i))
-            return 0;
-        first = first.count == 0 ? here : first;
-        while (same < here.count && same < first.count &&
-               spot_is_same(&here.frames[here.count - 1 - same], &first.frames[first.count - 1 - same]))
-            ++same;
-        common = same < common ? same : common;
-    }
-    bool is_inside = common > 0 && spot_find_parting(&first, &step, &inside, &unused) && common >= first.count - inside;
-    return is_inside ? common : 0;
-}
-
-/* In the buffers of the host, in front of the call that copies them all. What that call is not given it makes of them.
- */
+/* In buffers of the host, in front of the call that copies them all. What that call is not given it makes of them. All,
+ * or none: then on the device. */
 static bool
-place_host_shares(struct search *search)
+place_host_shares(struct search *search, const struct batches *list)
 {
-    const struct scout_log *log = search->log;
-    uint32_t common = count_common(search), placed = 0;
-    for (uint32_t i = search->finding->first; common > 0 && shares_next(search, &i); ++i) {
-        struct stack here = spot_stack(search, log->ops[i].site);
-        uint32_t depth = here.count - common;
+    const struct scout_op *ops = search->log->ops;
+    struct stack step = spot_stack(search, ops[search->finding->groups[0].before].site),
+                 first = spot_stack(search, ops[list->items[0].copy].site);
+    uint32_t common = first.count > 0 ? first.count - 1 : 0, placed = 0, at,
+             unused; /* outermost frames of all copies */
+    for (uint32_t i = 1; i < list->copies; ++i) {
+        struct stack here = spot_stack(search, ops[list->items[i].copy].site);
+        if (spot_find_parting(&first, &here, &at, &unused) && first.count - 1 - at < common)
+            common = first.count - 1 - at;
+    }
+    if (common == 0 || !spot_find_parting(&first, &step, &at, &unused) || first.count - common > at)
+        return false;
+    for (uint32_t i = 0; i < 2 * list->copies; ++i) { /* once to look, and once to add */
+        const struct batch *batch = &list->items[i % list->copies];
+        struct stack here = spot_stack(search, ops[batch->copy].site);
         struct lifted said;
         struct spot spot = {0};
-        if (depth == 0 && here.count > 1)
-            ++depth; /* a single copy */
-        if (!lift(&search->sources, here.frames, depth, &said) || !said.source_is_passed || said.source[0] == '\0' ||
-            said.bytes[0] == '\0')
-            continue;
-        spot.node = spot_node(search, &here.frames[depth], &spot.source);
-        if (spot.node == NODE_NONE || spot.source->nodes[spot.node].parent == NODE_NONE ||
-            !spot.source->nodes[spot.source->nodes[spot.node].parent].is_block || !spot_is_usable(&spot))
+        if (!is_staged(search, batch->copy) || here.count < common ||
+            !lift(&search->sources, here.frames, here.count - common, &said))
             return false;
-        add_share(search, &spot, &said, true, 0);
+        if (!said.source_is_passed)
+            continue;
+        spot.node = spot_node(search, &here.frames[here.count - common], &spot.source);
+        uint32_t parent = spot.node != NODE_NONE ? spot.source->nodes[spot.node].parent : NODE_NONE;
+        if (said.source[0] == '\0' || said.bytes[0] == '\0' || parent == NODE_NONE ||
+            !spot.source->nodes[parent].is_block || !spot_is_usable(&spot))
+            return false;
+        if (i >= list->copies)
+            add_share(search, &spot, &said, true, batch);
         ++placed;
     }
     return placed > 0;
@@ -242,21 +260,6 @@ is_rewritten(const struct search *search, uint32_t alloc)
                op->kind == SCOUT_COPY && op->bytes == 0 && op->to.alloc == alloc);
 }
 
-/* Records of a step. */
-struct batch {
-    uint32_t alloc;
-    uint64_t bytes;
-    uint32_t copy;  /* that brings them; SCOUT_NONE: the host writes them */
-    uint32_t begin; /* the first operation of the step that may read them */
-    bool is_small;  /* too small to be data by itself */
-};
-
-struct batches {
-    struct batch *items;
-    uint32_t count, copies; /* copies of the step come first */
-    uint32_t chosen;        /* memory of which a number may choose the records; SCOUT_NONE */
-};
-
 /* What copies bring, and what pointers move on in; all that lies on the device only where nothing else is a batch. */
 static void
 list_batches(const struct search *search, struct batches *list)
@@ -267,13 +270,14 @@ list_batches(const struct search *search, struct batches *list)
     uint32_t first = search->finding->first;
     for (uint32_t i = first; shares_next(search, &i); ++i)
         *GROWN(list->items, list->count) =
-            (struct batch){log->ops[i].to.alloc, log->ops[i].bytes, i, i + 1, !is_data(&log->ops[i])};
+            (struct batch){log->ops[i].to.alloc, log->ops[i].bytes, i, i + 1, !is_data(&log->ops[i]), 1};
     list->copies = list->count;
     for (int kind = MOVING; kind < KINDS && (kind == MOVING || (list->count == 0 && list->chosen == SCOUT_NONE));
          ++kind)
         for (uint32_t a = 0, copy = SCOUT_NONE, unused; a < log->alloc_count; ++a) {
             bool is_managed = log->allocs[a].memory == SCOUT_MANAGED;
-            bool stays = is_managed ? kind == MOVING && !is_rewritten(search, a) : is_brought_once(search, a, &copy);
+            bool stays = is_managed ? kind == MOVING && !is_rewritten(search, a)
+                                    : is_brought_once(search, a, kind != MOVING, &copy);
             if (!is_only_read(search, a, &unused) || !(kind < MANAGED ? stays : is_rewritten(search, a)))
                 continue;
             copy = is_managed ? SCOUT_NONE : copy;
@@ -281,7 +285,7 @@ list_batches(const struct search *search, struct batches *list)
             if (bytes == CHOSEN)
                 list->chosen = is_managed ? list->chosen : a;
             else if (bytes > ELEMENT_BYTES && (bytes == log->allocs[a].bytes) == (kind > MOVING))
-                *GROWN(list->items, list->count) = (struct batch){a, bytes, copy, first, bytes <= DATA_BYTES};
+                *GROWN(list->items, list->count) = (struct batch){a, bytes, copy, first, bytes <= DATA_BYTES, 1};
         }
 }
 
@@ -295,30 +299,31 @@ divides_all(const struct batches *list, uint64_t bytes)
 
 /* Whether the launch that reads memory first shows several records in it; sums over records are passed over. Labels
  * that are the same in each step cannot be changed, and show nothing: `is_label`, it may be such. *leads_p: no launch
- * computes from other data before. */
+ * computes from other data before. Of several time steps the last one alone may show it. */
 static enum records
 find_records(const struct search *search, const struct batch *batch, bool is_label, bool *leads_p)
 {
     *leads_p = true;
     const struct scout_finding *finding = search->finding;
     uint32_t memory = search->memory_of[batch->alloc], end = batch->begin + finding->period;
-    for (uint32_t i = batch->begin; i < end && i < finding->end; ++i) {
+    enum records records = RECORDS_UNTESTED;
+    bool any = false;
+    for (uint32_t i = batch->begin; i < end && i < finding->end && (!any || batch->times > 1); ++i) {
         const struct scout_op *op = &search->log->ops[i];
-        enum records records = RECORDS_UNTESTED;
         bool is_read = ANY_NUMBER(a, 0, op->argument_count, search->memory_of[op->arguments[a].alloc] == memory);
         if (!goes_on(search, op))
             continue;
-        *leads_p = *leads_p && (is_read || op->kind != SCOUT_LAUNCH);
+        *leads_p = *leads_p && (any || is_read || op->kind != SCOUT_LAUNCH);
         if (!is_read)
             continue;
+        any = true;
         for (uint32_t k = finding->begin + (i - finding->begin) % finding->period;
              k < finding->end && records >= RECORDS_ONE; k += finding->period) {
             enum records here = read_records(search, &search->log->ops[k], memory);
             records = here < records ? here : records;
         }
-        return records < RECORDS_UNTESTED ? records : is_label ? RECORDS_OPEN : RECORDS_ONE;
     }
-    return RECORDS_OPEN;
+    return records < RECORDS_UNTESTED ? records : any && !is_label ? RECORDS_ONE : RECORDS_OPEN;
 }
 
 /* Whether a call copies to several places of one memory in a step: records come one by one. */
@@ -351,13 +356,6 @@ is_own(struct search *search, const struct batches *list, const struct batch *ba
                 return false;
     }
     return true;
-}
-
-/* The bytes of all batches in the memory. */
-static uint64_t
-bytes_of_all(const struct search *search, const struct batch *batch)
-{
-    return batch->copy != SCOUT_NONE ? search->log->ops[batch->copy].bytes : search->log->allocs[batch->alloc].bytes;
 }
 
 /* Memory that the host shares with the device, in front of the first launch that reads it; of several batches, in front
@@ -402,7 +400,6 @@ static bool
 place_share(struct search *search, const struct batches *list, const struct batch *batch, bool by_number, bool adds)
 {
     const struct scout_op *op = batch->copy != SCOUT_NONE ? &search->log->ops[batch->copy] : NULL;
-    uint64_t bytes = bytes_of_all(search, batch);
     struct stack stack = spot_stack(search, op != NULL ? op->site : search->log->allocs[batch->alloc].site);
     for (uint32_t depth = 0; depth < stack.count; ++depth) {
         struct lifted said;
@@ -414,7 +411,7 @@ place_share(struct search *search, const struct batches *list, const struct batc
                              !spot_find_behind(search, &stack.frames[depth], &spot))
             continue;
         if (adds)
-            add_share(search, &spot, &said, false, batch->bytes < bytes ? batch->bytes : 0);
+            add_share(search, &spot, &said, false, batch);
         return true;
     }
     return false;
@@ -458,6 +455,44 @@ place_batch_check(struct search *search, const struct batch *batch)
     return false;
 }
 
+/* Whether a launch reads a memory as whole numbers, by which it chooses what else it reads. */
+static bool
+are_whole(const struct scout_op *op, uint32_t alloc)
+{
+    return op->effect != NULL && ANY(segment, op->effect->segments, op->effect->segment_count,
+                                     segment->alloc == alloc && segment->type == SCOUT_INTEGER);
+}
+
+/* Of batches of which launches compute nothing but gradients and a loss, so that no result shows a record: whether each
+ * has a number of each record, or the launch a block or a thread for each record, of which it reads whole numbers. */
+static bool
+are_by_launch(const struct search *search, const struct batches *list)
+{
+    enum { WORDS_AT_MOST = 64 }; /* of a record */
+    const struct scout_op *op = &search->log->ops[search->finding->first],
+                          *end = &search->log->ops[search->finding->end];
+    if (list->count >= 2 && ALL(it, list->items, list->count, it->bytes == list->items[0].bytes))
+        return true;
+    while (op < end && list->count > 0 &&
+           !ANY(it, op->arguments, op->argument_count, it->alloc == list->items[0].alloc))
+        ++op;
+    if (op == end || list->count == 0)
+        return false;
+    uint64_t blocks = (uint64_t)op->grid[0] * op->grid[1] * op->grid[2],
+             threads = (uint64_t)op->block[0] * op->block[1] * op->block[2];
+    bool found = false;
+    for (uint64_t each = 1; each <= WORDS_AT_MOST && !found; ++each) {
+        uint64_t count = list->items[0].bytes / sizeof(uint32_t) / each;
+        bool is_by = count == blocks || (count <= blocks * threads && count + threads > blocks * threads);
+        found =
+            is_by && count >= 2 &&
+            ALL(it, list->items, list->count,
+                it->bytes % (count * sizeof(uint32_t)) == 0 && it->bytes / sizeof(uint32_t) / count <= WORDS_AT_MOST &&
+                    (it->bytes == count * sizeof(uint32_t) || are_whole(op, it->alloc)));
+    }
+    return found;
+}
+
 /* Which batches a step reads, and whether they are several records, one after the other. */
 static enum records
 find_shares(const struct search *search, struct batches *list)
@@ -465,20 +500,24 @@ find_shares(const struct search *search, struct batches *list)
     enum records all = RECORDS_OPEN;
     bool leads = false;
     list_batches(search, list);
+    struct times times;
+    times_find(search->log, search->finding, &times);
+    FOR_EACH_MUTABLE(it, list->items, list->count)
+        it->times = times_of(&times, it->alloc, it->bytes);
+    times_free(&times);
     bool alone = ALL(batch, list->items, list->count, batch->is_small);
     for (uint32_t i = 0; i < list->count; ++i) {
         const struct batch *batch = &list->items[i];
         bool divides = divides_all(list, batch->bytes);
-        bool is_one = (i < list->copies && comes_in_parts(search, list, batch)) || (batch->is_small && !divides);
+        bool is_one = (i < list->copies && comes_in_parts(search, list, batch)) || (batch->is_small && !divides) ||
+                      batch->times == 0;
         enum records records = is_one ? RECORDS_ONE : find_records(search, batch, divides, &leads);
         if (batch->bytes == search->log->allocs[batch->alloc].bytes && i >= list->copies && !leads && !divides)
             records = RECORDS_ONE; /* a table, which is read beside what is made of records */
         if (!batch->is_small || records == RECORDS_ONE || (alone && leads)) /* labels alone show no records */
             all = records > all ? records : all;
     }
-    /* Several single numbers of each record, of which launches compute nothing but gradients and a loss. */
-    bool are_single = list->count >= 2 && ALL(it, list->items, list->count, it->bytes == list->items[0].bytes);
-    return all == RECORDS_OPEN && are_single ? RECORDS_SHOWN : all;
+    return all == RECORDS_OPEN && are_by_launch(search, list) ? RECORDS_SHOWN : all;
 }
 
 void
@@ -502,7 +541,7 @@ shares_place(struct search *search)
     enum records all = find_shares(search, &list);
     bool is_copied = list.count == list.copies, any = list.count > 0;
     bool is_chosen = list.chosen != SCOUT_NONE && (!is_copied || !any); /* their labels may be */
-    if (all == RECORDS_SHOWN && !is_chosen && (!is_copied || !place_host_shares(search))) {
+    if (all == RECORDS_SHOWN && !is_chosen && (!is_copied || !any || !place_host_shares(search, &list))) {
         placed = ALL(batch, list.items, list.count, can_share(search, &list, batch, false));
         is_unchecked = placed && ANY(batch, list.items, list.count, batch->bytes < bytes_of_all(search, batch)) &&
                        !ANY(batch, list.items, list.count,

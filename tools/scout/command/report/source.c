@@ -301,6 +301,7 @@ source_statement(const struct source *source, int line, int column)
     bool is_one = true;
     size_t begin = source_place(source, line, 1), place = source_place(source, line, column);
     size_t end = begin + strcspn(source->text + begin, "\n");
+    place += strspn(source->text + place, " \t"); /* a macro may stand one column in front of its name */
     for (uint32_t i = 0; i < source->count; ++i) {
         const struct source_node *node = &source->nodes[i];
         if (node->is_block || node->begin >= end || node->end <= begin)

@@ -1,0 +1,149 @@
+/* times.c - see lines.h. */
+#include "tools/scout/command/report/lines.h"
+
+#include "launcher/common/xcalloc.h"
+#include "tools/common/grown.h"
+
+#include <stdlib.h>
+
+/* In which pass of the loop an operation of the period is; NODE_NONE: in none. */
+static uint32_t
+pass_of(const struct times *times, int64_t op)
+{
+    const uint32_t *calls = times->calls;
+    uint32_t pass = 0, last = times->count - 1;
+    if (op < calls[0] || op >= 2 * (int64_t)calls[last] - calls[last - 1])
+        return NODE_NONE;
+    while (pass < last && op >= calls[pass + 1])
+        ++pass;
+    return pass;
+}
+
+/* How far an argument of the launch moves on in its memory from pass to pass; UINT64_MAX: not as far each time. */
+static uint64_t
+stride_of(const struct times *times, uint32_t argument)
+{
+    const struct scout_argument *first = &times->ops[times->calls[0]].arguments[argument];
+    uint64_t stride = UINT64_MAX;
+    for (uint32_t i = 1; i < times->count; ++i) {
+        const struct scout_op *op = &times->ops[times->calls[i]];
+        const struct scout_argument *it = &op->arguments[argument];
+        if (argument >= op->argument_count || it->alloc != first->alloc || it->offset < first->offset)
+            return UINT64_MAX;
+        stride = i == 1 ? it->offset - first->offset : stride;
+        if (it->offset - first->offset != i * stride)
+            return UINT64_MAX;
+    }
+    return stride;
+}
+
+/* Whether each pass gets the same parameter, and an argument that moves on. */
+static bool
+is_loop(const struct scout_finding *finding, const struct times *times)
+{
+    const struct scout_op *op = &times->ops[times->calls[0]];
+    bool moves = false, same = false;
+    for (uint32_t a = 0; a < op->argument_count; ++a) {
+        const struct scout_argument *it = &op->arguments[a];
+        uint64_t stride = stride_of(times, a);
+        moves = moves || (stride > 0 && stride != UINT64_MAX);
+        same = same || (stride == 0 && ANY(tensor, finding->tensors, finding->tensor_count,
+                                           tensor->role == ROLE_PARAMETER && tensor->alloc == it->alloc &&
+                                               it->offset >= tensor->lo && it->offset < tensor->hi));
+    }
+    return moves && same;
+}
+
+/* Whether passes compute from what the one before has left in other memory: no loop over parts of a batch does. */
+static bool
+is_recurrent(const struct times *times)
+{
+    const struct graph_version *versions = times->graph.versions;
+    return ANY(edge, times->graph.edges, times->graph.edge_count,
+               pass_of(times, versions[edge->from].op) != NODE_NONE &&
+                   pass_of(times, versions[edge->to].op) == pass_of(times, versions[edge->from].op) + 1 &&
+                   !version_overlaps(&versions[edge->from], &versions[edge->to]) &&
+                   versions[edge->to].memory != HOST_MEMORY);
+}
+
+void
+times_find(const struct scout_log *log, const struct scout_finding *finding, struct times *times)
+{
+    const struct scout_op *ops = &log->ops[finding->first];
+    *times = (struct times){.ops = ops};
+    graph_build(log, finding->first, finding->period, &times->graph);
+    for (uint32_t i = 0; i < finding->period; ++i) {
+        if (ops[i].kind != SCOUT_LAUNCH || ANY_NUMBER(k, 0, i, ops[k].site == ops[i].site))
+            continue;
+        times->count = 0;
+        for (uint32_t k = i; k < finding->period; ++k)
+            if (ops[k].site == ops[i].site && ops[k].name == ops[i].name)
+                *GROWN(times->calls, times->count) = k;
+        if (times->count > 1 && is_loop(finding, times) && is_recurrent(times))
+            return;
+    }
+    times->count = 0;
+}
+
+void
+times_free(struct times *times)
+{
+    graph_free(&times->graph);
+    free(times->calls);
+}
+
+/* How many passes an operation outside of the loop is computed from, or leads to, without another pass in between. */
+static uint32_t
+count_passes(const struct times *times, uint32_t op)
+{
+    const struct graph *graph = &times->graph;
+    bool *marks = xcalloc(graph->version_count + 1, sizeof(*marks)), *passes = xcalloc(times->count, sizeof(*passes));
+    bool is_before = op < times->calls[0];
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < graph->version_count; ++n) {
+        uint32_t at = is_before ? n : graph->version_count - 1 - n;
+        const struct graph_version *version = &graph->versions[at];
+        uint32_t pass = pass_of(times, version->op), edges = is_before ? version->out_count : version->in_count;
+        if (!marks[at] && version->op != (int64_t)op)
+            continue;
+        if (pass != NODE_NONE) {
+            count += !passes[pass];
+            passes[pass] = true;
+        }
+        for (uint32_t e = 0; e < edges && pass == NODE_NONE; ++e)
+            marks[is_before ? graph->edges[graph->outs[version->first_out + e]].to
+                            : graph->edges[version->first_in + e].from] = true;
+    }
+    free(marks);
+    free(passes);
+    return count;
+}
+
+uint32_t
+times_of(const struct times *times, uint32_t alloc, uint64_t bytes)
+{
+    const uint32_t *memory_of = times->graph.memory_of;
+    uint32_t first = NODE_NONE, passes = 0, last = NODE_NONE;
+    uint64_t begins[2] = {0, 0};
+    for (uint32_t i = 0; i < times->graph.count && times->count > 0; ++i) {
+        uint32_t pass = pass_of(times, i);
+        for (uint32_t a = 0; a < times->ops[i].argument_count; ++a) {
+            const struct scout_argument *argument = &times->ops[i].arguments[a];
+            if (memory_of[argument->alloc] != memory_of[alloc])
+                continue;
+            first = first == NODE_NONE ? i : first;
+            if (pass == NODE_NONE || pass == last)
+                continue;
+            if (passes < 2)
+                begins[passes] = argument->offset;
+            ++passes;
+            last = pass;
+        }
+    }
+    if (first == NODE_NONE)
+        return 1;
+    if (passes > 0) /* what moves on through all of it has a time step after the other */
+        return passes == times->count && (begins[1] - begins[0]) * passes == bytes ? passes : 1;
+    passes = count_passes(times, first);
+    return passes <= 1 ? 1 : passes == times->count ? passes : 0;
+}
