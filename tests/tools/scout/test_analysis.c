@@ -234,6 +234,11 @@ static const struct row {
     {"the optimizer on the host", NET "step\nh2d w1\nh2d w2\n" FORWARD BACKWARD "d2h g1\nd2h g2\n",
      "refused: nothing stays on the device between steps: the host may update it (3072 bytes are "
      "copied to the host, and as many come back)"},
+    {"the optimizer on the host, which gets a sum behind the gradients",
+     "x 256\nt 64 int\np 300\ny 256\nd 256\nq 301\nstep\nh2d p\nh2d x\nh2d t\nlayer: y = x p\nlossk: d = y t\n"
+     "dp: q = x d\nd2h q\n",
+     "refused: nothing stays on the device between steps: the host may update it (1204 bytes are copied to the host, "
+     "and as many come back)"},
     {"k-means",
      "x 2048\nc 64\na 256 int\ns 64\nn 8\nstep\nh2d x\nfill s\nfill n\nassign: a = x c\nsums: s += x a; n += a\nmean: "
      "c = ~s n\n",

@@ -132,8 +132,8 @@ refusals_leads_to_gradients(const struct roles *roles, uint32_t number)
     return found;
 }
 
-/* A copy to the host that depends on something from the host of as many bytes: these. 0: there is none. The predictions
- * that are as many as labels do not depend on the labels. */
+/* A copy to the host that depends on something from the host of as many bytes, but for a sum beside gradients: these.
+ * 0: there is none. The predictions that are as many as labels do not depend on the labels. */
 static uint64_t
 sent_and_returned(const struct roles *roles)
 {
@@ -149,7 +149,9 @@ sent_and_returned(const struct roles *roles)
         for (uint32_t k = i + 1; k-- > 0 && bytes == 0;) {
             FOR_EACH_IN(edge, roles, k)
                 leads[edge->from] = leads[edge->from] || leads[k];
-            if (leads[k] && version_of(roles, k)->from_host && version_of(roles, k)->bytes == sent->bytes &&
+            uint64_t rest = sent->bytes - version_of(roles, k)->bytes; /* wraps if more come back */
+            if (leads[k] && version_of(roles, k)->from_host &&
+                (rest == 0 || (rest <= ELEMENT_BYTES && sent->bytes > DATA_BYTES)) &&
                 version_of(roles, k)->type != SCOUT_INTEGER && !roles->constant[k])
                 bytes = sent->bytes;
         }
