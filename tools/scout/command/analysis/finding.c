@@ -331,13 +331,6 @@ try_stretch(const struct scout_log *log, uint32_t first, uint32_t end, struct sc
     finding->found = verdict == ROLES_FOUND;
 }
 
-static bool
-is_same_call(const struct scout_op *a, const struct scout_op *b)
-{
-    return a->kind == b->kind && a->name == b->name && a->bytes == b->bytes && a->rows == b->rows &&
-           memcmp(a->grid, b->grid, sizeof(a->grid)) == 0 && memcmp(a->block, b->block, sizeof(a->block)) == 0;
-}
-
 /* What repeats, and trains nothing, may be a loop inside steps of which no two are alike: then the program does more
  * behind it than to repeat it. */
 static void
@@ -348,7 +341,7 @@ refuse_loop(const struct scout_log *log, uint32_t end, struct scout_finding *fin
     if (lag == 0 || log->op_count - end < 4 * lag)
         return;
     for (uint32_t i = end + lag; i < log->op_count; ++i)
-        same += is_same_call(&log->ops[i], &log->ops[i - lag]);
+        same += scout_is_same_call(&log->ops[i], &log->ops[i - lag]);
     if (same >= (log->op_count - end - lag) / 10 * 9)
         return;
     finding->period = 0; /* by state, too, it is none */

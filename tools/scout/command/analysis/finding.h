@@ -75,6 +75,12 @@ struct scout_finding {
     uint32_t scratch_count;
 };
 
+/* Whether two operations are by one call of the program. */
+static inline bool
+scout_is_same_call(const struct scout_op *a, const struct scout_op *b)
+{
+    return a->kind == b->kind && a->name == b->name && a->site == b->site;
+}
 /* Whether an operation is a copy from the host of more than a few numbers. */
 bool scout_brings_data(const struct scout_op *op);
 

@@ -149,9 +149,9 @@ sent_and_returned(const struct roles *roles)
         for (uint32_t k = i + 1; k-- > 0 && bytes == 0;) {
             FOR_EACH_IN(edge, roles, k)
                 leads[edge->from] = leads[edge->from] || leads[k];
-            uint64_t rest = sent->bytes - version_of(roles, k)->bytes; /* wraps if more come back */
+            uint64_t least = sent->bytes > DATA_BYTES ? sent->bytes - ELEMENT_BYTES : sent->bytes;
             if (leads[k] && version_of(roles, k)->from_host &&
-                (rest == 0 || (rest <= ELEMENT_BYTES && sent->bytes > DATA_BYTES)) &&
+                version_of(roles, k)->bytes - least <= sent->bytes - least &&
                 version_of(roles, k)->type != SCOUT_INTEGER && !roles->constant[k])
                 bytes = sent->bytes;
         }

@@ -423,12 +423,6 @@ place_step(struct search *search, uint32_t number)
 
 /* ---- all ---- */
 
-static bool
-is_same_call(const struct scout_op *a, const struct scout_op *b)
-{
-    return a->kind == b->kind && a->name == b->name && a->site == b->site;
-}
-
 /* Operations before the first step: those from which on everything comes again, from the first update on at the latest.
  */
 static void
@@ -438,9 +432,9 @@ find_start(struct search *search)
     const struct scout_op *ops = search->log->ops;
     const struct scout_group *group = finding->groups;
     const struct scout_op *update = &ops[group->fused ? group->complete : group->before];
-    while (search->start < finding->first && !is_same_call(&ops[search->start], update))
+    while (search->start < finding->first && !scout_is_same_call(&ops[search->start], update))
         ++search->start;
-    while (search->start > 0 && is_same_call(&ops[search->start - 1], &ops[search->start - 1 + finding->period]))
+    while (search->start > 0 && scout_is_same_call(&ops[search->start - 1], &ops[search->start - 1 + finding->period]))
         --search->start;
     while (search->begun < search->start && ops[search->begun].site != ops[finding->first].site)
         ++search->begun;

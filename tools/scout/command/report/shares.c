@@ -455,16 +455,20 @@ place_batch_check(struct search *search, const struct batch *batch)
     return false;
 }
 
-/* Whether a launch reads a memory as whole numbers, by which it chooses what else it reads. */
+/* Whether a launch gets one pointer to a memory, as to a list and not to several, and reads it as whole numbers, by
+ * which it chooses what else it reads, or as `single` ones. */
 static bool
-are_whole(const struct scout_op *op, uint32_t alloc)
+is_list(const struct scout_op *op, uint32_t alloc, bool single)
 {
-    return op->effect != NULL && ANY(segment, op->effect->segments, op->effect->segment_count,
-                                     segment->alloc == alloc && segment->type == SCOUT_INTEGER);
+    uint32_t pointers = 0;
+    for (uint32_t i = 0; i < op->argument_count; ++i)
+        pointers += op->arguments[i].alloc == alloc;
+    return pointers == 1 && (single || ANY(segment, op->effect->segments, op->effect->segment_count,
+                                           segment->alloc == alloc && segment->type == SCOUT_INTEGER));
 }
 
 /* Of batches of which launches compute nothing but gradients and a loss, so that no result shows a record: whether each
- * has a number of each record, or the launch a block or a thread for each record, of which it reads whole numbers. */
+ * has a number of each record, or threads of the launch a list of whole numbers for each record. */
 static bool
 are_by_launch(const struct search *search, const struct batches *list)
 {
@@ -483,12 +487,12 @@ are_by_launch(const struct search *search, const struct batches *list)
     bool found = false;
     for (uint64_t each = 1; each <= WORDS_AT_MOST && !found; ++each) {
         uint64_t count = list->items[0].bytes / sizeof(uint32_t) / each;
-        bool is_by = count == blocks || (count <= blocks * threads && count + threads > blocks * threads);
-        found =
-            is_by && count >= 2 &&
-            ALL(it, list->items, list->count,
-                it->bytes % (count * sizeof(uint32_t)) == 0 && it->bytes / sizeof(uint32_t) / count <= WORDS_AT_MOST &&
-                    (it->bytes == count * sizeof(uint32_t) || are_whole(op, it->alloc)));
+        bool is_by = count >= 2 && (blocks * threads % count == 0 ||
+                                    (count <= blocks * threads && count + threads > blocks * threads));
+        found = is_by && ALL(it, list->items, list->count,
+                             it->bytes % (count * sizeof(uint32_t)) == 0 &&
+                                 it->bytes / sizeof(uint32_t) / count <= WORDS_AT_MOST &&
+                                 is_list(op, it->alloc, it->bytes == count * sizeof(uint32_t)));
     }
     return found;
 }
