@@ -49,16 +49,10 @@ cuCtxDestroy_v2(CUcontext handle)
 CUresult
 cuCtxSetCurrent(CUcontext handle)
 {
-    CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
     struct context *context = NULL;
+    TRY(driver_enter());
     if (handle != NULL) {
-        result = context_from_handle(handle, &context);
-    }
-    if (result != CUDA_SUCCESS) {
-        return result;
+        TRY(context_from_handle(handle, &context));
     }
     (void)context_pop();
     return context != NULL ? context_push(context) : CUDA_SUCCESS;

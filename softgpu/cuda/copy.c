@@ -161,10 +161,7 @@ copy_submit(const struct box *box, enum timing timing, enum order order, struct 
         return CUDA_SUCCESS;
     }
     enum place to, from;
-    CUresult result = find_places(box, &to, &from);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(find_places(box, &to, &from));
     struct copy_command *copy = command_new(sizeof *copy, run_copy);
     REQUIRE_ELSE(copy != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     copy->command.end = end_copy;
@@ -174,7 +171,7 @@ copy_submit(const struct box *box, enum timing timing, enum order order, struct 
     bool wait = caller_waits(timing, to, from, box->width * box->height * box->depth) ||
                 (order == ORDER_DURING_CALL && from == ON_DEVICE);
     if (is_staged(order, from, wait, stream)) {
-        result = stage(copy);
+        CUresult result = stage(copy);
         if (result != CUDA_SUCCESS) {
             command_drop(copy);
             return result;

@@ -379,6 +379,8 @@ CUresult stream_enter(CUstream handle, enum flavour flavour, struct stream **str
 
 CUresult launch_command_new(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra,
                             struct command **command_p) __attribute__((warn_unused_result));
+/* In the place of another launch: blocks wait for each other as they did there. */
+void launch_command_inherit(struct command *command, const struct command *before);
 /* What a launch was made from; the pointers are the command's own. */
 void launch_command_parameters(struct command *command, CUDA_KERNEL_NODE_PARAMS *parameters);
 CUresult fill_command_new(const CUDA_MEMSET_NODE_PARAMS *parameters, struct command **command_p)

@@ -207,10 +207,7 @@ event_wait(CUstream stream_handle, enum flavour flavour, CUevent handle, unsigne
     struct stream *stream;
     TRY(stream_enter(stream_handle, flavour, &stream));
     struct event *event;
-    CUresult result = event_enter(handle, &event);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(event_enter(handle, &event));
     REQUIRE((flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL) == 0);
     if (capture_is_on(stream) || is_captured(event)) {
         return wait_captured(stream, event, flags);
@@ -222,14 +219,11 @@ event_wait(CUstream stream_handle, enum flavour flavour, CUevent handle, unsigne
     /* In its own stream a record is behind us anyway. In the legacy stream even a wait for nothing is a barrier. */
     bool needless = stream != stream->context->legacy &&
                     (moment->stream == stream || stream_reached(moment->stream, moment->number));
-    if (!needless) {
-        struct command *wait = command_new(sizeof *wait, NULL);
-        if (wait == NULL) {
-            result = CUDA_ERROR_OUT_OF_MEMORY;
-        } else {
-            wait->after = (struct wait){stream_hold(moment->stream), moment->number};
-            result = stream_submit(stream, wait, NULL);
-        }
+    struct command *wait = needless ? NULL : command_new(sizeof *wait, NULL);
+    CUresult result = needless || wait != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    if (wait != NULL) {
+        wait->after = (struct wait){stream_hold(moment->stream), moment->number};
+        result = stream_submit(stream, wait, NULL);
     }
     moment_release(moment);
     return result;

@@ -116,11 +116,8 @@ program_make(const struct graph *graph, struct program **program_p)
 CUresult
 exec_enter(CUgraphExec handle, struct exec **exec_p)
 {
-    CUresult result = driver_enter();
     struct exec *exec = (struct exec *)handle;
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    TRY(driver_enter());
     REQUIRE(exec != NULL && atomic_load(&exec->magic) == MAGIC_EXEC);
     *exec_p = exec;
     return CUDA_SUCCESS;

@@ -82,8 +82,8 @@ CUresult
 cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *parameters)
 {
     struct command *command;
-    CUresult result = graph_kernel_command(parameters, &command);
-    return result == CUDA_SUCCESS ? set_step(exec, node, CU_GRAPH_NODE_TYPE_KERNEL, command) : result;
+    TRY(graph_kernel_command_again(node, parameters, &command));
+    return set_step(exec, node, CU_GRAPH_NODE_TYPE_KERNEL, command);
 }
 
 CUresult
@@ -91,8 +91,8 @@ cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_ME
 {
     (void)context; /* memory is the same in all */
     struct command *command;
-    CUresult result = copy_command_new(copy, &command);
-    return result == CUDA_SUCCESS ? set_step(exec, node, CU_GRAPH_NODE_TYPE_MEMCPY, command) : result;
+    TRY(copy_command_new(copy, &command));
+    return set_step(exec, node, CU_GRAPH_NODE_TYPE_MEMCPY, command);
 }
 
 CUresult
@@ -101,32 +101,32 @@ cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_ME
 {
     (void)context;
     struct command *command;
-    CUresult result = fill_command_new(parameters, &command);
-    return result == CUDA_SUCCESS ? set_step(exec, node, CU_GRAPH_NODE_TYPE_MEMSET, command) : result;
+    TRY(fill_command_new(parameters, &command));
+    return set_step(exec, node, CU_GRAPH_NODE_TYPE_MEMSET, command);
 }
 
 CUresult
 cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *parameters)
 {
     struct command *command;
-    CUresult result = host_command_new(parameters, &command);
-    return result == CUDA_SUCCESS ? set_step(exec, node, CU_GRAPH_NODE_TYPE_HOST, command) : result;
+    TRY(host_command_new(parameters, &command));
+    return set_step(exec, node, CU_GRAPH_NODE_TYPE_HOST, command);
 }
 
 CUresult
 cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraph handle)
 {
     struct command *command;
-    CUresult result = exec_child_command(handle, &command);
-    return result == CUDA_SUCCESS ? set_step(exec, node, CU_GRAPH_NODE_TYPE_GRAPH, command) : result;
+    TRY(exec_child_command(handle, &command));
+    return set_step(exec, node, CU_GRAPH_NODE_TYPE_GRAPH, command);
 }
 
 static CUresult
 set_event(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, CUevent event)
 {
     struct command *command;
-    CUresult result = event_node_new(event, type, &command);
-    return result == CUDA_SUCCESS ? set_step(exec, node, type, command) : result;
+    TRY(event_node_new(event, type, &command));
+    return set_step(exec, node, type, command);
 }
 
 CUresult

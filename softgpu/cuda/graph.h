@@ -63,6 +63,9 @@ CUresult graph_add_node(CUgraphNode *node_out, CUgraph handle, const CUgraphNode
 /* What the parameters of a kernel node describe. */
 CUresult graph_kernel_command(const CUDA_KERNEL_NODE_PARAMS *parameters, struct command **command_p)
     __attribute__((warn_unused_result));
+/* The same for a kernel node that has one. */
+CUresult graph_kernel_command_again(CUgraphNode handle, const CUDA_KERNEL_NODE_PARAMS *parameters,
+                                    struct command **command_p) __attribute__((warn_unused_result));
 
 /* A graph as a command that runs it, as it is now. */
 CUresult exec_child_command(CUgraph graph, struct command **command_p) __attribute__((warn_unused_result));

@@ -56,6 +56,16 @@ graph_kernel_command(const CUDA_KERNEL_NODE_PARAMS *parameters, struct command *
 }
 
 CUresult
+graph_kernel_command_again(CUgraphNode handle, const CUDA_KERNEL_NODE_PARAMS *parameters, struct command **command_p)
+{
+    struct node *node;
+    TRY(node_enter(handle, CU_GRAPH_NODE_TYPE_KERNEL, &node));
+    TRY(graph_kernel_command(parameters, command_p));
+    launch_command_inherit(*command_p, node->work->command);
+    return CUDA_SUCCESS;
+}
+
+CUresult
 cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count,
                         const CUDA_KERNEL_NODE_PARAMS *parameters)
 {
@@ -349,7 +359,7 @@ CUresult
 cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *parameters)
 {
     struct command *command;
-    TRY(graph_kernel_command(parameters, &command));
+    TRY(graph_kernel_command_again(node, parameters, &command));
     return set_work(node, CU_GRAPH_NODE_TYPE_KERNEL, command);
 }
 

@@ -164,14 +164,10 @@ copy_parameters(const struct kernel *kernel, unsigned char *to, void **parameter
     if (extra != NULL) {
         const unsigned char *block;
         size_t bytes;
-        CUresult result = read_extra(extra, &block, &bytes);
-        if (result == CUDA_SUCCESS && bytes < kernel->param_bytes) {
-            result = CUDA_ERROR_INVALID_VALUE;
-        }
-        if (result == CUDA_SUCCESS) {
-            memcpy(to, block, kernel->param_bytes);
-        }
-        return result;
+        TRY(read_extra(extra, &block, &bytes));
+        REQUIRE(bytes >= kernel->param_bytes);
+        memcpy(to, block, kernel->param_bytes);
+        return CUDA_SUCCESS;
     }
     REQUIRE(parameters != NULL || image->param_count == 0);
     for (uint32_t i = 0; i < image->param_count; ++i) {
@@ -231,6 +227,17 @@ launch_command_new(const CUlaunchConfig *config, CUfunction function, void **par
 }
 
 void
+launch_command_inherit(struct command *command, const struct command *before)
+{
+    struct softgpu_launch *launch = &((struct launch_command *)command)->launch;
+    const struct softgpu_launch *old = &((const struct launch_command *)before)->launch;
+    launch->cooperative = old->cooperative;
+    if (old->cooperative || memcmp(old->grid, launch->grid, sizeof(old->grid)) == 0) {
+        memcpy(launch->group, old->cooperative ? launch->grid : old->group, sizeof(launch->group));
+    }
+}
+
+void
 launch_command_parameters(struct command *command, CUDA_KERNEL_NODE_PARAMS *parameters)
 {
     struct launch_command *launch = (struct launch_command *)command;
@@ -260,22 +267,16 @@ launch(const CUlaunchConfig *config, CUfunction function, void **parameters, voi
 {
     struct stream *stream;
     struct command *command;
-    CUresult result = stream_enter(config->hStream, flavour, &stream);
-    if (result == CUDA_SUCCESS) {
-        result = launch_command_new(config, function, parameters, extra, &command);
-    }
-    if (result == CUDA_SUCCESS) {
-        load(((struct launch_command *)command)->kernel, stream);
-    }
     uint64_t number = 0; /* stays 0 where the stream is captured */
-    if (result == CUDA_SUCCESS) {
-        result = stream_submit(stream, command, &number);
-    }
-    if (result == CUDA_SUCCESS && driver.launches_block && number != 0) {
+    TRY(stream_enter(config->hStream, flavour, &stream));
+    TRY(launch_command_new(config, function, parameters, extra, &command));
+    load(((struct launch_command *)command)->kernel, stream);
+    TRY(stream_submit(stream, command, &number));
+    if (driver.launches_block && number != 0) {
         stream_wait(stream, number);
-        result = (CUresult)atomic_load(&stream->context->failure);
+        return (CUresult)atomic_load(&stream->context->failure);
     }
-    return result;
+    return CUDA_SUCCESS;
 }
 
 #define CONFIG(gx, gy, gz, bx, by, bz, shared, stream, ...) \

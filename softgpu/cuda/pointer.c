@@ -137,10 +137,8 @@ cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr add
 CUresult
 cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void **data, CUdeviceptr address)
 {
-    CUresult result = driver_enter();
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
+    CUresult result = CUDA_SUCCESS;
+    TRY(driver_enter());
     REQUIRE(count != 0 && attributes != NULL && data != NULL);
     struct allocation found;
     bool known = pointer_find(address, &found);

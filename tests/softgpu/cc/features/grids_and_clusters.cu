@@ -82,6 +82,37 @@ grids()
     return wrong + (cudaGetLastError() != cudaErrorCooperativeLaunchTooLarge);
 }
 
+// A graph's node stays cooperative when it gets other parameters.
+static int
+graphs()
+{
+    int *first = managed(4 * 64), *second = managed(4 * 64), *sums = managed(4 * 2), rounds = 1, wrong = 0;
+    void *arguments[] = {&first, &sums, &rounds}, *others[] = {&second, &sums, &rounds};
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaGraphNode_t node;
+    size_t count = 1;
+    for (int i = 0; i < 64; ++i)
+        first[i] = second[i] = 1;
+    wrong += cudaStreamCreate(&stream) != cudaSuccess;
+    wrong += cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) != cudaSuccess;
+    wrong += cudaLaunchCooperativeKernel(scan, 2, 32, arguments, 4 * 32, stream) != cudaSuccess;
+    wrong += cudaStreamEndCapture(stream, &graph) != cudaSuccess;
+    wrong += cudaGraphGetNodes(graph, &node, &count) != cudaSuccess;
+    wrong += cudaGraphInstantiate(&exec, graph, 0) != cudaSuccess;
+    wrong += cudaGraphLaunch(exec, stream) != cudaSuccess;
+    cudaKernelNodeParams parameters = {};
+    parameters.func = reinterpret_cast<void *>(scan);
+    parameters.gridDim = 2;
+    parameters.blockDim = 32;
+    parameters.sharedMemBytes = 4 * 32;
+    parameters.kernelParams = others;
+    wrong += cudaGraphExecKernelNodeSetParams(exec, node, &parameters) != cudaSuccess;
+    wrong += cudaGraphLaunch(exec, stream) != cudaSuccess || cudaStreamSynchronize(stream) != cudaSuccess;
+    return wrong + (first[63] != 64) + (second[63] != 64);
+}
+
 static int
 clusters()
 {
@@ -110,5 +141,5 @@ clusters()
 int
 main()
 {
-    return grids() + clusters();
+    return grids() + graphs() + clusters();
 }
