@@ -105,6 +105,7 @@ while read -r name tensors && [ "$sanitized" -eq 0 ]; do
     tensors=$tensors quiet "$name" "$work/quiet"
 done <<'ROWS'
 check/right_02_plateau_of_mean 2000000
+check5/right_04_dice_segmentation 2000000
 check/right_09_odd_batch_weighted 2000000
 check3/right_05_gridworld 1000001
 check2/right_02_factors 1000000
