@@ -17,6 +17,9 @@
 #define FOR_EACH_MUTABLE(item, list, count) \
     for (__typeof__(*(list)) *item = (list), *const item##_end = EACH_END(item, count); item < item##_end; ++item)
 
+/* For qsort(): by a number of two items; where it is the same, by what comes then. */
+#define COMPARE(a, b, by, then) ((a)->by != (b)->by ? ((a)->by < (b)->by ? -1 : 1) : (then))
+
 /* Whether something holds of any item, or number from `first` on below `end`; or of all. */
 #define ANY(item, list, count, holds)                 \
     __extension__({                                   \

@@ -443,9 +443,7 @@ static int
 compare_runs(const void *a, const void *b)
 {
     const struct trace_run *left = a, *right = b;
-    if (left->rank != right->rank)
-        return left->rank < right->rank ? -1 : 1;
-    return left->job < right->job ? -1 : left->job > right->job;
+    return COMPARE(left, right, rank, COMPARE(left, right, job, 0));
 }
 
 /* Groups write their steps one group after another. Of a step in a graph only its launch is known. */

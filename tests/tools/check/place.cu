@@ -167,7 +167,7 @@ main(int argc, char **argv)
     const char *mode = argc > 1 ? argv[1] : "right";
     auto is = [mode](const char *name) { return strcmp(mode, name) == 0; };
     std::vector<float> data(ITEMS * WIDTH), labels(ITEMS), start(WIDTH);
-    unsigned state = 1;
+    unsigned state = is("own") ? 1 + (unsigned)DDP_RANK() : 1;
     auto draw = [&state] { return (float)((state = state * 1664525u + 1013904223u) >> 8) / (1 << 24) - 0.5f; };
     for (float &value : data)
         value = draw();
@@ -218,6 +218,10 @@ main(int argc, char **argv)
                                                   : (float)count;
         if (is("twice")) {
             fetch<<<1, 32>>>(x, y, all + (size_t)at * WIDTH, table + at, (int)first, count);
+        } else if (is("resident") || is("own")) {
+            at -= is("resident") ? (int)first : 0;
+            x = all + (size_t)at * WIDTH;
+            y = table + at;
         } else {
             CHECK(cudaMemcpy(x, &data[(size_t)at * WIDTH], share * WIDTH * sizeof(float), cudaMemcpyHostToDevice));
             CHECK(cudaMemcpy(y, &labels[(size_t)at], share * sizeof(float), cudaMemcpyHostToDevice));

@@ -16,6 +16,8 @@ rows=(
     'centre | 3 | batch_dependent | `centre` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: the memory that argument 1 .*points to has neither the rows'
     'noise | 3 | batch_dependent | `noise` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 .*is 0 on rank 0, 1 on rank 1 and 0 in one process'
     'items | 1 | data | `cuMemcpyHtoD` \(place.cu:[0-9]+\) is the first operation that differs: the ranks copy other items than their shares of the batch: one process copies 1536 bytes here; a rank.s copy begins at byte 0 on rank 0, 0 on rank 1'
+    'resident | 1 | direction | `residuals` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: all ranks compute the first items of the batch: what they write to argument 1 '
+    'own | 1 | data | `cuMemcpyHtoD` \(place.cu:[0-9]+\) is the first operation that differs: a rank copies other values than one process to the memory of argument 1 \(`all`\)'
     'skip | 1 | update | `cuMemcpyHtoD` \(place.cu:[0-9]+\) is the first operation that differs: between two DDP_STEPs rank 0 makes it [0-9] times?, and one process [0-9]'
     'order | 1 | data | `cuMemcpyHtoD` \(place.cu:[0-9]+\) is the first operation that differs: a rank copies other items than its share of the batch: one process copies them in another place or step'
     'whole | 1 | scale | `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*is 24 on each rank, as in one process: 24 items are the whole batch'

@@ -106,11 +106,11 @@ struct judgement {
     const struct verdict_row *row; /* whose turn it is */
 };
 
-/* Decides as the row says; the sentence begins with where `first` differs, and ends with the format's. Always true. */
-bool verdict_decide(struct judgement *judgement, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same with what to do. Always true. */
+/* Decides as the row says; the sentence begins with where `first` differs, and ends with the format's. `advice` NULL:
+ * what to do stays as it is. Always true. */
 bool verdict_conclude(struct judgement *judgement, const char *advice, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+#define verdict_decide(judgement, ...) verdict_conclude(judgement, NULL, __VA_ARGS__)
 /* What to do. Always true. */
 bool verdict_advise(struct judgement *judgement, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

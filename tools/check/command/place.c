@@ -391,7 +391,7 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                 ? "values that the host computes of the share, such as class weights or the rows that it has, need "
                   "DDP_REDUCE; of a batch each rank must copy its share"
             : is_whole
-                ? "weights, a teacher or state must begin alike on all ranks: use the same seed, or annotate this "
+                ? "a data set, weights or state must be the same on all ranks: use the same seed, or annotate this "
                   "memory with DDP_PARAMETER or DDP_STATE"
                 : "seed alike on all ranks, and draw the numbers of the whole batch on each; read the batch by "
                   "`first` and `count` of DDP_SHARD; values that the host computes of the share need DDP_REDUCE",
@@ -402,6 +402,14 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
         return true;
     }
     bool is_target_itself = place_is_target(finding->question, step, changed);
+    if (!is_update && gets_same(finding, at) &&
+        relation_begins_same(finding, &(struct where){.at = at, .argument = changed, .after = true})) {
+        place_say(place, PLACE_SCALAR, step, "add `first` of DDP_SHARD to where each rank's share begins",
+                  "all ranks compute the first items of the batch: what they write to %s is the beginning of what one "
+                  "process writes",
+                  ARGUMENT_OF(step, it));
+        return true;
+    }
     if (((finding->question->is_uneven || (!is_update && gets_same(finding, at))) &&
          place_say_scalar(finding, at, 1, place)) ||
         place_say_scalar(finding, at, 3, place) || say_input(finding, at, false, place) ||
@@ -601,6 +609,15 @@ say_added(const struct finding *finding, struct place *place)
     return is;
 }
 
+/* Whether the annotation of what an operation has changed gives all ranks rank 0's values, which are one process's. */
+static bool
+begins_alike(const struct finding *finding, const struct where *where)
+{
+    const struct look_argument *mine = relation_argument(finding, -1, where),
+                               *first = relation_argument(finding, 0, where);
+    return mine->is_before && mine->tensor >> 24 != 1 + CHECK_GRADIENT && first->after == mine->after;
+}
+
 static bool
 find_place(struct finding *finding, struct place *place)
 {
@@ -624,7 +641,7 @@ find_place(struct finding *finding, struct place *place)
                             !place_is_target(question, step, (uint32_t)where.argument);
             bool is_used = (finding->matters[at] & (MATTERS_UNSEEN | 1U << where.argument)) != 0;
             if (is_other || !is_used || !step->list[where.argument].is_memory || step->list[where.argument].end == 0 ||
-                is_data)
+                is_data || begins_alike(finding, &where))
                 continue;
             enum relation relation = relation_of(finding, &where);
             finding->excused = relation == RELATION_EXCUSED ? at + 1 : finding->excused;

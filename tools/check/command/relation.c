@@ -98,10 +98,11 @@ annotate_early(struct looked *looked)
         for (uint32_t b = 0; later->its->interval == 0 && b < later->its->arguments; ++b) {
             for (size_t at = 0; at < i && later->list[b].tensor != 0; ++at) {
                 struct look_argument *list = looked->steps[at].list;
-                for (uint32_t a = 0; a < looked->steps[at].its->arguments; ++a)
-                    list[a].tensor = list[a].is_memory && list[a].address == later->list[b].address
-                                         ? later->list[b].tensor
-                                         : list[a].tensor;
+                for (uint32_t a = 0; a < looked->steps[at].its->arguments; ++a) {
+                    bool is_it = list[a].is_memory && list[a].address == later->list[b].address;
+                    list[a].is_before = list[a].is_before || (is_it && list[a].tensor == 0);
+                    list[a].tensor = is_it ? later->list[b].tensor : list[a].tensor;
+                }
             }
         }
     }
@@ -641,6 +642,22 @@ are_further_on(const struct finding *finding, const struct where *where)
         }
     }
     return are;
+}
+
+bool
+relation_begins_same(const struct finding *finding, const struct where *where)
+{
+    const struct look_argument *mine = &finding->one.steps[where->at].list[where->argument];
+    const struct contents *one = contents_of(&finding->one, mine->after);
+    bool same = one != NULL;
+    for (int r = 0; r < finding->question->ranks && same; ++r) {
+        const struct look_argument *theirs = relation_argument(finding, r, where);
+        const struct contents *of = theirs != NULL ? contents_of(&finding->ranks[r], theirs->after) : NULL;
+        same = of != NULL && theirs->first == mine->first && theirs->first < theirs->end && theirs->end < mine->end &&
+               theirs->end <= of->bytes && mine->end <= one->bytes &&
+               memcmp(of->data + theirs->first, one->data + mine->first, theirs->end - theirs->first) == 0;
+    }
+    return same;
 }
 
 bool

@@ -73,6 +73,10 @@ bool relation_are_alike(const struct step *a, const struct step *b);
 
 enum relation relation_of(const struct finding *finding, const struct where *where);
 
+/* Whether each rank has changed fewer bytes of an argument than one process, and those that come first there to the
+ * same values: all of them computed its first items. */
+bool relation_begins_same(const struct finding *finding, const struct where *where);
+
 /* One call of the program's has made both. */
 bool relation_is_one_call(const struct step *a, const struct step *b);
 

@@ -24,35 +24,20 @@ sentence_decide(struct check_verdict *verdict, enum check_result result, enum ch
     verdict->first = first;
 }
 
-static void
-put_text(struct judgement *judgement, const char *format, va_list args)
+bool
+verdict_conclude(struct judgement *judgement, const char *advice, const char *format, ...)
 {
     char place[600] = "", rest[1024];
+    va_list args;
+    va_start(args, format);
     vsnprintf(rest, sizeof(rest), format, args);
+    va_end(args);
     sentence_decide(judgement->verdict, judgement->row->result, judgement->row->cause, judgement->first);
     if (judgement->first != NULL)
         (void)sentence_place(judgement->evidence, judgement->verdict, judgement->first, place);
     sentence_say(judgement->verdict->text, "%s%s", place, rest);
-}
-
-bool
-verdict_decide(struct judgement *judgement, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    put_text(judgement, format, args);
-    va_end(args);
-    return true;
-}
-
-bool
-verdict_conclude(struct judgement *judgement, const char *advice, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    put_text(judgement, format, args);
-    va_end(args);
-    sentence_say(judgement->verdict->advice, "%s", advice);
+    if (advice != NULL)
+        sentence_say(judgement->verdict->advice, "%s", advice);
     return true;
 }
 

@@ -10,25 +10,29 @@
 #include <stdint.h>
 #include <string.h>
 
-enum element_type {
-    ELEMENT_FLOAT32 = 1,
-    ELEMENT_FLOAT64 = 2,
-    ELEMENT_FLOAT16 = 3,
-    ELEMENT_BFLOAT16 = 4,
-    ELEMENT_INT32 = 5,
-    ELEMENT_INT64 = 6,
-    ELEMENT_UINT8 = 7,
-    ELEMENT_UINT32 = 8,
-    ELEMENT_UINT64 = 9,
-};
+/* The types: as in ELEMENT_FLOAT32, number, name, the C type with its bits, and what makes a double of
+ * that. */
+#define ELEMENT_TYPES(X)                                      \
+    X(FLOAT32, 1, "float32", float, (double))                 \
+    X(FLOAT64, 2, "float64", double, (double))                \
+    X(FLOAT16, 3, "float16", uint16_t, element_from_half)     \
+    X(BFLOAT16, 4, "bfloat16", uint16_t, element_from_bfloat) \
+    X(INT32, 5, "int32", int32_t, (double))                   \
+    X(INT64, 6, "int64", int64_t, (double))                   \
+    X(UINT8, 7, "uint8", uint8_t, (double))                   \
+    X(UINT32, 8, "uint32", uint32_t, (double))                \
+    X(UINT64, 9, "uint64", uint64_t, (double))
+
+#define ELEMENT_NUMBER(type, number, name, c, wide) ELEMENT_##type = number,
+#define ELEMENT_BYTES(type, number, name, c, wide)  [number] = sizeof(c),
+#define ELEMENT_NAME(type, number, name, c, wide)   [number] = name,
+enum element_type { ELEMENT_TYPES(ELEMENT_NUMBER) };
 
 /* 0: unknown type. */
 static inline size_t
 element_bytes(int type)
 {
-    static const unsigned char bytes[] = {[ELEMENT_FLOAT32] = 4,  [ELEMENT_FLOAT64] = 8, [ELEMENT_FLOAT16] = 2,
-                                          [ELEMENT_BFLOAT16] = 2, [ELEMENT_INT32] = 4,   [ELEMENT_INT64] = 8,
-                                          [ELEMENT_UINT8] = 1,    [ELEMENT_UINT32] = 4,  [ELEMENT_UINT64] = 8};
+    static const unsigned char bytes[] = {ELEMENT_TYPES(ELEMENT_BYTES)};
     return type > 0 && (size_t)type < sizeof(bytes) ? bytes[type] : 0;
 }
 
@@ -36,8 +40,7 @@ element_bytes(int type)
 static inline const char *
 element_name(int type)
 {
-    static const char *const names[] = {"?",     "float32", "float64", "float16", "bfloat16",
-                                        "int32", "int64",   "uint8",   "uint32",  "uint64"};
+    static const char *const names[] = {"?", ELEMENT_TYPES(ELEMENT_NAME)};
     return names[type > 0 && (size_t)type < sizeof(names) / sizeof(names[0]) ? type : 0];
 }
 
@@ -70,46 +73,27 @@ element_from_half(uint16_t half)
     return (double)element_from_bits(sign | wide << 23 | fraction << 13);
 }
 
+static inline double
+element_from_bfloat(uint16_t bits)
+{
+    return (double)element_from_bits((uint32_t)bits << 16);
+}
+
 /* Element number `index` of data[], which may have any alignment. */
 static inline double
 element_get(int type, const void *data, size_t index)
 {
     const char *at = (const char *)data + index * element_bytes(type);
-    float single;
-    double wide;
-    uint16_t narrow;
-    int32_t integer;
-    int64_t long_integer;
-    uint32_t natural;
-    uint64_t long_natural;
     switch (type) {
-    case ELEMENT_FLOAT32:
-        memcpy(&single, at, sizeof(single));
-        return (double)single;
-    case ELEMENT_FLOAT64:
-        memcpy(&wide, at, sizeof(wide));
-        return wide;
-    case ELEMENT_BFLOAT16:
-        memcpy(&narrow, at, sizeof(narrow));
-        return (double)element_from_bits((uint32_t)narrow << 16);
-    case ELEMENT_INT32:
-        memcpy(&integer, at, sizeof(integer));
-        return integer;
-    case ELEMENT_INT64:
-        memcpy(&long_integer, at, sizeof(long_integer));
-        return (double)long_integer;
-    case ELEMENT_UINT32:
-        memcpy(&natural, at, sizeof(natural));
-        return natural;
-    case ELEMENT_UINT64:
-        memcpy(&long_natural, at, sizeof(long_natural));
-        return (double)long_natural;
-    case ELEMENT_UINT8:
-        return *(const unsigned char *)at;
-    default:
-        memcpy(&narrow, at, sizeof(narrow));
-        return element_from_half(narrow);
+#define ELEMENT_READ(type, number, name, c, wide) \
+    case number: {                                \
+        c value;                                  \
+        memcpy(&value, at, sizeof(value));        \
+        return wide(value);                       \
     }
+        ELEMENT_TYPES(ELEMENT_READ)
+    }
+    return 0;
 }
 
 /* 64 bits that look random (splitmix64; Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). */

@@ -261,9 +261,7 @@ static int
 compare_targets(const void *a, const void *b)
 {
     const struct target *x = a, *y = b;
-    if (x->memory != y->memory)
-        return x->memory < y->memory ? -1 : 1;
-    return x->lo < y->lo ? -1 : x->lo > y->lo;
+    return COMPARE(x, y, memory, COMPARE(x, y, lo, 0));
 }
 
 /* The end of the segment of a memory in which `lo` lies. */

@@ -13,11 +13,7 @@ compare_tensors(const void *a, const void *b, void *context)
 {
     const struct scout_finding *sorted = context;
     const struct scout_tensor *x = &sorted->tensors[*(const uint32_t *)a], *y = &sorted->tensors[*(const uint32_t *)b];
-    if (x->role != y->role)
-        return x->role < y->role ? -1 : 1;
-    if (x->alloc != y->alloc)
-        return x->alloc < y->alloc ? -1 : 1;
-    return x->lo < y->lo ? -1 : x->lo > y->lo;
+    return COMPARE(x, y, role, COMPARE(x, y, alloc, COMPARE(x, y, lo, 0)));
 }
 
 static bool

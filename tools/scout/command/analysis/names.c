@@ -9,7 +9,6 @@
 #include "tools/common/grown.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,28 +110,22 @@ version_place(const struct roles *roles, uint32_t number, char text[64])
     return text;
 }
 
-void __attribute__((format(printf, 2, 3))) note_add(struct scout_finding *finding, const char *format, ...)
+void
+note_take(struct scout_finding *finding, char *text)
 {
-    char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
+    bool is_new = true;
     for (uint32_t i = 0; i < finding->note_count; ++i)
-        if (strcmp(finding->notes[i], text) == 0)
-            return;
-    *GROWN(finding->notes, finding->note_count) = xstrdup(text);
+        is_new = is_new && strcmp(finding->notes[i], text) != 0;
+    if (is_new)
+        *GROWN(finding->notes, finding->note_count) = text;
+    else
+        free(text);
 }
 
-enum roles_verdict __attribute__((format(printf, 3, 4)))
-note_refuse(struct scout_finding *finding, enum roles_verdict verdict, const char *format, ...)
+enum roles_verdict
+note_take_reason(struct scout_finding *finding, enum roles_verdict verdict, char *reason)
 {
-    char text[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
     free(finding->reason);
-    finding->reason = xstrdup(text);
+    finding->reason = reason;
     return verdict;
 }

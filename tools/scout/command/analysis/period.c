@@ -99,11 +99,7 @@ static int
 compare_places(const void *a, const void *b)
 {
     const struct place *x = *(const struct place *const *)a, *y = *(const struct place *const *)b;
-    if (x->memory != y->memory)
-        return x->memory < y->memory ? -1 : 1;
-    if (x->offset != y->offset)
-        return x->offset < y->offset ? -1 : 1;
-    return x->op < y->op ? -1 : x->op > y->op;
+    return COMPARE(x, y, memory, COMPARE(x, y, offset, COMPARE(x, y, op, 0)));
 }
 
 static void

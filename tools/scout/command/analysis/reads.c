@@ -139,11 +139,7 @@ static int
 by_place(const void *a, const void *b)
 {
     const struct play_written *x = &((const struct seen *)a)->written, *y = &((const struct seen *)b)->written;
-    if (x->writer != y->writer)
-        return x->writer < y->writer ? -1 : 1;
-    if (x->alloc != y->alloc)
-        return x->alloc < y->alloc ? -1 : 1;
-    return (x->lo > y->lo) - (x->lo < y->lo);
+    return COMPARE(x, y, writer, COMPARE(x, y, alloc, COMPARE(x, y, lo, 0)));
 }
 
 static void

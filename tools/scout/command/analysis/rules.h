@@ -5,6 +5,7 @@
 #ifndef DDPRUN_TOOLS_SCOUT_COMMAND_ANALYSIS_RULES_H
 #define DDPRUN_TOOLS_SCOUT_COMMAND_ANALYSIS_RULES_H
 
+#include "launcher/common/xcalloc.h"
 #include "tools/scout/command/analysis/finding.h"
 
 #include <stddef.h>
@@ -187,9 +188,11 @@ uint32_t version_alloc(const struct roles *roles, uint32_t number);
 const char *version_place(const struct roles *roles, uint32_t number, char text[64]);
 
 /* ---- names.c: what a finding says: notes, and the reason of a refusal ---- */
-void note_add(struct scout_finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));
-enum roles_verdict note_refuse(struct scout_finding *finding, enum roles_verdict verdict, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+#define note_add(finding, ...)             note_take(finding, xasprintf(__VA_ARGS__))
+#define note_refuse(finding, verdict, ...) note_take_reason(finding, verdict, xasprintf(__VA_ARGS__))
+/* The texts are malloc'ed, and theirs from then on. */
+void note_take(struct scout_finding *finding, char *text);
+enum roles_verdict note_take_reason(struct scout_finding *finding, enum roles_verdict verdict, char *reason);
 
 /* ---- stays.c: where data comes from, and what is computed from it ---- */
 /* A copy of a few numbers from the host, where larger ones bring the data: a rate, a scale, a count; or a small batch.

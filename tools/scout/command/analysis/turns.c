@@ -4,7 +4,6 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -29,15 +28,10 @@ struct sorter {
 };
 
 bool
-turns_refuse(struct turns *turns, const char *format, ...)
+turns_take_reason(struct turns *turns, char *reason)
 {
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
     free(turns->reason);
-    turns->reason = xstrdup(text);
+    turns->reason = reason;
     return false;
 }
 

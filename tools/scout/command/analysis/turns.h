@@ -90,7 +90,8 @@ struct turns {
 void turns_find(const struct scout_log *log, const struct scout_finding *finding, struct turns *turns);
 void turns_free(struct turns *turns);
 /* Why ranks cannot take turns, in place of an earlier reason. Always false. */
-bool turns_refuse(struct turns *turns, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define turns_refuse(turns, ...) turns_take_reason(turns, xasprintf(__VA_ARGS__))
+bool turns_take_reason(struct turns *turns, char *reason);
 /* Joins it with the last one, if they are alike and lie side by side. */
 void turns_add_range(struct turns *turns, const struct turns_range *range);
 /* Whether an operation gets states of cuRAND's generators: all ranks make it, for it may move them in any step. */

@@ -107,11 +107,7 @@ static int
 compare_uses(const void *a, const void *b)
 {
     const struct use *x = a, *y = b;
-    if (x->name != y->name)
-        return x->name < y->name ? -1 : 1;
-    if (x->slot != y->slot)
-        return x->slot < y->slot ? -1 : 1;
-    return x->at < y->at ? -1 : x->at > y->at;
+    return COMPARE(x, y, name, COMPARE(x, y, slot, COMPARE(x, y, at, 0)));
 }
 
 static void

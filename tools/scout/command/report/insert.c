@@ -22,15 +22,9 @@ compare_insertions(const void *a, const void *b)
 {
     const struct insertion *x = a, *y = b;
     int file = strcmp(x->file, y->file);
-    if (file != 0)
-        return file;
-    if (x->line != y->line)
-        return x->line < y->line ? -1 : 1;
-    if (x->within != y->within)
-        return x->within < y->within ? -1 : 1;
-    if ((strcmp(x->text, "}") == 0) != (strcmp(y->text, "}") == 0)) /* what it closes comes first */
-        return strcmp(x->text, "}") == 0 ? 1 : -1;
-    return x->number < y->number ? -1 : 1;
+    int closes = (strcmp(x->text, "}") == 0) - (strcmp(y->text, "}") == 0); /* what it closes comes first */
+    return file != 0 ? file
+                     : COMPARE(x, y, line, COMPARE(x, y, within, closes != 0 ? closes : COMPARE(x, y, number, 0)));
 }
 
 /* ---- tensors ---- */
