@@ -104,6 +104,7 @@ while True:
         held[-1].sendall(version.ljust(8, b"\0")[:8] + mark[:8] + os.urandom(24))
 END
 listen() { # VERSION
+    rm -f "$work/listener" # of another one, which was ready
     "${python[@]}" "$work/listen.py" "$port" "$1" "$(id -u)" >"$work/listener" 2>&1 &
     listener=$!
     at_exit 'kill "$listener" 2>/dev/null'

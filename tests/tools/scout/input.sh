@@ -34,7 +34,7 @@ for habit in traps hangs; do
 done
 
 # Every macro may be called while the program is scouted.
-for words in "fused kernels" "fused descent --sync 1"; do
+for words in "fused kernels" "fused mixed --sync 1"; do
     # shellcheck disable=SC2086 # several words
     run "$ddprun" -q scout -v "$build/tests/trainers/"$words
     succeeded "$words: found"

@@ -93,7 +93,9 @@ element_get(int type, const void *data, size_t index)
     }
         ELEMENT_TYPES(ELEMENT_READ)
     }
-    return 0;
+    uint16_t bits; /* of an unknown type */
+    memcpy(&bits, at, sizeof(bits));
+    return element_from_half(bits);
 }
 
 /* 64 bits that look random (splitmix64; Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). */

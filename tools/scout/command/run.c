@@ -181,7 +181,6 @@ make_run(const struct scout_order *order, const struct scout_child *child, const
         outcome->deep = atomic_load(&progress->deep);
         outcome->stage = atomic_load(&progress->stage);
         snprintf(outcome->kernel, sizeof(outcome->kernel), "%s", progress->kernel);
-        snprintf(outcome->nearest, sizeof(outcome->nearest), "%s", progress->nearest);
         inner_run_reason(child->summary, outcome->reason, sizeof(outcome->reason));
         bool is_fault =
             outcome->repeated && outcome->signal == 0 && !outcome->late && (outcome->hung || outcome->exit_code != 0);
@@ -265,11 +264,10 @@ scout_run_judge(const struct scout_order *order, const struct scout_outcome *out
     if (outcome->refused && (outcome->late || outcome->exit_code == 0))
         return true;
     if (outcome->late && outcome->stage != SCOUT_STAGE_DEEP)
-        return error_set(
-            error, code,
-            "the program made %llu operations in %u s and repeated nothing three times%s; raise --timeout, "
-            "or give it less to do in a step",
-            (unsigned long long)outcome->operations, order->timeout_s, outcome->nearest);
+        return error_set(error, code,
+                         "the program made %llu operations in %u s and repeated nothing three times; raise --timeout, "
+                         "or give it less to do in a step",
+                         (unsigned long long)outcome->operations, order->timeout_s);
     if (outcome->late)
         return error_set(error, code, "recording took longer than %u s (%llu of %llu operations); raise --timeout",
                          order->timeout_s, (unsigned long long)outcome->deep,
@@ -286,8 +284,8 @@ scout_run_judge(const struct scout_order *order, const struct scout_outcome *out
     if (outcome->stage == SCOUT_STAGE_LIGHT)
         return error_set(error, code,
                          "the program ended after %llu operations and repeated nothing three times: at least six steps "
-                         "are needed, twelve if their sizes vary, with the same launches and copies%s",
-                         (unsigned long long)outcome->operations, outcome->nearest);
+                         "are needed, twelve if their sizes vary, with the same launches and copies",
+                         (unsigned long long)outcome->operations);
     return error_set(
         error, code, "the program ended before %d periods were recorded (%llu of %llu operations); give it more steps",
         DEFAULT_PERIODS, (unsigned long long)outcome->deep, (unsigned long long)outcome->period * DEFAULT_PERIODS);

@@ -32,7 +32,6 @@ struct scout_outcome {
     bool repeated;                /* a launch was being repeated when it ended */
     bool refused;                 /* periods were recorded that are none of a step */
     char kernel[128];             /* that was repeated last */
-    char nearest[384];            /* of struct scout_progress */
     struct scout_left_out failed; /* the launch that was made again when it ended by itself, or hung */
     unsigned runs;                /* that were made */
     char left_out[1024];          /* launches that ended runs when they were made again: what came of each; "": none */

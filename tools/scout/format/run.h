@@ -44,7 +44,6 @@ struct scout_progress {
     _Atomic uint64_t repeat_ms;    /* CLOCK_MONOTONIC, when the running repetition began; 0: none runs */
     char kernel[128];              /* that is repeated, or was last */
     struct scout_left_out launch;  /* the same, before each repetition */
-    char nearest[384];             /* which operations nearly repeated, while no period is found; or empty */
 
     /* The recorder asks whether what it has recorded is a step, waits, and goes on with another period if it is not. */
     _Atomic uint32_t asked;

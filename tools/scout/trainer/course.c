@@ -44,8 +44,7 @@ struct brief {
     uint64_t what;     /* hash of all but its arguments */
     uint64_t any_size; /* the same, without grids and bytes */
     uint32_t first, count;
-    bool computes;    /* a launch, or a graph's */
-    const char *text; /* its name, for readers */
+    bool computes; /* a launch, or a graph's */
 };
 
 /* Where operations were, and since when: a hash table, [place_room] a power of two. */
@@ -156,7 +155,6 @@ keep_noted(const struct noted *noted)
 {
     const struct scout_op *op = &noted->op;
     struct brief brief = {.first = (uint32_t)argument_count,
-                          .text = noted->text,
                           .computes = op->kind == SCOUT_LAUNCH || op->kind == SCOUT_GRAPH};
     uint64_t what[] = {op->kind,     op->name,           op->kind == SCOUT_COPY ? op->from.alloc == SCOUT_NONE : 0,
                        op->block[0], op->block[1],       op->block[2],
@@ -268,44 +266,6 @@ find_period(void)
         return found;
     sizes = false;
     return find_alike(ALIKE_BUT_FOR_SIZES);
-}
-
-/* Of two operations that are not alike: what differs. */
-static const char *
-difference(size_t i, size_t lag)
-{
-    const struct brief *now_brief = &briefs[i], *then = &briefs[i - lag];
-    if (now_brief->any_size != then->any_size)
-        return "has another operation in its place";
-    if (now_brief->what != then->what)
-        return now_brief->count != then->count ? "gets another number of pointers" : "has another size";
-    return "gets other memory";
-}
-
-/* Notes the period that nearly was one, of at least half of whose operations are alike, and the first operation that
- * is not: for the launcher, if the program ends so. */
-static void
-note_nearest(void)
-{
-    enum { LAGS = 1024 };
-    size_t best = 0, best_alike = 0;
-    sizes = true;
-    for (size_t lag = LEAST_PERIOD; lag <= LAGS && 3 * lag <= brief_count; ++lag) {
-        size_t alike = 0;
-        for (size_t i = brief_count - 2 * lag; i < brief_count; ++i)
-            alike += is_alike(i, lag);
-        if (alike >= lag && (best == 0 || alike * best > best_alike * lag))
-            best = lag, best_alike = alike;
-    }
-    char *text = scout_state.progress->nearest;
-    text[0] = '\0';
-    size_t i = brief_count - 2 * best;
-    while (best > 0 && i < brief_count && is_alike(i, best))
-        ++i;
-    if (best > 0 && i < brief_count)
-        snprintf(text, sizeof(scout_state.progress->nearest),
-                 "; nearly a step are %zu operations: %zu are alike, and the first other one, %.120s, %s", best,
-                 best_alike / 2, briefs[i].text, difference(i, best));
 }
 
 /* ---- which memory do kernels write? ---- */
@@ -581,7 +541,5 @@ course_note(const struct noted *noted, bool may_wait)
         is_resumed = false;
         resume_period = 0;
         begin_deep(brief_count - period);
-    } else {
-        note_nearest();
     }
 }

@@ -216,17 +216,49 @@ is_sum(const struct roles *roles, uint32_t number)
     }
 }
 
-/* Whether a launch adds nothing to what is in the version's place, because one of its factors is zero: the state from
- * which a recurrent net begins. What it leaves is the gradient, not what it adds to. */
+static bool
+gets(const struct roles *roles, const struct scout_op *op, uint32_t memory)
+{
+    return ANY(it, op->arguments, op->argument_count, roles->graph->memory_of[it->alloc] == memory);
+}
+
+/* Whether a place holds what the program has filled it with: no copy brings other contents, no launch of the period
+ * writes it, and no other kernel gets its memory. */
+static bool
+stays_filled(const struct roles *roles, const struct graph_version *place)
+{
+    const struct graph *graph = roles->graph;
+    uint32_t memory = (uint32_t)place->memory;
+    bool filled = false;
+    FOR_EACH(op, graph->log->ops, graph->log->op_count) {
+        bool is_target = (op->kind == SCOUT_COPY || op->kind == SCOUT_FILL) && op->to.alloc != SCOUT_NONE &&
+                         graph->memory_of[op->to.alloc] == memory && op->to.offset < place->hi &&
+                         op->to.offset + op->bytes > place->lo;
+        bool is_known = op->effect != NULL || !gets(roles, op, memory) ||
+                        ANY_NUMBER(i, graph->first, graph->first + graph->count,
+                                   graph->log->ops[i].name == op->name && gets(roles, &graph->log->ops[i], memory));
+        if (!is_known || (is_target && op->kind == SCOUT_COPY))
+            return false;
+        filled = filled || is_target;
+    }
+    return filled && (place->op < 0 || graph_op(graph, place)->kind == SCOUT_FILL);
+}
+
+/* Whether a launch adds nothing to what is in the version's place, because one of its factors is zero, and all that it
+ * gets of that memory: the state from which a recurrent net begins. What it leaves is the gradient, not what it adds
+ * to. */
 static bool
 adds_nothing(const struct roles *roles, uint32_t number)
 {
     return !roles->parameter[number] && version_own_edge(roles, number, true) != NULL &&
            !elementwise_has_others(roles, number) &&
            ANY_IN(edge, roles, number,
-                  !edge->elementwise && (!roles->tainted[edge->from] || roles->constant[edge->from]) &&
-                      version_of(roles, edge->from)->bytes > SCALAR_BYTES &&
-                      !version_overlaps(version_of(roles, edge->from), version_of(roles, number)));
+                  !edge->elementwise && version_of(roles, edge->from)->bytes > SCALAR_BYTES &&
+                      (!roles->tainted[edge->from] || roles->constant[edge->from]) &&
+                      !ANY_IN(other, roles, number,
+                              roles->tainted[other->from] && !roles->constant[other->from] &&
+                                  version_of(roles, other->from)->memory == version_of(roles, edge->from)->memory) &&
+                      stays_filled(roles, version_of(roles, edge->from)));
 }
 
 bool
