@@ -180,7 +180,7 @@ option_gone(const char *name)
         {"env", "ddprun's own variables are the ranks', too; write env NAME=VALUE before ddprun"},
         {"communicators", "NCCL itself uses several network cards; NCCL_SOCKET_NTHREADS and NCCL_NSOCKS_PERTHREAD set "
                           "how many sockets"},
-        {"sync-every", "a program without DDP_GRADIENT averages when it calls DDP_STEP_PARAMETERS, every K steps, say"},
+        {"sync-every", "leave DDP_GRADIENT out, and call DDP_STEP_PARAMETERS after every K-th update"},
         {"outer-lr", "the program can make an outer step after DDP_STEP_PARAMETERS"},
         {"outer-momentum", "the program can make an outer step after DDP_STEP_PARAMETERS"},
     };

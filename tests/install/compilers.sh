@@ -76,7 +76,7 @@ trains() {
         echo "# CUDA $1: not built by ninja, or without samples"
         return 0
     }
-    headers "cuda-$1" "${cuda[$1]}" || return 0 # compiles() says so
+    headers "cuda-$1" "${cuda[$1]}" || return 0 # compiles() reports it
     front=$(printf ' -isystem %s' "${folders[@]}")
     mkdir -p "$product/bin" "$product/archive" "$product/lib"
     cp "$build/bin/ddprun" "$product/bin/"

@@ -293,7 +293,7 @@ TEST(an_option_that_is_gone_is_refused_with_what_serves_instead)
         const char *told;
     } cases[] = {{{"hang-warning", "5"}, "a tenth of"},        {{"trace-steps", "5-9"}, "first 1000 steps"},
                  {{"trace-args", NULL}, "not its arguments"},  {{"outer-lr", "0.7"}, "DDP_STEP_PARAMETERS"},
-                 {{"outer-momentum", "0.9"}, "an outer step"}, {{"sync-every", "8"}, "every K steps"},
+                 {{"outer-momentum", "0.9"}, "an outer step"}, {{"sync-every", "8"}, "every K-th update"},
                  {{"communicators", "2"}, "network cards"},    {{"env", "A=1"}, "env NAME=VALUE before"},
                  {{"output", "rank0-all"}, "rank0 prints"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {

@@ -223,7 +223,7 @@ gets(const struct roles *roles, const struct scout_op *op, uint32_t memory)
 }
 
 /* Whether a place holds what the program has filled it with: no copy brings other contents, no launch of the period
- * writes it, and no other kernel gets its memory. */
+ * writes it, no other kernel gets its memory. A copy of no bytes: the host writes managed memory, anywhere. */
 static bool
 stays_filled(const struct roles *roles, const struct graph_version *place)
 {
@@ -233,7 +233,7 @@ stays_filled(const struct roles *roles, const struct graph_version *place)
     FOR_EACH(op, graph->log->ops, graph->log->op_count) {
         bool is_target = (op->kind == SCOUT_COPY || op->kind == SCOUT_FILL) && op->to.alloc != SCOUT_NONE &&
                          graph->memory_of[op->to.alloc] == memory && op->to.offset < place->hi &&
-                         op->to.offset + op->bytes > place->lo;
+                         (op->rows > 1 || op->bytes == 0 || op->to.offset + op->bytes > place->lo);
         bool is_known = op->effect != NULL || !gets(roles, op, memory) ||
                         ANY_NUMBER(i, graph->first, graph->first + graph->count,
                                    graph->log->ops[i].name == op->name && gets(roles, &graph->log->ops[i], memory));

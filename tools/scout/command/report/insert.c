@@ -630,9 +630,9 @@ lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct sc
         print_data(out, log, finding, &insertions, sites);
     if (insertions.shares_in_place)
         fputs(
-            "note: a batch on the device then holds the rank's share alone, also for a test and for batch statistics; "
-            "hits that the host counts by labels of its own are wrong. The number of ranks has to divide a batch, and "
-            "batches that stay there have to be multiples of this run's\n",
+            "note: with these lines a batch on the device is the rank's share: a test that reads it, batch statistics, "
+            "and hits counted by the host's own labels are wrong. The ranks must divide a batch; one that stays on the "
+            "device must be a multiple of this run's\n",
             out);
     free_insertions(&insertions, finding->tensor_count);
 }

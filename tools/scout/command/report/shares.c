@@ -44,7 +44,7 @@ add_share(struct search *search, const struct spot *spot, struct lifted *said, b
     const char *size = strchr(bytes, '*') != NULL ? strstr(bytes, "sizeof(") : NULL; /* of an element, or of a word */
     int length = size != NULL ? (int)source_close(size, strlen("sizeof")) : 1;
     const char *each = size != NULL ? size : "4", *stream = said->stream[0] != '\0' && !on_host ? said->stream : "0";
-    bool is_several = batch->bytes<bytes_of_all(search, batch), has_times = batch->times> 1;
+    bool is_several = bytes_of_all(search, batch) > batch->bytes, has_times = batch->times > 1;
     char *one = has_times    ? xasprintf(", %" PRIu64 ", %" PRIu32, batch->bytes, batch->times)
                 : is_several ? xasprintf(", %" PRIu64, batch->bytes)
                              : xstrdup("");
