@@ -62,7 +62,7 @@ for mode in gemm momentum local streams; do
     check "$mode, every 4 steps: the same bits in disorder" cmp "$work/rank-0" "$work/every-4"
 done
 run "$ddprun" -n 2 --sync-every 4 "$fused" gemm
-failed_with "--sync-every" 2 '--sync-every is gone: .* DDP_STEP_PARAMETERS, every K steps'
+failed_with "--sync-every" 2 '--sync-every is gone: .* DDP_STEP_PARAMETERS after every K-th update'
 
 # Updated weights in input gradients: another model, the same on all ranks.
 "${runtime[@]}" "$fused" updated --steps 10 --save "$work/updated.serial"

@@ -88,7 +88,7 @@ if is_wanted shares; then
         cp -r "$work/shares.d" "$work/shares_$habit.d"
         pasted "shares_$habit" "$work/shares.d" "$work/shares_plain" "$work/shares_$habit.d" shares.cu "$habit"
         check "shares, $habit: a note of what the host computes with its own copy" \
-            test "$(grep -c '^note: a batch on the device then holds' "$work/shares_$habit.out")" -eq 1
+            test "$(grep -c '^note: with these lines a batch on the device is' "$work/shares_$habit.out")" -eq 1
     done
     check "shares: of the whole set there is one share" test "$(grep -c '^+ *ddp_share(data' "$work/shares_whole.diff")" -eq 2
     check "shares: of a list each batch is shared" test "$(grep -c '^+ *ddp_share_batches(list, .*, 96, sizeof(int), 0)' "$work/shares_list.diff")" -eq 1
