@@ -7,10 +7,10 @@
 #include "base/protocol.h"
 
 /* X(CONTRADICTION, what is said of it). */
-#define ALL_CONTRADICTIONS(X)                                                                                    \
-    X(QUIET_AND_VERBOSE, "--quiet and --verbose contradict each other; leave one out")                           \
-    X(QUIET_AND_PROGRESS, "--quiet and --progress on contradict each other; leave one out")                      \
-    X(VERIFY_AND_NEVER, "--verify compares parameters in every step, --check-every 0 in no step; leave one out") \
+#define ALL_CONTRADICTIONS(X)                                                                                \
+    X(QUIET_AND_VERBOSE, "--quiet and --verbose contradict each other; leave one out")                       \
+    X(QUIET_AND_PROGRESS, "--quiet and --progress on contradict each other; leave one out")                  \
+    X(VERIFY_AND_NEVER, "--verify compares parameters in every step, --check-every 0 in few; leave one out") \
     X(TEE_WITHOUT_FILES, "--tee needs --output files=DIR; give both, or leave --tee out")
 
 enum contradiction {
