@@ -59,7 +59,7 @@ struct rank_view {
     bool nonfinite_said;          /* and that it was reported; */
     uint64_t nonfinite_watch_ns;  /* and of each rank's: watch_ns when it last changed, */
     unsigned nonfinite_looks;     /* and how often it has since then */
-    bool left_early;              /* ended with exit code 0, and the others have needed it for some time */
+    bool left_early;              /* ended amid training, and the others have needed it for some time */
 };
 
 #endif

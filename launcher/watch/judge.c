@@ -8,15 +8,15 @@
 #include <string.h>
 
 #define MS            UINT64_C(1000000)
-#define LEFT_EARLY_NS (1000 * MS) /* ranks that end without our knowledge do so at about the same time */
-#define FOLLOWS_NS    (1500 * MS) /* a rank's sockets close before its end can be known, a core dump may lie between */
-#define COMMON_NS     (5000 * MS) /* what rank 0 saves before an end that is the program's own */
+#define LEFT_EARLY_NS (1000 * MS)  /* ranks that end without our knowledge do so at about the same time */
+#define FOLLOWS_NS    (1500 * MS)  /* a rank's sockets close before its end can be known, a core dump may lie between */
+#define COMMON_NS     (60000 * MS) /* for what rank 0 saves before an end that is the program's own: a large model */
 
 struct judge {
     int count;
     struct hang *hang;
-    uint64_t *unfinished_since_ns; /* per rank: needed, and not there; 0: not */
-    uint64_t doubt_since_ns;       /* failures may follow from another, or be the program's common end; 0: not so */
+    uint64_t *missed_since_ns; /* per rank: needed, and not there; 0: not */
+    uint64_t doubt_since_ns;   /* failures may follow from another, or be the program's common end; 0: not so */
 };
 
 struct judge *
@@ -25,7 +25,7 @@ judge_new(int count, const struct hang_limits *limits, uint64_t now_ns)
     struct judge *judge = xcalloc(1, sizeof(*judge));
     judge->count = count;
     judge->hang = hang_new(count, limits, now_ns);
-    judge->unfinished_since_ns = xcalloc((size_t)count, sizeof(*judge->unfinished_since_ns));
+    judge->missed_since_ns = xcalloc((size_t)count, sizeof(*judge->missed_since_ns));
     return judge;
 }
 
@@ -33,7 +33,7 @@ void
 judge_free(struct judge *judge)
 {
     hang_free(judge->hang);
-    free(judge->unfinished_since_ns);
+    free(judge->missed_since_ns);
     free(judge);
 }
 
@@ -41,20 +41,24 @@ judge_free(struct judge *judge)
 
 /*
  * A rank that ended with exit code 0 has left early only if others need it: one that is done may leave by _exit() while
- * rank 0 still writes the last checkpoint. The others may end in the same way, and are given the time.
+ * rank 0 still writes the last checkpoint. The others may end in the same way, and are given the time. By plan the same
+ * holds for one that died, if rank 0 needs it. Rank 0 may have got what it was seen to wait for, and may be starved:
+ * the time is that of its engine's looks.
  */
 static void
 find_early_leavers(struct judge *judge, struct rank_view *views, uint64_t now_ns)
 {
     for (int i = 0; i < judge->count; ++i) {
-        uint64_t *since_ns = &judge->unfinished_since_ns[i];
-        if (!verdict_is_unfinished(&views[i]) || !verdict_is_needed(views, judge->count, i, true)) {
+        uint64_t *since_ns = &judge->missed_since_ns[i];
+        bool died = views[i].exit_code != 0 || views[i].signal != 0;
+        if ((!died && !verdict_is_unfinished(&views[i])) || !verdict_is_needed(views, judge->count, i, !died)) {
             *since_ns = 0;
             continue;
         }
+        uint64_t seen_ns = died ? views[0].watch_ns : now_ns;
         if (*since_ns == 0)
-            *since_ns = now_ns;
-        views[i].left_early = now_ns - *since_ns >= LEFT_EARLY_NS;
+            *since_ns = seen_ns;
+        views[i].left_early = seen_ns - *since_ns >= LEFT_EARLY_NS;
     }
 }
 
@@ -132,17 +136,9 @@ find_unseen(const struct judge *judge, const struct rank_view *views, struct err
 enum judgement
 judge_running(struct judge *judge, const struct rank_view *views, uint64_t now_ns, struct error *error)
 {
-    if (find_unseen(judge, views, error))
-        return JUDGED_FAILED;
-    switch (hang_look(judge->hang, views, now_ns, error)) {
-    case HANG_WARNING:
-        return JUDGED_WARNING;
-    case HANG_END:
-        return JUDGED_FAILED;
-    case HANG_NONE:
-        break;
-    }
-    return JUDGED_GOES_ON;
+    static const enum judgement judged[] = {
+        [HANG_NONE] = JUDGED_GOES_ON, [HANG_WARNING] = JUDGED_WARNING, [HANG_END] = JUDGED_FAILED};
+    return find_unseen(judge, views, error) ? JUDGED_FAILED : judged[hang_look(judge->hang, views, now_ns, error)];
 }
 
 int

@@ -404,8 +404,8 @@ verdict_may_be_common(const struct rank_view *ranks, int count)
     bool may = ranks[0].batch_count > 0 && is_training(&ranks[0]);
     for (int i = 0; i < count; ++i) {
         enum fault fault = fault_of(ranks, count, i);
-        may = may && (fault == FAULT_NONE || (fault == FAULT_DIED && ranks[i].signal != SIGKILL &&
-                                              !verdict_is_needed(ranks, count, i, false)));
+        bool may_be = fault == FAULT_DIED && ranks[i].signal != SIGKILL && !ranks[i].left_early;
+        may = may && (fault == FAULT_NONE || may_be);
     }
     return may;
 }

@@ -30,8 +30,8 @@ bool verdict_find(const struct rank_view *ranks, int count, struct error *error)
 /* Nothing but ranks that say that another one's end stopped them, or may have: its end may be known in a moment. */
 bool verdict_only_follows(const struct rank_view *ranks, int count);
 
-/* By plan: nothing but ranks that have died, and rank 0, which trains on, has not missed them. Its program may end in
- * the same way, such as by abort(), once it has saved the model. */
+/* By plan: nothing but ranks that have died, and rank 0, which trains on, has not missed them for long. Its program may
+ * end in the same way, such as by abort(), once it has saved the model. */
 bool verdict_may_be_common(const struct rank_view *ranks, int count);
 
 /* The same as verdict_find() once all ranks have ended, when also disagreements in what they did count. */

@@ -22,6 +22,7 @@ enum { RANKS = 3 };
 static struct judge *judge;
 static struct rank_view views[RANKS];
 static uint64_t now_ns;
+static bool is_starved; /* rank 0 */
 static struct error error;
 
 static void
@@ -29,9 +30,10 @@ begin(void)
 {
     static const struct hang_limits limits = {60000 * MS, 120000 * MS};
     now_ns = 5000 * MS;
+    is_starved = false;
     judge = judge_new(RANKS, &limits, now_ns);
     for (int i = 0; i < RANKS; ++i)
-        views[i] = (struct rank_view){.stage = RANK_STAGE_TRAINING, .step = 5, .pid = 4000 + i};
+        views[i] = (struct rank_view){.stage = RANK_STAGE_TRAINING, .step = 5, .pid = 4000 + i, .watch_ns = MS};
 }
 
 /* What the ends of ranks say `ms` later. */
@@ -39,6 +41,7 @@ static enum judgement
 ends_after(uint64_t ms)
 {
     now_ns += ms * MS;
+    views[0].watch_ns += is_starved ? 0 : ms * MS;
     return judge_ends(judge, views, now_ns, &error);
 }
 
@@ -81,7 +84,7 @@ TEST(by_plan_rank_0_may_end_as_others_did)
     views[0].batch_count = 15;
     end_rank(1, 0, 15);
     ck_assert_int_eq(ends_after(0), JUDGED_IN_DOUBT);
-    ck_assert_int_eq(ends_after(4999), JUDGED_IN_DOUBT);
+    ck_assert_int_eq(ends_after(59999), JUDGED_IN_DOUBT); /* it saves */
     ck_assert_int_eq(ends_after(1), JUDGED_FAILED);
     judge_free(judge);
     begin();
@@ -90,8 +93,18 @@ TEST(by_plan_rank_0_may_end_as_others_did)
     views[0].wait = RANK_WAIT_DEVICE;     /* what the other has sent arrives */
     views[2].wait = RANK_WAIT_COLLECTIVE; /* it saves nothing */
     ck_assert_int_eq(ends_after(0), JUDGED_IN_DOUBT);
+    views[0].wait = RANK_WAIT_COLLECTIVE; /* so its engine has seen it last: the other had its part in that, or not */
+    ck_assert_int_eq(ends_after(0), JUDGED_IN_DOUBT);
+    ck_assert_int_eq(ends_after(999), JUDGED_IN_DOUBT);
+    wait_for_all(0, false);
+    ck_assert_int_eq(ends_after(1), JUDGED_IN_DOUBT);
     wait_for_all(0, true); /* it misses the other */
-    ck_assert_int_eq(ends_after(0), JUDGED_FAILED);
+    ck_assert_int_eq(ends_after(0), JUDGED_IN_DOUBT);
+    is_starved = true;
+    ck_assert_int_eq(ends_after(10000), JUDGED_IN_DOUBT);
+    is_starved = false;
+    ck_assert_int_eq(ends_after(999), JUDGED_IN_DOUBT);
+    ck_assert_int_eq(ends_after(1), JUDGED_FAILED);
     ck_assert_int_eq(error.rank, 1);
     judge_free(judge);
     begin();
