@@ -84,18 +84,18 @@ grep '^DDPRUN_SANITIZE' "$build/CMakeCache.txt" >"$part/build/CMakeCache.txt" # 
 # ---- programs ----
 # The shared shape of some is left out: no check wants it, and the bundle is to stay small.
 names=(ladder habits graphs libraries values types_legacy types_per_thread thousands digits digits_plain chargpt chargpt_plain
-    kmeans kmeans_plain probe launches tokens nccl_alone host_memory reduces sick arithmetic atomics atomics_clip)
+    kmeans kmeans_plain probe launches tokens nccl_alone host_memory reduces sick arithmetic atomics atomics_clip ends)
 cp "$build"/tests/interpose/libraries/{test_library_*extents,librecorder.so} "$part/build/tests/interpose/libraries/"
 cp "$build/tests/comm/libold_nccl_21701.so" "$part/build/tests/comm/"
 if [ "$rehearse" -eq 0 ]; then
     cp "$build"/lib/ddprun{,-plan}-kernels.fatbin "$part/build/lib/"
     for name in "${names[@]}"; do
         cp "$build/gpu/${name}_static" "$part/build/gpu/"
-        case $name in host_memory | reduces | sick | arithmetic | atomics*) ;; *) cp "$build/gpu/$name" "$part/build/gpu/" ;; esac
+        case $name in host_memory | reduces | sick | arithmetic | atomics* | ends) ;; *) cp "$build/gpu/$name" "$part/build/gpu/" ;; esac
     done
 else
     for name in "${names[@]}"; do
-        for place in tests/trainers samples bench tests/gpu; do
+        for place in tests/tools/plan tests/trainers samples bench tests/gpu; do # the later, where two have one name
             [ ! -x "$build/$place/$name" ] || cp "$build/$place/$name" "$part/build/gpu/$name"
             [ ! -x "$build/$place/${name}_static" ] || cp "$build/$place/${name}_static" "$part/build/gpu/"
         done

@@ -97,7 +97,7 @@ check "the report" python3 "$work/check_report" "$work/report/report.json" "one 
     "--check-every 100" "ranks: 2" "all-reduce of 1 MiB" "DDP_REDUCE on two ranks" "end-to-end test inert" \
     "the driver makes a context" "bandwidth: pack with the look" "bandwidth: hash" "memory of the host: managed" \
     "DDP_REDUCE within backward" "first NaN of a gradient, in a graph" \
-    "scout of digits_plain_static" "quotients of float32" "clips by an atomic norm" "check of digits" "gradients by atomicAdd" "CUDA_DEVICE_MAX_CONNECTIONS=1"
+    "scout of digits_plain_static" "quotients of float32" "clips by an atomic norm" "check of digits" "gradients by atomicAdd" "cudaDeviceReset at the end, tail" "CUDA_DEVICE_MAX_CONNECTIONS=1"
 for name in nvidia-smi gpus topology driver cores shared_memory limits mps interfaces environment; do
     check "machine/$name.txt says something" [ -s "$work/report/machine/$name.txt" ]
 done

@@ -362,10 +362,11 @@ check() {
     expect_success "ddprun check of digits" "exit code 0: equal" "exit code 0: $(grep -m 1 '^equal' "$log/stdout")"
 }
 
-# plan_row NAME PROGRAM WORDS...: by --plan auto
+# plan_row NAME PROGRAM WORDS...: by --plan auto: the proof, what a plan by state takes, how long a round takes, and took in the proof
 plan_row() {
     ddprun 300 2 --plan auto --slow --yes "${@:2}"
-    expect_success "$1 by --plan auto" "exit code 0" "exit code 0: $(grep -o 'proof (d): [a-z]*\|proof (d): passed' "$log/stderr" | head -n 1)"
+    expect_success "$1 by --plan auto" "exit code 0" "exit code 0: $(grep -oE 'proof \(d\): [a-z]*|each rank takes [0-9]+ bytes|a round took .*' "$log/stderr" |
+        sed 's/^each .* bytes/& besides the program/' | paste -sd ';')"
 }
 
 plan() {
@@ -373,6 +374,13 @@ plan() {
     plan_row "digits, cudart inside," "$programs/digits_plain_static" --data "$data/digits.csv" --batch 64 --steps 40
     plan_row chargpt "$programs/chargpt_plain_static" --data "$data/shakespeare.txt" --batch 8 --context 32 --steps 40
     plan_row "gradients by atomicAdd" "$programs/atomics_static" "$work/model"
+    local way
+    for way in gradients tail; do # 41 steps are no whole number of rounds: the last one ends where the device is reset
+        plan_row "cudaDeviceReset at the end, $way," "$programs/ends_static" "$way" reset --steps 41 --save "$work/$way"
+        run 60 "$programs/ends_static" "$way" reset --steps 41 --save "$work/oracle" --oracle 2
+        expect_success "... its oracle" "exit code 0" "largest difference of a saved weight: $(paste "$work/$way" "$work/oracle" |
+            awk '{ d = $2 - $4; d = d < 0 ? -d : d; most = d > most ? d : most } END { print most + 0 }')"
+    done
 }
 
 check_every() {

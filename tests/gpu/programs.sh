@@ -35,6 +35,7 @@ sick             | tests/trainers/sick.cu                  |
 arithmetic       | tests/gpu/arithmetic.cu                 | -I$root -O3
 atomics          | tests/held/plan/embbag.cu               |
 atomics_clip     | tests/held/noise/right_01_mlp_clip_norm.cu |
+ends             | tests/tools/plan/ends/ends.cu           | -I$root
 nccl_alone       | tests/gpu/nccl_alone.c                  | ${includes[*]}
 digits           | samples/digits/main.c ${digits//$'\n'/ }        | -lcublas
 digits_plain     | samples/digits/main_plain.c ${digits//$'\n'/ }  | -lcublas
