@@ -12,7 +12,7 @@ pattern=${2:-}
 command -v python3 >/dev/null || skip "no python3, which reads JSON here"
 export build ddprun work data
 export TEXT=${data%/*}/shakespeare.txt
-few=('tests/matrix/late_read_shared' 'tests/tools/scout/habits flat+zeroed+clip' 'tests/tools/scout/habits realloc' 'tests/tools/scout/periods last')
+few=('tests/matrix/late_read_shared' 'tests/tools/scout/habits flat+zeroed+clip' 'tests/tools/scout/habits realloc' 'tests/tools/scout/periods last' 'tests/tools/scout/public_memory symbol')
 
 # refusal FILE: the reason in the first line of a message, without numbers of memory and names of files.
 refusal() {

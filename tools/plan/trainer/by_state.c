@@ -394,13 +394,6 @@ makes(uint32_t part)
     return part == PLAY_BY_ALL || is_plain || player_plays_all() || player.rank == turn;
 }
 
-/* Steps of the round that is open. The second one of a proof closes early. */
-static uint32_t
-round_steps(void)
-{
-    return player.play.plan.data < PLAY_TRAINING && round_count == 1 ? player_world() - 1 : player_world();
-}
-
 static bool
 is_changing(uint32_t tensor)
 {
@@ -434,6 +427,7 @@ end_step(void)
 {
     uint32_t adds = steps > 1;
     bool has_ended = in_step && !is_plain && has_own;
+    bool is_short = player.play.plan.data < PLAY_TRAINING && round_count == 1; /* the second round of a proof */
     steps -= in_step && !is_plain && !has_own; /* what all ranks make is no turn, as a batch that is copied ahead */
     in_step = false;
     misses += has_ended && leaves_out;
@@ -446,7 +440,7 @@ end_step(void)
             launch_change(t, adds, stream);
         release();
     }
-    return has_ended && steps == round_steps();
+    return has_ended && steps == player_world() - is_short;
 }
 
 uint32_t

@@ -180,14 +180,6 @@ exchange_all(bool puts)
 
 /* ---- halves of data ---- */
 
-static struct brought *
-next_brought(void)
-{
-    if (copy_count == brought_count)
-        (void)SCOUT_GROWN(brought, brought_count);
-    return &brought[copy_count++];
-}
-
 /* Of what a copy of that many bytes brings in the step, the part that becomes that of the step before; 0: none. */
 static uint64_t
 exchanged_part(uint64_t bytes, uint64_t *from)
@@ -208,7 +200,9 @@ exchange_part(const struct operation *operation)
     const char *source = player_source_of(operation, &to, &bytes);
     if (source == NULL || bytes <= DATA_BYTES || bytes % 2 != 0 || allocations_is_host(to))
         return;
-    struct brought *of = next_brought();
+    if (copy_count == brought_count)
+        (void)SCOUT_GROWN(brought, brought_count);
+    struct brought *of = &brought[copy_count++];
     char *now = malloc(bytes), *before = of->bytes == bytes ? of->content : NULL;
     if (now == NULL)
         player_refuse("no memory for %llu bytes of data", (unsigned long long)bytes);

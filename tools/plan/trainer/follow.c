@@ -251,21 +251,15 @@ await_end(void)
 }
 
 static void
-annotate_all(void)
-{
-    turns_report(0); /* before ranks get what rank 0 has */
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
-        annotate(i);
-}
-
-static void
 begin_training(void)
 {
     player.begun = true;
     if (ddprun_files_steps_begin != NULL)
         ddprun_files_steps_begin();
     if (way.begin != NULL) {
-        annotate_all();
+        turns_report(0); /* before ranks get what rank 0 has */
+        for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
+            annotate(i);
         way.begin();
     }
     await_end(); /* called before the engine's and the driver's, which have come up */

@@ -325,6 +325,18 @@ player_forget(CUdeviceptr address, size_t bytes)
         player.named[i].live = player.named[i].live && player_allocation(&player.play.tensors[i]) != NULL;
 }
 
+/* The program's own annotation says nothing here. But memory that nothing has named before, as a variable of the
+ * device, gets its number now, as from the recorder. */
+static void
+annotated(void *memory, size_t count, int type, const struct ddp_site *site)
+{
+    (void)count, (void)type, (void)site;
+    scout_ensure_driver();
+    player_lock();
+    (void)allocations_find((uint64_t)(uintptr_t)memory);
+    player_unlock();
+}
+
 static void
 after_unload(void)
 {
@@ -362,6 +374,7 @@ player_table(struct engine *table, const char *by, void (*annotate)(uint32_t num
         named->site = (struct ddp_site){named->text, by, (int)i + 1};
     }
     inner_engine_table(table);
+    table->parameter = table->gradient = annotated;
     table->allocated = allocated;
     table->after_unload = after_unload;
 }

@@ -412,15 +412,6 @@ find_owner(const struct operation *operation, uint32_t *owner_p)
     return found || (from != NULL && find_newest(from, lo, lo + source->bytes, owner_p));
 }
 
-/* Of what is the same on all ranks but for the noise of their updates the host reads few bytes as rank 0 has them: what
- * it computes of them goes to later updates. */
-static bool
-is_of_first(uint32_t *owner_p)
-{
-    *owner_p = 0;
-    return ranks_have_noise && launches && exchanges_of(now.to) == 1;
-}
-
 /* ---- what the player calls ---- */
 
 static bool
@@ -428,7 +419,11 @@ find_read(const struct operation *operation, uint32_t index, uint64_t period)
 {
     if (index == READS_BETWEEN) {
         now.to = operation->function == NULL ? target_of(operation) : NULL;
-        return now.to != NULL && (find_owner(operation, &now.owner) || is_of_first(&now.owner));
+        if (now.to == NULL || find_owner(operation, &now.owner))
+            return now.to != NULL;
+        now.owner = 0; /* of what differs by the noise of updates the host reads few bytes as rank 0 has them: what it
+                          computes of them goes to later updates */
+        return ranks_have_noise && launches && exchanges_of(now.to) == 1;
     }
     const struct play_operation *of = &player.play.operations[index];
     struct read *read = is_exchanged(of) && period >= of->back ? read_at(index) : NULL;

@@ -88,12 +88,6 @@ take_site(const struct scout_log *log, uint32_t number, struct play_site *to)
         to->frames[to->frame_count++] = site->frames[i];
 }
 
-static bool
-has_tensor(const struct scout_finding *finding, uint32_t alloc)
-{
-    return ANY(tensor, finding->tensors, finding->tensor_count, tensor->alloc == alloc);
-}
-
 /* Whether two operations do the same to the same tensors: data, and what was not recorded deeply, may lie elsewhere. */
 static bool
 is_alike(const struct scout_finding *finding, const struct scout_op *a, const struct scout_op *b)
@@ -102,7 +96,8 @@ is_alike(const struct scout_finding *finding, const struct scout_op *a, const st
                 a->to.alloc == b->to.alloc;
     for (uint32_t i = 0; same && i < a->argument_count && i < b->argument_count; ++i) {
         const struct scout_argument *x = &a->arguments[i], *y = &b->arguments[i];
-        same = x->alloc == y->alloc && (x->offset == y->offset || !has_tensor(finding, x->alloc));
+        bool has_tensor = ANY(tensor, finding->tensors, finding->tensor_count, tensor->alloc == x->alloc);
+        same = x->alloc == y->alloc && (x->offset == y->offset || !has_tensor);
     }
     return same;
 }
@@ -252,20 +247,16 @@ take_tensors(const struct scout_log *log, const struct scout_finding *finding, s
     return true;
 }
 
-/* Of what is added up. Words of a history are added as words, whatever they hold. */
-static uint32_t
-whole_type(uint32_t width)
-{
-    return width == 0 ? ELEMENT_UINT32 : width == sizeof(int64_t) ? ELEMENT_INT64 : ELEMENT_INT32;
-}
-
-/* What else stays. */
+/* What else stays. Words of a history are added up as words, whatever they hold. */
 static void
 take_ranges(const struct scout_log *log, const struct turns *turns, struct play *play)
 {
     FOR_EACH(range, turns->ranges, turns->range_count) {
         bool is_typed = range->role == PLAY_CHANGES || range->role == PLAY_PER_RANK || range->type != SCOUT_UNKNOWN;
-        uint32_t type = is_typed ? play_plan_type(range->type) : range->role == PLAY_SUM ? whole_type(range->width) : 0;
+        uint32_t whole = range->width == 0                 ? ELEMENT_UINT32
+                         : range->width == sizeof(int64_t) ? ELEMENT_INT64
+                                                           : ELEMENT_INT32;
+        uint32_t type = is_typed ? play_plan_type(range->type) : range->role == PLAY_SUM ? whole : 0;
         add_tensor(log, play,
                    &(struct play_tensor){.role = range->role,
                                          .type = type,

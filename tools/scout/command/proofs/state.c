@@ -30,7 +30,7 @@ find_unlike_border(const struct trial *it, const struct played *other, uint32_t 
     return false;
 }
 
-/* Whether what is called constant is the same at all borders of a run, and what is called state is not always. */
+/* Whether what is called constant is the same at all borders of a run. */
 static bool
 judge_borders(const struct trial *it)
 {

@@ -30,6 +30,14 @@ find_unlike(const struct trial *it, const struct played *run, uint32_t rounds, u
     return false;
 }
 
+/* Whether a tensor changes after a round of a run. */
+static bool
+moves(const struct play *play, const struct played *run, uint32_t after, uint32_t rounds, uint32_t tensor)
+{
+    uint64_t then = played_hash(play, run, 0, after, tensor);
+    return ANY_NUMBER(round, after + 1, rounds + 1, played_hash(play, run, 0, round, tensor) != then);
+}
+
 /* A parameter behind whose end, in its memory, bytes change that no operation writes by the plan: it is longer.
  * *behind: these. */
 static const struct play_tensor *
@@ -37,10 +45,8 @@ find_longer(const struct play *play, const struct played *ranks, uint32_t rounds
 {
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
         const struct play_tensor *it = &play->tensors[i];
-        uint64_t first = played_hash(play, ranks, 0, 0, i), moves = 0;
-        for (uint32_t round = 1; round <= rounds; ++round)
-            moves += played_hash(play, ranks, 0, round, i) != first;
-        for (uint32_t k = 0; k < play->plan.tensor_count && moves > 0; ++k) {
+        bool changes = moves(play, ranks, 0, rounds, i);
+        for (uint32_t k = 0; k < play->plan.tensor_count && changes; ++k) {
             const struct play_tensor *parameter = &play->tensors[k];
             *behind = it;
             if (parameter->role == PLAY_PARAMETER && parameter->alloc == it->alloc && parameter->hi == it->lo &&
@@ -57,6 +63,7 @@ conclude_alike(const struct trial *it, const struct played *ranks, uint32_t roun
     const struct play *play = it->play;
     struct proof *proof = it->proof;
     uint64_t bytes = 0, left_out = 0, noisy = 0;
+    uint32_t trained = 0, still = 0; /* after the first round, before which memory may not be there */
     const struct play_tensor *behind, *parameter = find_longer(play, ranks, rounds, &behind), *by = NULL;
     if (parameter != NULL) {
         char text[sizeof(proof->name)];
@@ -73,6 +80,15 @@ conclude_alike(const struct trial *it, const struct played *ranks, uint32_t roun
         left_out += is_compared ? 0 : tensor->hi - tensor->lo;
         noisy += is_compared && is_counted && tensor->noise != 0 ? tensor->hi - tensor->lo : 0;
         by = by == NULL && tensor->noise != 0 ? tensor : by;
+        bool is_trained = tensor->role == PLAY_PARAMETER || tensor->role == PLAY_CHANGES;
+        trained += is_trained;
+        still += is_trained && rounds > 1 && !moves(play, ranks, 1, rounds, i);
+    }
+    if (trained > 0 && still == trained) { /* it may name other memory than the program trains */
+        proof_conclude(proof, PROOF_IMPOSSIBLE,
+                       "no memory that the plan trains has changed in %u rounds, and it did when scout recorded it",
+                       rounds);
+        return;
     }
     proof_conclude(proof, PROOF_PASSED,
                    "%d ranks that take turns, and one process that plays all turns, have the same %" PRIu64
