@@ -21,11 +21,6 @@ extern const struct command ddprun_command;
 /* The row of an option in options->given. */
 const struct option_row *option_row_of_given(const char *given);
 
-/* ---- contradictions.c ---- */
-
-/* Error (DDPRUN_EXIT_USAGE): two options exclude each other, wherever they come from. */
-bool contradictions_check(const struct options *options, struct error *error) MUST_USE;
-
 /* ---- settings.c ---- */
 
 /* Applies the environment's settings, but for what the command line gives. Error (DDPRUN_EXIT_USAGE): a value is

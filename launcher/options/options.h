@@ -150,7 +150,4 @@ struct places {
 /* A new string: `text` with the three names replaced; other braces stay as they are. */
 char *substitute_text(const char *text, const struct places *places);
 
-/* A new NULL-terminated list of new strings; release with words_free(). */
-char **substitute_list(char *const *list, const struct places *places);
-
 #endif

@@ -31,7 +31,7 @@ void output_close(struct spawn_order *order);
 /* In the end: warns of a place for files (of --output, or `trace_dir`; NULL: none) that is full. */
 void output_warn_full(const struct options *options, const char *trace_dir);
 
-/* ---- terminal_input.c: what is typed at a terminal, carried to rank 0 ---- */
+/* ---- what is typed at a terminal, carried to rank 0 ---- */
 /*
  * Rank 0 runs in a process group of its own, so that it can be ended with all that it started; a terminal would stop
  * such a group for reading. The launcher therefore stays in the foreground, where Ctrl-C reaches it, reads the

@@ -181,7 +181,11 @@ environment_arguments(const struct rank_settings *settings, int index)
                                   .local_rank = place->first_local_rank + index,
                                   .world_size = place->world_size};
     const struct options *options = settings->options;
-    char **words = options->subst ? substitute_list(options->program, &places) : environment_copy(options->program);
+    char **words = environment_copy(options->program);
+    for (size_t i = 0; options->subst && words[i] != NULL; ++i) {
+        free(words[i]);
+        words[i] = substitute_text(options->program[i], &places);
+    }
     const char *python = program_python(options->program[0]);
     if (python == NULL)
         return words;

@@ -43,7 +43,7 @@ struct spawned {
  */
 bool spawn_rank(const struct spawn_order *order, struct spawned *spawned, struct error *error) MUST_USE;
 
-/* ---- file_limit.c: how many files ddprun may have open: raised for a job, given back to what it starts ---- */
+/* ---- how many files ddprun may have open: raised for a job, given back to what it starts ---- */
 /*
  * Each rank takes two pipes and its engine's socket, in a cluster supervisor 0 two sockets. Where no descriptor is
  * left, ranks would wait for ever, and PMIx and libevent end the process. Main thread, before others.
