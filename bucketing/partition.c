@@ -164,38 +164,6 @@ find_best(const struct ready_piece *pieces, size_t count, const struct cost *cos
 
 /* ---- results ---- */
 
-/* cuts[] holds, from the last bucket back, where each begins; writes where they end, front to back. */
-static void
-write_ends(const size_t *begins, size_t bucket_count, size_t count, size_t *bucket_ends)
-{
-    for (size_t k = 0; k < bucket_count; ++k)
-        bucket_ends[bucket_count - 1 - k] = k == 0 ? count : begins[k - 1];
-}
-
-enum partition_status
-partition_best(const struct ready_piece *pieces, size_t count, const struct cost *cost, size_t *bucket_ends_p,
-               size_t *bucket_count_p, int64_t *end_fs_p)
-{
-    enum partition_status status = partition_check(pieces, count, cost);
-    if (status != PARTITION_OK)
-        return status;
-    struct prefix *best = find_best(pieces, count, cost);
-    size_t *begins = malloc((count + 1) * sizeof(*begins));
-    if (best != NULL && begins != NULL) {
-        size_t bucket_count = 0;
-        for (size_t end = count; end > 0; end = best[end].last_begin)
-            begins[bucket_count++] = best[end].last_begin;
-        write_ends(begins, bucket_count, count, bucket_ends_p);
-        *bucket_count_p = bucket_count;
-        *end_fs_p = best[count].end_fs;
-    } else {
-        status = PARTITION_NO_MEMORY;
-    }
-    free(best);
-    free(begins);
-    return status;
-}
-
 /*
  * Where the bucket that ends with piece j - 1 and must be done by deadline_fs begins: the first i that lets it. The one
  * that the best partition has always does, as long as best[j].end_fs <= deadline_fs.
@@ -235,26 +203,45 @@ merge_back(const struct prefix *best, const struct ready_piece *pieces, size_t c
     return bucket_count;
 }
 
-enum partition_status
-partition_merged(const struct ready_piece *pieces, size_t count, const struct cost *cost, int64_t slack_fs,
-                 unsigned margin, size_t *bucket_ends_p, size_t *bucket_count_p, int64_t *end_fs_p)
+/* Of the best partition, or of the one that merge_back() makes of it; `merges` is false: the next two mean nothing. */
+static enum partition_status
+find(const struct ready_piece *pieces, size_t count, const struct cost *cost, bool merges, int64_t slack_fs,
+     unsigned margin, size_t *bucket_ends_p, size_t *bucket_count_p, int64_t *end_fs_p)
 {
     enum partition_status status = partition_check(pieces, count, cost);
     if (status != PARTITION_OK)
         return status;
     struct prefix *best = find_best(pieces, count, cost);
-    size_t *begins = malloc((count + 1) * sizeof(*begins));
+    size_t *begins = malloc((count + 1) * sizeof(*begins)), bucket_count = 0; /* from the last bucket back */
     if (best != NULL && begins != NULL) {
-        size_t bucket_count = merge_back(best, pieces, count, cost, best[count].end_fs + slack_fs, margin, begins);
-        write_ends(begins, bucket_count, count, bucket_ends_p);
+        if (merges)
+            bucket_count = merge_back(best, pieces, count, cost, best[count].end_fs + slack_fs, margin, begins);
+        for (size_t end = count; end > 0 && !merges; end = best[end].last_begin)
+            begins[bucket_count++] = best[end].last_begin;
+        for (size_t k = 0; k < bucket_count; ++k)
+            bucket_ends_p[bucket_count - 1 - k] = k == 0 ? count : begins[k - 1];
         *bucket_count_p = bucket_count;
-        *end_fs_p = partition_end_fs(pieces, cost, bucket_ends_p, bucket_count);
+        *end_fs_p = merges ? partition_end_fs(pieces, cost, bucket_ends_p, bucket_count) : best[count].end_fs;
     } else {
         status = PARTITION_NO_MEMORY;
     }
     free(best);
     free(begins);
     return status;
+}
+
+enum partition_status
+partition_best(const struct ready_piece *pieces, size_t count, const struct cost *cost, size_t *bucket_ends_p,
+               size_t *bucket_count_p, int64_t *end_fs_p)
+{
+    return find(pieces, count, cost, false, 0, 0, bucket_ends_p, bucket_count_p, end_fs_p);
+}
+
+enum partition_status
+partition_merged(const struct ready_piece *pieces, size_t count, const struct cost *cost, int64_t slack_fs,
+                 unsigned margin, size_t *bucket_ends_p, size_t *bucket_count_p, int64_t *end_fs_p)
+{
+    return find(pieces, count, cost, true, slack_fs, margin, bucket_ends_p, bucket_count_p, end_fs_p);
 }
 
 int64_t

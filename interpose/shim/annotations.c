@@ -38,6 +38,8 @@ FORWARD(step, (void *stream, const struct ddp_site *site), step(0, stream, site)
 FORWARD(gradient_group, (int id, const struct ddp_site *site), gradient_group(id, site))
 FORWARD(step_group, (int id, void *stream, const struct ddp_site *site), step(id, stream, site))
 FORWARD(step_parameters, (int id, void *stream, const struct ddp_site *site), step_parameters(id, stream, site))
+FORWARD(mean, (float *value, const struct ddp_site *site), mean(NULL, value, DDP_FLOAT32, site))
+FORWARD(mean_as, (const char *label, float *value, const struct ddp_site *site), mean(label, value, DDP_FLOAT32, site))
 FORWARD(mean_of, (const char *label, void *value, int type, const struct ddp_site *site),
         mean(label, value, type, site))
 FORWARD(weight, (size_t count, size_t total, const struct ddp_site *site), weight(count, total, site))
@@ -55,18 +57,6 @@ sync_now(void *stream, const struct ddp_site *site)
 {
     (void)stream;
     (void)site;
-}
-
-static void
-mean(float *value, const struct ddp_site *site)
-{
-    mean_of(NULL, value, DDP_FLOAT32, site);
-}
-
-static void
-mean_as(const char *label, float *value, const struct ddp_site *site)
-{
-    mean_of(label, value, DDP_FLOAT32, site);
 }
 
 /*
@@ -87,26 +77,16 @@ shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
         engine->shard(total, first, count, site);
 }
 
-static int
-rank(void)
-{
-    const struct engine *engine = known_engine();
-    return engine != NULL ? engine->rank : 0;
-}
-
-static int
-world_size(void)
-{
-    const struct engine *engine = known_engine();
-    return engine != NULL ? engine->world_size : 1;
-}
-
-static int
-local_rank(void)
-{
-    const struct engine *engine = known_engine();
-    return engine != NULL ? engine->local_rank : 0;
-}
+/* `alone`: of a process that is no rank. */
+#define KNOWN(name, alone)                            \
+    static int name(void)                             \
+    {                                                 \
+        const struct engine *engine = known_engine(); \
+        return engine != NULL ? engine->name : alone; \
+    }
+KNOWN(rank, 0)
+KNOWN(world_size, 1)
+KNOWN(local_rank, 0)
 
 static const struct ddp_interface interface = {
     .version = DDP_INTERFACE_VERSION,

@@ -296,15 +296,6 @@ measure_next_interval(const struct group *group, CUstream stream)
 
 /* ---- for planner.c ---- */
 
-static void
-forget_waits(struct measured *of)
-{
-    of->counts = false;
-    for (size_t i = 0; i < WAITS_IN_FLIGHT; ++i)
-        of->waits[i].in_flight = false;
-    of->promised_exposed_ns = of->promised_bound_ns = -1;
-}
-
 void
 measure_pause(const struct group *group)
 {
@@ -316,22 +307,22 @@ measure_pause(const struct group *group)
 }
 
 void
-measure_forget(const struct group *group)
-{
-    struct measured *of = measured_of(group);
-    measure_pause(group);
-    of->sample_count = 0;
-    of->wanted = true;
-    forget_waits(of);
-}
-
-void
 measure_way_changed(const struct group *group)
 {
     struct measured *of = measured_of(group);
     measure_pause(group);
     of->sample_count = 0;
-    forget_waits(of);
+    of->counts = false;
+    for (size_t i = 0; i < WAITS_IN_FLIGHT; ++i)
+        of->waits[i].in_flight = false;
+    of->promised_exposed_ns = of->promised_bound_ns = -1;
+}
+
+void
+measure_forget(const struct group *group)
+{
+    measure_way_changed(group);
+    measured_of(group)->wanted = true;
 }
 
 bool
