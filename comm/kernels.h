@@ -46,7 +46,7 @@ bool kernels_load(struct kernels *kernels, const struct driver *driver, const ch
 bool kernels_load_named(const char *const *wanted, CUfunction *found, size_t count, const struct driver *driver,
                         const char *path, struct comm_error *error) MUST_USE;
 
-/* ---- device_hash.c ---- */
+/* ---- hashes ---- */
 /*
  * Memory of the device is hashed where it is, in the order of a stream: launches of comm/kernels/hash.cu.
  *

@@ -156,7 +156,7 @@ size_t wire_element_bytes(ncclDataType_t type);
 const char *wire_path_name(enum wire_path path);
 const char *wire_type_name(ncclDataType_t type);
 
-/* ---- values.c ---- */
+/* ---- values ---- */
 /*
  * This rank's values beside rank 0's: launches of comm/kernels/values.cu. Needs ddprun's own kernels. Functions only
  * enqueue. The engine's verify/values.c calls them.

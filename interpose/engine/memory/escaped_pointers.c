@@ -337,3 +337,100 @@ escape_bucket_type(const struct plan_bucket *bucket)
 {
     return bucket->type & ~TYPE_DEFERRED;
 }
+
+/* ---- arrays of pointers ---- */
+
+/*
+ * A batched call gets an array of addresses that lies on the device. If the array came from the host, all addresses in
+ * it were looked at on their way, and the call touches no gradient but deferred ones. Once a kernel has had a pointer
+ * into it, or something else was written there, the content is unknown.
+ */
+enum { TABLES_AT_MOST = 256, TABLE_BYTES_AT_MOST = 1 << 20 };
+
+struct bounded_ranges pointer_arrays;
+
+void
+pointer_arrays_copied(uint64_t address, size_t bytes, bool has_addresses)
+{
+    size_t count;
+    const struct range *there = ranges_find(&pointer_arrays.ranges, address, bytes, &count);
+    uint64_t begin = address, end = address + bytes;
+    if (bytes > TABLE_BYTES_AT_MOST || (there == NULL && !has_addresses))
+        return;
+    if (there != NULL && count == 1 && there->begin <= begin && there->end >= end)
+        return; /* as in every step */
+    while ((there = ranges_find(&pointer_arrays.ranges, address, bytes, &count)) != NULL) {
+        begin = there->begin < begin ? there->begin : begin;
+        end = there->end > end ? there->end : end;
+        (void)ranges_remove(&pointer_arrays.ranges, there->begin);
+    }
+    if (pointer_arrays.ranges.count == TABLES_AT_MOST)
+        ranges_free(&pointer_arrays.ranges);
+    if (ranges_add(&pointer_arrays.ranges, begin, end - begin, 0, NULL) != RANGES_OK)
+        ranges_free(&pointer_arrays.ranges); /* out of memory: nothing is known */
+    launch_filter_ranges_changed(&pointer_arrays);
+}
+
+void
+pointer_arrays_touched(uint64_t address, size_t bytes)
+{
+    size_t count;
+    const struct range *there;
+    while ((there = ranges_find(&pointer_arrays.ranges, address, bytes, &count)) != NULL) {
+        (void)ranges_remove(&pointer_arrays.ranges, there->begin);
+        launch_filter_ranges_changed(&pointer_arrays);
+    }
+}
+
+bool
+pointer_arrays_know(uint64_t address, size_t bytes)
+{
+    size_t count;
+    const struct range *there = ranges_find(&pointer_arrays.ranges, address, bytes, &count);
+    return count == 1 && there->begin <= address && there->end >= address + bytes;
+}
+
+/* ---- tensor maps ---- */
+
+/*
+ * Kernels get tensor maps as parameters, and pass them to the copy engine of their multiprocessor. A map is opaque.
+ * Where the driver writes an address into it as it is, the address is found among a launch's arguments as any pointer
+ * is. Where it does not, a kernel reaches the memory unseen, and the address has escaped as soon as it is encoded.
+ */
+static pthread_once_t compared = PTHREAD_ONCE_INIT;
+static bool are_raw; /* written within the once */
+
+static bool
+encode(CUtensorMap *map, uint64_t address)
+{
+    static const cuuint64_t dimension[] = {64}, stride[] = {256};
+    static const cuuint32_t box[] = {16}, element_stride[] = {1};
+    return engine_state.driver.cuTensorMapEncodeTiled_p(
+               map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 1, (void *)(uintptr_t)address, dimension, stride, box,
+               element_stride, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+               CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+/* Two maps that differ in their addresses only, and in all bits that these may differ in. */
+static void
+compare(void)
+{
+    static const struct ddp_site site = {"", "a tensor map", 0};
+    const uint64_t one = UINT64_C(0x0000555555555540), other = UINT64_C(0x00002aaaaaaaaa80);
+    CUtensorMap first, second;
+    device_ensure_driver(&site);
+    if (!encode(&first, one) || !encode(&second, other))
+        return;
+    for (size_t i = 0; i < CU_TENSOR_MAP_NUM_QWORDS && !are_raw; ++i)
+        are_raw = first.opaque[i] == one && second.opaque[i] == other;
+}
+
+void
+tensor_map_encoded(CUdeviceptr address, bool done)
+{
+    if (!done)
+        return;
+    (void)pthread_once(&compared, compare);
+    if (!are_raw)
+        (void)escape_from_host(&address, sizeof(address));
+}

@@ -75,7 +75,7 @@ void host_accessible_look_behind(uint64_t address);
 /* The same for [address, address + bytes) of the host's memory, whatever is there: whether all of it could be read. */
 bool host_accessible_look_through(uint64_t address, size_t bytes);
 
-/* ---- pointer_arrays.c: arrays of pointers that the host has copied to the device ---- */
+/* Arrays of pointers that the host has copied to the device. */
 /* Whether there may be one: bounded_may_hold(), cheap, without lock. */
 extern struct bounded_ranges pointer_arrays;
 /* All with lock held. */
@@ -85,7 +85,6 @@ void pointer_arrays_touched(uint64_t address, size_t bytes) WITH_LOCK;
 /* Whether all of it is as the host has copied it. */
 bool pointer_arrays_know(uint64_t address, size_t bytes) WITH_LOCK;
 
-/* ---- tensor_maps.c ---- */
 void tensor_map_encoded(CUdeviceptr address, bool done); /* see engine.h */
 
 #endif
