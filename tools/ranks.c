@@ -113,8 +113,12 @@ prepare(const struct rank_settings *settings, int index, char ***environment, st
     char *library = installation_library("libddprun-files.so"); /* without it a program would write the user's files */
     bool ok = installation_check(library, "the library that keeps a check's files apart", error) &&
               redirect_files(settings, index, environment, error);
-    if (ok)
-        environment_add_preload(environment, library);
+    /* In front of the shim, which hooks functions of libc, too: callers are to be the program's. */
+    const char *all = environment_get(*environment, "LD_PRELOAD"), *shim = strstr(all, settings->installation->shim);
+    char *both = xasprintf("%.*s%s:%s", (int)(shim - all), all, library, shim);
+    if (ok && strstr(all, library) == NULL)
+        environment_set(environment, "LD_PRELOAD", both);
+    free(both);
     free(library);
     return ok && installation_check(environment_get(*environment, DDPRUN_ENV_ENGINE), "the engine that this run loads",
                                     error);

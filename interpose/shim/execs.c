@@ -133,17 +133,15 @@ note_found(const char *file, char *const *environment)
 
 /* ---- the hooks ---- */
 
-/* The definition behind ours: libc's, or another interposer's. */
-enum next { NEXT_execve, NEXT_execvpe, NEXT_fexecve, NEXT_posix_spawn, NEXT_posix_spawnp, NEXT_COUNT };
-
-static void *
-next_of(enum next index)
+void *
+libc_next(enum libc_function function)
 {
-    static const char *const names[] = {"execve", "execvpe", "fexecve", "posix_spawn", "posix_spawnp"};
-    static _Atomic(void *) found[NEXT_COUNT];
-    if (atomic_load(&found[index]) == NULL)
-        atomic_store(&found[index], shim_real_dlsym(RTLD_NEXT, names[index]));
-    return atomic_load(&found[index]);
+#define NAME(fn) [LIBC_##fn] = #fn,
+    static const char *const names[LIBC_COUNT] = {LIBC_FUNCTIONS(NAME)};
+    static _Atomic(void *) found[LIBC_COUNT];
+    if (atomic_load(&found[function]) == NULL)
+        atomic_store(&found[function], shim_real_dlsym(RTLD_NEXT, names[function]));
+    return atomic_load(&found[function]);
 }
 
 void
@@ -152,8 +150,8 @@ execs_begin(void)
     if (!shim_in_job() || shim_number_from(DDPRUN_ENV_PROTOCOL) != DDPRUN_PROTOCOL_VERSION)
         return;
     (void)shim_map_status();
-    for (int i = 0; i < NEXT_COUNT; ++i)
-        (void)next_of((enum next)i);
+    for (int i = 0; i < LIBC_COUNT; ++i)
+        (void)libc_next((enum libc_function)i);
 }
 
 #define SHOWN __attribute__((visibility("default"))) int
@@ -168,7 +166,6 @@ execs_begin(void)
             atomic_fetch_sub(&status->missed_preload, 1); \
         return result;                                    \
     }
-#define NEXT(fn) ((__typeof__(&(fn)))next_of(NEXT_##fn))
 
 HOOK(execve, (const char *path, char *const words[], char *const environment[]), note(AT_FDCWD, path, environment),
      NEXT(execve), (path, words, environment))

@@ -63,22 +63,15 @@ static bool
 read_dynamic(const struct link_map *object, struct symbols *symbols)
 {
     for (const ElfW(Dyn) *entry = object->l_ld; entry != NULL && entry->d_tag != DT_NULL; ++entry) {
-        switch (entry->d_tag) {
-        case DT_SYMTAB:
-            symbols->table = address_of(object, entry->d_un.d_ptr);
-            break;
-        case DT_STRTAB:
-            symbols->names = address_of(object, entry->d_un.d_ptr);
-            break;
-        case DT_VERSYM:
-            symbols->versions = address_of(object, entry->d_un.d_ptr);
-            break;
-        case DT_GNU_HASH:
-            symbols->hash = address_of(object, entry->d_un.d_ptr);
-            break;
-        default:
-            break;
-        }
+        const void *address = address_of(object, entry->d_un.d_ptr);
+        if (entry->d_tag == DT_SYMTAB)
+            symbols->table = address;
+        else if (entry->d_tag == DT_STRTAB)
+            symbols->names = address;
+        else if (entry->d_tag == DT_VERSYM)
+            symbols->versions = address;
+        else if (entry->d_tag == DT_GNU_HASH)
+            symbols->hash = address;
     }
     return symbols->table != NULL && symbols->names != NULL && symbols->versions != NULL && symbols->hash != NULL;
 }

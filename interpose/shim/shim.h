@@ -93,8 +93,19 @@ void crash_watch_no_more(void);
 
 /* ---- execs.c ---- */
 
-/* Once, by the constructor: what the hooks of exec need, which may look nothing up. */
+/* Once, by the constructor: what the hooks of exec and open need, which may look nothing up. */
 void execs_begin(void);
+
+/* The definition of a function of libc behind ours: libc's, or another interposer's. */
+/* clang-format off */
+#define LIBC_FUNCTIONS(X)                                                     \
+    X(execve) X(execvpe) X(fexecve) X(posix_spawn) X(posix_spawnp) X(open)    \
+    X(open64) X(openat) X(openat64) X(creat) X(creat64) X(fopen) X(fopen64) X(rename)
+/* clang-format on */
+#define LIBC_NUMBER(fn) LIBC_##fn,
+enum libc_function { LIBC_FUNCTIONS(LIBC_NUMBER) LIBC_COUNT };
+void *libc_next(enum libc_function function);
+#define NEXT(fn) ((__typeof__(&(fn)))libc_next(LIBC_##fn))
 
 /* ---- original.c ---- */
 

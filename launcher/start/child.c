@@ -140,21 +140,15 @@ child_run(char *const *arguments, char *const *environment, int limit_s, struct 
 const char *
 child_end_text(const struct child_result *result, char text[64])
 {
-    switch (result->end) {
-    case CHILD_EXITED:
+    const char *name = result->end == CHILD_KILLED ? sigabbrev_np(result->code) : NULL;
+    if (result->end == CHILD_EXITED)
         snprintf(text, 64, "it ended with exit code %d", result->code);
-        break;
-    case CHILD_KILLED:
-        snprintf(text, 64, "it was ended by SIG%s",
-                 sigabbrev_np(result->code) != NULL ? sigabbrev_np(result->code) : "?");
-        break;
-    case CHILD_TOO_SLOW:
+    else if (result->end == CHILD_KILLED)
+        snprintf(text, 64, "it was ended by SIG%s", name != NULL ? name : "?");
+    else if (result->end == CHILD_TOO_SLOW)
         snprintf(text, 64, "it did not answer in time");
-        break;
-    default:
+    else
         snprintf(text, 64, "no process could be made: %s", strerror(result->code));
-        break;
-    }
     return text;
 }
 

@@ -99,8 +99,9 @@ set_number(char ***list, const char *name, unsigned long long value)
 }
 
 /* Ours come last: a sanitizer's runtime that is already preloaded must stay the first library. */
-void
-environment_add_preload(char ***list, const char *library)
+/* Adds a library to those that are preloaded, behind those that are there. */
+static void
+add_preload(char ***list, const char *library)
 {
     const char *old = environment_get(*list, "LD_PRELOAD");
     if (old == NULL || old[0] == '\0') {
@@ -230,7 +231,7 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
 
     if (environment_get(list, "PMIX_RANK") != NULL)
         leave_out(list, is_identity, NULL);
-    environment_add_preload(&list, settings->installation->shim);
+    add_preload(&list, settings->installation->shim);
     set_devices(&list, settings, index);
 
     set_number(&list, DDPRUN_ENV_PROTOCOL, DDPRUN_PROTOCOL_VERSION);

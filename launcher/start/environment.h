@@ -65,8 +65,6 @@ char **environment_copy(char *const *list);
 void environment_set(char ***list, const char *name, const char *value);
 void environment_unset(char **list, const char *name);
 const char *environment_get(char *const *list, const char *name); /* `name` ends at a "=", if it has one */
-/* Adds a library to those that are preloaded, behind those that are there. */
-void environment_add_preload(char ***list, const char *library);
 
 /* The program's arguments for a rank, with --subst if that was asked for; release with words_free(). */
 char **environment_arguments(const struct rank_settings *settings, int index);

@@ -22,4 +22,18 @@ succeeded "a device reset in a world of one"
 check "a device reset in a world of one: gradients are the same ones" grep -q ' 4 gradients,' "$work/stderr"
 run "$ddprun" -n 2 --bucket-mb 0.005 "$corners" reset
 failed_with "annotations after a device reset" 1 "DDP_PARAMETER .*: ?[0-9]+. after the device was reset"
+
+# A file that several ranks write by one name: a line for each, and for no other.
+mkdir "$work/files"
+for n in 2 3; do
+    run "$ddprun" -n "$n" --device softgpu --summary-json "$work/end.json" sh -c 'cd "$1" && exec "$0" files >printed' "$corners" "$work/files"
+    succeeded "files, $n ranks"
+    check "files, $n ranks: one line for each that several write" cmp <(sed -n 's/^.*ddprun: ranks [0-9] and [0-9] write \(.*\): each replaces .*/\1/p' "$work/stderr" | LC_ALL=C sort) \
+        <(printf "$work/files/all-%s\n" creat fopen open openat renamed stream)
+    check "files, $n ranks: a warning in the summary" python3 -IS -c '
+import json, sys
+assert {w["key"] for w in json.load(open(sys.argv[1]))["warnings"]} == {"written_by_several"}' "$work/end.json"
+done
+run "$ddprun" -n 1 --device softgpu "$corners" files
+check "files, 1 rank: no line" bash -c "! grep -q ' write ' '$work/stderr'"
 finish

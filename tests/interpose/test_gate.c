@@ -85,7 +85,7 @@ TEST(trap_1_4_next_caller)
     /* Nothing after the asker defines its function: NULL, and not the asker itself. */
     ck_assert_ptr_null(next_asker_next("next_asker_function"));
     ck_assert_ptr_eq(next_asker_default("next_asker_function"), (void *)next_asker_function);
-    ck_assert_ptr_eq(next_asker_next("fopen"), dlsym(RTLD_DEFAULT, "fopen"));
+    ck_assert_ptr_eq(next_asker_next("fclose"), dlsym(RTLD_DEFAULT, "fclose"));
     ck_assert_ptr_null(dlsym(RTLD_DEFAULT, "a_name_without_a_definition"));
     ck_assert_ptr_nonnull(dlerror());
 }

@@ -1,15 +1,21 @@
 /*
  * corners.cu - a trainer in the corners where what ddprun follows meets: gradients and buffers that kernels reach
  * through a table in memory, streams that come and go, default streams of other threads, parameters that are forgotten,
- * gradients that are annotated when they have been written. Each is a mode.
+ * gradients that are annotated when they have been written, files of one name. Each is a mode.
  *
  * As exact.h. What must be waited for is slow.
  */
 enum { LAYERS = 4, COUNT = 1024, SLOW = 1000000 };
 #include "exact.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <fstream>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 struct table {
     float *weights[LAYERS], *gradients[LAYERS];
@@ -288,6 +294,50 @@ reset(int step)
     layers_update();
 }
 
+static void
+write_file(const char *name, const char *how)
+{
+    FILE *file = fopen(name, how);
+    REQUIRE(file != NULL && fclose(file) == 0);
+}
+
+/* In this folder: names that begin with "all" are to be reported, each once, and no other. */
+static void
+files(int step)
+{
+    layers_backward(0, stream);
+    DDP_STEP(stream);
+    layers_update();
+    if (step != 1)
+        return;
+    char own[64];
+    snprintf(own, sizeof(own), "own-%d", DDP_RANK());
+    REQUIRE(close(open("all-open", O_WRONLY | O_CREAT | O_TRUNC, 0600)) == 0);
+    REQUIRE(close(openat(AT_FDCWD, "all-openat", O_RDWR | O_CREAT | O_TRUNC, 0600)) == 0);
+    REQUIRE(close(creat("all-creat", 0600)) == 0);
+    write_file("all-fopen", "w");
+    write_file("./all-fopen", "wb"); /* by another name */
+    std::ofstream("all-stream") << DDP_RANK();
+    write_file(own, "w");
+    REQUIRE(rename(own, "all-renamed") == 0);
+
+    write_file(own, "w");
+    write_file("log", "a");
+    write_file("some.lock", "w");
+    write_file("/dev/null", "w");
+    REQUIRE(close(open("in-parts", O_RDWR | O_CREAT, 0600)) == 0);
+    REQUIRE(mkfifo("pipe", 0600) == 0 || errno == EEXIST);
+    REQUIRE(close(open("pipe", O_RDWR | O_TRUNC)) == 0);
+    if (DDP_RANK() == 0)
+        write_file("zero", "w");
+    pid_t child = fork();
+    if (child == 0) {
+        write_file("child", "w");
+        _exit(0);
+    }
+    REQUIRE(waitpid(child, NULL, 0) == child);
+}
+
 static const struct {
     const char *mode;
     void (*step)(int);
@@ -302,6 +352,7 @@ static const struct {
     {"reset", reset, false},
     {"wrong-memory", wrong_memory, true},
     {"capture", capture, false},
+    {"files", files, false},
 };
 
 int

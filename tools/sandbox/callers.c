@@ -84,12 +84,10 @@ static const void *
 find_asker(Dl_info *object)
 {
     void *stack[FRAMES];
-    int depth = backtrace(stack, FRAMES);
-    for (int i = 0; i < depth; ++i) {
-        if (find_object(stack[i], object) != FRAME_PASSES_ON)
-            return stack[i];
-    }
-    return NULL;
+    int depth = backtrace(stack, FRAMES), i = 0;
+    while (i < depth && find_object(stack[i], object) == FRAME_PASSES_ON)
+        ++i;
+    return i < depth ? stack[i] : NULL;
 }
 
 /* ---- places ---- */

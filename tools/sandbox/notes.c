@@ -68,9 +68,7 @@ void
 note_clock(const char *name, void *caller)
 {
     int saved = errno;
-    if (!files_notes())
-        return;
-    if (caller_keep(callers, caller, false))
+    if (files_notes() && caller_keep(callers, caller, false))
         note_call(CALL_CLOCK, name, 0);
     errno = saved;
 }

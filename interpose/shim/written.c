@@ -1,0 +1,125 @@
+/*
+ * written.c - a file that several ranks of a host write by one name: each replaces what the others have written.
+ *
+ * The rank that comes second says so, once for each file. What counts is a file that the trainer empties as it opens
+ * it, or gives this name, in the process that is the rank: no log that is appended to, no file in which each rank has a
+ * place, no lock, no cache, nothing that a shell opens. In the job folder a link of each file, by its name's hash,
+ * leads to the rank that wrote it first.
+ *
+ * An open that does not count costs a comparison. Nothing here allocates or waits.
+ */
+#include "interpose/shim/shim.h"
+
+#include "base/message.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { FILES_AT_MOST = 4096, REPORTS_AT_MOST = 8 }; /* of a rank */
+
+static uint64_t
+hash_of(const char *path)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    for (; *path != '\0'; ++path)
+        hash = (hash ^ (unsigned char)*path) * 1099511628211u;
+    return hash;
+}
+
+static bool
+read_link(const char *link, char *text, size_t bytes)
+{
+    ssize_t length = readlink(link, text, bytes - 1);
+    text[length > 0 ? length : 0] = '\0';
+    return length > 0;
+}
+
+/* A link in the job folder, once: whether this call has made it. */
+static bool
+make_link(char link[PATH_MAX], const char *kind, uint64_t hash, const char *to)
+{
+    snprintf(link, PATH_MAX, "%s/%s-%016llx", getenv(DDPRUN_ENV_JOB_DIR), kind, (unsigned long long)hash);
+    return symlink(to, link) == 0;
+}
+
+static void
+look(int fd, int rank)
+{
+    static _Atomic int file_count, report_count;
+    char link[PATH_MAX], path[PATH_MAX], own[16], first[16];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    bool has_name = read_link(link, path, sizeof(path)) && path[0] == '/' && lseek(fd, 0, SEEK_CUR) >= 0; /* no FIFO */
+    if (!has_name || strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0 ||
+        strncmp(path, "/sys/", 5) == 0 || strstr(path, ".lock") != NULL || strcasestr(path, "cache") != NULL ||
+        atomic_load(&file_count) >= FILES_AT_MOST)
+        return;
+    uint64_t hash = hash_of(path);
+    snprintf(own, sizeof(own), "%d", rank);
+    if (make_link(link, "written", hash, own)) {
+        atomic_fetch_add(&file_count, 1);
+    } else if (read_link(link, first, sizeof(first)) && strcmp(first, own) != 0 &&
+               make_link(link, "reported", hash, own) && atomic_fetch_add(&report_count, 1) < REPORTS_AT_MOST) {
+        int other = atoi(first);
+        struct rank_status *status = atomic_load(&shim.status);
+        message_warnings_to(&status->warnings, &status->step);
+        message_warning("written_by_several",
+                        "ranks %d and %d write %s: each replaces what the other has written; save on one rank only, if "
+                        "(DDP_RANK() == 0), or put the rank into the name",
+                        rank < other ? rank : other, rank < other ? other : rank, path);
+    }
+}
+
+/* `caller`: NCCL, the engine and the driver know what they write. */
+static void
+opened(int fd, int flags, const void *caller)
+{
+    int saved = errno;
+    if (fd >= 0 && (flags & O_TRUNC) != 0 && (flags & O_ACCMODE) != O_RDONLY && shim_is_watched() &&
+        !exempt_has_driver(caller))
+        look(fd, shim.engine->rank);
+    errno = saved;
+}
+
+/* ---- the hooks ---- */
+
+#define EMPTIES (O_WRONLY | O_TRUNC)
+/* Of `fn`, and of its twin for large files. `before` declares what else is given to the function. */
+#define HOOK(type, fn, declared, before, given, fd, flags)  \
+    __attribute__((visibility("default"))) type fn declared \
+    {                                                       \
+        before;                                             \
+        type result = NEXT(fn) given;                       \
+        opened(fd, flags, __builtin_return_address(0));     \
+        return result;                                      \
+    }
+#define HOOKS(type, fn, ...) HOOK(type, fn, __VA_ARGS__) HOOK(type, fn##64, __VA_ARGS__)
+#define TAKE_MODE                                                                  \
+    va_list more;                                                                  \
+    va_start(more, flags);                                                         \
+    mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(more, mode_t) : 0; \
+    va_end(more)
+HOOKS(int, open, (const char *path, int flags, ...), TAKE_MODE, (path, flags, mode), result, flags)
+HOOKS(int, openat, (int folder, const char *path, int flags, ...), TAKE_MODE, (folder, path, flags, mode), result,
+      flags)
+HOOKS(int, creat, (const char *path, mode_t mode), (void)0, (path, mode), result, EMPTIES)
+HOOKS(FILE *, fopen, (const char *path, const char *mode), (void)0, (path, mode), result != NULL ? fileno(result) : -1,
+      *mode == 'w' ? EMPTIES : 0)
+
+__attribute__((visibility("default"))) int
+rename(const char *from, const char *to)
+{
+    int result = NEXT(rename)(from, to);
+    bool counts = result == 0 && shim_is_watched();
+    int fd = counts ? (int)syscall(SYS_openat, AT_FDCWD, to, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+    opened(fd, EMPTIES, __builtin_return_address(0));
+    if (fd >= 0)
+        close(fd);
+    return result;
+}
