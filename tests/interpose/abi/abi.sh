@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# abi.sh BUILD - the table of interface versions: programs that were built with each ddprun.h so far (ddprun_N.h) run alone and on two
+# abi.sh BUILD - the table of interface versions: programs that were built with each ddprun.h so far (ddprun_old.h) run alone and on two
 # ranks, under a shim of each version. A shim serves all versions up to its own, with the same results; an older one ends the job, and
 # says what the program was built with. A shim of an older version is today's with that number: the interface grows at its end, and
 # the test compares the old headers' part with today's header.
@@ -14,9 +14,9 @@ shown=$work/out
 header=interpose/include/ddprun.h
 newest=$(sed -n 's/^#define DDP_INTERFACE_VERSION \([0-9]*\)$/\1/p' "$header")
 
-# fields HEADER: the members of struct ddp_interface, one a line
+# fields HEADER [OPTION]: the members of struct ddp_interface, one a line
 fields() {
-    sed '/^struct ddp_interface {/,/^};/!d; s,/\*.*\*/,,; s/^ *//; /^$/d; /^struct/d; /^}/d' "$1"
+    gcc -E -P "${@:2}" "$1" | sed '/^struct ddp_interface {/,/^};/!d; s/^ *//; /^struct/d; /^}/d'
 }
 
 # what each version's macros do on one rank and on two (abi.cu), in the order of its lines
@@ -36,13 +36,16 @@ run() {
 }
 
 # ---- programs and shims of each version ----
+members=1 # of the version before; the number of the version is one
 for ((version = 1; version <= newest; ++version)); do
-    old=tests/interpose/abi/ddprun_$version.h
+    old=tests/interpose/abi/ddprun_old.h
     [ "$version" -lt "$newest" ] || old=$header
-    check "there is a header of version $version" grep -qx "#define DDP_INTERFACE_VERSION $version" "$old"
-    fields "$old" >"$work/fields"
-    check "today's interface begins as that of version $version" cmp "$work/fields" <(fields "$header" | head -n "$(wc -l <"$work/fields")")
-    check "a program of version $version is built" "$build/bin/softgpu-cc" -I. "-DHEADER=\"$old\"" -o "$work/program$version" tests/interpose/abi/abi.cu
+    fields "$old" "-DDDP_INTERFACE_VERSION=$version" >"$work/fields"
+    check "the interface of version $version has more members than the one before" [ "$members" -lt "$(wc -l <"$work/fields")" ]
+    members=$(wc -l <"$work/fields")
+    check "today's interface begins as that of version $version" cmp "$work/fields" <(fields "$header" | head -n "$members")
+    check "a program of version $version is built" "$build/bin/softgpu-cc" -I. "-DHEADER=\"$old\"" "-DDDP_INTERFACE_VERSION=$version" \
+        -o "$work/program$version" tests/interpose/abi/abi.cu
 
     shim=$work/$version/lib
     mkdir -p "$work/$version/bin" "$shim" "$work/include/$version/interpose/include"

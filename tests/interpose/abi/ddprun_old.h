@@ -1,11 +1,13 @@
-/* ddprun.h as it last was with interface version 4, without its comments; changed never again. abi.sh builds programs
- * with it. */
+/*
+ * ddprun.h as it last was with each interface version before today's, without its comments. -DDDP_INTERFACE_VERSION=N
+ * says which: what came later stands inside of `#if`, but for names of types. Lines are added, and none changes again.
+ * abi.sh builds programs with it.
+ */
 #ifndef DDPRUN_H
 #define DDPRUN_H
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
-#define DDP_INTERFACE_VERSION 4
 enum ddp_type {
     DDP_FLOAT32 = 1,
     DDP_FLOAT64 = 2,
@@ -34,17 +36,23 @@ struct ddp_interface {
     int (*rank)(void);
     int (*world_size)(void);
     int (*local_rank)(void);
+#if DDP_INTERFACE_VERSION >= 2
     void (*gradient_group)(int id, const struct ddp_site *site);
     void (*step_group)(int id, void *stream, const struct ddp_site *site);
     void (*no_sync)(int begins, const struct ddp_site *site);
     void (*buffer)(void *ptr, size_t count, int type, const struct ddp_site *site);
     void (*gradient_ready)(void *ptr, void *stream, const struct ddp_site *site);
+#endif
+#if DDP_INTERFACE_VERSION >= 3
     void (*state)(void *ptr, size_t count, int type, const struct ddp_site *site);
     void (*weight)(size_t count, size_t total, const struct ddp_site *site);
     void (*mean_as)(const char *label, float *value, const struct ddp_site *site);
+#endif
+#if DDP_INTERFACE_VERSION >= 4
     void (*step_parameters)(int group, void *stream, const struct ddp_site *site);
     void (*sync)(void *stream, const struct ddp_site *site);
     void (*reduce)(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site);
+#endif
 };
 static inline const struct ddp_interface *
 ddp_interface_get(void)
@@ -87,33 +95,41 @@ ddp_stream(uintptr_t stream)
             ddp_found_->member(__VA_ARGS__, &ddp_site_);                           \
     } while (0)
 #define DDP_PARAMETER(ptr, count, type) DDP_CALL_(parameter, ptr, (void *)(ptr), (size_t)(count), (int)(type))
-#define DDP_STATE(ptr, count, type)     DDP_CALL_(state, ptr, (void *)(ptr), (size_t)(count), (int)(type))
 #define DDP_GRADIENT(ptr, count, type)  DDP_CALL_(gradient, ptr, (void *)(ptr), (size_t)(count), (int)(type))
 #define DDP_STEP(stream)                DDP_CALL_(step, stream, ddp_stream((uintptr_t)(stream)))
-#define DDP_GRADIENT_GROUP(id)          DDP_CALL_(gradient_group, id, (int)(id))
-#define DDP_STEP_GROUP(id, stream)      DDP_CALL_(step_group, stream, (int)(id), ddp_stream((uintptr_t)(stream)))
-#define DDP_STEP_PARAMETERS(stream)     DDP_STEP_PARAMETERS_GROUP(0, stream)
-#define DDP_STEP_PARAMETERS_GROUP(id, stream) \
-    DDP_CALL_(step_parameters, stream, (int)(id), ddp_stream((uintptr_t)(stream)))
-#define DDP_SYNC(stream)                DDP_CALL_(sync, stream, ddp_stream((uintptr_t)(stream)))
-#define DDP_NO_SYNC_BEGIN()             DDP_CALL_(no_sync, DDP_NO_SYNC_BEGIN, 1)
-#define DDP_NO_SYNC_END()               DDP_CALL_(no_sync, DDP_NO_SYNC_END, 0)
-#define DDP_GRADIENT_READY(ptr, stream) DDP_CALL_(gradient_ready, ptr, (void *)(ptr), ddp_stream((uintptr_t)(stream)))
-#define DDP_BUFFER(ptr, count, type)    DDP_CALL_(buffer, ptr, (void *)(ptr), (size_t)(count), (int)(type))
-#define DDP_MEAN(pointer_to_host_float) DDP_CALL_(mean, pointer_to_host_float, DDP_FLOAT_AT_(pointer_to_host_float))
-#define DDP_MEAN_AS(label, pointer_to_host_float) \
-    DDP_CALL_(mean_as, pointer_to_host_float, (label), DDP_FLOAT_AT_(pointer_to_host_float))
-#define DDP_REDUCE(ptr, count, type, op, stream) \
-    DDP_CALL_(reduce, ptr, (void *)(ptr), (size_t)(count), (int)(type), (int)(op), ddp_stream((uintptr_t)(stream)))
-#define DDP_FLOAT_AT_(pointer) ((void)sizeof(char[sizeof(*(pointer)) == sizeof(float) ? 1 : -1]), (pointer))
 #define DDP_SHARD(total, first, count)                              \
     do {                                                            \
         ddp_shard_alone((size_t)(total), (first), (count));         \
         DDP_CALL_(shard, total, (size_t)(total), (first), (count)); \
     } while (0)
+#define DDP_FORGET(ptr)  DDP_CALL_(forget, ptr, (void *)(ptr))
+#define DDP_RANK()       (ddp_interface_get() != NULL ? ddp_interface_get()->rank() : 0)
+#define DDP_WORLD_SIZE() (ddp_interface_get() != NULL ? ddp_interface_get()->world_size() : 1)
+#define DDP_LOCAL_RANK() (ddp_interface_get() != NULL ? ddp_interface_get()->local_rank() : 0)
+#if DDP_INTERFACE_VERSION >= 2
+#define DDP_GRADIENT_GROUP(id)          DDP_CALL_(gradient_group, id, (int)(id))
+#define DDP_STEP_GROUP(id, stream)      DDP_CALL_(step_group, stream, (int)(id), ddp_stream((uintptr_t)(stream)))
+#define DDP_NO_SYNC_BEGIN()             DDP_CALL_(no_sync, DDP_NO_SYNC_BEGIN, 1)
+#define DDP_NO_SYNC_END()               DDP_CALL_(no_sync, DDP_NO_SYNC_END, 0)
+#define DDP_GRADIENT_READY(ptr, stream) DDP_CALL_(gradient_ready, ptr, (void *)(ptr), ddp_stream((uintptr_t)(stream)))
+#define DDP_BUFFER(ptr, count, type)    DDP_CALL_(buffer, ptr, (void *)(ptr), (size_t)(count), (int)(type))
+#endif
+#if DDP_INTERFACE_VERSION >= 3
+#define DDP_STATE(ptr, count, type)     DDP_CALL_(state, ptr, (void *)(ptr), (size_t)(count), (int)(type))
+#define DDP_MEAN(pointer_to_host_float) DDP_CALL_(mean, pointer_to_host_float, DDP_FLOAT_AT_(pointer_to_host_float))
+#define DDP_MEAN_AS(label, pointer_to_host_float) \
+    DDP_CALL_(mean_as, pointer_to_host_float, (label), DDP_FLOAT_AT_(pointer_to_host_float))
+#define DDP_FLOAT_AT_(pointer)   ((void)sizeof(char[sizeof(*(pointer)) == sizeof(float) ? 1 : -1]), (pointer))
 #define DDP_WEIGHT(count, total) DDP_CALL_(weight, count, (size_t)(count), (size_t)(total))
-#define DDP_FORGET(ptr)          DDP_CALL_(forget, ptr, (void *)(ptr))
-#define DDP_RANK()               (ddp_interface_get() != NULL ? ddp_interface_get()->rank() : 0)
-#define DDP_WORLD_SIZE()         (ddp_interface_get() != NULL ? ddp_interface_get()->world_size() : 1)
-#define DDP_LOCAL_RANK()         (ddp_interface_get() != NULL ? ddp_interface_get()->local_rank() : 0)
+#else
+#define DDP_MEAN(pointer_to_host_float) DDP_CALL_(mean, pointer_to_host_float, (float *)(pointer_to_host_float))
+#endif
+#if DDP_INTERFACE_VERSION >= 4
+#define DDP_STEP_PARAMETERS(stream) DDP_STEP_PARAMETERS_GROUP(0, stream)
+#define DDP_STEP_PARAMETERS_GROUP(id, stream) \
+    DDP_CALL_(step_parameters, stream, (int)(id), ddp_stream((uintptr_t)(stream)))
+#define DDP_SYNC(stream) DDP_CALL_(sync, stream, ddp_stream((uintptr_t)(stream)))
+#define DDP_REDUCE(ptr, count, type, op, stream) \
+    DDP_CALL_(reduce, ptr, (void *)(ptr), (size_t)(count), (int)(type), (int)(op), ddp_stream((uintptr_t)(stream)))
+#endif
 #endif
