@@ -37,6 +37,10 @@ both_phases(F call)
     CUDA(cudaStreamSynchronize(stream));
 }
 
+/* Calls one of CUB's functions with these arguments behind its storage. */
+#define BOTH_PHASES(function, ...) \
+    both_phases([&](void *storage, size_t &bytes) { return function(storage, bytes, __VA_ARGS__); })
+
 /* Integers of the whole range; fractions between -1 and 1, zeros of both signs among them. */
 template <class T>
 static std::vector<T>
@@ -80,14 +84,13 @@ test_extremes(int n)
     const T *const begin = x.data(), *const low = std::min_element(begin, begin + n, less),
                    *const high = std::max_element(begin, begin + n, less);
 
-    both_phases([&](void *p, size_t &b) { return cub::DeviceReduce::Min(p, b, in.data, out.data, n, stream); });
+    BOTH_PHASES(cub::DeviceReduce::Min, in.data, out.data, n, stream);
     const T least = out.read()[0];
-    both_phases([&](void *p, size_t &b) { return cub::DeviceReduce::Max(p, b, in.data, out.data, n, stream); });
+    BOTH_PHASES(cub::DeviceReduce::Max, in.data, out.data, n, stream);
     const T largest = out.read()[0];
-    both_phases([&](void *p, size_t &b) { return cub::DeviceReduce::ArgMin(p, b, in.data, pair.data, n, stream); });
+    BOTH_PHASES(cub::DeviceReduce::ArgMin, in.data, pair.data, n, stream);
     const cub::KeyValuePair<int, T> where = pair.read()[0];
-    both_phases(
-        [&](void *p, size_t &b) { return cub::DeviceReduce::ArgMax(p, b, in.data, out.data, index.data, n, stream); });
+    BOTH_PHASES(cub::DeviceReduce::ArgMax, in.data, out.data, index.data, n, stream);
     const T at = out.read()[0];
     if (n == 0) {
         const double limit = std::is_same<T, __half>::value ? 65504
@@ -112,13 +115,11 @@ test_sum(int n, double tolerance)
     const std::vector<T> x = numbers<T>(n);
     buffer<T> in(x);
     buffer<Sum> out(1);
-    both_phases([&](void *p, size_t &b) { return cub::DeviceReduce::Sum(p, b, in.data, out.data, n, stream); });
+    BOTH_PHASES(cub::DeviceReduce::Sum, in.data, out.data, n, stream);
     expect_close(out.read(), {std::accumulate(x.begin(), x.end(), Sum())}, tolerance, "Sum");
-    both_phases([&](void *p, size_t &b) {
-        return cub::DeviceReduce::Reduce(
-            p, b, in.data, out.data, static_cast<int64_t>(n), [] __device__(Sum a, Sum c) { return a > c ? a : c; },
-            static_cast<Sum>(1), stream);
-    });
+    BOTH_PHASES(
+        cub::DeviceReduce::Reduce, in.data, out.data, static_cast<int64_t>(n),
+        [] __device__(Sum a, Sum c) { return a > c ? a : c; }, static_cast<Sum>(1), stream);
     CHECK(out.read()[0] ==
               std::accumulate(x.begin(), x.end(), static_cast<Sum>(1), [](Sum a, Sum b) { return std::max(a, b); }),
           "Reduce");
@@ -145,36 +146,28 @@ test_scans(int n, double tolerance)
     std::exclusive_scan(x.begin(), x.end(), before.begin(), T());
     std::inclusive_scan(x.begin(), x.end(), most.begin(), larger());
     std::exclusive_scan(x.begin(), x.end(), most_before.begin(), static_cast<T>(1), larger());
-    both_phases([&](void *p, size_t &b) { return cub::DeviceScan::InclusiveSum(p, b, in.data, out.data, n, stream); });
+    BOTH_PHASES(cub::DeviceScan::InclusiveSum, in.data, out.data, n, stream);
     expect_close(out.read(), sums, tolerance, "InclusiveSum");
-    both_phases([&](void *p, size_t &b) { return cub::DeviceScan::ExclusiveSum(p, b, in.data, out.data, n, stream); });
+    BOTH_PHASES(cub::DeviceScan::ExclusiveSum, in.data, out.data, n, stream);
     expect_close(out.read(), before, tolerance, "ExclusiveSum");
-    both_phases([&](void *p, size_t &b) {
-        return cub::DeviceScan::InclusiveScan(p, b, in.data, out.data, larger(), n, stream);
-    });
+    BOTH_PHASES(cub::DeviceScan::InclusiveScan, in.data, out.data, larger(), n, stream);
     expect_equal(out.read(), most, "InclusiveScan");
-    both_phases([&](void *p, size_t &b) {
-        return cub::DeviceScan::ExclusiveScan(p, b, in.data, out.data, larger(), static_cast<T>(1), n, stream);
-    });
+    BOTH_PHASES(cub::DeviceScan::ExclusiveScan, in.data, out.data, larger(), static_cast<T>(1), n, stream);
     expect_equal(out.read(), most_before, "ExclusiveScan");
     std::inclusive_scan(x.begin(), x.end(), most.begin(), larger(), static_cast<T>(1));
-    both_phases([&](void *p, size_t &b) {
-        return cub::DeviceScan::InclusiveScanInit(p, b, in.data, out.data, larger(), static_cast<T>(1), n, stream);
-    });
+    BOTH_PHASES(cub::DeviceScan::InclusiveScanInit, in.data, out.data, larger(), static_cast<T>(1), n, stream);
     expect_equal(out.read(), most, "InclusiveScanInit");
 
     /* In place. */
     buffer<T> a(x), b(x), c(x), d(x);
-    both_phases([&](void *p, size_t &s) { return cub::DeviceScan::ExclusiveSum(p, s, a.data, n, stream); });
+    BOTH_PHASES(cub::DeviceScan::ExclusiveSum, a.data, n, stream);
     expect_close(a.read(), before, tolerance, "ExclusiveSum in place");
-    both_phases([&](void *p, size_t &s) { return cub::DeviceScan::InclusiveSum(p, s, b.data, n, stream); });
+    BOTH_PHASES(cub::DeviceScan::InclusiveSum, b.data, n, stream);
     expect_close(b.read(), sums, tolerance, "InclusiveSum in place");
-    both_phases([&](void *p, size_t &s) {
-        return cub::DeviceScan::ExclusiveScan(p, s, c.data, larger(), static_cast<T>(1), n, stream);
-    });
+    BOTH_PHASES(cub::DeviceScan::ExclusiveScan, c.data, larger(), static_cast<T>(1), n, stream);
     expect_equal(c.read(), most_before, "ExclusiveScan in place");
     std::inclusive_scan(x.begin(), x.end(), most.begin(), larger());
-    both_phases([&](void *p, size_t &s) { return cub::DeviceScan::InclusiveScan(p, s, d.data, larger(), n, stream); });
+    BOTH_PHASES(cub::DeviceScan::InclusiveScan, d.data, larger(), n, stream);
     expect_equal(d.read(), most, "InclusiveScan in place");
 }
 
@@ -215,35 +208,26 @@ test_sorts(int n)
     const std::vector<int> up = order_of(keys, [](T a, T b) { return a < b; }),
                            down = order_of(keys, [](T a, T b) { return b < a; });
 
-    both_phases([&](void *p, size_t &b) {
-        return cub::DeviceRadixSort::SortKeys(p, b, in.data, out.data, n, 0, sizeof(T) * 8, stream);
-    });
+    BOTH_PHASES(cub::DeviceRadixSort::SortKeys, in.data, out.data, n, 0, sizeof(T) * 8, stream);
     CHECK(same_bits(out.read(), at_places(keys, up)), "SortKeys of %d", n);
-    both_phases([&](void *p, size_t &b) {
-        return cub::DeviceRadixSort::SortKeysDescending(p, b, in.data, out.data, n, 0, sizeof(T) * 8, stream);
-    });
+    BOTH_PHASES(cub::DeviceRadixSort::SortKeysDescending, in.data, out.data, n, 0, sizeof(T) * 8, stream);
     CHECK(same_bits(out.read(), at_places(keys, down)), "SortKeysDescending of %d", n);
-    both_phases([&](void *p, size_t &b) {
-        return cub::DeviceRadixSort::SortPairs(p, b, in.data, out.data, beside.data, out_beside.data, n, 0,
-                                               sizeof(T) * 8, stream);
-    });
+    BOTH_PHASES(cub::DeviceRadixSort::SortPairs, in.data, out.data, beside.data, out_beside.data, n, 0, sizeof(T) * 8,
+                stream);
     CHECK(same_bits(out.read(), at_places(keys, up)), "SortPairs of %d", n);
     expect_equal(out_beside.read(), at_places(values, up), "SortPairs: values");
     CHECK(same_bits(in.read(), keys) && beside.read() == values, "inputs change");
 
     cub::DoubleBuffer<T> two(other.data, out.data);
     cub::DoubleBuffer<int> two_beside(other_beside.data, out_beside.data);
-    both_phases([&](void *p, size_t &b) {
-        return cub::DeviceRadixSort::SortPairsDescending(p, b, two, two_beside, n, 0, sizeof(T) * 8, stream);
-    });
+    BOTH_PHASES(cub::DeviceRadixSort::SortPairsDescending, two, two_beside, n, 0, sizeof(T) * 8, stream);
     std::vector<T> got(n);
     std::vector<int> got_beside(n);
     CUDA(cudaMemcpy(got.data(), two.Current(), n * sizeof(T), cudaMemcpyDeviceToHost));
     CUDA(cudaMemcpy(got_beside.data(), two_beside.Current(), n * sizeof(int), cudaMemcpyDeviceToHost));
     CHECK(same_bits(got, at_places(keys, down)), "SortPairsDescending of %d, two buffers", n);
     expect_equal(got_beside, at_places(values, down), "SortPairsDescending: values");
-    both_phases(
-        [&](void *p, size_t &b) { return cub::DeviceRadixSort::SortKeys(p, b, two, n, 0, sizeof(T) * 8, stream); });
+    BOTH_PHASES(cub::DeviceRadixSort::SortKeys, two, n, 0, sizeof(T) * 8, stream);
     CUDA(cudaMemcpy(got.data(), two.Current(), n * sizeof(T), cudaMemcpyDeviceToHost));
     CHECK(same_bits(got,
                     at_places(at_places(keys, down), order_of(at_places(keys, down), [](T a, T b) { return a < b; }))),
@@ -260,15 +244,11 @@ test_bits(int n)
         for (const int end : {5, 13, 32}) {
             const unsigned mask = end - begin == 32 ? ~0u : (1u << (end - begin)) - 1;
             const auto digits = [=](unsigned key) { return key >> begin & mask; };
-            both_phases([&](void *p, size_t &b) {
-                return cub::DeviceRadixSort::SortKeys(p, b, in.data, out.data, n, begin, end, stream);
-            });
+            BOTH_PHASES(cub::DeviceRadixSort::SortKeys, in.data, out.data, n, begin, end, stream);
             expect_equal(out.read(),
                          at_places(keys, order_of(keys, [&](unsigned a, unsigned b) { return digits(a) < digits(b); })),
                          "some bits");
-            both_phases([&](void *p, size_t &b) {
-                return cub::DeviceRadixSort::SortKeysDescending(p, b, in.data, out.data, n, begin, end, stream);
-            });
+            BOTH_PHASES(cub::DeviceRadixSort::SortKeysDescending, in.data, out.data, n, begin, end, stream);
             expect_equal(out.read(),
                          at_places(keys, order_of(keys, [&](unsigned a, unsigned b) { return digits(b) < digits(a); })),
                          "some bits, descending");
@@ -313,25 +293,17 @@ test_selections(int n)
     buffer<T> in(x), out(n);
     const buffer<char> flag(flags);
     buffer<int> count(1);
-    both_phases([&](void *p, size_t &b) {
-        return cub::DeviceSelect::Flagged(p, b, in.data, flag.data, out.data, count.data, n, stream);
-    });
+    BOTH_PHASES(cub::DeviceSelect::Flagged, in.data, flag.data, out.data, count.data, n, stream);
     expect_selected(out.data, count, flagged, "Flagged");
-    both_phases([&](void *p, size_t &b) {
-        return cub::DeviceSelect::If(p, b, in.data, out.data, count.data, n, is_positive(), stream);
-    });
+    BOTH_PHASES(cub::DeviceSelect::If, in.data, out.data, count.data, n, is_positive(), stream);
     expect_selected(out.data, count, positive, "If");
-    both_phases(
-        [&](void *p, size_t &b) { return cub::DeviceSelect::Unique(p, b, in.data, out.data, count.data, n, stream); });
+    BOTH_PHASES(cub::DeviceSelect::Unique, in.data, out.data, count.data, n, stream);
     expect_selected(out.data, count, unique, "Unique");
     expect_equal(in.read(), x, "an input");
-    both_phases(
-        [&](void *p, size_t &b) { return cub::DeviceSelect::If(p, b, in.data, count.data, n, is_positive(), stream); });
+    BOTH_PHASES(cub::DeviceSelect::If, in.data, count.data, n, is_positive(), stream);
     expect_selected(in.data, count, positive, "If in place");
     buffer<T> again(x);
-    both_phases([&](void *p, size_t &b) {
-        return cub::DeviceSelect::Flagged(p, b, again.data, flag.data, count.data, n, stream);
-    });
+    BOTH_PHASES(cub::DeviceSelect::Flagged, again.data, flag.data, count.data, n, stream);
     expect_selected(again.data, count, flagged, "Flagged in place");
 }
 
@@ -365,20 +337,14 @@ test_runs(int n)
     buffer<short> first(n);
     buffer<int> at(n), length(n), count(1);
     buffer<float> reduced(n);
-    both_phases([&](void *p, size_t &b) {
-        return cub::DeviceRunLengthEncode::Encode(p, b, in.data, first.data, length.data, count.data, n, stream);
-    });
+    BOTH_PHASES(cub::DeviceRunLengthEncode::Encode, in.data, first.data, length.data, count.data, n, stream);
     expect_selected(first.data, count, unique, "Encode");
     expect_selected(length.data, count, lengths, "Encode: lengths");
-    both_phases([&](void *p, size_t &b) {
-        return cub::DeviceRunLengthEncode::NonTrivialRuns(p, b, in.data, at.data, length.data, count.data, n, stream);
-    });
+    BOTH_PHASES(cub::DeviceRunLengthEncode::NonTrivialRuns, in.data, at.data, length.data, count.data, n, stream);
     expect_selected(at.data, count, long_at, "NonTrivialRuns");
     expect_selected(length.data, count, long_lengths, "NonTrivialRuns: lengths");
-    both_phases([&](void *p, size_t &b) {
-        return cub::DeviceReduce::ReduceByKey(p, b, in.data, first.data, beside.data, reduced.data, count.data,
-                                              larger(), n, stream);
-    });
+    BOTH_PHASES(cub::DeviceReduce::ReduceByKey, in.data, first.data, beside.data, reduced.data, count.data, larger(), n,
+                stream);
     expect_selected(first.data, count, unique, "ReduceByKey");
     expect_selected(reduced.data, count, most, "ReduceByKey: values");
 }
@@ -406,21 +372,13 @@ test_segments(int n)
     buffer<cub::KeyValuePair<int, int>> pairs(segments);
     typedef cub::DeviceSegmentedReduce reduce;
     const int *const end = bound.data + 1;
-    both_phases([&](void *p, size_t &b) {
-        return reduce::Sum(p, b, reinterpret_cast<const unsigned *>(in.data), out.data, segments, bound.data, end,
-                           stream);
-    });
+    BOTH_PHASES(reduce::Sum, reinterpret_cast<const unsigned *>(in.data), out.data, segments, bound.data, end, stream);
     expect_equal(out.read(), sums, "segments: Sum");
-    both_phases(
-        [&](void *p, size_t &b) { return reduce::Min(p, b, in.data, out.data, segments, bound.data, end, stream); });
+    BOTH_PHASES(reduce::Min, in.data, out.data, segments, bound.data, end, stream);
     expect_equal(out.read(), least, "segments: Min");
-    both_phases([&](void *p, size_t &b) {
-        return reduce::Reduce(p, b, in.data, out.data, segments, bound.data, end, larger(), -7, stream);
-    });
+    BOTH_PHASES(reduce::Reduce, in.data, out.data, segments, bound.data, end, larger(), -7, stream);
     expect_equal(out.read(), most, "segments: Reduce");
-    both_phases([&](void *p, size_t &b) {
-        return reduce::ArgMax(p, b, in.data, pairs.data, segments, bound.data, end, stream);
-    });
+    BOTH_PHASES(reduce::ArgMax, in.data, pairs.data, segments, bound.data, end, stream);
     const std::vector<cub::KeyValuePair<int, int>> found = pairs.read();
     for (int s = 0; s < segments; ++s)
         CHECK(found[s].key == where[s].key && found[s].value == where[s].value, "segments: ArgMax of %d", s);
@@ -445,17 +403,11 @@ test_histogram(int n)
     const buffer<float> in(x), bound(bounds);
     const buffer<unsigned char> in_bytes(bytes);
     buffer<unsigned> out(6), out_ranges(3), out_bytes(10);
-    both_phases([&](void *p, size_t &b) {
-        return cub::DeviceHistogram::HistogramEven(p, b, in.data, out.data, 7, -0.75f, 0.75f, n, stream);
-    });
+    BOTH_PHASES(cub::DeviceHistogram::HistogramEven, in.data, out.data, 7, -0.75f, 0.75f, n, stream);
     expect_equal(out.read(), even, "HistogramEven");
-    both_phases([&](void *p, size_t &b) {
-        return cub::DeviceHistogram::HistogramEven(p, b, in_bytes.data, out_bytes.data, 11, 20, 220, n, stream);
-    });
+    BOTH_PHASES(cub::DeviceHistogram::HistogramEven, in_bytes.data, out_bytes.data, 11, 20, 220, n, stream);
     expect_equal(out_bytes.read(), of_bytes, "HistogramEven of bytes");
-    both_phases([&](void *p, size_t &b) {
-        return cub::DeviceHistogram::HistogramRange(p, b, in.data, out_ranges.data, 4, bound.data, n, stream);
-    });
+    BOTH_PHASES(cub::DeviceHistogram::HistogramRange, in.data, out_ranges.data, 4, bound.data, n, stream);
     expect_equal(out_ranges.read(), ranges, "HistogramRange");
 }
 
@@ -473,25 +425,20 @@ test_iterators(int n)
 {
     buffer<long> sum(1);
     const auto squares = thrust::make_transform_iterator(thrust::counting_iterator<int>(1), square());
-    both_phases([&](void *p, size_t &b) { return cub::DeviceReduce::Sum(p, b, squares, sum.data, n, stream); });
+    BOTH_PHASES(cub::DeviceReduce::Sum, squares, sum.data, n, stream);
     const long wanted = static_cast<long>(n) * (n + 1) / 2 * (2L * n + 1) / 3;
     CHECK(sum.read()[0] == wanted, "%ld", sum.read()[0]);
     const thrust::counting_iterator<int> from_1(1);
-    both_phases([&](void *p, size_t &b) {
-        return cub::DeviceReduce::TransformReduce(p, b, from_1, sum.data, n, cub::Sum(), square(), 5L, stream);
-    });
+    BOTH_PHASES(cub::DeviceReduce::TransformReduce, from_1, sum.data, n, cub::Sum(), square(), 5L, stream);
     CHECK(sum.read()[0] == wanted + 5, "TransformReduce: %ld", sum.read()[0]);
 
     thrust::device_vector<int> x(n, 3), y(n);
-    both_phases(
-        [&](void *p, size_t &b) { return cub::DeviceScan::InclusiveSum(p, b, x.begin(), y.begin(), n, stream); });
+    BOTH_PHASES(cub::DeviceScan::InclusiveSum, x.begin(), y.begin(), n, stream);
     CHECK(n == 0 || y.back() == 3 * n, "iterators of a device_vector");
     const cub::ArgIndexInputIterator<int *> indexed(thrust::raw_pointer_cast(y.data()));
     buffer<cub::KeyValuePair<ptrdiff_t, int>> out(1);
-    both_phases([&](void *p, size_t &b) {
-        return cub::DeviceReduce::Reduce(p, b, indexed, out.data, n, cub::ArgMax(),
-                                         cub::KeyValuePair<ptrdiff_t, int>(-1, INT_MIN), stream);
-    });
+    BOTH_PHASES(cub::DeviceReduce::Reduce, indexed, out.data, n, cub::ArgMax(),
+                cub::KeyValuePair<ptrdiff_t, int>(-1, INT_MIN), stream);
     CHECK(out.read()[0].key == n - 1 && out.read()[0].value == (n == 0 ? INT_MIN : 3 * n), "ArgIndexInputIterator");
 }
 
