@@ -5,6 +5,33 @@
 
 cublasHandle_t handle;
 
+/* What the case has taken; the next one gives it back. */
+static void *on_host[TAKEN_AT_MOST], *on_device[TAKEN_AT_MOST];
+static int host_count, device_count;
+
+void *
+take_host(size_t bytes)
+{
+    ck_assert_int_lt(host_count, TAKEN_AT_MOST);
+    return on_host[host_count++] = malloc(bytes);
+}
+
+void *
+take_copy_of(const void *source, size_t bytes)
+{
+    ck_assert_int_lt(device_count, TAKEN_AT_MOST);
+    return on_device[device_count++] = device_copy_of(source, bytes);
+}
+
+static void
+give_back(void)
+{
+    while (host_count > 0)
+        free(on_host[--host_count]);
+    while (device_count > 0)
+        device_free(on_device[--device_count]);
+}
+
 void
 structured_start(void)
 {
@@ -15,6 +42,7 @@ structured_start(void)
 void
 structured_stop(void)
 {
+    give_back();
     ck_assert_int_eq(cublasDestroy(handle), CUBLAS_STATUS_SUCCESS);
 }
 
@@ -24,6 +52,7 @@ new_setting(int i)
     static struct setting setting;
     static const double scalars[] = {0, 1, -1, 0.5};
     struct setting *s = &setting;
+    give_back();
     *s = (struct setting){.seed = (unsigned)i + 1, .is_wide = i % 2};
     s->uplo = rand_r(&s->seed) % 2 ? CUBLAS_FILL_MODE_LOWER : CUBLAS_FILL_MODE_UPPER;
     s->side = rand_r(&s->seed) % 2 ? CUBLAS_SIDE_LEFT : CUBLAS_SIDE_RIGHT;
@@ -55,8 +84,8 @@ upload(const struct setting *s, struct matrix *m)
     float *narrow = malloc(count_of(m) * sizeof(float));
     for (size_t i = 0; i < count_of(m); ++i)
         narrow[i] = (float)m->value[i];
-    m->device = s->is_wide ? device_copy_of(m->value, count_of(m) * sizeof(double))
-                           : device_copy_of(narrow, count_of(m) * sizeof(float));
+    m->device = s->is_wide ? take_copy_of(m->value, count_of(m) * sizeof(double))
+                           : take_copy_of(narrow, count_of(m) * sizeof(float));
     free(narrow);
 }
 
@@ -64,7 +93,7 @@ struct matrix
 random_matrix(struct setting *s, int rows, int columns)
 {
     struct matrix m = {rows, columns, rows + rand_r(&s->seed) % 3 + (rows == 0), NULL, NULL};
-    m.value = malloc((count_of(&m) + 1) * sizeof(double));
+    m.value = take_host((count_of(&m) + 1) * sizeof(double));
     for (size_t i = 0; i < count_of(&m); ++i)
         m.value[i] = (rand_r(&s->seed) % 129 - 64) / 64.0;
     upload(s, &m);
@@ -74,7 +103,7 @@ random_matrix(struct setting *s, int rows, int columns)
 double *
 download(const struct setting *s, const struct matrix *m)
 {
-    double *values = malloc((count_of(m) + 1) * sizeof(double));
+    double *values = take_host((count_of(m) + 1) * sizeof(double));
     if (s->is_wide) {
         device_read(values, m->device, count_of(m) * sizeof(double));
         return values;
@@ -85,13 +114,6 @@ download(const struct setting *s, const struct matrix *m)
         values[i] = (double)narrow[i];
     free(narrow);
     return values;
-}
-
-void
-release(struct matrix *m)
-{
-    free(m->value);
-    device_free(m->device);
 }
 
 double
@@ -116,7 +138,6 @@ struct matrix
 random_triangle(struct setting *s, int side, bool is_triangular)
 {
     struct matrix m = random_matrix(s, side, side);
-    device_free(m.device);
     for (int j = 0; j < side; ++j) {
         for (int i = 0; i < side; ++i) {
             double *at = &m.value[i + (size_t)j * (size_t)m.ld];

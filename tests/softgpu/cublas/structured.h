@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-enum { CASES = 60, SIDE = 40, BATCH = 3 };
+enum { CASES = 60, SIDE = 40, BATCH = 3, TAKEN_AT_MOST = 64 };
 
 extern cublasHandle_t handle; /* of the running program */
 
@@ -45,10 +45,16 @@ struct setting {
 #define BLAS(name, ...) ((s)->is_wide ? cublasD##name(handle, __VA_ARGS__) : cublasS##name(handle, __VA_ARGS__))
 #define OK(call)        ck_assert_int_eq(call, CUBLAS_STATUS_SUCCESS)
 
+/* Matrices, what download() returns and copies belong to the setting that is there: the next one gives them back. */
 struct setting *new_setting(int i);
+
+/* As malloc() and device_copy_of(). */
+void *take_host(size_t bytes);
+void *take_copy_of(const void *source, size_t bytes);
 
 size_t count_of(const struct matrix *m);
 
+/* What the host has; m->device becomes another. */
 void upload(const struct setting *s, struct matrix *m);
 
 /* Values that are exact in both types. */
@@ -56,8 +62,6 @@ struct matrix random_matrix(struct setting *s, int rows, int columns);
 
 /* What the device has. */
 double *download(const struct setting *s, const struct matrix *m);
-
-void release(struct matrix *m);
 
 double element(const struct matrix *m, int i, int j);
 

@@ -25,10 +25,6 @@ PART_TEST(symmetric_products_and_updates, CASES)
             expect_update(s, &c, got, i, j, s->alpha * sum);
         }
     }
-    free(got);
-    release(&a);
-    release(&b);
-    release(&c);
 
     bool is_plain = s->op == CUBLAS_OP_N;
     for (int which = 0; which < 3; ++which) { /* syrk, syr2k, syrkx */
@@ -57,10 +53,6 @@ PART_TEST(symmetric_products_and_updates, CASES)
                     ck_assert(isnan(got[i + (size_t)j * (size_t)c.ld]));
             }
         }
-        free(got);
-        release(&a);
-        release(&b);
-        release(&c);
     }
 }
 
@@ -92,10 +84,6 @@ PART_TEST(triangular_products_and_solutions, CASES)
             expect_near(s, triangular_product(s, &t, solution, b.ld, i, j), s->alpha * element(&b, i, j));
         }
     }
-    free(product);
-    free(solution);
-    release(&b);
-    release(&c);
 
     struct matrix batch[BATCH];
     void *t_at[BATCH], *b_at[BATCH];
@@ -105,7 +93,7 @@ PART_TEST(triangular_products_and_solutions, CASES)
         t_at[i] = t.device;
         b_at[i] = batch[i].device;
     }
-    void *t_array = device_copy_of(t_at, sizeof(t_at)), *b_array = device_copy_of(b_at, sizeof(b_at));
+    void *t_array = take_copy_of(t_at, sizeof(t_at)), *b_array = take_copy_of(b_at, sizeof(b_at));
     OK(BLAS(trsmBatched, s->side, s->uplo, s->op, s->diag, s->m, s->n, s->alpha_at, t_array, t.ld, b_array, s->m,
             BATCH));
     for (int l = 0; l < BATCH; ++l) {
@@ -114,12 +102,7 @@ PART_TEST(triangular_products_and_solutions, CASES)
             for (int i = 0; i < s->m; ++i)
                 expect_near(s, triangular_product(s, &t, solution, s->m, i, j), s->alpha * element(&batch[l], i, j));
         }
-        free(solution);
-        release(&batch[l]);
     }
-    device_free(t_array);
-    device_free(b_array);
-    release(&t);
 }
 
 PART_TEST(diagonals_rotations_and_extrema, CASES)
@@ -134,9 +117,6 @@ PART_TEST(diagonals_rotations_and_extrema, CASES)
         for (int i = 0; i < s->m; ++i)
             expect_near(s, got[i + (size_t)j * (size_t)c.ld], element(&a, i, j) * element(&x, 0, left ? i : j));
     }
-    free(got);
-    release(&a);
-    release(&c);
 
     int most = 0, least = 0, found;
     int64_t found_64;
@@ -164,10 +144,6 @@ PART_TEST(diagonals_rotations_and_extrema, CASES)
         expect_near(s, first[(size_t)i * (size_t)x.ld], s->alpha * xi + s->beta * yi);
         expect_near(s, second[(size_t)i * (size_t)y.ld], s->alpha * yi - s->beta * xi);
     }
-    free(first);
-    free(second);
-    release(&x);
-    release(&y);
 }
 
 /* A rotation made from a point turns it onto the axis, and one made and applied on the device does the same. */
@@ -190,7 +166,7 @@ PART_TEST(rotations_made_from_points, CASES)
     /* H = {h11 h12; h21 h22} as it stands, with flag -1. */
     double h[5] = {-1, 0.5, -2, 0.25, 3};
     float narrow_h[5] = {-1, 0.5f, -2, 0.25f, 3};
-    void *device = s->is_wide ? device_copy_of(h, sizeof(h)) : device_copy_of(narrow_h, sizeof(narrow_h));
+    void *device = s->is_wide ? take_copy_of(h, sizeof(h)) : take_copy_of(narrow_h, sizeof(narrow_h));
     bool on_device = _i % 4 < 2;
     OK(cublasSetPointerMode(handle, on_device ? CUBLAS_POINTER_MODE_DEVICE : CUBLAS_POINTER_MODE_HOST));
     void *host = s->is_wide ? (void *)h : narrow_h;
@@ -202,11 +178,6 @@ PART_TEST(rotations_made_from_points, CASES)
         expect_near(s, first[(size_t)i * (size_t)x.ld], h[1] * xi + h[3] * yi);
         expect_near(s, second[(size_t)i * (size_t)y.ld], h[2] * xi + h[4] * yi);
     }
-    free(first);
-    free(second);
-    device_free(device);
-    release(&x);
-    release(&y);
 }
 
 /* A modified rotation made from (x, y) with weights makes sqrt(d2) y disappear. */

@@ -21,11 +21,9 @@ PART_TEST(triangles_and_vectors, CASES)
             sum += symmetric(s, &a, i, l) * element(&x, 0, l);
         expect_update(s, &y, got, 0, i, s->alpha * sum);
     }
-    free(got);
 
     OK(BLAS(syr, s->uplo, s->n, s->alpha_at, x.device, x.ld, a.device, a.ld));
     double *once = download(s, &a);
-    device_free(y.device);
     upload(s, &y);
     OK(BLAS(syr2, s->uplo, s->n, s->alpha_at, x.device, x.ld, y.device, y.ld, a.device, a.ld));
     double *twice = download(s, &a);
@@ -41,9 +39,6 @@ PART_TEST(triangles_and_vectors, CASES)
             expect_near(s, twice[at], once[at] + s->alpha * (xi * yj + yi * xj));
         }
     }
-    free(once);
-    free(twice);
-    release(&a);
 
     struct matrix t = random_triangle(s, s->n, true);
     OK(BLAS(trmv, s->uplo, s->op, s->diag, s->n, t.device, t.ld, x.device, x.ld));
@@ -54,15 +49,10 @@ PART_TEST(triangles_and_vectors, CASES)
             sum += triangular(s, &t, i, l) * element(&x, 0, l);
         expect_near(s, got[(size_t)i * (size_t)x.ld], sum);
     }
-    free(got);
     OK(BLAS(trsv, s->uplo, s->op, s->diag, s->n, t.device, t.ld, x.device, x.ld));
     got = download(s, &x); /* back where it was */
     for (int i = 0; i < s->n; ++i)
         expect_near(s, got[(size_t)i * (size_t)x.ld], element(&x, 0, i));
-    free(got);
-    release(&t);
-    release(&x);
-    release(&y);
 }
 
 /* A band of a square matrix as cuBLAS stores it: element (i, j) of the matrix in row `offset` + i - j of column j. */
@@ -90,15 +80,10 @@ PART_TEST(banded_matrices, CASES)
         }
         expect_update(s, &y, got, 0, i, s->alpha * sum);
     }
-    free(got);
-    release(&a);
-    release(&x);
-    release(&y);
 
     /* Of a symmetric and of a triangular band one side is stored; both are read off the same one. */
     bool lower = s->uplo == CUBLAS_FILL_MODE_LOWER;
     a = random_matrix(s, kl + 1, s->n);
-    device_free(a.device);
     for (int j = 0; j < s->n; ++j) {
         for (int i = 0; i <= kl; ++i) {
             double *at = &a.value[i + (size_t)j * (size_t)a.ld];
@@ -132,12 +117,6 @@ PART_TEST(banded_matrices, CASES)
         expect_near(s, product[(size_t)i * (size_t)x.ld], triangular_sum);
         expect_near(s, solution[(size_t)i * (size_t)x.ld], element(&x, 0, i));
     }
-    free(got);
-    free(product);
-    free(solution);
-    release(&a);
-    release(&x);
-    release(&y);
 }
 
 /* Packed routines do what those for whole matrices do, which are compared with their definitions above. */
@@ -147,10 +126,9 @@ PART_TEST(packed_matrices, CASES)
     struct matrix whole = random_triangle(s, s->n, true), x = random_matrix(s, 1, s->n), y = random_matrix(s, 1, s->n);
     for (int j = 0; j < s->n; ++j) /* a diagonal that both kinds read */
         whole.value[j + (size_t)j * (size_t)whole.ld] = 2;
-    device_free(whole.device);
     upload(s, &whole);
     struct matrix packed = {s->n * (s->n + 1) / 2, 1, s->n * (s->n + 1) / 2, NULL, NULL};
-    packed.value = malloc(count_of(&packed) * sizeof(double));
+    packed.value = take_host(count_of(&packed) * sizeof(double));
     int at = 0;
     for (int j = 0; j < s->n; ++j) {
         for (int i = 0; i < s->n; ++i) {
@@ -161,8 +139,6 @@ PART_TEST(packed_matrices, CASES)
     upload(s, &packed);
     double *results[2][5];
     for (int is_packed = 0; is_packed < 2; ++is_packed) {
-        device_free(x.device);
-        device_free(y.device);
         upload(s, &x);
         upload(s, &y);
         if (is_packed) {
@@ -205,12 +181,6 @@ PART_TEST(packed_matrices, CASES)
             at += is_stored(s, i, j);
         }
     }
-    for (int l = 0; l < 10; ++l)
-        free(results[l / 5][l % 5]);
-    release(&whole);
-    release(&packed);
-    release(&x);
-    release(&y);
 }
 
 PART_TEST(batches_of_matrix_vector_products, CASES)
@@ -227,7 +197,7 @@ PART_TEST(batches_of_matrix_vector_products, CASES)
         array[2][l] = (char *)y.device + l * (size_t)y.ld * (size_t)out * bytes;
     }
     for (int i = 0; i < 3; ++i)
-        arrays[i] = device_copy_of(array[i], sizeof(array[i]));
+        arrays[i] = take_copy_of(array[i], sizeof(array[i]));
     if (_i % 4 < 2)
         OK(BLAS(gemvBatched, s->op, s->m, s->n, s->alpha_at, arrays[0], a.ld, arrays[1], x.ld, s->beta_at, arrays[2],
                 y.ld, BATCH));
@@ -244,10 +214,4 @@ PART_TEST(batches_of_matrix_vector_products, CASES)
             expect_update(s, &y, got, 0, l * out + i, s->alpha * sum);
         }
     }
-    free(got);
-    for (int i = 0; i < 3; ++i)
-        device_free(arrays[i]);
-    release(&a);
-    release(&x);
-    release(&y);
 }
