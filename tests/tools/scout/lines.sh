@@ -35,7 +35,7 @@ pasted() {
     cd "$from" || exit
     run "$ddprun" -q scout --patch "$work/$name.diff" "$program" "$@"
     cd "$sources" || exit
-    succeeded "$name: scouted"
+    check "$name: scouted" test "$code" -eq "${asked:-0}"
     cp "$work/stdout" "$work/$name.out"
     check "$name: nothing is left to be done by hand" test "$(grep -c '^by hand' "$work/$name.out")" -eq 0
     check "$name: at most 200 words" test "$(wc -w <"$work/$name.out")" -le 200
@@ -84,12 +84,15 @@ if is_wanted shares; then
     mkdir "$work/shares.d"
     cp "$sources/tests/tools/scout/shares.cu" "$work/shares.d"
     level=2 compile "$work/shares.d" "$work/shares_plain" shares.cu
-    for habit in labels offset list managed mixed whole times picks; do
+    for habit in labels offset list managed mixed whole times picks carried losses; do
         cp -r "$work/shares.d" "$work/shares_$habit.d"
+        asked=$([ "$habit" = carried ] && echo 1 || echo 0) # scout asks what the state is
         pasted "shares_$habit" "$work/shares.d" "$work/shares_plain" "$work/shares_$habit.d" shares.cu "$habit"
         check "shares, $habit: a note of what the host computes with its own copy" \
             test "$(grep -c '^note: with these lines a batch on the device is' "$work/shares_$habit.out")" -eq 1
     done
+    asked=0
+    check "shares: lines that leave memory to each rank are said to" grep -q '^note: these lines leave the memory of the question to each rank' "$work/shares_carried.out"
     check "shares: of the whole set there is one share" test "$(grep -c '^+ *ddp_share(data' "$work/shares_whole.diff")" -eq 2
     check "shares: of a list each batch is shared" test "$(grep -c '^+ *ddp_share_batches(list, .*, 96, sizeof(int), 0)' "$work/shares_list.diff")" -eq 1
     check "shares: of each time step there is a share, and one of its labels" \
@@ -115,7 +118,7 @@ if is_wanted shares; then
     check "shares: a number that chooses records is said" grep -q '^by hand: DDP_SHARD, .*: launches may choose them by a number' "$work/stdout"
 fi
 
-# Memory of classes: a member is named with its object, and what `this` is, is counted.
+# Memory of classes: a member or a method is named with its object, and what `this` is, is counted.
 if is_wanted methods; then
     mkdir -p "$work/methods.d/tests/tools/scout"
     cp "$sources/tests/trainer.h" "$work/methods.d/tests"
@@ -125,8 +128,8 @@ if is_wanted methods; then
     level=0 compile "$work/methods.d" "$work/methods_this" -I. this.cu
     run "$ddprun" -q scout -v "$work/methods_this"
     check "methods: this is counted" test "$(grep -Ec '^\+ *(ddp_note\(this->gpu_, |DDP_(PARAMETER|GRADIENT)\(ddp_made\[[23]\])' "$work/stdout")" -eq 3
-    check "methods: the share stands in front of the call" grep -q '^+.*ddp_share' "$work/stdout"
     pasted methods "$work/methods.d" "$work/methods_plain" "$work/methods.d" "-I. tests/tools/scout/methods.cu"
+    check "methods: a method without arguments is called with its object" grep -q '^+ *ddp_share(x.data(), x.bytes(), ' "$work/methods.diff"
 fi
 
 # Loops that allocate and set, in two functions; few labels.

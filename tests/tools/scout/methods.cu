@@ -40,13 +40,40 @@ sgd(float *w, const float *g)
 
 struct tensor {
     float *gpu_;
-    void allocate(int count);
+    size_t count;
+    float *data() const
+    {
+        return gpu_;
+    }
+    size_t bytes() const
+    {
+        return count * sizeof(float);
+    }
+    void allocate(size_t count);
+    void fill(const std::vector<float> &values);
+    static tensor of(const std::vector<float> &values);
 };
 
 void
-tensor::allocate(int count)
+tensor::allocate(size_t count)
 {
+    this->count = count;
     CHECK(cudaMalloc(&SELF gpu_, count * sizeof(float)));
+}
+
+void
+tensor::fill(const std::vector<float> &values)
+{
+    CHECK(cudaMemcpy(data(), values.data(), bytes(), cudaMemcpyHostToDevice));
+}
+
+tensor
+tensor::of(const std::vector<float> &values)
+{
+    tensor made;
+    made.allocate(values.size());
+    made.fill(values);
+    return made;
 }
 
 struct network {
@@ -62,15 +89,14 @@ network::network()
         start[i] = 0.1f * (float)(i % 7) - 0.3f;
     x.allocate(BATCH * INPUTS);
     d.allocate(BATCH * OUTPUTS);
-    w.allocate(INPUTS * OUTPUTS);
+    w = tensor::of(start);
     g.allocate(INPUTS * OUTPUTS);
-    CHECK(cudaMemcpy(w.gpu_, start.data(), start.size() * sizeof(float), cudaMemcpyHostToDevice));
 }
 
 void
 network::forward(const std::vector<float> &batch)
 {
-    CHECK(cudaMemcpy(x.gpu_, batch.data(), batch.size() * sizeof(float), cudaMemcpyHostToDevice));
+    x.fill(batch);
     product<<<1, BATCH * OUTPUTS>>>(d.gpu_, x.gpu_, w.gpu_);
 }
 

@@ -9,7 +9,9 @@
  *   whole    the data lies on the device, and each step takes all of it
  *   number   the data lies on the device, and a kernel takes a batch by its number
  *   times    a recurrent net: a batch has its time steps one after the other, and one label for each record
+ *   carried  the same, whose state goes on from batch to batch
  *   picks    the data lies on the device, and a batch is a list of numbers, by which one kernel makes all gradients
+ *   losses   batches from the host; one kernel makes all gradients, and a loss for each record
  */
 #include <cstdio>
 #include <cstdlib>
@@ -216,7 +218,7 @@ add_products(float *g, const float *a, const float *delta)
 }
 
 static void
-train_times(void)
+train_in_time(bool carries)
 {
     enum { TIMES = 6, STATE = BATCH * CLASSES };
     float *u, *gu, *states, *deltas, first[CLASSES * CLASSES];
@@ -246,13 +248,27 @@ train_times(void)
         }
         descend<<<1, INPUTS * CLASSES>>>(w, gw, 0.3f, INPUTS * CLASSES);
         descend<<<1, CLASSES * CLASSES>>>(u, gu, 0.3f, CLASSES * CLASSES);
+        if (carries)
+            cudaMemcpy(states, states + TIMES * STATE, STATE * sizeof(float), cudaMemcpyDeviceToDevice);
     }
 }
 
-/* One block for each record: all that it computes is what it adds to the gradients. */
+static void
+train_times(void)
+{
+    train_in_time(false);
+}
+
+static void
+train_carried(void)
+{
+    train_in_time(true);
+}
+
+/* One block for each record: all that it computes is what it adds to the gradients, and its loss. */
 __global__ void
 add_picked(float *gw, float *gb, const float *all, const int *all_labels, const int *picks, const float *w,
-           const float *b)
+           const float *b, float *losses)
 {
     __shared__ float z[CLASSES], total;
     int i = picks[blockIdx.x], k = threadIdx.x;
@@ -268,9 +284,21 @@ add_picked(float *gw, float *gb, const float *all, const int *all_labels, const 
     }
     __syncthreads();
     float delta = (z[k] / total - (k == all_labels[i])) / BATCH;
+    if (losses != NULL && k == all_labels[i])
+        losses[blockIdx.x] = logf(total / z[k]);
     atomicAdd(&gb[k], delta);
     for (int j = 0; j < INPUTS; ++j)
         atomicAdd(&gw[j * CLASSES + k], all[i * INPUTS + j] * delta);
+}
+
+static void
+add_picks(const float *all, const int *all_labels, const int *picks, float *losses)
+{
+    cudaMemset(gw, 0, INPUTS * CLASSES * sizeof(float));
+    cudaMemset(gb, 0, CLASSES * sizeof(float));
+    add_picked<<<BATCH, CLASSES>>>(gw, gb, all, all_labels, picks, w, b, losses);
+    descend<<<1, INPUTS * CLASSES>>>(w, gw, 0.3f, INPUTS * CLASSES);
+    descend<<<1, CLASSES>>>(b, gb, 0.3f, CLASSES);
 }
 
 static void
@@ -286,11 +314,23 @@ train_picks(void)
         for (int &pick : host_picks)
             pick = rand() % SAMPLES;
         cudaMemcpy(picks, host_picks, BATCH * sizeof(int), cudaMemcpyHostToDevice);
-        cudaMemset(gw, 0, INPUTS * CLASSES * sizeof(float));
-        cudaMemset(gb, 0, CLASSES * sizeof(float));
-        add_picked<<<BATCH, CLASSES>>>(gw, gb, data, data_labels, picks, w, b);
-        descend<<<1, INPUTS * CLASSES>>>(w, gw, 0.3f, INPUTS * CLASSES);
-        descend<<<1, CLASSES>>>(b, gb, 0.3f, CLASSES);
+        add_picks(data, data_labels, picks, NULL);
+    }
+}
+
+static void
+train_losses(void)
+{
+    int *each, numbers[BATCH];
+    for (int i = 0; i < BATCH; ++i)
+        numbers[i] = i;
+    cudaMalloc(&each, sizeof(numbers));
+    cudaMemcpy(each, numbers, sizeof(numbers), cudaMemcpyHostToDevice);
+    for (int step = 0; step < STEPS; ++step) {
+        int at = step * BATCH % SAMPLES;
+        cudaMemcpy(x, host_x + at * INPUTS, BATCH * INPUTS * sizeof(float), cudaMemcpyHostToDevice);
+        cudaMemcpy(labels, host_labels + at, BATCH * sizeof(int), cudaMemcpyHostToDevice);
+        add_picks(x, labels, each, loss);
     }
 }
 
@@ -320,7 +360,8 @@ main(int argc, char **argv)
         void (*train)(void);
     } habits[] = {{"labels", train_labels},   {"offset", train_offset}, {"list", train_list},
                   {"managed", train_managed}, {"mixed", train_mixed},   {"whole", train_whole},
-                  {"number", train_number},   {"times", train_times},   {"picks", train_picks}};
+                  {"number", train_number},   {"times", train_times},   {"picks", train_picks},
+                  {"carried", train_carried}, {"losses", train_losses}};
     std::vector<float> start(INPUTS * CLASSES);
     const char *habit = argc > 1 ? argv[1] : "";
     srand(5);

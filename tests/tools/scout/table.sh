@@ -40,7 +40,7 @@ verdict() {
     else
         printf '%d parameters, %d gradients' "$(grep -c '^  parameter ' "$out")" "$(grep -c '^  gradient ' "$out")"
     fi
-    if grep -q '^note: .*the host' "$out"; then printf '; noted'; fi
+    if grep -q '^note: .*the host [a-z]' "$out"; then printf '; noted'; fi
     echo
 }
 export -f verdict

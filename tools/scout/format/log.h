@@ -142,8 +142,8 @@ struct scout_segment {
     struct scout_ranges killed, modified;
 };
 
-/* What a perturbed segment changed outside itself; with `read`, what a part of it did, if that was in the first part of
- * the results alone. */
+/* What a perturbed segment changed outside itself; with `read`, what a part of it did: the first part of a result, or
+ * all of it. */
 struct scout_dependence {
     uint32_t from;            /* number of the segment in its effect */
     uint32_t to;              /* allocation */

@@ -576,7 +576,6 @@ effect_change_shares(struct effect *effect, bool stay)
 void
 effect_judge_shares(struct effect *effect)
 {
-    bool spreads = false;
     for (size_t i = 0, next; i < effect->part_count; i = next) {
         struct part *part = &effect->parts[i];
         const struct image *image = &effect->images.items[part->image];
@@ -594,12 +593,10 @@ effect_judge_shares(struct effect *effect)
             continue;
         for (size_t at = lo / sizeof(uint32_t); (at = images_next_different(image, at, last)) < last; ++at)
             end = images_same(image, image->now[at], image->after[at]) ? end : at + 1;
+        bool spreads = 4 * end * sizeof(uint32_t) > 3 * hi + lo;
         if (end > 0)
-            part->reached = (struct scout_range){lo, end * sizeof(uint32_t)};
-        spreads = spreads || 4 * (part->reached.hi - part->reached.lo) > 3 * (hi - lo);
+            part->reached = (struct scout_range){lo, spreads ? hi : end * sizeof(uint32_t)};
     }
-    for (size_t i = 0; i < effect->part_count && spreads; ++i)
-        effect->parts[i].reached = (struct scout_range){0};
 }
 
 /* ---- the log ---- */

@@ -628,7 +628,7 @@ lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct sc
                 sites_text(sites, log->allocs[insertions.forgotten].site, site, sizeof(site)));
     if (insertions.unshared != NULL)
         print_data(out, log, finding, &insertions, sites);
-    if (insertions.shares_in_place)
+    else
         fputs(
             "note: with these lines a batch on the device is the rank's share: a test that reads it, batch statistics, "
             "and hits counted by the host's own labels are wrong. The ranks must divide a batch; one that stays on the "

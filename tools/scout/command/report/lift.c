@@ -14,7 +14,7 @@ struct span {
 };
 
 struct call {
-    struct span name, object; /* object: "layer->weight." in front of a method, "" without one */
+    struct span name, object; /* name: up to the arguments; object: "layer->weight." of a method, "" without one */
     struct span arguments[ARGUMENTS_AT_MOST];
     uint32_t count;
     bool makes; /* a constructor: the object is what it makes */
@@ -146,7 +146,7 @@ choose(const char *text, size_t begin, size_t open, struct span object, bool mak
     if (choice->has_place || (choice->found > 1 && !is_there))
         return;
     choice->has_place = is_there;
-    *choice->call = (struct call){.name = {begin, begin}, .object = object, .makes = makes};
+    *choice->call = (struct call){.name = {begin, open}, .object = object, .makes = makes};
     split_arguments(text, open, choice->call);
 }
 
@@ -271,16 +271,19 @@ is_declared(const struct source *source, const char *name, size_t length, size_t
     return false;
 }
 
-/* A type of the language, which is the same everywhere. */
+/* A type or a cast of the language, which is the same everywhere. */
 static bool
 is_type(const char *word, size_t length)
 {
     char padded[LIFT_BYTES];
     snprintf(padded, sizeof(padded), " %.*s ", (int)length, word);
-    return strstr(" float double int char short long unsigned signed bool size_t ", padded) != NULL;
+    return strstr(
+               " float double int char short long unsigned signed bool size_t static_cast reinterpret_cast const_cast ",
+               padded) != NULL;
 }
 
-/* The next name of an expression that stands for itself: no member, no function, no type, no number. False: none. */
+/* The next name of an expression that stands for itself: no member, no type, no number, and no function but one
+ * without arguments, which may be a method. False: none. */
 static bool
 next_name(const char *expression, size_t *at, struct span *name)
 {
@@ -293,7 +296,8 @@ next_name(const char *expression, size_t *at, struct span *name)
                                                         strncmp(expression + before - 2, "::", 2) == 0)));
         size_t next = source_skip(expression, end);
         bool is_name = isalpha((unsigned char)expression[begin]) || expression[begin] == '_';
-        if (is_name && !is_member && !is_type(expression + begin, end - begin) && expression[next] != '(' &&
+        bool is_call = expression[next] == '(' && expression[source_skip(expression, next + 1)] != ')';
+        if (is_name && !is_member && !is_type(expression + begin, end - begin) && !is_call &&
             strncmp(expression + next, "::", 2) != 0) {
             *name = (struct span){begin, end};
             return true;
@@ -311,6 +315,7 @@ struct passage {
     size_t said;            /* place there */
     struct call parameters; /* its header, read as a call */
     const struct source *outer;
+    struct span statement; /* of `outer`, with the call */
     struct call call;
     const char *loop; /* "for (int i = 0; i < n; ++i)": its names are those of the expression */
     bool is_left;     /* not the function is left, but that loop */
@@ -384,19 +389,6 @@ is_member(const struct passage *passage, const char *name, size_t length, bool *
         *hidden_p = !opens && (*hidden_p || strncmp(text, "private", 7) == 0 || strncmp(text, "protected", 9) == 0);
     }
     return false;
-}
-
-static bool
-begins_with_parameter(const struct passage *passage, const char *expression)
-{
-    struct span name;
-    size_t at = 0;
-    if (!next_name(expression, &at, &name))
-        return false;
-    return ANY_NUMBER(i, 0, passage->parameters.count,
-                      is_word(passage->inner->text,
-                              parameter_name(passage->inner->text, passage->parameters.arguments[i]),
-                              expression + name.begin, name.end - name.begin));
 }
 
 static void pass_expression(const struct passage *passage, char expression[LIFT_BYTES]);
@@ -476,6 +468,57 @@ is_fixed(const struct passage *passage, const char *expression)
     return count > 0;
 }
 
+/* "layer->weight" of "layer->weight = (float *)call(...)"; what another call makes of the result is not that. */
+static void
+assigned_to(const char *text, struct span statement, const struct call *call, char to[LIFT_BYTES])
+{
+    size_t equal = 0, behind = source_skip(text, source_close(text, call->name.end));
+    bool is_cast = false;
+    to[0] = '\0';
+    for (size_t at = source_skip(text, statement.begin), end; at < call->name.begin; at = source_skip(text, end)) {
+        bool is_inside = strchr("([{", text[at]) != NULL && source_close(text, at) > call->name.begin;
+        bool was_cast = is_cast;
+        end = source_token(text, at);
+        is_cast = (is_cast && !is_inside) || (end - at > 5 && strncmp(text + end - 5, "_cast", 5) == 0);
+        if (text[at] == '=' && text[at + 1] != '=' && strchr("=!<>+-*/", text[at - 1]) == NULL)
+            equal = at;
+        else if (is_inside && !was_cast && (source_is_word(text[at - 1]) || text[at - 1] == '>'))
+            equal = 0;
+        if (strchr("([{", text[at]) != NULL && !is_inside)
+            end = source_close(text, at);
+    }
+    if (equal == 0 || strchr(";),", text[behind]) == NULL)
+        return;
+    struct span left = {begin_of_postfix(text, statement.begin, equal), equal};
+    size_t star = left.begin;
+    while (star > statement.begin && isspace((unsigned char)text[star - 1]))
+        --star;
+    if (star > statement.begin && text[star - 1] == '*' && source_skip(text, statement.begin) == star - 1)
+        left.begin = star - 1; /* no declaration */
+    (void)copy_span(text, left, to);
+}
+
+/* Whether a function's result is what an expression says; "": whether the statement returns its call's result. */
+static bool
+is_returned(const struct source *source, uint32_t function, size_t said, const char *expression)
+{
+    char text[LIFT_BYTES] = "";
+    for (uint32_t i = function; i < source->count && source->nodes[i].begin < source->nodes[function].end; ++i) {
+        struct span statement = own_part(source, i);
+        if (strncmp(source->text + statement.begin, "return", 6) != 0 ||
+            (expression[0] == '\0' && statement.begin != said) || !copy_span(source->text, statement, text))
+            continue;
+        const char *value = text + 6 + (text[6] == ' ');
+        if (value[0] == '(' && source_close(value, 0) < strlen(value) - 1)
+            value += source_close(value, 0); /* a cast */
+        value += strspn(value, " ");
+        if (expression[0] == '\0' || (strncmp(value, expression, strlen(expression)) == 0 &&
+                                      value[strlen(expression) + strspn(value + strlen(expression), " ")] == ';'))
+            return true;
+    }
+    return false;
+}
+
 /* What a name of the function is at the call. False: not to be said there. */
 static bool
 pass_name(const struct passage *passage, const char *name, size_t length, char to[LIFT_BYTES])
@@ -496,8 +539,15 @@ pass_name(const struct passage *passage, const char *name, size_t length, char t
             return false;
         return snprintf(to, LIFT_BYTES, is_primary(text) ? "%s" : "(%s)", text) < LIFT_BYTES;
     }
-    if (is_declared(inner, name, length, inner->nodes[passage->function].begin + 1, passage->said + 1))
-        return pass_constant(passage, name, length, to);
+    if (is_declared(inner, name, length, inner->nodes[passage->function].begin + 1, passage->said + 1)) {
+        snprintf(text, sizeof(text), "%.*s", (int)length, name);
+        if (pass_constant(passage, name, length, to))
+            return true;
+        if (passage->is_left || !is_returned(inner, passage->function, passage->said, text))
+            return false;
+        assigned_to(passage->outer->text, passage->statement, &passage->call, to);
+        return to[0] != '\0' && is_primary(to);
+    }
     if (passage->is_left)
         return snprintf(to, LIFT_BYTES, "%.*s", (int)length, name) < LIFT_BYTES;
     uint32_t number;
@@ -556,51 +606,6 @@ pass_expression(const struct passage *passage, char expression[LIFT_BYTES])
 
 /* ---- what a statement says of the memory ---- */
 
-/* "layer->weight" of "layer->weight = (float *)call(...)". */
-static void
-assigned_to(const char *text, struct span statement, size_t call, char to[LIFT_BYTES])
-{
-    size_t equal = 0;
-    to[0] = '\0';
-    for (size_t at = source_skip(text, statement.begin), end; at < call; at = source_skip(text, end)) {
-        end = source_token(text, at);
-        if (text[at] == '=' && text[at + 1] != '=' && strchr("=!<>+-*/", text[at - 1]) == NULL)
-            equal = at;
-        if (strchr("([{", text[at]) != NULL && source_close(text, at) <= call)
-            end = source_close(text, at);
-    }
-    if (equal == 0)
-        return;
-    struct span left = {begin_of_postfix(text, statement.begin, equal), equal};
-    size_t star = left.begin;
-    while (star > statement.begin && isspace((unsigned char)text[star - 1]))
-        --star;
-    if (star > statement.begin && text[star - 1] == '*' && source_skip(text, statement.begin) == star - 1)
-        left.begin = star - 1; /* no declaration */
-    (void)copy_span(text, left, to);
-}
-
-/* Whether a function's result is what an expression says; "": whether the statement returns its call's result. */
-static bool
-is_returned(const struct source *source, uint32_t function, size_t said, const char *expression)
-{
-    char text[LIFT_BYTES] = "";
-    for (uint32_t i = function; i < source->count && source->nodes[i].begin < source->nodes[function].end; ++i) {
-        struct span statement = own_part(source, i);
-        if (strncmp(source->text + statement.begin, "return", 6) != 0 ||
-            (expression[0] == '\0' && statement.begin != said) || !copy_span(source->text, statement, text))
-            continue;
-        const char *value = text + 6 + (text[6] == ' ');
-        if (value[0] == '(' && source_close(value, 0) < strlen(value) - 1)
-            value += source_close(value, 0); /* a cast */
-        value += strspn(value, " ");
-        if (expression[0] == '\0' || (strncmp(value, expression, strlen(expression)) == 0 &&
-                                      value[strlen(expression) + strspn(value + strlen(expression), " ")] == ';'))
-            return true;
-    }
-    return false;
-}
-
 /* "w" of "&w", "(void **)&w"; "*w" of "w". */
 static bool
 pointed_to(const char *text, struct span argument, char to[LIFT_BYTES])
@@ -647,8 +652,6 @@ read_innermost(const struct source *source, struct span statement, size_t place,
         bool said = calls[i].copies ? copy_span(text, call.arguments[0], lifted->memory)
                                     : pointed_to(text, call.arguments[0], lifted->memory);
         said = said && copy_span(text, call.arguments[calls[i].bytes], lifted->bytes);
-        if (calls[i].copies)
-            said = said && copy_span(text, call.arguments[1], lifted->source);
         if (calls[i].stream > 0 && calls[i].stream < call.count)
             said = said && copy_span(text, call.arguments[calls[i].stream], lifted->stream);
         return said;
@@ -687,6 +690,7 @@ find_passage(const struct source *outer, struct span statement, const struct sit
     struct span header = {passage->inner->nodes[passage->function].begin, 0};
     header.end = passage->inner->nodes[source_block(passage->inner, passage->function)].begin;
     passage->outer = outer;
+    passage->statement = statement;
     passage->name = from->function;
     if (!find_call(passage->inner->text, header, from->function, false, 0, &passage->parameters))
         return false;
@@ -822,11 +826,8 @@ lift(struct sources *sources, const struct site_place *frames, uint32_t depth, s
                 snprintf(lifted->loop, LIFT_BYTES, "%s", outside.loop);
                 passage.loop = lifted->loop;
             }
-            lifted->source_is_passed =
-                (i == 1 || lifted->source_is_passed) && begins_with_parameter(&passage, lifted->source);
-            pass_expression(&passage, lifted->source);
             if (lifted->memory[0] == '\0' && returns)
-                assigned_to(source->text, statement, passage.call.name.begin, lifted->memory);
+                assigned_to(source->text, statement, &passage.call, lifted->memory);
         }
         passage.inner = source;
     }

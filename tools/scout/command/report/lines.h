@@ -124,9 +124,8 @@ enum { LIFT_BYTES = 256 };
 
 /* Expressions, "" what is not known. Of a copy the memory is where it goes to. */
 struct lifted {
-    char memory[LIFT_BYTES], bytes[LIFT_BYTES], stream[LIFT_BYTES], source[LIFT_BYTES];
+    char memory[LIFT_BYTES], bytes[LIFT_BYTES], stream[LIFT_BYTES];
     char loop[LIFT_BYTES]; /* "for (int i = 0; i < n; ++i)", whose names memory and bytes have; "": no loop */
-    bool source_is_passed; /* each function has got it from its caller */
     bool is_fixed;         /* bytes is not said, but is a parameter of a template */
 };
 
@@ -170,7 +169,6 @@ struct insertions {
     uint32_t groups;      /* of lines */
     uint32_t forgotten;   /* DDP_FORGET comes before it is freed: one annotation is of several sizes; SCOUT_NONE */
     const char *unshared; /* why data have no line; NULL: they have */
-    bool shares_in_place; /* data that lie on the device */
     bool *data;           /* [period]: such an operation */
 };
 

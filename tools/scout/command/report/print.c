@@ -81,6 +81,11 @@ print_lines(FILE *out, const struct scout_log *log, const struct scout_finding *
     if (ok && path != NULL)
         ok = whole_file_write(path, diff, size) ||
              error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s (--patch): %s", path, file_why(errno));
+    if (size > 0 && !finding->found)
+        fputs(
+            "note: these lines leave the memory of the question to each rank: right if a step carries it to the next, "
+            "or writes it before it reads it. ddprun check shows whether they are\n",
+            out);
     if (ok && path != NULL)
         fprintf(out, "next: patch -p0 <%s, the lines by hand if there are any, compile, ddprun check\n", path);
     else if (size > 0 && path == NULL)
@@ -107,13 +112,14 @@ scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *
     for (uint32_t i = 0; i < finding->note_count; ++i)
         fprintf(out, "note: %s\n", finding->notes[i]);
     print_host(out, log, sites);
-    bool ok = true;
+    bool ok = true, is_missed = ANY(tensor, finding->tensors, finding->tensor_count,
+                                    tensor->role == ROLE_SUSPECT && tensor->updated);
     if (log->annotation_count > 0)
         annotated_print(out, log, finding);
     if (log->annotation_count > 0 && path != NULL)
         ok = error_set(error, DDPRUN_EXIT_FAILURE,
                        "--patch is for a program without annotations, and this one has some");
-    else if (log->annotation_count == 0 && finding->found && finding->group_count > 0)
+    else if (log->annotation_count == 0 && finding->group_count > 0 && !is_missed)
         ok = print_lines(out, log, finding, sites, path, verbose, error);
     sites_close(sites);
     return ok;

@@ -38,36 +38,24 @@ bytes_of_all(const struct search *search, const struct batch *batch)
 }
 
 static void
-add_share(struct search *search, const struct spot *spot, struct lifted *said, bool on_host, const struct batch *batch)
+add_share(struct search *search, const struct spot *spot, struct lifted *said, const struct batch *batch)
 {
     const char *bytes = lift_bare(said->bytes);
     const char *size = strchr(bytes, '*') != NULL ? strstr(bytes, "sizeof(") : NULL; /* of an element, or of a word */
     int length = size != NULL ? (int)source_close(size, strlen("sizeof")) : 1;
-    const char *each = size != NULL ? size : "4", *stream = said->stream[0] != '\0' && !on_host ? said->stream : "0";
+    const char *each = size != NULL ? size : "4", *stream = said->stream[0] != '\0' ? said->stream : "0";
     bool is_several = bytes_of_all(search, batch) > batch->bytes, has_times = batch->times > 1;
     char *one = has_times    ? xasprintf(", %" PRIu64 ", %" PRIu32, batch->bytes, batch->times)
                 : is_several ? xasprintf(", %" PRIu64, batch->bytes)
                              : xstrdup("");
-    char *text = xasprintf("ddp_share%s(%s%s%s, %s%s, %.*s, %s);",
+    char *text = xasprintf("ddp_share%s(%s, %s%s, %.*s, %s);",
                            has_times    ? "_times"
                            : is_several ? "_batches"
                                         : "",
-                           on_host ? "(void *)(" : "", lift_bare(on_host ? said->source : said->memory),
-                           on_host ? ")" : "", bytes, one, length, each, stream);
+                           lift_bare(said->memory), bytes, one, length, each, stream);
     free(one);
     spot_add_text(search, spot, text);
     free(text);
-}
-
-/* Whether the same buffer of the host is copied in each period: then it is filled anew, and no part of the records. */
-static bool
-is_staged(const struct search *search, uint32_t number)
-{
-    const struct scout_log *log = search->log;
-    for (uint32_t i = number; i + search->finding->period < log->op_count; i += search->finding->period)
-        if (log->ops[i + search->finding->period].from.offset != log->ops[number].from.offset)
-            return false;
-    return true;
 }
 
 /* Whether a copy from the host that is too small to be data differs from step to step, and an operation in front of the
@@ -171,67 +159,50 @@ is_of_steps(const struct search *search, uint32_t number)
     return is && ops[number].from.alloc == SCOUT_NONE && ops[number].to.alloc != SCOUT_NONE;
 }
 
-/* In buffers of the host, in front of the call that copies them all. What that call is not given it makes of them. All,
- * or none: then on the device. */
-static bool
-place_host_shares(struct search *search, const struct batches *list)
-{
-    const struct scout_op *ops = search->log->ops;
-    struct stack step = spot_stack(search, ops[search->finding->groups[0].before].site),
-                 first = spot_stack(search, ops[list->items[0].copy].site);
-    uint32_t common = first.count > 0 ? first.count - 1 : 0, placed = 0, at,
-             unused; /* outermost frames of all copies */
-    for (uint32_t i = 1; i < list->copies; ++i) {
-        struct stack here = spot_stack(search, ops[list->items[i].copy].site);
-        if (spot_find_parting(&first, &here, &at, &unused) && first.count - 1 - at < common)
-            common = first.count - 1 - at;
-    }
-    if (common == 0 || !spot_find_parting(&first, &step, &at, &unused) || first.count - common > at)
-        return false;
-    for (uint32_t i = 0; i < 2 * list->copies; ++i) { /* once to look, and once to add */
-        const struct batch *batch = &list->items[i % list->copies];
-        struct stack here = spot_stack(search, ops[batch->copy].site);
-        struct lifted said;
-        struct spot spot = {0};
-        if (!is_staged(search, batch->copy) || here.count < common ||
-            !lift(&search->sources, here.frames, here.count - common, &said))
-            return false;
-        if (!said.source_is_passed)
-            continue;
-        spot.node = spot_node(search, &here.frames[here.count - common], &spot.source);
-        uint32_t parent = spot.node != NODE_NONE ? spot.source->nodes[spot.node].parent : NODE_NONE;
-        if (said.source[0] == '\0' || said.bytes[0] == '\0' || parent == NODE_NONE ||
-            !spot.source->nodes[parent].is_block || !spot_is_usable(&spot))
-            return false;
-        if (i >= list->copies)
-            add_share(search, &spot, &said, true, batch);
-        ++placed;
-    }
-    return placed > 0;
-}
-
 enum records { RECORDS_OPEN, RECORDS_SHOWN, RECORDS_ONE, RECORDS_UNTESTED };
 
-/* What a launch makes of the batch in a memory: of its first part a part of the results, or one of all of it. Results
- * that are made element by element show neither, nor does what no launch was repeated with other data in. */
+/* Whether a place is a gradient's or a parameter's. */
+static bool
+is_trained(const struct search *search, uint32_t alloc, uint64_t at)
+{
+    return ANY(tensor, search->finding->tensors, search->finding->tensor_count,
+               tensor->role <= ROLE_GRADIENT && search->memory_of[tensor->alloc] == search->memory_of[alloc] &&
+                   at >= tensor->lo && at < tensor->hi);
+}
+
+static bool
+ends_at(const struct scout_segment *segment, uint64_t hi)
+{
+    const struct scout_ranges *ranges = segment->killed.count > 0 ? &segment->killed : &segment->modified;
+    return ranges->count > 0 && ranges->items[ranges->count - 1].hi == hi;
+}
+
+/* What a launch makes of the batch in a memory: of its first part a part of the results, or one of all of it; gradients
+ * are made of all of it. Results that are made element by element show neither, nor does what no launch was repeated
+ * with other data in. */
 static enum records
 read_records(const struct search *search, const struct scout_op *op, uint32_t memory)
 {
     const struct scout_effect *effect = op->effect;
+    enum records found = RECORDS_UNTESTED;
     bool is_tested = false;
     for (uint32_t i = 0; effect != NULL && i < effect->segment_count; ++i)
         is_tested = is_tested || (effect->segments[i].tested && search->memory_of[effect->segments[i].alloc] == memory);
     for (uint32_t i = 0; effect != NULL && i < effect->dependence_count; ++i) {
         const struct scout_dependence *dependence = &effect->dependences[i];
         uint32_t from = effect->segments[dependence->from].alloc;
-        if (dependence->read.count == 0 || search->memory_of[from] != memory)
+        if (dependence->read.count == 0 || search->memory_of[from] != memory ||
+            is_trained(search, dependence->to, dependence->changed.items[0].lo))
             continue;
+        if (ANY(it, effect->segments, effect->segment_count,
+                it->alloc == dependence->to && ends_at(it, dependence->changed.items[0].hi)))
+            return RECORDS_ONE;
+        found = RECORDS_SHOWN;
         for (uint32_t e = 0; e < effect->elementwise_count; ++e)
             if (effect->elementwise[e].from == from && effect->elementwise[e].samples > 0)
-                return RECORDS_OPEN;
-        return RECORDS_SHOWN;
+                found = RECORDS_OPEN;
     }
-    return is_tested ? RECORDS_ONE : RECORDS_UNTESTED;
+    return found < RECORDS_UNTESTED || !is_tested ? found : RECORDS_ONE;
 }
 
 /* Whether an operation writes more than gradients, parameters and a loss. */
@@ -243,11 +214,8 @@ goes_on(const struct search *search, const struct scout_op *op)
         const struct scout_segment *segment = &op->effect->segments[i];
         const struct scout_ranges *ranges = segment->killed.count > 0 ? &segment->killed : &segment->modified;
         uint64_t lo = ranges->count > 0 ? ranges->items[0].lo : 0;
-        goes = ranges->count > 0 && ranges->items[ranges->count - 1].hi > lo + sizeof(double);
-        goes = goes && ALL(tensor, search->finding->tensors, search->finding->tensor_count,
-                           tensor->role > ROLE_GRADIENT ||
-                               search->memory_of[tensor->alloc] != search->memory_of[segment->alloc] ||
-                               lo < tensor->lo || lo >= tensor->hi);
+        goes = ranges->count > 0 && ranges->items[ranges->count - 1].hi > lo + sizeof(double) &&
+               !is_trained(search, segment->alloc, lo);
     }
     return goes;
 }
@@ -411,7 +379,7 @@ place_share(struct search *search, const struct batches *list, const struct batc
                              !spot_find_behind(search, &stack.frames[depth], &spot))
             continue;
         if (adds)
-            add_share(search, &spot, &said, false, batch);
+            add_share(search, &spot, &said, batch);
         return true;
     }
     return false;
@@ -545,7 +513,7 @@ shares_place(struct search *search)
     enum records all = find_shares(search, &list);
     bool is_copied = list.count == list.copies, any = list.count > 0;
     bool is_chosen = list.chosen != SCOUT_NONE && (!is_copied || !any); /* their labels may be */
-    if (all == RECORDS_SHOWN && !is_chosen && (!is_copied || !any || !place_host_shares(search, &list))) {
+    if (all == RECORDS_SHOWN && !is_chosen) {
         placed = ALL(batch, list.items, list.count, can_share(search, &list, batch, false));
         is_unchecked = placed && ANY(batch, list.items, list.count, batch->bytes < bytes_of_all(search, batch)) &&
                        !ANY(batch, list.items, list.count,
@@ -553,7 +521,6 @@ shares_place(struct search *search)
         placed = placed && !is_unchecked;
         for (uint32_t i = 0; i < list.count && placed; ++i)
             (void)can_share(search, &list, &list.items[i], true);
-        search->to->shares_in_place = placed;
     }
     free(list.items);
     if (is_chosen)
