@@ -1,0 +1,30 @@
+#pragma once
+#include <cstddef>
+#include <memory>
+
+struct Shape {
+    size_t x, y;
+    Shape(size_t x = 1, size_t y = 1) : x(x), y(y) {}
+};
+
+class Matrix {
+private:
+    bool device_allocated = false;
+    bool host_allocated = false;
+    void allocateCudaMemory();
+    void allocateHostMemory();
+
+public:
+    Shape shape;
+    std::shared_ptr<float> data_device;
+    std::shared_ptr<float> data_host;
+
+    Matrix(size_t x_dim = 1, size_t y_dim = 1) : shape(x_dim, y_dim) {}
+    Matrix(Shape shape) : shape(shape) {}
+    void allocateMemory();
+    void allocateMemoryIfNotAllocated(Shape shape);
+    void copyHostToDevice();
+    void copyDeviceToHost();
+    float &operator[](int index) { return data_host.get()[index]; }
+    const float &operator[](int index) const { return data_host.get()[index]; }
+};
