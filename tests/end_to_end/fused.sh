@@ -73,7 +73,7 @@ check "updated: another model" bash -c "! '$compare' --quiet '$work/rank-0' '$wo
 run "$ddprun" check "$fused" updated
 check "check: updated differs" [ "$code" -eq 1 ]
 check "check: names the tensor and the macro" grep -Eq '^different: in step 1 .cublasSgemm. .*DDP_STEP_PARAMETERS has not averaged yet.*; after step 1 parameter . of 8, ' "$work/stdout"
-check "check: names the cause" grep -q "compute each layer's input gradient before its weights change" "$work/stdout"
+check "check: names the cause" grep -q "compute each layer's input gradient before the layer's weights change" "$work/stdout"
 for mode in gemm kernels momentum mixed; do
     in_turn 3 || continue
     run "$ddprun" check --steps 6 "$fused" "$mode"

@@ -57,5 +57,5 @@ run "$ddprun" check "$state" early
 check "check: state that is read too late" grep -q 'DDP_STATE copies rank 0.s values to all ranks' "$work/stdout"
 check "check: exit code 1" [ "$code" -eq 1 ]
 run "$ddprun" check "$state" unannotated
-check "check: unannotated state leads to DDP_STATE" grep -q 'what to do: state that one rank alone loads or initialises needs DDP_STATE' "$work/stdout"
+check "check: unannotated state leads to DDP_STATE" grep -q 'what to do: if one rank alone loads or initialises this state, annotate it with DDP_STATE' "$work/stdout"
 finish

@@ -11,12 +11,12 @@ wanted=("${@:2}")
 
 # PROGRAM | its arguments | options of check | exit code | cause | what verdict or advice say, an extended regular expression
 rows=(
-    'rows | rate_times_n || 1 | update | its change is 2 times one rank.s, the number of ranks'
-    'updates | rate_times_n --rate 1e-6 || 1 | update | its change is 2 times one rank.s, the number of ranks'
+    'rows | rate_times_n || 1 | update | the change is 2 times one rank.s, the number of ranks'
+    'updates | rate_times_n --rate 1e-6 || 1 | update | the change is 2 times one rank.s, the number of ranks'
     'updates | rate_times_n --rate 1e-6 --adam || 1 | update | .adam. .*argument 5 .*is 2e-06 on all ranks and 1e-06 in one process'
-    'rows | rate_times_n amp || 1 | update | its change is 2 times one rank.s, the number of ranks'
-    'rows | rate_times_n idle_group || 1 | update | its change is 2 times one rank.s, the number of ranks'
-    'rows | rate_by_n || 1 | update | its change is 0.5 times one rank.s'
+    'rows | rate_times_n amp || 1 | update | the change is 2 times one rank.s, the number of ranks'
+    'rows | rate_times_n idle_group || 1 | update | the change is 2 times one rank.s, the number of ranks'
+    'rows | rate_by_n || 1 | update | the change is 0.5 times one rank.s'
     'updates | rate_on_rank_1 --rate 1e-6 || 1 | update | on rank 1; the annotated gradients .* 2 times .*depends on the rank'
     'rows | rate_times_n || 1 | update | .sgd. .*is the first operation that differs: argument 4 .*is 0.2 on all ranks and 0.1 in one process'
     'rows | divided_behind_step || 1 | update | .scale_by. .*differs: between DDP_STEP and the update it changes averaged gradients'
@@ -36,8 +36,8 @@ rows=(
     'rows | bias_managed --optimizer adam || 1 | unannotated | .adam. writes .argument 1., 16 elements'
     'rows | stops_on_rank_1 || 1 | stopped | -'
     'rows | group_never_stepped || 1 | update | .sgd. .*argument 2 .*points to a gradient that DDP_STEP has not averaged'
-    'rows | half_gradient || 1 | tensor | it changes 80 elements of the parameter, .* DDP_GRADIENT names 40: gradient 3, .*parameter 3 of 4'
-    'rows | half_gradients || 1 | update | it changes 16 elements of the parameter, .* DDP_GRADIENT names 8: gradient 2, .*annotate the whole gradient'
+    'rows | half_gradient || 1 | tensor | it changes 80 elements of the parameter; .* DDP_GRADIENT annotates only 40: gradient 3, .*parameter 3 of 4'
+    'rows | half_gradients || 1 | update | it changes 16 elements of the parameter; .* DDP_GRADIENT annotates only 8: gradient 2, .*annotate the whole gradient'
     'rows | nan_everywhere || 3 | not_finite | after step 5 parameter 1, .*on one rank, too'
     'rows | nan_and_inf || 3 | not_finite | after step 5 parameter [12], .*on one rank, too'
     'rows | nan_on_ranks || 1 | overflow | in step 5 gradient 1 of 4, .*infinite or NaN, and finite on one rank'

@@ -174,10 +174,10 @@ check "a program that tests its gradients: once more, freely" grep -q 'once more
 check "a program that tests its gradients: it is reported" grep -q '^no step began from the reference' "$work/stdout"
 judged "a program that ends early is judged by its steps" 0 null - 2 "" "$updates" --steps 5
 check "a program that ends early: its steps are named" grep -q ': in 5 steps ' "$work/stdout"
-check "a program that ends: nothing is left to compare" [ -z "$(grep '^the program goes on' "$work/stdout")" ]
+check "a program that ends: nothing is left to compare" [ -z "$(grep '^the program continues' "$work/stdout")" ]
 judged "--steps 1" 0 null - 2 "--steps 1" "$conv" --quiet --steps 2
-check "a program that goes on: it is reported" grep -q '^the program goes on after step 1:' "$work/stdout"
-check "--steps 1: memory is not looked for" grep -q 'unannotated memory was not compared' "$work/stdout"
+check "a program that goes on: it is reported" grep -q '^the program continues after step 1:' "$work/stdout"
+check "--steps 1: memory is not looked for" grep -q 'memory without an annotation was not compared' "$work/stdout"
 judged "groups" 0 null - 2 "" "$build/tests/matrix/gan_shared" --rhythm turns
 judged "a captured DDP_STEP" 1 "direction scale update" - 2 "" "$build/tests/trainers/graphs" whole
 check "a captured DDP_STEP is named" grep -q '^DDP_STEP is captured in a CUDA graph' "$work/stdout"
@@ -237,7 +237,7 @@ else
     small 2000 "$ddprun" -q check "$digits" --data "$data" --batch 48 --steps 100 --quiet
     succeeded "room for fewer than 8 steps"
     check "room for fewer than 8 steps: it is reported" \
-        grep -Eq '^only [0-9]+ steps were compared: more take .* or need more than half of the room' "$work/stdout"
+        grep -Eq '^only [0-9]+ steps were compared: more steps would take .* or fill more than half of the free space' "$work/stdout"
     mkdir "$user/small"
     # shellcheck disable=SC2016
     run unshare -m sh -c 'mount -t tmpfs -o size=128k none small && "$@"; code=$?; ls small >&2; exit $code' sh \

@@ -11,35 +11,35 @@ rows_program=$rows
 # MODE | exit code | cause | what the first sentence says, an extended regular expression
 rows=(
     'divisor | 1 | direction | `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*is 12 on rank 0, 15 on rank 1 and 24 in one process'
-    'begin | 1 | start | `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: before DDP_STEP it changes the memory that argument 1 .*points to'
+    'begin | 1 | start | `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: before DDP_STEP it writes other values than one process to the memory that argument 1 .*points to'
     'rate | 1 | update | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 3 .*is 0.2 on all ranks and 0.1 in one process'
-    'centre | 3 | batch_dependent | `centre` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: the memory that argument 1 .*points to has neither the rows'
+    'centre | 3 | batch_dependent | `centre` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: the memory that argument 1 .*points to holds neither rows'
     'noise | 3 | batch_dependent | `noise` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 .*is 0 on rank 0, 1 on rank 1 and 0 in one process'
-    'items | 1 | data | `cuMemcpyHtoD` \(place.cu:[0-9]+\) is the first operation that differs: the ranks copy other items than their shares of the batch: one process copies 1536 bytes here; a rank.s copy begins at byte 0 on rank 0, 0 on rank 1'
-    'resident | 1 | direction | `residuals` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: all ranks compute the first items of the batch: what they write to argument 1 '
+    'items | 1 | data | `cuMemcpyHtoD` \(place.cu:[0-9]+\) is the first operation that differs: the ranks copy other items than their shares of the batch: one process copies 1536 bytes here; the ranks. copies begin at byte 0 on rank 0, 0 on rank 1'
+    'resident | 1 | direction | `residuals` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: all ranks compute the first items of the batch: they write the first of one process.s values to argument 1 '
     'own | 1 | data | `cuMemcpyHtoD` \(place.cu:[0-9]+\) is the first operation that differs: a rank copies other values than one process to the memory of argument 1 \(`all`\)'
     'skip | 1 | update | `cuMemcpyHtoD` \(place.cu:[0-9]+\) is the first operation that differs: between two DDP_STEPs rank 0 makes it [0-9] times?, and one process [0-9]'
-    'order | 1 | data | `cuMemcpyHtoD` \(place.cu:[0-9]+\) is the first operation that differs: a rank copies other items than its share of the batch: one process copies them in another place or step'
+    'order | 1 | data | `cuMemcpyHtoD` \(place.cu:[0-9]+\) is the first operation that differs: a rank copies other items than its share of the batch: one process copies these items in another place or step'
     'whole | 1 | scale | `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*is 24 on each rank, as in one process: 24 items are the whole batch'
-    'decay | 1 | direction | `decay` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: it adds the same to the gradient on each rank'
-    'count | 3 | batch_dependent | `divide` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 .*points to what `positives` \(place.cu:[0-9]+ from place.cu:[0-9]+\) computes of the share alone'
+    'decay | 1 | direction | `decay` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: each rank adds the same term to its gradient as one process does'
+    'count | 3 | batch_dependent | `divide` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 .*points to a value that `positives` \(place.cu:[0-9]+ from place.cu:[0-9]+\) computes from the rank.s share alone'
     'symbol | 1 | data | `cuMemcpyHtoD` \(place.cu:[0-9]+\) is the first operation that differs: a rank copies other values than one process'
     'clear | 1 | update | `item` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*of its first call in the step is 0 on rank 0, 1 on rank 1 and 0 in one process'
     'wide | 1 | tensor | gradient 1 of 1, .* of float64, and no parameter has this type'
     'buffer | 1 | tensor | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 .*points to a gradient that is not annotated.*buffer 1 of 1, `buffer`'
-    'read | 1 | direction tensor update | `residuals` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*points to a buffer \(DDP_BUFFER\) that is not that of one process'
+    'read | 1 | direction tensor update | `residuals` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*points to a buffer \(DDP_BUFFER\) that differs from one process.s'
     'forgotten | 1 | unannotated | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 .*points to a gradient that is not annotated.*`gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) computed it before DDP_STEP'
     'grid | 1 | update | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: its grid has 1 blocks on rank 0 and 2 in one process'
     'early | 1 | update | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: it updates a parameter, and argument 2 .*points to a gradient that DDP_STEP has not averaged since `gradient` '
     'late | 1 | update | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: it updates a parameter, and argument 2 .*points to a gradient that DDP_STEP has not averaged since `add` '
     'uneven | 3 | indivisible | `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*is 12 on rank 0, 11 on rank 1 and 23 in one process'
-    'unit | 1 | update | `unit_length` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: it gets parameters that the rank.s own update has changed'
+    'unit | 1 | update | `unit_length` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: it reads parameters that the rank.s own update has changed'
     'part | 1 | update | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: the ranks. changes add up'
-    'forgotten_sum means | 1 | reduction | `move_centre` \(sums.cu:[0-9]+ from sums.cu:[0-9]+\) is the first operation that differs: argument 2 .*points to what `add_up` .* computes of the share alone'
-    'mean_of_sums means | 1 | reduction | `DDP_REDUCE` \(sums.cu:[0-9]+\) is the first operation that differs: what the ranks pass to it are parts of one process.s value'
+    'forgotten_sum means | 1 | reduction | `move_centre` \(sums.cu:[0-9]+ from sums.cu:[0-9]+\) is the first operation that differs: argument 2 .*points to a value that `add_up` .* computes from the rank.s share alone'
+    'mean_of_sums means | 1 | reduction | `DDP_REDUCE` \(sums.cu:[0-9]+\) is the first operation that differs: the ranks pass parts of one process.s value to it'
     'late means | 1 | reduction | `add_up` \(sums.cu:[0-9]+ .*argument 4 .*is 0 on rank 0, 1 on rank 1 and 0 in one process'
     'micro_divisor | 1 | direction | `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*is 12 on rank 0, 15 on rank 1 and 24 in one process'
-    'valid | 1 | direction | `divide` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 .*points to what `positives` .* computes of the share alone; weighed by it'
+    'valid | 1 | direction | `divide` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 .*points to a value that `positives` .* computes from the rank.s share alone; with this number as weight'
     'twice | 1 | data | `fetch` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*is 0 on rank 0, 12 on rank 1 and 0 in one process; with half of DDP_SHARD.s `first`'
     'teacher | 1 | unannotated | `residuals` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*points to memory that is not annotated .*`follow` \(place.cu:[0-9]+ from place.cu:[0-9]+\) wrote it last'
 )
@@ -65,8 +65,8 @@ while IFS='|' read -r name place_pattern advice && [ "$sanitized" -eq 0 ]; do
     check "$name: the place" grep -Eq "^different: in step 2 .sum_squares. .*$place_pattern" "$work/stdout"
     check "$name: what to do" grep -Eq "^what to do: .*$advice" "$work/stdout"
 done <<'ROWS'
-wrong_01_bias_gradient|argument 1 .*points to a gradient that is not annotated|annotate it: DDP_GRADIENT
-wrong_02_biases|unannotated memory 3, which .adam. writes .argument 1.|.adam. updates it as it updates annotated parameters: annotate all of it with DDP_PARAMETER, and its gradient
+wrong_01_bias_gradient|argument 1 .*points to a gradient that is not annotated|annotate this gradient with DDP_GRADIENT
+wrong_02_biases|unannotated memory 3, which .adam. writes .argument 1.|.adam. updates this memory as it updates annotated parameters: annotate all of it with DDP_PARAMETER, and its gradient
 ROWS
 
 # Sums of DDP_REDUCE that ranks add in another order move the gradients as far as this one differs: no kernel is named for it.

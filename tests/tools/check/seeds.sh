@@ -10,20 +10,20 @@ wanted=("${@:2}")
 # SEED | USE | ranks | exit code | cause | what the verdict says
 rows=()
 for way in time gettimeofday clock_gettime timespec_get; do
-    rows+=("$way | shuffle | 2 | 1 | seeded | by the clock.*read by \`$way\` \(seeds\.cu:[0-9 a-z.:]+\)$")
+    rows+=("$way | shuffle | 2 | 1 | seeded | from the clock.*read by \`$way\` \(seeds\.cu:[0-9 a-z.:]+\)$")
 done
 rows+=(
-    "system_clock | shuffle | 3 | 1 | seeded | by the clock.*read by \`std::chrono::system_clock::now\` \(seeds\.cu:[0-9 a-z.:]+\)$"
-    "random_device | shuffle | 2 | 1 | seeded | by random bytes.*read by \`std::random_device\` \((seeds\.cu|random\.h):[0-9 a-z.:]+\)$"
-    "stream | shuffle | 2 | 1 | seeded | by random bytes.*read by \`/dev/urandom\` \(seeds\.cu:[0-9 a-z.:]+\)$"
-    "file | shuffle | 2 | 1 | seeded | by random bytes.*read by \`/dev/urandom\` \(seeds\.cu:[0-9 a-z.:]+\)$"
-    "descriptor | shuffle | 2 | 1 | seeded | by random bytes.*read by \`/dev/random\` \(seeds\.cu:[0-9 a-z.:]+\)$"
-    "getrandom | shuffle | 4 | 1 | seeded | by random bytes.*read by \`getrandom\`"
-    "getentropy | shuffle | 2 | 1 | seeded | by random bytes.*read by \`getentropy\`"
-    "random_device | epoch | 2 | 1 | seeded | in step 11 .*by random bytes, read by \`std::random_device\`"
+    "system_clock | shuffle | 3 | 1 | seeded | from the clock.*read by \`std::chrono::system_clock::now\` \(seeds\.cu:[0-9 a-z.:]+\)$"
+    "random_device | shuffle | 2 | 1 | seeded | from random bytes.*read by \`std::random_device\` \((seeds\.cu|random\.h):[0-9 a-z.:]+\)$"
+    "stream | shuffle | 2 | 1 | seeded | from random bytes.*read by \`/dev/urandom\` \(seeds\.cu:[0-9 a-z.:]+\)$"
+    "file | shuffle | 2 | 1 | seeded | from random bytes.*read by \`/dev/urandom\` \(seeds\.cu:[0-9 a-z.:]+\)$"
+    "descriptor | shuffle | 2 | 1 | seeded | from random bytes.*read by \`/dev/random\` \(seeds\.cu:[0-9 a-z.:]+\)$"
+    "getrandom | shuffle | 4 | 1 | seeded | from random bytes.*read by \`getrandom\`"
+    "getentropy | shuffle | 2 | 1 | seeded | from random bytes.*read by \`getentropy\`"
+    "random_device | epoch | 2 | 1 | seeded | in step 11 .*from random bytes, read by \`std::random_device\`"
     # Once there are steps the clock runs, and one rank does not repeat itself.
     "system_clock | epoch | 2 | 3 | not_repeatable | the clock: read by \`std::chrono::system_clock::now\`"
-    "random_device | items | 2 | 3 | batch_dependent | is not its share of what one process copies"
+    "random_device | items | 2 | 3 | batch_dependent | are not its share of those that one process copies"
     "constant | shuffle | 2 | 0 | null | ^equal"
     "constant | nothing | 2 | 0 | null | ^equal"
 )

@@ -22,7 +22,7 @@ report "check: statistics that are annotated as nothing" "$(why_not 0 null -)"
 run "$ddprun" -n 2 "$program" nothing
 succeeded "a job: statistics that are annotated as nothing"
 for mode in running unwritten zeroed; do
-    says "$mode" tensor '^what to do: running statistics, which forward writes, need DDP_BUFFER' ', and has no gradient, or one of zeros: running statistics, .*DDP_BUFFER'
+    says "$mode" tensor '^what to do: if forward writes this memory .running statistics., annotate it with DDP_BUFFER' ', and has no gradient, or one of zeros: running statistics, .*DDP_BUFFER'
 done
 says late start 'it must come after the initialisation' ': its annotation stands before its initialisation'
 says behind update 'call DDP_STEP between backward and' ': its annotation .*, or the optimizer ran before DDP_STEP'

@@ -23,7 +23,7 @@ if [ "$sanitized" -eq 0 ]; then # whose runs take too long beside the others
     check "right annotations: nothing is missing" test "$(grep -c '^missing: ' "$work/stdout")" -eq 0
     verdict "norms below the bound in these steps, clipped before DDP_STEP" 0 "${conv[@]}" --clip 1000 --mistake clip_before_step
     check "the place is named" grep -Eq \
-        '^missing: a DDP_STEP \(group 0\), after conv_bias_backward \(conv.cu:[0-9]+\) and before square_sum \(conv.cu:[0-9]+\); DDP_STEP stands at conv.cu:[0-9]+$' \
+        '^missing: a DDP_STEP, after conv_bias_backward \(conv.cu:[0-9]+\) and before square_sum \(conv.cu:[0-9]+\); DDP_STEP stands at conv.cu:[0-9]+$' \
         "$work/stdout"
     check "what to do is said, and not to run it" test "$(grep '^what to do' "$work/stdout" | cut -c1-38)" = 'what to do: these steps do not show it'
     verdict "a bound that is never reached, clipped after DDP_STEP" 0 "${conv[@]}" --clip 1000
@@ -39,7 +39,7 @@ if [ "$sanitized" -eq 0 ]; then # whose runs take too long beside the others
         check "$program: nothing is missing or superfluous" test "$(grep -cE '^(missing|superfluous): ' "$work/stdout")" -eq 0
     done
     verdict "why it cannot be told" 0 "$build/tests/matrix/accumulate_shared" --steps 6
-    check "is said" grep -q '^not compared: annotations with what scout finds: the program ended before' "$work/stdout"
+    check "is said" grep -q '^not compared: the annotations, with what ddprun scout finds: the program ended before' "$work/stdout"
     verdict "an update of less than rounding, by which periods disagree" 0 "$build/tests/tools/check/jury/nets" statistics_own --rate 1e-6
     check "what nothing depends on is named" grep -q '^not compared: results for each rank.s own data.*that `subtract_running` writes' "$work/stdout"
 fi

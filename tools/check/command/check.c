@@ -17,6 +17,7 @@
 #include "tools/check/command/place.h"
 #include "tools/check/command/session.h"
 #include "tools/check/format/look.h"
+#include "tools/common/each.h"
 #include "tools/common/inner_run.h"
 #include "tools/common/tool_options.h"
 
@@ -448,9 +449,11 @@ question_of(const struct check_evidence *evidence, const struct check_verdict *v
         .is_divided = is_divided(evidence, verdict),
     };
     int64_t missing = 0; /* elements of gradients */
-    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item)
+    FOR_EACH(item, verdict->items, verdict->item_count)
         missing += (int64_t)item->tensor.count *
                    ((item->tensor.role == CHECK_PARAMETER) - (item->tensor.role == CHECK_GRADIENT));
+    question.has_groups =
+        ANY(item, verdict->items, verdict->item_count, item->tensor.role == CHECK_GRADIENT && item->tensor.group > 0);
     question.is_short = role == CHECK_PARAMETER && missing > 0;
     question.is_update = role != CHECK_GRADIENT && role != CHECK_REDUCE && !question.is_early;
     if (question.is_averaged)

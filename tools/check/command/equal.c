@@ -2,6 +2,7 @@
 #include "tools/check/command/pattern.h"
 
 #include "launcher/common/xcalloc.h"
+#include "tools/common/each.h"
 
 #include <stdlib.h>
 
@@ -20,16 +21,10 @@ find_unclear(const struct check_verdict *verdict)
 static bool
 is_unmoved(const struct check_evidence *evidence, const struct check_verdict *verdict)
 {
-    size_t parameters = 0;
     if (evidence->steps == 1 && check_rows_find(&evidence->ranked[0], CHECK_ROW_AVERAGED) != NULL)
         return false;
-    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
-        bool counts = item->tensor.role == CHECK_PARAMETER;
-        parameters += counts;
-        if (counts && item->moved)
-            return false;
-    }
-    return parameters > 0;
+    return ANY(item, verdict->items, verdict->item_count, item->tensor.role == CHECK_PARAMETER) &&
+           !ANY(item, verdict->items, verdict->item_count, item->tensor.role == CHECK_PARAMETER && item->moved);
 }
 
 bool

@@ -20,7 +20,7 @@ gradients_say_uneven(struct judgement *judgement)
         (unsigned long long)total, ranks);
     return verdict_advise(
         judgement,
-        "weigh the shares, DDP_WEIGHT(count, total), or leave such a batch out; or check with a batch that %d divides",
+        "call DDP_WEIGHT(count, total) after DDP_SHARD, or leave this batch out, or check with a batch that %d divides",
         ranks);
 }
 
@@ -128,8 +128,9 @@ gradients_say_differ(struct judgement *judgement)
         : is_first && is_few
             ? "compare its annotation with its allocation: count and type; and see that it is written before DDP_STEP"
         : role == CHECK_GRADIENT
-            ? "look for a shuffle that is seeded by rank, shares that overlap or are not equal, memory that is not "
-              "annotated, rows of a gradient that are not cleared before backward, a decision on the host"
-            : "DDP_STEP copies rank 0's buffer to all ranks: a buffer that depends on the batch "
-              "depends on rank 0's share only; if it is trained: DDP_PARAMETER and DDP_GRADIENT");
+            ? "look for a shuffle whose seed depends on the rank, labels or other inputs that are not moved by "
+              "`first`, shares that overlap or differ in size, memory without an annotation, rows of a gradient that "
+              "are not cleared before backward, a decision on the host"
+            : "DDP_STEP copies rank 0's buffer to all ranks, so that a buffer depends on rank 0's share only; if it is "
+              "trained, annotate it with DDP_PARAMETER and DDP_GRADIENT");
 }

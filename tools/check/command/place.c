@@ -59,11 +59,9 @@ begin_at_own_step(const struct place_question *question, const struct looked *lo
 static bool
 is_fetched(const struct finding *finding, const struct step *step)
 {
-    bool is = finding->question->is_reduced && strncmp(step->its->name, "cuMemcpyDtoH", 12) == 0 &&
-              place_has(finding->question, step);
-    for (size_t i = 0; i < finding->one.count && is; ++i)
-        is = finding->one.steps[i].list[0].tensor != finding->question->tensor;
-    return is;
+    return finding->question->is_reduced && strncmp(step->its->name, "cuMemcpyDtoH", 12) == 0 &&
+           place_has(finding->question, step) &&
+           ALL(it, finding->one.steps, finding->one.count, it->list[0].tensor != finding->question->tensor);
 }
 
 /* A copy from the host to memory that no operation is given. */
@@ -115,10 +113,7 @@ find_what_matters(struct finding *finding)
 static bool
 may_be_gradient(const struct step *step, const struct look_argument *of)
 {
-    bool may = false;
-    for (uint32_t a = 0; a < step->its->arguments; ++a)
-        may = may || (step->list[a].end > 0 && step->list[a].end - step->list[a].first <= of->bytes);
-    return may;
+    return ANY(it, step->list, step->its->arguments, it->end > 0 && it->end - it->first <= of->bytes);
 }
 
 /* What the operation gets, and no operation of the step has changed, is in no relation to the one rank's; `rows_too`:
@@ -141,8 +136,9 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
         enum relation relation = relation_of(finding, &where);
         if (is_buffer && relation != RELATION_SAME && !finding->question->is_update) {
             place_say(place, PLACE_INPUT, step,
-                      "what is trained needs DDP_PARAMETER and DDP_GRADIENT, statistics of the batch need DDP_REDUCE",
-                      "%s points to a buffer (DDP_BUFFER) that is not that of one process", ARGUMENT_OF(step, of));
+                      "if this buffer is trained, annotate it with DDP_PARAMETER and DDP_GRADIENT; if it holds "
+                      "statistics of the batch, reduce them with DDP_REDUCE",
+                      "%s points to a buffer (DDP_BUFFER) that differs from one process's", ARGUMENT_OF(step, of));
             return true;
         }
         if (is_buffer || (k < step->its->arguments && relation != RELATION_SUM))
@@ -155,32 +151,34 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
             finding->question->is_update && writer >= 0 && strcmp(one->steps[writer].its->name, step->its->name) != 0;
         if (is_before && !one->steps[writer].its->from_host && relation == RELATION_SUM) {
             bool is_gradient = may_be_gradient(step, of);
-            place_say(place, PLACE_BEFORE, step,
-                      is_gradient ? "annotate it: DDP_GRADIENT, beside the DDP_PARAMETER of what it updates"
-                                  : "compute it for the whole batch: DDP_REDUCE before the update",
-                      "%s points to %s; %.200s computed it before DDP_STEP", ARGUMENT_OF(step, of),
-                      is_gradient ? "a gradient that is not annotated, so the ranks do not average it"
-                                  : "what is computed of the share alone",
-                      place_name_step(&one->steps[writer], name));
+            place_say(
+                place, PLACE_BEFORE, step,
+                is_gradient
+                    ? "annotate this gradient with DDP_GRADIENT, and the parameter that it updates with DDP_PARAMETER"
+                    : "reduce this value over the whole batch: call DDP_REDUCE before the update",
+                "%s points to %s; %.200s computed it before DDP_STEP", ARGUMENT_OF(step, of),
+                is_gradient ? "a gradient that is not annotated, so the ranks do not average it"
+                            : "a value that is computed from the rank's share alone",
+                place_name_step(&one->steps[writer], name));
             return true;
         }
-        place_say(
-            place, is_before ? PLACE_BEFORE : PLACE_INPUT, step,
-            !is_before
-                ? "compute it for the whole batch (DDP_REDUCE) if it depends on the batch; else annotate it: "
-                  "DDP_PARAMETER and DDP_GRADIENT (trained), DDP_STATE (alike on all ranks), DDP_BUFFER (statistics)"
-            : one->steps[writer].its->from_host
-                ? "state that one rank alone loads or initialises needs DDP_STATE; rows of the rank's own share do not "
-                  "belong to an update from averaged gradients"
-                : "compute moments and norms after DDP_STEP, of averaged gradients; annotate a gradient with "
-                  "DDP_GRADIENT, and optimizer state that one rank alone loads or initialises with DDP_STATE",
-            "%s points to memory that is not annotated and differs between ranks or from one process%s%.200s%s",
-            ARGUMENT_OF(step, of), writer >= 0 ? "; " : "",
-            writer >= 0 ? place_name_step(&one->steps[writer], name) : "",
-            writer < 0                          ? ""
-            : !is_before                        ? " wrote it last"
-            : one->steps[writer].its->from_host ? " copied it from the host before DDP_STEP"
-                                                : " computed it before DDP_STEP");
+        place_say(place, is_before ? PLACE_BEFORE : PLACE_INPUT, step,
+                  !is_before ? "if this memory depends on the batch, reduce it over the batch (DDP_REDUCE). Else "
+                               "annotate it: DDP_PARAMETER and DDP_GRADIENT if it is trained, DDP_STATE if it must be "
+                               "equal on all ranks, DDP_BUFFER for running statistics"
+                  : one->steps[writer].its->from_host
+                      ? "if one rank alone loads or initialises this state, annotate it with DDP_STATE; an update by "
+                        "averaged gradients must not read rows of the rank's own share"
+                      : "compute moments and norms after DDP_STEP, from averaged gradients. If this memory is a "
+                        "gradient, annotate it with DDP_GRADIENT; if it is optimizer state that one rank alone loads "
+                        "or initialises, with DDP_STATE",
+                  "%s points to memory that is not annotated and differs between ranks or from one process%s%.200s%s",
+                  ARGUMENT_OF(step, of), writer >= 0 ? "; " : "",
+                  writer >= 0 ? place_name_step(&one->steps[writer], name) : "",
+                  writer < 0                          ? ""
+                  : !is_before                        ? " wrote it last"
+                  : one->steps[writer].its->from_host ? " copied it from the host before DDP_STEP"
+                                                      : " computed it before DDP_STEP");
         return true;
     }
     return false;
@@ -202,13 +200,12 @@ say_carried(const struct finding *finding, size_t at, struct place *place)
         by = writer >= 0 ? &finding->one.steps[writer].list[argument] : NULL;
         if (by == NULL || by->end - by->first >= of->bytes || relation_of(finding, &where) != RELATION_NONE)
             continue;
-        place_say(
-            place, PLACE_INPUT, step,
-            "what is carried must be alike on all ranks: add what all ranks have (DDP_REDUCE), or keep it for each "
-            "record",
-            "%s points to memory that is not annotated and carries results from step to step; %.200s adds "
-            "the rank's own",
-            ARGUMENT_OF(step, of), place_name_step(&finding->one.steps[writer], name));
+        place_say(place, PLACE_INPUT, step,
+                  "memory that is carried from step to step must be equal on all ranks: add up the ranks' results "
+                  "(DDP_REDUCE), or keep one result for each record",
+                  "%s points to memory that is not annotated and carries results from step to step; %.200s adds the "
+                  "rank's own results",
+                  ARGUMENT_OF(step, of), place_name_step(&finding->one.steps[writer], name));
         return true;
     }
     return false;
@@ -235,16 +232,15 @@ say_unseen(const struct finding *finding, size_t at, struct place *place)
     for (struct where where = {.at = at}; is_call && where.argument < step->its->arguments; ++where.argument)
         is_call = relation_of(finding, &where) == RELATION_SAME;
     if (is_call)
-        place_say(
-            place, PLACE_SCALAR, step, place_same_update,
-            "it gets the same memory on the ranks and in one process, and its result is another: a number that it is "
-            "given, such as alpha, differs");
+        place_say(place, PLACE_SCALAR, step, place_same_update,
+                  "it reads the same memory on the ranks and in one process, but its result differs: a number among "
+                  "its arguments, such as alpha, differs");
     return is_call;
 }
 
 static const char *const move_step =
-    "if it clips gradients, searches them for infinities, or computes a sign, a threshold or a norm of them, put "
-    "DDP_STEP between backward and it; if it adds random numbers, seed them alike on all ranks";
+    "if this operation clips gradients, searches them for infinities, or computes their sign, norm or a threshold, "
+    "call DDP_STEP between backward and this operation; if it adds random numbers, use the same seed on all ranks";
 
 /* It gets what another operation of the step has added up over the share. */
 static bool
@@ -264,19 +260,19 @@ say_sum(const struct finding *finding, size_t at, bool is_late, struct place *pl
             continue;
         bool weighs = !is_late &&
                       place_weighs(finding, &(struct where){.at = (size_t)writer, .argument = argument, .after = true});
-        place_say(place,
-                  is_late  ? PLACE_CHANGED
-                  : weighs ? PLACE_SCALAR
-                           : PLACE_SHARE,
-                  step,
-                  is_late ? move_step
-                  : weighs
-                      ? place_weigh_shares
-                      : "DDP_REDUCE computes it for the batch; of a count of the share, such as its valid labels, "
-                        "DDP_WEIGHT(number of the share, number of the batch) before backward makes the mean right",
-                  "%s points to what %.300s computes of the share alone%s", ARGUMENT_OF(step, of),
-                  place_name_step(&finding->one.steps[writer], name),
-                  weighs ? "; weighed by it, the ranks' gradients make one process's" : "");
+        place_say(
+            place,
+            is_late  ? PLACE_CHANGED
+            : weighs ? PLACE_SCALAR
+                     : PLACE_SHARE,
+            step,
+            is_late  ? move_step
+            : weighs ? place_weigh_shares
+                     : "if this value is a count, such as the number of valid labels, call DDP_WEIGHT(count of the "
+                       "share, count of the batch) before backward; reduce any other value over the batch (DDP_REDUCE)",
+            "%s points to a value that %.300s computes from the rank's share alone%s", ARGUMENT_OF(step, of),
+            place_name_step(&finding->one.steps[writer], name),
+            weighs ? "; with this number as weight, the mean of the ranks' gradients equals one process's" : "");
         return true;
     }
     return false;
@@ -311,36 +307,33 @@ say_early(const struct finding *finding, size_t at, uint32_t changed, struct pla
     const struct where where = {.at = at, .argument = changed, .after = true};
     if (question->is_early && !question->is_averaged && is_it) {
         place_say(place, PLACE_CHANGED, step, NULL,
-                  "before DDP_STEP it changes the memory that %s points to, which must be alike on all ranks, and not "
-                  "as one process changes it",
+                  "before DDP_STEP it writes other values than one process to the memory that %s points to, which must "
+                  "be equal on all ranks",
                   ARGUMENT_OF(step, it));
         return true;
     }
     if (question->is_averaged &&
         gets_changed(finding, at, question->tensor >> 24 == 1 + CHECK_STATE ? CHECK_STATE : CHECK_PARAMETER)) {
-        place_say(
-            place, PLACE_CHANGED, step,
-            "call DDP_STEP_PARAMETERS between the update and this operation; of backward, compute each layer's input "
-            "gradient before its weights change",
-            "it gets parameters that the rank's own update has changed and DDP_STEP_PARAMETERS has not averaged yet, "
-            "and its result is not in proportion to the change");
+        place_say(place, PLACE_CHANGED, step,
+                  "call DDP_STEP_PARAMETERS between the update and this operation; if this operation belongs to "
+                  "backward, compute each layer's input gradient before the layer's weights change",
+                  "it reads parameters that the rank's own update has changed, and that DDP_STEP_PARAMETERS has not "
+                  "averaged yet; its result is not proportional to that change");
         return true;
     }
     if (!question->is_averaged || !is_it)
         return false;
     bool is_part = relation_of(finding, &where) == RELATION_PART;
     if (is_part)
-        place_say(
-            place, PLACE_SCALAR, step,
-            "divide the loss, or the rate, by the rank's share (the count of DDP_SHARD), not by the batch",
-            "the ranks' changes add up to one process's, and DDP_STEP_PARAMETERS takes their mean: a factor of the "
-            "change, such as alpha, has the divisor of the whole batch");
+        place_say(place, PLACE_SCALAR, step,
+                  "divide the loss, or the rate, by the rank's share (the count of DDP_SHARD), not by the batch",
+                  "the ranks' changes add up to one process's change, but DDP_STEP_PARAMETERS takes their mean: a "
+                  "factor of the change, such as alpha, is divided by the whole batch");
     else
-        place_say(
-            place, PLACE_CHANGED, step,
-            "the mean of the ranks' updates is one process's only if the update is linear in the gradient, as SGD is "
-            "(not Adam, not clipping): else give gradients buffers of their own, and call DDP_STEP before the update",
-            "the change of the parameter is not in proportion to the gradient");
+        place_say(place, PLACE_CHANGED, step,
+                  "DDP_STEP_PARAMETERS needs an update that is linear in the gradient, such as SGD; for Adam or "
+                  "clipping give the gradients buffers, and call DDP_STEP before the update",
+                  "the change of the parameter is not proportional to the gradient");
     return true;
 }
 
@@ -348,12 +341,21 @@ say_early(const struct finding *finding, size_t at, uint32_t changed, struct pla
 static bool
 gets_same(const struct finding *finding, size_t at)
 {
-    bool same = true;
-    for (struct where where = {.at = at}; where.argument < finding->one.steps[at].its->arguments; ++where.argument) {
-        const struct look_argument *it = relation_argument(finding, -1, &where);
-        same = same && (!it->is_memory || relation_of(finding, &where) == RELATION_SAME);
-    }
-    return same;
+    const struct step *step = &finding->one.steps[at];
+    return ALL_NUMBERS(a, 0, step->its->arguments,
+                       !step->list[a].is_memory ||
+                           relation_of(finding, &(struct where){.at = at, .argument = a}) == RELATION_SAME);
+}
+
+/* Memory that no operation of the step writes, and that is the same for all ranks: data to which no `first` is added?
+ */
+static bool
+is_unmoved(const struct finding *finding, const struct where *where)
+{
+    const struct look_argument *it = relation_argument(finding, -1, where);
+    size_t argument;
+    return it->is_memory && it->tensor == 0 && it->end == 0 && relation_of(finding, where) == RELATION_SAME &&
+           find_writer(&finding->one, where->at, it, finding->question->since, &argument) < 0;
 }
 
 static bool
@@ -365,9 +367,9 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
     bool is_update = finding->question->is_update, is_late = !is_update && gets_changed(finding, at, CHECK_GRADIENT);
     if (strcmp(step->its->name, LOOK_REDUCES) == 0) {
         place_say(place, PLACE_SCALAR, step,
-                  "reduce by the operation that makes one process's value of the ranks' values: DDP_OP_SUM of sums, "
-                  "DDP_OP_MEAN of means of equal shares",
-                  "what the ranks pass to it are parts of one process's value, and its result is another value");
+                  "choose the operation of DDP_REDUCE by the values: DDP_OP_SUM for sums, DDP_OP_MEAN for means over "
+                  "equal shares",
+                  "the ranks pass parts of one process's value to it, but its result is not that value");
         return true;
     }
     if (say_early(finding, at, changed, place))
@@ -376,27 +378,28 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
         if (!is_update && place_say_items(finding, at, place)) {
             if (place_add_read(finding, at, place) && place->kind == PLACE_DATA && step->its->interval > 0)
                 place->advice =
-                    "if what the host reads of its share decides which items come next, average it (DDP_MEAN), or put "
-                    "it together for the whole batch (DDP_REDUCE), before; else shuffle alike on all ranks: draw "
-                    "nothing from the shuffle's generator that depends on the rank or its share";
+                    "if the host chooses the next items by a value that it reads from its share, first average the "
+                    "value (DDP_MEAN) or reduce it over the batch (DDP_REDUCE). Else use the same shuffle on all "
+                    "ranks: its random numbers must not depend on the rank or on the share";
             return true;
         }
-        bool is_whole = place_copies_whole(finding, at), comes_again = false;
-        for (size_t i = at + 1; i < finding->one.count; ++i)
-            comes_again = comes_again || (finding->one.steps[i].its->interval > step->its->interval &&
-                                          relation_is_same_call(finding->one.steps[i].its, step->its));
+        bool is_whole = place_copies_whole(finding, at);
+        bool comes_again = ANY(it, finding->one.steps, finding->one.count,
+                               it->its->interval > step->its->interval && relation_is_same_call(it->its, step->its));
         place_say(
             place, is_whole ? PLACE_HOST : PLACE_SHARE, step,
             is_whole && comes_again
-                ? "values that the host computes of the share, such as class weights or the rows that it has, need "
-                  "DDP_REDUCE; of a batch each rank must copy its share"
+                ? "if the host computes these values from the share, such as class weights or a number of rows, reduce "
+                  "them (DDP_REDUCE); if they are a batch, copy only the rank's share"
             : is_whole
                 ? "a data set, weights or state must be the same on all ranks: use the same seed, or annotate this "
                   "memory with DDP_PARAMETER or DDP_STATE"
-                : "seed alike on all ranks, and draw the numbers of the whole batch on each; read the batch by "
-                  "`first` and `count` of DDP_SHARD; values that the host computes of the share need DDP_REDUCE",
+                : "read the batch by `first` and `count` of DDP_SHARD. If these are random numbers, use the same seed "
+                  "on all ranks, and draw the numbers of the whole batch on each rank. If the host computes them from "
+                  "the share, reduce them (DDP_REDUCE)",
             is_whole ? "a rank copies other values than one process to the memory of %s, which is not annotated"
-                     : "what a rank copies to the memory of %s is not its share of what one process copies",
+                     : "the values that a rank copies to the memory of %s are not its share of those that one process "
+                       "copies",
             ARGUMENT_OF(step, it));
         place_add_read(finding, at, place);
         return true;
@@ -405,8 +408,7 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
     if (!is_update && gets_same(finding, at) &&
         relation_begins_same(finding, &(struct where){.at = at, .argument = changed, .after = true})) {
         place_say(place, PLACE_SCALAR, step, "add `first` of DDP_SHARD to where each rank's share begins",
-                  "all ranks compute the first items of the batch: what they write to %s is the beginning of what one "
-                  "process writes",
+                  "all ranks compute the first items of the batch: they write the first of one process's values to %s",
                   ARGUMENT_OF(step, it));
         return true;
     }
@@ -421,39 +423,45 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
         return say_unseen(finding, at, place);
     if (is_update) {
         place_say(place, PLACE_CHANGED, step,
-                  "the update must read averaged gradients, and no results of the rank's own rows: run all of backward "
+                  "the update must read averaged gradients, and no results of the rank's own rows: finish backward "
                   "before DDP_STEP",
-                  "between DDP_STEP and the update it changes %s, and not as in one process",
+                  "between DDP_STEP and the update it changes %s in another way than in one process",
                   it->tensor >> 24 == 1 + CHECK_GRADIENT ? "averaged gradients" : "memory that the update depends on");
         return true;
     }
     if (is_late && relation_adds_same(finding, &(struct where){.at = at, .argument = changed, .after = true}))
-        place_say(
-            place, PLACE_CHANGED, step,
-            "a term that is the same on each rank, such as weight decay, needs the divisor of the loss: scale it by "
-            "the rank's share as the gradient is scaled, or add it after DDP_STEP",
-            "it adds the same to the gradient on each rank as in one process, and the gradients of the ranks are parts "
-            "of a sum: the term counts several times");
+        place_say(place, PLACE_CHANGED, step,
+                  "if this term is equal on all ranks, such as weight decay, divide it as the loss is divided, or add "
+                  "it after DDP_STEP",
+                  "each rank adds the same term to its gradient as one process does, and the ranks' gradients are "
+                  "parts of a sum: the term counts several times");
     else if (is_late)
         place_say(place, PLACE_CHANGED, step, move_step,
-                  "after backward it reads or changes gradients that are not averaged yet, and its results are not in "
-                  "proportion to them");
+                  "after backward it reads or changes gradients that are not averaged yet, and its results are not "
+                  "proportional to them");
     else {
-        place_say(
-            place, PLACE_SHARE, step,
-            finding->question->is_reduced
-                ? "all ranks must begin with the same values, of the whole data or by DDP_STATE; what is computed of "
-                  "the share needs DDP_REDUCE"
-                : "look in this kernel for labels that are not moved by `first`, for statistics of the share "
-                  "(DDP_REDUCE "
-                  "computes them for the batch), and for positions and random numbers by a row's number in the share",
-            "the memory that %s points to has neither the rows of one process nor a sum over them: a row "
-            "depends on the other rows of the share, or on its position in the share",
-            ARGUMENT_OF(step, it));
+        place_say(place, PLACE_SHARE, step,
+                  finding->question->is_reduced
+                      ? "if these are initial values, compute them from the whole data, or copy rank 0's to all ranks "
+                        "with DDP_STATE; if they are computed from the share, reduce them (DDP_REDUCE)"
+                      : "look in this kernel for labels or other inputs that are not moved by `first`; for statistics "
+                        "of the share (reduce them over the batch with DDP_REDUCE); for positions and random numbers "
+                        "that depend on a row's number in the share (add `first` to it)",
+                  "the memory that %s points to holds neither rows of one process's memory nor parts of a sum over "
+                  "rows: a row depends on other rows of the share, or on its position in the share",
+                  ARGUMENT_OF(step, it));
         size_t length = strlen(place->text);
+        struct where where = {.at = at};
+        while (where.argument < step->its->arguments && !is_unmoved(finding, &where))
+            ++where.argument;
+        if (where.argument < step->its->arguments)
+            length +=
+                (size_t)snprintf(place->text + length, sizeof(place->text) - length,
+                                 "; %s points to the same memory on all ranks: if it holds the batch, add `first`",
+                                 ARGUMENT_OF(step, &step->list[where.argument]));
         if (finding->excused > 0)
             snprintf(place->text + length, sizeof(place->text) - length,
-                     "; before it, %.200s computes whole numbers that are not those of one process",
+                     "; before it, %.200s computes integers that differ from one process's",
                      place_name_step(&finding->one.steps[finding->excused - 1], name));
     }
     return true;
@@ -465,10 +473,8 @@ static bool
 say_missing(const struct finding *finding, const struct step *step, int rank, bool makes, struct place *place)
 {
     const struct looked *other = makes ? &finding->one : &finding->ranks[rank];
-    for (size_t i = 0; i < other->count && !finding->question->is_update; ++i) {
-        if (relation_are_alike(&other->steps[i], step))
-            return false;
-    }
+    if (!finding->question->is_update && ANY(it, other->steps, other->count, relation_are_alike(it, step)))
+        return false;
     place_say(place, PLACE_MISSING, step, place_same_decision,
               makes ? "rank %d makes it, and one process does not" : "one process makes it, and rank %d does not",
               rank);
@@ -512,11 +518,8 @@ changed_by(const struct step *step, uint32_t role)
 static bool
 differs_between_ranks(const struct finding *finding, const struct where *where)
 {
-    bool differs = false;
-    for (int r = 1; r < finding->question->ranks; ++r)
-        differs =
-            differs || relation_argument(finding, r, where)->before != relation_argument(finding, 0, where)->before;
-    return differs;
+    return ANY_NUMBER(r, 1, finding->question->ranks,
+                      relation_argument(finding, r, where)->before != relation_argument(finding, 0, where)->before);
 }
 
 /* No operation has changed the gradient since the last DDP_STEP; or one has by the rank's own rows: backward, which
@@ -557,14 +560,15 @@ say_unaveraged(const struct finding *finding, struct place *place)
                 is_gradient = relation_argument(finding, r, &where) != NULL;
             if (!is_gradient || !differs_between_ranks(finding, &where) || !is_of_backward(finding, &where, &writer))
                 continue;
-            place_say(
-                place, PLACE_BEFORE, step,
-                "call DDP_STEP between backward and each update, and DDP_STEP_GROUP before the update of its group; "
-                "DDP_GRADIENT_GROUP stands before the DDP_GRADIENTs of its group",
-                "it updates a parameter, and %s points to a gradient that DDP_STEP has not averaged%s%.260s%s",
-                ARGUMENT_OF(step, of), writer >= 0 ? " since " : "",
-                writer >= 0 ? place_name_step(&finding->one.steps[writer], name) : "",
-                writer >= 0 ? " computed it" : "");
+            place_say(place, PLACE_BEFORE, step,
+                      finding->question->has_groups
+                          ? "call DDP_STEP_GROUP of this gradient's group between backward and this update; the group "
+                            "is that of the last DDP_GRADIENT_GROUP before the gradient's DDP_GRADIENT"
+                          : "call DDP_STEP between backward and this update",
+                      "it updates a parameter, and %s points to a gradient that DDP_STEP has not averaged%s%.260s%s",
+                      ARGUMENT_OF(step, of), writer >= 0 ? " since " : "",
+                      writer >= 0 ? place_name_step(&finding->one.steps[writer], name) : "",
+                      writer >= 0 ? " computed it" : "");
             place->tensor = of->tensor;
             return true;
         }
@@ -588,8 +592,8 @@ say_part(const struct finding *finding, struct place *place)
             continue;
         place_say(place, PLACE_BEFORE, step,
                   "annotate the whole gradient: DDP_GRADIENT with all elements of its parameter, and its type",
-                  "it changes %llu elements of the parameter, and of the gradient that %s points to DDP_GRADIENT names "
-                  "%llu",
+                  "it changes %llu elements of the parameter; of the gradient that %s points to, DDP_GRADIENT "
+                  "annotates only %llu",
                   (unsigned long long)(changed->end - changed->first) / element_size(of->type), ARGUMENT_OF(step, of),
                   (unsigned long long)of->bytes / element_size(of->type));
         place->tensor = of->tensor;

@@ -22,6 +22,7 @@ struct place_question {
     bool is_averaged;         /* which DDP_STEP_PARAMETERS averages */
     bool is_uneven;           /* the ranks' shares of the step are not equal */
     uint64_t items;           /* of the batch, by DDP_SHARD; 0: not known */
+    bool has_groups;          /* DDP_GRADIENT_GROUP is used */
     bool is_divided;          /* all gradients are the Nth part of one rank's */
     bool is_short;            /* a parameter; fewer elements of gradients are annotated than of parameters */
 };

@@ -70,20 +70,19 @@ say_items(const struct finding *finding, size_t at, struct place *place)
     if (copied == COPIED_OTHERS || !are_so_later(finding, at, copied))
         return false;
     if (parts[0] != '\0')
-        place_say(
-            place, PLACE_DATA, step,
-            "the copies must together be the batch, each item once: add `first` of DDP_SHARD once, in items of the "
-            "batch, and take `count` items; shuffle alike on all ranks",
-            "the ranks copy other items than their shares of the batch: one process copies %llu bytes here; a rank's "
-            "copy begins at byte %s",
-            (unsigned long long)part.all, parts);
+        place_say(place, PLACE_DATA, step,
+                  "together the ranks must copy each item of the batch once: begin at item `first` of DDP_SHARD, copy "
+                  "`count` items, and use the same shuffle on all ranks",
+                  "the ranks copy other items than their shares of the batch: one process copies %llu bytes here; the "
+                  "ranks' copies begin at byte %s",
+                  (unsigned long long)part.all, parts);
     else
-        place_say(
-            place, PLACE_DATA, step,
-            "shuffle alike on all ranks: the same seed, and draw nothing from the shuffle's generator that depends on "
-            "the rank or its share; the same number of batches in each epoch. If each rank is to read a part of "
-            "the data set of its own, check a data set of one batch",
-            "a rank copies other items than its share of the batch: one process copies them in another place or step");
+        place_say(place, PLACE_DATA, step,
+                  "use the same shuffle on all ranks: the same seed, no draw from the shuffle's random generator that "
+                  "depends on the rank or its share, and the same number of batches in each epoch. If each rank reads "
+                  "its own part of the data set, check with a data set of one batch",
+                  "a rank copies other items than its share of the batch: one process copies these items in another "
+                  "place or step");
     return true;
 }
 

@@ -57,11 +57,10 @@ find_first_alone(const struct finding *finding, struct place *place)
             if (step->list[where.argument].is_memory || !is_first_alone(finding, &where))
                 continue;
             place_list_values(finding, &where, values);
-            place_say(
-                place, PLACE_SCALAR, step,
-                "the first operation of each rank must do what the first of one process does, such as to clear the "
-                "gradient: compare with the share's `first` item, not with item 0",
-                "%s of its first call in the step is %s", ARGUMENT_OF(step, &step->list[where.argument]), values);
+            place_say(place, PLACE_SCALAR, step,
+                      "on each rank the first call of a step must do what one process's first call does, for example "
+                      "clear the gradient: compare with the share's `first` item, not with item 0",
+                      "%s of its first call in the step is %s", ARGUMENT_OF(step, &step->list[where.argument]), values);
             return true;
         }
     }
@@ -95,12 +94,13 @@ place_find_in_parts(const struct finding *finding, struct place *place)
                 continue;
             if (place_say_scalar(finding, where.at, 3, place))
                 return true;
-            place_say(place, PLACE_SHARE, step,
-                      "look in this kernel for statistics of the micro-batch, for random numbers by a row's number in "
-                      "it, and for a factor that depends on how many micro-batches a rank makes",
-                      "in all its calls of the step together the memory that %s points to has neither the rows "
-                      "of one process nor a sum over them",
-                      ARGUMENT_OF(step, it));
+            place_say(
+                place, PLACE_SHARE, step,
+                "look in this kernel for statistics of the micro-batch, for random numbers that depend on a row's "
+                "number in the micro-batch, and for a factor that depends on the rank's number of micro-batches",
+                "over all its calls of the step, the memory that %s points to holds neither rows of one process's "
+                "memory nor parts of a sum over rows",
+                ARGUMENT_OF(step, it));
             return true;
         }
     }

@@ -136,7 +136,9 @@ place_add_read(const struct finding *finding, size_t at, struct place *place)
             strcmp(place_name(step->its->place, from, sizeof(from)), first) == 0)
             continue;
         snprintf(place->text + length, sizeof(place->text) - length,
-                 first[0] == '\0' ? "; before it the host reads what is computed of the share alone, at %s" : " and %s",
+                 first[0] == '\0'
+                     ? "; before it the host reads a value that is computed from the rank's share alone, at %s"
+                     : " and %s",
                  from);
         if (first[0] != '\0')
             return true;
@@ -168,8 +170,8 @@ const char *const place_weigh_shares =
     "weigh the shares by this number: DDP_WEIGHT(number of the share, number of the batch) before backward";
 
 const char *const place_same_decision =
-    "the decision on the host whether this operation is made must be the same on all ranks: by averaged values "
-    "(DDP_MEAN), not by the rank or its own values";
+    "the host's decision whether to make this operation must be the same on all ranks: decide by averaged values "
+    "(DDP_MEAN), not by the rank's number or its own values";
 
 const char *const place_same_update = "this argument of the update must not depend on the rank, the number of ranks or "
                                       "the share: compute it from the step and from averaged values";
@@ -178,17 +180,16 @@ bool
 place_say_scalar(const struct finding *finding, size_t at, int least, struct place *place)
 {
     const char *const advice[] = {
-        "this argument counts the share: the result must not depend on it, or another argument, such as where the "
-        "share begins, is wrong",
-        "the ranks' shares of this step are not equal: call DDP_WEIGHT(count, total) after DDP_SHARD, or leave such a "
+        "this argument is the size of the share: either the result must not depend on it, or another argument is "
+        "wrong, such as the first item of the share",
+        "the ranks' shares of this step are not equal: call DDP_WEIGHT(count, total) after DDP_SHARD, or leave this "
         "batch out, or check with a batch that the number of ranks divides",
-        "if this argument is a seed, or depends on the rank, take one value on all ranks; if it is where the share "
-        "begins, add it once",
+        "if this argument is a seed, use one value on all ranks; if it is the first item of the share, add it once",
         "a term has another factor on the ranks than in one process: divide it as the loss is divided",
         "each rank divides by a number of its own share, such as its count of valid labels: before backward call "
         "DDP_WEIGHT(number of the share, number of the batch)",
-        "this argument must not depend on the rank or the number of ranks; a number that the program computes from the "
-        "share needs DDP_REDUCE, or its term a DDP_WEIGHT",
+        "this argument must not depend on the rank or on the number of ranks; if the program computes it from the "
+        "share, reduce it (DDP_REDUCE), or weigh the share (DDP_WEIGHT)",
         place_weigh_shares};
     const struct step *step = &finding->one.steps[at];
     char values[200];
@@ -209,7 +210,7 @@ place_say_scalar(const struct finding *finding, size_t at, int least, struct pla
               : worst == 1 && !finding->question->is_uneven ? advice[0]
                                                             : advice[worst],
               "%s is %s%s", ARGUMENT_OF(step, &step->list[found.argument]), values,
-              worst == 6 ? "; weighed by it, the ranks' gradients make one process's" : "");
+              worst == 6 ? "; with this number as weight, the mean of the ranks' gradients equals one process's" : "");
     if (worst == 5)
         place_add_read(finding, at, place);
     return true;

@@ -100,8 +100,8 @@ judge_first(const struct check_evidence *evidence, struct check_verdict *verdict
                                   : "everything before it is equal");
     if (is_extreme(first) && differing == 1) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_REDUCTION, first);
-        sentence_say(verdict->advice, "no other result differs: the program is right if this one is to depend on the "
-                                      "number of ranks, as the smallest of the shares does");
+        sentence_say(verdict->advice, "no other result differs: if this result depends on the number of ranks on "
+                                      "purpose, like the smallest value of a share, the program is right");
     } else if (first->tensor.group == CHECK_OP_MEAN && first->tensor.role == CHECK_REDUCE && total > 0) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_INDIVISIBLE, first);
         sentence_say(verdict->advice,
@@ -156,9 +156,9 @@ reductions_say_rounds(struct judgement *judgement)
     const struct check_item *first = find_first(verdict);
     if (find_result(verdict, ANY) == NULL) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_NOTHING, NULL);
-        sentence_say(verdict->text, "no call of DDP_REDUCE on the ranks is one that one rank makes, too");
+        sentence_say(verdict->text, "the ranks and one rank have no call of DDP_REDUCE in common");
         sentence_say(verdict->advice,
-                     "make the calls on one rank, too, with as many elements: there they take no time");
+                     "call DDP_REDUCE with one rank, too, with the same number of elements: it costs no time there");
     } else if (find_result(verdict, REPEATED) == NULL) {
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_NOT_REPEATABLE, NULL);
         sentence_say(verdict->text, "two runs of the program on one rank differ: DDP_REDUCE has other results");
@@ -184,6 +184,7 @@ reductions_judge_besides(const struct check_evidence *evidence, struct check_ver
     sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_REDUCTION, first);
     sentence_say(verdict->text, "%s; gradients and parameters are equal",
                  sentence_place(evidence, verdict, first, place));
-    sentence_say(verdict->advice, "the program is right if this result is to depend on the number of ranks, as the "
-                                  "largest of the shares does; a sum or a mean over all items is not");
+    sentence_say(verdict->advice,
+                 "if this result depends on the number of ranks on purpose, like the largest value of a share, the "
+                 "program is right; a sum or a mean over all items must not depend on it");
 }

@@ -686,13 +686,9 @@ add_elements(struct numbers *sum, const struct numbers *own)
 static bool
 may_go_on(const struct looked *looked, const struct look_argument *it)
 {
-    bool may = false;
-    for (size_t i = 0; i < looked->count && !may; ++i) {
-        for (uint32_t a = 0; a < looked->steps[i].its->arguments; ++a)
-            may = may || (looked->steps[i].list[a].is_memory && it->tensor == 0 &&
-                          looked->steps[i].list[a].address == it->address + it->bytes);
-    }
-    return may;
+    return it->tensor == 0 && ANY(step, looked->steps, looked->count,
+                                  ANY(other, step->list, step->its->arguments,
+                                      other->is_memory && other->address == it->address + it->bytes));
 }
 
 /* False: the files do not tell. */

@@ -10,6 +10,7 @@
 #include "tools/check/command/evidence.h"
 #include "tools/check/command/place.h"
 #include "tools/check/format/look.h"
+#include "tools/common/each.h"
 
 struct step {
     struct look_operation *its;

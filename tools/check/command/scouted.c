@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "tools/check/command/check.h"
+#include "tools/common/each.h"
 #include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/command/proofs/prove.h"
 #include "tools/scout/command/report/lines.h"
@@ -56,12 +57,8 @@ scout_program(const struct check *check, struct scout_order *order, struct scout
 static bool
 averages_gradients(const struct scout_log *log, const struct scout_finding *finding)
 {
-    bool any = false;
-    for (uint32_t i = 0; i < log->annotation_count; ++i)
-        any = any || log->annotations[i].says == SCOUT_SAYS_GRADIENT;
-    for (uint32_t g = 0; g < finding->group_count; ++g)
-        any = any && !finding->groups[g].fused;
-    return any;
+    return ANY(it, log->annotations, log->annotation_count, it->says == SCOUT_SAYS_GRADIENT) &&
+           !ANY(group, finding->groups, finding->group_count, group->fused);
 }
 
 /* What stays from step to step, and nothing that is compared depends on. Fewer elements are losses and counts. */
@@ -95,7 +92,7 @@ print_uncompared(FILE *out, const struct scout_log *log, const struct scout_find
 static void
 print_not_held(FILE *out, const char *why)
 {
-    fprintf(out, "not compared: annotations with what scout finds: %s\n", why);
+    fprintf(out, "not compared: the annotations, with what ddprun scout finds: %s\n", why);
 }
 
 /* What equal steps leave open. A step is missing only where all that was recorded shows the same. */
@@ -117,7 +114,7 @@ print_open(FILE *out, const char *path)
         sites_close(sites);
     }
     if (!by_gradients)
-        print_not_held(out, finding.found ? "not only gradients are averaged" : finding.reason);
+        print_not_held(out, finding.found ? "the program averages parameters, too" : finding.reason);
     if (finding.found || finding.is_rough || finding.is_open) {
         print_uncompared(out, &log, &finding, ROLE_AVERAGE,
                          "an average of gradients or parameters (DDP_STATE compares it)");
@@ -136,9 +133,8 @@ scouted_compare(const struct check *check, const struct check_verdict *verdict)
     struct error error;
     char *text = NULL;
     size_t bytes;
-    bool reduces = false; /* what it annotates is a part of what is reduced */
-    for (size_t i = 0; i < verdict->item_count; ++i)
-        reduces = reduces || verdict->items[i].tensor.role == CHECK_REDUCE;
+    bool reduces = ANY(item, verdict->items, verdict->item_count,
+                       item->tensor.role == CHECK_REDUCE); /* what it annotates is a part of what is reduced */
     if (reduces || check->in_cluster || check->has_reference)
         return NULL;
     FILE *out = open_memstream(&text, &bytes);

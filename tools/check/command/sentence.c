@@ -152,10 +152,11 @@ sentence_say_seeded(const struct check_evidence *evidence, struct check_verdict 
     else
         snprintf(old, sizeof(old), "%.420s", verdict->text);
     sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_SEEDED, verdict->first);
-    sentence_say(verdict->text, "%s if each rank has %s, and not if all have the same: seeded by %s, read by %s", old,
-                 others[evidence->readings], sources[evidence->readings], evidence->reading_places);
+    sentence_say(verdict->text,
+                 "%s if each rank has %s, and is equal if all ranks have the same: the seed comes from %s, read by %s",
+                 old, others[evidence->readings], sources[evidence->readings], evidence->reading_places);
     sentence_say(verdict->advice,
-                 "use one seed on all ranks, a constant or an option: each rank has its own clock and random bytes, "
+                 "use one seed on all ranks, a constant or an option: clocks and random bytes differ between ranks, "
                  "and ranks with different seeds take other items, or items in another order");
 }
 

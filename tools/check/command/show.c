@@ -4,6 +4,7 @@
 #include "launcher/output/whole_file.h"
 #include "tools/check/command/pattern.h"
 #include "tools/check/format/element.h"
+#include "tools/common/each.h"
 #include "tools/plan/format/play_json.h"
 
 #include <errno.h>
@@ -83,13 +84,8 @@ print_item(FILE *out, const struct check_item *item, double tolerance)
 static void
 print_notes(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict)
 {
-    bool sampled = false, compensated = false;
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        compensated = compensated || verdict->items[i].compensated;
-        sampled = sampled || verdict->items[i].sampled;
-    }
-    if (sampled)
-        fputs("* the elements of this memory were compared in sums of several\n", out);
+    if (ANY(item, verdict->items, verdict->item_count, item->sampled))
+        fputs("* the memory with this mark was compared by sums of several elements\n", out);
     if (evidence->by_plan)
         return;
     if (evidence->ranks > 0 && check_rows_find(&evidence->ranked[0], CHECK_ROW_GRAPHS) != NULL)
@@ -99,15 +95,15 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
         fputs("no step began from the reference (--free, or a program that tests its results): differences add up from "
               "step to step, and differences below the tolerance are not reported\n",
               out);
-    if (compensated)
-        fputs("every gradient is one factor times one rank's, and the update undoes it: one rank with such gradients "
-              "has other parameters\n",
+    if (ANY(item, verdict->items, verdict->item_count, item->compensated))
+        fputs("every gradient is one rank's times a common factor, and the ranks' update removes this factor; with "
+              "such gradients one rank would get other parameters\n",
               out);
     if (check_evidence_in_rounds(evidence))
         fputs("no DDP_STEP was called: a step is a round of DDP_REDUCE calls, and only their results are compared\n",
               out);
     else if (evidence->steps < 2)
-        fputs("unannotated memory was not compared, because that takes two steps at least\n", out);
+        fputs("memory without an annotation was not compared: that takes at least two steps\n", out);
 }
 
 /* What no step has shown that was compared, for mistakes may be there. */
@@ -121,7 +117,7 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
     char *text = xstrdup("");
     uint32_t last = UINT32_MAX; /* rows of a group follow each other */
     if (evidence->overlapped_steps < 3)
-        text = add_words(text, "overlap with backward in three steps");
+        text = add_words(text, "overlap with backward (in three steps at least)");
     EACH_ROW(row, &evidence->ranked[0], CHECK_ROW_UNSTEPPED) {
         char group[64];
         snprintf(group, sizeof(group), "a step of group %u", row->tensor.group);
@@ -131,13 +127,12 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
     if (evidence->readings != 0 && evidence->one_date)
         text = add_words(text, "dates and random bytes that differ from rank to rank");
     if (limit != NULL)
-        fprintf(
-            out,
-            "only %u steps were compared: more take one rank longer than 30 s after its start, or need more than half "
-            "of the room for the reference\n",
-            evidence->steps);
+        fprintf(out,
+                "only %u steps were compared: more steps would take one rank longer than 30 s, or fill more than half "
+                "of the free space with its results\n",
+                evidence->steps);
     else if (end != NULL && end->value != 0)
-        fprintf(out, "the program goes on after step %u: --steps K compares more\n", evidence->steps);
+        fprintf(out, "the program continues after step %u: --steps K compares more steps\n", evidence->steps);
     if (text[0] != '\0')
         fprintf(out, "not exercised: %s\n", text);
     free(text);
@@ -180,7 +175,7 @@ print_turns(FILE *out, const struct check_evidence *evidence, const struct check
 static void
 print_means(FILE *out, const struct check_verdict *verdict)
 {
-    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
+    FOR_EACH(item, verdict->items, verdict->item_count) {
         if (item->tensor.role != CHECK_MEAN || !item->differs)
             continue;
         fprintf(out,
@@ -195,13 +190,12 @@ static void
 print_decisions(FILE *out, const struct check_verdict *verdict)
 {
     char name[400];
-    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
+    FOR_EACH(item, verdict->items, verdict->item_count)
         if (item->decided_step > 0)
             fprintf(out,
                     "ignored: in step %u %s, differs by %.2g; one rank alone differs as much if its start is changed "
                     "by one unit in the last place\n",
                     item->decided_step, sentence_name_item(verdict, item, name), item->decided);
-    }
 }
 
 void
@@ -238,8 +232,10 @@ void
 check_print_table(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict)
 {
     if (verdict->item_count > 0)
-        fprintf(out, "%-13s %9s  %-8s %-45s %5s %9s %9s\n", "tensor", "elements", "type", "annotation", "from",
-                "at worst", "floor");
+        fprintf(out,
+                "from: the first step that differs; at worst: the largest relative difference; floor: the same between "
+                "runs of one rank\n%-13s %9s  %-8s %-45s %5s %9s %9s\n",
+                "tensor", "elements", "type", "annotation", "from", "at worst", "floor");
     for (size_t i = 0; i < verdict->item_count && i < TABLE_ROWS; ++i)
         print_item(out, &verdict->items[i], verdict->tolerance);
     if (verdict->item_count > TABLE_ROWS)

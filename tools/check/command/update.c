@@ -51,11 +51,11 @@ update_say_memory(struct judgement *judgement)
     verdict_decide(judgement, "%s", "");
     return verdict_advise(judgement,
                           item->tensor.group == 1
-                              ? "`%s` updates it as it updates annotated parameters: annotate all of it with "
+                              ? "`%s` updates this memory as it updates annotated parameters: annotate all of it with "
                                 "DDP_PARAMETER, and its gradient with DDP_GRADIENT"
-                              : "`%s` updates it beside annotated parameters: it is optimizer state that differs "
-                                "between ranks, because each rank loads, initialises or computes it by itself: "
-                                "annotate it with DDP_STATE, and compute it after DDP_STEP",
+                              : "`%s` updates this memory together with annotated parameters. It is optimizer state "
+                                "that differs between ranks, because each rank loads, initialises or computes it by "
+                                "itself: annotate it with DDP_STATE, and compute it after DDP_STEP",
                           item->tensor.text);
 }
 
@@ -70,25 +70,24 @@ update_say_start(struct judgement *judgement)
     bool are_alike = judgement->agreement.moment == 0 || judgement->agreement.moment > pattern->moment;
     if ((judgement->shown & SHOWN_RANK_0_RIGHT) == 0 && are_alike) {
         verdict_decide(judgement,
-                       "; before the first DDP_STEP all ranks have the same values, and these are not one process's");
+                       "; before the first DDP_STEP all ranks have the same values, but one process has others");
         judgement->verdict->cause = CAUSE_START;
         return verdict_advise(judgement,
-                              "compute the first values of all of the batch or of none of it, on each rank: "
-                              "%s copies rank 0's to all ranks",
+                              "on each rank compute the initial values from the whole batch, or without the batch: %s "
+                              "copies rank 0's values to all ranks",
                               is_state ? "DDP_STATE" : "DDP_PARAMETER");
     }
     if ((judgement->shown & SHOWN_RANK_0_RIGHT) == 0) {
-        verdict_decide(judgement, ": %s before the first DDP_STEP, and not as on one rank",
+        verdict_decide(judgement, ": %s before the first DDP_STEP, in another way than on one rank",
                        is_state || is_one ? "it has changed" : "the parameters have changed");
         judgement->verdict->cause = is_one ? CAUSE_TENSOR : CAUSE_UPDATE;
         return verdict_advise(
             judgement, "%s",
-            is_state ? "DDP_STATE is for memory that is alike on all ranks: compute it after DDP_STEP, or leave "
-                       "DDP_STATE out if it belongs to this rank's records alone"
-            : is_one
-                ? "running statistics, which forward writes, need DDP_BUFFER, not DDP_PARAMETER; else call DDP_STEP "
-                  "between backward and the optimizer"
-                : "call DDP_STEP between backward and the optimizer; it comes after the optimizer");
+            is_state ? "DDP_STATE is for memory that is equal on all ranks: compute it after DDP_STEP, or leave "
+                       "DDP_STATE out if the memory belongs to this rank's records alone"
+            : is_one ? "if forward writes this memory (running statistics), annotate it with DDP_BUFFER, not "
+                       "DDP_PARAMETER; else call DDP_STEP between backward and the optimizer"
+                     : "call DDP_STEP between backward and the optimizer; now it is called after the optimizer");
     }
     verdict_decide(judgement, ": it does not have rank 0's values at the start");
     judgement->verdict->cause = CAUSE_START;
@@ -124,7 +123,7 @@ update_say_all(struct judgement *judgement)
     char change[120] = "", rest[80] = "";
     double factor = find_factor(judgement);
     if (factor != 0)
-        snprintf(change, sizeof(change), "; its change is %.4g times one rank's%s", factor,
+        snprintf(change, sizeof(change), "; the change is %.4g times one rank's%s", factor,
                  factor_meaning(evidence, factor));
     if (is_few)
         snprintf(rest, sizeof(rest), "; the other %zu %s%s", others,
@@ -142,8 +141,8 @@ update_say_all(struct judgement *judgement)
                        "depends on the rank, the number of ranks or the share: compute it from the step and from "
                        "averaged gradients"
         : has_graphs ? "check the program without CUDA graphs; then the operation is named"
-        : is_few ? "its gradient is not averaged, or not all of it: annotate it with DDP_GRADIENT and its full count, "
-                   "and write it before DDP_STEP; or its update reads what differs between ranks"
+        : is_few ? "its gradient is not averaged, or only a part of it: annotate the gradient with DDP_GRADIENT and "
+                   "its full count, and write it before DDP_STEP; or the update reads memory that differs between ranks"
                  : "the update uses values that are not averaged, such as a moment or a norm that is computed before "
                    "DDP_STEP; or DDP_STEP comes before backward, within it or after the optimizer");
 }

@@ -159,7 +159,7 @@ say_goes_on(struct judgement *judgement)
            verdict_conclude(judgement,
                             "count the items of the whole batch, not of the rank's share; stop by a loss that DDP_MEAN "
                             "has averaged, not by a rank's own loss",
-                            "one rank's program ends after %u steps, and rank %d's goes on", evidence->steps, r);
+                            "with one rank the program ends after %u steps, but rank %d continues", evidence->steps, r);
 }
 
 static const struct check_row *

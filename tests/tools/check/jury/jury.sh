@@ -19,7 +19,7 @@ declare -A named=(
     [place]='\b(moment|norm|average|clipped|computed|changed)\b[^.;]*(before|in front of) DDP_STEP|before they are averaged|own gradients|DDP_STEP between backward'
     [factor]='\brate|factor|times|divid|scaled|argument'
     [random]='random (numbers|bits)|noise|mask\b|seeded (by|with) (the|its) rank'
-    [own]='computed of the share alone|(statistics|sums?|means?|rankings?) of (the|a) share|share.s own (number|sum|mean|statistics)|DDP_REDUCE'
+    [own]='(computed|computes) from the rank.s share alone|(statistics|sums?|means?|rankings?) of (the|a) share|share.s own (number|sum|mean|statistics)|DDP_REDUCE'
     [bare]='unannotated|not annotated|without annotation'
 )
 

@@ -131,7 +131,7 @@ print_group(struct comparison *it, uint32_t number, const struct scout_annotatio
     const struct scout_finding *finding = it->finding;
     const struct scout_group *group = &finding->groups[number];
     ++it->wrong;
-    fprintf(it->out, "missing: a DDP_STEP (group %" PRIu32 "), after ", number);
+    fputs("missing: a DDP_STEP, after ", it->out);
     print_operation(it, group->complete);
     fputs(" and before ", it->out);
     if (group->before >= finding->first + finding->period)
