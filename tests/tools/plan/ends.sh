@@ -38,7 +38,7 @@ row() {
     [ "$2" = goes-on ] || check "$name: weights" near weights wanted
     case "$1 $2" in
     *' goes-on' | *' smaller' | gradients' evaluate' | tail' evaluate')
-        check "$name: it is said" grep -q 'Rank 0 goes on alone from the last update' "$work/stderr"
+        check "$name: it is said" grep -q 'Rank 0 continues alone from the last update' "$work/stderr"
         check "$name: in the summary" grep -qE '"lost_batches": ?[1-9]' summary.json
         ;;
     esac

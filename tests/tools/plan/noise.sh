@@ -87,13 +87,13 @@ PYTHON
     report "$1 by $2, $3: is refused" "$(grep -qE "^(failed|not possible here): .*($4)" <<<"$said" || echo "$said")"
 }
 
-apart='is not what one process has that plays the turns of all ranks'
+apart='differs from one process that computes all turns'
 trains gradients gradients backward
 mistaken gradients gradients 'a gradient without its last element' "$apart" 'gradients[0]["end"] -= 4'
 trains gradients state backward
-mistaken gradients state 'a tensor left out' 'misses memory that stays' 'memory.remove(state[1])'
-mistaken gradients state 'one element left out' 'misses memory that stays' 'state[0]["end"] -= 4'
-mistaken gradients state 'state called constant' 'is called constant' 'state[0].update(role="unwritten", type=0)'
+mistaken gradients state 'a tensor left out' 'misses memory that persists' 'memory.remove(state[1])'
+mistaken gradients state 'one element left out' 'misses memory that persists' 'state[0]["end"] -= 4'
+mistaken gradients state 'state called constant' 'is constant, but it changed' 'state[0].update(role="unwritten", type=0)'
 if wanted steep; then
     proofs steep state
     check "steep: noise that grows from step to step is that of one step" grep -q '^proof (d): passed: ' words.1

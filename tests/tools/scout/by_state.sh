@@ -25,7 +25,7 @@ proved 'the update is in the gradient' "$fused" gemm
 proved 'several averages' "$habits" two
 proved 'gradients are made anew' "$habits" realloc
 refused 'a graph' 'launches a CUDA graph' "$habits" captured
-refused 'a launch between steps' 'between steps, such as validation, uses memory that an earlier step has left' "$build/tests/tools/scout/reads" kept
+refused 'a launch between steps' 'between steps, such as validation, reads memory that an earlier step wrote' "$build/tests/tools/scout/reads" kept
 refused 'what may be trained, and is called carried' 'halves of a batch do not show' --per-rank a6 "$build/tests/tools/scout/public_nets" whole
 proved 'a launch between steps that uses what the last one has left' "$build/tests/tools/plan/habits" batch-hits
 proved 'a stream that only copies, into one buffer' "$build/tests/tools/plan/habits" copy-stream
@@ -36,9 +36,9 @@ auto() {
 }
 auto "$fused" gemm
 check 'auto: it trains' test "$code" -eq 0
-check 'auto: by state, and it says why' grep -q 'by state, because by gradients is not possible: ' "$work/stderr"
+check 'auto: by state, and it says why' grep -q 'the ranks average state, because they cannot average gradients: ' "$work/stderr"
 run "$ddprun" -n 5 --device softgpu --share-gpu --timeout 60 --reads owner --plan auto --by state --yes --slow "$build/tests/tools/plan/habits" ring
-check 'auto: a history that is shorter than a round is refused' grep -q 'may begin anew within a round of 5 ranks' "$work/stderr"
+check 'auto: a history that is shorter than a round is refused' grep -q 'may begin again within a round of 5 ranks' "$work/stderr"
 auto --by gradients "$fused" gemm
 check 'auto: --by gradients is refused' test "$code" -eq 1
 run "$ddprun" -n 2 --device softgpu --share-gpu --by state "$fused" gemm

@@ -45,7 +45,7 @@ for program in "${programs[@]}"; do
     gives "${program// /-}" right
 done
 gives row refused
-check "it says what may be averaged" grep -q '^note: update_row makes .* from itself and from data in one launch: .* DDP_STEP_PARAMETERS' \
+check "it says what may be averaged" grep -q '^note: update_row computes .* from its old value and from data in one launch: .* DDP_STEP_PARAMETERS' \
     "$work/out-row"
 gives stale refused
 check "it says which memory, and where it is allocated" grep -Eq 'trained, or carried from batch to batch\? a7 \(6144 bytes, .*allocated at evidence.cu:[0-9]+.*\): it is written as parameters are' "$work/said-stale"

@@ -115,7 +115,7 @@ if is_wanted shares; then
         done
     done
     run "$ddprun" -q scout "$work/shares_plain" number
-    check "shares: a number that chooses records is said" grep -q '^by hand: DDP_SHARD, .*: launches may choose them by a number' "$work/stdout"
+    check "shares: a number that chooses records is said" grep -q '^by hand: DDP_SHARD, .*: a launch may choose its records by a number' "$work/stdout"
 fi
 
 # Memory of classes: a member or a method is named with its object, and what `this` is, is counted.
@@ -241,10 +241,10 @@ done <<END
 - public_nets target
 - public_nets bias-row
 - public_nets recompute
-+ public_memory arena DDP_SHARD, for what is copied by
++ public_memory arena DDP_SHARD, for the data of
 + public_memory pitch 1 gradient, .*: a
-+ public_memory resident DDP_SHARD, of records that lie on the device
-+ public_nets single DDP_SHARD, for what is copied by .*: scout cannot tell where one record ends
-+ public_nets per-step DDP_FORGET, before memory is freed that is allocated at public_nets.cu:[0-9]* from public_nets.cu:[0-9]*: its size changes
++ public_memory resident DDP_SHARD, for records that lie on the device
++ public_nets single DDP_SHARD, for the data of .*: scout cannot tell where one record ends
++ public_nets per-step call DDP_FORGET before the memory that is allocated at public_nets.cu:[0-9]* from public_nets.cu:[0-9]* is freed: its size changes
 END
 finish

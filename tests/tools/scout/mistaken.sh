@@ -61,38 +61,38 @@ for habit in noise sums clip half adam; do
 done
 check 'a round of the proof has fewer steps than ranks' grep -q 'after each of 4 rounds; the second round has fewer steps' <<<"$said"
 
-missed='gets what it held one step before, .* differs after step'
+missed='with memory without a class set back by one step, .* differs after step'
 refused noise 'a tensor left out' "$missed" 'memory.remove(state[0])'
 refused noise 'one element left out' "$missed" 'state[0]["end"] -= 4'
-refused noise 'state called constant' 'is called constant, and has changed in step 1' 'becomes(state[:1], "unwritten")'
-refused noise 'state called stream' 'is called a stream, and differs after step' 'becomes(state[:1], "stream")'
-refused noise 'state called sum' 'is called a sum, and what a step adds depends|is computed from what is called a sum' 'becomes(state[:1], "sum", 1)'
-refused noise 'state called memory of each rank' 'it is trained, and no rank may have it for itself' 'becomes(state[:1], "per rank")'
+refused noise 'state called constant' 'is constant, but it changed in step 1' 'becomes(state[:1], "unwritten")'
+refused noise 'state called stream' 'is a stream, but it depends on averaged memory' 'becomes(state[:1], "stream")'
+refused noise 'state called sum' 'is a sum, but the number that a step adds depends|is computed from memory that is a sum' 'becomes(state[:1], "sum", 1)'
+refused noise 'state called memory of each rank' 'it is trained, and ranks must not keep their own' 'becomes(state[:1], "per rank")'
 refused noise 'stream left out' "$missed" 'memory.remove(streams[0])'
 refused noise 'stream called state' 'is called float32, and its bits look like random bits' 'becomes(streams, "state by change", 1); made_by_turn("add_noise")'
-refused noise 'stream that ranks make by turns' 'stream .* is not what one process has' 'made_by_turn("add_noise")'
+refused noise 'stream that ranks make by turns' 'stream .* differs from one process' 'made_by_turn("add_noise")'
 refused counter 'a counter called state' 'is called float32, and its bits look like whole numbers' 'becomes(streams, "state by change", 1); made_by_turn("advance")'
-refused adam 'a counter of floats called state' 'changes, and no data reach it: whether it is trained, or a stream' 'becomes(streams, "state by change", 1); made_by_turn("count_step")'
-refused sums 'a sum called state' 'is no state but a sum: what a step adds does not depend on it' 'becomes(sums[:1], "state by change", 1)'
+refused adam 'a counter of floats called state' 'changes, and no data reaches it: scout cannot tell whether it is trained, or a stream' 'becomes(streams, "state by change", 1); made_by_turn("count_step")'
+refused sums 'a sum called state' 'is no state but a sum: the number that a step adds does not depend on it' 'becomes(sums[:1], "state by change", 1)'
 refused sums 'a sum of whole numbers called state' 'is called float32, and its bits look like whole numbers' 'becomes(sums[1:], "state by change", 1)'
-refused sums 'a sum called a stream' 'is not what one process has' 'becomes(sums[1:], "stream")'
+refused sums 'a sum called a stream' 'differs from one process' 'becomes(sums[1:], "stream")'
 refused sums 'a sum of floats called whole numbers' 'is called int32, and its bits look like float32' 'becomes(sums[:1], "sum", 5)'
 refused half 'float32 called float64' 'is called float64, and its bits look like float32' 'becomes([item for item in state if item["bytes"] == 7680], "state by change", 2)'
 refused half 'float32 called float16' 'is called float16, and its bits look like random bits, or a wider type' 'becomes(state[:1], "state by change", 3)'
 refused half 'float16 called float32' 'is called float32, and its bits look like float16' 'becomes([item for item in state if item["type"] == 3], "state by change", 1)'
 refused clip 'a border one operation late' "$missed" 'begins_later()'
-refused clip 'a loss called state' 'is no state: nothing depends on what it held' 'add_state(7)'
+refused clip 'a loss called state' 'is no state: nothing depends on its old value' 'add_state(7)'
 refused counts 'counts in a struct of weights called state' 'is called float32, and holds a whole number among floats, at byte [04]' 'memory.remove(sums[0]); state[0]["begin"] = 0'
 if [ "${DDPRUN_SOAK:-0}" -eq 1 ]; then
     refused half 'float32 called bfloat16' 'is called bfloat16, and its bits look like random bits' 'becomes(state[:1], "state by change", 4)'
     refused sums 'whole numbers called a sum of floats' 'is called float32, and its bits look like whole numbers' 'becomes(sums[1:], "sum", 1)'
-    refused sums 'a sum called constant' 'is called constant, and has changed' 'becomes(sums[:1], "unwritten")'
-    refused sums 'state called the latest bytes' 'is not what one process has' 'becomes(state[:1], "last")'
+    refused sums 'a sum called constant' 'is constant, but it changed' 'becomes(sums[:1], "unwritten")'
+    refused sums 'state called the latest bytes' 'differs from one process' 'becomes(state[:1], "last")'
     refused dropout 'random states called float64' 'is called float64, and its bits look like random bits' 'becomes(streams, "state by change", 2)'
     refused counter 'data on the device, a border one operation late' "$missed" 'begins_later()'
     refused gemm-update 'no gradients, a border one operation late' "$missed" 'begins_later()'
     refused clip 'what is of one sample called state' 'each half of a batch changes other elements' 'add_state(2)'
-    refused clip 'a norm called state' 'is no state: nothing depends on what it held' 'add_state(17, end=4)'
+    refused clip 'a norm called state' 'is no state: nothing depends on its old value' 'add_state(17, end=4)'
 fi
 
 # What was zero in all recorded steps has the class of the weights beside it.
@@ -101,7 +101,7 @@ proved counts-late ''
 report 'a count that is zero so far: is proved' "$(grep -q '^passed: ' <<<"$said" || echo "$said")"
 run "$ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan mistaken.json "${words[@]}"
 check 'a count that is zero so far: its first hit ends the job' test "$code" -eq 1
-check 'a count that is zero so far: says why' grep -q 'a float that was zero has become a whole number, which has no mean: make the plan anew' "$work/stderr"
+check 'a count that is zero so far: says why' grep -q 'a float that was zero has become a whole number, which has no mean: make a new plan' "$work/stderr"
 
 # trains NAME OPTIONS...: by mistaken.json, into NAME.weights and NAME.out.
 trains() {

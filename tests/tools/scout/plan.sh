@@ -44,14 +44,14 @@ for n in "${ranks[@]}"; do
 done
 planned chargpt chargpt.json "$build/samples/chargpt_plain" "${chargpt[@]}" --steps 40
 by_plan 2 chargpt.json "$build/samples/chargpt_plain" "${chargpt[@]}" --steps 301 --save "chargpt-%d.par"
-ends "chargpt, which validates between steps" 0 'the last 1 of 301 batches make no whole round'
+ends "chargpt, which validates between steps" 0 'the last 1 of 301 batches do not fill a round'
 overlapped chargpt
 check "chargpt: rank 0 alone is heard" test -z "$(grep '^\[1\]' "$work/stdout")"
 check "chargpt: rank 0 alone writes" test "$(echo chargpt-*.par)" = chargpt-0.par
 
 planned statistics statistics.json "$build/tests/tools/scout/turns" statistics
 by_plan 3 statistics.json "$build/tests/tools/scout/turns" statistics
-ends "a program that frees nothing, and ends in the middle of a round" 0 'the last 1 of 40 batches make no whole round of 3'
+ends "a program that frees nothing, and ends in the middle of a round" 0 'the last 1 of 40 batches do not fill a round of 3'
 
 # ---- what shows it ----
 by_plan 2 statistics.json --trace trace --page page.html --summary-json end.json "$build/tests/tools/scout/turns" statistics
@@ -67,14 +67,14 @@ ends "another batch is the same plan" 0 'bitwise identical'
 by_plan 2 chargpt.json "$build/samples/chargpt_plain" "${chargpt[@]}" --width 64 --steps 40
 ends "another width" 1 '[0-9]+ bytes.* is not there .* the model has other sizes'
 by_plan 2 chargpt.json "$build/samples/chargpt_plain" "${chargpt[@]}" --accumulate 2 --steps 40
-ends "another accumulation" 1 'comes again, and the update that the plan has in between did not come'
+ends "another accumulation" 1 'comes again before the update of the plan'
 by_plan 2 digits.json "$build/samples/chargpt_plain" "${chargpt[@]}" --steps 10
 ends "another program" 1 'no step of the plan began'
 cp "$build/samples/digits_plain" changed
 planned "a copy" changed.json ./changed "${digits[@]}" --steps 40 --quiet
 objcopy --remove-section .note.gnu.build-id changed
 by_plan 2 changed.json ./changed "${digits[@]}" --steps 40 --quiet
-ends "another build" 1 'was built anew since its plan was made'
+ends "another build" 1 'was built again after its plan was made'
 
 planned "a program without a build id" unnamed.json ./changed "${digits[@]}" --steps 40 --quiet
 by_plan 2 unnamed.json ./changed "${digits[@]}" --steps 40 --quiet
@@ -82,7 +82,7 @@ ends "the same program, without a build id" 0 'bitwise identical'
 cp "$build/samples/digits_plain" changed # of another size
 objcopy --remove-section .note.gnu.build-id --remove-section .comment changed
 by_plan 2 unnamed.json ./changed "${digits[@]}" --steps 40 --quiet
-ends "another file, without a build id, either" 1 'was built anew since its plan was made'
+ends "another file, without a build id, either" 1 'was built again after its plan was made'
 
 # ---- plans ----
 refused() { # NAME PLAN PATTERN
@@ -98,7 +98,7 @@ refused "no plan" no.json 'is no plan of ddprun scout'
 sed 's/"version":3/"version":2/' digits.json >version.json
 refused "the version before" version.json 'has version 2, and this ddprun reads version 3'
 sed 's/"made_by":"turn"/"made_by":"last"/' digits.json >changed.json
-refused "a plan that was changed" changed.json 'was changed since it was made: its hash is wrong; make it anew: ddprun scout --prove --json changed.json'
+refused "a plan that was changed" changed.json 'was changed since it was made: its hash is wrong; make it again: ddprun scout --prove --json changed.json'
 by_plan 2 changed.json --unproved "$build/samples/digits_plain" "${digits[@]}" --steps 40 --quiet
 check "the same, --unproved, is not refused" test "$code" -ne 2
 refused "a folder" . 'cannot read the plan ., in --plan: it is a folder'
@@ -146,7 +146,7 @@ guarded() { # NAME MUTANT PATTERN PLAN PROGRAM...
     check "$1: without its guard it is not seen" test "$code" -eq 0 -o -z "$(grep -E "$3" "$work/stderr")"
 }
 guarded "ranks with other seeds" PLAN_DATA_UNHEARD 'the batches that the program copies to its device' digits.json ./seeded "${digits[@]}" --steps 400 --quiet
-guarded "a forward pass without an update" PLAN_UPDATE_UNASKED 'comes again, and the update' chargpt.json "$build/samples/chargpt_plain" "${chargpt[@]}" --accumulate 2 --steps 40
+guarded "a forward pass without an update" PLAN_UPDATE_UNASKED 'comes again before the update of the plan' chargpt.json "$build/samples/chargpt_plain" "${chargpt[@]}" --accumulate 2 --steps 40
 planned accumulate accumulate.json "$build/tests/matrix/accumulate_shared" --steps 60
 by_plan 2 accumulate.json "$build/tests/matrix/accumulate_shared" --steps 60
 ends "a log that gets gradients while they wait" 0 'have read gradients before they were averaged'
@@ -156,7 +156,7 @@ done
 by_plan 2 lazy.json "$build/tests/tools/scout/turns" lazy
 ends "a gradient that is made in the first batch" 0 'bitwise identical'
 by_plan 3 lazy.json "$build/tests/tools/scout/turns" lazy
-ends "a program that ends in the middle of a round" 0 'the last 1 of 40 batches make no whole round of 3 ranks'
+ends "a program that ends in the middle of a round" 0 'the last 1 of 40 batches do not fill a round of 3 ranks'
 by_plan 2 looks.json "$build/tests/tools/scout/turns" looks
 ends "a kernel that reads a gradient while it waits" 0 'have read gradients before they were averaged'
 guarded "a kernel that changes a gradient while it waits" PLAN_PENDING_TOUCHED 'halve[^ ]* changes a gradient that waits for the other ranks' halves.json "$build/tests/tools/scout/turns" halves

@@ -39,7 +39,7 @@ check "one plan is kept" test "$(kept)" -eq 1
 check "mode 0700 and 0600" test "$(stat -c %a "$plans" "$plans"/*.json | tr '\n' ' ')" = '700 600 '
 for text in 'averaged over 2 ranks, before .* at .*:[0-9]+' 'gradient +a[0-9]+\[[0-9]+:[0-9]+\], .* allocated at .*:[0-9]+' \
     'compared, and bitwise the same' 'parameter +a[0-9]+' 'proof .d.: passed' '2 batches of the program make one update' \
-    'a loss that the program prints is that of its own batch' \
+    'each loss that the program prints is that of its own batch' \
     'a round of 2 takes [0-9.e+]+ ms, one process [0-9.e+]+ ms a batch: [0-9.]+ times as fast \([0-9.]+ to [0-9.]+\)' 'not proved: later batches' 'state bitwise identical on all ranks' \
     'a round took [0-9.e+]+ ms, .* in the proof it took [0-9.e+]+ ms'; do
     check "it is said: $text" grep -Eq "$text" "$work/stderr"
@@ -176,7 +176,7 @@ auto --yes --slow "$build/tests/tools/scout/habits" batch-norm
 ends "batch-norm" 0 'bitwise identical' scouted
 check "batch-norm: names the kernel" grep -q 'before adam at habits.cu:[0-9]' "$work/stderr"
 check "batch-norm: cuts the longest list" grep -q 'and [0-9]* more, .* in all' "$work/stderr"
-check "batch-norm: names what ranks average besides" test -n "$(grep -A 1 'statistics of batches, which are averaged over the ranks' "$work/stderr" | grep ' state by change  *a')"
+check "batch-norm: names what ranks average besides" test -n "$(grep -A 1 'statistics of batches, averaged over the ranks' "$work/stderr" | grep ' state by change  *a')"
 
 # ---- what cannot take turns ----
 for plan in auto plan.json; do
@@ -187,7 +187,7 @@ done
 auto --by gradients --yes "$build/tests/matrix/gan_shared"
 ends "several groups, by gradients" 1 'gradients are averaged in 2 places' 'scouted'
 auto --yes --slow "$build/tests/matrix/gan_shared"
-ends "several groups" 0 'by state, because by gradients is not possible: .*gradients are averaged in 2 places' scouted
+ends "several groups" 0 'the ranks average state, because they cannot average gradients: .*gradients are averaged in 2 places' scouted
 before=$(kept)
 auto --yes --slow "$build/tests/trainers/ladder" --steps 3
 check "a program that is too short: refused" test "$code" -eq 1

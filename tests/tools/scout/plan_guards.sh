@@ -77,7 +77,7 @@ for habit in counter dropout amax events last norm; do
 done
 right index
 right clock
-count=121 closing='the last 1 of 121 batches make no whole round of [23] ranks' right tests
+count=121 closing='the last 1 of 121 batches do not fill a round of [23] ranks' right tests
 right epochs soak
 right lines soak
 right shares soak
@@ -96,7 +96,7 @@ if wanted next soak; then
     planned next
     by_plan 2 next --steps 41
     ends "next" 0 '20 steps .each a round of 2 of the program.s 40 batches.'
-    check "next: a copy for a batch that does not come is no batch" test -z "$(grep 'make no whole round' "$work/stderr")"
+    check "next: a copy for a batch that does not come is no batch" test -z "$(grep 'do not fill a round' "$work/stderr")"
 fi
 refused ahead 'no memory feeds back' soak
 
@@ -114,7 +114,7 @@ guarded late PLAN_STRANGERS_UNASKED 'shrink changes what is trained in each batc
 guarded signs PLAN_COMPLETE_UNASKED 'keep_sign changes a gradient that waits for the other ranks, and is not in the plan'
 guarded rare PLAN_PLACES_ALIKE 'dense.* is called from a place that is not in the plan'
 guarded elsewhere PLAN_UPDATE_ELSEWHERE 'makes an update, and is called from a place that is not in the plan'
-guarded validates PLAN_UPDATE_UNASKED 'comes again, and the update that the plan has in between did not come' soak
+guarded validates PLAN_UPDATE_UNASKED 'comes again before the update of the plan' soak
 if wanted clock; then
     installed=$broken/bin/ddprun DDPRUN_MUTANT=FILES_DATE_REAL by_plan 2 clock --steps 40
     check "clock: with the system's date ranks differ" grep -q 'differs between ranks' "$work/stderr"

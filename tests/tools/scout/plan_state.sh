@@ -99,6 +99,6 @@ awk 'NR == 1 { for (i = 0; i < 1440; ++i) print }' digits.csv >same.csv
 mv same.csv digits.csv
 by_state 2 digits "${digits[@]}" --steps 12
 check "one batch for all ranks: ends the job" test "$code" -eq 1
-check "one batch for all ranks: the reason is printed" grep -q 'each batch is the whole data: more ranks gain nothing. In 3 rounds' "$work/stderr"
+check "one batch for all ranks: the reason is printed" grep -q 'in 3 rounds all ranks made the same change of state. Usual cause: each batch is the whole data' "$work/stderr"
 check "no process is left" none_left
 finish

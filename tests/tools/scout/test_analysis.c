@@ -96,11 +96,11 @@ static const struct row {
      "h2d x\nh2d t\nlayer: y = x v\nlossk: d = ~y t\ndw: g = x d\nsgd: w = ~v ~g\n",
      "w parameter <- g[0:3072]; v parameter <- g[0:3072]; 2 groups before sgd, before sgd"},
     {"one launch does all of a step", "x 64\nw 768\nu 256\nstep\nh2d x\nall: w *= x u; u *= x w\n",
-     "refused: a1[0:3072] is updated by all, together with what its gradient is computed from: separate gradient and "
+     "refused: a1[0:3072] is updated by all, which also computes the inputs of its gradient: separate gradient and "
      "update, or average its change"},
     {"gradients that are added to behind the update, too", NET "step\n" MICRO SGD "scal: g1 +=\nscal: g2 +=\n" MICRO,
-     "refused: a9[0:1024] is added to by dw2 after its use as a gradient, and is never set anew: where a step begins "
-     "cannot be told"},
+     "refused: a9[0:1024], to which dw2 adds after its use as a gradient, is never overwritten: scout cannot tell "
+     "where a step begins"},
     {"gradients among their weights",
      "x 384\nt 128 int\nw 768\ny 512\nd 512\nstep\n"
      "h2d x\nh2d t\nlayer: y = x w\nlossk: d = ~y t\ndw: w{1:767} += x d\nsgd: w *=\n",
@@ -250,7 +250,8 @@ static const struct row {
     {"k-means on small batches",
      "x 2048\nc 64\na 256 int\ns 64\nn 8\nstep\nh2d x\nfill s\nfill n\nassign: a = x c\nsums: s += x a; n += a\nmean: "
      "c += ~s n\n",
-     "refused: data reaches a1[0:256] past the gradients, by mean after sums after assign after a copy from the host"},
+     "refused: data reaches a1[0:256] without passing through a gradient, by mean after sums after assign after a copy "
+     "from the host"},
     {"inference", "x 128\nw 512\nh 256\nstep\nh2d x\ncell: h = x w\nd2h h[0:16]\n",
      "refused: no memory feeds back into the next step: this is not training, or its values no longer change"},
     {"a stencil", "u 1024\nv 1024\nstep\nheat: v = u\nheat: u = v\n",
@@ -271,14 +272,15 @@ static const struct row {
      "refused: layer2 cannot be repeated: it is a cooperative launch"},
     {"an update that is scaled by data",
      NET "s 1\nstep\n" FORWARD BACKWARD "scale: s = y\nsgd: w1 += ~g1 s\nsgd: w2 += ~g2\n",
-     "refused: data reaches a2[0:3072] past the gradients, by sgd after scale after layer2 after layer1 after "
+     "refused: data reaches a2[0:3072] without passing through a gradient, by sgd after scale after layer2 after "
+     "layer1 after "
      "a copy from the host"},
     {"the same bytes in each step",
      NET "step\nh2d= x\nh2d= t\nlayer1: h = x w1\nlayer2: y = h w2\nlossk: dy = y t\n" BACKWARD SGD,
      "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before sgd"},
     {"preconditioned by products of matrices",
      NET "m1 768\nu1 768\nstep\n" FORWARD BACKWARD "mom: m1 += ~g1\northo: u1 = m1\nsgd: w1 += ~u1\nsgd: w2 += ~g2\n",
-     "refused: whether a11[0:3072], written by mom, is a parameter cannot be told: it has no gradient of its own"},
+     "refused: scout cannot tell whether a11[0:3072], written by mom, is a parameter: it has no gradient of its own"},
     {"two steps in a period",
      NET "m1 768\nm2 256\nstep\n" FORWARD BACKWARD
          "log: loss +=\nmom: w1 += ~g1 ~m1; m1 += ~g1\nmom: w2 += ~g2 ~m2; m2 += ~g2\n" FORWARD BACKWARD
@@ -307,22 +309,22 @@ static const struct row {
      NET "rate 1\nstep\n" FORWARD BACKWARD "h2d rate\nsgd: w1 += ~g1 rate\nsgd: w2 += ~g2 rate\n",
      "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before sgd"},
     {"an update of a parameter and of what may be one", NET "step\n" FORWARD BACKWARD "sgd: w1 += ~g1; w2 *= ~g2\n",
-     "refused: whether a3[0:1024], written by sgd, is a parameter cannot be told: it has no gradient of its own"},
+     "refused: scout cannot tell whether a3[0:1024], written by sgd, is a parameter: it has no gradient of its own"},
     {"an update of which too few elements changed, shown by another launch of the kernel",
      NET "step\n" FORWARD BACKWARD "sgd: ?w1 *= ~g1\nsgd: w2 += ~g2\n",
      "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before sgd"},
     {"an update of which too few elements changed, and another launch is none",
      NET "step\n" FORWARD BACKWARD "sgd: ?w1 *= ~g1\nsgd: w2 += ~g2\nsgd: x *= g1\n",
-     "refused: too few elements changed to tell whether sgd goes element by element: what a2[0:3072] is cannot be "
-     "told; scout steps that are alike"},
+     "refused: too few elements changed to tell whether sgd computes element by element: the role of a2[0:3072] is not "
+     "known; scout equal steps"},
     {"an update of which too few elements changed", NET "step\n" FORWARD BACKWARD "few: ?w1 *= ~g1\nsgd: w2 += ~g2\n",
-     "refused: too few elements changed to tell whether few goes element by element: what a2[0:3072] is cannot be "
-     "told; scout steps that are alike"},
+     "refused: too few elements changed to tell whether few computes element by element: the role of a2[0:3072] is not "
+     "known; scout equal steps"},
     {"something of which too few elements changed, where it decides nothing",
      NET "step\nh2d x\nh2d t\nlayer1: h = ?x w1\nlayer2: y = h w2\nlossk: dy = y t\n" BACKWARD SGD,
      "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before sgd"},
     {"periods that disagree", NET "step\n" FORWARD BACKWARD "<sgd: w1 += ~g1\n>sgd: w1 *= ~g1\nsgd: w2 += ~g2\n",
-     "refused: the recorded periods disagree: what a2[0:3072] is cannot be told; scout steps that are alike"},
+     "refused: the recorded periods disagree: the role of a2[0:3072] is not known; scout equal steps"},
     {"operations that do not repeat in memory", NET "step\nlayer1: h = w1\n",
      "refused: no memory feeds back into the next step: this is not training, or its values no longer change"},
 };
@@ -466,8 +468,8 @@ static const struct {
     {"layer1 w1 1", SCOUT_UNKNOWN, "float32 float32 float32 float32"},
     {"", SCOUT_FLOAT32, "float32? float32? float32? float32?"},
     {"layer1 w1 1,sgd w1 2", SCOUT_FLOAT32, "holds float"},
-    {"layer1 w1 1,dw1 g1 2", SCOUT_FLOAT32, "how far they reach cannot be told"},
-    {"", SCOUT_UNKNOWN, "cannot be told"},
+    {"layer1 w1 1,dw1 g1 2", SCOUT_FLOAT32, "scout cannot tell where they end"},
+    {"", SCOUT_UNKNOWN, "is not known"},
 };
 
 static void

@@ -75,7 +75,7 @@ require_refused(const char *what)
 {
     ck_assert_msg(!is_taken(false), "%s is changed, and the plan is taken", what);
     ck_assert_int_eq(error.exit_code, 2);
-    ck_assert_msg(strstr(error.text, "make it anew") != NULL || strstr(error.text, "--unproved") != NULL, "%s",
+    ck_assert_msg(strstr(error.text, "make it again") != NULL || strstr(error.text, "--unproved") != NULL, "%s",
                   error.text);
     ck_assert_ptr_null(strchr(error.text, '\n'));
 }

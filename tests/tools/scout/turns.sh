@@ -51,12 +51,12 @@ if [ -z "$pattern" ]; then
     habit addresses passed
     habit fails passed
     habit columns passed
-    check "records that lie beside each other have no halves" grep -q "^proof (c): not possible here: with halves .* records do not lie" "$work/stdout"
+    check "records that lie beside each other have no halves" grep -q "^proof (c): not possible here: when two ranks exchange halves .* records do not lie" "$work/stdout"
     check "and are not proved" test "$code" -eq 1
-    habit labels "failed: .* cuMemcpyHtoD_v2 comes, and the operation where gradients are averaged did not"
+    habit labels "failed: .* cuMemcpyHtoD_v2 comes before the operation at which the plan averages gradients"
     check "numbers that are copied one by one, of which a step may begin with any, have no halves" grep -q "^proof (c): not possible here: a copy of 4 bytes" "$work/stdout"
     check "and no line shares a part of the records" test "$(grep -c 'DDP_SHARD(' "$work/stdout")" -eq 0
-    check "it is left to be done by hand" grep -q '^by hand: DDP_SHARD, for what is copied by turns.cu:' "$work/stdout"
+    check "it is left to be done by hand" grep -q '^by hand: DDP_SHARD, for the data of turns.cu:' "$work/stdout"
     habit mask "not possible here: weigh changes averaged gradients by what differs from batch to batch"
     habit seed "not possible here: weigh changes averaged gradients by what differs from batch to batch"
     habit twice "not possible here: backward computes gradients after the place where they are averaged"

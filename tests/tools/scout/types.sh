@@ -51,7 +51,7 @@ for n in "${rows[@]}"; do
     for habit in c-half:sgd blas:cublasSaxpy_v2 shape:sgd shuffled:sgd tables:sgd sealed:sgd answer:cublasSnrm2_v2 legacy:cublasSnrm2; do
         scouts float "$n" "${habit%:*}"
         check "${habit%:*}, $n rows" found float32 "$n" "${habit#*:}"
-        left_out=$(grep -c '^note: by_tables failed with CUDA_ERROR_ILLEGAL_ADDRESS when it was repeated with other integers: the last of 2 runs goes without these' "$work/stdout")
+        left_out=$(grep -c '^note: by_tables failed with CUDA_ERROR_ILLEGAL_ADDRESS when it was repeated with other integers: the last of 2 runs does not repeat these launches' "$work/stdout")
         check "${habit%:*}, $n rows: what ended a run is named" test "$left_out" -eq "$([ "${habit%:*}" = sealed ] && echo 1 || echo 0)"
     done
 done
@@ -61,11 +61,11 @@ for habit in own fused; do
         check "$habit, $workers workers: an element of which half is seen to change is one" grep -Eq '^ *parameter +float64 +640 +5120 ' "$work/stdout"
     done
 done
-refused "nothing says the type" "the type of parameter .* cannot be told" float 1 c
-refused "a pointer to anything says nothing" "the type of parameter .* cannot be told" float 1 words
+refused "nothing says the type" "the type of parameter .* is not known" float 1 c
+refused "a pointer to anything says nothing" "the type of parameter .* is not known" float 1 words
 refused "two types" "holds float32 for one operation and float64 for another" float 4 two
 for seed in 1 2 3 4; do
-    refused "updates that 16 bits cannot hold, seed $seed" "how far parameter .* updates below half a unit in the last place are lost in float16" half 20 small "$seed"
+    refused "updates that 16 bits cannot hold, seed $seed" "where parameter .* updates below half a unit in the last place of float16 change nothing" half 20 small "$seed"
 done
 scouts float 20 c
 check "the bits of many numbers are a guess" found "float32?" 20 sgd_c

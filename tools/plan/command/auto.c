@@ -123,7 +123,7 @@ prove_again(struct auto_run *run, struct error *error)
     if (ok && proof.end == PROOF_PASSED) {
         play_json_put_times(run->plan, &times);
     } else if (ok) {
-        message_line("plan: proof (d): %s: %s; the plan is made anew", proof_end_name(proof.end), proof.text);
+        message_line("plan: proof (d): %s: %s; the plan is made again", proof_end_name(proof.end), proof.text);
         json_object_put(run->plan);
         run->plan = NULL;
     }

@@ -30,7 +30,7 @@ is_proved(struct json_object *root, const char *path, bool unproved, struct erro
         const char *end = play_text(proof, "end");
         if (end[0] == '\0')
             return error_set(error, DDPRUN_EXIT_USAGE,
-                             "the plan %s is not proved; make it anew: ddprun scout --prove --json %s -- PROGRAM, "
+                             "the plan %s is not proved; make it again: ddprun scout --prove --json %s -- PROGRAM, "
                              "or add --unproved",
                              path, path);
         if (strcmp(end, "passed") != 0)
@@ -68,23 +68,24 @@ prepare_plan(struct json_object *root, const char *path, bool unproved, bool rea
     if (!json_object_object_get_ex(root, "version", &member) || !json_object_object_get_ex(root, "found", NULL))
         return error_set(error, DDPRUN_EXIT_USAGE, "%s, in --plan, is no plan of ddprun scout", path);
     if (json_object_get_int64(member) != SCOUT_PLAN_VERSION)
-        return error_set(error, DDPRUN_EXIT_USAGE,
-                         "the plan %s has version %lld, and this ddprun reads version %d; make it anew by ddprun scout",
-                         path, (long long)json_object_get_int64(member), SCOUT_PLAN_VERSION);
+        return error_set(
+            error, DDPRUN_EXIT_USAGE,
+            "the plan %s has version %lld, and this ddprun reads version %d; make it again by ddprun scout", path,
+            (long long)json_object_get_int64(member), SCOUT_PLAN_VERSION);
     const char *reason = refusal_of(root);
     if (reason[0] != '\0')
         return error_set(error, DDPRUN_EXIT_USAGE, "ranks cannot take turns by the plan %s: %s", path, reason);
     if (!json_object_object_get_ex(root, "turns", &member))
         return error_set(
             error, DDPRUN_EXIT_USAGE,
-            "the plan %s does not say how ranks take turns; make it anew: ddprun scout --prove --json %s -- PROGRAM",
+            "the plan %s does not say how ranks take turns; make it again: ddprun scout --prove --json %s -- PROGRAM",
             path, path);
     if (!is_proved(root, path, unproved, error))
         return false;
     const char *damage = unproved ? NULL : play_json_damage(root);
     if (damage != NULL)
         return error_set(error, DDPRUN_EXIT_USAGE,
-                         "the plan %s %s; make it anew: ddprun scout --prove --json %s -- PROGRAM, or add --unproved",
+                         "the plan %s %s; make it again: ddprun scout --prove --json %s -- PROGRAM, or add --unproved",
                          path, damage, path);
     bool ok = play_json_read(member, &play, why);
     const char *turns = getenv(DDPRUN_ENV_PLAN_TURNS);
@@ -95,7 +96,7 @@ prepare_plan(struct json_object *root, const char *path, bool unproved, bool rea
     play.plan.turns = turns != NULL ? (uint32_t)strtoul(turns, NULL, 10) : 0;
     play.plan.forecast = play_json_times(root);
     if (!ok)
-        error_set(error, DDPRUN_EXIT_USAGE, "the plan %s is damaged: %s; make it anew by ddprun scout", path, why);
+        error_set(error, DDPRUN_EXIT_USAGE, "the plan %s is damaged: %s; make it again by ddprun scout", path, why);
     struct play_exchange *exchange = ok && play_save(to, &play) ? play_exchange_map(to, true) : NULL;
     if (ok && exchange == NULL)
         ok = error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s: %s", to, strerror(errno));

@@ -106,12 +106,11 @@ preview_reads(struct json_object *plan, bool prints)
             continue;
         ++count;
         if (prints)
-            message_line(
-                "by %s at %s the host reads a result of %s; the ranks compute one after another up to there, that is "
-                "%" PRIu64 " of %zu operations",
-                play_text(read, "name"), place_of(plan, i),
-                plain_name(play_text(json_object_array_get_idx(list, writer), "name"), name, sizeof(name)), writer + 1,
-                play_length(list));
+            message_line("with %s at %s the host reads a result of %s; ranks compute one after the other up to this "
+                         "read: %" PRIu64 " of %zu operations",
+                         play_text(read, "name"), place_of(plan, i),
+                         plain_name(play_text(json_object_array_get_idx(list, writer), "name"), name, sizeof(name)),
+                         writer + 1, play_length(list));
     }
     return count;
 }
@@ -146,15 +145,16 @@ print_by_gradients(struct json_object *plan, int ranks)
     print_memory(plan, tensors, "parameter|optimizer state|moving average|random state",
                  has_noise(turns, memory) ? "compared, and the same on all ranks up to rounding:"
                                           : "compared, and bitwise the same on all ranks:");
-    print_memory(plan, memory, "state by change", "statistics of batches, which are averaged over the ranks:");
-    print_memory(plan, memory, "per rank", "each rank has its own, which is not compared:");
+    print_memory(plan, memory, "state by change", "statistics of batches, averaged over the ranks:");
+    print_memory(plan, memory, "per rank", "different on each rank, not compared:");
     print_proofs(plan);
     for (size_t i = 0; i < play_length(notes); ++i)
         message_line("note: %s", json_object_get_string(json_object_array_get_idx(notes, i)));
-    message_line("%d batches of the program make one update; rank r computes batch r of them; all ranks load the same "
-                 "data; the learning rate stays the program's; batches at the end that fill no round of %d change "
-                 "nothing; a number of the update that the program prints, such as a norm, is that of the last update",
-                 ranks, ranks);
+    message_line(
+        "%d batches of the program make one update; rank r computes batch r of them; all ranks load the same "
+        "data; the learning rate stays the program's; batches at the end that do not fill a round of %d change "
+        "nothing; if the program prints a number of the update, such as a norm, it is the last update's",
+        ranks, ranks);
 }
 
 static uint64_t
@@ -178,14 +178,15 @@ print_by_state(struct json_object *plan, int ranks)
     struct play play;
     char why[PLAY_WHY_BYTES];
     struct json_object *memory = json_object_object_get(json_object_object_get(plan, "turns"), "memory");
-    message_line("by state%s%s", because != NULL ? ", because by gradients is not possible: " : ", as --by asks for",
+    message_line("the ranks average state%s%s",
+                 because != NULL ? ", because they cannot average gradients: " : ", as --by asks for",
                  because != NULL ? json_object_get_string(because) : "");
     print_memory(plan, memory, "state by change",
-                 "state; the mean of the ranks' changes is added at the end of a round:");
-    print_memory(plan, memory, "sum", "sums; the changes of all ranks are added:");
+                 "state, to which the mean of the ranks' changes is added at the end of a round:");
+    print_memory(plan, memory, "sum", "sums, to which the changes of all ranks are added:");
     print_memory(plan, memory, "stream", "computed by all ranks in each step, and the same on all:");
     print_memory(plan, memory, "last", "read by the host later, and copied from the rank with the latest step:");
-    print_memory(plan, memory, "per rank", "each rank has its own, as --per-rank says, which is not compared:");
+    print_memory(plan, memory, "per rank", "different on each rank, as --per-rank says; not compared:");
     if (play_json_read(json_object_object_get(plan, "turns"), &play, why))
         message_line("each rank takes %" PRIu64 " bytes of device memory besides the program's; %" PRIu64
                      " bytes are averaged in a round",
@@ -195,13 +196,12 @@ print_by_state(struct json_object *plan, int ranks)
         struct json_object *it = json_object_object_get(proof, proofs[i]);
         message_line("proof (%s): %s: %s", i == 0 ? proofs[i] : "d", play_text(it, "end"), play_text(it, "text"));
     }
+    message_line("rank r computes step r of every %d steps of the program, with its update; at the end of the round "
+                 "the mean of the steps' changes is added on all ranks; the learning rate stays the program's",
+                 ranks);
     message_line(
-        "rank r makes step r of each %d steps of the program, update included; at the end of the round the mean of the "
-        "steps' changes is added on all ranks; the learning rate stays the program's",
-        ranks);
-    message_line(
-        "for SGD, momentum and weight decay this equals averaged gradients but for rounding; for clipping, updates by "
-        "signs or norms, and Adam it is parameter averaging in each step: another training");
+        "for SGD, momentum and weight decay this equals averaged gradients, except for rounding; for clipping, updates "
+        "by signs or norms, and Adam the result differs: it averages parameters in each step");
 }
 
 void
@@ -213,10 +213,10 @@ preview_print(struct json_object *plan, int ranks, int timed, bool reads_own)
         print_by_gradients(plan, ranks);
     unsigned reads = preview_reads(plan, true);
     message_line(
-        "a loss that the program prints is that of %s; counters of steps, and schedules, advance by %d for each update",
+        "each loss that the program prints is that of %s; step counters and schedules advance by %d for each update",
         reads_own ? "the last batch that rank 0 computed"
-                  : "its own batch; in managed memory the host reads rank 0's values, but a number that only the host "
-                    "reads is that of its own batch after a synchronisation",
+                  : "its own batch; in managed memory the host reads rank 0's values, except a number that only the "
+                    "host reads: after a synchronisation it is that of its own batch",
         ranks);
     if (reads_own && reads > 0)
         message_line("--reads own: for a batch of another rank the reads above return old bytes; figures from them "

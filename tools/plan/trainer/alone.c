@@ -66,7 +66,7 @@ alone_begin(const char *name, const char *what, uint64_t lost, bool is_given_up)
     atomic_store(&status->stage, RANK_STAGE_TRAINING); /* until it ends, too */
     atomic_store(&status->lost_batches, lost);
     message_warning("alone",
-                    "plan: in batch %llu of the program, %s %s. Rank 0 goes on alone from the last update, as one "
+                    "plan: in batch %llu of the program, %s %s. Rank 0 continues alone from the last update, as one "
                     "process; the other ranks have ended; batches that are in no update: %llu",
                     (unsigned long long)player.period + 1, plain_name(name, plain, sizeof(plain)), what,
                     (unsigned long long)lost);
@@ -138,7 +138,8 @@ alone_after(const struct operation *operation)
         }
         return;
     }
-    message_warning("undone", "plan: %s changed memory that is trained, in a batch without its beginning: it is undone",
+    message_warning("undone",
+                    "plan: %s changed trained memory in a batch whose beginning is missing: the change is undone",
                     plain_name(player_name_of(operation), plain, sizeof(plain)));
     player_put_back(held);
 }
@@ -159,7 +160,7 @@ alone_end(void)
     alone_look();
     atomic_store(&status->stage, RANK_STAGE_ENDED);
     message_line(
-        "plan: rank 0 went on alone after batch %llu of the program; batches before that are in no update: %llu; "
+        "plan: rank 0 continued alone after batch %llu of the program; batches before that are in no update: %llu; "
         "alone it made %llu batches and %llu updates",
         (unsigned long long)(player.period + 1 - atomic_load(&status->alone_batches)),
         (unsigned long long)atomic_load(&status->lost_batches), (unsigned long long)atomic_load(&status->alone_batches),

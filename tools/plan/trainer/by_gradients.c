@@ -19,10 +19,10 @@ static const char *
 judge_order(uint32_t at)
 {
     if (at < player.next && lacks_update())
-        return "comes again, and the update that the plan has in between did not come: an evaluation calls the lines "
+        return "comes again before the update of the plan: an evaluation calls the lines "
                "of training, or the program accumulates more batches";
     if (player.next <= player.play.plan.average_before && at > player.play.plan.average_before)
-        return "comes, and the operation where gradients are averaged did not";
+        return "comes before the operation at which the plan averages gradients";
     return NULL;
 }
 
@@ -196,7 +196,7 @@ say(void)
     unplanned_say();
     if (left != 0)
         message_warning("batches_left",
-                        "plan: the last %llu of %llu batches make no whole round of %u ranks, and changed nothing",
+                        "plan: the last %llu of %llu batches do not fill a round of %u ranks, and changed nothing",
                         (unsigned long long)left, (unsigned long long)batches, player_world());
 }
 

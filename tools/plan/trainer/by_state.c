@@ -139,10 +139,9 @@ allocate(uint64_t bytes)
 {
     CUdeviceptr address = 0;
     if (scout_state.driver.cuMemAlloc_p(&address, bytes) != CUDA_SUCCESS)
-        scout_stop(
-            "a plan by state needs %llu bytes of device memory besides the program's, for the state at the begin of a "
-            "round and for its changes, and the device has less",
-            (unsigned long long)memory_end + sizeof(struct state_found));
+        scout_stop("a plan by state needs %llu bytes of device memory besides the program's, for the state at the "
+                   "beginning of a round and for its changes; less is free on the device",
+                   (unsigned long long)memory_end + sizeof(struct state_found));
     player.engine->allocated(&address, bytes, MEMORY_DEVICE);
     return address;
 }
@@ -292,7 +291,7 @@ require_long_histories(void)
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
         if (is_sum(i) && player.play.tensors[i].type == ELEMENT_UINT32 &&
             bytes_of(i) / sizeof(uint64_t) < player_world())
-            player_refuse("each step writes the next element of %s, and may begin anew within a round of %u ranks",
+            player_refuse("each step writes the next element of %s, and may begin again within a round of %u ranks",
                           player.named[i].text, player_world());
 }
 
@@ -339,10 +338,9 @@ is_all_there(CUstream stream, bool may_lack)
     if (find_tensors(stream, &missing))
         return true;
     if (!may_lack)
-        scout_stop(
-            "%s is not there when a round begins: the model has other sizes than when its plan was made; make the "
-            "plan anew, by ddprun scout --prove with these arguments",
-            player.named[missing].text);
+        scout_stop("%s is not there when a round begins: the model has other sizes than when its plan was made; make a "
+                   "new plan: ddprun scout --prove with these arguments",
+                   player.named[missing].text);
     return false;
 }
 
@@ -492,10 +490,9 @@ look_for_equals(CUstream stream)
     same_rounds += !any_differed && seen.changed != 0;
     uint32_t most = player.play.plan.data == PLAY_TRAINING ? ROUNDS_OF_ALARM : ROUNDS_OF_PROOF;
     if (!any_differed && same_rounds == most)
-        scout_stop(
-            "each batch is the whole data: more ranks gain nothing. In %u rounds all ranks have come to the same "
-            "change of state; or the random state that draws batches on the device is no stream of the plan",
-            most);
+        scout_stop("in %u rounds all ranks made the same change of state. Usual cause: each batch is the whole data, "
+                   "so more ranks gain nothing. Else the plan misses the random state that draws batches on the device",
+                   most);
 }
 
 /* A word that was zero while the plan was made has the class of its neighbours; if it holds a whole number later, as a
@@ -515,10 +512,9 @@ look_for_whole(void)
         const struct state_chunk *chunk = &tables[0].host[seen.turned - 1];
         if (player.play.tensors[i].role == PLAY_CHANGES && kept[i].value <= chunk->value &&
             chunk->value < kept[i].value + bytes_of(i))
-            player_refuse(
-                "in %s a float that was zero has become a whole number, which has no mean: make the plan anew, "
-                "by ddprun scout --by state --prove with these arguments and more --steps",
-                player.named[i].text);
+            player_refuse("in %s a float that was zero has become a whole number, which has no mean: make a new plan: "
+                          "ddprun scout --by state --prove with these arguments and more --steps",
+                          player.named[i].text);
     }
 }
 
@@ -627,9 +623,8 @@ say(void)
         message_line("plan: all ranks made the first %llu steps, because memory of the plan was not allocated yet",
                      (unsigned long long)plain_steps);
     if (given_up > 0)
-        message_line(
-            "plan: after its last update the program began a batch, or a prediction, that had no update: state is as "
-            "that update left it");
+        message_line("plan: after its last update the program began a batch, or a prediction, without an update: state "
+                     "is that of the last update");
     if (short_rounds > 0)
         message_line("plan: %llu of %llu rounds had fewer steps than ranks: state was read or written between steps",
                      (unsigned long long)short_rounds, (unsigned long long)round_count);
@@ -736,7 +731,7 @@ close_round(void)
 const struct way by_state = {
     .changes = "changes state in the middle of a step, and is not in the plan",
     .reads = "state in the middle of a step, such as a validation before the step's last operation",
-    .given_up = "goes on with a batch in which memory of the plan was freed",
+    .given_up = "continues a batch in which memory of the plan was freed",
     .differ_from = PLAY_LAST + 1,
     .begin = begin,
     .note = note_operation,

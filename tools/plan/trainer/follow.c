@@ -62,7 +62,7 @@ new_object(uint32_t number, const char *path, const char *build_id)
         if (strcmp(object->path, path) != 0)
             continue;
         if (strcmp(object->build_id, build_id) != 0)
-            scout_stop("%s was built anew since its plan was made; make the plan anew, by ddprun scout --prove", path);
+            scout_stop("%s was built again after its plan was made; make a new plan: ddprun scout --prove", path);
         numbers[number] = i;
     }
 }
@@ -236,7 +236,7 @@ require_tensors(uint32_t at)
         bool is_later = tensor->role == PLAY_GRADIENT && tensor->before != at;
         if (tensor->role < PLAY_COMPARED && !player.named[i].live && !is_later)
             scout_stop("%s is not there in batch %llu of the program: the model has other sizes than when its plan was "
-                       "made; make the plan anew, by ddprun scout --prove with these arguments",
+                       "made; make a new plan: ddprun scout --prove with these arguments",
                        player.named[i].text, (unsigned long long)player.period + 1);
     }
 }

@@ -158,7 +158,7 @@ player_no_fit(const char *name, const char *what)
     char plain[PLAY_NAME_BYTES];
     scout_stop(
         "in batch %llu of the program, %s %s: that was not so when its plan was made. If a file or an argument of "
-        "the program has changed, make the plan anew, by ddprun scout --prove; else annotate it (man ddprun.h)",
+        "the program has changed, make a new plan: ddprun scout --prove; else annotate it (man ddprun.h)",
         (unsigned long long)player.period + 1, plain_name(name, plain, sizeof(plain)), what);
 }
 

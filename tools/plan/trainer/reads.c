@@ -428,13 +428,13 @@ find_read(const struct operation *operation, uint32_t index, uint64_t period)
     const struct play_operation *of = &player.play.operations[index];
     struct read *read = is_exchanged(of) && period >= of->back ? read_at(index) : NULL;
     if (of->reads == PLAY_READS_MIXED)
-        refuse(operation, "reads bytes that several batches have written");
+        refuse(operation, "reads memory that several batches have written");
     if (read == NULL)
         return false;
     now.owner = of->reads == PLAY_READS_FIRST ? 0 : owner_of(period - of->back);
     now.to = target_of(operation);
     if (now.to == NULL)
-        refuse(operation, "returns a result to a place in host memory that is not known");
+        refuse(operation, "returns a result to host memory at an unknown address");
     begin_read(operation, read, period);
     return true;
 }
@@ -484,7 +484,7 @@ say_unsure(const struct operation *operation)
 {
     static const char what[] =
         "reads memory that no recorded step writes, and ranks have different values there: other "
-        "steps have changed it, such as the first loss or the largest";
+        "steps have changed it, for example the first loss or the largest loss";
     if (player.play.plan.data != PLAY_TRAINING)
         refuse(operation, what);
     if (atomic_fetch_add(&shared->unsure, 1) == 0)

@@ -169,8 +169,8 @@ turns_report(uint32_t rounds)
     if (rounds == 0)
         player_set_stage(PLAY_RUNNING);
     if (rounds >= ROUNDS_OF_ALARM && player_world() > 1 && any_computed && !any_differed)
-        scout_stop("each batch is the whole data: more ranks gain nothing. In %u rounds all ranks had the same "
-                   "gradients",
+        scout_stop("in %u rounds all ranks had the same gradients. Usual cause: each batch is the whole data, so more "
+                   "ranks gain nothing",
                    rounds);
     hash_tensors(rounds);
     player_set_steps(rounds);

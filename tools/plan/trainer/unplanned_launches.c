@@ -60,11 +60,10 @@ unplanned_say(void)
 {
     FOR_EACH(it, launches, LAUNCHES_AT_MOST) {
         if (it->looks > 0)
-            message_warning(
-                "unplanned_launches",
-                "plan: %s is not in the plan, and ran in each batch from some batch on: all ranks made it %u times for "
-                "each update; a sum or an average that it makes counts batches, not updates; annotate the program, or "
-                "train it with --by state",
-                it->text, player_world());
+            message_warning("unplanned_launches",
+                            "plan: %s is not in the plan, but ran in each of the later batches: all ranks launched it "
+                            "%u times for each update, so its sums and averages count batches, not updates; annotate "
+                            "the program, or train it with --by state",
+                            it->text, player_world());
     }
 }

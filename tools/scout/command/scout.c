@@ -262,7 +262,7 @@ has_own_figures(const struct scout_log *log, const struct scout_finding *finding
     bool is_idle = idle < finding->first + finding->period, has = text != NULL || is_idle;
     if (text != NULL)
         error_set(error, DDPRUN_EXIT_FAILURE,
-                  "only the host reads %s, and each rank would have its own; --by gradients accepts this", text);
+                  "only the host reads %s, and each rank would have its own value; --by gradients accepts this", text);
     else if (is_idle)
         error_set(error, DDPRUN_EXIT_FAILURE,
                   "%s, after the update, changed nothing in the recorded steps: if it changes a figure in other steps, "
@@ -290,7 +290,8 @@ tell_failures(const struct scout_outcome *outcome, const struct scout_log *log, 
     char name[SCOUT_NAME_BYTES], place[256];
     const struct scout_op *op = log->ops, *end = log->ops + log->op_count;
     if (outcome->left_out[0] != '\0')
-        tell(finding, xasprintf("%s: the last of %u runs goes without these", outcome->left_out, outcome->runs));
+        tell(finding,
+             xasprintf("%s: the last of %u runs does not repeat these launches", outcome->left_out, outcome->runs));
     while (op < end && (op->effect == NULL || strcmp(scout_log_name(log, op->effect->why), SCOUT_FAILED) != 0))
         ++op;
     struct sites *sites = sites_open(log);
@@ -379,7 +380,7 @@ look(const struct scout_outcome *outcome, const struct scout_order *order, const
     if (!scout_log_open(outcome->log, &log, &why))
         return error_set(error, DDPRUN_EXIT_FAILURE, "cannot read what was recorded: %s", why);
     bool ok = log.has_end || outcome->refused ||
-              error_set(error, DDPRUN_EXIT_FAILURE, "the recording has no end; make room in TMPDIR");
+              error_set(error, DDPRUN_EXIT_FAILURE, "the recording is incomplete; make room in TMPDIR");
     if (ok) {
         struct scout_finding finding;
         scout_find(&log, NULL, &finding);

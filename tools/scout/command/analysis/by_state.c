@@ -385,7 +385,7 @@ judge_state(const struct finder *finder, struct place *place)
             "each rank its own",
             text, finder->graph->memories[place->memory].alloc);
     if (!is_float(place))
-        return turns_refuse(finder->to, "the type of %s, which stays from step to step, cannot be told", text);
+        return turns_refuse(finder->to, "the type of %s, which persists from step to step, is not known", text);
     finder->to->scratch = 0;
     place->role = PLAY_CHANGES;
     place->may_be_sum = !place->leaves;

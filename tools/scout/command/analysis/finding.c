@@ -251,15 +251,15 @@ compare_readings(const struct scout_log *lent, uint32_t open, struct scout_findi
     const struct scout_tensor *unlike = verdict == ROLES_FOUND ? find_unlike(finding, &other, false) : NULL;
     char how[192] = "the recorded periods disagree";
     if (open != UINT32_MAX)
-        snprintf(how, sizeof(how), "too few elements changed to tell whether %s goes element by element",
+        snprintf(how, sizeof(how), "too few elements changed to tell whether %s computes element by element",
                  scout_op_name(lent, &lent->ops[open], name));
     if (unlike != NULL) {
         finding->is_rough = find_unlike(finding, &other, true) == NULL;
-        verdict = note_refuse(finding, ROLES_REFUSED, "%s: what %s is cannot be told; scout steps that are alike", how,
+        verdict = note_refuse(finding, ROLES_REFUSED, "%s: the role of %s is not known; scout equal steps", how,
                               scout_tensor_place(unlike, place));
     } else if (verdict != ROLES_FOUND) {
-        verdict =
-            note_refuse(finding, ROLES_REFUSED, "%s; read in the other way, no roles are found: %s", how, other.reason);
+        verdict = note_refuse(finding, ROLES_REFUSED, "%s; with the other reading there are no parameters: %s", how,
+                              other.reason);
     }
     if (verdict == ROLES_FOUND)
         take_states(finding, &other);
@@ -324,8 +324,7 @@ try_stretch(const struct scout_log *log, uint32_t first, uint32_t end, struct sc
             verdict = try_period(log, begin, periods[i].end, periods[i].lag, finding);
         }
         if (any_size == 1 && verdict == ROLES_FOUND)
-            note_add(finding, "grids of launches, and bytes of copies, differ from step to step: steps are alike but "
-                              "for these");
+            note_add(finding, "steps are equal but for grid sizes of launches and byte counts of copies");
     }
     finding->feeds_back = verdict != ROLES_NO_LOOP;
     finding->found = verdict == ROLES_FOUND;
@@ -345,10 +344,11 @@ refuse_loop(const struct scout_log *log, uint32_t end, struct scout_finding *fin
     if (same >= (log->op_count - end - lag) / 10 * 9)
         return;
     finding->period = 0; /* by state, too, it is none */
-    (void)note_refuse(finding, ROLES_NO_LOOP,
-                      "no two steps were alike: what repeats is a loop of %" PRIu32 " operations, from %s on, in "
-                      "which nothing is trained; scout steps with the same launches and copies",
-                      lag, scout_op_name(log, &log->ops[finding->first], name));
+    (void)note_refuse(
+        finding, ROLES_NO_LOOP,
+        "no two steps were equal: only a loop of %" PRIu32
+        " operations from %s on repeats, which trains nothing; scout steps with the same launches and copies",
+        lag, scout_op_name(log, &log->ops[finding->first], name));
 }
 
 /* ---- suspects ---- */

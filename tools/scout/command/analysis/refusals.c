@@ -59,7 +59,7 @@ refusals_prove_cut(struct roles *roles, struct scout_finding *finding)
             continue;
         char way[512], place[64];
         describe_way(roles, i, way, sizeof(way));
-        return note_refuse(finding, ROLES_REFUSED, "data reaches %s past the gradients, by %s",
+        return note_refuse(finding, ROLES_REFUSED, "data reaches %s without passing through a gradient, by %s",
                            version_place(roles, i, place), way);
     }
     return ROLES_FOUND;
@@ -81,8 +81,8 @@ refusals_judge_fused(const struct roles *roles, struct scout_finding *finding)
         char place[64];
         if (tensor->cut)
             return note_refuse(finding, ROLES_REFUSED,
-                               "how far parameter %s reaches cannot be told: updates below half a unit in the last "
-                               "place are lost in %s; scout with a larger rate",
+                               "scout cannot tell where parameter %s ends: updates below half a unit in the last place "
+                               "of %s change nothing; scout with a larger learning rate",
                                scout_tensor_place(tensor, place), scout_type_name(tensor->type));
     }
     for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
@@ -94,8 +94,8 @@ refusals_judge_fused(const struct roles *roles, struct scout_finding *finding)
         if (scout_is_in_gradient(finding, &own))
             return note_refuse(finding, ROLES_REFUSED,
                                roles->gradient[i]
-                                   ? "%s is added to by %s after its use as a gradient, and is never set anew: where a "
-                                     "step begins cannot be told"
+                                   ? "%s, to which %s adds after its use as a gradient, is never overwritten: scout "
+                                     "cannot tell where a step begins"
                                    : "parameter %s, which %s updates, and its gradient are interleaved in memory",
                                version_place(roles, i, place), version_op_name(roles, i, name));
         if (!roles->gradient[i])
@@ -212,8 +212,8 @@ refusals_judge_loops(const struct roles *roles, struct scout_finding *finding)
                            bytes);
     if (whole != UINT32_MAX && (in_graph || carried == UINT32_MAX))
         return note_refuse(finding, in_graph ? ROLES_REFUSED : ROLES_NO_LOOP,
-                           "%s is updated by %s, together with what its gradient is computed from: separate gradient "
-                           "and update, or average its change",
+                           "%s is updated by %s, which also computes the inputs of its gradient: separate "
+                           "gradient and update, or average its change",
                            version_place(roles, whole, place), version_op_name(roles, whole, name));
     if (carried != UINT32_MAX)
         return note_refuse(
@@ -261,7 +261,8 @@ refusals_note_unsure(const struct roles *roles, struct scout_finding *finding)
             unsure[i] = 1 + i;
         if (roles->persistent[i] && unsure[i] != 0)
             note_add(finding,
-                     "not all is known of %s: %s, which is computed from what it writes, may be something else",
+                     "scout does not know all effects of %s: the role of %s, which is computed from its result, may be "
+                     "wrong",
                      version_op_name(roles, unsure[i] - 1, name), version_place(roles, i, place));
     }
     free(unsure);

@@ -184,12 +184,12 @@ states_find(const struct roles *roles, struct scout_finding *finding)
             ((role == ROLE_CARRIED || role == ROLE_SUSPECT) && may_be_trained(roles, i)))
             return note_refuse(
                 finding, ROLES_REFUSED,
-                "whether %s, written by %s, is a parameter cannot be told: it has no gradient of its own",
+                "scout cannot tell whether %s, written by %s, is a parameter: it has no gradient of its own",
                 version_place(roles, i, place), version_op_name(roles, i, name));
         if (role == ROLE_SUSPECT && version_own_edge(roles, i, false) != NULL)
             note_add(finding,
-                     "%s makes %s from itself and from data in one launch: if that is a parameter, annotate it, and "
-                     "average its change after the launch: DDP_STEP_PARAMETERS",
+                     "%s computes %s from its old value and from data in one launch: if this memory is a parameter, "
+                     "annotate it, and call DDP_STEP_PARAMETERS after the launch",
                      version_op_name(roles, i, name), version_place(roles, i, place));
         uint32_t at = gradients_add_tensor(finding, &(struct scout_tensor){.role = role,
                                                                            .alloc = version_alloc(roles, i),

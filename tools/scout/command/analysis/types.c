@@ -257,17 +257,16 @@ put_types(struct types *types)
         uint32_t set = *set_of(types, t);
         char place[64];
         if (set != 0 && !is_one(set))
-            return note_refuse(types->finding, ROLES_REFUSED,
-                               "%s holds %s for one operation and %s for another: which it is cannot be told; annotate "
-                               "by hand",
-                               scout_tensor_place(tensor, place), scout_type_name((uint32_t)__builtin_ctz(set)),
-                               scout_type_name((uint32_t)__builtin_ctz(set & (set - 1))));
-        if (set == 0 && (tensor->role == ROLE_PARAMETER || tensor->role == ROLE_GRADIENT))
             return note_refuse(
                 types->finding, ROLES_REFUSED,
-                "the type of %s %s cannot be told: no kernel's name and no call of a library says it, and "
-                "too few numbers that are not zero show it; annotate by hand",
-                scout_role_name(tensor->role), scout_tensor_place(tensor, place));
+                "%s holds %s for one operation and %s for another, so its type is not known: annotate by hand",
+                scout_tensor_place(tensor, place), scout_type_name((uint32_t)__builtin_ctz(set)),
+                scout_type_name((uint32_t)__builtin_ctz(set & (set - 1))));
+        if (set == 0 && (tensor->role == ROLE_PARAMETER || tensor->role == ROLE_GRADIENT))
+            return note_refuse(types->finding, ROLES_REFUSED,
+                               "the type of %s %s is not known: no kernel name and no library call shows it, and too "
+                               "few of its numbers are not zero; annotate by hand",
+                               scout_role_name(tensor->role), scout_tensor_place(tensor, place));
         if (tensor->type != SCOUT_INTEGER || set != 0)
             tensor->type = set != 0 ? (uint32_t)__builtin_ctz(set) : SCOUT_UNKNOWN;
         tensor->guessed = set != 0 && types->guessed[same_of(types, types->version_of[t])];
@@ -310,7 +309,7 @@ judge_lengths(const struct types *types)
         if (has != needs)
             return note_refuse(types->finding, ROLES_REFUSED,
                                "parameter %s has %" PRIu64 " elements, and its gradient %s %" PRIu64
-                               ": how far they reach cannot be told; annotate by hand",
+                               ": scout cannot tell where they end; annotate by hand",
                                scout_tensor_place(parameter, one), has, scout_tensor_place(gradient, two), needs);
     }
     return ROLES_FOUND;

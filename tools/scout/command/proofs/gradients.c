@@ -46,18 +46,18 @@ compare_averages(const struct play *play, struct play_page *const pages[2], stru
     proofs->needs_halves = is_scaled || is_changed;
     double shown = worst * (play->tensors[worst_tensor].type <= 2 ? rounding : rounding_16);
     if (is_changed)
-        proof_conclude(proof, is_scaled ? PROOF_FAILED : PROOF_IMPOSSIBLE,
-                       "with halves of their data exchanged the ranks have another average of %s, by %.2g of the "
-                       "gradients: %s",
-                       proof_name(proof, &play->tensors[worst_tensor]), shown,
-                       is_scaled ? "it is no sum over records where it is averaged (clipped, or normalised over the "
-                                   "batch)"
-                                 : "records do not lie one behind the other in what is copied, or it is normalised "
-                                   "over the batch");
+        proof_conclude(
+            proof, is_scaled ? PROOF_FAILED : PROOF_IMPOSSIBLE,
+            "when two ranks exchange halves of their data, the average of %s changes by %.2g of the gradients: %s",
+            proof_name(proof, &play->tensors[worst_tensor]), shown,
+            is_scaled
+                ? "where it is averaged it is not a sum over records (it is clipped before, or normalised over the "
+                  "batch)"
+                : "the copied records do not lie one after the other, or the gradient is normalised over the batch");
     else
         proof_conclude(
             proof, PROOF_PASSED,
-            "with halves of their data exchanged two ranks have the same averages, within %.2g of the gradients",
+            "when two ranks exchange halves of their data, the averages stay the same, within %.2g of the gradients",
             shown);
 }
 
@@ -94,7 +94,7 @@ judge_halves(const struct play *play, const struct played *whole, const struct p
                         : played_hash(play, whole, 0, is_gradient, i) == played_hash(play, halves, 0, is_gradient, i);
         is_changed = is_changed || (is_gradient && !same);
         if (!is_gradient && !same && play->tensors[i].role != PLAY_UNWRITTEN && play->tensors[i].role != PLAY_UNREAD) {
-            proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program do not begin alike");
+            proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program begin with different values");
             return;
         }
     }
@@ -153,15 +153,16 @@ judge_own(const struct scout_finding *finding, const struct play *play, const st
         if (noise_hides(play, &play->tensors[i], proof))
             return;
         if (is_carried(finding, &play->tensors[i], counts))
-            proof_conclude(proof, PROOF_PASSED,
-                           "each element that was looked at follows one half of a batch: it is carried, not trained");
-        else
             proof_conclude(
-                proof, PROOF_FAILED,
-                "%s: of the elements that were looked at, %u follow the first half of a batch, %u the second, %u "
-                "both, %u none: trained, or carried from batch to batch? No rank may have for itself what is trained",
-                proof_name(proof, &play->tensors[i]), counts[BY_FIRST], counts[BY_SECOND], counts[BY_BOTH],
-                counts[BY_NONE]);
+                proof, PROOF_PASSED,
+                "each examined element depends on one half of a batch alone: the memory is carried, not trained");
+        else
+            proof_conclude(proof, PROOF_FAILED,
+                           "%s: of the examined elements %u depend on the first half of a batch, %u the second, %u "
+                           "both, %u neither: trained, or carried from batch to batch? If it is trained, ranks must "
+                           "not keep their own",
+                           proof_name(proof, &play->tensors[i]), counts[BY_FIRST], counts[BY_SECOND], counts[BY_BOTH],
+                           counts[BY_NONE]);
     }
 }
 
@@ -240,9 +241,10 @@ scout_prove(const struct scout_order *order, const struct scout_log *log, const 
     if (by_turns && proofs->turns.end == PROOF_NOT_ASKED)
         proof_play_turns(&trial, &proofs->times);
     if (has_named(finding) && proofs->own.end == PROOF_NOT_ASKED)
-        proof_conclude(&proofs->own, PROOF_IMPOSSIBLE,
-                       "whether what --per-rank names is carried from batch to batch, or trained, cannot be shown: %s",
-                       proofs->halves.text);
+        proof_conclude(
+            &proofs->own, PROOF_IMPOSSIBLE,
+            "scout cannot tell whether the memory that --per-rank names is carried from batch to batch, or trained: %s",
+            proofs->halves.text);
     play_free(&play);
     turns_free(&turns);
     return !trial.is_ended;

@@ -40,7 +40,7 @@ play_plan_has_halves(const struct scout_log *log, const struct scout_finding *fi
             continue;
         any = any || scout_brings_data(op);
         if (scout_brings_data(op) && op->bytes % HALVES_ALIGNED != 0)
-            return refuse(why, "a copy of %llu bytes from the host has no two halves of whole records",
+            return refuse(why, "a copy of %llu bytes from the host cannot be divided into two halves of whole records",
                           (unsigned long long)op->bytes);
         if (!scout_brings_data(op) && op->content != log->ops[i + finding->period].content)
             return refuse(why,
@@ -153,7 +153,7 @@ take_operations(const struct scout_log *log, const struct scout_finding *finding
             continue;
         struct play_operation *to = &play->operations[at++];
         if (op->kind == SCOUT_GRAPH)
-            return refuse(why, "a step launches a CUDA graph, into which nothing can be put");
+            return refuse(why, "a step launches a CUDA graph, and no average can be inserted into a graph");
         snprintf(to->name, sizeof(to->name), "%s", scout_log_name(log, op->name));
         to->part = turns->parts[i];
         to->host_bytes = is_from_host(op) && op->rows == 1 ? op->bytes : 0;
@@ -281,7 +281,8 @@ take_groups(const struct scout_log *log, const struct scout_finding *finding, st
     }
     return (is_inside || refuse(why, "gradients are averaged where a step begins")) &&
            (finding->group_count == 1 || !finding->has_later ||
-            refuse(why, "a period has several updates of parameters, and groups show only the first"));
+            refuse(why,
+                   "a step updates parameters several times, and scout knows only the gradients of the first update"));
 }
 
 bool

@@ -39,7 +39,7 @@ judge_borders(const struct trial *it)
         uint64_t first = played_hash(play, &it->alone, 0, 0, i);
         for (uint32_t border = BORDERS; border > 0 && play->tensors[i].role == PLAY_UNWRITTEN; --border) {
             if (played_hash(play, &it->alone, 0, border, i) != first)
-                proof_conclude(it->proof, PROOF_FAILED, "%s is called constant, and has changed in step %u",
+                proof_conclude(it->proof, PROOF_FAILED, "by the plan %s is constant, but it changed in step %u",
                                proof_name(it->proof, &play->tensors[i]), border);
         }
     }
@@ -53,41 +53,38 @@ judge_rest(const struct trial *it, const struct played *rest, uint32_t borders)
     uint32_t tensor, border;
     uint64_t exchanged = atomic_load(&rest->pages[0]->exchanged);
     const char *between =
-        borders == OUTSIDE ? ", and after the work between steps" : "; between steps nothing was seen";
+        borders == OUTSIDE ? ", and after the work between steps" : "; no work between steps was seen";
     if (find_unlike_border(it, rest, 0, borders, &tensor, &border)) {
         if (border < BORDERS - 2)
-            proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program differ by themselves: %s, after step %u",
+            proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of one process differ: %s, after step %u",
                            proof_name(proof, &it->play->tensors[tensor]), border);
         else if (border == OUTSIDE)
-            proof_conclude(proof, PROOF_FAILED,
-                           "where memory without a class gets what it held one step before, %s differs after the work "
-                           "between steps, such as validation: this work uses memory that an earlier step has left, "
-                           "which differs between ranks",
-                           proof_name(proof, &it->play->tensors[tensor]));
-        else
             proof_conclude(
                 proof, PROOF_FAILED,
-                "where memory without a class gets what it held one step before, %s differs after step %u: the plan "
-                "misses memory that stays from step to step",
-                proof_name(proof, &it->play->tensors[tensor]), border);
+                "with memory without a class set back by one step, %s differs after the work between steps, such as "
+                "validation: this work reads memory that an earlier step wrote, and that differs between ranks",
+                proof_name(proof, &it->play->tensors[tensor]));
+        else
+            proof_conclude(proof, PROOF_FAILED,
+                           "with memory without a class set back by one step, %s differs after step %u: the plan "
+                           "misses memory that persists from step to step",
+                           proof_name(proof, &it->play->tensors[tensor]), border);
     } else if (!noise_reads_are_same(it, rest)) {
-        proof_conclude(
-            proof, PROOF_FAILED,
-            "where memory without a class gets what it held one step before, the program's copies bring other "
-            "bytes to the host: the plan misses memory that stays from step to step%s",
-            borders == OUTSIDE ? ", or the work between steps, such as validation, uses memory that an earlier step "
-                                 "has left, which differs between ranks"
-                               : "");
+        proof_conclude(proof, PROOF_FAILED,
+                       "with memory without a class set back by one step, the program copies other bytes to the host: "
+                       "the plan misses memory that persists from step to step%s",
+                       borders == OUTSIDE ? ", or work between steps, such as validation, reads memory that an earlier "
+                                            "step wrote, and that differs between ranks"
+                                          : "");
     } else if (proof_is_noisy(it->play)) {
         proof_conclude(proof, PROOF_PASSED,
-                       "memory without a class got what it held one step before, and all that stays and all that the "
-                       "host reads is the same for %d steps%s, up to the noise of one process",
+                       "memory without a class was set back by one step: all memory that persists, and all that the "
+                       "host reads, stays the same for %d steps%s, up to the noise of one process",
                        BORDERS - 2, between);
     } else {
         proof_conclude(proof, PROOF_PASSED,
-                       "%" PRIu64
-                       " bytes of memory without a class got what they held one step before, and all that stays "
-                       "and all that the host reads is the same for %d steps%s",
+                       "%" PRIu64 " bytes of memory without a class were set back by one step: all memory that "
+                       "persists, and all that the host reads, stays the same for %d steps%s",
                        exchanged, BORDERS - 2, between);
     }
 }
@@ -174,7 +171,7 @@ judge_reached(const struct trial *it, const struct played halves[2])
     }
     if (it->proof->end == PROOF_PASSED && reached > 0 && other < play->plan.tensor_count)
         proof_conclude(it->proof, PROOF_IMPOSSIBLE,
-                       "%s changes, and no data reach it: whether it is trained, or a stream, cannot be told",
+                       "%s changes, and no data reaches it: scout cannot tell whether it is trained, or a stream",
                        proof_name(it->proof, &play->tensors[other]));
 }
 
@@ -185,12 +182,12 @@ judge_own(const struct play_tensor *tensor, const struct touched *touched, const
     bool is_whole = tensor->type == (uint32_t)play_plan_type(SCOUT_INTEGER);
     if (!is_whole && touched->both > 0)
         proof_conclude(proof, PROOF_FAILED,
-                       "both halves of a batch change the same elements of %s: it is trained, and no rank may have it "
-                       "for itself; leave it out of --per-rank",
+                       "both halves of a batch change the same elements of %s: it is trained, and ranks must not keep "
+                       "their own; leave it out of --per-rank",
                        text);
     else if (!is_whole && (touched->first == 0 || touched->second == 0))
         proof_conclude(proof, PROOF_IMPOSSIBLE,
-                       "whether %s is carried from batch to batch, as --per-rank says, halves of a batch do not show",
+                       "halves of a batch do not show whether %s is carried from batch to batch, as --per-rank says",
                        text);
 }
 
@@ -259,11 +256,10 @@ prove_classes(struct trial *it)
     bool first = exchange(it, PLAY_FIRST_HALVES, &halves[0]);
     bool second = exchange(it, PLAY_SECOND_HALVES, &halves[1]);
     if (whole && find_unlike_border(it, &state, PLAY_STREAM, BORDERS, &tensor, &border)) {
-        proof_conclude(
-            it->proof, PROOF_FAILED,
-            "%s is called a stream, and differs after step %u where what ranks average gets what it held one step "
-            "before",
-            proof_name(it->proof, &it->play->tensors[tensor]), border);
+        proof_conclude(it->proof, PROOF_FAILED,
+                       "by the plan %s is a stream, but it depends on averaged memory: with that memory's bytes of one "
+                       "step before, it differs after step %u",
+                       proof_name(it->proof, &it->play->tensors[tensor]), border);
     } else if (whole && first && second) {
         judge_carried(it, &state, halves);
         judge_reached(it, halves);
@@ -315,11 +311,12 @@ settle_sum(struct play_tensor *tensor, enum sum_verdict verdict, struct proof *p
     if (verdict == IS_NO_SUM && tensor->may_be_sum && tensor->hi - tensor->lo > ELEMENT_BYTES)
         tensor->role = PLAY_CHANGES;
     else if (verdict == IS_NO_SUM)
-        proof_conclude(proof, PROOF_FAILED, "%s is called a sum, and what a step adds depends on what it held",
+        proof_conclude(proof, PROOF_FAILED,
+                       "by the plan %s is a sum, but the number that a step adds depends on the sum",
                        proof_name(proof, tensor));
     else if (verdict == SHOWS_NOTHING)
         proof_conclude(proof, PROOF_IMPOSSIBLE,
-                       "whether %s is a sum, or an average that moves slowly, cannot be told: it hardly changes",
+                       "scout cannot tell whether %s is a sum, or an average that moves slowly: it hardly changes",
                        proof_name(proof, tensor));
 }
 
@@ -342,7 +339,7 @@ prove_sums(struct trial *it)
         proof_conclude(it->proof, PROOF_IMPOSSIBLE, "the program ended where sums were exchanged");
     else if (whole && sums_reach(it, &sums, &tensor))
         proof_conclude(it->proof, PROOF_FAILED,
-                       "%s is computed from what is called a sum, or two runs differ by themselves",
+                       "%s is computed from memory that is a sum by the plan, or two runs of one process differ",
                        proof_name(it->proof, &play->tensors[tensor]));
     for (uint32_t i = 0; i < play->plan.tensor_count && whole && it->proof->end == PROOF_NOT_ASKED; ++i) {
         if (play->tensors[i].role == PLAY_SUM)
@@ -395,8 +392,8 @@ prove_numbers(struct trial *it, bool settles)
             tensor->role = role;
         else if (role != PLAY_CHANGES && !settles)
             proof_conclude(it->proof, PROOF_FAILED, "%s is no state%s", proof_name(it->proof, tensor),
-                           role == PLAY_SUM ? " but a sum: what a step adds does not depend on it"
-                                            : ": nothing depends on what it held");
+                           role == PLAY_SUM ? " but a sum: the number that a step adds does not depend on it"
+                                            : ": nothing depends on its old value");
     }
 }
 
@@ -414,7 +411,7 @@ prove_rest(struct trial *it)
     if (ok && played_steps(&rest, &then, it->proof) == borders)
         judge_rest(it, &rest, borders);
     else if (ok && it->proof->end == PROOF_NOT_ASKED)
-        proof_conclude(it->proof, PROOF_FAILED, "where memory without a class gets what it held one step before: %s",
+        proof_conclude(it->proof, PROOF_FAILED, "with memory without a class set back by one step: %s",
                        then[0] != '\0' ? then : "other operations come between steps");
     else if (ok && it->proof->end == PROOF_IMPOSSIBLE)
         it->proof->end = PROOF_FAILED; /* the run before could be made */

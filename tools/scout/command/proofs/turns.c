@@ -68,7 +68,8 @@ conclude_alike(const struct trial *it, const struct played *ranks, uint32_t roun
     if (parameter != NULL) {
         char text[sizeof(proof->name)];
         snprintf(text, sizeof(text), "%s", proof_name(proof, parameter));
-        proof_conclude(proof, PROOF_FAILED, "%s ends where %s changes, which no operation writes by the plan", text,
+        proof_conclude(proof, PROOF_FAILED,
+                       "after %s lies %s, which changes although no operation of the plan writes it", text,
                        proof_name(proof, behind));
         return;
     }
@@ -91,7 +92,7 @@ conclude_alike(const struct trial *it, const struct played *ranks, uint32_t roun
         return;
     }
     proof_conclude(proof, PROOF_PASSED,
-                   "%d ranks that take turns, and one process that plays all turns, have the same %" PRIu64
+                   "%d ranks that take turns, and one process that computes all turns, have the same %" PRIu64
                    " bytes after each of %u round%s%s",
                    ranks->count, bytes, rounds, rounds == 1 ? "" : "s",
                    play->plan.by == PLAY_BY_STATE && rounds > 1 ? "; the second round has fewer steps" : "");
@@ -114,7 +115,7 @@ judge_again(const struct trial *it, const struct played *again, uint32_t rounds)
 {
     uint32_t tensor, round;
     if (played_completed(again) >= rounds && find_unlike(it, again, rounds, &tensor, &round))
-        proof_conclude(it->proof, PROOF_IMPOSSIBLE, "two runs of the program differ by themselves: %s, after round %u",
+        proof_conclude(it->proof, PROOF_IMPOSSIBLE, "two runs of one process differ: %s, after round %u",
                        proof_name(it->proof, &it->play->tensors[tensor]), round);
 }
 
@@ -133,18 +134,17 @@ judge_turns(struct trial *it, const struct played *ranks, uint32_t rounds)
         return;
     }
     if (round == 0) {
-        proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program do not begin alike: %s differs",
+        proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program begin with different values: %s differs",
                        proof_name(proof, &play->tensors[tensor]));
         return;
     }
-    proof_conclude(
-        proof, PROOF_FAILED,
-        "after round %u %s is not what one process has that plays the turns of all ranks: %s, the host changes it, "
-        "or sums depend on the order of threads",
-        round, proof_name(proof, &play->tensors[tensor]),
-        play->plan.by == PLAY_BY_STATE
-            ? "the plan misses memory that stays"
-            : "a gradient is missing or has another type, it is averaged in the wrong place");
+    proof_conclude(proof, PROOF_FAILED,
+                   "after round %u %s differs from one process that computes all turns: %s, the host changes it, or "
+                   "sums depend on the order of threads",
+                   round, proof_name(proof, &play->tensors[tensor]),
+                   play->plan.by == PLAY_BY_STATE
+                       ? "the plan misses memory that persists"
+                       : "a gradient is missing or has another type, it is averaged in the wrong place");
     struct played again = {0};
     if (proof_is_noisy(play))
         judge_again(it, &it->noise.others[0], rounds);
@@ -223,8 +223,8 @@ proof_host(struct trial *it, bool must_show)
     uint64_t other = play_host(it, PLAY_OTHER_READS, PLAY_TAKES_BEGUN);
     if ((same == 0 || other == 0) && must_show)
         proof_conclude(it->proof, PROOF_IMPOSSIBLE,
-                       "bytes that are computed from state are copied to the host, and as many come back: whether the "
-                       "host updates them no run has shown");
+                       "bytes that are computed from state are copied to the host, and as many are copied back: no run "
+                       "has shown whether the host updates them");
     if (same != 0 && other != 0 && same != other && same == play_host(it, PLAY_SAME_READS, PLAY_TAKES_BEGUN))
         proof_conclude(
             it->proof, PROOF_FAILED,

@@ -536,9 +536,7 @@ print_row(FILE *out, const struct scout_log *log, const struct scout_finding *fi
     bool is_one = strcmp(begin, end) == 0;
     fprintf(out, ": %s%s%s", begin, is_one ? "" : count > 2 ? " to " : ", ", is_one ? "" : end);
     if (by_hand)
-        fputs(
-            ": no line of the sources is known that has a name of it; compile with -g, and write one statement a line",
-            out);
+        fputs(": no source line names this memory; compile with -g, and write one statement per line", out);
     fputs(tensor->fused && !by_hand ? "; DDP_STEP_PARAMETERS averages its change\n" : "\n", out);
 }
 
@@ -578,8 +576,10 @@ print_steps(FILE *out, const struct scout_log *log, const struct scout_finding *
         const struct scout_group *group = &finding->groups[g];
         if (insertions->placed_steps[g])
             continue;
-        fprintf(out, "by hand: %s of group %u, %s ", group->fused ? "DDP_STEP_PARAMETERS" : "DDP_STEP",
-                insertions->group_of[g], group->fused ? "after" : "before");
+        fprintf(out, "by hand: %s", group->fused ? "DDP_STEP_PARAMETERS" : "DDP_STEP");
+        if (insertions->groups > 1)
+            fprintf(out, "_GROUP of group %u", insertions->group_of[g]);
+        fputs(group->fused ? ", after " : ", before ", out);
         print_place(out, log, group->fused ? group->complete : group->before, sites);
         fputc('\n', out);
     }
@@ -592,20 +592,20 @@ print_data(FILE *out, const struct scout_log *log, const struct scout_finding *f
 {
     const struct scout_op *ops = &log->ops[finding->first];
     bool any = false;
-    fputs("by hand: DDP_SHARD, ", out);
+    fputs("by hand: DDP_SHARD, for ", out);
     for (uint32_t i = 0; i < finding->period; ++i) {
         bool again = ANY_NUMBER(k, 0, i, insertions->data[k] && ops[k].site == ops[i].site);
         if (!insertions->data[i] || again)
             continue;
-        fputs(any ? " and " : "for what is copied by ", out);
+        fputs(any ? " and " : "the data of ", out);
         print_place(out, log, finding->first + i, sites);
         any = true;
     }
-    if (!any) {
-        fputs("of records that lie on the device, or in memory that it shares with the host; a step begins at ", out);
-        print_place(out, log, finding->first, sites);
-    }
-    fprintf(out, ": %s%s\n", insertions->unshared, any ? "" : "; let each rank's launches read its own records");
+    fprintf(out, "%s: %s\n  in each step copy or read only this rank's records; a step begins at ",
+            any ? "" : "records that lie on the device, or in memory that it shares with the host",
+            insertions->unshared);
+    print_place(out, log, finding->first, sites);
+    fputc('\n', out);
 }
 
 void
@@ -618,21 +618,23 @@ lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct sc
     print_rows(out, log, finding, insertions.names, false, sites);
     fputs("lines to add: ", out);
     if (insertions.count == 0)
-        fputs("none: no source lines are known here: compile with -g, and scout where the sources are", out);
+        fputs("0, because no source lines are known: compile with -g, and run scout in the folder of the sources", out);
     patch_put(patch, out, &insertions, sites, fault_p);
     fputc('\n', out);
     print_rows(out, log, finding, insertions.names, true, sites);
     print_steps(out, log, finding, &insertions, sites);
     if (insertions.forgotten != SCOUT_NONE)
-        fprintf(out, "by hand: DDP_FORGET, before memory is freed that is allocated at %s: its size changes\n",
+        fprintf(out, "by hand: call DDP_FORGET before the memory that is allocated at %s is freed: its size changes\n",
                 sites_text(sites, log->allocs[insertions.forgotten].site, site, sizeof(site)));
     if (insertions.unshared != NULL)
         print_data(out, log, finding, &insertions, sites);
     else
-        fputs(
-            "note: with these lines a batch on the device is the rank's share: a test that reads it, batch statistics, "
-            "and hits counted by the host's own labels are wrong. The ranks must divide a batch; one that stays on the "
-            "device must be a multiple of this run's\n",
-            out);
+        fputs("note: with these lines each rank prints its own figures, such as loss and hits, of its share alone; "
+              "DDP_MEAN averages them\n"
+              "note: with these lines a batch on the device is the rank's share, repeated until the batch is full. "
+              "Results that compare it with data of the host, such as hits by the host's labels, are wrong; so are "
+              "tests that read it, and batch statistics. The number of ranks must divide a batch; a batch of data that "
+              "stay on the device must be a multiple of this run's\n",
+              out);
     free_insertions(&insertions, finding->tensor_count);
 }

@@ -87,7 +87,7 @@ print_lines(FILE *out, const struct scout_log *log, const struct scout_finding *
             "or writes it before it reads it. ddprun check shows whether they are\n",
             out);
     if (ok && path != NULL)
-        fprintf(out, "next: patch -p0 <%s, the lines by hand if there are any, compile, ddprun check\n", path);
+        fprintf(out, "next: patch -p0 <%s, add lines 'by hand' if there are any, compile, ddprun check\n", path);
     else if (size > 0 && path == NULL)
         fputs("ddprun scout --patch FILE writes them as a diff\n", out);
     if (verbose)
@@ -103,7 +103,8 @@ scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *
 {
     char name[SCOUT_NAME_BYTES];
     struct sites *sites = sites_open(log);
-    fprintf(out, "a step has %" PRIu32 " GPU operations and begins with %s; it leaves %" PRIu64 " bytes to the next\n",
+    fprintf(out,
+            "a step has %" PRIu32 " GPU operations, begins with %s and keeps %" PRIu64 " bytes for the next step\n",
             finding->period, scout_op_name(log, &log->ops[finding->first], name), finding->live_bytes);
     if (verbose)
         print_table(out, log, finding, sites);

@@ -524,10 +524,11 @@ shares_place(struct search *search)
     }
     free(list.items);
     if (is_chosen)
-        return "launches may choose them by a number, or by pointers that do not move on evenly";
+        return "a launch may choose its records by a number, or by a pointer that does not advance evenly";
     if (all != RECORDS_SHOWN)
-        return any ? "scout cannot tell where one record ends and the next begins" : "no copy brings data to a step";
+        return any ? "scout cannot tell where one record ends and the next begins"
+                   : "no copy from the host brings data to a step";
     if (is_unchecked)
-        return "no line is known where a launch gets a pointer to a batch";
-    return placed ? NULL : "no place after the copies is known where their memory has a name";
+        return "no source line is known in which a launch gets a pointer to a batch";
+    return placed ? NULL : "no source line after the copies names their memory";
 }
