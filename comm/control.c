@@ -25,15 +25,15 @@ fail_with(const struct control *control, enum link_state why, int rank, const ch
         return comm_fail_by(error, COMM_OWN, "out of memory");
     if (why == LINK_ALTERED)
         return comm_fail(error,
-                         "what came from rank %d, while this rank waits at %s, is not what it sent: a process in "
-                         "between has changed it, or it is another version of ddprun",
+                         "a message of rank %d, for which this rank waits at %s, is damaged: a process in between has "
+                         "changed it, or that rank has another version of ddprun",
                          rank, about);
     if (why == LINK_LATE)
         return comm_fail_by(error, COMM_OTHERS, "waited %d s for rank %d at %s", control->timeout_s, rank, about);
     if (why == LINK_CLOSED && !control->last)
         return comm_fail_by(error, COMM_OWN,
-                            "the program has closed descriptors of ddprun in this rank, which cannot hear of the "
-                            "others at %s; close only descriptors that the program has opened",
+                            "the program has closed ddprun's descriptors in this rank, so the rank receives nothing "
+                            "from the others at %s; close only descriptors that the program has opened",
                             about);
     return comm_fail_by(error, COMM_LEFT, "rank %d has left, while this rank waits at %s", rank, about);
 }

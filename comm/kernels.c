@@ -93,7 +93,7 @@ load_library(struct source *source, struct comm_error *error)
     if (library == NULL)
         return comm_fail(error, "cannot open %s: %s", source->path, dlerror());
     *(void **)&source->image = dlsym(library, "ddprun_kernel_image");
-    return source->image != NULL || comm_fail(error, "%s holds no kernels of ddprun's", source->path);
+    return source->image != NULL || comm_fail(error, "%s has no kernels of ddprun", source->path);
 }
 
 static bool

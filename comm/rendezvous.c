@@ -118,7 +118,7 @@ rendezvous_open(struct rendezvous *rendezvous, int index, unsigned generation, i
     if (!receive_message(&place, &fd, clock_now_ms() + (int64_t)timeout_s * 1000, error))
         return false;
     if (place.kind != SUPERVISOR_PLACE || place.world_size < 1 || place.rank < 0 || place.rank >= place.world_size)
-        return comm_fail(error, "this rank's supervisor says no place");
+        return comm_fail(error, "this rank's supervisor sends no address to meet at");
     *rendezvous = (struct rendezvous){.rank = place.rank,
                                       .world_size = place.world_size,
                                       .local_rank = place.local_rank,

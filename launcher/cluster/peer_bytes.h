@@ -20,7 +20,7 @@ size_t peer_order_encode(const struct peer_order *order, unsigned char *bytes, s
 bool peer_order_decode(const void *bytes, size_t count, struct peer_order *order) __attribute__((warn_unused_result));
 void peer_order_send(struct peer_link *link, enum frame_kind kind, const struct peer_order *order);
 
-#define PEER_ALTERED "what came over its connection is not what it sent: a process in between has changed it"
+#define PEER_ALTERED "a message on its connection is damaged: a process in between has changed it"
 
 /* Takes over a socket between supervisors, on which heartbeats wake no process. */
 void supervisor_link_open(struct peer_link *link, int fd, const unsigned char key[SEAL_HASH_BYTES], bool is_root);

@@ -33,7 +33,7 @@ metrics_new(const char *path, const char *program, unsigned restarts)
     if (path == NULL)
         return NULL;
     struct metrics *metrics = xcalloc(1, sizeof(*metrics));
-    metrics->file = (struct side_file){.path = path, .option = "--metrics", .loss = "the job goes on"};
+    metrics->file = (struct side_file){.path = path, .option = "--metrics", .loss = "the job continues"};
     snprintf(metrics->name, sizeof(metrics->name), "%s:%d", host_name(), (int)getpid());
     metrics->job = (struct metrics_job){metrics->name, file_name_of(program), restarts};
     return metrics;

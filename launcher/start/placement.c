@@ -185,7 +185,7 @@ reason_for_none(enum bind_choice bind, const struct placement_subject *subject, 
         return NULL;
     if (scene->is_bound)
         return "ddprun itself was bound to a part of the machine";
-    return scene->some_near ? NULL : "all of the machine is as near to the GPUs";
+    return scene->some_near ? NULL : "all processors are equally near to the GPUs";
 }
 
 static bool

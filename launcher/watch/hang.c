@@ -226,7 +226,7 @@ describe_all_waiting(const struct hang *hang, const struct rank_view *views, int
     if (on_host >= 0 && on_device >= 0) { /* it may be both: hosts run ahead of their devices */
         error_set(error, DDPRUN_EXIT_FAILURE,
                   "all ranks wait, and at different places: rank %d %s, rank %d %s; do all ranks make the same "
-                  "ddprun calls? If they do, the communication itself does not continue (the network, or NCCL: "
+                  "ddprun calls? If they do, the communication itself is stuck (the network, or NCCL: "
                   "NCCL_DEBUG=INFO says more)%s",
                   on_host, rank_describe_wait(&views[on_host], wait), on_device,
                   rank_describe_wait(&views[on_device], other), end);
@@ -235,7 +235,7 @@ describe_all_waiting(const struct hang *hang, const struct rank_view *views, int
     describe_waiters(hang, views, waiter, waiters);
     bool in_graph = strncmp(views[waiter].wait_for, RANK_WAIT_GRAPH, sizeof(RANK_WAIT_GRAPH) - 1) == 0;
     error_set(error, DDPRUN_EXIT_FAILURE,
-              "all ranks wait at the same place: %s; so the communication itself does not continue (the network, or "
+              "all ranks wait at the same place: %s; so the communication itself is stuck (the network, or "
               "NCCL: NCCL_DEBUG=INFO says more)%s%s",
               waiters, in_graph ? ", or a kernel in some rank's graph does not end" : "", end);
 }

@@ -57,7 +57,7 @@ between() {
         check "$which, $deed: with its bits" cmp "$work/rank-1" "$work/alone-0"
     else
         check "$which, $deed: an exit code other than 0" [ "$code" -ne 0 ]
-        check "$which, $deed: a line says why" grep -qE '^ddprun: .*(is not what it sent|waited 30 s for rank 1)' "$work/stderr"
+        check "$which, $deed: a line says why" grep -qE '^ddprun: .*(is damaged|waited 30 s for rank 1)' "$work/stderr"
         # A frame between supervisors may be missed once all is trained.
         check "$which, $deed: nothing was trained, or what is right" bash -c "[ ! -e '$work/rank-0' ] || { [ $which != engine ] && cmp '$work/rank-0' '$work/alone-0'; }"
     fi

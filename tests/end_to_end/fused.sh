@@ -98,6 +98,6 @@ for ranks in 1 2; do
     ends gemm "DDP_STEP_PARAMETERS \(.*$here with --reduce sum" "$ranks" --reduce sum
     ends gemm "DDP_STEP_PARAMETERS \(.*$here with --compress" "$ranks" --compress bf16
 done
-ends forgotten 'parameter [0-9]+ of 8 \(.bias\[l\].*differs between ranks 0 and 1 after step [0-9]+: no DDP_STEP_PARAMETERS averages it \(its group is 1'
+ends forgotten 'parameter [0-9]+ of 8 \(.bias\[l\].*differs between ranks 0 and 1 after step [0-9]+: neither it nor its gradient is averaged: no DDP_STEP_PARAMETERS averages group 1'
 ends unstepped 'DDP_STEP was left out|wait for rank|different numbers of steps|differs between ranks'
 finish

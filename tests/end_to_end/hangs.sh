@@ -65,7 +65,7 @@ for overlap in '' --no-overlap; do
     train closes $overlap
     ended "a rank that closes its descriptors, $overlap" 1
     says "a rank that closes its descriptors: it is named itself, $overlap" \
-        '^ddprun: rank 1 after step [78](: the program has closed descriptors of ddprun in this rank, which cannot hear of the others at DDP_MEAN| has closed its connection to ddprun, and process [0-9]+ continues)'
+        '^ddprun: rank 1 after step [78](: the program has closed ddprun.s descriptors in this rank, so the rank receives nothing from the others at DDP_MEAN| has closed its connection to ddprun, and process [0-9]+ continues)'
     # shellcheck disable=SC2086
     train memory $overlap
     # It may find what little it needs, and end well.

@@ -70,7 +70,7 @@ if in_turn 3; then
     buckets "slowed by a fifth"
     check "slowed by a fifth: control steps send nothing before their boundary" bash -c "! grep -h '\"overlapped\":false.*\"control\":true' '$trace'/rank-*.jsonl | grep -q '\"early\":true'"
     check "slowed by a fifth: the closing line says what averaging costs" grep -Eq \
-        "^ddprun: exposed communication: [0-9.]+ ms per step .*; beside collectives the step's own work takes [0-9.]+ ms longer" "$work/stderr"
+        "^ddprun: exposed communication: [0-9.]+ ms per step .*; collectives lengthen the step's own work by [0-9.]+ ms" "$work/stderr"
     check "slowed by a fifth: overlap stays on, for it gains" bash -c "! grep -q 'overlap is off' '$work/stderr'"
     check "slowed by a fifth: all ranks have the same result" \
         [ "$(field "$trace/rank-0.jsonl" '"trial":' slowed_us)" = "$(field "$trace/rank-1.jsonl" '"trial":' slowed_us)" ]
@@ -108,7 +108,7 @@ sys.path.insert(0, sys.argv[1])
 from report import report_of, rows
 report = report_of(open(sys.argv[2], encoding="utf-8").read())
 marks = {row["Step"]: row["Mark"] for row in rows(report, "step-times", "Duration of each step")}
-assert list(marks.values()).count("control step: other overlap or buckets, to compare") == 24, marks
+assert list(marks.values()).count("control step of a trial: other overlap or other buckets") == 24, marks
 assert marks[int(sys.argv[3])] == "overlap is off from here on", marks
 assert len(rows(report, "buckets", "Trials of overlap")) == 2, report
 END

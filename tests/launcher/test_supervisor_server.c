@@ -271,7 +271,7 @@ TEST(a_changed_frame_is_a_loss)
     ++test.clients[1].link.seal.sent; /* one is left out */
     supervisor_client_step(&test.clients[1], &view);
     NET_STEP_UNTIL(&test, net_state_of(&test, 1) == PEER_LOST);
-    ck_assert_ptr_nonnull(strstr(supervisor_server_peer(test.server, 1)->lost, "not what it sent"));
+    ck_assert_ptr_nonnull(strstr(supervisor_server_peer(test.server, 1)->lost, "is damaged"));
     ck_assert_uint_eq(test.views[1].step, 0);
     peer_link_close(&test.clients[1].link);
     supervisor_server_close(test.server);

@@ -68,7 +68,7 @@ put_losses(json_object *section, const struct facts *facts, const struct model *
         report_sentence(section, "notes", "%s", "No option of ddprun would save 1 % of a step or more.");
         return;
     } else if (losses[0].unmeasured) {
-        report_sentence(section, "notes", "What may save time, and was not measured: %s.", losses[0].advice);
+        report_sentence(section, "notes", "This may save time, and was not measured: %s.", losses[0].advice);
     } else {
         report_sentence(section, "notes", "About %s of a step can be saved: %s.", figure_time(losses[0].gain_us, text),
                         losses[0].advice);
@@ -101,7 +101,7 @@ put_figures(json_object *section, const struct facts *facts)
         {"ranks", "ranks", "count", facts->world, ""},
         {"step", "a step takes", "time", facts->step_us, "mean"},
         {"p50", "p50 of all steps", "time", facts_percentile(facts, 50),
-         "start-up too, without steps that a trial changes to compare"},
+         "with start-up, without the control steps of trials"},
         {"p95", "p95", "time", facts_percentile(facts, 95), ""},
         {"p99", "p99", "time", facts_percentile(facts, 99), ""},
         {"alone", "without averaging", "time", alone_us, many ? "the rest of a step" : ""},

@@ -36,7 +36,7 @@ put_ranks(json_object *section, const struct facts *facts)
 static const char *
 mark_of(const struct facts *facts, const struct step_facts *step)
 {
-    const char *mark = step->control ? "control step: other overlap or buckets, to compare" : NULL;
+    const char *mark = step->control ? "control step of a trial: other overlap or other buckets" : NULL;
     for (size_t i = 0; i < facts->first->overlap_count; ++i) {
         const struct trace_overlap *change = &facts->first->overlaps[i];
         if (change->group == facts->group && change->after_step + 1 == step->number)

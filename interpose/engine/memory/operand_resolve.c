@@ -137,7 +137,7 @@ say_unknown_kernel(const char *kernel)
         message_warning(
             "unknown_kernel",
             "the driver does not report the parameters of kernel %s: each launch of it counts as work on every "
-            "gradient, and gradients are averaged after the last one of a step; other kernels are followed as ever",
+            "gradient, and gradients are averaged after the last one of a step; other kernels are followed as before",
             kernel);
 }
 

@@ -392,8 +392,8 @@ stop_with_difference(size_t index, uint32_t differs, const struct comparison *co
                  text, who, (unsigned long long)comparison->after_step, (unsigned long long)comparison->left_out);
     else if (atomic_load(&engine_state.status->averaged_parameter_count) > 0 && !tensor.averaged)
         snprintf(sentence, sizeof(sentence),
-                 "%s differs between %s after step %llu: no DDP_STEP_PARAMETERS averages it (its group "
-                 "is %d, and a state of integers is never averaged), and its gradient is not, either",
+                 "%s differs between %s after step %llu: neither it nor its gradient is averaged: no "
+                 "DDP_STEP_PARAMETERS averages group %d, and integer state is never averaged",
                  text, who, (unsigned long long)comparison->after_step, tensor.group);
     else
         snprintf(

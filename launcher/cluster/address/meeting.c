@@ -295,7 +295,7 @@ open_server(struct error *error)
         (void)!listener_open(&listener, (uint16_t)(meeting.port + i), meeting.world_size * 2 + 64, error);
     if (listener.fd < 0)
         return error_set(error, DDPRUN_EXIT_FAILURE,
-                         "cannot listen for the other ranks at port %u, nor at the %d behind it: %s; choose another",
+                         "cannot listen for the other ranks at port %u or the %d after it: %s; choose another",
                          meeting.port, MEETING_PORTS - 1, strerror(errno));
     meeting.server = supervisor_server_open(&listener, meeting.world_size + 1, meeting.key, 0, error);
     if (meeting.server != NULL)

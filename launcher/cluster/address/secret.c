@@ -26,7 +26,7 @@ secret_path(const char *given, char path[SECRET_PATH_BYTES], struct error *error
         length = snprintf(path, SECRET_PATH_BYTES, "%s/.config/ddprun/secret", home);
     else
         return error_set(error, DDPRUN_EXIT_USAGE,
-                         "no HOME is set, in which the secret of this user's jobs would be; give --secret-file FILE");
+                         "HOME is not set, so this user's secret has no folder; give --secret-file FILE");
     return length < SECRET_PATH_BYTES - 64 ||
            error_set(error, DDPRUN_EXIT_USAGE, "the path of the secret is too long; give a shorter --secret-file");
 }

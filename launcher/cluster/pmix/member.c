@@ -150,8 +150,8 @@ find_place(struct cluster_place *place, struct error *error)
             place->local_size > 0) ||
            error_set(error, DDPRUN_EXIT_FAILURE,
                      "the launcher's PMIx does not say how many ranks there are, or on this host "
-                     "(PMIX_JOB_SIZE, PMIX_LOCAL_SIZE, PMIX_LOCAL_RANK); a second ddprun in the same task wants "
-                     "a step of its own: call srun or mpirun again");
+                     "(PMIX_JOB_SIZE, PMIX_LOCAL_SIZE, PMIX_LOCAL_RANK); a second ddprun in the same task needs its "
+                     "own job step: call srun or mpirun again");
 }
 
 static bool
