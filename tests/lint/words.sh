@@ -61,5 +61,10 @@ riddle '"with N of X", or a sentence of its own' '[Oo]f which '
 riddle 'name what alternates: one batch on each rank, for example' '[Bb]y turns'
 riddle '"not", "no X", or the number 0' ' (is|are|has|have) none([ ,.;:]|$)'
 riddle 'name the thing; no clause in its place' '(^|[,;:(] )of what '
+riddle '"continues"' '(^|([Rr]anks?|program|job|training|run|process|backward)( [0-9]+)? )(go|goes|went) on\b' "${documents[@]}"
+riddle '"again", or "a new X"' '\banew\b' "${documents[@]}"
+riddle '"is not known", or "scout cannot tell"' 'cannot be told' "${documents[@]}"
+riddle '"proportional to"; "differs from"; "equal on all ranks"' '(in proportion to|and not (as|in|like) (in|on|one)\b|(is|are|must be) alike)'
+riddle '"by the plan X is a sum, but ..."' 'is called (a|an|constant) '
 [ "$bad" -eq 0 ] && printf '%d files, %d strings\n' "${#files[@]}" "$count"
 exit "$bad"

@@ -45,6 +45,12 @@ the rank runs still, or was killed
 ranks compute batches by turns
 a job of one rank has none, nor has one that ended
 of what it waits, the mean
+rank 0 goes on alone
+make the plan anew: ddprun scout
+the type of a1 cannot be told
+its results are not in proportion to the gradients
+memory that must be alike on all ranks
+memory 2 is called a sum, and each step adds to it
 END
 message '"plain"'
 printf 'Averages travel behind each step.\n' >docs/page.md
