@@ -13,7 +13,7 @@ rows=(
     'divisor | 1 | direction | `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*is 12 on rank 0, 15 on rank 1 and 24 in one process'
     'begin | 1 | start | `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: before DDP_STEP it writes other values than one process to the memory that argument 1 .*points to'
     'rate | 1 | update | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 3 .*is 0.2 on all ranks and 0.1 in one process'
-    'centre | 3 | batch_dependent | `centre` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: the memory that argument 1 .*points to holds neither rows'
+    'centre | 3 | batch_dependent | `centre` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: the ranks. rows in the memory that argument 1 .*points to differ from one process.s'
     'noise | 3 | batch_dependent | `noise` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 .*is 0 on rank 0, 1 on rank 1 and 0 in one process'
     'items | 1 | data | `cuMemcpyHtoD` \(place.cu:[0-9]+\) is the first operation that differs: the ranks copy other items than their shares of the batch: one process copies 1536 bytes here; the ranks. copies begin at byte 0 on rank 0, 0 on rank 1'
     'resident | 1 | direction | `residuals` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: all ranks compute the first items of the batch: they write the first of one process.s values to argument 1 '
@@ -26,9 +26,9 @@ rows=(
     'symbol | 1 | data | `cuMemcpyHtoD` \(place.cu:[0-9]+\) is the first operation that differs: a rank copies other values than one process'
     'clear | 1 | update | `item` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*of its first call in the step is 0 on rank 0, 1 on rank 1 and 0 in one process'
     'wide | 1 | tensor | gradient 1 of 1, .* of float64, and no parameter has this type'
-    'buffer | 1 | tensor | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 .*points to a gradient that is not annotated.*buffer 1 of 1, `buffer`'
+    'buffer | 1 | tensor | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 .*points to memory that is not annotated.*buffer 1 of 1, `buffer`'
     'read | 1 | direction tensor update | `residuals` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*points to a buffer \(DDP_BUFFER\) that differs from one process.s'
-    'forgotten | 1 | unannotated | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 .*points to a gradient that is not annotated.*`gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) computed it before DDP_STEP'
+    'forgotten | 1 | unannotated | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 .*points to memory that is not annotated.*`gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) computed it before DDP_STEP'
     'grid | 1 | update | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: its grid has 1 blocks on rank 0 and 2 in one process'
     'early | 1 | update | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: it updates a parameter, and argument 2 .*points to a gradient that DDP_STEP has not averaged since `gradient` '
     'late | 1 | update | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: it updates a parameter, and argument 2 .*points to a gradient that DDP_STEP has not averaged since `add` '
@@ -40,8 +40,8 @@ rows=(
     'late means | 1 | reduction | `add_up` \(sums.cu:[0-9]+ .*argument 4 .*is 0 on rank 0, 1 on rank 1 and 0 in one process'
     'micro_divisor | 1 | direction | `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*is 12 on rank 0, 15 on rank 1 and 24 in one process'
     'valid | 1 | direction | `divide` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 .*points to a value that `positives` .* computes from the rank.s share alone; with this number as weight'
-    'twice | 1 | data | `fetch` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*is 0 on rank 0, 12 on rank 1 and 0 in one process; with half of DDP_SHARD.s `first`'
-    'teacher | 1 | unannotated | `residuals` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*points to memory that is not annotated .*`follow` \(place.cu:[0-9]+ from place.cu:[0-9]+\) wrote it last'
+    'twice | 3 | batch_dependent | `fetch` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*is 0 on rank 0, 12 on rank 1 and 0 in one process'
+    'teacher | 1 | unannotated | `residuals` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*points to memory that is not annotated.*`follow` \(place.cu:[0-9]+ from place.cu:[0-9]+\) wrote it last'
 )
 for row in "${rows[@]}"; do
     in_turn 5 || continue
@@ -65,7 +65,7 @@ while IFS='|' read -r name place_pattern advice && [ "$sanitized" -eq 0 ]; do
     check "$name: the place" grep -Eq "^different: in step 2 .sum_squares. .*$place_pattern" "$work/stdout"
     check "$name: what to do" grep -Eq "^what to do: .*$advice" "$work/stdout"
 done <<'ROWS'
-wrong_01_bias_gradient|argument 1 .*points to a gradient that is not annotated|annotate this gradient with DDP_GRADIENT
+wrong_01_bias_gradient|argument 1 .*points to memory that is not annotated|annotate it with DDP_GRADIENT
 wrong_02_biases|unannotated memory 3, which .adam. writes .argument 1.|.adam. updates this memory as it updates annotated parameters: annotate all of it with DDP_PARAMETER, and its gradient
 ROWS
 
@@ -101,7 +101,8 @@ quiet() {
     done
 }
 quiet "right" "$place" right
-# Doubles, weighted shares, a group whose backward comes after the first DDP_STEP, a factor that the update takes back.
+# Doubles, weighted shares, a group whose backward comes after the first DDP_STEP, a factor that the update takes back; what rank 0 alone
+# adds for all, or computes besides.
 while read -r name tensors && [ "$sanitized" -eq 0 ]; do
     "$build/bin/softgpu-cc" -O2 -g -I"$held/../../../interpose/include" "$held/../$name.cu" -o "$work/quiet" -lcublas 2>"$work/stderr"
     tensors=$tensors quiet "$name" "$work/quiet"
@@ -112,6 +113,8 @@ check/right_09_odd_batch_weighted 2000000
 check3/right_05_gridworld 1000001
 check2/right_02_factors 1000000
 check6/right_05_imputation 2000000
+check5/right_06_attention_pooling 2000000
+check8/right_02_tabular 2000000
 ROWS
 tensors=2000000 quiet "micro" "$place" micro
 tensors=1000000 quiet "averaged" "$place" averaged

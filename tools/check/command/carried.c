@@ -23,12 +23,12 @@ name_site(const struct check_evidence *evidence, uint64_t site, char text[PLACE_
 static const struct check_copies *
 find_of_site(const struct check_rows *rows, uint64_t site, uint32_t step)
 {
-    const struct check_row *row = NULL;
-    do
-        row = check_rows_next(rows, CHECK_ROW_COPY, row);
-    while (row != NULL && (row->copy.own.site != site ||
-                           (step == 0 ? row->copy.own.values == row->copy.whole.values : row->step != step)));
-    return row != NULL ? &row->copy.own : NULL;
+    EACH_ROW(row, rows, CHECK_ROW_COPY) {
+        bool is_then = step == 0 ? row->copy.own.values != row->copy.whole.values : row->step == step;
+        if (row->copy.own.site == site && is_then)
+            return &row->copy.own;
+    }
+    return NULL;
 }
 
 /* What one rank copies there is the same in each run, and changes with the parameters, as far as that is known. */

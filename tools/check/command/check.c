@@ -358,19 +358,14 @@ is_looked_at(const struct check *check, const struct check_verdict *verdict)
         [CAUSE_DIRECTION] = true, [CAUSE_UPDATE] = true,      [CAUSE_TENSOR] = true,
         [CAUSE_SCALE] = true,     [CAUSE_START] = true,       [CAUSE_INDIVISIBLE] = true,
         [CAUSE_REDUCTION] = true, [CAUSE_UNANNOTATED] = true, [CAUSE_RANKS] = true};
-    static const bool roles[CHECK_ROLES] = {[CHECK_PARAMETER] = true,
-                                            [CHECK_GRADIENT] = true,
-                                            [CHECK_BUFFER] = true,
-                                            [CHECK_STATE] = true,
-                                            [CHECK_MEMORY] = true};
     const struct check_evidence *evidence = &check->evidence;
     uint32_t role = verdict->first->tensor.role;
-    bool in_rounds = role == CHECK_REDUCE && check_evidence_in_rounds(evidence);
+    bool has_place = role != CHECK_MEAN && (role != CHECK_REDUCE || check_evidence_in_rounds(evidence));
     bool is_scale = verdict->cause == CAUSE_SCALE && factor_meaning(evidence, verdict->factor)[0] != '\0' &&
                     !is_divided(evidence, verdict);
     bool is_possible = !check->in_cluster && !check->has_reference && !evidence->by_plan && !evidence->grows &&
                        check_evidence_is_forced(evidence) && verdict->bearable <= ITEMS_BEARABLE * items_tolerance(0);
-    return verdict->result != CHECK_EQUAL && is_possible && causes[verdict->cause] && (roles[role] || in_rounds) &&
+    return verdict->result != CHECK_EQUAL && is_possible && causes[verdict->cause] && has_place &&
            !verdict->is_precise && !is_scale;
 }
 
@@ -461,30 +456,6 @@ question_of(const struct check_evidence *evidence, const struct check_verdict *v
     return question;
 }
 
-/* Where an argument rises with the rank: do the ranks compute what one process does if DDP_SHARD says half of `first`?
- * Then the program adds it twice. */
-static void
-try_half(struct check *check, const struct check_verdict *verdict, struct place *place)
-{
-    struct check_order order = order_ranks(check, "half", "all ranks, with half of the `first` of DDP_SHARD");
-    struct check_evidence evidence = check->evidence;
-    struct check_rows *rows = NULL;
-    struct error error;
-    int count = 0;
-    evidence.tolerance = verdict->tolerance;
-    evidence.bearable = verdict->bearable;
-    order.plain = true;
-    order.run.halves = true;
-    if (run_ranks(check, &order, &rows, &count, &error) && pattern_is_right(&evidence, rows)) {
-        size_t length = strlen(place->text);
-        place->kind = PLACE_DATA;
-        place->advice = "add `first` of DDP_SHARD once, to a pointer or to an index";
-        snprintf(place->text + length, sizeof(place->text) - length,
-                 "; with half of DDP_SHARD's `first` the ranks compute what one process does: `first` is added twice");
-    }
-    free_ranked(&rows, count);
-}
-
 /* For tests: the tensor of a program that is equal, as if it differed in step 2. */
 static bool
 is_forced(const struct check_verdict *verdict, struct check_item *item)
@@ -520,8 +491,6 @@ look_for_place(struct check *check, struct check_verdict *verdict, struct error 
     }
     if (found && forced)
         message_line("a place in an equal program: %s", place.text);
-    if (found && !forced && place.is_position && verdict->first->tensor.role == CHECK_GRADIENT)
-        try_half(check, verdict, &place);
     if (found && !forced)
         sentence_put_place(verdict, &place);
     return true;

@@ -479,11 +479,11 @@ does_not_repeat(const struct sorted *again, const struct check_row *like)
 static const struct check_row *
 find_probed(const struct check_rows *probe, const struct check_tensor *tensor)
 {
-    const struct check_row *row = NULL;
-    do
-        row = check_rows_next(probe, CHECK_ROW_RETAINED, row);
-    while (row != NULL && (tensor->role != CHECK_MEMORY || row->tensor.number != tensor->number));
-    return row;
+    EACH_ROW(row, probe, CHECK_ROW_RETAINED) {
+        if (tensor->role == CHECK_MEMORY && row->tensor.number == tensor->number)
+            return row;
+    }
+    return NULL;
 }
 
 static size_t

@@ -8,11 +8,11 @@ static const double same_direction = 0.999; /* cosine */
 const struct check_row *
 pattern_row(const struct check_rows *rows, const struct check_tensor *tensor, uint32_t step)
 {
-    const struct check_row *row = NULL;
-    do
-        row = check_rows_next_of(rows, tensor->role, row);
-    while (row != NULL && (row->step != step || row->tensor.number != tensor->number));
-    return row;
+    EACH_ROW_OF(row, rows, tensor->role) {
+        if (row->step == step && row->tensor.number == tensor->number)
+            return row;
+    }
+    return NULL;
 }
 
 /* Ranks have copied other contents from one call site in one step: gradients with the same bits are then made of what
@@ -41,11 +41,10 @@ pattern_has_one_batch(const struct check_evidence *evidence)
         return evidence->is_same_data;
     EACH_ROW(first, &evidence->ranked[0], CHECK_ROW_OWN) {
         for (int r = 1; r < evidence->ranks; ++r) {
-            const struct check_row *row = NULL;
-            do
-                row = check_rows_next(&evidence->ranked[r], CHECK_ROW_OWN, row);
-            while (row != NULL && (row->step != first->step || row->value != first->value));
-            if (row == NULL)
+            bool has = false;
+            EACH_ROW(row, &evidence->ranked[r], CHECK_ROW_OWN)
+                has = has || (row->step == first->step && row->value == first->value);
+            if (!has)
                 return false;
             any = true;
         }
@@ -210,11 +209,11 @@ pattern_is_averaged(const struct check_evidence *evidence, const struct check_te
 uint64_t
 pattern_uneven_items(const struct check_evidence *evidence, uint32_t step)
 {
-    const struct check_row *row = NULL;
-    do
-        row = check_rows_next(&evidence->ranked[0], CHECK_ROW_SHARD, row);
-    while (row != NULL && (!row->uneven || row->step + 1 != step));
-    return row != NULL ? row->value : 0;
+    EACH_ROW(row, &evidence->ranked[0], CHECK_ROW_SHARD) {
+        if (row->uneven && row->step + 1 == step)
+            return row->value;
+    }
+    return 0;
 }
 
 double

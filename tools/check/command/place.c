@@ -55,15 +55,6 @@ begin_at_own_step(const struct place_question *question, const struct looked *lo
         looked->steps[i].its->interval -= looked->steps[i].its->interval == question->interval;
 }
 
-/* What DDP_REDUCE gets from the host comes from the device, in a copy. */
-static bool
-is_fetched(const struct finding *finding, const struct step *step)
-{
-    return finding->question->is_reduced && strncmp(step->its->name, "cuMemcpyDtoH", 12) == 0 &&
-           place_has(finding->question, step) &&
-           ALL(it, finding->one.steps, finding->one.count, it->list[0].tensor != finding->question->tensor);
-}
-
 /* A copy from the host to memory that no operation is given. */
 static bool
 is_unseen(const struct looked *one, size_t at)
@@ -91,7 +82,6 @@ find_what_matters(struct finding *finding)
         const struct step *step = &one->steps[at];
         for (uint32_t a = 0; a < step->its->arguments; ++a)
             finding->matters[at] |= place_is_target(question, step, a) ? 1U << a : 0;
-        finding->matters[at] |= is_fetched(finding, step) ? MATTERS_ALL : 0;
         any = any || finding->matters[at] != 0;
         for (uint32_t a = 0; a < step->its->arguments && finding->matters[at] != 0; ++a) {
             const struct look_argument *it = &step->list[a];
@@ -109,17 +99,12 @@ find_what_matters(struct finding *finding)
 
 /* ---- sentences ---- */
 
-/* It changes as much as what the argument points to, at most: the update by a gradient, and not by one number. */
-static bool
-may_be_gradient(const struct step *step, const struct look_argument *of)
-{
-    return ANY(it, step->list, step->its->arguments, it->end > 0 && it->end - it->first <= of->bytes);
-}
-
 /* What the operation gets, and no operation of the step has changed, is in no relation to the one rank's; `rows_too`:
- * or has its rows, which need not be those of the batch. A sum that it only reads comes first: a gradient. */
+ * or has its rows, which need not be those of the batch. A sum that it only reads comes first: a gradient. `changed`:
+ * -1, or an argument that it has changed, into something without relation; then what it changes besides counts, as it
+ * was before, and what the step has changed in part. */
 static bool
-say_input(const struct finding *finding, size_t at, bool rows_too, struct place *place)
+say_input(const struct finding *finding, size_t at, bool rows_too, int changed, struct place *place)
 {
     const struct looked *one = &finding->one;
     const struct step *step = &one->steps[at];
@@ -128,10 +113,17 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
     for (uint32_t k = 0; k < 2 * step->its->arguments; ++k) {
         const struct where where = {.at = at, .argument = k % step->its->arguments};
         const struct look_argument *of = &step->list[where.argument];
-        bool is_result = of->end > 0 && !finding->question->is_update; /* its old contents need not matter */
         bool is_buffer = of->tensor >> 24 == 1 + CHECK_BUFFER;
-        if (!of->is_memory || (k < step->its->arguments && of->end > 0) || (of->tensor != 0 && !is_buffer) ||
-            is_result || (!is_buffer && find_writer(one, at, of, finding->question->since, &argument) >= 0))
+        int by = find_writer(one, at, of, finding->question->since, &argument);
+        /* An operation of the step has filled some of it: the rest is of steps before. */
+        bool in_part = by >= 0 && changed >= 0 && of->end == 0 &&
+                       one->steps[by].list[argument].end - one->steps[by].list[argument].first < of->bytes;
+        /* The old contents of a result need not matter: after the first step they are those of the step before. */
+        bool is_old =
+            changed < 0 ? of->end == 0 || finding->question->is_update
+                        : in_part || (of->end > 0 && ((int)where.argument != changed || finding->question->since == 0));
+        if (!of->is_memory || !is_old || (k < step->its->arguments && of->end > 0) || (of->tensor != 0 && !is_buffer) ||
+            (!is_buffer && by >= 0 && !in_part))
             continue;
         enum relation relation = relation_of(finding, &where);
         if (is_buffer && relation != RELATION_SAME && !finding->question->is_update) {
@@ -144,79 +136,43 @@ say_input(const struct finding *finding, size_t at, bool rows_too, struct place 
         if (is_buffer || (k < step->its->arguments && relation != RELATION_SUM))
             continue;
         bool is_known = relation == RELATION_ROWS || (relation != RELATION_NONE && !finding->question->is_update);
-        if (relation == RELATION_SAME || relation == RELATION_DATA || (is_known && !rows_too))
+        if (relation == RELATION_SAME || relation == RELATION_DATA || (is_known && !rows_too) ||
+            (changed >= 0 && (relation == RELATION_ROWS || (in_part && relation != RELATION_NONE))))
             continue;
         int writer = find_writer(one, at, of, 0, &argument);
         bool is_before =
             finding->question->is_update && writer >= 0 && strcmp(one->steps[writer].its->name, step->its->name) != 0;
-        if (is_before && !one->steps[writer].its->from_host && relation == RELATION_SUM) {
-            bool is_gradient = may_be_gradient(step, of);
-            place_say(
-                place, PLACE_BEFORE, step,
-                is_gradient
-                    ? "annotate this gradient with DDP_GRADIENT, and the parameter that it updates with DDP_PARAMETER"
-                    : "reduce this value over the whole batch: call DDP_REDUCE before the update",
-                "%s points to %s; %.200s computed it before DDP_STEP", ARGUMENT_OF(step, of),
-                is_gradient ? "a gradient that is not annotated, so the ranks do not average it"
-                            : "a value that is computed from the rank's share alone",
-                place_name_step(&one->steps[writer], name));
-            return true;
-        }
-        place_say(place, is_before ? PLACE_BEFORE : PLACE_INPUT, step,
-                  !is_before ? "if this memory depends on the batch, reduce it over the batch (DDP_REDUCE). Else "
-                               "annotate it: DDP_PARAMETER and DDP_GRADIENT if it is trained, DDP_STATE if it must be "
-                               "equal on all ranks, DDP_BUFFER for running statistics"
-                  : one->steps[writer].its->from_host
-                      ? "if one rank alone loads or initialises this state, annotate it with DDP_STATE; an update by "
-                        "averaged gradients must not read rows of the rank's own share"
-                      : "compute moments and norms after DDP_STEP, from averaged gradients. If this memory is a "
-                        "gradient, annotate it with DDP_GRADIENT; if it is optimizer state that one rank alone loads "
-                        "or initialises, with DDP_STATE",
-                  "%s points to memory that is not annotated and differs between ranks or from one process%s%.200s%s",
-                  ARGUMENT_OF(step, of), writer >= 0 ? "; " : "",
-                  writer >= 0 ? place_name_step(&one->steps[writer], name) : "",
-                  writer < 0                          ? ""
-                  : !is_before                        ? " wrote it last"
-                  : one->steps[writer].its->from_host ? " copied it from the host before DDP_STEP"
-                                                      : " computed it before DDP_STEP");
+        place_say(
+            place, is_before ? PLACE_BEFORE : PLACE_INPUT, step,
+            !is_before
+                ? "if this memory depends on the batch, reduce it over the batch (DDP_REDUCE). Else annotate it: "
+                  "DDP_PARAMETER and DDP_GRADIENT if it is trained, DDP_STATE if it must be equal on all ranks, "
+                  "DDP_BUFFER for running statistics"
+            : one->steps[writer].its->from_host
+                ? "if one rank alone loads or initialises this state, annotate it with DDP_STATE; an update by "
+                  "averaged gradients must not read rows of the rank's own share"
+                : "compute moments and norms after DDP_STEP, from averaged gradients. If this memory is a gradient, "
+                  "annotate it with DDP_GRADIENT; if it is optimizer state that one rank alone loads or initialises, "
+                  "with DDP_STATE",
+            "%s points to memory that is not annotated, and the ranks' values there differ from one "
+            "process's%s%.200s%s",
+            ARGUMENT_OF(step, of), writer >= 0 ? "; " : "",
+            writer >= 0 ? place_name_step(&one->steps[writer], name) : "",
+            writer < 0                          ? ""
+            : !is_before                        ? " wrote it last"
+            : one->steps[writer].its->from_host ? " copied it from the host before DDP_STEP"
+                                                : " computed it before DDP_STEP");
         return true;
     }
     return false;
 }
 
-/* It gets memory that an operation of the step has filled in part, by what the ranks have of their own: the rest is of
- * steps before. */
-static bool
-say_carried(const struct finding *finding, size_t at, struct place *place)
-{
-    const struct step *step = &finding->one.steps[at];
-    char name[320];
-    size_t argument;
-    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
-        const struct look_argument *of = &step->list[where.argument], *by;
-        int writer = of->is_memory && of->tensor == 0 && of->end == 0
-                         ? find_writer(&finding->one, at, of, finding->question->since, &argument)
-                         : -1;
-        by = writer >= 0 ? &finding->one.steps[writer].list[argument] : NULL;
-        if (by == NULL || by->end - by->first >= of->bytes || relation_of(finding, &where) != RELATION_NONE)
-            continue;
-        place_say(place, PLACE_INPUT, step,
-                  "memory that is carried from step to step must be equal on all ranks: add up the ranks' results "
-                  "(DDP_REDUCE), or keep one result for each record",
-                  "%s points to memory that is not annotated and carries results from step to step; %.200s adds the "
-                  "rank's own results",
-                  ARGUMENT_OF(step, of), place_name_step(&finding->one.steps[writer], name));
-        return true;
-    }
-    return false;
-}
-
-/* An update whose launch has another grid, or whose call of cuBLAS gets the same memory and leaves another result. */
+/* An update whose launch has another grid, or that gets the same memory and leaves another result. */
 static bool
 say_unseen(const struct finding *finding, size_t at, struct place *place)
 {
     const struct step *step = &finding->one.steps[at];
-    bool is_call = strncmp(step->its->name, "cublas", 6) == 0;
+    bool is_alike = true;
     for (int r = 0; r < finding->question->ranks; ++r) {
         uint64_t blocks = finding->ranks[r].steps[finding->ranks[r].of[at]].its->blocks;
         if (blocks == step->its->blocks)
@@ -229,13 +185,14 @@ say_unseen(const struct finding *finding, size_t at, struct place *place)
             (unsigned long long)step->its->blocks);
         return true;
     }
-    for (struct where where = {.at = at}; is_call && where.argument < step->its->arguments; ++where.argument)
-        is_call = relation_of(finding, &where) == RELATION_SAME;
-    if (is_call)
-        place_say(place, PLACE_SCALAR, step, place_same_update,
-                  "it reads the same memory on the ranks and in one process, but its result differs: a number among "
-                  "its arguments, such as alpha, differs");
-    return is_call;
+    for (struct where where = {.at = at}; is_alike && where.argument < step->its->arguments; ++where.argument)
+        is_alike = step->list[where.argument].is_memory ? relation_of(finding, &where) == RELATION_SAME : is_alike;
+    if (is_alike)
+        place_say(
+            place, PLACE_SCALAR, step, place_same_update,
+            "it reads the same memory on the ranks and in one process, but its result differs: a number differs that "
+            "it gets by a pointer or in a struct, such as alpha, or from a variable of the device");
+    return is_alike;
 }
 
 static const char *const move_step =
@@ -258,6 +215,8 @@ say_sum(const struct finding *finding, size_t at, bool is_late, struct place *pl
         if (by == NULL || by->from_host || strcmp(by->name, LOOK_REDUCES) == 0 ||
             relation_of(finding, &where) != RELATION_SUM)
             continue;
+        if (relation_missing_on(finding, (size_t)writer) < 0 && place_say_scalar(finding, (size_t)writer, 5, place))
+            return true;
         bool weighs = !is_late &&
                       place_weighs(finding, &(struct where){.at = (size_t)writer, .argument = argument, .after = true});
         place_say(
@@ -273,6 +232,64 @@ say_sum(const struct finding *finding, size_t at, bool is_late, struct place *pl
             "%s points to a value that %.300s computes from the rank's share alone%s", ARGUMENT_OF(step, of),
             place_name_step(&finding->one.steps[writer], name),
             weighs ? "; with this number as weight, the mean of the ranks' gradients equals one process's" : "");
+        return true;
+    }
+    return false;
+}
+
+/* All memory that it gets is the same on all ranks. */
+static bool
+gets_same(const struct finding *finding, size_t at)
+{
+    bool same = true;
+    for (struct where where = {.at = at}; where.argument < finding->one.steps[at].its->arguments; ++where.argument) {
+        const struct look_argument *it = relation_argument(finding, -1, &where);
+        same = same && (!it->is_memory || relation_of(finding, &where) == RELATION_SAME);
+    }
+    return same;
+}
+
+/* All ranks compute what one rank computes first, of memory that is the same: the share does not move it. */
+static bool
+say_first_items(const struct finding *finding, size_t at, uint32_t changed, struct place *place)
+{
+    const struct step *step = &finding->one.steps[at];
+    bool is = gets_same(finding, at) &&
+              relation_begins_same(finding, &(struct where){.at = at, .argument = changed, .after = true});
+    if (is)
+        place_say(place, PLACE_SCALAR, step, "add `first` of DDP_SHARD to where each rank's share begins",
+                  "all ranks compute the first items of the batch: they write the first of one process's values to %s",
+                  ARGUMENT_OF(step, &step->list[changed]));
+    return is;
+}
+
+/* It gets whole numbers of rows that are not those of one process. */
+static bool
+say_whole(const struct finding *finding, size_t at, struct place *place)
+{
+    const struct step *step = &finding->one.steps[at];
+    char name[320];
+    size_t argument;
+    for (uint32_t a = 0; a < step->its->arguments; ++a) {
+        int writer = step->list[a].is_memory && step->list[a].tensor == 0
+                         ? find_writer(&finding->one, at, &step->list[a], finding->question->since, &argument)
+                         : -1;
+        if (writer < 0 ||
+            relation_of(finding, &(struct where){.at = (size_t)writer, .argument = argument, .after = true}) !=
+                RELATION_EXCUSED)
+            continue;
+        bool gets = false;
+        for (uint32_t b = 0; b < finding->one.steps[writer].its->arguments; ++b)
+            gets =
+                gets || (finding->one.steps[writer].list[b].is_memory && finding->one.steps[writer].list[b].end == 0);
+        if (gets && say_first_items(finding, (size_t)writer, (uint32_t)argument, place))
+            return true;
+        place_say(
+            place, PLACE_SHARE, step,
+            "if these integers count or pick rows of the share, compute them over the whole batch; if they number "
+            "rows, add `first` of DDP_SHARD",
+            "%s points to integers that differ from one process's; %.200s computes them",
+            ARGUMENT_OF(step, &step->list[a]), place_name_step(&finding->one.steps[writer], name));
         return true;
     }
     return false;
@@ -337,31 +354,28 @@ say_early(const struct finding *finding, size_t at, uint32_t changed, struct pla
     return true;
 }
 
-/* All memory that it gets is the same on all ranks. */
-static bool
-gets_same(const struct finding *finding, size_t at)
+/* Data of the batch that stay on the device are to be moved by `first`: what it gets that no operation has written, and
+ * all ranks get from the same place on. */
+static void
+add_unmoved(const struct finding *finding, size_t at, struct place *place)
 {
     const struct step *step = &finding->one.steps[at];
-    return ALL_NUMBERS(a, 0, step->its->arguments,
-                       !step->list[a].is_memory ||
-                           relation_of(finding, &(struct where){.at = at, .argument = a}) == RELATION_SAME);
-}
-
-/* Memory that no operation of the step writes, and that is the same for all ranks: data to which no `first` is added?
- */
-static bool
-is_unmoved(const struct finding *finding, const struct where *where)
-{
-    const struct look_argument *it = relation_argument(finding, -1, where);
-    size_t argument;
-    return it->is_memory && it->tensor == 0 && it->end == 0 && relation_of(finding, where) == RELATION_SAME &&
-           find_writer(&finding->one, where->at, it, finding->question->since, &argument) < 0;
+    size_t argument, length = strlen(place->text);
+    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
+        const struct look_argument *of = &step->list[where.argument];
+        if (!of->is_memory || of->tensor != 0 || of->end > 0 || find_writer(&finding->one, at, of, 0, &argument) >= 0 ||
+            relation_of(finding, &where) != RELATION_SAME)
+            continue;
+        snprintf(place->text + length, sizeof(place->text) - length,
+                 "; %s points to the same values on all ranks: if it holds the batch, add `first`",
+                 ARGUMENT_OF(step, of));
+        return;
+    }
 }
 
 static bool
 say_place(const struct finding *finding, size_t at, uint32_t changed, struct place *place)
 {
-    char name[320];
     const struct step *step = &finding->one.steps[at];
     const struct look_argument *it = &step->list[changed];
     bool is_update = finding->question->is_update, is_late = !is_update && gets_changed(finding, at, CHECK_GRADIENT);
@@ -376,11 +390,7 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
         return true;
     if (step->its->from_host) {
         if (!is_update && place_say_items(finding, at, place)) {
-            if (place_add_read(finding, at, place) && place->kind == PLACE_DATA && step->its->interval > 0)
-                place->advice =
-                    "if the host chooses the next items by a value that it reads from its share, first average the "
-                    "value (DDP_MEAN) or reduce it over the batch (DDP_REDUCE). Else use the same shuffle on all "
-                    "ranks: its random numbers must not depend on the rank or on the share";
+            place_add_read(finding, at, place);
             return true;
         }
         bool is_whole = place_copies_whole(finding, at);
@@ -405,19 +415,15 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
         return true;
     }
     bool is_target_itself = place_is_target(finding->question, step, changed);
-    if (!is_update && gets_same(finding, at) &&
-        relation_begins_same(finding, &(struct where){.at = at, .argument = changed, .after = true})) {
-        place_say(place, PLACE_SCALAR, step, "add `first` of DDP_SHARD to where each rank's share begins",
-                  "all ranks compute the first items of the batch: they write the first of one process's values to %s",
-                  ARGUMENT_OF(step, it));
+    if (!is_update && say_first_items(finding, at, changed, place))
         return true;
-    }
     if (((finding->question->is_uneven || (!is_update && gets_same(finding, at))) &&
          place_say_scalar(finding, at, 1, place)) ||
-        place_say_scalar(finding, at, 3, place) || say_input(finding, at, false, place) ||
+        place_say_scalar(finding, at, 4, place) || (!is_update && say_whole(finding, at, place)) ||
+        place_say_scalar(finding, at, 3, place) || say_input(finding, at, false, -1, place) ||
         (!is_update && say_sum(finding, at, is_late, place)) || place_say_scalar(finding, at, 2, place) ||
-        ((!is_update || is_target_itself) && say_input(finding, at, true, place)) ||
-        (!is_update && say_carried(finding, at, place)))
+        ((!is_update || is_target_itself) && say_input(finding, at, true, -1, place)) ||
+        (!is_update && say_input(finding, at, true, (int)changed, place)))
         return true;
     if (is_update && is_target_itself)
         return say_unseen(finding, at, place);
@@ -429,40 +435,36 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                   it->tensor >> 24 == 1 + CHECK_GRADIENT ? "averaged gradients" : "memory that the update depends on");
         return true;
     }
-    if (is_late && relation_adds_same(finding, &(struct where){.at = at, .argument = changed, .after = true}))
-        place_say(place, PLACE_CHANGED, step,
-                  "if this term is equal on all ranks, such as weight decay, divide it as the loss is divided, or add "
-                  "it after DDP_STEP",
-                  "each rank adds the same term to its gradient as one process does, and the ranks' gradients are "
-                  "parts of a sum: the term counts several times");
+    if (is_late &&
+        relation_adds(finding, &(struct where){.at = at, .argument = changed, .after = true}) == RELATION_SAME)
+        place_say(
+            place, PLACE_CHANGED, step,
+            "if this term is equal on all ranks, such as weight decay, divide it as the loss is divided, or add it "
+            "after "
+            "DDP_STEP",
+            "each rank adds the same term to its gradient as one process does, and the ranks' gradients are parts of a "
+            "sum: the term counts several times");
     else if (is_late)
         place_say(place, PLACE_CHANGED, step, move_step,
                   "after backward it reads or changes gradients that are not averaged yet, and its results are not "
                   "proportional to them");
     else {
-        place_say(place, PLACE_SHARE, step,
-                  finding->question->is_reduced
-                      ? "if these are initial values, compute them from the whole data, or copy rank 0's to all ranks "
-                        "with DDP_STATE; if they are computed from the share, reduce them (DDP_REDUCE)"
-                      : "look in this kernel for labels or other inputs that are not moved by `first`; for statistics "
-                        "of the share (reduce them over the batch with DDP_REDUCE); for positions and random numbers "
-                        "that depend on a row's number in the share (add `first` to it)",
-                  "the memory that %s points to holds neither rows of one process's memory nor parts of a sum over "
-                  "rows: a row depends on other rows of the share, or on its position in the share",
-                  ARGUMENT_OF(step, it));
-        size_t length = strlen(place->text);
-        struct where where = {.at = at};
-        while (where.argument < step->its->arguments && !is_unmoved(finding, &where))
-            ++where.argument;
-        if (where.argument < step->its->arguments)
-            length +=
-                (size_t)snprintf(place->text + length, sizeof(place->text) - length,
-                                 "; %s points to the same memory on all ranks: if it holds the batch, add `first`",
-                                 ARGUMENT_OF(step, &step->list[where.argument]));
-        if (finding->excused > 0)
-            snprintf(place->text + length, sizeof(place->text) - length,
-                     "; before it, %.200s computes integers that differ from one process's",
-                     place_name_step(&finding->one.steps[finding->excused - 1], name));
+        place_say(
+            place, PLACE_SHARE, step,
+            finding->question->is_reduced
+                ? "if these are initial values, compute them from the whole data, or copy rank 0's to all ranks with "
+                  "DDP_STATE; if they are computed from the share, reduce them (DDP_REDUCE)"
+                : "look in this kernel for labels or other inputs that are not moved by `first`; for statistics of the "
+                  "share (reduce them over the batch with DDP_REDUCE); for positions and random numbers that depend on "
+                  "a row's number in the share (add `first` to it)",
+            relation_is_result(finding, &(struct where){.at = at, .argument = changed})
+                ? "the ranks' values in the memory that %s points to have neither the sum nor the mean that one "
+                  "process "
+                  "has: each depends on the share alone, such as a variance or a maximum, or on a row's position in it"
+                : "the ranks' rows in the memory that %s points to differ from one process's: a row depends on other "
+                  "rows of the share, or on its position in the share",
+            ARGUMENT_OF(step, it));
+        add_unmoved(finding, at, place);
     }
     return true;
 }
@@ -470,15 +472,37 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
 /* Of an operation that is made on one side only: by the rank, or by one process. Before DDP_STEP others of its name may
  * be a loop over records. */
 static bool
-say_missing(const struct finding *finding, const struct step *step, int rank, bool makes, struct place *place)
+say_missing(const struct finding *finding, const struct step *step, size_t at, int rank, bool makes,
+            struct place *place)
 {
     const struct looked *other = makes ? &finding->one : &finding->ranks[rank];
-    if (!finding->question->is_update && ANY(it, other->steps, other->count, relation_are_alike(it, step)))
-        return false;
+    for (size_t i = 0; i < other->count && !finding->question->is_update; ++i) {
+        if (relation_is_one_call(&other->steps[i], step))
+            return false;
+    }
     place_say(place, PLACE_MISSING, step, place_same_decision,
               makes ? "rank %d makes it, and one process does not" : "one process makes it, and rank %d does not",
               rank);
+    place_add_read(finding, at, place);
     return true;
+}
+
+/* An operation that a rank does not make has changed what the operation gets; the first of several. */
+static bool
+say_missing_before(const struct finding *finding, size_t at, struct place *place)
+{
+    const struct step *step = &finding->one.steps[at];
+    size_t argument;
+    for (uint32_t a = 0; a < step->its->arguments; ++a) {
+        int by = step->list[a].is_memory
+                     ? find_writer(&finding->one, at, &step->list[a], finding->question->since, &argument)
+                     : -1,
+            rank = by >= 0 ? relation_missing_on(finding, (size_t)by) : -1;
+        if (rank >= 0)
+            return say_missing_before(finding, (size_t)by, place) ||
+                   say_missing(finding, &finding->one.steps[by], (size_t)by, rank, false, place);
+    }
+    return false;
 }
 
 /* An operation that one rank does not make changes what its operation gets that is `at` of one rank's; with at ==
@@ -488,10 +512,10 @@ find_extra(const struct finding *finding, int rank, size_t at, struct place *pla
 {
     const struct looked *one = &finding->one, *looked = &finding->ranks[rank];
     size_t end = at < one->count ? (size_t)looked->of[at] : looked->count;
-    for (size_t i = 0, next = 0; i < end; ++i) {
-        while (next < one->count && looked->of[next] < (int)i)
-            ++next;
-        bool is_extra = at == one->count || next == one->count || looked->of[next] != (int)i, changes = false;
+    for (size_t i = 0; i < end; ++i) {
+        bool is_extra = true, changes = false;
+        for (size_t k = 0; k < one->count && at < one->count; ++k)
+            is_extra = is_extra && looked->of[k] != (int)i;
         for (uint32_t a = 0; a < looked->steps[i].its->arguments && is_extra; ++a) {
             changes = changes || (at == one->count && place_is_target(finding->question, &looked->steps[i], a));
             for (uint32_t b = 0; at < one->count && b < looked->steps[end].its->arguments; ++b)
@@ -499,19 +523,9 @@ find_extra(const struct finding *finding, int rank, size_t at, struct place *pla
                                       reaches(&looked->steps[i].list[a], &looked->steps[end].list[b]));
         }
         if (changes && place_has(finding->question, &looked->steps[i]))
-            return say_missing(finding, &looked->steps[i], rank, true, place);
+            return say_missing(finding, &looked->steps[i], at, rank, true, place);
     }
     return false;
-}
-
-/* The tensor of the role that the operation changes; 0: none. */
-static uint32_t
-changed_by(const struct step *step, uint32_t role)
-{
-    uint32_t tensor = 0;
-    for (uint32_t a = 0; a < step->its->arguments; ++a)
-        tensor = step->list[a].tensor >> 24 == 1 + role && step->list[a].end > 0 ? step->list[a].tensor : tensor;
-    return tensor;
 }
 
 /* What DDP_STEP has averaged does not. */
@@ -552,7 +566,9 @@ say_unaveraged(const struct finding *finding, struct place *place)
     int writer;
     for (struct where where = {.at = 0}; where.at < finding->one.count && !finding->question->is_averaged; ++where.at) {
         const struct step *step = &finding->one.steps[where.at];
-        bool updates = place_has(finding->question, step) && changed_by(step, CHECK_PARAMETER) != 0;
+        bool updates = false;
+        for (uint32_t a = 0; a < step->its->arguments && place_has(finding->question, step); ++a)
+            updates = updates || (step->list[a].tensor >> 24 == 1 + CHECK_PARAMETER && step->list[a].end > 0);
         for (where.argument = 0; where.argument < step->its->arguments && updates; ++where.argument) {
             const struct look_argument *of = &step->list[where.argument];
             bool is_gradient = of->tensor >> 24 == 1 + CHECK_GRADIENT && of->end == 0;
@@ -609,7 +625,7 @@ say_added(const struct finding *finding, struct place *place)
     bool is = false;
     for (size_t at = 0; at < finding->one.count && finding->question->is_update && !is; ++at)
         is = finding->matters[at] != 0 && place_has(finding->question, &finding->one.steps[at]) &&
-             say_input(finding, at, false, place);
+             say_input(finding, at, false, -1, place);
     return is;
 }
 
@@ -622,6 +638,18 @@ begins_alike(const struct finding *finding, const struct where *where)
     return mine->is_before && mine->tensor >> 24 != 1 + CHECK_GRADIENT && first->after == mine->after;
 }
 
+/* An operation that some ranks do not make changes the tensor, and in the mean not as one rank's does. */
+static bool
+makes_wrong(const struct finding *finding, size_t at)
+{
+    const struct step *step = &finding->one.steps[at];
+    bool is_wrong = false;
+    for (struct where where = {.at = at, .after = true}; where.argument < step->its->arguments; ++where.argument)
+        is_wrong = is_wrong || (place_is_target(finding->question, step, (uint32_t)where.argument) &&
+                                relation_adds(finding, &where) == RELATION_NONE);
+    return is_wrong;
+}
+
 static bool
 find_place(struct finding *finding, struct place *place)
 {
@@ -630,10 +658,15 @@ find_place(struct finding *finding, struct place *place)
         const struct step *step = &finding->one.steps[at];
         if (finding->matters[at] == 0 || !place_has(question, step))
             continue;
-        for (int r = 0; r < question->ranks; ++r) {
-            if (finding->ranks[r].of[at] < 0)
-                return say_missing(finding, step, r, false, place);
-            if (question->is_update && find_extra(finding, r, at, place))
+        int missing_on = relation_missing_on(finding, at);
+        if (missing_on >= 0) { /* what it makes may not be used */
+            bool is_alone = say_missing(finding, step, at, missing_on, false, place);
+            if (!is_alone || makes_wrong(finding, at))
+                return is_alone;
+            continue;
+        }
+        for (int r = 0; r < question->ranks && question->is_update; ++r) {
+            if (find_extra(finding, r, at, place))
                 return true;
         }
         if (question->is_update && !relation_changes_same(finding, at) && place_say_scalar(finding, at, 3, place))
@@ -648,7 +681,6 @@ find_place(struct finding *finding, struct place *place)
                 is_data || begins_alike(finding, &where))
                 continue;
             enum relation relation = relation_of(finding, &where);
-            finding->excused = relation == RELATION_EXCUSED ? at + 1 : finding->excused;
             if (relation == RELATION_UNKNOWN) { /* too much was left out */
                 place->is_probable = true;
                 if (place_say_scalar(finding, at, 3, place))
@@ -658,7 +690,8 @@ find_place(struct finding *finding, struct place *place)
             bool must_be_same = question->is_update || (question->is_early && !question->is_averaged) ||
                                 (question->is_reduced && place_is_target(question, step, (uint32_t)where.argument));
             if (relation == RELATION_NONE || relation == RELATION_PART || (must_be_same && relation != RELATION_SAME))
-                return say_place(finding, at, (uint32_t)where.argument, place) || say_added(finding, place);
+                return say_missing_before(finding, at, place) ||
+                       say_place(finding, at, (uint32_t)where.argument, place) || say_added(finding, place);
         }
     }
     return say_added(finding, place);

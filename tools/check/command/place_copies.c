@@ -77,12 +77,13 @@ say_items(const struct finding *finding, size_t at, struct place *place)
                   "ranks' copies begin at byte %s",
                   (unsigned long long)part.all, parts);
     else
-        place_say(place, PLACE_DATA, step,
-                  "use the same shuffle on all ranks: the same seed, no draw from the shuffle's random generator that "
-                  "depends on the rank or its share, and the same number of batches in each epoch. If each rank reads "
-                  "its own part of the data set, check with a data set of one batch",
-                  "a rank copies other items than its share of the batch: one process copies these items in another "
-                  "place or step");
+        place_say(
+            place, PLACE_DATA, step,
+            "use the same shuffle on all ranks, and advance by the whole batch: neither may depend on the rank, on its "
+            "share, or on a value that the host reads from its share (DDP_MEAN, DDP_REDUCE). If each rank reads its "
+            "own part of the data set, check with a data set of one batch",
+            "a rank copies other items than its share of the batch: one process copies these items in another place or "
+            "step");
     return true;
 }
 

@@ -74,9 +74,7 @@ is_first(const struct finding *finding, size_t at)
     bool is = finding->matters[at] != 0 && place_has(finding->question, &finding->one.steps[at]);
     for (size_t i = 0; i < at && is; ++i)
         is = !relation_is_one_call(&finding->one.steps[i], &finding->one.steps[at]);
-    for (int r = 0; r < finding->question->ranks && is; ++r)
-        is = finding->ranks[r].of[at] >= 0;
-    return is;
+    return is && relation_missing_on(finding, at) < 0;
 }
 
 bool

@@ -122,7 +122,7 @@ judge_scalar(const struct finding *finding, const struct where *where)
     return (adds || divides) && !alike ? 4 : adds || divides ? 3 : 5;
 }
 
-bool
+void
 place_add_read(const struct finding *finding, size_t at, struct place *place)
 {
     char from[200], first[200] = "";
@@ -141,10 +141,9 @@ place_add_read(const struct finding *finding, size_t at, struct place *place)
                      : " and %s",
                  from);
         if (first[0] != '\0')
-            return true;
+            return;
         snprintf(first, sizeof(first), "%s", from);
     }
-    return first[0] != '\0';
 }
 
 /* The launch got the same numbers in a step before, which is equal: they are right. */
@@ -184,7 +183,8 @@ place_say_scalar(const struct finding *finding, size_t at, int least, struct pla
         "wrong, such as the first item of the share",
         "the ranks' shares of this step are not equal: call DDP_WEIGHT(count, total) after DDP_SHARD, or leave this "
         "batch out, or check with a batch that the number of ranks divides",
-        "if this argument is a seed, use one value on all ranks; if it is the first item of the share, add it once",
+        "if this argument is a seed, or depends on the rank, use one value on all ranks; if it is the first item of "
+        "the share, add it once, and let no row depend on other rows of the share",
         "a term has another factor on the ranks than in one process: divide it as the loss is divided",
         "each rank divides by a number of its own share, such as its count of valid labels: before backward call "
         "DDP_WEIGHT(number of the share, number of the batch)",
@@ -204,8 +204,7 @@ place_say_scalar(const struct finding *finding, size_t at, int least, struct pla
     if (worst < least)
         return false;
     place_list_values(finding, &found, values);
-    place->is_position = worst == 2 && !finding->question->is_update;
-    place_say(place, place->is_position ? PLACE_SHARE : PLACE_SCALAR, step,
+    place_say(place, worst == 2 && !finding->question->is_update ? PLACE_SHARE : PLACE_SCALAR, step,
               finding->question->is_update                  ? place_same_update
               : worst == 1 && !finding->question->is_uneven ? advice[0]
                                                             : advice[worst],

@@ -56,37 +56,28 @@ contents_of(const struct looked *looked, uint64_t hash)
 /* ---- which operation of a rank is which of the one rank's ---- */
 
 bool
-relation_are_alike(const struct step *a, const struct step *b)
+relation_is_one_call(const struct step *a, const struct step *b)
 {
     return a->its->interval == b->its->interval && a->its->arguments == b->its->arguments &&
-           strcmp(a->its->name, b->its->name) == 0;
+           strcmp(a->its->name, b->its->name) == 0 && strcmp(a->its->place, b->its->place) == 0;
 }
 
-/* The longest sequence that both have. */
+/* What a call makes for the n-th time in an interval is what it makes there for the n-th time in one process. */
 static void
 align(const struct looked *one, struct looked *rank)
 {
-    size_t columns = rank->count + 1;
-    uint16_t *longest = xcalloc((one->count + 1) * columns, sizeof(*longest));
-    for (size_t i = one->count; i-- > 0;) {
-        for (size_t k = rank->count; k-- > 0;) {
-            uint16_t down = longest[(i + 1) * columns + k], right = longest[i * columns + k + 1];
-            longest[i * columns + k] = relation_are_alike(&one->steps[i], &rank->steps[k])
-                                           ? longest[(i + 1) * columns + k + 1] + 1
-                                       : down > right ? down
-                                                      : right;
+    bool *taken = xcalloc(rank->count + 1, sizeof(*taken));
+    rank->of = xcalloc(one->count + 1, sizeof(*rank->of));
+    for (size_t i = 0; i < one->count; ++i) {
+        rank->of[i] = -1;
+        for (size_t k = 0; k < rank->count && rank->of[i] < 0; ++k) {
+            if (taken[k] || !relation_is_one_call(&one->steps[i], &rank->steps[k]))
+                continue;
+            taken[k] = true;
+            rank->of[i] = (int)k;
         }
     }
-    rank->of = xcalloc(one->count + 1, sizeof(*rank->of));
-    for (size_t i = 0, k = 0; i < one->count; ++i) {
-        rank->of[i] = -1;
-        while (k < rank->count && !relation_are_alike(&one->steps[i], &rank->steps[k]) &&
-               longest[i * columns + k] == longest[i * columns + k + 1])
-            ++k;
-        if (k < rank->count && relation_are_alike(&one->steps[i], &rank->steps[k]))
-            rank->of[i] = (int)k++;
-    }
-    free(longest);
+    free(taken);
 }
 
 /* Memory is an annotated tensor's before its annotation, too: as operations before the first DDP_STEP get it. */
@@ -284,23 +275,33 @@ relation_argument(const struct finding *finding, int rank, const struct where *w
     return at < 0 ? NULL : &looked->steps[at].list[where->argument];
 }
 
-/* What the operation has changed there, and operations of the interval before it: an operation that changes some
- * elements of each row leaves the others as they are. */
-static void
-range_of(const struct finding *finding, int rank, const struct where *where, uint64_t *first_p, uint64_t *end_p)
+int
+relation_missing_on(const struct finding *finding, size_t at)
 {
-    const struct looked *looked = made_by(finding, rank);
-    const struct look_argument *it = relation_argument(finding, rank, where);
-    size_t at = rank < 0 ? where->at : (size_t)looked->of[where->at];
-    bool is_copy = looked->steps[at].its->from_host;
+    for (int r = 0; r < finding->question->ranks; ++r) {
+        if (finding->ranks[r].of[at] < 0)
+            return r;
+    }
+    return -1;
+}
+
+/* What one rank's operation has changed there, and operations of the interval before it, which all ranks make: one that
+ * changes some elements of each row leaves the others as they are. */
+static void
+range_of(const struct finding *finding, const struct where *where, uint64_t *first_p, uint64_t *end_p)
+{
+    const struct step *steps = finding->one.steps;
+    const struct look_argument *it = &steps[where->at].list[where->argument];
+    bool is_copy = steps[where->at].its->from_host;
     *first_p = is_copy ? 0 : it->first;
     *end_p = is_copy ? it->bytes : it->end;
-    for (size_t i = 0; i < at; ++i) {
-        const struct step *step = &looked->steps[i];
-        for (uint32_t a = 0; a < step->its->arguments && step->its->interval >= finding->question->since; ++a) {
-            bool is_it = step->list[a].is_memory && step->list[a].address == it->address && step->list[a].end > 0;
-            *first_p = is_it && step->list[a].first < *first_p ? step->list[a].first : *first_p;
-            *end_p = is_it && step->list[a].end > *end_p ? step->list[a].end : *end_p;
+    for (size_t i = 0; i < where->at; ++i) {
+        bool counts = steps[i].its->interval >= finding->question->since && relation_missing_on(finding, i) < 0;
+        for (uint32_t a = 0; a < steps[i].its->arguments && counts; ++a) {
+            const struct look_argument *by = &steps[i].list[a];
+            bool is_it = by->is_memory && by->address == it->address && by->end > 0;
+            *first_p = is_it && by->first < *first_p ? by->first : *first_p;
+            *end_p = is_it && by->end > *end_p ? by->end : *end_p;
         }
     }
 }
@@ -340,7 +341,8 @@ type_of(const struct finding *finding, const struct where *where, uint64_t first
     return mine->type != 0 && type == ELEMENT_FLOAT64 ? ELEMENT_FLOAT32 : type;
 }
 
-/* The numbers of [first, end) there; `of_change`: how much they have changed. False: they were not kept. */
+/* The numbers of [first, end) there; `of_change`: how much they have changed, zeros where the rank does not make the
+ * operation. False: they were not kept. */
 static bool
 numbers_of(const struct finding *finding, int rank, const struct where *where, uint64_t first, uint64_t end,
            bool of_change, struct numbers *numbers)
@@ -349,6 +351,12 @@ numbers_of(const struct finding *finding, int rank, const struct where *where, u
     const struct looked *looked = made_by(finding, rank);
     const struct contents *contents =
         argument != NULL ? contents_of(looked, where->after ? argument->after : argument->before) : NULL;
+    if (argument == NULL && of_change) {
+        bool known = numbers_of(finding, -1, where, first, end, false, numbers);
+        for (size_t i = 0; i < numbers->count && known; ++i)
+            numbers->list[i] = 0;
+        return known;
+    }
     if (contents == NULL || end > contents->bytes)
         return false;
     int type = type_of(finding, where, first, end);
@@ -455,6 +463,18 @@ gather(const struct finding *finding, const struct where *where, uint64_t first,
     return ok;
 }
 
+bool
+relation_is_result(const struct finding *finding, const struct where *where)
+{
+    const struct look_argument *mine = relation_argument(finding, -1, where);
+    bool is = true;
+    for (int r = 0; r < finding->question->ranks && is; ++r) {
+        const struct look_argument *theirs = relation_argument(finding, r, where);
+        is = theirs != NULL && theirs->end - theirs->first == mine->end - mine->first;
+    }
+    return is;
+}
+
 static enum relation
 relate(const struct finding *finding, const struct where *where)
 {
@@ -462,7 +482,7 @@ relate(const struct finding *finding, const struct where *where)
     int ranks = finding->question->ranks, equal = 0;
     uint64_t first = 0, end = mine->bytes;
     if (where->after)
-        range_of(finding, -1, where, &first, &end);
+        range_of(finding, where, &first, &end);
     for (int r = 0; r < ranks; ++r) {
         const struct look_argument *theirs = relation_argument(finding, r, where);
         if (theirs == NULL || !theirs->is_memory)
@@ -497,7 +517,9 @@ relate(const struct finding *finding, const struct where *where)
             }
         }
     }
-    bool may_be_anew = one.are_whole && where->after && !early && !finding->one.steps[where->at].its->from_host;
+    bool may_be_anew =
+        one.are_whole && where->after && !early && !finding->one.steps[where->at].its->from_host &&
+        (mine->type != 0 || !relation_is_result(finding, where)); /* or infinite, of a tensor of floats */
     free(one.list);
     return relation == RELATION_NONE && may_be_anew ? RELATION_EXCUSED : relation;
 }
@@ -660,12 +682,6 @@ relation_begins_same(const struct finding *finding, const struct where *where)
     return same;
 }
 
-bool
-relation_is_one_call(const struct step *a, const struct step *b)
-{
-    return relation_are_alike(a, b) && strcmp(a->its->place, b->its->place) == 0;
-}
-
 /* Of a rank's operations of the call: what each has changed, one after the other; all values element by element, added
  * up; and the last ones. */
 struct called {
@@ -769,15 +785,16 @@ relation_changes_same(const struct finding *finding, size_t at)
     return any && same;
 }
 
-bool
-relation_adds_same(const struct finding *finding, const struct where *where)
+enum relation
+relation_adds(const struct finding *finding, const struct where *where)
 {
     struct numbers one = {.count = 0};
     const struct look_argument *it = relation_argument(finding, -1, where);
-    bool is_same = it->end > it->first && numbers_of(finding, -1, where, it->first, it->end, true, &one) &&
-                   relate_places(finding, where, it->first, it->end, true, &one) == RELATION_SAME;
+    enum relation relation = it->end > it->first && numbers_of(finding, -1, where, it->first, it->end, true, &one)
+                                 ? relate_places(finding, where, it->first, it->end, true, &one)
+                                 : RELATION_NONE;
     free(one.list);
-    return is_same;
+    return relation;
 }
 
 bool

@@ -32,7 +32,6 @@ struct looked {
 struct finding {
     const struct place_question *question;
     struct looked one, *ranks; /* [ranks] */
-    size_t excused;            /* 1 + the last operation with RELATION_EXCUSED; 0: none */
     uint32_t *matters;         /* [operations of the one rank]: the arguments by which each matters, as bits */
 };
 
@@ -49,7 +48,7 @@ enum relation {
     RELATION_DATA,
     RELATION_SUM,
     RELATION_PART,
-    RELATION_EXCUSED, /* whole numbers that a kernel computes: as indices of rows may begin anew in each share */
+    RELATION_EXCUSED, /* whole numbers of rows that a kernel computes: as indices they may begin anew in each share */
     RELATION_UNKNOWN
 };
 
@@ -69,17 +68,20 @@ void relation_free(struct finding *finding);
 /* Of the one rank: -1. NULL: that rank does not make the operation. */
 const struct look_argument *relation_argument(const struct finding *finding, int rank, const struct where *where);
 
-/* The operations have one name, in one interval between two DDP_STEPs. */
-bool relation_are_alike(const struct step *a, const struct step *b);
+/* The first rank that does not make the one rank's operation; -1: all make it. */
+int relation_missing_on(const struct finding *finding, size_t at);
+
+/* One call of the program's has made both, in one interval between two DDP_STEPs. */
+bool relation_is_one_call(const struct step *a, const struct step *b);
 
 enum relation relation_of(const struct finding *finding, const struct where *where);
+
+/* Each rank has changed as many bytes of an argument as one process: they are no rows. */
+bool relation_is_result(const struct finding *finding, const struct where *where);
 
 /* Whether each rank has changed fewer bytes of an argument than one process, and those that come first there to the
  * same values: all of them computed its first items. */
 bool relation_begins_same(const struct finding *finding, const struct where *where);
-
-/* One call of the program's has made both. */
-bool relation_is_one_call(const struct step *a, const struct step *b);
 
 /* Of what all operations of the call have changed there, in the interval: rows, a sum, or the last is part of a sum. */
 enum relation relation_of_call(const struct finding *finding, const struct where *where);
@@ -103,13 +105,13 @@ bool relation_is_weighted(const struct finding *finding, const struct where *num
 /* Of an update: it changes memory visibly, and all that it changes as on the one rank. */
 bool relation_changes_same(const struct finding *finding, size_t at);
 
-/* Each rank's operation has added there what one rank's has added. */
-bool relation_adds_same(const struct finding *finding, const struct where *where);
+/* Of what the ranks' operations have added there, none where a rank does not make it, to what one rank's has added. */
+enum relation relation_adds(const struct finding *finding, const struct where *where);
 
 /* ---- place_sentences.c ---- */
-/* The last two places before an operation where the host reads, by a copy, what ranks have each of its own share: where
- * the values that it hands out may come from. Appends a sentence; false: there are none. */
-bool place_add_read(const struct finding *finding, size_t at, struct place *place);
+/* Appends the last two places before an operation where the host reads, by a copy, what ranks have each of its own
+ * share: where the values that it hands out may come from. */
+void place_add_read(const struct finding *finding, size_t at, struct place *place);
 
 /* The place is the operation: "`bce` (train.cu:71) is the first operation that differs: ..." */
 void place_say(struct place *place, enum place_kind kind, const struct step *step, const char *advice,

@@ -24,16 +24,6 @@ result_name(enum check_result result)
 
 /* ---- the table ---- */
 
-/* "parameter 3", "argument 1 of sgd" */
-static void
-name_tensor(const struct check_tensor *tensor, char text[40])
-{
-    if (tensor->role == CHECK_MEMORY)
-        snprintf(text, 40, "memory %u", tensor->number + 1);
-    else
-        snprintf(text, 40, "%s %u", check_role_name(tensor->role), tensor->number + 1);
-}
-
 static void
 place_tensor(const struct check_tensor *tensor, char text[80])
 {
@@ -72,7 +62,7 @@ static void
 print_item(FILE *out, const struct check_item *item, double tolerance)
 {
     char name[40], place[80], step[16] = "-";
-    name_tensor(&item->tensor, name);
+    snprintf(name, sizeof(name), "%s %u", check_role_name(item->tensor.role), item->tensor.number + 1);
     place_tensor(&item->tensor, place);
     if (item->differs)
         snprintf(step, sizeof(step), "%u", items_step(item));

@@ -320,14 +320,6 @@ judge(struct judgement *judgement)
     }
 }
 
-static void
-say_stop(const struct check_evidence *evidence, struct check_verdict *verdict)
-{
-    size_t length = strlen(verdict->text);
-    snprintf(verdict->text + length, sizeof(verdict->text) - length, "; later ddprun ended the run: %.400s",
-             evidence->stopped);
-}
-
 void
 check_judge(const struct check_evidence *given, struct check_verdict *verdict, struct check_wishes *wishes)
 {
@@ -356,8 +348,10 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     wishes->plain = judgement.first != NULL && (judgement.shown & SHOWN_ROUNDS) == 0 &&
                     evidence->overlapped_steps > 0 && evidence->plain == NULL;
     judge(&judgement);
+    size_t length = strlen(verdict->text);
     if (evidence->stopped[0] != '\0' && (judgement.shown & SHOWN_STOP) == 0)
-        say_stop(evidence, verdict);
+        snprintf(verdict->text + length, sizeof(verdict->text) - length, "; later ddprun ended the run: %.400s",
+                 evidence->stopped);
     if (verdict->result != CHECK_DIFFERENT)
         wishes->plain = false;
     wishes->twice = evidence->twice == NULL && verdict->cause == CAUSE_RANKS;

@@ -51,7 +51,6 @@ struct check_run {
     bool by_plan;                /* ranks take turns: a rank may have sent gradients of a round that stays open */
     uint32_t look, look_since;   /* operations before this DDP_STEP are kept, from that one on; 0: not */
     bool looks_early;            /* also those before the first annotation */
-    bool halves;                 /* DDP_SHARD says half of `first` */
     bool probes;                 /* unannotated memory is changed, to see the effect */
     char reference[PATH_MAX];
     char results[PATH_MAX];

@@ -92,7 +92,6 @@ check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *s
         *count = base + (turn < more);
     }
     (void)site;
-    *first /= check_run.halves ? 2 : 1;
     struct check_row row = {
         .kind = CHECK_ROW_SHARD, .step = course.steps, .value = total, .uneven = total % world != 0};
     static size_t last;
