@@ -1,7 +1,7 @@
 #!/bin/bash
 # features.sh SOFTGPU_CC [FLAG...] - each program of features/, behind managed.h, compiles and ends with exit code 0; nvcc ($NVCC) accepts all of them, and the C or C++ compiler
 # with the toolkit's folder those in C and C++. The .cu files of one command line are compiled as one source, each in a namespace and with its main()
-# renamed. Ordinarily a fifth of the programs (in_turn); with DDPRUN_SOAK=1 all, each also alone, optimised, and by nvcc. The first lines of a program say how it differs:
+# renamed. Ordinarily a third of the programs (in_turn); with DDPRUN_SOAK=1 all, each also alone, optimised, and by nvcc. The first lines of a program say how it differs:
 #   // flags: FLAG...     its command line
 #   // global             it stands outside of namespaces, with names of its own
 #   // refused: WORDS     it is refused with these words
@@ -46,7 +46,7 @@ compile_and_run() { # SOURCE FLAG...
 
 declare -A groups=()
 for file in "$features"/*.cu; do
-    in_turn 5 || continue
+    in_turn 3 || continue
     if words=$(sed -n 's,^// refused: ,,p' "$file") && [ -n "$words" ]; then
         case_ "$(basename "$file")"
         run 1 "$cc" -include "$features/managed.h" -c "$file" -o refused.o
