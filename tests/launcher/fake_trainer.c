@@ -6,8 +6,8 @@
  *
  *     fake_trainer stage 3 step 10 @1 exit 3 @all hang
  *
- * The words are done in order; "@R" makes what follows count for rank R only, up to the next "@". See `verbs` for all
- * of them.
+ * The words are done in order; "@R" makes what follows count for rank R only, up to the next "@". Each VERB is
+ * one.
  */
 #include "base/flight.h"
 #include "base/status_page.h"
@@ -39,28 +39,43 @@ pause_ms(uint64_t ms)
     nanosleep(&time, NULL);
 }
 
-static void
-do_stage(char **words)
+/* What a word does, with so many words behind it, words[0] and so on. */
+struct verb {
+    const char *name;
+    int words;
+    void (*run)(char **words);
+    const struct verb *next;
+};
+static const struct verb *verbs;
+
+#define VERB(verb_name, word_count)                                                                 \
+    static void do_##verb_name(char **words);                                                       \
+    __attribute__((constructor)) static void add_##verb_name(void)                                  \
+    {                                                                                               \
+        static struct verb verb = {.name = #verb_name, .words = word_count, .run = do_##verb_name}; \
+        verb.next = verbs;                                                                          \
+        verbs = &verb;                                                                              \
+    }                                                                                               \
+    static void do_##verb_name(char **words __attribute__((unused)))
+
+VERB(stage, 1)
 {
     atomic_store(&status->protocol, DDPRUN_PROTOCOL_VERSION);
     atomic_store(&status->pid, getpid());
     atomic_store(&status->stage, (uint32_t)number(words[0]));
 }
 
-static void
-do_step(char **words)
+VERB(step, 1)
 {
     atomic_store(&status->step, number(words[0]));
 }
 
-static void
-do_overlapped(char **words)
+VERB(overlapped, 1)
 {
     atomic_store(&status->overlapped_step, number(words[0]));
 }
 
-static void
-do_gradients(char **words)
+VERB(gradients, 3)
 {
     atomic_store(&status->gradient_count, number(words[0]));
     atomic_store(&status->gradient_bytes, number(words[1]));
@@ -68,15 +83,13 @@ do_gradients(char **words)
 }
 
 /* elements GRADIENTS PARAMETERS */
-static void
-do_elements(char **words)
+VERB(elements, 2)
 {
     atomic_store(&status->gradient_elements, number(words[0]));
     atomic_store(&status->parameter_elements, number(words[1]));
 }
 
-static void
-do_check(char **words)
+VERB(check, 3)
 {
     atomic_store(&status->check_count, number(words[0]));
     atomic_store(&status->checked_step, number(words[1]));
@@ -84,8 +97,7 @@ do_check(char **words)
 }
 
 /* exposed STEPS NS BOUND_NS: so long in each of the steps 1 to STEPS */
-static void
-do_exposed(char **words)
+VERB(exposed, 3)
 {
     atomic_store(&status->exposed_bound_ns, number(words[2]));
     for (uint64_t step = 1; step <= number(words[0]); ++step)
@@ -93,8 +105,7 @@ do_exposed(char **words)
 }
 
 /* tried NS OFF_STEP: collectives slow a step's own work so much; overlap is off since that step, 0: it is not. */
-static void
-do_tried(char **words)
+VERB(tried, 2)
 {
     atomic_store(&status->slowed_ns, number(words[0]));
     atomic_store(&status->overlap_off_step, number(words[1]));
@@ -102,23 +113,20 @@ do_tried(char **words)
 }
 
 /* training US: since the first step. */
-static void
-do_training(char **words)
+VERB(training, 1)
 {
     atomic_store(&status->training_us, number(words[0]));
 }
 
 /* events COUNT: buckets that it sent, in its flight recorder. */
-static void
-do_events(char **words)
+VERB(events, 1)
 {
     for (uint64_t i = 0; i < number(words[0]); ++i)
         flight_write(flight_of(status), FLIGHT_BUCKET, 7, i, 4096, "early");
 }
 
 /* mean NAME VALUE: at one more place of the program. */
-static void
-do_mean(char **words)
+VERB(mean, 2)
 {
     struct rank_told *told = &status->told;
     uint32_t place = atomic_load(&told->mean_count);
@@ -132,16 +140,14 @@ do_mean(char **words)
     atomic_store(&told->mean_count, place + 1);
 }
 
-static void
-do_shard(char **words)
+VERB(shard, 1)
 {
     atomic_store(&status->shard_total, number(words[0]));
     atomic_store(&status->shard_calls, atomic_load(&status->step));
 }
 
 /* wait PLACE: as if for the other ranks there. */
-static void
-do_wait(char **words)
+VERB(wait, 1)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -151,67 +157,56 @@ do_wait(char **words)
     atomic_fetch_add(&status->wait_count, 1);
 }
 
-static void
-do_nccl(char **words)
+VERB(nccl, 1)
 {
     atomic_store(&status->nccl_version, (uint32_t)number(words[0]));
 }
 
-static void
-do_fail(char **words)
+VERB(fail, 1)
 {
     snprintf(status->failure, sizeof(status->failure), "%s", words[0]);
     atomic_store(&status->stage, RANK_STAGE_FAILED);
 }
 
-static void
-do_follow(char **words)
+VERB(follow, 1)
 {
     atomic_store(&status->failure_follows, RANK_FOLLOWS);
     do_fail(words);
 }
 
-static void
-do_say(char **words)
+VERB(say, 1)
 {
     fputs(words[0], stdout);
     fflush(stdout);
 }
 
-static void
-do_complain(char **words)
+VERB(complain, 1)
 {
     fputs(words[0], stderr);
 }
 
-static void
-do_sleep(char **words)
+VERB(sleep, 1)
 {
     pause_ms(number(words[0]));
 }
 
-static void
-do_hang(char **words)
+VERB(hang, 0)
 {
-    (void)words;
     for (;;)
         pause();
 }
 
-static void
-do_exit(char **words)
+VERB(exit, 1)
 {
     _exit((int)number(words[0]));
 }
 
-static void
-do_kill(char **words)
+VERB(kill, 1)
 {
     raise((int)number(words[0]));
 }
 
-static void
-do_ignore(char **words)
+VERB(ignore, 1)
 {
     signal((int)number(words[0]), SIG_IGN);
 }
@@ -225,8 +220,7 @@ note_signal(int number)
     caught = number;
 }
 
-static void
-do_catch(char **words)
+VERB(catch, 2)
 {
     int number_of_signal = (int)number(words[0]);
     signal(number_of_signal, note_signal);
@@ -253,14 +247,12 @@ write_pid(const char *folder, const char *name, pid_t pid)
     rename(done, path); /* a process that waits for the file finds it whole */
 }
 
-static void
-do_pid(char **words)
+VERB(pid, 1)
 {
     write_pid(words[0], "rank", getpid());
 }
 
-static void
-do_await(char **words)
+VERB(await, 1)
 {
     while (access(words[0], F_OK) != 0)
         pause_ms(10);
@@ -281,20 +273,17 @@ start_child(const char *folder, const char *name, int own_session)
     write_pid(folder, name, pid);
 }
 
-static void
-do_child(char **words)
+VERB(child, 1)
 {
     start_child(words[0], "child", 0);
 }
 
-static void
-do_daemon(char **words)
+VERB(daemon, 1)
 {
     start_child(words[0], "daemon", 1);
 }
 
-static void
-do_load(char **words)
+VERB(load, 1)
 {
     if (dlopen(words[0], RTLD_NOW) == NULL) {
         fprintf(stderr, "%s\n", dlerror());
@@ -303,8 +292,7 @@ do_load(char **words)
 }
 
 /* flood LINES: numbered lines of about 60 bytes. */
-static void
-do_flood(char **words)
+VERB(flood, 1)
 {
     uint64_t lines = number(words[0]);
     for (uint64_t i = 0; i < lines; ++i)
@@ -313,8 +301,7 @@ do_flood(char **words)
 }
 
 /* longline BYTES: one line of that length, with every byte but newline in it. */
-static void
-do_longline(char **words)
+VERB(longline, 1)
 {
     uint64_t bytes = number(words[0]);
     for (uint64_t i = 0; i < bytes; ++i) {
@@ -325,10 +312,8 @@ do_longline(char **words)
     fflush(stdout);
 }
 
-static void
-do_cat(char **words)
+VERB(cat, 0)
 {
-    (void)words;
     char bytes[4096];
     ssize_t got;
     printf("<");
@@ -340,8 +325,7 @@ do_cat(char **words)
 }
 
 /* env NAME: prints NAME=value, or NAME unset. */
-static void
-do_env(char **words)
+VERB(env, 1)
 {
     const char *value = getenv(words[0]);
     printf("%s%s%s\n", words[0], value != NULL ? "=" : " unset", value != NULL ? value : "");
@@ -349,10 +333,8 @@ do_env(char **words)
 }
 
 /* options: what the launcher wants of the engine, one NAME=VALUE a line. */
-static void
-do_options(char **words)
+VERB(options, 0)
 {
-    (void)words;
     printf("protocol=%u\nbucket_bytes=%llu\noverlap=%u\ncheck_every=%llu\nverify=%u\nunannotated=%u\n"
            "timeout_s=%u\nreduction=%u\ncompression=%u\nnccl=%s\nkernels=%s\ntrace_dir=%s\n",
            options->protocol, (unsigned long long)options->bucket_bytes, options->overlap,
@@ -361,53 +343,12 @@ do_options(char **words)
     fflush(stdout);
 }
 
-static const struct verb {
-    const char *name;
-    int words;
-    void (*run)(char **words);
-} verbs[] = {
-    {"stage", 1, do_stage},
-    {"step", 1, do_step},
-    {"overlapped", 1, do_overlapped},
-    {"check", 3, do_check},
-    {"gradients", 3, do_gradients},
-    {"elements", 2, do_elements},
-    {"exposed", 3, do_exposed},
-    {"tried", 2, do_tried},
-    {"training", 1, do_training},
-    {"events", 1, do_events},
-    {"mean", 2, do_mean},
-    {"shard", 1, do_shard},
-    {"nccl", 1, do_nccl},
-    {"wait", 1, do_wait},
-    {"fail", 1, do_fail},
-    {"follow", 1, do_follow},
-    {"say", 1, do_say},
-    {"complain", 1, do_complain},
-    {"sleep", 1, do_sleep},
-    {"hang", 0, do_hang},
-    {"exit", 1, do_exit},
-    {"kill", 1, do_kill},
-    {"ignore", 1, do_ignore},
-    {"catch", 2, do_catch},
-    {"pid", 1, do_pid},
-    {"await", 1, do_await},
-    {"child", 1, do_child},
-    {"daemon", 1, do_daemon},
-    {"load", 1, do_load},
-    {"flood", 1, do_flood},
-    {"longline", 1, do_longline},
-    {"cat", 0, do_cat},
-    {"env", 1, do_env},
-    {"options", 0, do_options},
-};
-
 static const struct verb *
 find_verb(const char *name)
 {
-    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); ++i) {
-        if (strcmp(verbs[i].name, name) == 0)
-            return &verbs[i];
+    for (const struct verb *verb = verbs; verb != NULL; verb = verb->next) {
+        if (strcmp(verb->name, name) == 0)
+            return verb;
     }
     fprintf(stderr, "fake_trainer: no such verb: %s\n", name);
     _exit(97);
