@@ -11,8 +11,8 @@
  * averaged gradient), uneven (shares of 12 and 11 items). averaged (DDP_STEP_PARAMETERS, right), unit (its parameters
  * are scaled before they are averaged), part (its divisor is the batch). micro (three micro-batches, right),
  * micro_divisor (each divides by the rank's number, besides), valid (a kernel divides by what another one counts, and
- * DDP_WEIGHT would do), twice (a pointer and an index begin at the share), skip (a rank leaves out batches by its own
- * items).
+ * DDP_WEIGHT would do), twice (a pointer and an index begin at the share), unmoved (labels lack `first`), skip (a rank
+ * leaves out batches by its own items).
  */
 #include <ddprun.h>
 
@@ -218,10 +218,10 @@ main(int argc, char **argv)
                                                   : (float)count;
         if (is("twice")) {
             fetch<<<1, 32>>>(x, y, all + (size_t)at * WIDTH, table + at, (int)first, count);
-        } else if (is("resident") || is("own")) {
+        } else if (is("resident") || is("own") || is("unmoved")) {
             at -= is("resident") ? (int)first : 0;
             x = all + (size_t)at * WIDTH;
-            y = table + at;
+            y = table + at - (is("unmoved") ? (int)first : 0);
         } else {
             CHECK(cudaMemcpy(x, &data[(size_t)at * WIDTH], share * WIDTH * sizeof(float), cudaMemcpyHostToDevice));
             CHECK(cudaMemcpy(y, &labels[(size_t)at], share * sizeof(float), cudaMemcpyHostToDevice));

@@ -10,10 +10,9 @@
 static const struct check_item *
 find_unclear(const struct check_verdict *verdict)
 {
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        if (verdict->items[i].unclear)
-            return &verdict->items[i];
-    }
+    FOR_EACH(item, verdict->items, verdict->item_count)
+        if (item->unclear)
+            return item;
     return NULL;
 }
 

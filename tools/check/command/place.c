@@ -363,7 +363,9 @@ add_unmoved(const struct finding *finding, size_t at, struct place *place)
     size_t argument, length = strlen(place->text);
     for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
         const struct look_argument *of = &step->list[where.argument];
-        if (!of->is_memory || of->tensor != 0 || of->end > 0 || find_writer(&finding->one, at, of, 0, &argument) >= 0 ||
+        int writer = find_writer(&finding->one, at, of, 0, &argument);
+        if (!of->is_memory || of->tensor != 0 || of->end > 0 ||
+            (writer >= 0 && !finding->one.steps[writer].its->from_host) ||
             relation_of(finding, &where) != RELATION_SAME)
             continue;
         snprintf(place->text + length, sizeof(place->text) - length,
