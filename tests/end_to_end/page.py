@@ -366,7 +366,7 @@ GROUPS = {"verdict": ["Of steps 2 to 40 of group 1, each from one to the next of
                       "The largest loss is exposed communication: 800 \u00b5s.", "steps per second 100 "],
           "step-times": ["Of 2 gradient groups this is group 1, the one with the most bytes", "0 h 16.2 ms 3.00 ms 800 \u00b5s 0 \u00b5s 20.0 ms"],
           "timeline": ["took 20.0 ms, with 800 \u00b5s", "0 group 1 exposed communication 19.2 ms 800 \u00b5s - -"],
-          "buckets": ["Buckets of group 0", "The last trial was faster without overlap. A change needs a gain of 1 % in two trials.", "0 1 4.00 KiB 905 \u00b5s 1.00 ms", "w0 t.c:1 float32 4 16 bytes 0", "Buckets of group 1",
+          "buckets": ["Buckets of group 0", "Overlap stays on: the last trial was faster without it, but a change needs two such trials.", "0 1 4.00 KiB 905 \u00b5s 1.00 ms", "w0 t.c:1 float32 4 16 bytes 0", "Buckets of group 1",
                       "0 1 4.00 KiB 1.21 ms 2.00 ms", "w1 t.c:1 float32 16 64 bytes 0"]}
 KNOWN = {"verdict": ["Of steps 1 to 20.", "A step takes 20.0 ms.", "The largest loss is waiting for rank 2: 4.00 ms.", "steps per second 50.0 ",
                      "About 4.00 ms of a step can be saved: look at rank 2 (h2): its host's load", "exposed communication per step 500 \u00b5s mean",

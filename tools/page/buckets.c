@@ -87,7 +87,7 @@ put_trials(json_object *section, const struct group_facts *of, const char *name)
         return;
     if (last->overlapped_us > last->apart_us && (change == NULL || change->overlaps))
         report_sentence(section, "notes", "%s",
-                        "The last trial was faster without overlap. A change needs a gain of 1 % in two trials.");
+                        "Overlap stays on: the last trial was faster without it, but a change needs two such trials.");
     struct table table =
         report_table(section, name, "", "After step:count|With overlap:time|Without:time|Slowed:time", MOST_BUCKETS);
     for (size_t i = 0; i < of->run->trial_count; ++i) {

@@ -67,11 +67,12 @@ section_steps(json_object *report, const struct facts *facts)
 {
     char waiting[WAITING_TEXT_BYTES], caption[400];
     double batches = facts_number(facts->summary, "batches"), each = facts_number(facts->summary, "batches_per_step");
-    snprintf(caption, sizeof(caption),
-             "Measured on the device, from the end of one step to the end of the next. The curve is the median of all "
-             "ranks, the band spans all ranks. The table has means of steps %llu to %llu without control steps. Before "
-             "and backward are the time without exposed and waits, divided as in the steps whose times are traced.",
-             (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
+    snprintf(
+        caption, sizeof(caption),
+        "Measured on the device, from the end of one step to the end of the next. The curve is the median of all "
+        "ranks, the band spans all ranks. The table has means of steps %llu to %llu without control steps. Before + "
+        "Backward = Step - Exposed - Waits; the traced steps show how these two divide it.",
+        (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
     json_object *section = report_section(report, "step-times", "Step times by rank", caption);
     if (!isnan(batches) && !isnan(each))
         report_sentence(section, "notes",
@@ -126,7 +127,7 @@ section_means(json_object *report, const struct facts *facts)
     json_object *section =
         report_section(report, "means", "DDP_MEAN", "Values that the program averages over all ranks, by step.");
     if (run->mean_count == 0)
-        report_sentence(section, "notes", "The program calls no DDP_MEAN, or rank 0 has no trace.");
+        report_sentence(section, "notes", "Rank 0's trace has no DDP_MEAN.");
     for (size_t i = 0, shown = 0; i < run->mean_count && shown < MOST_CURVES; ++i) {
         size_t before = 0;
         while (before < i && !is_same_mean(&run->means[before], &run->means[i]))

@@ -354,7 +354,7 @@ model_of_facts(const struct facts *facts, char *why, size_t size)
             take_cost(model, &at);
         missing = !take_gradients(model, &at) ? "it does not list the gradients"
                   : isnan(model->alone_us)
-                      ? "trials and steps differ too much, or too few steps have times; make more steps"
+                      ? "too few steps were timed, or their times vary too much; train for more steps"
                       : NULL;
         take_last_words(model, &at);
         take_items(model, facts);
