@@ -36,7 +36,7 @@ auto() {
 }
 auto "$fused" gemm
 check 'auto: it trains' test "$code" -eq 0
-check 'auto: by state, and it says why' grep -q 'the ranks average state, because they cannot average gradients: ' "$work/stderr"
+check 'auto: by state, and it says why' grep -q 'the ranks average state and not gradients: ' "$work/stderr"
 run "$ddprun" -n 5 --device softgpu --share-gpu --timeout 60 --reads owner --plan auto --by state --yes --slow "$build/tests/tools/plan/habits" ring
 check 'auto: a history that is shorter than a round is refused' grep -q 'may begin again within a round of 5 ranks' "$work/stderr"
 auto --by gradients "$fused" gemm

@@ -187,7 +187,7 @@ done
 auto --by gradients --yes "$build/tests/matrix/gan_shared"
 ends "several groups, by gradients" 1 'gradients are averaged in 2 places' 'scouted'
 auto --yes --slow "$build/tests/matrix/gan_shared"
-ends "several groups" 0 'the ranks average state, because they cannot average gradients: .*gradients are averaged in 2 places' scouted
+ends "several groups" 0 'the ranks average state and not gradients: .*gradients are averaged in 2 places' scouted
 before=$(kept)
 auto --yes --slow "$build/tests/trainers/ladder" --steps 3
 check "a program that is too short: refused" test "$code" -eq 1

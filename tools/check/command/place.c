@@ -258,7 +258,9 @@ say_first_items(const struct finding *finding, size_t at, uint32_t changed, stru
               relation_begins_same(finding, &(struct where){.at = at, .argument = changed, .after = true});
     if (is)
         place_say(place, PLACE_SCALAR, step, "add `first` of DDP_SHARD to where each rank's share begins",
-                  "all ranks compute the first items of the batch: they write the first of one process's values to %s",
+                  "all ranks compute the first items of the batch: on each rank the memory that %s points to holds one "
+                  "process's "
+                  "first values",
                   ARGUMENT_OF(step, &step->list[changed]));
     return is;
 }
@@ -699,30 +701,49 @@ find_place(struct finding *finding, struct place *place)
     return say_added(finding, place);
 }
 
-/* Where gradients are the Nth part of one rank's: an argument that is the number of items of the batch, or one divided
- * by it, on each rank. */
+/* Whether an argument is the same number on each rank as in one process: the items of the batch, or one divided by
+ * them. */
+static bool
+is_of_batch(const struct finding *finding, const struct where *where, bool divides)
+{
+    const struct look_argument *it = &finding->one.steps[where->at].list[where->argument], *theirs;
+    double items = (double)finding->question->items;
+    bool is_it = !it->is_memory && (divides ? fabs(it->value * items - 1) < 1e-6 : it->value == items);
+    for (int r = 0; r < finding->question->ranks && is_it; ++r) {
+        theirs = relation_argument(finding, r, where);
+        is_it = theirs != NULL && !theirs->is_memory && theirs->value == it->value;
+    }
+    return is_it;
+}
+
+/* Where gradients are the Nth part of one rank's: an argument that is one divided by the items of the batch, on each
+ * rank; else their number, if operations of one name alone get it, and
+ * then it is probable: it may also be a width. */
 static bool
 find_divisor(const struct finding *finding, struct place *place)
 {
-    double items = (double)finding->question->items;
-    for (size_t at = 0; at < finding->one.count; ++at) {
-        const struct step *step = &finding->one.steps[at];
-        struct where where = {.at = at};
-        for (; where.argument < step->its->arguments && finding->matters[at] != 0; ++where.argument) {
-            const struct look_argument *it = &step->list[where.argument];
-            bool is_it = !it->is_memory && (it->value == items || fabs(it->value * items - 1) < 1e-6);
-            for (int r = 0; r < finding->question->ranks && is_it; ++r) {
-                const struct look_argument *theirs = relation_argument(finding, r, &where);
-                is_it = theirs != NULL && !theirs->is_memory && theirs->value == it->value;
+    for (int divides = 1; divides >= 0; --divides) {
+        struct where found = {.at = SIZE_MAX};
+        bool is_width = false;
+        for (struct where where = {.at = 0}; where.at < finding->one.count; ++where.at) {
+            const struct step *step = &finding->one.steps[where.at];
+            for (where.argument = 0; where.argument < step->its->arguments && finding->matters[where.at] != 0;
+                 ++where.argument) {
+                if (!is_of_batch(finding, &where, divides))
+                    continue;
+                found = found.at == SIZE_MAX ? where : found;
+                is_width = is_width || strcmp(step->its->name, finding->one.steps[found.at].its->name) != 0;
             }
-            if (!is_it)
-                continue;
-            place_say(place, PLACE_SCALAR, step, "",
-                      "%s is %.6g%s on each rank, as in one process: %.0f items are the whole batch, and not a "
-                      "rank's share",
-                      ARGUMENT_OF(step, it), it->value, it->value == items ? "" : ", one divided by the items,", items);
-            return true;
         }
+        if (found.at == SIZE_MAX || (!divides && is_width))
+            continue;
+        const struct step *step = &finding->one.steps[found.at];
+        place->is_probable = !divides;
+        place_say(place, PLACE_SCALAR, step, "",
+                  "%s is %s%.0f on each rank, as in one process: %.0f items are the whole batch, not the rank's share",
+                  ARGUMENT_OF(step, &step->list[found.argument]), divides ? "1/" : "", (double)finding->question->items,
+                  (double)finding->question->items);
+        return true;
     }
     return false;
 }

@@ -223,8 +223,8 @@ check_print_table(FILE *out, const struct check_evidence *evidence, const struct
 {
     if (verdict->item_count > 0)
         fprintf(out,
-                "from: the first step that differs; at worst: the largest relative difference; floor: the same between "
-                "runs of one rank\n%-13s %9s  %-8s %-45s %5s %9s %9s\n",
+                "from: the first step that differs; at worst: the largest relative difference; floor: the largest "
+                "between two runs of one rank\n%-13s %9s  %-8s %-45s %5s %9s %9s\n",
                 "tensor", "elements", "type", "annotation", "from", "at worst", "floor");
     for (size_t i = 0; i < verdict->item_count && i < TABLE_ROWS; ++i)
         print_item(out, &verdict->items[i], verdict->tolerance);

@@ -78,7 +78,7 @@ update_say_start(struct judgement *judgement)
                               is_state ? "DDP_STATE" : "DDP_PARAMETER");
     }
     if ((judgement->shown & SHOWN_RANK_0_RIGHT) == 0) {
-        verdict_decide(judgement, ": %s before the first DDP_STEP, in another way than on one rank",
+        verdict_decide(judgement, ": %s before the first DDP_STEP, and on one rank they have not",
                        is_state || is_one ? "it has changed" : "the parameters have changed");
         judgement->verdict->cause = is_one ? CAUSE_TENSOR : CAUSE_UPDATE;
         return verdict_advise(

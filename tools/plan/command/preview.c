@@ -178,8 +178,7 @@ print_by_state(struct json_object *plan, int ranks)
     struct play play;
     char why[PLAY_WHY_BYTES];
     struct json_object *memory = json_object_object_get(json_object_object_get(plan, "turns"), "memory");
-    message_line("the ranks average state%s%s",
-                 because != NULL ? ", because they cannot average gradients: " : ", as --by asks for",
+    message_line("the ranks average state%s%s", because != NULL ? " and not gradients: " : ", as --by asks for",
                  because != NULL ? json_object_get_string(because) : "");
     print_memory(plan, memory, "state by change",
                  "state, to which the mean of the ranks' changes is added at the end of a round:");

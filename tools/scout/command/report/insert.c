@@ -629,12 +629,14 @@ lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct sc
     if (insertions.unshared != NULL)
         print_data(out, log, finding, &insertions, sites);
     else
-        fputs("note: with these lines each rank prints its own figures, such as loss and hits, of its share alone; "
-              "DDP_MEAN averages them\n"
-              "note: with these lines a batch on the device is the rank's share, repeated until the batch is full. "
-              "Results that compare it with data of the host, such as hits by the host's labels, are wrong; so are "
-              "tests that read it, and batch statistics. The number of ranks must divide a batch; a batch of data that "
-              "stay on the device must be a multiple of this run's\n",
+        fputs("note: each rank prints figures, such as loss and hits, of its share alone: average means with DDP_MEAN, "
+              "add "
+              "up counts with DDP_REDUCE\n"
+              "note: each rank overwrites a batch on the device with its own share, repeated to full length: a step "
+              "takes "
+              "as long as on one GPU. Other uses of this memory, such as a test, batch statistics, or hits counted by "
+              "the host's labels, are wrong. The program ends at a batch that the number of ranks does not divide, and "
+              "where data stay on the device also at one that is no multiple of this run's batch\n",
               out);
     free_insertions(&insertions, finding->tensor_count);
 }
