@@ -13,7 +13,7 @@ void *
 take_host(size_t bytes)
 {
     ck_assert_int_lt(host_count, TAKEN_AT_MOST);
-    return on_host[host_count++] = malloc(bytes);
+    return on_host[host_count++] = calloc(1, bytes);
 }
 
 void *

@@ -48,7 +48,7 @@ struct setting {
 /* Matrices, what download() returns and copies belong to the setting that is there: the next one gives them back. */
 struct setting *new_setting(int i);
 
-/* As malloc() and device_copy_of(). */
+/* As calloc() and device_copy_of(). */
 void *take_host(size_t bytes);
 void *take_copy_of(const void *source, size_t bytes);
 
