@@ -106,26 +106,22 @@ is_alike(const struct scout_finding *finding, const struct scout_op *a, const st
 static uint32_t
 first_alike(const struct scout_log *log, const struct scout_finding *finding)
 {
-    uint32_t first = finding->first;
-    for (uint32_t i = first; i > 0; --i) {
-        const struct scout_op *op = &log->ops[i - 1];
-        if (!is_alike(finding, op, op + finding->period))
-            break;
-        if ((finding->first - i + 1) % finding->period == 0)
-            first = i - 1;
-    }
-    return first;
+    uint32_t alike = finding->first;
+    while (alike > 0 && is_alike(finding, &log->ops[alike - 1], &log->ops[alike - 1 + finding->period]))
+        --alike;
+    return finding->first - (finding->first - alike) / finding->period * finding->period;
 }
 
 /* All places that have called operation `number`, and those like it in later periods. What follows the last whole
- * period may begin as a period does: validation. */
+ * period may begin as a period does: validation. What comes before the first may end as one does, but for an update. */
 static bool
 take_sites(const struct scout_log *log, const struct scout_finding *finding, uint32_t number, struct play_operation *to,
            char *why)
 {
     uint32_t end = finding->end - (finding->end - finding->first) % finding->period;
     uint32_t taken[PLAY_SITES];
-    for (uint32_t i = number; i < end; i += finding->period) {
+    bool has_before = to->part == PLAY_BY_LAST && number >= finding->begin + finding->period;
+    for (uint32_t i = number - (has_before ? finding->period : 0); i < end; i += finding->period) {
         uint32_t known = 0, site = log->ops[i].site;
         while (known < to->site_count && taken[known] != site)
             ++known;
