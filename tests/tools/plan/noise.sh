@@ -94,6 +94,11 @@ trains gradients state backward
 mistaken gradients state 'a tensor left out' 'misses memory that persists' 'memory.remove(state[1])'
 mistaken gradients state 'one element left out' 'misses memory that persists' 'state[0]["end"] -= 4'
 mistaken gradients state 'state called constant' 'is constant, but it changed' 'state[0].update(role="unwritten", type=0)'
+if wanted gradients; then
+    unruly 1 "$ddprun" check -q -n 2 --device softgpu --share-gpu --timeout 60 --plan gradients.state.json "$program" gradients
+    shown=$work/stdout
+    check "gradients by state: check says equal, within noise" grep -q '^equal: ' stdout
+fi
 if wanted steep; then
     proofs steep state
     check "steep: noise that grows from step to step is that of one step" grep -q '^proof (d): passed: ' words.1

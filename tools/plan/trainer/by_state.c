@@ -14,6 +14,7 @@
 #include "base/status_page.h"
 #include "comm/kernels.h"
 #include "tools/check/format/element.h"
+#include "tools/check/format/run.h"
 #include "tools/plan/trainer/kernels/state.h"
 #include "tools/plan/trainer/player.h"
 
@@ -301,6 +302,7 @@ begin(void)
 {
     const uint32_t count = player.play.plan.tensor_count;
     uint32_t back = 0, missing;
+    bool is_checked = getenv(DDPRUN_ENV_CHECK_RUN) != NULL; /* by numbers, up to noise, and not by bits */
     kept = scout_zeroed(count, sizeof(*kept));
     load_kernels();
     place_all();
@@ -318,7 +320,8 @@ begin(void)
         const struct ddp_site *site = &player.named[i].site;
         if (!is_kept(i))
             continue;
-        player.engine->state((void *)(uintptr_t)(memory + kept[i].begin), bytes_of(i), DDP_UINT8, site);
+        player.engine->state((void *)(uintptr_t)(memory + kept[i].begin), is_checked ? element_count(i) : bytes_of(i),
+                             is_checked ? (int)player.play.tensors[i].type : DDP_UINT8, site);
         if (!is_sum(i))
             player.engine->parameter((void *)(uintptr_t)(memory + kept[i].change), element_count(i), wide_type(i),
                                      site);
@@ -392,18 +395,12 @@ makes(uint32_t part)
     return part == PLAY_BY_ALL || is_plain || player_plays_all() || player.rank == turn;
 }
 
-static bool
-is_changing(uint32_t tensor)
-{
-    return player.play.tensors[tensor].role == PLAY_CHANGES;
-}
-
 /* Whether what is averaged is another than as the round began. */
 static bool
 has_changed(void)
 {
     bool any = false;
-    char **now = player_hold(is_changing);
+    char **now = player_hold(player_trains);
     for (uint32_t i = 0; i < player.play.plan.tensor_count && !any; ++i) {
         char *begun = now[i] != NULL ? scout_zeroed(bytes_of(i), 1) : NULL;
         if (begun == NULL)
