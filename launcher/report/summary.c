@@ -83,12 +83,15 @@ static struct json_object *
 describe_rank(const struct rank_view *rank, int number, const struct pace *pace, const struct rank_waits *waits)
 {
     double waiting_ns = pace->waiting_ns != UINT64_MAX ? waits->sum / (double)pace->sums.count : NAN;
+    double step_ns = (double)rank->timed_ns / (double)rank->timed_steps; /* by the device, as in pace.c */
+    bool is_timed = rank->timed_steps > 0 && 2 * rank->timed_steps + rank->training_step >= rank->step;
     struct json_object *object = json_object_new_object();
     add_count(object, "rank", (uint64_t)number);
     add_text(object, "host", rank->host);
     add_some(object, "pid", rank->pid > 0 ? (uint64_t)rank->pid : 0);
     add_text(object, "gpu", rank->gpu);
     add_count(object, "steps", rank->step);
+    add_ns(object, "step_ms", is_timed ? (uint64_t)llround(step_ns) : UINT64_MAX);
     add_real(object, "waited_ms", (pace->waited.exposed + waiting_ns) * 1e-6);
     add_real(object, "waiting_ms", waiting_ns * 1e-6);
     add_count(object, "last_steps", waits->last_count);

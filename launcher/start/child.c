@@ -19,8 +19,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { NCCL_LIMIT_S = 60 };
-
 /* Reads until the pipe closes or the time is over; what does not fit is read and dropped. False: the time is over. */
 static bool
 collect(int fd, int64_t end_ms, struct child_result *result)
@@ -152,8 +150,6 @@ child_end_text(const struct child_result *result, char text[64])
     return text;
 }
 
-/* ---- NCCL ---- */
-
 /* In the child. */
 static int
 ask_nccl(void *context)
@@ -177,7 +173,7 @@ ask_nccl(void *context)
 void
 nccl_ask(const char *name, struct child_result *result)
 {
-    child_call(ask_nccl, (void *)name, NCCL_LIMIT_S, result);
+    child_call(ask_nccl, (void *)name, 60 /* s */, result);
 }
 
 int

@@ -59,7 +59,7 @@ top = {"ddprun_summary": int, "ddprun_version": text, "nccl_version": (text, may
 mean = {"name": text, "place": text, "step": int, "value": (float, maybe)}
 attempt = {"exit_code": int, "reason": (text, maybe), "seconds": float, "steps": int}
 warning = {"key": text, "rank": (int, maybe), "step": (int, maybe), "count": int, "text": text}
-rank = {"rank": int, "host": text, "pid": int, "gpu": (text, maybe), "steps": int, "waited_ms": (float, maybe), "waiting_ms": (float, maybe), "last_steps": int,
+rank = {"rank": int, "host": text, "pid": int, "gpu": (text, maybe), "steps": int, "step_ms": (float, maybe), "waited_ms": (float, maybe), "waiting_ms": (float, maybe), "last_steps": int,
         "exit_code": (int, maybe), "signal": (text, maybe)}
 
 def hold(what, members, found):

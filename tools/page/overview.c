@@ -88,8 +88,7 @@ put_figures(json_object *section, const struct facts *facts)
 {
     char waits[64] = "of each rank, mean";
     json_object *summary = facts->summary;
-    bool many = facts->world > 1;
-    double steps = facts_number(summary, "steps"), alone_us = many ? facts_alone(facts) : NAN;
+    double steps = facts_number(summary, "steps"), alone_us = facts->world > 1 ? facts_alone(facts) : NAN;
     if (facts->waited.straggler >= 0)
         snprintf(waits, sizeof(waits), "for rank %d, mean of the others",
                  facts->ranks[facts->waited.straggler].run->rank);
@@ -104,7 +103,7 @@ put_figures(json_object *section, const struct facts *facts)
          "with start-up, without the control steps of trials"},
         {"p95", "p95", "time", facts_percentile(facts, 95), ""},
         {"p99", "p99", "time", facts_percentile(facts, 99), ""},
-        {"alone", "without averaging", "time", alone_us, many ? "the rest of a step" : ""},
+        {"alone", "without averaging", "time", alone_us, facts->world > 1 ? "the rest of a step" : ""},
         {"efficiency", "efficiency", "share", alone_us / facts->step_us, ""},
         {"exposed", "exposed communication per step", "time", facts->exposed_us, "mean"},
         {"planned", "as planned", "time", facts->predicted_us, ""},

@@ -106,7 +106,7 @@ const BARS = {Before: 'before', Backward: 'backward', Exposed: 'network', Waits:
 
 function drawParts(table, data) {
     const parts = data.columns.map(column => BARS[column.name]), shown = row => row.filter((_, i) => parts[i]);
-    const most = Math.max(...data.rows.map(row => shown(row).reduce((sum, value) => sum + value, 0)));
+    const most = Math.max(...data.rows.map(row => shown(row).reduce((sum, value) => sum + value, 0))) || 1; // unknown: 0
     add(table.tHead.rows[0], 'th', {scope: 'col'});
     data.rows.forEach((row, r) => {
         const svg = add(add(table.tBodies[0].rows[r], 'td', {class: 'drawn'}), 'svg', {width: '100%', height: 14});

@@ -23,11 +23,12 @@ put_ranks(json_object *section, const struct facts *facts)
                                       MOST_RANKS);
     for (size_t r = 0; r < facts->rank_count; ++r) {
         const struct rank_facts *rank = &facts->ranks[r];
-        double waits_us = facts_waiting(facts, r), own_us = facts->step_us - facts->exposed_us - waits_us;
+        double waits_us = facts_waiting(facts, r), step_us = rank->step_us > 0 ? rank->step_us : facts->step_us;
+        double own_us = step_us - facts->exposed_us - waits_us;
         /* The trace has some of quick steps, and the means are of more: the share is that of the trace. */
         double share = rank->before_us / (rank->before_us + rank->backward_us);
         report_row(&table, ROW({rank->run->rank}, {.text = rank->run->host}, {own_us * share}, {own_us * (1 - share)},
-                               {facts->exposed_us}, {waits_us}, {facts->step_us}, {(double)facts->waits[r].last_count},
+                               {facts->exposed_us}, {waits_us}, {step_us}, {(double)facts->waits[r].last_count},
                                {rank->kept_us}));
     }
 }
@@ -71,7 +72,7 @@ section_steps(json_object *report, const struct facts *facts)
         caption, sizeof(caption),
         "Measured on the device, from the end of one step to the end of the next. The curve is the median of all "
         "ranks, the band spans all ranks. The table has means of steps %llu to %llu without control steps. Before + "
-        "Backward = Step - Exposed - Waits; the traced steps show how these two divide it.",
+        "Backward = the rank's Step - Exposed - Waits; the traced steps show how these two divide it.",
         (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
     json_object *section = report_section(report, "step-times", "Step times by rank", caption);
     if (!isnan(batches) && !isnan(each))

@@ -218,9 +218,8 @@ take_step_time(struct facts *facts)
     for (int g = 0; g < TRACE_GROUPS; ++g)
         steps += (double)facts->group_steps[g];
     double per_step = steps / (double)facts->group_steps[facts->group];
-    facts->steps_per_s = facts->step_us > 0 ? per_step * 1e6 / facts->step_us : NAN;
     double said = facts_number(facts->summary, "steps_per_second");
-    facts->steps_per_s = isnan(said) ? facts->steps_per_s : said;
+    facts->steps_per_s = !isnan(said) ? said : facts->step_us > 0 ? per_step * 1e6 / facts->step_us : NAN;
 }
 
 static void
@@ -272,6 +271,7 @@ take_said_ranks(struct facts *facts)
     facts->counted = (size_t)fmax(0, facts_number(facts->summary, "measured_steps"));
     for (size_t r = 0; r < facts->rank_count; ++r) {
         json_object *rank = json_object_array_get_idx(each, (size_t)facts->ranks[r].run->rank);
+        facts->ranks[r].step_us = 1e3 * facts_number(rank, "step_ms");
         facts->waits[r].sum = 1e3 * facts_number(rank, "waiting_ms") * (double)facts->counted;
         facts->waits[r].last_count = (size_t)fmax(0, facts_number(rank, "last_steps"));
     }
