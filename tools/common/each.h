@@ -19,6 +19,14 @@
 
 /* For qsort(): by a number of two items; where it is the same, by what comes then. */
 #define COMPARE(a, b, by, then) ((a)->by != (b)->by ? ((a)->by < (b)->by ? -1 : 1) : (then))
+/* Its function, of items `a` and `b`: COMPARES(by_size, struct part, COMPARE(a, b, bytes, 0)). */
+#define COMPARES(name, type, order)                            \
+    static int name(const void *first_item, const void *other) \
+    {                                                          \
+        type const *a = first_item;                            \
+        type const *b = other;                                 \
+        return (order);                                        \
+    }
 
 /* Whether something holds of any item, or number from `first` on below `end`; or of all. */
 #define ANY(item, list, count, holds)                 \

@@ -84,7 +84,7 @@ if is_wanted shares; then
     mkdir "$work/shares.d"
     cp "$sources/tests/tools/scout/shares.cu" "$work/shares.d"
     level=2 compile "$work/shares.d" "$work/shares_plain" shares.cu
-    for habit in labels offset list managed mixed whole times picks carried losses; do
+    for habit in labels offset list managed mixed whole times picks carried losses packed; do
         cp -r "$work/shares.d" "$work/shares_$habit.d"
         asked=$([ "$habit" = carried ] && echo 1 || echo 0) # scout asks what the state is
         pasted "shares_$habit" "$work/shares.d" "$work/shares_plain" "$work/shares_$habit.d" shares.cu "$habit"
@@ -100,7 +100,7 @@ if is_wanted shares; then
     sed 's/BATCH = 24/BATCH = 12/' "$work/shares_times.d/shares.cu" >"$work/shares.d/again.cu"
     compile "$work/shares.d" "$work/shares_again" again.cu
     run "$ddprun" -n 2 "$work/shares_again" times
-    check "shares, times: another batch ends the program" grep -q 'a batch of time steps has 3456 bytes, and ddprun scout saw 6912' "$work/stderr"
+    check "shares, times: another batch ends the program" grep -q 'a batch, or a list in it, has 3456 bytes, and ddprun scout saw 6912' "$work/stderr"
     check "shares: of picked records the list is shared" test "$(grep -c '^+ *ddp_share(picks, BATCH \* sizeof(int)' "$work/shares_picks.diff")" -eq 1
     for habit in offset list managed; do
         for batch in 12 20 48; do # the lines are of batches of 24
@@ -114,6 +114,12 @@ if is_wanted shares; then
             check "shares, $habit: batches of $batch are trained alike, or the program ends" test "$is_equal$has_ended" = "$((batch % 24 == 0))$((batch % 24 != 0))"
         done
     done
+    sed 's/BATCH = 24/BATCH = 12/' "$work/shares_packed.d/shares.cu" >"$work/shares.d/again.cu"
+    compile "$work/shares.d" "$work/shares_again" again.cu
+    run "$ddprun" -n 2 "$work/shares_again" packed
+    check "shares, packed: another batch ends the program" grep -q 'a batch, or a list in it, has .* bytes, and ddprun scout saw 1152' "$work/stderr"
+    run "$ddprun" -q scout "$work/shares_plain" object
+    check "shares: a struct of lists is left by hand" grep -q '^by hand: DDP_SHARD, .*: scout cannot tell where one record ends' "$work/stdout"
     run "$ddprun" -q scout "$work/shares_plain" number
     check "shares: a number that chooses records is said" grep -q '^by hand: DDP_SHARD, .*: a launch may choose its records by a number' "$work/stdout"
 fi

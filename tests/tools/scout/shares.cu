@@ -6,11 +6,13 @@
  *   list     the same, by a list of indices
  *   managed  the same, in memory that the host fills
  *   mixed    the same, of the data alone: labels are copied
+ *   packed   batches from the host, whose data and labels one copy brings
  *   whole    the data lies on the device, and each step takes all of it
  *   number   the data lies on the device, and a kernel takes a batch by its number
  *   times    a recurrent net: a batch has its time steps one after the other, and one label for each record
  *   carried  the same, whose state goes on from batch to batch
  *   picks    the data lies on the device, and a batch is a list of numbers, by which one kernel makes all gradients
+ *   object   the same, but the batch is a struct of two lists
  *   losses   batches from the host; one kernel makes all gradients, and a loss for each record
  */
 #include <cstdio>
@@ -266,15 +268,14 @@ train_carried(void)
 }
 
 /* One block for each record: all that it computes is what it adds to the gradients, and its loss. */
-__global__ void
-add_picked(float *gw, float *gb, const float *all, const int *all_labels, const int *picks, const float *w,
-           const float *b, float *losses)
+__device__ static void
+add_record(float *gw, float *gb, const float *record, int label, const float *w, const float *b, float *losses)
 {
     __shared__ float z[CLASSES], total;
-    int i = picks[blockIdx.x], k = threadIdx.x;
+    int k = threadIdx.x;
     float sum = b[k];
     for (int j = 0; j < INPUTS; ++j)
-        sum += all[i * INPUTS + j] * w[j * CLASSES + k];
+        sum += record[j] * w[j * CLASSES + k];
     z[k] = expf(sum);
     __syncthreads();
     if (k == 0) {
@@ -283,12 +284,30 @@ add_picked(float *gw, float *gb, const float *all, const int *all_labels, const 
             total += z[c];
     }
     __syncthreads();
-    float delta = (z[k] / total - (k == all_labels[i])) / BATCH;
-    if (losses != NULL && k == all_labels[i])
+    float delta = (z[k] / total - (k == label)) / BATCH;
+    if (losses != NULL && k == label)
         losses[blockIdx.x] = logf(total / z[k]);
     atomicAdd(&gb[k], delta);
     for (int j = 0; j < INPUTS; ++j)
-        atomicAdd(&gw[j * CLASSES + k], all[i * INPUTS + j] * delta);
+        atomicAdd(&gw[j * CLASSES + k], record[j] * delta);
+}
+
+__global__ void
+add_picked(float *gw, float *gb, const float *all, const int *all_labels, const int *picks, const float *w,
+           const float *b, float *losses)
+{
+    int i = picks[blockIdx.x];
+    add_record(gw, gb, all + i * INPUTS, all_labels[i], w, b, losses);
+}
+
+struct drawn {
+    int picks[BATCH], labels[BATCH];
+};
+
+__global__ void
+add_drawn(float *gw, float *gb, const float *all, const struct drawn *drawn, const float *w, const float *b)
+{
+    add_record(gw, gb, all + drawn->picks[blockIdx.x] * INPUTS, drawn->labels[blockIdx.x], w, b, NULL);
 }
 
 static void
@@ -319,6 +338,27 @@ train_picks(void)
 }
 
 static void
+train_object(void)
+{
+    struct drawn drawn, *on_device;
+    cudaMalloc(&data, SAMPLES * INPUTS * sizeof(float));
+    cudaMalloc(&on_device, sizeof(struct drawn));
+    cudaMemcpy(data, host_x, SAMPLES * INPUTS * sizeof(float), cudaMemcpyHostToDevice);
+    for (int step = 0; step < STEPS; ++step) {
+        for (int i = 0; i < BATCH; ++i) {
+            drawn.picks[i] = rand() % SAMPLES;
+            drawn.labels[i] = host_labels[drawn.picks[i]];
+        }
+        cudaMemcpy(on_device, &drawn, sizeof(struct drawn), cudaMemcpyHostToDevice);
+        cudaMemset(gw, 0, INPUTS * CLASSES * sizeof(float));
+        cudaMemset(gb, 0, CLASSES * sizeof(float));
+        add_drawn<<<BATCH, CLASSES>>>(gw, gb, data, on_device, w, b);
+        descend<<<1, INPUTS * CLASSES>>>(w, gw, 0.3f, INPUTS * CLASSES);
+        descend<<<1, CLASSES>>>(b, gb, 0.3f, CLASSES);
+    }
+}
+
+static void
 train_losses(void)
 {
     int *each, numbers[BATCH];
@@ -331,6 +371,21 @@ train_losses(void)
         cudaMemcpy(x, host_x + at * INPUTS, BATCH * INPUTS * sizeof(float), cudaMemcpyHostToDevice);
         cudaMemcpy(labels, host_labels + at, BATCH * sizeof(int), cudaMemcpyHostToDevice);
         add_picks(x, labels, each, loss);
+    }
+}
+
+static void
+train_packed(void)
+{
+    enum { NUMBERS = BATCH * INPUTS };
+    std::vector<float> both(NUMBERS + BATCH);
+    cudaMalloc(&data, both.size() * sizeof(float));
+    for (int step = 0; step < STEPS; ++step) {
+        int at = step * BATCH % SAMPLES;
+        memcpy(&both[0], host_x + at * INPUTS, NUMBERS * sizeof(float));
+        memcpy(&both[NUMBERS], host_labels + at, BATCH * sizeof(int));
+        cudaMemcpy(data, both.data(), both.size() * sizeof(float), cudaMemcpyHostToDevice);
+        train_on(data, (int *)(data + NUMBERS), BATCH);
     }
 }
 
@@ -361,7 +416,8 @@ main(int argc, char **argv)
     } habits[] = {{"labels", train_labels},   {"offset", train_offset}, {"list", train_list},
                   {"managed", train_managed}, {"mixed", train_mixed},   {"whole", train_whole},
                   {"number", train_number},   {"times", train_times},   {"picks", train_picks},
-                  {"carried", train_carried}, {"losses", train_losses}};
+                  {"carried", train_carried}, {"losses", train_losses}, {"packed", train_packed},
+                  {"object", train_object}};
     std::vector<float> start(INPUTS * CLASSES);
     const char *habit = argc > 1 ? argv[1] : "";
     srand(5);

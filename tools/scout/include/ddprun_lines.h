@@ -32,14 +32,15 @@ ddp_share(void *data, size_t bytes, size_t each, cudaStream_t stream)
         cudaStreamSynchronize(stream);
 }
 
-/* The same of a batch of `times` time steps, one after the other, each with all records. Ends a program whose batch has
- * another size than the one that was scouted: it may have other time steps. */
+/* The same of a batch of `times` time steps, one after the other, each with all records; 1: of a list beside others,
+ * which one copy brings. Ends a program whose batch has another size than the one that was scouted: it may have other
+ * time steps, and lists at other places. */
 static inline void
 ddp_share_times(void *data, size_t bytes, size_t scouted, size_t times, size_t each, cudaStream_t stream)
 {
     size_t at;
     if (bytes != scouted)
-        DDP_LINES_END("a batch of time steps has %zu bytes, and ddprun scout saw %zu: scout the program with these "
+        DDP_LINES_END("a batch, or a list in it, has %zu bytes, and ddprun scout saw %zu: scout the program with these "
                       "arguments\n",
                       bytes, scouted);
     for (at = 0; at < bytes; at += bytes / times)

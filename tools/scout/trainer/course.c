@@ -212,13 +212,10 @@ is_alike(size_t i, size_t lag)
 static bool
 is_step(size_t lag)
 {
-    for (size_t i = brief_count - lag; i < brief_count; ++i) {
-        for (uint32_t k = 0; k < briefs[i].count && briefs[i].computes; ++k) {
-            if (is_same_place(&arguments[briefs[i].first + k], &arguments[briefs[i - lag].first + k]))
-                return true;
-        }
-    }
-    return false;
+    return ANY_NUMBER(i, brief_count - lag, brief_count,
+                      briefs[i].computes && ANY_NUMBER(k, 0, briefs[i].count,
+                                                       is_same_place(&arguments[briefs[i].first + k],
+                                                                     &arguments[briefs[i - lag].first + k])));
 }
 
 static uint64_t

@@ -31,12 +31,7 @@ add_part(struct effect *effect, size_t image, size_t first, size_t end, bool is_
     return part;
 }
 
-static int
-compare_sizes(const void *a, const void *b)
-{
-    size_t x = *(const size_t *)a, y = *(const size_t *)b;
-    return (x > y) - (x < y);
-}
+COMPARES(compare_sizes, size_t, (*a > *b) - (*a < *b))
 
 /* What the arguments that point there say; SCOUT_UNKNOWN: nothing, or different things. */
 static uint32_t

@@ -64,12 +64,9 @@ static bool
 scales_only(const struct roles *roles, uint32_t number)
 {
     if (roles->scales[number] == 0) {
-        bool only = true;
-        for (uint32_t e = 0; e < version_of(roles, number)->out_count && only; ++e) {
-            uint32_t to = version_out_edge(roles, number, e)->to;
-            only = !version_in_period(roles, to) || !roles->leads[to] ||
-                   (roles->chain[to] ? roles->inner[to] : scales_only(roles, to));
-        }
+        bool only = ALL_OUT(out, roles, number,
+                            !version_in_period(roles, out->to) || !roles->leads[out->to] ||
+                                (roles->chain[out->to] ? roles->inner[out->to] : scales_only(roles, out->to)));
         roles->scales[number] = only ? 1 : 2;
     }
     return roles->scales[number] == 1;
@@ -79,12 +76,9 @@ scales_only(const struct roles *roles, uint32_t number)
 static bool
 is_used_before(const struct roles *roles, uint32_t number, uint32_t next)
 {
-    for (uint32_t e = 0; e < version_of(roles, number)->out_count; ++e) {
-        uint32_t to = version_out_edge(roles, number, e)->to;
-        if (to < next && roles->chain[to] && !version_overlaps(version_of(roles, to), version_of(roles, number)))
-            return true;
-    }
-    return false;
+    return ANY_OUT(out, roles, number,
+                   out->to < next && roles->chain[out->to] &&
+                       !version_overlaps(version_of(roles, out->to), version_of(roles, number)));
 }
 
 /* Whether all that a version leads to is what it becomes in its own place, up to a gradient. */
@@ -92,13 +86,11 @@ static bool
 is_kept(const struct roles *roles, uint32_t number)
 {
     if (roles->kept[number] == 0) {
-        bool only = true;
-        for (uint32_t e = 0; e < version_of(roles, number)->out_count && only; ++e) {
-            const struct graph_edge *edge = version_out_edge(roles, number, e);
-            only = !version_in_period(roles, edge->to) || !roles->leads[edge->to] ||
-                   (edge->elementwise && version_overlaps(version_of(roles, edge->to), version_of(roles, number)) &&
-                    (roles->chain[edge->to] || is_kept(roles, edge->to)));
-        }
+        bool only =
+            ALL_OUT(out, roles, number,
+                    !version_in_period(roles, out->to) || !roles->leads[out->to] ||
+                        (out->elementwise && version_overlaps(version_of(roles, out->to), version_of(roles, number)) &&
+                         (roles->chain[out->to] || is_kept(roles, out->to))));
         roles->kept[number] = only ? 1 : 2;
     }
     return roles->kept[number] == 1;
@@ -190,13 +182,9 @@ elementwise_has_others(const struct roles *roles, uint32_t number)
 static bool
 leads_by_place(const struct roles *roles, uint32_t number)
 {
-    for (uint32_t e = 0; e < version_of(roles, number)->out_count; ++e) {
-        uint32_t to = version_out_edge(roles, number, e)->to;
-        if (version_in_period(roles, to) && roles->leads[to] &&
-            !version_overlaps(version_of(roles, to), version_of(roles, number)))
-            return false;
-    }
-    return true;
+    return ALL_OUT(out, roles, number,
+                   !version_in_period(roles, out->to) || !roles->leads[out->to] ||
+                       version_overlaps(version_of(roles, out->to), version_of(roles, number)));
 }
 
 /* Whether a version is what a sum has become that begins at nothing in this period, or to which several have been added

@@ -47,12 +47,7 @@ graph_name_memories(const struct scout_log *log, uint32_t **memory_of)
     return count;
 }
 
-static int
-compare_offsets(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
+COMPARES(compare_offsets, uint64_t, (*a > *b) - (*a < *b))
 
 static void
 add_cut(struct graph *graph, uint32_t alloc, uint64_t offset)
@@ -257,12 +252,7 @@ add_target_ranges(struct builder *builder, uint32_t alloc, const struct scout_ra
         add_target(builder, enter_memory(builder->graph, alloc), ranges->items[i].lo, ranges->items[i].hi);
 }
 
-static int
-compare_targets(const void *a, const void *b)
-{
-    const struct target *x = a, *y = b;
-    return COMPARE(x, y, memory, COMPARE(x, y, lo, 0));
-}
+COMPARES(compare_targets, struct target, COMPARE(a, b, memory, COMPARE(a, b, lo, 0)))
 
 /* The end of the segment of a memory in which `lo` lies. */
 static uint64_t

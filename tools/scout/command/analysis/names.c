@@ -113,10 +113,7 @@ version_place(const struct roles *roles, uint32_t number, char text[64])
 void
 note_take(struct scout_finding *finding, char *text)
 {
-    bool is_new = true;
-    for (uint32_t i = 0; i < finding->note_count; ++i)
-        is_new = is_new && strcmp(finding->notes[i], text) != 0;
-    if (is_new)
+    if (ALL(note, finding->notes, finding->note_count, strcmp(*note, text) != 0))
         *GROWN(finding->notes, finding->note_count) = text;
     else
         free(text);

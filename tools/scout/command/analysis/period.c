@@ -95,12 +95,7 @@ list_op(struct listing *listing, uint32_t number)
     }
 }
 
-static int
-compare_places(const void *a, const void *b)
-{
-    const struct place *x = *(const struct place *const *)a, *y = *(const struct place *const *)b;
-    return COMPARE(x, y, memory, COMPARE(x, y, offset, COMPARE(x, y, op, 0)));
-}
+COMPARES(compare_places, struct place *, COMPARE(*a, *b, memory, COMPARE(*a, *b, offset, COMPARE(*a, *b, op, 0))))
 
 static void
 find_begun(struct listing *listing)

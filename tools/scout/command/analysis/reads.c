@@ -135,12 +135,8 @@ note_write(struct finder *finder, const struct graph_version *version)
                       .periods = 1};
 }
 
-static int
-by_place(const void *a, const void *b)
-{
-    const struct play_written *x = &((const struct seen *)a)->written, *y = &((const struct seen *)b)->written;
-    return COMPARE(x, y, writer, COMPARE(x, y, alloc, COMPARE(x, y, lo, 0)));
-}
+COMPARES(by_place, struct seen,
+         COMPARE(a, b, written.writer, COMPARE(a, b, written.alloc, COMPARE(a, b, written.lo, 0))))
 
 static void
 add_written(struct reads *reads, const struct play_written *written)

@@ -14,12 +14,9 @@
 static bool
 belongs_to_update(const struct roles *roles, uint32_t number)
 {
-    for (uint32_t e = 0; e < version_of(roles, number)->out_count; ++e) {
-        uint32_t to = version_out_edge(roles, number, e)->to;
-        if (version_in_period(roles, to) && roles->leads[to] && !(roles->chain[to] && roles->inner[to]))
-            return false;
-    }
-    return true;
+    return ALL_OUT(out, roles, number,
+                   !version_in_period(roles, out->to) || !roles->leads[out->to] ||
+                       (roles->chain[out->to] && roles->inner[out->to]));
 }
 
 /* The operations by which data reaches a version past the gradients: "K1, K2 and K3". */
@@ -110,17 +107,10 @@ refusals_judge_fused(const struct roles *roles, struct scout_finding *finding)
 bool
 refusals_leads_on(const struct roles *roles, uint32_t number)
 {
-    for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
-        const struct graph_version *before = version_of(roles, i);
-        if (before->op != VERSION_BEFORE || !version_overlaps(before, version_of(roles, number)))
-            continue;
-        for (uint32_t e = 0; e < before->out_count; ++e) {
-            uint32_t to = version_out_edge(roles, i, e)->to;
-            if (version_in_period(roles, to) && roles->leads[to])
-                return true;
-        }
-    }
-    return false;
+    return ANY_NUMBER(i, 0, roles->graph->version_count,
+                      version_of(roles, i)->op == VERSION_BEFORE &&
+                          version_overlaps(version_of(roles, i), version_of(roles, number)) &&
+                          ANY_OUT(out, roles, i, version_in_period(roles, out->to) && roles->leads[out->to]));
 }
 
 bool

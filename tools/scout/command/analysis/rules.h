@@ -168,6 +168,15 @@ version_in_period(const struct roles *roles, uint32_t number)
 #define ANY_IN(edge, roles, number, holds) \
     ANY(edge, &(roles)->graph->edges[version_of(roles, number)->first_in], version_of(roles, number)->in_count, holds)
 
+/* The same of the edges that lead on from a version. */
+#define ANY_OUT(edge, roles, number, holds)                                                                           \
+    ANY(edge##_at, &(roles)->graph->outs[version_of(roles, number)->first_out], version_of(roles, number)->out_count, \
+        __extension__({                                                                                               \
+            const struct graph_edge *edge = &(roles)->graph->edges[*edge##_at];                                       \
+            (holds);                                                                                                  \
+        }))
+#define ALL_OUT(edge, roles, number, holds) (!ANY_OUT(edge, roles, number, !(holds)))
+
 static inline const struct graph_edge *
 version_out_edge(const struct roles *roles, uint32_t number, uint32_t i)
 {

@@ -75,13 +75,10 @@ is_beside_parameter(const struct roles *roles, uint32_t number)
 static bool
 is_kept(const struct roles *roles, uint32_t memory, uint64_t lo)
 {
-    for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
-        const struct graph_version *version = version_of(roles, i);
-        if (version->op >= 0 && version_in_period(roles, i) && version->memory == (int32_t)memory &&
-            version->lo <= lo && version->hi > lo && version_own_edge(roles, i, true) == NULL)
-            return false;
-    }
-    return true;
+    return ALL_NUMBERS(i, 0, roles->graph->version_count,
+                       version_of(roles, i)->op < 0 || !version_in_period(roles, i) ||
+                           version_of(roles, i)->memory != (int32_t)memory || version_of(roles, i)->lo > lo ||
+                           version_of(roles, i)->hi <= lo || version_own_edge(roles, i, true) != NULL);
 }
 
 static bool

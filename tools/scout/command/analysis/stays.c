@@ -16,8 +16,7 @@ stays_find(struct roles *roles, const struct scout_finding *finding)
         if (version->op < 0 || !version_in_period(roles, i) || version->memory == HOST_MEMORY ||
             scout_is_scratch(finding, version_alloc(roles, i)))
             continue;
-        for (uint32_t e = 0; e < version->out_count && !roles->persistent[i]; ++e)
-            roles->persistent[i] = !version_in_period(roles, version_out_edge(roles, i, e)->to);
+        roles->persistent[i] = ANY_OUT(out, roles, i, !version_in_period(roles, out->to));
     }
 }
 
@@ -143,20 +142,20 @@ spreads(const struct roles *roles, const struct graph_edge *edge)
            to->bytes > ELEMENT_BYTES;
 }
 
+static const struct scout_op *
+op_of(const struct roles *roles, const struct graph_edge *edge)
+{
+    return graph_op(roles->graph, version_of(roles, edge->to));
+}
+
 /* Whether a kernel reads both versions, and makes other memory of each, not element by element. */
 static bool
 are_used_alike(const struct roles *roles, uint32_t number, uint32_t other)
 {
-    for (uint32_t e = 0; e < version_of(roles, number)->out_count; ++e)
-        for (uint32_t k = 0; k < version_of(roles, other)->out_count; ++k) {
-            const struct graph_edge *edge = version_out_edge(roles, number, e);
-            const struct graph_edge *same = version_out_edge(roles, other, k);
-            const struct scout_op *op = graph_op(roles->graph, version_of(roles, edge->to));
-            if (spreads(roles, edge) && spreads(roles, same) && op->kind == SCOUT_LAUNCH &&
-                op->name == graph_op(roles->graph, version_of(roles, same->to))->name)
-                return true;
-        }
-    return false;
+    return ANY_OUT(
+        out, roles, number,
+        spreads(roles, out) && op_of(roles, out)->kind == SCOUT_LAUNCH &&
+            ANY_OUT(same, roles, other, spreads(roles, same) && op_of(roles, out)->name == op_of(roles, same)->name));
 }
 
 /* A parameter may have two places, which the host exchanges in each step: whether a version is what one of them held,
@@ -176,11 +175,9 @@ is_in_other_place(const struct roles *roles, uint32_t number)
         }
         if (version->op != VERSION_BEFORE || version->memory == version_of(roles, number)->memory)
             continue;
-        for (uint32_t e = 0; e < version_of(roles, number)->out_count && !found; ++e) {
-            const struct graph_edge *edge = version_out_edge(roles, number, e);
-            found = edge->elementwise && version_in_period(roles, edge->to) &&
-                    version_overlaps(version_of(roles, edge->to), version) && are_used_alike(roles, number, i);
-        }
+        found = ANY_OUT(out, roles, number,
+                        out->elementwise && version_in_period(roles, out->to) &&
+                            version_overlaps(version_of(roles, out->to), version) && are_used_alike(roles, number, i));
     }
     free(from);
     return found;
@@ -196,17 +193,14 @@ find_between(struct roles *roles)
     bool *own = xcalloc(count, sizeof(*own)); /* comes from what was in its place */
     for (uint32_t i = 0; i < count; ++i) {
         const struct graph_version *version = version_of(roles, i);
-        bool is_read = false, changes = false;
         own[i] = version->op == VERSION_BEFORE;
         FOR_EACH_IN_UNTIL(edge, roles, i, own[i]) {
             own[i] = own[edge->from] && edge->elementwise && version_overlaps(version_of(roles, edge->from), version);
         }
-        for (uint32_t e = 0; e < version->out_count; ++e) {
-            const struct graph_edge *edge = version_out_edge(roles, i, e);
-            is_read = is_read || spreads(roles, edge);
-            changes = changes || (version_in_period(roles, edge->to) && edge->elementwise &&
-                                  version_overlaps(version_of(roles, edge->to), version));
-        }
+        bool is_read = ANY_OUT(out, roles, i, spreads(roles, out)),
+             changes = ANY_OUT(out, roles, i,
+                               version_in_period(roles, out->to) && out->elementwise &&
+                                   version_overlaps(version_of(roles, out->to), version));
         roles->between[i] = is_read && version->op >= 0 && version_in_period(roles, i) && roles->tainted[i] &&
                             ((own[i] && changes) || is_in_other_place(roles, i));
     }
@@ -240,11 +234,8 @@ void
 stays_find_leading(struct roles *roles)
 {
     for (uint32_t i = roles->graph->version_count; i-- > 0;) {
-        roles->leads[i] = roles->parameter[i];
-        for (uint32_t e = 0; e < version_of(roles, i)->out_count && !roles->leads[i]; ++e) {
-            uint32_t to = version_out_edge(roles, i, e)->to;
-            roles->leads[i] = version_in_period(roles, to) && roles->leads[to];
-        }
+        roles->leads[i] =
+            roles->parameter[i] || ANY_OUT(out, roles, i, version_in_period(roles, out->to) && roles->leads[out->to]);
     }
 }
 

@@ -103,12 +103,7 @@ add_uses(struct types *types, uint32_t version_number, int32_t at)
     }
 }
 
-static int
-compare_uses(const void *a, const void *b)
-{
-    const struct use *x = a, *y = b;
-    return COMPARE(x, y, name, COMPARE(x, y, slot, COMPARE(x, y, at, 0)));
-}
+COMPARES(compare_uses, struct use, COMPARE(a, b, name, COMPARE(a, b, slot, COMPARE(a, b, at, 0))))
 
 static void
 read_graph(struct types *types)

@@ -134,9 +134,7 @@ static bool
 is_carried(const struct scout_finding *finding, const struct play_tensor *tensor, const uint32_t counts[FOLLOWED])
 {
     enum { LEAST = 8 };
-    bool grows = false;
-    for (uint32_t i = 0; i < finding->tensor_count; ++i)
-        grows = grows || (finding->tensors[i].alloc == tensor->alloc && finding->tensors[i].grows);
+    bool grows = ANY(it, finding->tensors, finding->tensor_count, it->alloc == tensor->alloc && it->grows);
     return counts[BY_BOTH] == 0 && counts[BY_FIRST] >= LEAST && counts[BY_SECOND] >= LEAST &&
            (!grows || counts[BY_NONE] == 0);
 }
@@ -169,9 +167,7 @@ judge_own(const struct scout_finding *finding, const struct play *play, const st
 static bool
 has_named(const struct scout_finding *finding)
 {
-    bool named = false;
-    for (uint32_t i = 0; i < finding->tensor_count; ++i)
-        named = named || finding->tensors[i].named;
+    bool named = ANY(it, finding->tensors, finding->tensor_count, it->named);
     return named;
 }
 

@@ -150,10 +150,8 @@ touched_by_halves(const struct trial *it, const struct played halves[2], uint32_
 static bool
 differs(const struct trial *it, const struct played *other, uint32_t tensor)
 {
-    bool differs = false;
-    for (uint32_t border = it->play->tensors[tensor].noise != 0 ? EXCHANGED : BORDERS; border <= BORDERS; ++border)
-        differs = differs || !noise_are_same(it, other, border, tensor);
-    return differs;
+    return ANY_NUMBER(border, it->play->tensors[tensor].noise != 0 ? EXCHANGED : BORDERS, BORDERS + 1,
+                      !noise_are_same(it, other, border, tensor));
 }
 
 /* What is averaged depends on data, then or later. A counter or a random state does not: all ranks make it in each

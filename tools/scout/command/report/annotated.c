@@ -33,12 +33,7 @@ print_place(const struct comparison *it, uint32_t site)
         fprintf(it->out, " (%s)", place.text);
 }
 
-static int
-by_begin(const void *a, const void *b)
-{
-    const struct scout_range *x = a, *y = b;
-    return x->lo < y->lo ? -1 : x->lo > y->lo;
-}
+COMPARES(by_begin, struct scout_range, COMPARE(a, b, lo, 0))
 
 /* How many bytes of [lo, hi) the ranges have together. */
 static uint64_t
@@ -216,11 +211,8 @@ changes(const struct comparison *it, const struct scout_effect *effect, const st
 static bool
 has_written(const struct comparison *it, const struct scout_effect *effect, const struct scout_tensor *tensor)
 {
-    bool written = false;
-    for (uint32_t i = 0; i < effect->written_count; ++i)
-        written = written || (it->memory_of[effect->written[i].alloc] == it->memory_of[tensor->alloc] &&
-                              shares_bytes(&effect->written[i].ranges, tensor));
-    return written;
+    return ANY(written, effect->written, effect->written_count,
+               it->memory_of[written->alloc] == it->memory_of[tensor->alloc] && shares_bytes(&written->ranges, tensor));
 }
 
 /*

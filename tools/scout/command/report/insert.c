@@ -536,7 +536,9 @@ print_row(FILE *out, const struct scout_log *log, const struct scout_finding *fi
     bool is_one = strcmp(begin, end) == 0;
     fprintf(out, ": %s%s%s", begin, is_one ? "" : count > 2 ? " to " : ", ", is_one ? "" : end);
     if (by_hand)
-        fputs(": no source line names this memory; compile with -g, and write one statement per line", out);
+        fputs(": no source line names this memory; compile with -g, and allocate it before the first step, in a "
+              "statement of its own without a macro",
+              out);
     fputs(tensor->fused && !by_hand ? "; DDP_STEP_PARAMETERS averages its change\n" : "\n", out);
 }
 
@@ -546,13 +548,11 @@ print_rows(FILE *out, const struct scout_log *log, const struct scout_finding *f
            struct sites *sites)
 {
     for (enum scout_role role = ROLE_PARAMETER; role < ROLE_SUSPECT; ++role)
-        for (uint32_t i = 0, k; i < finding->tensor_count; ++i) {
+        for (uint32_t i = 0; i < finding->tensor_count; ++i) {
             const struct scout_tensor *tensor = &finding->tensors[i];
             if (tensor->role != role || (by_hand && (names[i] != NULL || !has_annotation(finding, tensor))))
                 continue;
-            for (k = 0; k < i && (!is_of_row(log, tensor, &finding->tensors[k]) || (by_hand && names[k] != NULL));)
-                ++k;
-            if (k < i)
+            if (ANY_NUMBER(k, 0, i, is_of_row(log, tensor, &finding->tensors[k]) && (!by_hand || names[k] == NULL)))
                 continue;
             fputs(by_hand ? "by hand: " : "  ", out);
             print_row(out, log, finding, i, names, by_hand, sites);

@@ -368,7 +368,7 @@ is_member(const struct passage *passage, const char *name, size_t length, bool *
     size_t before = passage->parameters.name.begin;
     if (before > 1 && strncmp(source->text + before - 2, "::", 2) == 0) { /* its class is declared elsewhere */
         *hidden_p = length > 0 && name[length - 1] == '_';                /* as private members are often called */
-        return !isupper((unsigned char)name[0]) && strncmp(name, "sizeof", length) != 0 &&
+        return !isupper((unsigned char)name[0]) && !is_word(name, (struct span){0, length}, "sizeof", 6) &&
                !is_of_file(source, name, length);
     }
     if (parent == NODE_NONE)
@@ -812,18 +812,16 @@ lift(struct sources *sources, const struct site_place *frames, uint32_t depth, s
             if (!find_passage(source, statement, &frames[i - 1], &frames[i], &passage))
                 return false;
             bool returns = is_returned(passage.inner, passage.function, passage.said, lifted->memory);
-            struct lifted outside = *lifted;
             passage.loop = lifted->loop;
-            pass_memory(&passage, lifted);
             pass_expression(&passage, lifted->stream);
+            struct lifted outside = *lifted;
+            pass_memory(&passage, lifted);
             if (lifted->memory[0] == '\0' && !returns &&
                 lift_out(passage.inner, source_statement(passage.inner, frames[i - 1].line, frames[i - 1].column),
                          &outside)) {
                 passage.loop = outside.loop;
                 pass_memory(&passage, &outside);
-                snprintf(lifted->memory, LIFT_BYTES, "%s", outside.memory);
-                snprintf(lifted->bytes, LIFT_BYTES, "%s", outside.bytes);
-                snprintf(lifted->loop, LIFT_BYTES, "%s", outside.loop);
+                *lifted = outside;
                 passage.loop = lifted->loop;
             }
             if (lifted->memory[0] == '\0' && returns)

@@ -22,6 +22,8 @@ struct batch {
     uint32_t begin; /* the first operation of the step that may read them */
     bool is_small;  /* too small to be data by itself */
     uint32_t times; /* time steps that lie in it, each with all records; 0: that cannot be told */
+    bool is_part;   /* its copy brings other lists, too: this one lies from `at` on in the memory */
+    uint64_t at;
 };
 
 struct batches {
@@ -37,6 +39,22 @@ bytes_of_all(const struct search *search, const struct batch *batch)
     return batch->copy != SCOUT_NONE ? search->log->ops[batch->copy].bytes : search->log->allocs[batch->alloc].bytes;
 }
 
+/* Whether a place in a batch's memory is of the batch. */
+static bool
+is_in(const struct batch *batch, uint64_t offset)
+{
+    return !batch->is_part || (offset >= batch->at && offset - batch->at < batch->bytes);
+}
+
+/* Whether an operation gets a pointer to a batch. */
+static bool
+gets(const struct search *search, const struct scout_op *op, const struct batch *batch)
+{
+    return ANY(it, op->arguments, op->argument_count,
+               it->alloc != SCOUT_NONE && search->memory_of[it->alloc] == search->memory_of[batch->alloc] &&
+                   is_in(batch, it->offset));
+}
+
 static void
 add_share(struct search *search, const struct spot *spot, struct lifted *said, const struct batch *batch)
 {
@@ -44,16 +62,17 @@ add_share(struct search *search, const struct spot *spot, struct lifted *said, c
     const char *size = strchr(bytes, '*') != NULL ? strstr(bytes, "sizeof(") : NULL; /* of an element, or of a word */
     int length = size != NULL ? (int)source_close(size, strlen("sizeof")) : 1;
     const char *each = size != NULL ? size : "4", *stream = said->stream[0] != '\0' ? said->stream : "0";
-    bool is_several = bytes_of_all(search, batch) > batch->bytes, has_times = batch->times > 1;
-    char *one = has_times    ? xasprintf(", %" PRIu64 ", %" PRIu32, batch->bytes, batch->times)
-                : is_several ? xasprintf(", %" PRIu64, batch->bytes)
-                             : xstrdup("");
-    char *text = xasprintf("ddp_share%s(%s, %s%s, %.*s, %s);",
-                           has_times    ? "_times"
-                           : is_several ? "_batches"
-                                        : "",
-                           lift_bare(said->memory), bytes, one, length, each, stream);
-    free(one);
+    const char *memory = lift_bare(said->memory);
+    uint64_t rest = bytes_of_all(search, batch) - batch->bytes;
+    char *text = batch->is_part ? xasprintf("ddp_share_times((char *)(%s) + %" PRIu64 ", (%s) - %" PRIu64 ", %" PRIu64
+                                            ", 1, %.*s, %s);",
+                                            memory, batch->at - search->log->ops[batch->copy].to.offset, bytes, rest,
+                                            batch->bytes, length, each, stream)
+                 : batch->times > 1 ? xasprintf("ddp_share_times(%s, %s, %" PRIu64 ", %" PRIu32 ", %.*s, %s);", memory,
+                                                bytes, batch->bytes, batch->times, length, each, stream)
+                 : rest > 0         ? xasprintf("ddp_share_batches(%s, %s, %" PRIu64 ", %.*s, %s);", memory, bytes,
+                                                batch->bytes, length, each, stream)
+                                    : xasprintf("ddp_share(%s, %s, %.*s, %s);", memory, bytes, length, each, stream);
     spot_add_text(search, spot, text);
     free(text);
 }
@@ -181,17 +200,19 @@ ends_at(const struct scout_segment *segment, uint64_t hi)
  * are made of all of it. Results that are made element by element show neither, nor does what no launch was repeated
  * with other data in. */
 static enum records
-read_records(const struct search *search, const struct scout_op *op, uint32_t memory)
+read_records(const struct search *search, const struct scout_op *op, const struct batch *batch)
 {
+    uint32_t memory = search->memory_of[batch->alloc];
     const struct scout_effect *effect = op->effect;
     enum records found = RECORDS_UNTESTED;
-    bool is_tested = false;
-    for (uint32_t i = 0; effect != NULL && i < effect->segment_count; ++i)
-        is_tested = is_tested || (effect->segments[i].tested && search->memory_of[effect->segments[i].alloc] == memory);
+    bool is_tested =
+        effect != NULL && ANY(it, effect->segments, effect->segment_count,
+                              it->tested && is_in(batch, it->lo) && search->memory_of[it->alloc] == memory);
     for (uint32_t i = 0; effect != NULL && i < effect->dependence_count; ++i) {
         const struct scout_dependence *dependence = &effect->dependences[i];
         uint32_t from = effect->segments[dependence->from].alloc;
         if (dependence->read.count == 0 || search->memory_of[from] != memory ||
+            !is_in(batch, effect->segments[dependence->from].lo) ||
             is_trained(search, dependence->to, dependence->changed.items[0].lo))
             continue;
         if (ANY(it, effect->segments, effect->segment_count,
@@ -228,6 +249,58 @@ is_rewritten(const struct search *search, uint32_t alloc)
                op->kind == SCOUT_COPY && op->bytes == 0 && op->to.alloc == alloc);
 }
 
+/* Whether pointers into what a copy brings show lists that lie one after the other: no call goes through them, as
+ * through parts of a batch, and no launch reads one to which it gets no pointer, as in records that have a member
+ * there.
+ */
+static bool
+are_lists(const struct search *search, const struct batch *parts, uint32_t count)
+{
+    enum { TIMES_AT_MOST = 64 };
+    const struct scout_finding *finding = search->finding;
+    const struct scout_op *ops = search->log->ops, *copy = &ops[parts->copy];
+    const struct batch all = {.alloc = parts->alloc, .bytes = copy->bytes, .is_part = true, .at = parts->at};
+    bool are = ALL(part, parts, count, TIMES_AT_MOST * part->bytes >= copy->bytes);
+    for (uint32_t i = finding->first; i < finding->end; ++i) {
+        const struct scout_effect *effect = ops[i].effect;
+        bool any = gets(search, &ops[i], &all);
+        FOR_EACH_UNTIL(part, parts, count, !are) {
+            bool is_got = gets(search, &ops[i], part);
+            bool is_read =
+                !is_got && effect != NULL &&
+                ANY(it, effect->dependences, effect->dependence_count,
+                    effect->segments[it->from].alloc == all.alloc && is_in(part, effect->segments[it->from].lo));
+            are = !is_read && (!any || !ANY_NUMBER(k, finding->first, i,
+                                                   ops[k].site == ops[i].site && gets(search, &ops[k], &all) &&
+                                                       gets(search, &ops[k], part) != is_got));
+        }
+    }
+    return are;
+}
+
+/* What a copy brings to a step: one batch, or several lists. */
+static void
+list_copy(const struct search *search, uint32_t number, struct batches *list)
+{
+    const struct scout_finding *finding = search->finding;
+    const struct scout_op *op = &search->log->ops[number];
+    uint32_t before = list->count;
+    for (uint64_t at = op->to.offset, end = at + op->bytes, next; at < end; at = next) {
+        next = end;
+        for (uint32_t i = finding->first; i < finding->first + finding->period; ++i)
+            FOR_EACH(it, search->log->ops[i].arguments, search->log->ops[i].argument_count) {
+                next = it->alloc == op->to.alloc && it->offset > at && it->offset < next ? it->offset : next;
+            }
+        *GROWN(list->items, list->count) =
+            (struct batch){op->to.alloc, next - at, number, number + 1, next - at <= DATA_BYTES, 1, true, at};
+    }
+    if (list->count == before + 1 || !are_lists(search, &list->items[before], list->count - before)) {
+        list->count = before + 1;
+        list->items[before] =
+            (struct batch){op->to.alloc, op->bytes, number, number + 1, !is_data(op), 1, false, op->to.offset};
+    }
+}
+
 /* What copies bring, and what pointers move on in; all that lies on the device only where nothing else is a batch. */
 static void
 list_batches(const struct search *search, struct batches *list)
@@ -237,8 +310,7 @@ list_batches(const struct search *search, struct batches *list)
     *list = (struct batches){.chosen = SCOUT_NONE};
     uint32_t first = search->finding->first;
     for (uint32_t i = first; shares_next(search, &i); ++i)
-        *GROWN(list->items, list->count) =
-            (struct batch){log->ops[i].to.alloc, log->ops[i].bytes, i, i + 1, !is_data(&log->ops[i]), 1};
+        list_copy(search, i, list);
     list->copies = list->count;
     for (int kind = MOVING; kind < KINDS && (kind == MOVING || (list->count == 0 && list->chosen == SCOUT_NONE));
          ++kind)
@@ -253,7 +325,8 @@ list_batches(const struct search *search, struct batches *list)
             if (bytes == CHOSEN)
                 list->chosen = is_managed ? list->chosen : a;
             else if (bytes > ELEMENT_BYTES && (bytes == log->allocs[a].bytes) == (kind > MOVING))
-                *GROWN(list->items, list->count) = (struct batch){a, bytes, copy, first, bytes <= DATA_BYTES, 1};
+                *GROWN(list->items, list->count) =
+                    (struct batch){a, bytes, copy, first, bytes <= DATA_BYTES, 1, false, 0};
         }
 }
 
@@ -273,12 +346,12 @@ find_records(const struct search *search, const struct batch *batch, bool is_lab
 {
     *leads_p = true;
     const struct scout_finding *finding = search->finding;
-    uint32_t memory = search->memory_of[batch->alloc], end = batch->begin + finding->period;
+    uint32_t end = batch->begin + finding->period;
     enum records records = RECORDS_UNTESTED;
     bool any = false;
     for (uint32_t i = batch->begin; i < end && i < finding->end && (!any || batch->times > 1); ++i) {
         const struct scout_op *op = &search->log->ops[i];
-        bool is_read = ANY_NUMBER(a, 0, op->argument_count, search->memory_of[op->arguments[a].alloc] == memory);
+        bool is_read = gets(search, op, batch);
         if (!goes_on(search, op))
             continue;
         *leads_p = *leads_p && (any || is_read || op->kind != SCOUT_LAUNCH);
@@ -287,7 +360,7 @@ find_records(const struct search *search, const struct batch *batch, bool is_lab
         any = true;
         for (uint32_t k = finding->begin + (i - finding->begin) % finding->period;
              k < finding->end && records >= RECORDS_ONE; k += finding->period) {
-            enum records here = read_records(search, &search->log->ops[k], memory);
+            enum records here = read_records(search, &search->log->ops[k], batch);
             records = here < records ? here : records;
         }
     }
@@ -393,6 +466,12 @@ can_share(struct search *search, const struct batches *list, const struct batch 
            (search->number[batch->alloc] != SCOUT_NONE && place_share(search, list, batch, true, adds));
 }
 
+static bool
+is_one_of_several(const struct search *search, const struct batch *batch)
+{
+    return !batch->is_part && batch->bytes < bytes_of_all(search, batch);
+}
+
 /* The size of a batch stands in the lines as a number, so each step checks it, where a launch gets a pointer to a
  * batch.
  */
@@ -423,30 +502,48 @@ place_batch_check(struct search *search, const struct batch *batch)
     return false;
 }
 
+/* Whether a launch takes a batch for numbers, by its name, or the batch's copy says how many elements it brings:
+ * a struct of several lists is one object. */
+static bool
+says_many(struct search *search, const struct scout_op *op, const struct batch *batch)
+{
+    struct mangled_parameter said[64];
+    struct lifted lifted;
+    int count = mangled_parameters(scout_log_name(search->log, op->name), said, 64);
+    struct stack stack =
+        spot_stack(search, batch->copy != SCOUT_NONE ? search->log->ops[batch->copy].site : SCOUT_NONE);
+    return ANY(it, op->arguments, op->argument_count,
+               it->alloc == batch->alloc && (int)it->slot < count &&
+                   (said[it->slot].is_words || said[it->slot].pointee != SCOUT_UNKNOWN)) ||
+           ANY_NUMBER(depth, 0, stack.count,
+                      lift(&search->sources, stack.frames, depth, &lifted) && strchr(lifted.bytes, '*') != NULL);
+}
+
 /* Whether a launch gets one pointer to a memory, as to a list and not to several, and reads it as whole numbers, by
  * which it chooses what else it reads, or as `single` ones. */
 static bool
-is_list(const struct scout_op *op, uint32_t alloc, bool single)
+is_list(struct search *search, const struct scout_op *op, const struct batch *batch, bool single)
 {
     uint32_t pointers = 0;
     for (uint32_t i = 0; i < op->argument_count; ++i)
-        pointers += op->arguments[i].alloc == alloc;
-    return pointers == 1 && (single || ANY(segment, op->effect->segments, op->effect->segment_count,
-                                           segment->alloc == alloc && segment->type == SCOUT_INTEGER));
+        pointers += op->arguments[i].alloc == batch->alloc && is_in(batch, op->arguments[i].offset);
+    return pointers == 1 && says_many(search, op, batch) &&
+           (single ||
+            ANY(segment, op->effect->segments, op->effect->segment_count,
+                segment->alloc == batch->alloc && is_in(batch, segment->lo) && segment->type == SCOUT_INTEGER));
 }
 
 /* Of batches of which launches compute nothing but gradients and a loss, so that no result shows a record: whether each
  * has a number of each record, or threads of the launch a list of whole numbers for each record. */
 static bool
-are_by_launch(const struct search *search, const struct batches *list)
+are_by_launch(struct search *search, const struct batches *list)
 {
     enum { WORDS_AT_MOST = 64 }; /* of a record */
     const struct scout_op *op = &search->log->ops[search->finding->first],
                           *end = &search->log->ops[search->finding->end];
     if (list->count >= 2 && ALL(it, list->items, list->count, it->bytes == list->items[0].bytes))
         return true;
-    while (op < end && list->count > 0 &&
-           !ANY(it, op->arguments, op->argument_count, it->alloc == list->items[0].alloc))
+    while (op < end && list->count > 0 && !gets(search, op, &list->items[0]))
         ++op;
     if (op == end || list->count == 0)
         return false;
@@ -460,14 +557,14 @@ are_by_launch(const struct search *search, const struct batches *list)
         found = is_by && ALL(it, list->items, list->count,
                              it->bytes % (count * sizeof(uint32_t)) == 0 &&
                                  it->bytes / sizeof(uint32_t) / count <= WORDS_AT_MOST &&
-                                 is_list(op, it->alloc, it->bytes == count * sizeof(uint32_t)));
+                                 is_list(search, op, it, it->bytes == count * sizeof(uint32_t)));
     }
     return found;
 }
 
 /* Which batches a step reads, and whether they are several records, one after the other. */
 static enum records
-find_shares(const struct search *search, struct batches *list)
+find_shares(struct search *search, struct batches *list)
 {
     enum records all = RECORDS_OPEN;
     bool leads = false;
@@ -475,7 +572,7 @@ find_shares(const struct search *search, struct batches *list)
     struct times times;
     times_find(search->log, search->finding, &times);
     FOR_EACH_MUTABLE(it, list->items, list->count)
-        it->times = times_of(&times, it->alloc, it->bytes);
+        it->times = it->is_part ? times.count == 0 : times_of(&times, it->alloc, it->bytes);
     times_free(&times);
     bool alone = ALL(batch, list->items, list->count, batch->is_small);
     for (uint32_t i = 0; i < list->count; ++i) {
@@ -515,9 +612,9 @@ shares_place(struct search *search)
     bool is_chosen = list.chosen != SCOUT_NONE && (!is_copied || !any); /* their labels may be */
     if (all == RECORDS_SHOWN && !is_chosen) {
         placed = ALL(batch, list.items, list.count, can_share(search, &list, batch, false));
-        is_unchecked = placed && ANY(batch, list.items, list.count, batch->bytes < bytes_of_all(search, batch)) &&
-                       !ANY(batch, list.items, list.count,
-                            batch->bytes < bytes_of_all(search, batch) && place_batch_check(search, batch));
+        is_unchecked =
+            placed && ANY(batch, list.items, list.count, is_one_of_several(search, batch)) &&
+            !ANY(batch, list.items, list.count, is_one_of_several(search, batch) && place_batch_check(search, batch));
         placed = placed && !is_unchecked;
         for (uint32_t i = 0; i < list.count && placed; ++i)
             (void)can_share(search, &list, &list.items[i], true);

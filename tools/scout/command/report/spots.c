@@ -37,10 +37,8 @@ spot_find_parting(const struct stack *a, const struct stack *b, uint32_t *a_p, u
 bool
 spot_is_same_chain(const struct stack *a, const struct stack *b, uint32_t depth)
 {
-    for (uint32_t i = 0; i <= depth; ++i)
-        if (i >= a->count || i >= b->count || !spot_is_same(&a->frames[i], &b->frames[i]))
-            return false;
-    return true;
+    return depth < a->count && depth < b->count &&
+           ALL_NUMBERS(i, 0, depth + 1, spot_is_same(&a->frames[i], &b->frames[i]));
 }
 
 /* ---- lines ---- */
