@@ -717,33 +717,25 @@ is_of_batch(const struct finding *finding, const struct where *where, bool divid
 }
 
 /* Where gradients are the Nth part of one rank's: an argument that is one divided by the items of the batch, on each
- * rank; else their number, if operations of one name alone get it, and
- * then it is probable: it may also be a width. */
+ * rank; else their number, which is probable: it may also be a width. */
 static bool
 find_divisor(const struct finding *finding, struct place *place)
 {
-    for (int divides = 1; divides >= 0; --divides) {
-        struct where found = {.at = SIZE_MAX};
-        bool is_width = false;
-        for (struct where where = {.at = 0}; where.at < finding->one.count; ++where.at) {
-            const struct step *step = &finding->one.steps[where.at];
-            for (where.argument = 0; where.argument < step->its->arguments && finding->matters[where.at] != 0;
-                 ++where.argument) {
-                if (!is_of_batch(finding, &where, divides))
-                    continue;
-                found = found.at == SIZE_MAX ? where : found;
-                is_width = is_width || strcmp(step->its->name, finding->one.steps[found.at].its->name) != 0;
-            }
+    for (size_t i = 0; i < 2 * finding->one.count; ++i) {
+        bool divides = i < finding->one.count;
+        struct where of = {.at = i % finding->one.count};
+        const struct step *step = &finding->one.steps[of.at];
+        for (; of.argument < step->its->arguments && finding->matters[of.at] != 0; ++of.argument) {
+            if (!is_of_batch(finding, &of, divides))
+                continue;
+            place->is_probable = !divides;
+            place_say(place, PLACE_SCALAR, step, "",
+                      "%s is %s%.0f on each rank, as in one process: %.0f items are the whole batch, not the rank's "
+                      "share",
+                      ARGUMENT_OF(step, &step->list[of.argument]), divides ? "1/" : "",
+                      (double)finding->question->items, (double)finding->question->items);
+            return true;
         }
-        if (found.at == SIZE_MAX || (!divides && is_width))
-            continue;
-        const struct step *step = &finding->one.steps[found.at];
-        place->is_probable = !divides;
-        place_say(place, PLACE_SCALAR, step, "",
-                  "%s is %s%.0f on each rank, as in one process: %.0f items are the whole batch, not the rank's share",
-                  ARGUMENT_OF(step, &step->list[found.argument]), divides ? "1/" : "", (double)finding->question->items,
-                  (double)finding->question->items);
-        return true;
     }
     return false;
 }
