@@ -83,8 +83,8 @@ print_lines(FILE *out, const struct scout_log *log, const struct scout_finding *
              error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s (--patch): %s", path, file_why(errno));
     if (size > 0 && !finding->found)
         fputs(
-            "note: these lines leave the memory of the question to each rank: right if a step carries it to the next, "
-            "or writes it before it reads it. ddprun check shows whether they are\n",
+            "note: these lines leave the memory of the question to each rank: right if it is carried, or scratch of a "
+            "step; ddprun check shows it\n",
             out);
     if (ok && path != NULL)
         fprintf(out, "next: patch -p0 <%s, add lines 'by hand' if there are any, compile, ddprun check\n", path);
