@@ -142,6 +142,10 @@ say_input(const struct finding *finding, size_t at, bool rows_too, int changed, 
         int writer = find_writer(one, at, of, 0, &argument);
         bool is_before =
             finding->question->is_update && writer >= 0 && strcmp(one->steps[writer].its->name, step->its->name) != 0;
+        for (uint32_t a = 0; is_before && a < one->steps[writer].its->arguments; ++a)
+            place->tensor = one->steps[writer].list[a].tensor >> 24 == 1 + CHECK_GRADIENT
+                                ? one->steps[writer].list[a].tensor
+                                : place->tensor;
         place_say(
             place, is_before ? PLACE_BEFORE : PLACE_INPUT, step,
             !is_before
@@ -161,6 +165,7 @@ say_input(const struct finding *finding, size_t at, bool rows_too, int changed, 
             writer < 0                          ? ""
             : !is_before                        ? " wrote it last"
             : one->steps[writer].its->from_host ? " copied it from the host before DDP_STEP"
+            : place->tensor != 0                ? " computed it before DDP_STEP, from a gradient"
                                                 : " computed it before DDP_STEP");
         return true;
     }
@@ -217,7 +222,7 @@ say_sum(const struct finding *finding, size_t at, bool is_late, struct place *pl
             continue;
         if (relation_missing_on(finding, (size_t)writer) < 0 && place_say_scalar(finding, (size_t)writer, 5, place))
             return true;
-        bool weighs = !is_late &&
+        bool weighs = !is_late && !finding->question->is_early &&
                       place_weighs(finding, &(struct where){.at = (size_t)writer, .argument = argument, .after = true});
         place_say(
             place,
@@ -249,22 +254,6 @@ gets_same(const struct finding *finding, size_t at)
     return same;
 }
 
-/* All ranks compute what one rank computes first, of memory that is the same: the share does not move it. */
-static bool
-say_first_items(const struct finding *finding, size_t at, uint32_t changed, struct place *place)
-{
-    const struct step *step = &finding->one.steps[at];
-    bool is = gets_same(finding, at) &&
-              relation_begins_same(finding, &(struct where){.at = at, .argument = changed, .after = true});
-    if (is)
-        place_say(place, PLACE_SCALAR, step, "add `first` of DDP_SHARD to where each rank's share begins",
-                  "all ranks compute the first items of the batch: on each rank the memory that %s points to holds one "
-                  "process's "
-                  "first values",
-                  ARGUMENT_OF(step, &step->list[changed]));
-    return is;
-}
-
 /* It gets whole numbers of rows that are not those of one process. */
 static bool
 say_whole(const struct finding *finding, size_t at, struct place *place)
@@ -280,12 +269,6 @@ say_whole(const struct finding *finding, size_t at, struct place *place)
             relation_of(finding, &(struct where){.at = (size_t)writer, .argument = argument, .after = true}) !=
                 RELATION_EXCUSED)
             continue;
-        bool gets = false;
-        for (uint32_t b = 0; b < finding->one.steps[writer].its->arguments; ++b)
-            gets =
-                gets || (finding->one.steps[writer].list[b].is_memory && finding->one.steps[writer].list[b].end == 0);
-        if (gets && say_first_items(finding, (size_t)writer, (uint32_t)argument, place))
-            return true;
         place_say(
             place, PLACE_SHARE, step,
             "if these integers count or pick rows of the share, compute them over the whole batch; if they number "
@@ -324,6 +307,8 @@ say_early(const struct finding *finding, size_t at, uint32_t changed, struct pla
     const struct look_argument *it = &step->list[changed];
     bool is_it = it->tensor == question->tensor;
     const struct where where = {.at = at, .argument = changed, .after = true};
+    if (question->is_early && !question->is_averaged && is_it && say_sum(finding, at, false, place))
+        return true;
     if (question->is_early && !question->is_averaged && is_it) {
         place_say(place, PLACE_CHANGED, step, NULL,
                   "before DDP_STEP it writes other values than one process to the memory that %s points to, which must "
@@ -419,8 +404,14 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
         return true;
     }
     bool is_target_itself = place_is_target(finding->question, step, changed);
-    if (!is_update && say_first_items(finding, at, changed, place))
+    if (!is_update && gets_same(finding, at) &&
+        relation_begins_same(finding, &(struct where){.at = at, .argument = changed, .after = true})) {
+        place_say(place, PLACE_SCALAR, step, "add `first` of DDP_SHARD to where each rank's share begins",
+                  "all ranks compute the first items of the batch: on each rank the memory that %s points to holds one "
+                  "process's first values",
+                  ARGUMENT_OF(step, it));
         return true;
+    }
     if (((finding->question->is_uneven || (!is_update && gets_same(finding, at))) &&
          place_say_scalar(finding, at, 1, place)) ||
         place_say_scalar(finding, at, 4, place) || (!is_update && say_whole(finding, at, place)) ||
@@ -642,7 +633,7 @@ begins_alike(const struct finding *finding, const struct where *where)
     return mine->is_before && mine->tensor >> 24 != 1 + CHECK_GRADIENT && first->after == mine->after;
 }
 
-/* An operation that some ranks do not make changes the tensor, and in the mean not as one rank's does. */
+/* An operation that some ranks do not make changes the tensor; of a gradient, in the mean not as one rank's does. */
 static bool
 makes_wrong(const struct finding *finding, size_t at)
 {
@@ -650,7 +641,7 @@ makes_wrong(const struct finding *finding, size_t at)
     bool is_wrong = false;
     for (struct where where = {.at = at, .after = true}; where.argument < step->its->arguments; ++where.argument)
         is_wrong = is_wrong || (place_is_target(finding->question, step, (uint32_t)where.argument) &&
-                                relation_adds(finding, &where) == RELATION_NONE);
+                                (finding->question->is_update || relation_adds(finding, &where) != RELATION_SUM));
     return is_wrong;
 }
 

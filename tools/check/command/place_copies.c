@@ -40,24 +40,6 @@ are_so_later(const struct finding *finding, size_t at, enum copied copied)
     return true;
 }
 
-/* Each copy of a rank is as large as a share of one process's, and they are not as many: it leaves out batches. */
-static bool
-say_times(const struct finding *finding, size_t at, struct place *place)
-{
-    for (int r = 0; r < finding->question->ranks; ++r) {
-        struct part part;
-        (void)relation_of_copies(finding, at, r, &part);
-        bool is_share = part.bytes * part.all_copies * (uint64_t)finding->question->ranks == part.all * part.copies;
-        if (part.copies == part.all_copies || part.copies == 0 || !is_share)
-            continue;
-        place_say(place, PLACE_MISSING, &finding->one.steps[at], place_same_decision,
-                  "between two DDP_STEPs rank %d makes it %llu time%s, and one process %llu", r,
-                  (unsigned long long)part.copies, part.copies == 1 ? "" : "s", (unsigned long long)part.all_copies);
-        return true;
-    }
-    return false;
-}
-
 /* Items of the batch or of others, which are not the ranks' shares; false: values that one rank never copies. */
 static bool
 say_items(const struct finding *finding, size_t at, struct place *place)
@@ -66,7 +48,17 @@ say_items(const struct finding *finding, size_t at, struct place *place)
     struct part part;
     const struct step *step = &finding->one.steps[at];
     enum copied copied = judge_copies(finding, at, parts);
-    (void)relation_of_copies(finding, at, 0, &part);
+    /* Each copy of a rank is as large as a share, and they are not as many: it leaves out batches. */
+    for (int r = 0; r < finding->question->ranks; ++r) {
+        (void)relation_of_copies(finding, at, r, &part);
+        if (part.copies == part.all_copies || part.copies == 0 ||
+            part.bytes * part.all_copies * (uint64_t)finding->question->ranks != part.all * part.copies)
+            continue;
+        place_say(place, PLACE_MISSING, step, place_same_decision,
+                  "between two DDP_STEPs rank %d makes it %llu time%s, and one process %llu", r,
+                  (unsigned long long)part.copies, part.copies == 1 ? "" : "s", (unsigned long long)part.all_copies);
+        return true;
+    }
     if (copied == COPIED_OTHERS || !are_so_later(finding, at, copied))
         return false;
     if (parts[0] != '\0')
@@ -106,8 +98,7 @@ place_say_items(const struct finding *finding, size_t at, struct place *place)
         const struct look_operation *its = finding->one.steps[where.at].its;
         bool may_be = its->from_host && its->interval == finding->question->interval &&
                       (finding->matters[where.at] & MATTERS_ALL) != 0 && !place_copies_whole(finding, where.at);
-        if (may_be && relation_of(finding, &where) == RELATION_NONE &&
-            (say_times(finding, where.at, place) || say_items(finding, where.at, place)))
+        if (may_be && relation_of(finding, &where) == RELATION_NONE && say_items(finding, where.at, place))
             return true;
     }
     return false;

@@ -80,10 +80,15 @@ is_first(const struct finding *finding, size_t at)
 bool
 place_find_in_parts(const struct finding *finding, struct place *place)
 {
-    if (find_first_alone(finding, place))
+    if (find_first_alone(finding, place) || place_say_items(finding, 0, place))
         return true;
     for (struct where where = {.after = true}; where.at < finding->one.count; ++where.at) {
         const struct step *step = &finding->one.steps[where.at];
+        where.argument = 0;
+        enum relation copied =
+            step->its->from_host && finding->matters[where.at] != 0 ? relation_of(finding, &where) : RELATION_SAME;
+        if (copied == RELATION_NONE || copied == RELATION_UNKNOWN)
+            return false; /* the data may be other ones */
         bool is = is_first(finding, where.at) && !step->its->from_host;
         for (where.argument = 0; where.argument < step->its->arguments && is; ++where.argument) {
             const struct look_argument *it = &step->list[where.argument];

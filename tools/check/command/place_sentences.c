@@ -146,23 +146,19 @@ place_add_read(const struct finding *finding, size_t at, struct place *place)
     }
 }
 
-/* The launch got the same numbers in a step before, which is equal: they are right. */
+/* The same launch in the step before, which is equal. */
 static bool
-was_right(const struct finding *finding, const struct where *where)
+find_before(const struct finding *finding, const struct where *where, struct where *then)
 {
     const struct step *step = &finding->one.steps[where->at];
-    bool was = false;
-    for (struct where then = {.argument = where->argument}; then.at < where->at && !was; ++then.at) {
-        const struct step *earlier = &finding->one.steps[then.at];
-        was = earlier->its->interval < finding->question->since && strcmp(earlier->its->name, step->its->name) == 0 &&
-              strcmp(earlier->its->place, step->its->place) == 0 && then.argument < earlier->its->arguments;
-        for (int r = -1; r < finding->question->ranks && was; ++r) {
-            const struct look_argument *now = relation_argument(finding, r, where),
-                                       *before = relation_argument(finding, r, &then);
-            was = before != NULL && before->number == now->number && before->value == now->value;
-        }
+    *then = *where;
+    while (then->at-- > 0) {
+        const struct step *earlier = &finding->one.steps[then->at];
+        if (earlier->its->interval < finding->question->since && strcmp(earlier->its->name, step->its->name) == 0 &&
+            strcmp(earlier->its->place, step->its->place) == 0 && earlier->its->arguments == step->its->arguments)
+            return relation_missing_on(finding, then->at) < 0;
     }
-    return was;
+    return false;
 }
 
 const char *const place_weigh_shares =
@@ -194,10 +190,21 @@ place_say_scalar(const struct finding *finding, size_t at, int least, struct pla
     const struct step *step = &finding->one.steps[at];
     char values[200];
     int worst = 0;
+    bool moves = false;
     struct where where = {.at = at}, found = where;
     for (; where.argument < step->its->arguments; ++where.argument) {
         int here = step->list[where.argument].is_memory ? 0 : judge_scalar(finding, &where);
-        here = here > 0 && was_right(finding, &where) ? 0 : here;
+        struct where then;
+        bool was_right = here > 0 && find_before(finding, &where, &then), by_share = was_right && here < 3;
+        for (int r = -1; r < finding->question->ranks && was_right; ++r)
+            was_right = relation_argument(finding, r, &where)->value == relation_argument(finding, r, &then)->value;
+        double mine = by_share ? step->list[where.argument].value - relation_argument(finding, -1, &then)->value : 0;
+        for (int r = 0; r < finding->question->ranks && by_share; ++r) {
+            double own = relation_argument(finding, r, &where)->value - relation_argument(finding, r, &then)->value;
+            by_share = mine != 0 && fabs(own * finding->question->ranks - mine) <= 1e-5 * fabs(mine);
+        }
+        here = was_right ? 0 : by_share ? 5 : here;
+        moves = here > worst ? by_share : moves;
         found = here > worst ? where : found;
         worst = here > worst ? here : worst;
     }
@@ -209,8 +216,10 @@ place_say_scalar(const struct finding *finding, size_t at, int least, struct pla
               : worst == 1 && !finding->question->is_uneven ? advice[0]
                                                             : advice[worst],
               "%s is %s%s", ARGUMENT_OF(step, &step->list[found.argument]), values,
-              worst == 6 ? "; with this number as weight, the mean of the ranks' gradients equals one process's" : "");
-    if (worst == 5)
+              worst == 6 ? "; with this number as weight, the mean of the ranks' gradients equals one process's"
+              : moves    ? "; since the step before, it has advanced by the share, and in one process by the batch"
+                         : "");
+    if (worst == 5 && !moves)
         place_add_read(finding, at, place);
     return true;
 }

@@ -425,6 +425,8 @@ relate_places(const struct finding *finding, const struct where *where, uint64_t
                : is_mean              ? RELATION_SUM
                : is_part              ? RELATION_PART
                                       : RELATION_NONE;
+    if (of_change && !question->is_update && is_part && !is_mean) /* of relation_adds() */
+        return RELATION_PART;
     return same ? RELATION_SAME : is_part || is_mean ? RELATION_SUM : RELATION_NONE;
 }
 
