@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # lines.sh BUILD [NAME...] - the diff that `ddprun scout --patch` writes for programs without annotations is applied to their sources by
-# `patch -p0`, the programs are compiled, and `ddprun check` finds them equal: both samples, programs of the matrix
-# whose annotations are taken out, updates inside backward, and a framework whose layers are templates (framework.cu). All have a line;
-# none is left "by hand".
+# `patch -p0`, the programs are compiled, and `ddprun check` finds them equal: digits, programs of the matrix whose
+# annotations are taken out, updates inside backward, and a framework whose layers are templates (framework.cu). All have a line; only
+# chargpt's data are left "by hand".
 #
 # Ordinarily a third of the programs that are not marked (in_turn); DDPRUN_SOAK=1 runs all.
 # shellcheck source=tests/end_to_end/lib.sh
@@ -59,18 +59,19 @@ if is_wanted one_line; then
     check "one line: its gradient is left by hand" grep -q '^by hand: 1 gradient' "$work/stdout"
 fi
 
-mkdir "$work/digits.d" "$work/chargpt.d"
+mkdir "$work/digits.d"
 cp -r "$sources/samples" "$work/digits.d"
-cp -r "$sources/samples" "$work/chargpt.d"
 if is_wanted digits; then
     pasted digits "$sources" "$digits_plain" "$work/digits.d" "samples/digits/main_plain.c samples/digits/options.c samples/digits/data.c
         samples/digits/model.c samples/digits/kernels.cu samples/common/parameter_file.c" --data "$data" --steps 24 --quiet
 fi
 if is_wanted chargpt; then
-    pasted chargpt "$sources" "$build/samples/chargpt_plain" "$work/chargpt.d" "samples/chargpt/main_plain.c samples/chargpt/options.c
-        samples/chargpt/text.c samples/chargpt/layout.c samples/chargpt/model.c samples/chargpt/checkpoint.c samples/chargpt/sampling.c
-        samples/chargpt/kernels.cu samples/common/parameter_file.c" --data "$text" --layers 1 --width 16 --heads 2 --context 8 --warmup 0 \
-        --eval-every 1000 --eval-batches 1 --quiet --batch 4 --steps 24
+    # Its host sorts the tokens of the whole batch.
+    run "$ddprun" -q --device softgpu scout --patch "$work/chargpt.diff" "$build/samples/chargpt_plain" --data "$text" --layers 1 --width 16 \
+        --heads 2 --context 8 --warmup 0 --eval-every 1000 --eval-batches 1 --quiet --batch 4 --steps 24
+    check "chargpt: data from which the host makes a list are left by hand" \
+        grep -q '^by hand: DDP_SHARD, .*: the host makes a list from the whole batch' "$work/stdout"
+    check "chargpt: no batch is overwritten" test "$(grep -c 'ddp_share' "$work/chargpt.diff")" -eq 0
 fi
 if is_wanted framework; then
     mkdir -p "$work/framework.d/tests/tools/scout"

@@ -313,10 +313,8 @@ judge_late(struct check *check, struct check_verdict *verdict, struct error *err
     struct check_evidence *evidence = &check->evidence;
     struct check_rows *overlapped = evidence->ranked;
     uint64_t steps = evidence->overlapped_steps;
-    bool any = false;
-    for (int r = 0; r < evidence->ranks; ++r)
-        any = any || check_rows_find(&overlapped[r], CHECK_ROW_LATE) != NULL;
-    if (!any || verdict->result != CHECK_EQUAL || check->in_cluster || evidence->plain != NULL)
+    if (!ANY(rows, overlapped, evidence->ranks, check_rows_find(rows, CHECK_ROW_LATE) != NULL) ||
+        verdict->result != CHECK_EQUAL || check->in_cluster || evidence->plain != NULL)
         return true;
     if (!run_ranks_again(check, true, &evidence->plain, error))
         return false;
@@ -392,9 +390,7 @@ look_at_step(struct check *check, struct place_question *question, struct place 
     question->one = files[0];
     question->of = files + 1;
     question->ranks = check->ranks;
-    bool kept = true;
-    for (int r = 0; r <= check->ranks; ++r)
-        kept = kept && access(files[r], R_OK) == 0;
+    bool kept = ALL(file, files, check->ranks + 1, access(*file, R_OK) == 0);
     if (!kept)
         message_line("cannot write %s, or one beside it: the verdict is given without its place; make room there, or "
                      "set TMPDIR",

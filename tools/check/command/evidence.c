@@ -2,6 +2,7 @@
 #include "tools/check/command/evidence.h"
 
 #include "launcher/common/xcalloc.h"
+#include "tools/common/each.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -97,8 +98,5 @@ check_evidence_in_rounds(const struct check_evidence *evidence)
 bool
 check_evidence_weighs(const struct check_evidence *evidence)
 {
-    bool weighs = false;
-    for (int r = 0; r < evidence->ranks; ++r)
-        weighs = weighs || check_rows_find(&evidence->ranked[r], CHECK_ROW_WEIGHT) != NULL;
-    return weighs;
+    return ANY(rows, evidence->ranked, evidence->ranks, check_rows_find(rows, CHECK_ROW_WEIGHT) != NULL);
 }

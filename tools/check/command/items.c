@@ -3,6 +3,7 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/check/command/pattern.h"
 #include "tools/check/format/element.h"
+#include "tools/common/each.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -577,12 +578,10 @@ items_scaled_differ(const struct check_evidence *evidence, uint32_t role)
     struct check_evidence one = *evidence;
     struct check_rows scaled = evidence->scaled;
     size_t count;
-    bool differs = false;
     one.ranks = 1;
     one.ranked = &scaled;
     struct check_item *items = items_make(&one, &scaled, &count);
-    for (size_t i = 0; i < count; ++i)
-        differs = differs || (items[i].tensor.role == role && items[i].differs);
+    bool differs = ANY(item, items, count, item->tensor.role == role && item->differs);
     free(items);
     return differs;
 }

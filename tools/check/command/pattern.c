@@ -1,6 +1,8 @@
 /* pattern.c - see pattern.h. */
 #include "tools/check/command/pattern.h"
 
+#include "tools/common/each.h"
+
 #include <stdlib.h>
 
 static const double same_direction = 0.999; /* cosine */
@@ -239,9 +241,8 @@ pattern_is_right(const struct check_evidence *evidence, const struct check_rows 
 {
     size_t count;
     struct check_item *items = items_make(evidence, ranked, &count);
-    bool right = count > 0;
-    for (size_t i = 0; i < count; ++i)
-        right = right && (!items[i].differs || items[i].tensor.role == CHECK_MEAN); /* which may be shown only */
+    bool right = count > 0 && /* a mean may be shown only */
+                 ALL(item, items, count, !item->differs || item->tensor.role == CHECK_MEAN);
     free(items);
     return right;
 }

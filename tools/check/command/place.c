@@ -59,14 +59,11 @@ begin_at_own_step(const struct place_question *question, const struct looked *lo
 static bool
 is_unseen(const struct looked *one, size_t at)
 {
-    bool is = one->steps[at].its->from_host;
-    for (size_t i = 0; i < one->count && is; ++i) {
-        for (uint32_t a = 0; a < one->steps[i].its->arguments && i != at; ++a) {
-            const struct look_argument *of = &one->steps[i].list[a];
-            is = is && !(of->is_memory && !one->steps[i].its->from_host && reaches(&one->steps[at].list[0], of));
-        }
-    }
-    return is;
+    const struct step *copy = &one->steps[at];
+    return copy->its->from_host &&
+           !ANY(it, one->steps, one->count,
+                it != copy && !it->its->from_host &&
+                    ANY(of, it->list, it->its->arguments, of->is_memory && reaches(&copy->list[0], of)));
 }
 
 /* Backwards: an operation matters if it changes what one that matters gets, or the tensor. */
@@ -246,12 +243,10 @@ say_sum(const struct finding *finding, size_t at, bool is_late, struct place *pl
 static bool
 gets_same(const struct finding *finding, size_t at)
 {
-    bool same = true;
-    for (struct where where = {.at = at}; where.argument < finding->one.steps[at].its->arguments; ++where.argument) {
-        const struct look_argument *it = relation_argument(finding, -1, &where);
-        same = same && (!it->is_memory || relation_of(finding, &where) == RELATION_SAME);
-    }
-    return same;
+    const struct step *step = &finding->one.steps[at];
+    return ALL_NUMBERS(a, 0, step->its->arguments,
+                       !step->list[a].is_memory ||
+                           relation_of(finding, &(struct where){.at = at, .argument = a}) == RELATION_SAME);
 }
 
 /* It gets whole numbers of rows that are not those of one process. */
@@ -471,10 +466,8 @@ say_missing(const struct finding *finding, const struct step *step, size_t at, i
             struct place *place)
 {
     const struct looked *other = makes ? &finding->one : &finding->ranks[rank];
-    for (size_t i = 0; i < other->count && !finding->question->is_update; ++i) {
-        if (relation_is_one_call(&other->steps[i], step))
-            return false;
-    }
+    if (!finding->question->is_update && ANY(it, other->steps, other->count, relation_is_one_call(it, step)))
+        return false;
     place_say(place, PLACE_MISSING, step, place_same_decision,
               makes ? "rank %d makes it, and one process does not" : "one process makes it, and rank %d does not",
               rank);
@@ -561,9 +554,9 @@ say_unaveraged(const struct finding *finding, struct place *place)
     int writer;
     for (struct where where = {.at = 0}; where.at < finding->one.count && !finding->question->is_averaged; ++where.at) {
         const struct step *step = &finding->one.steps[where.at];
-        bool updates = false;
-        for (uint32_t a = 0; a < step->its->arguments && place_has(finding->question, step); ++a)
-            updates = updates || (step->list[a].tensor >> 24 == 1 + CHECK_PARAMETER && step->list[a].end > 0);
+        bool updates =
+            place_has(finding->question, step) &&
+            ANY(it, step->list, step->its->arguments, it->tensor >> 24 == 1 + CHECK_PARAMETER && it->end > 0);
         for (where.argument = 0; where.argument < step->its->arguments && updates; ++where.argument) {
             const struct look_argument *of = &step->list[where.argument];
             bool is_gradient = of->tensor >> 24 == 1 + CHECK_GRADIENT && of->end == 0;

@@ -59,10 +59,8 @@ place_list_values(const struct finding *finding, const struct where *where, char
 {
     int ranks = finding->question->ranks;
     double first = relation_argument(finding, 0, where)->value;
-    bool alike = true;
+    bool alike = ALL_NUMBERS(r, 1, ranks, relation_argument(finding, r, where)->value == first);
     size_t used = 0;
-    for (int r = 1; r < ranks; ++r)
-        alike = alike && relation_argument(finding, r, where)->value == first;
     if (alike)
         used = (size_t)snprintf(text, 200, "%.6g on all ranks", first);
     for (int r = 0; r < ranks && !alike && used < 140; ++r)

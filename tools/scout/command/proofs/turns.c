@@ -212,12 +212,9 @@ void
 proof_host(struct trial *it, bool must_show)
 {
     enum { DATA_BYTES = 64 };
-    bool reads = false, sends = false;
-    FOR_EACH(operation, it->play->operations, it->play->plan.operation_count) {
-        reads = reads || operation->reads != PLAY_READS_NOTHING;
-        sends = sends || operation->host_bytes > DATA_BYTES;
-    }
-    if (!reads || !sends)
+    const struct play *play = it->play;
+    if (!ANY(operation, play->operations, play->plan.operation_count, operation->reads != PLAY_READS_NOTHING) ||
+        !ANY(operation, play->operations, play->plan.operation_count, operation->host_bytes > DATA_BYTES))
         return;
     uint64_t same = play_host(it, PLAY_SAME_READS, PLAY_KEEPS_BEGUN);
     uint64_t other = play_host(it, PLAY_OTHER_READS, PLAY_TAKES_BEGUN);

@@ -629,14 +629,11 @@ lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct sc
     if (insertions.unshared != NULL)
         print_data(out, log, finding, &insertions, sites);
     else
-        fputs("note: each rank prints figures, such as loss and hits, of its share alone: average means with DDP_MEAN, "
-              "add "
-              "up counts with DDP_REDUCE\n"
-              "note: each rank overwrites a batch on the device with its own share, repeated to full length: a step "
-              "takes "
-              "as long as on one GPU. Other uses of this memory, such as a test, batch statistics, or hits counted by "
-              "the host's labels, are wrong. The program ends at a batch that the number of ranks does not divide, and "
-              "where data stay on the device also at one that is no multiple of this run's batch\n",
-              out);
+        fputs(
+            "note: each rank prints figures of its share alone: DDP_MEAN averages them, DDP_REDUCE adds counts up\n"
+            "note: each rank overwrites a batch on the device with its share, repeated: a step takes as long as on one "
+            "GPU. Other uses of this memory, such as tests, batch statistics or the host's labels, are wrong. The "
+            "ranks must divide each batch; data that stay on the device need multiples of this run's batch\n",
+            out);
     free_insertions(&insertions, finding->tensor_count);
 }

@@ -602,6 +602,15 @@ shares_count(struct search *search)
     free(list.items);
 }
 
+/* Whether a batch has neither a part nor a multiple of the bytes of any of several others: where groups of records
+ * begin, or a table. */
+static bool
+is_made_of_all(const struct batches *list, const struct batch *batch)
+{
+    return list->count > 2 && !ANY(it, list->items, list->count,
+                                   it != batch && (it->bytes % batch->bytes == 0 || batch->bytes % it->bytes == 0));
+}
+
 const char *
 shares_place(struct search *search)
 {
@@ -610,7 +619,8 @@ shares_place(struct search *search)
     enum records all = find_shares(search, &list);
     bool is_copied = list.count == list.copies, any = list.count > 0;
     bool is_chosen = list.chosen != SCOUT_NONE && (!is_copied || !any); /* their labels may be */
-    if (all == RECORDS_SHOWN && !is_chosen) {
+    bool is_made = ANY(batch, list.items, list.count, is_made_of_all(&list, batch));
+    if (all == RECORDS_SHOWN && !is_chosen && !is_made) {
         placed = ALL(batch, list.items, list.count, can_share(search, &list, batch, false));
         is_unchecked =
             placed && ANY(batch, list.items, list.count, is_one_of_several(search, batch)) &&
@@ -625,6 +635,8 @@ shares_place(struct search *search)
     if (all != RECORDS_SHOWN)
         return any ? "scout cannot tell where one record ends and the next begins"
                    : "no copy from the host brings data to a step";
+    if (is_made)
+        return "the host makes a list from the whole batch, such as where groups of records begin";
     if (is_unchecked)
         return "no source line is known in which a launch gets a pointer to a batch";
     return placed ? NULL : "no source line after the copies names their memory";
