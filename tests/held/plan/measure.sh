@@ -50,7 +50,7 @@ for name in "$@"; do
         --yes "./$name" model.bin) >"$work/out" 2>"$work/err" </dev/null || code=$?
     way=none
     ! grep -q 'averaged over .* ranks' "$work/err" || way=gradients
-    ! grep -Eq 'by state' "$work/err" || way=state
+    ! grep -Eq 'by state|ranks average state' "$work/err" || way=state
     for oracle in gradients state; do
         (cd "$work" && ORACLE_N=$ranks ORACLE_WAY=$oracle ORACLE_STEP=program ./oracle "$oracle.bin" >/dev/null 2>&1) || true
     done

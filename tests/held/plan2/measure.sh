@@ -37,7 +37,7 @@ for name in "$@"; do
         --yes "./$name" --save model.txt) >"$work/out" 2>"$work/err" </dev/null || code=$?
     way=none
     ! grep -q 'averaged over .* ranks' "$work/err" || way=gradients
-    ! grep -Eq 'by state' "$work/err" || way=state
+    ! grep -Eq 'by state|ranks average state' "$work/err" || way=state
     printf '%-12s %4d %-10s %8s  %s || %s\n' "$name" "$code" "$way" "$(distance "$work/model.txt" "$work/oracle.txt")" \
         "$(grep '^ddprun: ' "$work/err" | tail -n 1 | cut -c 9-308)" "$(sed -n "s/^$name\.cu; \([a-z]*\);.*/\1/p" truth.txt)"
     [ -z "${KEEP:-}" ] || cp "$work/err" "$KEEP/$name.err"
