@@ -67,6 +67,7 @@ if is_wanted digits; then
 fi
 if is_wanted chargpt; then
     # Its host sorts the tokens of the whole batch.
+    cd "$sources" || exit
     run "$ddprun" -q --device softgpu scout --patch "$work/chargpt.diff" "$build/samples/chargpt_plain" --data "$text" --layers 1 --width 16 \
         --heads 2 --context 8 --warmup 0 --eval-every 1000 --eval-batches 1 --quiet --batch 4 --steps 24
     check "chargpt: data from which the host makes a list are left by hand" \
