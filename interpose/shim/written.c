@@ -1,10 +1,10 @@
 /*
  * written.c - a file that several ranks of a host write by one name: each replaces what the others have written.
  *
- * The rank that comes second says so, once for each file. What counts is a file that the trainer empties as it opens
- * it, or gives this name, in the process that is the rank: no log that is appended to, no file in which each rank has a
- * place, no lock, no cache, nothing that a shell opens. In the job folder a link of each file, by its name's hash,
- * leads to the rank that wrote it first.
+ * The second rank that writes a file reports it, once. A file counts if the process that is the rank empties it as it
+ * opens it, or renames another file to its name. A log that is appended to, a file in which each rank has a place, a
+ * lock, a cache, and a file that a shell opens do not count. In the job folder a link, named by the hash of the file's
+ * name, holds the rank that wrote the file first.
  *
  * An open that does not count costs a comparison. Nothing here allocates or waits.
  */
@@ -100,10 +100,10 @@ opened(int fd, int flags, const void *caller)
         return result;                                      \
     }
 #define HOOKS(type, fn, ...) HOOK(type, fn, __VA_ARGS__) HOOK(type, fn##64, __VA_ARGS__)
-#define TAKE_MODE                                                                  \
-    va_list more;                                                                  \
-    va_start(more, flags);                                                         \
-    mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(more, mode_t) : 0; \
+#define TAKE_MODE                                                                                        \
+    va_list more;                                                                                        \
+    va_start(more, flags);                                                                               \
+    mode_t mode = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(more, mode_t) : 0; \
     va_end(more)
 HOOKS(int, open, (const char *path, int flags, ...), TAKE_MODE, (path, flags, mode), result, flags)
 HOOKS(int, openat, (int folder, const char *path, int flags, ...), TAKE_MODE, (folder, path, flags, mode), result,
