@@ -1,7 +1,7 @@
 /*
  * flight.h - the flight recorder: what a rank did last, in memory that outlives it.
  *
- * A ring of the last FLIGHT_EVENTS events behind each rank's status record (protocol.h), in the file that the launcher
+ * A ring of the last FLIGHT_EVENTS events after each rank's status record (protocol.h), in the file that the launcher
  * maps too: it reads the ring after the rank was killed. Written by the engine (interpose/engine/core/flight.c), in any
  * thread, without a lock and without a system call; read by the launcher, which believes nothing that it finds there.
  *

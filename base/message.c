@@ -48,7 +48,7 @@ message_text(const char *text)
     put(text, strlen(text));
 }
 
-/* Returns what stands behind "ddprun: ", in line[LONGEST_LINE]; NULL: it cannot be formatted. */
+/* Returns what stands after "ddprun: ", in line[LONGEST_LINE]; NULL: it cannot be formatted. */
 static const char *
 put_line(char line[LONGEST_LINE], const char *format, va_list args)
 {

@@ -19,7 +19,7 @@ void printable_make(char *text, const char *kept);
 /* Behind what text[bytes] holds; cut where the room ends. */
 void printable_append(char *text, size_t bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* The part of a path behind its folders. */
+/* The part of a path after its folders. */
 static inline const char *
 file_name_of(const char *path)
 {

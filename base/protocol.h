@@ -247,7 +247,7 @@ struct rank_status {
 };
 
 /*
- * Each record has pages of its own, so that ranks do not share cache lines: the status, and behind it what the rank did
+ * Each record has pages of its own, so that ranks do not share cache lines: the status, and after it what the rank did
  * last (base/flight.h).
  */
 #define RANK_STATUS_BYTES  (3 * 4096)

@@ -9,7 +9,7 @@
  * Some steps do more than others: they clip, or look at norms. A touch that one of two intervals lacks is *optional* if
  * the intervals are equal without it, and it comes in front of the first *fixed* touch. Fixed are the touches that a
  * step cannot do without: the update, and what begins the next backward pass. So whatever makes a gradient ready has
- * come in both intervals, in the same order, behind the same update.
+ * come in both intervals, in the same order, after the same update.
  *
  * Pure. Not thread-safe: the owner locks.
  */

@@ -106,7 +106,7 @@ readiness_fits(const struct readiness *readiness, const struct history *history)
     return true;
 }
 
-/* Whether it is the touch that was learned behind `before` others. */
+/* Whether it is the touch that was learned after `before` others. */
 static bool
 is_expected(const struct readiness *readiness, size_t gradient, size_t before, struct touch touch)
 {

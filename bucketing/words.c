@@ -159,7 +159,7 @@ words_spans_of(struct ranges *ranges)
 {
     ranges_settle(ranges);
     struct words_spans spans = {0};
-    size_t widest[WORDS_SPANS - 1] = {0}; /* ranges behind the widest gaps; 0: none */
+    size_t widest[WORDS_SPANS - 1] = {0}; /* ranges after the widest gaps; 0: none */
     for (size_t i = 1; i < ranges->count; ++i) {
         size_t at = i;
         for (size_t k = 0; k < WORDS_SPANS - 1 && at > 0; ++k) {
@@ -171,7 +171,7 @@ words_spans_of(struct ranges *ranges)
         }
     }
     for (size_t first = 0; first < ranges->count;) {
-        size_t end = ranges->count; /* the span ends before the next range behind a wide gap */
+        size_t end = ranges->count; /* the span ends before the next range after a wide gap */
         for (size_t k = 0; k < WORDS_SPANS - 1; ++k) {
             if (widest[k] > first && widest[k] < end)
                 end = widest[k];

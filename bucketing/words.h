@@ -3,7 +3,7 @@
  *
  * Looked for in everything that a trainer copies to its device, batches of inputs included, so it has to run at the
  * speed of memory: about half an instruction a byte where vectors have 32 bytes. Of an address, inputs are
- * distinguished by both halves: 3 and 0x7ff0 are ordinary token ids, and allocations lie behind 0x3'02000000 and
+ * distinguished by both halves: 3 and 0x7ff0 are ordinary token ids, and allocations lie after 0x3'02000000 and
  * 0x7ff0'........ .
  *
  * Pure.

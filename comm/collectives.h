@@ -4,7 +4,7 @@
  * Buckets and all else go through the engine's communicator, but for what the program itself reduces (DDP_REDUCE),
  * which has a communicator of its own, opened when it is first used: buckets that leave during backward
  * leave in their own order, and a rank whose step deviates sends them later than the others do, so a call of the
- * program's would stand before a bucket on one rank and behind it on another. Neither waits for the other on the
+ * program's would stand before a bucket on one rank and after it on another. Neither waits for the other on the
  * device. Both kernels may be resident at once, each waiting for its peer on another rank: that needs room for both,
  * which a bound on the blocks of the second gives (PROGRAM_CTAS_AT_MOST in collectives.c). The streams are non-blocking
  * (they take no part in the legacy default stream's barriers) and of high priority. Every function only enqueues,

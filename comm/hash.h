@@ -32,7 +32,7 @@ extern "C" {
 /* The hash of memory. */
 uint64_t hash_bytes(const void *data, size_t bytes);
 
-/* In parts, in order: adds `bytes` bytes that lie behind `before` others, a multiple of HASH_BLOCK, to the sum of
+/* In parts, in order: adds `bytes` bytes that lie after `before` others, a multiple of HASH_BLOCK, to the sum of
  * those, which is 0 at first. */
 uint64_t hash_part(uint64_t sum, uint64_t before, const void *data, size_t bytes);
 

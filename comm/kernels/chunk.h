@@ -26,7 +26,7 @@ struct chunk_run {
 enum { CHUNK_RUNS_AT_MOST = 126 };
 
 struct chunk_runs {
-    uint32_t count, end; /* end: number of the chunk behind the last run's */
+    uint32_t count, end; /* end: number of the chunk after the last run's */
     struct chunk_run runs[CHUNK_RUNS_AT_MOST];
 };
 

@@ -5,6 +5,6 @@
 
 #include "comm/kernels/nonfinite.cu"
 
-#include "comm/kernels/wire.cu" /* behind what it uses of nonfinite.cu */
+#include "comm/kernels/wire.cu" /* after what it uses of nonfinite.cu */
 
-#include "comm/kernels/values.cu" /* behind what it uses of wire.cu */
+#include "comm/kernels/values.cu" /* after what it uses of wire.cu */

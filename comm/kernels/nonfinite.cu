@@ -50,7 +50,7 @@ find_nonfinite(const unsigned char *address, unsigned bytes, uint64_t word, cons
     }
 }
 
-/* What lies in front of groups of 16 bytes, or behind them: no element has bytes on both sides of a multiple of 8. */
+/* What lies in front of groups of 16 bytes, or after them: no element has bytes on both sides of a multiple of 8. */
 __device__ static void
 look_at_rest(const unsigned char *address, unsigned bytes, const nonfinite_look &look)
 {

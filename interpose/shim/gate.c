@@ -281,7 +281,7 @@ look_up_symbol(void *handle, const char *name, const char *version, const void *
     if (!driver && library_route(name, NULL) == NULL)
         return not_ours;
 
-    /* A program that asks whether there is such a function must not get the hook when no function is behind it. */
+    /* A program that asks whether there is such a function must not get the hook when the library has no function. */
     void *found = really_look_up(handle, name, version);
     if (found != NULL && (is_own(found) || found == library_route(name, NULL))) {
         found = really_look_up(RTLD_NEXT, name, version);

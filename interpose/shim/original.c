@@ -126,7 +126,7 @@ original_find(void)
 {
     if (gate_real_dlsym != NULL)
         return;
-    /* The loader's list, in which libraries only ever come behind libc. */
+    /* The loader's list, in which libraries only ever come after libc. */
     for (const struct link_map *object = _r_debug.r_map; object != NULL; object = object->l_next) {
         if (look_into(object))
             return;

@@ -96,7 +96,7 @@ void crash_watch_no_more(void);
 /* Once, by the constructor: what the hooks of exec and open need, which may look nothing up. */
 void execs_begin(void);
 
-/* The definition of a function of libc behind ours: libc's, or another interposer's. */
+/* The definition of a function of libc after ours: libc's, or another interposer's. */
 /* clang-format off */
 #define LIBC_FUNCTIONS(X)                                                     \
     X(execve) X(execvpe) X(fexecve) X(posix_spawn) X(posix_spawnp) X(open)    \
@@ -142,7 +142,7 @@ enum {
 };
 
 /*
- * Where to look the driver's functions up that the program has not: behind this library, or, where libcuda is in the
+ * Where to look the driver's functions up that the program has not: after this library, or, where libcuda is in the
  * scope of one library only (which has opened it, or is itself an extension of Python's, say), in libcuda. NULL if it
  * is not loaded.
  */

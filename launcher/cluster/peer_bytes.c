@@ -73,7 +73,7 @@ enum { FIELD_COUNT = sizeof(view_fields) / sizeof(view_fields[0]) };
 
 _Static_assert(sizeof(bool) == 1 && sizeof(int) == 4 && sizeof(unsigned) == 4, "kinds of fields have these sizes");
 
-/* Those that there are, and a 0 behind the last. */
+/* Those that there are, and a 0 after the last. */
 static void
 warning_fields(struct serialize_buffer *with, struct warnings *warnings)
 {

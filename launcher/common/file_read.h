@@ -16,12 +16,12 @@
 #include <sys/stat.h>
 
 /*
- * All of the file, malloc'ed, with a NUL behind its *count bytes; *status: what fstat() says of it. Both pointers may
+ * All of the file, malloc'ed, with a NUL after its *count bytes; *status: what fstat() says of it. Both pointers may
  * be NULL. NULL with errno, for file_why(): EFBIG: it has more than `most` bytes.
  */
 char *file_read(const char *path, size_t most, size_t *count, struct stat *status);
 
-/* The message of a failed file_read(), whose errno is still set; returns false. Before and behind the path: "the plan
+/* The message of a failed file_read(), whose errno is still set; returns false. Before and after the path: "the plan
  * ",
  * ", in --plan". Where a signal has ended the reading, its exit code. */
 bool file_read_refused(const char *before, const char *path, const char *behind, struct error *error);

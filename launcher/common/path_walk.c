@@ -90,7 +90,7 @@ path_walk(const char *path, enum path_rule rule, bool *refused)
             there = stat("/", &folder) == 0;
         }
     }
-    if (!*refused && left[0] != '\0') { /* behind what is not there */
+    if (!*refused && left[0] != '\0') { /* after what is not there */
         char *whole = xasprintf("%s%s", at, left);
         free(at);
         at = whole;

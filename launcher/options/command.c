@@ -274,7 +274,7 @@ command_parse(const struct command *command, int argc, char **argv, void *target
     describe_to_getopt(command, longs, letters);
 
     if (command->mixes)
-        unsetenv("POSIXLY_CORRECT"); /* by which getopt takes no option behind the first word */
+        unsetenv("POSIXLY_CORRECT"); /* by which getopt takes no option after the first word */
     optind = 0;                      /* glibc: start afresh, also after an earlier call */
     opterr = 0;
     int answer, at = 0;

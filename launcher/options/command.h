@@ -81,7 +81,7 @@ enum options_result {
     OPTIONS_RUN,
     OPTIONS_HELP,       /* --help was given; nothing else was checked after it */
     OPTIONS_HELP_ALL,   /* the same for --help-all */
-    OPTIONS_HELP_MIXED, /* the same behind the word of options_mix() */
+    OPTIONS_HELP_MIXED, /* the same after the word of options_mix() */
     OPTIONS_VERSION,    /* the same for --version */
     OPTIONS_BAD,        /* `error` says why */
 };
@@ -93,9 +93,9 @@ struct command {
     const char *brief;                     /* what it does, for a list */
     const char *usage;                     /* of its help: what stands above the options, */
     const char *notes;                     /* and below */
-    const char *wants;                     /* what has to stand behind the options, "program"; NULL: nothing */
+    const char *wants;                     /* what has to stand after the options, "program"; NULL: nothing */
     const char *example;                   /* how that looks: "ddprun doctor ./train" */
-    bool mixes;                            /* options may stand behind that, too */
+    bool mixes;                            /* options may stand after that, too */
     bool starts_ranks;                     /* it starts a job of its own, and cannot be one of several processes */
     enum option_group group;               /* of the rows that its help shows */
     const struct option_row *rows;         /* up to one without a name */
@@ -109,7 +109,7 @@ struct command {
 /* ---- command.c ---- */
 
 /*
- * The options among the words behind argv[0]. `*rest_p`: how many words of argv, with argv[0], they are; what follows
+ * The options among the words after argv[0]. `*rest_p`: how many words of argv, with argv[0], they are; what follows
  * them is the program, or what the command wants. Not thread-safe (getopt).
  */
 enum options_result command_parse(const struct command *command, int argc, char **argv, void *target, int *rest_p,

@@ -11,7 +11,7 @@
 /* Up to one without a name; constant once main() has mixed in a command's. */
 extern struct option_row option_rows[OPTION_ROWS_AT_MOST + 1];
 
-/* Options that stand among ddprun's own, before the word or behind it: `rows`, in which each says where its value is.
+/* Options that stand among ddprun's own, before the word or after it: `rows`, in which each says where its value is.
  * Once, before the first command line. */
 void options_mix(const struct command *command, const struct option_row *rows);
 

@@ -37,7 +37,7 @@ parse_all(int argc, char **argv, struct options *options, struct error *error)
         option_mixed->reset();
     enum options_result result = command_parse(&ddprun_command, argc, argv, options, &rest, error);
     bool mixes = option_mixed != NULL && rest < argc && strcmp(argv[rest], option_mixed->name) == 0;
-    if (result == OPTIONS_RUN && mixes) { /* more options are behind it */
+    if (result == OPTIONS_RUN && mixes) { /* more options are after it */
         options->mixed = true;
         argc -= rest;
         argv += rest;

@@ -23,7 +23,7 @@ struct child_result {
     enum child_end end;
     int code;
     size_t length;               /* of the text */
-    char text[CHILD_TEXT_BYTES]; /* what it wrote to stdout and stderr, cut if it was longer; a NUL behind it */
+    char text[CHILD_TEXT_BYTES]; /* what it wrote to stdout and stderr, cut if it was longer; a NUL after it */
 };
 
 /* Runs `function` in a child, its exit code being what the function returns. */

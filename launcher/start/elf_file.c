@@ -60,7 +60,7 @@ elf_file_close(struct elf_file *file)
     file->elf = NULL;
 }
 
-/* The first segment of the kind from *at_p on, which goes behind it. */
+/* The first segment of the kind from *at_p on, which goes past it. */
 static bool
 next_segment(const struct elf_file *file, GElf_Word type, size_t *at_p, GElf_Phdr *segment)
 {

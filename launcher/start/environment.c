@@ -99,7 +99,7 @@ set_number(char ***list, const char *name, unsigned long long value)
 }
 
 /* Ours come last: a sanitizer's runtime that is already preloaded must stay the first library. */
-/* Adds a library to those that are preloaded, behind those that are there. */
+/* Adds a library to those that are preloaded, after those that are there. */
 static void
 add_preload(char ***list, const char *library)
 {

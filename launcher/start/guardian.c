@@ -1,7 +1,7 @@
 /*
  * guardian.c - see spawn.h.
  *
- * Rule of this file, as in spawn.c: behind fork only async-signal-safe calls. The launcher may have threads (PMIx),
+ * Rule of this file, as in spawn.c: after fork only async-signal-safe calls. The launcher may have threads (PMIx),
  * whose locks the child has copied in a locked state.
  */
 #include "launcher/start/spawn.h"

@@ -61,7 +61,7 @@ void file_limit_give_back(void);
 
 /* ---- guardian.c: ends what ranks have started, and removes the job folder, when ddprun itself is killed ---- */
 /*
- * A rank's first process then ends by PR_SET_PDEATHSIG, and a trainer behind a script notices (the engine's watch
+ * A rank's first process then ends by PR_SET_PDEATHSIG, and a trainer that a script starts notices (the engine's watch
  * thread). What else they have started, such as loaders of data, would live on: the guardian, a process of its own
  * that only waits for the end of a socket, kills the process groups of all ranks, and removes the folder. It is in a
  * session of its own, so that what is sent to ddprun's group does not reach it. One in a process; main thread.

@@ -130,7 +130,7 @@ is_expression_place(const struct source *source, uint32_t i)
            !source_is(source, i - 1, ".") && !source_is(source, i - 1, "->");
 }
 
-/* cast<TYPE>( behind token `open`, ) before token `close`. */
+/* cast<TYPE>( after token `open`, ) before token `close`. */
 static void
 wrap(struct source *source, uint32_t from, uint32_t to, uint32_t open, uint32_t close)
 {

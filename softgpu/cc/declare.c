@@ -76,7 +76,7 @@ read_word(const struct source *source, struct declaration *d, uint32_t i)
     }
 }
 
-/* At `template`: behind its parameter list. */
+/* At `template`: after its parameter list. */
 static uint32_t
 read_template(const struct source *source, struct declaration *d, uint32_t i)
 {
@@ -143,7 +143,7 @@ read_declaration(const struct source *source, uint32_t begin, uint32_t end, enum
                 d.colon = i;
             if (source_is(source, i, "~"))
                 d.flags |= FUNCTION_UNNAMED;
-            if (source_is_word(source, i) && d.equals == end) /* a lambda behind it has a __device__ of its own */
+            if (source_is_word(source, i) && d.equals == end) /* a lambda after it has a __device__ of its own */
                 read_word(source, &d, i);
             i = source_next(source, i);
         }
@@ -159,7 +159,7 @@ is_device_only(const struct declaration *d)
     return (d->flags & FUNCTION_DEVICE) != 0 && (d->flags & (FUNCTION_HOST | FUNCTION_KERNEL)) == 0;
 }
 
-/* What stands in the place of __device__ or __global__, so behind template<...>. */
+/* What stands in the place of __device__ or __global__, so after template<...>. */
 static void
 put_for_keyword(struct source *source, const struct declaration *d, const char *words)
 {
@@ -306,7 +306,7 @@ classify_brace(const struct source *source, const struct declaration *d)
     if (d->equals != d->end)
         return BRACE_VALUE;
     if (d->params != d->end) {
-        /* C(int n) : a(n), b{n} {...}: the brace behind a member's name initialises it. */
+        /* C(int n) : a(n), b{n} {...}: the brace after a member's name initialises it. */
         if (d->colon != d->end && (source_is_word(source, previous) || source_is(source, previous, ">")))
             return BRACE_MEMBER_INIT;
         return BRACE_FUNCTION;

@@ -3,7 +3,7 @@
  * (void)0 : k(a, b))
  *
  * So the compiler does all the rest: template arguments, overloads, conversions, default arguments, function pointers;
- * each argument is evaluated once, behind the configuration, as with nvcc.
+ * each argument is evaluated once, after the configuration, as with nvcc.
  */
 #include "source.h"
 
@@ -38,7 +38,7 @@ angle_balance(const struct source *source, uint32_t from, uint32_t to)
 }
 
 /*
- * The ">>>" that closes the configuration opened at `open`: outside of brackets, with arguments behind it, and with
+ * The ">>>" that closes the configuration opened at `open`: outside of brackets, with arguments after it, and with
  * template arguments closed before it, for k<<<f<A<B<C>>>(x), 1>>>(y) has two candidates. If none leaves the angles
  * balanced (a comparison in the configuration), the last one. 0 if there is no candidate.
  */

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 enum token_kind {
-    TOKEN_END,  /* behind the last token */
+    TOKEN_END,  /* after the last token */
     TOKEN_WORD, /* identifier or keyword */
     TOKEN_NUMBER,
     TOKEN_STRING, /* string or character literal, raw or not, with its prefix */

@@ -9,8 +9,8 @@
 
 enum value_kind {
     VALUE_NONE,
-    VALUE_NEEDED, /* separate or behind '=' */
-    VALUE_SWITCH, /* true or false, behind '=' or as the next word; alone it means true */
+    VALUE_NEEDED, /* separate or after '=' */
+    VALUE_SWITCH, /* true or false, after '=' or as the next word; alone it means true */
     VALUE_FILES,  /* as VALUE_NEEDED: files with more arguments, which options.c reads */
     VALUE_GLUED,  /* as VALUE_NEEDED, or glued to the short name */
     VALUE_GLUED_NUMBER,

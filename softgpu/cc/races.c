@@ -41,7 +41,7 @@ repeats(const struct source *source, uint32_t from, uint32_t sign)
     return true;
 }
 
-/* At the first token of a statement, or behind its `++`. */
+/* At the first token of a statement, or after its `++`. */
 static void
 watch_change(struct source *source, uint32_t from, uint32_t limit)
 {

@@ -215,7 +215,7 @@ static const char *const type_words[] = {
     NULL,
 };
 
-/* Of those, the ones that say nothing of the type: behind them a lone word is still the type. */
+/* Of those, the ones that say nothing of the type: after them a lone word is still the type. */
 static const char *const qualifier_words[] = {
     "const",      "volatile",     "__restrict__", "__restrict",        "restrict",     "struct",
     "class",      "union",        "enum",         "typename",          "static",       "extern",

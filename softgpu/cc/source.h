@@ -116,13 +116,13 @@ char *source_spell(const struct source *source, uint32_t from, uint32_t to);
 /* Behind the '>' that closes the '<' at i: brackets are jumped over. `end` if no such '>' is before it. */
 uint32_t source_skip_angles(const struct source *source, uint32_t i, uint32_t end);
 
-/* The '<' that the '>' at i closes, or i if no such '<' is behind `begin`. */
+/* The '<' that the '>' at i closes, or i if no such '<' is after `begin`. */
 uint32_t source_open_angle(const struct source *source, uint32_t i, uint32_t begin);
 
 /* Behind the last token of the group that opens at i, if i is '(' '[' or '{'; else i + 1. */
 uint32_t source_next(const struct source *source, uint32_t i);
 
-/* `__attribute__((...))`, `alignas(...)` and the like at i: behind it. Else i. */
+/* `__attribute__((...))`, `alignas(...)` and the like at i: after it. Else i. */
 uint32_t source_skip_attribute(const struct source *source, uint32_t i);
 
 /*

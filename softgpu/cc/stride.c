@@ -46,7 +46,7 @@ is_type_word(const struct source *source, uint32_t i)
     return source_is_one_of(source, i, words) || source_is(source, i, "::");
 }
 
-/* `(size_t)`, `static_cast<int>`: behind it, or i. */
+/* `(size_t)`, `static_cast<int>`: after it, or i. */
 static uint32_t
 skip_cast(const struct source *source, uint32_t i, uint32_t end)
 {
@@ -434,7 +434,7 @@ read_while(struct loop *loop, uint32_t i, uint32_t end)
     return true;
 }
 
-/* `if (pure) return;`, for all threads of the block or none: behind it, or i. */
+/* `if (pure) return;`, for all threads of the block or none: after it, or i. */
 static uint32_t
 skip_early_return(const struct loop *loop, uint32_t i)
 {

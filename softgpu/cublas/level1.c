@@ -42,7 +42,7 @@ struct vector_parameters {
     int64_t n, incx, incy;
     int64_t has_64_bit_result;
     double alpha, sine; /* where their pointers are NULL */
-    int64_t cut;        /* softgpu_cut(), of a sum; then `partial` gets the sum of what is behind it, if not NULL */
+    int64_t cut;        /* softgpu_cut(), of a sum; then `partial` gets the sum of what is after it, if not NULL */
     void *partial;
 };
 

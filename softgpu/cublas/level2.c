@@ -30,7 +30,7 @@ struct matrix_parameters {
     int64_t m, n;
     int64_t step[3];
     double alpha, beta; /* where their pointers are NULL */
-    int64_t cut;        /* softgpu_cut(), of gemv's sums; then `partial` gets the first sum behind it, if not NULL */
+    int64_t cut;        /* softgpu_cut(), of gemv's sums; then `partial` gets the first sum after it, if not NULL */
     void *partial;
 };
 

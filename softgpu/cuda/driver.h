@@ -457,7 +457,7 @@ enum memory_kind {
 /* Pages from the system, with closed ones on both sides. */
 struct mapping {
     uintptr_t base;     /* what the program gets */
-    uintptr_t pages;    /* the pages that can be used: base lies on the first of them or, of device memory, behind */
+    uintptr_t pages;    /* the pages that can be used: base lies on the first of them or, of device memory, after */
     size_t pages_bytes; /* 0: the driver has not mapped them */
     uintptr_t region;   /* with the closed pages around them */
     size_t region_bytes;

@@ -216,7 +216,7 @@ event_wait(CUstream stream_handle, enum flavour flavour, CUevent handle, unsigne
     if (moment == NULL) {
         return CUDA_SUCCESS;
     }
-    /* In its own stream a record is behind us anyway. In the legacy stream even a wait for nothing is a barrier. */
+    /* In its own stream a record comes after us anyway. In the legacy stream even a wait for nothing is a barrier. */
     bool needless = stream != stream->context->legacy &&
                     (moment->stream == stream || stream_reached(moment->stream, moment->number));
     struct command *wait = needless ? NULL : command_new(sizeof *wait, NULL);

@@ -1,7 +1,7 @@
 /*
  * mapping.c - pages for allocations, so that a mistake with memory is a fault and not a wrong number.
  *
- * Around every allocation lie closed pages. Device memory ends against those behind it, as near as alignment allows;
+ * Around every allocation lie closed pages. Device memory ends against those after it, as near as alignment allows;
  * the few bytes in between hold a pattern that shows writes. Freed memory goes back to the system, but its addresses
  * stay closed, and its record known, until many others have been freed after it.
  *

@@ -84,7 +84,7 @@ cuMemAddressReserve(CUdeviceptr *pointer, size_t bytes, size_t alignment, CUdevi
     REQUIRE(pointer != NULL && fits(bytes) && flags == 0 && (alignment & (alignment - 1)) == 0 &&
             bytes <= SIZE_MAX / 4 && alignment <= SIZE_MAX / 4);
     struct range *range = malloc(sizeof *range);
-    /* Closed addresses lie before and behind the range as they do around allocations. */
+    /* Closed addresses lie before and after the range as they do around allocations. */
     size_t region_bytes = bytes + 2 * alignment;
     void *region = address_reserve(ADDRESS_POOL, region_bytes);
     if (range == NULL || region == MAP_FAILED) {

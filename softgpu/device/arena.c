@@ -7,7 +7,7 @@
  * Kernels' frames lie over each other, for one block runs at a time. Nothing is cleared between blocks: shared memory
  * has no initial value in CUDA.
  *
- * An access behind the dynamic part ends the launch with its offset: at once where it hits the guard, of which the
+ * An access past the dynamic part ends the launch with its offset: at once where it hits the guard, of which the
  * driver's handler of faults asks describe_fault(); at the end of the launch where it has changed the filling.
  */
 #include "block.h"
@@ -69,7 +69,7 @@ dynamic_end(void)
     return arena_here + STATIC_BYTES + page_bytes() + DYNAMIC_LIMIT;
 }
 
-/* For the driver (private_calls.h): whether `address` is behind the dynamic shared memory of this OS thread. */
+/* For the driver (private_calls.h): whether `address` is past the dynamic shared memory of this OS thread. */
 static bool
 describe_fault(uintptr_t address, char *text, size_t room)
 {

@@ -260,7 +260,7 @@ softgpu_wake(const void *object)
 
 /*
  * softgpu_barrier() and the others, as assembly: `sp` is the instruction that gives the step the stack pointer, as the
- * parameter behind those of the function itself.
+ * parameter after those of the function itself.
  */
 #define DEFINE_WAIT(name, step, sp)                                                                          \
     __asm__(".text\n\t.p2align 4\n\t.globl " #name "\n\t"                                                    \

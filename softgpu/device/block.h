@@ -235,7 +235,7 @@ void block_prepare(struct block *block, const struct softgpu_launch *launch, con
 /* No thread of the block has begun. */
 void block_begin(struct block *block);
 
-/* The launch may have written behind its dynamic shared memory: ends it then. */
+/* The launch may have written past its dynamic shared memory: ends it then. */
 void block_check_shared_memory(void);
 
 /* Calls the step, where softgpu_thread_end() has not. Returns where the fiber was switched to again, if ever. */
@@ -309,7 +309,7 @@ void arena_prepare(size_t dynamic_bytes);
 /* Whether the address is in the shared memory of this OS thread, which each block has for itself in its turn. */
 bool arena_holds(const void *address);
 
-/* Whether the launch for which the arena was prepared has written behind its dynamic shared memory: at which offset
+/* Whether the launch for which the arena was prepared has written past its dynamic shared memory: at which offset
  * first, and how many bytes there are. */
 bool arena_overrun(size_t *offset_p, size_t *bytes_p);
 

@@ -41,7 +41,7 @@ order_draw(struct block *block, uint64_t number)
 
 static __thread struct {
     struct softgpu_launch launch; /* the part that runs */
-    uint64_t end;                 /* behind the launch's last block */
+    uint64_t end;                 /* after the launch's last block */
     unsigned thread_count, warps, done;
     unsigned char order[MOST_WARPS];
 } parts SOFTGPU_INITIAL_EXEC;

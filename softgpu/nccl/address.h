@@ -3,7 +3,7 @@
  * sockets to and from such places.
  *
  * NCCL_SOCKET_IFNAME: names of interfaces, separated by commas. A name means every interface that begins with it;
- * behind a leading `=` only those that are called so; behind a leading `^` all others (`^=` as well). Unset: an
+ * after a leading `=` only those that are called so; after a leading `^` all others (`^=` as well). Unset: an
  * interface that begins with `ib`; else one that is neither loopback nor begins with `docker`; else docker; else
  * loopback. NCCL_SOCKET_FAMILY: AF_INET or AF_INET6; unset: whichever the interface has first.
  *

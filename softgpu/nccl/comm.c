@@ -324,7 +324,7 @@ comm_finish_start(struct ncclComm **comm_p)
     return result;
 }
 
-/* The beginning of ncclConfig_t, which every version of nccl.h has; what lies behind it may be shorter or longer. */
+/* The beginning of ncclConfig_t, which every version of nccl.h has; what lies after it may be shorter or longer. */
 _Static_assert(sizeof(ncclUniqueId) == 128 && offsetof(ncclConfig_t, size) == 0 && offsetof(ncclConfig_t, magic) == 8 &&
                    offsetof(ncclConfig_t, version) == 12 && offsetof(ncclConfig_t, blocking) == 16,
                "nccl.h of NCCL 2");

@@ -61,7 +61,7 @@ struct comm_shrinks {
 /* A stream capture in which the communicator has operations. */
 struct comm_capture {
     uint64_t id;    /* 0: none */
-    CUevent behind; /* recorded in the capture, behind the last of them; NULL before the first use */
+    CUevent behind; /* recorded in the capture, after the last of them; NULL before the first use */
 };
 
 /* The captures that a communicator can be part of at the same time. */
@@ -98,7 +98,7 @@ struct ncclComm {
     ncclResult_t init_result; /* valid once stage is COMM_BROKEN, and so is the text */
     struct bootstrap_error init_error;
 
-    /* Recorded behind each operation, in a graph each time that it is launched: the next one, wherever it is, comes
+    /* Recorded after each operation, in a graph each time that it is launched: the next one, wherever it is, comes
      * after it. NULL before the first. */
     CUevent last_operation;
     CUstream last_stream;                       /* valid while nothing has been captured */

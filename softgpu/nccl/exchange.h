@@ -50,7 +50,7 @@ void exchange_fail(struct exchange *exchange, bool tell_user, ncclResult_t resul
 
 /*
  * What the kernel of an operation that failed does last: it does not end before its rank gives up the communicator, as
- * one whose peer is gone does not on a GPU. Whatever is enqueued behind it would take what was never reduced for a
+ * one whose peer is gone does not on a GPU. Whatever is enqueued after it would take what was never reduced for a
  * result. Returns at once where nothing failed.
  */
 void exchange_stall(struct exchange *exchange);

@@ -39,7 +39,7 @@ struct frame_reader {
 /* Where the next bytes that arrive go, at most *room_p of them (never 0). */
 void *frame_room(struct frame_reader *reader, size_t *room_p);
 
-/* Fewer bytes than these complete nothing: of a header, or of what a frame carries, with the progress behind it. */
+/* Fewer bytes than these complete nothing: of a header, or of what a frame carries, with the progress after it. */
 size_t frame_missing(const struct frame_reader *reader);
 
 /*

@@ -98,7 +98,7 @@ static struct softgpu_kernel transfers_kernel =
 /*
  * Operations of a communicator run in the order of their calls, on whatever streams: each waits for the event behind
  * the one before. Those in a capture do so among themselves; and the graph as a whole, at each launch, takes its place
- * in that order by event nodes: the first one's wait for the event as it is then, and the records behind each.
+ * in that order by event nodes: the first one's wait for the event as it is then, and the records after each.
  */
 
 /* One step of a launch, for the message if it fails. */

@@ -9,7 +9,7 @@
 #include "nccl/point_to_point.h"
 
 /*
- * Launches one collective on `stream`, behind everything of this communicator that was launched before, on whatever
+ * Launches one collective on `stream`, after everything of this communicator that was launched before, on whatever
  * stream. collective->scalar is ignored: what premulsum needs comes with `premulsum`, NULL without.
  */
 ncclResult_t launch_collective(struct ncclComm *comm, const struct collective *collective,

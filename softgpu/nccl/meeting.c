@@ -247,7 +247,7 @@ meeting_hello_unix(struct meeting *meeting, int connection, struct report *hello
     return result;
 }
 
-/* Takes the memfd and the pidfds: fds[0] and those behind it, in the order of the ranks' places. */
+/* Takes the memfd and the pidfds: fds[0] and those after it, in the order of the ranks' places. */
 static ncclResult_t
 take_segment(struct segment *segment, int *fds, int fd_count, struct bootstrap_error *error)
 {

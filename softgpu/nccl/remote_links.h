@@ -11,7 +11,7 @@
 
 /*
  * Frames on their way to one rank. A frame is held, and sent in one call with the next one, if no rank waits for it
- * before the next one: a signature and the data of a chunk until the progress behind them, and PROGRESS_TAKEN. A rank
+ * before the next one: a signature and the data of a chunk until the progress after them, and PROGRESS_TAKEN. A rank
  * waits for PROGRESS_TAKEN of chunk c when it reduces chunk c + 2. Before, it waits for PROGRESS_CONTRIBUTED of chunk
  * c + 2, which the same connection brings later than PROGRESS_TAKEN of chunk c. States and notes pass held frames: what
  * a rank that leaves or fails has held, no rank needs any more.

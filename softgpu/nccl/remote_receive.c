@@ -51,7 +51,7 @@ health_of_end(int error)
     }
 }
 
-/* What was read ahead, behind what the reader had room for. */
+/* What was read ahead, after what the reader had room for. */
 static bool
 take_ahead(struct link *link, struct mirror *mirror, size_t count, bool *arrived_p)
 {

@@ -200,7 +200,7 @@ enum wait_result segment_wait_all(struct segment *segment, enum progress which, 
 void segment_advance(struct segment *segment, enum progress which, uint32_t value);
 
 /*
- * Publishes what this rank does in operation `number`, and advances PROGRESS_OPERATION to behind it. `is_held`: other
+ * Publishes what this rank does in operation `number`, and advances PROGRESS_OPERATION past it. `is_held`: other
  * hosts learn it with PROGRESS_CONTRIBUTED, which follows at once.
  */
 void segment_publish(struct segment *segment, uint32_t number, const struct operation_signature *signature,

@@ -234,7 +234,7 @@ bool stream_is_captured(CUstream stream);
 /* Makes the stream wait for the last reduction, once after each boundary. */
 void stream_wait_for_reduction(CUstream handle);
 CUevent timing_event(void); /* a new one */
-/* Records the event behind what the trainer has enqueued there; ends the job, naming `what` or the foreign context, if
+/* Records the event after what the trainer has enqueued there; ends the job, naming `what` or the foreign context, if
  * that fails. */
 void stream_record(CUstream handle, CUevent event, const char *what);
 /* Ends the job if the stream is of another context. */

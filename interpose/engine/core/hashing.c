@@ -188,7 +188,7 @@ window_address(const struct item *item, size_t i)
 
 /* ---- on the host, at once ---- */
 
-/* Whether all of [address, address + bytes), which lies behind `before` bytes that are hashed, is there. */
+/* Whether all of [address, address + bytes), which lies after `before` bytes that are hashed, is there. */
 static bool
 hash_host(struct item *item, uint64_t before, uint64_t address, size_t bytes, char *piece)
 {

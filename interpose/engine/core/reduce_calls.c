@@ -2,7 +2,7 @@
  * reduce_calls.c - which calls of DDP_REDUCE this rank has made, and whether all ranks have made the same.
  *
  * Called by step/reduce.c and by the end of the program (verify/checks.c). Ranks compare each combination of place,
- * count, type and operation before its first call, so every rank knows the text behind every key that another rank may
+ * count, type and operation before its first call, so every rank knows the text after every key that another rank may
  * send. The sequence is a hash over keys in their order; the last keys come with it, so that a difference is named by
  * its call, unless it is older than those.
  */

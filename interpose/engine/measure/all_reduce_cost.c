@@ -32,7 +32,7 @@ all_reduce_cost(void)
 
 /* ---- measuring ---- */
 
-/* Enqueues one all-reduce between two events, behind others; the caller waits. */
+/* Enqueues one all-reduce between two events, after others; the caller waits. */
 static void
 enqueue(const struct bucket_wire *wire, CUevent before, CUevent after) BY_ISSUER
 {

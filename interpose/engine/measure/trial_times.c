@@ -2,7 +2,7 @@
  * trial_times.c - how long do steps of a trial take?
  *
  * Timing events of the steps of one trial (bucketing/trial.h), on the trainer's stream: a step's own work lies between
- * the release of the step before and its boundary, its wait behind that. No more than one trial is under way; its
+ * the release of the step before and its boundary, its wait after that. No more than one trial is under way; its
  * events stay for the next one. The host waits for none of them.
  */
 #include "interpose/engine/measure/measure.h"

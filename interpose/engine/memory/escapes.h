@@ -70,7 +70,7 @@ extern struct bounded_ranges host_accessible;
 bool host_accessible_is_pinned(uint64_t address);
 /* Whether it lies there, all of it. */
 bool host_accessible_has(uint64_t address, size_t bytes);
-/* A kernel gets this address: looks for escaping addresses behind it. */
+/* A kernel gets this address: looks for escaping addresses in the memory that it points to. */
 void host_accessible_look_behind(uint64_t address);
 /* The same for [address, address + bytes) of the host's memory, whatever is there: whether all of it could be read. */
 bool host_accessible_look_through(uint64_t address, size_t bytes);

@@ -117,7 +117,7 @@ struct memory_state {
 extern struct memory_state memory_state;
 
 /* ---- tensors.c: the table of what is annotated ---- */
-/* With lock held: the tensor behind this one in the table, the first behind NULL; NULL: there are no more. */
+/* With lock held: the tensor after this one in the table, the first after NULL; NULL: there are no more. */
 static inline struct tensor *
 tensor_next(const struct tensor *tensor) WITH_LOCK
 {
@@ -324,7 +324,7 @@ void pointers_visit(const struct operation *operation, const struct function_lay
  * captured. Copies and memsets bring data, they update nothing. */
 bool pointers_may_update(const struct operation *operation, const struct function_layout **layout_p);
 
-/* The annotated range that holds the address, or where the next one behind it begins in *next_p; takes the lock. */
+/* The annotated range that holds the address, or where the next one after it begins in *next_p; takes the lock. */
 bool pointers_annotated(CUdeviceptr address, struct tensor *tensor_p, CUdeviceptr *next_p);
 
 /* ---- hits.c ---- */

@@ -74,7 +74,7 @@ pointers_annotated(CUdeviceptr address, struct tensor *tensor_p, CUdeviceptr *ne
 {
     size_t count;
     engine_lock();
-    const struct range *range = ranges_find(&memory_state.ranges, address, UINT64_MAX, &count); /* and all behind it */
+    const struct range *range = ranges_find(&memory_state.ranges, address, UINT64_MAX, &count); /* and all after it */
     bool found = range != NULL && range->begin <= address;
     if (found)
         *tensor_p = memory_state.tensors[range->id];

@@ -223,7 +223,7 @@ enum { GRAPH_BUCKETS = 8, GRAPH_LEAST_BYTES = 1 << 20 };
 
 /*
  * In a graph nothing is measured, and what was not learned before its capture never will be. An eighth of the gradients
- * leaves an eighth of the reduction behind backward, where latency does not count more than that.
+ * leaves an eighth of the reduction after backward, where latency does not count more than that.
  */
 static uint64_t
 cap_in_graph(const struct group *group)

@@ -6,7 +6,7 @@
  * first one has steps with overlap and without it, the second one all layouts (layouts.c). Later trials have one way
  * each. Which step goes which way follows from the group's boundaries, which all ranks count alike; a few boundaries
  * later the ranks exchange their times, and each computes the same result. The first trial comes when the plan has
- * settled; behind step FREE_STEPS, others come when they are at most 0.5 % of the steps and of the time. Steps change
+ * settled; after step FREE_STEPS, others come when they are at most 0.5 % of the steps and of the time. Steps change
  * their way when two trials in a row want it. Of several groups one at a time has a trial.
  *
  * None in runs that repeat call by call or are compared (--bucket-mb, --verify, `ddprun check`), nor where steps are
@@ -22,9 +22,9 @@
 #include <stdlib.h>
 
 enum {
-    SETTLED_STEPS = 12,      /* of a plan, behind the checks of its first steps */
+    SETTLED_STEPS = 12,      /* of a plan, after the checks of its first steps */
     UNMEASURED_STEPS = 72,   /* of one that no measured one follows */
-    ASKED_AFTER = 4,         /* boundaries behind a trial; events of its steps may be incomplete there, */
+    ASKED_AFTER = 4,         /* boundaries after a trial; events of its steps may be incomplete there, */
     ASKED_AFTER_MOST = 256,  /* or there, and the trial is given up */
     UNTRIED_STEPS = 1 << 14, /* until the next one where none could be judged */
     FREE_STEPS = 300,        /* of a run: what is tried in them costs little, and a better way gains for long */
@@ -48,11 +48,11 @@ struct trial {
     struct plan *plans[TRIAL_WAYS_AT_MOST]; /* layouts.c's, while the trial runs; NULL: the plan in force */
     size_t bucket_counts[TRIAL_WAYS_AT_MOST];
     uint64_t begun;       /* the group's overlapped steps when it began */
-    uint64_t asked_after; /* boundaries behind it at which ranks exchange their times */
+    uint64_t asked_after; /* boundaries after it at which ranks exchange their times */
     uint64_t due;         /* the next one begins at this boundary of the group, or later */
     uint64_t early;       /* steps of it that launched buckets early on this rank */
     uint64_t judged;      /* trials with a result so far */
-    size_t owed;          /* control steps behind FREE_STEPS since the last pause, */
+    size_t owed;          /* control steps after FREE_STEPS since the last pause, */
     int64_t owed_ns;      /* and by what all control steps were longer */
     int64_t slowed_ns;    /* of the last one that had steps with and without overlap */
     int doubted;          /* the last one wants steps to go this way: another one has to confirm that; or WAY_PRESENT */
@@ -331,7 +331,7 @@ end(struct trial *trial, const struct group *group) BY_ISSUER
     layouts_end(group);
 }
 
-/* A step of the trial is passed, or a boundary behind it. */
+/* A step of the trial is passed, or a boundary after it. */
 static void
 advance(struct trial *trial, struct group *group) BY_ISSUER
 {

@@ -61,7 +61,7 @@ void json_add_i64(struct json *json, const char *name, int64_t value);
 void json_add_u64(struct json *json, const char *name, uint64_t value);
 /* All of its digits: what is read is the same number. */
 void json_add_double(struct json *json, const char *name, double value);
-/* A time in microseconds, with three digits behind the point. */
+/* A time in microseconds, with three digits after the point. */
 void json_add_us(struct json *json, const char *name, double us);
 /* Escapes what JSON demands; other bytes stay as they are. */
 void json_add_text(struct json *json, const char *name, const char *text);

@@ -280,7 +280,7 @@ agree_on_boundary(const struct group *group, const struct ddp_site *site)
 
 enum { KINDS = 256 };
 
-/* The recordings that stand behind the sequence's numbers, which are fewer; the same on all ranks. */
+/* The recordings that stand after the sequence's numbers, which are fewer; the same on all ranks. */
 static uint64_t number_of_kind[KINDS];
 static struct sequence kinds; /* of boundaries, once there are graphs with DDP_STEP; the issuer's */
 

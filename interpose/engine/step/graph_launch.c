@@ -76,7 +76,7 @@ follow_stream(CUstream stream) BY_ISSUER
     CUDA("cuEventRecord", cuEventRecord, engine_state.reduced, first_stream());
 }
 
-/* The steps are passed; what the graph does behind its last one is work of the next interval, on any gradient. */
+/* The steps are passed; what the graph does after its last one is work of the next interval, on any gradient. */
 static void
 count_steps(const struct recording *recording, CUstream stream) BY_ISSUER
 {

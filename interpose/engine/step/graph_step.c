@@ -1,6 +1,6 @@
 /*
- * graph_step.c - DDP_STEP in a capture: its collectives become nodes of the graph, each behind the last work on the
- * gradients of its bucket, and the captured stream continues behind all of them.
+ * graph_step.c - DDP_STEP in a capture: its collectives become nodes of the graph, each after the last work on the
+ * gradients of its bucket, and the captured stream continues after all of them.
  *
  * In a capture nothing has to be learned: when DDP_STEP is captured, the last touch of each gradient is known, and its
  * node with it. All collectives are on one internal stream, the lane, in one order, also where there are several
@@ -139,7 +139,7 @@ order_lane(const struct capture *capture, const struct nodes *nodes, bool first)
          NULL, nodes->count, how);
 }
 
-/* Draws the lane into the capture, behind where the stream has got to. */
+/* Draws the lane into the capture, after where the stream has got to. */
 static void
 join_lane(struct capture *capture, CUstream stream)
 {

@@ -249,7 +249,7 @@ add_parameters(uint64_t *words, const struct group *group) BY_ISSUER
         if (checks.hashes[i].word != &words[i]) /* else the last comparison may be reading it */
             checks.hashes[i].word = &words[i];
         any = any || tensor.placed;
-        bool is_staged = group != NULL && tensor.averaged; /* the average comes to the host's memory behind the step */
+        bool is_staged = group != NULL && tensor.averaged; /* the average comes to the host's memory after the step */
         bool on_host = tensor.placed && tensor.kind == MEMORY_HOST && !is_staged;
         if (on_host && hasher_add_host(checks.hasher, tensor.address, tensor.bytes, false, tensor.type, store_hash,
                                        &checks.hashes[i]))

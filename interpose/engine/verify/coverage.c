@@ -6,7 +6,7 @@
  * right, so nothing ends: a frozen parameter has no gradient, and an allocation may hold more than a tensor. Of the
  * latter this file says nothing where it can tell: several annotations lie in the allocation (a flat buffer, a pool),
  * the rest is what an allocator rounds up, or the tensor's counterpart fills its own allocation (weights with their
- * momentum behind them).
+ * momentum after them).
  */
 #include "interpose/engine/verify/verify.h"
 
@@ -120,7 +120,7 @@ compare_elements(const struct tensor *tensors, size_t count, uint64_t parameters
 
 /* ---- a part of an allocation ---- */
 
-/* What an allocator may add behind a tensor: up to 32 bytes, or up to the next multiple of 256 or 512. */
+/* What an allocator may add after a tensor: up to 32 bytes, or up to the next multiple of 256 or 512. */
 static bool
 is_padding(size_t used, size_t bytes)
 {
@@ -187,7 +187,7 @@ is_fused(const struct tensor *tensors, size_t count, const struct tensor *parame
     return parameter->averaged || (parameter->group != 0 && !any);
 }
 
-/* Moves parameters without gradients behind the others, whose number it returns; *fused_p: elements of those. */
+/* Moves parameters without gradients after the others, whose number it returns; *fused_p: elements of those. */
 static size_t
 keep_those_with_gradients(struct tensor *tensors, size_t count, uint64_t *fused_p)
 {

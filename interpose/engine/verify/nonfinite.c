@@ -3,7 +3,7 @@
  *
  * Kernels look at what is sent (comm/kernels/nonfinite.h) and leave what they find in pinned memory, which the host
  * reads when it comes by: nothing waits for that. Where losses are scaled, infinite gradients are normal, and the
- * program leaves out the update. So a finding counts only if it stays: at the next boundary of its group, behind the
+ * program leaves out the update. So a finding counts only if it stays: at the next boundary of its group, after the
  * update, a parameter is not finite that was finite before the first step. That holds for all types of gradients, and
  * nothing must be known of the program. What DDP_STEP_PARAMETERS averages are the parameters themselves: there it
  * counts at once. The launcher reads the findings of all ranks, and names the first (launcher/watch/nonfinite.c).

@@ -151,7 +151,7 @@ enum { LIBRARY_THUNKS = 1024, LIBRARY_THUNK_BYTES = 16 }; /* also in thunks.S */
     ((__typeof__(&(symbol)))library_real(&(library), INDEX_##symbol, __builtin_return_address(0)))
 
 /* The hook of a call of `library`, which answers `success` if it has enqueued its work, and `missing` where the library
- * has no such function; `begins` begins the call behind the statements that follow, which say its operands. */
+ * has no such function; `begins` begins the call after the statements that follow, which say its operands. */
 #define LIBRARY_HOOK(type, success, missing, library, symbol, parameters, arguments, begins, ...) \
     EXPORT type symbol parameters                                                                 \
     {                                                                                             \

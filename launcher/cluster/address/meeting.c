@@ -2,7 +2,7 @@
  * meeting.c - this process as a member of a job by an address (launcher/cluster/member.h), without PMIx: all connect
  * to one address, and give each other bytes in rounds.
  *
- * One process listens, at the port that was named or the first free one of the 15 behind it (torchrun's own store has
+ * One process listens, at the port that was named or the first free one of the 15 after it (torchrun's own store has
  * the first); the others try all of them (search.h). It is the first process of a host that has the address, or rank 0,
  * which gives way to a listener that answers at the address. Both ends prove that they know one key (auth.h): it is
  * made from the user's secret, the name of the run, how often it has begun anew, and the number of processes, and is

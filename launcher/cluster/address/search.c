@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 enum {
-    OTHER_PORTS_MS = 60, /* after which the ports behind the first one are tried, too */
+    OTHER_PORTS_MS = 60, /* after which the next ports are tried, too */
     FIRST_RETRY_MS = 25,
     LAST_RETRY_MS = 1000,
     RESOLVE_MS = 2000,

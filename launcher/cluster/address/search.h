@@ -14,7 +14,7 @@ enum { MEETING_PORTS = 16 };
 
 struct search;
 
-/* At `port` and the ports behind it. `number`: as which this process is taken in. `address` must outlive it. */
+/* At `port` and the ports after it. `number`: as which this process is taken in. `address` must outlive it. */
 struct search *search_open(const char *address, unsigned port, int number);
 void search_close(struct search *search);
 
@@ -60,7 +60,7 @@ const char *search_reason(const struct search *search);
 enum { SECRET_LEAST_BYTES = 16, SECRET_MOST_BYTES = 4096, SECRET_PATH_BYTES = 4096 };
 
 struct secret {
-    unsigned char bytes[SECRET_MOST_BYTES]; /* without the line ends behind it */
+    unsigned char bytes[SECRET_MOST_BYTES]; /* without the line ends after it */
     size_t count;
 };
 

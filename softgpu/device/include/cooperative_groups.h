@@ -138,7 +138,7 @@ class thread_block
     {
         __syncthreads();
     }
-    /* In two halves: what all have done before they arrived, each sees behind its wait. */
+    /* In two halves: what all have done before they arrived, each sees after its wait. */
     struct arrival_token {
     };
     static arrival_token barrier_arrive()

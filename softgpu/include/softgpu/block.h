@@ -165,7 +165,7 @@ void softgpu_ordered(void);
 
 /*
  * Gives the __shared__ variable whose place is kept in *place_p (0: none yet) a place in the arena, and returns it.
- * Variables of one kernel share a frame (`frame_p`: bytes used so far); those declared in functions come behind all
+ * Variables of one kernel share a frame (`frame_p`: bytes used so far); those declared in functions come after all
  * frames, and pass NULL. The place is the same in all OS threads. More than CUDA allows ends the program with a
  * message if a kernel runs; else it returns 0, for a kernel that is never launched does no harm.
  */

@@ -38,7 +38,7 @@ void softgpuLaunchAbandon(int result, const char *what) __attribute__((noreturn)
 /*
  * Gives the driver a function that knows of more memory than the driver: asked when a kernel's code faults at
  * `address`, in the thread and in the handler of the fault. It returns false for an address that is not its own, or
- * writes what the kernel reads or writes there, to stand behind "it reads" or "it writes". The last one given counts.
+ * writes what the kernel reads or writes there, to stand after "it reads" or "it writes". The last one given counts.
  */
 void softgpuFaultDescription(bool (*describe)(uintptr_t address, char *text, size_t room));
 

@@ -111,7 +111,7 @@ template <class T, class> class device_vector
             softgpu_detail::check(cudaMemcpy(to, from, n * sizeof(T), cudaMemcpyDeviceToDevice),
                                   "moving a device_vector");
     }
-    /* What is at `from` and behind goes to `to`, which may overlap: through memory of its own. */
+    /* What is at `from` and after goes to `to`, which may overlap: through memory of its own. */
     void move_tail(size_t from, size_t to)
     {
         const size_t behind = count - from;

@@ -1,7 +1,7 @@
 /*
  * cub/block/block_reduce.cuh - in the place of NVIDIA's: cub::BlockReduce. CUB documentation, "Block-wide collectives".
  *
- * All algorithms are one here: warps first, then the first thread combines their results in order, behind one barrier.
+ * All algorithms are one here: warps first, then the first thread combines their results in order, after one barrier.
  * That thread gets the result; the others get back what they brought, so that a kernel which takes their value for the
  * result is wrong here too. As with CUB, a barrier of the user's must stand before the storage is used again.
  */
