@@ -23,13 +23,11 @@ done
 [ "$(grep -c "^bert-large  *[0-9.]* " <<<"$("$build/bench/partition" --exposed --trials 1)")" -ge 24 ] || fail "partition prints no table"
 grep -q '^PREDICTION' <<<"$("$build/bench/scale")" || fail 'scale does not say that it predicts'
 
-for bench in partition scale overlap; do
+for bench in partition scale; do
     code=0
     "$build/bench/$bench" --no-such-option >"$folder/out" 2>&1 || code=$?
     [ "$code" -eq 2 ] || fail "$bench takes an unknown option: exit code $code"
     "$build/bench/$bench" --help | grep -q Usage || fail "$bench has no help"
-done
-for bench in partition scale; do
     printf 'batch 1\ntflops 1\nleast_us 1\nweight many 3\n' >"$folder/resnet50.model"
     code=0
     BENCH_DATA=$folder "$build/bench/$bench" >"$folder/out" 2>&1 || code=$?
