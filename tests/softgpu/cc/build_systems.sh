@@ -173,56 +173,6 @@ END
 run 0 make -C made "NVCC=$cc"
 run 0 made/trainer
 
-case_ "a Makefile that looks for a toolkit under CUDA_HOME, and links with the host compiler"
-cat >made/toolkit.mk <<'END'
-CUDA_HOME ?= /usr/local/cuda
-NVCC := $(CUDA_HOME)/bin/nvcc
-trainer2: src/kernels.cu src/main.cpp src/part.c
-	$(NVCC) -Xcompiler -fPIC -Isrc -c src/kernels.cu -o k2.o
-	g++ -I$(CUDA_HOME)/include -o $@ k2.o src/main.cpp -x c src/part.c -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcudart_static -lsoftgpu
-END
-run 0 make -C made -f toolkit.mk "CUDA_HOME=$toolkit"
-run 0 made/trainer2
-
-# ---- configure scripts ----
-case_ "what configure scripts ask"
-run 0 "$cc" --version
-prints "nvcc: NVIDIA (R) Cuda compiler driver"
-version=$("$cc" -V | sed -n 's/.*release \([0-9]*\)\.\([0-9]*\),.*/\1 \2/p')
-[ "$version" = "13 0" ] || fail "-V: $version"
-printf '#include <cuda_runtime.h>\nint main() { return cudaFree(0); }\n' >conftest.cu
-run 0 "$cc" -o conftest conftest.cu -lcudart
-run 0 ./conftest
-echo 'int main() { return no_such_function(); }' >conftest.cu
-run 1 "$cc" -c conftest.cu
-printf '#include <no/such/header.h>\n' >conftest.cu
-run 1 "$cc" -E conftest.cu
-echo 'extern "C" void not_there(); int main() { not_there(); }' >conftest.cu
-run 1 "$cc" conftest.cu -o conftest2
-[ ! -e conftest2 ] || fail "it made something"
-run 2 "$cc" -no-such-flag conftest.cu
-
-# ---- Ninja by hand: rules with dependency files ----
-case_ "Ninja reads the dependency files"
-mkdir byhand
-cat >byhand/build.ninja <<END
-rule cu
-  command = $cc -MD -MF \$out.d -MT \$out -c \$in -o \$out
-  depfile = \$out.d
-  deps = gcc
-rule link
-  command = $cc \$in -o \$out
-build k.o: cu k.cu
-build k: link k.o
-END
-echo '#define VALUE 1' >byhand/value.h
-printf '#include "value.h"\nint main() { return VALUE; }\n' >byhand/k.cu
-run 0 ninja -C byhand
-run 1 byhand/k
-echo '#define VALUE 0' >byhand/value.h
-run 0 ninja -C byhand
-run 0 byhand/k
-
 # ---- response files ----
 case_ "arguments from files, one within another, with blanks and quotes"
 mkdir "in clude"

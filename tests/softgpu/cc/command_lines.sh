@@ -85,8 +85,8 @@ int main()
     return y[0] != 3 || y[1] != 4;
 }
 END_OF_SOURCE
-echo '__device__ int other(int x) { return x + 1; }' >rdc_b.cu
-sed 's/^__global__/extern __device__ int other(int); __global__/; s/ = VALUE;/ = other(VALUE - 1);/' one.cu >rdc_a.cu
+echo '__device__ int by = 1; __device__ int other(int x) { return x + by; }' >rdc_b.cu
+sed 's/^__global__/extern __device__ int by, other(int); __global__/; s/ = VALUE;/ = other(VALUE - by);/' one.cu >rdc_a.cu
 printf '%s\n' '-O3' '-DVALUE=5 -I include' '-Xcompiler "-Wall -Wextra"' >options.txt
 echo '#define VALUE 9' >include/value.h
 echo '#include <value.h>' | cat - one.cu >includes.cu
@@ -111,9 +111,13 @@ line 'nvcc -L . -l parts,m main.c -o p05' p05
 line 'nvcc -l:libparts.a -L. -o p06 main.c' p06
 line 'nvcc -L. -la -lb cycle.c -o p07 && nvcc libb.a liba.a cycle.c -o p07' p07
 line "nvcc -Xlinker -rpath -Xlinker '$work' -L. -lshared_parts main.c -o p08" p08
+for file in p08 libshared_parts.so; do # the note that says what they are for
+    [ ! -e $file ] || readelf -n $file | grep -c softgpu >out || fail "$file has no note"
+done
 line "nvcc main.c -Xlinker=-rpath=$work,-z,now --library-path=. --library=shared_parts -o p09" p09
 line 'nvcc registry.c -Xlinker --whole-archive -Xlinker libreg.a -Xlinker --no-whole-archive -o p10' p10
 line 'nvcc -cudart shared -lcudart -lcuda -lcublas -lcublasLt -lcurand one.o -o p11' p11
+line 'nvcc -c part.cu main.c && nvcc main.o part.o part.cpp -o p36' p36
 line 'nvcc --cudart=none one.o -o p12 -lcudart -lrt -ldl' p12
 
 # ---- GPUs, code, speed ----
@@ -121,10 +125,11 @@ line 'nvcc -t=0 --threads 0 --use_fast_math -std=c++17 -O3 one.cu -lcublas -lcub
 line 'nvcc -gencode arch=compute_80,code=[sm_80,compute_80] -gencode=arch=compute_90,code=\"sm_90,compute_90\" one.cu -o p14' p14
 line 'nvcc --gpu-architecture compute_80 --gpu-code sm_80,compute_80 -t4 -O4 -m 64 one.cu -o p15' p15
 line 'nvcc -arch=all-major --fmad=false -ftz=true -prec-div=false -prec-sqrt false -lineinfo -restrict one.cu -o p16' p16
-line 'nvcc -arch sm_80 -Xptxas=-v,-O3 -Xptxas -dlcm=ca -maxrregcount=32 -Xcudafe --diag_suppress=unrecognized_gcc_pragma -Xnvlink -w one.cu -o p17' p17
+line 'nvcc -arch sm_80 -Xptxas=-v,-O3 -Xptxas -dlcm=ca -maxrregcount=32 -Xcudafe --diag_suppress=unrecognized_gcc_pragma -Xnvlink -w -m64 -Wno-deprecated-gpu-targets one.cu -o p17' p17
 line 'nvcc -std c++20 -arch=sm_90 -diag-suppress 177,550 -expt-relaxed-constexpr -extended-lambda lambda.cu -o p18' p18
 line 'nvcc -std=c++14 --expt-relaxed-constexpr --expt-extended-lambda -no-compress -compress-mode=size lambda.cu -o p19' p19
 line 'nvcc -dlto -rdc=true -arch=sm_80 rdc_a.cu rdc_b.cu -o p20' p20
+line 'nvcc -dc rdc_a.cu rdc_b.cu && nvcc -rdc=true -dlink rdc_a.o rdc_b.o -o link.o && nvcc -rdc true rdc_a.o rdc_b.o link.o -o p37' p37
 line 'nvcc -G -g -pg -keep -keep-dir objs one.cu -o p21' p21
 
 # ---- the host compiler ----
@@ -141,6 +146,7 @@ line 'nvcc -x cu one.txt -o p29' p29
 line 'nvcc -x=c++ -DVALUE -c a.c -o objs/a.o && nvcc -c one.o b.c'
 line 'nvcc -include value.h -Iinclude one.cu -o p30' p30
 line 'nvcc -isystem=include -DOTHER -UOTHER --define-macro X=1 includes.cu -o p31' p31
+line 'nvcc --include-path include --output-file=p38 --std c++14 --optimize 1 -DOTHER=1 -D THIRD -UTHIRD includes.cu' p38
 line "nvcc '-DNAME=\"a, b\"' '-DLIST=1\\,2' -DA,B=2 names.c -o p32" p32
 line 'nvcc --options-file options.txt one.cu -o p33' p33
 line 'nvcc -MD -MF objs/dep.d -MT target -MP -isystem include -c includes.cu -o objs/includes.o && nvcc objs/includes.o -o p34' p34
