@@ -508,7 +508,7 @@ name_memory(const struct scout_log *log, const struct scout_tensor *tensor, cons
              sites_text(sites, log->allocs[tensor->alloc].site, site, sizeof(site)));
 }
 
-/* "8 parameters, 5210 of float32, updated by adam: net->w1 (net.cu:31) to net->b4 (net.cu:45)": all that are of a row
+/* "8 parameters, 5210 float32, updated by adam: net->w1 (net.cu:31) to net->b4 (net.cu:45)": all that are of a row
  * with the first one; `by_hand`: those without a line. */
 static void
 print_row(FILE *out, const struct scout_log *log, const struct scout_finding *finding, uint32_t first, char **names,
@@ -526,9 +526,9 @@ print_row(FILE *out, const struct scout_log *log, const struct scout_finding *fi
         elements += (other->hi - other->lo) / (bytes > 0 ? bytes : 1);
         last = i;
     }
-    fprintf(out, "%" PRIu32 " %s%s, %" PRIu64 " %s%s", count, scout_role_name(tensor->role),
-            count > 1 && tensor->role != ROLE_STATISTICS ? "s" : "", elements, bytes > 0 ? "of " : "bytes",
-            bytes > 0 ? scout_type_name(tensor->type) : "");
+    fprintf(out, "%" PRIu32 " %s%s, %" PRIu64 " %s", count, scout_role_name(tensor->role),
+            count > 1 && tensor->role != ROLE_STATISTICS ? "s" : "", elements,
+            bytes > 0 ? scout_type_name(tensor->type) : "bytes");
     if (tensor->role != ROLE_GRADIENT)
         fprintf(out, ", written by %s", scout_op_name(log, &log->ops[tensor->writer], name));
     name_memory(log, tensor, names[first], sites, begin);
@@ -536,8 +536,8 @@ print_row(FILE *out, const struct scout_log *log, const struct scout_finding *fi
     bool is_one = strcmp(begin, end) == 0;
     fprintf(out, ": %s%s%s", begin, is_one ? "" : count > 2 ? " to " : ", ", is_one ? "" : end);
     if (by_hand)
-        fputs(": no source line names this memory; compile with -g, and allocate it before the first step, in a "
-              "statement of its own without a macro",
+        fputs(": no variable of the sources is known to hold this memory; annotate it, or allocate it before the first "
+              "step in a line of its own, without a macro; compile with -g",
               out);
     fputs(tensor->fused && !by_hand ? "; DDP_STEP_PARAMETERS averages its change\n" : "\n", out);
 }
@@ -630,10 +630,10 @@ lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct sc
         print_data(out, log, finding, &insertions, sites);
     else
         fputs(
-            "note: each rank prints figures of its share alone: DDP_MEAN averages them, DDP_REDUCE adds counts up\n"
-            "note: each rank overwrites a batch on the device with its share, repeated: a step takes as long as on one "
-            "GPU. Other uses of this memory, such as tests, batch statistics or the host's labels, are wrong. The "
-            "ranks must divide each batch; data that stay on the device need multiples of this run's batch\n",
+            "note: a printed loss or count is that of the rank's share: average a mean by DDP_MEAN, add a count up by "
+            "DDP_REDUCE\nnote: ddp_share fills the batch on the device with copies of the rank's share. Means over the "
+            "batch are right, and a step takes as long as on one GPU. The number of ranks must divide the batch, and "
+            "the batch must not change. Tests or statistics that read the same memory are wrong\n",
             out);
     free_insertions(&insertions, finding->tensor_count);
 }

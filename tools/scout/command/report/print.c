@@ -87,7 +87,7 @@ print_lines(FILE *out, const struct scout_log *log, const struct scout_finding *
             "step; ddprun check shows it\n",
             out);
     if (ok && path != NULL)
-        fprintf(out, "next: patch -p0 <%s, add lines 'by hand' if there are any, compile, ddprun check\n", path);
+        fprintf(out, "next: patch -p0 <%s; add the lines 'by hand', if there are any; compile; ddprun check\n", path);
     else if (size > 0 && path == NULL)
         fputs("ddprun scout --patch FILE writes them as a diff\n", out);
     if (verbose)
@@ -108,7 +108,7 @@ scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *
             finding->period, scout_op_name(log, &log->ops[finding->first], name), finding->live_bytes);
     if (verbose)
         print_table(out, log, finding, sites);
-    fprintf(out, "data reaches parameters only through these gradients: proved on %" PRIu64 " paths\n",
+    fprintf(out, "proved on %" PRIu64 " paths: data changes parameters only through these gradients\n",
             finding->paths_cut);
     for (uint32_t i = 0; i < finding->note_count; ++i)
         fprintf(out, "note: %s\n", finding->notes[i]);
