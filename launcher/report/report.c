@@ -104,7 +104,7 @@ report_rank(const struct report_subject *subject, char *text, size_t bytes)
     text[0] = '\0';
     add_head(subject, text, bytes);
     add_activity(view, text, bytes);
-    if (subject->status != NULL)
+    if (subject->status != NULL && view->stage != RANK_STAGE_FAILED) /* else its reason says more */
         add_events(subject->status, text, bytes);
     if (subject->crash == NULL && (!subject->stacks || view->ended || view->pid <= 0))
         return;

@@ -398,9 +398,9 @@ stop_with_difference(size_t index, uint32_t differs, const struct comparison *co
     else
         snprintf(
             sentence, sizeof(sentence),
-            "%s differs between %s after step %llu: a gradient is missing among the annotations, a DDP_STEP is not "
-            "between backward and the optimizer, or the update depends on a value that differs between ranks "
-            "(optimizer state that only one rank has read: DDP_STATE)%s; ddprun check names the cause",
+            "%s differs between %s after step %llu: a gradient has no annotation, DDP_STEP is not between backward "
+            "and the optimizer, or one rank alone has read optimizer state (DDP_STATE sends it to the others)%s; "
+            "ddprun check names the cause",
             text, who, (unsigned long long)comparison->after_step, at_fault);
     const char *detail = comparison->detail != NULL ? comparison->detail : "";
     stop_job_soon("%s%s%s", sentence, detail[0] != '\0' ? "; " : "", detail);
