@@ -23,6 +23,7 @@ checked() {
     shift 2
     rm -f "$work/verdict.json"
     run "$ddprun" check -n "$ranks" --json "$work/verdict.json" "${options[@]}" "$@"
+    sed -i -e ':a' -e 'N;$!ba' -e 's/\n    /; /g' "$work/stdout" # the facts of a verdict, in one line again
     # What is not in these programs' steps, `ddprun scout` knows: it accuses no right one, of those that are equal.
     [[ "$*" == *forgotten_parameter* ]] || { [ "$code" -eq 0 ] && grep '^missing: ' "$work/stdout" >"$work/accused" &&
         not_ok "an annotation that is there is not missed: $*" "$(head -n 1 "$work/accused")"; }

@@ -17,7 +17,7 @@ ddprun=$copy/bin/ddprun
 conv_tensors=('parameter '{1..5} 'gradient '{1..5} 'mean '{1..3})
 every_tensor() { # equal, and whatever is annotated was compared
     local tensor
-    checked 2 "--steps 3" "$conv" "${conv_options[@]}"
+    checked 2 "--steps 3 -v" "$conv" "${conv_options[@]}"
     [ -z "$(why_not 0 null -)" ] || return 1
     for tensor in "${conv_tensors[@]}"; do
         grep -Eq "^$tensor +[0-9]+ .* equal$" "$work/stdout" || return 1

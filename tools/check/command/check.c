@@ -163,7 +163,7 @@ free_ranked(struct check_rows **ranked, int count)
 static bool
 run_ranks_again(struct check *check, bool plain, struct check_rows **rows, struct error *error)
 {
-    char *title = xasprintf("%d ranks %s", check->ranks, plain ? "without overlap" : "once more");
+    char *title = xasprintf("%d ranks %s", check->ranks, plain ? "without overlap" : "a second time");
     struct check_order order = order_ranks(check, rows == &check->evidence.twice ? "twice" : "plain", title);
     order.plain = plain;
     int count;
@@ -211,7 +211,7 @@ show_verdict(const struct check *check, const struct check_verdict *verdict)
     int code = codes[verdict->result];
     const char *json = check_options.json;
     if (!check->options->quiet)
-        check_print_table(stdout, &check->evidence, verdict);
+        check_print_table(stdout, &check->evidence, verdict, check->options->verbose);
     check_print_verdict(stdout, &check->evidence, verdict, !check->in_cluster && tool_wants_colour());
     char *annotations =
         verdict->result == CHECK_EQUAL && !check->evidence.by_plan ? scouted_compare(check, verdict) : NULL;

@@ -81,8 +81,8 @@ gradients_say_factor(struct judgement *judgement)
                               "it, let the update divide by the whole batch and use --reduce sum");
     if (too_small)
         return verdict_advise(judgement,
-                              "the loss is divided by the whole batch on each rank, and then averaged: divide "
-                              "by the rank's share (the count of DDP_SHARD), or run with --reduce sum");
+                              "each rank divides the loss by the whole batch, and DDP_STEP averages: divide by the "
+                              "rank's share instead (the count of DDP_SHARD)");
     if (too_large)
         return verdict_advise(judgement, "gradients are sums where one rank's are means, or the other way round: %s",
                               evidence->sums ? "leave --reduce sum out"

@@ -160,8 +160,8 @@ bool by_plan_settle(struct check *check, struct error *error) MUST_USE;
 char *scouted_compare(const struct check *check, const struct check_verdict *verdict);
 
 /* ---- show.c: the verdict of a check, for people (a table on stdout) and for programs (--json) ---- */
-/* At most 20 tensors, worst first, and what limits the comparison. */
-void check_print_table(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict);
+/* The worst tensors of each role, or all, worst first, and what limits the comparison. */
+void check_print_table(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict, bool all);
 
 /* The verdict and what to do. `colour`: its first word has one. */
 void check_print_verdict(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict,

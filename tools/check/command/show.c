@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TABLE_ROWS = 20, FILES_SHOWN = 5 };
+enum { ROWS_OF_A_ROLE = 3, FILES_SHOWN = 5 };
 
 static const char *
 result_name(enum check_result result)
@@ -25,12 +25,12 @@ result_name(enum check_result result)
 /* ---- the table ---- */
 
 static void
-place_tensor(const struct check_tensor *tensor, char text[80])
+place_tensor(const struct check_tensor *tensor, char text[46])
 {
     if (tensor->role == CHECK_MEMORY)
-        snprintf(text, 80, "none (argument %u of %.26s)", tensor->argument + 1, tensor->text);
+        snprintf(text, 46, "none: argument %u of %s", tensor->argument + 1, tensor->text);
     else
-        snprintf(text, 80, "%.16s:%d %.26s", tensor->file, tensor->line, tensor->text);
+        snprintf(text, 46, "%.32s:%d %s", tensor->file, tensor->line, tensor->text);
 }
 
 /* "a, b" of "a"; frees `text`. */
@@ -54,41 +54,37 @@ state_of(const struct check_item *item, double tolerance)
            : item->differs                                        ? "DIFFERS"
            : item->unclear                                        ? "unclear"
            : item->tensor.role == CHECK_PARAMETER && !item->moved ? "not moved"
-           : item->difference > tolerance                         ? "as its floor"
+           : item->difference > tolerance                         ? "within noise"
                                                                   : "equal";
 }
 
 static void
 print_item(FILE *out, const struct check_item *item, double tolerance)
 {
-    char name[40], place[80], step[16] = "-";
+    char name[40], place[46], step[16] = "-";
     snprintf(name, sizeof(name), "%s %u", check_role_name(item->tensor.role), item->tensor.number + 1);
     place_tensor(&item->tensor, place);
     if (item->differs)
         snprintf(step, sizeof(step), "%u", items_step(item));
     fprintf(out, "%-13s %9llu%s %-8s %-45s %5s", name, (unsigned long long)item->tensor.count,
             item->sampled ? "*" : " ", element_name((int)item->tensor.type), place, step);
-    fprintf(out, " %9.1e %9.1e  %s\n", item->difference, item->floor, state_of(item, tolerance));
+    fprintf(out, " %10.1e %7.1e  %s\n", item->difference, item->floor, state_of(item, tolerance));
 }
 
 static void
 print_notes(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict)
 {
-    if (ANY(item, verdict->items, verdict->item_count, item->sampled))
-        fputs("* the memory with this mark was compared by sums of several elements\n", out);
     if (evidence->by_plan)
         return;
     if (evidence->ranks > 0 && check_rows_find(&evidence->ranked[0], CHECK_ROW_GRAPHS) != NULL)
         fputs("DDP_STEP is captured in a CUDA graph: parameters were compared between launches, gradients were not\n",
               out);
     if (!check_evidence_is_forced(evidence))
-        fputs("no step began from the reference (--free, or a program that tests its results): differences add up from "
-              "step to step, and differences below the tolerance are not reported\n",
+        fputs("no step began from one rank's values (--free, or a program that tests its results): small differences "
+              "add up from step to step\n",
               out);
     if (ANY(item, verdict->items, verdict->item_count, item->compensated))
-        fputs("every gradient is one rank's times a common factor, and the ranks' update removes this factor; with "
-              "such gradients one rank would get other parameters\n",
-              out);
+        fputs("every gradient is one rank's times one factor, and the ranks' update divides by this factor\n", out);
     if (check_evidence_in_rounds(evidence))
         fputs("no DDP_STEP was called: a step is a round of DDP_REDUCE calls, and only their results are compared\n",
               out);
@@ -140,9 +136,7 @@ print_written(FILE *out, const struct check_evidence *evidence)
         fprintf(out, "warning: several ranks write %zu more files (--json FILE has all)\n",
                 written->count - FILES_SHOWN);
     if (written->count > 0)
-        fputs("what to do: save on one rank only, if (DDP_RANK() == 0), or put DDP_RANK() into the file's name: each "
-              "rank replaces what the others have written\n",
-              out);
+        fputs("what to do: save on rank 0 only, if (DDP_RANK() == 0), or put DDP_RANK() into the file's name\n", out);
 }
 
 static void
@@ -169,8 +163,8 @@ print_means(FILE *out, const struct check_verdict *verdict)
         if (item->tensor.role != CHECK_MEAN || !item->differs)
             continue;
         fprintf(out,
-                "warning: in step %u DDP_MEAN `%s` (%s:%d) differs from one rank's by %.2g, and gradients and "
-                "parameters are equal: it is the mean over ranks; is the value a mean over the share?\n",
+                "warning: in step %u DDP_MEAN `%s` (%s:%d) differs from one rank's by %.2g, and the training is equal: "
+                "is this value a sum, or divided by the whole batch? DDP_MEAN needs a mean over the rank's share\n",
                 item->first_step, item->tensor.text, item->tensor.file, item->tensor.line, item->at_first);
         return;
     }
@@ -183,9 +177,22 @@ print_decisions(FILE *out, const struct check_verdict *verdict)
     FOR_EACH(item, verdict->items, verdict->item_count)
         if (item->decided_step > 0)
             fprintf(out,
-                    "ignored: in step %u %s, differs by %.2g; one rank alone differs as much if its start is changed "
-                    "by one unit in the last place\n",
+                    "ignored: in step %u %s, differs by %.2g; one rank alone differs as much after a change of its "
+                    "start by one unit in the last place\n",
                     item->decided_step, sentence_name_item(verdict, item, name), item->decided);
+}
+
+/* A sentence that has several facts: one a line. */
+static void
+print_facts(FILE *out, const char *text)
+{
+    for (int depth = 0; *text != '\0'; ++text) {
+        depth += (*text == '(') - (*text == ')');
+        if (depth == 0 && strncmp(text, "; ", 2) == 0)
+            text += fputs("\n   ", out) >= 0;
+        fputc(*text, out);
+    }
+    fputc('\n', out);
 }
 
 void
@@ -207,29 +214,38 @@ check_print_verdict(FILE *out, const struct check_evidence *evidence, const stru
                 fmin(fmax(verdict->tolerance, ITEMS_FLOOR_FACTOR * verdict->largest_floor),
                      fmax(verdict->tolerance, verdict->bearable)));
     else
-        fprintf(out, "%s\n", verdict->text);
+        print_facts(out, verdict->text);
     if (verdict->advice[0] != '\0')
         fprintf(out, "what to do: %s\n", verdict->advice);
-    if (verdict->result == CHECK_EQUAL)
+    if (verdict->result == CHECK_EQUAL) {
         print_unseen(out, evidence);
-    if (verdict->result == CHECK_EQUAL)
         print_means(out, verdict);
+    }
     print_decisions(out, verdict);
     print_written(out, evidence);
 }
 
 void
-check_print_table(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict)
+check_print_table(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict, bool all)
 {
+    size_t shown = 0, of_role[CHECK_ROLES] = {0};
+    bool has_star = false;
     if (verdict->item_count > 0)
         fprintf(out,
-                "from: the first step that differs; at worst: the largest relative difference; floor: the largest "
-                "between two runs of one rank\n%-13s %9s  %-8s %-45s %5s %9s %9s\n",
-                "tensor", "elements", "type", "annotation", "from", "at worst", "floor");
-    for (size_t i = 0; i < verdict->item_count && i < TABLE_ROWS; ++i)
-        print_item(out, &verdict->items[i], verdict->tolerance);
-    if (verdict->item_count > TABLE_ROWS)
-        fprintf(out, "... and %zu more rows (--json FILE has all)\n", verdict->item_count - TABLE_ROWS);
+                "gradient K: the K-th DDP_GRADIENT; step: the first that differs; difference: the largest, relative; "
+                "noise: between two runs of one rank\n%-13s %9s  %-8s %-45s %5s %10s %7s\n",
+                "tensor", "elements", "type", "annotation", "step", "difference", "noise");
+    FOR_EACH(item, verdict->items, verdict->item_count) {
+        if (!all && ++of_role[item->tensor.role] > ROWS_OF_A_ROLE)
+            continue;
+        print_item(out, item, verdict->tolerance);
+        has_star = has_star || item->sampled;
+        ++shown;
+    }
+    if (has_star)
+        fputs("*: compared by sums of elements\n", out);
+    if (verdict->item_count > shown)
+        fprintf(out, "... and %zu more rows (-v prints all)\n", verdict->item_count - shown);
     print_notes(out, evidence, verdict);
 }
 

@@ -57,7 +57,7 @@ session_explain(const struct check *check, const struct check_order *order, cons
                          outcome->reason[0] != '\0' ? outcome->reason : "a run of the check could not be made");
     bool ours = code == DDPRUN_EXIT_FAILURE || code == CHECK_EXIT_NOT_COMPARABLE;
     return error_set(error, ours ? CHECK_EXIT_PROGRAM_FAILED : code,
-                     "the run of %s failed by itself, with exit code %d: %.900s", order->title, code,
+                     "the program failed by itself, with exit code %d, in the run of %s: %.900s", code, order->title,
                      outcome->reason[0] != '\0' ? outcome->reason : "no reason is known");
 }
 
@@ -132,7 +132,7 @@ static const struct {
     const char *name, *what;
     size_t rows; /* where they are in struct check_evidence */
 } runs[SESSION_RUNS] = {
-    [SESSION_AGAIN] = {"again", "once more", offsetof(struct check_evidence, again)},
+    [SESSION_AGAIN] = {"again", "a second time", offsetof(struct check_evidence, again)},
     [SESSION_PERTURBED] = {"perturbed", "with parameters changed by one unit in the last place",
                            offsetof(struct check_evidence, perturbed)},
     [SESSION_ALONE] = {.rows = offsetof(struct check_evidence, alone)},

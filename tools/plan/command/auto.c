@@ -77,7 +77,7 @@ make(struct auto_run *run, struct error *error)
 {
     bool unproved = run->options->unproved;
     char *path = xasprintf("%s/plan.json", run->order.folder), *play = xasprintf("%s/plan.play", run->order.folder);
-    message_line("plan: %s is scouted, and what is found is proved", run->job->program);
+    message_line("plan: %s is scouted, and the findings are proved", run->job->program);
     bool ok = scout_make_plan(&run->order, path, run->job->per_rank, run->options->by, unproved, error) &&
               plan_file_prepare(path, path, unproved, false, play, error);
     if (ok) {

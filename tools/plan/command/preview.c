@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROWS = 8 }; /* of a list; what is longer is counted */
+enum { ROWS = 3 }; /* of a list; what is longer is counted */
 
 static const char *
 or_unknown(const char *text)
@@ -80,8 +80,9 @@ print_proofs(struct json_object *plan)
                 "gradients are sums over records when they are averaged, not clipped or normalised");
     print_proof(plan, "turns", "d", "the ranks have the bits of one process that computes all batches");
     print_proof(plan, "per_rank", "per rank", "memory of --per-rank is carried, not trained");
-    message_line("not proved: later batches; a learning rate or a schedule that is meant for one batch; whether the "
-                 "loss is a mean or a sum over a batch");
+    message_line(
+        "not proved: later batches; that the learning rate suits the larger batch; that the loss is a mean over "
+        "a batch, and no sum");
 }
 
 /* Where in the source the program calls operation `number` of a step. */
@@ -106,8 +107,8 @@ preview_reads(struct json_object *plan, bool prints)
             continue;
         ++count;
         if (prints)
-            message_line("with %s at %s the host reads a result of %s; ranks compute one after the other up to this "
-                         "read: %" PRIu64 " of %zu operations",
+            message_line("by %s at %s the host waits for a result of %s: ranks compute one after the other until then, "
+                         "%" PRIu64 " of a step's %zu operations",
                          play_text(read, "name"), place_of(plan, i),
                          plain_name(play_text(json_object_array_get_idx(list, writer), "name"), name, sizeof(name)),
                          writer + 1, play_length(list));
@@ -139,8 +140,9 @@ print_by_gradients(struct json_object *plan, int ranks)
                        *memory = json_object_object_get(turns, "memory");
     struct json_object *group = play_length(groups) > 0 ? json_object_array_get_idx(groups, 0) : NULL;
     char title[512];
-    snprintf(title, sizeof(title), "averaged over %d ranks, before %s at %s:", ranks, play_text(group, "text"),
-             or_unknown(play_text(group, "at")));
+    snprintf(title, sizeof(title),
+             "averaged over %d ranks, before %s at %s (aK[B:E] are bytes B to E of allocation K):", ranks,
+             play_text(group, "text"), or_unknown(play_text(group, "at")));
     print_memory(plan, tensors, "gradient", title);
     print_memory(plan, tensors, "parameter|optimizer state|moving average|random state",
                  has_noise(turns, memory) ? "compared, and the same on all ranks up to rounding:"
@@ -151,22 +153,9 @@ print_by_gradients(struct json_object *plan, int ranks)
     for (size_t i = 0; i < play_length(notes); ++i)
         message_line("note: %s", json_object_get_string(json_object_array_get_idx(notes, i)));
     message_line(
-        "%d batches of the program make one update; rank r computes batch r of them; all ranks load the same "
-        "data; the learning rate stays the program's; batches at the end that do not fill a round of %d change "
-        "nothing; if the program prints a number of the update, such as a norm, it is the last update's",
+        "%d batches of the program make one update: rank r computes batch r of them. The learning rate stays the "
+        "program's. Batches at the end that are fewer than %d are in no update",
         ranks, ranks);
-}
-
-static uint64_t
-bytes_of_round(const struct play *play)
-{
-    uint64_t bytes = 0;
-    FOR_EACH(tensor, play->tensors, play->plan.tensor_count) {
-        bool is_half = tensor->type == 3 || tensor->type == 4; /* its change travels as float32 */
-        if (tensor->role == PLAY_CHANGES)
-            bytes += (tensor->hi - tensor->lo) * (is_half ? 2 : 1);
-    }
-    return bytes;
 }
 
 static void
@@ -178,29 +167,28 @@ print_by_state(struct json_object *plan, int ranks)
     struct play play;
     char why[PLAY_WHY_BYTES];
     struct json_object *memory = json_object_object_get(json_object_object_get(plan, "turns"), "memory");
-    message_line("the ranks average state%s%s", because != NULL ? " and not gradients: " : ", as --by asks for",
+    message_line("the ranks average state%s%s", because != NULL ? " and not gradients: " : " (--by state)",
                  because != NULL ? json_object_get_string(because) : "");
-    print_memory(plan, memory, "state by change",
-                 "state, to which the mean of the ranks' changes is added at the end of a round:");
-    print_memory(plan, memory, "sum", "sums, to which the changes of all ranks are added:");
-    print_memory(plan, memory, "stream", "computed by all ranks in each step, and the same on all:");
-    print_memory(plan, memory, "last", "read by the host later, and copied from the rank with the latest step:");
-    print_memory(plan, memory, "per rank", "different on each rank, as --per-rank says; not compared:");
+    print_memory(plan, memory, "state by change", "state; a round adds the mean of the ranks' changes:");
+    print_memory(plan, memory, "sum", "sums; a round adds the changes of all ranks:");
+    print_memory(plan, memory, "stream", "computed by all ranks, and equal:");
+    print_memory(plan, memory, "last", "read by the host; all ranks get the value of the latest step:");
+    print_memory(plan, memory, "per rank", "different on each rank (--per-rank), not compared:");
     if (play_json_read(json_object_object_get(plan, "turns"), &play, why))
-        message_line("each rank takes %" PRIu64 " bytes of device memory besides the program's; %" PRIu64
-                     " bytes are averaged in a round",
-                     play_state_bytes(&play), bytes_of_round(&play));
+        message_line("each rank takes %" PRIu64 " bytes of device memory besides the program's",
+                     play_state_bytes(&play));
     play_free(&play);
     for (size_t i = 0; i < sizeof(proofs) / sizeof(proofs[0]); ++i) {
         struct json_object *it = json_object_object_get(proof, proofs[i]);
         message_line("proof (%s): %s: %s", i == 0 ? proofs[i] : "d", play_text(it, "end"), play_text(it, "text"));
     }
-    message_line("rank r computes step r of every %d steps of the program, with its update; at the end of the round "
-                 "the mean of the steps' changes is added on all ranks; the learning rate stays the program's",
-                 ranks);
     message_line(
-        "for SGD, momentum and weight decay this equals averaged gradients, except for rounding; for clipping, updates "
-        "by signs or norms, and Adam the result differs: it averages parameters in each step");
+        "%d steps of the program are a round: rank r computes step r, with its update. At the end of a round all "
+        "ranks add the mean of the steps' changes. The learning rate stays the program's",
+        ranks);
+    message_line(
+        "for SGD, momentum and weight decay this equals averaged gradients; for Adam, clipping and updates by signs "
+        "or norms the result differs");
 }
 
 void
@@ -211,14 +199,10 @@ preview_print(struct json_object *plan, int ranks, int timed, bool reads_own)
     else
         print_by_gradients(plan, ranks);
     unsigned reads = preview_reads(plan, true);
-    message_line(
-        "each loss that the program prints is that of %s; step counters and schedules advance by %d for each update",
-        reads_own ? "the last batch that rank 0 computed"
-                  : "its own batch; in managed memory the host reads rank 0's values, except a number that only the "
-                    "host reads: after a synchronisation it is that of its own batch",
-        ranks);
+    message_line("each loss that the program prints is that of %s. Step counters and schedules advance by %d for each "
+                 "update",
+                 reads_own ? "the last batch that rank 0 computed" : "its own batch", ranks);
     if (reads_own && reads > 0)
-        message_line("--reads own: for a batch of another rank the reads above return old bytes; figures from them "
-                     "mean nothing");
+        message_line("--reads own: for another rank's batch these reads return old values, which mean nothing");
     print_times(plan, timed);
 }
