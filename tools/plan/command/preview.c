@@ -37,7 +37,8 @@ print_memory(struct json_object *plan, struct json_object *list, const char *rol
         if (rows == 0)
             message_line("%s", title);
         if (rows++ < ROWS) {
-            message_line("  %-16s a%" PRIu64 "[%" PRIu64 ":%" PRIu64 "], %s, allocated at %s", role, alloc, begin, end,
+            message_line("  %-16s a%" PRIu64 "[%" PRIu64 ":%" PRIu64 "], %s, allocated at %s",
+                         strcmp(role, "state by change") == 0 ? "state" : role, alloc, begin, end,
                          closing_bytes_text(end - begin, size), or_unknown(plan_file_place(plan, alloc)));
         } else {
             rest += 1;
@@ -69,17 +70,16 @@ print_proof(struct json_object *plan, const char *key, const char *name, const c
     if (proof != NULL && strcmp(play_text(proof, "end"), "passed") == 0)
         message_line("proof (%s): passed: %s", name, play_text(proof, "text"));
     else if (proof != NULL)
-        message_line("not proved: %s: proof (%s): %s: %s", shows, name, play_text(proof, "end"),
+        message_line("not proved: that %s; proof (%s): %s: %s", shows, name, play_text(proof, "end"),
                      play_text(proof, "text"));
 }
 
 static void
 print_proofs(struct json_object *plan)
 {
-    print_proof(plan, "halves", "c",
-                "gradients are sums over records when they are averaged, not clipped or normalised");
+    print_proof(plan, "halves", "c", "gradients are averaged before they are clipped or normalised");
     print_proof(plan, "turns", "d", "the ranks have the bits of one process that computes all batches");
-    print_proof(plan, "per_rank", "per rank", "memory of --per-rank is carried, not trained");
+    print_proof(plan, "per_rank", "per rank", "memory of --per-rank is carried from batch to batch, and not trained");
     message_line(
         "not proved: later batches; that the learning rate suits the larger batch; that the loss is a mean over "
         "a batch, and no sum");
