@@ -623,7 +623,7 @@ const struct command check_command = {
              "Runs a few steps of the program on one rank, and again on several with the same\n"
              "batch. Compares gradients, parameters and other state of every rank with those of\n"
              "one rank, tensor by tensor. Prints whether they are equal; if not, where they begin\n"
-             "to differ and which mistake makes such differences. Files that the program writes\n"
+             "to differ, and which mistake explains the difference. Files that the program writes\n"
              "go to private folders; the user's files stay as they are.\n\n"
              "  ddprun check ./train                     two ranks, 64 steps\n"
              "  ddprun check -n 4 --steps 8 ./train      four ranks, eight steps\n"

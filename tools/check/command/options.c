@@ -51,7 +51,7 @@ OPTION("free", NULL, SWITCH(is_free),
        .help = "do not set tensors to the reference's values in each step:\n"
                "differences add up")
 OPTION_ALSO("per-rank", "LIST", OF_JOBS_TOO, TEXT(per_rank, "memory as a3,a7"),
-       .help = "of ddprun --plan auto, as ddprun scout --help says")
+       .help = "for --plan auto: ddprun scout --help explains it")
 OPTION("json", "FILE", TEXT(json, "a file"),
        .help = "write the verdict and all tensors to FILE, as JSON")
 {0}};
