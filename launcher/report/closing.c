@@ -44,9 +44,9 @@ close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *
                      " to %" PRIu64 ")",
                      waiting_ms_text((double)pace.exposed_ns * 1e-6, ms), pace.sums.count, plural(pace.sums.count),
                      pace.sums.first, pace.sums.last);
-    if (pace.bound_ns != UINT64_MAX)
-        printable_append(line, LINE_BYTES, "; lower bound for any bucket layout: %s ms",
-                         waiting_ms_text((double)pace.bound_ns * 1e-6, ms));
+    if (ranks[0].exposed_bound_ns != UINT64_MAX)
+        printable_append(line, LINE_BYTES, "; estimated lower bound for any bucket layout: %s ms",
+                         waiting_ms_text((double)ranks[0].exposed_bound_ns * 1e-6, ms));
     if (ranks[0].overlap_off_step > 0)
         printable_append(line, LINE_BYTES,
                          "; overlap is off from step %" PRIu64 " on, because steps are shorter without it",
@@ -71,11 +71,9 @@ averaged_text(const struct rank_view *rank, char text[2 * TEXT_BYTES])
         {rank->gradient_count - parameters - states, "gradient"}, {parameters, "parameter"}, {states, "state"}};
     text[0] = '\0';
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); ++i) {
-        if (kinds[i].count > 0 || rank->gradient_count == 0)
+        if (kinds[i].count > 0 || (i == 0 && rank->gradient_count == 0))
             printable_append(text, 2 * TEXT_BYTES, "%s%" PRIu64 " %s%s", text[0] != '\0' ? " and " : "", kinds[i].count,
                              kinds[i].name, plural(kinds[i].count));
-        if (rank->gradient_count == 0)
-            return;
     }
 }
 
@@ -221,6 +219,8 @@ say_time(const struct closing *closing, void (*say)(const char *format, ...))
         printable_append(line, LINE_BYTES, "; ranks wait for each other and are not bound to cores: try --bind core");
     if (closing->restarts > 0)
         printable_append(line, LINE_BYTES, "; restarts: %u", closing->restarts);
+    if (strstr(rank->gpu, "stand-in") != NULL)
+        printable_append(line, LINE_BYTES, "; on the stand-in for a GPU");
     say("%s", line);
 }
 

@@ -112,8 +112,6 @@ find_exposed(const struct rank_view *ranks, int count, struct pace_sums sums, bo
     pace->exposed_ns = sums.count > 0 ? (uint64_t)llround(waited->exposed) : 0;
     pace->waiting_ns = !isnan(waited->waiting) ? (uint64_t)llround(waited->waiting) : UINT64_MAX;
     pace->waits = waited->straggler >= 0 || waited->waiting >= least_ns; /* a NAN is not */
-    uint64_t bound_ns = ranks[0].exposed_bound_ns;
-    pace->bound_ns = bound_ns == UINT64_MAX || bound_ns < pace->exposed_ns ? bound_ns : pace->exposed_ns;
 }
 
 /* By the device's clock, where most steps were timed; else by the host's, which may be ahead of it. */
@@ -155,8 +153,7 @@ static struct pace
 pace_since(const struct rank_view *ranks, int count, struct pace_sums so_far, bool doubts, struct rank_waits *waits)
 {
     const struct rank_view *first = &ranks[0];
-    struct pace pace = {
-        .step_ns = step_ns(first), .waited.straggler = -1, .bound_ns = UINT64_MAX, .waiting_ns = UINT64_MAX};
+    struct pace pace = {.step_ns = step_ns(first), .waited.straggler = -1, .waiting_ns = UINT64_MAX};
     pace.steps_per_s = pace.step_ns > 0 ? 1e9 / pace.step_ns : 0;
     /* One call, before the loop, is of each step's batch. Calls for evaluation do not make a step; where there are
      * fewer than steps, what they share out is not a batch. */

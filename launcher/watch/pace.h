@@ -26,9 +26,8 @@ struct pace {
     double steps_per_s;    /* the same; 0: not known */
     double items_per_s;    /* of DDP_SHARD, over all ranks; 0: not known */
     struct pace_sums sums; /* boundaries that what follows is of; none: it is not known */
-    uint64_t exposed_ns,
-        bound_ns;        /* the network's part, and its lower bound, which is no more; UINT64_MAX: not known */
-    uint64_t waiting_ns; /* for another rank, on top of that; UINT64_MAX: not known */
+    uint64_t exposed_ns;   /* the network's part */
+    uint64_t waiting_ns;   /* for another rank, on top of that; UINT64_MAX: not known */
     struct noise_scale noise;
     bool waits;            /* that is worth a word: there is a straggler, or it is 1 ms and a tenth of a step */
     struct waiting waited; /* the same in nanoseconds, and who the straggler is */

@@ -14,10 +14,17 @@ for rank in 0 1; do
     check "rank $rank: no plan is promised before" bash -c "! grep '^{.step.:' '$work/measured/rank-$rank.jsonl' | head -n 8 | grep -q predicted_us"
     check "rank $rank: it has several buckets" grep -q '"predicted_us":.*"bucket":1,"early":true' "$work/measured/rank-$rank.jsonl"
 done
-run "$ddprun" -n 2 --trace "$work/declared" "$paced" "${shape[@]}" --steps 70 --declares 1
+run "$ddprun" -n 2 --trace "$work/declared" --summary-json "$work/end.json" "$paced" "${shape[@]}" --steps 70 --declares 1
 succeeded 'gradients that are declared ready: all means are right'
 check 'declared ready: the measured plan has several buckets' grep -q '"predicted_us":.*"bucket":1,"early":true' "$work/declared/rank-0.jsonl"
-check 'the summary says how long steps waited' grep -qE '^ddprun: exposed communication: [0-9.]+ ms per step \(mean of [0-9]+ steps, sampled from steps [0-9]+ to [0-9]+\); lower bound for any bucket layout: [0-9.]+ ms' "$work/stderr"
+check 'the summary says how long steps waited' grep -qE '^ddprun: exposed communication: [0-9.]+ ms per step \(mean of [0-9]+ steps, sampled from steps [0-9]+ to [0-9]+\); estimated lower bound for any bucket layout: [0-9.]+ ms' "$work/stderr"
+# What was computed for the last plan, also where steps took less.
+for name in planned:predicted_us bound:bound_us; do
+    said=$(sed -n 's/^ *"exposed_'"${name%:*}"'_ms": \([0-9.]*\),$/\1/p' "$work/end.json")
+    traced=$(grep -o "\"${name#*:}\":[0-9.]*" "$work/declared/rank-0.jsonl" | tail -n 1)
+    check "the summary's exposed_${name%:*}_ms, $said, is the trace's $traced" awk -v ms="$said" -v us="${traced##*:}" \
+        'BEGIN { exit !(ms != "" && us != "" && ms * 1000 - us < 0.01 && us - ms * 1000 < 0.01) }'
+done
 check 'nothing is kept for another run' [ ! -e "$XDG_CACHE_HOME/ddprun" ]
 
 run "$ddprun" -n 2 --bucket-mb 0.5 --trace "$work/fixed" "$paced" "${shape[@]}" --steps 24

@@ -96,9 +96,10 @@ VERB(check, 3)
     atomic_store(&status->parameter_hash, number(words[2]));
 }
 
-/* exposed STEPS NS BOUND_NS: so long in each of the steps 1 to STEPS */
+/* exposed STEPS NS BOUND_NS: so long in each of the steps 1 to STEPS; planned was half as long */
 VERB(exposed, 3)
 {
+    atomic_store(&status->exposed_planned_ns, number(words[1]) / 2);
     atomic_store(&status->exposed_bound_ns, number(words[2]));
     for (uint64_t step = 1; step <= number(words[0]); ++step)
         atomic_store(&status->exposed_steps[rank_exposed_place(step)], rank_exposed_pack(step, number(words[1])));

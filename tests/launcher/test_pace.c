@@ -22,7 +22,6 @@ set_up(void)
     for (int i = 0; i < RANKS; ++i) {
         ranks[i].step = 101;
         ranks[i].training_us = 10000000; /* steps of 100 ms */
-        ranks[i].exposed_bound_ns = UINT64_MAX;
     }
 }
 
@@ -332,15 +331,6 @@ TEST(sparse_boundaries_keep_their_places)
         taken[rank_exposed_place(b)] = true;
     }
     ck_assert_uint_eq(rank_exposed_pack(1, UINT64_MAX) >> RANK_EXPOSED_NS_BITS, 1);
-}
-
-TEST(the_bound_is_at_most_what_was_exposed)
-{
-    set_waits(20, 2 * MS, 58 * MS, always_2);
-    ranks[0].exposed_bound_ns = MS;
-    ck_assert_uint_eq(pace_of(ranks, RANKS, NULL).bound_ns, MS);
-    ranks[0].exposed_bound_ns = 3 * MS;
-    ck_assert_uint_eq(pace_of(ranks, RANKS, NULL).bound_ns, 2 * MS);
 }
 
 TEST(items_are_counted_where_each_step_shares_them_out)

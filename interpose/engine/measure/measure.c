@@ -100,15 +100,17 @@ median(const int64_t *values, size_t count)
 static void
 report(void)
 {
-    int64_t bound = 0;
-    size_t count = 0;
+    int64_t planned = 0, bound = 0, count = 0;
     for (size_t g = 0; g < GROUPS_AT_MOST; ++g) {
         if (!groups[g].counts)
             continue;
+        planned += groups[g].promised_exposed_ns;
         bound = groups[g].promised_bound_ns < 0 || bound < 0 ? -1 : bound + groups[g].promised_bound_ns;
         ++count;
     }
-    atomic_store(&engine_state.status->exposed_bound_ns, count > 0 && bound >= 0 ? (uint64_t)bound : UINT64_MAX);
+    bool known = count > 0 && bound >= 0;
+    atomic_store(&engine_state.status->exposed_planned_ns, known ? (uint64_t)planned : UINT64_MAX);
+    atomic_store(&engine_state.status->exposed_bound_ns, known ? (uint64_t)bound : UINT64_MAX);
 }
 
 /* The launcher finds out which rank the others waited for. */
