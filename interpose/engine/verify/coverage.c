@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LISTED = 4, LISTING_BYTES = LISTED * (TENSOR_TEXT_BYTES + 64) };
+enum { LISTED = 2, LISTING_BYTES = LISTED * (TENSOR_TEXT_BYTES + 64) };
 
 /* ---- lists of tensors in a message ---- */
 
@@ -103,18 +103,18 @@ compare_elements(const struct tensor *tensors, size_t count, uint64_t parameters
                                         "does not compare them; annotate them with DDP_PARAMETER");
     } else if (gradients > parameters) {
         message_warning("parameter_missing",
-                        "gradients of %llu elements are annotated, but parameters of %llu: is a parameter missing "
-                        "among the annotations, or its count too small? Memory without an annotation is neither sent "
-                        "from rank 0 nor compared. Gradients without a parameter of the same count: %s",
-                        (unsigned long long)gradients, (unsigned long long)parameters,
-                        list_all_unmatched(&unmatched, tensors, count, TENSOR_GRADIENT, TENSOR_PARAMETER));
+                        "gradients without a parameter of their size: %s. Annotate their parameters with "
+                        "DDP_PARAMETER, or correct the count: memory without an annotation is neither sent from rank 0 "
+                        "nor compared. Annotated: %llu elements of gradients, %llu of parameters",
+                        list_all_unmatched(&unmatched, tensors, count, TENSOR_GRADIENT, TENSOR_PARAMETER),
+                        (unsigned long long)gradients, (unsigned long long)parameters);
     } else if (gradients < parameters) {
         message_warning("gradient_missing",
-                        "%llu elements of parameters are annotated, but %llu of gradients: is a gradient missing among "
-                        "the annotations, or its count too small? Memory without an annotation is not averaged. Frozen "
-                        "parameters have no gradient. Parameters without a gradient of the same count: %s",
-                        (unsigned long long)parameters, (unsigned long long)gradients,
-                        list_all_unmatched(&unmatched, tensors, count, TENSOR_PARAMETER, TENSOR_GRADIENT));
+                        "parameters without a gradient of their size: %s. Annotate their gradients with "
+                        "DDP_GRADIENT, or correct the count: memory without an annotation is not averaged. Frozen "
+                        "parameters have no gradient. Annotated: %llu elements of parameters, %llu of gradients",
+                        list_all_unmatched(&unmatched, tensors, count, TENSOR_PARAMETER, TENSOR_GRADIENT),
+                        (unsigned long long)parameters, (unsigned long long)gradients);
     }
 }
 
@@ -168,11 +168,11 @@ look_for_parts(const struct tensor *tensors, size_t count)
     }
     free(partial);
     if (parts.count > 0)
-        message_warning("partial_annotation",
-                        "annotations cover a part of their allocations: is a count too small, or is the next tensor of "
-                        "an allocation not annotated? Memory without an annotation is neither averaged nor compared. "
-                        "The annotations are: %s",
-                        finish_listing(&parts));
+        message_warning(
+            "partial_annotation",
+            "annotations cover a part of their allocations: %s. Correct the count, or annotate the next tensor "
+            "in the allocation: memory without an annotation is neither averaged nor compared",
+            finish_listing(&parts));
 }
 
 /* ---- parameters that are averaged themselves ---- */
