@@ -85,6 +85,7 @@ put_trials(json_object *section, const struct group_facts *of, const char *name)
     const struct trace_trial *last = TRACE_LAST(of->run, trial, of->group);
     if (last == NULL)
         return;
+    report_sentence(section, "notes", "%s", "A trial compares steps with and without overlap. Times are medians.");
     if (last->overlapped_us > last->apart_us && (change == NULL || change->overlaps))
         report_sentence(section, "notes", "%s",
                         "Overlap stays on: the last trial was faster without it, but a change needs two such trials.");
@@ -123,10 +124,11 @@ put_group(json_object *section, const struct group_facts *of, size_t groups)
 void
 section_buckets(json_object *report, const struct facts *facts)
 {
-    json_object *section =
-        report_section(report, "buckets", "Buckets and tensors",
-                       "The last plan. Ready before end: from the time when a bucket's gradients were ready to the end "
-                       "of backward. Times are medians of this plan's steps on the first rank in the trace.");
+    json_object *section = report_section(
+        report, "buckets", "Buckets and tensors",
+        "The last plan of buckets: one all-reduce sends the gradients of one bucket. Ready before end: "
+        "from the time when a bucket's gradients were ready to the end of backward. Times are medians of "
+        "this plan's steps on the first rank in the trace.");
     for (int g = 0; g < TRACE_GROUPS; ++g) {
         struct group_facts of = {.run = facts->first, .group = g, .plan = TRACE_LAST(facts->first, plan, g)};
         if (facts->group_steps[g] > 0 || g == facts->group)

@@ -67,7 +67,7 @@ section_settings(json_object *report, const struct facts *facts)
 {
     json_object *section = report_section(report, "settings", "Settings, versions, checks",
                                           "The values in force, from the command line, the environment or the "
-                                          "defaults; and the figures of --summary-json, with its names and units.");
+                                          "defaults; and the figures of --summary-json, which man ddprun explains.");
     if (facts->summary == NULL || facts->settings == NULL) {
         report_sentence(section, "notes",
                         "The trace has no summary of the job: the job is still running, or it was killed.");

@@ -15,16 +15,22 @@ enum { MOST_LOSSES = 8 };
 void
 section_head(json_object *report, const struct facts *facts)
 {
-    char caption[200], date[40] = "";
+    char caption[300], date[40] = "";
     bool many = false;
+    json_object *each, *rank = NULL;
     time_t begun = (time_t)(facts->first->unix_ns / 1000000000);
     struct tm utc;
     if (facts->first->unix_ns > 0 && gmtime_r(&begun, &utc) != NULL)
         (void)strftime(date, sizeof(date), ", %Y-%m-%d %H:%M UTC", &utc);
     for (size_t r = 0; r < facts->rank_count; ++r)
         many = many || strcmp(facts->ranks[r].run->host, facts->first->host) != 0;
-    snprintf(caption, sizeof(caption), "%d rank%s on %s%s%s", facts->world, facts->world == 1 ? "" : "s",
-             facts->first->host, many ? " and others" : "", date);
+    if (json_object_object_get_ex(facts->summary, "each_rank", &each) && json_object_is_type(each, json_type_array))
+        rank = json_object_array_get_idx(each, 0);
+    snprintf(caption, sizeof(caption), "%d rank%s on %s%s%s%s", facts->world, facts->world == 1 ? "" : "s",
+             facts->first->host, many ? " and others" : "", date,
+             strstr(facts_string(rank, "gpu"), "stand-in") != NULL
+                 ? ", on the stand-in for a GPU: times are those of a CPU"
+                 : "");
     json_object *nonfinite,
         *section = report_section(report, "head", facts->program[0] != '\0' ? facts->program : "A training", caption);
     double code = facts_number(facts->summary, "exit_code");
@@ -40,7 +46,7 @@ section_head(json_object *report, const struct facts *facts)
 
 /* ---- the verdict ---- */
 
-/* The largest part of a step that is lost. */
+/* The parts of a step that are lost, and which is the largest. */
 static void
 put_lost(json_object *section, const struct facts *facts)
 {
@@ -52,8 +58,13 @@ put_lost(json_object *section, const struct facts *facts)
     size_t most = 0;
     for (size_t i = 1; i < sizeof(us) / sizeof(us[0]); ++i)
         most = us[i] > us[most] ? i : most;
-    if (facts->world > 1 && !isnan(us[0]))
-        report_sentence(section, "notes", "The largest loss is %s: %s.", names[most], figure_time(us[most], text));
+    if (facts->world == 1 || isnan(us[0]))
+        return;
+    report_sentence(section, "notes", "The largest loss is %s: %s.", names[most], figure_time(us[most], text));
+    struct table table =
+        report_table(section, "Losses of time", "", "Loss|Per step:time|Of the step:share", MOST_LOSSES);
+    for (size_t i = 0; i < sizeof(us) / sizeof(us[0]); ++i)
+        report_row(&table, ROW({.text = names[i]}, {us[i]}, {us[i] / facts->step_us}));
 }
 
 static void
@@ -62,18 +73,18 @@ put_losses(json_object *section, const struct facts *facts, const struct model *
     char text[FIGURE_BYTES];
     struct loss losses[MOST_LOSSES];
     size_t count = model != NULL ? model_losses(model, losses, MOST_LOSSES) : 0;
-    if (model == NULL) {
+    if (model == NULL)
         report_sentence(section, "notes", "Possible gains are not known: %s.", why);
-    } else if (count == 0) {
+    else if (count == 0)
         report_sentence(section, "notes", "%s", "No option of ddprun would save 1 % of a step or more.");
-        return;
-    } else if (losses[0].unmeasured) {
-        report_sentence(section, "notes", "This may save time, and was not measured: %s.", losses[0].advice);
-    } else {
+    else if (losses[0].unmeasured)
+        report_sentence(section, "notes", "To wait less, %s. The gain was not measured.", losses[0].advice);
+    else
         report_sentence(section, "notes", "About %s of a step can be saved: %s.", figure_time(losses[0].gain_us, text),
                         losses[0].advice);
-    }
-    struct table table = report_table(section, "Losses of time, and what saves them", "",
+    if (count == 0)
+        return;
+    struct table table = report_table(section, "What may save time", "",
                                       "Loss|Saved by|Gain per step:time|Of the step:share", MOST_LOSSES);
     for (size_t i = 0; i < count; ++i) {
         double gain_us = losses[i].unmeasured ? NAN : losses[i].gain_us;
@@ -86,7 +97,7 @@ put_losses(json_object *section, const struct facts *facts, const struct model *
 static void
 put_figures(json_object *section, const struct facts *facts)
 {
-    char waits[64] = "of each rank, mean";
+    char waits[64] = "mean of the ranks";
     json_object *summary = facts->summary;
     double steps = facts_number(summary, "steps"), alone_us = facts->world > 1 ? facts_alone(facts) : NAN;
     if (facts->waited.straggler >= 0)
@@ -99,16 +110,15 @@ put_figures(json_object *section, const struct facts *facts)
     } figures[] = {
         {"ranks", "ranks", "count", facts->world, ""},
         {"step", "a step takes", "time", facts->step_us, "mean"},
-        {"p50", "p50 of all steps", "time", facts_percentile(facts, 50),
-         "with start-up, without the control steps of trials"},
+        {"p50", "p50 of all steps", "time", facts_percentile(facts, 50), "half of the steps took no longer"},
         {"p95", "p95", "time", facts_percentile(facts, 95), ""},
         {"p99", "p99", "time", facts_percentile(facts, 99), ""},
-        {"alone", "without averaging", "time", alone_us, facts->world > 1 ? "the rest of a step" : ""},
-        {"efficiency", "efficiency", "share", alone_us / facts->step_us, ""},
-        {"exposed", "exposed communication per step", "time", facts->exposed_us, "mean"},
-        {"planned", "as planned", "time", facts->predicted_us, ""},
-        {"bound", "its lower bound", "time", facts->bound_us, ""},
-        {"slowed", "slowed by collectives", "time", facts->slowed_us, "by the last trial"},
+        {"alone", "without averaging", "time", alone_us, facts->world > 1 ? "a step less its losses" : ""},
+        {"efficiency", "efficiency", "share", alone_us / facts->step_us, "without averaging / a step"},
+        {"exposed", "exposed communication per step", "time", facts->exposed_us, "not hidden by backward, mean"},
+        {"planned", "planned exposed time", "time", facts->predicted_us, "forecast of the last plan of buckets"},
+        {"bound", "least exposed time, estimated", "time", facts->bound_us, "for any layout of buckets"},
+        {"slowed", "slowed by collectives", "time", facts->slowed_us, "the step's own work, by the last trial"},
         {"waiting", "waiting for ranks per step", "time", facts->waiting_us, waits},
         {"steps_per_second", "steps per second", "number", facts->steps_per_s, "mean after start-up"},
         {"items_per_second", "items per second", "number", facts_number(summary, "items_per_second"), "of DDP_SHARD"},
@@ -130,8 +140,10 @@ section_verdict(json_object *report, const struct facts *facts, const struct mod
                  facts->group);
     snprintf(caption, sizeof(caption), "Of steps %llu to %llu%s.", (unsigned long long)facts->first_counted,
              (unsigned long long)facts->last_counted, group);
-    json_object *section = report_section(report, "verdict", "Verdict", caption);
-    report_sentence(section, "notes", "A step takes %s.", figure_time(facts->step_us, text));
+    json_object *section =
+        report_section(report, "verdict", "Verdict", facts->counted > 0 ? caption : "No step was measured.");
+    if (facts->counted > 0)
+        report_sentence(section, "notes", "A step takes %s.", figure_time(facts->step_us, text));
     put_lost(section, facts);
     if (facts->noise != NULL)
         report_sentence(section, "notes", "By the gradients, %s.", facts_string(facts->noise, "text"));

@@ -23,12 +23,11 @@ put_ranks(json_object *section, const struct facts *facts)
                                       MOST_RANKS);
     for (size_t r = 0; r < facts->rank_count; ++r) {
         const struct rank_facts *rank = &facts->ranks[r];
-        double waits_us = facts_waiting(facts, r), step_us = rank->step_us > 0 ? rank->step_us : facts->step_us;
-        double own_us = step_us - facts->exposed_us - waits_us;
+        double waits_us = facts_waiting(facts, r), own_us = rank->step_us - facts->exposed_us - waits_us;
         /* The trace has some of quick steps, and the means are of more: the share is that of the trace. */
         double share = rank->before_us / (rank->before_us + rank->backward_us);
         report_row(&table, ROW({rank->run->rank}, {.text = rank->run->host}, {own_us * share}, {own_us * (1 - share)},
-                               {facts->exposed_us}, {waits_us}, {step_us}, {(double)facts->waits[r].last_count},
+                               {facts->exposed_us}, {waits_us}, {rank->step_us}, {(double)facts->waits[r].last_count},
                                {rank->kept_us}));
     }
 }
@@ -66,13 +65,15 @@ put_curves(json_object *section, const struct facts *facts)
 void
 section_steps(json_object *report, const struct facts *facts)
 {
-    char waiting[WAITING_TEXT_BYTES], caption[400];
+    char waiting[WAITING_TEXT_BYTES], caption[640];
     double batches = facts_number(facts->summary, "batches"), each = facts_number(facts->summary, "batches_per_step");
     snprintf(
         caption, sizeof(caption),
-        "Measured on the device, from the end of one step to the end of the next. The curve is the median of all "
-        "ranks, the band spans all ranks. The table has means of steps %llu to %llu without control steps. Before + "
-        "Backward = the rank's Step - Exposed - Waits; the traced steps show how these two divide it.",
+        "A step is measured on the device, from the end of one step to the end of the next. A curve is the median of "
+        "the ranks, its band spans all ranks. The table has means of steps %llu to %llu without control steps, which "
+        "try other buckets or no overlap. Exposed: waiting for the network. Waits: waiting for later ranks. Before and "
+        "Backward: the rest of the rank's Step, divided as in the traced steps. Last in steps: in how many this rank "
+        "arrived last. Delayed others: how much earlier the others would have finished without this rank.",
         (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
     json_object *section = report_section(report, "step-times", "Step times by rank", caption);
     if (!isnan(batches) && !isnan(each))

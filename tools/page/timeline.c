@@ -7,6 +7,7 @@
 #include <json-c/json.h>
 
 #include <math.h>
+#include <string.h>
 
 enum { MOST_LANES = 8, MOST_SLICES = 2000, MOST_ROWS = 4 /* of a rank's collectives */ };
 
@@ -106,7 +107,8 @@ put_lane(const struct lane *lane, const struct trace_step *shown)
     double bound_us = !isnan(shown->bound_us) ? shown->bound_us : lane->facts->bound_us;
     put_step(lane, shown);
     if (!isnan(bound_us))
-        put_slice(lane, "device", "", "lower bound of any bucket layout", shown, bound_us, bound_us, NAN, NAN);
+        put_slice(lane, "device", "", "estimated lower bound of any bucket layout", shown, bound_us, bound_us, NAN,
+                  NAN);
     for (size_t i = 0; i < lane->rank->run->step_count; ++i) {
         if (lane->rank->run->steps[i].group != shown->group && !lane->rank->run->steps[i].in_graph)
             put_step(lane, &lane->rank->run->steps[i]);
@@ -135,7 +137,7 @@ put_lanes(struct table *table, const struct facts *facts, uint64_t number, size_
 void
 section_timeline(json_object *report, const struct facts *facts)
 {
-    char text[FIGURE_BYTES], other[FIGURE_BYTES];
+    char text[FIGURE_BYTES], other[FIGURE_BYTES], waited[FIGURE_BYTES];
     int64_t error_ns = 0;
     const struct step_facts *step = choose_step(facts);
     json_object *section =
@@ -150,9 +152,10 @@ section_timeline(json_object *report, const struct facts *facts)
         error_ns = facts->ranks[r].clock->error_ns > error_ns ? facts->ranks[r].clock->error_ns : error_ns;
     /* without a common clock ranks cannot stand in one picture */
     size_t most = error_ns == INT64_MAX ? 1 : MOST_LANES, lanes = facts->rank_count < most ? facts->rank_count : most;
-    report_sentence(section, "notes", "Step %llu took %s, with %s of exposed communication.",
-                    (unsigned long long)step->number, figure_time(step->middle_us, text),
-                    figure_time(step->last.waited, other));
+    bool alike = strcmp(figure_time(step->least_us, text), figure_time(step->most_us, other)) == 0;
+    report_sentence(section, "notes", "Step %llu took %s%s%s, with %s of exposed communication.",
+                    (unsigned long long)step->number, text, alike ? "" : " (quickest rank) to ", alike ? "" : other,
+                    figure_time(step->last.waited, waited));
     if (lanes > 1)
         report_sentence(section, "notes", "The clocks of the ranks are aligned within %s.",
                         figure_time((double)error_ns / 1e3, text));

@@ -17,12 +17,7 @@ struct found {
     double least_us;
 };
 
-static int
-compare_gains(const void *a, const void *b)
-{
-    const struct loss *left = a, *right = b;
-    return left->gain_us > right->gain_us ? -1 : left->gain_us < right->gain_us;
-}
+COMPARES(greatest_first, struct loss, COMPARE(b, a, gain_us, 0))
 
 /* Unless the gain is too small. `advice` and what follows: as of printf(). */
 static void __attribute__((format(printf, 5, 6)))
@@ -88,6 +83,6 @@ model_losses(const struct model *model, struct loss *losses, size_t room)
     add_waiting(model, &found);
     add_buckets(model, &found);
     if (found.count > 1)
-        qsort(losses, found.count, sizeof(*losses), compare_gains);
+        qsort(losses, found.count, sizeof(*losses), greatest_first);
     return found.count;
 }

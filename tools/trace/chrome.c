@@ -163,7 +163,7 @@ put_tensors(const struct writing *w, const struct trace_step *step, unsigned buc
         size_t tensor = plan->members[bucket][i];
         if (tensor >= w->run->tensor_counts[step->group])
             continue;
-        char text[160];
+        char text[sizeof(struct trace_tensor)];
         snprintf(text, sizeof(text), "%s (%s)", w->run->tensors[step->group][tensor].name,
                  w->run->tensors[step->group][tensor].place);
         fputs(i > 0 ? "," : "", w->out);
@@ -233,18 +233,13 @@ put_bucket(struct writing *w, const struct shown_bucket *shown)
     put_flow(w, step, bucket, clamp(ready_ns, shown->step_begin_ns, begin_ns), begin_ns, shown->released_ns);
 }
 
-static int
-compare_begins(const void *a, const void *b)
-{
-    const struct shown_bucket *left = a, *right = b;
-    return left->begin_ns < right->begin_ns ? -1 : left->begin_ns > right->begin_ns;
-}
+COMPARES(by_begin, struct shown_bucket, COMPARE(a, b, begin_ns, 0))
 
 static void
 put_buckets(struct writing *w)
 {
     if (w->bucket_count > 1)
-        qsort(w->buckets, w->bucket_count, sizeof(w->buckets[0]), compare_begins);
+        qsort(w->buckets, w->bucket_count, sizeof(w->buckets[0]), by_begin);
     for (size_t i = 0; i < w->bucket_count; ++i)
         put_bucket(w, &w->buckets[i]);
     w->bucket_count = 0;

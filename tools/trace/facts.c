@@ -40,12 +40,7 @@ take_groups(struct facts *facts)
     }
 }
 
-static int
-compare_numbers(const void *a, const void *b)
-{
-    const struct trace_step *left = *(const struct trace_step *const *)a, *right = *(const struct trace_step *const *)b;
-    return left->number < right->number ? -1 : left->number > right->number;
-}
+COMPARES(by_number, struct trace_step *, COMPARE(*a, *b, number, 0))
 
 static void
 take_steps(struct rank_facts *rank, int group)
@@ -56,7 +51,7 @@ take_steps(struct rank_facts *rank, int group)
             rank->steps[rank->step_count++] = &rank->run->steps[i];
     }
     if (rank->step_count > 1)
-        qsort(rank->steps, rank->step_count, sizeof(rank->steps[0]), compare_numbers);
+        qsort(rank->steps, rank->step_count, sizeof(rank->steps[0]), by_number);
 }
 
 const struct trace_step *
@@ -65,8 +60,7 @@ facts_step_of(const struct rank_facts *rank, uint64_t number)
     struct trace_step wanted = {.number = number};
     const struct trace_step *key = &wanted;
     const struct trace_step **found =
-        rank->step_count > 0 ? bsearch(&key, rank->steps, rank->step_count, sizeof(rank->steps[0]), compare_numbers)
-                             : NULL;
+        rank->step_count > 0 ? bsearch(&key, rank->steps, rank->step_count, sizeof(rank->steps[0]), by_number) : NULL;
     return found != NULL ? *found : NULL;
 }
 
@@ -204,17 +198,12 @@ said_or(const struct facts *facts, const char *name, double unit, double shown)
     return has_said && facts->group_count <= 1 ? said * unit : shown;
 }
 
+/* As the launcher has it: the first rank's. */
 static void
 take_step_time(struct facts *facts)
 {
-    double sum = 0, steps = 0;
-    for (size_t i = 0; i < facts->step_count; ++i) {
-        bool counts = facts->steps[i].counts && !isnan(facts->steps[i].middle_us);
-        sum += counts ? facts->steps[i].middle_us : 0;
-        steps += counts;
-    }
-    facts->step_us = said_or(facts, "step_ms", 1e3, steps > 0 ? sum / steps : NAN);
-    steps = 0;
+    double steps = 0;
+    facts->step_us = said_or(facts, "step_ms", 1e3, facts->ranks[0].step_us);
     for (int g = 0; g < TRACE_GROUPS; ++g)
         steps += (double)facts->group_steps[g];
     double per_step = steps / (double)facts->group_steps[facts->group];
@@ -239,8 +228,10 @@ take_rank(struct facts *facts, size_t r)
         double backward_us = isnan(own->backward_us) ? 0 : own->backward_us;
         rank->before_us += backward_us - own->begin_us;
         rank->backward_us -= backward_us;
+        rank->step_us += fmax(own->released_us, 0) - own->begin_us;
         ++count;
     }
+    rank->step_us = count > 0 ? rank->step_us / count : NAN;
     rank->before_us = count > 0 ? rank->before_us / count : NAN;
     rank->backward_us = count > 0 ? rank->backward_us / count : NAN;
 }
@@ -260,18 +251,23 @@ straggler_of(const struct facts *facts, int shown)
     return -1;
 }
 
-/* What each rank waited, and in how many steps it came last, is the launcher's too. */
+/* What each rank's step took, what it waited, and in how many steps it came last, is the launcher's too. Where the
+ * device's clock timed too few steps, a step is the host's on all ranks. */
 static void
 take_said_ranks(struct facts *facts)
 {
     json_object *each;
-    if (facts->group_count > 1 || isnan(facts_number(facts->summary, "waiting_ms")) ||
-        !json_object_object_get_ex(facts->summary, "each_rank", &each) || !json_object_is_type(each, json_type_array))
+    bool waited = !isnan(facts_number(facts->summary, "waiting_ms"));
+    if (facts->group_count > 1 || !json_object_object_get_ex(facts->summary, "each_rank", &each) ||
+        !json_object_is_type(each, json_type_array))
         return;
-    facts->counted = (size_t)fmax(0, facts_number(facts->summary, "measured_steps"));
+    facts->counted = waited ? (size_t)fmax(0, facts_number(facts->summary, "measured_steps")) : facts->counted;
     for (size_t r = 0; r < facts->rank_count; ++r) {
         json_object *rank = json_object_array_get_idx(each, (size_t)facts->ranks[r].run->rank);
-        facts->ranks[r].step_us = 1e3 * facts_number(rank, "step_ms");
+        double said_us = 1e3 * facts_number(rank, "step_ms");
+        facts->ranks[r].step_us = said_us > 0 ? said_us : facts->step_us;
+        if (!waited)
+            continue;
         facts->waits[r].sum = 1e3 * facts_number(rank, "waiting_ms") * (double)facts->counted;
         facts->waits[r].last_count = (size_t)fmax(0, facts_number(rank, "last_steps"));
     }
@@ -340,7 +336,7 @@ take_plan(struct facts *facts)
         plans[i] = counts ? rank->steps[i]->predicted_us : NAN;
     }
     facts->bound_us = said_or(facts, "exposed_bound_ms", 1e3, waiting_median(bounds, rank->step_count));
-    facts->predicted_us = waiting_median(plans, rank->step_count);
+    facts->predicted_us = said_or(facts, "exposed_planned_ms", 1e3, waiting_median(plans, rank->step_count));
     free(bounds);
     free(plans);
     const struct trace_trial *trial = TRACE_LAST(rank->run, trial, facts->group);
@@ -374,10 +370,10 @@ facts_find(const struct trace *trace, const struct run_clock *clocks, struct fac
     take_job(facts);
     join_steps(facts);
     take_window(facts);
-    take_step_time(facts);
     facts->waits = xcalloc(facts->rank_count, sizeof(*facts->waits));
     for (size_t r = 0; r < facts->rank_count; ++r)
         take_rank(facts, r);
+    take_step_time(facts);
     take_waiting(facts);
     take_plan(facts);
 }

@@ -18,7 +18,7 @@ struct rank_facts {
     const struct run_clock *clock;
     const struct trace_step **steps; /* [step_count]: of the group, with times, by number */
     size_t step_count;
-    double before_us, backward_us, step_us; /* its own; step_us above 0: the launcher has said it */
+    double before_us, backward_us, step_us; /* its own */
     double kept_us;                         /* a step: how much earlier all others would have been done without it */
 };
 

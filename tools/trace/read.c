@@ -189,8 +189,7 @@ take_plan(struct trace_run *run, json_object *line)
     if (group < 0)
         return;
     take_tensors(run, group, line);
-    struct trace_plan plan = {
-        .group = group, .after_step = count_of(line, "after_step"), .at_ns = time_of(line, "at_ns")};
+    struct trace_plan plan = {.group = group, .after_step = count_of(line, "after_step")};
     size_t count = list(line, "buckets", &buckets);
     for (size_t k = 0; k < count; ++k) {
         size_t member_count = list(json_object_array_get_idx(buckets, k), "tensors", &members), unused = k;
@@ -223,7 +222,6 @@ take_trial(struct trace_run *run, json_object *line)
 {
     struct trace_trial trial = {.group = group_of(line),
                                 .after_step = count_of(line, "after_step"),
-                                .at_ns = time_of(line, "at_ns"),
                                 .slowed_us = number(line, "slowed_us"),
                                 .overlapped_us = number(line, "overlapped_us"),
                                 .apart_us = number(line, "apart_us")};
@@ -234,10 +232,8 @@ take_trial(struct trace_run *run, json_object *line)
 static void
 take_overlap(struct trace_run *run, json_object *line)
 {
-    struct trace_overlap overlap = {.group = group_of(line),
-                                    .after_step = count_of(line, "after_step"),
-                                    .at_ns = time_of(line, "at_ns"),
-                                    .overlaps = truth(line, "overlap")};
+    struct trace_overlap overlap = {
+        .group = group_of(line), .after_step = count_of(line, "after_step"), .overlaps = truth(line, "overlap")};
     if (overlap.group >= 0)
         *GROWN(run->overlaps, run->overlap_count) = overlap;
 }
@@ -282,8 +278,7 @@ take_warning(struct trace_run *run, json_object *line)
 static void
 take_mean(struct trace_run *run, json_object *line)
 {
-    struct trace_mean mean = {
-        .after_step = count_of(line, "after_step"), .at_ns = time_of(line, "at_ns"), .value = number(line, "value")};
+    struct trace_mean mean = {.after_step = count_of(line, "after_step"), .value = number(line, "value")};
     text(line, "mean", mean.name, sizeof(mean.name));
     text(line, "place", mean.place, sizeof(mean.place));
     *GROWN(run->means, run->mean_count) = mean;
@@ -439,24 +434,17 @@ rank_of(const char *name)
     return strcmp(again, name) == 0 ? rank : -1;
 }
 
-static int
-compare_runs(const void *a, const void *b)
-{
-    const struct trace_run *left = a, *right = b;
-    return COMPARE(left, right, rank, COMPARE(left, right, job, 0));
-}
+COMPARES(by_rank, struct trace_run, COMPARE(a, b, rank, COMPARE(a, b, job, 0)))
 
 /* Groups write their steps one group after another. Of a step in a graph only its launch is known. */
-static int
-compare_steps(const void *a, const void *b)
+static int64_t
+time_of_step(const struct trace_step *step)
 {
-    const struct trace_step *left = a, *right = b;
-    int64_t left_ns = left->in_graph ? left->entered_ns : left->boundary_ns;
-    int64_t right_ns = right->in_graph ? right->entered_ns : right->boundary_ns;
-    if (left_ns != right_ns)
-        return left_ns < right_ns ? -1 : 1;
-    return left->number < right->number ? -1 : left->number > right->number;
+    return step->in_graph ? step->entered_ns : step->boundary_ns;
 }
+
+COMPARES(by_time, struct trace_step,
+         time_of_step(a) != time_of_step(b) ? (time_of_step(a) < time_of_step(b) ? -1 : 1) : COMPARE(a, b, number, 0))
 
 /* Files that an earlier, larger job has left there, and ranks without a file. */
 static void
@@ -516,11 +504,11 @@ trace_read(const char *folder, struct trace *trace, struct error *error)
     if (trace->run_count == 0)
         return error_set(error, DDPRUN_EXIT_FAILURE, "no readable trace in %s: %s", folder,
                          trace->remark_count > 0 ? trace->remarks[0] : "all files are empty");
-    qsort(trace->runs, trace->run_count, sizeof(trace->runs[0]), compare_runs);
+    qsort(trace->runs, trace->run_count, sizeof(trace->runs[0]), by_rank);
     for (size_t i = 0; i < trace->run_count; ++i) {
         struct trace_run *run = &trace->runs[i];
         if (run->step_count > 1)
-            qsort(run->steps, run->step_count, sizeof(run->steps[0]), compare_steps);
+            qsort(run->steps, run->step_count, sizeof(run->steps[0]), by_time);
         for (int g = 0; g < TRACE_GROUPS; ++g)
             number_names(run->tensors[g], run->tensor_counts[g]);
     }

@@ -49,12 +49,11 @@ struct trace_exchange {
 struct trace_mean {
     char name[32], place[64];
     uint64_t after_step;
-    int64_t at_ns; /* when it was written, up to a step later */
     double value;
 };
 
 struct trace_tensor {
-    char name[64], place[64], type[16];
+    char name[256], place[300], type[16];
     uint64_t elements, bytes;
 };
 
@@ -62,7 +61,6 @@ struct trace_tensor {
 struct trace_plan {
     int group;
     uint64_t after_step;
-    int64_t at_ns;
     size_t **members; /* [bucket_count][member_counts[k]]: numbers of tensors of the group */
     size_t *member_counts;
     size_t bucket_count;
@@ -80,7 +78,6 @@ struct trace_ready {
 struct trace_trial {
     int group;
     uint64_t after_step;
-    int64_t at_ns;
     double slowed_us, overlapped_us, apart_us; /* apart: without overlap */
 };
 
@@ -88,7 +85,6 @@ struct trace_trial {
 struct trace_overlap {
     int group;
     uint64_t after_step;
-    int64_t at_ns;
     bool overlaps;
 };
 

@@ -17,8 +17,8 @@ add_tensors(struct json *line, const struct group *group)
     engine_lock();
     for (size_t i = 0; i < group->gradient_count; ++i) {
         const struct tensor *tensor = tensor_gradient(group, i);
-        char place[64];
-        snprintf(place, sizeof(place), "%.50s:%d", file_name_of(tensor->site.file), tensor->site.line);
+        char place[300];
+        snprintf(place, sizeof(place), "%s:%d", file_name_of(tensor->site.file), tensor->site.line);
         json_open(line, NULL, '{');
         json_add_text(line, "name", tensor->site.text);
         json_add_text(line, "place", place);

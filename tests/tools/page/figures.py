@@ -75,17 +75,17 @@ def read_closing(text):
     find("last", "closing", r"sampled from steps \d+ to (\d+)", text)
 
 
-MEMBERS = {"step": "step_ms", "rate": "steps_per_second", "items": "items_per_second", "exposed": "exposed_ms", "bound": "exposed_bound_ms",
+MEMBERS = {"step": "step_ms", "rate": "steps_per_second", "items": "items_per_second", "exposed": "exposed_ms", "planned": "exposed_planned_ms", "bound": "exposed_bound_ms",
            "slowed": "slowed_ms", "waiting": "waiting_ms", "straggler": "waited_for", "steps": "steps", "overlapped": "overlapped_steps",
            "measured": "measured_steps", "first": "first_measured", "last": "last_measured", "seconds": "seconds", "ranks": "ranks", "buckets": "buckets"}
 METRICS = {"step": ("step_seconds", 1e3), "rate": ("steps_per_second", 1), "items": ("items_per_second", 1), "exposed": ("exposed_seconds", 1e3),
            "bound": ("exposed_bound_seconds", 1e3), "slowed": ("slowed_seconds", 1e3), "waiting": ("waiting_seconds", 1e3), "steps": ("steps_total", 1),
            "ranks": ("ranks", 1), "buckets": ("buckets", 1)}
-FIGURES = {"step": "step", "rate": "steps_per_second", "items": "items_per_second", "exposed": "exposed", "bound": "bound", "slowed": "slowed",
+FIGURES = {"step": "step", "rate": "steps_per_second", "items": "items_per_second", "exposed": "exposed", "planned": "planned", "bound": "bound", "slowed": "slowed",
            "waiting": "waiting", "steps": "steps", "overlapped": "overlapped_steps", "seconds": "seconds", "ranks": "ranks", "buckets": "buckets",
            "alone": "alone", "efficiency": "efficiency"}
 NAMES = {"step": "a step takes", "rate": "steps per second", "items": "items per second", "exposed": "exposed communication per step",
-         "bound": "its lower bound", "slowed": "slowed by collectives", "waiting": "waiting for ranks per step", "steps": "steps",
+         "planned": "planned exposed time", "bound": "least exposed time, estimated", "slowed": "slowed by collectives", "waiting": "waiting for ranks per step", "steps": "steps",
          "overlapped": "overlapped steps", "seconds": "wall time", "ranks": "ranks", "buckets": "buckets", "alone": "without averaging",
          "efficiency": "efficiency"}
 COUNTS = {"straggler", "steps", "overlapped", "measured", "first", "last", "ranks", "buckets"}
@@ -128,6 +128,7 @@ def read_page(output, page, summary):
     verdict, times = plain(markup["verdict"]), plain(markup["step-times"])
     find("step", output + "'s verdict", r"A step takes (\d\S* \S+)\. ", verdict)
     find("first", output + "'s verdict", r"Of steps (\d+) to", verdict)
+    hold_losses(output, report, figures, verdict)
     rounded("waiting", output + "'s table", r"In these steps: waiting for (?:rank \d+|each other): (\S+) ms per step", times)
     find("straggler", output + "'s table", r"In these steps: waiting for rank (\d+):", times)
     table = rows(report, "step-times", "What each rank does in a step")
@@ -150,6 +151,18 @@ def read_page(output, page, summary):
         if each["waiting_ms"] is not None:
             say(rank + "waiting", "summary", each["waiting_ms"])
             say(rank + "last in", "summary", str(each["last_steps"]))
+
+
+def hold_losses(output, report, figures, verdict):
+    """Each loss has a row with its figure, and the largest of them is named."""
+    losses = rows(report, "verdict", "Losses of time")
+    named = re.search(r"The largest loss is ([^:]*): ", verdict)
+    wanted = [figures[name]["value"] for name in ("waiting", "exposed", "slowed")]
+    if [row["Per step"] for row in losses] != (wanted if losses else []):
+        complain("the losses in the %s are %s, and its figures %s" % (output, losses, wanted))
+    known = [row for row in losses if row["Per step"] is not None]
+    if (named is not None) != bool(losses) or (named and named[1] != max(known, key=lambda row: row["Per step"])["Loss"]):
+        complain("the %s names '%s' of the losses %s" % (output, named and named[1], losses))
 
 
 def read_compared(text):
