@@ -1,7 +1,8 @@
 /*
  * test_bytes.c - how often the kernels, with as many threads as on a GPU, touch a byte of a gradient: a packed bucket
  * is read twice and written twice, with the look for NaN, squares, a weight and the mean on the way; in place once
- * each, and once more where it is scaled before, or for squares. The kernels count themselves (count_bytes.h).
+ * each, and once more where it is scaled before, or for squares. Squares launch no kernel more. The kernels count
+ * themselves (count_bytes.h).
  */
 #include "count_bytes.h"
 #include "device.h"
@@ -17,6 +18,18 @@ enum { MEMBERS = 7, APART = 96 * 1024, ARENA_BYTES = MEMBERS * APART };
 
 static struct wire_setting setting;
 static CUdeviceptr arena, seen;
+static unsigned launches;
+static __typeof__(&cuLaunchKernel) next_launch;
+
+static CUresult CUDAAPI
+count_launch(CUfunction function, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z, unsigned threads_x,
+             unsigned threads_y, unsigned threads_z, unsigned shared_bytes, CUstream stream, void **arguments,
+             void **extra)
+{
+    ++launches;
+    return next_launch(function, blocks_x, blocks_y, blocks_z, threads_x, threads_y, threads_z, shared_bytes, stream,
+                       arguments, extra);
+}
 
 static void
 set_up(void)
@@ -24,6 +37,8 @@ set_up(void)
     arena = device_open(&setting.kernels, ARENA_BYTES);
     setting.kernels.threads = CHUNK_THREADS;
     setting.driver = &driver;
+    next_launch = driver.cuLaunchKernel_p;
+    driver.cuLaunchKernel_p = count_launch;
     setting.divides = true;
     setting.world_size = 3;
     require(driver.cuMemAlloc_p(&seen, 4096));
@@ -48,6 +63,7 @@ count(const struct bucket_member *members, size_t member_count, ncclDataType_t t
     wire.squares = with_squares ? (struct wire_squares){seen + 2048, seen + 2056} : (struct wire_squares){0};
     require(driver.cuStreamSynchronize_p(CU_STREAM_PER_THREAD));
     struct counted_bytes both[2];
+    launches = 0;
     for (int i = 0; i < 2; ++i) {
         CUdeviceptr from = i == 0 ? arena : wire.buffer;
         count_begin((uintptr_t)from, (uintptr_t)(from + (i == 0 ? ARENA_BYTES : wire.buffer_bytes)));
@@ -82,6 +98,7 @@ LOOP_TEST(a_packed_bucket_is_read_and_written_twice, 0, 16)
     struct counted_bytes counted = count(members, MEMBERS, float_types[_i / 4], _i % 2 == 0 ? 1 : 0.5, _i % 4 > 1);
     ck_assert_uint_eq(counted.read, 2 * bytes);
     ck_assert_uint_eq(counted.written, 2 * bytes);
+    ck_assert_uint_eq(launches, 2 * 2); /* of two rounds, to pack and to unpack */
 }
 
 /* 42 chunks: a look at one in three; squares are of all. */
@@ -93,4 +110,5 @@ LOOP_TEST(a_bucket_in_place_is_read_and_written_once, 0, 2)
     struct counted_bytes counted = count(members, MEMBERS, ncclFloat32, 1, _i == 1);
     ck_assert_uint_le(counted.read, bytes + bytes / 2 + (_i == 1 ? bytes : 0));
     ck_assert_uint_eq(counted.written, bytes);
+    ck_assert_uint_eq(launches, 2 * 2); /* to look and to scale */
 }
