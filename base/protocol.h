@@ -138,7 +138,7 @@ struct rank_told {
  * step of a trial.
  */
 #define RANK_EXPOSED_CONTROL (UINT64_C(1) << (RANK_EXPOSED_NS_BITS - 1))
-enum { RANK_EXPOSED_STEPS = 64, RANK_EXPOSED_SPARSE = 16, RANK_EXPOSED_NS_BITS = 40 };
+enum { RANK_EXPOSED_STEPS = 256, RANK_EXPOSED_SPARSE = 16, RANK_EXPOSED_NS_BITS = 40 };
 
 static inline uint64_t
 rank_exposed_pack(uint64_t boundary, uint64_t ns)
@@ -250,8 +250,8 @@ struct rank_status {
  * Each record has pages of its own, so that ranks do not share cache lines: the status, and after it what the rank did
  * last (base/flight.h).
  */
-#define RANK_STATUS_BYTES  (3 * 4096)
-#define RANK_STATUS_STRIDE (9 * 4096)
+#define RANK_STATUS_BYTES  (4 * 4096)
+#define RANK_STATUS_STRIDE (10 * 4096)
 #define JOB_OPTIONS_BYTES  (4 * 4096)
 
 _Static_assert(sizeof(struct rank_status) <= RANK_STATUS_BYTES, "a status record fits its page");

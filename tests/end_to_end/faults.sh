@@ -36,7 +36,7 @@ failed_with "other options on other ranks: both plans are shown, before anything
 
 # The first byte behind the only record of the status page is one of the version of the options.
 # shellcheck disable=SC2016
-run "$ddprun" -n 1 --device "$device" sh -c 'printf "\077" | env -u LD_PRELOAD dd of="$_DDPRUN_JOB_DIR/status" bs=1 seek=36864 conv=notrunc 2>/dev/null; exec "$0" --steps 1' "$ladder"
+run "$ddprun" -n 1 --device "$device" sh -c 'printf "\077" | env -u LD_PRELOAD dd of="$_DDPRUN_JOB_DIR/status" bs=1 seek=40960 conv=notrunc 2>/dev/null; exec "$0" --steps 1' "$ladder"
 failed_with "options of another version" 1 "launcher and engine are of different versions \(63 and [0-9]+\)"
 
 fault "no parameter is annotated: said, for nothing else would" 0 "no parameter is annotated: each rank keeps" no-parameters &&

@@ -272,24 +272,24 @@ TEST(control_steps_expose_nothing_and_have_a_straggler)
 TEST(all_steps_are_added_up)
 {
     struct rank_waits waits[RANKS];
-    for (uint64_t b = 1; b <= 300; ++b) {
+    for (uint64_t b = 1; b <= 600; ++b) {
         for (int i = 0; i < RANKS; ++i)
             set_wait(i, b, 2 * MS + (b <= 30 && i != 1 ? 50 * MS : 0));
         if (b % 7 == 0)
             pace_note(ranks, RANKS);
     }
     struct pace pace = pace_of(ranks, RANKS, waits);
-    ck_assert_uint_eq(pace.sums.count, 300);
+    ck_assert_uint_eq(pace.sums.count, 600);
     ck_assert_uint_eq(pace.sums.first, 1);
-    ck_assert_uint_eq(pace.sums.last, 300);
+    ck_assert_uint_eq(pace.sums.last, 600);
     ck_assert_uint_eq(pace.exposed_ns, 2 * MS);
-    ck_assert_uint_eq(pace.waiting_ns, 3 * 30 * 50 * MS / 300 / 4);
+    ck_assert_uint_eq(pace.waiting_ns, 3 * 30 * 50 * MS / 600 / 4);
     ck_assert_double_eq_tol(waits[0].sum, 30.0 * 50 * MS, 1);
     ck_assert_double_eq_tol(waits[1].sum, 0, 1);
     ck_assert_uint_eq(pace_latest(ranks, RANKS).sums.count, RANK_EXPOSED_STEPS);
     ck_assert_uint_eq(pace_latest(ranks, RANKS).waiting_ns, 0);
     for (int i = 0; i < RANKS; ++i)
-        ranks[i].training_step = 280; /* start-up has ended only now */
+        ranks[i].training_step = 580; /* start-up has ended only now */
     ck_assert_uint_eq(pace_of(ranks, RANKS, NULL).sums.count, 20);
     pace_note(ranks, RANKS);
     for (int i = 0; i < RANKS; ++i)

@@ -242,6 +242,19 @@ def hold_to_raw(summary):
         complain("the timeline lacks steps")
 
 
+def hold_names(summary):
+    """What is neither before backward, nor backward, nor a wait: of the steps as the host has counted them, by the raw events."""
+    for each in summary["each_rank"]:
+        raw = [lines[each["rank"]] for _, lines in whole_steps(summary["ranks"], summary["first_measured"], summary["last_measured"])]
+        raw = [max(0, line["released_us"]) - line["interval_us"] for line in raw if line.get("interval_us") is not None]
+        took, named = each["step_ms"] or summary["step_ms"], statistics.mean(raw) / 1e3
+        print("rank %d: a step takes %.4f ms, and %.4f have a name: the rest is %.2f %%, of %d steps, %d measured" % (
+            each["rank"], took, named, 100 * abs(took - named) / took, len(raw), summary["measured_steps"]))
+        unseen = max(0, 1 / summary["measured_steps"] - 1 / len(raw))  # measured were some of the traced steps
+        if abs(took - named) > 0.05 * took + 4e-3 * statistics.pstdev(raw) * math.sqrt(unseen):
+            complain("%.1f %% of rank %d's step have no name" % (100 * abs(took - named) / took, each["rank"]))
+
+
 def hold_sums(summary):
     """Parts add up to the whole, within rounding."""
     first = lambda figure: said[figure][0][1]
@@ -310,6 +323,7 @@ def main():
     if timed:
         hold_sums(summary)
         hold_to_raw(summary)
+        hold_names(summary)
     if kind == "annotated":
         hold_delay(summary)
     print("%d figures in %d places" % (len(said), sum(map(len, said.values()))))

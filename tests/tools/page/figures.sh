@@ -47,7 +47,7 @@ changed predict '^( +2 +)[0-9.]+' '\177.7'
 changed timeline '("exposed_us":)[0-9.]+' '\1777777'
 changed timeline '("waiting_us":)[0-9.]+' '\1777777'
 
-in_turn 3 && kind nan 0 -n 4 -- "$trainers/sick" --rank 2 --tensor 3 --step 20 --steps 60
+in_turn 3 && kind nan 0 -n 4 -- "$trainers/sick" --rank 2 --tensor 3 --step 20 --steps 300
 in_turn 3 && kind failed 139 -n 2 -- "$trainers/ladder" --layers 6 --width 64 --batch 64 --steps 80 --fault crash --fault-rank 1 --fault-step 60
 in_turn 3 && kind restarted 0 -n 2 --max-restarts 1 -- sh -c \
     'if [ -z "$DDPRUN_RESTART" ]; then exec "$0" "$@" --fault exit --fault-rank 1 --fault-step 5; fi; exec "$0" "$@"' \
