@@ -137,8 +137,7 @@ test_histogram()
     }
     buffer<unsigned char> dx(x);
     buffer<unsigned> bins(256);
-    histogram<<<7, 128>>>(dx.data, bins.data, static_cast<int>(x.size()));
-    finish_launch();
+    RUN(histogram<<<7, 128>>>(dx.data, bins.data, static_cast<int>(x.size())));
     expect_equal(bins.read(), wanted, "histogram");
 }
 
@@ -171,8 +170,7 @@ test_all_kinds()
     }
     buffer<int> dx(x);
     buffer<totals> device(std::vector<totals>(1, start));
-    all_kinds<<<(n + 63) / 64, 64>>>(device.data, dx.data, n);
-    finish_launch();
+    RUN(all_kinds<<<(n + 63) / 64, 64>>>(device.data, dx.data, n));
     const totals g = device.read()[0];
     CHECK(g.add == w.add && g.sub == w.sub, "add, sub");
     CHECK(g.low == w.low && g.high == w.high && g.unsigned_low == w.unsigned_low && g.unsigned_high == w.unsigned_high,
@@ -191,13 +189,11 @@ main()
     test_all_kinds();
 
     buffer<unsigned> next(1), taken(6400);
-    tickets<<<100, 64>>>(next.data, taken.data);
-    finish_launch();
+    RUN(tickets<<<100, 64>>>(next.data, taken.data));
     expect_equal(taken.read(), std::vector<unsigned>(6400, 1), "tickets");
 
     buffer<int> head(std::vector<int>(1, -1)), links(2560);
-    push_all<<<10, 256>>>(head.data, links.data);
-    finish_launch();
+    RUN(push_all<<<10, 256>>>(head.data, links.data));
     const std::vector<int> chain = links.read();
     int nodes = 0;
     for (int i = head.read()[0]; i >= 0 && nodes <= 2560; i = chain[i])
@@ -208,8 +204,7 @@ main()
     buffer<float> dx(x), partial(50), total(1);
     for (int again = 0; again < 3; ++again) {
         CUDA(cudaMemset(total.data, 0, sizeof(float)));
-        sum_of_blocks<<<50, 64>>>(dx.data, partial.data, total.data);
-        finish_launch();
+        RUN(sum_of_blocks<<<50, 64>>>(dx.data, partial.data, total.data));
         CHECK(total.read()[0] == 6400, "last block's sum is %g", total.read()[0]);
     }
 

@@ -119,8 +119,7 @@ test_sum(int n, int block)
     const int grid = (n + block - 1) / block;
     const std::vector<T> x = random_vector<T>(n, -100, 100);
     buffer<T> dx(x), sums(grid);
-    tree_sum<<<grid, block, block * sizeof(T)>>>(dx.data, sums.data, n);
-    finish_launch();
+    RUN(tree_sum<<<grid, block, block * sizeof(T)>>>(dx.data, sums.data, n));
     std::vector<T> wanted(grid);
     for (int i = 0; i < n; ++i)
         wanted[i / block] += x[i];
@@ -134,8 +133,7 @@ test_life()
     for (unsigned char &cell : cells)
         cell = random_source()() & 1;
     buffer<unsigned char> device(cells);
-    life<<<3, dim3(16, 16)>>>(device.data, 5);
-    finish_launch();
+    RUN(life<<<3, dim3(16, 16)>>>(device.data, 5));
     for (int g = 0; g < 5; ++g) {
         const std::vector<unsigned char> before = cells;
         for (int i = 0; i < 3 * 256; ++i) {
@@ -168,8 +166,7 @@ test_votes(int block)
         wanted.push_back(any);
     }
     buffer<int> dx(x), out(3 * block);
-    votes<<<1, block>>>(dx.data, out.data);
-    finish_launch();
+    RUN(votes<<<1, block>>>(dx.data, out.data));
     expect_equal(out.read(), wanted, "votes of a block");
 }
 
@@ -178,8 +175,7 @@ test_transpose(int rows, int columns)
 {
     const std::vector<float> in = random_vector<float>(static_cast<size_t>(rows) * columns);
     buffer<float> din(in), dout(in.size());
-    transpose<<<dim3((columns + 31) / 32, (rows + 31) / 32), dim3(32, 8)>>>(din.data, dout.data, rows, columns);
-    finish_launch();
+    RUN(transpose<<<dim3((columns + 31) / 32, (rows + 31) / 32), dim3(32, 8)>>>(din.data, dout.data, rows, columns));
     std::vector<float> wanted(in.size());
     for (int y = 0; y < rows; ++y)
         for (int x = 0; x < columns; ++x)
@@ -192,8 +188,7 @@ test_rotations(int block, int rounds)
 {
     const std::vector<float> x = random_vector<float>(block);
     buffer<float> dx(x), dy(block);
-    rotations<<<1, block>>>(dx.data, dy.data, rounds);
-    finish_launch();
+    RUN(rotations<<<1, block>>>(dx.data, dy.data, rounds));
     std::vector<float> wanted(block);
     for (int t = 0; t < block; ++t) {
         double sum = x[(t + rounds * (rounds + 1) / 2) % block];
@@ -216,8 +211,7 @@ main()
     test_life();
     for (int staying : {1, 31, 32, 100, 512, 1023}) {
         buffer<int> out(1024);
-        leave_early<<<1, 1024>>>(out.data, staying);
-        finish_launch();
+        RUN(leave_early<<<1, 1024>>>(out.data, staying));
         std::vector<int> wanted(1024);
         for (int t = 0; t < staying; ++t)
             wanted[t] = 3 * (staying - 1 - t);

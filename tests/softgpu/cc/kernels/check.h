@@ -38,6 +38,13 @@ finish_launch()
     CUDA(cudaDeviceSynchronize());
 }
 
+/* One launch, to its end. */
+#define RUN(...)         \
+    do {                 \
+        __VA_ARGS__;     \
+        finish_launch(); \
+    } while (0)
+
 inline std::mt19937 &
 random_source()
 {

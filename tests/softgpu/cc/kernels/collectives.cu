@@ -90,9 +90,8 @@ test_reduce_block()
         const std::vector<int> x = random_integers(blocks * threads);
         buffer<affine> dmaps(maps), composed(blocks);
         buffer<int> dx(x), sums(2 * blocks), largest(blocks);
-        reduce_block<X, Y, Z, Algorithm>
-            <<<blocks, dim3(X, Y, Z)>>>(dmaps.data, dx.data, composed.data, sums.data, largest.data, valid);
-        finish_launch();
+        RUN(reduce_block<X, Y, Z, Algorithm>
+            <<<blocks, dim3(X, Y, Z)>>>(dmaps.data, dx.data, composed.data, sums.data, largest.data, valid));
         std::vector<int> wanted_sums, wanted_largest;
         for (int b = 0; b < blocks; ++b) {
             const int *first = &x[b * threads];
@@ -148,8 +147,7 @@ test_own_storage()
 {
     const std::vector<float> x = random_vector<float>(3 * 64);
     buffer<float> dx(x), out(5);
-    own_storage<<<1, 64>>>(dx.data, out.data);
-    finish_launch();
+    RUN(own_storage<<<1, 64>>>(dx.data, out.data));
     std::vector<float> wanted(5), middle, last;
     for (int t = 0; t < 64; ++t) {
         middle.push_back(x[3 * t + 1]);
@@ -212,8 +210,7 @@ test_scan_block()
     const std::vector<affine> maps = random_maps(Threads);
     buffer<int> dx(x), out(10 * Threads);
     buffer<affine> dmaps(maps), composed(2 * Threads);
-    scan_block<Threads, Algorithm><<<1, Threads>>>(dx.data, dmaps.data, out.data, composed.data);
-    finish_launch();
+    RUN(scan_block<Threads, Algorithm><<<1, Threads>>>(dx.data, dmaps.data, out.data, composed.data));
     const int total = std::accumulate(x.begin(), x.end(), 0), most = *std::max_element(x.begin(), x.end());
     std::vector<int> wanted;
     int sum = 0, largest = -5000;
@@ -263,9 +260,8 @@ test_scan_items()
     for (int valid : {1, n / 2 + 1, n}) {
         const std::vector<int> x = random_integers(n);
         buffer<int> dx(x), inclusive(n), exclusive(n), aggregate(2);
-        scan_items<Threads, Items, In, Out>
-            <<<1, Threads>>>(dx.data, inclusive.data, exclusive.data, aggregate.data, valid);
-        finish_launch();
+        RUN(scan_items<Threads, Items, In, Out>
+            <<<1, Threads>>>(dx.data, inclusive.data, exclusive.data, aggregate.data, valid));
         /* In which order the items are added depends on the arrangement in which they were loaded. */
         std::vector<int> order(n), wanted_inclusive(n), wanted_exclusive(n);
         for (int t = 0; t < Threads; ++t) {
@@ -326,8 +322,7 @@ test_warps()
         const unsigned heads = random_source()();
         buffer<int> dx(x), out(12 * threads);
         buffer<affine> dmaps(maps), composed(threads);
-        warps<Width><<<1, threads>>>(dx.data, dmaps.data, out.data, composed.data, valid, heads);
-        finish_launch();
+        RUN(warps<Width><<<1, threads>>>(dx.data, dmaps.data, out.data, composed.data, valid, heads));
         const std::vector<int> got = out.read();
         const std::vector<affine> got_maps = composed.read();
         for (int t = 0; t < threads; ++t) {
@@ -403,8 +398,7 @@ test_sort_block()
     std::sort(down.begin(), down.end(), [](K a, K b) { return b < a; });
     buffer<K> in(keys), out_down(keys.size()), out_striped(keys.size());
     buffer<int> values(keys.size());
-    sort_block<K, Threads, Items><<<1, Threads>>>(in.data, values.data, out_down.data, out_striped.data);
-    finish_launch();
+    RUN(sort_block<K, Threads, Items><<<1, Threads>>>(in.data, values.data, out_down.data, out_striped.data));
     expect_equal(in.read(), up, "keys of a block");
     expect_equal(values.read(), order, "and their values");
     expect_equal(out_down.read(), down, "descending");

@@ -122,8 +122,7 @@ test_axpy(int n, int block)
 {
     const std::vector<float> x = random_vector<float>(n), y = random_vector<float>(n);
     buffer<float> dx(x), dy(y);
-    axpy<<<(n + block - 1) / block, block>>>(n, 1.5f, dx.data, dy.data);
-    finish_launch();
+    RUN(axpy<<<(n + block - 1) / block, block>>>(n, 1.5f, dx.data, dy.data));
     std::vector<float> wanted(n);
     for (int i = 0; i < n; ++i)
         wanted[i] = 1.5f * x[i] + y[i];
@@ -167,8 +166,7 @@ test_relu()
     x[18] = -INFINITY;
     x[19] = INFINITY;
     buffer<float> dx(x);
-    relu_in_place<<<20, 256>>>(dx.data, x.size());
-    finish_launch();
+    RUN(relu_in_place<<<20, 256>>>(dx.data, x.size()));
     for (float &value : x)
         value = fmaxf(value, 0.0f);
     expect_equal(dx.read(), x, "relu, NaN becomes 0");
@@ -180,8 +178,7 @@ test_adam(int n)
     std::vector<float> w = random_vector<float>(n), g = random_vector<float>(n), m = random_vector<float>(n),
                        v = random_vector<float>(n, 0, 1);
     buffer<float> dw(w), dg(g), dm(m), dv(v);
-    adam<<<(n + 127) / 128, 128>>>(dw.data, dg.data, dm.data, dv.data, 1e-3f, 0.9f, 0.999f, 1e-8f, 0.01f, n);
-    finish_launch();
+    RUN(adam<<<(n + 127) / 128, 128>>>(dw.data, dg.data, dm.data, dv.data, 1e-3f, 0.9f, 0.999f, 1e-8f, 0.01f, n));
     for (int i = 0; i < n; ++i) {
         m[i] = 0.9f * m[i] + (1.0f - 0.9f) * g[i];
         v[i] = 0.999f * v[i] + (1.0f - 0.999f) * g[i] * g[i];
@@ -196,8 +193,7 @@ static void
 test_visits(dim3 grid, dim3 block, unsigned nx, unsigned ny, unsigned nz)
 {
     buffer<unsigned> visits(static_cast<size_t>(nx) * ny * nz);
-    count_visits<<<grid, block>>>(visits.data, nx, ny, nz);
-    finish_launch();
+    RUN(count_visits<<<grid, block>>>(visits.data, nx, ny, nz));
     const unsigned cx = grid.x * block.x, cy = grid.y * block.y, cz = grid.z * block.z;
     std::vector<unsigned> wanted;
     for (unsigned z = 0; z < nz; ++z)
@@ -222,8 +218,7 @@ main()
 
     const std::vector<double> x = random_vector<double>(12345);
     buffer<double> dx(x), dy(x.size());
-    grid_stride<<<4, 96>>>(dx.data, dy.data, x.size());
-    finish_launch();
+    RUN(grid_stride<<<4, 96>>>(dx.data, dy.data, x.size()));
     std::vector<double> squares(x.size());
     for (size_t i = 0; i < x.size(); ++i)
         squares[i] = x[i] * x[i] - 1.0;
@@ -235,16 +230,14 @@ main()
     test_visits(dim3(2, 1, 3), dim3(5), 10, 2, 4);
 
     buffer<int> indices(1000);
-    index_of_function<<<9, 128>>>(indices.data, 1000);
-    finish_launch();
+    RUN(index_of_function<<<9, 128>>>(indices.data, 1000));
     std::vector<int> one_to_n(1000);
     for (int i = 0; i < 1000; ++i)
         one_to_n[i] = i + 1;
     expect_equal(indices.read(), one_to_n, "index taken in a function");
 
     buffer<int> spent(256);
-    spend<<<2, 128>>>(100, spent.data, 9);
-    finish_launch();
+    RUN(spend<<<2, 128>>>(100, spent.data, 9));
     std::vector<int> wanted(256);
     for (int i = 0; i < 256; ++i)
         wanted[i] = 100 + 9 - i % 7;

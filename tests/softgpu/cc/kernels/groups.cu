@@ -53,8 +53,7 @@ test_tiles(int threads)
         w[7] = t % Size + 100 * (t / Size) + 10000 * Size;
     }
     buffer<int> dx(x), out(8 * threads);
-    tiles<Size><<<1, threads>>>(dx.data, out.data);
-    finish_launch();
+    RUN(tiles<Size><<<1, threads>>>(dx.data, out.data));
     expect_equal(out.read(), wanted, "tiles");
 }
 
@@ -98,14 +97,12 @@ main()
         wanted_sum += value % 3 == 0 ? value : 0;
     }
     buffer<int> dx(x), count(1), sum(1);
-    coalesced<<<1, 200>>>(dx.data, count.data, sum.data);
-    finish_launch();
+    RUN(coalesced<<<1, 200>>>(dx.data, count.data, sum.data));
     CHECK(count.read()[0] == wanted_count && sum.read()[0] == wanted_sum, "coalesced groups: %d of %d", count.read()[0],
           wanted_count);
 
     buffer<unsigned> out(48);
-    ranks<<<2, dim3(4, 6)>>>(out.data);
-    finish_launch();
+    RUN(ranks<<<2, dim3(4, 6)>>>(out.data));
     for (unsigned i = 0; i < 48; ++i)
         CHECK(out.read()[i] == i + 1000 * (i % 24 / 4), "rank %u", i);
     return 0;

@@ -59,8 +59,7 @@ test_arithmetic()
     const int n = 1000;
     const std::vector<float> x = random_vector<float>(n, -4, 4);
     buffer<float> dx(x), dy(8 * n);
-    arithmetic<T><<<(n + 99) / 100, 100>>>(dx.data, dy.data, n);
-    finish_launch();
+    RUN(arithmetic<T><<<(n + 99) / 100, 100>>>(dx.data, dy.data, n));
     std::vector<float> wanted(8 * n);
     const auto round = [](double v) { return to_float(from_float<T>(static_cast<float>(v))); };
     for (int i = 0; i < n; ++i) {
@@ -195,8 +194,7 @@ main()
     for (int i = 0; i < 10; ++i)
         x[i] = __floats2half2_rn(i, i + 0.5f);
     buffer<__half2> dx(x), dy(10);
-    pairs<<<1, 32>>>(dx.data, dy.data, 10);
-    finish_launch();
+    RUN(pairs<<<1, 32>>>(dx.data, dy.data, 10));
     for (int i = 0; i < 10; ++i) {
         const float2 got = __half22float2(dy.read()[i]);
         CHECK(got.x == 2.0f * i + i + 0.5f && got.y == 2 * (i + 0.5f) + i, "pair %d is %g, %g", i, got.x, got.y);
@@ -204,14 +202,12 @@ main()
 
     buffer<__half> half_total(1);
     buffer<__half2> half2_total(1);
-    add_all<<<4, 100>>>(half_total.data, half2_total.data, __float2half(0.5f), __floats2half2_rn(1.0f, 2.0f));
-    finish_launch();
+    RUN(add_all<<<4, 100>>>(half_total.data, half2_total.data, __float2half(0.5f), __floats2half2_rn(1.0f, 2.0f)));
     CHECK(__half2float(half_total.read()[0]) == 200, "half atomics");
     CHECK(__low2float(half2_total.read()[0]) == 400 && __high2float(half2_total.read()[0]) == 800, "half2 atomics");
     buffer<__nv_bfloat16> bf_total(1);
     buffer<__nv_bfloat162> bf2_total(1);
-    add_all<<<2, 50>>>(bf_total.data, bf2_total.data, __float2bfloat16(1.0f), __floats2bfloat162_rn(0.5f, 2.0f));
-    finish_launch();
+    RUN(add_all<<<2, 50>>>(bf_total.data, bf2_total.data, __float2bfloat16(1.0f), __floats2bfloat162_rn(0.5f, 2.0f)));
     CHECK(__bfloat162float(bf_total.read()[0]) == 100, "bfloat16 atomics");
     CHECK(__low2float(bf2_total.read()[0]) == 50 && __high2float(bf2_total.read()[0]) == 200, "bfloat162 atomics");
 
@@ -223,8 +219,7 @@ main()
         wanted += __bfloat162float(values[i ^ 1]) * (i + 1);
     buffer<__nv_bfloat16> dvalues(values);
     buffer<float> sum(1);
-    block_sum<<<1, 64>>>(dvalues.data, sum.data);
-    finish_launch();
+    RUN(block_sum<<<1, 64>>>(dvalues.data, sum.data));
     CHECK(sum.read()[0] == wanted, "bfloat16 in shared memory and shuffles");
     return 0;
 }

@@ -145,11 +145,9 @@ main()
     buffer<int> out(1);
     big b = {};
     b.d = 3;
-    greedy<<<1, 1>>>(b, b, 1, 1, 1, 1, 1, 1, 1, 1, 1, out.data);
-    finish_launch();
+    RUN(greedy<<<1, 1>>>(b, b, 1, 1, 1, 1, 1, 1, 1, 1, 1, out.data));
     CHECK(out.read()[0] == 15, "greedy gives %d", out.read()[0]);
-    copied<<<1, 1>>>(with_copy(8), out.data);
-    finish_launch();
+    RUN(copied<<<1, 1>>>(with_copy(8), out.data));
     CHECK(out.read()[0] == 8, "copied gives %d", out.read()[0]);
     return 0;
 }

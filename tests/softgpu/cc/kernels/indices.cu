@@ -121,8 +121,7 @@ expect_numbers(void (*kernel)(unsigned *), dim3 grid, dim3 block, const char *wh
 {
     const size_t count = static_cast<size_t>(grid.x) * grid.y * grid.z * block.x * block.y * block.z;
     buffer<unsigned> out(count);
-    kernel<<<grid, block>>>(out.data);
-    finish_launch();
+    RUN(kernel<<<grid, block>>>(out.data));
     std::vector<unsigned> wanted(count);
     for (size_t i = 0; i < count; ++i)
         wanted[i] = static_cast<unsigned>(i);
@@ -135,8 +134,7 @@ expect_numbers_of(F f, dim3 grid, dim3 block, const char *what)
 {
     const size_t count = static_cast<size_t>(grid.x) * grid.y * grid.z * block.x * block.y * block.z;
     buffer<unsigned> out(count);
-    from_value<<<grid, block>>>(out.data, f);
-    finish_launch();
+    RUN(from_value<<<grid, block>>>(out.data, f));
     std::vector<unsigned> wanted(count);
     for (size_t i = 0; i < count; ++i)
         wanted[i] = static_cast<unsigned>(i);
@@ -211,8 +209,7 @@ test_square(N n, unsigned block)
 {
     const std::vector<T> x = random_vector<T>(n, -100, 100);
     buffer<T> dx(x), dy(n);
-    square<T, N><<<static_cast<unsigned>((n + block - 1) / block), block>>>(dx.data, dy.data, n);
-    finish_launch();
+    RUN(square<T, N><<<static_cast<unsigned>((n + block - 1) / block), block>>>(dx.data, dy.data, n));
     std::vector<T> wanted(n);
     for (N i = 0; i < n; ++i)
         wanted[i] = x[i] * x[i] + static_cast<T>(i % 7) + static_cast<T>(i % 3);
@@ -224,8 +221,7 @@ test_square_in_place(int n, unsigned block)
 {
     std::vector<unsigned> x = random_vector<unsigned>(n, 0, 1000);
     buffer<unsigned> dx(x);
-    square_in_place<<<(n + block - 1) / block, block>>>(dx.data, n);
-    finish_launch();
+    RUN(square_in_place<<<(n + block - 1) / block, block>>>(dx.data, n));
     for (int i = 0; i < n; ++i)
         x[i] = x[i] * x[i] + i;
     expect_equal(dx.read(), x, "unsigned numbers, squared in place");

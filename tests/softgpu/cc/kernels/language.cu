@@ -64,8 +64,7 @@ static void
 test_parameters()
 {
     no_parameters<<<2, 3>>>();
-    void_parameters<<<1, 2>>>();
-    finish_launch();
+    RUN(void_parameters<<<1, 2>>>());
     int count;
     CUDA(cudaMemcpyFromSymbol(&count, touched, sizeof(count)));
     CHECK(count == 26, "%d", count);
@@ -167,8 +166,7 @@ static void
 test_templates()
 {
     buffer<int> ints(4);
-    fill<<<1, 4>>>(ints.data, 5);
-    finish_launch();
+    RUN(fill<<<1, 4>>>(ints.data, 5));
     expect_equal(ints.read(), {5, 5, 5, 5}, "deduced");
     launch_in_template<3>(ints.data);
     finish_launch();
@@ -182,26 +180,21 @@ test_templates()
     expect_equal(ints.read(), {8, 8, 8, 8}, "launched in a member template");
 
     buffer<short> shorts(2);
-    fill<short><<<1, 2>>>(shorts.data, 21);
-    finish_launch();
+    RUN(fill<short><<<1, 2>>>(shorts.data, 21));
     expect_equal(shorts.read(), {42, 42}, "specialised");
 
     buffer<float> floats(3);
     box<float> b = {{1, -2, 3}};
-    boxes<true, float, box><<<1, 3>>>(floats.data, b);
-    finish_launch();
+    RUN(boxes<true, float, box><<<1, 3>>>(floats.data, b));
     expect_equal(floats.read(), {-1, 2, -3}, "template of a template");
-    boxes<(2 > 3), float><<<1, 3>>>(floats.data, b);
-    finish_launch();
+    RUN(boxes<(2 > 3), float><<<1, 3>>>(floats.data, b));
     expect_equal(floats.read(), {1, 0, 3}, "template argument with >");
 
     buffer<double> total(1);
-    sum_of<<<1, 1>>>(total.data, 1, 2.5f, 3.25, 'a', 5ull);
-    finish_launch();
+    RUN(sum_of<<<1, 1>>>(total.data, 1, 2.5f, 3.25, 'a', 5ull));
     CHECK(total.read()[0] == 1 + 2.5 + 3.25 + 'a' + 5, "pack");
-    sum_of<wrapped<wrapped<int>>>
-        <<<wrapped<wrapped<int>>(), wrapped<wrapped<wrapped<int>>>()>>>(total.data, wrapped<wrapped<int>>());
-    finish_launch();
+    RUN(sum_of<wrapped<wrapped<int>>>
+        <<<wrapped<wrapped<int>>(), wrapped<wrapped<wrapped<int>>>()>>>(total.data, wrapped<wrapped<int>>()));
     CHECK(total.read()[0] == 1, "angles of all kinds");
 }
 
@@ -499,13 +492,11 @@ test_device_code()
     expect_equal(dy.read(), wanted, "device lambda");
 
     buffer<float> features(6);
-    device_features<<<1, 1>>>(features.data);
-    finish_launch();
+    RUN(device_features<<<1, 1>>>(features.data));
     expect_equal(features.read(), {13, 101, 42, 120, 610, 12}, "device code");
 
     buffer<int> ints(64);
-    bounded<<<1, 64>>>(ints.data);
-    finish_launch();
+    RUN(bounded<<<1, 64>>>(ints.data));
     for (int i = 0; i < 64; ++i)
         CHECK(ints.read()[i] == i + 3, "launch bounds");
 }

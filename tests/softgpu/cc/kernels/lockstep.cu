@@ -136,8 +136,7 @@ test_sum(unsigned block, int n)
     expect_equal(out.read(), std::vector<float>{sum}, "sum in a function");
     if (block < 64)
         return;
-    with_register<<<1, block, block * sizeof(float)>>>(dx.data, other.data, n);
-    finish_launch();
+    RUN(with_register<<<1, block, block * sizeof(float)>>>(dx.data, other.data, n));
     expect_equal(other.read(), std::vector<float>{sum}, "sum with a register");
 }
 
@@ -150,8 +149,7 @@ main()
     for (int n : {1, 2, 31, 33, 64}) {
         const std::vector<float> x = numbers(n);
         buffer<float> dx(x), out(1);
-        maximum<<<1, 32>>>(dx.data, out.data, n);
-        finish_launch();
+        RUN(maximum<<<1, 32>>>(dx.data, out.data, n));
         float most = 0;
         for (float value : x)
             most = std::max(most, value);
@@ -159,8 +157,7 @@ main()
     }
     std::vector<float> x = numbers(32);
     buffer<float> dx(x), out(32);
-    scan<<<1, 32>>>(dx.data, out.data);
-    finish_launch();
+    RUN(scan<<<1, 32>>>(dx.data, out.data));
     for (int i = 1; i < 32; ++i)
         x[i] += x[i - 1];
     expect_equal(out.read(), x, "scan of a warp");

@@ -43,8 +43,7 @@ test_bits()
         x[i] = i % 5 == 0 ? 0 : i % 7 == 0 ? 1u << (i % 32) : static_cast<unsigned>(random_source()());
     buffer<unsigned> dx(x);
     buffer<unsigned long long> out(16 * n);
-    bits<<<4, 128>>>(dx.data, out.data, n);
-    finish_launch();
+    RUN(bits<<<4, 128>>>(dx.data, out.data, n));
     const std::vector<unsigned long long> got = out.read();
     for (int i = 0; i < n; ++i) {
         const unsigned a = x[i], b = x[(i + 1) % n];
@@ -114,8 +113,7 @@ test_functions()
     const std::vector<float> x = random_vector<float>(n, -3, 3);
     buffer<float> dx(x);
     buffer<double> out(14 * n);
-    functions<<<8, 128>>>(dx.data, out.data, n);
-    finish_launch();
+    RUN(functions<<<8, 128>>>(dx.data, out.data, n));
     std::vector<double> wanted;
     for (int i = 0; i < n; ++i) {
         const double a = x[i], b = x[(i + 1) % n];
@@ -174,8 +172,7 @@ test_conversions()
     const int n = static_cast<int>(x.size());
     buffer<double> dx(x);
     buffer<long long> out(10 * n);
-    conversions<<<1, 32>>>(dx.data, out.data, n);
-    finish_launch();
+    RUN(conversions<<<1, 32>>>(dx.data, out.data, n));
     const std::vector<long long> got = out.read();
     const auto to_int = [](double v) { return clamp(v, INT_MIN, INT_MAX, INT_MIN, INT_MAX); };
     for (int i = 0; i < n; ++i) {
@@ -220,8 +217,7 @@ main()
     test_functions();
     test_conversions();
     buffer<double> out(9);
-    extremes<<<1, 1>>>(-2, 5u, 12, 1.5f, -0.5, out.data);
-    finish_launch();
+    RUN(extremes<<<1, 1>>>(-2, 5u, 12, 1.5f, -0.5, out.data));
     expect_equal(out.read(), {1, 12, 1099511627776.0, 1.5, 0.25, 1.5, 4294967294.0, 2 + 1.5 + 1 + 0, 3.5},
                  "min and max");
     return 0;

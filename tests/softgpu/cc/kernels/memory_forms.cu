@@ -32,8 +32,7 @@ static void
 test_managed()
 {
     record.first = 21;
-    use_managed<<<2, 32>>>();
-    finish_launch();
+    RUN(use_managed<<<2, 32>>>());
     CHECK(counter == 67, "counter %d", counter);
     for (int i = 0; i < 4; ++i)
         CHECK(table[i] == i + 0.5f, "table");
@@ -85,8 +84,7 @@ test_copy()
     std::vector<Vector> x(n);
     std::memcpy(static_cast<void *>(x.data()), bits.data(), n * sizeof(Vector));
     buffer<Vector> from(x), to(n);
-    copy_vectors<<<(n + 31) / 32, 32>>>(static_cast<const Vector *>(from.data), to.data, n);
-    finish_launch();
+    RUN(copy_vectors<<<(n + 31) / 32, 32>>>(static_cast<const Vector *>(from.data), to.data, n));
     const std::vector<Vector> got = to.read();
     for (int i = 0; i < n; ++i)
         CHECK(std::memcmp(&got[i], &x[n - 1 - i], sizeof(Vector)) == 0, "vector %d of %zu bytes", i, sizeof(Vector));
@@ -107,8 +105,7 @@ test_vectors()
     for (float value : x)
         wanted.push_back(value * 2.5f);
     buffer<float> from(x), to(400);
-    scale_as_float4<<<4, 32>>>(from.data, to.data, 400, 2.5f);
-    finish_launch();
+    RUN(scale_as_float4<<<4, 32>>>(from.data, to.data, 400, 2.5f));
     expect_equal(to.read(), wanted, "float4");
 }
 
@@ -167,8 +164,7 @@ test_atomics()
     buffer<__nv_bfloat162> bfloats(1);
     buffer<__half> half(1);
     buffer<__nv_bfloat16> bfloat(2);
-    add_pairs<<<4, 32>>>(halves.data, bfloats.data, half.data, bfloat.data);
-    finish_launch();
+    RUN(add_pairs<<<4, 32>>>(halves.data, bfloats.data, half.data, bfloat.data));
     const float2 h = __half22float2(halves.read()[0]), b = __bfloat1622float2(bfloats.read()[0]);
     CHECK(h.x == 128 && h.y == -256, "half pairs: %g %g", h.x, h.y);
     CHECK(b.x == 64 && b.y == 128, "bfloat pairs: %g %g", b.x, b.y);
@@ -179,8 +175,7 @@ test_atomics()
     buffer<float> dx(x), largest(1);
     buffer<double> product(std::vector<double>(1, 1.0));
     buffer<unsigned short> tickets(2);
-    loops<<<8, 32>>>(dx.data, largest.data, product.data, tickets.data);
-    finish_launch();
+    RUN(loops<<<8, 32>>>(dx.data, largest.data, product.data, tickets.data));
     float wanted = 0;
     for (float value : x)
         wanted = value > wanted ? value : wanted;
@@ -246,8 +241,7 @@ static void
 test_generic()
 {
     buffer<float> out(3);
-    gather<twice, 0, 2, 4><<<1, 1>>>(out.data);
-    finish_launch();
+    RUN(gather<twice, 0, 2, 4><<<1, 1>>>(out.data));
     expect_equal(out.read(), {6 + 80, 10 + 800, 14 + 80}, "device pointers");
     launch_all<buffer>(
         out, [](float *p) { count_up<<<1, 3>>>(p); }, [](float *p) { kernels::run(p, 3); });

@@ -48,8 +48,7 @@ test_known_answers()
 {
     for (const known_answer &known : known_answers) {
         buffer<unsigned> out(4);
-        philox_at<<<1, 1>>>(join(known.key), join(known.counter + 2), join(known.counter), out.data);
-        finish_launch();
+        RUN(philox_at<<<1, 1>>>(join(known.key), join(known.counter + 2), join(known.counter), out.data));
         expect_equal(out.read(), std::vector<unsigned>(known.answer, known.answer + 4), "known answer of Philox");
     }
 }
@@ -71,8 +70,7 @@ static std::vector<unsigned>
 drawn(u64 seed, u64 subsequence, u64 offset, int n)
 {
     buffer<unsigned> out(n);
-    draw<State><<<1, 1>>>(seed, subsequence, offset, out.data, n);
-    finish_launch();
+    RUN(draw<State><<<1, 1>>>(seed, subsequence, offset, out.data, n));
     return out.read();
 }
 
@@ -120,13 +118,11 @@ test_jumps(int log2_of_subsequence)
         const std::vector<unsigned> wanted(all.begin() + offset, all.begin() + offset + left);
         expect_equal(drawn<State>(1234, 3, offset, left), wanted, "offset");
         buffer<unsigned> out(left);
-        skip_then_draw<State><<<1, 1>>>(1234, before, first, second, out.data, left);
-        finish_launch();
+        RUN(skip_then_draw<State><<<1, 1>>>(1234, before, first, second, out.data, left));
         expect_equal(out.read(), wanted, "skipahead");
     }
     buffer<unsigned> out(3);
-    whole_subsequence<State><<<1, 1>>>(1 << (log2_of_subsequence - 63), 1ull << 63, out.data);
-    finish_launch();
+    RUN(whole_subsequence<State><<<1, 1>>>(1 << (log2_of_subsequence - 63), 1ull << 63, out.data));
     const std::vector<unsigned> got = out.read();
     CHECK(got[0] == got[1] && got[0] == got[2], "a subsequence is 2^%d numbers: %x %x %x", log2_of_subsequence, got[0],
           got[1], got[2]);
@@ -168,8 +164,7 @@ test_marsaglia()
     }
     buffer<curandStateXORWOW_t> state(std::vector<curandStateXORWOW_t>(1, begin));
     buffer<unsigned> out(n);
-    xorwow_from<<<1, 1>>>(state.data, out.data, n);
-    finish_launch();
+    RUN(xorwow_from<<<1, 1>>>(state.data, out.data, n));
     expect_equal(out.read(), wanted, "xorwow");
 }
 
@@ -196,8 +191,7 @@ test_fours()
         buffer<uint4> bits(8);
         buffer<float4> uniform(1), normal(1);
         buffer<double2> doubles(1);
-        draw_fours<<<1, 1>>>(before, bits.data, uniform.data, doubles.data, normal.data);
-        finish_launch();
+        RUN(draw_fours<<<1, 1>>>(before, bits.data, uniform.data, doubles.data, normal.data));
         const std::vector<unsigned> wanted = drawn<curandStatePhilox4_32_10_t>(9, 8, before, 32);
         const std::vector<uint4> got = bits.read();
         for (int i = 0; i < 8; ++i)
@@ -321,8 +315,7 @@ filled(int blocks, int threads, int each, int kind)
     buffer<State> states(blocks * threads);
     buffer<double> out(static_cast<size_t>(blocks) * threads * each);
     setup<<<blocks, threads>>>(states.data, 4711);
-    fill<<<blocks, threads>>>(states.data, out.data, each, kind);
-    finish_launch();
+    RUN(fill<<<blocks, threads>>>(states.data, out.data, each, kind));
     return out.read();
 }
 
@@ -380,12 +373,10 @@ static void
 test_pairs()
 {
     buffer<float> out(4);
-    one_and_two<State><<<1, 1>>>(out.data, 0);
-    finish_launch();
+    RUN(one_and_two<State><<<1, 1>>>(out.data, 0));
     std::vector<float> got = out.read();
     CHECK(got[0] == got[2] && got[1] == got[3], "two single ones are a pair");
-    one_and_two<State><<<1, 1>>>(out.data, 1);
-    finish_launch();
+    RUN(one_and_two<State><<<1, 1>>>(out.data, 1));
     got = out.read();
     CHECK(got[0] == got[2] && got[1] != got[3], "after a jump, nothing is left of the place before");
 }

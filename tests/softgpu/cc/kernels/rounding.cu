@@ -149,8 +149,7 @@ test_arithmetic(const char *what, int spread)
     }
     buffer<numbers<T>> dx(x);
     buffer<T> out(static_cast<size_t>(COUNT) * OPERATIONS * MODES);
-    arithmetic<<<COUNT / 100, 100>>>(dx.data, reinterpret_cast<T(*)[OPERATIONS][MODES]>(out.data), COUNT);
-    finish_launch();
+    RUN(arithmetic<<<COUNT / 100, 100>>>(dx.data, reinterpret_cast<T(*)[OPERATIONS][MODES]>(out.data), COUNT));
     const std::vector<T> got = out.read();
     for (size_t i = 0; i < got.size(); ++i) {
         const int operation = static_cast<int>(i / MODES % OPERATIONS), how = static_cast<int>(i % MODES);
@@ -197,8 +196,7 @@ test_conversions()
     x[COUNT - 3] = 0xffffffffull;
     buffer<unsigned long long> dx(x);
     buffer<double> out(static_cast<size_t>(COUNT) * CONVERSIONS * MODES);
-    conversions<<<1, COUNT>>>(dx.data, reinterpret_cast<double(*)[CONVERSIONS][MODES]>(out.data));
-    finish_launch();
+    RUN(conversions<<<1, COUNT>>>(dx.data, reinterpret_cast<double(*)[CONVERSIONS][MODES]>(out.data)));
     const std::vector<double> got = out.read();
     for (int i = 0; i < COUNT; ++i) {
         for (int m = 0; m < MODES; ++m) {
@@ -246,8 +244,7 @@ main()
     const float wanted[] = {-0.0f,    0.0f,    most, infinity, -most, least, -least, std::nextafter(most, 0.0f),
                             infinity, infinity};
     buffer<float> out(10);
-    ends<<<1, 1>>>(out.data, 1.0f, most, least);
-    finish_launch();
+    RUN(ends<<<1, 1>>>(out.data, 1.0f, most, least));
     for (int i = 0; i < 10; ++i)
         compare(out.read()[i], wanted[i], "ends", i, 0);
     return 0;

@@ -74,8 +74,7 @@ test_many()
             (t % 2 ? x[n - 1] : x[0]) + x[n - 1 - t] + T(2 * x[(t + 1) % n]) + T(3) * x[3] + T(77) + T(8) + T(t);
     buffer<T> dx(x), out(n);
     buffer<unsigned long long> addresses(5);
-    many<T, 64><<<1, n>>>(dx.data, out.data, addresses.data);
-    finish_launch();
+    RUN(many<T, 64><<<1, n>>>(dx.data, out.data, addresses.data));
     expect_equal(out.read(), wanted, "many shared variables");
     expect_equal(addresses.read(), {0, 0, 0, 1, 1}, "alignment and size");
 }
@@ -201,45 +200,39 @@ main()
     test_many<unsigned long long>();
 
     buffer<int> out(256);
-    through_functions<<<2, 128>>>(out.data);
-    finish_launch();
+    RUN(through_functions<<<2, 128>>>(out.data));
     std::vector<int> wanted(256);
     for (int i = 0; i < 256; ++i)
         wanted[i] = 127 - i % 128 + 300 + 20 + 1000 + (i % 128 + 1) % 128;
     expect_equal(out.read(), wanted, "shared variables of functions");
 
     buffer<float> reversed(100);
-    dynamic_at_file_scope<<<1, 100, 100 * sizeof(float)>>>(reversed.data);
-    finish_launch();
+    RUN(dynamic_at_file_scope<<<1, 100, 100 * sizeof(float)>>>(reversed.data));
     std::vector<float> twice(100);
     for (int i = 0; i < 100; ++i)
         twice[i] = 2.0f * (99 - i);
     expect_equal(reversed.read(), twice, "dynamic, at file scope");
 
     buffer<double> split(60);
-    dynamic_split<double><<<1, 60, 60 * (sizeof(double) + sizeof(float))>>>(split.data, 60);
-    finish_launch();
+    RUN(dynamic_split<double><<<1, 60, 60 * (sizeof(double) + sizeof(float))>>>(split.data, 60));
     std::vector<double> sums(60);
     for (int i = 0; i < 60; ++i)
         sums[i] = (i + 1) % 60 + 2 * ((i + 2) % 60) + 1;
     expect_equal(split.read(), sums, "dynamic, split by hand");
 
     buffer<int> rows(64);
-    dynamic_rows<<<1, 64, 64 * sizeof(int)>>>(rows.data);
-    finish_launch();
+    RUN(dynamic_rows<<<1, 64, 64 * sizeof(int)>>>(rows.data));
     std::vector<int> turned(64);
     for (int i = 0; i < 64; ++i)
         turned[i] = i % 8 * 8 + i / 8;
     expect_equal(rows.read(), turned, "dynamic, in rows");
 
     buffer<int> a(std::vector<int>(1, 5)), b(std::vector<int>(1, 6)), picked(4);
-    dynamic_pointers<<<1, 4, 2 * sizeof(int *)>>>(picked.data, a.data, b.data);
-    finish_launch();
+    RUN(dynamic_pointers<<<1, 4, 2 * sizeof(int *)>>>(picked.data, a.data, b.data));
     expect_equal(picked.read(), {5, 6, 5, 6}, "dynamic, of pointers");
 
     buffer<int> totals(32);
-    in_lambdas<<<1, 32, 32 * sizeof(int)>>>(totals.data);
-    finish_launch();
+    RUN(in_lambdas<<<1, 32, 32 * sizeof(int)>>>(totals.data));
     expect_equal(totals.read(), std::vector<int>(32, 2 * 7 * 31 * 16), "shared variables in lambdas");
     return 0;
 }

@@ -197,8 +197,7 @@ test(int n, unsigned grid, unsigned block)
            "blockIdx", LAUNCH((with_block<<<g, b>>>(in, out, count))));
 
     buffer<float> sum(1);
-    reduction<<<grid, block>>>(dx.data, sum.data, n);
-    finish_launch();
+    RUN(reduction<<<grid, block>>>(dx.data, sum.data, n));
     double wanted = 0;
     for (float value : x)
         wanted += value;
@@ -216,8 +215,7 @@ main()
     /* Another turn would leave 31 bits: 2^30 threads, of which few have anything to do. */
     const std::vector<float> x = random_vector<float>(777);
     buffer<float> dx(x), dy(x.size());
-    in_for<<<(1 << 20) + 1, 1024>>>(dx.data, dy.data, 777);
-    finish_launch();
+    RUN(in_for<<<(1 << 20) + 1, 1024>>>(dx.data, dy.data, 777));
     std::vector<float> wanted(x.size());
     for (size_t i = 0; i < x.size(); ++i)
         wanted[i] = 2 * x[i];

@@ -69,8 +69,7 @@ main()
     managed_value = 4;
 
     buffer<float> out(8);
-    read_all<<<1, 8>>>(out.data);
-    finish_launch();
+    RUN(read_all<<<1, 8>>>(out.data));
     static const int host_table[3][2] = {{1, 2}, {3, 4}, {5, 6}};
     std::vector<float> wanted(8);
     for (int t = 0; t < 8; ++t)
@@ -93,8 +92,7 @@ main()
 
     buffer<int> target(4);
     CUDA(cudaMemcpyToSymbol(pointer_there, &target.data, sizeof(int *)));
-    through_pointer<<<1, 4>>>();
-    finish_launch();
+    RUN(through_pointer<<<1, 4>>>());
     expect_equal(target.read(), {20, 21, 22, 23}, "through a pointer in device memory");
 
     buffer<int> mine(1), others(1);

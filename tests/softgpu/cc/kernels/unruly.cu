@@ -104,8 +104,7 @@ each_thread_once(dim3 grid, dim3 block)
     const size_t threads = size_t{1} * grid.x * grid.y * grid.z * block.x * block.y * block.z;
     buffer<int> counts(threads);
     count_loop<<<grid, block>>>(counts.data);
-    count_fibers<<<grid, block>>>(counts.data);
-    finish_launch();
+    RUN(count_fibers<<<grid, block>>>(counts.data));
     expect_equal(counts.read(), std::vector<int>(threads, 2), "threads that ran");
 }
 
@@ -158,8 +157,7 @@ main(int argc, char **argv)
     buffer<int> ended(WAITING);
     for (int i = 0; i < 3; ++i) {
         CUDA(cudaMemset(ended.data, 0, WAITING * sizeof(int)));
-        look_back<<<WAITING, 1>>>(ended.data);
-        finish_launch();
+        RUN(look_back<<<WAITING, 1>>>(ended.data));
         CHECK(ended.read()[WAITING - 1] == WAITING, "%d", ended.read()[WAITING - 1]);
     }
     return 0;

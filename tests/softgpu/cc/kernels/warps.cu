@@ -82,8 +82,7 @@ test_shuffles()
     for (kind how : {SHFL, UP, DOWN, XOR})
         for (int width : {2, 4, 8, 16, 32})
             for (int argument : {0, 1, 2, 3, 7, 16, 31}) {
-                shuffles<<<1, threads>>>(dx.data, dy.data, how, argument, width);
-                finish_launch();
+                RUN(shuffles<<<1, threads>>>(dx.data, dy.data, how, argument, width));
                 const std::vector<T> got = dy.read();
                 for (int t = 0; t < threads; ++t) {
                     const T wanted = x[t / 32 * 32 + source_lane(how, t % 32, argument, width)];
@@ -126,8 +125,7 @@ test_softmax(int rows, int columns)
 {
     const std::vector<float> x = random_vector<float>(rows * columns, -5, 5);
     buffer<float> dx(x), dy(x.size());
-    softmax<<<rows / 4, 128>>>(dx.data, dy.data, columns);
-    finish_launch();
+    RUN(softmax<<<rows / 4, 128>>>(dx.data, dy.data, columns));
     std::vector<float> wanted(x.size());
     for (int r = 0; r < rows; ++r) {
         double sum = 0;
@@ -193,8 +191,7 @@ test_votes(int threads)
         value = random_source()() % 8;
     buffer<unsigned> dx(x);
     buffer<answers> dy(threads);
-    votes<<<1, threads>>>(dx.data, dy.data);
-    finish_launch();
+    RUN(votes<<<1, threads>>>(dx.data, dy.data));
     const std::vector<answers> got = dy.read();
     for (int t = 0; t < threads; ++t) {
         const int first = t / 32 * 32, from = first + (t % 32 < 12 ? 0 : 12);
@@ -254,8 +251,7 @@ test_aggregated()
         wanted += value > 40;
     }
     buffer<int> dx(x), count(1), slots(512);
-    aggregated<<<4, 128>>>(dx.data, count.data, slots.data, 40);
-    finish_launch();
+    RUN(aggregated<<<4, 128>>>(dx.data, count.data, slots.data, 40));
     CHECK(count.read()[0] == wanted, "%d, not %d", count.read()[0], wanted);
     const std::vector<int> got = slots.read();
     std::vector<int> seen(512);
@@ -290,8 +286,7 @@ main()
         test_votes(threads);
     test_aggregated();
     buffer<unsigned> masks(40);
-    together<<<1, 40>>>(masks.data);
-    finish_launch();
+    RUN(together<<<1, 40>>>(masks.data));
     for (int t = 0; t < 40; ++t)
         CHECK(masks.read()[t] == (t < 32 ? 0xffffffffu : 0xffu), "active mask of thread %d", t);
     return 0;
