@@ -33,11 +33,10 @@ expect_spoiled(CUstream stream)
     ck_assert_int_eq(cuStreamDestroy(stream), CUDA_SUCCESS);
 }
 
-TEST_GROUP(all, .timeout_s = 100);
+TEST_GROUP(all, .timeout_s = 100, .setup = use_device);
 
 TEST(waiting_spoils_a_capture)
 {
-    use_device();
     CUstream stream = begin();
     CUevent event = new_event();
     ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
@@ -64,7 +63,6 @@ TEST(waiting_spoils_a_capture)
 
 TEST(legacy_stream_and_blocking_captures_exclude_each_other)
 {
-    use_device();
     CUstreamCaptureStatus status;
     atomic_int calls = 0;
     ck_assert_int_eq(cuStreamBeginCapture(NULL, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
@@ -84,7 +82,6 @@ TEST(legacy_stream_and_blocking_captures_exclude_each_other)
 
 TEST(forks_must_be_joined_and_captures_stay_apart)
 {
-    use_device();
     CUstream stream = begin(), fork = new_stream(CU_STREAM_DEFAULT), other = begin();
     CUevent event = new_event();
     CUgraph graph = (CUgraph)1;
@@ -152,7 +149,6 @@ call_in_thread(CUgraph graph)
 /* An allocation, and the instantiation of a graph. */
 LOOP_TEST(modes_decide_about_unsafe_calls, 0, 2)
 {
-    use_device();
     CUdeviceptr memory;
     CUgraph none = NULL, graph;
     ck_assert_int_eq(cuMemAlloc(&memory, 1), CUDA_SUCCESS);
@@ -189,7 +185,6 @@ LOOP_TEST(modes_decide_about_unsafe_calls, 0, 2)
 /* A graph is not launched into a capture: it may become a part of another by a node that the program adds. */
 TEST(no_graph_is_launched_into_a_capture)
 {
-    use_device();
     CUstream stream = begin();
     CUgraphExec exec = end_and_instantiate(stream);
     ck_assert_int_eq(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);

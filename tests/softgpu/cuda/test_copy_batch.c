@@ -118,11 +118,10 @@ draw_rows(struct rows *rows, struct arenas *arenas, unsigned *seed)
     }
 }
 
-TEST_GROUP(all, .timeout_s = 100);
+TEST_GROUP(all, .timeout_s = 100, .setup = use_device);
 
 LOOP_TEST(rows_of_a_batch_arrive, 0, 60)
 {
-    use_device();
     unsigned seed = (unsigned)_i;
     struct arenas arenas;
     struct rows rows;
@@ -156,7 +155,6 @@ LOOP_TEST(rows_of_a_batch_arrive, 0, 60)
 
 TEST(sources_are_read_when_the_order_says)
 {
-    use_device();
     atomic_int open = 0;
     unsigned char *source[3], seen[3];
     CUstream stream;
@@ -189,7 +187,6 @@ TEST(sources_are_read_when_the_order_says)
 
 LOOP_TEST(a_wrong_copy_is_named_and_none_is_made, 0, 16)
 {
-    use_device();
     unsigned seed = (unsigned)_i + 1000;
     struct arenas arenas, untouched;
     struct rows rows;
@@ -268,7 +265,6 @@ copy_plainly(unsigned char *to, size_t to_pitch, size_t to_rows, const unsigned 
 
 LOOP_TEST(boxes_of_a_batch_arrive, 0, 30)
 {
-    use_device();
     unsigned seed = (unsigned)_i;
     unsigned char source[BOX_BYTES], wanted[4][BOX_BYTES], seen[BOX_BYTES];
     CUdeviceptr device[4];
@@ -330,7 +326,6 @@ LOOP_TEST(boxes_go_between_devices, 0, 12)
     CUcontext context[2];
     CUdeviceptr device[2];
     const struct shape shape = {1 + draw(&seed, PITCH - 2), 1 + draw(&seed, ROWS - 1), 1 + draw(&seed, PLANES - 1)};
-    use_device();
     for (int k = 1; k >= 0; --k) { /* device 0 is current at the end */
         ck_assert_int_eq(cuDevicePrimaryCtxRetain(&context[k], k), CUDA_SUCCESS);
         ck_assert_int_eq(cuCtxSetCurrent(context[k]), CUDA_SUCCESS);

@@ -21,11 +21,10 @@ add_to(CUfunction add, CUstream stream, CUdeviceptr values, float by, unsigned c
     ck_assert_int_eq(cuLaunchKernel(add, count, 1, 1, 1, 1, 1, 0, stream, args, NULL), CUDA_SUCCESS);
 }
 
-TEST_GROUP(all, .timeout_s = 100);
+TEST_GROUP(all, .timeout_s = 100, .setup = use_device);
 
 TEST(a_launch_runs_what_was_captured)
 {
-    use_device();
     enum { COUNT = 64 };
     CUfunction add = load_function(&add_image);
     CUdeviceptr values, copy;
@@ -91,7 +90,6 @@ static struct span spans[OPERATIONS];
 
 LOOP_TEST(every_launch_keeps_the_captured_order, 0, 60)
 {
-    use_device();
     unsigned seed = (unsigned)_i;
     CUfunction span = load_function(&span_image);
     CUstream streams[STREAMS];
@@ -150,7 +148,6 @@ LOOP_TEST(every_launch_keeps_the_captured_order, 0, 60)
 
 TEST(a_capture_tells_and_takes_dependencies)
 {
-    use_device();
     CUstream stream = begin();
     CUstreamCaptureStatus status;
     cuuint64_t id;
@@ -184,7 +181,6 @@ TEST(a_capture_tells_and_takes_dependencies)
 
 TEST(graphs_can_be_put_together)
 {
-    use_device();
     CUgraph graph;
     CUgraphExec exec;
     CUgraphNode nodes[3], foreign = NULL;
@@ -224,7 +220,6 @@ capture_add(CUfunction add, CUdeviceptr values, float by, int times)
 
 TEST(updates_reach_later_launches_only)
 {
-    use_device();
     static atomic_int open;
     CUfunction add = load_function(&add_image);
     CUdeviceptr values;
@@ -260,7 +255,6 @@ TEST(updates_reach_later_launches_only)
 
 TEST(event_nodes_wait_and_record_in_every_launch)
 {
-    use_device();
     static atomic_int open;
     static struct span inside, outside;
     CUfunction span = load_function(&span_image);

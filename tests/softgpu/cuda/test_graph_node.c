@@ -72,11 +72,10 @@ check_run(CUgraph graph, const struct model *model)
     ck_assert_int_eq(cuStreamDestroy(stream), CUDA_SUCCESS);
 }
 
-TEST_GROUP(all, .timeout_s = 100);
+TEST_GROUP(all, .timeout_s = 100, .setup = use_device);
 
 LOOP_TEST(graphs_run_as_their_edges_say, 0, 20)
 {
-    use_device();
     unsigned seed = (unsigned)_i;
     struct model model = {0};
     CUgraph graph, clone;
@@ -223,7 +222,6 @@ TEST(changes_show_where_they_were_made)
     cudaGraphExec_t exec, later;
     cudaGraph_t clone;
     const unsigned five = 0x40a00000;
-    use_device();
     make_chain(&chain);
     ck_assert_int_eq(cudaGraphInstantiate(&exec, chain.graph, 0), cudaSuccess);
     chain.by = 77; /* parameters were copied */
@@ -288,7 +286,6 @@ TEST(a_captured_kernel_can_be_asked_and_changed)
     cudaGraphNode_t node;
     size_t count = 1;
     struct cudaKernelNodeParams found;
-    use_device();
     make_chain(&chain);
     ck_assert_int_eq(cudaMemset(chain.values, 0, COUNT * sizeof(float)), cudaSuccess);
     ck_assert_int_eq(cudaStreamCreate(&stream), cudaSuccess);
@@ -320,7 +317,6 @@ TEST(a_child_runs_as_it_was_when_it_was_added)
     cudaGraph_t parent;
     cudaGraphExec_t exec;
     cudaGraphNode_t first, second;
-    use_device();
     make_chain(&chain);
     ck_assert_int_eq(cudaGraphCreate(&parent, 0), cudaSuccess);
     ck_assert_int_eq(cudaGraphAddChildGraphNode(&first, parent, NULL, 0, chain.graph), cudaSuccess);

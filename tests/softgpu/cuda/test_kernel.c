@@ -25,11 +25,10 @@ check_mixed(const struct mixed *seen)
     ck_assert(seen->aligned);
 }
 
-TEST_GROUP(all, .timeout_s = 100);
+TEST_GROUP(all, .timeout_s = 100, .setup = use_device);
 
 TEST(parameters_arrive_as_they_were_at_the_call)
 {
-    use_device();
     CUfunction function = load_function(&mixed_image);
     struct mixed seen, *out = &seen;
     char a = 'x';
@@ -55,7 +54,6 @@ TEST(parameters_arrive_as_they_were_at_the_call)
 
 TEST(parameters_arrive_from_one_buffer)
 {
-    use_device();
     CUfunction function = load_function(&mixed_image);
     struct mixed seen, *out = &seen;
     unsigned char buffer[56] = {'x'};
@@ -78,7 +76,6 @@ TEST(parameters_arrive_from_one_buffer)
 
 TEST(parameters_can_be_asked_for)
 {
-    use_device();
     CUlibrary library;
     CUkernel kernel;
     CUfunction function;
@@ -113,7 +110,6 @@ TEST(parameters_can_be_asked_for)
 
 TEST(a_question_takes_its_own_kind_of_handle)
 {
-    use_device();
     CUlibrary library;
     CUkernel kernel, enumerated;
     CUfunction function, in_module;
@@ -189,7 +185,6 @@ TEST(a_question_takes_its_own_kind_of_handle)
 /* Of a device, a context, a function and a module; an error that comes before that is returned. */
 TEST(an_answer_without_a_place_is_an_invalid_value)
 {
-    use_device();
     CUfunction function = load_function(&mixed_image);
     ck_assert_int_eq(cuDeviceGetCount(NULL), CUDA_ERROR_INVALID_VALUE);
     ck_assert_int_eq(cuDeviceTotalMem(NULL, 0), CUDA_ERROR_INVALID_VALUE);
@@ -204,7 +199,6 @@ TEST(an_answer_without_a_place_is_an_invalid_value)
 
 TEST(every_block_runs_once)
 {
-    use_device();
     enum { COUNT = 100000 };
     CUfunction add = load_function(&add_image);
     CUdeviceptr device;
@@ -231,7 +225,6 @@ TEST(every_block_runs_once)
 
 TEST(all_ways_to_launch_reach_the_kernel)
 {
-    use_device();
     CUfunction whole = load_function(&whole_image);
     atomic_int calls = 0, *pointer = &calls;
     void *args[] = {&pointer};
@@ -265,7 +258,6 @@ try_launch(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned 
 
 TEST(launches_that_a_gpu_refuses_are_refused)
 {
-    use_device();
     CUfunction bounded = load_function(&bounded_image);
     ck_assert_int_eq(try_launch(bounded, 1, 1, 1, 128, 1, 1, 0), CUDA_SUCCESS);
     ck_assert_int_eq(try_launch(bounded, 1, 1, 1, 129, 1, 1, 0), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
@@ -294,7 +286,6 @@ TEST(launches_that_a_gpu_refuses_are_refused)
 
 TEST(occupancy_is_plausible)
 {
-    use_device();
     CUfunction whole = load_function(&whole_image), bounded = load_function(&bounded_image);
     int blocks, threads, grid;
     ck_assert_int_eq(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, whole, 1024, 0), CUDA_SUCCESS);
@@ -312,7 +303,6 @@ TEST(occupancy_is_plausible)
 
 TEST(code_for_a_gpu_is_refused_by_name)
 {
-    use_device();
     const unsigned fatbin[64] = {0xba55ed50};
     CUlibrary library = NULL;
     CUmodule module = NULL;
@@ -327,7 +317,6 @@ TEST(code_for_a_gpu_is_refused_by_name)
 /* Last in its process: the device is lost for good, until it is reset. */
 TEST(a_failed_kernel_loses_the_context)
 {
-    use_device();
     CUfunction fail = load_function(&fail_image), whole = load_function(&whole_image);
     atomic_int calls = 0, *pointer = &calls;
     void *args[] = {&pointer};

@@ -41,11 +41,10 @@ fill_random(unsigned char *bytes, size_t count, unsigned *seed)
 
 /* ---- random copies of one row, through every function that fits ---- */
 
-TEST_GROUP(all, .timeout_s = 100);
+TEST_GROUP(all, .timeout_s = 100, .setup = use_device);
 
 LOOP_TEST(rows_arrive_and_nothing_else_changes, 0, 50)
 {
-    use_device();
     unsigned seed = (unsigned)_i;
     unsigned char *pinned, source[BYTES], expected[BYTES], seen[BYTES];
     CUdeviceptr first = device_memory(BYTES), second = device_memory(BYTES), managed;
@@ -85,7 +84,6 @@ enum { PITCH = 32, ROWS = 8, PLANES = 4, BOX_BYTES = PITCH * ROWS * PLANES };
 
 LOOP_TEST(boxes_arrive_and_nothing_else_changes, 0, 100)
 {
-    use_device();
     unsigned seed = (unsigned)_i;
     unsigned char source[BOX_BYTES], expected[BOX_BYTES], seen[BOX_BYTES];
     CUdeviceptr device = device_memory(BOX_BYTES);
@@ -146,7 +144,6 @@ LOOP_TEST(boxes_arrive_and_nothing_else_changes, 0, 100)
 
 TEST(memset_fills_elements_and_rows)
 {
-    use_device();
     unsigned char seen[BYTES];
     CUdeviceptr device = device_memory(BYTES);
     ck_assert_int_eq(cuMemsetD8(device, 0x11, BYTES), CUDA_SUCCESS);
@@ -179,7 +176,6 @@ TEST(memset_fills_elements_and_rows)
 
 TEST(what_leaves_its_allocation_is_refused)
 {
-    use_device();
     unsigned char host[BYTES] = {1}, seen[BYTES];
     CUdeviceptr device = device_memory(BYTES - 8), other = device_memory(BYTES);
     ck_assert_int_eq(cuMemsetD8(device, 7, BYTES - 8), CUDA_SUCCESS);
@@ -223,7 +219,6 @@ TEST(what_leaves_its_allocation_is_refused)
 
 TEST(the_host_waits_when_cuda_documents_it)
 {
-    use_device();
     CUstream stream = new_stream();
     CUfunction gate = load_function(&gate_image);
     static atomic_int open;
@@ -263,7 +258,6 @@ open_soon(void *flag)
 /* Freeing waits for the work that may use the memory: else the kernel below would write to memory that is gone. */
 TEST(free_waits_for_the_device)
 {
-    use_device();
     CUstream gated = new_stream(), opener = new_stream();
     static atomic_int open;
     atomic_store(&open, 0);
@@ -281,7 +275,6 @@ TEST(free_waits_for_the_device)
 
 TEST(stream_ordered_memory_lives_until_its_free_is_reached)
 {
-    use_device();
     CUstream stream = new_stream();
     static atomic_int open;
     atomic_store(&open, 0);
@@ -347,7 +340,6 @@ attributes_of(CUdeviceptr pointer)
 
 TEST(pointers_are_known_for_what_they_are)
 {
-    use_device();
     CUcontext context;
     ck_assert_int_eq(cuCtxGetCurrent(&context), CUDA_SUCCESS);
     CUdeviceptr device = device_memory(1000), managed, base;
@@ -407,7 +399,6 @@ TEST(pointers_are_known_for_what_they_are)
 
 TEST(fresh_memory_is_poisoned_on_request)
 {
-    use_device();
     CUdeviceptr device = device_memory(BYTES), other;
     unsigned char seen[BYTES];
     ck_assert_int_eq(cuMemAllocAsync(&other, BYTES, NULL), CUDA_SUCCESS);
@@ -423,7 +414,6 @@ TEST(fresh_memory_is_poisoned_on_request)
 
 TEST(memory_runs_out)
 {
-    use_device();
     size_t free_bytes, total;
     CUdeviceptr pointer = 7;
     ck_assert_int_eq(cuMemGetInfo(&free_bytes, &total), CUDA_SUCCESS);

@@ -76,11 +76,10 @@ draw_word(unsigned *seed, bool wide)
     return wide ? word : (uint32_t)word;
 }
 
-TEST_GROUP(all, .timeout_s = 100);
+TEST_GROUP(all, .timeout_s = 100, .setup = use_device);
 
 LOOP_TEST(a_wait_is_over_when_its_condition_holds, 0, 6)
 {
-    use_device();
     unsigned seed = (unsigned)_i;
     CUdeviceptr address;
     uint64_t *word = new_word(&address);
@@ -108,7 +107,6 @@ LOOP_TEST(a_wait_is_over_when_its_condition_holds, 0, 6)
 
 TEST(what_was_written_before_the_value_is_seen_behind_the_wait)
 {
-    use_device();
     enum { COUNT = 1024 };
     CUdeviceptr address, values;
     (void)new_word(&address);
@@ -135,7 +133,6 @@ TEST(what_was_written_before_the_value_is_seen_behind_the_wait)
 
 TEST(operations_of_a_batch_run_in_order)
 {
-    use_device();
     CUdeviceptr address;
     uint64_t *word = new_word(&address);
     CUstream stream = new_stream();
@@ -161,7 +158,6 @@ TEST(operations_of_a_batch_run_in_order)
 
 TEST(captured_ones_run_at_each_launch)
 {
-    use_device();
     CUdeviceptr address;
     uint64_t *word = new_word(&address);
     CUstream stream = new_stream();
@@ -188,7 +184,6 @@ TEST(captured_ones_run_at_each_launch)
 
 TEST(what_no_gpu_would_take_is_refused)
 {
-    use_device();
     CUdeviceptr address, managed;
     (void)new_word(&address);
     CUstream stream = new_stream();
@@ -218,7 +213,6 @@ TEST(what_no_gpu_would_take_is_refused)
 /* The last test: nothing works after it in this process. */
 TEST(a_wait_ends_when_the_context_fails)
 {
-    use_device();
     CUdeviceptr address;
     (void)new_word(&address);
     CUstream stream = new_stream(), other = new_stream();

@@ -41,11 +41,10 @@ check_overlap(CUstream first, CUstream second)
     ck_assert_int_eq(atomic_load(&gate_gave_up), 0);
 }
 
-TEST_GROUP(rules, .timeout_s = 100);
+TEST_GROUP(rules, .timeout_s = 100, .setup = use_device);
 
 TEST(streams_run_at_the_same_time)
 {
-    use_device();
     CUstream blocking = new_stream(CU_STREAM_DEFAULT), free_stream = new_stream(CU_STREAM_NON_BLOCKING);
     check_overlap(blocking, new_stream(CU_STREAM_DEFAULT));
     check_overlap(blocking, free_stream);
@@ -79,7 +78,6 @@ open_gate(void)
 
 TEST(legacy_default_stream_is_a_barrier)
 {
-    use_device();
     CUfunction span = load_function(&span_image);
     CUstream first = new_stream(CU_STREAM_DEFAULT), second = new_stream(CU_STREAM_DEFAULT);
     close_gate(first);
@@ -94,7 +92,6 @@ TEST(legacy_default_stream_is_a_barrier)
 
 TEST(null_stream_is_the_threads_own_for_per_thread_callers)
 {
-    use_device();
     CUfunction span = load_function(&span_image);
     CUresult (*launch)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
                        void **, void **);
@@ -118,7 +115,6 @@ TEST(null_stream_is_the_threads_own_for_per_thread_callers)
 
 TEST(a_wait_takes_the_record_of_its_time)
 {
-    use_device();
     CUfunction span = load_function(&span_image);
     CUstream first = new_stream(CU_STREAM_NON_BLOCKING), second = new_stream(CU_STREAM_NON_BLOCKING);
     CUevent event;
@@ -146,7 +142,6 @@ TEST(a_wait_takes_the_record_of_its_time)
 
 TEST(elapsed_time_needs_two_finished_timed_records)
 {
-    use_device();
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     CUevent start, end, untimed;
     float milliseconds = -1;
@@ -192,7 +187,6 @@ take_status(CUstream stream, CUresult status, void *data)
 
 TEST(host_functions_run_in_order_and_hold_the_stream)
 {
-    use_device();
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     atomic_int order = 1;
     struct note first = {&order, 0, CUDA_ERROR_UNKNOWN}, second = first;
@@ -219,7 +213,6 @@ call_driver(void *data)
 
 TEST(host_functions_may_not_call_the_driver)
 {
-    use_device();
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     CUresult results[2] = {CUDA_SUCCESS, CUDA_SUCCESS};
     ck_assert_int_eq(cuLaunchHostFunc(stream, call_driver, results), CUDA_SUCCESS);
@@ -230,7 +223,6 @@ TEST(host_functions_may_not_call_the_driver)
 
 TEST(streams_know_their_properties)
 {
-    use_device();
     CUstream stream;
     unsigned flags;
     int priority, least, greatest;
@@ -260,7 +252,6 @@ TEST(streams_know_their_properties)
 
 TEST(a_full_stream_makes_its_caller_wait_and_loses_nothing)
 {
-    use_device();
     CUfunction whole = load_function(&whole_image);
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     atomic_int calls = 0;

@@ -53,11 +53,10 @@ free_bytes(void)
     return left;
 }
 
-TEST_GROUP(all, .timeout_s = 100);
+TEST_GROUP(all, .timeout_s = 100, .setup = use_device);
 
 TEST(two_maps_of_one_chunk_are_the_same_memory)
 {
-    use_device();
     size_t granularity, before = free_bytes();
     ck_assert_int_eq(cuMemGetAllocationGranularity(&granularity, &on_device, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
                      CUDA_SUCCESS);
@@ -106,7 +105,6 @@ TEST(two_maps_of_one_chunk_are_the_same_memory)
 /* Each chunk holds its own number wherever it is mapped. */
 LOOP_TEST(maps_follow_a_model, 0, 10)
 {
-    use_device();
     unsigned seed = (unsigned)_i;
     size_t before = free_bytes();
     CUdeviceptr range = reserve(UNITS);
@@ -156,7 +154,6 @@ LOOP_TEST(maps_follow_a_model, 0, 10)
 
 TEST(what_does_not_fit_is_refused)
 {
-    use_device();
     CUdeviceptr range = reserve(2), pointer;
     CUmemGenericAllocationHandle chunk = create(2), more;
     CUmemAllocationProp shared = on_device, nowhere = on_device;
@@ -198,7 +195,6 @@ TEST(addresses_are_those_of_a_gpu)
     CUdeviceptr plain[COUNT], pooled[COUNT], range, lowest = UINT64_MAX, highest = 0;
     if (addresses == NULL || strcmp(addresses, "real") != 0)
         return;
-    use_device();
     range = reserve(3);
     ck_assert_uint_ge(range, 0x302000000);
     ck_assert_uint_lt(range, 0x400000000);
@@ -225,7 +221,6 @@ TEST(addresses_are_those_of_a_gpu)
 
 TEST(hints_about_managed_memory_are_checked)
 {
-    use_device();
     CUdeviceptr managed, device;
     CUmemLocation here = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}, nowhere = {here.type, 9},
                   host = {.type = CU_MEM_LOCATION_TYPE_HOST};
@@ -259,7 +254,6 @@ pool_value(CUmemoryPool pool, CUmemPool_attribute attribute)
 
 TEST(pools_count_what_is_allocated_from_them)
 {
-    use_device();
     const CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = on_device.location};
     CUmemoryPool pool;
     CUdeviceptr first, second;

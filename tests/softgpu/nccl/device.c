@@ -60,6 +60,7 @@ device_stream(void)
 ncclUniqueId
 device_share_id(int rank, struct ranks_shared *shared, int which)
 {
+    device_start();
     if (rank == 0) {
         EXPECT_NCCL(ncclGetUniqueId(&shared->ids[which]), ncclSuccess);
         atomic_store(&shared->has_id, which + 1);

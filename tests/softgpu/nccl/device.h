@@ -27,7 +27,7 @@ void device_free(void *device);
 
 CUstream device_stream(void);
 
-/* Rank 0 makes unique id number `which`, the others wait for it. */
+/* As device_start(); then rank 0 makes unique id number `which`, for which the others wait. */
 ncclUniqueId device_share_id(int rank, struct ranks_shared *shared, int which);
 
 /* Joins communicator number `which` of the test. */

@@ -15,7 +15,6 @@ enum { COUNT = 200003 };
 static int
 collectives(int rank, int n, struct ranks_shared *shared)
 {
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
     int answer;
     EXPECT_NCCL(ncclCommCount(comm, &answer), ncclSuccess);
@@ -77,7 +76,6 @@ LOOP_TEST(collectives_on_a_stream, 1, 5)
 RANKS_TEST(operations_on_different_streams_keep_their_order, 2, 0)
 {
     enum { STEPS = 12 };
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
     CUstream streams[] = {device_stream(), device_stream(), NULL, CU_STREAM_PER_THREAD};
     float *values[STEPS + 1];
@@ -97,7 +95,6 @@ RANKS_TEST(operations_on_different_streams_keep_their_order, 2, 0)
 /* Two communicators, of which the second knows the ranks by other numbers, on two streams at the same time. */
 RANKS_TEST(communicators_do_not_disturb_each_other, 3, 0)
 {
-    device_start();
     int mirrored = n - 1 - rank;
     ncclComm_t first = device_comm(rank, n, shared, 0), second;
     EXPECT_NCCL(ncclCommInitRank(&second, n, device_share_id(rank, shared, 1), mirrored), ncclSuccess);
@@ -116,7 +113,6 @@ RANKS_TEST(communicators_do_not_disturb_each_other, 3, 0)
 
 RANKS_LOOP_TEST(groups_are_enqueued_at_their_end, 1, 4, 0)
 {
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
     CUstream stream = device_stream();
     float *a = device_floats(COUNT, 1.0f), *b = device_floats(COUNT, 2.0f), *from = device_floats(COUNT, -1.0f);
@@ -157,7 +153,6 @@ RANKS_LOOP_TEST(groups_are_enqueued_at_their_end, 1, 4, 0)
 
 RANKS_TEST(operators_and_registered_memory, 2, 0)
 {
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
     float *values, factor = 1.0f / (float)n, *device_factor = device_floats(1, (float)(rank + 1)),
                    *source = device_floats(COUNT, 6.0f);
@@ -186,7 +181,6 @@ RANKS_TEST(operators_and_registered_memory, 2, 0)
 /* Rank 1 joins only after rank 0 has seen that its communicator is on its way. */
 RANKS_TEST(initialisation_in_the_background, 2, 0)
 {
-    device_start();
     ncclUniqueId id = device_share_id(rank, shared, 0);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
@@ -285,7 +279,6 @@ time_group(ncclComm_t comm, float *values, size_t count, int group)
 RANKS_TEST(link_model_takes_its_time, 2, 0)
 {
     EXPECT(setenv("SOFTGPU_LINK", "latency_us=40000,gbytes_per_s=0.04", 1) == 0);
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
     float *values = device_floats(250000, (float)rank);
     int64_t one = time_group(comm, values, 250000, 1);
@@ -327,7 +320,6 @@ longest_beside_work(ncclComm_t comm, float *values)
 RANKS_TEST(link_model_is_slower_beside_other_work, 2, 0)
 {
     EXPECT(setenv("SOFTGPU_LINK", "latency_us=60000,busy_factor=4", 1) == 0);
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
     float *values = device_floats(10, (float)rank);
     EXPECT(time_group(comm, values, 10, 1) >= 60000000);
@@ -339,7 +331,6 @@ RANKS_TEST(link_model_is_slower_beside_other_work, 2, 0)
 RANKS_TEST(link_model_slows_other_work, 2, 0)
 {
     EXPECT(setenv("SOFTGPU_LINK", "latency_us=60000,slows=3", 1) == 0);
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
     float *values = device_floats(10, (float)rank);
     EXPECT(time_group(comm, values, 10, 1) >= 60000000); /* which is not slower itself */
@@ -349,7 +340,6 @@ RANKS_TEST(link_model_slows_other_work, 2, 0)
 
 RANKS_TEST(wrong_arguments_are_refused, 2, 0)
 {
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0), none = NULL;
     ncclUniqueId id = shared->ids[0], foreign = {{0}};
     float *values = device_floats(10, 1.0f);

@@ -34,7 +34,6 @@ TEST_GROUP(capture, .timeout_s = 100);
 /* Every collective and a pair of messages, with eager operations before, between and behind the launches. */
 RANKS_LOOP_TEST(captured_operations_run_at_each_launch, 1, 4, 0)
 {
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
     CUstream stream = device_stream();
     float *in = device_floats(COUNT, (float)(rank + 1)), *sum = device_floats(COUNT, -1);
@@ -86,7 +85,6 @@ RANKS_LOOP_TEST(captured_operations_run_at_each_launch, 1, 4, 0)
 RANKS_LOOP_TEST(graphs_and_eager_operations_keep_their_order, 2, 4, 0)
 {
     enum { STEPS = 8 };
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
     CUstream captured = device_stream(), beside = device_stream(), eager = device_stream();
     float *a = device_floats(COUNT, 1), *b = device_floats(COUNT, 0), *c = device_floats(COUNT, 0);
@@ -115,7 +113,6 @@ RANKS_LOOP_TEST(graphs_and_eager_operations_keep_their_order, 2, 4, 0)
 /* Ranks that launch graphs which do not match find out as they do without graphs. */
 RANKS_TEST(graphs_that_do_not_match_are_found, 2, 0)
 {
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
     CUstream stream = device_stream();
     float *a = device_floats(COUNT, 1);
@@ -131,7 +128,6 @@ RANKS_TEST(graphs_that_do_not_match_are_found, 2, 0)
 /* A graph that outlives its communicator moves nothing, and one line says why. */
 RANKS_TEST(a_graph_that_outlives_its_communicator_is_reported, 2, 0)
 {
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
     CUstream stream = device_stream();
     float *a = device_floats(COUNT, 1), *b = device_floats(COUNT, 5);

@@ -22,7 +22,6 @@ TEST_GROUP(failures, .timeout_s = 100);
 /* ---- initialisation ---- */
 RANKS_TEST(a_rank_that_is_there_twice, 2, 0)
 {
-    device_start();
     ncclUniqueId id = device_share_id(rank, shared, 0);
     ncclComm_t comm = (ncclComm_t)shared;
     /* Of three, two say that they are rank 1; the third never comes. */
@@ -34,7 +33,6 @@ RANKS_TEST(a_rank_that_is_there_twice, 2, 0)
 
 RANKS_TEST(ranks_that_count_differently, 2, 0)
 {
-    device_start();
     ncclUniqueId id = device_share_id(rank, shared, 0);
     ncclComm_t comm;
     EXPECT_NCCL(ncclCommInitRank(&comm, n + rank, id, rank), ncclInvalidArgument);
@@ -46,7 +44,6 @@ RANKS_TEST(ranks_that_count_differently, 2, 0)
 /* A rank that waits for others can give up. */
 RANKS_TEST(abort_during_initialisation, 1, 0)
 {
-    device_start();
     ncclUniqueId id = device_share_id(rank, shared, 0);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
@@ -58,7 +55,6 @@ RANKS_TEST(abort_during_initialisation, 1, 0)
 /* The process that made the id dies before all have come. */
 RANKS_TEST(death_of_the_maker_of_the_id, 2, 1)
 {
-    device_start();
     ncclUniqueId id = device_share_id(rank, shared, 0);
     if (rank == 0) {
         ranks_await(&shared->flags[0], 1);
@@ -78,7 +74,6 @@ RANKS_TEST(death_of_the_maker_of_the_id, 2, 1)
 
 RANKS_TEST(operations_that_do_not_match, 2, 0)
 {
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
     CUstream stream = device_stream();
     float *values = device_floats(COUNT, 1.0f);
@@ -95,7 +90,6 @@ RANKS_TEST(operations_that_do_not_match, 2, 0)
 static int
 killed_in_flight(int rank, int n, struct ranks_shared *shared)
 {
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
     CUstream stream = device_stream();
     float *values = device_floats(COUNT, 1.0f);
@@ -123,7 +117,6 @@ killed_in_flight(int rank, int n, struct ranks_shared *shared)
 static int
 killed_with_a_child(int rank, int n, struct ranks_shared *shared)
 {
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
     device_connect(comm);
     CUstream stream = device_stream();
@@ -179,7 +172,6 @@ LOOP_TEST(death_in_flight, 2, 5)
 /* Once initialised, a communicator has no socket; a rank that dies leaves none. */
 RANKS_TEST(no_socket_outlives_initialisation, 2, 0)
 {
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
     char name[64] = "@softgpu-nccl-";
     for (int i = 0; i < 16; ++i)
@@ -251,7 +243,6 @@ RANKS_TEST(communicators_leave_nothing_behind, 3, 0)
 /* Rank 0 enqueues what rank 1 never joins, and gives up; its stream ends, and rank 1 gets an error. */
 RANKS_TEST(abort_ends_what_is_in_flight, 2, 0)
 {
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
     device_connect(comm);
     CUstream stream = device_stream();
@@ -277,7 +268,6 @@ RANKS_TEST(abort_ends_what_is_in_flight, 2, 0)
 /* An operation beyond the end of its buffer is a fault of its kernel, as one of the program's own would be. */
 RANKS_TEST(a_buffer_that_is_too_short_is_a_fault, 2, 0)
 {
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
     CUstream stream = device_stream();
     float *values = device_floats(COUNT, 1.0f);
@@ -295,7 +285,6 @@ RANKS_TEST(a_buffer_that_is_too_short_is_a_fault, 2, 0)
 RANKS_TEST(exit_with_an_operation_in_flight, 2, 0)
 {
     static ncclComm_t comm; /* never destroyed */
-    device_start();
     comm = device_comm(rank, n, shared, 0);
     device_connect(comm);
     float *values = device_floats(COUNT, 1.0f);

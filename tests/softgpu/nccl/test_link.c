@@ -22,7 +22,6 @@ enum { COUNT = 1 << 20 };
 static int
 all_reduce_until_silence(int rank, int n, struct ranks_shared *shared)
 {
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
     CUstream stream = device_stream();
     float *values = device_floats(COUNT, 1.0f);

@@ -35,7 +35,6 @@ expect_comm(ncclComm_t comm, int rank, int rank_count, float mine, float sum)
 static int
 split(int rank, int n, struct ranks_shared *shared)
 {
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0), part;
     float *pending = device_floats(COUNT, 1);
     EXPECT_NCCL(ncclAllReduce(pending, pending, COUNT, ncclFloat, ncclSum, comm, NULL), ncclSuccess);
@@ -75,7 +74,6 @@ LOOP_TEST(a_split_orders_each_color_by_key, 2, 6)
 /* Not blocking: the new communicator is ready later, in its own time. */
 RANKS_TEST(a_split_need_not_block, 3, 0)
 {
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0), part;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
@@ -90,7 +88,6 @@ RANKS_TEST(a_split_need_not_block, 3, 0)
 static int
 shrink(int rank, int n, struct ranks_shared *shared)
 {
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0), fewer;
     int out[] = {1}, itself[] = {rank};
     EXPECT_NCCL(ncclCommShrink(comm, itself, 1, &fewer, NULL, NCCL_SHRINK_DEFAULT), ncclInvalidArgument);
@@ -115,7 +112,6 @@ LOOP_TEST(a_shrink_leaves_ranks_out, 3, 5)
 /* The last rank dies while the others wait for it; they continue without it. */
 RANKS_TEST(survivors_of_a_death_continue, 3, 1u << 2)
 {
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0), fewer;
     int dead[] = {n - 1};
     expect_comm(comm, rank, n, 1, (float)n);
@@ -157,7 +153,6 @@ expect_block(const float *device, int block, float value)
 
 RANKS_LOOP_TEST(blocks_go_where_they_belong, 2, 5, 0)
 {
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
     float *mine = blocks(rank, n), *got = device_floats((size_t)n * COUNT, -1);
     EXPECT_NCCL(ncclAlltoAll(mine, got, COUNT, ncclFloat, comm, NULL), ncclSuccess);

@@ -39,7 +39,6 @@ TEST_GROUP(threads, .timeout_s = 100);
 /* Rank 1 reaches the first collective after rank 0 has seen that its own call is under way. */
 RANKS_TEST(a_call_that_does_not_block_is_in_progress, 2, 0)
 {
-    device_start();
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     ncclComm_t comm, other, blocking = device_comm(rank, n, shared, 0);
@@ -82,7 +81,6 @@ RANKS_TEST(a_call_that_does_not_block_is_in_progress, 2, 0)
 /* A call that waits for a rank that never comes is given up with its communicator. */
 RANKS_TEST(a_call_in_progress_is_given_up, 2, 0)
 {
-    device_start();
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     ncclComm_t comm;
@@ -103,7 +101,6 @@ RANKS_TEST(a_call_in_progress_is_given_up, 2, 0)
 /* Rank 0 returns from its first call after rank 1 has reached its own; rank 0's second call does not wait. */
 RANKS_TEST(the_first_collective_connects, 2, 0)
 {
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
     float *values = device_floats(COUNT, 1.0f);
     if (rank == 1) {
@@ -151,7 +148,6 @@ start_call(struct caller *caller, ncclComm_t comm)
  */
 RANKS_LOOP_TEST(death_before_connections, 2, 4, 1u << (_i - 1))
 {
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
     atomic_fetch_add(&shared->flags[0], 1);
     ranks_await(&shared->flags[0], n);
@@ -177,7 +173,6 @@ RANKS_LOOP_TEST(death_before_connections, 2, 4, 1u << (_i - 1))
  */
 RANKS_TEST(two_threads_in_one_communicator, 2, 0)
 {
-    device_start();
     ncclComm_t comm = device_comm(rank, n, shared, 0);
     if (rank == 1) {
         ranks_await(&shared->flags[0], 1);
@@ -218,7 +213,6 @@ ask(void *argument)
 /* Of a communicator that does not block, the question for its state is a call like any other. */
 RANKS_TEST(two_threads_that_ask, 1, 0)
 {
-    device_start();
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     ncclComm_t comm;
