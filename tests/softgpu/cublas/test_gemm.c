@@ -306,31 +306,3 @@ TEST(product_is_reproducible)
     free_matrix(&b);
     ck_assert_int_eq(cublasDestroy(handle), CUBLAS_STATUS_SUCCESS);
 }
-
-TEST(product_runs_on_the_stream_of_the_handle)
-{
-    static _Atomic bool gate;
-    float two[] = {2, 0, 0, 2}, result[4], one = 1.0f, zero = 0.0f;
-    cublasHandle_t handle;
-    CUstream stream;
-    ck_assert_int_eq(cublasCreate(&handle), CUBLAS_STATUS_SUCCESS);
-    ck_assert_int_eq(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
-    ck_assert_int_eq(cublasSetStream(handle, stream), CUBLAS_STATUS_SUCCESS);
-    void *a = device_copy_of(two, sizeof(two)), *c = device_copy_of(two, sizeof(two));
-
-    device_hold(stream, &gate);
-    ck_assert_int_eq(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, &one, a, 2, a, 2, &zero, c, 2), 0);
-    ck_assert_int_eq(cuStreamSynchronize(CU_STREAM_LEGACY), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
-    ck_assert_int_eq(cuMemcpyDtoH(result, (CUdeviceptr)c, sizeof(result)), CUDA_SUCCESS);
-    ck_assert_float_eq(result[0], 2.0f); /* not yet */
-    atomic_store(&gate, true);
-    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemcpyDtoH(result, (CUdeviceptr)c, sizeof(result)), CUDA_SUCCESS);
-    ck_assert_float_eq(result[0], 4.0f);
-
-    device_free(a);
-    device_free(c);
-    ck_assert_int_eq(cublasDestroy(handle), CUBLAS_STATUS_SUCCESS);
-    ck_assert_int_eq(cuStreamDestroy(stream), CUDA_SUCCESS);
-}
