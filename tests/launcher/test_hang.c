@@ -35,8 +35,6 @@ end_play(void)
     play.hang = NULL;
 }
 
-TEST_GROUP(plays, .teardown = end_play);
-
 /* Ends what was played before. */
 static void
 begin(unsigned warning_s, unsigned end_s)
@@ -53,6 +51,14 @@ begin(unsigned warning_s, unsigned end_s)
         snprintf(view->gpu, sizeof(view->gpu), "GPU %d", i);
     }
 }
+
+static void
+begin_usual(void)
+{
+    begin(60, 600);
+}
+
+TEST_GROUP(plays, .setup = begin_usual, .teardown = end_play);
 
 /* The rank's host or device begins to wait. */
 static void
@@ -87,13 +93,11 @@ play_on(int seconds, unsigned busy)
 
 TEST(where_no_rank_waits_no_rank_hangs)
 {
-    begin(60, 600);
     ck_assert_int_eq(play_on(10000, 0), HANG_NONE);
 }
 
 TEST(who_makes_calls_does_not_hang)
 {
-    begin(60, 600);
     wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     wait_for(2, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     ck_assert_int_eq(play_on(10000, 1 << 1), HANG_NONE);
@@ -101,7 +105,6 @@ TEST(who_makes_calls_does_not_hang)
 
 TEST(a_rank_in_host_code_is_named_once_and_ended)
 {
-    begin(60, 600);
     play_on(500, 0); /* long in host code, but no rank waits: that does not count */
     wait_for(0, RANK_WAIT_EXCHANGE, "DDP_MEAN (train.cu:1)");
     ck_assert_int_eq(play_on(50, 0), HANG_NONE);
@@ -122,7 +125,6 @@ TEST(a_rank_in_host_code_is_named_once_and_ended)
 /* A checkpoint: the rank is warned about, continues, and is warned about again at the next one. */
 TEST(a_rank_that_continues_is_forgiven)
 {
-    begin(60, 600);
     for (int turn = 1; turn <= 3; ++turn) {
         wait_for(1, RANK_WAIT_EXCHANGE, "DDP_MEAN");
         wait_for(2, RANK_WAIT_EXCHANGE, "DDP_MEAN");
@@ -175,7 +177,6 @@ static const struct {
 
 TABLE_TEST(what_the_culprit_does_is_said, doings)
 {
-    begin(60, 600);
     play.views[2] = doings[_i].view;
     wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 2 of step 8");
     wait_for(1, RANK_WAIT_COLLECTIVE, "bucket 2 of step 8");
@@ -188,7 +189,6 @@ TABLE_TEST(what_the_culprit_does_is_said, doings)
 /* Its record says what it did before: that it waits, too. */
 TEST(a_stopped_rank_does_not_wait)
 {
-    begin(60, 600);
     for (int i = 0; i < RANKS; ++i)
         wait_for(i, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     play.views[1].stopped = true;
@@ -199,7 +199,6 @@ TEST(a_stopped_rank_does_not_wait)
 /* One whose record is not believed any more, because its watch thread is held up, is not blamed for the time before. */
 TEST(a_rank_that_waits_no_more_has_gone_on)
 {
-    begin(60, 600);
     wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     wait_for(1, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     ck_assert_int_eq(play_on(70, 0), HANG_WARNING);
@@ -214,7 +213,6 @@ TEST(a_rank_that_waits_no_more_has_gone_on)
  * ended. */
 TEST(a_network_that_stands_still_is_named)
 {
-    begin(60, 600);
     for (int i = 0; i < RANKS; ++i)
         wait_for(i, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     ck_assert_int_eq(play_on(599, 0), HANG_WARNING);
@@ -227,7 +225,6 @@ TEST(a_network_that_stands_still_is_named)
 /* What a silent host said last is old: it is shown with its age, and the others are not said to be beside it. */
 TEST(a_silent_host_is_shown_with_its_age)
 {
-    begin(60, 600);
     for (int i = 0; i < RANKS; ++i)
         wait_for(i, RANK_WAIT_COLLECTIVE, i == 2 ? "bucket 0 of step 8" : "bucket 0 of step 9");
     ck_assert_int_eq(play_on(10, 0), HANG_NONE);
@@ -245,7 +242,6 @@ TEST(a_silent_host_is_shown_with_its_age)
 /* A rank that has ended is judged elsewhere, and no rank waits for it. */
 TEST(ranks_that_ended_do_not_hang)
 {
-    begin(60, 600);
     play.views[1].ended = true;
     wait_for(0, RANK_WAIT_EXCHANGE, "the end of the program");
     wait_for(2, RANK_WAIT_EXCHANGE, "the end of the program");
@@ -255,7 +251,6 @@ TEST(ranks_that_ended_do_not_hang)
 /* Ranks that have reached different places wait for ever: that ends the job at once, naming both counts of steps. */
 TEST(different_places_are_named)
 {
-    begin(60, 600);
     play.views[0].step = play.views[2].step = 8;
     wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     wait_for(2, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
@@ -315,7 +310,6 @@ TEST(different_places_are_named)
  */
 TEST(an_old_word_is_no_different_place)
 {
-    begin(60, 600);
     wait_for(1, RANK_WAIT_EXCHANGE, "DDP_MEAN"); /* for a slow rank 0 */
     ck_assert_int_eq(play_on(2, 1), HANG_NONE);
     play.frozen = 1 << 1;
@@ -348,7 +342,6 @@ TEST(what_is_not_known_yet_blames_no_rank)
 /* But one that is never heard of again is behind. */
 TEST(who_falls_silent_is_blamed)
 {
-    begin(60, 600);
     play_on(1, 7);
     play.frozen = 1 << 1;
     wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
@@ -367,7 +360,6 @@ be_in_call(int rank, const char *call)
 /* A kernel that takes long on all ranks cannot be distinguished from one that does not end. */
 TEST(devices_that_keep_all_waiting_are_warned_of_and_never_ended)
 {
-    begin(60, 600);
     play.views[2].ended = true;
     wait_for(0, RANK_WAIT_DEVICE, "bucket 0 of step 8");
     be_in_call(1, "cuCtxSynchronize");
@@ -387,7 +379,6 @@ TEST(devices_that_keep_all_waiting_are_warned_of_and_never_ended)
 /* One that computes on the host, is stopped, or has exited its program under a script may come back. */
 LOOP_TEST(devices_are_not_warned_about_while_a_rank_may_be_at_work, 0, 3)
 {
-    begin(60, 600);
     for (int i = 0; i < RANKS; ++i)
         be_in_call(i, "cuCtxSynchronize");
     if (_i == 0)
@@ -408,7 +399,6 @@ exit_rank(int rank)
 
 TEST(a_rank_that_does_not_exit_is_named_and_ended)
 {
-    begin(60, 600);
     exit_rank(1);
     ck_assert_int_eq(play_on(5000, 0), HANG_NONE); /* the others are at work */
     play.views[0].ended = true;
@@ -431,7 +421,6 @@ TEST(a_rank_that_does_not_exit_is_named_and_ended)
 /* Idle in their programs: for as long as the last of them, and only if no rank may be at work. */
 TEST(ranks_that_are_all_idle_are_named_and_ended)
 {
-    begin(60, 600);
     exit_rank(0);
     play.views[1].idle_ns = play.views[2].idle_ns = 5000 * SECOND;
     play.views[2].idle_ns = 30 * SECOND;
@@ -461,7 +450,6 @@ TEST(ranks_that_are_all_idle_are_named_and_ended)
 /* A script that continues after its program, for however long: a copy of the results, another program. */
 TEST(a_script_that_continues_is_left_alone)
 {
-    begin(60, 600);
     for (int i = 0; i < RANKS; ++i) {
         exit_rank(i);
         play.views[i].ended = i != 1;
@@ -473,7 +461,6 @@ TEST(a_script_that_continues_is_left_alone)
 /* Ctrl-Z stops the launcher and all ranks: that time counts against no rank. */
 TEST(a_launcher_that_was_stopped_blames_no_rank)
 {
-    begin(60, 600);
     wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     ck_assert_int_eq(play_on(10, 0), HANG_NONE);
     play.now_ns += 100000 * SECOND;

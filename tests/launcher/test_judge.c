@@ -26,6 +26,12 @@ static bool is_starved; /* rank 0 */
 static struct error error;
 
 static void
+end(void)
+{
+    judge_free(judge);
+}
+
+static void
 begin(void)
 {
     static const struct hang_limits limits = {60000 * MS, 120000 * MS};
@@ -61,9 +67,10 @@ wait_for_all(int rank, bool waits)
     ++views[rank].wait_count;
 }
 
+TEST_GROUP(judge, .setup = begin, .teardown = end);
+
 TEST(a_rank_that_is_needed_for_a_second_left_early)
 {
-    begin();
     end_rank(1, 0, 0);
     ck_assert_int_eq(ends_after(0), JUDGED_GOES_ON);
     wait_for_all(0, true);
@@ -71,22 +78,20 @@ TEST(a_rank_that_is_needed_for_a_second_left_early)
     ck_assert_int_eq(ends_after(999), JUDGED_GOES_ON);
     ck_assert_int_eq(ends_after(1), JUDGED_FAILED);
     ck_assert_int_eq(error.rank, 1);
-    judge_free(judge);
 }
 
 TEST(by_plan_rank_0_may_end_as_others_did)
 {
-    begin();
     end_rank(1, 0, 15);
     ck_assert_int_eq(ends_after(0), JUDGED_FAILED);
-    judge_free(judge);
+    end();
     begin();
     views[0].batch_count = 15;
     end_rank(1, 0, 15);
     ck_assert_int_eq(ends_after(0), JUDGED_IN_DOUBT);
     ck_assert_int_eq(ends_after(59999), JUDGED_IN_DOUBT); /* it saves */
     ck_assert_int_eq(ends_after(1), JUDGED_FAILED);
-    judge_free(judge);
+    end();
     begin();
     views[0].batch_count = 15;
     end_rank(1, 0, 15);
@@ -106,17 +111,15 @@ TEST(by_plan_rank_0_may_end_as_others_did)
     ck_assert_int_eq(ends_after(999), JUDGED_IN_DOUBT);
     ck_assert_int_eq(ends_after(1), JUDGED_FAILED);
     ck_assert_int_eq(error.rank, 1);
-    judge_free(judge);
+    end();
     begin();
     views[0].batch_count = 15;
     end_rank(1, 0, 9); /* from outside */
     ck_assert_int_eq(ends_after(0), JUDGED_FAILED);
-    judge_free(judge);
 }
 
 TEST(a_break_begins_the_second_anew)
 {
-    begin();
     end_rank(1, 0, 0);
     for (int i = 0; i < 10; ++i) {
         wait_for_all(0, true);
@@ -125,19 +128,16 @@ TEST(a_break_begins_the_second_anew)
         wait_for_all(0, false);
         ck_assert_int_eq(ends_after(1), JUDGED_GOES_ON);
     }
-    judge_free(judge);
 }
 
 TEST(all_that_ended_well_is_over)
 {
-    begin();
     for (int i = 0; i < RANKS; ++i) {
         ck_assert_int_eq(ends_after(100000), JUDGED_GOES_ON);
         views[i].stage = RANK_STAGE_ENDED;
         end_rank(i, 0, 0);
     }
     ck_assert_int_eq(ends_after(0), JUDGED_OVER);
-    judge_free(judge);
 }
 
 static void
@@ -150,7 +150,6 @@ fail_because_of_another(int rank)
 
 TEST(the_cause_has_its_time_to_be_known)
 {
-    begin();
     fail_because_of_another(2);
     ck_assert_int_eq(ends_after(0), JUDGED_IN_DOUBT);
     ck_assert_int_eq(ends_after(1000), JUDGED_IN_DOUBT);
@@ -158,23 +157,19 @@ TEST(the_cause_has_its_time_to_be_known)
     ck_assert_int_eq(ends_after(0), JUDGED_FAILED);
     ck_assert_int_eq(error.rank, 1);
     ck_assert_int_eq(error.exit_code, 128 + 9);
-    judge_free(judge);
 }
 
 TEST(without_a_cause_what_follows_is_the_reason)
 {
-    begin();
     fail_because_of_another(2);
     ck_assert_int_eq(ends_after(0), JUDGED_IN_DOUBT);
     ck_assert_int_eq(ends_after(1499), JUDGED_IN_DOUBT);
     ck_assert_int_eq(ends_after(1), JUDGED_FAILED);
     ck_assert_int_eq(error.rank, 2);
-    judge_free(judge);
 }
 
 TEST(the_rank_that_is_missing_is_named_before_one_that_waited_for_it)
 {
-    begin();
     views[0].wait = views[2].wait = RANK_WAIT_COLLECTIVE;
     ck_assert_int_eq(judge_running(judge, views, now_ns, &error), JUDGED_GOES_ON);
     views[2].stage = RANK_STAGE_FAILED;
@@ -184,14 +179,12 @@ TEST(the_rank_that_is_missing_is_named_before_one_that_waited_for_it)
     ck_assert_str_eq(error.text, "rank 1 (process 4001) after step 5 keeps the others waiting: it computes or waits on "
                                  "the host, outside CUDA; rank 2 after step 5: bucket 0 of step 6 has waited 5 s for "
                                  "the other ranks");
-    judge_free(judge);
 }
 
 /* The engine looks at collectives now and then, and steps go on meanwhile. */
 TEST(no_collective_of_a_step_that_is_over_is_told)
 {
     char text[RANK_WORDS_BYTES];
-    begin();
     views[1].wait = RANK_WAIT_DEVICE;
     views[1].wait_step = 4;
     views[1].wait_ns = 20 * MS;
@@ -201,23 +194,19 @@ TEST(no_collective_of_a_step_that_is_over_is_told)
     views[1].wait_ns = 2000 * MS; /* hosts run ahead of their devices */
     rank_describe_activity(&views[1], text);
     ck_assert_str_eq(text, "its GPU has not reached bucket 0 of step 4");
-    judge_free(judge);
 }
 
 TEST(who_trains_unseen_fails_the_job)
 {
-    begin();
     ck_assert_int_eq(judge_running(judge, views, now_ns, &error), JUDGED_GOES_ON);
     views[1].preload_suspect = 4711;
     ck_assert_int_eq(judge_running(judge, views, now_ns, &error), JUDGED_FAILED);
     ck_assert_ptr_nonnull(strstr(error.text, "rank 1 uses the CUDA driver in process 4711"));
-    judge_free(judge);
 }
 
 /* A second at a time, as a supervisor looks: a longer time in which the supervisor did not look does not count. */
 TEST(who_keeps_others_waiting_is_named_then_ended)
 {
-    begin();
     wait_for_all(0, true);
     wait_for_all(2, true);
     for (int second = 0; second <= 121; ++second, now_ns += 1000 * MS) {
@@ -227,5 +216,4 @@ TEST(who_keeps_others_waiting_is_named_then_ended)
             ck_assert_int_eq(error.rank, 1);
     }
     ck_assert_int_eq(judge_suspect(judge, views, now_ns), 1);
-    judge_free(judge);
 }
