@@ -20,9 +20,7 @@ int
 main(int argc, char **argv)
 {
     static struct perceptron net;
-    options_parse(argc, argv);
-    device_open();
-    cudaStream_t stream = stream_create();
+    cudaStream_t stream = trainer_start(argc, argv);
     perceptron_create(&net, 0, PASSES, true);
     perceptron_annotate_gradients(&net);
     float *largest = device_floats(2 * LAYERS);

@@ -42,25 +42,15 @@ int
 main(int argc, char **argv)
 {
     static struct perceptron net;
-    options_parse(argc, argv);
-    device_open();
-    cudaStream_t stream = stream_create();
+    cudaStream_t stream = trainer_start(argc, argv);
     float *sums = device_floats(2 * LAYERS), *factor = device_floats(1);
     perceptron_create(&net, 0, 1, true);
     perceptron_annotate_gradients(&net);
 
-    size_t first, count;
-    DDP_SHARD(options.batch, &first, &count);
-    for (int step = 0; step < options.steps; ++step) {
-        size_t first_item = item_of(step, 0, 1, first);
-        items_load(&net.items, first_item, count, stream);
-        perceptron_forward(&net, first_item, (int)count, stream);
-        perceptron_backward(&net, first_item, (int)count, 0.0f, 1.0f, stream);
+    return perceptron_train(&net, stream, [&](int, size_t first_item, int count) {
+        perceptron_backward(&net, first_item, count, 0.0f, 1.0f, stream);
         DDP_STEP(stream);
         clip(&net, sums, factor, stream);
         perceptron_update(&net, 0.2f, stream);
-        record_step(step, stream);
-    }
-    record_save();
-    return 0;
+    });
 }

@@ -25,9 +25,7 @@ int
 main(int argc, char **argv)
 {
     static struct perceptron net;
-    options_parse(argc, argv);
-    device_open();
-    cudaStream_t stream = stream_create();
+    cudaStream_t stream = trainer_start(argc, argv);
     items_create(&net.items, (size_t)(options.steps * options.batch), WIDTH, WIDTH);
     float *weights = weights_create(0, FLOATS, WIDTH), *gradients = device_floats(FLOATS);
     float *first_moment = device_floats(FLOATS), *second_moment = device_floats(FLOATS);
@@ -51,13 +49,8 @@ main(int argc, char **argv)
         net.layers[l].bias_gradient = net.layers[l].weight_gradient + WIDTH * WIDTH;
     }
 
-    size_t first, count;
-    DDP_SHARD(options.batch, &first, &count);
-    for (int step = 0; step < options.steps; ++step) {
-        size_t first_item = item_of(step, 0, 1, first);
-        items_load(&net.items, first_item, count, stream);
-        perceptron_forward(&net, first_item, (int)count, stream);
-        perceptron_backward(&net, first_item, (int)count, 0.0f, 1.0f, stream);
+    return perceptron_train(&net, stream, [&](int step, size_t first_item, int count) {
+        perceptron_backward(&net, first_item, count, 0.0f, 1.0f, stream);
         device_copy(gradients, staged, STAGED * LAYER_FLOATS * sizeof(float), stream);
         DDP_STEP(stream);
         for (int l = 0; l < LAYERS; ++l) { /* for a log */
@@ -68,8 +61,5 @@ main(int argc, char **argv)
         LAUNCH(adam, FLOATS, stream)
         (weights, first_moment, second_moment, gradients, (int)FLOATS, 0.01f,
          1.0f / (1.0f - powf(0.9f, (float)step + 1.0f)), 1.0f / (1.0f - powf(0.99f, (float)step + 1.0f)));
-        record_step(step, stream);
-    }
-    record_save();
-    return 0;
+    });
 }

@@ -12,30 +12,21 @@ main(int argc, char **argv)
 {
     static struct perceptron net;
     static float before_host[WIDTH * WIDTH], after_host[WIDTH * WIDTH];
-    options_parse(argc, argv);
-    device_open();
-    cudaStream_t stream = stream_create();
+    cudaStream_t stream = trainer_start(argc, argv);
     perceptron_create(&net, 0, 1, true);
     perceptron_annotate_gradients(&net);
     const float *gradient = net.layers[LAYERS - 1].weight_gradient;
     float *before = device_floats(WIDTH * WIDTH), *after = device_floats(WIDTH * WIDTH);
 
-    size_t first, count;
-    DDP_SHARD(options.batch, &first, &count);
-    for (int step = 0; step < options.steps; ++step) {
-        size_t first_item = item_of(step, 0, 1, first);
-        items_load(&net.items, first_item, count, stream);
-        perceptron_forward(&net, first_item, (int)count, stream);
-        perceptron_backward(&net, first_item, (int)count, 0.0f, 1.0f, stream);
+    perceptron_train(&net, stream, [&](int step, size_t first_item, int count) {
+        perceptron_backward(&net, first_item, count, 0.0f, 1.0f, stream);
         if (step == LOOKS_AT)
             device_copy(before, gradient, sizeof(before_host), stream);
         DDP_STEP(stream);
         if (step == LOOKS_AT)
             device_copy(after, gradient, sizeof(after_host), stream);
         perceptron_update(&net, 0.2f, stream);
-        record_step(step, stream);
-    }
-    record_save();
+    });
     device_download(before_host, before, sizeof(before_host));
     device_download(after_host, after, sizeof(after_host));
     if (DDP_RANK() == 0)

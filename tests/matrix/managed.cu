@@ -52,22 +52,15 @@ int
 main(int argc, char **argv)
 {
     static struct perceptron net;
-    options_parse(argc, argv);
-    device_open();
-    cudaStream_t stream = stream_create(), side = stream_create();
+    cudaStream_t stream = trainer_start(argc, argv), side = stream_create();
     cudaEvent_t event = event_create();
     items_create(&net.items, (size_t)(options.steps * options.batch), WIDTH, WIDTH);
     for (int l = 0; l < LAYERS; ++l)
         layer_create(&net.layers[l], l);
     perceptron_annotate_gradients(&net);
 
-    size_t first, count;
-    DDP_SHARD(options.batch, &first, &count);
-    for (int step = 0; step < options.steps; ++step) {
-        size_t first_item = item_of(step, 0, 1, first);
-        items_load(&net.items, first_item, count, stream);
-        perceptron_forward(&net, first_item, (int)count, stream);
-        perceptron_backward(&net, first_item, (int)count, 0.0f, 1.0f, stream);
+    return perceptron_train(&net, stream, [&](int, size_t first_item, int count) {
+        perceptron_backward(&net, first_item, count, 0.0f, 1.0f, stream);
         stream_follow(stream, side, event);
         for (int l = 0; l < LAYERS; ++l)
             stream_call(side, decay_bias, &net.layers[l]);
@@ -86,8 +79,5 @@ main(int argc, char **argv)
             LAUNCH(sgd, WIDTH * WIDTH, stream)
             (dense->weight, dense->weight_momentum, dense->weight_gradient, WIDTH * WIDTH, 0.2f);
         }
-        record_step(step, stream);
-    }
-    record_save();
-    return 0;
+    });
 }

@@ -22,9 +22,7 @@ main(int argc, char **argv)
 {
     static struct perceptron net;
     float *biases[LAYERS], *gradients[LAYERS];
-    options_parse(argc, argv);
-    device_open();
-    cudaStream_t stream = stream_create();
+    cudaStream_t stream = trainer_start(argc, argv);
     perceptron_create(&net, 0, 1, true);
     for (int l = 0; l < LAYERS; ++l) {
         DDP_GRADIENT(net.layers[l].weight_gradient, WIDTH * WIDTH, DDP_FLOAT32);
@@ -35,13 +33,8 @@ main(int argc, char **argv)
         DDP_GRADIENT(gradients[l], WIDTH, DDP_FLOAT32);
     }
 
-    size_t first, count;
-    DDP_SHARD(options.batch, &first, &count);
-    for (int step = 0; step < options.steps; ++step) {
-        size_t first_item = item_of(step, 0, 1, first);
-        items_load(&net.items, first_item, count, stream);
-        perceptron_forward(&net, first_item, (int)count, stream);
-        perceptron_backward(&net, first_item, (int)count, 0.0f, 1.0f, stream);
+    return perceptron_train(&net, stream, [&](int, size_t first_item, int count) {
+        perceptron_backward(&net, first_item, count, 0.0f, 1.0f, stream);
         for (int l = 0; l < LAYERS; ++l)
             device_download_later(gradients[l], net.layers[l].bias_gradient, WIDTH * sizeof(float), stream);
         DDP_STEP(stream);
@@ -54,8 +47,5 @@ main(int argc, char **argv)
             LAUNCH(sgd, WIDTH * WIDTH, stream)
             (layer->weight, layer->weight_momentum, layer->weight_gradient, WIDTH * WIDTH, 0.2f);
         }
-        record_step(step, stream);
-    }
-    record_save();
-    return 0;
+    });
 }

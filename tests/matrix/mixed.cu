@@ -93,25 +93,15 @@ int
 main(int argc, char **argv)
 {
     static struct perceptron net;
-    options_parse(argc, argv);
-    device_open();
+    cudaStream_t stream = trainer_start(argc, argv);
     driver_open();
-    cudaStream_t stream = stream_create();
     cublasHandle_t blas = blas_create(stream);
     perceptron_create(&net, 0, 1, true);
     perceptron_annotate_gradients(&net);
 
-    size_t first, count;
-    DDP_SHARD(options.batch, &first, &count);
-    for (int step = 0; step < options.steps; ++step) {
-        size_t first_item = item_of(step, 0, 1, first);
-        items_load(&net.items, first_item, count, stream);
-        perceptron_forward(&net, first_item, (int)count, stream);
-        backward(&net, blas, first_item, (int)count, stream);
+    return perceptron_train(&net, stream, [&](int, size_t first_item, int count) {
+        backward(&net, blas, first_item, count, stream);
         DDP_STEP(stream);
         perceptron_update(&net, 0.2f, stream);
-        record_step(step, stream);
-    }
-    record_save();
-    return 0;
+    });
 }

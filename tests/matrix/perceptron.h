@@ -74,4 +74,25 @@ item_of(int step, int pass, int passes, size_t first)
     return (size_t)((step * passes + pass) * options.batch) + first;
 }
 
+/*
+ * All steps: forward on `stream`, then what the program does from there to its update, train_step(step, first item,
+ * items), whose work `stream` waits for. Returns main()'s exit code.
+ */
+template <typename Train>
+static inline int
+perceptron_train(const struct perceptron *net, cudaStream_t stream, Train train_step)
+{
+    size_t first, count;
+    DDP_SHARD(options.batch, &first, &count);
+    for (int step = 0; step < options.steps; ++step) {
+        size_t first_item = item_of(step, 0, 1, first);
+        items_load(&net->items, first_item, count, stream);
+        perceptron_forward(net, first_item, (int)count, stream);
+        train_step(step, first_item, (int)count);
+        record_step(step, stream);
+    }
+    record_save();
+    return 0;
+}
+
 #endif

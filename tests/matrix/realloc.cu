@@ -58,21 +58,13 @@ int
 main(int argc, char **argv)
 {
     static struct perceptron net;
-    options_parse(argc, argv);
-    device_open();
-    stream = stream_create();
+    stream = trainer_start(argc, argv);
     perceptron_create(&net, 0, 1, false);
 
-    size_t first, count;
-    DDP_SHARD(options.batch, &first, &count);
-    for (int step = 0; step < options.steps; ++step) {
-        size_t first_item = item_of(step, 0, 1, first);
-        items_load(&net.items, first_item, count, stream);
-        perceptron_forward(&net, first_item, (int)count, stream);
-        backward(&net, first_item, (int)count);
+    return perceptron_train(&net, stream, [&](int step, size_t first_item, int count) {
+        backward(&net, first_item, count);
         DDP_STEP(stream);
         perceptron_update(&net, 0.2f, stream);
-        record_step(step, stream);
         device_wait();
         for (int l = 0; l < LAYERS; ++l) {
             gradient_free(l, net.layers[l].weight_gradient);
@@ -80,7 +72,5 @@ main(int argc, char **argv)
         }
         void *other = device_allocate((size_t)(step % 3 + 1) * 5000); /* stays: the next ones are elsewhere */
         (void)other;
-    }
-    record_save();
-    return 0;
+    });
 }

@@ -31,22 +31,13 @@ main(int argc, char **argv)
     perceptron_create(&net, 0, 1, true);
     perceptron_annotate_gradients(&net);
 
-    size_t first, count;
-    DDP_SHARD(options.batch, &first, &count);
-    for (int step = 0; step < options.steps; ++step) {
-        size_t first_item = item_of(step, 0, 1, first);
-        items_load(&net.items, first_item, count, deltas);
-        perceptron_forward(&net, first_item, (int)count, deltas);
-        backward(&net, first_item, (int)count);
+    return perceptron_train(&net, deltas, [&](int, size_t first_item, int count) {
+        backward(&net, first_item, count);
         stream_follow(deltas, weights, event); /* the last delta has been read before its weights change */
         DDP_STEP(deltas);
         stream_follow(weights, deltas, event);
         for (int l = 0; l < LAYERS; ++l)
             dense_update(&net.layers[l], 0.2f, l % 2 == 0 ? weights : deltas);
-        stream_follow(deltas, weights, event);
-        record_step(step, weights);
         stream_follow(weights, deltas, event);
-    }
-    record_save();
-    return 0;
+    });
 }

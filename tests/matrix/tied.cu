@@ -86,9 +86,7 @@ forward_backward(const int *words, int count)
 int
 main(int argc, char **argv)
 {
-    options_parse(argc, argv);
-    device_open();
-    stream = stream_create();
+    stream = trainer_start(argc, argv);
     blas = blas_create(stream);
     size_t items = (size_t)(options.steps * options.batch), rows = (size_t)options.batch;
     words_host = (int *)pinned_allocate(items * (CONTEXT + 1) * sizeof(int));

@@ -9,9 +9,7 @@ int
 main(int argc, char **argv)
 {
     static struct perceptron nets[2];
-    options_parse(argc, argv);
-    device_open();
-    cudaStream_t stream = stream_create();
+    cudaStream_t stream = trainer_start(argc, argv);
     for (int n = 0; n < 2; ++n) {
         perceptron_create(&nets[n], n, 1, true);
         DDP_GRADIENT_GROUP(n);

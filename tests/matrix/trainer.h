@@ -52,6 +52,15 @@ options_parse(int argc, char **argv, std::vector<option_row> more = {})
     }
 }
 
+/* The command line and the device; the stream that the program trains on. */
+static inline cudaStream_t
+trainer_start(int argc, char **argv)
+{
+    options_parse(argc, argv);
+    device_open();
+    return stream_create();
+}
+
 /* ---- items to train on: the same numbers for every world, by the item's own number ---- */
 
 /* In [-1, 1). */
