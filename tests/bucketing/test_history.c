@@ -46,12 +46,13 @@ interleave_again(unsigned *seed, struct event *events, size_t count)
     }
 }
 
+static struct history history;
+
 LOOP_TEST(a_repeated_interval_is_recognised_whatever_the_interleaving, 0, CASES)
 {
     unsigned seed = (unsigned)_i;
     struct event first[TOUCHES], steady[TOUCHES];
     size_t first_count = random_interval(&seed, first), count = random_interval(&seed, steady);
-    struct history history;
     ck_assert(history_init(&history, GRADIENTS));
 
     play(&history, first, first_count);
@@ -71,7 +72,6 @@ LOOP_TEST(one_changed_touch_is_noticed, 0, CASES)
     size_t count = 0;
     while (count == 0)
         count = random_interval(&seed, steady);
-    struct history history;
     ck_assert(history_init(&history, GRADIENTS));
     for (int i = 0; i < 3; ++i) {
         play(&history, steady, count);
@@ -115,7 +115,6 @@ LOOP_TEST(one_changed_touch_is_noticed, 0, CASES)
 TEST(touches_that_do_not_count_may_differ_in_number)
 {
     const struct touch touch = {1, 0};
-    struct history history;
     ck_assert(history_init(&history, 2));
     for (int i = 0; i < 6; ++i) {
         for (int uncounted = 0; uncounted < i % 3; ++uncounted)
@@ -149,7 +148,6 @@ is_of_several(struct history *history, const char *first, const char *second)
 
 TEST(an_interval_of_two_steps_is_recognised)
 {
-    struct history history;
     ck_assert(history_init(&history, 2));
     ck_assert(!is_of_several(&history, "rcwrcw", "rwrw")); /* the first interval lacks the optimizer */
     ck_assert(is_of_several(&history, "rcwrcw", "rwrw"));
@@ -173,7 +171,6 @@ LOOP_TEST(order_is_that_of_last_touches_and_untouched_come_last, 0, CASES)
     for (size_t i = 0; i < count; ++i)
         last[events[i].gradient] = i;
 
-    struct history history;
     ck_assert(history_init(&history, GRADIENTS));
     play(&history, events, count);
     (void)history_boundary(&history);
@@ -188,7 +185,6 @@ LOOP_TEST(order_is_that_of_last_touches_and_untouched_come_last, 0, CASES)
 TEST(a_lost_interval_equals_nothing)
 {
     struct touch touch = {1, 0};
-    struct history history;
     ck_assert(history_init(&history, 1));
     for (int i = 0; i < 3; ++i) {
         history_touch(&history, 0, touch);

@@ -77,10 +77,11 @@ model_is_ready(const struct scene *scene, size_t bucket, size_t at)
     return true;
 }
 
+static struct scene scene;
+
 LOOP_TEST(steady_intervals_follow_the_model, 0, CASES)
 {
     unsigned seed = (unsigned)_i;
-    struct scene scene;
     set_scene(&scene, &seed);
 
     for (int interval = 0; interval < INTERVALS; ++interval) {
@@ -109,7 +110,6 @@ LOOP_TEST(steady_intervals_follow_the_model, 0, CASES)
 LOOP_TEST(after_a_deviation_nothing_leaves_before_the_boundary, 0, CASES)
 {
     unsigned seed = (unsigned)_i + 5000;
-    struct scene scene;
     set_scene(&scene, &seed);
     size_t strange_at = (size_t)rand_r(&seed) % scene.count, launched = 0, bucket;
 
@@ -140,7 +140,6 @@ LOOP_TEST(after_a_deviation_nothing_leaves_before_the_boundary, 0, CASES)
 LOOP_TEST(nothing_leaves_before_the_boundary_of_a_withheld_interval, 0, CASES)
 {
     unsigned seed = (unsigned)_i + 7500;
-    struct scene scene;
     set_scene(&scene, &seed);
     size_t bucket, launched = 0;
     readiness_withhold(&scene.readiness);
@@ -161,7 +160,6 @@ LOOP_TEST(nothing_leaves_before_the_boundary_of_a_withheld_interval, 0, CASES)
 LOOP_TEST(a_touch_after_the_bucket_left_is_late, 0, CASES)
 {
     unsigned seed = (unsigned)_i + 8000;
-    struct scene scene;
     set_scene(&scene, &seed);
     size_t bucket;
     for (size_t at = 0; at < scene.count; ++at) {
@@ -218,7 +216,6 @@ TEST(late_touches_that_an_interval_begins_with_are_known)
 LOOP_TEST(an_interval_with_one_touch_more_or_less_does_not_fit, 0, CASES)
 {
     unsigned seed = (unsigned)_i + 11000;
-    struct scene scene;
     set_scene(&scene, &seed);
     ck_assert(readiness_fits(&scene.readiness, &scene.history));
 
@@ -372,7 +369,6 @@ enqueue(struct readiness *readiness, const struct event *event)
 TEST(a_plan_that_is_switched_to_is_followed_as_from_the_start)
 {
     for (unsigned seed = 0; seed < CASES; ++seed) {
-        struct scene scene;
         struct readiness always;
         unsigned state = seed;
         set_scene(&scene, &state);

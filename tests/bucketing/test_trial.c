@@ -55,6 +55,9 @@ TEST(each_round_has_each_way_and_favours_none)
         ck_assert_int_eq(places[way], places[0]);
 }
 
+static struct scene scene;
+static struct trial_result result;
+
 /* Ways are alike, but each so-manieth step, from any on, takes half as long again, or by a tenth: printing, a
  * checkpoint, an evaluation. */
 TEST(work_of_each_second_to_tenth_step_favours_no_way)
@@ -66,14 +69,12 @@ TEST(work_of_each_second_to_tenth_step_favours_no_way)
         for (size_t each = 2; each <= 10; ++each) {
             for (size_t from = 0; from < each; ++from) {
                 for (int64_t more = 2; more <= 10; more += 8) {
-                    struct scene scene;
                     set_scene(&scene, shape, 20, 1, 20, 1);
                     for (size_t i = from; i < shape->ways * shape->rounds; i += each) {
                         for (size_t r = 0; r < RANKS; ++r)
                             scene.steps[r][i].own_ns += more * MS;
                     }
                     for (size_t way = 1; way < shape->ways; ++way) {
-                        struct trial_result result;
                         ck_assert(compare(&scene, shape, way, &result));
                         ck_assert_msg(!trial_prefers(&result) && trial_slowed(&result, true) == 0 &&
                                           trial_slowed(&result, false) == 0,
@@ -88,8 +89,6 @@ TEST(work_of_each_second_to_tenth_step_favours_no_way)
 
 TEST(what_a_way_gains_and_costs_are_differences_within_rounds)
 {
-    struct scene scene;
-    struct trial_result result;
     set_scene(&scene, &pairs, 48, 1, 40, 20); /* overlap, and none */
     ck_assert(compare(&scene, &pairs, 1, &result));
     ck_assert_uint_eq(result.rounds, TRIAL_ROUNDS);
@@ -110,8 +109,6 @@ TEST(what_a_way_gains_and_costs_are_differences_within_rounds)
 
 TEST(each_way_has_its_own_result)
 {
-    struct scene scene;
-    struct trial_result result;
     for (size_t r = 0; r < RANKS; ++r) {
         for (size_t i = 0; i < TRIAL_STEPS_AT_MOST; ++i)
             scene.steps[r][i] = (struct trial_step){(50 - 3 * (int64_t)trial_way(&all, i)) * MS, 5 * MS};
@@ -125,8 +122,6 @@ TEST(each_way_has_its_own_result)
 
 TEST(drift_and_outliers_do_not_move_it)
 {
-    struct scene scene;
-    struct trial_result result;
     set_scene(&scene, &pairs, 48, 1, 40, 20);
     for (size_t r = 0; r < RANKS; ++r) {
         for (size_t i = 0; i < 2 * TRIAL_ROUNDS; ++i)
@@ -141,8 +136,6 @@ TEST(drift_and_outliers_do_not_move_it)
 
 TEST(where_rounds_disagree_nothing_is_claimed)
 {
-    struct scene scene;
-    struct trial_result result;
     set_scene(&scene, &pairs, 48, 1, 40, 20);
     for (size_t r = 0; r < RANKS; ++r) {
         scene.steps[r][1].own_ns += 50 * MS; /* control steps */
@@ -160,8 +153,6 @@ TEST(where_rounds_disagree_nothing_is_claimed)
 /* A slow rank sets the pace, and the others wait for it, which is not exposed. */
 TEST(the_rank_with_the_most_work_and_the_least_wait_counts)
 {
-    struct scene scene;
-    struct trial_result result;
     set_scene(&scene, &pairs, 48, 1, 40, 20);
     for (size_t i = 0; i < 2 * TRIAL_ROUNDS; ++i) {
         scene.steps[0][i].own_ns -= 30 * MS;
@@ -174,8 +165,6 @@ TEST(the_rank_with_the_most_work_and_the_least_wait_counts)
 
 TEST(rounds_that_a_rank_does_not_know_do_not_count)
 {
-    struct scene scene;
-    struct trial_result result;
     set_scene(&scene, &pairs, 48, 1, 40, 20);
     scene.steps[0][0] = scene.steps[2][1] = scene.steps[1][6] = (struct trial_step){0, 0};
     ck_assert(compare(&scene, &pairs, 1, &result));
@@ -189,8 +178,6 @@ TEST(rounds_that_a_rank_does_not_know_do_not_count)
 
 TEST(a_way_is_preferred_for_a_clear_gain_only)
 {
-    struct scene scene;
-    struct trial_result result;
     set_scene(&scene, &pairs, 70, 0, 40, 20); /* 70 ms, and 60 */
     ck_assert(compare(&scene, &pairs, 1, &result));
     ck_assert(trial_prefers(&result));

@@ -62,11 +62,12 @@ send_all(void *data)
 
 TEST_GROUP(peer_link, .timeout_s = 2 * LIMIT_MS / 1000);
 
+static struct peer_link links[2];
+static struct peer_frame frame;
+
 LOOP_TEST(all_bytes_come_in_order, 0, 2)
 {
     static unsigned char bytes[LARGEST];
-    struct peer_link links[2];
-    struct peer_frame frame;
     pthread_t thread;
     open_pair(links, _i == 0 ? NULL : key);
     ck_assert_int_eq(pthread_create(&thread, NULL, send_all, &links[0]), 0);
@@ -84,8 +85,6 @@ LOOP_TEST(all_bytes_come_in_order, 0, 2)
 
 TEST(a_deadline_is_kept_where_nothing_moves)
 {
-    struct peer_link links[2];
-    struct peer_frame frame;
     static char bytes[LARGEST];
     open_pair(links, NULL);
     int64_t begin_ms = clock_now_ms();
@@ -102,8 +101,6 @@ TEST(a_deadline_is_kept_where_nothing_moves)
 /* As after a pause of the whole process: what has come by then counts. */
 TEST(what_is_there_counts_after_the_deadline)
 {
-    struct peer_link links[2];
-    struct peer_frame frame;
     open_pair(links, NULL);
     peer_link_send(&links[0], FRAME_MESSAGE, "ab", 2);
     ck_assert_int_eq(peer_link_finish(&links[0], clock_now_ms() - 1000), LINK_OPEN);
@@ -118,7 +115,6 @@ TEST(the_own_end_is_closed)
 {
     for (int is_file = 0; is_file < 2; ++is_file) {
         struct peer_link links[2], receiver;
-        struct peer_frame frame;
         open_pair(links, NULL);
         close(links[0].fd);
         if (is_file)
@@ -138,8 +134,6 @@ TEST(the_own_end_is_closed)
 
 TEST(a_closed_end_is_gone)
 {
-    struct peer_link links[2];
-    struct peer_frame frame;
     open_pair(links, NULL);
     ck_assert_int_eq(send(links[0].fd, "abc", 3, 0), 3); /* not all of a header */
     peer_link_close(&links[0]);
@@ -156,8 +150,6 @@ TEST(a_closed_end_is_gone)
 /* A frame that says that it is longer than it may be is none, before its bytes come. */
 TEST(a_frame_has_bounded_bytes)
 {
-    struct peer_link links[2];
-    struct peer_frame frame;
     open_pair(links, NULL);
     links[1].most = 9;
     peer_link_send(&links[0], FRAME_MESSAGE, "123456789", 9);
@@ -173,8 +165,6 @@ TEST(a_frame_has_bounded_bytes)
 static enum link_state
 pass_on(unsigned char *raw, size_t count, long bit, uint64_t before, char text[16])
 {
-    struct peer_link links[2];
-    struct peer_frame frame;
     open_pair(links, key);
     if (bit >= 0)
         raw[bit / 8] ^= (unsigned char)(1 << bit % 8);
@@ -192,7 +182,6 @@ pass_on(unsigned char *raw, size_t count, long bit, uint64_t before, char text[1
 
 TEST(a_sealed_frame_comes_in_its_turn_and_unchanged)
 {
-    struct peer_link links[2];
     unsigned char raw[512];
     char text[16];
     open_pair(links, key);

@@ -82,9 +82,10 @@ inspect(const struct image *image)
     return facts;
 }
 
+static struct image image;
+
 TEST(programs_are_distinguished)
 {
-    struct image image;
     make_image(&image, true, "other");
     struct elf_facts facts = inspect(&image);
     ck_assert_int_eq(facts.kind, ELF_KIND_DYNAMIC);
@@ -111,7 +112,6 @@ TEST(programs_are_distinguished)
 static struct elf_facts
 inspect_dynamic(bool with_loader, int type, const Elf64_Dyn *entries, size_t bytes)
 {
-    struct image image;
     make_image(&image, with_loader, "other");
     ck_assert_uint_le(bytes, sizeof(image.notes));
     memcpy(&image.notes, entries, bytes);
@@ -136,7 +136,6 @@ TEST(a_library_is_no_static_program)
 
 TEST(the_note_is_found_behind_others)
 {
-    struct image image;
     make_image(&image, true, "softgpu");
     ck_assert(inspect(&image).built_for_softgpu);
     make_image(&image, true, "softgp");
@@ -148,7 +147,6 @@ TEST(the_note_is_found_behind_others)
 
 TEST(a_note_of_type_2_names_the_folder)
 {
-    struct image image;
     make_image(&image, true, "softgpu");
     memcpy(image.notes[1].description, "/opt/x", 7);
     image.notes[1].note.n_descsz = 7;
@@ -165,7 +163,6 @@ TEST(a_note_of_type_2_names_the_folder)
 
 TEST(notes_aligned_to_eight_bytes)
 {
-    struct image image;
     make_image(&image, true, "softgpu");
     image.segments[2].p_align = 8;
     image.notes[1].note.n_descsz = 0;
@@ -191,7 +188,6 @@ TEST(other_files_are_no_elf)
 
 TEST(fields_that_lead_outside_are_damage)
 {
-    struct image image;
     make_image(&image, true, "softgpu");
     image.header.e_phoff = UINT64_MAX - 8;
     ck_assert_int_eq(inspect(&image).kind, ELF_KIND_DAMAGED);
@@ -219,7 +215,6 @@ TEST(fields_that_lead_outside_are_damage)
 LOOP_TEST(random_damage_is_survived, 0, CASES)
 {
     unsigned seed = (unsigned)_i;
-    struct image image;
     make_image(&image, true, "softgpu");
     unsigned char bytes[sizeof(image)];
     memcpy(bytes, &image, sizeof(bytes));

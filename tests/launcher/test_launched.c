@@ -150,9 +150,10 @@ TABLE_TEST(the_first_complete_way_counts, rows)
 
 static const struct launch_request nothing = {.node_rank = -1};
 
+static struct launched launched;
+
 TEST(a_rank_of_another_ddprun_is_refused)
 {
-    struct launched launched;
     struct error error = {0};
     set_variables(PMIX " " DDPRUN_ENV_JOB_DIR "=/job " DDPRUN_ENV_PROTOCOL "=1");
     ck_assert(!launched_look(&nothing, &launched, &error));
@@ -200,7 +201,6 @@ TABLE_TEST(where_the_processes_meet, places)
 {
     const struct place_row *row = &places[_i];
     const struct launched *wanted = &row->wanted;
-    struct launched launched;
     struct error error = {0};
     set_variables(row->variables);
     ck_assert_msg(launched_look(&row->request, &launched, &error), "%s", error.text);
@@ -235,7 +235,6 @@ static const struct refused_row {
 
 TABLE_TEST(what_is_not_complete_is_refused, refused)
 {
-    struct launched launched;
     struct error error = {0};
     set_variables(refused[_i].variables);
     ck_assert(!launched_look(&refused[_i].request, &launched, &error));
@@ -244,7 +243,6 @@ TABLE_TEST(what_is_not_complete_is_refused, refused)
 
 TEST(one_host_is_alone)
 {
-    struct launched launched;
     struct error error = {0};
     set_variables(TORCH);
     ck_assert_msg(

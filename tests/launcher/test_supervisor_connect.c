@@ -30,9 +30,10 @@ accept4(int fd, __SOCKADDR_ARG address, socklen_t *restrict length, int flags)
 
 TEST_GROUP(connect, .timeout_s = 100);
 
+static struct net_test test;
+
 TEST(strangers_are_turned_away_and_do_no_harm)
 {
-    static struct net_test test;
     struct handshake wrong;
     struct rank_view view = {.stage = RANK_STAGE_TRAINING, .step = 5};
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -76,7 +77,6 @@ TEST(strangers_are_turned_away_and_do_no_harm)
 /* A connection that cannot be taken does not keep supervisor 0 busy, and is taken later. */
 TEST(no_descriptor_is_left_for_a_while)
 {
-    static struct net_test test;
     struct rlimit before, low;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     net_test_open(&test, NET_WORLD, 0);
@@ -107,7 +107,6 @@ static const int refusals[] = {ENOBUFS, ENOMEM, ENFILE};
 /* Nor does any other reason for which the system takes no connection. */
 TABLE_TEST(no_connection_is_taken_for_a_while, refusals)
 {
-    static struct net_test test;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     net_test_open(&test, NET_WORLD, 0);
     address.sin_port = htons(test.root.port);
@@ -129,7 +128,6 @@ TABLE_TEST(no_connection_is_taken_for_a_while, refusals)
 /* The process at the address must know the secret too. */
 TEST(an_impostor_is_no_supervisor_0)
 {
-    static struct net_test test;
     struct listener listener;
     struct error error;
     struct auth_challenge challenge;
@@ -165,7 +163,6 @@ TEST(an_impostor_is_no_supervisor_0)
 TEST(no_listener_is_an_error_that_names_the_addresses)
 {
     unsigned char key[AUTH_BYTES];
-    static struct net_test test;
     struct listener listener;
     struct error error;
     memset(&test, 0, sizeof(test));
@@ -182,7 +179,6 @@ TEST(no_listener_is_an_error_that_names_the_addresses)
 TEST(only_a_signal_that_asks_for_the_end_ends_connecting)
 {
     unsigned char key[AUTH_BYTES];
-    static struct net_test test;
     struct error error;
     net_test_open(&test, NET_WORLD, 0);
     ck_assert(signals_take_over(&test.signals, &error));

@@ -18,9 +18,10 @@ enum { SILENCE_S = 3 };
 
 TEST_GROUP(server, .timeout_s = 100);
 
+static struct net_test test;
+
 TEST(clients_are_heard_and_hear_the_end)
 {
-    static struct net_test test;
     struct rank_view views[NET_WORLD] = {{.stage = RANK_STAGE_TRAINING, .step = 41}};
     net_test_open(&test, NET_WORLD, 0);
     for (int rank = 1; rank < NET_WORLD; ++rank) {
@@ -125,7 +126,6 @@ TEST(what_must_be_heard_at_once_wakes_and_heartbeats_do_not)
 
 TEST(a_heartbeat_is_heard_and_wakes_no_supervisor)
 {
-    static struct net_test test;
     struct rank_view view = {.stage = RANK_STAGE_TRAINING, .step = 1};
     net_test_open(&test, NET_WORLD, 0);
     net_open_client(&test, 2, 0);
@@ -146,7 +146,6 @@ TEST(a_heartbeat_is_heard_and_wakes_no_supervisor)
 
 TEST(a_report_is_asked_for_and_comes)
 {
-    static struct net_test test;
     struct rank_view view = {0};
     net_test_open(&test, NET_WORLD, 0);
     net_open_client(&test, 2, 0);
@@ -166,7 +165,6 @@ TEST(a_report_is_asked_for_and_comes)
 
 TEST(views_of_this_moment_are_asked_for)
 {
-    static struct net_test test;
     struct rank_view view = {.stage = RANK_STAGE_TRAINING, .step = 1};
     net_test_open(&test, NET_WORLD, 0);
     net_open_client(&test, 3, 0);
@@ -189,7 +187,6 @@ TEST(views_of_this_moment_are_asked_for)
 
 TEST(who_comes_late_hears_of_the_end)
 {
-    static struct net_test test;
     struct rank_view view = {0};
     struct peer_order order = {.exit_code = 9};
     net_test_open(&test, NET_WORLD, 0);
@@ -203,7 +200,6 @@ TEST(who_comes_late_hears_of_the_end)
 
 TEST(the_engines_socket_is_handed_out_and_works)
 {
-    static struct net_test test;
     char byte = 0;
     net_test_open(&test, NET_WORLD, 0);
     int *socket = &supervisor_server_peer(test.server, 3)->engine_socket;
@@ -226,7 +222,6 @@ TEST(the_engines_socket_is_handed_out_and_works)
 
 TEST(a_closed_connection_is_a_loss)
 {
-    static struct net_test test;
     struct rank_view view = {0};
     net_test_open(&test, NET_WORLD, 0);
     net_open_client(&test, 1, 0);
@@ -246,7 +241,6 @@ TEST(a_closed_connection_is_a_loss)
 /* Who ends by itself has not succeeded, and one that stands between must not make a job end so. */
 TEST(an_error_with_exit_code_0_is_no_error)
 {
-    static struct net_test test;
     struct peer_order order = {.exit_code = 0, .text = "all is well"};
     net_test_open(&test, NET_WORLD, 0);
     net_open_client(&test, 1, 0);
@@ -264,7 +258,6 @@ TEST(an_error_with_exit_code_0_is_no_error)
 /* A frame that the client did not send next: its connection is not believed any more. */
 TEST(a_changed_frame_is_a_loss)
 {
-    static struct net_test test;
     struct rank_view view = {.stage = RANK_STAGE_TRAINING, .step = 5};
     net_test_open(&test, NET_WORLD, 0);
     net_open_client(&test, 1, 0);
@@ -280,7 +273,6 @@ TEST(a_changed_frame_is_a_loss)
 /* As many as one supervisor 0 may have to listen to. */
 TEST(hundreds_of_clients)
 {
-    static struct net_test test;
     net_test_open(&test, NET_MOST, 0);
     for (int rank = 1; rank < NET_MOST; ++rank)
         net_open_client(&test, rank, 0);
@@ -304,7 +296,6 @@ TEST(hundreds_of_clients)
 /* One client says something each second, the other nothing: only that one is lost. */
 TEST(silence_is_a_loss)
 {
-    static struct net_test test;
     struct rank_view view = {0};
     net_test_open(&test, NET_WORLD, SILENCE_S);
     net_open_client(&test, 1, 0);

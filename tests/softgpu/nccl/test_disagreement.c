@@ -28,9 +28,10 @@ reduce_zeros(struct exchange *exchange, size_t count)
 
 TEST_GROUP(wrong, .timeout_s = 100);
 
+static struct exchange exchange;
+
 RANKS_TEST(different_counts_are_named, 3, 0)
 {
-    struct exchange exchange;
     exchange_join(&exchange, rank, n, shared);
     float values[100] = {0};
     reduce_zeros(&exchange, 10);
@@ -54,7 +55,6 @@ RANKS_TEST(different_operations_are_found, 2, 0)
         {.kind = OPERATION_ALL_REDUCE, .type = ncclFloat32, .op = ncclSum, .root = -1, .count = 0},
     };
     for (size_t c = 0; c < sizeof(others) / sizeof(others[0]); ++c) {
-        struct exchange exchange;
         atomic_store(&shared->has_id, 0);
         atomic_fetch_add(&shared->flags[c], 1);
         ranks_await(&shared->flags[c], n);
@@ -77,7 +77,6 @@ RANKS_TEST(different_operations_are_found, 2, 0)
 RANKS_LOOP_TEST(death_of_a_rank_ends_the_others_operations, 2, 5, 1u << (_i - 1))
 {
     enum { COUNT = 1 << 20 };
-    struct exchange exchange;
     exchange_join(&exchange, rank, n, shared);
     float *values = calloc(COUNT, sizeof(*values));
     struct collective what = exchange_sum(values, COUNT);
@@ -96,7 +95,6 @@ RANKS_LOOP_TEST(death_of_a_rank_ends_the_others_operations, 2, 5, 1u << (_i - 1)
 
 RANKS_TEST(waiting_for_a_rank_that_left_ends, 3, 0)
 {
-    struct exchange exchange;
     exchange_join(&exchange, rank, n, shared);
     reduce_zeros(&exchange, 300000);
     if (rank == 1) {
@@ -115,7 +113,6 @@ RANKS_TEST(waiting_for_a_rank_that_left_ends, 3, 0)
 
 RANKS_TEST(message_of_another_size_is_found, 2, 0)
 {
-    struct exchange exchange;
     exchange_join(&exchange, rank, n, shared);
     float values[20] = {0};
     struct transfer transfer = {values, rank == 0 ? 80 : 40, 1 - rank, ncclFloat32, rank == 0};
@@ -130,7 +127,6 @@ RANKS_TEST(message_of_another_size_is_found, 2, 0)
 
 RANKS_TEST(receiving_from_the_dead_ends, 2, 1)
 {
-    struct exchange exchange;
     exchange_join(&exchange, rank, n, shared);
     if (rank == 0)
         kill(getpid(), SIGKILL);
@@ -161,7 +157,6 @@ interrupt_soon(void *argument)
 
 RANKS_TEST(abort_ends_the_own_wait_and_is_reported, 2, 0)
 {
-    struct exchange exchange;
     exchange_join(&exchange, rank, n, shared);
     float value = 0;
     struct collective what = exchange_sum(&value, 1);

@@ -542,13 +542,14 @@ static const struct scene {
 
 enum { SCENES = sizeof(scenes) / sizeof(scenes[0]) };
 
+static struct world world;
+static struct check_verdict verdict;
+static struct check_wishes wishes;
+
 /* What the verdict is that a scene should have, in a line; empty: as it should be. */
 static void
 judge_scene(const struct scene *scene, char why[2400])
 {
-    struct world world;
-    struct check_verdict verdict;
-    struct check_wishes wishes;
     make_world(&world, scene->ranks != 0 ? scene->ranks : 2, STEPS);
     for (int i = 0; i < MOST_EDITS; ++i)
         apply(&world, &scene->edits[i]);
@@ -599,9 +600,6 @@ begins_as_it_should(const struct check_verdict *verdict)
 
 LOOP_TEST(each_difference_begins_with_its_place, 0, SCENES)
 {
-    struct world world;
-    struct check_verdict verdict;
-    struct check_wishes wishes;
     make_world(&world, scenes[_i].ranks != 0 ? scenes[_i].ranks : 2, STEPS);
     for (int i = 0; i < MOST_EDITS; ++i)
         apply(&world, &scenes[_i].edits[i]);
@@ -630,9 +628,6 @@ TEST(each_cause_is_in_the_table)
 
 LOOP_TEST(what_was_not_compared_is_not_equal, 0, 3)
 {
-    struct world world;
-    struct check_verdict verdict;
-    struct check_wishes wishes;
     make_world(&world, 3, STEPS);
     change_tensors(&world.ranked[_i], &(struct edit){MISSING, .role = ANY}); /* of one rank, then of more */
     change_tensors(&world.ranked[2], &(struct edit){MISSING, .role = ANY});
@@ -648,9 +643,6 @@ LOOP_TEST(what_was_not_compared_is_not_equal, 0, 3)
 TEST(scratch_of_many_tensors_is_no_difference)
 {
     enum { RANGES = 150 };
-    struct world world;
-    struct check_verdict verdict;
-    struct check_wishes wishes;
     make_world(&world, 2, STEPS);
     for (uint32_t i = TENSORS; i < RANGES; ++i)
         add_tensor(&world.ranked[1], CHECK_MEMORY, i, STEPS, 0.5);
@@ -707,9 +699,6 @@ LOOP_TEST(of_two_causes_the_stronger_is_named, 0, STRENGTHS)
 {
     const struct strength *stronger = &strengths[_i];
     for (int other = _i; other < STRENGTHS; ++other) {
-        struct world world;
-        struct check_verdict verdict;
-        struct check_wishes wishes;
         make_world(&world, 2, STEPS);
         for (int i = 0; i < MOST_EDITS && other > _i; ++i)
             apply(&world, &strengths[other].edits[i]);
@@ -758,9 +747,6 @@ random_edit(unsigned *seed)
 LOOP_TEST(what_differs_is_never_equal, 0, 500)
 {
     unsigned seed = (unsigned)_i;
-    struct world world;
-    struct check_verdict verdict;
-    struct check_wishes wishes;
     make_world(&world, 1 + rand_r(&seed) % MOST_RANKS, STEPS);
     for (int i = rand_r(&seed) % 6; i >= 0; --i) {
         struct edit edit = random_edit(&seed);
@@ -791,9 +777,6 @@ LOOP_TEST(what_differs_is_never_equal, 0, 500)
 TEST(many_steps_are_judged_at_once)
 {
     enum { MANY = 2000 };
-    struct world world;
-    struct check_verdict verdict;
-    struct check_wishes wishes;
     make_world(&world, 2, MANY);
     struct timespec begin, end;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
