@@ -94,11 +94,12 @@ check_ends(const struct ready_piece *pieces, size_t count, const size_t *ends, s
     ck_assert_uint_eq(begin, count);
 }
 
+static struct cost cost;
+
 static void
 check_best_equals_exhaustive_search(unsigned seed)
 {
     struct ready_piece pieces[SMALL];
-    struct cost cost;
     random_pieces(&seed, pieces, SMALL);
     random_cost(&seed, &cost);
 
@@ -125,7 +126,6 @@ static void
 check_best_equals_the_quadratic_recurrence(unsigned seed)
 {
     struct ready_piece pieces[LARGE];
-    struct cost cost;
     random_pieces(&seed, pieces, LARGE);
     random_cost(&seed, &cost);
 
@@ -177,7 +177,6 @@ static void
 check_no_schedule_beats_the_bound(unsigned seed)
 {
     struct ready_piece pieces[SMALL];
-    struct cost cost;
     random_pieces(&seed, pieces, SMALL);
     random_cost(&seed, &cost);
     int64_t bound_fs = partition_bound_fs(pieces, SMALL, &cost);
@@ -195,7 +194,6 @@ static void
 check_with_latency_and_bandwidth_cutting_gradients_gains_nothing(unsigned seed)
 {
     struct ready_piece whole[SMALL], cut[PARTS * SMALL];
-    struct cost cost;
     random_pieces(&seed, whole, SMALL);
     ck_assert(cost_of_link(1000 * (1 + rand_r(&seed) % 200), 100 + rand_r(&seed) % 100000, &cost));
     for (size_t i = 0; i < SMALL; ++i) {
@@ -221,7 +219,6 @@ static void
 check_merged_ends_in_time_with_fewer_buckets(unsigned seed)
 {
     struct ready_piece pieces[LARGE];
-    struct cost cost;
     random_pieces(&seed, pieces, LARGE);
     random_cost(&seed, &cost);
     size_t ends[LARGE], best_count, bucket_count, cautious_count;
@@ -251,7 +248,6 @@ TEST(ten_thousand_pieces_are_no_matter)
     struct ready_piece *pieces = malloc(HUGE * sizeof(*pieces));
     size_t *ends = malloc(HUGE * sizeof(*ends)), bucket_count;
     struct cost_sample samples[] = {{4096, 20000}, {65536, 25000}, {1 << 20, 80000}, {16 << 20, 1000000}};
-    struct cost cost;
     int64_t end_fs;
     ck_assert(pieces != NULL && ends != NULL && cost_fit(samples, 4, &cost));
     for (int repeat = 0; repeat < 20; ++repeat) {
@@ -268,7 +264,6 @@ TEST(what_cannot_be_is_refused)
 {
     struct ready_piece falling[] = {{2, 8, 0}, {1, 8, 0}}, negative[] = {{-1, 8, 0}}, large[] = {{1, UINT64_MAX, 0}},
                        larger[] = {{1, UINT64_MAX, 0}, {1, UINT64_MAX, 0}};
-    struct cost cost;
     size_t ends[2] = {7, 7}, bucket_count = 7;
     int64_t end_fs = 7;
     ck_assert(cost_of_link(1, 1.0, &cost));

@@ -123,10 +123,11 @@ scatter(unsigned char *image, const unsigned char *from, const struct bucket_mem
     }
 }
 
+static struct comm_error error;
+
 static void
 check_copies(struct bucket_wire *wire, const struct bucket_member *members, size_t count, ncclDataType_t type)
 {
-    struct comm_error error;
     ck_assert_msg(wire_place(wire, &setting, members, count, type, CU_STREAM_PER_THREAD, &error), "%s", error.text);
     ck_assert(wire_has(wire, members, count));
     ck_assert_int_eq(wire->path == WIRE_IN_PLACE, may_be_in_place(members, count));
@@ -219,7 +220,6 @@ random_float(void)
 static void
 check_conversion(const struct bucket_member *members, size_t count, bool bfloat)
 {
-    struct comm_error error;
     struct bucket_wire wire = {0};
     float *values = (float *)before, *numbers = (float *)expected;
     uint16_t *bits = (uint16_t *)packed;
@@ -280,7 +280,6 @@ TEST(converts_to_the_nearest)
 
 TEST(converts_float32_only)
 {
-    struct comm_error error;
     struct bucket_wire wire = {0};
     struct bucket_member member = {.address = arena, .bytes = 4096};
     struct wire_setting narrow = setting;
@@ -298,7 +297,6 @@ TEST(converts_float32_only)
 static void
 check_weight(const struct bucket_member *members, size_t count, ncclDataType_t type, double weight)
 {
-    struct comm_error error;
     struct bucket_wire wire = {0};
     size_t bytes = gather(packed, before, members, count), each = wire_element_bytes(type);
     to_device(arena, before, sizeof(before));
@@ -353,7 +351,6 @@ TEST(weight_0_sends_zeros)
 {
     struct wire_setting plain = setting;
     for (int narrow = 0; narrow < 2; ++narrow) {
-        struct comm_error error;
         struct bucket_wire wire = {0};
         const struct bucket_member members[] = {{.address = arena, .bytes = 4096},
                                                 {.address = arena + 8192, .bytes = 400}};
@@ -377,7 +374,6 @@ TEST(weight_0_sends_zeros)
 TEST(weights_need_kernels)
 {
     struct wire_setting without = setting;
-    struct comm_error error;
     struct bucket_wire wire = {0};
     const struct bucket_member member = {.address = arena, .bytes = 4096};
     without.kernels.loaded = false;
@@ -454,7 +450,6 @@ static void
 average(const struct bucket_member *members, size_t member_count, ncclDataType_t type, int n,
         double (*value)(size_t element, int rank))
 {
-    struct comm_error error;
     struct bucket_wire wire = {0};
     size_t each = wire_element_bytes(type), bytes = 0;
     ck_assert_msg(wire_place(&wire, &setting, members, member_count, type, CU_STREAM_PER_THREAD, &error), "%s",
@@ -559,7 +554,6 @@ TEST(weights_of_float16_may_overflow)
 {
     struct wire_setting plain = setting;
     struct bucket_wire wire = {0};
-    struct comm_error error;
     const struct bucket_member member = {.address = arena, .bytes = 4096};
     for (setting.kernels.threads = 1; setting.kernels.threads <= 2; ++setting.kernels.threads) {
         for (size_t at = 0; at < 2048; ++at)
@@ -620,7 +614,6 @@ static void
 check_look(struct bucket_wire *wire, CUdeviceptr claim, struct nonfinite_found *found, const uint64_t *planted_p,
            CUdeviceptr address)
 {
-    struct comm_error error;
     unsigned turns = 0;
     uint32_t zero = 0;
     for (memset(found, 0, sizeof(*found)); turns < NONFINITE_TURNS && found->ready == 0; ++turns) {
@@ -657,7 +650,6 @@ TEST(what_is_not_finite_is_found)
         seed = round;
         struct bucket_member members[MEMBERS_AT_MOST];
         struct bucket_wire wire = {0};
-        struct comm_error error;
         unsigned type = (unsigned)below(4);
         size_t each = wire_element_bytes(float_types[type].type);
         setting.kernels.threads = below(2) ? CHUNK_THREADS : 1;
@@ -706,7 +698,6 @@ TEST(squares_are_of_the_elements_before_and_after)
         seed = round;
         struct bucket_member members[MEMBERS_AT_MOST];
         struct bucket_wire wire = {0};
-        struct comm_error error;
         double found[2] = {0};
         unsigned type = (unsigned)below(4);
         size_t each = wire_element_bytes(float_types[type].type);
@@ -740,7 +731,6 @@ TEST(squares_are_of_the_elements_before_and_after)
 TEST(a_large_bucket_is_looked_at_in_turns)
 {
     enum { LARGE_BYTES = 5 * NONFINITE_BLOCKS * NONFINITE_TURNS * CHUNK_BYTES / 4 + 24, EACH = 4 };
-    struct comm_error error;
     struct bucket_wire wire = {0};
     CUdeviceptr claim, launch;
     struct nonfinite_found *found;
@@ -801,7 +791,6 @@ TEST(chunks_cover_every_byte_once)
                 (struct bucket_member){.address = UINT64_C(1) << 46, .bytes = (UINT64_C(5) << 30) + 12};
         members[0].is_packed = true;
         struct bucket_wire wire = {.buffer_bytes = SIZE_MAX}; /* of which nothing is used */
-        struct comm_error error;
         ck_assert_msg(wire_place(&wire, &setting, members, member_count, ncclFloat32, CU_STREAM_PER_THREAD, &error),
                       "%s", error.text);
         size_t count = wire.chunk_count;
@@ -840,7 +829,6 @@ TEST(missing_kernels_are_refused)
     static const char *const paths[] = {"/nowhere/ddprun-kernels.fatbin", "/nowhere/libddprun-kernels.so", "libm.so.6",
                                         "/dev/null"};
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); ++i) {
-        struct comm_error error;
         struct kernels kernels = {.loaded = false};
         ck_assert(!kernels_load(&kernels, &driver, paths[i], &error));
         ck_assert(!kernels.loaded);

@@ -122,10 +122,11 @@ hear(int fd, struct supervisor_message *message, int *given)
     return (int)message->kind;
 }
 
+static struct supervisor_message message;
+
 static void
 expect_place(int i)
 {
-    struct supervisor_message message;
     int given;
     ck_assert_int_eq(hear(fds[i], &message, &given), SUPERVISOR_PLACE);
     ck_assert_int_eq(given, -1);
@@ -138,7 +139,6 @@ expect_place(int i)
 static int
 expect_link(int i, int *to)
 {
-    struct supervisor_message message;
     int given;
     ck_assert_int_eq(hear(fds[i], &message, &given), SUPERVISOR_LINK);
     ck_assert_int_ge(given, 0);
@@ -149,7 +149,6 @@ expect_link(int i, int *to)
 static void
 expect_nothing(int fd)
 {
-    struct supervisor_message message;
     int given;
     ck_assert_int_eq(hear(fd, &message, &given), 0);
 }
@@ -157,7 +156,6 @@ expect_nothing(int fd)
 static bool
 is_closed(int fd)
 {
-    struct supervisor_message message;
     int given;
     return hear(fd, &message, &given) == -1;
 }
@@ -210,7 +208,6 @@ TEST(all_at_once)
     for (int i = 0; i < MANY; ++i)
         expect_place(i);
     int root, to, count = 0;
-    struct supervisor_message message;
     while (hear(fds[0], &message, &root) == SUPERVISOR_LINK) {
         ++count;
         close(root);
@@ -296,7 +293,6 @@ TEST(one_rank_of_several)
 
 TEST(a_rank_is_refused)
 {
-    struct supervisor_message message;
     int given;
     open_link(0, 1, 2);
     join(0, 0);
@@ -324,7 +320,6 @@ fill(int i)
 /* The last pair that was made for it is no connection then. */
 TEST(a_stopped_rank_is_killed)
 {
-    struct supervisor_message message;
     int root = -1, next;
     char byte;
     open_link(0, 2, 2);
@@ -343,7 +338,6 @@ TEST(a_stopped_rank_is_killed)
 
 TEST(a_full_socket_gets_the_rest_later)
 {
-    struct supervisor_message message;
     int given, places = 0;
     open_link(0, 1, 2);
     int joins = fill(0);

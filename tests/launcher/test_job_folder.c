@@ -39,9 +39,10 @@ fill(const char *folder)
     ck_assert_int_eq(symlink(place, path), 0);
 }
 
+static struct job_folder folder;
+
 TEST(a_folder_is_private_and_goes_away)
 {
-    struct job_folder folder;
     struct error error;
     ck_assert(job_folder_make(&folder, &error));
     struct stat made;
@@ -87,7 +88,6 @@ TEST(folders_in_use_stay_abandoned_ones_go)
 static bool
 is_made_in(const char *runtime)
 {
-    struct job_folder folder;
     struct error error;
     setenv("XDG_RUNTIME_DIR", runtime, 1);
     ck_assert_msg(job_folder_make(&folder, &error), "%s", error.text);
@@ -128,7 +128,6 @@ TEST(a_runtime_folder_is_used_if_it_is_the_user_s_own)
 static bool
 is_made_elsewhere(const char *wanted, const char *top)
 {
-    struct job_folder folder;
     struct error error;
     setenv("TMPDIR", wanted, 1);
     ck_assert_msg(job_folder_make(&folder, &error), "%s", error.text);
@@ -218,7 +217,6 @@ TEST(prepared_names_are_not_followed)
     ck_assert_int_eq(mkdir(theirs, 0700), 0);
     close(open(kept, O_CREAT | O_WRONLY, 0600));
     ck_assert_int_eq(symlink(theirs, link), 0);
-    struct job_folder folder;
     struct error error;
     ck_assert(job_folder_make(&folder, &error));
     ck_assert_str_ne(folder.path, link);
@@ -240,7 +238,6 @@ TEST(prepared_names_are_not_followed)
 
 TEST(no_place_is_an_error)
 {
-    struct job_folder folder;
     struct error error = {0};
     setenv("TMPDIR", "/nowhere/at/all", 1);
     ck_assert(!job_folder_make(&folder, &error));
@@ -250,7 +247,6 @@ TEST(no_place_is_an_error)
 
 TEST(a_place_that_is_no_folder_is_reported)
 {
-    struct job_folder folder;
     struct error error = {0};
     char file[64];
     snprintf(file, sizeof(file), "%s/file", place);
@@ -266,7 +262,6 @@ TEST(a_place_that_is_no_folder_is_reported)
 
 TEST(without_descriptors_nothing_is_left_behind)
 {
-    struct job_folder folder;
     struct error error = {0};
     struct rlimit usual, none;
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &usual), 0);

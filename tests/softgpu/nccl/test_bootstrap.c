@@ -116,12 +116,13 @@ TEST(strangers_do_not_disturb)
     close(guessing);
 }
 
+static struct joiner joiner;
+
 LOOP_TEST(a_rank_that_goes_away_ends_the_wait, 0, 20)
 {
     ncclUniqueId id = make_id();
     int connection = connect_by_hand(&id);
     say_hello(connection, &id, 1, 3);
-    struct joiner joiner;
     start_join(&joiner, &id, 0, 3);
     close(connection);
     /* The error names the rank that went away if this one came in time, else says that the id is not served any more.
@@ -136,7 +137,6 @@ LOOP_TEST(a_rank_that_goes_away_ends_the_wait, 0, 20)
 TEST(impossible_ranks_are_refused)
 {
     ncclUniqueId id = make_id();
-    struct joiner joiner;
     start_join(&joiner, &id, 7, 3);
     ck_assert_int_eq(finish_join(&joiner), ncclInvalidArgument);
     ck_assert(strstr(joiner.error.text, "rank 7 of 3"));
@@ -145,7 +145,6 @@ TEST(impossible_ranks_are_refused)
 LOOP_TEST(waiting_can_be_cancelled, 0, 20)
 {
     ncclUniqueId id = make_id();
-    struct joiner joiner;
     start_join(&joiner, &id, 0, 2);
     bootstrap_cancel(&joiner.wait); /* before, while or after it connects: it ends */
     ck_assert_int_ne(finish_join(&joiner), ncclSuccess);
@@ -155,7 +154,6 @@ TEST(ids_are_different_and_serve_once)
 {
     ncclUniqueId first = make_id(), second = make_id();
     ck_assert_mem_ne(&first, &second, sizeof(first));
-    struct joiner joiner;
     start_join(&joiner, &first, 0, 1);
     ck_assert_int_eq(finish_join(&joiner), ncclSuccess);
     start_join(&joiner, &first, 0, 1);

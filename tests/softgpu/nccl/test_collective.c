@@ -124,9 +124,10 @@ run_and_check(struct exchange *exchange, enum operation_kind kind, ncclDataType_
 
 TEST_GROUP(right, .timeout_s = 100);
 
+static struct exchange exchange;
+
 RANKS_LOOP_TEST(collectives_are_right, 1, 5, 0)
 {
-    struct exchange exchange;
     exchange_join(&exchange, rank, n, shared);
     unsigned operation = 0;
     for (int kind = 0; kind < OPERATION_KIND_COUNT; ++kind) {
@@ -146,7 +147,6 @@ RANKS_LOOP_TEST(collectives_are_right, 1, 5, 0)
 static int
 random_operations(int rank, int rank_count, struct ranks_shared *shared)
 {
-    struct exchange exchange;
     unsigned seed = (unsigned)shared->flags[0];
     exchange_join(&exchange, rank, rank_count, shared);
     for (unsigned operation = 0; operation < 150; ++operation) {
@@ -174,7 +174,6 @@ LOOP_TEST(random_operations_are_right, 2, 5)
 RANKS_LOOP_TEST(sums_are_formed_in_the_order_of_the_ranks, 2, 5, 0)
 {
     enum { COUNT = 300007 };
-    struct exchange exchange;
     exchange_join(&exchange, rank, n, shared);
     float *values = malloc(COUNT * sizeof(*values)), *scattered = malloc((COUNT / 4 + 1) * sizeof(*scattered));
     float *expected = malloc(COUNT * sizeof(*expected));
@@ -213,7 +212,6 @@ RANKS_LOOP_TEST(sums_are_formed_in_the_order_of_the_ranks, 2, 5, 0)
 RANKS_LOOP_TEST(premulsum_scales_each_rank_by_its_own, 1, 4, 0)
 {
     enum { COUNT = 200001 };
-    struct exchange exchange;
     exchange_join(&exchange, rank, n, shared);
     static const enum operation_kind kinds[] = {OPERATION_ALL_REDUCE, OPERATION_REDUCE, OPERATION_REDUCE_SCATTER};
     for (size_t k = 0; k < 3; ++k) {
@@ -250,7 +248,6 @@ RANKS_LOOP_TEST(premulsum_scales_each_rank_by_its_own, 1, 4, 0)
 RANKS_LOOP_TEST(messages_arrive, 1, 5, 0)
 {
     static const size_t bytes[] = {0, 1, SEGMENT_CHANNEL_BYTES, 5 * SEGMENT_CHANNEL_BYTES + 3};
-    struct exchange exchange;
     exchange_join(&exchange, rank, n, shared);
     for (size_t s = 0; s < 4; ++s) {
         struct transfer transfers[2 * RANKS_MAX];
@@ -281,7 +278,6 @@ RANKS_LOOP_TEST(messages_arrive, 1, 5, 0)
 /* Two messages of different size to the same rank stay in order. */
 RANKS_TEST(messages_between_two_ranks_stay_in_order, 2, 0)
 {
-    struct exchange exchange;
     exchange_join(&exchange, rank, n, shared);
     static unsigned char first[200000], second[300];
     if (rank == 0) {

@@ -197,13 +197,14 @@ disperse(const int sockets[CROWD])
 
 TEST_GROUP(hosts, .timeout_s = 100);
 
+static struct joiner joiner;
+
 TEST(strangers_disturb_neither_the_root_nor_a_rank)
 {
     ncclUniqueId id = make_id();
     struct id_content content = content_of(&id);
     int at_root[CROWD], at_rank[CROWD];
     crowd_in(&content.root, AUTH_ROOT, at_root);
-    struct joiner joiner;
     struct hand hand;
     start_join(&joiner, &id, 0, 2);
     struct net_address rank_0 = hand_meet(&hand, &id, 2);
@@ -326,7 +327,6 @@ LOOP_TEST(what_comes_wakes_the_operation_that_waits, 0, CASES)
 {
     ncclUniqueId id = make_id();
     struct id_content content = content_of(&id);
-    struct joiner joiner;
     struct hand hand;
     start_join(&joiner, &id, 0, 2);
     struct net_address rank_0 = hand_meet(&hand, &id, 2);
@@ -360,7 +360,6 @@ LOOP_TEST(what_comes_wakes_the_operation_that_waits, 0, CASES)
 LOOP_TEST(a_rank_that_goes_away_ends_the_meeting, 0, 3)
 {
     ncclUniqueId id = make_id();
-    struct joiner joiner;
     struct hand hand;
     start_join(&joiner, &id, 0, 2);
     if (_i == 0) { /* before it has said where it is */
@@ -385,7 +384,6 @@ LOOP_TEST(a_rank_that_goes_away_ends_the_meeting, 0, 3)
 LOOP_TEST(a_wait_for_other_hosts_can_be_cancelled, 0, 2)
 {
     ncclUniqueId id = make_id();
-    struct joiner joiner;
     struct hand hand = {.meeting.socket = -1};
     start_join(&joiner, &id, 0, 2);
     if (_i > 0)
@@ -401,7 +399,6 @@ TEST(a_wrong_secret_is_refused_by_both_sides)
 {
     ncclUniqueId id = make_id(), wrong = id;
     wrong.internal[30] ^= 1; /* within the secret */
-    struct joiner joiner;
     start_join(&joiner, &wrong, 1, 2);
     ck_assert_int_eq(finish_join(&joiner), ncclSystemError);
     ck_assert_msg(strstr(joiner.error.text, "cannot meet the other ranks at 127.0.0.1:"), "%s", joiner.error.text);
@@ -436,7 +433,6 @@ TEST(an_impostor_is_found_out)
     int listener = net_listen(&content.root, 1);
     ck_assert_int_ge(listener, 0);
     memcpy(&id, &content, sizeof(content));
-    struct joiner joiner;
     start_join(&joiner, &id, 1, 2);
     struct pollfd arrival = {.fd = listener, .events = POLLIN};
     ck_assert_int_eq(poll(&arrival, 1, 60000), 1);

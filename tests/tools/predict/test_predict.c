@@ -180,12 +180,14 @@ TEST(the_measured_ranks_take_what_they_took)
     ck_assert_double_eq_tol(two.efficiency, 20000.0 / 21100, 1e-3);
 }
 
+static struct loss losses[8];
+static char why[200];
+
 /* The pause is in the mean of 99 steps. Of the 95 that show a range 90 are in stretches without a pause, and one
  * stretch has one in each of ten or eleven. What a control step takes is none of theirs. */
 TEST(pauses_are_in_the_range_of_a_step)
 {
     struct trace trace = make(&plain);
-    char why[200];
     for (int r = 0; r < plain.ranks; ++r) {
         steps[r][50].begin_us -= 100000;
         steps[r][20].begin_us -= 90000;
@@ -280,7 +282,6 @@ losses_of(const struct made *made, struct loss *losses)
 static bool
 is_suggested(const struct made *made, const char *text)
 {
-    struct loss losses[8];
     size_t count = losses_of(made, losses);
     for (size_t i = 0; i < count; ++i) {
         if (strstr(losses[i].advice, text) != NULL)
@@ -292,7 +293,6 @@ is_suggested(const struct made *made, const char *text)
 TEST(a_straggler_is_named_with_what_it_costs)
 {
     struct made slow = plain;
-    struct loss losses[8];
     slow.ranks = 3;
     slow.own_us[2] = slow.own_us[0];
     slow.own_us[1] = 25000;
@@ -345,7 +345,6 @@ TEST(small_buckets_are_found)
                          .measured = true,
                          .fixed = true};
     struct link same = {.bytes_per_us = 1e6, .latency_us = 2000};
-    struct loss losses[8];
     ck_assert_uint_ge(losses_of(&small, losses), 1);
     ck_assert_ptr_nonnull(strstr(losses[0].advice, "--bucket-mb"));
     NEAR(losses[0].gain_us, 4 * 4001 - 6000 - predicted(&small, 2, &same).exposed_us);
@@ -357,7 +356,6 @@ TEST(small_buckets_are_found)
 /* Half of the bytes: 500 of 1100 us, of a step of 21 ms. */
 TEST(compression_is_suggested_where_bytes_count)
 {
-    struct loss losses[8];
     ck_assert_uint_eq(losses_of(&plain, losses), 1);
     ck_assert_ptr_nonnull(strstr(losses[0].advice, "--compress"));
     NEAR(losses[0].gain_us, 500);
@@ -366,7 +364,6 @@ TEST(compression_is_suggested_where_bytes_count)
 TEST(nothing_is_suggested_for_a_hundredth)
 {
     struct made fast = plain;
-    struct loss losses[8];
     fast.byte_us = 0.0003;
     ck_assert_uint_eq(losses_of(&fast, losses), 0);
 }
@@ -374,7 +371,6 @@ TEST(nothing_is_suggested_for_a_hundredth)
 TEST(the_greatest_gain_comes_first)
 {
     struct made both = plain;
-    struct loss losses[8];
     both.own_us[1] = 26000;
     size_t count = losses_of(&both, losses);
     ck_assert_uint_ge(count, 2);
@@ -391,7 +387,6 @@ TEST(the_greatest_gain_comes_first)
 TEST(control_steps_do_not_count)
 {
     struct trace trace = make(&plain);
-    char why[200];
     for (int r = 0; r < 2; ++r) {
         for (int s = 0; s < STEPS; ++s) {
             if (s >= 4 && s % 2 == 0)
@@ -414,8 +409,6 @@ TEST(a_trial_says_what_overlap_costs)
     struct trace_trial trials[] = {{.slowed_us = 9000, .overlapped_us = 21100, .apart_us = 30000},
                                    {.slowed_us = 6000, .overlapped_us = 21100, .apart_us = 18100}};
     struct trace trace = make(&plain);
-    char why[200];
-    struct loss losses[8];
     struct prediction one, two;
     runs[0].trials = trials;
     runs[0].trial_count = 2;
@@ -436,7 +429,6 @@ TEST(others_are_scaled_to_what_was_measured)
     struct prediction two, eight;
     struct trace trace = make(&plain);
     struct facts facts;
-    char why[200];
     facts_find(&trace, NULL, &facts);
     facts.step_us = 23100;
     facts.exposed_us = 2600;
@@ -484,7 +476,6 @@ TEST(a_step_takes_the_mean)
 TEST(what_steps_do_last_is_predicted)
 {
     struct trace trace = make(&plain);
-    char why[200];
     for (int r = 0; r < 2; ++r) {
         for (int s = 20; s < STEPS; ++s) {
             steps[r][s].overlapped = false;
