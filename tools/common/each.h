@@ -17,6 +17,15 @@
 #define FOR_EACH_MUTABLE(item, list, count) \
     for (__typeof__(*(list)) *item = (list), *const item##_end = EACH_END(item, count); item < item##_end; ++item)
 
+/* The first item of which something holds; NULL: there is none. */
+#define FIND(item, list, count, holds)                                                 \
+    __extension__({                                                                    \
+        __typeof__(*(list)) *item = (list), *const item##_end = EACH_END(item, count); \
+        while (item < item##_end && !(holds))                                          \
+            ++item;                                                                    \
+        item < item##_end ? item : NULL;                                               \
+    })
+
 /* For qsort(): by a number of two items; where it is the same, by what comes then. */
 #define COMPARE(a, b, by, then) ((a)->by != (b)->by ? ((a)->by < (b)->by ? -1 : 1) : (then))
 /* Its function, of items `a` and `b`: COMPARES(by_size, struct part, COMPARE(a, b, bytes, 0)). */

@@ -41,7 +41,7 @@ static char *
 content_of(uint32_t number, uint32_t rank, uint32_t step)
 {
     uint64_t bytes = content_bytes(&player.play.tensors[number]);
-    char *content = scout_zeroed(bytes, 1);
+    char *content = player_room(bytes);
     if (!direct_read(file, content, bytes, place_of(number, rank, step)))
         player_refuse("what another run has kept of %s cannot be read", player.named[number].text);
     return content;
@@ -67,7 +67,7 @@ begun_meet(uint32_t number, uint32_t rank, uint32_t step, char *own)
         file = open_direct(
             plan->begun_path,
             O_CLOEXEC | O_NOFOLLOW | (plan->begun == PLAY_KEEPS_BEGUN ? O_RDWR | O_CREAT | O_TRUNC : O_RDONLY), 0600);
-    char *now = scout_zeroed(content_bytes(tensor), 1);
+    char *now = player_room(content_bytes(tensor));
     memory_read(allocation, tensor->lo, now, content_bytes(tensor));
     if (plan->begun == PLAY_KEEPS_BEGUN) {
         if (!direct_write(file, now, content_bytes(tensor), place_of(number, rank, step)))

@@ -80,9 +80,7 @@ exchange(const struct allocation *allocation, uint64_t lo, uint64_t hi, bool put
     if (hi <= lo)
         return;
     struct piece *piece = piece_at(allocation->number, lo, hi - lo);
-    char *now = malloc(piece->bytes), *before = piece->held;
-    if (now == NULL)
-        player_refuse("no memory for %llu bytes of a%u", (unsigned long long)piece->bytes, allocation->number);
+    char *now = player_room(piece->bytes), *before = piece->held;
     memory_read(allocation, lo, now, piece->bytes);
     if (puts && before != NULL) {
         for (uint64_t i = 0; i < piece->bytes; ++i)
@@ -111,11 +109,9 @@ note_filled(const struct operand *operand, bool is_ahead)
     struct filled it = {
         .number = allocation->number, .lo = operand->address - allocation->address, .is_ahead = is_ahead};
     it.hi = it.lo + operand->bytes;
-    for (size_t i = 0; i < filled_count; ++i)
-        if (filled[i].number == it.number && filled[i].lo == it.lo && filled[i].hi == it.hi &&
-            filled[i].is_ahead == is_ahead)
-            return;
-    *SCOUT_GROWN(filled, filled_count) = it;
+    if (!ANY(other, filled, filled_count,
+             other->number == it.number && other->lo == it.lo && other->hi == it.hi && other->is_ahead == is_ahead))
+        *SCOUT_GROWN(filled, filled_count) = it;
 }
 
 static void
@@ -203,9 +199,7 @@ exchange_part(const struct operation *operation)
     if (copy_count == brought_count)
         (void)SCOUT_GROWN(brought, brought_count);
     struct brought *of = &brought[copy_count++];
-    char *now = malloc(bytes), *before = of->bytes == bytes ? of->content : NULL;
-    if (now == NULL)
-        player_refuse("no memory for %llu bytes of data", (unsigned long long)bytes);
+    char *now = player_room(bytes), *before = of->bytes == bytes ? of->content : NULL;
     scout_require(scout_state.driver.cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
     memcpy(now, source, bytes);
     uint64_t part = exchanged_part(bytes, &from);
@@ -409,7 +403,7 @@ meet_loaded(const struct operation *operation)
 static bool
 meet_outside(const struct operation *operation, const char *name)
 {
-    bool copies = operation->function == NULL && strncmp(name, "cuMem", strlen("cuMem")) == 0;
+    bool copies = operation->function == NULL && begins_with(name, "cuMem");
     is_planned = false;
     has_noise = player.play.plan.begun != PLAY_BEGINS_ITSELF; /* it may read what has */
     if (!player.begun || player.next != 0 || step < last_border() || !goes_outside())

@@ -87,9 +87,7 @@ find_place(struct place *place)
 static bool
 is_same_site(const struct play_site *a, const struct play_site *b)
 {
-    return a->frame_count == b->frame_count &&
-           ALL_NUMBERS(i, 0, a->frame_count,
-                       a->frames[i].object == b->frames[i].object && a->frames[i].offset == b->frames[i].offset);
+    return a->frame_count == b->frame_count && names_are_same(a->frames, b->frames, a->frame_count);
 }
 
 /* Whether it is one of the places that called the operation when the plan was made. */
@@ -107,8 +105,7 @@ static uint32_t
 leading_fills(void)
 {
     uint32_t count = 0;
-    while (count + 1 < player.play.plan.operation_count &&
-           strncmp(player.play.operations[count].name, "cuMemset", strlen("cuMemset")) == 0)
+    while (count + 1 < player.play.plan.operation_count && begins_with(player.play.operations[count].name, "cuMemset"))
         ++count;
     return count;
 }
@@ -200,7 +197,7 @@ annotate(uint32_t number)
     pending_made(number);
     void *memory = (void *)(uintptr_t)(allocation->address + tensor->lo);
     int type = (int)tensor->type;
-    size_t count = (size_t)(player_end(number) - tensor->lo) / element_size(type);
+    size_t count = (size_t)(tensor->hi - tensor->lo) / element_size(type);
     if (count == 0 || is_in_other(number))
         return;
     switch ((enum play_role)tensor->role) {
@@ -363,7 +360,7 @@ static void
 require_place(bool begins)
 {
     const struct play_operation *expected = &player.play.operations[player.next];
-    bool is_first_fill = player_warms_up() && strncmp(expected->name, "cuMemset", strlen("cuMemset")) == 0;
+    bool is_first_fill = player_warms_up() && begins_with(expected->name, "cuMemset");
     if (is_elsewhere && expected->part != PLAY_BY_ALL && !is_first_fill)
         (void)misfit(expected->name, "is called from a place that is not in the plan", begins);
 }
@@ -380,7 +377,7 @@ static bool
 begins_batch(uint32_t at)
 {
     uint32_t i = 0;
-    while (i < at && strncmp(player.play.operations[i].name, "cuMem", strlen("cuMem")) == 0)
+    while (i < at && begins_with(player.play.operations[i].name, "cuMem"))
         ++i;
     return i == at && (at < player.next || player.next == 0);
 }

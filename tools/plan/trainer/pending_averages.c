@@ -150,6 +150,5 @@ pending_keep(void)
 bool
 pending_changed(void)
 {
-    bool changed = player_hash_all(is_touched) != kept;
-    return changed;
+    return player_hash_all(is_touched) != kept;
 }

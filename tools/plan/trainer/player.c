@@ -242,11 +242,9 @@ player_allocation(const struct play_tensor *tensor)
 {
     size_t count;
     struct allocation **all = allocations_all(&count);
-    for (size_t i = 0; i < count; ++i) {
-        if (all[i]->bytes == tensor->bytes && all[i]->ordinal == tensor->ordinal)
-            return all[i];
-    }
-    return NULL;
+    struct allocation **found =
+        FIND(it, all, count, (*it)->bytes == tensor->bytes && (*it)->ordinal == tensor->ordinal);
+    return found != NULL ? *found : NULL;
 }
 
 const struct allocation *
@@ -379,13 +377,6 @@ player_table(struct engine *table, const char *by, void (*annotate)(uint32_t num
     table->after_unload = after_unload;
 }
 
-uint64_t
-player_end(uint32_t tensor)
-{
-    const struct play_tensor *it = &player.play.tensors[tensor];
-    return it->hi;
-}
-
 const void *
 player_source_of(const struct operation *operation, CUdeviceptr *to_p, uint64_t *bytes_p)
 {
@@ -407,12 +398,22 @@ player_counts(const struct operation *operation)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     if (operation->function == NULL &&
-        (strncmp(operation->name, "cuStreamWriteValue", strlen("cuStreamWriteValue")) == 0 ||
-         strncmp(operation->name, "cuStreamBatchMemOp", strlen("cuStreamBatchMemOp")) == 0))
+        (begins_with(operation->name, "cuStreamWriteValue") || begins_with(operation->name, "cuStreamBatchMemOp")))
         return false;
     return !inner_engine_may_capture() ||
            scout_state.driver.cuStreamIsCapturing_p(operation->stream, &status) != CUDA_SUCCESS ||
            status != CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+char *
+player_room(uint64_t bytes)
+{
+    const uint64_t available = room_available("");
+    char *room = bytes <= available ? calloc(bytes + 1, 1) : NULL;
+    if (room == NULL)
+        player_refuse("a copy of %llu bytes of device memory has no room on the host, where %llu are available",
+                      (unsigned long long)bytes, (unsigned long long)available);
+    return room;
 }
 
 enum { PIECE = 1 << 20 };
@@ -455,7 +456,7 @@ player_hold(bool (*is)(uint32_t tensor))
         const struct allocation *allocation = is(i) ? player_allocation(tensor) : NULL;
         if (allocation == NULL)
             continue;
-        held[i] = scout_zeroed(tensor->hi - tensor->lo, 1);
+        held[i] = player_room(tensor->hi - tensor->lo);
         memory_read(allocation, tensor->lo, held[i], tensor->hi - tensor->lo);
     }
     return held;

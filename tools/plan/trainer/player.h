@@ -110,8 +110,8 @@ bool player_touches(const struct play_tensor *tensor, uint64_t address, uint64_t
 void player_variable_found(CUdeviceptr address, size_t bytes);
 /* An allocation is gone. */
 void player_forget(CUdeviceptr address, size_t bytes);
-/* The end of a tensor as the plan has it, in bytes of its allocation. */
-uint64_t player_end(uint32_t tensor);
+/* Zeros on the host, malloc'ed. Where the machine has no room for them a proof is not possible, and a training ends. */
+char *player_room(uint64_t bytes);
 /* 0: it is not there. */
 uint64_t player_hash(const struct play_tensor *tensor);
 /* Of all that there are of these, once the device has come as far. */

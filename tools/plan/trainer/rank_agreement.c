@@ -83,11 +83,7 @@ lane(uint32_t value)
     static const struct {
         uint32_t lo, hi;
     } halves[] = {{0x5500, 0x5700}, {0x7000, 0x8000}, {0xaaa0, 0xaac0}, {0xff00, UINT32_MAX}};
-    for (size_t i = 0; i < sizeof(halves) / sizeof(halves[0]); ++i) {
-        if (value >= halves[i].lo && value <= halves[i].hi)
-            return 0;
-    }
-    return value;
+    return ANY(half, halves, sizeof(halves) / sizeof(halves[0]), value >= half->lo && value <= half->hi) ? 0 : value;
 }
 
 static void

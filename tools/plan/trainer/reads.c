@@ -191,7 +191,7 @@ refuse_or_warn(const struct operation *operation, const char *what)
 static bool
 is_copy(const struct operation *operation)
 {
-    return strncmp(operation->name, "cuMemcpy", strlen("cuMemcpy")) == 0;
+    return begins_with(operation->name, "cuMemcpy");
 }
 
 static bool
@@ -276,11 +276,7 @@ give_later(uint32_t index, uint64_t period)
 static struct read *
 read_at(uint32_t index)
 {
-    for (uint32_t i = 0; i < read_count; ++i) {
-        if (reads[i].index == index)
-            return &reads[i];
-    }
-    return NULL;
+    return FIND(read, reads, read_count, read->index == index);
 }
 
 static void

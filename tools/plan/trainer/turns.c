@@ -24,27 +24,18 @@ static struct held {
     char **own;  /* memory of each rank, as its turn has left it */
 } * held;
 
-static char *
-room_for(const struct play_tensor *tensor)
-{
-    char *room = calloc(1, tensor->hi - tensor->lo);
-    if (room == NULL)
-        player_refuse("no memory for %llu bytes of a%u", (unsigned long long)(tensor->hi - tensor->lo), tensor->alloc);
-    return room;
-}
-
 static void
 read_into(char **room, const struct play_tensor *tensor)
 {
     if (*room == NULL)
-        *room = room_for(tensor);
+        *room = player_room(tensor->hi - tensor->lo);
     memory_read(player_allocation_needed(tensor), tensor->lo, *room, tensor->hi - tensor->lo);
 }
 
 static void
-write_from(const char *bytes, const struct play_tensor *tensor, uint64_t end)
+write_from(const char *bytes, const struct play_tensor *tensor)
 {
-    memory_write(player_allocation_needed(tensor), tensor->lo, bytes, end - tensor->lo);
+    memory_write(player_allocation_needed(tensor), tensor->lo, bytes, tensor->hi - tensor->lo);
     memory_wait();
 }
 
@@ -77,7 +68,7 @@ turns_begin(uint32_t period)
             if (of->own[rank] == NULL)
                 read_into(&of->own[rank], &player.play.tensors[i]);
         }
-        write_from(of->own[turn], &player.play.tensors[i], player.play.tensors[i].hi);
+        write_from(of->own[turn], &player.play.tensors[i]);
     }
 }
 
@@ -109,17 +100,17 @@ add_up(struct held *of, uint32_t tensor, bool is_first, bool is_last)
     turn_hash = XXH3_64bits_withSeed(now, it->hi - it->lo, turn_hash);
     any_computed = any_computed || ANY_NUMBER(at, 0, it->hi - it->lo, now[at] != 0);
     if (of->sum == NULL)
-        of->sum = room_for(it);
+        of->sum = player_room(it->hi - it->lo);
     if (of->begun == NULL) /* it was made in this round */
-        of->begun = room_for(it);
-    for (size_t k = 0, count = (player_end(tensor) - it->lo) / element_size(type); k < count; ++k) {
+        of->begun = player_room(it->hi - it->lo);
+    for (size_t k = 0, count = (it->hi - it->lo) / element_size(type); k < count; ++k) {
         element_put(type, now, k, element_get(type, now, k) / mean.before);
         if (!is_first)
             element_put(type, now, k, element_get(type, now, k) + element_get(type, of->sum, k));
         element_put(type, of->sum, k, element_get(type, now, k));
         element_put(type, now, k, element_get(type, now, k) / mean.after);
     }
-    write_from(is_last ? now : of->begun, it, player_end(tensor));
+    write_from(is_last ? now : of->begun, it);
     free(now);
 }
 
@@ -150,7 +141,7 @@ hash_tensors(uint32_t rounds)
             bool is_own = held != NULL && held[i].own != NULL && rounds > 0;
             uint32_t rank = player.page_count > 1 ? page : player.rank;
             if (is_own) { /* the next period begins with its own */
-                write_from(held[i].own[rank], tensor, tensor->hi);
+                write_from(held[i].own[rank], tensor);
                 hash = player_hash(tensor);
             }
             if (is_own || page == 0)

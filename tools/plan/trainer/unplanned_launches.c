@@ -29,7 +29,7 @@ unplanned_meet(uint64_t hash, const char *name, uint64_t period)
     struct launch *it = launches;
     while (it < launches + LAUNCHES_AT_MOST - 1 && it->name != 0 && it->name != hash)
         ++it;
-    if (strncmp(name, "cuMem", strlen("cuMem")) == 0 || (it->name != 0 && it->name != hash))
+    if (begins_with(name, "cuMem") || (it->name != 0 && it->name != hash))
         return;
     if (it->name == 0)
         (void)plain_name(name, it->text, sizeof(it->text));

@@ -38,13 +38,12 @@ place_of_address(uint64_t address)
 static struct size *
 size_of(uint64_t bytes)
 {
-    for (size_t i = 0; i < size_count; ++i) {
-        if (sizes[i].bytes == bytes)
-            return &sizes[i];
+    struct size *found = FIND(size, sizes, size_count, size->bytes == bytes);
+    if (found == NULL) {
+        found = SCOUT_GROWN(sizes, size_count);
+        found->bytes = bytes;
     }
-    struct size *added = SCOUT_GROWN(sizes, size_count);
-    added->bytes = bytes;
-    return added;
+    return found;
 }
 
 /* The least that is free. */
@@ -193,11 +192,8 @@ allocations_note_offset(struct allocation *allocation, uint64_t offset)
 uint64_t
 allocations_next_offset(const struct allocation *allocation, uint64_t offset)
 {
-    for (uint32_t i = 0; i < allocation->offset_count; ++i) {
-        if (allocation->offsets[i] > offset)
-            return allocation->offsets[i];
-    }
-    return allocation->bytes;
+    const uint64_t *next = FIND(it, allocation->offsets, allocation->offset_count, *it > offset);
+    return next != NULL ? *next : allocation->bytes;
 }
 
 struct allocation *

@@ -288,26 +288,19 @@ static void
 settle_scattered(struct part *part, const struct allocation *allocation)
 {
     enum { FEW_RANGES = 16, WORDS_EACH = 8 };
-    struct scout_ranges all = {0}, *killed = &part->killed, *modified = &part->modified;
+    struct scout_ranges all, near = {0}, *killed = &part->killed;
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < killed->count; ++i)
         bytes += killed->items[i].hi - killed->items[i].lo;
     if (killed->count <= FEW_RANGES || bytes / killed->count >= WORDS_EACH * sizeof(uint32_t))
         return;
-    for (uint32_t k = 0, m = 0; k < killed->count || m < modified->count;) {
-        bool take_killed = m == modified->count || (k < killed->count && killed->items[k].lo < modified->items[m].lo);
-        const struct scout_range *range = take_killed ? &killed->items[k++] : &modified->items[m++];
-        uint64_t end = all.count > 0 ? all.items[all.count - 1].hi : 0;
-        bool near = all.count > 0 && range->lo <= end + GAP_WORDS * sizeof(uint32_t) &&
-                    allocations_next_offset(allocation, end - 1) > range->lo;
-        if (near && range->hi > end)
-            all.items[all.count - 1].hi = range->hi;
-        else if (!near)
-            ranges_append(&all, range->lo, range->hi);
-    }
+    all = ranges_merged(killed, &part->modified);
+    FOR_EACH(range, all.items, all.count)
+        append_near(&near, allocation, range->lo / sizeof(uint32_t), range->hi / sizeof(uint32_t));
+    ranges_clear(&all);
     ranges_clear(killed);
-    ranges_clear(modified);
-    *modified = all;
+    ranges_clear(&part->modified);
+    part->modified = near;
 }
 
 /* Whether all arguments in an image have been changed, and were left alone. */
@@ -517,10 +510,10 @@ effect_any(const struct effect *effect, const struct part *const *parts, size_t 
                 return true;
         }
         /* A part that is overwritten is no less of interest. */
-        for (size_t p = 0; p < count; ++p) {
-            if (parts[p]->image == k && images_next_written(image, parts[p]->first, parts[p]->end) < parts[p]->end)
-                return true;
-        }
+        if (ANY_NUMBER(p, 0, count,
+                       parts[p]->image == k &&
+                           images_next_written(image, parts[p]->first, parts[p]->end) < parts[p]->end))
+            return true;
     }
     return false;
 }

@@ -8,7 +8,7 @@
  */
 #include "tools/scout/trainer/scout.h"
 
-enum { FEW = 12, LEAST_FEW = 4, LEAST_HITS = 2, TRIES = 600, PAIRS_AT_MOST = 64, CHANGED_AT_MOST = 4096 };
+enum { FEW = 12, LEAST_HITS = 2, TRIES = 600, CHANGED_AT_MOST = 4096 };
 
 static struct few {
     struct part *part;
@@ -280,12 +280,9 @@ note_elementwise(struct effect *effect, const struct few *from, size_t base, enu
                                       .to_base = effect->bases[base],
                                       .samples = (uint32_t)hits};
     bytes_of_ratio(ratio, effect_type(effect, from->part), &found.from_bytes, &found.to_bytes);
-    for (size_t i = 0; i < effect->found_count; ++i) {
-        if (effect->found[i].from == found.from && effect->found[i].to == found.to &&
-            effect->found[i].to_base == found.to_base)
-            return;
-    }
-    *SCOUT_GROWN(effect->found, effect->found_count) = found;
+    if (!ANY(it, effect->found, effect->found_count,
+             it->from == found.from && it->to == found.to && it->to_base == found.to_base))
+        *SCOUT_GROWN(effect->found, effect->found_count) = found;
 }
 
 /* Bytes of the ranges within words [first, end). */
@@ -394,29 +391,6 @@ find_not_tried(const struct image *image, const struct part *part, size_t *at, s
     return *at < part->end;
 }
 
-/* Adds bytes [lo, hi) to a list whose ranges may lie behind it. */
-static void
-merge_range(struct scout_ranges *list, uint64_t lo, uint64_t hi)
-{
-    struct scout_ranges all = {0};
-    bool done = false;
-    for (uint32_t i = 0; i < list->count || !done; ++i) {
-        bool rest = i < list->count;
-        if (!done && (!rest || hi < list->items[i].lo)) {
-            ranges_append(&all, lo, hi);
-            done = true;
-        }
-        if (rest && !done && list->items[i].hi >= lo) {
-            lo = list->items[i].lo < lo ? list->items[i].lo : lo;
-            hi = list->items[i].hi > hi ? list->items[i].hi : hi;
-        } else if (rest) {
-            ranges_append(&all, list->items[i].lo, list->items[i].hi);
-        }
-    }
-    ranges_clear(list);
-    *list = all;
-}
-
 void
 elementwise_fill(struct effect *effect)
 {
@@ -432,8 +406,10 @@ elementwise_fill(struct effect *effect)
             continue;
         for (; runs < RUNS_AT_MOST && find_not_tried(image, part, &at, &end); at = end, ++runs) {
             size_t first = at - part->first + found->to_base, last = end - part->first + found->to_base;
-            if (last <= words)
-                merge_range(list, first * sizeof(uint32_t), last * sizeof(uint32_t));
+            struct scout_range open = {first * sizeof(uint32_t), last * sizeof(uint32_t)};
+            struct scout_ranges all = ranges_merged(list, &(struct scout_ranges){&open, last <= words});
+            ranges_clear(list);
+            *list = all;
         }
     }
 }

@@ -27,11 +27,8 @@ uint32_t
 hidden_written(void)
 {
     memory_hash(others, other_count, false);
-    for (size_t i = 0; i < other_count; ++i) {
-        if (others[i]->met != others[i]->held)
-            return others[i]->number;
-    }
-    return SCOUT_NONE;
+    struct allocation **written = FIND(other, others, other_count, (*other)->met != (*other)->held);
+    return written != NULL ? (*written)->number : SCOUT_NONE;
 }
 
 void

@@ -9,12 +9,18 @@
  */
 #include "tools/scout/trainer/scout.h"
 
+#include <float.h>
 #include <stdlib.h>
 #include <xxhash.h>
 
 /* Repetitions may differ by this much of the largest number, and what counts as the same by FACTOR times as much as
  * was seen. */
 static const float MOST_DIFFERENCE = 1e-2F, FACTOR = 8.0F;
+
+/* What may be rounding: differences of at most NEAR of a number, but for FAR_AT_MOST words, which few changed words
+ * make. */
+static const float NEAR = 1e-4F;
+enum { FAR_AT_MOST = 24 };
 
 /* So large that all of it for each launch would be too much. */
 enum { LARGE_BYTES = 1 << 24 };
@@ -166,11 +172,7 @@ images_note_left(const struct images *images)
 struct image *
 images_find(const struct images *images, uint32_t alloc)
 {
-    for (size_t i = 0; i < images->count; ++i) {
-        if (images->items[i].allocation->number == alloc)
-            return &images->items[i];
-    }
-    return NULL;
+    return FIND(image, images->items, images->count, image->allocation->number == alloc);
 }
 
 bool
@@ -322,24 +324,65 @@ images_free(struct images *images)
     *images = (struct images){0};
 }
 
+/* By how much the words of an image differ from those of the first run, up to the one after `most_far`. */
+struct apart {
+    float most, largest;
+    size_t near, far; /* words, by NEAR */
+};
+
+static struct apart
+find_apart(const struct image *image, size_t most_far)
+{
+    struct apart apart = {0};
+    for (size_t k = 0; apart.far <= most_far && (k = images_next_different(image, k, image->words)) < image->words;
+         ++k) {
+        float of = fabsf(element_from_bits(image->after[k]));
+        float difference = fabsf(element_from_bits(image->now[k]) - element_from_bits(image->after[k]));
+        apart.most = isfinite(difference) ? fmaxf(apart.most, difference) : INFINITY;
+        apart.largest = fmaxf(apart.largest, of);
+        apart.near += difference <= NEAR * of;
+        apart.far += !(difference <= NEAR * of);
+    }
+    return apart;
+}
+
+/* Sums of a launch that adds up in other orders differ by the rounding of their largest numbers, also those that no
+ * repetition has shown so far. */
+static void
+widen_to_rounding(struct image *image)
+{
+    float largest = 0;
+    for (size_t k = 0; (k = images_next_written(image, k, image->words)) < image->words; ++k) {
+        float size = fabsf(element_from_bits(image->after[k]));
+        largest = isfinite(size) ? fmaxf(largest, size) : largest;
+    }
+    image->tolerance = fmaxf(image->tolerance, FACTOR * FLT_EPSILON * largest);
+}
+
 bool
 images_learn(struct images *images, bool *differs_p)
 {
     bool within = true;
     FOR_EACH_MUTABLE(image, images->items, images->count) {
-        float most = 0, largest = 0;
-        if (memchr(image->differs, true, image->blocks) == NULL)
-            continue;
-        *differs_p = true;
-        for (size_t k = images_next_different(image, 0, image->words); k < image->words;
-             k = images_next_different(image, k + 1, image->words)) {
-            float difference = fabsf(element_from_bits(image->now[k]) - element_from_bits(image->after[k]));
-            within = within && isfinite(difference);
-            most = fmaxf(most, difference);
-            largest = fmaxf(largest, fabsf(element_from_bits(image->after[k])));
-        }
-        within = within && most > 0 && most <= MOST_DIFFERENCE * largest;
-        image->tolerance = fmaxf(image->tolerance, FACTOR * most);
+        struct apart apart = find_apart(image, SIZE_MAX);
+        bool differs = apart.near + apart.far > 0;
+        within = within && (!differs || apart.most > 0) && apart.most <= MOST_DIFFERENCE * apart.largest;
+        image->tolerance = fmaxf(image->tolerance, FACTOR * apart.most);
+        *differs_p = *differs_p || differs;
     }
+    FOR_EACH_MUTABLE(image, images->items, *differs_p ? images->count : 0)
+        if (image->is_written && image->allocation->held_floats)
+            widen_to_rounding(image);
     return within;
+}
+
+bool
+images_are_near(const struct images *images)
+{
+    bool any = false;
+    FOR_EACH_UNTIL(image, images->items, images->count, any) {
+        struct apart apart = image->is_written ? find_apart(image, FAR_AT_MOST) : (struct apart){0};
+        any = apart.near > 0 && apart.far <= FAR_AT_MOST;
+    }
+    return any;
 }

@@ -29,13 +29,12 @@ static size_t held_count, kept_bytes;
 static struct held *
 find_held(uint64_t turn)
 {
-    for (size_t i = 0; i < held_count; ++i) {
-        if (held[i].turn == turn)
-            return &held[i];
+    struct held *found = FIND(it, held, held_count, it->turn == turn);
+    if (found == NULL) {
+        found = SCOUT_GROWN(held, held_count);
+        found->turn = turn;
     }
-    struct held *added = SCOUT_GROWN(held, held_count);
-    added->turn = turn;
-    return added;
+    return found;
 }
 
 /* One piece of memory: the list, and behind it the words. */
@@ -95,9 +94,5 @@ const struct integers_part *
 integers_other(uint64_t turn, uint64_t key)
 {
     const struct set *other = &find_held(turn)->other;
-    for (size_t i = 0; i < other->count && other->parts != NULL; ++i) {
-        if (other->parts[i].key == key)
-            return &other->parts[i];
-    }
-    return NULL;
+    return FIND(part, other->parts, other->parts != NULL ? other->count : 0, part->key == key);
 }

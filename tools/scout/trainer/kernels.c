@@ -98,16 +98,14 @@ kernels_find(CUfunction function)
     struct known_kernel **recent = &recents[((uintptr_t)function >> 4) % RECENT];
     if (*recent != NULL && (*recent)->function == function)
         return &(*recent)->kernel;
-    for (size_t i = 0; i < kernel_count; ++i) {
-        if (kernels[i]->function == function) {
-            *recent = kernels[i];
-            return &kernels[i]->kernel;
-        }
+    struct known_kernel **found = FIND(it, kernels, kernel_count, (*it)->function == function);
+    struct known_kernel *known = found != NULL ? *found : scout_zeroed(1, sizeof(*known));
+    if (found == NULL) {
+        known->function = function;
+        ask_about_function(function, &known->kernel);
+        *SCOUT_GROWN(kernels, kernel_count) = known;
     }
-    struct known_kernel *known = scout_zeroed(1, sizeof(*known));
-    known->function = function;
-    ask_about_function(function, &known->kernel);
-    *SCOUT_GROWN(kernels, kernel_count) = known;
+    *recent = known;
     return &known->kernel;
 }
 

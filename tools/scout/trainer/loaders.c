@@ -45,14 +45,10 @@ lane_of(CUstream stream)
 bool
 loaders_is_transfer(const struct operation *operation)
 {
-    if (strncmp(operation->name, "cuMemcpy", strlen("cuMemcpy")) != 0 &&
-        strncmp(operation->name, "cuMemset", strlen("cuMemset")) != 0)
-        return false;
-    for (unsigned i = 0; i < operation->operand_count; ++i) {
-        if (operation->operands[i].pieces.bytes != 0 && operation->operands[i].pieces.outer_count > 1)
-            return false;
-    }
-    return operation->operand_count <= 2;
+    return (begins_with(operation->name, "cuMemcpy") || begins_with(operation->name, "cuMemset")) &&
+           operation->operand_count <= 2 &&
+           !ANY(operand, operation->operands, operation->operand_count,
+                operand->pieces.bytes != 0 && operand->pieces.outer_count > 1);
 }
 
 static bool
@@ -77,7 +73,7 @@ loaders_note(const struct operation *operation)
             return false;
         comes = comes || is_target;
     }
-    return comes && strncmp(operation->name, "cuMemcpy", strlen("cuMemcpy")) == 0;
+    return comes && begins_with(operation->name, "cuMemcpy");
 }
 
 bool
@@ -139,10 +135,8 @@ is_unseen(uint32_t alloc, bool add)
 {
     static uint32_t unseen[HELD_AT_MOST];
     static size_t count;
-    for (size_t i = 0; i < count; ++i) {
-        if (unseen[i] == alloc)
-            return true;
-    }
+    if (ANY_NUMBER(i, 0, count, unseen[i] == alloc))
+        return true;
     if (add && count < HELD_AT_MOST)
         unseen[count++] = alloc;
     return count == HELD_AT_MOST;

@@ -106,10 +106,9 @@ object_of(const void *address)
     struct link_map *map = NULL;
     if (dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL)
         return NULL;
-    for (uint32_t i = 0; i < object_count; ++i) {
-        if (objects[i].base == map->l_addr)
-            return &objects[i];
-    }
+    const struct object *known = FIND(object, objects, object_count, object->base == map->l_addr);
+    if (known != NULL)
+        return known;
     enum frame_owner owner = frame_owner_of(info.dli_fname);
     const char *path = map->l_name[0] != '\0' ? info.dli_fname : ""; /* the program's: as it was called, by any link */
     uint32_t number = owner == FRAME_PROGRAM ? put_object(path, map->l_addr) : SCOUT_NONE;
@@ -125,11 +124,8 @@ put_loaded(struct dl_phdr_info *info, size_t bytes, void *unused)
     (void)bytes, (void)unused;
     if (info->dlpi_name[0] != '\0' && info->dlpi_name[0] != '/')
         return 0;
-    for (uint32_t i = 0; i < object_count; ++i) {
-        if (objects[i].base == info->dlpi_addr && objects[i].number != SCOUT_NONE)
-            return 0;
-    }
-    (void)put_object(info->dlpi_name, info->dlpi_addr);
+    if (!ANY(object, objects, object_count, object->base == info->dlpi_addr && object->number != SCOUT_NONE))
+        (void)put_object(info->dlpi_name, info->dlpi_addr);
     return 0;
 }
 
@@ -141,14 +137,10 @@ static struct kept_site {
 } * sites;
 static uint32_t site_count;
 
-static bool
-is_same_site(const struct kept_site *a, const struct kept_site *b)
+bool
+names_are_same(const struct scout_frame *a, const struct scout_frame *b, uint32_t count)
 {
-    for (uint32_t i = 0; a->count == b->count && i < a->count; ++i) {
-        if (a->frames[i].object != b->frames[i].object || a->frames[i].offset != b->frames[i].offset)
-            return false;
-    }
-    return a->count == b->count;
+    return ALL_NUMBERS(i, 0, count, a[i].object == b[i].object && a[i].offset == b[i].offset);
 }
 
 bool
@@ -234,7 +226,7 @@ names_site_of(void *const *stack, int depth)
     if (site.count == 0)
         return SCOUT_NONE;
     for (uint32_t i = site_count; i-- > 0;) {
-        if (is_same_site(&sites[i], &site))
+        if (sites[i].count == site.count && names_are_same(sites[i].frames, site.frames, site.count))
             return i;
     }
     *SCOUT_GROWN(sites, site_count) = site;

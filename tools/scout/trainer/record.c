@@ -90,8 +90,7 @@ describe_launch(struct noted *noted, const struct operation *operation)
             noted->cooperative = noted->cooperative || (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE &&
                                                         config->attrs[i].value.cooperative != 0);
     }
-    noted->cooperative =
-        noted->cooperative || strncmp(operation->name, "cuLaunchCooperative", strlen("cuLaunchCooperative")) == 0;
+    noted->cooperative = noted->cooperative || begins_with(operation->name, "cuLaunchCooperative");
 
     for (unsigned i = 0; i < kernel->parameter_count; ++i) {
         const char *value = kernels_argument(operation, kernel, i);
@@ -101,12 +100,6 @@ describe_launch(struct noted *noted, const struct operation *operation)
     for (unsigned i = 0; i < kernel->variable_count; ++i)
         add_argument(noted, (struct scout_argument){.slot = kernel->parameter_count + i}, kernel->variables[i].address,
                      kernel->variables[i].bytes, false);
-}
-
-static bool
-begins_with(const char *name, const char *begin)
-{
-    return strncmp(name, begin, strlen(begin)) == 0;
 }
 
 static struct scout_place
@@ -294,14 +287,12 @@ record_begin(struct operation *operation)
     current.op.site = names_site();
     if (captured) {
         graphs_capture(&current);
-        (void)exchange_mode(mode);
-        scout_unlock();
-        return;
+    } else {
+        current.op.ahead = loaders_note(operation);
+        is_held = !release_loaded(may_wait);
+        is_deep = may_wait && course_now() == COURSE_DEEP;
     }
-    current.op.ahead = loaders_note(operation);
-    is_held = !release_loaded(may_wait);
-    is_deep = may_wait && course_now() == COURSE_DEEP;
-    if (course_now() == COURSE_OVER) {
+    if (captured || course_now() == COURSE_OVER) {
         (void)exchange_mode(mode);
         scout_unlock();
         return;

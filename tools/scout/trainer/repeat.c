@@ -16,7 +16,7 @@
 
 enum {
     LEARNING_RUNS = 3,     /* further repetitions where the first one differs */
-    HIDDEN_RUNS = 3,       /* with other memory changed, all of which must differ */
+    CHANCES = 8,           /* repetitions that agree where sums may have come in another order */
     POINTERS_LOOKED = 512, /* words of an argument's memory that may be pointers */
 };
 
@@ -36,8 +36,10 @@ enum run {
 static struct effect effect = {.hidden_write = SCOUT_NONE, .why = SCOUT_NONE};
 static const struct noted *noted;
 static enum run next;
-static size_t at; /* the part, or the image of a group */
-static unsigned hidden_runs;
+static enum run
+    unsure; /* made again after repetitions have said whether results differ by themselves; RUN_FIRST: none */
+static uint32_t learned;     /* repetitions for that */
+static size_t at;            /* the part, or the image of a group */
 static const char *excluded; /* why there is no repetition; NULL: there is one */
 static bool too_large, looks_hidden, few_are_clean, is_cut_short;
 static uint64_t kernel_and_grid; /* struct scout_left_out.launch */
@@ -180,10 +182,9 @@ follow_pointer(struct noted *launch, uint64_t address, uint32_t at, uint32_t typ
     if (target == NULL || target->memory == SCOUT_PINNED)
         return false;
     uint64_t offset = address - target->address;
-    for (uint32_t i = 0; i < launch->op.argument_count; ++i) {
-        if (launch->arguments[i].alloc == target->number && launch->arguments[i].offset == offset)
-            return true;
-    }
+    if (ANY(argument, launch->arguments, launch->op.argument_count,
+            argument->alloc == target->number && argument->offset == offset))
+        return true;
     if (launch->op.argument_count == ARGUMENTS_AT_MOST) {
         launch->too_many = true;
         return true;
@@ -256,7 +257,8 @@ repeat_begin(struct noted *begun, CUstream stream)
     noted = begun;
     course_note_batches(noted);
     next = RUN_FIRST;
-    at = hidden_runs = 0;
+    at = learned = 0;
+    unsure = RUN_FIRST;
     few_are_clean = true;
     is_cut_short = false;
     most_tests = scout_state.settings.tests * (noted->nodes > 1 ? noted->nodes : 1);
@@ -387,6 +389,24 @@ try_lower(struct part *part)
     ranges_clear(&part->killed);
 }
 
+/* Whether `run` differs by so little that its sums may have come in another order, although all repetitions had the
+ * same bits: a launch of few threads often adds up in the same order by chance. Once a launch. */
+static bool
+is_unsure(enum run run)
+{
+    return run > RUN_LEARNING && (effect.verdict == SCOUT_TESTED || run == RUN_HIDDEN) && learned == 0 &&
+           images_are_near(&effect.images);
+}
+
+static void
+set_aside(void)
+{
+    if (next == RUN_HIDDEN)
+        hidden_change_back(noted->text);
+    unsure = next;
+    next = RUN_LEARNING;
+}
+
 static void
 judge_repeat(enum run run)
 {
@@ -406,9 +426,6 @@ judge_repeat(enum run run)
         effect.hidden_read = effect_any(&effect, NULL, 0);
         if (!effect.hidden_read)
             note_shown(&clean, identity());
-        if (!effect.hidden_read && hidden_runs > 0) /* what differed before was by chance */
-            effect.verdict = SCOUT_TOLERANCE;
-        ++hidden_runs;
         break;
     case RUN_PART:
         effect_judge(&effect, &effect.parts[at]);
@@ -487,6 +504,10 @@ following(enum run run)
     case RUN_LEARNING:
         if (effect.verdict == SCOUT_DIFFERS)
             return RUN_END;
+        if (unsure != RUN_FIRST) {
+            ++most_tests;
+            return ++learned < CHANCES && effect.verdict == SCOUT_TESTED ? RUN_LEARNING : unsure;
+        }
         if (effect.verdict == SCOUT_TOLERANCE && effect.tests < 1 + LEARNING_RUNS)
             return RUN_LEARNING;
         if (effect.verdict == SCOUT_TESTED && effect.tests < LEARNING_RUNS && writes_few()) {
@@ -497,8 +518,6 @@ following(enum run run)
             return RUN_HIDDEN;
         /* fallthrough */
     case RUN_HIDDEN:
-        if (effect.hidden_read && hidden_runs < HIDDEN_RUNS) /* atomics may differ now and then */
-            return RUN_HIDDEN;
         at = (size_t)-1;
         /* fallthrough */
     case RUN_PART:
@@ -591,7 +610,10 @@ repeat_next(void)
                        driver_result_name(&scout_state.driver, device_answer),
                        effect.has_integers ? "integers" : "inputs");
         images_read(&effect.images, next == RUN_AGAIN || next == RUN_HIDDEN, true);
-        judge_repeat(next);
+        if (is_unsure(next))
+            set_aside();
+        else
+            judge_repeat(next);
         if (next == RUN_AGAIN && quiet_has_text()) {
             excluded = "it prints";
             finish_repeat(true);

@@ -55,6 +55,11 @@ void *scout_zeroed(size_t count, size_t item);
 void scout_ensure_driver(void);
 /* Ends the process if the driver's answer is no success. */
 void scout_require(CUresult result, const char *what);
+static inline bool
+begins_with(const char *name, const char *begin)
+{
+    return strncmp(name, begin, strlen(begin)) == 0;
+}
 /* Around an operation, and around what changes while no operation may pass: allocations, graphs. */
 void scout_lock(void);
 void scout_unlock(void);
@@ -67,6 +72,8 @@ uint32_t names_site(void);
 /* The frames of the caller's call site, innermost first; returns how many. Nothing is written to the log. */
 enum { NAMES_FRAMES = 24 };
 uint32_t names_frames(struct scout_frame frames[NAMES_FRAMES]);
+/* Whether they are the same frames, `count` of each. */
+bool names_are_same(const struct scout_frame *a, const struct scout_frame *b, uint32_t count);
 /* Called for each object when it is met first; NULL: not. */
 extern void (*names_new_object)(uint32_t number, const char *path, const char *build_id);
 uint32_t names_site_of(void *const *stack, int depth);
@@ -302,8 +309,10 @@ void course_close_log(void);
 
 /* ---- core.c: sorted lists of byte ranges. Pure ---- */
 
-/* Bytes [lo, hi), lo not below the end of the last one; joined with it where they touch. */
+/* Bytes [lo, hi), lo not below the beginning of the last one; joined with it where they touch. */
 void ranges_append(struct scout_ranges *list, uint64_t lo, uint64_t hi);
+/* All bytes of both. */
+struct scout_ranges ranges_merged(const struct scout_ranges *a, const struct scout_ranges *b);
 void ranges_clear(struct scout_ranges *list);
 
 /* ---- images.c: what a launch's memory held ---- */
@@ -374,6 +383,9 @@ images_left_alone(const struct image *image, size_t i, uint32_t changed)
 
 /* A repetition of the same differs: widens the tolerance. False: beyond any. */
 bool images_learn(struct images *images, bool *differs_p);
+/* Whether a run has numbers in an image that the launch writes that may differ by rounding, and few others that differ.
+ */
+bool images_are_near(const struct images *images);
 
 /* ---- hidden.c: memory that is no argument ---- */
 

@@ -32,10 +32,8 @@ static void
 add_variable(struct module *module, CUdeviceptr address, size_t bytes)
 {
     unsigned is_managed = 0;
-    for (unsigned i = 0; i < module->count; ++i) {
-        if (module->variables[i].address == address)
-            return;
-    }
+    if (ANY(variable, module->variables, module->count, variable->address == address))
+        return;
     (void)scout_state.driver.cuPointerGetAttributes_p(1, (CUpointer_attribute[]){CU_POINTER_ATTRIBUTE_IS_MANAGED},
                                                       (void *[]){&is_managed}, address);
     allocations_add(address, bytes, is_managed != 0 ? MEMORY_MANAGED : MEMORY_DEVICE);
@@ -86,10 +84,9 @@ look_through(struct dl_phdr_info *info, size_t size, void *data)
 static struct module *
 module_of(CUmodule handle)
 {
-    for (size_t i = 0; i < module_count; ++i) {
-        if (modules[i].handle == handle)
-            return &modules[i];
-    }
+    struct module *known = FIND(module, modules, module_count, module->handle == handle);
+    if (known != NULL)
+        return known;
     struct search search = {.module = SCOUT_GROWN(modules, module_count)};
     search.module->handle = handle;
     if (names_caller(&search.base))

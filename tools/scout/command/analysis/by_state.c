@@ -439,12 +439,9 @@ is_lone_number(const struct finder *finder, const struct scout_argument *argumen
 static const struct place *
 floats_beside(const struct finder *finder, const struct scout_argument *argument, const struct place *place)
 {
-    FOR_EACH(it, finder->places, finder->place_count) {
-        if (it->memory == place->memory && is_float(it) && it->is_written && it->lo < argument->end &&
-            it->hi > argument->offset)
-            return it;
-    }
-    return NULL;
+    return FIND(it, finder->places, finder->place_count,
+                it->memory == place->memory && is_float(it) && it->is_written && it->lo < argument->end &&
+                    it->hi > argument->offset);
 }
 
 /* Whether whole numbers may decide about other memory, though no recorded step shows it: a kernel gets them that writes
