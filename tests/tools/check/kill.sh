@@ -91,5 +91,16 @@ for moment_us in 30000 60000 90000 150000 250000; do
     kill_at "$moment_us" KILL one
     check "a reference after $((moment_us / 1000)) ms of a killed check: nothing half-written" [ -z "$(until_empty half_written)" ]
 done
+# The folder of a check that has its reference is removed, too, without another ddprun: mpirun kills all ranks once rank 0 has judged.
+# Both are killed together, the check and the ddprun of its run.
+run "$ddprun" check -q -n 1 --reference "$work/whole" "$conv" --quiet --steps 6
+supervisors() { marked | sed 's|environ|comm|' | xargs -r grep -lx ddprun 2>/dev/null | sed 's|[^0-9]||g'; }
+two_run() { [ "$(supervisors | wc -l)" -ge 2 ]; }
+DDPRUN_TEST_MARK=$work "${runtime[@]}" "$ddprun" check -q -n 2 --reference "$work/whole" "$conv" --quiet --steps 6 >/dev/null 2>&1 &
+check "a check with a reference runs its ranks" within "$patience" two_run
+mapfile -t both < <(supervisors)
+kill -KILL "${both[@]}" 2>/dev/null
+wait $! 2>/dev/null
+check "a killed check with a reference: no folder is left" [ -z "$(until_empty folders)" ]
 printf '# %d rounds in runs of %d ms, %d failures\n' "${#rounds[@]}" $((length_us / 1000)) "$failures"
 finish

@@ -6,6 +6,7 @@
 
 #include "launcher/output/whole_file.h"
 #include "launcher/start/environment.h"
+#include "launcher/start/spawn.h"
 #include "tools/check/command/check.h"
 #include "tools/check/format/element.h"
 #include "tools/check/format/reference.h"
@@ -156,6 +157,9 @@ session_prepare(struct check *check, struct error *error)
         return false;
     if (check->reference == NULL)
         check->reference = xasprintf("%s/reference", check->folder.path);
+    char *unfinished = xasprintf("%s.%d.new", check->reference, (int)getpid()); /* session_make_reference() writes it */
+    guardian_start(check->folder.path, check->has_reference ? NULL : unfinished);
+    free(unfinished);
     check->place.options = options;
     check->place.folder = check->folder.path;
     check->place.shared = check->in_cluster ? check->reference : NULL;

@@ -5,7 +5,6 @@
 #include "tools/check/command/session.h"
 
 #include "launcher/start/environment.h"
-#include "launcher/start/spawn.h"
 #include "tools/check/command/check.h"
 #include "tools/check/format/reference.h"
 
@@ -239,7 +238,6 @@ session_make_reference(struct check *check, struct error *error)
     bool kept = check_options.reference != NULL;
     if (kept)
         check->reference = xasprintf("%s.%d.new", final, (int)getpid());
-    guardian_start(check->folder.path, kept ? check->reference : NULL);
     const char *title = check->evidence.by_plan ? "one process with all turns" : "one rank";
     struct check_order first = session_order(check, "one", title, CHECK_WRITES);
     first.run.chooses_steps = check->chooses_steps;
