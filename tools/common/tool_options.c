@@ -57,11 +57,9 @@ tool_wants_colour(void)
 static bool
 is_among(const struct option_row *row, const char *const *names)
 {
-    for (; names != NULL && *names != NULL; ++names) {
-        if (strcmp(row->name, *names) == 0)
-            return true;
-    }
-    return false;
+    while (names != NULL && *names != NULL && strcmp(row->name, *names) != 0)
+        ++names;
+    return names != NULL && *names != NULL;
 }
 
 char *

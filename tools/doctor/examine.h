@@ -12,6 +12,7 @@
 #include "launcher/start/environment.h"
 #include "launcher/start/loader.h"
 #include "launcher/start/program.h"
+#include "tools/common/each.h"
 #include "tools/doctor/elf_needs.h"
 #include "tools/doctor/findings.h"
 

@@ -50,8 +50,7 @@ judge_cuda_library(struct examination *examination, const struct loader_library 
 static void
 judge_libraries(struct examination *examination, const struct loader_list *loaded)
 {
-    for (size_t i = 0; i < loaded->count; ++i) {
-        const struct loader_library *library = &loaded->libraries[i];
+    FOR_EACH(library, loaded->libraries, loaded->count) {
         if (library->path == NULL)
             findings_say(examination->findings, FINDING_PROBLEM,
                          is_library_of_cuda(library->name) ? "CUDA library" : "library",

@@ -12,11 +12,8 @@
 static bool
 needs_library(const struct examination *examination, const char *prefix)
 {
-    for (size_t i = 0; i < examination->loaded.count; ++i) {
-        if (strncmp(examination->loaded.libraries[i].name, prefix, strlen(prefix)) == 0)
-            return true;
-    }
-    return false;
+    return ANY(it, examination->loaded.libraries, examination->loaded.count,
+               strncmp(it->name, prefix, strlen(prefix)) == 0);
 }
 
 static bool
@@ -29,10 +26,8 @@ bool
 trainer_shows_cuda(const struct examination *examination)
 {
     const struct elf_needs *needs = examination->needs;
-    bool shows = needs != NULL && (needs->has_kernels || opens_driver_itself(needs));
-    for (size_t i = 0; i < examination->loaded.count; ++i)
-        shows = shows || is_library_of_cuda(examination->loaded.libraries[i].name);
-    return shows;
+    return (needs != NULL && (needs->has_kernels || opens_driver_itself(needs))) ||
+           ANY(it, examination->loaded.libraries, examination->loaded.count, is_library_of_cuda(it->name));
 }
 
 static void

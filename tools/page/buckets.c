@@ -26,8 +26,7 @@ put_bucket(struct table *table, const struct group_facts *of, unsigned number)
     size_t most = of->run->step_count, count = 0;
     double *ready = xcalloc(most + 1, sizeof(*ready)), *took = xcalloc(most + 1, sizeof(*took));
     const struct trace_bucket *last = NULL;
-    for (size_t i = 0; i < of->run->step_count; ++i) {
-        const struct trace_step *step = &of->run->steps[i];
+    FOR_EACH(step, of->run->steps, of->run->step_count) {
         if (step->group != of->group || step->in_graph || step->number <= of->plan->after_step || step->control)
             continue;
         for (size_t k = 0; k < step->bucket_count; ++k) {
@@ -91,8 +90,7 @@ put_trials(json_object *section, const struct group_facts *of, const char *name)
                         "Overlap stays on: the last trial was faster without it, but a change needs two such trials.");
     struct table table =
         report_table(section, name, "", "After step:count|With overlap:time|Without:time|Slowed:time", MOST_BUCKETS);
-    for (size_t i = 0; i < of->run->trial_count; ++i) {
-        const struct trace_trial *trial = &of->run->trials[i];
+    FOR_EACH(trial, of->run->trials, of->run->trial_count) {
         if (trial->group == of->group)
             report_row(&table,
                        ROW({(double)trial->after_step}, {trial->overlapped_us}, {trial->apart_us}, {trial->slowed_us}));

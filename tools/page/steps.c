@@ -37,8 +37,7 @@ static const char *
 mark_of(const struct facts *facts, const struct step_facts *step)
 {
     const char *mark = step->control ? "control step of a trial: other overlap or other buckets" : NULL;
-    for (size_t i = 0; i < facts->first->overlap_count; ++i) {
-        const struct trace_overlap *change = &facts->first->overlaps[i];
+    FOR_EACH(change, facts->first->overlaps, facts->first->overlap_count) {
         if (change->group == facts->group && change->after_step + 1 == step->number)
             mark = change->overlaps ? "overlap is on again from here on" : "overlap is off from here on";
     }

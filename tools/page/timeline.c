@@ -39,8 +39,7 @@ choose_step(const struct facts *facts)
     const struct step_facts *chosen = NULL;
     double best = INFINITY;
     bool overlaps = facts->overlap == NULL || facts->overlap->overlaps;
-    for (size_t i = 0; i < facts->step_count; ++i) {
-        const struct step_facts *step = &facts->steps[i];
+    FOR_EACH(step, facts->steps, facts->step_count) {
         bool is_usual = step->counts && step->overlapped == overlaps &&
                         (facts->plan == NULL || step->number > facts->plan->after_step);
         double distance = isnan(step->middle_us) ? 1e15 : fabs(step->middle_us - facts->step_us);
@@ -89,8 +88,7 @@ put_step(const struct lane *lane, const struct trace_step *step)
         if (parts[i].end > parts[i].begin)
             put_slice(lane, track, "", parts[i].part, step, parts[i].begin, parts[i].end, NAN, NAN);
     }
-    for (size_t k = 0; k < step->bucket_count; ++k) {
-        const struct trace_bucket *bucket = &step->buckets[k];
+    FOR_EACH(bucket, step->buckets, step->bucket_count) {
         snprintf(track, sizeof(track), "collectives %u",
                  bucket->communicator < MOST_ROWS ? bucket->communicator : MOST_ROWS - 1);
         snprintf(name, sizeof(name), "bucket %.*s%u", many ? (int)sizeof(group) : 0, group, bucket->number);
@@ -119,8 +117,7 @@ static void
 put_lanes(struct table *table, const struct facts *facts, uint64_t number, size_t lanes)
 {
     int64_t begin_ns = INT64_MAX, end_ns = INT64_MIN;
-    for (size_t r = 0; r < lanes; ++r) {
-        const struct rank_facts *rank = &facts->ranks[r];
+    FOR_EACH(rank, facts->ranks, lanes) {
         const struct trace_step *step = facts_step_of(rank, number);
         int64_t begin = time_of(rank, step, begin_us(step)), end = time_of(rank, step, step->released_us);
         begin_ns = begin < begin_ns ? begin : begin_ns;

@@ -106,8 +106,7 @@ take_ready(struct model *model, const struct looked_at *at)
 {
     const struct trace_run *run = at->facts->first;
     const struct trace_ready *last = NULL;
-    for (size_t i = 0; i < run->ready_count; ++i) {
-        const struct trace_ready *ready = &run->readies[i];
+    FOR_EACH(ready, run->readies, run->ready_count) {
         last = ready->group == at->facts->group && ready->count == model->gradient_count ? ready : last;
     }
     for (size_t i = 0; last != NULL && i < model->gradient_count; ++i) {
@@ -196,8 +195,7 @@ take_spread(struct model *model, const struct looked_at *at)
         const struct trace_plan *plan = &facts->first->plans[p];
         start = plan->group == facts->group && plan->after_step > 0 ? plan->after_step : start;
     }
-    for (size_t i = 0; i < facts->step_count; ++i) {
-        const struct step_facts *step = &facts->steps[i];
+    FOR_EACH(step, facts->steps, facts->step_count) {
         if (!step->control && step->number > start + STEPS_FIRST && !isnan(step->middle_us))
             us[count++] = step->middle_us;
     }

@@ -97,8 +97,7 @@ print_rows(const struct scaling *scaling)
 {
     printf("%8s %12s %12s %10s %12s %10s %12s %20s\n", "ranks", "step ms", "exposed ms", "steps/s", "items/s",
            "speed-up", "efficiency", "range of step ms");
-    for (size_t i = 0; i < scaling->count; ++i) {
-        const struct row *row = &scaling->rows[i];
+    FOR_EACH(row, scaling->rows, scaling->count) {
         const struct prediction *found = &row->found;
         char items[32] = "-", range[64], times[32] = "-", each[32] = "-";
         snprintf(range, sizeof(range), "%.3f-%.3f", found->low_us / 1e3, found->high_us / 1e3);
@@ -123,8 +122,7 @@ print_worth(const struct scaling *scaling)
 {
     const struct row *best = NULL;
     bool any = false;
-    for (size_t i = 0; i < scaling->count; ++i) {
-        const struct row *row = &scaling->rows[i];
+    FOR_EACH(row, scaling->rows, scaling->count) {
         bool counts = row->found.ranks > 1 && !row->varies;
         any = any || counts;
         if (counts && efficiency_of(row) >= WORTH_IT && (best == NULL || row->found.ranks > best->found.ranks))

@@ -151,8 +151,7 @@ static void
 put_tensors(const struct writing *w, const struct trace_step *step, unsigned bucket)
 {
     const struct trace_plan *plan = NULL;
-    for (size_t i = 0; i < w->run->plan_count; ++i) {
-        const struct trace_plan *one = &w->run->plans[i];
+    FOR_EACH(one, w->run->plans, w->run->plan_count) {
         if (one->group == step->group && one->after_step < step->number)
             plan = one;
     }
@@ -321,8 +320,7 @@ put_run(struct writing *w)
             put_step(w, &run->steps[i]);
     }
     put_buckets(w);
-    for (size_t i = 0; i < run->exchange_count; ++i) {
-        const struct trace_exchange *exchange = &run->exchanges[i];
+    FOR_EACH(exchange, run->exchanges, run->exchange_count) {
         if (begin_slice(w, TRACK_RANKS, exchange->about, clock_common(w->clock, exchange->begin_ns),
                         clock_common(w->clock, exchange->end_ns)))
             fputs("}", w->out);

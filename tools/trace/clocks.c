@@ -125,8 +125,7 @@ struct last_rank
 waits_of(const struct trace *trace, const struct trace_run *run, const struct trace_step *step)
 {
     struct last_rank last = last_rank_none();
-    for (size_t i = 0; i < trace->run_count; ++i) {
-        const struct trace_run *other = &trace->runs[i];
+    FOR_EACH(other, trace->runs, trace->run_count) {
         const struct trace_step *theirs =
             other->job == run->job ? find_step(other, step, (size_t)(step - run->steps)) : NULL;
         if (theirs != NULL)

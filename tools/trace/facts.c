@@ -159,8 +159,7 @@ static size_t
 count_steps(struct facts *facts, uint64_t first, uint64_t last)
 {
     facts->first_counted = facts->last_counted = facts->counted = 0;
-    for (size_t i = 0; i < facts->step_count; ++i) {
-        struct step_facts *step = &facts->steps[i];
+    FOR_EACH_MUTABLE(step, facts->steps, facts->step_count) {
         step->counts = !step->control && step->number >= first && step->number <= last;
         facts->first_counted = step->counts && facts->counted == 0 ? step->number : facts->first_counted;
         facts->last_counted = step->counts ? step->number : facts->last_counted;
@@ -216,8 +215,7 @@ take_rank(struct facts *facts, size_t r)
 {
     struct rank_facts *rank = &facts->ranks[r];
     double count = 0;
-    for (size_t i = 0; i < facts->step_count; ++i) {
-        const struct step_facts *step = &facts->steps[i];
+    FOR_EACH(step, facts->steps, facts->step_count) {
         const struct trace_step *own = facts_step_of(rank, step->number);
         if (!step->counts)
             continue;

@@ -59,10 +59,9 @@ picture_read(const char *folder, bool ends, struct trace *trace, struct error *e
 {
     if (!trace_read(folder, trace, error))
         return false;
-    for (size_t i = 0; i < trace->run_count; ++i) {
-        if (trace->runs[i].step_count > 0 || (ends && facts_number(trace->runs[i].summary, "exit_code") > 0))
-            return true;
-    }
+    if (ANY(run, trace->runs, trace->run_count,
+            run->step_count > 0 || (ends && facts_number(run->summary, "exit_code") > 0)))
+        return true;
     return error_set(error, DDPRUN_EXIT_FAILURE,
                      "the trace in %s has no steps: the job had one rank, or ended before its first DDP_STEP", folder);
 }

@@ -51,12 +51,10 @@ pasted() {
 if is_wanted one_line; then
     mkdir "$work/one_line.d"
     cp "$sources/tests/tools/scout/one_line.cu" "$work/one_line.d/"
-    compile "$work/one_line.d" "$work/one_line.d/train" one_line.cu
-    cd "$work/one_line.d" || exit
-    run "$ddprun" -q --device softgpu scout --patch lines.diff ./train
-    cd "$sources" || exit
-    check "one line: no line after return" test "$(grep -c 'return p; ddp_note' "$work/one_line.d/lines.diff")" -eq 0
-    check "one line: its gradient is left by hand" grep -q '^by hand: 1 gradient' "$work/stdout"
+    compile "$work/one_line.d" "$work/one_line_plain" one_line.cu
+    pasted one_line "$work/one_line.d" "$work/one_line_plain" "$work/one_line.d" one_line.cu
+    check "one line: no line after return" test "$(grep -c 'return p; ddp_note' "$work/one_line.diff")" -eq 0
+    check "one line: the step is in front of the first of two updates" grep -Eq '^\+ *DDP_STEP\(0\);$' "$work/one_line.diff"
 fi
 
 mkdir "$work/digits.d"

@@ -22,7 +22,7 @@ int main() {
         CHECK(cudaMemcpy(x, host.data(), 4 * host.size(), cudaMemcpyHostToDevice));
         forward<<<BATCH, OUT>>>(x, t.w, y);
         backward<<<IN, OUT>>>(x, y, t.g);
-        sgd<<<1, IN * OUT>>>(t.w, t.g);
+        sgd<<<1, IN * OUT / 2>>>(t.w, t.g); sgd<<<1, IN * OUT / 2>>>(t.w + IN * OUT / 2, t.g + IN * OUT / 2);
     }
     CHECK(cudaDeviceSynchronize());
     return 0;

@@ -18,16 +18,18 @@
  * the share's records alone. `each`: bytes of an element.
  */
 static inline void
-ddp_share(void *data, size_t bytes, size_t each, cudaStream_t stream)
+ddp_share(const void *data, size_t bytes, size_t each, cudaStream_t stream)
 {
     size_t first, count, at;
+    DDP_SHARD(2 * bytes, &first,
+              &count); /* a total that differs: bytes are no items, and ddprun is to have no figure */
     DDP_SHARD(bytes, &first, &count);
     if (bytes % (each * (size_t)DDP_WORLD_SIZE()) != 0)
         DDP_LINES_END("a batch of %zu elements has no %d equal shares: choose another batch size\n", bytes / each,
                       DDP_WORLD_SIZE());
     for (at = 0; at < bytes; at += count)
         if (at != first)
-            cudaMemcpyAsync((char *)data + at, (char *)data + first, count, cudaMemcpyDefault, stream);
+            cudaMemcpyAsync((char *)data + at, (const char *)data + first, count, cudaMemcpyDefault, stream);
     if (stream == 0)
         cudaStreamSynchronize(stream);
 }
@@ -36,7 +38,7 @@ ddp_share(void *data, size_t bytes, size_t each, cudaStream_t stream)
  * which one copy brings. Ends a program whose batch has another size than the one that was scouted: it may have other
  * time steps, and lists at other places. */
 static inline void
-ddp_share_times(void *data, size_t bytes, size_t scouted, size_t times, size_t each, cudaStream_t stream)
+ddp_share_times(const void *data, size_t bytes, size_t scouted, size_t times, size_t each, cudaStream_t stream)
 {
     size_t at;
     if (bytes != scouted)
@@ -44,7 +46,7 @@ ddp_share_times(void *data, size_t bytes, size_t scouted, size_t times, size_t e
                       "arguments\n",
                       bytes, scouted);
     for (at = 0; at < bytes; at += bytes / times)
-        ddp_share((char *)data + at, bytes / times, each, stream);
+        ddp_share((const char *)data + at, bytes / times, each, stream);
 }
 
 /* Records that stay on the device, by batches: memory that ddp_share_batches() has overwritten. */
@@ -59,12 +61,12 @@ __attribute__((weak)) unsigned ddp_batches_count;
 /* The same of each batch of records that stay on the device. What is left behind the last one is as it was: all ranks
  * compute the same of it. */
 static inline void
-ddp_share_batches(void *data, size_t bytes, size_t batch, size_t each, cudaStream_t stream)
+ddp_share_batches(const void *data, size_t bytes, size_t batch, size_t each, cudaStream_t stream)
 {
     size_t at;
     unsigned i = 0;
     for (at = 0; at + batch <= bytes; at += batch)
-        ddp_share((char *)data + at, batch, each, stream);
+        ddp_share((const char *)data + at, batch, each, stream);
     while (i < ddp_batches_count && ddp_batches[i].data != (char *)data)
         ++i;
     if (i < DDP_BATCHES_AT_MOST) {

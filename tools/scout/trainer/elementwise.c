@@ -349,12 +349,11 @@ judge_base(struct effect *effect, size_t base, const struct changed_words *chang
             }
         }
     }
-    for (size_t c = 0; c < changed->count; ++c) {
-        bool explained = ANY_NUMBER(
-            i, 0, few_count, (hits[i] > 0 || changed->count == 1) && explains(&few[i], ratios[i], changed->words[c]));
-        if (!explained)
-            return false;
-    }
+    bool explained =
+        ALL(word, changed->words, changed->count,
+            ANY_NUMBER(i, 0, few_count, (hits[i] > 0 || changed->count == 1) && explains(&few[i], ratios[i], *word)));
+    if (!explained)
+        return false;
     for (size_t i = 0; i < few_count; ++i) {
         if (hits[i] > 0)
             note_elementwise(effect, &few[i], base, ratios[i], hits[i]);

@@ -61,19 +61,15 @@ is_of_device(const struct operand *operand)
 bool
 loaders_note(const struct operation *operation)
 {
-    bool comes = false, is_transfer = loaders_is_transfer(operation);
+    bool is_transfer = loaders_is_transfer(operation);
     struct lane *lane = lane_of(operation->stream);
     launches = launches || !is_transfer;
     if (lane != NULL)
         lane->launches = lane->launches || !is_transfer;
     noted_launches = lane != NULL && !lane->launches ? &lane->launches : &launches;
-    for (unsigned i = 0; i < operation->operand_count && !*noted_launches; ++i) {
-        bool is_target = operand_is_target(&operation->operands[i]);
-        if (is_target != is_of_device(&operation->operands[i]))
-            return false;
-        comes = comes || is_target;
-    }
-    return comes && begins_with(operation->name, "cuMemcpy");
+    return !*noted_launches && begins_with(operation->name, "cuMemcpy") &&
+           ANY(it, operation->operands, operation->operand_count, operand_is_target(it)) &&
+           ALL(it, operation->operands, operation->operand_count, operand_is_target(it) == is_of_device(it));
 }
 
 bool

@@ -98,13 +98,12 @@ is_read_later(const struct sorter *sorter, const struct graph_version *version)
     const struct graph *graph = sorter->graph;
     bool is_scratch =
         version->memory != HOST_MEMORY && scout_is_scratch(sorter->finding, graph->memories[version->memory].alloc);
-    for (uint32_t e = 0; e < version->out_count && !is_scratch; ++e) {
-        const struct graph_version *to = graph_out(graph, version, e);
-        if (to->memory != HOST_MEMORY &&
-            (version->op < 0 || (uint32_t)to->op / sorter->period > (uint32_t)version->op / sorter->period))
-            return true;
-    }
-    return false;
+    return !is_scratch && ANY_NUMBER(e, 0, version->out_count, ({
+                                         const struct graph_version *to = graph_out(graph, version, e);
+                                         to->memory != HOST_MEMORY &&
+                                             (version->op < 0 || (uint32_t)to->op / sorter->period >
+                                                                     (uint32_t)version->op / sorter->period);
+                                     }));
 }
 
 /* ---- what operations write ---- */
@@ -192,14 +191,11 @@ static bool
 reads_turn(const struct sorter *sorter, uint32_t at)
 {
     const struct graph *graph = sorter->graph;
-    for (uint32_t e = 0; e < graph->edge_count; ++e) {
-        const struct graph_version *to = &graph->versions[graph->edges[e].to];
-        const struct graph_version *from = &graph->versions[graph->edges[e].from];
-        if (to->op >= 0 && position(sorter, to) == at && from->op >= 0 && !is_held(sorter, from, true) &&
-            sorter->turns->parts[position(sorter, from)] == PLAY_BY_TURN)
-            return true;
-    }
-    return false;
+    return ANY(edge, graph->edges, graph->edge_count, ({
+                   const struct graph_version *to = &graph->versions[edge->to], *from = &graph->versions[edge->from];
+                   to->op >= 0 && position(sorter, to) == at && from->op >= 0 && !is_held(sorter, from, true) &&
+                       sorter->turns->parts[position(sorter, from)] == PLAY_BY_TURN;
+               }));
 }
 
 static enum play_part

@@ -250,12 +250,11 @@ gets_result(const struct comparison *it, uint32_t begin, uint32_t op)
     const struct scout_op *reader = &it->log->ops[op];
     for (uint32_t i = begin; i < op; ++i) {
         const struct scout_effect *effect = it->log->ops[i].effect;
-        for (uint32_t k = 0; effect != NULL && k < effect->segment_count; ++k) {
-            const struct scout_segment *segment = &effect->segments[k];
-            for (uint32_t a = 0; a < reader->argument_count; ++a)
-                if (segment->killed.count + segment->modified.count > 0 && reader->arguments[a].alloc == segment->alloc)
-                    return true;
-        }
+        if (effect != NULL &&
+            ANY(segment, effect->segments, effect->segment_count,
+                segment->killed.count + segment->modified.count > 0 &&
+                    ANY(got, reader->arguments, reader->argument_count, got->alloc == segment->alloc)))
+            return true;
     }
     return false;
 }

@@ -101,10 +101,8 @@ sets(const struct search *search, const struct scout_op *op, uint32_t alloc)
     const struct scout_finding *finding = search->finding;
     if (op->kind == SCOUT_COPY || op->kind == SCOUT_FILL)
         return op->to.alloc == alloc;
-    for (uint32_t i = finding->first; i < finding->first + finding->period; ++i)
-        if (search->log->ops[i].name == op->name)
-            return false;
-    return ANY(argument, op->arguments, op->argument_count, argument->alloc == alloc);
+    return ANY(argument, op->arguments, op->argument_count, argument->alloc == alloc) &&
+           !ANY(it, &search->log->ops[finding->first], finding->period, it->name == op->name);
 }
 
 /* The last operation before the first step that sets the tensor; SCOUT_NONE: none, or it needs none. */
@@ -336,9 +334,8 @@ number_groups(const struct search *search)
     uint32_t *number = search->to->group_of;
     for (uint32_t g = 0; g < finding->group_count; ++g)
         number[g] = g;
-    for (uint32_t i = 0; i < finding->tensor_count; ++i)
-        for (uint32_t k = 0; k < i; ++k) {
-            const struct scout_tensor *a = &finding->tensors[i], *b = &finding->tensors[k];
+    FOR_EACH(a, finding->tensors, finding->tensor_count)
+        FOR_EACH(b, finding->tensors, a - finding->tensors) {
             if (!share_annotation(search, a, b))
                 continue;
             if (search->memory_of[a->alloc] != search->memory_of[b->alloc])
@@ -385,12 +382,15 @@ find_between(struct search *search, uint32_t first, uint32_t second, bool behind
         return false;
     uint32_t from = spot_node(search, &a.frames[at_first], &spot->source),
              to = spot_node(search, &b.frames[at_second], &spot->source);
-    if (from == NODE_NONE || to == NODE_NONE || from == to)
+    if (from == NODE_NONE || to == NODE_NONE)
         return false;
-    spot->node = behind ? source_beside(spot->source, from, to) : source_beside(spot->source, to, from);
-    if (spot->node == NODE_NONE)
+    uint32_t front = source_beside(spot->source, from, to), back = source_beside(spot->source, to, from);
+    spot->node = behind ? front : back;
+    const struct source_node *nodes = spot->source->nodes;
+    if (spot->node == NODE_NONE || front == back || /* one is in the header of a loop or a condition around the other */
+        (behind && source_line(spot->source, nodes[front].end) == source_line(spot->source, nodes[back].begin)))
         return false;
-    spot->behind = behind ? spot->source->nodes[spot->node].end : 0;
+    spot->behind = behind ? spot_end_of_line(spot->source, front) : 0;
     return spot_is_usable(spot);
 }
 
@@ -404,10 +404,8 @@ place_step(struct search *search, uint32_t number)
     uint32_t border = finding->first + finding->period;
     uint32_t before = group->before < border ? group->before : group->before - finding->period;
     char text[64];
-    if (search->to->groups == 1)
-        snprintf(text, sizeof(text), "%s(0);", word);
-    else
-        snprintf(text, sizeof(text), "%s_GROUP(%" PRIu32 ", 0);", word, search->to->group_of[number]);
+    snprintf(text, sizeof(text), search->to->groups == 1 ? "%s(0);" : "%s_GROUP(%" PRIu32 ", 0);", word,
+             search->to->group_of[number]);
     bool is_behind = group->fused || before < group->complete;
     if (!find_between(search, group->complete, before, is_behind, &spot))
         return false;

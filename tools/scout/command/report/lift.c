@@ -8,11 +8,6 @@
 
 enum { ARGUMENTS_AT_MOST = 24 };
 
-/* A part of a source's text. */
-struct span {
-    size_t begin, end;
-};
-
 struct call {
     struct span name, object; /* name: up to the arguments; object: "layer->weight." of a method, "" without one */
     struct span arguments[ARGUMENTS_AT_MOST];
@@ -206,13 +201,25 @@ own_part(const struct source *source, uint32_t node)
     return span;
 }
 
+static bool
+has_word(const char *text, struct span span, const char *word)
+{
+    size_t length = strcspn(word, "<");
+    for (size_t at = source_skip(text, span.begin), end; at < span.end && length > 0; at = source_skip(text, end)) {
+        end = source_token(text, at);
+        if (is_word(text, (struct span){at, end}, word, length))
+            return true;
+    }
+    return false;
+}
+
 /* ---- names ---- */
 
 /* Whether a statement's text declares the name: "float *name = ...", "int other, name;". */
 static bool
 declares(const char *text, struct span span, const char *name, size_t length)
 {
-    static const char *const no_types[] = {"return", "else", "delete", "new", "goto", "case", "throw", NULL};
+    static const char *const no_types[] = {"return", "else", "delete", "new", "goto", "case", "throw"};
     size_t at = source_skip(text, span.begin), words = 0, end;
     bool is_auto = false, is_declarator = true; /* nothing but types and stars since the begin, or since a comma */
     for (; at < span.end; at = source_skip(text, end)) {
@@ -233,9 +240,9 @@ declares(const char *text, struct span span, const char *name, size_t length)
             is_declarator = words > 1;
         } else if (source_is_word(text[at])) {
             is_auto = is_auto || is_word(text, (struct span){at, end}, "auto", 4);
-            for (size_t i = 0; no_types[i] != NULL; ++i)
-                if (is_word(text, (struct span){at, end}, no_types[i], strlen(no_types[i])))
-                    return false;
+            if (ANY(word, no_types, sizeof(no_types) / sizeof(no_types[0]),
+                    is_word(text, (struct span){at, end}, *word, strlen(*word))))
+                return false;
             size_t next = source_skip(text, end);
             bool ends = next >= span.end || strchr("=;,[({:", text[next]) != NULL;
             if (words > 0 && is_declarator && ends) {
@@ -495,7 +502,10 @@ assigned_to(const char *text, struct span statement, const struct call *call, ch
         --star;
     if (star > statement.begin && text[star - 1] == '*' && source_skip(text, statement.begin) == star - 1)
         left.begin = star - 1; /* no declaration */
-    (void)copy_span(text, left, to);
+    struct span type = {statement.begin, left.begin};
+    bool is_declared = star > statement.begin && (source_is_word(text[star - 1]) || text[star - 1] == '>');
+    if (!is_declared || has_word(text, type, "auto") || memchr(text + type.begin, '*', type.end - type.begin) != NULL)
+        (void)copy_span(text, left, to); /* else a class that is made of the memory */
 }
 
 /* Whether a function's result is what an expression says; "": whether the statement returns its call's result. */
@@ -735,18 +745,6 @@ pass_memory(const struct passage *passage, struct lifted *lifted)
         lifted->memory[0] = lifted->bytes[0] = '\0';
 }
 
-static bool
-has_word(const char *text, struct span span, const char *word)
-{
-    size_t length = strcspn(word, "<");
-    for (size_t at = source_skip(text, span.begin), end; at < span.end && length > 0; at = source_skip(text, end)) {
-        end = source_token(text, at);
-        if (is_word(text, (struct span){at, end}, word, length))
-            return true;
-    }
-    return false;
-}
-
 /* A function that the statement calls, and that ends with a call of `callee`, or, NULL, of CUDA's for memory: it ends
  * by a jump there, and its frame is missing. */
 static bool
@@ -791,6 +789,35 @@ lift_find_tail(struct sources *sources, const char *callee, const struct site_pl
            find_tail(sources, source->text, own_part(source, node), callee, tail);
 }
 
+/* "name = ", "name += ", "++name", "&name". */
+static bool
+sets_name(const char *text, struct span part, const char *name, size_t length)
+{
+    for (size_t at = source_skip(text, part.begin), last = at, end; at < part.end;
+         last = at, at = source_skip(text, end)) {
+        end = source_token(text, at);
+        if (!is_word(text, (struct span){at, end}, name, length) || strchr(".>", text[last]) != NULL)
+            continue;
+        size_t next = source_skip(text, end), sign = next + (strchr("+-", text[next]) != NULL);
+        if ((text[sign] == '=' && text[sign + 1] != '=') || strncmp(text + next, "++", 2) == 0 ||
+            strchr("&+-", text[last]) != NULL)
+            return true;
+    }
+    return false;
+}
+
+bool
+lift_changes(const struct source *source, struct span part, const struct lifted *lifted)
+{
+    const char *const expressions[] = {lifted->memory, lifted->bytes};
+    struct span name;
+    bool changes = false;
+    for (size_t i = 0; i < 2 && lifted->loop[0] == '\0'; ++i)
+        for (size_t at = 0; next_name(expressions[i], &at, &name) && !changes;)
+            changes = sets_name(source->text, part, expressions[i] + name.begin, name.end - name.begin);
+    return changes;
+}
+
 bool
 lift(struct sources *sources, const struct site_place *frames, uint32_t depth, struct lifted *lifted)
 {
@@ -828,6 +855,11 @@ lift(struct sources *sources, const struct site_place *frames, uint32_t depth, s
                 assigned_to(source->text, statement, &passage.call, lifted->memory);
         }
         passage.inner = source;
+        if (i == depth && strncmp(source->text + statement.begin, "if", 2) == 0 &&
+            declares(source->text,
+                     (struct span){statement.begin + strcspn(source->text + statement.begin, "(") + 1, statement.end},
+                     lifted->memory, strlen(lifted->memory)))
+            return false; /* "if (float *w = make(n))": behind the statement the name is not known */
     }
     return lifted->memory[0] != '\0' || lifted->bytes[0] != '\0';
 }

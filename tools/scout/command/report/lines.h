@@ -86,7 +86,8 @@ struct sources {
 const struct source *sources_open(struct sources *sources, const char *path);
 void sources_close(struct sources *sources);
 
-/* The innermost statement of a line; of several, the one around the column. NODE_NONE: which one is not known. */
+/* The innermost statement of a line; of several, the one around the column, or the first launch of a kernel, if the
+ * column is there or behind it. NODE_NONE: which one is not known. */
 uint32_t source_statement(const struct source *source, int line, int column);
 /* The number of the line that `at` stands in, from 1. */
 int source_line(const struct source *source, size_t at);
@@ -122,6 +123,11 @@ bool source_is_word(char character);
  */
 enum { LIFT_BYTES = 256 };
 
+/* A part of a source's text. */
+struct span {
+    size_t begin, end;
+};
+
 /* Expressions, "" what is not known. Of a copy the memory is where it goes to. */
 struct lifted {
     char memory[LIFT_BYTES], bytes[LIFT_BYTES], stream[LIFT_BYTES];
@@ -146,6 +152,9 @@ bool lift_argument(const struct source *source, uint32_t node, uint32_t slot, ch
 /* Says it outside the loop that the statement stands in, by that loop's names. False: of several loops, or by names of
  * its body. */
 bool lift_out(const struct source *source, uint32_t node, struct lifted *lifted) __attribute__((warn_unused_result));
+
+/* Whether a part of a source's text may give a name of an expression another value. */
+bool lift_changes(const struct source *source, struct span part, const struct lifted *lifted);
 
 /* Takes the brackets away that are around all of an expression, in its own memory. */
 char *lift_bare(char *expression);
@@ -232,8 +241,6 @@ struct spot {
 
 /* The frames of a call site. */
 struct stack spot_stack(const struct search *search, uint32_t site);
-/* Whether two frames are one place of the sources. */
-bool spot_is_same(const struct site_place *a, const struct site_place *b);
 /* The frames of two stacks that are calls of one function: *a_p, *b_p. Inside them the stacks have nothing in common.
  * False: the stacks have no function in common, or are one. */
 bool spot_find_parting(const struct stack *a, const struct stack *b, uint32_t *a_p, uint32_t *b_p);
@@ -241,6 +248,8 @@ bool spot_find_parting(const struct stack *a, const struct stack *b, uint32_t *a
 bool spot_is_same_chain(const struct stack *a, const struct stack *b, uint32_t depth);
 /* Whether a statement there is reached. */
 bool spot_is_usable(const struct spot *spot);
+/* Behind the last statement of the line that begins behind a statement, in the same block. */
+size_t spot_end_of_line(const struct source *source, uint32_t node);
 /* Adds text at a spot, with the header that it needs. */
 void spot_add_text(struct search *search, const struct spot *spot, const char *text);
 /* The statement of a frame; NODE_NONE: not known. */

@@ -376,12 +376,26 @@ comes_in_parts(const struct search *search, const struct batches *list, const st
                ops[it->copy].site == op->site && it->alloc == batch->alloc && ops[it->copy].to.offset != op->to.offset);
 }
 
+/* Whether a call also brings another batch, whose line would have other numbers. */
+static bool
+brings_other(const struct search *search, const struct batch *batch, const struct batch *other,
+             const struct stack *stack, uint32_t depth)
+{
+    struct stack theirs =
+        spot_stack(search, other->copy != SCOUT_NONE ? search->log->ops[other->copy].site : SCOUT_NONE);
+    bool is_part = batch->bytes < bytes_of_all(search, batch) || other->bytes < bytes_of_all(search, other);
+    return other->copy != batch->copy && spot_is_same_chain(stack, &theirs, depth) &&
+           (batch->times != other->times || ((is_part || batch->times > 1) && batch->bytes != other->bytes));
+}
+
 /* Whether all copies of the log by these calls bring records, and nothing inside them reads what they bring. */
 static bool
 is_own(struct search *search, const struct batches *list, const struct batch *batch, const struct stack *stack,
        uint32_t depth)
 {
     const struct scout_log *log = search->log;
+    if (ANY(it, list->items, list->count, brings_other(search, batch, it, stack, depth)))
+        return false;
     for (uint32_t i = 0, at, unused; i < log->op_count; ++i) {
         const struct scout_op *it = &log->ops[i];
         struct stack other = spot_stack(search, it->site);

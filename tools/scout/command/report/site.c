@@ -154,10 +154,8 @@ static bool
 is_stub(const struct site_place *place)
 {
     static const char *const parts[] = {"__device_stub", "cudaLaunchKernel", "__cudart", "__cuda"};
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); ++i)
-        if (strstr(place->function, parts[i]) != NULL)
-            return true;
-    return strstr(place->file, "cuda_runtime") != NULL || strstr(place->file, "/softgpu/") != NULL;
+    return ANY(part, parts, sizeof(parts) / sizeof(parts[0]), strstr(place->function, *part) != NULL) ||
+           strstr(place->file, "cuda_runtime") != NULL || strstr(place->file, "/softgpu/") != NULL;
 }
 
 static void

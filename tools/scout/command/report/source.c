@@ -294,23 +294,37 @@ source_place(const struct source *source, int line, int column)
     return begin + (column > 0 ? (size_t)column - 1 : 0);
 }
 
+/* The innermost statement around a place; NODE_NONE. */
+static uint32_t
+statement_at(const struct source *source, size_t at)
+{
+    uint32_t found = NODE_NONE;
+    for (uint32_t i = 0; i < source->count; ++i)
+        if (!source->nodes[i].is_block && source->nodes[i].begin <= at && at < source->nodes[i].end)
+            found = i;
+    return found;
+}
+
 uint32_t
 source_statement(const struct source *source, int line, int column)
 {
-    uint32_t found = NODE_NONE, around = NODE_NONE;
+    uint32_t found = NODE_NONE;
     bool is_one = true;
     size_t begin = source_place(source, line, 1), place = source_place(source, line, column);
     size_t end = begin + strcspn(source->text + begin, "\n");
     place += strspn(source->text + place, " \t"); /* a macro may stand one column in front of its name */
+    const char *launch = memmem(source->text + begin, end - begin, "<<<", 3);
+    uint32_t first = launch != NULL ? statement_at(source, (size_t)(launch - source->text)) : NODE_NONE;
+    if (first != NODE_NONE && source->nodes[first].begin <= place) /* compilers rewrite it, and columns move */
+        place = (size_t)(launch - source->text);
     for (uint32_t i = 0; i < source->count; ++i) {
         const struct source_node *node = &source->nodes[i];
         if (node->is_block || node->begin >= end || node->end <= begin)
             continue;
         is_one = is_one && (found == NODE_NONE || node->begin < source->nodes[found].end);
         found = i;
-        if (column > 0 && place < end && node->begin <= place && place < node->end)
-            around = i;
     }
+    uint32_t around = column > 0 && place < end ? statement_at(source, place) : NODE_NONE;
     if (around != NODE_NONE && source->nodes[around].begin < begin && found != around &&
         source->nodes[found].begin < source->nodes[around].end)
         around = NODE_NONE; /* between two statements of a line */

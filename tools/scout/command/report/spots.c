@@ -16,8 +16,9 @@ spot_stack(const struct search *search, uint32_t site)
     return stack;
 }
 
-bool
-spot_is_same(const struct site_place *a, const struct site_place *b)
+/* Whether two frames are one place of the sources. */
+static bool
+is_same(const struct site_place *a, const struct site_place *b)
 {
     return a->line == b->line && a->column == b->column && strcmp(a->file, b->file) == 0;
 }
@@ -26,7 +27,7 @@ bool
 spot_find_parting(const struct stack *a, const struct stack *b, uint32_t *a_p, uint32_t *b_p)
 {
     uint32_t i = a->count, j = b->count;
-    while (i > 0 && j > 0 && spot_is_same(&a->frames[i - 1], &b->frames[j - 1]))
+    while (i > 0 && j > 0 && is_same(&a->frames[i - 1], &b->frames[j - 1]))
         --i, --j;
     *a_p = i - 1;
     *b_p = j - 1;
@@ -37,8 +38,7 @@ spot_find_parting(const struct stack *a, const struct stack *b, uint32_t *a_p, u
 bool
 spot_is_same_chain(const struct stack *a, const struct stack *b, uint32_t depth)
 {
-    return depth < a->count && depth < b->count &&
-           ALL_NUMBERS(i, 0, depth + 1, spot_is_same(&a->frames[i], &b->frames[i]));
+    return depth < a->count && depth < b->count && ALL_NUMBERS(i, 0, depth + 1, is_same(&a->frames[i], &b->frames[i]));
 }
 
 /* ---- lines ---- */
@@ -145,9 +145,8 @@ spot_node(struct search *search, const struct site_place *place, const struct so
     return *source_p != NULL ? source_statement(*source_p, place->line, place->column) : NODE_NONE;
 }
 
-/* Behind the last statement of the line that begins behind a statement, in the same block. */
-static size_t
-end_of_line(const struct source *source, uint32_t node)
+size_t
+spot_end_of_line(const struct source *source, uint32_t node)
 {
     size_t end = source->nodes[node].end;
     for (uint32_t i = node + 1; i < source->count; ++i)
@@ -162,20 +161,18 @@ spot_find_behind(struct search *search, const struct site_place *place, struct s
 {
     *spot = (struct spot){0};
     spot->node = spot_node(search, place, &spot->source);
-    if (spot->node == NODE_NONE)
+    if (spot->node == NODE_NONE || spot->source->nodes[spot->node].is_loop) /* in its header: each time round */
         return false;
-    const struct source_node *node = &spot->source->nodes[spot->node];
-    spot->behind = node->end;
-    if (node->parent != NODE_NONE && spot->source->nodes[node->parent].is_block &&
-        source_function(spot->source, spot->node) != spot->node) {
-        spot->behind = end_of_line(spot->source, spot->node);
-        return spot_is_usable(spot);
-    }
+    const struct source_node *nodes = spot->source->nodes, *node = &nodes[spot->node];
     uint32_t block = source_block(spot->source, spot->node);
-    if (source_function(spot->source, spot->node) == spot->node && block != NODE_NONE)
-        spot->behind = spot->source->nodes[block].begin + 1;
-    else
-        spot->needs_braces = true;
+    bool is_function = source_function(spot->source, spot->node) == spot->node && block != NODE_NONE;
+    bool in_block = !is_function && node->parent != NODE_NONE && nodes[node->parent].is_block;
+    spot->needs_braces = !is_function && !in_block;
+    spot->behind = is_function ? nodes[block].begin + 1
+                   : in_block  ? spot_end_of_line(spot->source, spot->node)
+                               : node->end;
+    if (in_block && !spot_is_usable(spot)) /* "cudaMalloc(&p, bytes); return p;" on one line */
+        spot->behind = node->end;
     return node->parent != NODE_NONE && spot_is_usable(spot);
 }
 
@@ -195,5 +192,6 @@ spot_find_behind_both(struct search *search, const struct site_place *made, cons
     if (spot->source->nodes[ours].end > spot->source->nodes[spot->node].end)
         spot->node = ours;
     spot->behind = spot->source->nodes[spot->node].end;
-    return spot_is_usable(spot);
+    return spot_is_usable(spot) &&
+           !lift_changes(spot->source, (struct span){spot->source->nodes[from].end, spot->behind}, said);
 }

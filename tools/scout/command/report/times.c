@@ -127,8 +127,7 @@ times_of(const struct times *times, uint32_t alloc, uint64_t bytes)
     uint64_t begins[2] = {0, 0};
     for (uint32_t i = 0; i < times->graph.count && times->count > 0; ++i) {
         uint32_t pass = pass_of(times, i);
-        for (uint32_t a = 0; a < times->ops[i].argument_count; ++a) {
-            const struct scout_argument *argument = &times->ops[i].arguments[a];
+        FOR_EACH(argument, times->ops[i].arguments, times->ops[i].argument_count) {
             if (memory_of[argument->alloc] != memory_of[alloc])
                 continue;
             first = first == NODE_NONE ? i : first;
