@@ -1,0 +1,1 @@
+${NVCC:-nvcc} -O2 -g train_lm.cu -lcublas -o train

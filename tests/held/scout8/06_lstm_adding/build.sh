@@ -1,0 +1,1 @@
+${NVCC:-nvcc} -O2 -g -std=c++11 lstm.cu -o train

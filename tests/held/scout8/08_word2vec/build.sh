@@ -1,0 +1,1 @@
+${NVCC:-nvcc} -O2 -g -o train w2v.cu

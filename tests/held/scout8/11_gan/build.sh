@@ -1,0 +1,1 @@
+${NVCC:-nvcc} -O2 -g -std=c++17 gan.cu -o train

@@ -1,0 +1,1 @@
+${NVCC:-nvcc} -O2 -g svm.cu -o train

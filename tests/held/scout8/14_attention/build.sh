@@ -1,0 +1,1 @@
+${NVCC:-nvcc} -O2 -g -std=c++14 attn_classifier.cu -lcublas -o train

@@ -1,0 +1,1 @@
+${NVCC:-nvcc} -O2 -g fit.cu -o train

@@ -1,0 +1,1 @@
+${NVCC:-nvcc} -O2 -g -std=c++14 siren.cu -o train

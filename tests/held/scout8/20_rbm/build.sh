@@ -1,0 +1,1 @@
+${NVCC:-nvcc} -O2 -g rbm.cu -lcublas -o train
