@@ -268,9 +268,9 @@ check_annotations(const struct job *job, struct error *error)
     return answer != ANNOTATED_NO ||
            error_set(
                error, DDPRUN_EXIT_USAGE,
-               "%s holds CUDA kernels and no annotation of ddprun.h, nor does a library that it needs: %d copies "
-               "would train side by side, and nothing would be averaged; annotate it (`ddprun scout %s` prints the "
-               "lines), train it as it is (--plan auto), or give --unannotated to run the copies",
+               "%s holds CUDA kernels and no annotation of ddprun.h: %d copies would train side by side, and nothing "
+               "would be averaged. Annotate it (`ddprun scout --patch FILE %s` writes the lines), train it unchanged "
+               "(--plan auto), or start separate copies (--unannotated)",
                path, copies, path);
 }
 

@@ -46,7 +46,7 @@ until_said() {
 
 # ---- a program that is not annotated, before it starts ----
 run "$ddprun" -n 2 "$plain" train 8
-failed_with "kernels and no annotation: refused" 2 "stepless_plain holds CUDA kernels and no annotation of ddprun.h, .*: 2 copies would train .*--unannotated"
+failed_with "kernels and no annotation: refused" 2 "stepless_plain holds CUDA kernels and no annotation of ddprun.h: 2 copies would train .*--unannotated"
 check "kernels and no annotation: nothing ran" [ ! -s "$work/stdout" ]
 run "$ddprun" -n 1 "$plain" train 8
 silent "kernels and no annotation, one rank"

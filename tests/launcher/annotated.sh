@@ -21,7 +21,7 @@ link -shared -fPIC main.c -Wl,-soname,libgoes.so -o libgoes.so
 needs="-Wl,--no-as-needed -Wl,-rpath,$top/p -L."
 
 # refused NAME PROGRAM, starts NAME PROGRAM
-refused() { bad "$1: refused" 2 "$2 holds CUDA kernels and no annotation of ddprun.h, .*: 2 copies would train side by side, .*--unannotated" -n 2 "./$2"; }
+refused() { bad "$1: refused" 2 "$2 holds CUDA kernels and no annotation of ddprun.h: 2 copies would train side by side, .*--unannotated" -n 2 "./$2"; }
 starts() {
     run --dry-run -n 2 "./$2"
     report "$1: starts" "$(expect 0)"
