@@ -160,7 +160,7 @@ else
         --save "$out/annotated" || fail "the training beside that by a plan failed"
     by_plan="NOT the parameters of the annotated program"
     ! cmp -s "$out/turns" "$out/annotated" ||
-        by_plan="the annotated program's parameters, bit for bit, sha256 $(sha256sum <"$out/turns" | cut -c1-16), after $planned_steps rounds of $ranks batches"
+        by_plan="same parameters as the annotated program, bit for bit: sha256 $(sha256sum <"$out/turns" | cut -c1-16), after $planned_steps rounds of $ranks batches"
 fi
 
 say "comparing"

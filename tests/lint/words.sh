@@ -66,5 +66,9 @@ riddle '"again", or "a new X"' '\banew\b' "${documents[@]}"
 riddle '"is not known", or "scout cannot tell"' 'cannot be told' "${documents[@]}"
 riddle '"proportional to"; "differs from"; "equal on all ranks"' '(in proportion to|and not (as|in|like) (in|on|one)\b|(is|are|must be) alike)'
 riddle '"by the plan X is a sum, but ..."' 'is called (a|an|constant) '
+riddle 'name it: the findings, the recording, the last events' '\b[Ww]hat (was|is) (found|recorded)\b|what it did last' "${documents[@]}"
+riddle 'say the form itself' ', as [A-Za-z_]+ has it\b' "${documents[@]}"
+riddle '"within noise", "the largest": a private word for a figure' '\bas its floor\b|\bat worst\b' "${documents[@]}"
+riddle 'say whose figures: "a printed loss is that of the share"' 'figures of its share'
 [ "$bad" -eq 0 ] && printf '%d files, %d strings\n' "${#files[@]}" "$count"
 exit "$bad"

@@ -51,6 +51,11 @@ the type of a1 cannot be told
 its results are not in proportion to the gradients
 memory that must be alike on all ranks
 memory 2 is called a sum, and each step adds to it
+cannot read what was recorded
+its last lines, and what it did last
+the type of the gradient, as DDP_TYPE_OF has it
+two runs of one rank differ as much: as its floor
+each rank prints figures of its share
 END
 message '"plain"'
 printf 'Averages travel behind each step.\n' >docs/page.md

@@ -34,10 +34,10 @@ judge_cuda_library(struct examination *examination, const struct loader_library 
                      "take the stubs folder out of LD_LIBRARY_PATH and of the program's RPATH",
                      "%s is found at %s, a stub for linking that cannot run", library->name, library->path);
     else if (examination->softgpu && !is_stand_in)
-        findings_say(
-            findings, FINDING_PROBLEM, "CUDA library",
-            "link with softgpu-cc and without an RPATH to CUDA's libraries; what the stand-in lacks it cannot run",
-            "%s is found at %s, not in the stand-in", library->name, library->path);
+        findings_say(findings, FINDING_PROBLEM, "CUDA library",
+                     "link with softgpu-cc and without an RPATH to CUDA's libraries; the stand-in cannot run the "
+                     "features that it lacks",
+                     "%s is found at %s, not in the stand-in", library->name, library->path);
     else if (!examination->softgpu && is_stand_in)
         findings_say(findings, FINDING_PROBLEM, "CUDA library", "take the stand-in's folder out of LD_LIBRARY_PATH",
                      "%s is found in the stand-in (%s), but the program was built for GPUs", library->name,

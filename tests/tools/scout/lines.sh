@@ -92,7 +92,7 @@ if is_wanted shares; then
             test "$(grep -c '^note: ddp_share fills the batch on the device' "$work/shares_$habit.out")" -eq 1
     done
     asked=0
-    check "shares: lines that leave memory to each rank are said to" grep -q '^note: these lines leave the memory of the question to each rank' "$work/shares_carried.out"
+    check "shares: lines that leave memory to each rank are said to" grep -q '^note: these lines do not annotate the memory in question' "$work/shares_carried.out"
     check "shares: of the whole set there is one share" test "$(grep -c '^+ *ddp_share(data' "$work/shares_whole.diff")" -eq 2
     check "shares: of a list each batch is shared" test "$(grep -c '^+ *ddp_share_batches(list, .*, 96, sizeof(int), 0)' "$work/shares_list.diff")" -eq 1
     check "shares: of each time step there is a share, and one of its labels" \

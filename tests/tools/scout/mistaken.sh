@@ -61,7 +61,7 @@ for habit in noise sums clip half adam; do
 done
 check 'a round of the proof has fewer steps than ranks' grep -q 'after each of 4 rounds; the second round has fewer steps' <<<"$said"
 
-missed='with memory without a class set back by one step, .* differs after step'
+missed='memory without a class, set back by one step, changes .* of step'
 refused noise 'a tensor left out' "$missed" 'memory.remove(state[0])'
 refused noise 'one element left out' "$missed" 'state[0]["end"] -= 4'
 refused noise 'state called constant' 'is constant, but it changed in step 1' 'becomes(state[:1], "unwritten")'

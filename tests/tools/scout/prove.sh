@@ -30,7 +30,7 @@ proved() {
 fails() {
     run env DDPRUN_MUTANT="$2" "$broken/bin/ddprun" -q scout --prove "$digits_plain" "${training[@]}"
     says "$1" 1 d "failed: after round 1 parameter "
-    check "$1: in one line" test "$(grep -c '^ddprun: what was found is not proved' "$work/stderr")" -eq 1
+    check "$1: in one line" test "$(grep -c '^ddprun: findings are not proved' "$work/stderr")" -eq 1
 }
 
 proved digits_plain sh -c "echo run >>$work/runs; exec $digits_plain --data $data --steps 40 --quiet"

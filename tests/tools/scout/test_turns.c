@@ -199,7 +199,7 @@ TEST(a_type_that_nothing_says_is_refused)
     ck_assert(finding.found);
     turns_find(&log, &finding, &turns);
     ck_assert_ptr_nonnull(turns.reason);
-    ck_assert_ptr_nonnull(strstr(turns.reason, "says in which type gradient"));
+    ck_assert_ptr_nonnull(strstr(turns.reason, "the type of the sum in gradient"));
     turns_free(&turns);
     scout_finding_free(&finding);
     scout_log_free(&log);

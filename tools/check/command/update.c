@@ -38,7 +38,7 @@ update_say_wide(struct judgement *judgement)
     }
     judgement->verdict->is_precise = wide != NULL;
     return wide != NULL &&
-           verdict_conclude(judgement, "annotate the gradient with its own type, as DDP_TYPE_OF has it",
+           verdict_conclude(judgement, "annotate the gradient with its own type: DDP_TYPE_OF(pointer)",
                             "; %s of float64, and no parameter has this type", sentence_name_tensor(wide, name));
 }
 

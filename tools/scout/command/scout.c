@@ -94,7 +94,7 @@ static bool
 is_proved(const struct scout_proofs *proofs, struct error *error)
 {
     const struct proof *missing = proofs_missing(proofs);
-    return missing == NULL || error_set(error, DDPRUN_EXIT_FAILURE, "what was found is not proved: %s", missing->text);
+    return missing == NULL || error_set(error, DDPRUN_EXIT_FAILURE, "findings are not proved: %s", missing->text);
 }
 
 static void
@@ -378,7 +378,7 @@ look(const struct scout_outcome *outcome, const struct scout_order *order, const
     struct scout_log log;
     const char *why;
     if (!scout_log_open(outcome->log, &log, &why))
-        return error_set(error, DDPRUN_EXIT_FAILURE, "cannot read what was recorded: %s", why);
+        return error_set(error, DDPRUN_EXIT_FAILURE, "cannot read the recording: %s", why);
     bool ok = log.has_end || outcome->refused ||
               error_set(error, DDPRUN_EXIT_FAILURE, "the recording is incomplete; make room in TMPDIR");
     if (ok) {

@@ -333,7 +333,7 @@ require_room(void)
         most = wanted > most ? wanted : most;
     }
     if (most > available)
-        scout_stop("scout copies what a launch works on, and needs up to %llu MiB of main memory for it; %llu MiB are "
+        scout_stop("scout copies each launch's memory, and needs up to %llu MiB of main memory for it; %llu MiB are "
                    "available: scout a smaller model (the same code with fewer units), or raise the limit of memory",
                    (unsigned long long)(most >> 20), (unsigned long long)(available >> 20));
 }

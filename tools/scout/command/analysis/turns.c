@@ -358,7 +358,7 @@ judge_tensors(const struct sorter *sorter)
             return turns_refuse(sorter->turns, "a%u is freed and made again in each step", tensor->alloc);
         if (tensor->role == ROLE_GRADIENT && tensor->guessed)
             return turns_refuse(sorter->turns,
-                                "no name of a kernel and no call of a library says in which type gradient a%u adds up",
+                                "the type of the sum in gradient a%u is not known: no kernel or library call has it",
                                 tensor->alloc);
     }
     return true;

@@ -61,21 +61,22 @@ judge_rest(const struct trial *it, const struct played *rest, uint32_t borders)
         else if (border == OUTSIDE)
             proof_conclude(
                 proof, PROOF_FAILED,
-                "with memory without a class set back by one step, %s differs after the work between steps, such as "
+                "memory without a class, set back by one step, changes %s in the work between steps, such as "
                 "validation: this work reads memory that an earlier step wrote, and that differs between ranks",
                 proof_name(proof, &it->play->tensors[tensor]));
         else
             proof_conclude(proof, PROOF_FAILED,
-                           "with memory without a class set back by one step, %s differs after step %u: the plan "
+                           "memory without a class, set back by one step, changes %s of step %u: the plan "
                            "misses memory that persists from step to step",
                            proof_name(proof, &it->play->tensors[tensor]), border);
     } else if (!noise_reads_are_same(it, rest)) {
-        proof_conclude(proof, PROOF_FAILED,
-                       "with memory without a class set back by one step, the program copies other bytes to the host: "
-                       "the plan misses memory that persists from step to step%s",
-                       borders == OUTSIDE ? ", or work between steps, such as validation, reads memory that an earlier "
-                                            "step wrote, and that differs between ranks"
-                                          : "");
+        proof_conclude(
+            proof, PROOF_FAILED,
+            "memory without a class, set back by one step, changes bytes that the program copies to the host: "
+            "the plan misses memory that persists from step to step%s",
+            borders == OUTSIDE ? ", or work between steps, such as validation, reads memory that an earlier "
+                                 "step wrote, and that differs between ranks"
+                               : "");
     } else if (proof_is_noisy(it->play)) {
         proof_conclude(proof, PROOF_PASSED,
                        "memory without a class was set back by one step: all memory that persists, and all that the "
@@ -409,7 +410,7 @@ prove_rest(struct trial *it)
     if (ok && played_steps(&rest, &then, it->proof) == borders)
         judge_rest(it, &rest, borders);
     else if (ok && it->proof->end == PROOF_NOT_ASKED)
-        proof_conclude(it->proof, PROOF_FAILED, "with memory without a class set back by one step: %s",
+        proof_conclude(it->proof, PROOF_FAILED, "memory without a class, set back by one step: %s",
                        then[0] != '\0' ? then : "other operations come between steps");
     else if (ok && it->proof->end == PROOF_IMPOSSIBLE)
         it->proof->end = PROOF_FAILED; /* the run before could be made */

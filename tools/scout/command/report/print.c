@@ -82,10 +82,9 @@ print_lines(FILE *out, const struct scout_log *log, const struct scout_finding *
         ok = whole_file_write(path, diff, size) ||
              error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s (--patch): %s", path, file_why(errno));
     if (size > 0 && !finding->found)
-        fputs(
-            "note: these lines leave the memory of the question to each rank: right if it is carried, or scratch of a "
-            "step; ddprun check shows it\n",
-            out);
+        fputs("note: these lines do not annotate the memory in question. That is right if the memory is carried from "
+              "batch to batch, or scratch; ddprun check tests it\n",
+              out);
     if (ok && path != NULL)
         fprintf(out, "next: patch -p0 <%s; add the lines 'by hand', if there are any; compile; ddprun check\n", path);
     else if (size > 0 && path == NULL)
