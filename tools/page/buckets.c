@@ -62,7 +62,7 @@ static void
 put_tensors(json_object *section, const struct group_facts *of, const char *name, size_t most)
 {
     struct table table = report_table(section, name, "",
-                                      "Number:count|Gradient:code|Annotated at:code|Type|Elements:count|"
+                                      "Number:count|Tensor:code|Annotated at:code|Type|Elements:count|"
                                       "Bytes:bytes|Bucket:count",
                                       most);
     for (size_t i = 0; i < of->run->tensor_counts[of->group]; ++i) {
@@ -124,9 +124,9 @@ section_buckets(json_object *report, const struct facts *facts)
 {
     json_object *section = report_section(
         report, "buckets", "Buckets and tensors",
-        "The last plan of buckets: one all-reduce sends the gradients of one bucket. Ready before end: "
-        "from the time when a bucket's gradients were ready to the end of backward. Times are medians of "
-        "this plan's steps on the first rank in the trace.");
+        "The last plan: one all-reduce sends the gradients of one bucket. Ready before end: how long before the end of "
+        "backward they were ready. Path: how they get into the bucket. Times are medians of this plan's steps on the "
+        "first rank in the trace.");
     for (int g = 0; g < TRACE_GROUPS; ++g) {
         struct group_facts of = {.run = facts->first, .group = g, .plan = TRACE_LAST(facts->first, plan, g)};
         if (facts->group_steps[g] > 0 || g == facts->group)

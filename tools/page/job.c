@@ -45,7 +45,7 @@ section_ends(json_object *report, const struct facts *facts)
                     "if it was stopped with the job.",
                     "rank:count|host|gpu|steps:count|signal|exit_code:count");
     put_objects(report, facts, "warnings", "warnings", "Warnings",
-                "For each kind of warning its number, and the first text with its step. Without a rank: of ddprun.",
+                "How often each kind came, and its first text and step. Rows without a rank: from ddprun itself.",
                 "rank:count|step:count|count:count|key|text");
 }
 

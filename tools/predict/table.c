@@ -197,11 +197,11 @@ print_losses(const struct model *model)
     if (count > 0)
         printf("\nLost time per step on these %u ranks:\n", model->ranks);
     for (size_t i = 0; i < count; ++i) {
-        char gain[40] = "not measured";
+        char gain[40] = "the gain was not measured";
         if (!losses[i].unmeasured)
-            snprintf(gain, sizeof(gain), "%.3f ms per step", losses[i].gain_us / 1e3);
-        printf("- %s;\n"
-               "  possible gain: %s: %s.\n",
+            snprintf(gain, sizeof(gain), "about %.3f ms of a step can be saved", losses[i].gain_us / 1e3);
+        printf("- %s.\n"
+               "  What may help (%s): %s.\n",
                losses[i].what, gain, losses[i].advice);
     }
 }
