@@ -1,5 +1,5 @@
 /*
- * one_line.cu - a trainer whose memory is made by a function on one line, for lines.sh.
+ * one_line.cu - a trainer whose memory is made by a function on one line, and has names that do not stay, for lines.sh.
  */
 /* clang-format off */
 #include <cstdio>
@@ -14,7 +14,13 @@ __global__ void backward(const float *x, const float *y, float *g) { int i = blo
 __global__ void sgd(float *w, const float *g) { int i = threadIdx.x; w[i] -= .05f * g[i]; }
 template <class T> T *device(size_t n) { T *p; CHECK(cudaMalloc(&p, n * sizeof(T))); CHECK(cudaMemset(p, 0, n * sizeof(T))); return p; }
 int main() {
-    Tensor t = {device<float>(IN * OUT), device<float>(IN * OUT)};
+    Tensor t;
+    float *cursor, start[IN * OUT] = {.1f};
+    CHECK(cudaMalloc(&cursor, sizeof(start)));
+    t.w = cursor;
+    cursor += IN * OUT; /* not the weights any more where they are set */
+    CHECK(cudaMemcpy(t.w, start, sizeof(start), cudaMemcpyHostToDevice));
+    if (float *g = device<float>(IN * OUT)) t.g = g; /* a name of the condition alone */
     float *x = device<float>(BATCH * IN), *y = device<float>(BATCH * OUT);
     std::vector<float> host(BATCH * IN);
     for (int step = 0; step < 30; ++step) {
