@@ -64,16 +64,6 @@ remove_rows(const char *results, int count)
     }
 }
 
-static bool
-has_made(const struct check_rows *rows, uint32_t steps)
-{
-    for (size_t i = rows->count; i-- > 0;) {
-        if (rows->rows[i].kind == CHECK_ROW_STEP)
-            return rows->rows[i].step >= steps;
-    }
-    return false;
-}
-
 /* Its rows into ranked_p[*count_p]. False: it ended in a way of which there is no verdict. */
 static bool
 run_ranks(struct check *check, const struct check_order *order, struct check_rows **ranked_p, int *count_p,
@@ -90,7 +80,8 @@ run_ranks(struct check *check, const struct check_order *order, struct check_row
         check_rows_append(&ranked[r], outcome.results, r);
         const struct check_row *end = check_rows_find(&ranked[r], CHECK_ROW_END);
         ended = ended && end != NULL && end->step >= check->steps;
-        made_all = made_all || has_made(&ranked[r], check->steps); /* others may be behind it */
+        made_all = made_all || ANY(row, ranked[r].rows, ranked[r].count, /* others may be behind it */
+                                   row->kind == CHECK_ROW_STEP && row->step >= check->steps);
         any_step = any_step || check_rows_find(&ranked[r], CHECK_ROW_STEP) != NULL;
         stop = stop == NULL ? check_rows_find(&ranked[r], CHECK_ROW_STOPPED) : stop;
     }
@@ -344,8 +335,7 @@ items_of(const struct check_evidence *evidence)
 static bool
 is_divided(const struct check_evidence *evidence, const struct check_verdict *verdict)
 {
-    return verdict->cause == CAUSE_SCALE && fabs(verdict->factor * evidence->ranks - 1) < 0.02 &&
-           items_of(evidence) > 0;
+    return verdict->cause == CAUSE_SCALE && fabs(verdict->factor * evidence->ranks - 1) < 0.02;
 }
 
 /* Causes that are read from far away: of the others the verdict itself has the place. */

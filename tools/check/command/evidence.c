@@ -61,25 +61,18 @@ check_same_tensor(const struct check_tensor *tensor, const struct check_tensor *
 bool
 check_evidence_same_bits(const struct check_evidence *evidence)
 {
-    bool any = false;
-    for (int r = 0; r < evidence->ranks; ++r) {
-        EACH_ROW(row, &evidence->ranked[r], CHECK_ROW_TENSOR) {
-            if (!row->same_bits)
-                return false;
-            any = true;
-        }
-    }
-    return any;
+    return ANY(rows, evidence->ranked, evidence->ranks, check_rows_find(rows, CHECK_ROW_TENSOR) != NULL) &&
+           !ANY(rows, evidence->ranked, evidence->ranks,
+                ANY(row, rows->rows, rows->count, row->kind == CHECK_ROW_TENSOR && !row->same_bits));
 }
 
 double
 check_evidence_units(const struct check_evidence *evidence)
 {
-    EACH_ROW_OF(row, &evidence->again, CHECK_PARAMETER) {
-        if (row->of_change && !row->same_bits)
-            return 8; /* of parts that are added in any order */
-    }
-    return 1;
+    bool is_any =
+        ANY(row, evidence->again.rows, evidence->again.count, /* order of parts that are added */
+            row->kind == CHECK_ROW_TENSOR && row->tensor.role == CHECK_PARAMETER && row->of_change && !row->same_bits);
+    return is_any ? 8 : 1;
 }
 
 bool

@@ -23,16 +23,13 @@ static bool
 copies_differ(const struct check_evidence *evidence)
 {
     enum { LEAST_BYTES = 64 }; /* a seed or a rank's number is no batch */
-    const struct check_row *row = NULL;
-    while (evidence->ranks > 1 && (row = check_rows_next(&evidence->ranked[0], CHECK_ROW_COPY, row)) != NULL) {
-        const struct check_row *other = row->copy.own.bytes < LEAST_BYTES ? row : NULL;
-        while (other != row && (other = check_rows_next(&evidence->ranked[1], CHECK_ROW_COPY, other)) != NULL) {
-            if (other->step == row->step && other->copy.own.site == row->copy.own.site &&
-                other->copy.own.chain != row->copy.own.chain)
-                return true;
-        }
-    }
-    return false;
+    const struct check_rows *rows = evidence->ranked;
+    return evidence->ranks > 1 &&
+           ANY(row, rows[0].rows, rows[0].count,
+               row->kind == CHECK_ROW_COPY && row->copy.own.bytes >= LEAST_BYTES &&
+                   ANY(other, rows[1].rows, rows[1].count,
+                       other->kind == CHECK_ROW_COPY && other->step == row->step &&
+                           other->copy.own.site == row->copy.own.site && other->copy.own.chain != row->copy.own.chain));
 }
 
 bool
@@ -43,10 +40,8 @@ pattern_has_one_batch(const struct check_evidence *evidence)
         return evidence->is_same_data;
     EACH_ROW(first, &evidence->ranked[0], CHECK_ROW_OWN) {
         for (int r = 1; r < evidence->ranks; ++r) {
-            bool has = false;
-            EACH_ROW(row, &evidence->ranked[r], CHECK_ROW_OWN)
-                has = has || (row->step == first->step && row->value == first->value);
-            if (!has)
+            if (!ANY(row, evidence->ranked[r].rows, evidence->ranked[r].count,
+                     row->kind == CHECK_ROW_OWN && row->step == first->step && row->value == first->value))
                 return false;
             any = true;
         }
@@ -190,22 +185,18 @@ pattern_takes_whole_batches(const struct check_evidence *evidence)
         return shared->value == whole->value * (uint64_t)evidence->ranks;
     if (alone == NULL || alone->value < 1024 || shared != NULL || evidence->ranks < 2)
         return false;
-    for (int r = 0; r < evidence->ranks; ++r) {
-        const struct check_row *row = check_rows_find(&evidence->ranked[r], CHECK_ROW_COPIED);
-        if (row == NULL || (double)row->value < 0.95 * (double)alone->value)
-            return false;
-    }
-    return true;
+    const struct check_row *row;
+    return ALL(rows, evidence->ranked, evidence->ranks,
+               (row = check_rows_find(rows, CHECK_ROW_COPIED)) != NULL &&
+                   (double)row->value >= 0.95 * (double)alone->value);
 }
 
 bool
 pattern_is_averaged(const struct check_evidence *evidence, const struct check_tensor *tensor)
 {
-    EACH_ROW(row, &evidence->ranked[0], CHECK_ROW_AVERAGED) {
-        if (check_same_tensor(&row->tensor, tensor))
-            return true;
-    }
-    return false;
+    const struct check_rows *rows = &evidence->ranked[0];
+    return ANY(row, rows->rows, rows->count,
+               row->kind == CHECK_ROW_AVERAGED && check_same_tensor(&row->tensor, tensor));
 }
 
 uint64_t

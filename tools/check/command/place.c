@@ -169,12 +169,22 @@ say_input(const struct finding *finding, size_t at, bool rows_too, int changed, 
     return false;
 }
 
+/* All memory that it gets is the same on all ranks. */
+static bool
+gets_same(const struct finding *finding, size_t at)
+{
+    const struct step *step = &finding->one.steps[at];
+    return ALL_NUMBERS(a, 0, step->its->arguments,
+                       !step->list[a].is_memory ||
+                           relation_of(finding, &(struct where){.at = at, .argument = a}) == RELATION_SAME);
+}
+
 /* An update whose launch has another grid, or that gets the same memory and leaves another result. */
 static bool
 say_unseen(const struct finding *finding, size_t at, struct place *place)
 {
     const struct step *step = &finding->one.steps[at];
-    bool is_alike = true;
+    bool is_alike = gets_same(finding, at);
     for (int r = 0; r < finding->question->ranks; ++r) {
         uint64_t blocks = finding->ranks[r].steps[finding->ranks[r].of[at]].its->blocks;
         if (blocks == step->its->blocks)
@@ -187,8 +197,6 @@ say_unseen(const struct finding *finding, size_t at, struct place *place)
             (unsigned long long)step->its->blocks);
         return true;
     }
-    for (struct where where = {.at = at}; is_alike && where.argument < step->its->arguments; ++where.argument)
-        is_alike = step->list[where.argument].is_memory ? relation_of(finding, &where) == RELATION_SAME : is_alike;
     if (is_alike)
         place_say(
             place, PLACE_SCALAR, step, place_same_update,
@@ -214,6 +222,11 @@ say_sum(const struct finding *finding, size_t at, bool is_late, struct place *pl
                          ? find_writer(&finding->one, at, of, finding->question->since, &argument)
                          : -1;
         const struct look_operation *by = writer >= 0 ? finding->one.steps[writer].its : NULL;
+        if (by != NULL && strcmp(by->name, LOOK_REDUCES) == 0 && /* of a part */
+            finding->one.steps[writer].list[argument].bytes < of->bytes) {
+            writer = find_writer(&finding->one, (size_t)writer, of, finding->question->since, &argument);
+            by = writer >= 0 ? finding->one.steps[writer].its : NULL;
+        }
         if (by == NULL || by->from_host || strcmp(by->name, LOOK_REDUCES) == 0 ||
             relation_of(finding, &where) != RELATION_SUM)
             continue;
@@ -239,14 +252,18 @@ say_sum(const struct finding *finding, size_t at, bool is_late, struct place *pl
     return false;
 }
 
-/* All memory that it gets is the same on all ranks. */
+/* The numbers that it gets and its results are the same on all ranks. */
 static bool
-gets_same(const struct finding *finding, size_t at)
+are_alike(const struct finding *finding, size_t at)
 {
-    const struct step *step = &finding->one.steps[at];
-    return ALL_NUMBERS(a, 0, step->its->arguments,
-                       !step->list[a].is_memory ||
-                           relation_of(finding, &(struct where){.at = at, .argument = a}) == RELATION_SAME);
+    bool are = true;
+    for (struct where where = {.at = at}; where.argument < finding->one.steps[at].its->arguments; ++where.argument) {
+        const struct look_argument *first = relation_argument(finding, 0, &where), *it;
+        are = are && ALL_NUMBERS(r, 1, finding->question->ranks,
+                                 (it = relation_argument(finding, r, &where))->after == first->after &&
+                                     it->value == first->value);
+    }
+    return are;
 }
 
 /* It gets whole numbers of rows that are not those of one process. */
@@ -338,11 +355,11 @@ say_early(const struct finding *finding, size_t at, uint32_t changed, struct pla
 
 /* Data of the batch that stay on the device are to be moved by `first`: what it gets that no operation has written, and
  * all ranks get from the same place on. */
-static void
-add_unmoved(const struct finding *finding, size_t at, struct place *place)
+static bool
+find_unmoved(const struct finding *finding, size_t at, char text[200])
 {
     const struct step *step = &finding->one.steps[at];
-    size_t argument, length = strlen(place->text);
+    size_t argument;
     for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
         const struct look_argument *of = &step->list[where.argument];
         int writer = find_writer(&finding->one, at, of, 0, &argument);
@@ -350,11 +367,11 @@ add_unmoved(const struct finding *finding, size_t at, struct place *place)
             (writer >= 0 && !finding->one.steps[writer].its->from_host) ||
             relation_of(finding, &where) != RELATION_SAME)
             continue;
-        snprintf(place->text + length, sizeof(place->text) - length,
-                 "; %s points to the same values on all ranks: if it holds the batch, add `first`",
+        snprintf(text, 200, "; %s points to the same values on all ranks: if it holds the batch, add `first`",
                  ARGUMENT_OF(step, of));
-        return;
+        return true;
     }
+    return false;
 }
 
 static bool
@@ -384,7 +401,9 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
             place, is_whole ? PLACE_HOST : PLACE_SHARE, step,
             is_whole && comes_again
                 ? "if the host computes these values from the share, such as class weights or a number of rows, reduce "
-                  "them (DDP_REDUCE); if they are a batch, copy only the rank's share"
+                  "them (DDP_REDUCE); if the host trains them, annotate them (DDP_PARAMETER, DDP_GRADIENT); if they "
+                  "are "
+                  "a batch, copy only the rank's share"
             : is_whole
                 ? "a data set, weights or state must be the same on all ranks: use the same seed, or annotate this "
                   "memory with DDP_PARAMETER or DDP_STATE"
@@ -399,12 +418,10 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
         return true;
     }
     bool is_target_itself = place_is_target(finding->question, step, changed);
-    if (!is_update && gets_same(finding, at) &&
-        relation_begins_same(finding, &(struct where){.at = at, .argument = changed, .after = true})) {
+    char unmoved[200] = "";
+    if (!is_update && gets_same(finding, at) && are_alike(finding, at) && find_unmoved(finding, at, unmoved)) {
         place_say(place, PLACE_SCALAR, step, "add `first` of DDP_SHARD to where each rank's share begins",
-                  "all ranks compute the first items of the batch: on each rank the memory that %s points to holds one "
-                  "process's first values",
-                  ARGUMENT_OF(step, it));
+                  "all ranks compute the first items of the batch%s", unmoved);
         return true;
     }
     if (((finding->question->is_uneven || (!is_update && gets_same(finding, at))) &&
@@ -439,6 +456,12 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                   "after backward it reads or changes gradients that are not averaged yet, and its results are not "
                   "proportional to them");
     else {
+        bool is_result = relation_is_result(finding, &(struct where){.at = at, .argument = changed});
+        char why[200] = ": a row depends on other rows of the share, or on its position in the share";
+        if (!find_unmoved(finding, at, why) && is_result)
+            snprintf(why, sizeof(why),
+                     ": each depends on the share alone, such as a variance or a maximum, or on a "
+                     "row's position in it");
         place_say(
             place, PLACE_SHARE, step,
             finding->question->is_reduced
@@ -447,30 +470,43 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                 : "look in this kernel for labels or other inputs that are not moved by `first`; for statistics of the "
                   "share (reduce them over the batch with DDP_REDUCE); for positions and random numbers that depend on "
                   "a row's number in the share (add `first` to it)",
-            relation_is_result(finding, &(struct where){.at = at, .argument = changed})
-                ? "the ranks' values in the memory that %s points to have neither the sum nor the mean that one "
-                  "process "
-                  "has: each depends on the share alone, such as a variance or a maximum, or on a row's position in it"
-                : "the ranks' rows in the memory that %s points to differ from one process's: a row depends on other "
-                  "rows of the share, or on its position in the share",
-            ARGUMENT_OF(step, it));
-        add_unmoved(finding, at, place);
+            is_result ? "the ranks' values in the memory that %s points to have neither the sum nor the mean that one "
+                        "process has%s"
+                      : "the ranks' rows in the memory that %s points to differ from one process's%s",
+            ARGUMENT_OF(step, it), why);
     }
     return true;
 }
 
-/* Of an operation that is made on one side only: by the rank, or by one process. Before DDP_STEP others of its name may
- * be a loop over records. */
+/* How often the call is made in the interval. */
+static size_t
+count_calls(const struct looked *looked, const struct step *step)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < looked->count; ++i)
+        count += relation_is_one_call(&looked->steps[i], step);
+    return count;
+}
+
+/* Of an operation that is made on one side only: by the rank, or by one process. Before DDP_STEP a call that all ranks
+ * together make as often as one process is a loop over records. */
 static bool
 say_missing(const struct finding *finding, const struct step *step, size_t at, int rank, bool makes,
             struct place *place)
 {
-    const struct looked *other = makes ? &finding->one : &finding->ranks[rank];
-    if (!finding->question->is_update && ANY(it, other->steps, other->count, relation_is_one_call(it, step)))
+    size_t one = count_calls(&finding->one, step), own = count_calls(&finding->ranks[rank], step), all = 0;
+    for (int r = 0; r < finding->question->ranks; ++r)
+        all += count_calls(&finding->ranks[r], step);
+    if (!finding->question->is_update && one > 0 && own > 0 && all == one)
         return false;
-    place_say(place, PLACE_MISSING, step, place_same_decision,
-              makes ? "rank %d makes it, and one process does not" : "one process makes it, and rank %d does not",
-              rank);
+    if (one > 0 && own > 0)
+        place_say(place, PLACE_MISSING, step, place_same_decision,
+                  "rank %d makes it %zu time%s in the step, and one process %zu time%s", rank, own, own == 1 ? "" : "s",
+                  one, one == 1 ? "" : "s");
+    else
+        place_say(place, PLACE_MISSING, step, place_same_decision,
+                  makes ? "rank %d makes it, and one process does not" : "one process makes it, and rank %d does not",
+                  rank);
     place_add_read(finding, at, place);
     return true;
 }
@@ -501,19 +537,25 @@ find_extra(const struct finding *finding, int rank, size_t at, struct place *pla
     const struct looked *one = &finding->one, *looked = &finding->ranks[rank];
     size_t end = at < one->count ? (size_t)looked->of[at] : looked->count;
     for (size_t i = 0; i < end; ++i) {
-        bool is_extra = true, changes = false;
-        for (size_t k = 0; k < one->count && at < one->count; ++k)
-            is_extra = is_extra && looked->of[k] != (int)i;
+        bool is_extra = at == one->count || !ANY(k, looked->of, one->count, *k == (int)i), changes = false;
         for (uint32_t a = 0; a < looked->steps[i].its->arguments && is_extra; ++a) {
             changes = changes || (at == one->count && place_is_target(finding->question, &looked->steps[i], a));
             for (uint32_t b = 0; at < one->count && b < looked->steps[end].its->arguments; ++b)
                 changes = changes || (looked->steps[end].list[b].is_memory &&
                                       reaches(&looked->steps[i].list[a], &looked->steps[end].list[b]));
         }
-        if (changes && place_has(finding->question, &looked->steps[i]))
+        /* Before DDP_STEP one that one process never makes may be right, such as one that clears what is reduced. */
+        if (changes && place_has(finding->question, &looked->steps[i]) &&
+            (finding->question->is_update || at == one->count || count_calls(one, &looked->steps[i]) > 0))
             return say_missing(finding, &looked->steps[i], at, rank, true, place);
     }
     return false;
+}
+
+static bool
+find_all_extra(const struct finding *finding, size_t at, struct place *place)
+{
+    return ANY_NUMBER(r, 0, finding->question->ranks, find_extra(finding, r, at, place));
 }
 
 /* What DDP_STEP has averaged does not. */
@@ -533,17 +575,15 @@ is_of_backward(const struct finding *finding, const struct where *gradient, int 
     const struct step *step = &one->steps[gradient->at];
     size_t argument;
     int writer = find_writer(one, gradient->at, &step->list[gradient->argument], step->its->interval, &argument);
-    bool is = writer < 0;
     *writer_p = writer;
-    for (int r = 0; r < finding->question->ranks && is; ++r) /* one process need not make it */
-        is = find_writer(&finding->ranks[r], (size_t)finding->ranks[r].of[gradient->at],
-                         relation_argument(finding, r, gradient), step->its->interval, &argument) < 0;
-    struct where where = {.at = writer >= 0 ? (size_t)writer : 0};
-    for (; writer >= 0 && where.argument < one->steps[writer].its->arguments && !is; ++where.argument) {
-        const struct look_argument *it = &one->steps[writer].list[where.argument];
-        is = it->is_memory && it->tensor == 0 && it->end == 0 && relation_of(finding, &where) != RELATION_SAME;
-    }
-    return is;
+    if (writer < 0) /* one process need not make it */
+        return ALL_NUMBERS(r, 0, finding->question->ranks,
+                           find_writer(&finding->ranks[r], (size_t)finding->ranks[r].of[gradient->at],
+                                       relation_argument(finding, r, gradient), step->its->interval, &argument) < 0);
+    const struct look_argument *list = one->steps[writer].list;
+    return ANY_NUMBER(a, 0, one->steps[writer].its->arguments,
+                      list[a].is_memory && list[a].tensor == 0 && list[a].end == 0 &&
+                          relation_of(finding, &(struct where){(size_t)writer, a, false}) != RELATION_SAME);
 }
 
 /* A parameter is updated by a gradient that each rank still has of its own: its DDP_STEP comes later, or never. */
@@ -560,9 +600,8 @@ say_unaveraged(const struct finding *finding, struct place *place)
         for (where.argument = 0; where.argument < step->its->arguments && updates; ++where.argument) {
             const struct look_argument *of = &step->list[where.argument];
             bool is_gradient = of->tensor >> 24 == 1 + CHECK_GRADIENT && of->end == 0;
-            for (int r = 0; r < finding->question->ranks && is_gradient; ++r)
-                is_gradient = relation_argument(finding, r, &where) != NULL;
-            if (!is_gradient || !differs_between_ranks(finding, &where) || !is_of_backward(finding, &where, &writer))
+            if (!is_gradient || relation_missing_on(finding, where.at) >= 0 ||
+                !differs_between_ranks(finding, &where) || !is_of_backward(finding, &where, &writer))
                 continue;
             place_say(place, PLACE_BEFORE, step,
                       finding->question->has_groups
@@ -606,17 +645,6 @@ say_part(const struct finding *finding, struct place *place)
     return false;
 }
 
-/* Of an update: what each operation changes is right, and adds to something that is not. */
-static bool
-say_added(const struct finding *finding, struct place *place)
-{
-    bool is = false;
-    for (size_t at = 0; at < finding->one.count && finding->question->is_update && !is; ++at)
-        is = finding->matters[at] != 0 && place_has(finding->question, &finding->one.steps[at]) &&
-             say_input(finding, at, false, -1, place);
-    return is;
-}
-
 /* Whether the annotation of what an operation has changed gives all ranks rank 0's values, which are one process's. */
 static bool
 begins_alike(const struct finding *finding, const struct where *where)
@@ -631,11 +659,10 @@ static bool
 makes_wrong(const struct finding *finding, size_t at)
 {
     const struct step *step = &finding->one.steps[at];
-    bool is_wrong = false;
-    for (struct where where = {.at = at, .after = true}; where.argument < step->its->arguments; ++where.argument)
-        is_wrong = is_wrong || (place_is_target(finding->question, step, (uint32_t)where.argument) &&
-                                (finding->question->is_update || relation_adds(finding, &where) != RELATION_SUM));
-    return is_wrong;
+    return ANY_NUMBER(a, 0, step->its->arguments,
+                      place_is_target(finding->question, step, a) &&
+                          (finding->question->is_update ||
+                           relation_adds(finding, &(struct where){at, a, .after = true}) != RELATION_SUM));
 }
 
 static bool
@@ -653,10 +680,8 @@ find_place(struct finding *finding, struct place *place)
                 return is_alone;
             continue;
         }
-        for (int r = 0; r < question->ranks && question->is_update; ++r) {
-            if (find_extra(finding, r, at, place))
-                return true;
-        }
+        if (question->is_update && find_all_extra(finding, at, place))
+            return true;
         if (question->is_update && !relation_changes_same(finding, at) && place_say_scalar(finding, at, 3, place))
             return true;
         for (struct where where = {.at = at, .after = true}; where.argument < step->its->arguments; ++where.argument) {
@@ -678,75 +703,81 @@ find_place(struct finding *finding, struct place *place)
             bool must_be_same = question->is_update || (question->is_early && !question->is_averaged) ||
                                 (question->is_reduced && place_is_target(question, step, (uint32_t)where.argument));
             if (relation == RELATION_NONE || relation == RELATION_PART || (must_be_same && relation != RELATION_SAME))
-                return say_missing_before(finding, at, place) ||
-                       say_place(finding, at, (uint32_t)where.argument, place) || say_added(finding, place);
+                return say_missing_before(finding, at, place) || find_all_extra(finding, at, place) ||
+                       say_place(finding, at, (uint32_t)where.argument, place);
         }
     }
-    return say_added(finding, place);
+    return false;
 }
 
-/* Whether an argument is the same number on each rank as in one process: the items of the batch, or one divided by
- * them. */
+/* Whether all ranks get the one process's number there. */
 static bool
-is_of_batch(const struct finding *finding, const struct where *where, bool divides)
+is_alike(const struct finding *finding, const struct where *where)
 {
-    const struct look_argument *it = &finding->one.steps[where->at].list[where->argument], *theirs;
-    double items = (double)finding->question->items;
-    bool is_it = !it->is_memory && (divides ? fabs(it->value * items - 1) < 1e-6 : it->value == items);
-    for (int r = 0; r < finding->question->ranks && is_it; ++r) {
-        theirs = relation_argument(finding, r, where);
-        is_it = theirs != NULL && !theirs->is_memory && theirs->value == it->value;
-    }
-    return is_it;
+    double value = relation_argument(finding, -1, where)->value;
+    const struct look_argument *it;
+    return ALL_NUMBERS(r, 0, finding->question->ranks,
+                       (it = relation_argument(finding, r, where)) != NULL && it->value == value);
 }
 
-/* Where gradients are the Nth part of one rank's: an argument that is one divided by the items of the batch, on each
- * rank; else their number, which is probable: it may also be a width. */
+/* A DDP_REDUCE of the host's memory before the operation that has made this number, or one by which it is divided; or
+ * NULL. */
+static const struct step *
+find_maker(const struct finding *finding, const struct where *where)
+{
+    const struct step *steps = finding->one.steps, *maker = NULL;
+    double value = steps[where->at].list[where->argument].value;
+    for (size_t at = 0; at < where->at; ++at) {
+        bool is_host = strcmp(steps[at].its->name, LOOK_REDUCES) == 0 && !steps[at].list[0].is_memory;
+        double made = is_host ? steps[at].list[0].value : 0;
+        maker = made > 1 && (value == made || fabs(made * value - 1) < 1e-6) ? &steps[at] : maker;
+    }
+    return maker;
+}
+
+/* Where gradients are the Nth part of one rank's, what divides them is of the whole batch, on each rank: one divided by
+ * its items; a number that DDP_REDUCE has made; and, probably, the items, which may also be a width, or one divided by
+ * any whole number. */
 static bool
 find_divisor(const struct finding *finding, struct place *place)
 {
-    for (size_t i = 0; i < 2 * finding->one.count; ++i) {
-        bool divides = i < finding->one.count;
+    enum { BY_ITEMS, MADE, ITEMS, BY_ANY, TURNS };
+    for (size_t i = 0; i < TURNS * finding->one.count; ++i) {
+        int turn = (int)(i / finding->one.count);
         struct where of = {.at = i % finding->one.count};
         const struct step *step = &finding->one.steps[of.at];
         for (; of.argument < step->its->arguments && finding->matters[of.at] != 0; ++of.argument) {
-            if (!is_of_batch(finding, &of, divides))
+            const struct look_argument *it = &step->list[of.argument];
+            double items = (double)finding->question->items, inverse = 1 / it->value,
+                   divisor = it->value < 1 ? rint(inverse) : it->value;
+            const struct step *by = turn == MADE ? find_maker(finding, &of) : NULL;
+            char name[320], made[360] = "the whole batch, not the rank's share";
+            bool is_whole = inverse > 1.5 && fabs(inverse - divisor) < 1e-6 * inverse,
+                 is_it = turn == MADE    ? by != NULL
+                         : turn == ITEMS ? it->value == items
+                                         : is_whole && (turn == BY_ANY || divisor == items);
+            if (it->is_memory || !is_it || !is_alike(finding, &of))
                 continue;
-            place->is_probable = !divides;
-            place_say(place, PLACE_SCALAR, step, "",
-                      "%s is %s%.0f on each rank, as in one process: %.0f items are the whole batch, not the rank's "
-                      "share",
-                      ARGUMENT_OF(step, &step->list[of.argument]), divides ? "1/" : "",
-                      (double)finding->question->items, (double)finding->question->items);
+            if (by != NULL)
+                snprintf(made, sizeof(made), "what %s makes of the whole batch", place_name_step(by, name));
+            place->is_probable = turn >= ITEMS;
+            place_say(place, PLACE_SCALAR, step, "", "%s%s is %s%.0f on each rank, as in one process: %.0f %s %s",
+                      it->is_member ? "a number in " : "", ARGUMENT_OF(step, it), it->value < 1 ? "1/" : "", divisor,
+                      divisor,
+                      by != NULL         ? "is"
+                      : divisor == items ? "items are"
+                                         : "is of",
+                      made);
             return true;
         }
     }
     return false;
 }
 
-/* The update gets a gradient that differs, as where one rank's update changes nothing and it was not compared. */
-static uint32_t
-find_gradient(const struct finding *finding)
-{
-    for (struct where where = {0}; where.at < finding->one.count; ++where.at) {
-        const struct step *step = &finding->one.steps[where.at];
-        if (!finding->matters[where.at] || !place_has(finding->question, step))
-            continue;
-        for (where.argument = 0; where.argument < step->its->arguments; ++where.argument) {
-            uint32_t tensor = step->list[where.argument].tensor;
-            enum relation relation = tensor >> 24 == 1 + CHECK_GRADIENT ? relation_of(finding, &where) : RELATION_SAME;
-            if (relation == RELATION_NONE || relation == RELATION_SUM)
-                return tensor;
-        }
-    }
-    return 0;
-}
-
 bool
 place_find(const struct place_question *question, struct place *place)
 {
     struct finding finding = {.question = question};
-    struct place_question before = *question;
     *place = (struct place){.text = ""};
     bool ok = relation_load(&finding);
     for (int r = 0; r <= question->ranks && ok && question->is_update; ++r)
@@ -757,15 +788,7 @@ place_find(const struct place_question *question, struct place *place)
                          : question->is_divided                                       ? find_divisor(&finding, place)
                          : in_parts ? place_find_in_parts(&finding, place)
                                     : find_place(&finding, place));
-    before.tensor = any && !found && question->is_update ? find_gradient(&finding) : 0;
-    if (before.tensor != 0 && before.interval > 0) {
-        before.since = --before.interval;
-        before.is_update = false;
-        finding.question = &before;
-        found = find_what_matters(&finding) && find_place(&finding, place);
-    }
-    for (int r = 0; r < question->ranks && ok && !any && !found; ++r)
-        found = find_extra(&finding, r, finding.one.count, place);
+    found = found || (ok && !any && find_all_extra(&finding, finding.one.count, place));
     relation_free(&finding);
     return found;
 }

@@ -82,13 +82,9 @@ say_items(const struct finding *finding, size_t at, struct place *place)
 bool
 place_copies_whole(const struct finding *finding, size_t at)
 {
-    bool is = true;
-    for (int r = 0; r < finding->question->ranks; ++r) {
-        struct part part;
-        (void)relation_of_copies(finding, at, r, &part);
-        is = is && part.bytes == part.all;
-    }
-    return is;
+    struct part part;
+    return ALL_NUMBERS(r, 0, finding->question->ranks,
+                       ((void)relation_of_copies(finding, at, r, &part), part.bytes == part.all));
 }
 
 bool

@@ -10,17 +10,12 @@
 bool
 place_is_in_parts(const struct looked *one)
 {
-    for (size_t i = 0; i < one->count; ++i) {
-        const struct step *step = &one->steps[i];
-        for (uint32_t a = 0; a < step->its->arguments; ++a) {
-            const struct look_argument *it = &step->list[a];
-            for (size_t j = 0; j < i && it->end > 0 && it->tensor >> 24 == 1 + CHECK_GRADIENT; ++j) {
-                if (relation_is_one_call(step, &one->steps[j]) && one->steps[j].list[a].address == it->address)
-                    return true;
-            }
-        }
-    }
-    return false;
+    return ANY(
+        step, one->steps, one->count,
+        ANY_NUMBER(a, 0, step->its->arguments,
+                   step->list[a].end > 0 && step->list[a].tensor >> 24 == 1 + CHECK_GRADIENT &&
+                       ANY(earlier, one->steps, (size_t)(step - one->steps),
+                           relation_is_one_call(step, earlier) && earlier->list[a].address == step->list[a].address)));
 }
 
 /* Of operations that one call makes several times, the first has an argument of its own in one process, as one that
@@ -29,8 +24,8 @@ static bool
 is_first_alone(const struct finding *finding, const struct where *where)
 {
     const struct looked *one = &finding->one;
+    const struct look_argument *it;
     double first = relation_argument(finding, -1, where)->value, others = first;
-    bool is_lost = false;
     for (size_t i = 0; i < one->count; ++i) {
         if (i == where->at || !relation_is_one_call(&one->steps[i], &one->steps[where->at]))
             continue;
@@ -39,11 +34,8 @@ is_first_alone(const struct finding *finding, const struct where *where)
             return false;
         others = value;
     }
-    for (int r = 0; r < finding->question->ranks; ++r) {
-        const struct look_argument *it = relation_argument(finding, r, where);
-        is_lost = is_lost || (it != NULL && it->value == others);
-    }
-    return is_lost && others != first;
+    return others != first && ANY_NUMBER(r, 0, finding->question->ranks,
+                                         (it = relation_argument(finding, r, where)) != NULL && it->value == others);
 }
 
 static bool
@@ -71,10 +63,9 @@ find_first_alone(const struct finding *finding, struct place *place)
 static bool
 is_first(const struct finding *finding, size_t at)
 {
-    bool is = finding->matters[at] != 0 && place_has(finding->question, &finding->one.steps[at]);
-    for (size_t i = 0; i < at && is; ++i)
-        is = !relation_is_one_call(&finding->one.steps[i], &finding->one.steps[at]);
-    return is && relation_missing_on(finding, at) < 0;
+    const struct step *steps = finding->one.steps;
+    return finding->matters[at] != 0 && place_has(finding->question, &steps[at]) &&
+           !ANY(it, steps, at, relation_is_one_call(it, &steps[at])) && relation_missing_on(finding, at) < 0;
 }
 
 bool

@@ -126,9 +126,10 @@ place_add_read(const struct finding *finding, size_t at, struct place *place)
     char from[200], first[200] = "";
     for (struct where where = {.at = at}; where.at-- > 0;) {
         const struct step *step = &finding->one.steps[where.at];
-        enum relation relation = strncmp(step->its->name, "cuMemcpyDtoH", strlen("cuMemcpyDtoH")) == 0
-                                     ? relation_of(finding, &where)
-                                     : RELATION_SAME;
+        bool is_library = strncmp(step->its->name, "cublas", 6) == 0, /* such as nrm2, whose result is the host's */
+            reads = strncmp(step->its->name, "cuMemcpyDtoH", strlen("cuMemcpyDtoH")) == 0 ||
+                    (is_library && ALL(it, step->list, step->its->arguments, it->end == 0));
+        enum relation relation = reads ? relation_of(finding, &where) : RELATION_SAME;
         size_t length = strlen(place->text);
         if (relation == RELATION_SAME || relation == RELATION_UNKNOWN ||
             strcmp(place_name(step->its->place, from, sizeof(from)), first) == 0)
@@ -213,7 +214,8 @@ place_say_scalar(const struct finding *finding, size_t at, int least, struct pla
               finding->question->is_update                  ? place_same_update
               : worst == 1 && !finding->question->is_uneven ? advice[0]
                                                             : advice[worst],
-              "%s is %s%s", ARGUMENT_OF(step, &step->list[found.argument]), values,
+              "%s%s is %s%s", step->list[found.argument].is_member ? "a number in " : "",
+              ARGUMENT_OF(step, &step->list[found.argument]), values,
               worst == 6 ? "; with this number as weight, the mean of the ranks' gradients equals one process's"
               : moves    ? "; since the step before, it has advanced by the share, and in one process by the batch"
                          : "");

@@ -2,6 +2,7 @@
 #include "tools/check/command/evidence.h"
 
 #include "launcher/common/xcalloc.h"
+#include "tools/common/each.h"
 #include "tools/scout/command/report/lines.h"
 
 #include <stdio.h>
@@ -12,11 +13,9 @@ static enum check_reading
 kind_of(const struct check_row *row)
 {
     static const char *const random[] = {"/dev/", "getrandom", "getentropy", "arc4random", "std::random_device"};
-    for (size_t i = 0; i < sizeof(random) / sizeof(random[0]); ++i) {
-        if (strncmp(row->text, random[i], strlen(random[i])) == 0)
-            return CHECK_READS_RANDOM;
-    }
-    return CHECK_READS_DATE;
+    return ANY(it, random, sizeof(random) / sizeof(random[0]), strncmp(row->text, *it, strlen(*it)) == 0)
+               ? CHECK_READS_RANDOM
+               : CHECK_READS_DATE;
 }
 
 /* "`time` (train.cu:12)". Places without a line in a source file, as those of a shell that starts the program, count

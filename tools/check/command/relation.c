@@ -304,6 +304,7 @@ range_of(const struct finding *finding, const struct where *where, uint64_t *fir
             *end_p = is_it && by->end > *end_p ? by->end : *end_p;
         }
     }
+    *end_p = *end_p < it->bytes ? *end_p : it->bytes; /* a DDP_REDUCE may be of a part */
 }
 
 /* It is the parameter or state that is changed before DDP_STEP. */
@@ -469,12 +470,10 @@ bool
 relation_is_result(const struct finding *finding, const struct where *where)
 {
     const struct look_argument *mine = relation_argument(finding, -1, where);
-    bool is = true;
-    for (int r = 0; r < finding->question->ranks && is; ++r) {
-        const struct look_argument *theirs = relation_argument(finding, r, where);
-        is = theirs != NULL && theirs->end - theirs->first == mine->end - mine->first;
-    }
-    return is;
+    const struct look_argument *theirs;
+    return ALL_NUMBERS(r, 0, finding->question->ranks,
+                       (theirs = relation_argument(finding, r, where)) != NULL &&
+                           theirs->end - theirs->first == mine->end - mine->first);
 }
 
 static enum relation
@@ -666,22 +665,6 @@ are_further_on(const struct finding *finding, const struct where *where)
         }
     }
     return are;
-}
-
-bool
-relation_begins_same(const struct finding *finding, const struct where *where)
-{
-    const struct look_argument *mine = &finding->one.steps[where->at].list[where->argument];
-    const struct contents *one = contents_of(&finding->one, mine->after);
-    bool same = one != NULL;
-    for (int r = 0; r < finding->question->ranks && same; ++r) {
-        const struct look_argument *theirs = relation_argument(finding, r, where);
-        const struct contents *of = theirs != NULL ? contents_of(&finding->ranks[r], theirs->after) : NULL;
-        same = of != NULL && theirs->first == mine->first && theirs->first < theirs->end && theirs->end < mine->end &&
-               theirs->end <= of->bytes && mine->end <= one->bytes &&
-               memcmp(of->data + theirs->first, one->data + mine->first, theirs->end - theirs->first) == 0;
-    }
-    return same;
 }
 
 /* Of a rank's operations of the call: what each has changed, one after the other; all values element by element, added

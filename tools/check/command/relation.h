@@ -79,10 +79,6 @@ enum relation relation_of(const struct finding *finding, const struct where *whe
 /* Each rank has changed as many bytes of an argument as one process: they are no rows. */
 bool relation_is_result(const struct finding *finding, const struct where *where);
 
-/* Whether each rank has changed fewer bytes of an argument than one process, and those that come first there to the
- * same values: all of them computed its first items. */
-bool relation_begins_same(const struct finding *finding, const struct where *where);
-
 /* Of what all operations of the call have changed there, in the interval: rows, a sum, or the last is part of a sum. */
 enum relation relation_of_call(const struct finding *finding, const struct where *where);
 

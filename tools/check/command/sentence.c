@@ -1,6 +1,7 @@
 /* sentence.c - see verdict.h. */
 #include "tools/check/command/pattern.h"
 #include "tools/check/command/place.h"
+#include "tools/common/each.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -183,11 +184,9 @@ sentence_put_place(struct check_verdict *verdict, const struct place *place)
 {
     char old[1024], name[400] = "";
     snprintf(old, sizeof(old), "%s", verdict->text);
-    for (size_t i = 0; i < verdict->item_count && place->tensor != 0; ++i) {
-        const struct check_tensor *tensor = &verdict->items[i].tensor;
-        if (((tensor->role + 1) << 24 | tensor->number) == place->tensor)
-            (void)sentence_name_tensor(tensor, name);
-    }
+    FOR_EACH(item, verdict->items, verdict->item_count)
+        if (((item->tensor.role + 1) << 24 | item->tensor.number) == place->tensor)
+            (void)sentence_name_tensor(&item->tensor, name);
     bool is_memory = (verdict->cause == CAUSE_UNANNOTATED && place->kind <= PLACE_BEFORE) ||
                      verdict->first->tensor.role == CHECK_BUFFER;
     uint32_t step = items_step(verdict->first);
@@ -196,6 +195,7 @@ sentence_put_place(struct check_verdict *verdict, const struct place *place)
     if (is_memory || (verdict->cause == CAUSE_START && place->kind == PLACE_MISSING)) /* the memory itself says more */
         return;
     set_cause(verdict, place);
-    if (place->advice != NULL && (verdict->factor == 0 || place->kind == PLACE_INPUT || place->kind == PLACE_BEFORE))
+    if (place->advice != NULL && (verdict->factor == 0 || place->kind == PLACE_INPUT || place->kind == PLACE_BEFORE ||
+                                  place->kind == PLACE_MISSING))
         sentence_say(verdict->advice, "%s", place->advice);
 }

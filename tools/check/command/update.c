@@ -78,16 +78,15 @@ update_say_start(struct judgement *judgement)
                               is_state ? "DDP_STATE" : "DDP_PARAMETER");
     }
     if ((judgement->shown & SHOWN_RANK_0_RIGHT) == 0) {
-        verdict_decide(judgement, ": %s before the first DDP_STEP, and on one rank they have not",
+        verdict_decide(judgement, ": before the first DDP_STEP %s to other values than on one rank",
                        is_state || is_one ? "it has changed" : "the parameters have changed");
         judgement->verdict->cause = is_one ? CAUSE_TENSOR : CAUSE_UPDATE;
         return verdict_advise(
             judgement, "%s",
             is_state ? "DDP_STATE is for memory that is equal on all ranks: compute it after DDP_STEP, or leave "
                        "DDP_STATE out if the memory belongs to this rank's records alone"
-            : is_one ? "if forward writes this memory (running statistics), annotate it with DDP_BUFFER, not "
-                       "DDP_PARAMETER; else call DDP_STEP between backward and the optimizer"
-                     : "call DDP_STEP between backward and the optimizer; now it is called after the optimizer");
+                     : "call DDP_STEP between backward and the optimizer; if forward writes this memory (running "
+                       "statistics), annotate it with DDP_BUFFER");
     }
     verdict_decide(judgement, ": it does not have rank 0's values at the start");
     judgement->verdict->cause = CAUSE_START;

@@ -2,6 +2,7 @@
 
 #include "tools/check/command/pattern.h"
 #include "tools/check/format/element.h"
+#include "tools/common/each.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,12 +90,9 @@ narrowest_type(const struct check_evidence *evidence)
 static bool
 is_compared(const struct check_evidence *evidence)
 {
-    for (int r = 0; r < evidence->ranks; ++r) {
-        if (check_rows_next_of(&evidence->ranked[r], CHECK_PARAMETER, NULL) == NULL &&
-            check_rows_next_of(&evidence->ranked[r], CHECK_GRADIENT, NULL) == NULL)
-            return false;
-    }
-    return evidence->ranks > 0;
+    return evidence->ranks > 0 && ALL(rows, evidence->ranked, evidence->ranks,
+                                      check_rows_next_of(rows, CHECK_PARAMETER, NULL) != NULL ||
+                                          check_rows_next_of(rows, CHECK_GRADIENT, NULL) != NULL);
 }
 
 /* A difference that was there a whole step before ddprun ended the run may be why it did. */

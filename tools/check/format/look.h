@@ -22,6 +22,7 @@ struct look_argument {
     uint32_t tensor; /* 1 + role, in the upper byte, and number of the annotated tensor that it points to; 0: none */
     uint16_t type;   /* its, as in element.h; 0: not known */
     bool is_memory, is_whole, is_part; /* is_whole: a scalar without fraction; is_part: more than so many */
+    bool is_member;                    /* a scalar in a struct */
     bool is_before;                    /* set by the reader: the tensor's annotation comes after the operation */
     double value;                      /* of a scalar */
     uint64_t address, bytes;           /* of memory: so many bytes were kept */

@@ -4,12 +4,15 @@
  * that come after. Called by course.c.
  *
  * The host waits for the device before and after each operation, and reads the memory behind each pointer: to the end
- * of the allocation, to the next annotated tensor, or to the next pointer that any operation was given.
+ * of its annotated tensor, as an update of a whole arena does; else to the end of the allocation, to the next annotated
+ * tensor, or to the next pointer that any operation was given.
  */
 #include "tools/check/trainer/check.h"
 
+#include "tools/check/format/element.h"
 #include "tools/check/format/look.h"
 #include "tools/common/direct.h"
+#include "tools/common/each.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -40,11 +43,7 @@ static __thread struct {
 static bool
 has(const uint64_t *list, size_t count, uint64_t wanted)
 {
-    for (size_t i = 0; i < count; ++i) {
-        if (list[i] == wanted)
-            return true;
-    }
-    return false;
+    return ANY(it, list, count, *it == wanted);
 }
 
 static void
@@ -98,33 +97,12 @@ bytes_behind_pointer(const struct pointed *pointed, struct look_argument *argume
         next = tensor.address + tensor.bytes;
     }
     end = next < end ? next : end;
-    for (size_t i = 0; i < look.pointer_count; ++i) {
+    for (size_t i = 0; i < look.pointer_count && argument->tensor == 0; ++i) {
         if (look.pointers[i] > pointed->address && look.pointers[i] < end)
             end = look.pointers[i];
     }
     size_t bytes = end - pointed->address;
     return pointed->bytes > 0 && pointed->bytes < bytes ? pointed->bytes : bytes;
-}
-
-static void
-keep_memory(void *arg, const struct pointed *pointed)
-{
-    (void)arg;
-    uint32_t at = around.operation.arguments;
-    if (at == LOOK_ARGUMENTS)
-        return;
-    struct look_argument argument = {.number = pointed->argument, .is_memory = true, .address = pointed->address};
-    argument.bytes = bytes_behind_pointer(pointed, &argument);
-    if (argument.bytes == 0)
-        return;
-    size_t most = around.operation.from_host ? LOOK_COPY_BYTES : LOOK_BYTES;
-    argument.is_part = argument.bytes > most;
-    argument.bytes = argument.is_part ? most : argument.bytes;
-    around.before[at] = values_room(NULL, argument.bytes);
-    values_memory(argument.address, argument.bytes, around.before[at], NULL);
-    argument.before = put_contents(around.before[at], argument.bytes);
-    around.list[at] = argument;
-    ++around.operation.arguments;
 }
 
 /* A number, as its bits are an ordinary float or double, or a small integer. */
@@ -150,6 +128,63 @@ keep_scalar(uint32_t number, const void *bytes, size_t count)
             (struct look_argument){.number = number, .is_whole = !is_float, .value = is_float ? wide : (double)whole};
 }
 
+/* Four bytes of a struct; 0 where they are no usual number, or `is_half` of something. Returns whether they are one. */
+static bool
+keep_member(uint32_t number, const char *bytes, bool is_half)
+{
+    struct look_argument *it = &around.list[around.operation.arguments];
+    keep_scalar(number, bytes, sizeof(float));
+    if (it == &around.list[around.operation.arguments])
+        return false;
+    double size = fabs(it->value);
+    bool is_usual = !is_half && (it->is_whole ? size < 0x5500 : size > 1e-6 && size < 1e6);
+    it->value = is_usual ? it->value : 0;
+    it->is_member = true;
+    return is_usual;
+}
+
+/* The numbers of a struct, but for pointers and doubles, whose lower half is no usual number, or zero beside an upper
+ * half of this kind. */
+static void
+keep_members(uint32_t number, const void *value, size_t count)
+{
+    const char *bytes = value;
+    for (size_t at = 0; at + sizeof(float) <= count; at += sizeof(uint64_t)) {
+        uint64_t word = 0;
+        uint32_t place = number | (uint32_t)(at / sizeof(word)) << POINTER_WORD_SHIFT;
+        memcpy(&word, bytes + at, count - at < sizeof(word) ? sizeof(float) : sizeof(word));
+        if (word > UINT32_MAX && word >> 47 == 0 && device_ask_about(word).begin != 0)
+            continue;
+        bool is_usual = keep_member(place, bytes + at, false), is_double = word >> 54 == 0x3f8 >> 2 && word << 32 == 0;
+        if (count - at >= sizeof(word))
+            (void)keep_member(place, bytes + at + sizeof(float), !is_usual || is_double);
+    }
+}
+
+/* What the argument of an operation points to. A library's number, such as alpha, may be the host's. */
+static void
+keep_pointed(void *arg, const struct pointed *pointed)
+{
+    (void)arg;
+    uint32_t at = around.operation.arguments;
+    if (at == LOOK_ARGUMENTS)
+        return;
+    struct look_argument argument = {.number = pointed->argument, .is_memory = true, .address = pointed->address};
+    argument.bytes = bytes_behind_pointer(pointed, &argument);
+    if (argument.bytes == 0 && pointed->is_read && device_ask_about(pointed->address).begin == 0)
+        keep_scalar(pointed->argument, (const void *)(uintptr_t)pointed->address, pointed->bytes);
+    if (argument.bytes == 0)
+        return;
+    size_t most = around.operation.from_host ? LOOK_COPY_BYTES : LOOK_BYTES;
+    argument.is_part = argument.bytes > most;
+    argument.bytes = argument.is_part ? most : argument.bytes;
+    around.before[at] = values_room(NULL, argument.bytes);
+    values_memory(argument.address, argument.bytes, around.before[at], NULL);
+    argument.before = put_contents(around.before[at], argument.bytes);
+    around.list[at] = argument;
+    ++around.operation.arguments;
+}
+
 static void
 begin_operation(const struct operation *operation, const struct function_layout *layout)
 {
@@ -159,11 +194,11 @@ begin_operation(const struct operation *operation, const struct function_layout 
         around.operation.blocks =
             (uint64_t)operation->config->gridDimX * operation->config->gridDimY * operation->config->gridDimZ;
     (void)call_site_find(around.operation.place, sizeof(around.operation.place));
-    pointers_visit(operation, layout, true, keep_memory, NULL);
+    pointers_visit(operation, layout, true, keep_pointed, NULL);
     for (unsigned i = 0; layout != NULL && i < layout->param_count; ++i) {
         const void *value = pointers_argument(operation, layout, i);
         if (value != NULL)
-            keep_scalar(i, value, layout->params[i].bytes);
+            (layout->params[i].bytes > sizeof(double) ? keep_members : keep_scalar)(i, value, layout->params[i].bytes);
     }
 }
 
@@ -224,18 +259,29 @@ void
 look_reduce_begins(const struct tensor *memory, uint32_t interval)
 {
     around.active = false;
-    if (!look.opened || interval >= check_run.look || memory->kind == MEMORY_HOST || memory->bytes == 0)
+    if (interval >= check_run.look || memory->bytes == 0 || !has_context())
         return;
     pthread_mutex_lock(&memory_lock);
     CUcontext before = context_enter();
+    if (!look.opened)
+        look_open();
     if (begins(interval, false)) {
         snprintf(around.operation.name, sizeof(around.operation.name), LOOK_REDUCES);
         snprintf(around.operation.place, sizeof(around.operation.place), "%s:%d", file_name_of(memory->site.file),
                  memory->site.line);
-        keep_memory(NULL, &(struct pointed){.address = memory->address, .bytes = memory->bytes});
+        if (memory->kind != MEMORY_HOST)
+            keep_pointed(NULL, &(struct pointed){.address = memory->address, .bytes = memory->bytes});
     }
     context_leave(before);
     pthread_mutex_unlock(&memory_lock);
+}
+
+void
+look_reduce_makes(const struct tensor *memory)
+{
+    if (memory->kind == MEMORY_HOST && around.active)
+        around.list[around.operation.arguments++] = (struct look_argument){
+            .value = element_get((int)memory->type, (const void *)(uintptr_t)memory->address, 0)};
 }
 
 void

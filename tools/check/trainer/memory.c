@@ -17,6 +17,7 @@
 
 #include "tools/check/format/element.h"
 #include "tools/check/format/sketch.h"
+#include "tools/common/each.h"
 
 enum {
     RANGES_AT_MOST = 4096,
@@ -60,11 +61,10 @@ new_range(const struct check_memory *found, CUdeviceptr address)
 void
 memory_found(const struct check_memory *found, CUdeviceptr address)
 {
-    for (const struct range_found *range = memory.ranges; range < memory.ranges + memory.range_count; ++range) {
-        if (address != 0 && address < range->address + range->memory.bytes && range->address < address + found->bytes)
-            return; /* another operation writes it, too */
-    }
-    if (memory.range_count == RANGES_AT_MOST)
+    bool is_known =
+        address != 0 && ANY(range, memory.ranges, memory.range_count, /* another operation writes it, too */
+                            address < range->address + range->memory.bytes && range->address < address + found->bytes);
+    if (is_known || memory.range_count == RANGES_AT_MOST)
         return;
     struct check_memory numbered = *found;
     numbered.tensor.number = (uint32_t)memory.range_count;
@@ -76,11 +76,8 @@ memory_found(const struct check_memory *found, CUdeviceptr address)
 bool
 memory_has(CUdeviceptr address)
 {
-    for (const struct range_found *range = memory.ranges; range < memory.ranges + memory.range_count; ++range) {
-        if (address >= range->address && address < range->address + range->memory.bytes)
-            return true;
-    }
-    return false;
+    return ANY(range, memory.ranges, memory.range_count,
+               address >= range->address && address < range->address + range->memory.bytes);
 }
 
 void

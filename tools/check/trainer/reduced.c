@@ -10,6 +10,7 @@
 #include "tools/check/trainer/check.h"
 
 #include "tools/check/format/element.h"
+#include "tools/common/each.h"
 
 _Static_assert((int)CHECK_OP_MEAN == (int)DDP_OP_MEAN && (int)CHECK_OP_MIN == (int)DDP_OP_MIN &&
                    (int)CHECK_OP_MAX == (int)DDP_OP_MAX,
@@ -97,11 +98,7 @@ reduced_repeats(const struct ddp_site *site, uint32_t step)
 {
     struct check_tensor described = describe_reduced(&(struct tensor){.site = *site}, 0);
     read_calls();
-    for (size_t i = 0; i < calls.count; ++i) {
-        if (calls.list[i].step == step && is_at(&calls.list[i], &described))
-            return true;
-    }
-    return false;
+    return ANY(call, calls.list, calls.count, call->step == step && is_at(call, &described));
 }
 
 void

@@ -13,6 +13,7 @@
 #include "tools/check/trainer/check.h"
 
 #include "tools/check/format/element.h"
+#include "tools/common/each.h"
 
 enum {
     UPDATERS_AT_MOST = 64,
@@ -124,10 +125,8 @@ looks_for_updaters(void)
 {
     uint32_t step = updaters.step;
     bool again = step == 1 || (step & (step - 1)) == 0;
-    for (size_t i = 0; i < updaters.looked_count && !again; ++i) {
-        if (updaters.looked[i] == around.call)
-            return false;
-    }
+    if (!again && ANY(it, updaters.looked, updaters.looked_count, *it == around.call))
+        return false;
     updaters.looked = values_room(updaters.looked, (updaters.looked_count + 1) * sizeof(*updaters.looked));
     updaters.looked[updaters.looked_count++] = around.call;
     return true;
@@ -172,11 +171,7 @@ static bool
 is_parameters_place(size_t updater, uint32_t argument)
 {
     const struct check_updater *found = &updaters.list[updater].found;
-    for (size_t i = 0; i < found->place_count; ++i) {
-        if (found->places[i] == argument)
-            return true;
-    }
-    return false;
+    return ANY(place, found->places, found->place_count, *place == argument);
 }
 
 static void

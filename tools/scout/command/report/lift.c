@@ -683,7 +683,7 @@ lift_argument(const struct source *source, uint32_t node, uint32_t slot, char to
         if ((launches || calls) && text[open] == '(')
             split_arguments(text, open, &call);
     }
-    return slot < call.count && copy_span(text, call.arguments[slot], to) && strpbrk(to, "=&{") == NULL &&
+    return slot < call.count && copy_span(text, call.arguments[slot], to) && strpbrk(to, "={") == NULL &&
            strstr(to, "++") == NULL && strstr(to, "--") == NULL;
 }
 

@@ -504,7 +504,7 @@ place_batch_check(struct search *search, const struct batch *batch)
                 spot.node = spot_node(search, &stack.frames[depth], &spot.source);
                 uint32_t parent = spot.node != NODE_NONE ? spot.source->nodes[spot.node].parent : NODE_NONE;
                 if (parent == NODE_NONE || !spot.source->nodes[parent].is_block ||
-                    !lift_argument(spot.source, spot.node, op->arguments[a].slot, records))
+                    !lift_argument(spot.source, spot.node, op->arguments[a].slot, records) || records[0] == '&')
                     continue;
                 text = xasprintf("ddp_check_batch(%s);", records);
                 spot_add_text(search, &spot, text);
