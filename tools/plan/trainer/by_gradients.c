@@ -163,8 +163,7 @@ static void
 judge_look(const char *name)
 {
     char plain[PLAY_NAME_BYTES];
-    if (own != NULL)
-        player_put_back(own);
+    player_put_back(own);
     player_release(&own);
     if (player.play.plan.data == PLAY_TURNS && !rounds_are_timed() && reads_gradients)
         player_refuse("in batch %llu of the program, %s has read gradients before they were averaged",

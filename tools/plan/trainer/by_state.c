@@ -34,7 +34,9 @@ static struct kept {
     CUdeviceptr value;      /* as the tables of chunks have it; 0: not there */
 } * kept;
 static CUdeviceptr memory; /* begins, then changes of what is averaged, then of what is summed, then the latest bytes */
-static uint64_t changes_at, sums_at, lasts_at, memory_end;
+static uint64_t changes_at, lasts_at, memory_end;
+enum { LASTS = ELEMENT_UINT64 + 1, PLACES };
+static uint64_t ends_at[PLACES]; /* of what is averaged, [0], of sums of each type, and of the latest bytes */
 
 /* The chunks of what is averaged, and of what is summed. */
 static struct table {
@@ -120,19 +122,20 @@ place_all(void)
     for (uint32_t i = 0; i < count; ++i)
         kept[i].begin = is_kept(i) ? place(&at, bytes_of(i), ALIGNED) : 0;
     changes_at = place(&at, 0, ALIGNED);
-    for (int sums = 0; sums < 2; ++sums) {
+    for (int type = 0; type < LASTS; ++type) {
         for (uint32_t i = 0; i < count; ++i) {
             uint64_t size = element_size(wide_type(i));
-            if (is_kept(i) && is_sum(i) == sums)
+            if (is_kept(i) && (is_sum(i) ? wide_type(i) : 0) == type)
                 kept[i].change = place(&at, element_count(i) * size, size);
         }
-        *(sums ? &lasts_at : &sums_at) = at;
+        ends_at[type] = at;
     }
+    lasts_at = place(&at, 0, ALIGNED);
     for (uint32_t i = 0; i < count; ++i) {
         if (player.play.tensors[i].role == PLAY_LAST)
             kept[i].change = place(&at, (bytes_of(i) + 3) / 4 * 4, ALIGNED);
     }
-    memory_end = at;
+    memory_end = ends_at[LASTS] = at;
 }
 
 static CUdeviceptr
@@ -218,17 +221,15 @@ find_tensors(CUstream stream, uint32_t *missing)
     }
     if (!all)
         return false;
-    for (int t = 0; t < 2; ++t) {
-        tables[t].count = 0;
-        for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-            if (is_kept(i) && is_sum(i) == t)
-                add_chunks(i);
-        }
+    tables[0].count = tables[1].count = 0;
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
+        if (is_kept(i))
+            add_chunks(i);
+    for (int t = 0; t < 2; ++t)
         if (tables[t].count > 0)
             scout_require(scout_state.driver.cuMemcpyHtoDAsync_p(tables[t].chunks, tables[t].host,
                                                                  tables[t].count * sizeof(struct state_chunk), stream),
                           "cuMemcpyHtoD");
-    }
     known_changes = allocations_changes();
     return true;
 }
@@ -451,26 +452,33 @@ is_round_open(void)
     return steps > 0 && !in_step;
 }
 
-/* Sums get the changes of all ranks, and what only the host reads the bytes of the rank that made the last step. */
+/* Sums get the changes of all ranks, and what only the host reads the bytes of the rank that made the last step. What
+ * has one type is one call. */
 static void
 exchange_rest(CUstream stream)
 {
+    static const struct ddp_site site = {"sums, and what the host reads later", "the plan", 0};
     struct state_mean none = {1, 1};
     CUdeviceptr unasked = 0;
-    for (uint32_t i = 0; i < player.play.plan.tensor_count && player.engine->world_size > 1; ++i) {
-        bool is_last = player.play.tensors[i].role == PLAY_LAST, is_owner = player.rank == steps - 1;
-        CUdeviceptr bytes = memory + kept[i].change;
-        if (is_last && is_owner)
-            scout_require(scout_state.driver.cuMemcpyDtoDAsync_p(bytes, kept[i].value, bytes_of(i), stream),
-                          "cuMemcpyDtoD");
-        else if (is_last)
-            scout_require(scout_state.driver.cuMemsetD8Async_p(bytes, 0, bytes_of(i), stream), "cuMemsetD8");
-        if (is_last || is_sum(i))
-            player.engine->reduce((void *)(uintptr_t)bytes, is_last ? (bytes_of(i) + 3) / 4 : element_count(i),
-                                  is_last ? DDP_UINT32 : wide_type(i), DDP_OP_SUM, stream, &player.named[i].site);
-        if (is_last && !is_owner)
-            scout_require(scout_state.driver.cuMemcpyDtoDAsync_p(kept[i].value, bytes, bytes_of(i), stream),
-                          "cuMemcpyDtoD");
+    bool is_owner = player.rank == steps - 1;
+    if (lasts_at < memory_end && !is_owner)
+        scout_require(scout_state.driver.cuMemsetD8Async_p(memory + lasts_at, 0, memory_end - lasts_at, stream),
+                      "cuMemsetD8");
+    for (int back = 0; back < 2 && player.engine->world_size > 1; ++back) {
+        for (uint32_t i = 0; i < player.play.plan.tensor_count && is_owner == !back; ++i) {
+            CUdeviceptr value = kept[i].value, bytes = memory + kept[i].change;
+            if (player.play.tensors[i].role == PLAY_LAST)
+                scout_require(scout_state.driver.cuMemcpyDtoDAsync_p(back ? value : bytes, back ? bytes : value,
+                                                                     bytes_of(i), stream),
+                              "cuMemcpyDtoD");
+        }
+        for (int type = 1; type < PLACES && !back; ++type) {
+            int as = type < LASTS ? type : DDP_UINT32;
+            uint64_t at = ends_at[type - 1], begin = place(&at, 0, type < LASTS ? element_size(as) : ALIGNED);
+            if (begin < ends_at[type])
+                player.engine->reduce((void *)(uintptr_t)(memory + begin), (ends_at[type] - begin) / element_size(as),
+                                      as, DDP_OP_SUM, stream, &site);
+        }
     }
     if (player_world() > 1)
         launch(APPLY, &tables[1], &none, &unasked, stream);
@@ -689,8 +697,7 @@ static void
 judge_look(const char *name)
 {
     (void)name;
-    if (own != NULL)
-        player_put_back(own);
+    player_put_back(own);
     player_release(&own);
 }
 

@@ -63,11 +63,9 @@ static size_t brought_count, copy_count; /* ever, and in this step */
 static struct piece *
 piece_at(uint32_t number, uint64_t lo, uint64_t bytes)
 {
-    size_t i = 0;
-    while (i < piece_count && (pieces[i].number != number || pieces[i].lo != lo || pieces[i].bytes != bytes))
-        ++i;
-    if (i < piece_count)
-        return &pieces[i];
+    struct piece *found = FIND(it, pieces, piece_count, it->number == number && it->lo == lo && it->bytes == bytes);
+    if (found != NULL)
+        return found;
     struct piece *added = SCOUT_GROWN(pieces, piece_count);
     *added = (struct piece){.number = number, .lo = lo, .bytes = bytes};
     return added;

@@ -275,13 +275,10 @@ variable_found(CUdeviceptr address, size_t bytes)
 static bool
 is_place(uint32_t at, int *group)
 {
-    const struct play_plan *plan = &player.play.plan;
-    uint32_t i = 0;
-    while (i < plan->tensor_count &&
-           (player.play.tensors[i].role != PLAY_GRADIENT || player.play.tensors[i].before != at))
-        ++i;
-    *group = i < plan->tensor_count ? (int)player.play.tensors[i].group : 0;
-    return i < plan->tensor_count && way.average != NULL;
+    const struct play_tensor *found =
+        FIND(it, player.play.tensors, player.play.plan.tensor_count, it->role == PLAY_GRADIENT && it->before == at);
+    *group = found != NULL ? (int)found->group : 0;
+    return found != NULL && way.average != NULL;
 }
 
 static void
@@ -571,7 +568,7 @@ end_stray(const struct operation *operation, bool enqueued)
 {
     is_stray = false;
     player_lock();
-    if (enqueued && before_stray != NULL)
+    if (enqueued)
         player_put_back(before_stray);
     player_release(&before_stray);
     if (enqueued)
@@ -609,12 +606,10 @@ end(struct operation *operation, bool enqueued)
 static bool
 holds_named(CUdeviceptr address)
 {
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        const struct allocation *allocation = player.named[i].live ? player_allocation(&player.play.tensors[i]) : NULL;
-        if (allocation != NULL && allocation->address == address)
-            return true;
-    }
-    return false;
+    const struct allocation *allocation = allocations_known(address);
+    return allocation != NULL && allocation->address == address &&
+           ANY_NUMBER(i, 0, player.play.plan.tensor_count,
+                      player.named[i].live && player_allocation(&player.play.tensors[i]) == allocation);
 }
 
 static void

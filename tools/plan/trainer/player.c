@@ -348,12 +348,10 @@ after_unload(void)
 static bool
 find_writer(const struct play_tensor *tensor, char name[PLAY_NAME_BYTES])
 {
-    FOR_EACH(written, player.play.written, player.play.plan.written_count) {
-        if (written->bytes == tensor->bytes && written->ordinal == tensor->ordinal && written->lo < tensor->hi &&
-            tensor->lo < written->hi)
-            return plain_name(player.play.operations[written->writer].name, name, PLAY_NAME_BYTES) != NULL;
-    }
-    return false;
+    const struct play_written *found = FIND(it, player.play.written, player.play.plan.written_count,
+                                            it->bytes == tensor->bytes && it->ordinal == tensor->ordinal &&
+                                                it->lo < tensor->hi && tensor->lo < it->hi);
+    return found != NULL && plain_name(player.play.operations[found->writer].name, name, PLAY_NAME_BYTES) != NULL;
 }
 
 void
@@ -465,8 +463,9 @@ player_hold(bool (*is)(uint32_t tensor))
 void
 player_put_back(char **held)
 {
-    player_synchronize(); /* what writes there may still run */
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+    if (held != NULL)
+        player_synchronize(); /* what writes there may still run */
+    for (uint32_t i = 0; held != NULL && i < player.play.plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
         const struct allocation *allocation = held[i] != NULL ? player_allocation(tensor) : NULL;
         if (allocation != NULL)

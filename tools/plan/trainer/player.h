@@ -116,7 +116,8 @@ char *player_room(uint64_t bytes);
 uint64_t player_hash(const struct play_tensor *tensor);
 /* Of all that there are of these, once the device has come as far. */
 uint64_t player_hash_all(bool (*is)(uint32_t tensor));
-/* Contents of all that there are of these, on the host; puts them back; player_release() releases it. */
+/* Contents of all that there are of these, on the host; puts them back, if they are not NULL; player_release() releases
+ * it. */
 char **player_hold(bool (*is)(uint32_t tensor));
 void player_put_back(char **held);
 void player_release(char ***held);
