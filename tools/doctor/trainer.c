@@ -4,6 +4,7 @@
  *
  * The loader's answer is in loading.c.
  */
+#include "tools/common/each.h"
 #include "tools/doctor/examine.h"
 
 #include <stdio.h>
@@ -12,8 +13,8 @@
 static bool
 needs_library(const struct examination *examination, const char *prefix)
 {
-    return ANY(it, examination->loaded.libraries, examination->loaded.count,
-               strncmp(it->name, prefix, strlen(prefix)) == 0);
+    return ANY(library, examination->loaded.libraries, examination->loaded.count,
+               strncmp(library->name, prefix, strlen(prefix)) == 0);
 }
 
 static bool

@@ -334,11 +334,9 @@ put_run(struct writing *w)
 static unsigned
 batches_per_step(const struct trace *trace, const struct trace_run *run)
 {
-    for (size_t i = 0; i < trace->run_count; ++i) {
-        if (trace->runs[i].job == run->job && facts_number(trace->runs[i].summary, "batches_per_step") == run->world)
-            return (unsigned)run->world;
-    }
-    return 1;
+    bool by_plan = ANY(it, trace->runs, trace->run_count,
+                       it->job == run->job && facts_number(it->summary, "batches_per_step") == run->world);
+    return by_plan ? (unsigned)run->world : 1;
 }
 
 static int64_t

@@ -13,11 +13,7 @@
 static const struct trace_run *
 reference_of(const struct trace *trace, const struct trace_run *run)
 {
-    for (size_t i = 0; i < trace->run_count; ++i) {
-        if (trace->runs[i].job == run->job)
-            return &trace->runs[i];
-    }
-    return run;
+    return FIND(first, trace->runs, trace->run_count, first->job == run->job); /* at least this one */
 }
 
 /* Between what the difference is, as far as is known. */

@@ -242,11 +242,8 @@ straggler_of(const struct facts *facts, int shown)
     if (facts->group_count > 1 || !json_object_object_get_ex(facts->summary, "waited_for", &said))
         return shown;
     double rank = facts_number(facts->summary, "waited_for");
-    for (size_t r = 0; r < facts->rank_count; ++r) {
-        if (facts->ranks[r].run->rank == rank)
-            return (int)r;
-    }
-    return -1;
+    const struct rank_facts *found = FIND(it, facts->ranks, facts->rank_count, it->run->rank == rank);
+    return found != NULL ? (int)(found - facts->ranks) : -1;
 }
 
 /* What each rank's step took, what it waited, and in how many steps it came last, is the launcher's too. Where the

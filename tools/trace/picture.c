@@ -59,10 +59,9 @@ picture_read(const char *folder, bool ends, struct trace *trace, struct error *e
 {
     if (!trace_read(folder, trace, error))
         return false;
-    if (ANY(run, trace->runs, trace->run_count,
-            run->step_count > 0 || (ends && facts_number(run->summary, "exit_code") > 0)))
-        return true;
-    return error_set(error, DDPRUN_EXIT_FAILURE,
+    return ANY(run, trace->runs, trace->run_count,
+               run->step_count > 0 || (ends && facts_number(run->summary, "exit_code") > 0)) ||
+           error_set(error, DDPRUN_EXIT_FAILURE,
                      "the trace in %s has no steps: the job had one rank, or ended before its first DDP_STEP", folder);
 }
 

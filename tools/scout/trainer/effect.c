@@ -480,11 +480,9 @@ effect_judge(struct effect *effect, struct part *part)
 static const struct part *
 part_of(const struct part *const *parts, size_t count, size_t image, size_t word)
 {
-    for (size_t i = 0; i < count; ++i) {
-        if (parts[i]->image == image && word >= parts[i]->first && word < parts[i]->end)
-            return parts[i];
-    }
-    return NULL;
+    const struct part *const *found =
+        FIND(part, parts, count, (*part)->image == image && word >= (*part)->first && word < (*part)->end);
+    return found != NULL ? *found : NULL;
 }
 
 bool

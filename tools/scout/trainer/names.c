@@ -186,7 +186,7 @@ names_caller(uintptr_t *base_p)
 {
     const struct object *object = find_caller();
     *base_p = object != NULL ? object->base : 0;
-    return object != NULL;
+    return object != NULL && object->owner == FRAME_PROGRAM;
 }
 
 uint32_t

@@ -81,7 +81,8 @@ uint32_t names_site_of(void *const *stack, int depth);
 bool names_is_programs(void *const *stack, int depth);
 /* All loaded objects that the log does not have yet. */
 void names_put_objects(void);
-/* Where the object was loaded that makes this call; false: none is known. */
+/* Where the object of the program was loaded that makes this call; false: none is known, or a library of CUDA's does.
+ */
 bool names_caller(uintptr_t *base_p);
 /* What device memory that is allocated now is (enum scout_memory): `own` if the program allocates it. */
 uint32_t names_memory_of_caller(uint32_t own);

@@ -4,7 +4,8 @@
  *
  * The driver finds a variable by its name, and lists no names. Programs have them as text: nvcc hands each name to
  * cudaRegisterVar, and a module in memory has a table of them. So each text in the object that makes the launch which
- * could be a name is asked for, and so is each end of it, for linkers store a text once that ends another one.
+ * could be a name is asked for, and so is each end of it, for linkers store a text once that ends another one. Code and
+ * fat binaries, which have bytes that look like texts, are passed over.
  */
 #include "tools/scout/trainer/scout.h"
 
@@ -62,21 +63,37 @@ ask_for(struct search *search, const char *begin, const char *end)
     }
 }
 
-/* All texts in the object's memory that nothing can write. */
+/* How many bytes of a fat binary of nvcc's follow the zero byte after its magic number and version; 0: it is none. */
+static uint64_t
+rest_of_fat_binary(const char *begin, const char *zero, const char *end)
+{
+    static const char magic[] = "\x50\xED\x55\xBA\x01";
+    enum { SIGNED = sizeof(magic) - 1, HEADER = 16 };
+    uint64_t bytes = 0;
+    if (zero - begin >= SIGNED && end - zero > HEADER && memcmp(zero - SIGNED, magic, SIGNED) == 0)
+        memcpy(&bytes, zero - SIGNED + sizeof(bytes), sizeof(bytes));
+    return bytes < (uint64_t)(end - zero) ? bytes : 0;
+}
+
+/* All texts in the object's memory that nothing can write, without that of code if data have a segment of their own. */
 static int
 look_through(struct dl_phdr_info *info, size_t size, void *data)
 {
     struct search *search = data;
     (void)size;
+    bool has_data = ANY(part, info->dlpi_phdr, info->dlpi_phnum,
+                        part->p_type == PT_LOAD && part->p_flags == PF_R && part->p_offset != 0);
     if (info->dlpi_addr != search->base)
         return 0;
-    for (int i = 0; i < info->dlpi_phnum; ++i) {
-        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+    FOR_EACH(part, info->dlpi_phdr, info->dlpi_phnum) {
         const char *at = (const char *)(info->dlpi_addr + part->p_vaddr), *end = at + part->p_memsz, *zero;
-        if (part->p_type != PT_LOAD || (part->p_flags & PF_R) == 0 || (part->p_flags & PF_W) != 0)
+        if (part->p_type != PT_LOAD || (part->p_flags & PF_R) == 0 || (part->p_flags & PF_W) != 0 ||
+            (has_data && (part->p_flags & PF_X) != 0))
             continue;
-        for (; (zero = memchr(at, '\0', (size_t)(end - at))) != NULL; at = zero + 1)
+        for (; (zero = memchr(at, '\0', (size_t)(end - at))) != NULL; at = zero + 1) {
             ask_for(search, at, zero);
+            zero += rest_of_fat_binary(at, zero, end);
+        }
     }
     return 1;
 }
