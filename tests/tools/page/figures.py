@@ -184,13 +184,16 @@ def read_predict(text, ranks):
     rounded("waiting", "predict", r"^- waiting for (?:rank \d+|each other): (\S+) ms per step", text)
 
 
+def lines_of(rank):
+    """Of each step of the last attempt that has times, its line in the rank's file."""
+    lines = [json.loads(line) for line in read("trace/rank-%d.jsonl" % rank).splitlines()]
+    begin = max((i for i, line in enumerate(lines) if "ddprun_trace" in line), default=0)
+    return {line["step"]: line for line in lines[begin:] if "released_us" in line and "graph" not in line}
+
+
 def whole_steps(ranks, first, last):
     """Of each measured step that all ranks have in their files: its line in each."""
-    of = []
-    for rank in range(ranks):
-        lines = [json.loads(line) for line in read("trace/rank-%d.jsonl" % rank).splitlines()]
-        begin = max((i for i, line in enumerate(lines) if "ddprun_trace" in line), default=0)  # the last attempt
-        of.append({line["step"]: line for line in lines[begin:] if "released_us" in line and "graph" not in line})
+    of = [lines_of(rank) for rank in range(ranks)]
     for step in sorted(set.intersection(*(set(steps) for steps in of))):
         if first <= step <= last and not any(steps[step].get("control") for steps in of):
             yield step, [steps[step] for steps in of]
@@ -243,10 +246,12 @@ def hold_to_raw(summary):
 
 
 def hold_names(summary):
-    """What is neither before backward, nor backward, nor a wait: of the steps as the host has counted them, by the raw events."""
+    """From the end of a step to the end of the next all has a name: before backward, backward, and waits. What is left of what steps took."""
     for each in summary["each_rank"]:
-        raw = [lines[each["rank"]] for _, lines in whole_steps(summary["ranks"], summary["first_measured"], summary["last_measured"])]
-        raw = [max(0, line["released_us"]) - line["interval_us"] for line in raw if line.get("interval_us") is not None]
+        own = lines_of(each["rank"])
+        ends = {step: line["boundary_ns"] / 1e3 + max(0, line["released_us"]) for step, line in own.items()}
+        steps = [step for step, _ in whole_steps(summary["ranks"], summary["first_measured"], summary["last_measured"])]
+        raw = [ends[step] - ends[step - 1] for step in steps if step - 1 in ends]
         took, named = each["step_ms"] or summary["step_ms"], statistics.mean(raw) / 1e3
         print("rank %d: a step takes %.4f ms, and %.4f have a name: the rest is %.2f %%, of %d steps, %d measured" % (
             each["rank"], took, named, 100 * abs(took - named) / took, len(raw), summary["measured_steps"]))
