@@ -160,6 +160,7 @@ run "$ddprun" -q check -n 1 --reference wrong "$conv" --quiet --mistake forgotte
 judged "two commands: different" 1 tensor fc_weight 2 "--reference wrong" "$conv" --quiet --mistake forgotten_gradient
 run "$ddprun" -q check -n 1 --steps 5 --reference whole "${right[@]}"
 judged "two commands of five steps" 0 null - 2 "--reference whole" "${right[@]}"
+check "three tensors of each kind have a row" [ "$(grep -c '^gradient [0-9]' "$work/stdout")" -eq 3 ]
 check "its steps are compared" grep -q ': in 5 steps ' "$work/stdout"
 rm -f whole wrong damaged link
 
