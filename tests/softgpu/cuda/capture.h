@@ -8,14 +8,6 @@
 
 #include <check.h>
 
-static inline CUstream
-new_stream(unsigned flags)
-{
-    CUstream stream;
-    ck_assert_int_eq(cuStreamCreate(&stream, flags), CUDA_SUCCESS);
-    return stream;
-}
-
 static inline CUevent
 new_event(void)
 {

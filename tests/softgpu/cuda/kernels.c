@@ -147,6 +147,14 @@ use_device(void)
     must(cuCtxSetCurrent(context), __LINE__);
 }
 
+CUstream
+new_stream(unsigned flags)
+{
+    CUstream stream;
+    must(cuStreamCreate(&stream, flags), __LINE__);
+    return stream;
+}
+
 CUfunction
 load_function(const struct softgpu_image *image)
 {

@@ -57,6 +57,9 @@ void launch_one(CUfunction function, CUstream stream, void *pointer);
 /* Makes the primary context of device 0 current. */
 void use_device(void);
 
+/* A stream of the current context; ends the test if there is none. */
+CUstream new_stream(unsigned flags);
+
 /* Waits until *flag is not 0, at most 20 s; false if it stayed 0. */
 bool wait_for(atomic_int *flag);
 

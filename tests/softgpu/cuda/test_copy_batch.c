@@ -125,11 +125,10 @@ LOOP_TEST(rows_of_a_batch_arrive, 0, 60)
     unsigned seed = (unsigned)_i;
     struct arenas arenas;
     struct rows rows;
-    CUstream stream;
     size_t failed;
     make_arenas(&arenas, &seed);
     draw_rows(&rows, &arenas, &seed);
-    ck_assert_int_eq(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     const bool per_thread = _i / 3 % 2 == 1;
     if (per_thread)
         stream = NULL;
@@ -157,9 +156,8 @@ TEST(sources_are_read_when_the_order_says)
 {
     atomic_int open = 0;
     unsigned char *source[3], seen[3];
-    CUstream stream;
     CUdeviceptr to;
-    ck_assert_int_eq(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     ck_assert_int_eq(cuMemAlloc(&to, 3), CUDA_SUCCESS);
     for (int i = 0; i < 2; ++i)
         ck_assert_int_eq(cuMemAllocHost((void **)&source[i], 1), CUDA_SUCCESS);
@@ -190,12 +188,11 @@ LOOP_TEST(a_wrong_copy_is_named_and_none_is_made, 0, 16)
     unsigned seed = (unsigned)_i + 1000;
     struct arenas arenas, untouched;
     struct rows rows;
-    CUstream stream;
     size_t failed = 12345;
     make_arenas(&arenas, &seed);
     untouched = arenas;
     draw_rows(&rows, &arenas, &seed);
-    ck_assert_int_eq(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     rows_12080 copy = (rows_12080)call_of("cuMemcpyBatchAsync", 12080, false);
     const size_t wrong = draw(&seed, (unsigned)rows.count);
     struct rows broken = rows;
@@ -269,10 +266,9 @@ LOOP_TEST(boxes_of_a_batch_arrive, 0, 30)
     unsigned char source[BOX_BYTES], wanted[4][BOX_BYTES], seen[BOX_BYTES];
     CUdeviceptr device[4];
     CUDA_MEMCPY3D_BATCH_OP operations[4];
-    CUstream stream;
     for (int i = 0; i < BOX_BYTES; ++i)
         source[i] = (unsigned char)rand_r(&seed);
-    ck_assert_int_eq(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     for (int k = 0; k < 4; ++k) {
         const struct shape shape = draw_shape(&seed);
         const size_t pitch = draw(&seed, 2) ? PITCH : 0, rows = draw(&seed, 2) ? ROWS : 0;

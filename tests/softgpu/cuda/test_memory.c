@@ -24,14 +24,6 @@ device_memory(size_t bytes)
     return pointer;
 }
 
-static CUstream
-new_stream(void)
-{
-    CUstream stream;
-    ck_assert_int_eq(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
-    return stream;
-}
-
 static void
 fill_random(unsigned char *bytes, size_t count, unsigned *seed)
 {
@@ -48,7 +40,7 @@ LOOP_TEST(rows_arrive_and_nothing_else_changes, 0, 50)
     unsigned seed = (unsigned)_i;
     unsigned char *pinned, source[BYTES], expected[BYTES], seen[BYTES];
     CUdeviceptr first = device_memory(BYTES), second = device_memory(BYTES), managed;
-    CUstream stream = new_stream();
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     ck_assert_int_eq(cuMemAllocHost((void **)&pinned, BYTES), CUDA_SUCCESS);
     ck_assert_int_eq(cuMemAllocManaged(&managed, BYTES, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
     fill_random(source, BYTES, &seed);
@@ -219,7 +211,7 @@ TEST(what_leaves_its_allocation_is_refused)
 
 TEST(the_host_waits_when_cuda_documents_it)
 {
-    CUstream stream = new_stream();
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     CUfunction gate = load_function(&gate_image);
     static atomic_int open;
     static unsigned char pageable[BYTES], result[BYTES];
@@ -258,7 +250,7 @@ open_soon(void *flag)
 /* Freeing waits for the work that may use the memory: else the kernel below would write to memory that is gone. */
 TEST(free_waits_for_the_device)
 {
-    CUstream gated = new_stream(), opener = new_stream();
+    CUstream gated = new_stream(CU_STREAM_NON_BLOCKING), opener = new_stream(CU_STREAM_NON_BLOCKING);
     static atomic_int open;
     atomic_store(&open, 0);
     CUdeviceptr device = device_memory(BYTES);
@@ -275,7 +267,7 @@ TEST(free_waits_for_the_device)
 
 TEST(stream_ordered_memory_lives_until_its_free_is_reached)
 {
-    CUstream stream = new_stream();
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     static atomic_int open;
     atomic_store(&open, 0);
     CUdeviceptr device;

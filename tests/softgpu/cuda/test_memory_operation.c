@@ -12,14 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static CUstream
-new_stream(void)
-{
-    CUstream stream;
-    ck_assert_int_eq(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
-    return stream;
-}
-
 /* As a host writes what a stream waits for. */
 static void
 put_word(uint64_t *word, uint64_t value, bool wide)
@@ -83,7 +75,7 @@ LOOP_TEST(a_wait_is_over_when_its_condition_holds, 0, 6)
     unsigned seed = (unsigned)_i;
     CUdeviceptr address;
     uint64_t *word = new_word(&address);
-    CUstream stream = new_stream();
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     for (int round = 0; round < 8; ++round) {
         const bool wide = rand_r(&seed) % 2;
         const unsigned flags = (unsigned)rand_r(&seed) % 4;
@@ -110,7 +102,7 @@ TEST(what_was_written_before_the_value_is_seen_behind_the_wait)
     enum { COUNT = 1024 };
     CUdeviceptr address, values;
     (void)new_word(&address);
-    CUstream writer = new_stream(), reader = new_stream();
+    CUstream writer = new_stream(CU_STREAM_NON_BLOCKING), reader = new_stream(CU_STREAM_NON_BLOCKING);
     float *seen;
     ck_assert_int_eq(cuMemAlloc(&values, COUNT * sizeof(float)), CUDA_SUCCESS);
     ck_assert_int_eq(cuMemAllocHost((void **)&seen, COUNT * sizeof(float)), CUDA_SUCCESS);
@@ -135,7 +127,7 @@ TEST(operations_of_a_batch_run_in_order)
 {
     CUdeviceptr address;
     uint64_t *word = new_word(&address);
-    CUstream stream = new_stream();
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     CUstreamBatchMemOpParams operations[] = {
         {.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32, .address = address, .value = 1}},
         {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64, .address = address + 8, .value64 = 1ull << 40}},
@@ -160,7 +152,7 @@ TEST(captured_ones_run_at_each_launch)
 {
     CUdeviceptr address;
     uint64_t *word = new_word(&address);
-    CUstream stream = new_stream();
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     CUgraph graph;
     CUgraphExec exec;
     CUgraphNode node;
@@ -186,7 +178,7 @@ TEST(what_no_gpu_would_take_is_refused)
 {
     CUdeviceptr address, managed;
     (void)new_word(&address);
-    CUstream stream = new_stream();
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     uint64_t pageable = 0;
     ck_assert_int_eq(cuMemAllocManaged(&managed, 64, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
     ck_assert_int_eq(cuStreamWaitValue32(stream, address + 2, 1, 0), CUDA_ERROR_INVALID_VALUE);
@@ -215,7 +207,7 @@ TEST(a_wait_ends_when_the_context_fails)
 {
     CUdeviceptr address;
     (void)new_word(&address);
-    CUstream stream = new_stream(), other = new_stream();
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING), other = new_stream(CU_STREAM_NON_BLOCKING);
     ck_assert_int_eq(cuStreamWaitValue32(stream, address, 1, 0), CUDA_SUCCESS);
     launch_one(load_function(&fail_image), other, NULL);
     ck_assert_int_ne(cuStreamSynchronize(stream), CUDA_SUCCESS);

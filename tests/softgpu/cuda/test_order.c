@@ -14,14 +14,6 @@
 
 /* ---- what may overlap, does ---- */
 
-static CUstream
-new_stream(unsigned flags)
-{
-    CUstream stream;
-    ck_assert_int_eq(cuStreamCreate(&stream, flags), CUDA_SUCCESS);
-    return stream;
-}
-
 /* A kernel of `first` waits for one of `second` that is submitted later. */
 static void
 check_overlap(CUstream first, CUstream second)

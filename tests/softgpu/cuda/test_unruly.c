@@ -79,10 +79,9 @@ TEST(a_first_launch_waits_for_what_runs)
     CUfunction gate = load_function(&gate_image), late = function_of(&span_image);
     static struct span span;
     static atomic_int launched;
-    CUstream stream;
     pthread_t thread;
     ck_assert_int_eq(is_loaded(late), !unruly);
-    ck_assert_int_eq(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     launch_one(gate, NULL, &open_gate);
     pthread_create(&thread, NULL, open_later, &launched); /* without the switch once the launch is made */
     launch_one(late, stream, &span);
