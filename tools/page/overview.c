@@ -78,7 +78,8 @@ put_losses(json_object *section, const struct facts *facts, const struct model *
     else if (count == 0)
         report_sentence(section, "notes", "%s", "No option of ddprun would save 1 % of a step or more.");
     else if (losses[0].unmeasured)
-        report_sentence(section, "notes", "To wait less, %s. The gain was not measured.", losses[0].advice);
+        report_sentence(section, "notes", "Against %s: %s. The gain was not measured.", losses[0].what,
+                        losses[0].advice);
     else
         report_sentence(section, "notes", "About %s of a step can be saved: %s.", figure_time(losses[0].gain_us, text),
                         losses[0].advice);
@@ -103,6 +104,9 @@ put_figures(json_object *section, const struct facts *facts)
     if (facts->waited.straggler >= 0)
         snprintf(waits, sizeof(waits), "for rank %d, mean of the others",
                  facts->ranks[facts->waited.straggler].run->rank);
+    const char *slowed = facts_number(summary, "overlap_off_step") > 0
+                             ? "at the end overlap was off; while it was on: table of trials"
+                             : "kernels beside collectives take longer, by the last trial";
     const struct {
         const char *id, *name, *kind;
         double value;
@@ -116,9 +120,9 @@ put_figures(json_object *section, const struct facts *facts)
         {"alone", "without averaging", "time", alone_us, facts->world > 1 ? "a step less its losses" : ""},
         {"efficiency", "efficiency", "share", alone_us / facts->step_us, "without averaging / a step"},
         {"exposed", "exposed communication per step", "time", facts->exposed_us, "not hidden by backward, mean"},
-        {"planned", "planned exposed time", "time", facts->predicted_us, "forecast of the last plan of buckets"},
-        {"bound", "least exposed time, estimated", "time", facts->bound_us, "for any layout of buckets"},
-        {"slowed", "slowed by collectives", "time", facts->slowed_us, "the step's own work, by the last trial"},
+        {"planned", "planned exposed time", "time", facts->predicted_us, "as the last plan of buckets expects"},
+        {"bound", "least exposed time, estimated", "time", facts->bound_us, "with the best buckets"},
+        {"slowed", "slowed by collectives", "time", facts->slowed_us, slowed},
         {"waiting", "waiting for ranks per step", "time", facts->waiting_us, waits},
         {"steps_per_second", "steps per second", "number", facts->steps_per_s, "mean after start-up"},
         {"items_per_second", "items per second", "number", facts_number(summary, "items_per_second"), "of DDP_SHARD"},
@@ -128,7 +132,8 @@ put_figures(json_object *section, const struct facts *facts)
         {"buckets", "buckets", "count", facts_number(summary, "buckets"), ""},
         {"seconds", "wall time", "time", 1e6 * facts_number(summary, "seconds"), "from start to end"}};
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); ++i)
-        report_figure(section, figures[i].id, figures[i].name, figures[i].kind, figures[i].value, figures[i].note);
+        if (!isnan(figures[i].value))
+            report_figure(section, figures[i].id, figures[i].name, figures[i].kind, figures[i].value, figures[i].note);
 }
 
 void
@@ -138,8 +143,8 @@ section_verdict(json_object *report, const struct facts *facts, const struct mod
     if (facts->group_count > 1)
         snprintf(group, sizeof(group), " of group %d, each from one to the next of that group; rates are of all groups",
                  facts->group);
-    snprintf(caption, sizeof(caption), "Of steps %llu to %llu%s.", (unsigned long long)facts->first_counted,
-             (unsigned long long)facts->last_counted, group);
+    snprintf(caption, sizeof(caption), "All figures are of steps %llu to %llu%s.",
+             (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted, group);
     json_object *section =
         report_section(report, "verdict", "Verdict", facts->counted > 0 ? caption : "No step was measured.");
     if (facts->counted > 0)

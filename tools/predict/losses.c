@@ -59,6 +59,14 @@ best_exposed(const struct model *model, unsigned bytes_kept)
                                                                                                              : NAN;
 }
 
+/* Whether the bytes of all gradients, and not the latency of an all-reduce, are most of what one of them takes. */
+static bool
+bytes_prevail(const struct model *model)
+{
+    struct cost cost;
+    return model_cost(model, model->ranks, NULL, &cost) && cost_fs(&cost, model->bytes) / 2 >= cost_fs(&cost, 0);
+}
+
 /* And of the network, what is beyond that which better buckets save. */
 static void
 add_buckets(const struct model *model, struct found *found)
@@ -67,7 +75,7 @@ add_buckets(const struct model *model, struct found *found)
     if (model->fixed && model->overlapped)
         add_loss(found, model->exposed_us - best_us, false, "--bucket-mb sets the size of buckets",
                  "leave --bucket-mb out: buckets are then planned from measured times");
-    if (!model->narrow)
+    if (!model->narrow && bytes_prevail(model))
         add_loss(found, fmin(left_us, best_us) - best_exposed(model, 500), false,
                  "the network is too slow for the gradients",
                  "--compress fp16 or bf16 sends half of the bytes, and rounds gradients");

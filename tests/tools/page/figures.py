@@ -115,19 +115,22 @@ def read_page(output, page, summary):
     report, markup = report_of(page), parts(page)
     figures = {one["id"]: one for one in section(report, "verdict")["figures"]}
     for figure, name in FIGURES.items():
-        one = figures[name]
-        if one["value"] is not None:
-            say(figure, output + "'s data", float(one["value"]), of_kind(one))
+        one = figures.get(name)
+        if one is None:  # it is not known, and has no row
+            if summary and summary.get(MEMBERS.get(figure)) is not None:
+                complain("%s has no %s" % (output, name))
+            continue
+        say(figure, output + "'s data", float(one["value"]), of_kind(one))
         shown = re.search(r"<dd id='run-%s'>([^<]*)" % name, markup["verdict"])
         if one["kind"] == "time" and shown:
             say(figure, output, html.unescape(shown[1]), 1e-3 if name == "seconds" else 1)
         elif (figure in COUNTS or one["kind"] == "share") and shown:
             say(figure, output, html.unescape(shown[1]))
-        if one["kind"] == "share" and one["value"] is not None and not 0 <= one["value"] <= 1:
+        if one["kind"] == "share" and not 0 <= one["value"] <= 1:
             complain("%s is %s of the whole" % (name, one["value"]))
     verdict, times = plain(markup["verdict"]), plain(markup["step-times"])
     find("step", output + "'s verdict", r"A step takes (\d\S* \S+)\. ", verdict)
-    find("first", output + "'s verdict", r"Of steps (\d+) to", verdict)
+    find("first", output + "'s verdict", r"All figures are of steps (\d+) to", verdict)
     hold_losses(output, report, figures, verdict)
     rounded("waiting", output + "'s table", r"In these steps: waiting for (?:rank \d+|each other): (\S+) ms per step", times)
     find("straggler", output + "'s table", r"In these steps: waiting for rank (\d+):", times)
@@ -157,7 +160,7 @@ def hold_losses(output, report, figures, verdict):
     """Each loss has a row with its figure, and the largest of them is named."""
     losses = rows(report, "verdict", "Losses of time")
     named = re.search(r"The largest loss is ([^:]*): ", verdict)
-    wanted = [figures[name]["value"] for name in ("waiting", "exposed", "slowed")]
+    wanted = [figures.get(name, {}).get("value") for name in ("waiting", "exposed", "slowed")]
     if [row["Per step"] for row in losses] != (wanted if losses else []):
         complain("the losses in the %s are %s, and its figures %s" % (output, losses, wanted))
     known = [row for row in losses if row["Per step"] is not None]

@@ -361,6 +361,17 @@ TEST(compression_is_suggested_where_bytes_count)
     NEAR(losses[0].gain_us, 500);
 }
 
+/* All 4 MB take 9 ms, of which 5 ms are latency. */
+TEST(compression_saves_no_latency)
+{
+    struct made late = plain;
+    late.latency_us = 5000;
+    ck_assert_uint_eq(losses_of(&late, losses), 0);
+    late.latency_us = 500;
+    ck_assert_uint_eq(losses_of(&late, losses), 1);
+    ck_assert_ptr_nonnull(strstr(losses[0].advice, "--compress"));
+}
+
 TEST(nothing_is_suggested_for_a_hundredth)
 {
     struct made fast = plain;
