@@ -16,14 +16,12 @@ void
 section_head(json_object *report, const struct facts *facts)
 {
     char caption[300], date[40] = "";
-    bool many = false;
+    bool many = ANY(it, facts->ranks, facts->rank_count, strcmp(it->run->host, facts->first->host) != 0);
     json_object *each, *rank = NULL;
     time_t begun = (time_t)(facts->first->unix_ns / 1000000000);
     struct tm utc;
     if (facts->first->unix_ns > 0 && gmtime_r(&begun, &utc) != NULL)
         (void)strftime(date, sizeof(date), ", %Y-%m-%d %H:%M UTC", &utc);
-    for (size_t r = 0; r < facts->rank_count; ++r)
-        many = many || strcmp(facts->ranks[r].run->host, facts->first->host) != 0;
     if (json_object_object_get_ex(facts->summary, "each_rank", &each) && json_object_is_type(each, json_type_array))
         rank = json_object_array_get_idx(each, 0);
     snprintf(caption, sizeof(caption), "%d rank%s on %s%s%s%s", facts->world, facts->world == 1 ? "" : "s",

@@ -113,13 +113,11 @@ static void
 put_names(const struct writing *w)
 {
     unsigned communicators = 0, groups = 1;
-    bool graphs = false;
-    for (size_t i = 0; i < w->run->step_count; ++i) {
-        graphs = graphs || w->run->steps[i].in_graph;
-        groups = (unsigned)w->run->steps[i].group >= groups ? (unsigned)w->run->steps[i].group + 1 : groups;
-        for (size_t k = 0; k < w->run->steps[i].bucket_count; ++k) {
-            unsigned communicator = w->run->steps[i].buckets[k].communicator;
-            communicators = communicator >= communicators ? communicator + 1 : communicators;
+    bool graphs = ANY(step, w->run->steps, w->run->step_count, step->in_graph);
+    FOR_EACH(step, w->run->steps, w->run->step_count) {
+        groups = (unsigned)step->group >= groups ? (unsigned)step->group + 1 : groups;
+        FOR_EACH(bucket, step->buckets, step->bucket_count) {
+            communicators = bucket->communicator >= communicators ? bucket->communicator + 1 : communicators;
         }
     }
     char *name = xasprintf("rank %d (%s)", w->run->rank, w->run->host);

@@ -349,10 +349,8 @@ judge_base(struct effect *effect, size_t base, const struct changed_words *chang
             }
         }
     }
-    bool explained =
-        ALL(word, changed->words, changed->count,
-            ANY_NUMBER(i, 0, few_count, (hits[i] > 0 || changed->count == 1) && explains(&few[i], ratios[i], *word)));
-    if (!explained)
+    if (!ALL(word, changed->words, changed->count,
+             ANY_NUMBER(i, 0, few_count, (hits[i] > 0 || changed->count == 1) && explains(&few[i], ratios[i], *word))))
         return false;
     for (size_t i = 0; i < few_count; ++i) {
         if (hits[i] > 0)

@@ -158,6 +158,18 @@ is_whole_step(const struct roles *roles, uint32_t number)
            version_own_edge(roles, number, false) != NULL;
 }
 
+/* The largest memory that the host writes, and shares with the device; SCOUT_NONE. */
+static uint32_t
+written_by_host(const struct scout_log *log)
+{
+    uint32_t found = SCOUT_NONE;
+    FOR_EACH(op, log->ops, log->op_count)
+        if (op->kind == SCOUT_COPY && op->bytes == 0 && op->to.alloc != SCOUT_NONE &&
+            (found == SCOUT_NONE || log->allocs[op->to.alloc].bytes > log->allocs[found].bytes))
+            found = op->to.alloc;
+    return found;
+}
+
 void
 refusals_note_host(const struct roles *roles, struct scout_finding *finding)
 {
@@ -167,15 +179,12 @@ refusals_note_host(const struct roles *roles, struct scout_finding *finding)
                  "%" PRIu64 " bytes that are computed from data are copied to the host, and as many come back: if the "
                  "host updates parameters, these and their gradients are not in the table",
                  bytes);
-    const struct scout_log *log = roles->graph->log;
-    for (uint32_t i = 0; i < log->op_count; ++i)
-        if (log->ops[i].kind == SCOUT_COPY && log->ops[i].bytes == 0 && log->ops[i].to.alloc != SCOUT_NONE) {
-            note_add(finding,
-                     "the host writes memory that it shares with the device, as a%" PRIu32 ": if it updates parameters "
-                     "or gradients, these are not in the table",
-                     log->ops[i].to.alloc);
-            return;
-        }
+    uint32_t shared = written_by_host(roles->graph->log);
+    if (shared != SCOUT_NONE)
+        note_add(finding,
+                 "the host writes memory that it shares with the device, as a%" PRIu32 ": if it updates parameters "
+                 "or gradients, these are not in the table",
+                 shared);
 }
 
 enum roles_verdict
@@ -211,6 +220,11 @@ refusals_judge_loops(const struct roles *roles, struct scout_finding *finding)
             "%s, written by %s, feeds back into the next step, but no element of it is computed from its own "
             "old value: this is not training by gradients",
             version_place(roles, carried, place), version_op_name(roles, carried, name));
+    uint32_t shared = written_by_host(roles->graph->log);
+    if (shared != SCOUT_NONE)
+        return note_refuse(finding, ROLES_NO_LOOP,
+                           "nothing stays on the device between steps: the host may update it (it writes a%" PRIu32 ")",
+                           shared);
     return note_refuse(finding, ROLES_NO_LOOP,
                        "no memory feeds back into the next step: this is not training, or its values no longer change");
 }

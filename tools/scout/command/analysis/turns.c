@@ -501,8 +501,7 @@ sort_operations(struct sorter *sorter)
     for (uint32_t i = 0; i < sorter->period && ok; ++i)
         ok = judge_operation(sorter, i);
     ok = ok && settle_reads(sorter) && judge_changes(sorter);
-    for (uint32_t i = 0; i < sorter->graph->version_count; ++i)
-        sorter->turns->is_scaled = sorter->turns->is_scaled || is_scaled(sorter, &sorter->graph->versions[i]);
+    sorter->turns->is_scaled = ANY(it, sorter->graph->versions, sorter->graph->version_count, is_scaled(sorter, it));
     reads_find(sorter->graph, sorter->period, sorter->turns->parts, NULL, &sorter->turns->reads);
     find_noise(sorter);
     if (ok)

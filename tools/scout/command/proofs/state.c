@@ -325,13 +325,10 @@ prove_sums(struct trial *it)
     struct play *play = it->play;
     struct played sums = {0};
     uint32_t tensor;
-    bool any = false;
-    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
+    for (uint32_t i = 0; i < play->plan.tensor_count; ++i)
         if (play->tensors[i].may_be_sum)
             play->tensors[i].role = PLAY_SUM;
-        any = any || play->tensors[i].role == PLAY_SUM;
-    }
-    if (!any)
+    if (!ANY(it, play->tensors, play->plan.tensor_count, it->role == PLAY_SUM))
         return;
     bool whole = exchange(it, PLAY_SUMS_EXCHANGED, &sums);
     if (!it->is_ended && !whole)

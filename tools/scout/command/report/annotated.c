@@ -201,10 +201,8 @@ changes(const struct comparison *it, const struct scout_effect *effect, const st
         changed = changed || shares_bytes(&segment->modified, tensor);
         killed = killed || shares_bytes(&segment->killed, tensor);
     }
-    for (uint32_t i = 0; i < effect->dependence_count; ++i)
-        changed = changed || (it->memory_of[effect->dependences[i].to] == memory &&
-                              shares_bytes(&effect->dependences[i].changed, tensor));
-    return changed && !killed;
+    return !killed && (changed || ANY(theirs, effect->dependences, effect->dependence_count,
+                                      it->memory_of[theirs->to] == memory && shares_bytes(&theirs->changed, tensor)));
 }
 
 /* Whether its run, as it was, has left other bytes there. */

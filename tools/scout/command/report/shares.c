@@ -456,20 +456,17 @@ place_share(struct search *search, const struct batches *list, const struct batc
 {
     const struct scout_op *op = batch->copy != SCOUT_NONE ? &search->log->ops[batch->copy] : NULL;
     struct stack stack = spot_stack(search, op != NULL ? op->site : search->log->allocs[batch->alloc].site);
-    for (uint32_t depth = 0; depth < stack.count; ++depth) {
-        struct lifted said;
-        struct spot spot;
-        if (op == NULL ? !find_managed_line(search, &stack, batch, &spot, &said) || said.memory[0] == '\0' ||
-                             said.bytes[0] == '\0'
-                       : !is_own(search, list, batch, &stack, depth) ||
-                             !name_batch(search, batch, &stack, depth, by_number, &said) ||
-                             !spot_find_behind(search, &stack.frames[depth], &spot))
-            continue;
-        if (adds)
-            add_share(search, &spot, &said, batch);
-        return true;
-    }
-    return false;
+    struct lifted said;
+    struct spot spot;
+    bool found = ANY_NUMBER(depth, 0, stack.count,
+                            op == NULL ? find_managed_line(search, &stack, batch, &spot, &said) &&
+                                             said.memory[0] != '\0' && said.bytes[0] != '\0'
+                                       : is_own(search, list, batch, &stack, depth) &&
+                                             name_batch(search, batch, &stack, depth, by_number, &said) &&
+                                             spot_find_behind(search, &stack.frames[depth], &spot));
+    if (found && adds)
+        add_share(search, &spot, &said, batch);
+    return found;
 }
 
 /* By its name, or else by the number of its allocation. */
