@@ -70,6 +70,18 @@ wrong_01_bias_gradient|argument 1 .*points to memory that is not annotated|annot
 wrong_02_biases|unannotated memory 3, which .adam. writes .argument 1.|.adam. updates this memory as it updates annotated parameters: annotate all of it with DDP_PARAMETER, and its gradient
 ROWS
 
+# An arena whose gradient is annotated in part, cuBLAS's alpha, a divisor of the whole batch, and a mean of the share beside one divided by it.
+while IFS='|' read -r name place_pattern && [ "$sanitized" -eq 0 ]; do
+    "$build/bin/softgpu-cc" -O2 -g -I"$held/../../../interpose/include" "$held/../$name.cu" -o "$work/held" -lcublas 2>"$work/stderr"
+    checked 2 "" "$work/held"
+    check "$name: the place" grep -Eq "^(different|not comparable): in step 1 $place_pattern" "$work/stdout"
+done <<'ROWS'
+check9/wrong_11_quarry|`nesterov` .*: it changes 1631 elements of the parameter; of the gradient .*DDP_GRADIENT annotates only 1540
+check9/wrong_12_harbour|`output_gradient` .*argument 6 .*is 1/214 on each rank, as in one process: 214 is of the whole batch
+check10/wrong_02_autoenc|`hidden_delta` .*argument 3 .*points to a value that `column_mean` .*computes from the rank's share alone
+check10/wrong_04_softmax|`cublasSaxpy` .*argument 3 \(`&minus`\) is -0.92[0-9]* on all ranks and -1.5 in one process; before it the host reads .* at .*wrong_04_softmax.cu:94
+ROWS
+
 # Sums of DDP_REDUCE that ranks add in another order move the gradients as far as this one differs: no kernel is named for it.
 if [ "$sanitized" -eq 0 ]; then
     "$build/bin/softgpu-cc" -O2 -g -I"$held/../../../interpose/include" "$held/../check3/right_03_survey.cu" -o "$work/survey" 2>"$work/stderr"

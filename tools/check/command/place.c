@@ -417,7 +417,8 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
         place_add_read(finding, at, place);
         return true;
     }
-    bool is_target_itself = place_is_target(finding->question, step, changed);
+    bool is_target_itself = place_is_target(finding->question, step, changed),
+         makes_rows = !is_update && !relation_is_result(finding, &(struct where){.at = at, .argument = changed});
     char unmoved[200] = "";
     if (!is_update && gets_same(finding, at) && are_alike(finding, at) && find_unmoved(finding, at, unmoved)) {
         place_say(place, PLACE_SCALAR, step, "add `first` of DDP_SHARD to where each rank's share begins",
@@ -427,8 +428,9 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
     if (((finding->question->is_uneven || (!is_update && gets_same(finding, at))) &&
          place_say_scalar(finding, at, 1, place)) ||
         place_say_scalar(finding, at, 4, place) || (!is_update && say_whole(finding, at, place)) ||
-        place_say_scalar(finding, at, 3, place) || say_input(finding, at, false, -1, place) ||
-        (!is_update && say_sum(finding, at, is_late, place)) || place_say_scalar(finding, at, 2, place) ||
+        (makes_rows && say_sum(finding, at, is_late, place)) || place_say_scalar(finding, at, 3, place) ||
+        say_input(finding, at, false, -1, place) || (!is_update && say_sum(finding, at, is_late, place)) ||
+        place_say_scalar(finding, at, 2, place) ||
         ((!is_update || is_target_itself) && say_input(finding, at, true, -1, place)) ||
         (!is_update && say_input(finding, at, true, (int)changed, place)))
         return true;
@@ -456,12 +458,10 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                   "after backward it reads or changes gradients that are not averaged yet, and its results are not "
                   "proportional to them");
     else {
-        bool is_result = relation_is_result(finding, &(struct where){.at = at, .argument = changed});
         char why[200] = ": a row depends on other rows of the share, or on its position in the share";
-        if (!find_unmoved(finding, at, why) && is_result)
+        if (!find_unmoved(finding, at, why) && !makes_rows)
             snprintf(why, sizeof(why),
-                     ": each depends on the share alone, such as a variance or a maximum, or on a "
-                     "row's position in it");
+                     ": each depends on the share alone, such as a variance or a maximum, or on a row's place in it");
         place_say(
             place, PLACE_SHARE, step,
             finding->question->is_reduced
@@ -470,9 +470,10 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                 : "look in this kernel for labels or other inputs that are not moved by `first`; for statistics of the "
                   "share (reduce them over the batch with DDP_REDUCE); for positions and random numbers that depend on "
                   "a row's number in the share (add `first` to it)",
-            is_result ? "the ranks' values in the memory that %s points to have neither the sum nor the mean that one "
-                        "process has%s"
-                      : "the ranks' rows in the memory that %s points to differ from one process's%s",
+            !makes_rows
+                ? "the ranks' values in the memory that %s points to have neither the sum nor the mean that one "
+                  "process has%s"
+                : "the ranks' rows in the memory that %s points to differ from one process's%s",
             ARGUMENT_OF(step, it), why);
     }
     return true;
@@ -645,6 +646,17 @@ say_part(const struct finding *finding, struct place *place)
     return false;
 }
 
+/* Of an update: what each operation changes is right, and adds to something that is not. */
+static bool
+say_added(const struct finding *finding, struct place *place)
+{
+    bool is = false;
+    for (size_t at = 0; at < finding->one.count && finding->question->is_update && !is; ++at)
+        is = finding->matters[at] != 0 && place_has(finding->question, &finding->one.steps[at]) &&
+             say_input(finding, at, false, -1, place);
+    return is;
+}
+
 /* Whether the annotation of what an operation has changed gives all ranks rank 0's values, which are one process's. */
 static bool
 begins_alike(const struct finding *finding, const struct where *where)
@@ -704,10 +716,10 @@ find_place(struct finding *finding, struct place *place)
                                 (question->is_reduced && place_is_target(question, step, (uint32_t)where.argument));
             if (relation == RELATION_NONE || relation == RELATION_PART || (must_be_same && relation != RELATION_SAME))
                 return say_missing_before(finding, at, place) || find_all_extra(finding, at, place) ||
-                       say_place(finding, at, (uint32_t)where.argument, place);
+                       say_place(finding, at, (uint32_t)where.argument, place) || say_added(finding, place);
         }
     }
-    return false;
+    return say_added(finding, place);
 }
 
 /* Whether all ranks get the one process's number there. */
@@ -720,28 +732,12 @@ is_alike(const struct finding *finding, const struct where *where)
                        (it = relation_argument(finding, r, where)) != NULL && it->value == value);
 }
 
-/* A DDP_REDUCE of the host's memory before the operation that has made this number, or one by which it is divided; or
- * NULL. */
-static const struct step *
-find_maker(const struct finding *finding, const struct where *where)
-{
-    const struct step *steps = finding->one.steps, *maker = NULL;
-    double value = steps[where->at].list[where->argument].value;
-    for (size_t at = 0; at < where->at; ++at) {
-        bool is_host = strcmp(steps[at].its->name, LOOK_REDUCES) == 0 && !steps[at].list[0].is_memory;
-        double made = is_host ? steps[at].list[0].value : 0;
-        maker = made > 1 && (value == made || fabs(made * value - 1) < 1e-6) ? &steps[at] : maker;
-    }
-    return maker;
-}
-
 /* Where gradients are the Nth part of one rank's, what divides them is of the whole batch, on each rank: one divided by
- * its items; a number that DDP_REDUCE has made; and, probably, the items, which may also be a width, or one divided by
- * any whole number. */
+ * its items; and, probably, the items, which may also be a width, or one divided by any whole number. */
 static bool
 find_divisor(const struct finding *finding, struct place *place)
 {
-    enum { BY_ITEMS, MADE, ITEMS, BY_ANY, TURNS };
+    enum { BY_ITEMS, ITEMS, BY_ANY, TURNS };
     for (size_t i = 0; i < TURNS * finding->one.count; ++i) {
         int turn = (int)(i / finding->one.count);
         struct where of = {.at = i % finding->one.count};
@@ -750,34 +746,44 @@ find_divisor(const struct finding *finding, struct place *place)
             const struct look_argument *it = &step->list[of.argument];
             double items = (double)finding->question->items, inverse = 1 / it->value,
                    divisor = it->value < 1 ? rint(inverse) : it->value;
-            const struct step *by = turn == MADE ? find_maker(finding, &of) : NULL;
-            char name[320], made[360] = "the whole batch, not the rank's share";
             bool is_whole = inverse > 1.5 && fabs(inverse - divisor) < 1e-6 * inverse,
-                 is_it = turn == MADE    ? by != NULL
-                         : turn == ITEMS ? it->value == items
-                                         : is_whole && (turn == BY_ANY || divisor == items);
+                 is_it = turn == ITEMS ? it->value == items : is_whole && (turn == BY_ANY || divisor == items);
             if (it->is_memory || !is_it || !is_alike(finding, &of))
                 continue;
-            if (by != NULL)
-                snprintf(made, sizeof(made), "what %s makes of the whole batch", place_name_step(by, name));
-            place->is_probable = turn >= ITEMS;
-            place_say(place, PLACE_SCALAR, step, "", "%s%s is %s%.0f on each rank, as in one process: %.0f %s %s",
+            place->is_probable = turn != BY_ITEMS;
+            place_say(place, PLACE_SCALAR, step, "",
+                      "%s%s is %s%.0f on each rank, as in one process: %.0f %s the whole batch, not the rank's share",
                       it->is_member ? "a number in " : "", ARGUMENT_OF(step, it), it->value < 1 ? "1/" : "", divisor,
-                      divisor,
-                      by != NULL         ? "is"
-                      : divisor == items ? "items are"
-                                         : "is of",
-                      made);
+                      divisor, divisor == items ? "items are" : "is of");
             return true;
         }
     }
     return false;
 }
 
+/* The update gets a gradient that differs, as where one rank's update changes nothing and it was not compared. */
+static uint32_t
+find_gradient(const struct finding *finding)
+{
+    for (struct where where = {0}; where.at < finding->one.count; ++where.at) {
+        const struct step *step = &finding->one.steps[where.at];
+        if (!finding->matters[where.at] || !place_has(finding->question, step))
+            continue;
+        for (where.argument = 0; where.argument < step->its->arguments; ++where.argument) {
+            uint32_t tensor = step->list[where.argument].tensor;
+            enum relation relation = tensor >> 24 == 1 + CHECK_GRADIENT ? relation_of(finding, &where) : RELATION_SAME;
+            if (relation == RELATION_NONE || relation == RELATION_SUM)
+                return tensor;
+        }
+    }
+    return 0;
+}
+
 bool
 place_find(const struct place_question *question, struct place *place)
 {
     struct finding finding = {.question = question};
+    struct place_question before = *question;
     *place = (struct place){.text = ""};
     bool ok = relation_load(&finding);
     for (int r = 0; r <= question->ranks && ok && question->is_update; ++r)
@@ -788,6 +794,13 @@ place_find(const struct place_question *question, struct place *place)
                          : question->is_divided                                       ? find_divisor(&finding, place)
                          : in_parts ? place_find_in_parts(&finding, place)
                                     : find_place(&finding, place));
+    before.tensor = any && !found && question->is_update ? find_gradient(&finding) : 0;
+    if (before.tensor != 0 && before.interval > 0) {
+        before.since = --before.interval;
+        before.is_update = false;
+        finding.question = &before;
+        found = find_what_matters(&finding) && find_place(&finding, place);
+    }
     found = found || (ok && !any && find_all_extra(&finding, finding.one.count, place));
     relation_free(&finding);
     return found;

@@ -150,10 +150,8 @@ void copies_boundary(uint32_t step);
 /* Around an operation that comes after `interval` DDP_STEPs; any thread. */
 void look_begins(const struct operation *operation, uint32_t interval, bool from_host);
 void look_ends(bool enqueued);
-/* Around a DDP_REDUCE; it ends only if it is compared. Of memory of the host, the first number of the result is kept.
- */
+/* Around a DDP_REDUCE of memory of the device; it ends only if it is compared. */
 void look_reduce_begins(const struct tensor *memory, uint32_t interval);
-void look_reduce_makes(const struct tensor *memory);
 /* A DDP_STEP, whose group weighs the rank's gradients so. */
 void look_boundary(double weight, uint32_t interval);
 void look_reduce_ends(uint32_t number, uint32_t step);

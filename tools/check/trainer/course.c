@@ -449,7 +449,6 @@ check_reduce_ends(const struct observed_reduction *reduced, CUstream stream)
     if (!course.over && course.wait_until_ms == 0 && course.steps <= check_run.steps &&
         atomic_load(&engine_state.captures_open) == 0) {
         settle_memory(&memory, stream);
-        look_reduce_makes(&memory);
         bool adds = reduced->call->op != DDP_OP_MIN && reduced->call->op != DDP_OP_MAX;
         if (adds && check_run.perturbed && !check_run.is_far && !course.in_rounds) /* ranks add in another order */
             values_perturb(&memory, false);

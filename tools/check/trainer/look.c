@@ -9,7 +9,6 @@
  */
 #include "tools/check/trainer/check.h"
 
-#include "tools/check/format/element.h"
 #include "tools/check/format/look.h"
 #include "tools/common/direct.h"
 #include "tools/common/each.h"
@@ -259,29 +258,18 @@ void
 look_reduce_begins(const struct tensor *memory, uint32_t interval)
 {
     around.active = false;
-    if (interval >= check_run.look || memory->bytes == 0 || !has_context())
+    if (!look.opened || interval >= check_run.look || memory->kind == MEMORY_HOST || memory->bytes == 0)
         return;
     pthread_mutex_lock(&memory_lock);
     CUcontext before = context_enter();
-    if (!look.opened)
-        look_open();
     if (begins(interval, false)) {
         snprintf(around.operation.name, sizeof(around.operation.name), LOOK_REDUCES);
         snprintf(around.operation.place, sizeof(around.operation.place), "%s:%d", file_name_of(memory->site.file),
                  memory->site.line);
-        if (memory->kind != MEMORY_HOST)
-            keep_pointed(NULL, &(struct pointed){.address = memory->address, .bytes = memory->bytes});
+        keep_pointed(NULL, &(struct pointed){.address = memory->address, .bytes = memory->bytes});
     }
     context_leave(before);
     pthread_mutex_unlock(&memory_lock);
-}
-
-void
-look_reduce_makes(const struct tensor *memory)
-{
-    if (memory->kind == MEMORY_HOST && around.active)
-        around.list[around.operation.arguments++] = (struct look_argument){
-            .value = element_get((int)memory->type, (const void *)(uintptr_t)memory->address, 0)};
 }
 
 void

@@ -123,8 +123,7 @@ note_pointer(CUdeviceptr address)
 static bool
 looks_for_updaters(void)
 {
-    uint32_t step = updaters.step;
-    bool again = step == 1 || (step & (step - 1)) == 0;
+    bool again = updaters.step == 1 || (updaters.step & (updaters.step - 1)) == 0;
     if (!again && ANY(it, updaters.looked, updaters.looked_count, *it == around.call))
         return false;
     updaters.looked = values_room(updaters.looked, (updaters.looked_count + 1) * sizeof(*updaters.looked));
