@@ -97,10 +97,9 @@ shown_type(const char *content, uint64_t bytes, uint32_t type, uint32_t quarters
         return "whole numbers";
     if (is_random(content, bytes, of, EVEN) || is_random(content, bytes, of, ODD))
         return "random bits, or a wider type";
-    for (size_t i = ELEMENT_FLOAT32; i <= ELEMENT_BFLOAT16; ++i)
-        if (2 * layouts[i].bytes == of->bytes && is_pair(content, bytes, &layouts[i], quarters))
-            return layouts[i].name;
-    return NULL;
+    const struct layout *pair = FIND(half, &layouts[ELEMENT_FLOAT32], ELEMENT_BFLOAT16,
+                                     2 * half->bytes == of->bytes && is_pair(content, bytes, half, quarters));
+    return pair != NULL ? pair->name : NULL;
 }
 
 /* The same of all of it, or, where that shows nothing, of a part that would show it by chance in one of a million. */

@@ -581,8 +581,11 @@ filled(void *number)
 void
 reads_end(const struct operation *operation)
 {
+    static atomic_bool is_locked; /* the shared bytes: a copy to other pages waits until the device has come as far */
     if (shared == NULL)
         return;
+    if (now.give_count > 0 && !atomic_exchange(&is_locked, true) && scout_state.driver.cuMemHostRegister_p != NULL)
+        (void)scout_state.driver.cuMemHostRegister_p(shared->bytes, sizeof(shared->bytes), CU_MEMHOSTREGISTER_PORTABLE);
     FOR_EACH(give, now.gives, now.give_count) {
         wait_until(is_free, give->exchange, NULL);
         scout_require(scout_state.driver.cuMemcpyDtoHAsync_p(bytes_of(give->exchange), give->from, give->bytes,

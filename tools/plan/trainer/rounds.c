@@ -61,12 +61,7 @@ mark(CUstream stream)
         round_of[recorded++ % EVENTS] = rounds;
 }
 
-static int
-by_size(const void *a, const void *b)
-{
-    const uint64_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
+COMPARES(by_size, uint64_t, (*a > *b) - (*a < *b))
 
 /* Medians of stretches of the newer half; 0: there are too few rounds. */
 static uint32_t
