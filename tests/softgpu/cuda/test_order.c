@@ -68,20 +68,6 @@ open_gate(void)
     ck_assert_int_eq(atomic_load(&gate_gave_up), 0); /* nothing else has opened it */
 }
 
-TEST(legacy_default_stream_is_a_barrier)
-{
-    CUfunction span = load_function(&span_image);
-    CUstream first = new_stream(CU_STREAM_DEFAULT), second = new_stream(CU_STREAM_DEFAULT);
-    close_gate(first);
-    CUevent event;
-    ck_assert_int_eq(cuEventCreate(&event, 0), CUDA_SUCCESS);
-    ck_assert_int_eq(cuEventRecord(event, NULL), CUDA_SUCCESS); /* a record is an action there like any other */
-    launch_one(span, second, &late);
-    ck_assert_int_eq(cuStreamQuery(NULL), CUDA_ERROR_NOT_READY);
-    ck_assert_int_eq(cuStreamQuery(second), CUDA_ERROR_NOT_READY);
-    open_gate();
-}
-
 TEST(null_stream_is_the_threads_own_for_per_thread_callers)
 {
     CUfunction span = load_function(&span_image);
