@@ -12,10 +12,8 @@ second=(--steps 9 --seed 5)
 export first_options="${first[*]}" second_options="${second[*]}"
 
 # By themselves. Sums of two ranks are the same in any order.
-run "$ddprun" -n 2 "$ladder" "${first[@]}" --save "$work/first"
-succeeded "the first training by itself"
-run "$ddprun" -n 2 "$ladder" "${second[@]}" --save "$work/second"
-succeeded "the second by itself"
+works "the first training by itself" "$ddprun" -n 2 "$ladder" "${first[@]}" --save "$work/first"
+works "the second by itself" "$ddprun" -n 2 "$ladder" "${second[@]}" --save "$work/second"
 
 # as_by_themselves NAME: the last command was a job with first, second and first again.
 as_by_themselves() {

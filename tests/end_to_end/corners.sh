@@ -7,8 +7,7 @@ limit=90
 corners=$build/tests/trainers/corners
 
 for mode in forget-parameter stream-again graph-in-thread all-hidden buffer; do
-    run "$ddprun" -n 2 --bucket-mb 0.005 --check-every 1 "$corners" "$mode"
-    succeeded "$mode"
+    works "$mode" "$ddprun" -n 2 --bucket-mb 0.005 --check-every 1 "$corners" "$mode"
 done
 run "$ddprun" -n 2 --bucket-mb 0.005 "$corners" annotate-last
 failed_with "a gradient annotated again after it was averaged" 1 \
@@ -17,8 +16,7 @@ run "$ddprun" -n 2 "$corners" wrong-memory
 failed_with "annotations that name other memory, beside a buffer that kernels reach unseen" 1 "has touched an annotated gradient"
 run "$ddprun" -n 2 --bucket-mb 0.005 "$corners" capture
 failed_with "a capture of a stream that must be waited for" 1 "on which gradients were touched is being captured"
-run "$ddprun" -n 1 "$corners" reset
-succeeded "a device reset in a world of one"
+works "a device reset in a world of one" "$ddprun" -n 1 "$corners" reset
 check "a device reset in a world of one: gradients are the same ones" grep -q ' 4 gradients,' "$work/stderr"
 run "$ddprun" -n 2 --bucket-mb 0.005 "$corners" reset
 failed_with "annotations after a device reset" 1 "DDP_PARAMETER .*: ?[0-9]+. after the device was reset"

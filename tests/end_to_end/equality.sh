@@ -10,8 +10,7 @@ equal() {
     in_turn 3 || return
     shift 3
     rm -f "$work"/rank-*
-    run "$ddprun" -n "$ranks" --check-every 1 "$@" --save "$work/rank-%d"
-    succeeded "$name: ends well"
+    works "$name: ends well" "$ddprun" -n "$ranks" --check-every 1 "$@" --save "$work/rank-%d"
     same_on_all_ranks "$name" "$ranks"
     if [ "$ranks" -eq 1 ]; then
         check "$name: bitwise the bare program" cmp "$work/rank-0" "$serial"
@@ -27,8 +26,7 @@ compared_every_step() {
 
 steps=$((sanitized ? 12 : 100))
 digits_options=(--data "$data" --batch 96 --steps "$steps" --seed 5)
-run "$digits_plain" "${digits_options[@]}" --save "$work/serial"
-succeeded "digits alone"
+works "digits alone" "$digits_plain" "${digits_options[@]}" --save "$work/serial"
 for ranks in 1 2 3 4; do
     equal "digits, $ranks ranks" "$ranks" "$work/serial" --bucket-mb 0.02 -- "$digits" "${digits_options[@]}" && [ "$ranks" -gt 1 ] || continue
     compared_every_step "digits, $ranks ranks" "$steps"
@@ -38,8 +36,7 @@ done
 ladder_options=(--steps 14 --batch 24)
 for shape in "--streams 1" "--streams 2" "--accumulate 3" "--streams 2 --accumulate 2"; do
     read -r -a words <<<"$shape"
-    run "$ladder" "${ladder_options[@]}" "${words[@]}" --save "$work/serial"
-    succeeded "ladder $shape alone"
+    works "ladder $shape alone" "$ladder" "${ladder_options[@]}" "${words[@]}" --save "$work/serial"
     equal "ladder $shape" 2 "$work/serial" --bucket-mb 0.02 -- "$ladder" "${ladder_options[@]}" "${words[@]}" && compared_every_step "ladder $shape" 14
     equal "ladder $shape, no overlap" 2 "$work/serial" --no-overlap -- "$ladder" "${ladder_options[@]}" "${words[@]}"
 done

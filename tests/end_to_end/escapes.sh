@@ -9,8 +9,7 @@ escapes=$build/tests/trainers/escapes
 # escape RANKS MODE: trains right; buckets without the two hidden gradients are launched early; the reason is said once.
 escape() {
     in_turn 3 || return 0
-    run "$ddprun" -n "$1" --bucket-mb 0.005 --check-every 1 "$escapes" "$2"
-    succeeded "$2, $1 ranks"
+    works "$2, $1 ranks" "$ddprun" -n "$1" --bucket-mb 0.005 --check-every 1 "$escapes" "$2"
     check "$2, $1 ranks: others overlap" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"
     check "$2, $1 ranks: reported once" [ "$(grep -c '2 of 6 gradients are averaged at DDP_STEP' "$work/stderr")" -eq 1 ]
 }
@@ -31,8 +30,7 @@ for mode in map map-im2col map-wide map-replace; do
     SOFTGPU_TENSOR_MAPS=scrambled escape 2 "$mode"
 done
 SOFTGPU_TENSOR_MAPS=scrambled SOFTGPU_CHAOS=1 escape 3 map
-SOFTGPU_TENSOR_MAPS=raw run "$ddprun" -n 2 --bucket-mb 0.005 --check-every 1 "$escapes" map
-succeeded "raw tensor maps"
+SOFTGPU_TENSOR_MAPS=raw works "raw tensor maps" "$ddprun" -n 2 --bucket-mb 0.005 --check-every 1 "$escapes" map
 check "raw tensor maps: all overlap, and nothing waits" bash -c \
     "grep -Eq ' [1-9][0-9]* of them overlapped' '$work/stderr' && ! grep -q 'are averaged at DDP_STEP' '$work/stderr'"
 
@@ -54,15 +52,13 @@ else
 fi
 
 # The program itself says when they are complete: then they are launched early, too.
-run "$ddprun" -n 2 --bucket-mb 0.005 --check-every 1 --trace "$work/trace" "$escapes" declared
-succeeded "declared ready"
+works "declared ready" "$ddprun" -n 2 --bucket-mb 0.005 --check-every 1 --trace "$work/trace" "$escapes" declared
 check "declared ready: all buckets are launched early at the end" bash -c \
     "grep '^{.step.:' '$work/trace/rank-0.jsonl' | tail -n 1 | grep '\"early\":true' | grep -qv '\"early\":false'"
 check "declared ready: nothing waits" bash -c "! grep -q 'are averaged at DDP_STEP' '$work/stderr'"
 
 # ddprun does not know what is in arrays that a kernel has built: all gradients are deferred to DDP_STEP.
-run "$ddprun" -n 2 --bucket-mb 0.005 --check-every 1 "$escapes" batched-built
-succeeded "arrays of pointers built by a kernel"
+works "arrays of pointers built by a kernel" "$ddprun" -n 2 --bucket-mb 0.005 --check-every 1 "$escapes" batched-built
 
 # A driver that lacks a call, and one that refuses it for handles of one kind. For an engine that asks for another name every driver
 # is one. Launches of unknown handles count as work on everything, and others are followed.
@@ -86,15 +82,13 @@ if [ "$sanitized" -eq 0 ]; then
     check "unknown functions: serial up to summation order" "$compare" --quiet "$work/rank-0" "$work/serial" 1e-5
 fi
 
-run "$ddprun" -n 1 "$escapes" once
-succeeded "a world of one"
+works "a world of one" "$ddprun" -n 1 "$escapes" once
 
 # An address that is copied after its gradient's bucket was launched: nothing ends unless a kernel of the same step
 # writes through it.
 lost='^ddprun: in step 9 a copy to the device held the address of gradient 1 of 6 .* averaged at DDP_STEP'
 for mode in too-late too-late-used; do
-    run "$ddprun" -n 2 --bucket-mb 0.005 --check-every 1 "$escapes" "$mode" 160
-    succeeded "$mode"
+    works "$mode" "$ddprun" -n 2 --bucket-mb 0.005 --check-every 1 "$escapes" "$mode" 160
     check "$mode: says once that overlap is lost" [ "$(grep -c "$lost" "$work/stderr")" -eq 1 ]
     check "$mode: the next plan defers them" grep -q '2 of 6 gradients are averaged at DDP_STEP' "$work/stderr"
 done

@@ -23,8 +23,7 @@ trains() {
 
 for mode in gemm kernels; do
     run "$fused" "$mode" --save "$work/bare"
-    run "$ddprun" -n 1 "$fused" "$mode" --save "$work/rank-%d"
-    succeeded "$mode, one rank"
+    works "$mode, one rank" "$ddprun" -n 1 "$fused" "$mode" --save "$work/rank-%d"
     check "$mode, one rank: bitwise as without ddprun" cmp "$work/bare" "$work/rank-0"
     for ranks in 2 4; do
         trains "$ranks" "$mode" || continue
@@ -66,8 +65,7 @@ failed_with "--sync-every" 2 '--sync-every is gone: .* DDP_STEP_PARAMETERS after
 
 # Updated weights in input gradients: another model, the same on all ranks.
 "${runtime[@]}" "$fused" updated --steps 10 --save "$work/updated.serial"
-run "$ddprun" -n 2 "$fused" updated --steps 10 --save "$work/rank-%d"
-succeeded "updated"
+works "updated" "$ddprun" -n 2 "$fused" updated --steps 10 --save "$work/rank-%d"
 same_on_all_ranks "updated" 2
 check "updated: another model" bash -c "! '$compare' --quiet '$work/rank-0' '$work/updated.serial' 1e-3 >/dev/null"
 run "$ddprun" check "$fused" updated
@@ -77,8 +75,7 @@ check "check: names the tensor" grep -q '^    after step 1 parameter . of 8, ' "
 check "check: names the cause" grep -q "compute each layer's input gradient before the layer's weights change" "$work/stdout"
 for mode in gemm kernels momentum mixed; do
     in_turn 3 || continue
-    run "$ddprun" check --steps 6 "$fused" "$mode"
-    succeeded "check: $mode is equal"
+    works "check: $mode is equal" "$ddprun" check --steps 6 "$fused" "$mode"
 done
 
 # ends MODE PATTERN [RANKS OPTIONS...]

@@ -11,8 +11,7 @@ graphs=$build/tests/trainers/graphs
 # trains RANKS MODE [OPTIONS...]: every weight is what it must be, and the same on all ranks after every step.
 trains() {
     in_turn 3 || return
-    run "$ddprun" -n "$1" --bucket-mb 0.006 --check-every 1 "${@:3}" "$graphs" "$2"
-    succeeded "$2, $1 ranks${3:+ $3}${4:+ $4}"
+    works "$2, $1 ranks${3:+ $3}${4:+ $4}" "$ddprun" -n "$1" --bucket-mb 0.006 --check-every 1 "${@:3}" "$graphs" "$2"
 }
 
 # in_graphs COUNT: that many steps of the last run were in graphs, and buckets of them were launched early.
@@ -52,21 +51,18 @@ trains 2 whole --no-overlap && check "in the graph, without overlap all wait" gr
 # However buckets are reduced.
 trains 3 late --compress bf16
 trains 3 fork
-run "$ddprun" -n 2 --bucket-mb 0.01 --check-every 1 --trace "$work/trace" "$graphs" late
-succeeded "packed buckets"
+works "packed buckets" "$ddprun" -n 2 --bucket-mb 0.01 --check-every 1 --trace "$work/trace" "$graphs" late
 check "packed buckets: the trace shows it" grep -q '"graph":1,"entered_ns":[0-9]*,"buckets":\[{"bucket":0,"path":"kernels"' "$work/trace/rank-0.jsonl"
 
 # A number in a batch may look like an address, on one rank, too: that is reported once, and nothing ends.
-run "$ddprun" -n 2 --bucket-mb 0.006 "$graphs" number-later
-succeeded "a number that equals an address, after the capture"
+works "a number that equals an address, after the capture" "$ddprun" -n 2 --bucket-mb 0.006 "$graphs" number-later
 check "a number that equals an address, after the capture: reported once" \
     [ "$(grep -c 'rank 1: in step 1[01], a copy of 65536 bytes to the device held a number that equals an address in gradient 3 of [46] .*; the graph with DDP_STEP (.*graphs_steps.h:[0-9]*) does not wait' "$work/stderr")" -eq 1 ]
 
 # One rank: whatever it does.
 for mode in whole several wrong-stream node-inside address-later number-later nested node-later one-rank-eager; do
     in_turn 3 || continue
-    run "$ddprun" -n 1 "$graphs" "$mode"
-    succeeded "$mode, a world of one"
+    works "$mode, a world of one" "$ddprun" -n 1 "$graphs" "$mode"
 done
 
 # refused MODE PATTERN: the job ends with this line.

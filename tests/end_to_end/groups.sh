@@ -32,8 +32,7 @@ overlaps() {
 
 for shape in "--rhythm turns" "--rhythm critic --steps 48" "--rhythm joint --streams 3"; do
     read -r -a words <<<"$shape"
-    run "$gan" --steps 24 "${words[@]}" --save "$work/serial"
-    succeeded "$shape alone"
+    works "$shape alone" "$gan" --steps 24 "${words[@]}" --save "$work/serial"
     for ranks in 1 2 4; do
         equal "$shape" "$ranks" "${words[@]}" && [ "$ranks" -gt 1 ] && overlaps "$shape, $ranks ranks"
     done

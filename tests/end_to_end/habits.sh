@@ -9,8 +9,7 @@ habits=$build/tests/trainers/habits
 # habit RANKS MODE [STEPS]: trains right, and overlaps.
 habit() {
     in_turn 3 || return 0
-    run "$ddprun" -n "$1" --bucket-mb 0.01 --check-every 1 "$habits" "${@:2}"
-    succeeded "$2, $1 ranks"
+    works "$2, $1 ranks" "$ddprun" -n "$1" --bucket-mb 0.01 --check-every 1 "$habits" "${@:2}"
     overlapped "$2, $1 ranks"
 }
 
@@ -28,22 +27,19 @@ for seed in 1 2 3; do
 done
 
 # One rank: the same, and nothing is averaged.
-run "$ddprun" -n 1 "$habits" lazy
-succeeded "lazy, a world of one"
+works "lazy, a world of one" "$ddprun" -n 1 "$habits" lazy
 
 run "$ddprun" -n 2 --bucket-mb 0.01 "$habits" rare-write 14
 failed_with "a late kernel that writes nothing at first" 1 "add_rarely.* wrote gradient [0-9]+ of [0-9]+ \(.gradients\[l\]., .* after bucket"
 run "$ddprun" -n 2 "$habits" mean-first
 failed_with "DDP_MEAN of device memory before any annotation" 1 'DDP_MEAN .on_device. .*: device memory; pass a float or double in host memory'
-run "$ddprun" -n 2 "$habits" usage
-succeeded "a program that is linked with libcuda and only prints its usage"
+works "a program that is linked with libcuda and only prints its usage" "$ddprun" -n 2 "$habits" usage
 
 # NCCL works in the device's primary context, and so does ddprun.
 foreign='a context that is not the device.s primary one, in which NCCL works: make the primary context current'
 run "$ddprun" -n 2 "$habits" own-context
 failed_with "memory of another context" 1 "DDP_PARAMETER number 1 \(.weights\[l\]., .*: memory of $foreign"
-run "$ddprun" -n 1 "$habits" own-context
-succeeded "memory of another context, a world of one"
+works "memory of another context, a world of one" "$ddprun" -n 1 "$habits" own-context
 run "$ddprun" -n 2 "$habits" foreign-stream
 failed_with "a stream of another context" 1 "a stream with work on gradients, .* is of $foreign"
 run "$ddprun" -n 2 "$habits" foreign-default

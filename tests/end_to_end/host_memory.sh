@@ -11,13 +11,11 @@ said='of 7 .* and buffers are in memory that the host may write'
 trains() {
     local ranks=$1 kind=$2 mode=$3
     shift 3
-    run "$ddprun" -n "$ranks" --check-every 1 "$@" "$trainer" "$kind" "$mode"
-    succeeded "$kind, $mode, $ranks ranks${*:+, $*}"
+    works "$kind, $mode, $ranks ranks${*:+, $*}" "$ddprun" -n "$ranks" --check-every 1 "$@" "$trainer" "$kind" "$mode"
     [ "$kind" = device ] || [ "$ranks" -eq 1 ] || check "$kind, $mode, $ranks ranks${*:+, $*}: said once" [ "$(grep -c "$said" "$work/stderr")" -eq 1 ]
 }
 
-run "$trainer" mixed plain
-succeeded "without ddprun"
+works "without ddprun" "$trainer" mixed plain
 trains 1 mixed plain
 trains 3 device plain
 trains 3 mixed plain

@@ -5,8 +5,7 @@
 source "$(dirname "$0")/lib.sh"
 options=(--data "$data" --batch 64 --steps $((sanitized ? 5 : 40)) --seed 3)
 
-run "$digits_plain" "${options[@]}"
-succeeded "plain"
+works "plain" "$digits_plain" "${options[@]}"
 cp "$work/stdout" "$work/plain"
 run "$digits" "${options[@]}"
 check "annotated, without ddprun" cmp "$work/stdout" "$work/plain"

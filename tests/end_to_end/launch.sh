@@ -5,8 +5,7 @@
 source "$(dirname "$0")/lib.sh"
 
 # A program that asks for its rank, prints a help and ends leaves nothing unaveraged: no GPU was used.
-run "$ddprun" -n 3 --device softgpu "$build/bench/launch_rank"
-succeeded "ranks that join and leave"
+works "ranks that join and leave" "$ddprun" -n 3 --device softgpu "$build/bench/launch_rank"
 check "and are not said to have trained" grep -q 'no rank made a step' "$work/stderr"
 
 # A program that uses CUDA and is started without ddprun's library is seen by whatever door, and if it runs for a millisecond; other
@@ -64,8 +63,7 @@ if [ ${#watched[@]} -gt 0 ]; then
 fi
 
 if [ "$sanitized" = 0 ]; then
-    limit=60 run "$build/bench/launch" --json --runs 1 --ranks 2 --idle 0.1
-    succeeded "bench/launch"
+    limit=60 works "bench/launch" "$build/bench/launch" --json --runs 1 --ranks 2 --idle 0.1
     check "bench/launch prints figures" grep -q '"name":"start to end, 2 ranks.*"holds":' "$work/stdout"
 fi
 

@@ -72,6 +72,12 @@ succeeded() {
     check "$1" [ "$code" -eq 0 ]
 }
 
+# works NAME COMMAND...: it ends with exit code 0.
+works() {
+    run "${@:2}"
+    succeeded "$1"
+}
+
 # same_on_all_ranks NAME RANKS: they have saved the same bits as "$work/rank-N".
 same_on_all_ranks() {
     local rank

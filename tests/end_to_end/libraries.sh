@@ -22,8 +22,7 @@ equal() {
 }
 
 for way in lt vectors strided batched; do
-    run "$libraries" --way "$way" --save "$work/serial"
-    succeeded "$way alone"
+    works "$way alone" "$libraries" --way "$way" --save "$work/serial"
     equal "$way" 1
     equal "$way" 2
     [ "$way" = batched ] || check "$way: overlaps" grep -q '"early":true' "$work/trace/rank-0.jsonl"

@@ -7,8 +7,7 @@ export SOFTGPU_LINK=latency_us=200,gbytes_per_s=0.2
 paced=$build/tests/trainers/paced
 shape=(--layers 12 --kib 256 --layer-us 1500 --forward-us 500)
 
-run "$ddprun" -n 2 --trace "$work/measured" "$paced" "${shape[@]}" --steps 70
-succeeded 'measured buckets: all means are right'
+works 'measured buckets: all means are right' "$ddprun" -n 2 --trace "$work/measured" "$paced" "${shape[@]}" --steps 70
 for rank in 0 1; do
     check "rank $rank: a measured plan takes effect" grep -q '"predicted_us":' "$work/measured/rank-$rank.jsonl"
     check "rank $rank: no plan is promised before" bash -c "! grep '^{.step.:' '$work/measured/rank-$rank.jsonl' | head -n 8 | grep -q predicted_us"

@@ -180,8 +180,7 @@ mutant() {
 wanted=("${@:2}")
 run "$ladder" "${ladder_options[@]}" --save "$work/ladder.serial"
 for program in accumulate flat managed realloc streams structs towers; do
-    run "$programs/${program}_shared" --save "$work/$program.serial"
-    succeeded "$program alone"
+    works "$program alone" "$programs/${program}_shared" --save "$work/$program.serial"
 done
 
 mutant IDENTITY_MIXED realloc

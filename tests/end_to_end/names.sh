@@ -26,8 +26,7 @@ for names in ladder_names ladder_names_library; do
     for traced in "" --trace; do
         in_turn 2 || continue
         case="$names ${traced:-without a trace}"
-        run "$ddprun" -n 2 ${traced:+--trace "$work/trace"} "$trainer" --layers 32 --steps 24
-        succeeded "$case"
+        works "$case" "$ddprun" -n 2 ${traced:+--trace "$work/trace"} "$trainer" --layers 32 --steps 24
         uncalled "$case"
     done
     [ ! -e "$work/trace" ] || check "$names: the trace is whole" grep -q '^{"end":true' "$work/trace/rank-1.jsonl"

@@ -8,17 +8,14 @@ here=$(cd "$(dirname "$0")" && pwd)
 export PYTHONPATH=$here/../../interpose/python PYTHONDONTWRITEBYTECODE=1
 
 for kind in parameters group reduce; do
-    run env "LD_LIBRARY_PATH=$build/lib/softgpu" python3 "$here/python_kinds.py" "$kind"
-    succeeded "$kind, alone"
+    works "$kind, alone" env "LD_LIBRARY_PATH=$build/lib/softgpu" python3 "$here/python_kinds.py" "$kind"
     cp "$work/stdout" "$work/alone-$kind"
     for ranks in 1 2 4; do
-        run "$ddprun" -n "$ranks" --device softgpu python3 "$here/python_kinds.py" "$kind"
-        succeeded "$kind, $ranks ranks"
+        works "$kind, $ranks ranks" "$ddprun" -n "$ranks" --device softgpu python3 "$here/python_kinds.py" "$kind"
         check "$kind, $ranks ranks: what one process prints" cmp "$work/stdout" "$work/alone-$kind"
     done
 done
 # The update is linear, so averages after each fifth update, and at the end, give the same weights.
-run "$ddprun" -n 2 --device softgpu python3 "$here/python_kinds.py" fifth
-succeeded "after each fifth update"
+works "after each fifth update" "$ddprun" -n 2 --device softgpu python3 "$here/python_kinds.py" fifth
 check "after each fifth update: what one process prints" cmp "$work/stdout" "$work/alone-parameters"
 finish

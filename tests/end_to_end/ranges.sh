@@ -23,7 +23,6 @@ check "each range ends, in its thread" awk '
     $2 == ">" { ++depth[$1] }
     $2 == "<" && --depth[$1] < 0 { bad = 1 }
     END { for (thread in depth) bad = bad || depth[thread] != 0; exit bad }' "$heard"
-run "$ddprun" -n 2 --bucket-mb 0.02 "$ladder" "${shape[@]}" --save "$work/rank-%d"
-succeeded "without a listener: ends well"
+works "without a listener: ends well" "$ddprun" -n 2 --bucket-mb 0.02 "$ladder" "${shape[@]}" --save "$work/rank-%d"
 check "without a listener: the same bits" cmp "$work/rank-0" "$work/heard"
 finish

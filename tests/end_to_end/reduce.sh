@@ -10,8 +10,7 @@ reduces=$build/tests/trainers/reduces
 reduces_right() {
     local mode=$1 ranks=$2
     shift 2
-    run "$ddprun" -n "$ranks" --device softgpu "$@" "$reduces" "$mode"
-    succeeded "$mode, $ranks ranks${*:+, $*}"
+    works "$mode, $ranks ranks${*:+, $*}" "$ddprun" -n "$ranks" --device softgpu "$@" "$reduces" "$mode"
 }
 
 for mode in types order host zero; do
@@ -62,8 +61,7 @@ ends kind "rank 0 is at $call, 1000 float32, sum, rank 1 at $call, 1000 int32, m
 ends place "rank 0 is at $call, 4 float32, sum, rank 1 at $call, 4 float32 of the host, sum"
 ends other-call "rank 0 is at $call, 4 float32, sum, rank 1 at DDP_MEAN"
 ends centres-differ 'parameter 1 of 1 .* differs between ranks 0 and 1 at the end of a program without DDP_STEP'
-run "$ddprun" -n 2 --device softgpu --check-every 0 "$reduces" centres-differ
-succeeded "centres-differ, never compared"
+works "centres-differ, never compared" "$ddprun" -n 2 --device softgpu --check-every 0 "$reduces" centres-differ
 ends swapped "ranks 0 and 1 differ in call number 21 of DDP_REDUCE: $call, 1000 float32, sum on rank 0, $call, 1000 float32, sum on rank 1"
 ends one-knows "rank 0 .*waits at $call, 999 float32, sum.*, (while|and) rank 1.* waits for it in $call, 1000 float32, sum"
 ends fewer "rank 1 .*waits at the end of the program.*, (while|and) rank 0.* waits for it in $call, 1000 float32, sum"

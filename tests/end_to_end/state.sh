@@ -8,13 +8,11 @@ state=$build/tests/trainers/state
 
 # trains RANKS MODE: right, with parameters and state the same on all ranks after every step.
 trains() {
-    run "$ddprun" -n "$1" --check-every 1 "$state" "$2"
-    succeeded "$2, $1 ranks"
+    works "$2, $1 ranks" "$ddprun" -n "$1" --check-every 1 "$state" "$2"
     [ "$1" -eq 1 ] || check "$2, $1 ranks: bitwise identical" grep -q 'parameters bitwise identical on all ranks' "$work/stderr"
 }
 
-run "$state" resume
-succeeded "resume, without ddprun"
+works "resume, without ddprun" "$state" resume
 trains 1 resume
 trains 4 resume
 trains 2 again
@@ -42,15 +40,13 @@ run "$ddprun" -n 2 "$state" integer-gradient
 failed_with "a gradient of integers" 1 'DDP_GRADIENT number 1 \(.gradient., .*: only DDP_STATE takes elements of type int32'
 
 # DDP_MEAN_AS: one row for a label, whatever it holds.
-run "$ddprun" -n 2 --summary-json "$work/summary.json" "$state" resume
-succeeded "means with a label"
+works "means with a label" "$ddprun" -n 2 --summary-json "$work/summary.json" "$state" resume
 check "means with a label: one row, and a double in full" [ "$(tr -d ' \n' <"$work/summary.json" | grep -o '"means":[^]]*' | sed 's/"place":"[^"]*",//g')" = \
     '"means":[{"name":"mean?item","step":24,"value":3.5},{"name":"wide","step":24,"value":3.5999999999999996}' ]
 run "$ddprun" -n 2 "$state" no-label
 failed_with "a mean without a label" 1 'DDP_MEAN_AS .&other. .*: the label is empty'
 
-run "$ddprun" check "$state" resume
-succeeded "check: equal"
+works "check: equal" "$ddprun" check "$state" resume
 check "check: state is in the table" grep -Eq '^state 2 +1 +int32 .*counter +- +0.0e' "$work/stdout"
 check "check: and no unannotated memory" bash -c "! grep -q '^memory' '$work/stdout'"
 run "$ddprun" check "$state" early

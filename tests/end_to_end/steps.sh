@@ -8,8 +8,7 @@ steps=$build/tests/trainers/steps
 
 # steps_of RANKS MODE: trains right, with the ranks bitwise the same after every step.
 steps_of() {
-    run "$ddprun" -n "$1" --bucket-mb 0.004 --check-every 1 "$steps" "$2"
-    succeeded "$2, $1 ranks"
+    works "$2, $1 ranks" "$ddprun" -n "$1" --bucket-mb 0.004 --check-every 1 "$steps" "$2"
 }
 
 # overlapped LEAST: in so many steps at least buckets were launched early.
@@ -41,10 +40,8 @@ for seed in 1 2; do
     done
     unset SOFTGPU_CHAOS
 done
-run "$ddprun" -n 1 "$steps" no-sync
-succeeded "no-sync, a world of one"
-run "$steps" buffer
-succeeded "buffer, without ddprun"
+works "no-sync, a world of one" "$ddprun" -n 1 "$steps" no-sync
+works "buffer, without ddprun" "$steps" buffer
 
 run "$ddprun" -n 2 --bucket-mb 0.004 "$steps" ready-write
 failed_with "a write after DDP_GRADIENT_READY" 1 "add.* wrote gradient [0-9]+ of [0-9]+ \(.gradients\[l\]., .* after bucket"

@@ -16,8 +16,7 @@ fi
 # batches KIND WHEN STEPS SEED: all steps but the first three, which are learned from, are overlapped; no gradient is
 # deferred.
 batches() {
-    run "$ddprun" -n 2 --bucket-mb 0.005 "$tokens" "$@"
-    succeeded "$*"
+    works "$*" "$ddprun" -n 2 --bucket-mb 0.005 "$tokens" "$@"
     local overlapped
     overlapped=$(sed -n 's/^ddprun: .* \([0-9]*\) of them overlapped.*/\1/p' "$work/stderr")
     check "$*: 99 % of the steps overlap" [ "$((100 * ${overlapped:-0}))" -ge "$((99 * ($3 - 3)))" ]
@@ -35,8 +34,7 @@ done
 
 # sweep FIRST STRIDE COUNT: of COUNT gradients all but the last are found.
 sweep() {
-    run "$ddprun" -n 2 "$tokens" sweep "$@"
-    succeeded "pointers at $1, $2 apart, to $3 gradients"
+    works "pointers at $1, $2 apart, to $3 gradients" "$ddprun" -n 2 "$tokens" sweep "$@"
     check "... each is found" grep -q "^ddprun: $(($3 - 1)) of $3 gradients are averaged at DDP_STEP" "$work/stderr"
 }
 

@@ -43,16 +43,13 @@ run "$ddprun" -n 2 --bucket-mb 0.005 --trace "$trace" "$build/tests/matrix/gan_s
 succeeded "two groups: ends well"
 timeline "two groups"
 rm -rf "$trace"
-run "$ddprun" -n 2 --bucket-mb 0.01 --trace "$trace" "$build/tests/trainers/graphs" late
-succeeded "graphs: ends well"
-run "$ddprun" trace "$trace" -o "$work/timeline.json"
-succeeded "graphs: a timeline is made"
+works "graphs: ends well" "$ddprun" -n 2 --bucket-mb 0.01 --trace "$trace" "$build/tests/trainers/graphs" late
+works "graphs: a timeline is made" "$ddprun" trace "$trace" -o "$work/timeline.json"
 check "graphs: a captured step is one block, named so" grep -q '"step in a CUDA graph, as launched"' "$work/timeline.json"
 
 # A folder that is used again: what a trace has written there before is replaced, all else stays.
 rm -rf "$trace"
-run "$ddprun" -n 2 --trace "$trace" "$ladder" "${shape[@]}" --steps 1010
-succeeded "many steps: ends well"
+works "many steps: ends well" "$ddprun" -n 2 --trace "$trace" "$ladder" "${shape[@]}" --steps 1010
 check "of a thousand steps all, then every tenth" [ "$(grep -c '^{"step":' "$trace/rank-1.jsonl")" -eq 1001 ]
 printf 'mine\n' >"$trace/rank-7.txt"
 run "$ddprun" -n 2 --trace "$trace" "$ladder" "${shape[@]}" --steps 12
@@ -74,8 +71,7 @@ run "$ddprun" -n 4 --bucket-mb 0.02 --trace "$trace" "$ladder" "${shape[@]}" --s
 { head -n 20 "$trace/rank-2.jsonl" && printf '{"step":'; } >"$work/half"
 mv "$work/half" "$trace/rank-2.jsonl"
 rm "$trace/rank-3.jsonl"
-run "$ddprun" trace "$trace" -o "$work/timeline.json"
-succeeded "a file is cut and another missing: a timeline is made"
+works "a file is cut and another missing: a timeline is made" "$ddprun" trace "$trace" -o "$work/timeline.json"
 check "... the cut one is named" grep -Eq 'rank-2.jsonl: line [0-9]+ is cut or is not JSON; only the lines before it are shown' "$work/stderr"
 check "... and the missing one" grep -q '1 of 4 ranks have no trace of this job in the folder; the first is rank 3' "$work/stderr"
 sed -i '1s/"ddprun_trace":1/"ddprun_trace":9/' "$trace"/rank-*.jsonl
@@ -101,6 +97,5 @@ refused "an empty folder" 1 'no trace in' trace "$work/empty" -o "$work/t"
 refused "a file in no folder" 2 'cannot write to' trace "$trace" -o "$work/none/t"
 run "$ddprun" -n 2 --device softgpu -q --trace "$work/bare" true
 refused "no step" 1 'no trace in\|has no steps' trace "$work/bare" -o "$work/t"
-run "$ddprun" trace --help
-succeeded "--help"
+works "--help" "$ddprun" trace --help
 finish

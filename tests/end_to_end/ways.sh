@@ -8,8 +8,7 @@ ways=$build/tests/trainers/ways
 
 # way MODE: trains right, and overlaps.
 way() {
-    run "$ddprun" -n 2 --bucket-mb 0.001 --check-every 1 "$ways" "$1"
-    succeeded "$1"
+    works "$1" "$ddprun" -n 2 --bucket-mb 0.001 --check-every 1 "$ways" "$1"
     # On the stand-in variables are the program's own memory: the driver is not asked for their addresses, which may therefore have
     # been copied unseen, and they wait for DDP_STEP.
     [ "$1" != variables ] || return
@@ -22,8 +21,7 @@ for mode in launch launch-ex cooperative driver-launch copy host-copy peer rows 
 done
 
 # Whether these overlap depends on how the runtime finds variables.
-run "$ddprun" -n 2 --bucket-mb 0.001 --check-every 1 "$ways" variables
-succeeded "gradients in variables of the program"
+works "gradients in variables of the program" "$ddprun" -n 2 --bucket-mb 0.001 --check-every 1 "$ways" variables
 
 # Launches by the runtime, the driver and a library in one program overlap as many steps as those of one kind.
 overlapped_steps() { # PROGRAM

@@ -14,8 +14,7 @@ trains() {
     succeeded "$mode, $ranks ranks${*:+, $*}"
 }
 
-run "$weights" uneven
-succeeded "uneven, without ddprun"
+works "uneven, without ddprun" "$weights" uneven
 trains 1 uneven
 trains 3 uneven
 overlapped "uneven"
@@ -69,8 +68,7 @@ run "$ddprun" -n 7 "${mlp[@]}"
 check "7 ranks without weights: reported" grep -q '96 items do not divide evenly among 7 ranks.*DDP_WEIGHT' "$work/stderr"
 check "7 ranks without weights: another model" bash -c "! '$compare' --quiet '$work/rank-0' '$work/serial' 1e-5 >/dev/null"
 mlp+=(--weigh 1)
-run "$ddprun" -n 7 --bucket-mb 0.02 "${mlp[@]}"
-succeeded "7 ranks"
+works "7 ranks" "$ddprun" -n 7 --bucket-mb 0.02 "${mlp[@]}"
 overlapped "7 ranks"
 check "7 ranks: nothing to report" bash -c "! grep -q 'do not divide evenly' '$work/stderr'"
 check "7 ranks: serial up to summation order" "$compare" --quiet "$work/rank-0" "$work/serial" 1e-5

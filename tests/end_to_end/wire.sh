@@ -47,13 +47,11 @@ check "memory that moves: the bits of packed" [ "$hash" = "$packed" ]
 reduces "while a stream is captured" 2 capturing mean none
 reduces "while a stream is captured, checking everything" 2 capturing mean bf16 --verify
 # A gradient of 2.4 MiB, in buckets of 1 MiB.
-run "$ddprun" -n 2 --bucket-mb 1 --verify --trace "$work/trace" "$values" swapped mean none 7 9
-succeeded "a gradient in pieces"
+works "a gradient in pieces" "$ddprun" -n 2 --bucket-mb 1 --verify --trace "$work/trace" "$values" swapped mean none 7 9
 took 1 kernels float32
 pieces=$(grep '^{"step":' "$work/trace/rank-0.jsonl" | tail -n 1 | grep -o '"path":"in place","type":"float32"' | wc -l)
 check "a gradient in pieces: in place on rank 0, all but the one with others" [ "$pieces" -ge 2 ]
-run "$ddprun" -n 2 --bucket-mb 1 --compress bf16 "$values" separate mean bf16 7 9
-succeeded "a gradient in pieces, in bfloat16"
+works "a gradient in pieces, in bfloat16" "$ddprun" -n 2 --bucket-mb 1 --compress bf16 "$values" separate mean bf16 7 9
 reduces "one bucket" 2 swapped sum none --bucket-mb 25
 
 # ---- in 16 bits ----
@@ -74,8 +72,7 @@ SOFTGPU_STRICT=1 reduces "strictly" 2 swapped sum bf16
 
 # ---- training ----
 options=(--layers 8 --width 48 --batch 24 --steps 12 --streams 2)
-run "$ladder" "${options[@]}" --save "$work/serial"
-succeeded "training alone"
+works "training alone" "$ladder" "${options[@]}" --save "$work/serial"
 
 # trains NAME RANKS TOLERANCE OPTIONS...: all ranks the same bits, the serial run's weights up to the tolerance.
 trains() {
@@ -148,8 +145,7 @@ if [ "$(head -c 2 "$ddprun")" != '#!' ]; then
     # Memory is hashed by copies then: the same hash, and what differs is found all the same.
     identical="parameters bitwise identical on all ranks (hash"
     for launcher in "$ddprun" "$work/bare/bin/ddprun"; do
-        run "$launcher" -n 2 --bucket-mb 0.02 --verify "$ladder" "${options[@]}"
-        succeeded "hashed by $launcher"
+        works "hashed by $launcher" "$launcher" -n 2 --bucket-mb 0.02 --verify "$ladder" "${options[@]}"
         grep -o "$identical [0-9a-f]*" "$work/stderr" >>"$work/hashes"
     done
     check "hashed on the device and on the host: the same" [ "$(wc -l <"$work/hashes") $(sort -u "$work/hashes" | wc -l)" = "2 1" ]
