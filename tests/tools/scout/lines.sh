@@ -57,6 +57,15 @@ if is_wanted one_line; then
     run "$ddprun" -n 2 "$work/one_line"
     check "one line: bytes are not counted as items" test "$code$(grep -c 'steps/s' "$work/stderr")$(grep -c 'items' "$work/stderr")" = 010
     check "one line: the step is in front of the first of two updates" grep -Eq '^\+ *DDP_STEP\(0\);$' "$work/one_line.diff"
+    mkdir "$work/four.d"
+    four='float *m, *n, *o; CHECK(cudaMalloc(\&m, 64)); CHECK(cudaMalloc(\&t.g, 256)); CHECK(cudaMalloc(\&n, 64)); CHECK(cudaMalloc(\&o, 64));'
+    sed "s|^    if (float \*g = .*|    $four|" "$sources/tests/tools/scout/one_line.cu" >"$work/four.d/four.cu"
+    compile "$work/four.d" "$work/four_plain" four.cu
+    cd "$work/four.d" || exit
+    run "$ddprun" -q --device softgpu scout --patch "$work/four.diff" "$work/four_plain"
+    check "four macros on a line: another one's name is no gradient" test "$code$(grep -c DDP_GRADIENT "$work/four.diff")$(
+        grep -c '^by hand: 2 gradients' "$work/stdout")" = 001
+    cd "$work" || exit
 fi
 
 mkdir "$work/digits.d"

@@ -305,6 +305,20 @@ statement_at(const struct source *source, size_t at)
     return found;
 }
 
+/* Whether a call there may be a macro's, in capitals or around a call of CUDA. Compilers count columns where macros are
+ * expanded, so what comes after it on a line has another column. */
+static bool
+calls_macro(const char *text, size_t at, size_t end)
+{
+    for (; at < end; at = source_skip(text, source_token(text, at))) {
+        size_t word = source_token(text, at), inner = source_skip(text, word + 1);
+        bool is_lower = ANY_NUMBER(i, at, word, islower((unsigned char)text[i]));
+        if (source_is_word(text[at]) && text[word] == '(' && (!is_lower || strncmp(text + inner, "cuda", 4) == 0))
+            return true;
+    }
+    return false;
+}
+
 uint32_t
 source_statement(const struct source *source, int line, int column)
 {
@@ -328,6 +342,8 @@ source_statement(const struct source *source, int line, int column)
     if (around != NODE_NONE && source->nodes[around].begin < begin && found != around &&
         source->nodes[found].begin < source->nodes[around].end)
         around = NODE_NONE; /* between two statements of a line */
+    if (!is_one && around != NODE_NONE && calls_macro(source->text, begin, source->nodes[around].begin))
+        around = NODE_NONE;
     return is_one && around == NODE_NONE ? found : around;
 }
 
