@@ -95,7 +95,7 @@ if is_wanted shares; then
     mkdir "$work/shares.d"
     cp "$sources/tests/tools/scout/shares.cu" "$work/shares.d"
     level=2 compile "$work/shares.d" "$work/shares_plain" shares.cu
-    for habit in labels offset list managed mixed whole times picks carried losses packed; do
+    for habit in labels offset list managed mixed whole times targets picks carried losses packed; do
         cp -r "$work/shares.d" "$work/shares_$habit.d"
         asked=$([ "$habit" = carried ] && echo 1 || echo 0) # scout asks what the state is
         pasted "shares_$habit" "$work/shares.d" "$work/shares_plain" "$work/shares_$habit.d" shares.cu "$habit"
@@ -108,6 +108,8 @@ if is_wanted shares; then
     check "shares: of a list each batch is shared" test "$(grep -c '^+ *ddp_share_batches(list, .*, 96, sizeof(int), 0)' "$work/shares_list.diff")" -eq 1
     check "shares: of each time step there is a share, and one of its labels" \
         test "$(grep -c '^+ *ddp_share_times(data, .*, 6912, 6, sizeof(float), 0)\|^+ *ddp_share(labels' "$work/shares_times.diff")" -eq 2
+    check "shares: labels of each time step have a share of each" \
+        test "$(grep -c '^+ *ddp_share_times(\(data\|each\), ' "$work/shares_targets.diff")" -eq 2
     sed 's/BATCH = 24/BATCH = 12/' "$work/shares_times.d/shares.cu" >"$work/shares.d/again.cu"
     compile "$work/shares.d" "$work/shares_again" again.cu
     run "$ddprun" -n 2 "$work/shares_again" times

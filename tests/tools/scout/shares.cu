@@ -10,6 +10,7 @@
  *   whole    the data lies on the device, and each step takes all of it
  *   number   the data lies on the device, and a kernel takes a batch by its number
  *   times    a recurrent net: a batch has its time steps one after the other, and one label for each record
+ *   targets  the same, with a label for each time step, which a loop of their own reads
  *   carried  the same, whose state goes on from batch to batch
  *   picks    the data lies on the device, and a batch is a list of numbers, by which one kernel makes all gradients
  *   object   the same, but the batch is a struct of two lists
@@ -220,10 +221,11 @@ add_products(float *g, const float *a, const float *delta)
 }
 
 static void
-train_in_time(bool carries)
+train_in_time(bool carries, bool labels_each)
 {
     enum { TIMES = 6, STATE = BATCH * CLASSES };
     float *u, *gu, *states, *deltas, first[CLASSES * CLASSES];
+    int *each;
     for (float &v : first)
         v = rand() / (float)RAND_MAX - 0.5f;
     cudaMalloc(&u, sizeof(first));
@@ -231,20 +233,28 @@ train_in_time(bool carries)
     cudaMalloc(&states, (TIMES + 1) * STATE * sizeof(float));
     cudaMalloc(&deltas, (TIMES + 1) * STATE * sizeof(float));
     cudaMalloc(&data, TIMES * BATCH * INPUTS * sizeof(float));
+    cudaMalloc(&each, TIMES * BATCH * sizeof(int));
     cudaMemcpy(u, first, sizeof(first), cudaMemcpyHostToDevice);
     cudaMemset(states, 0, STATE * sizeof(float));
     for (int step = 0; step < STEPS; ++step) {
         int at = step * BATCH / 4 % (SAMPLES - TIMES * BATCH);
         cudaMemcpy(data, host_x + at * INPUTS, TIMES * BATCH * INPUTS * sizeof(float), cudaMemcpyHostToDevice);
-        cudaMemcpy(labels, host_labels + at, BATCH * sizeof(int), cudaMemcpyHostToDevice);
+        if (labels_each)
+            cudaMemcpy(each, host_labels + at, TIMES * BATCH * sizeof(int), cudaMemcpyHostToDevice);
+        else
+            cudaMemcpy(labels, host_labels + at, BATCH * sizeof(int), cudaMemcpyHostToDevice);
         cudaMemset(gw, 0, INPUTS * CLASSES * sizeof(float));
         cudaMemset(gu, 0, sizeof(first));
         for (int t = 0; t < TIMES; ++t)
             step_on<<<BATCH, CLASSES>>>(states + (t + 1) * STATE, data + t * BATCH * INPUTS, states + t * STATE, w, u);
-        errors<<<1, BATCH>>>(deltas + TIMES * STATE, hit, loss, states + TIMES * STATE, labels);
+        for (int t = 1; t <= TIMES && labels_each; ++t)
+            errors<<<1, BATCH>>>(deltas + t * STATE, hit, loss, states + t * STATE, each + (t - 1) * BATCH);
+        if (!labels_each)
+            errors<<<1, BATCH>>>(deltas + TIMES * STATE, hit, loss, states + TIMES * STATE, labels);
         for (int t = TIMES; t > 0; --t) {
             float *delta = deltas + t * STATE;
-            step_back<<<BATCH, CLASSES>>>(delta - STATE, delta, states + t * STATE, u);
+            if (!labels_each)
+                step_back<<<BATCH, CLASSES>>>(delta - STATE, delta, states + t * STATE, u);
             add_products<<<INPUTS, CLASSES>>>(gw, data + (t - 1) * BATCH * INPUTS, delta);
             add_products<<<CLASSES, CLASSES>>>(gu, states + (t - 1) * STATE, delta);
         }
@@ -258,13 +268,19 @@ train_in_time(bool carries)
 static void
 train_times(void)
 {
-    train_in_time(false);
+    train_in_time(false, false);
+}
+
+static void
+train_targets(void)
+{
+    train_in_time(false, true);
 }
 
 static void
 train_carried(void)
 {
-    train_in_time(true);
+    train_in_time(true, false);
 }
 
 /* One block for each record: all that it computes is what it adds to the gradients, and its loss. */
@@ -413,11 +429,11 @@ main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*train)(void);
-    } habits[] = {{"labels", train_labels},   {"offset", train_offset}, {"list", train_list},
-                  {"managed", train_managed}, {"mixed", train_mixed},   {"whole", train_whole},
-                  {"number", train_number},   {"times", train_times},   {"picks", train_picks},
-                  {"carried", train_carried}, {"losses", train_losses}, {"packed", train_packed},
-                  {"object", train_object}};
+    } habits[] = {{"labels", train_labels},   {"offset", train_offset},  {"list", train_list},
+                  {"managed", train_managed}, {"mixed", train_mixed},    {"whole", train_whole},
+                  {"number", train_number},   {"times", train_times},    {"picks", train_picks},
+                  {"carried", train_carried}, {"losses", train_losses},  {"packed", train_packed},
+                  {"object", train_object},   {"targets", train_targets}};
     std::vector<float> start(INPUTS * CLASSES);
     const char *habit = argc > 1 ? argv[1] : "";
     srand(5);

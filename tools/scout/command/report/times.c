@@ -66,22 +66,29 @@ is_recurrent(const struct times *times)
                    versions[edge->to].memory != HOST_MEMORY);
 }
 
+/* The launches of the period from the place of this one; false: it is not the first of them. */
+static bool
+take_calls(struct times *times, uint32_t first)
+{
+    const struct scout_op *ops = times->ops;
+    times->count = 0;
+    if (ops[first].kind != SCOUT_LAUNCH || ANY_NUMBER(k, 0, first, ops[k].site == ops[first].site))
+        return false;
+    for (uint32_t k = first; k < times->graph.count; ++k)
+        if (ops[k].site == ops[first].site && ops[k].name == ops[first].name)
+            *GROWN(times->calls, times->count) = k;
+    return true;
+}
+
 void
 times_find(const struct scout_log *log, const struct scout_finding *finding, struct times *times)
 {
     const struct scout_op *ops = &log->ops[finding->first];
     *times = (struct times){.ops = ops};
     graph_build(log, finding->first, finding->period, &times->graph);
-    for (uint32_t i = 0; i < finding->period; ++i) {
-        if (ops[i].kind != SCOUT_LAUNCH || ANY_NUMBER(k, 0, i, ops[k].site == ops[i].site))
-            continue;
-        times->count = 0;
-        for (uint32_t k = i; k < finding->period; ++k)
-            if (ops[k].site == ops[i].site && ops[k].name == ops[i].name)
-                *GROWN(times->calls, times->count) = k;
-        if (times->count > 1 && is_loop(finding, times) && is_recurrent(times))
+    for (uint32_t i = 0; i < finding->period; ++i)
+        if (take_calls(times, i) && times->count > 1 && is_loop(finding, times) && is_recurrent(times))
             return;
-    }
     times->count = 0;
 }
 
@@ -119,6 +126,22 @@ count_passes(const struct times *times, uint32_t op)
     return count;
 }
 
+/* Whether another loop of as many passes, such as that of the loss, moves on through all of the memory. */
+static bool
+moves_elsewhere(const struct times *times, uint32_t alloc, uint64_t bytes)
+{
+    struct times loop = {.ops = times->ops, .graph = times->graph};
+    const uint32_t *memory_of = times->graph.memory_of;
+    bool moves = false;
+    for (uint32_t i = 0; i < times->graph.count && !moves; ++i)
+        moves = take_calls(&loop, i) && loop.count == times->count &&
+                ANY_NUMBER(a, 0, loop.ops[i].argument_count,
+                           memory_of[loop.ops[i].arguments[a].alloc] == memory_of[alloc] &&
+                               stride_of(&loop, a) == bytes / loop.count);
+    free(loop.calls);
+    return moves;
+}
+
 uint32_t
 times_of(const struct times *times, uint32_t alloc, uint64_t bytes)
 {
@@ -143,6 +166,8 @@ times_of(const struct times *times, uint32_t alloc, uint64_t bytes)
         return 1;
     if (passes > 0) /* what moves on through all of it has a time step after the other */
         return passes == times->count && (begins[1] - begins[0]) * passes == bytes ? passes : 1;
+    if (times->count > 0 && moves_elsewhere(times, alloc, bytes))
+        return times->count;
     passes = count_passes(times, first);
     return passes <= 1 ? 1 : passes == times->count ? passes : 0;
 }
