@@ -754,20 +754,21 @@ bool
 relation_changes_same(const struct finding *finding, size_t at)
 {
     static const double visible = 1e3; /* units in the last place */
-    bool any = false, same = true;
+    bool same = true;
     for (struct where where = {.at = at, .after = true}; where.argument < finding->one.steps[at].its->arguments;
          ++where.argument) {
         const struct look_argument *it = relation_argument(finding, -1, &where);
         struct numbers one = {.count = 0};
-        if (!it->is_memory || it->end == 0)
-            continue;
-        any = true;
-        same = same && relation_of(finding, &where) == RELATION_SAME &&
-               numbers_of(finding, -1, &where, it->first, it->end, true, &one) &&
-               norm_of(one.list, NULL, 0, one.count) > visible * one.unit * sqrt((double)one.count);
+        bool same_bits =
+            !it->is_memory || it->end == 0 ||
+            ALL_NUMBERS(r, 0, finding->question->ranks, relation_argument(finding, r, &where)->after == it->after);
+        same = same &&
+               (same_bits || (relation_of(finding, &where) == RELATION_SAME &&
+                              numbers_of(finding, -1, &where, it->first, it->end, true, &one) &&
+                              norm_of(one.list, NULL, 0, one.count) > visible * one.unit * sqrt((double)one.count)));
         free(one.list);
     }
-    return any && same;
+    return same;
 }
 
 enum relation

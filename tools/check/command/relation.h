@@ -98,7 +98,7 @@ enum copied relation_of_copies(const struct finding *finding, size_t at, int ran
 /* Weighed by the ranks' `number`, in memory or a scalar, what they have at `where` makes what the one rank has. */
 bool relation_is_weighted(const struct finding *finding, const struct where *number, const struct where *where);
 
-/* Of an update: it changes memory visibly, and all that it changes as on the one rank. */
+/* Of an update: it changes memory visibly, and all as on the one rank, or it leaves the same bits. */
 bool relation_changes_same(const struct finding *finding, size_t at);
 
 /* Of what the ranks' operations have added there, none where a rank does not make it, to what one rank's has added. */

@@ -78,8 +78,7 @@ update_say_start(struct judgement *judgement)
                               is_state ? "DDP_STATE" : "DDP_PARAMETER");
     }
     if ((judgement->shown & SHOWN_RANK_0_RIGHT) == 0) {
-        verdict_decide(judgement, ": before the first DDP_STEP %s to other values than on one rank",
-                       is_state || is_one ? "it has changed" : "the parameters have changed");
+        verdict_decide(judgement, ": before the first DDP_STEP it has changed to other values than on one rank");
         judgement->verdict->cause = is_one ? CAUSE_TENSOR : CAUSE_UPDATE;
         return verdict_advise(
             judgement, "%s",
