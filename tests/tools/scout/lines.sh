@@ -104,7 +104,7 @@ if is_wanted shares; then
     done
     asked=0
     check "shares: lines that leave memory to each rank are said to" grep -q '^note: these lines do not annotate the memory in question' "$work/shares_carried.out"
-    check "shares: of the whole set there is one share" test "$(grep -c '^+ *ddp_share(data' "$work/shares_whole.diff")" -eq 2
+    check "shares: of the whole set there is one share" test "$(grep -c '^+ *ddp_share(to, bytes, ' "$work/shares_whole.diff")" -eq 1
     check "shares: of a list each batch is shared" test "$(grep -c '^+ *ddp_share_batches(list, .*, 96, sizeof(int), 0)' "$work/shares_list.diff")" -eq 1
     check "shares: of each time step there is a share, and one of its labels" \
         test "$(grep -c '^+ *ddp_share_times(data, .*, 6912, 6, sizeof(float), 0)\|^+ *ddp_share(labels' "$work/shares_times.diff")" -eq 2
@@ -131,6 +131,8 @@ if is_wanted shares; then
     compile "$work/shares.d" "$work/shares_again" again.cu
     run "$ddprun" -n 2 "$work/shares_again" packed
     check "shares, packed: another batch ends the program" grep -q 'a batch, or a list in it, has .* bytes, and ddprun scout saw 1152' "$work/stderr"
+    run "$ddprun" -q scout "$work/shares_plain" header
+    check "shares: what the header of a loop copies is left by hand" grep -q '^by hand: DDP_SHARD, .*: no source line after the copies names their memory' "$work/stdout"
     run "$ddprun" -q scout "$work/shares_plain" object
     check "shares: a struct of lists is left by hand" grep -q '^by hand: DDP_SHARD, .*: scout cannot tell where one record ends' "$work/stdout"
     run "$ddprun" -q scout "$work/shares_plain" number

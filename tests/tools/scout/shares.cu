@@ -2,6 +2,7 @@
  * shares.cu HABIT - trainers without annotations that find their records in several ways. lines.sh adds their lines.
  *
  *   labels   batches from the host, whose labels are the same ones in each step
+ *   header   the header of the loop copies a batch
  *   offset   the data lies on the device, and a step gets a pointer to its batch; right answers are counted
  *   list     the same, by a list of indices
  *   managed  the same, in memory that the host fills
@@ -112,12 +113,31 @@ train_on(const float *batch, const int *batch_labels, int rows)
 }
 
 static void
+put(void *to, const void *from, size_t bytes)
+{
+    if (cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice) != cudaSuccess)
+        abort();
+}
+
+static void
 put_on_device(void)
 {
     cudaMalloc(&data, sizeof(host_x));
     cudaMalloc(&data_labels, sizeof(host_labels));
-    cudaMemcpy(data, host_x, sizeof(host_x), cudaMemcpyHostToDevice);
-    cudaMemcpy(data_labels, host_labels, sizeof(host_labels), cudaMemcpyHostToDevice);
+    put(data, host_x, sizeof(host_x));
+    put(data_labels, host_labels, sizeof(host_labels));
+}
+
+static void
+train_header(void)
+{
+    for (int step = 0, at = 0;
+         cudaMemcpy(x, host_x + at * INPUTS, BATCH * INPUTS * sizeof(float), cudaMemcpyHostToDevice) == cudaSuccess &&
+         step < STEPS;
+         ++step, at = step * BATCH % SAMPLES) {
+        cudaMemcpy(labels, host_labels + at, BATCH * sizeof(int), cudaMemcpyHostToDevice);
+        train_on(x, labels, BATCH);
+    }
 }
 
 static void
@@ -429,11 +449,11 @@ main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*train)(void);
-    } habits[] = {{"labels", train_labels},   {"offset", train_offset},  {"list", train_list},
-                  {"managed", train_managed}, {"mixed", train_mixed},    {"whole", train_whole},
-                  {"number", train_number},   {"times", train_times},    {"picks", train_picks},
-                  {"carried", train_carried}, {"losses", train_losses},  {"packed", train_packed},
-                  {"object", train_object},   {"targets", train_targets}};
+    } habits[] = {{"header", train_header}, {"labels", train_labels},   {"offset", train_offset},
+                  {"list", train_list},     {"managed", train_managed}, {"mixed", train_mixed},
+                  {"whole", train_whole},   {"number", train_number},   {"times", train_times},
+                  {"picks", train_picks},   {"carried", train_carried}, {"losses", train_losses},
+                  {"packed", train_packed}, {"object", train_object},   {"targets", train_targets}};
     std::vector<float> start(INPUTS * CLASSES);
     const char *habit = argc > 1 ? argv[1] : "";
     srand(5);
