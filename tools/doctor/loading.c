@@ -62,12 +62,6 @@ judge_libraries(struct examination *examination, const struct loader_list *loade
 
 /* ---- the shim ---- */
 
-static bool
-is_shown(const char *name)
-{
-    return strncmp(name, "linux-vdso", 10) != 0 && strncmp(name, "linux-gate", 10) != 0;
-}
-
 static void
 judge_preload(struct examination *examination, const struct loader_list *loaded)
 {
@@ -75,8 +69,8 @@ judge_preload(struct examination *examination, const struct loader_list *loaded)
     int place = loader_place_of(loaded, examination->found.shim);
     const char *before = NULL;
     for (int i = 0; i < place && before == NULL; ++i) {
-        if (is_shown(loaded->libraries[i].name))
-            before = loaded->libraries[i].name;
+        const char *name = loaded->libraries[i].name;
+        before = strncmp(name, "linux-vdso", 10) != 0 && strncmp(name, "linux-gate", 10) != 0 ? name : NULL;
     }
     if (place < 0)
         findings_say(

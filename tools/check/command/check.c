@@ -429,13 +429,17 @@ question_of(const struct check_evidence *evidence, const struct check_verdict *v
         .items = items_of(evidence),
         .is_divided = is_divided(evidence, verdict),
     };
-    int64_t missing = 0; /* elements of gradients */
-    FOR_EACH(item, verdict->items, verdict->item_count)
-        missing += (int64_t)item->tensor.count *
-                   ((item->tensor.role == CHECK_PARAMETER) - (item->tensor.role == CHECK_GRADIENT));
+    int64_t missing = 0, alike = 0; /* elements of gradients; gradients as large as this tensor */
+    FOR_EACH(item, verdict->items, verdict->item_count) {
+        int more =
+            (item->tensor.role == CHECK_PARAMETER && item->moved && !pattern_is_averaged(evidence, &item->tensor)) -
+            (item->tensor.role == CHECK_GRADIENT);
+        missing += (int64_t)item->tensor.count * more;
+        alike += item->tensor.count == first->tensor.count && item->tensor.type == first->tensor.type ? more : 0;
+    }
+    question.forgotten = missing > 0 && alike > 0 ? &first->tensor : NULL;
     question.has_groups =
         ANY(item, verdict->items, verdict->item_count, item->tensor.role == CHECK_GRADIENT && item->tensor.group > 0);
-    question.is_short = role == CHECK_PARAMETER && missing > 0;
     question.is_update = role != CHECK_GRADIENT && role != CHECK_REDUCE && !question.is_early;
     if (question.is_averaged)
         question.since = --question.interval;

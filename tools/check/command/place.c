@@ -96,6 +96,27 @@ find_what_matters(struct finding *finding)
 
 /* ---- sentences ---- */
 
+/* The operation gets a gradient without annotation: all of it, or in a pool the last byte that `by` has written of it,
+ * is as large as the gradient that is missing; and `by` comes before DDP_STEP, and reads no annotated gradient. */
+static bool
+say_forgotten(const struct finding *finding, const struct step *step, const struct look_argument *of,
+              const struct step *by, size_t argument, struct place *place)
+{
+    const struct check_tensor *lost = finding->question->forgotten;
+    uint64_t bytes = lost != NULL ? lost->count * element_size((int)lost->type) : 0;
+    uint64_t written = by->list[argument].address + by->list[argument].end - of->address;
+    char name[320];
+    if (lost == NULL || by->its->from_host ||
+        (of->is_part ? bytes < of->bytes : bytes != of->bytes && bytes != written))
+        return false;
+    place_say(place, PLACE_UNNAMED, step, "annotate this gradient with DDP_GRADIENT: all elements of its parameter",
+              "%s, %llu element%s, written by %.260s, has no DDP_GRADIENT and feeds a parameter", ARGUMENT_OF(step, of),
+              (unsigned long long)lost->count, lost->count == 1 ? "" : "s", place_name_step(by, name));
+    FOR_EACH(it, step->list, step->its->arguments)
+        place->tensor = it->tensor >> 24 == 1 + CHECK_PARAMETER && it->end > 0 ? it->tensor : place->tensor;
+    return true;
+}
+
 /* What the operation gets, and no operation of the step has changed, is in no relation to the one rank's; `rows_too`:
  * or has its rows, which need not be those of the batch. A sum that it only reads comes first: a gradient. `changed`:
  * -1, or an argument that it has changed, into something without relation; then what it changes besides counts, as it
@@ -139,17 +160,20 @@ say_input(const struct finding *finding, size_t at, bool rows_too, int changed, 
         int writer = find_writer(one, at, of, 0, &argument);
         bool is_before =
             finding->question->is_update && writer >= 0 && strcmp(one->steps[writer].its->name, step->its->name) != 0;
-        for (uint32_t a = 0; is_before && a < one->steps[writer].its->arguments; ++a)
-            place->tensor = one->steps[writer].list[a].tensor >> 24 == 1 + CHECK_GRADIENT
-                                ? one->steps[writer].list[a].tensor
+        const struct step *last = &one->steps[writer >= 0 ? writer : 0];
+        for (uint32_t a = 0; is_before && a < last->its->arguments; ++a) /* what it writes, too, it need not read */
+            place->tensor = last->list[a].tensor >> 24 == 1 + CHECK_GRADIENT && last->list[a].end == 0
+                                ? last->list[a].tensor
                                 : place->tensor;
+        if (is_before && place->tensor == 0 && say_forgotten(finding, step, of, last, argument, place))
+            return true;
         place_say(
             place, is_before ? PLACE_BEFORE : PLACE_INPUT, step,
             !is_before
                 ? "if this memory depends on the batch, reduce it over the batch (DDP_REDUCE). Else annotate it: "
                   "DDP_PARAMETER and DDP_GRADIENT if it is trained, DDP_STATE if it must be equal on all ranks, "
                   "DDP_BUFFER for running statistics"
-            : one->steps[writer].its->from_host
+            : last->its->from_host
                 ? "if one rank alone loads or initialises this state, annotate it with DDP_STATE; an update by "
                   "averaged gradients must not read rows of the rank's own share"
                 : "compute moments and norms after DDP_STEP, from averaged gradients. If this memory is a gradient, "
@@ -157,13 +181,12 @@ say_input(const struct finding *finding, size_t at, bool rows_too, int changed, 
                   "with DDP_STATE",
             "%s points to memory that is not annotated, and the ranks' values there differ from one "
             "process's%s%.200s%s",
-            ARGUMENT_OF(step, of), writer >= 0 ? "; " : "",
-            writer >= 0 ? place_name_step(&one->steps[writer], name) : "",
-            writer < 0                          ? ""
-            : !is_before                        ? " wrote it last"
-            : one->steps[writer].its->from_host ? " copied it from the host before DDP_STEP"
-            : place->tensor != 0                ? " computed it before DDP_STEP, from a gradient"
-                                                : " computed it before DDP_STEP");
+            ARGUMENT_OF(step, of), writer >= 0 ? "; " : "", writer >= 0 ? place_name_step(last, name) : "",
+            writer < 0             ? ""
+            : !is_before           ? " wrote it last"
+            : last->its->from_host ? " copied it from the host before DDP_STEP"
+            : place->tensor != 0   ? " computed it before DDP_STEP, from a gradient"
+                                   : " computed it before DDP_STEP");
         return true;
     }
     return false;
@@ -402,8 +425,7 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
             is_whole && comes_again
                 ? "if the host computes these values from the share, such as class weights or a number of rows, reduce "
                   "them (DDP_REDUCE); if the host trains them, annotate them (DDP_PARAMETER, DDP_GRADIENT); if they "
-                  "are "
-                  "a batch, copy only the rank's share"
+                  "are a batch, copy only the rank's share"
             : is_whole
                 ? "a data set, weights or state must be the same on all ranks: use the same seed, or annotate this "
                   "memory with DDP_PARAMETER or DDP_STATE"
@@ -625,7 +647,7 @@ static bool
 say_part(const struct finding *finding, struct place *place)
 {
     const struct place_question *question = finding->question;
-    for (size_t at = 0; at < finding->one.count && question->is_short; ++at) {
+    for (size_t at = 0; at < finding->one.count && question->forgotten != NULL; ++at) {
         const struct step *step = &finding->one.steps[at];
         const struct look_argument *changed = NULL, *of = NULL;
         for (uint32_t a = 0; a < step->its->arguments; ++a) {

@@ -24,13 +24,14 @@ struct place_question {
     uint64_t items;           /* of the batch, by DDP_SHARD; 0: not known */
     bool has_groups;          /* DDP_GRADIENT_GROUP is used */
     bool is_divided;          /* all gradients are the Nth part of one rank's */
-    bool is_short;            /* a parameter; fewer elements of gradients are annotated than of parameters */
+    const struct check_tensor *forgotten; /* what differs, if a parameter of its size has no annotated gradient */
 };
 
 enum place_kind {
     PLACE_SCALAR,  /* an argument */
     PLACE_INPUT,   /* memory that nothing compares */
     PLACE_BEFORE,  /* the same, which was written before DDP_STEP */
+    PLACE_UNNAMED, /* the same: a gradient */
     PLACE_CHANGED, /* gradients, which an operation after backward changes */
     PLACE_DATA,    /* a copy of other parts of the batch than the shares */
     PLACE_HOST,    /* a copy of all that one process copies from the host */

@@ -4,25 +4,31 @@
  */
 #include "tools/check/command/relation.h"
 
-#include <stdio.h>
-#include <string.h>
+/* Each rank's copies begin in one place of the batch: the first rank whose share, after those of the ranks before it,
+ * begins in another. */
+struct astray {
+    int rank; /* -1: there is no such rank */
+    uint64_t begin, share, bytes;
+};
 
-/* The least of what the ranks copy by the call; where each begins, as text, if all begin in the batch. */
+/* The least of what the ranks copy by the call. */
 static enum copied
-judge_copies(const struct finding *finding, size_t at, char parts[240])
+judge_copies(const struct finding *finding, size_t at, struct astray *astray)
 {
     enum copied least = COPIED_PART;
     bool begins = true;
-    parts[0] = '\0';
+    uint64_t share = 0;
+    *astray = (struct astray){.rank = -1};
+    struct part part = {0};
     for (int r = 0; r < finding->question->ranks; ++r) {
-        struct part part;
         enum copied own = relation_of_copies(finding, at, r, &part);
-        size_t used = strlen(parts);
         least = own < least ? own : least;
         begins = begins && part.begins;
-        snprintf(parts + used, 240 - used, "%s%llu on rank %d", r > 0 ? ", " : "", (unsigned long long)part.begin, r);
+        if (astray->rank < 0 && part.begin != share)
+            *astray = (struct astray){r, part.begin, share, part.bytes};
+        share += part.bytes;
     }
-    parts[0] = begins ? parts[0] : '\0';
+    astray->rank = begins && share == part.all ? astray->rank : -1;
     return least;
 }
 
@@ -31,11 +37,11 @@ static bool
 are_so_later(const struct finding *finding, size_t at, enum copied copied)
 {
     const struct look_operation *its = finding->one.steps[at].its;
-    char parts[240];
+    struct astray astray;
     while (++at < finding->one.count) {
         const struct look_operation *it = finding->one.steps[at].its;
         if (it->interval == its->interval + 1 && relation_is_same_call(it, its))
-            return judge_copies(finding, at, parts) >= copied;
+            return judge_copies(finding, at, &astray) >= copied;
     }
     return true;
 }
@@ -44,10 +50,10 @@ are_so_later(const struct finding *finding, size_t at, enum copied copied)
 static bool
 say_items(const struct finding *finding, size_t at, struct place *place)
 {
-    char parts[240];
+    struct astray astray;
     struct part part;
     const struct step *step = &finding->one.steps[at];
-    enum copied copied = judge_copies(finding, at, parts);
+    enum copied copied = judge_copies(finding, at, &astray);
     /* Each copy of a rank is as large as a share, and they are not as many: it leaves out batches. */
     for (int r = 0; r < finding->question->ranks; ++r) {
         (void)relation_of_copies(finding, at, r, &part);
@@ -61,13 +67,15 @@ say_items(const struct finding *finding, size_t at, struct place *place)
     }
     if (copied == COPIED_OTHERS || !are_so_later(finding, at, copied))
         return false;
-    if (parts[0] != '\0')
-        place_say(place, PLACE_DATA, step,
-                  "together the ranks must copy each item of the batch once: begin at item `first` of DDP_SHARD, copy "
-                  "`count` items, and use the same shuffle on all ranks",
-                  "the ranks copy other items than their shares of the batch: one process copies %llu bytes here; the "
-                  "ranks' copies begin at byte %s",
-                  (unsigned long long)part.all, parts);
+    if (astray.rank >= 0)
+        place_say(
+            place, PLACE_DATA, step,
+            "together the ranks must copy each item of the batch once: begin at item `first` of DDP_SHARD, copy "
+            "`count` items, and use the same shuffle on all ranks",
+            "of the %llu bytes that one process copies here, rank %d copies %llu from byte %llu on, but its share "
+            "begins at byte %llu",
+            (unsigned long long)part.all, astray.rank, (unsigned long long)astray.bytes,
+            (unsigned long long)astray.begin, (unsigned long long)astray.share);
     else
         place_say(
             place, PLACE_DATA, step,

@@ -169,13 +169,14 @@ set_cause(struct check_verdict *verdict, const struct place *place)
     bool is_gradient = role == CHECK_GRADIENT, is_first = verdict->first->first_step == 1;
     if (role == CHECK_REDUCE || verdict->cause == CAUSE_START || verdict->cause == CAUSE_INDIVISIBLE)
         return;
-    if (place->kind == PLACE_INPUT && is_gradient)
+    if (place->kind == PLACE_UNNAMED || (place->kind == PLACE_INPUT && is_gradient))
         verdict->cause = CAUSE_UNANNOTATED;
     else if (place->kind == PLACE_DATA || (place->kind == PLACE_HOST && is_gradient))
         verdict->cause = CAUSE_DATA;
     else if (place->kind == PLACE_SHARE && is_first && verdict->factor == 0)
         sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_BATCH_DEPENDENT, verdict->first);
-    else if (place->kind != PLACE_INPUT && verdict->cause == CAUSE_UNANNOTATED)
+    else if ((place->kind != PLACE_INPUT && verdict->cause == CAUSE_UNANNOTATED) ||
+             (place->kind == PLACE_BEFORE && items_step(verdict->first) == 0)) /* an update before the first DDP_STEP */
         verdict->cause = CAUSE_UPDATE;
 }
 
@@ -196,6 +197,6 @@ sentence_put_place(struct check_verdict *verdict, const struct place *place)
         return;
     set_cause(verdict, place);
     if (place->advice != NULL && (verdict->factor == 0 || place->kind == PLACE_INPUT || place->kind == PLACE_BEFORE ||
-                                  place->kind == PLACE_MISSING))
+                                  place->kind == PLACE_UNNAMED || place->kind == PLACE_MISSING))
         sentence_say(verdict->advice, "%s", place->advice);
 }

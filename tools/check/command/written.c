@@ -22,12 +22,6 @@ struct copies {
 };
 
 static void
-add_copy(struct copies *copies, const char *path, int rank)
-{
-    *GROWN(copies->list, copies->count) = (struct copy){xstrdup(path), rank};
-}
-
-static void
 add_rank(struct copies *copies, const char *folder, int rank)
 {
     char *root = xasprintf("%s/rank-%d/written", folder, rank), *roots[] = {root, NULL};
@@ -36,7 +30,7 @@ add_rank(struct copies *copies, const char *folder, int rank)
         if (entry->fts_info == FTS_D && strcmp(entry->fts_name, "__pycache__") == 0)
             (void)fts_set(tree, entry, FTS_SKIP);
         if (entry->fts_info == FTS_F || entry->fts_info == FTS_SL || entry->fts_info == FTS_SLNONE)
-            add_copy(copies, entry->fts_path + strlen(root), rank);
+            *GROWN(copies->list, copies->count) = (struct copy){xstrdup(entry->fts_path + strlen(root)), rank};
     }
     if (tree != NULL)
         fts_close(tree);

@@ -600,13 +600,6 @@ type_to_put(const struct effect *effect, struct part *part)
     return is_guess && !change_shows_type(words, part->first, part->end) ? SCOUT_UNKNOWN : type;
 }
 
-/* A part that no run was made for: the launch counts as reading it, unless a test of several found nothing there. */
-static bool
-is_shown(const struct part *part)
-{
-    return part->is_argument || part->matters || part->is_tested;
-}
-
 /* As bytes of the allocation, whose last word may be a part of one. */
 static struct scout_ranges
 ranges_to_put(const struct scout_ranges *list, const struct allocation *allocation)
@@ -684,7 +677,8 @@ effect_put(struct effect *effect)
         const struct image *image = &images->items[part->image];
         uint64_t end = part->end * sizeof(uint32_t);
         note_whole(effect, part);
-        if (!is_shown(part))
+        /* No run was made for it: the launch counts as reading it, unless a test of several found nothing there. */
+        if (!part->is_argument && !part->matters && !part->is_tested)
             continue;
         put_dependences(effect, part, record.segment_count, &record);
         record.segments[record.segment_count++] =

@@ -288,19 +288,13 @@ repeat_note_done(CUresult result)
 
 /* ---- from run to run ---- */
 
-static bool
-is_group_of(const struct part *part, size_t image)
-{
-    return part->image == image && !part->is_argument;
-}
-
 /* The parts of an image that are no arguments; how many. */
 static size_t
 list_group(size_t image, const struct part **list)
 {
     size_t count = 0;
     for (size_t i = 0; i < effect.part_count; ++i) {
-        if (is_group_of(&effect.parts[i], image))
+        if (effect.parts[i].image == image && !effect.parts[i].is_argument)
             list[count++] = &effect.parts[i];
     }
     return count;
@@ -524,9 +518,8 @@ following(enum run run)
         ++at;
         if (find_untested())
             return RUN_PART;
-        if (groups_done) {
+        if (groups_done)
             return RUN_FEW;
-        }
         at = (size_t)-1;
         /* fallthrough */
     case RUN_GROUP:

@@ -529,16 +529,10 @@ add_dependence_edges(struct builder *builder, const struct scout_op *op, uint32_
     }
 }
 
-static bool
-nothing_known(const struct scout_op *op)
-{
-    return op->effect == NULL || op->effect->verdict == SCOUT_DIFFERS || op->effect->verdict == SCOUT_EXCLUDED;
-}
-
 static void
 add_launch(struct builder *builder, int32_t index, const struct scout_op *op)
 {
-    bool unknown = nothing_known(op);
+    bool unknown = op->effect == NULL || op->effect->verdict == SCOUT_DIFFERS || op->effect->verdict == SCOUT_EXCLUDED;
     for (uint32_t i = 0; i < op->argument_count; ++i)
         (void)enter_memory(builder->graph, op->arguments[i].alloc);
     if (op->effect != NULL)

@@ -55,19 +55,14 @@ turns_add_range(struct turns *turns, const struct turns_range *range)
 
 /* ---- places ---- */
 
-static bool
-is_own_role(enum scout_role role)
-{
-    return role == ROLE_STATISTICS || role == ROLE_CARRIED;
-}
-
 /* How many bytes from `lo` on tensors hold; of gradients, or of what ranks have for themselves. */
 static uint64_t
 held_from(const struct sorter *sorter, int32_t memory, uint64_t lo, bool gradients)
 {
     uint64_t end = lo;
     FOR_EACH(tensor, sorter->finding->tensors, sorter->finding->tensor_count) {
-        if ((gradients ? tensor->role == ROLE_GRADIENT : is_own_role(tensor->role)) &&
+        bool is_own = tensor->role == ROLE_STATISTICS || tensor->role == ROLE_CARRIED;
+        if ((gradients ? tensor->role == ROLE_GRADIENT : is_own) &&
             (int32_t)sorter->graph->memory_of[tensor->alloc] == memory && tensor->lo <= lo && tensor->hi > end)
             end = tensor->hi;
     }
