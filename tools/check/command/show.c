@@ -65,7 +65,7 @@ print_item(FILE *out, const struct check_item *item, double tolerance)
     snprintf(name, sizeof(name), "%s %u", check_role_name(item->tensor.role), item->tensor.number + 1);
     place_tensor(&item->tensor, place);
     if (item->differs)
-        snprintf(step, sizeof(step), "%u", items_step(item));
+        snprintf(step, sizeof(step), items_step(item) > 0 ? "%u" : "start", items_step(item));
     fprintf(out, "%-13s %9llu%s %-8s %-45s %5s", name, (unsigned long long)item->tensor.count,
             item->sampled ? "*" : " ", element_name((int)item->tensor.type), place, step);
     fprintf(out, " %10.1e %7.1e  %s\n", item->difference, item->floor, state_of(item, tolerance));
@@ -231,10 +231,11 @@ check_print_table(FILE *out, const struct check_evidence *evidence, const struct
     size_t shown = 0, of_role[CHECK_ROLES] = {0};
     bool has_star = false;
     if (verdict->item_count > 0)
-        fprintf(out,
-                "gradient K: the K-th DDP_GRADIENT; step: the first that differs; difference: the largest, relative; "
-                "noise: between two runs of one rank\n%-13s %9s  %-8s %-45s %5s %10s %7s\n",
-                "tensor", "elements", "type", "annotation", "step", "difference", "noise");
+        fprintf(
+            out,
+            "gradient K: the K-th DDP_GRADIENT; mean K: the K-th call; step: the first that differs; difference: the "
+            "largest of all steps, relative; noise: between two runs of one rank\n%-13s %9s  %-8s %-45s %5s %10s %7s\n",
+            "tensor", "elements", "type", "annotation", "step", "difference", "noise");
     FOR_EACH(item, verdict->items, verdict->item_count) {
         if (!all && ++of_role[item->tensor.role] > ROWS_OF_A_ROLE)
             continue;
