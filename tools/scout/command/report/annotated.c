@@ -19,7 +19,7 @@ struct comparison {
     FILE *out;
     const struct scout_log *log;
     const struct scout_finding *finding;
-    struct sites *sites; /* NULL: no places are printed */
+    struct sites *sites;
     uint32_t *memory_of;
     uint32_t wrong; /* lines printed */
 };
@@ -29,7 +29,7 @@ static void
 print_place(const struct comparison *it, uint32_t site)
 {
     struct site_place place;
-    if (it->sites != NULL && sites_find(it->sites, site, &place) && place.file[0] != '\0')
+    if (sites_find(it->sites, site, &place) && place.file[0] != '\0')
         fprintf(it->out, " (%s)", place.text);
 }
 
@@ -133,9 +133,8 @@ print_group(struct comparison *it, uint32_t number, const struct scout_annotatio
         fputs("the next step", it->out);
     else
         print_operation(it, group->before);
-    if (other != NULL) {
+    if (other != NULL)
         fprintf(it->out, "; DDP_STEP stands at %s:%u", file_name_of(other->file), other->line);
-    }
     fputc('\n', it->out);
 }
 
@@ -162,9 +161,9 @@ compare_group(struct comparison *it, uint32_t number)
 }
 
 void
-annotated_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding)
+annotated_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites)
 {
-    struct comparison it = {.out = out, .log = log, .finding = finding};
+    struct comparison it = {.out = out, .log = log, .finding = finding, .sites = sites};
     struct scout_range *ranges = xcalloc(log->annotation_count + finding->tensor_count + 1, sizeof(*ranges));
     (void)graph_name_memories(log, &it.memory_of);
     for (uint32_t i = 0; i < finding->tensor_count; ++i)

@@ -200,7 +200,7 @@ void patch_put(FILE *out, FILE *summary, const struct insertions *insertions, st
 
 /* ---- annotated.c: the annotations of a program, held against what was found ---- */
 /* One line for each that is missing or superfluous; one line if there is none. */
-void annotated_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding);
+void annotated_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites);
 
 /*
  * Of a program whose steps are equal on all ranks, what these leave open: of a parameter that is annotated in part, the

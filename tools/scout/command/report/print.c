@@ -115,7 +115,7 @@ scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *
     bool ok = true, is_missed = ANY(tensor, finding->tensors, finding->tensor_count,
                                     tensor->role == ROLE_SUSPECT && tensor->updated);
     if (log->annotation_count > 0)
-        annotated_print(out, log, finding);
+        annotated_print(out, log, finding, sites);
     if (log->annotation_count > 0 && path != NULL)
         ok = error_set(error, DDPRUN_EXIT_FAILURE,
                        "--patch is for a program without annotations, and this one has some");
