@@ -101,9 +101,8 @@ note_started(struct job *job, int index, const struct spawned *spawned, struct s
     if (!job->options.verbose)
         return;
     char *place = placement_describe(&job->placement.ranks[index]);
-    message_line("rank %d is process %d, with CUDA_VISIBLE_DEVICES=%s%s and %s", rank, (int)spawned->pid,
-                 job->devices.visible[index] != NULL ? job->devices.visible[index] : "(unset)",
-                 job->devices.softgpu ? " of the stand-in" : "", place);
+    message_line("rank %d is process %d, CUDA_VISIBLE_DEVICES: %s, %s", rank, (int)spawned->pid,
+                 job->devices.visible[index] != NULL ? job->devices.visible[index] : "not set", place);
     free(place);
 }
 

@@ -96,26 +96,23 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
         printable_append(line, LINE_BYTES,
                          "%u programs trained, one after the other; the last one: ", rank->generation + 1);
     char size[TEXT_BYTES], buckets[TEXT_BYTES], averaged[2 * TEXT_BYTES], graphs[2 * TEXT_BYTES] = "";
-    closing_bytes_text(rank->gradient_bytes, size);
     if (rank->bucket_count > 0)
         snprintf(buckets, sizeof(buckets), "%sin %" PRIu64 " bucket%s", rank->sums ? "summed " : "", rank->bucket_count,
                  plural(rank->bucket_count));
     else
         snprintf(buckets, sizeof(buckets), "%s at the end of the step", rank->sums ? "summed" : "averaged");
-    if (rank->graph_step > 0 && count == 1)
-        snprintf(graphs, sizeof(graphs), " and %" PRIu64 " captured in CUDA graphs, whose launches are not counted",
-                 rank->graph_step);
-    else if (rank->graph_step > 0)
-        snprintf(graphs, sizeof(graphs), ", %" PRIu64 " of them in CUDA graphs", rank->graph_step);
+    if (rank->graph_step > 0)
+        snprintf(graphs, sizeof(graphs), "%s %" PRIu64 " %s", count == 1 ? " and" : ",", rank->graph_step,
+                 count == 1 ? "captured in CUDA graphs, whose launches are not counted" : "of them in CUDA graphs");
     averaged_text(rank, averaged);
     if (rank->batch_count > 0)
         snprintf(graphs, sizeof(graphs), " (each a round of %d of the program's %" PRIu64 " batches%s)", count,
                  rank->batch_count, rank->batch_count % (uint64_t)count != 0 ? ", the last one cut short" : "");
-    printable_append(line, LINE_BYTES,
-                     "%d rank%s, %" PRIu64 " step%s%s, %" PRIu64
-                     " of them overlapped with backward; %s, %s per step, %s",
-                     count, plural((uint64_t)count), rank->step, plural(rank->step), graphs,
-                     verdict_least_overlapped(ranks, count), averaged, size, buckets);
+    printable_append(
+        line, LINE_BYTES,
+        "%d rank%s, %" PRIu64 " step%s%s, %" PRIu64 " of them overlapped with backward; %s, %s per step, %s", count,
+        plural((uint64_t)count), rank->step, plural(rank->step), graphs, verdict_least_overlapped(ranks, count),
+        averaged, closing_bytes_text(rank->gradient_bytes, size), buckets);
     if (rank->reduce_count > 0)
         printable_append(line, LINE_BYTES, "; %s", reduces_text(rank, reduces));
     say("%s", line);
@@ -206,13 +203,16 @@ say_time(const struct closing *closing, void (*say)(const char *format, ...))
     struct pace pace = pace_of(closing->ranks, closing->rank_count, NULL);
     char line[LINE_BYTES] = "";
     printable_append(line, LINE_BYTES, "wall time %.*f s", closing->seconds < 10.0 ? 2 : 1, closing->seconds);
-    if (pace.steps_per_s >= 1.0)
-        printable_append(line, LINE_BYTES, "; after start-up %.1f steps/s", pace.steps_per_s);
-    else if (pace.steps_per_s > 0.0)
-        printable_append(line, LINE_BYTES, "; after start-up %.1f s a step", 1.0 / pace.steps_per_s);
+    if (pace.steps_per_s > 0.0)
+        printable_append(line, LINE_BYTES, "; after start-up (steps %" PRIu64 " to %" PRIu64 ") %.1f %s",
+                         (rank->training_step > 0 ? rank->training_step : 1) + 1, rank->step,
+                         pace.steps_per_s >= 1.0 ? pace.steps_per_s : 1.0 / pace.steps_per_s,
+                         pace.steps_per_s >= 1.0 ? "steps/s" : "s a step");
     if (pace.items_per_s > 0.0)
         printable_append(line, LINE_BYTES, ", %.*f items/s", pace.items_per_s < 100.0 ? 1 : 0, pace.items_per_s);
-    if (rank->shard_total > 0 && rank->shard_total != UINT64_MAX)
+    if (rank->shard_total == UINT64_MAX)
+        printable_append(line, LINE_BYTES, "; no items/s: DDP_SHARD divides other numbers of items from call to call");
+    else if (rank->shard_total > 0)
         printable_append(line, LINE_BYTES, "; effective batch of all ranks: %" PRIu64 " items (DDP_SHARD)",
                          rank->shard_total);
     if (closing->unbound && pace.waits)

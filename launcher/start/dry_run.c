@@ -32,7 +32,7 @@ print_rank(FILE *out, const struct rank_settings *settings, const struct program
     char **arguments = environment_arguments(settings, index);
 
     char *where = placement_describe(place);
-    fprintf(out, "# rank %d, on %s\n", settings->place.first_rank + index, where);
+    fprintf(out, "# rank %d, %s\n", settings->place.first_rank + index, where);
     free(where);
     if (place->list != NULL)
         fprintf(out, "taskset -c %s ", place->list);

@@ -266,7 +266,7 @@ placement_make(const struct options *options, const struct device_plan *devices,
     find_gpus(devices, subject->rank_count, &places);
     bool ok = true;
     if (options->bind == BIND_AUTO && !places.some)
-        *placement = bound_to_nothing(subject->rank_count, devices->softgpu ? "the stand-in's devices have no place"
+        *placement = bound_to_nothing(subject->rank_count, devices->softgpu ? "the stand-in is not near any cores"
                                                                             : "where the GPUs are is not known");
     else
         ok = decide(options->bind, &places, subject, placement, error);
@@ -295,10 +295,10 @@ char *
 placement_describe(const struct rank_place *place)
 {
     if (place->list == NULL)
-        return xstrdup("no processors of its own");
+        return xstrdup("not bound to cores");
     if (place->memory_node < 0)
-        return xasprintf("processors %s", place->list);
-    return xasprintf("processors %s and memory of node %d", place->list, place->memory_node);
+        return xasprintf("on processors %s", place->list);
+    return xasprintf("on processors %s and memory of node %d", place->list, place->memory_node);
 }
 
 void

@@ -51,7 +51,7 @@ bool placement_make(const struct options *options, const struct device_plan *dev
 /* Binds this process. Async-signal-safe. Returns 0, or the errno of a processor set that was refused. */
 int placement_enter(const struct rank_place *place);
 
-/* "processors 0-3 and memory of node 0"; a new string. */
+/* "not bound to cores", "on processors 0-3 and memory of node 0"; a new string. */
 char *placement_describe(const struct rank_place *place);
 
 void placement_free(struct placement *placement);

@@ -297,7 +297,9 @@ judge_reader_left(const struct run *run, const struct job *job, char why[KINDS_W
 bool
 judge_none(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
-    expect(run, job, 0, "^ddprun: (wall time [0-9.]+ s; after start-up [0-9.]+ steps/s|rank 0 .*no CUDA call for 60 s)",
+    expect(run, job, 0,
+           "^ddprun: (wall time [0-9.]+ s; after start-up \\(steps [0-9]+ to [0-9]+\\) [0-9.]+ steps/s|rank 0 .*no "
+           "CUDA call for 60 s)",
            why);
     expect_done(job, why);
     if (job->output_lines != KINDS_STEPS)

@@ -56,8 +56,8 @@ def rounded(figure, output, pattern, text, digits=3):
 
 def read_closing(text):
     text = "\n".join(line for line in text.splitlines() if line.startswith("ddprun: "))
-    find("rate", "closing", r"after start-up (\S+) steps/s", text)
-    find("rate_slow", "closing", r"after start-up (\S+) s a step", text)
+    find("rate", "closing", r"after start-up \(steps \d+ to \d+\) (\S+) steps/s", text)
+    find("rate_slow", "closing", r"after start-up \(steps \d+ to \d+\) (\S+) s a step", text)
     said["rate"] = [(o, v, max(h, 0.05)) for o, v, h in said.get("rate", [])]
     find("items", "closing", r", (\S+) items/s", text)
     said["items"] = [(o, v, 0.5 if v >= 100 else 0.05) for o, v, h in said.get("items", [])]

@@ -37,7 +37,7 @@ changed() { # FILE PATTERN REPLACEMENT
     cp "$work/kept" "$work/annotated/$1"
 }
 changed closing '(exposed communication: )[0-9.]+' '\177.7'
-changed closing '(after start-up )[0-9.]+' '\177.7'
+changed closing '(steps [0-9]+ to [0-9]+\) )[0-9.]+ steps' '\177.7 steps'
 changed summary '("waiting_ms": )[0-9.]+' '\177.7'
 changed metrics '^(ddprun_step_seconds.* )[0-9.]+' '\17.77'
 changed page.html "(run-exposed'>)[0-9.]+" '\177.7'
