@@ -67,11 +67,11 @@ check "a job that failed: who, where, and the steps of each rank" python3 "$here
 run "$ddprun" -n 2 --page "$page" "$ladder" "${shape[@]}" --steps 60 --fault exit --fault-rank 1 --fault-step 1
 check "a job that failed before its first step has a page" grep -q "<section id='failure'.*" "$page"
 
-# Of all ranks alike one line is enough; tensors of one name have an index.
+# Of all ranks alike one line is enough; tensors of one name and line have the number of the call.
 sed -i '/"end":true/d' "$work/kept"/rank-*.jsonl
 run "$ddprun" report "$work/kept" -o "$page"
 check "no rank has an end: one line" [ "$(grep -c 'the traces of 2 of 2 ranks have no end' "$work/stderr")" -eq 1 ]
-check "tensors of one name have an index" grep -q 'gradient\[5\]' "$page"
+check "tensors of one name and line have the number of the call" grep -q ', call 6<' "$page"
 
 # What is whole is shown, the rest is named, on the page too.
 { head -n 20 "$trace/rank-2.jsonl" && printf '{"step":'; } >"$work/half"
@@ -103,6 +103,9 @@ python3 "$here/page.py" known "$work/known"
 run "$ddprun" report "$work/known" -o "$page"
 succeeded "a late rank: a page is made"
 check "a late rank: the figures are those of the trace" python3 "$here/page.py" straggler "$page"
+python3 "$here/page.py" known "$work/outlier" 500000
+run "$ddprun" report "$work/outlier" -o "$page"
+check "a long step is named, where the mean is far above the median" python3 "$here/page.py" long "$page"
 python3 "$here/page.py" grouped "$work/grouped"
 run "$ddprun" report "$work/grouped" -o "$page"
 succeeded "two groups: a page is made"

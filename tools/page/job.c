@@ -9,28 +9,27 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_OBJECTS = 100 };
+enum { MOST_OBJECTS = 100, MOST_MEMBERS = 6 };
 
-/* A section with a table of the objects of a list in the summary, whose columns are members of theirs; nothing, if
- * there are none. */
+/* A section with a table of the objects of a list in the summary: a column for each of the members. Nothing, if the
+ * list is empty. */
 static void
 put_objects(json_object *report, const struct facts *facts, const char *list_name, const char *id, const char *title,
-            const char *caption, const char *columns)
+            const char *table_title, const char *caption, const char *const members[MOST_MEMBERS], const char *columns)
 {
-    enum { MOST_MEMBERS = 8 };
     json_object *list, *value;
     if (!json_object_object_get_ex(facts->summary, list_name, &list) || !json_object_is_type(list, json_type_array) ||
         json_object_array_length(list) == 0)
         return;
-    struct table table = report_table(report_section(report, id, title, caption), list_name, "", columns, MOST_OBJECTS);
+    struct table table =
+        report_table(report_section(report, id, title, caption), table_title, "", columns, MOST_OBJECTS);
     for (size_t i = 0; i < json_object_array_length(list); ++i) {
         json_object *object = json_object_array_get_idx(list, i);
         struct cell cells[MOST_MEMBERS] = {0};
         for (size_t c = 0; c < table.columns; ++c) {
-            const char *name = facts_string(json_object_array_get_idx(report_list(table.object, "columns"), c), "name");
             bool is_text =
-                json_object_object_get_ex(object, name, &value) && json_object_is_type(value, json_type_string);
-            cells[c] = (struct cell){facts_number(object, name), is_text ? json_object_get_string(value) : NULL};
+                json_object_object_get_ex(object, members[c], &value) && json_object_is_type(value, json_type_string);
+            cells[c] = (struct cell){facts_number(object, members[c]), is_text ? json_object_get_string(value) : NULL};
         }
         report_row(&table, cells);
     }
@@ -40,13 +39,15 @@ void
 section_ends(json_object *report, const struct facts *facts)
 {
     if (facts_number(facts->summary, "exit_code") > 0)
-        put_objects(report, facts, "each_rank", "failure", "How the job ended",
+        put_objects(report, facts, "each_rank", "failure", "How the job ended", "End of each rank",
                     "The completed steps of each rank, and the end of its process: a signal, an exit code, or neither, "
                     "if it was stopped with the job.",
-                    "rank:count|host|gpu|steps:count|signal|exit_code:count");
-    put_objects(report, facts, "warnings", "warnings", "Warnings",
+                    (const char *const[MOST_MEMBERS]){"rank", "host", "gpu", "steps", "signal", "exit_code"},
+                    "Rank:count|Host|GPU|Steps:count|Signal|Exit code:count");
+    put_objects(report, facts, "warnings", "warnings", "Warnings", "Kinds of warnings",
                 "How often each kind came, and its first text and step. Rows without a rank: from ddprun itself.",
-                "rank:count|step:count|count:count|key|text");
+                (const char *const[MOST_MEMBERS]){"rank", "step", "count", "key", "text"},
+                "Rank:count|Step:count|Count:count|Kind|Text");
 }
 
 /* A table of an object's members that are no lists. */

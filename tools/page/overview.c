@@ -44,6 +44,28 @@ section_head(json_object *report, const struct facts *facts)
 
 /* ---- the verdict ---- */
 
+/* Few long steps, such as those with an evaluation, make a mean that no step takes. */
+static void
+put_longest(json_object *section, const struct facts *facts)
+{
+    char half[FIGURE_BYTES], most[FIGURE_BYTES];
+    const struct step_facts *longest = NULL;
+    double p50_us = facts_percentile(facts, 50);
+    size_t count = 0;
+    FOR_EACH(step, facts->steps, facts->step_count) {
+        if (!step->counts || isnan(step->middle_us))
+            continue;
+        count += step->middle_us > 2 * p50_us;
+        longest = longest == NULL || step->middle_us > longest->middle_us ? step : longest;
+    }
+    if (longest != NULL && facts->step_us > 1.5 * p50_us)
+        report_sentence(section, "notes",
+                        "Half of the steps take no more than %s. Of the traced steps %zu take%s more than twice as "
+                        "long; the longest is step %llu: %s.",
+                        figure_time(p50_us, half), count, count == 1 ? "s" : "", (unsigned long long)longest->number,
+                        figure_time(longest->middle_us, most));
+}
+
 /* The parts of a step that are lost, and which is the largest. */
 static void
 put_lost(json_object *section, const struct facts *facts)
@@ -147,6 +169,7 @@ section_verdict(json_object *report, const struct facts *facts, const struct mod
         report_section(report, "verdict", "Verdict", facts->counted > 0 ? caption : "No step was measured.");
     if (facts->counted > 0)
         report_sentence(section, "notes", "A step takes %s.", figure_time(facts->step_us, text));
+    put_longest(section, facts);
     put_lost(section, facts);
     if (facts->noise != NULL)
         report_sentence(section, "notes", "By the gradients, %s.", facts_string(facts->noise, "text"));

@@ -124,8 +124,9 @@ function drawParts(table, data) {
 function drawCurve(table, data) {
     const [HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [190, 72, 8, 10, 22], kind = data.columns[1].kind;
     const isTime = kind === 'time', place = placeAbove(table);
-    const steps = data.rows.map(row => row[0]), first = steps[0], last = steps.at(-1);
-    const known = data.rows.filter(row => row[1] !== null), sorted = known.map(row => row[3]).sort((a, b) => a - b);
+    const rows = data.rows.map(([step, value, mark, low = value, high = value]) => [step, value, low, high, mark]);
+    const steps = rows.map(row => row[0]), first = steps[0], last = steps.at(-1);
+    const known = rows.filter(row => row[1] !== null), sorted = known.map(row => row[3]).sort((a, b) => a - b);
     if (known.length === 0)
         return;
     // Few times far above the others do not flatten these: what is cut is said.
@@ -135,7 +136,7 @@ function drawCurve(table, data) {
     const height = most - least > 1e-6 * Math.abs(most) ? most - least : Math.abs(most) || 1;
     // From gap to gap.
     const runs = [[]];
-    data.rows.forEach(row => row[1] === null ? runs.push([]) : runs.at(-1).push(row));
+    rows.forEach(row => row[1] === null ? runs.push([]) : runs.at(-1).push(row));
     let across;
     const down = value => TOP + (HEIGHT - TOP - BOTTOM) * clamp((least + height - value) / height, -0.04, 1);
     const point = (row, column) => across(row[0]).toFixed(1) + ' ' + down(row[column]).toFixed(1);

@@ -163,7 +163,11 @@ report_curve(json_object *section, const char *title, const char *kind, const st
 {
     char columns[120];
     size_t each = count / MOST_POINTS + 1;
-    snprintf(columns, sizeof(columns), "Step:count|Mean:%s|Least:%s|Greatest:%s|Mark", kind, kind, kind);
+    bool bands = each > 1;
+    for (size_t i = 0; i < count && !bands; ++i)
+        bands = points[i].low < points[i].high;
+    snprintf(columns, sizeof(columns),
+             bands ? "Step:count|Mean:%s|Mark|Least:%s|Greatest:%s" : "Step:count|Value:%s|Mark", kind, kind, kind);
     struct table table = report_table(section, title, "curve", columns, SIZE_MAX);
     for (size_t first = 0; first < count; first += each) {
         size_t end = first + each < count ? first + each : count, known = 0;
@@ -176,6 +180,6 @@ report_curve(json_object *section, const char *title, const char *kind, const st
             all.mark = points[i].mark != NULL ? points[i].mark : all.mark;
         }
         report_row(&table,
-                   ROW({all.x}, {all.y / (double)known /* of none: NAN */}, {all.low}, {all.high}, {.text = all.mark}));
+                   ROW({all.x}, {all.y / (double)known /* of none: NAN */}, {.text = all.mark}, {all.low}, {all.high}));
     }
 }

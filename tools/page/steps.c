@@ -70,9 +70,10 @@ section_steps(json_object *report, const struct facts *facts)
         caption, sizeof(caption),
         "A step is measured on the device, from the end of one step to the end of the next. A curve is the median of "
         "the ranks, its band spans all ranks. The table has means of steps %llu to %llu without control steps, which "
-        "try other buckets or no overlap. Exposed: waiting for the network. Waits: waiting for later ranks. Before and "
-        "Backward: the rest of the rank's Step, divided as in the traced steps. Last in steps: in how many this rank "
-        "arrived last. Delayed others: how much earlier the others would have finished without this rank.",
+        "try other buckets or no overlap. Exposed: waiting for the network. Waits: waiting for later ranks. Before: "
+        "forward, and all else before backward. Before and Backward are estimates: the step less Exposed and Waits, in "
+        "the proportion of the traced steps. Last in steps: in how many this rank arrived last. Delayed others: how "
+        "much earlier the others would have finished without this rank.",
         (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
     json_object *section = report_section(report, "step-times", "Step times by rank", caption);
     if (!isnan(batches) && !isnan(each))
@@ -128,7 +129,9 @@ section_means(json_object *report, const struct facts *facts)
     json_object *section =
         report_section(report, "means", "DDP_MEAN", "Values that the program averages over all ranks, by step.");
     if (run->mean_count == 0)
-        report_sentence(section, "notes", "Rank 0's trace has no DDP_MEAN.");
+        report_sentence(section, "notes", "Rank %d has not called DDP_MEAN: there is no curve.%s", run->rank,
+                        facts_number(facts->summary, "reduce_calls") > 0 ? " A trace has no results of DDP_REDUCE."
+                                                                         : "");
     for (size_t i = 0, shown = 0; i < run->mean_count && shown < MOST_CURVES; ++i) {
         size_t before = 0;
         while (before < i && !is_same_mean(&run->means[before], &run->means[i]))

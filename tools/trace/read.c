@@ -160,23 +160,23 @@ take_tensors(struct trace_run *run, int group, json_object *line)
     }
 }
 
-/* Several tensors of one name, as those of an array of layers, get its index: "p.g[0]", "p.g[1]". */
+/* Tensors that one line annotates by one name, as those of an array of layers, get the number of the call in their
+ * place: "mlp.cu:62, call 1", "mlp.cu:62, call 2". */
 static void
-number_names(struct trace_tensor *tensors, size_t count)
+number_calls(struct trace_tensor *tensors, size_t count)
 {
     enum { MOST = 1024 }; /* of them comparisons are quick */
     bool *done = xcalloc(count + 1, sizeof(*done));
     for (size_t i = 0; i < count && count <= MOST; ++i) {
-        size_t index = 0;
+        size_t call = 1;
         for (size_t k = i + 1; k < count && !done[i]; ++k) {
-            if (done[k] || strcmp(tensors[i].name, tensors[k].name) != 0)
+            if (strcmp(tensors[i].name, tensors[k].name) != 0 || strcmp(tensors[i].place, tensors[k].place) != 0)
                 continue;
-            size_t length = strnlen(tensors[k].name, sizeof(tensors[k].name) - 12);
-            snprintf(tensors[k].name + length, 12, "[%zu]", ++index);
+            printable_append(tensors[k].place, sizeof(tensors[k].place), ", call %zu", ++call);
             done[k] = true;
         }
-        if (index > 0)
-            snprintf(tensors[i].name + strnlen(tensors[i].name, sizeof(tensors[i].name) - 12), 12, "[0]");
+        if (call > 1)
+            printable_append(tensors[i].place, sizeof(tensors[i].place), ", call 1");
     }
     free(done);
 }
@@ -510,7 +510,7 @@ trace_read(const char *folder, struct trace *trace, struct error *error)
         if (run->step_count > 1)
             qsort(run->steps, run->step_count, sizeof(run->steps[0]), by_time);
         for (int g = 0; g < TRACE_GROUPS; ++g)
-            number_names(run->tensors[g], run->tensor_counts[g]);
+            number_calls(run->tensors[g], run->tensor_counts[g]);
     }
     look_for_ranks(trace);
     return true;
