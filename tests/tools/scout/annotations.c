@@ -22,7 +22,9 @@ said(void)
     FILE *out = open_memstream(&text, &bytes);
     if (out == NULL)
         exit(2);
-    annotated_print(out, &recording, &finding);
+    struct sites *sites = sites_open(&recording);
+    annotated_print(out, &recording, &finding, sites);
+    sites_close(sites);
     fclose(out);
     return text;
 }
