@@ -11,7 +11,7 @@ if [ "${DDPRUN_SOAK:-0}" = 1 ]; then
     rows=({1..32})
     seeds=({1..10})
 else
-    rows=(1 2 5)
+    rows=(1 2 7)
     seeds=(1 2)
 fi
 

@@ -621,12 +621,14 @@ put_dependences(struct effect *effect, struct part *part, uint32_t number, struc
     }
     for (size_t i = 0; i < effect->part_count && part->share.hi > part->share.lo; ++i) {
         struct part *to = &effect->parts[i];
+        const struct allocation *of = effect->images.items[to->image].allocation;
+        const struct scout_ranges read = {&part->share, 1}, changed = {&to->reached, 1};
         if (to->reached.hi > 0)
             record->dependences[record->dependence_count++] =
                 (struct scout_dependence){.from = number,
-                                          .to = effect->images.items[to->image].allocation->number,
-                                          .read = {&part->share, 1},
-                                          .changed = {&to->reached, 1}};
+                                          .to = of->number,
+                                          .read = ranges_to_put(&read, effect->images.items[part->image].allocation),
+                                          .changed = ranges_to_put(&changed, of)};
     }
 }
 
