@@ -16,7 +16,7 @@ wanted=("${@:2}")
 
 # NAME | options of check | arguments of the program | exit code | causes | tensor: "ROLE NUMBER TEXT" matches | soak or nothing
 conv_mistakes=(
-    'forgotten_gradient    |           |                                | 1 | tensor             | fc_weight'
+    'forgotten_gradient    |           |                                | 1 | unannotated        | fc_weight'
     'forgotten_parameter   |           | --seed-by-rank                 | 1 | unannotated        | -'
     'forgotten_both        |           |                                | 1 | unannotated        | -'
     'half_gradient         |           |                                | 1 | tensor             | fc_weight'
