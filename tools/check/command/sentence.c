@@ -55,8 +55,9 @@ verdict_advise(struct judgement *judgement, const char *format, ...)
 const char *
 sentence_name_tensor(const struct check_tensor *tensor, char text[400])
 {
-    snprintf(text, 400, "%s %u, `%s` (%s:%d), %llu elements", check_role_name(tensor->role), tensor->number + 1,
-             tensor->text, tensor->file, tensor->line, (unsigned long long)tensor->count);
+    snprintf(text, 400, "%s %u, `%s` (%s:%d), %llu element%s", check_role_name(tensor->role), tensor->number + 1,
+             tensor->text, tensor->file, tensor->line, (unsigned long long)tensor->count,
+             tensor->count == 1 ? "" : "s");
     return text;
 }
 
