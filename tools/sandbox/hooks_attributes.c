@@ -44,10 +44,7 @@ prepare_attributes(int *dirfd, const char **path, enum place_follow follow, bool
         if (overlay_copy_up(place, true) != 0)
             return CHANGE_FAILS;
     }
-    if (place->kind == PLACE_COPY)
-        place_use_copy(place, dirfd, path);
-    else
-        place_use_real(place, dirfd, path);
+    (void)(place->kind == PLACE_COPY ? place_use_copy : place_use_real)(place, dirfd, path);
     errno = saved;
     return CHANGE_CALL;
 }

@@ -115,10 +115,8 @@ prepare_making(int *dirfd, const char **path, bool is_directory, struct place *p
     int saved = errno;
     if (place_resolve(*dirfd, *path, PLACE_ENTRY, place) != 0)
         return -1;
-    if (place->kind == PLACE_PASS) {
-        place_use_real(place, dirfd, path);
-        return 0;
-    }
+    if (place->kind == PLACE_PASS)
+        return place_use_real(place, dirfd, path);
     if (place->kind != PLACE_ABSENT)
         return files_fail(EEXIST);
     if (place->ends_in_slash && !is_directory)

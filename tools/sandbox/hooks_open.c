@@ -28,15 +28,12 @@ prepare_unnamed(int *dirfd, const char **path, struct place *place)
         return -1;
     if (place->kind == PLACE_ABSENT)
         return files_fail(ENOENT);
-    if (place->kind == PLACE_PASS || !S_ISDIR(place->mode)) {
-        place_use_real(place, dirfd, path);
-        return 0;
-    }
+    if (place->kind == PLACE_PASS || !S_ISDIR(place->mode))
+        return place_use_real(place, dirfd, path);
     if (place->kind == PLACE_REAL && (raw_access(place->path, W_OK | X_OK) != 0 || overlay_make_parents(place) != 0 ||
                                       (raw_mkdir(place->copy, 0700) != 0 && errno != EEXIST)))
         return -1;
-    place_use_copy(place, dirfd, path);
-    return 0;
+    return place_use_copy(place, dirfd, path);
 }
 
 /* The file is there. */
@@ -53,16 +50,13 @@ prepare_existing(int *dirfd, const char **path, int flags, struct place *place)
     if (S_ISDIR(place->mode))
         return files_fail(EISDIR);
     if (place->kind == PLACE_REAL) {
-        if (!S_ISREG(place->mode) || (mode == O_RDONLY && (flags & O_TRUNC) == 0)) {
-            place_use_real(place, dirfd, path);
-            return 0;
-        }
+        if (!S_ISREG(place->mode) || (mode == O_RDONLY && (flags & O_TRUNC) == 0))
+            return place_use_real(place, dirfd, path);
         int needs = mode == O_WRONLY ? W_OK : R_OK | W_OK;
         if (raw_access(place->path, needs) != 0 || overlay_copy_up(place, (flags & O_TRUNC) == 0) != 0)
             return -1;
     }
-    place_use_copy(place, dirfd, path);
-    return 0;
+    return place_use_copy(place, dirfd, path);
 }
 
 static bool
@@ -99,10 +93,8 @@ open_prepare(int *dirfd, const char **path, int flags, struct place *place)
         follow = PLACE_NO_FOLLOW;
     if (place_resolve(*dirfd, *path, follow, place) != 0)
         return -1;
-    if (place->kind == PLACE_PASS) {
-        place_use_real(place, dirfd, path);
-        return 0;
-    }
+    if (place->kind == PLACE_PASS)
+        return place_use_real(place, dirfd, path);
     if (place->kind != PLACE_ABSENT) {
         if (prepare_existing(dirfd, path, flags, place) != 0)
             return -1;

@@ -107,9 +107,9 @@ enum place_follow {
 int place_resolve(int dirfd, const char *path, enum place_follow follow, struct place *place)
     __attribute__((warn_unused_result));
 
-/* Gives `*dirfd` and `*path` what the call needs: as they came, or the real path, or the copy's. */
-void place_use_real(const struct place *place, int *dirfd, const char **path);
-void place_use_copy(const struct place *place, int *dirfd, const char **path);
+/* Gives `*dirfd` and `*path` what the call needs: as they came, or the real path, or the copy's. Returns 0. */
+int place_use_real(const struct place *place, int *dirfd, const char **path);
+int place_use_copy(const struct place *place, int *dirfd, const char **path);
 
 /*
  * For calls that only read: changes `*dirfd` and `*path` to what the program sees. 0, or -1 with errno. `place` is the

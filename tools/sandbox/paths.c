@@ -119,20 +119,22 @@ place_resolve(int dirfd, const char *path, enum place_follow follow, struct plac
     return 0;
 }
 
-void
+int
 place_use_real(const struct place *place, int *dirfd, const char **path)
 {
     if (place->steered) {
         *dirfd = AT_FDCWD;
         *path = place->path;
     }
+    return 0;
 }
 
-void
+int
 place_use_copy(const struct place *place, int *dirfd, const char **path)
 {
     *dirfd = AT_FDCWD;
     *path = place->copy;
+    return 0;
 }
 
 int
@@ -144,9 +146,5 @@ place_read(int *dirfd, const char **path, enum place_follow follow, struct place
         return -1;
     if (place->kind == PLACE_ABSENT && place->steered)
         return files_fail(ENOENT);
-    if (place->kind == PLACE_COPY)
-        place_use_copy(place, dirfd, path);
-    else
-        place_use_real(place, dirfd, path);
-    return 0;
+    return (place->kind == PLACE_COPY ? place_use_copy : place_use_real)(place, dirfd, path);
 }
