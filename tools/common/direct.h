@@ -23,35 +23,22 @@ open_direct(const char *path, int flags, unsigned mode)
 
 /* So many bytes to or from place `at` of the file; below 0: where the descriptor is. False with errno: not all of them;
  * EINVAL: the file ends before. */
-static inline bool
-direct_write(int fd, const void *data, size_t bytes, off_t at)
-{
-    for (size_t done = 0; done < bytes;) {
-        const char *from = (const char *)data + done;
-        ssize_t written = at < 0 ? write(fd, from, bytes - done) : pwrite(fd, from, bytes - done, at + (off_t)done);
-        if (written == 0)
-            errno = EIO;
-        if (written == 0 || (written < 0 && errno != EINTR))
-            return false;
-        done += written > 0 ? (size_t)written : 0;
+#define DIRECT_MOVES(name, type, here, there, if_none)                                                               \
+    static inline bool name(int fd, type *data, size_t bytes, off_t at)                                              \
+    {                                                                                                                \
+        for (size_t done = 0; done < bytes;) {                                                                       \
+            type *rest = (char *)data + done;                                                                        \
+            ssize_t moved = at < 0 ? here(fd, rest, bytes - done) : there(fd, rest, bytes - done, at + (off_t)done); \
+            if (moved == 0)                                                                                          \
+                errno = if_none;                                                                                     \
+            if (moved == 0 || (moved < 0 && errno != EINTR))                                                         \
+                return false;                                                                                        \
+            done += moved > 0 ? (size_t)moved : 0;                                                                   \
+        }                                                                                                            \
+        return true;                                                                                                 \
     }
-    return true;
-}
-
-static inline bool
-direct_read(int fd, void *data, size_t bytes, off_t at)
-{
-    for (size_t done = 0; done < bytes;) {
-        char *to = (char *)data + done;
-        ssize_t got = at < 0 ? read(fd, to, bytes - done) : pread(fd, to, bytes - done, at + (off_t)done);
-        if (got == 0)
-            errno = EINVAL;
-        if (got == 0 || (got < 0 && errno != EINTR))
-            return false;
-        done += got > 0 ? (size_t)got : 0;
-    }
-    return true;
-}
+DIRECT_MOVES(direct_write, const void, write, pwrite, EIO)
+DIRECT_MOVES(direct_read, void, read, pread, EINVAL)
 
 /* A file of these bytes, mode 0600, in place of what it held. False with errno. */
 static inline bool
