@@ -6,16 +6,6 @@
 
 #include <stdlib.h>
 
-/* The first that is equal only by a tolerance that hides mistakes; NULL: there is none. */
-static const struct check_item *
-find_unclear(const struct check_verdict *verdict)
-{
-    FOR_EACH(item, verdict->items, verdict->item_count)
-        if (item->unclear)
-            return item;
-    return NULL;
-}
-
 /* No step has changed any parameter. What DDP_STEP_PARAMETERS averages is known from the end of the first step on. */
 static bool
 is_unmoved(const struct check_evidence *evidence, const struct check_verdict *verdict)
@@ -32,7 +22,8 @@ equal_say(struct judgement *judgement)
     const struct check_evidence *evidence = judgement->evidence;
     struct check_verdict *verdict = judgement->verdict;
     char name[400];
-    const struct check_item *unclear = find_unclear(verdict);
+    /* The first that is equal only by a tolerance that hides mistakes. */
+    const struct check_item *unclear = FIND(item, verdict->items, verdict->item_count, item->unclear);
     if (pattern_has_one_batch(evidence)) {
         sentence_say_one_batch(evidence, verdict);
     } else if (unclear != NULL && unclear->hidden > 0) {

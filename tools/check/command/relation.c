@@ -46,11 +46,7 @@ load(const char *path, struct looked *looked)
 static const struct contents *
 contents_of(const struct looked *looked, uint64_t hash)
 {
-    for (size_t i = 0; i < looked->content_count; ++i) {
-        if (looked->contents[i].hash == hash)
-            return &looked->contents[i];
-    }
-    return NULL;
+    return FIND(contents, looked->contents, looked->content_count, contents->hash == hash);
 }
 
 /* ---- which operation of a rank is which of the one rank's ---- */

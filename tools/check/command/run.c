@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "launcher/start/environment.h"
 #include "tools/check/command/check.h"
+#include "tools/common/each.h"
 #include "tools/common/inner_run.h"
 #include "tools/common/tool_options.h"
 #include "tools/plan/format/play.h"
@@ -149,11 +150,9 @@ static bool
 has_duplicates(struct json_object *warnings)
 {
     struct json_object *key;
-    bool has = false;
-    for (size_t i = 0; i < json_object_array_length(warnings) && !has; ++i)
-        has = json_object_object_get_ex(json_object_array_get_idx(warnings, i), "key", &key) &&
-              strcmp(json_object_get_string(key), "duplicate_gradients") == 0;
-    return has;
+    return ANY_NUMBER(i, 0, json_object_array_length(warnings),
+                      json_object_object_get_ex(json_object_array_get_idx(warnings, i), "key", &key) &&
+                          strcmp(json_object_get_string(key), "duplicate_gradients") == 0);
 }
 
 static void

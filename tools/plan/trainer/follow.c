@@ -176,14 +176,11 @@ static bool
 is_in_other(uint32_t number)
 {
     const struct play_tensor *it = &player.play.tensors[number];
-    bool is_in = false;
-    for (uint32_t i = 0; i < player.play.plan.tensor_count && it->role == PLAY_GRADIENT && !is_in; ++i) {
-        const struct play_tensor *other = &player.play.tensors[i];
-        bool is_same = other->lo == it->lo && other->hi == it->hi;
-        is_in = other->role == PLAY_GRADIENT && other->bytes == it->bytes && other->ordinal == it->ordinal &&
-                other->lo <= it->lo && it->hi <= other->hi && (!is_same || i < number);
-    }
-    return is_in;
+    return it->role == PLAY_GRADIENT &&
+           ANY(other, player.play.tensors, player.play.plan.tensor_count,
+               other->role == PLAY_GRADIENT && other->bytes == it->bytes && other->ordinal == it->ordinal &&
+                   other->lo <= it->lo && it->hi <= other->hi &&
+                   (other->lo != it->lo || other->hi != it->hi || other < it));
 }
 
 static void

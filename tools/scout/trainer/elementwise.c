@@ -38,14 +38,10 @@ extent(const struct effect *effect)
 static bool
 is_taken(size_t word)
 {
-    for (size_t i = 0; i < few_count; ++i) {
-        for (size_t k = 0; k < few[i].count; ++k) {
-            size_t other = few[i].words[k];
-            if (other == word || (!few_are_alike && (other / 2 == word || other == word / 2 || other / 2 == word / 2)))
-                return true;
-        }
-    }
-    return false;
+    return ANY(one, few, few_count,
+               ANY(other, one->words, one->count,
+                   *other == word ||
+                       (!few_are_alike && (*other / 2 == word || *other == word / 2 || *other / 2 == word / 2))));
 }
 
 /* A number below `below`, another one for each try and for each input: rows of inputs have lengths that are powers of

@@ -365,13 +365,11 @@ judge_tensors(const struct sorter *sorter)
 static bool
 has_scratch(const struct sorter *sorter, const struct graph_memory *memory)
 {
-    bool has = false;
-    for (uint32_t s = 0; s < memory->span_count && !has; ++s) {
-        const struct graph_version *version = &sorter->graph->versions[memory->spans[s].version];
-        has = version->op >= 0 && sorter->turns->parts[position(sorter, version)] == PLAY_BY_TURN &&
-              !is_held(sorter, version, true);
-    }
-    return has;
+    const struct graph_version *versions = sorter->graph->versions;
+    return ANY(span, memory->spans, memory->span_count,
+               versions[span->version].op >= 0 &&
+                   sorter->turns->parts[position(sorter, &versions[span->version])] == PLAY_BY_TURN &&
+                   !is_held(sorter, &versions[span->version], true));
 }
 
 static bool
