@@ -100,7 +100,7 @@ if is_wanted shares; then
         asked=$([ "$habit" = carried ] && echo 1 || echo 0) # scout asks what the state is
         pasted "shares_$habit" "$work/shares.d" "$work/shares_plain" "$work/shares_$habit.d" shares.cu "$habit"
         check "shares, $habit: a note of what the host computes with its own copy" \
-            test "$(grep -c '^note: ddp_share fills the batch on the device' "$work/shares_$habit.out")" -eq 1
+            test "$(grep -c '^note: each rank computes a whole batch' "$work/shares_$habit.out")" -eq 1
     done
     asked=0
     check "shares: lines that leave memory to each rank are said to" grep -q '^note: these lines do not annotate the memory in question' "$work/shares_carried.out"

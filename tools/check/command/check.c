@@ -208,7 +208,7 @@ show_verdict(const struct check *check, const struct check_verdict *verdict)
         verdict->result == CHECK_EQUAL && !check->evidence.by_plan ? scouted_compare(check, verdict) : NULL;
     fputs(annotations != NULL ? annotations : "", stdout);
     if (annotations != NULL && strstr(annotations, "missing: ") != NULL)
-        puts("what to do: these steps do not show it, other steps will: annotate the missing tensors, and check again");
+        puts("what to do: annotate what is missing, or move DDP_STEP there, and check again; other steps may differ");
     else if (verdict->result == CHECK_EQUAL && !check->options->quiet)
         printf("next: ddprun -n N %s%s%s%s%s\n", check->evidence.by_plan ? "--plan " : "",
                check->evidence.by_plan ? check->options->plan : "", check->evidence.by_plan ? " " : "",

@@ -109,7 +109,8 @@ say_forgotten(const struct finding *finding, const struct step *step, const stru
     if (lost == NULL || by->its->from_host ||
         (of->is_part ? bytes < of->bytes : bytes != of->bytes && bytes != written))
         return false;
-    place_say(place, PLACE_UNNAMED, step, "annotate this gradient with DDP_GRADIENT: all elements of its parameter",
+    place_say(place, PLACE_UNNAMED, step,
+              "annotate this gradient with DDP_GRADIENT, with as many elements as its parameter",
               "%s, %llu element%s, written by %.260s, has no DDP_GRADIENT and feeds a parameter", ARGUMENT_OF(step, of),
               (unsigned long long)lost->count, lost->count == 1 ? "" : "s", place_name_step(by, name));
     FOR_EACH(it, step->list, step->its->arguments)

@@ -106,7 +106,7 @@ const char *
 sentence_place(const struct check_evidence *evidence, const struct check_verdict *verdict,
                const struct check_item *item, char text[600])
 {
-    char name[400], ranks[48], when[32], by[32] = "";
+    char name[400], ranks[48], when[32], by[48] = "";
     const char *step = evidence->by_plan ? "round" : "step";
     bool is_during = item->first_step == items_step(item);
     if (item->first_step == 1 && !is_during)
@@ -114,7 +114,8 @@ sentence_place(const struct check_evidence *evidence, const struct check_verdict
     else
         snprintf(when, sizeof(when), "%s %s %u", is_during ? "in" : "after", step, items_step(item));
     if (isfinite(item->at_first))
-        snprintf(by, sizeof(by), " by %.2g", item->at_first);
+        snprintf(by, sizeof(by), " by %.2g times its %s", item->at_first,
+                 item->tensor.role == CHECK_GRADIENT || item->tensor.role == CHECK_MEAN ? "norm" : "change");
     snprintf(text, 600, "%s %s, differs from one %s%s %s", when, sentence_name_item(verdict, item, name),
              evidence->by_plan ? "process's with all turns" : "rank's", by, sentence_name_ranks(evidence, item, ranks));
     return text;

@@ -88,7 +88,7 @@ session_run_alone(struct check *check, const struct check_order *order, struct c
     size_t before = rows->count;
     check_rows_append(rows, outcome.results, 0);
     const struct check_rows mine = {rows->rows + before, rows->count - before};
-    const struct check_row *end = check_rows_find(&mine, CHECK_ROW_END), *row = NULL;
+    const struct check_row *end = check_rows_find(&mine, CHECK_ROW_END);
     bool any_step = check_rows_find(&mine, CHECK_ROW_STEP) != NULL;
     /* What comes after the last step, a script's next command for instance, does not count. */
     unsigned wanted = order->run.chooses_steps ? 1 : order->run.steps;
@@ -97,21 +97,11 @@ session_run_alone(struct check *check, const struct check_order *order, struct c
     if (!ok) {
         (void)session_explain(check, order, &outcome, check_rows_find(&mine, CHECK_ROW_STOPPED), any_step, error);
     } else if (!any_step) {
-        size_t gradients = 0;
-        for (; (row = check_rows_next(&mine, CHECK_ROW_UNSTEPPED, row)) != NULL; ++gradients) {
-        }
-        ok = check->evidence.by_plan ? error_set(error, DDPRUN_EXIT_USAGE,
-                                                 "the program ended before a round of its plan; let it make more steps")
-             : gradients > 0
-                 ? error_set(error, DDPRUN_EXIT_USAGE,
-                             "the program ended without a DDP_STEP: there is nothing to compare; %zu gradient%s "
-                             "annotated: call DDP_STEP between backward and the update",
-                             gradients, gradients == 1 ? " is" : "s are")
-                 : error_set(error, DDPRUN_EXIT_USAGE,
-                             "the program ended without a DDP_STEP: there is nothing to compare: it annotates no "
-                             "gradient, and calls "
-                             "no DDP_REDUCE on one rank; annotate it (man ddprun.h), or look for a problem with ddprun "
-                             "doctor");
+        ok = error_set(error, DDPRUN_EXIT_USAGE,
+                       check->evidence.by_plan
+                           ? "the program ended before a round of its plan; let it make more steps"
+                           : "the program ended without a DDP_STEP: there is nothing to compare; call DDP_STEP between "
+                             "backward and the update, and see ddprun scout for annotations");
     } else if (!complete) {
         ok = error_set(error, DDPRUN_EXIT_USAGE,
                        "the program made %u %s%s in the run of %s, and %u are to be compared; let it make more steps, "

@@ -627,11 +627,13 @@ lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct sc
     if (insertions.unshared != NULL)
         print_data(out, log, finding, &insertions, sites);
     else
-        fputs(
-            "note: a printed loss or count is that of the rank's share: average a mean by DDP_MEAN, add a count up by "
-            "DDP_REDUCE\nnote: ddp_share fills the batch on the device with copies of the rank's share. Means over the "
-            "batch are right, and a step takes as long as on one GPU. The number of ranks must divide the batch, and "
-            "the batch must not change. Tests or statistics that read the same memory are wrong\n",
-            out);
+        fputs("note: every rank prints, each the loss or count of its share: average a mean by DDP_MEAN, add a count "
+              "up by "
+              "DDP_REDUCE, and print where DDP_RANK() is 0\nnote: each rank computes a whole batch: ddp_share repeats "
+              "its "
+              "share in it. Means over the batch are right; a step is no faster than on one GPU. The number of ranks "
+              "must "
+              "divide the batch. Tests or statistics that read the same memory are wrong\n",
+              out);
     free_insertions(&insertions, finding->tensor_count);
 }
