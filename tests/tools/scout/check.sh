@@ -30,6 +30,8 @@ if [ "$sanitized" -eq 0 ]; then # whose runs take too long beside the others
     check "nothing is missing" test "$(grep -c '^missing: ' "$work/stdout")" -eq 0
     verdict "a parameter without an annotation, whose gradient has one" 0 "${conv[@]}" --mistake forgotten_parameter
     check "it is named, with its allocation" grep -Eq '^missing: parameter a[0-9]+\[0:3520\] \(frame.h:[0-9]+\) is not annotated$' "$work/stdout"
+    run "$ddprun" scout "${conv[@]}" --mistake forgotten_gradient
+    check "scout itself names the allocation, too" grep -Eq '^missing: gradient a[0-9]+\[0:3520\] \(frame.h:[0-9]+\) is not annotated$' "$work/stdout"
     for habit in own fused; do
         verdict "$habit: all of a parameter but its last element" 0 --batch-grows "$build/tests/tools/scout/border" $habit short
         check "$habit: what is missing is named" grep -Eq '^missing: 5112 of 5120 bytes of parameter a0\[0:5120\].* are annotated$' "$work/stdout"
