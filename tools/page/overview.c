@@ -97,10 +97,7 @@ put_losses(json_object *section, const struct facts *facts, const struct model *
         report_sentence(section, "notes", "Possible gains are not known: %s.", why);
     else if (count == 0)
         report_sentence(section, "notes", "%s", "No option of ddprun would save 1 % of a step or more.");
-    else if (losses[0].unmeasured)
-        report_sentence(section, "notes", "Against %s: %s. The gain was not measured.", losses[0].what,
-                        losses[0].advice);
-    else
+    else if (!losses[0].unmeasured) /* of the others the table says what to try */
         report_sentence(section, "notes", "About %s of a step can be saved: %s.", figure_time(losses[0].gain_us, text),
                         losses[0].advice);
     if (count == 0)

@@ -160,25 +160,19 @@ take_tensors(struct trace_run *run, int group, json_object *line)
     }
 }
 
-/* Tensors that one line annotates by one name, as those of an array of layers, get the number of the call in their
- * place: "mlp.cu:62, call 1", "mlp.cu:62, call 2". */
+/* Tensors that one line annotates by one name, as those of an array of layers, have the number of the call in their
+ * place: "mlp.cu:62", "mlp.cu:62, call 2". */
 static void
 number_calls(struct trace_tensor *tensors, size_t count)
 {
-    enum { MOST = 1024 }; /* of them comparisons are quick */
-    bool *done = xcalloc(count + 1, sizeof(*done));
-    for (size_t i = 0; i < count && count <= MOST; ++i) {
+    enum { MOST = 1024 };                                  /* of them comparisons are quick */
+    for (size_t i = count <= MOST ? count : 0; i-- > 0;) { /* from the end: places before it are as they were */
         size_t call = 1;
-        for (size_t k = i + 1; k < count && !done[i]; ++k) {
-            if (strcmp(tensors[i].name, tensors[k].name) != 0 || strcmp(tensors[i].place, tensors[k].place) != 0)
-                continue;
-            printable_append(tensors[k].place, sizeof(tensors[k].place), ", call %zu", ++call);
-            done[k] = true;
-        }
+        for (size_t k = 0; k < i; ++k)
+            call += strcmp(tensors[i].name, tensors[k].name) == 0 && strcmp(tensors[i].place, tensors[k].place) == 0;
         if (call > 1)
-            printable_append(tensors[i].place, sizeof(tensors[i].place), ", call 1");
+            printable_append(tensors[i].place, sizeof(tensors[i].place), ", call %zu", call);
     }
-    free(done);
 }
 
 static void
