@@ -304,7 +304,7 @@ bad "a mistyped option" 2 "did you mean --bucket-mb" --bukcet-mb 3 "$fake"
 
 # shellcheck disable=SC2016,SC2086
 run $soft -n 2 --dry-run --subst --trace "$top/dry-trace" --output "files=$top/dry-files" sh -c 'echo $RANK "$0" "$1"' "it's" 'a  b{rank}'
-why=$(expect 0 "$out" '^# rank 1, on')
+why=$(expect 0 "$out" '^# rank 1, not bound to cores')
 [ ! -e "$top/dry-trace" ] && [ ! -e "$top/dry-files" ] || why+="--dry-run made a folder "
 [ ! -s "$err" ] || why+="said: $(cat "$err") "
 ! grep -E ' (-u PATH|PATH=)' "$out" || why+="PATH stays as it is, and need not be set "
