@@ -381,7 +381,7 @@ KNOWN = {"verdict": ["All figures are of steps 1 to 20.", "A step takes 20.2 ms.
          "timeline": ["took 20.0 ms (quickest rank) to 20.2 ms, with 500 \u00b5s of exposed", "2 device exposed communication 19.7 ms 500 \u00b5s - -",
                       "0 device waits for other ranks 15.7 ms 4.00 ms - -", "0 device estimated lower bound of any bucket layout 16.0 ms 0 \u00b5s"],
          "buckets": ["w t.c:1 float32 4 16 bytes 0"]}
-LONG = {"verdict": ["A step takes 45.2 ms. Half of the steps take no more than 20.0 ms. Of the traced steps 1 takes more than twice as long; the longest is step 11: 520 ms. The largest"]}
+LONG = {"verdict": ["A step takes 45.2 ms. Half of the steps take at most 20.0 ms. The longest traced step, step 11, takes 520 ms. The largest"]}
 
 
 def hold_to_known(path, wanted):

@@ -51,19 +51,15 @@ put_longest(json_object *section, const struct facts *facts)
     char half[FIGURE_BYTES], most[FIGURE_BYTES];
     const struct step_facts *longest = NULL;
     double p50_us = facts_percentile(facts, 50);
-    size_t count = 0;
     FOR_EACH(step, facts->steps, facts->step_count) {
         if (!step->counts || isnan(step->middle_us))
             continue;
-        count += step->middle_us > 2 * p50_us;
         longest = longest == NULL || step->middle_us > longest->middle_us ? step : longest;
     }
     if (longest != NULL && facts->step_us > 1.5 * p50_us)
-        report_sentence(section, "notes",
-                        "Half of the steps take no more than %s. Of the traced steps %zu take%s more than twice as "
-                        "long; the longest is step %llu: %s.",
-                        figure_time(p50_us, half), count, count == 1 ? "s" : "", (unsigned long long)longest->number,
-                        figure_time(longest->middle_us, most));
+        report_sentence(
+            section, "notes", "Half of the steps take at most %s. The longest traced step, step %llu, takes %s.",
+            figure_time(p50_us, half), (unsigned long long)longest->number, figure_time(longest->middle_us, most));
 }
 
 /* The parts of a step that are lost, and which is the largest. */
@@ -123,7 +119,7 @@ put_figures(json_object *section, const struct facts *facts)
                  facts->ranks[facts->waited.straggler].run->rank);
     const char *slowed = facts_number(summary, "overlap_off_step") > 0
                              ? "at the end overlap was off; while it was on: table of trials"
-                             : "kernels beside collectives take longer, by the last trial";
+                             : "how much longer kernels take beside collectives, in the last trial of overlap";
     const struct {
         const char *id, *name, *kind;
         double value;
@@ -137,7 +133,7 @@ put_figures(json_object *section, const struct facts *facts)
         {"alone", "without averaging", "time", alone_us, facts->world > 1 ? "a step less its losses" : ""},
         {"efficiency", "efficiency", "share", alone_us / facts->step_us, "without averaging / a step"},
         {"exposed", "exposed communication per step", "time", facts->exposed_us, "not hidden by backward, mean"},
-        {"planned", "planned exposed time", "time", facts->predicted_us, "as the last plan of buckets expects"},
+        {"planned", "planned exposed time", "time", facts->predicted_us, "as expected of the last buckets"},
         {"bound", "least exposed time, estimated", "time", facts->bound_us, "with the best buckets"},
         {"slowed", "slowed by collectives", "time", facts->slowed_us, slowed},
         {"waiting", "waiting for ranks per step", "time", facts->waiting_us, waits},

@@ -71,8 +71,8 @@ section_steps(json_object *report, const struct facts *facts)
         "A step is measured on the device, from the end of one step to the end of the next. A curve is the median of "
         "the ranks, its band spans all ranks. The table has means of steps %llu to %llu without control steps, which "
         "try other buckets or no overlap. Exposed: waiting for the network. Waits: waiting for later ranks. Before: "
-        "forward, and all else before backward. Before and Backward are estimates: the step less Exposed and Waits, in "
-        "the proportion of the traced steps. Last in steps: in how many this rank arrived last. Delayed others: how "
+        "forward, and all else before backward. Before and Backward are estimates: the rest of the step, divided as "
+        "in the steps of the trace. Last in steps: in how many this rank arrived last. Delayed others: how "
         "much earlier the others would have finished without this rank.",
         (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
     json_object *section = report_section(report, "step-times", "Step times by rank", caption);
