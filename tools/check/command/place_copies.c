@@ -51,7 +51,7 @@ static bool
 say_items(const struct finding *finding, size_t at, struct place *place)
 {
     struct astray astray;
-    struct part part;
+    struct part part = {0};
     const struct step *step = &finding->one.steps[at];
     enum copied copied = judge_copies(finding, at, &astray);
     /* Each copy of a rank is as large as a share, and they are not as many: it leaves out batches. */
