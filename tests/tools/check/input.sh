@@ -213,7 +213,7 @@ of_tensors = """role number group text file line elements type differs scratch s
     ranks_that_differ difference floor""".split()
 assert set(members) <= set(found), set(members) - set(found)
 assert all(set(of_tensors) <= set(tensor) for tensor in found["tensors"])
-assert (found["verdict"], found["cause"], found["exit_code"], found["ranks"]) == ("different", "tensor", 1, 2)
+assert (found["verdict"], found["cause"], found["exit_code"], found["ranks"]) == ("different", "unannotated", 1, 2)
 assert found["tensor"] in found["tensors"] and found["tensor"]["text"] == "fc_weight.value", found["tensor"]
 roles = [tensor["role"] for tensor in found["tensors"]]
 assert roles.count("parameter") == 5 and roles.count("gradient") == 4, roles' "$work/verdict.json"
