@@ -26,6 +26,20 @@
         item < item##_end ? item : NULL;                                               \
     })
 
+/* How many items something holds of, where it holds of the first ones and of no item after them. By halving. */
+#define COUNT_SORTED(item, list, count, holds)                                                \
+    __extension__({                                                                           \
+        __typeof__((count) + 0) item##_low = 0, item##_high = (count);                        \
+        while (item##_low < item##_high) {                                                    \
+            __typeof__(*(list)) *item = &(list)[item##_low + (item##_high - item##_low) / 2]; \
+            if (holds)                                                                        \
+                item##_low = (__typeof__(item##_low))(item - (list)) + 1;                     \
+            else                                                                              \
+                item##_high = (__typeof__(item##_low))(item - (list));                        \
+        }                                                                                     \
+        item##_low;                                                                           \
+    })
+
 /* For qsort(): by a number of two items; where it is the same, by what comes then. */
 #define COMPARE(a, b, by, then) ((a)->by != (b)->by ? ((a)->by < (b)->by ? -1 : 1) : (then))
 /* Its function, of items `a` and `b`: COMPARES(by_size, struct part, COMPARE(a, b, bytes, 0)). */

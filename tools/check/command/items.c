@@ -231,15 +231,8 @@ accumulate_distances(struct sorted *sorted)
 static size_t
 find_row(const struct sorted *sorted, const struct check_row *like)
 {
-    size_t low = 0, high = sorted->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (items_compare_rows(&sorted->rows[middle], &like) <= 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 && check_same_tensor(&sorted->rows[low - 1]->tensor, &like->tensor) ? low - 1 : sorted->count;
+    size_t count = COUNT_SORTED(row, sorted->rows, sorted->count, items_compare_rows(row, &like) <= 0);
+    return count > 0 && check_same_tensor(&sorted->rows[count - 1]->tensor, &like->tensor) ? count - 1 : sorted->count;
 }
 
 /* ---- items ---- */
@@ -480,11 +473,9 @@ does_not_repeat(const struct sorted *again, const struct check_row *like)
 static const struct check_row *
 find_probed(const struct check_rows *probe, const struct check_tensor *tensor)
 {
-    EACH_ROW(row, probe, CHECK_ROW_RETAINED) {
-        if (tensor->role == CHECK_MEMORY && row->tensor.number == tensor->number)
-            return row;
-    }
-    return NULL;
+    return FIND(row, probe->rows, probe->count,
+                row->kind == CHECK_ROW_RETAINED && tensor->role == CHECK_MEMORY &&
+                    row->tensor.number == tensor->number);
 }
 
 static size_t

@@ -24,15 +24,7 @@ static uint64_t changes = 1; /* of `live`, so far */
 static size_t
 place_of_address(uint64_t address)
 {
-    size_t at = 0, end = live_count;
-    while (at < end) {
-        size_t middle = at + (end - at) / 2;
-        if (live[middle]->address + live[middle]->bytes <= address)
-            at = middle + 1;
-        else
-            end = middle;
-    }
-    return at;
+    return COUNT_SORTED(it, live, live_count, (*it)->address + (*it)->bytes <= address);
 }
 
 static struct size *

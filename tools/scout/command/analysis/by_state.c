@@ -58,7 +58,7 @@ static struct place *
 segment_of(const struct finder *finder, const struct graph_version *version)
 {
     const struct graph_memory *memory = &finder->graph->memories[version->memory];
-    uint32_t cut = graph_count_up_to(memory->cuts, memory->cut_count, sizeof(*memory->cuts), 0, version->lo) - 1;
+    uint32_t cut = COUNT_SORTED(place, memory->cuts, memory->cut_count, *place <= version->lo) - 1;
     return &finder->places[finder->first_place[version->memory] + cut * PARTS];
 }
 

@@ -146,28 +146,11 @@ enter_memory(struct graph *graph, uint32_t alloc)
     return number;
 }
 
-uint32_t
-graph_count_up_to(const void *items, uint32_t count, size_t size, size_t offset, uint64_t at)
-{
-    uint32_t from = 0, to = count;
-    while (from < to) {
-        uint32_t middle = from + (to - from) / 2;
-        uint64_t number;
-        memcpy(&number, (const char *)items + middle * size + offset, sizeof(number));
-        if (number <= at)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return from;
-}
-
 /* The first span that ends behind `lo`. */
 static uint32_t
 span_at(const struct graph_memory *memory, uint64_t lo)
 {
-    return graph_count_up_to(memory->spans, memory->span_count, sizeof(struct graph_span),
-                             offsetof(struct graph_span, hi), lo);
+    return COUNT_SORTED(span, memory->spans, memory->span_count, span->hi <= lo);
 }
 
 /* ---- edges ---- */
@@ -258,7 +241,7 @@ COMPARES(compare_targets, struct target, COMPARE(a, b, memory, COMPARE(a, b, lo,
 static uint64_t
 segment_end(const struct graph_memory *memory, uint64_t lo)
 {
-    uint32_t next = graph_count_up_to(memory->cuts, memory->cut_count, sizeof(*memory->cuts), 0, lo);
+    uint32_t next = COUNT_SORTED(cut, memory->cuts, memory->cut_count, *cut <= lo);
     return next < memory->cut_count ? memory->cuts[next] : memory->bytes;
 }
 
@@ -366,8 +349,7 @@ put_versions(struct builder *builder, uint32_t number)
 static uint32_t
 range_at(const struct scout_ranges *ranges, uint64_t lo)
 {
-    return graph_count_up_to(ranges->items, ranges->count, sizeof(*ranges->items), offsetof(struct scout_range, hi),
-                             lo);
+    return COUNT_SORTED(range, ranges->items, ranges->count, range->hi <= lo);
 }
 
 bool

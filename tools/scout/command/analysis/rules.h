@@ -81,8 +81,6 @@ uint32_t graph_name_memories(const struct scout_log *log, uint32_t **memory_of);
 void graph_build(const struct scout_log *log, uint32_t first, uint32_t count, struct graph *graph);
 void graph_free(struct graph *graph);
 
-/* How many of the sorted items, of `size` bytes, have a number at `offset` that is not above `at`. */
-uint32_t graph_count_up_to(const void *items, uint32_t count, size_t size, size_t offset, uint64_t at);
 /* Whether some of [lo, hi) lies in the ranges. */
 bool graph_ranges_meet(const struct scout_ranges *ranges, uint64_t lo, uint64_t hi);
 
