@@ -60,6 +60,14 @@ element_from_bits(uint32_t bits)
     return value;
 }
 
+static inline uint32_t
+element_to_bits(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
 /* IEEE 754 binary16. */
 static inline double
 element_from_half(uint16_t half)

@@ -86,7 +86,7 @@ change_one(uint32_t *word, enum change change, bool held_floats)
         return false;
     float value = element_from_bits(*word);
     value = value * 3.0F + (value >= 0 ? 0.5F : -0.5F);
-    *word = change_as_word(change == CHANGE_SIGNED ? -value : value);
+    *word = element_to_bits(change == CHANGE_SIGNED ? -value : value);
     return true;
 }
 

@@ -27,14 +27,6 @@ change_looks_like_float(uint32_t word)
     return exponent - (CHANGE_LEAST_EXPONENT + 1U) < CHANGE_MOST_EXPONENT - CHANGE_LEAST_EXPONENT - 1U;
 }
 
-static inline uint32_t
-change_as_word(float value)
-{
-    uint32_t word;
-    memcpy(&word, &value, sizeof(word));
-    return word;
-}
-
 /* Zero, also the negative one, which sums and products leave here and there among others. */
 static inline bool
 change_is_zero(uint32_t word)
@@ -62,9 +54,9 @@ change_float(uint32_t word, bool held_floats)
     uint32_t is_float = -(uint32_t)change_looks_like_float(word);
     uint32_t is_zero =
         -((uint32_t)held_floats & ((uint32_t)change_is_zero(word) | (uint32_t)change_is_tiny(word))) & ~is_float;
-    uint32_t least = change_as_word(1e-3F), not_zero = UINT32_C(0x3E803E80); /* 0.25, in pairs of 16 bits, too */
+    uint32_t least = element_to_bits(1e-3F), not_zero = UINT32_C(0x3E803E80); /* 0.25, in pairs of 16 bits, too */
     float value = element_from_bits((word & is_float) | (one & ~is_float));
-    uint32_t changed = change_as_word(value * 1.3F + element_from_bits(least | (word & sign & is_float)));
+    uint32_t changed = element_to_bits(value * 1.3F + element_from_bits(least | (word & sign & is_float)));
     return (changed & is_float) | (not_zero & is_zero) | (word & ~is_float & ~is_zero);
 }
 

@@ -95,14 +95,6 @@ struct touched {
     uint32_t first, second, both;
 };
 
-static uint32_t
-bits_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof(bits));
-    return bits;
-}
-
 static const float *
 sample_of(const struct trial *it, const struct played *played, uint32_t tensor)
 {
@@ -127,7 +119,7 @@ noise_of_samples(const struct trial *it, uint32_t tensor)
 static bool
 is_touched(float of, float other, double noise)
 {
-    return bits_of(of) != bits_of(other) && !(fabs((double)of - (double)other) <= noise);
+    return element_to_bits(of) != element_to_bits(other) && !(fabs((double)of - (double)other) <= noise);
 }
 
 static struct touched
