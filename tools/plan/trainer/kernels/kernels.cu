@@ -38,31 +38,21 @@ template <typename Bits, typename Wide> struct plain {
     }
 };
 
-struct float16 {
-    using bits = unsigned short;
-    using wide = float;
-    __device__ static float widen(unsigned short bits)
-    {
-        return __half2float(__ushort_as_half(bits));
-    }
-    __device__ static unsigned short narrow(float value)
-    {
-        return __half_as_ushort(__float2half_rn(value));
-    }
-};
-
-struct bfloat16 {
-    using bits = unsigned short;
-    using wide = float;
-    __device__ static float widen(unsigned short bits)
-    {
-        return __bfloat162float(__ushort_as_bfloat16(bits));
-    }
-    __device__ static unsigned short narrow(float value)
-    {
-        return __bfloat16_as_ushort(__float2bfloat16_rn(value));
-    }
-};
+#define OF_16_BITS(name, widened, narrowed)                  \
+    struct name {                                            \
+        using bits = unsigned short;                         \
+        using wide = float;                                  \
+        __device__ static float widen(unsigned short bits)   \
+        {                                                    \
+            return widened;                                  \
+        }                                                    \
+        __device__ static unsigned short narrow(float value) \
+        {                                                    \
+            return narrowed;                                 \
+        }                                                    \
+    };
+OF_16_BITS(float16, __half2float(__ushort_as_half(bits)), __half_as_ushort(__float2half_rn(value)))
+OF_16_BITS(bfloat16, __bfloat162float(__ushort_as_bfloat16(bits)), __bfloat16_as_ushort(__float2bfloat16_rn(value)))
 
 using float32 = plain<unsigned, float>;
 using float64 = plain<unsigned long long, double>;
