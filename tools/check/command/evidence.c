@@ -36,11 +36,8 @@ check_rows_find(const struct check_rows *rows, enum check_row_kind kind)
 const struct check_row *
 check_rows_next(const struct check_rows *rows, enum check_row_kind kind, const struct check_row *row)
 {
-    const struct check_row *end = rows->rows + rows->count;
     row = row != NULL ? row + 1 : rows->rows;
-    while (row < end && row->kind != (uint32_t)kind)
-        ++row;
-    return row < end ? row : NULL;
+    return FIND(it, row, rows->rows + rows->count - row, it->kind == (uint32_t)kind);
 }
 
 const struct check_row *

@@ -10,11 +10,8 @@ static const double same_direction = 0.999; /* cosine */
 const struct check_row *
 pattern_row(const struct check_rows *rows, const struct check_tensor *tensor, uint32_t step)
 {
-    EACH_ROW_OF(row, rows, tensor->role) {
-        if (row->step == step && row->tensor.number == tensor->number)
-            return row;
-    }
-    return NULL;
+    return FIND(row, rows->rows, rows->count,
+                row->kind == CHECK_ROW_TENSOR && row->step == step && check_same_tensor(&row->tensor, tensor));
 }
 
 /* Ranks have copied other contents from one call site in one step: gradients with the same bits are then made of what

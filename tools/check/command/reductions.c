@@ -7,6 +7,7 @@
 
 #include "tools/check/command/pattern.h"
 #include "tools/check/format/element.h"
+#include "tools/common/each.h"
 
 #include <stdlib.h>
 
@@ -77,13 +78,10 @@ enum kind { ANY, REPEATED, MULTIPLE, UNCLEAR };
 static const struct check_item *
 find_result(const struct check_verdict *verdict, enum kind kind)
 {
-    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
-        bool is_so = kind == ANY || (kind == REPEATED && !item->ignored) || (kind == UNCLEAR && item->unclear) ||
-                     (kind == MULTIPLE && item->factor > 0 && !is_extreme(item));
-        if (item->tensor.role == CHECK_REDUCE && is_so)
-            return item;
-    }
-    return NULL;
+    return FIND(item, verdict->items, verdict->item_count,
+                item->tensor.role == CHECK_REDUCE &&
+                    (kind == ANY || (kind == REPEATED && !item->ignored) || (kind == UNCLEAR && item->unclear) ||
+                     (kind == MULTIPLE && item->factor > 0 && !is_extreme(item))));
 }
 
 static void

@@ -4,6 +4,7 @@
 #include "tools/check/command/evidence.h"
 
 #include "launcher/common/xcalloc.h"
+#include "tools/common/each.h"
 #include "tools/common/grown.h"
 
 #include <fts.h>
@@ -37,13 +38,7 @@ add_rank(struct copies *copies, const char *folder, int rank)
     free(root);
 }
 
-static int
-compare_copies(const void *a, const void *b)
-{
-    const struct copy *left = a, *right = b;
-    int order = strcmp(left->path, right->path);
-    return order != 0 ? order : left->rank - right->rank;
-}
+COMPARES(compare_copies, struct copy, strcmp(a->path, b->path) != 0 ? strcmp(a->path, b->path) : a->rank - b->rank)
 
 struct written
 written_find(const char *folder, int ranks)
