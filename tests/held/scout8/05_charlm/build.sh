@@ -1,1 +1,2 @@
+#!/bin/sh
 ${NVCC:-nvcc} -O2 -g train_lm.cu -lcublas -o train

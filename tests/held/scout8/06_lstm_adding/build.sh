@@ -1,1 +1,2 @@
+#!/bin/sh
 ${NVCC:-nvcc} -O2 -g -std=c++11 lstm.cu -o train

@@ -1,1 +1,2 @@
+#!/bin/sh
 ${NVCC:-nvcc} -O2 -g -std=c++14 matfact.cu -o train

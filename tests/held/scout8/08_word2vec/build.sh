@@ -1,1 +1,2 @@
+#!/bin/sh
 ${NVCC:-nvcc} -O2 -g -o train w2v.cu

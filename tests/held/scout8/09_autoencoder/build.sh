@@ -1,3 +1,4 @@
+#!/bin/sh
 set -e
 ${NVCC:-nvcc} -O2 -g -std=c++14 -I. -c dense.cu -o dense.o
 rm -f libdense.a

@@ -1,3 +1,4 @@
+#!/bin/sh
 NVCC=${NVCC:-nvcc}
 $NVCC -O2 -g -c rnn.cu -o rnn.o
 $NVCC -O2 -g -c main.cpp -o main.o

@@ -1,3 +1,4 @@
+#!/bin/sh
 set -e
 NVCC=${NVCC:-nvcc}
 $NVCC -O2 -g -std=c++17 -Iinclude -c src/tensor.cu -o tensor.o

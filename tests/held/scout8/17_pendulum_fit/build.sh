@@ -1,1 +1,2 @@
+#!/bin/sh
 ${NVCC:-nvcc} -O2 -g fit.cu -o train
