@@ -25,7 +25,7 @@ for gpus in --gpus-per-task=1 --gpus-per-node=2; do
     run env SOFTGPU_DEVICES=2 "${four[@]}" $gpus "$ddprun" -v "$ladder" --steps 4
     succeeded "$gpus"
     for rank in 0 1 2 3; do
-        check "$gpus: rank $rank has GPU $((rank % 2))" grep -Eq "rank $rank .*CUDA_VISIBLE_DEVICES=$((rank % 2))( |$)" "$work/stderr"
+        check "$gpus: rank $rank has GPU $((rank % 2))" grep -Eq "rank $rank .*CUDA_VISIBLE_DEVICES: $((rank % 2))(,|$)" "$work/stderr"
     done
 done
 

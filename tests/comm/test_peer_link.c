@@ -165,18 +165,19 @@ TEST(a_frame_has_bounded_bytes)
 static enum link_state
 pass_on(unsigned char *raw, size_t count, long bit, uint64_t before, char text[16])
 {
-    open_pair(links, key);
+    struct peer_link others[2];
+    open_pair(others, key);
     if (bit >= 0)
         raw[bit / 8] ^= (unsigned char)(1 << bit % 8);
-    ck_assert_int_eq(send(links[0].fd, raw, count, 0), (ssize_t)count);
+    ck_assert_int_eq(send(others[0].fd, raw, count, 0), (ssize_t)count);
     if (bit >= 0)
         raw[bit / 8] ^= (unsigned char)(1 << bit % 8);
-    peer_link_close(&links[0]);
-    links[1].seal.received = before;
-    enum link_state got = peer_link_await(&links[1], &frame, clock_now_ms() + LIMIT_MS);
+    peer_link_close(&others[0]);
+    others[1].seal.received = before;
+    enum link_state got = peer_link_await(&others[1], &frame, clock_now_ms() + LIMIT_MS);
     if (got == LINK_OPEN)
         snprintf(text, 16, "%.*s", (int)frame.count, (const char *)frame.bytes);
-    peer_link_close(&links[1]);
+    peer_link_close(&others[1]);
     return got;
 }
 

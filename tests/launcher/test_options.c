@@ -372,6 +372,7 @@ TEST(bad_options_keep_where_a_host_meets_the_others)
                      "--bucket-mb", "x",          "--master=h1",    "--job",         "j",
                      "-n",          "3",          "--help",         "--secret-file", "key",
                      "--timeout",   "7",          "--summary-json", "./train",       NULL};
+    options_free(&options);
     ck_assert_int_eq(options_parse(sizeof(words) / sizeof(words[0]) - 1, words, &options, &error), OPTIONS_BAD);
     ck_assert_ptr_nonnull(strstr(error.text, "--no-such"));
     ck_assert(options.node_count == 2 && options.node_rank_given && options.node_rank == 1 && options.rank_count == 3);

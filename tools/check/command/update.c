@@ -84,8 +84,7 @@ update_say_start(struct judgement *judgement)
             judgement, "%s",
             is_state ? "DDP_STATE is for memory that is equal on all ranks: compute it after DDP_STEP, or leave "
                        "DDP_STATE out if the memory belongs to this rank's records alone"
-            : is_one ? "if forward writes this memory (running statistics), annotate it with DDP_BUFFER; else call "
-                       "DDP_STEP between backward and the optimizer"
+            : is_one ? "if forward writes this memory (running statistics), annotate it with DDP_BUFFER"
                      : "call DDP_STEP between backward and the optimizer");
     }
     verdict_decide(judgement, ": it does not have rank 0's values at the start");
