@@ -17,7 +17,8 @@ fi
 
 # Its sentences, without the table.
 verdict() {
-    grep -E '^(equal|different|not comparable|what to do)' "$work/out" || tail -n 1 "$work/err"
+    grep -qE '^(equal|different|not comparable)' "$work/out" || { tail -n 1 "$work/err"; return; }
+    sed -nE '/^(equal|different|not comparable)/,$p' "$work/out"
 }
 
 printf '%-36s %4s %5s %8s  %s\n' program exit line operand 'first line of the verdict'
