@@ -188,8 +188,10 @@ print_facts(FILE *out, const char *text)
 {
     for (int depth = 0; *text != '\0'; ++text) {
         depth += (*text == '(') - (*text == ')');
-        if (depth == 0 && strncmp(text, "; ", 2) == 0)
-            text += fputs("\n   ", out) >= 0;
+        if (depth == 0 && strncmp(text, "; ", 2) == 0) {
+            fputs("\n   ", out);
+            ++text;
+        }
         fputc(*text, out);
     }
     fputc('\n', out);

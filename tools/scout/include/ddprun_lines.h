@@ -21,8 +21,8 @@ static inline void
 ddp_share(const void *data, size_t bytes, size_t each, cudaStream_t stream)
 {
     size_t first, count, at;
-    DDP_SHARD(2 * bytes, &first,
-              &count); /* a total that differs: bytes are no items, and ddprun is to have no figure */
+    /* Bytes are no items: after two totals that differ ddprun has no figure of items. */
+    DDP_SHARD(2 * bytes, &first, &count);
     DDP_SHARD(bytes, &first, &count);
     if (bytes % (each * (size_t)DDP_WORLD_SIZE()) != 0)
         DDP_LINES_END("a batch of %zu elements has no %d equal shares: choose another batch size\n", bytes / each,

@@ -628,12 +628,10 @@ lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct sc
         print_data(out, log, finding, &insertions, sites);
     else
         fputs("note: every rank prints, each the loss or count of its share: average a mean by DDP_MEAN, add a count "
-              "up by "
-              "DDP_REDUCE, and print where DDP_RANK() is 0\nnote: each rank computes a whole batch: ddp_share repeats "
-              "its "
-              "share in it. Means over the batch are right; a step is no faster than on one GPU. The number of ranks "
-              "must "
-              "divide the batch. Tests or statistics that read the same memory are wrong\n",
+              "up by DDP_REDUCE, and print where DDP_RANK() is 0\n"
+              "note: each rank computes a whole batch: ddp_share repeats its share in it. Means over the batch are "
+              "right; a step is no faster than on one GPU. The number of ranks must divide the batch. Tests or "
+              "statistics that read the same memory are wrong\n",
               out);
     free_insertions(&insertions, finding->tensor_count);
 }
