@@ -121,7 +121,7 @@ refused much '.* is too noisy to prove: the same launch of backward twice gives 
 
 # Few threads often add up in one order by chance. Noise that shows first where an input is changed is no effect of that input.
 if wanted factors; then
-    for seed in $seeds 3 4 5 6; do
+    for seed in $seeds 3 4 2:1172457197; do # the last: 8 repetitions of a launch have the same bits
         unruly "$seed" "$ddprun" -q --device softgpu scout -v "$build/tests/tools/scout/public_nets" factors
         shown=$work/stderr
         check "factors: seed $seed finds what is annotated" grep -q '^annotations: ' stdout

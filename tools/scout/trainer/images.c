@@ -346,17 +346,18 @@ find_apart(const struct image *image, size_t most_far)
     return apart;
 }
 
-/* Sums of a launch that adds up in other orders differ by the rounding of their largest numbers, also those that no
- * repetition has shown so far. */
-static void
-widen_to_rounding(struct image *image)
+void
+images_widen(struct images *images)
 {
-    float largest = 0;
-    for (size_t k = 0; (k = images_next_written(image, k, image->words)) < image->words; ++k) {
-        float size = fabsf(element_from_bits(image->after[k]));
-        largest = isfinite(size) ? fmaxf(largest, size) : largest;
+    FOR_EACH_MUTABLE(image, images->items, images->count) {
+        float largest = 0;
+        for (size_t k = image->allocation->held_floats ? 0 : image->words;
+             (k = images_next_written(image, k, image->words)) < image->words; ++k) {
+            float size = fabsf(element_from_bits(image->after[k]));
+            largest = isfinite(size) ? fmaxf(largest, size) : largest;
+        }
+        image->tolerance = fmaxf(image->tolerance, FACTOR * FLT_EPSILON * largest);
     }
-    image->tolerance = fmaxf(image->tolerance, FACTOR * FLT_EPSILON * largest);
 }
 
 bool
@@ -370,9 +371,8 @@ images_learn(struct images *images, bool *differs_p)
         image->tolerance = fmaxf(image->tolerance, FACTOR * apart.most);
         *differs_p = *differs_p || differs;
     }
-    FOR_EACH_MUTABLE(image, images->items, *differs_p ? images->count : 0)
-        if (image->is_written && image->allocation->held_floats)
-            widen_to_rounding(image);
+    if (*differs_p)
+        images_widen(images);
     return within;
 }
 

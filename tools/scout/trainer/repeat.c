@@ -16,7 +16,7 @@
 
 enum {
     LEARNING_RUNS = 3,     /* further repetitions where the first one differs */
-    CHANCES = 8,           /* repetitions that agree where sums may have come in another order */
+    CHANCES = 16,          /* repetitions that agree where sums may have come in another order */
     POINTERS_LOOKED = 512, /* words of an argument's memory that may be pointers */
 };
 
@@ -120,6 +120,9 @@ are_gaps_open(void)
     return any || ANY(image, effect.images.items, effect.images.count, image->is_table);
 }
 
+/* Launches that had other bits when one like them was repeated. */
+static struct shown noisy;
+
 /* ---- launches with more arguments than tests ---- */
 
 /* Parts that an earlier launch of the same kernel has tested: each launch then tests others. */
@@ -140,10 +143,9 @@ static void
 share_tests(void)
 {
     size_t arguments = 0;
-    for (size_t i = 0; i < effect.part_count; ++i)
-        arguments += effect.parts[i].is_argument;
-    for (size_t i = 0; i < effect.part_count && arguments + OTHER_TESTS > most_tests; ++i) {
-        struct part *part = &effect.parts[i];
+    FOR_EACH(part, effect.parts, effect.part_count)
+        arguments += part->is_argument;
+    FOR_EACH_MUTABLE(part, effect.parts, arguments + OTHER_TESTS > most_tests ? effect.part_count : 0) {
         for (size_t k = 0; part->is_argument && k < had.count; ++k) {
             if (had.hashes[k] == key_of(part))
                 part->tested_before = k + 1;
@@ -288,26 +290,14 @@ repeat_note_done(CUresult result)
 
 /* ---- from run to run ---- */
 
-/* The parts of an image that are no arguments; how many. */
+/* The parts of the image `at` that are no arguments, or all arguments that matter; how many. */
 static size_t
-list_group(size_t image, const struct part **list)
+list_parts(bool group, struct part *list[PARTS_AT_MOST])
 {
     size_t count = 0;
-    for (size_t i = 0; i < effect.part_count; ++i) {
-        if (effect.parts[i].image == image && !effect.parts[i].is_argument)
-            list[count++] = &effect.parts[i];
-    }
-    return count;
-}
-
-static size_t
-list_mattering(struct part **list)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < effect.part_count; ++i) {
-        if (effect.parts[i].is_argument && effect.parts[i].matters)
-            list[count++] = &effect.parts[i];
-    }
+    FOR_EACH_MUTABLE(part, effect.parts, effect.part_count)
+        if (group ? part->image == at && !part->is_argument : part->is_argument && part->matters)
+            list[count++] = part;
     return count;
 }
 
@@ -315,10 +305,8 @@ list_mattering(struct part **list)
 static bool
 prepare_repeat(enum run run)
 {
-    const struct part *group[PARTS_AT_MOST] = {NULL};
-    struct part *mattering[PARTS_AT_MOST];
+    struct part *parts[PARTS_AT_MOST] = {&effect.parts[at]};
     bool any = false;
-    size_t count;
     switch (run) {
     case RUN_AGAIN:
     case RUN_LEARNING:
@@ -330,15 +318,13 @@ prepare_repeat(enum run run)
         effect.parts[at].was_tried = true;
         return effect_change(&effect, &effect.parts[at]);
     case RUN_GROUP:
-        count = list_group(at, group);
-        for (size_t i = 0; i < count; ++i)
-            any = effect_change(&effect, &effect.parts[group[i] - effect.parts]) || any;
+        FOR_EACH(part, parts, list_parts(true, parts))
+            any = effect_change(&effect, *part) || any;
         return any;
     case RUN_FEW:
-        return elementwise_change(&effect, mattering, list_mattering(mattering));
+        return elementwise_change(&effect, parts, list_parts(false, parts));
     case RUN_FEW_OF:
-        mattering[0] = &effect.parts[at];
-        return elementwise_change(&effect, mattering, 1);
+        return elementwise_change(&effect, parts, 1);
     case RUN_SHARES:
         return effect_change_shares(&effect, false) || effect_change_shares(&effect, true);
     default:
@@ -350,20 +336,15 @@ prepare_repeat(enum run run)
 static void
 judge_group(void)
 {
-    const struct part *group[PARTS_AT_MOST] = {NULL};
-    size_t count = list_group(at, group);
-    bool any = effect_any(&effect, group, count);
+    struct part *group[PARTS_AT_MOST] = {NULL};
+    size_t count = list_parts(true, group);
+    bool any = effect_any(&effect, (const struct part *const *)group, count);
     gaps_matter = gaps_matter || any;
-    for (size_t i = 0; i < count; ++i) {
-        struct part *part = &effect.parts[group[i] - effect.parts];
-        if (!any) {
-            part->is_tested = false;
-        } else if (count == 1) {
-            effect_judge(&effect, part);
-        } else {
-            part->is_tested = false;
-            part->is_argument = part->matters = true; /* to be tested by itself; until then it counts as read */
-        }
+    if (any && count == 1)
+        effect_judge(&effect, group[0]);
+    for (size_t i = 0; i < count && !(any && count == 1); ++i) {
+        group[i]->is_tested = false;
+        group[i]->is_argument = group[i]->matters = any; /* to be tested by itself; until then it counts as read */
     }
 }
 
@@ -392,13 +373,20 @@ is_unsure(enum run run)
            images_are_near(&effect.images);
 }
 
-static void
+/* Repetitions come first, unless a launch like it has shown noise. Returns whether they do. */
+static bool
 set_aside(void)
 {
+    if (has_shown(&noisy, identity())) {
+        effect.verdict = SCOUT_TOLERANCE;
+        images_widen(&effect.images);
+        return false;
+    }
     if (next == RUN_HIDDEN)
         hidden_change_back(noted->text);
     unsure = next;
     next = RUN_LEARNING;
+    return true;
 }
 
 static void
@@ -413,6 +401,7 @@ judge_repeat(enum run run)
             effect.why = names_put("the same launch twice gives different results");
         } else if (differs) {
             effect.verdict = SCOUT_TOLERANCE;
+            note_shown(&noisy, identity());
         }
         break;
     case RUN_HIDDEN:
@@ -603,9 +592,7 @@ repeat_next(void)
                        driver_result_name(&scout_state.driver, device_answer),
                        effect.has_integers ? "integers" : "inputs");
         images_read(&effect.images, next == RUN_AGAIN || next == RUN_HIDDEN, true);
-        if (is_unsure(next))
-            set_aside();
-        else
+        if (!is_unsure(next) || !set_aside())
             judge_repeat(next);
         if (next == RUN_AGAIN && quiet_has_text()) {
             excluded = "it prints";

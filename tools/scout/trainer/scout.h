@@ -384,6 +384,9 @@ images_left_alone(const struct image *image, size_t i, uint32_t changed)
 
 /* A repetition of the same differs: widens the tolerance. False: beyond any. */
 bool images_learn(struct images *images, bool *differs_p);
+/* Widens the tolerance of what the launch writes to the rounding of the largest numbers there: as sums in other orders
+ * differ, also those that no repetition has shown so far. */
+void images_widen(struct images *images);
 /* Whether a run has numbers in an image that the launch writes that may differ by rounding, and few others that differ.
  */
 bool images_are_near(const struct images *images);
