@@ -257,9 +257,8 @@ launch_command_parameters(struct command *command, CUDA_KERNEL_NODE_PARAMS *para
 static void
 load(struct kernel *kernel, struct stream *stream)
 {
-    if (kernel_load(kernel) && (kernel->image->flags & SOFTGPU_IMAGE_WHOLE_GRID) == 0 && !capture_is_on(stream)) {
+    if (kernel_load(kernel) && (kernel->image->flags & SOFTGPU_IMAGE_WHOLE_GRID) == 0 && !capture_is_on(stream))
         (void)!context_drain(stream->context);
-    }
 }
 
 static CUresult

@@ -164,6 +164,7 @@ load_function(const struct softgpu_image *image)
     must(cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0), __LINE__);
     must(cuLibraryGetKernel(&kernel, library, image->name), __LINE__);
     must(cuKernelGetFunction(&function, kernel), __LINE__);
+    must(cuFuncLoad(function), __LINE__); /* else SOFTGPU_UNRULY's first launch waits for all streams */
     return function;
 }
 

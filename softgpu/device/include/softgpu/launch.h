@@ -201,8 +201,9 @@ template <> struct frame_indices<true> {
  * Blocks and threads in one dimension, fewer than 2^31 threads: `int i = blockIdx.x * blockDim.x + threadIdx.x; if (i <
  * n) ...`. The loop counts that i, in the type that the kernel has for it, so that the compiler finds it again (b + (i
  * - b) is i), sees that neighbouring threads touch neighbouring elements, and splits the loop where i reaches n.
- * Unsigned numbers may wrap, which would forbid all that; the ranges say that they do not. Threads may run in any
- * order, and so may be vectorised: a kernel that orders them has a barrier, and is not run by this loop.
+ * Unsigned numbers may wrap, which would forbid all that; the ranges say that they do not, also where only a part of a
+ * block runs (order.c). Threads may run in any order, and so may be vectorised: a kernel that orders them has a
+ * barrier, and is not run by this loop.
  */
 #define SOFTGPU_RUN_THREADS(is_single)                                                                 \
     SOFTGPU_INDEPENDENT                                                                                \
@@ -223,9 +224,9 @@ template <> struct frame_indices<true> {
 #define SOFTGPU_RUN_LINE                                                                                          \
     husk<Body> hull;                                                                                              \
     frame_indices<(Mode & MODE_INDICES) != 0> known;                                                              \
-    const unsigned width = launch->block[0];                                                                      \
+    const unsigned width = launch->block[0], before = launch->threads_before, behind = launch->threads_behind;    \
     const ::dim3 block_dim(width, 1, 1), grid_dim(launch->grid[0], 1, 1);                                         \
-    if (width - 1 > 1023)                                                                                         \
+    if (width - 1 > 1023 || before >= width || behind > width)                                                    \
         __builtin_unreachable();                                                                                  \
     for (uint64_t b = launch->block_begin; b < launch->block_end; ++b) {                                          \
         for (uint64_t v = b;; v += launch->grid[0]) {                                                             \
@@ -234,8 +235,8 @@ template <> struct frame_indices<true> {
             if (first > 0x7ffffbffu)                                                                              \
                 __builtin_unreachable();                                                                          \
             const product<Mode> offset = static_cast<product<Mode>>(block.x) * static_cast<product<Mode>>(width); \
-            const counter<Mode> begin = static_cast<counter<Mode>>(offset + launch->threads_before),              \
-                                end = static_cast<counter<Mode>>(offset + (width - launch->threads_behind));      \
+            const counter<Mode> begin = static_cast<counter<Mode>>(offset + before),                              \
+                                end = static_cast<counter<Mode>>(offset + (width - behind));                      \
             if (is_strided<Mode>::value && (v + launch->grid[0] + 1) * width > 0x7fffffffu) {                     \
                 SOFTGPU_RUN_THREADS(false)                                                                        \
                 break;                                                                                            \
