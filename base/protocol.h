@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DDPRUN_PROTOCOL_VERSION 19
+#define DDPRUN_PROTOCOL_VERSION 20
 
 /*
  * ---- environment: launcher to shim and engine ----
@@ -193,11 +193,13 @@ enum rank_nonfinite {
     RANK_NONFINITE_STAYS, /* parameters are not finite any more */
 };
 
-/* Whose doing a rank's failure is. */
+/* Whose doing a rank's failure is, and what its text names itself. */
 enum rank_follows {
     RANK_FOLLOWS_NOBODY = 0, /* its own */
     RANK_FOLLOWS = 1,        /* what another rank's end did to it */
     RANK_MAY_FOLLOW = 2,     /* one or the other: a call that needs other ranks failed, and its message names no rank */
+    RANK_SAYS_STEP = 3,      /* its own; the text names a step, which is not the rank's last */
+    RANK_SAYS_ALL = 4,       /* its own, or that of all; the text names ranks and step */
 };
 
 /* What the types of rank_fields.def are in a record. */

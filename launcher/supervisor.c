@@ -68,7 +68,6 @@ struct supervisor {
     struct judge *judge;
     struct preload_watch *watch;
     struct output_stall stall;
-    unsigned verbose_nccl;     /* that -v has said */
     struct progress *progress; /* NULL: none is shown */
     struct metrics *metrics;   /* NULL: none are written */
     struct side_file summary, trace, page;
@@ -236,8 +235,6 @@ judge_job(struct supervisor *s)
     if (nonfinite_look(s->ranks, s->view_count, now, text))
         message_warning("nonfinite", "%s", text);
     metrics_look(s->metrics, s->ranks, s->view_count, now);
-    if (s->job->options.verbose)
-        verbose_tell(&s->verbose_nccl, &s->ranks[0]);
     if (judgement != JUDGED_FAILED && supervisor_net_find_error(&s->net, &s->reason)) {
         fail(s, -1); /* no rank's doing */
         return;

@@ -1,9 +1,7 @@
 /* closing.c - see closing.h. */
 #include "launcher/report/closing.h"
 
-#include "base/message.h"
 #include "base/printable.h"
-#include "launcher/report/progress.h"
 #include "launcher/watch/pace.h"
 #include "launcher/watch/verdict.h"
 
@@ -39,11 +37,10 @@ close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *
     char line[LINE_BYTES] = "", ms[32], waiting[WAITING_TEXT_BYTES];
     if (pace.sums.count == 0)
         return;
-    printable_append(line, LINE_BYTES,
-                     "exposed communication: %s ms per step (mean of %" PRIu64 " step%s, sampled from steps %" PRIu64
-                     " to %" PRIu64 ")",
-                     waiting_ms_text((double)pace.exposed_ns * 1e-6, ms), pace.sums.count, plural(pace.sums.count),
-                     pace.sums.first, pace.sums.last);
+    printable_append(
+        line, LINE_BYTES,
+        "exposed communication: %s ms per step (mean of %" PRIu64 " of the steps %" PRIu64 " to %" PRIu64 ")",
+        waiting_ms_text((double)pace.exposed_ns * 1e-6, ms), pace.sums.count, pace.sums.first, pace.sums.last);
     if (ranks[0].exposed_bound_ns != UINT64_MAX)
         printable_append(line, LINE_BYTES, "; estimated lower bound for any bucket layout: %s ms",
                          waiting_ms_text((double)ranks[0].exposed_bound_ns * 1e-6, ms));
@@ -59,7 +56,8 @@ close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *
     say("%s", line);
 }
 
-/* "6 gradients", "4 parameters", "6 gradients and 2 parameters", "4 parameters and 2 states" */
+/* "6 gradients", "no gradients at the end (DDP_FORGET)", "4 parameters", "6 gradients and 2 parameters", "4 parameters
+ * and 2 states" */
 static void
 averaged_text(const struct rank_view *rank, char text[2 * TEXT_BYTES])
 {
@@ -71,10 +69,13 @@ averaged_text(const struct rank_view *rank, char text[2 * TEXT_BYTES])
         {rank->gradient_count - parameters - states, "gradient"}, {parameters, "parameter"}, {states, "state"}};
     text[0] = '\0';
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); ++i) {
-        if (kinds[i].count > 0 || (i == 0 && rank->gradient_count == 0))
+        if (kinds[i].count > 0)
             printable_append(text, 2 * TEXT_BYTES, "%s%" PRIu64 " %s%s", text[0] != '\0' ? " and " : "", kinds[i].count,
                              kinds[i].name, plural(kinds[i].count));
     }
+    if (rank->gradient_count == 0)
+        printable_append(text, 2 * TEXT_BYTES, "no gradients%s",
+                         rank->gradient_elements > 0 ? " at the end (DDP_FORGET)" : "");
 }
 
 /* "1440 calls of DDP_REDUCE, 12.5 MiB in all". */
@@ -108,32 +109,34 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
     if (rank->batch_count > 0)
         snprintf(graphs, sizeof(graphs), " (each a round of %d of the program's %" PRIu64 " batches%s)", count,
                  rank->batch_count, rank->batch_count % (uint64_t)count != 0 ? ", the last one cut short" : "");
-    printable_append(
-        line, LINE_BYTES,
-        "%d rank%s, %" PRIu64 " step%s%s, %" PRIu64 " of them overlapped with backward; %s, %s per step, %s", count,
-        plural((uint64_t)count), rank->step, plural(rank->step), graphs, verdict_least_overlapped(ranks, count),
-        averaged, closing_bytes_text(rank->gradient_bytes, size), buckets);
+    printable_append(line, LINE_BYTES,
+                     "%d rank%s, %" PRIu64 " step%s%s, %" PRIu64 " of them overlapped with backward; %s", count,
+                     plural((uint64_t)count), rank->step, plural(rank->step), graphs,
+                     verdict_least_overlapped(ranks, count), averaged);
+    if (rank->gradient_count > 0)
+        printable_append(line, LINE_BYTES, ", %s per step, %s", closing_bytes_text(rank->gradient_bytes, size),
+                         buckets);
     if (rank->reduce_count > 0)
         printable_append(line, LINE_BYTES, "; %s", reduces_text(rank, reduces));
     say("%s", line);
     if (count == 1)
         return;
     close_exposed(ranks, count, say);
-    char when[2 * TEXT_BYTES];
-    bool is_late = rank->checked_step<rank->step, by_plan = rank->batch_count> 0;
-    snprintf(when, sizeof(when), "%s after step %" PRIu64 " of %" PRIu64, is_late ? " when last compared," : ", last",
-             rank->checked_step, rank->step);
+    bool by_plan = rank->batch_count > 0;
+    char elements[2 * TEXT_BYTES + 48];
+    snprintf(elements, sizeof(elements), "%" PRIu64 " elements of parameters, %" PRIu64 " of gradients",
+             rank->parameter_elements, rank->gradient_elements);
     if (rank->noise_count > 0)
         say("%s equal on all ranks up to rounding: all ranks took rank 0's values in %" PRIu64
-            " comparison%s, last after step %" PRIu64 " of %" PRIu64 "; %" PRIu64 " elements of parameters, %" PRIu64
-            " of gradients",
+            " comparison%s, last after step %" PRIu64 " of %" PRIu64 "; %s",
             by_plan ? "state" : "annotated parameters", rank->noise_count, plural(rank->noise_count), rank->noise_step,
-            rank->step, rank->parameter_elements, rank->gradient_elements);
+            rank->step, elements);
     else if (rank->check_count > 0 && rank->parameter_elements > 0)
-        say("%s bitwise identical on all ranks%s (hash %016" PRIx64 ", compared %" PRIu64 " time%s%s); %" PRIu64
-            " elements of parameters, %" PRIu64 " of gradients",
-            by_plan ? "state" : "annotated parameters", is_late ? when : "", rank->parameter_hash, rank->check_count,
-            plural(rank->check_count), is_late ? "" : when, rank->parameter_elements, rank->gradient_elements);
+        say("%s bitwise identical on all ranks%s (hash %016" PRIx64 ", compared %" PRIu64
+            " time%s, last after step %" PRIu64 " of %" PRIu64 "); %s",
+            by_plan ? "state" : "annotated parameters", rank->checked_step < rank->step ? " when last compared" : "",
+            rank->parameter_hash, rank->check_count, plural(rank->check_count), rank->checked_step, rank->step,
+            elements);
     else
         say("%s not compared across ranks; --check-every K compares %s every K steps",
             by_plan ? "state was" : "parameters were", by_plan ? "it" : "those that DDP_PARAMETER annotates");
@@ -253,26 +256,16 @@ closing_say(const struct closing *closing, void (*say)(const char *format, ...))
         return;
     say_calls_amid(closing, say);
     char text[NOISE_TEXT_BYTES];
+    if (closing->ranks[0].nccl_version > 0)
+        say("NCCL %s", closing_nccl_text(closing->ranks[0].nccl_version, text));
     struct pace pace = pace_of(closing->ranks, closing->rank_count, NULL);
     if (pace.noise.scale > 0)
         say("%s", noise_scale_text(&pace.noise, text));
 }
 
-/* ---- what -v prints while a job runs ---- */
-
 const char *
-verbose_nccl_text(unsigned version, char text[32])
+closing_nccl_text(unsigned version, char text[32])
 {
     snprintf(text, 32, "%u.%u.%u", version / 10000, version / 100 % 100, version % 100);
     return text;
-}
-
-void
-verbose_tell(unsigned *said, const struct rank_view *rank)
-{
-    char text[32];
-    if (*said == rank->nccl_version || !progress_is_read())
-        return;
-    message_line("the ranks have opened NCCL %s", verbose_nccl_text(rank->nccl_version, text));
-    *said = rank->nccl_version;
 }

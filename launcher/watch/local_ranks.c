@@ -167,9 +167,8 @@ rank_record_read(const struct rank_status *status, uint64_t now_ns, struct rank_
     read_call(status, now_ns, view);
     if (view->stage != RANK_STAGE_FAILED)
         return;
-    uint32_t follows = atomic_load(&status->failure_follows);
-    view->failure_follows = follows != RANK_FOLLOWS_NOBODY;
-    view->failure_unclear = follows == RANK_MAY_FOLLOW;
+    view->failure_by = atomic_load(&status->failure_follows);
+    view->failure_follows = view->failure_by == RANK_FOLLOWS || view->failure_by == RANK_MAY_FOLLOW;
     memcpy(view->failure, status->failure, sizeof(view->failure));
     view->failure[sizeof(view->failure) - 1] = '\0';
 }

@@ -142,10 +142,12 @@ noise_scale_text(const struct noise_scale *noise, char text[NOISE_TEXT_BYTES])
 {
     char scale[32], low[32], high[32], batch[32];
     snprintf(text, NOISE_TEXT_BYTES,
-             "a batch of up to about %s %s worth its cost (gradient noise scale: %s to %s); this run has %s",
-             waiting_ms_text(noise->scale, scale), noise->in_items ? "items is" : "times a rank's is",
+             "the critical batch size (gradient noise scale) is about %s %s (%s to %s). This run has %s, so a larger "
+             "batch saves %s",
+             waiting_ms_text(noise->scale, scale), noise->in_items ? "items" : "batches of a rank",
              waiting_ms_text(noise->scale * (1 - noise->spread), low),
-             waiting_ms_text(noise->scale * (1 + noise->spread), high), waiting_ms_text(noise->batch, batch));
+             waiting_ms_text(noise->scale * (1 + noise->spread), high), waiting_ms_text(noise->batch, batch),
+             noise->batch < noise->scale ? "steps" : "few steps");
     return text;
 }
 

@@ -40,8 +40,8 @@ struct pace pace_of(const struct rank_view *ranks, int count, struct rank_waits 
 /* The same of the last RANK_EXPOSED_STEPS boundaries alone: for what is shown while a job runs. */
 struct pace pace_latest(const struct rank_view *ranks, int count);
 
-/* The sentence about it, the same wherever a user reads one: "a batch of up to about 640 items is worth its cost
- * (gradient noise scale: 480 to 800); this run has 512". */
+/* The sentences about it, the same wherever a user reads them: "the critical batch size (gradient noise scale) is
+ * about 640 items (480 to 800). This run has 512, so a larger batch saves steps". */
 enum { NOISE_TEXT_BYTES = 200 };
 const char *noise_scale_text(const struct noise_scale *noise, char text[NOISE_TEXT_BYTES]);
 

@@ -170,7 +170,7 @@ fault_of(const struct rank_view *ranks, int count, int i)
     if (rank->severed && !rank->ended && any_follows(ranks, count))
         return FAULT_SEVERED;
     if (rank->stage == RANK_STAGE_FAILED)
-        return rank->failure_unclear ? FAULT_UNCLEAR : FAULT_FOLLOWED;
+        return rank->failure_by == RANK_MAY_FOLLOW ? FAULT_UNCLEAR : FAULT_FOLLOWED;
     if (rank->ended && (rank->exit_code != 0 || rank->signal != 0))
         return FAULT_DIED;
     if (rank->ended && rank->alone_updates > 0)
@@ -277,8 +277,10 @@ describe_fault(const struct rank_view *ranks, int count, int i, enum fault fault
     case FAULT_SAID:
     case FAULT_UNCLEAR:
     case FAULT_FOLLOWED:
-        if (rank->failure[0] != '\0')
-            error_set(error, code, "rank %d%s: %s", i, far, rank->failure);
+        if (rank->failure_by == RANK_SAYS_ALL)
+            error_set(error, code, "%s", rank->failure);
+        else if (rank->failure[0] != '\0')
+            error_set(error, code, "rank %d%s: %s", i, rank->failure_by == RANK_SAYS_STEP ? "" : far, rank->failure);
         else
             error_set(error, code, "rank %d stopped the job%s without a message; its last output may say why", i, far);
         break;
@@ -379,10 +381,10 @@ verdict_find(const struct rank_view *ranks, int count, struct error *error)
     describe_fault(ranks, count, worst, worst_fault, error);
     name_host(ranks, count, worst, error);
     error->rank = worst;
-    if (failed > 1) {
+    if (failed > 1 && ranks[worst].failure_by != RANK_SAYS_ALL) {
         char more[TEXT_BYTES];
         snprintf(more, sizeof(more), " (first of %d failed ranks)", failed);
-        insert(error, strcspn(error->text, "\n"), more); /* details stay behind it */
+        insert(error, strcspn(error->text, "\n"), more); /* details stay after it */
     }
     return true;
 }

@@ -85,7 +85,7 @@ check "a rank that names the reason: no list of its last messages" bash -c "grep
 for rank in 0 2; do
     run "$ddprun" -n 4 --share-gpu --no-overlap --timeout "$timeout" "$ladder" --steps 12 --fault drift --fault-step 4 --fault-rank $rank
     failed_with "a parameter that drifts on rank $rank of 4: that rank is named, and its memory" 1 \
-        "differs between rank $rank and most ranks, which agree, after step [0-9]+: .*; else the memory or the GPU of rank $rank may be at fault"
+        "differs between rank $rank and most other ranks after step [0-9]+: .*; else the memory or the GPU of that rank may be at fault"
 done
 fault "DDP_PARAMETER before the initialisation" 1 "parameter 1 of 8 \(.t->layers\[l\].weight., 2304 float32, .* differs between ranks 0 and 1 at the first DDP_STEP: its annotation stands before its initialisation" init-late
 run "$ddprun" -n 2 --check-every 0 "$ladder" --fault init-late
@@ -95,7 +95,7 @@ fault "DDP_STEP behind the optimizer" 1 "differs between ranks 0 and 1 at the fi
 fault "DDP_STEP left out" 1 "in step 8 cuMemset.* wrote gradient [0-9] of 8 .* averaged; a step begins with this work, so DDP_STEP was left out of this step" no-step --fault-step 8 &&
     check "DDP_STEP left out: no advice of another kind" bash -c "! grep -q 'no-overlap' '$work/stderr'"
 run "$ddprun" -n 2 --no-overlap "$ladder" --fault no-step --fault-step 8
-failed_with "DDP_STEP left out, without overlap" 1 "after step 11: the work on gradients before DDP_STEP number 8 is that of two steps or more, so DDP_STEP was left out"
+failed_with "DDP_STEP left out, without overlap" 1 "after step 11: DDP_STEP was left out: the work on gradients before DDP_STEP number 8 is that of two steps or more"
 run "$ddprun" -n 2 --bucket-mb 0.02 "$ladder" --accumulate 3 --fewer-from 9
 failed_with "backward passes that accumulate, and then one fewer" 0 "parameters bitwise identical"
 

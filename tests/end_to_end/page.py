@@ -196,7 +196,7 @@ def agree(path, summary_path, closing_path, timeline_path, trace_path):
     first, last, count = summary["first_measured"], summary["last_measured"], summary["measured_steps"]
 
     # the closing line
-    found = re.search(r"exposed communication: (\S+) ms per step \(mean of (\d+) steps, sampled from steps (\d+) to (\d+)\)", closing)
+    found = re.search(r"exposed communication: (\S+) ms per step \(mean of (\d+) of the steps (\d+) to (\d+)\)", closing)
     if not found or [int(found[i]) for i in (2, 3, 4)] != [count, first, last]:
         complain("the closing line is of other steps than %d to %d: %s" % (first, last, closing))
     else:

@@ -292,7 +292,7 @@ train="stage 3 step 101 training 2000000 shard 96 overlapped 97 gradients 6 7000
     report "closing lines" "$(expect 0 \
         "$err" '^ddprun: wall time [0-9.]+ s; after start-up \(steps 2 to 101\) 50.0 steps/s, 4800 items/s; effective batch of all ranks: 96 items \(DDP_SHARD\); on the stand-in for a GPU$' \
         "$err" '^ddprun: 2 ranks, 101 steps, 97 of them overlapped with backward; 6 gradients, 68.4 KiB per step, in 3 buckets$' \
-        "$err" '^ddprun: annotated parameters bitwise identical on all ranks when last compared, after step 100 of 101 \(hash 0000000000000abc, compared 4 times\); 18000 elements of parameters, 17500 of gradients$')$([ "$(wc -l <"$err")" = 3 ] || echo "not 3 lines")"
+        "$err" '^ddprun: annotated parameters bitwise identical on all ranks when last compared \(hash 0000000000000abc, compared 4 times, last after step 100 of 101\); 18000 elements of parameters, 17500 of gradients$')$([ "$(wc -l <"$err")" = 3 ] || echo "not 3 lines")"
     waits="exposed 20 9000000 1000000 @1 exposed 20 1000000 1000000 @all"
     run -n 2 "$fake" $train $waits stage 4
     report "closing lines: with what is measured" "$(expect 0 "$err" '^ddprun: exposed communication: 1 ms .*; waiting for rank 1: 8 ms')$(
@@ -316,7 +316,7 @@ train="stage 3 step 101 training 2000000 shard 96 overlapped 97 gradients 6 7000
     report "closing lines: none after a failure" "$(expect 137)$(grep 'wall time' "$err")"
 }
 run -n 2 "$fake" stage 3 step 100 elements 5 5 check 3 6 0xabc stage 4
-report "a last comparison long before the end" "$(expect 0 "$err" '^ddprun: annotated parameters bitwise identical on all ranks when last compared, after step 6 of 100 \(hash 0000000000000abc, compared 3 times\); 5 elements of parameters, 5 of gradients$')"
+report "a last comparison long before the end" "$(expect 0 "$err" '^ddprun: annotated parameters bitwise identical on all ranks when last compared \(hash 0000000000000abc, compared 3 times, last after step 6 of 100\); 5 elements of parameters, 5 of gradients$')"
 run -n 2 "$fake" stage 3 step 100 stage 4
 report "what was not compared is not claimed" "$(expect 0 "$err" 'parameters were not compared')$(grep identical "$err")"
 

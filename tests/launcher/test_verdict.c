@@ -77,18 +77,33 @@ static const struct scene {
     RUNNING("who says why counts more", 1, "rank 1 after step 7: cannot continue (first of 2 failed ranks)",
             {TRAINING, .ended = true, .order = 1, .exit_code = 4},
             {.stage = RANK_STAGE_FAILED, .step = 7, .failure = "cannot continue"}),
+    RUNNING("a step that the text names is the only one", 1, "rank 0: in step 5 f wrote g (first of 2 failed ranks)",
+            {.stage = RANK_STAGE_FAILED, .step = 7, .failure = "in step 5 f wrote g", .failure_by = RANK_SAYS_STEP},
+            {TRAINING, .ended = true, .order = 2, .signal = SIGKILL}),
+    RUNNING("what all ranks report alike is reported of all", 1, "w differs between ranks 0 and 1 after step 5",
+            {.stage = RANK_STAGE_FAILED,
+             .step = 7,
+             .failure = "w differs between ranks 0 and 1 after step 5",
+             .failure_by = RANK_SAYS_ALL},
+            {.stage = RANK_STAGE_FAILED,
+             .step = 7,
+             .failure = "w differs between ranks 0 and 1 after step 5",
+             .failure_by = RANK_SAYS_ALL}),
     RUNNING("who only follows counts less", 137, "rank 1 was ended by SIGKILL (Killed) after step 7;",
             {.stage = RANK_STAGE_FAILED, .failure = "rank 1 is gone", .failure_follows = true},
             {TRAINING, .ended = true, .order = 2, .signal = SIGKILL}),
     RUNNING("a rank that only follows counts when no other rank failed", 1,
             "rank 0 before its first step: waited 600 s",
             {.stage = RANK_STAGE_FAILED, .failure = "waited 600 s", .failure_follows = true}, {TRAINING}),
-    RUNNING("who cannot tell whose fault it is counts more than who follows", 1,
-            "rank 1 before its first step: no memory",
-            {.stage = RANK_STAGE_FAILED, .failure = "rank 1 is gone", .failure_follows = true},
-            {.stage = RANK_STAGE_FAILED, .failure = "no memory", .failure_follows = true, .failure_unclear = true}),
+    RUNNING(
+        "who cannot tell whose fault it is counts more than who follows", 1, "rank 1 before its first step: no memory",
+        {.stage = RANK_STAGE_FAILED, .failure = "rank 1 is gone", .failure_follows = true},
+        {.stage = RANK_STAGE_FAILED, .failure = "no memory", .failure_follows = true, .failure_by = RANK_MAY_FOLLOW}),
     RUNNING("and less than who died", 137, "rank 1 was ended by SIGKILL (Killed) after step 7;",
-            {.stage = RANK_STAGE_FAILED, .failure = "a system call", .failure_follows = true, .failure_unclear = true},
+            {.stage = RANK_STAGE_FAILED,
+             .failure = "a system call",
+             .failure_follows = true,
+             .failure_by = RANK_MAY_FOLLOW},
             {TRAINING, .ended = true, .order = 2, .signal = SIGKILL}),
     RUNNING("who has ended is missed in the next training", 1,
             "rank 1 ended after 2 programs that trained, but others have begun one more; all ranks must train the same "
@@ -201,11 +216,15 @@ TEST(closing_lines_claim_what_was_checked)
     ranks[0].parameter_elements = 130;
     said[0] = '\0';
     closing_lines(ranks, 2, true, say);
-    ck_assert_ptr_nonnull(strstr(said,
-                                 "\nannotated parameters bitwise identical on all ranks when last compared, after "
-                                 "step 3 of 7 (hash 0000000000000000, compared 1 time); 130 elements of "
-                                 "parameters, 128 of gradients\n"));
+    ck_assert_ptr_nonnull(strstr(said, "\nannotated parameters bitwise identical on all ranks when last compared (hash "
+                                       "0000000000000000, compared 1 time, last after step 3 of 7); 130 elements of "
+                                       "parameters, 128 of gradients\n"));
     ranks[0].checked_step = ranks[1].checked_step = 7;
+    ranks[0].gradient_count = 0;
+    said[0] = '\0';
+    closing_lines(ranks, 2, true, say);
+    ck_assert_ptr_nonnull(strstr(said, "overlapped with backward; no gradients at the end (DDP_FORGET)\n"));
+    ranks[0].gradient_count = 1;
     said[0] = '\0';
     closing_lines(ranks, 2, true, say);
     ck_assert_ptr_nonnull(strstr(said, "\nannotated parameters bitwise identical on all ranks (hash 0000000000000000, "
@@ -259,9 +278,8 @@ TEST(waiting_is_that_of_the_rank_that_came_last)
     }
     said[0] = '\0';
     closing_lines(ranks, 2, true, say);
-    ck_assert_ptr_nonnull(strstr(said,
-                                 "\nexposed communication: 2 ms per step (mean of 7 steps, sampled from steps 1 to 7); "
-                                 "estimated lower bound for any bucket layout: 1.5 ms\n"));
+    ck_assert_ptr_nonnull(strstr(said, "\nexposed communication: 2 ms per step (mean of 7 of the steps 1 to 7); "
+                                       "estimated lower bound for any bucket layout: 1.5 ms\n"));
     ranks[0].exposed_bound_ns = 3000000; /* all-reduces took less than at the start: what was computed is said */
     said[0] = '\0';
     closing_lines(ranks, 2, true, say);
@@ -269,8 +287,7 @@ TEST(waiting_is_that_of_the_rank_that_came_last)
     ranks[0].exposed_bound_ns = UINT64_MAX;
     said[0] = '\0';
     closing_lines(ranks, 2, true, say);
-    ck_assert_ptr_nonnull(
-        strstr(said, "\nexposed communication: 2 ms per step (mean of 7 steps, sampled from steps 1 to 7)\n"));
+    ck_assert_ptr_nonnull(strstr(said, "\nexposed communication: 2 ms per step (mean of 7 of the steps 1 to 7)\n"));
     memset(ranks[0].exposed_steps, 0, sizeof(ranks[0].exposed_steps)); /* a rank that could not measure */
     said[0] = '\0';
     closing_lines(ranks, 2, true, say);
@@ -344,7 +361,7 @@ TEST(a_rank_that_follows_waits_for_the_one_that_it_followed)
     struct rank_view ranks[2] = {{.stage = RANK_STAGE_FAILED, .failure = "rank 1 is gone", .failure_follows = true},
                                  {TRAINING}};
     ck_assert(verdict_only_follows(ranks, 2));
-    ranks[0].failure_unclear = true;
+    ranks[0].failure_by = RANK_MAY_FOLLOW;
     ck_assert(verdict_only_follows(ranks, 2));
     ranks[1].ended = true;
     ranks[1].signal = SIGSEGV;

@@ -41,7 +41,7 @@ tell(enum rank_follows follows, const char *text)
     if (atomic_exchange(&told, true))
         return;
     flight_note(FLIGHT_STOP, 0, 0, "");
-    if (follows == RANK_FOLLOWS_NOBODY)
+    if (follows != RANK_FOLLOWS && follows != RANK_MAY_FOLLOW)
         OBSERVED(job_stops, text);
     struct rank_status *status = engine_state.status;
     snprintf(status->failure, sizeof(status->failure), "%s", text);
@@ -104,7 +104,7 @@ stop_orphan(void)
 }
 
 void
-stop_job_soon(const char *format, ...)
+stop_job_soon_by(enum rank_follows says, const char *format, ...)
 {
     char text[sizeof(soon_text)];
     va_list args;
@@ -116,7 +116,7 @@ stop_job_soon(const char *format, ...)
     pthread_mutex_lock(&soon_lock);
     if (!atomic_load(&soon_asked)) {
         memcpy(soon_text, text, sizeof(soon_text));
-        tell(RANK_FOLLOWS_NOBODY, soon_text); /* now: the program may leave by _exit() before another thread looks */
+        tell(says, soon_text); /* now: the program may leave by _exit() before another thread looks */
         atomic_store(&soon_asked, true);
     }
     pthread_mutex_unlock(&soon_lock);

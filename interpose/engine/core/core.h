@@ -27,9 +27,10 @@ void stop_job_by(enum comm_cause cause, const char *format, ...) __attribute__((
 
 /*
  * The same from a place that must not block or call CUDA (a host function): the launcher can read why at once, and the
- * watch thread ends the job soon.
+ * watch thread ends the job soon. `says`: RANK_SAYS_STEP or RANK_SAYS_ALL.
  */
-void stop_job_soon(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#define stop_job_soon(...) stop_job_soon_by(RANK_SAYS_STEP, __VA_ARGS__)
+void stop_job_soon_by(enum rank_follows says, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Ends this process: there is no launcher any more that could end the job. */
 void stop_orphan(void) __attribute__((noreturn));

@@ -268,7 +268,7 @@ compare_received(void *data)
     struct compared *step = data;
     const struct said *all = (const struct said *)weights.words.all;
     if (!judge_weights(all, step, why) || !judge_shards(all, step, why))
-        stop_job_soon("%s", why);
+        stop_job_soon_by(RANK_SAYS_ALL, "%s", why);
     free(step);
 }
 

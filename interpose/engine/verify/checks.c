@@ -344,70 +344,68 @@ static const char *
 describe_who(uint32_t differs, char who[WHO_BYTES])
 {
     if ((differs & HASH_MAJORITY) != 0)
-        snprintf(who, WHO_BYTES, "rank %u and most ranks, which agree,", differs & ~HASH_MAJORITY);
+        snprintf(who, WHO_BYTES, "rank %u and most other ranks", differs & ~HASH_MAJORITY);
     else
         snprintf(who, WHO_BYTES, "ranks 0 and %u", differs);
     return who;
 }
 
+/* The cause, and how to correct it: a constant, or in `text`. */
+static const char *
+describe_cause(const struct tensor *tensor, uint32_t differs, const struct comparison *comparison, char text[512])
+{
+    bool were_alike = atomic_load(&engine_state.status->check_count) > 0;
+    if (engine_state.services->by_plan)
+        return "all ranks must see the same batches and make the same decisions; look for seeds that differ by rank, "
+               "and "
+               "for decisions that depend on losses or other results (a rank reads the results of its own batches)";
+    if (comparison->after_step == 0 && checks.final_known)
+        return "values that a rank computes from its own data must go through DDP_REDUCE before they change a "
+               "parameter";
+    if (comparison->after_step == 0 && comparison->is_running)
+        return "it has no gradient, or a gradient of zeros. Running statistics, which forward writes, need DDP_BUFFER "
+               "instead. Any other parameter: its annotation stands before its initialisation (move it after that)";
+    if (comparison->after_step == 0)
+        return "its annotation stands before its initialisation (move it after that), or the optimizer ran before "
+               "DDP_STEP (call DDP_STEP between backward and the optimizer)";
+    if (comparison->left_out > 0)
+        snprintf(text, 512,
+                 "DDP_STEP was left out: the work on gradients before DDP_STEP number %llu is that of two steps or "
+                 "more; call it once in each step, between backward and the optimizer",
+                 (unsigned long long)comparison->left_out);
+    else if (atomic_load(&engine_state.status->averaged_parameter_count) > 0 && !tensor->averaged)
+        snprintf(text, 512,
+                 "neither it nor its gradient is averaged: no DDP_STEP_PARAMETERS averages group %d, and integer state "
+                 "is never averaged",
+                 tensor->group);
+    else
+        snprintf(
+            text, 512,
+            "a gradient has no annotation, DDP_STEP is not between backward and the optimizer, or one rank alone has "
+            "read optimizer state (annotate it with DDP_STATE)%s. `ddprun check` finds the cause",
+            (differs & HASH_MAJORITY) != 0 && were_alike ? "; else the memory or the GPU of that rank may be at fault"
+                                                         : "");
+    return text;
+}
+
 static void
 stop_with_difference(size_t index, uint32_t differs, const struct comparison *comparison)
 {
-    char who[WHO_BYTES], at_fault[80] = "", sentence[1024];
+    char who[WHO_BYTES], when[80], cause[512];
     struct tensor tensor = tensor_copy_compared(index);
-    const char *text = tensor_text(&tensor);
-    describe_who(differs, who);
-    if ((differs & HASH_MAJORITY) != 0 &&
-        atomic_load(&engine_state.status->check_count) > 0) /* all were alike before */
-        snprintf(at_fault, sizeof(at_fault), "; else the memory or the GPU of rank %u may be at fault",
-                 differs & ~HASH_MAJORITY);
-    if (engine_state.services->by_plan)
-        snprintf(sentence, sizeof(sentence),
-                 "%s differs between %s after update %llu of --plan: all ranks must see the same batches and make the "
-                 "same decisions; look for seeds that differ by rank, and for decisions that depend on losses or other "
-                 "results (a rank reads the results of its own batches)",
-                 text, who, (unsigned long long)comparison->after_step);
-    else if (comparison->after_step == 0 && checks.final_known)
-        snprintf(sentence, sizeof(sentence),
-                 "%s differs between %s at the end of a program without DDP_STEP: what a rank computes "
-                 "from its own data must go through DDP_REDUCE before it changes a parameter",
-                 text, who);
-    else if (comparison->after_step == 0 && comparison->is_running)
-        snprintf(sentence, sizeof(sentence),
-                 "%s differs between %s at the first DDP_STEP, and has no gradient, or one of zeros: running "
-                 "statistics, which forward writes? Annotate them with DDP_BUFFER instead; otherwise its annotation "
-                 "stands before its initialisation (move it after that)",
-                 text, who);
-    else if (comparison->after_step == 0)
-        snprintf(
-            sentence, sizeof(sentence),
-            "%s differs between %s at the first DDP_STEP: its annotation stands before its initialisation (move it "
-            "after that), or the optimizer ran before DDP_STEP (call DDP_STEP between backward and the optimizer)",
-            text, who);
-    else if (comparison->left_out > 0)
-        snprintf(sentence, sizeof(sentence),
-                 "%s differs between %s after step %llu: the work on gradients before DDP_STEP number "
-                 "%llu is that of two steps or more, so DDP_STEP was left out; call it once in each step, between "
-                 "backward and the optimizer",
-                 text, who, (unsigned long long)comparison->after_step, (unsigned long long)comparison->left_out);
-    else if (atomic_load(&engine_state.status->averaged_parameter_count) > 0 && !tensor.averaged)
-        snprintf(sentence, sizeof(sentence),
-                 "%s differs between %s after step %llu: neither it nor its gradient is averaged: no "
-                 "DDP_STEP_PARAMETERS averages group %d, and integer state is never averaged",
-                 text, who, (unsigned long long)comparison->after_step, tensor.group);
-    else
-        snprintf(
-            sentence, sizeof(sentence),
-            "%s differs between %s after step %llu: a gradient has no annotation, DDP_STEP is not between backward "
-            "and the optimizer, or one rank alone has read optimizer state (DDP_STATE sends it to the others)%s; "
-            "ddprun check names the cause",
-            text, who, (unsigned long long)comparison->after_step, at_fault);
     const char *detail = comparison->detail != NULL ? comparison->detail : "";
-    stop_job_soon("%s%s%s", sentence, detail[0] != '\0' ? "; " : "", detail);
+    if (engine_state.services->by_plan || comparison->after_step > 0)
+        snprintf(when, sizeof(when), "after %s %llu%s", engine_state.services->by_plan ? "update" : "step",
+                 (unsigned long long)comparison->after_step, engine_state.services->by_plan ? " of --plan" : "");
+    else
+        snprintf(when, sizeof(when), "%s",
+                 checks.final_known ? "at the end of a program without DDP_STEP" : "at the first DDP_STEP");
+    stop_job_soon_by(RANK_SAYS_ALL, "%s differs between %s %s: %s%s%s%s", tensor_text(&tensor),
+                     describe_who(differs, who), when, describe_cause(&tensor, differs, comparison, cause),
+                     detail[0] != '\0' ? " (" : "", detail, detail[0] != '\0' ? ")" : "");
 }
 
-/* Ends the job where values say that a difference is a mistake; else it is noise, and all ranks have rank 0's values.
- */
+/* Ends the job where values say that a difference is a mistake; else it is noise: all ranks have rank 0's values. */
 static void
 look_at_values(size_t *suspects, size_t count) BY_ISSUER
 {
@@ -502,14 +500,12 @@ look_for_infinities(uint64_t after_step)
                 "training diverges%s",
                 text, (unsigned long long)after_step, (unsigned long long)finite_step,
                 engine_state.options.reduction == DDPRUN_REDUCE_SUM
-                    ? " (--reduce sum multiplies what a gradient carries from step to step by the number of ranks)"
+                    ? " (--reduce sum multiplies accumulated gradients by the number of ranks)"
                     : "");
         else
-            notice_soon(
-                "nonfinite_parameter",
-                "%s holds infinite values or NaN after step %llu, when parameters are compared for the first time: "
-                "is it initialised?",
-                text, (unsigned long long)after_step);
+            notice_soon("nonfinite_parameter",
+                        "%s holds infinite values or NaN after step %llu, at the first comparison: is it initialised?",
+                        text, (unsigned long long)after_step);
     }
     if (i == checks.hash_count) {
         compared = true;
