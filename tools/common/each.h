@@ -5,17 +5,21 @@
 #define DDPRUN_TOOLS_COMMON_EACH_H
 
 #include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
 
 /* FOR_EACH(tensor, finding->tensors, finding->tensor_count): all items, one after the other. The list and its length
  * are read in front of the loop. FOR_EACH_UNTIL: as long as `done` is false. FOR_EACH_MUTABLE: the loop may change
- * items. */
+ * items. In the loop NUMBER_OF(tensor) is its number in the list, from 0. */
 #define EACH_END(item, count) ((count) == 0 ? (item) : (item) + (count)) /* an empty list may be NULL */
-#define FOR_EACH_UNTIL(item, list, count, done)                                               \
-    for (const __typeof__(*(list)) *item = (list), *const item##_end = EACH_END(item, count); \
-         item < item##_end && !(done); ++item)
+#define EACH(type, item, list, count) \
+    type *item = (list), *const item##_first = item, *const item##_end = EACH_END(item##_first, count)
+#define FOR_EACH_UNTIL(item, list, count, done) \
+    for (EACH(const __typeof__(*(list)), item, list, count); item < item##_end && !(done); ++item)
 #define FOR_EACH(item, list, count) FOR_EACH_UNTIL(item, list, count, false)
 #define FOR_EACH_MUTABLE(item, list, count) \
-    for (__typeof__(*(list)) *item = (list), *const item##_end = EACH_END(item, count); item < item##_end; ++item)
+    for (EACH(__typeof__(*(list)), item, list, count); item < item##_end; ++item)
+#define NUMBER_OF(item) ((uint32_t)((item)-item##_first))
 
 /* The first item of which something holds; NULL: there is none. */
 #define FIND(item, list, count, holds)                                                 \
@@ -42,6 +46,8 @@
 
 /* For qsort(): by a number of two items; where it is the same, by what comes then. */
 #define COMPARE(a, b, by, then) ((a)->by != (b)->by ? ((a)->by < (b)->by ? -1 : 1) : (then))
+/* qsort() of a list, which may be NULL if it is empty. */
+#define SORT(list, count, order) ((count) > 1 ? qsort((list), (count), sizeof(*(list)), (order)) : (void)0)
 /* Its function, of items `a` and `b`: COMPARES(by_size, struct part, COMPARE(a, b, bytes, 0)). */
 #define COMPARES(name, type, order)                            \
     static int name(const void *first_item, const void *other) \

@@ -4,11 +4,11 @@
 #include "tools/page/report.h"
 
 #include "launcher/common/xcalloc.h"
+#include "tools/common/owned.h"
 
 #include <json-c/json.h>
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { MOST_BUCKETS = 100, MOST_TENSORS = 200 };
 
@@ -24,15 +24,15 @@ static void
 put_bucket(struct table *table, const struct group_facts *of, unsigned number)
 {
     size_t most = of->run->step_count, count = 0;
-    double *ready = xcalloc(most + 1, sizeof(*ready)), *took = xcalloc(most + 1, sizeof(*took));
+    OWNED double *ready = xcalloc(most + 1, sizeof(*ready)), *took = xcalloc(most + 1, sizeof(*took));
     const struct trace_bucket *last = NULL;
     FOR_EACH(step, of->run->steps, of->run->step_count) {
         if (step->group != of->group || step->in_graph || step->number <= of->plan->after_step || step->control)
             continue;
-        for (size_t k = 0; k < step->bucket_count; ++k) {
-            if (step->buckets[k].number != number || count == most)
+        FOR_EACH(bucket, step->buckets, step->bucket_count) {
+            if (bucket->number != number || count == most)
                 continue;
-            last = &step->buckets[k];
+            last = bucket;
             ready[count] = -last->ready_us;
             took[count++] = last->end_us - last->begin_us;
         }
@@ -41,8 +41,6 @@ put_bucket(struct table *table, const struct group_facts *of, unsigned number)
     report_row(table, ROW({number}, {(double)of->plan->member_counts[number]}, {bytes}, {waiting_median(ready, count)},
                           {reduce_us}, {reduce_us > 0 ? bytes / reduce_us / 1e3 : NAN},
                           {.text = last != NULL ? last->path : "-"}, {.text = last != NULL ? last->type : "-"}));
-    free(ready);
-    free(took);
 }
 
 /* NAN: none. */
@@ -65,11 +63,10 @@ put_tensors(json_object *section, const struct group_facts *of, const char *name
                                       "Number:count|Tensor:code|Annotated at:code|Type|Elements:count|"
                                       "Bytes:bytes|Bucket:count",
                                       most);
-    for (size_t i = 0; i < of->run->tensor_counts[of->group]; ++i) {
-        const struct trace_tensor *tensor = &of->run->tensors[of->group][i];
-        report_row(&table, ROW({(double)i + 1 /* as messages count */}, {.text = tensor->name}, {.text = tensor->place},
-                               {.text = tensor->type}, {(double)tensor->elements}, {(double)tensor->bytes},
-                               {bucket_of(of, i)}));
+    FOR_EACH(tensor, of->run->tensors[of->group], of->run->tensor_counts[of->group]) {
+        uint32_t i = NUMBER_OF(tensor); /* messages count from 1 */
+        report_row(&table, ROW({(double)i + 1}, {.text = tensor->name}, {.text = tensor->place}, {.text = tensor->type},
+                               {(double)tensor->elements}, {(double)tensor->bytes}, {bucket_of(of, i)}));
     }
 }
 

@@ -3,25 +3,21 @@
 
 #include "base/printable.h"
 #include "launcher/common/xcalloc.h"
+#include "tools/common/owned.h"
 
 #include <json-c/json.h>
 
 #include <math.h>
 #include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MOST_POINTS = 400 };
 
 static json_object *
 text_of(const char *text)
 {
-    char *copy = xstrdup(text);
+    OWNED char *copy = xstrdup(text);
     printable_make(copy, "");
-    json_object *made = json_object_new_string(copy);
-    free(copy);
-    return made;
+    return json_object_new_string(copy);
 }
 
 /* With seven digits. */
@@ -163,9 +159,7 @@ report_curve(json_object *section, const char *title, const char *kind, const st
 {
     char columns[120];
     size_t each = count / MOST_POINTS + 1;
-    bool bands = each > 1;
-    for (size_t i = 0; i < count && !bands; ++i)
-        bands = points[i].low < points[i].high;
+    bool bands = each > 1 || ANY(point, points, count, point->low < point->high);
     snprintf(columns, sizeof(columns),
              bands ? "Step:count|Mean:%s|Mark|Least:%s|Greatest:%s" : "Step:count|Value:%s|Mark", kind, kind, kind);
     struct table table = report_table(section, title, "curve", columns, SIZE_MAX);

@@ -5,12 +5,11 @@
 #include "tools/page/report.h"
 
 #include "launcher/common/xcalloc.h"
+#include "tools/common/owned.h"
 
 #include <json-c/json.h>
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MOST_RANKS = 64, MOST_CURVES = 12 };
 
@@ -21,8 +20,8 @@ put_ranks(json_object *section, const struct facts *facts)
                                       "Rank:count|Host|Before:time|Backward:time|Exposed:time|Waits:time|Step:time|"
                                       "Last in steps:count|Delayed others:time",
                                       MOST_RANKS);
-    for (size_t r = 0; r < facts->rank_count; ++r) {
-        const struct rank_facts *rank = &facts->ranks[r];
+    FOR_EACH(rank, facts->ranks, facts->rank_count) {
+        uint32_t r = NUMBER_OF(rank);
         double waits_us = facts_waiting(facts, r), own_us = rank->step_us - facts->exposed_us - waits_us;
         /* The trace has some of quick steps, and the means are of more: the share is that of the trace. */
         double share = rank->before_us / (rank->before_us + rank->backward_us);
@@ -49,16 +48,15 @@ static void
 put_curves(json_object *section, const struct facts *facts)
 {
     size_t count = facts->step_count;
-    struct point *took = xcalloc(2 * count + 1, sizeof(*took)), *exposed = took + count;
-    for (size_t i = 0; i < count; ++i) {
-        const struct step_facts *step = &facts->steps[i];
+    OWNED struct point *took = xcalloc(count + 1, sizeof(*took)), *exposed = xcalloc(count + 1, sizeof(*exposed));
+    FOR_EACH(step, facts->steps, count) {
+        uint32_t i = NUMBER_OF(step);
         double number = (double)step->number, waited = step->control ? NAN : step->last.waited;
         took[i] = (struct point){number, step->middle_us, step->least_us, step->most_us, mark_of(facts, step)};
         exposed[i] = (struct point){number, waited, waited, waited, NULL};
     }
     report_curve(section, "Duration of each step", "time", took, count);
     report_curve(section, "Exposed communication of each step", "time", exposed, count);
-    free(took);
 }
 
 void
@@ -108,7 +106,7 @@ static void
 put_mean(json_object *section, const struct trace_run *run, size_t first)
 {
     const struct trace_mean *mean = &run->means[first];
-    struct point *points = xcalloc(run->mean_count, sizeof(*points));
+    OWNED struct point *points = xcalloc(run->mean_count, sizeof(*points));
     char text[FIGURE_BYTES], title[sizeof(mean->name) + sizeof(mean->place) + 80];
     size_t count = 0;
     for (size_t i = first; i < run->mean_count; ++i) {
@@ -119,7 +117,6 @@ put_mean(json_object *section, const struct trace_run *run, size_t first)
     snprintf(title, sizeof(title), "%s (%s), last %s", mean->name, mean->place,
              figure_text("number", points[count - 1].y, text));
     report_curve(section, title, "number", points, count);
-    free(points);
 }
 
 void
@@ -132,12 +129,11 @@ section_means(json_object *report, const struct facts *facts)
         report_sentence(section, "notes", "Rank %d has not called DDP_MEAN: there is no curve.%s", run->rank,
                         facts_number(facts->summary, "reduce_calls") > 0 ? " A trace has no results of DDP_REDUCE."
                                                                          : "");
-    for (size_t i = 0, shown = 0; i < run->mean_count && shown < MOST_CURVES; ++i) {
-        size_t before = 0;
-        while (before < i && !is_same_mean(&run->means[before], &run->means[i]))
-            ++before;
-        if (before == i)
-            put_mean(section, run, i);
-        shown += before == i;
+    size_t shown = 0;
+    FOR_EACH_UNTIL(mean, run->means, run->mean_count, shown == MOST_CURVES) {
+        if (ANY(before, run->means, NUMBER_OF(mean), is_same_mean(before, mean)))
+            continue;
+        put_mean(section, run, NUMBER_OF(mean));
+        ++shown;
     }
 }

@@ -107,9 +107,9 @@ put_lane(const struct lane *lane, const struct trace_step *shown)
     if (!isnan(bound_us))
         put_slice(lane, "device", "", "estimated lower bound of any bucket layout", shown, bound_us, bound_us, NAN,
                   NAN);
-    for (size_t i = 0; i < lane->rank->run->step_count; ++i) {
-        if (lane->rank->run->steps[i].group != shown->group && !lane->rank->run->steps[i].in_graph)
-            put_step(lane, &lane->rank->run->steps[i]);
+    FOR_EACH(step, lane->rank->run->steps, lane->rank->run->step_count) {
+        if (step->group != shown->group && !step->in_graph)
+            put_step(lane, step);
     }
 }
 
@@ -123,10 +123,8 @@ put_lanes(struct table *table, const struct facts *facts, uint64_t number, size_
         begin_ns = begin < begin_ns ? begin : begin_ns;
         end_ns = end > end_ns ? end : end_ns;
     }
-    for (size_t r = 0; r < lanes; ++r) {
-        struct lane lane = {table, facts, &facts->ranks[r], begin_ns, end_ns};
-        put_lane(&lane, facts_step_of(lane.rank, number));
-    }
+    FOR_EACH(rank, facts->ranks, lanes)
+        put_lane(&(struct lane){table, facts, rank, begin_ns, end_ns}, facts_step_of(rank, number));
 }
 
 /* ---- all of it ---- */
@@ -145,8 +143,8 @@ section_timeline(json_object *report, const struct facts *facts)
         report_sentence(section, "notes", "No step has times of all ranks.");
         return;
     }
-    for (size_t r = 0; r < facts->rank_count; ++r)
-        error_ns = facts->ranks[r].clock->error_ns > error_ns ? facts->ranks[r].clock->error_ns : error_ns;
+    FOR_EACH(rank, facts->ranks, facts->rank_count)
+        error_ns = rank->clock->error_ns > error_ns ? rank->clock->error_ns : error_ns;
     /* without a common clock ranks cannot stand in one picture */
     size_t most = error_ns == INT64_MAX ? 1 : MOST_LANES, lanes = facts->rank_count < most ? facts->rank_count : most;
     bool alike = strcmp(figure_time(step->least_us, text), figure_time(step->most_us, other)) == 0;

@@ -6,6 +6,7 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/job_folder.h"
 #include "tools/common/inner_run.h"
+#include "tools/common/owned.h"
 #include "tools/common/tool_options.h"
 #include "tools/predict/model.h"
 
@@ -80,11 +81,10 @@ rehearse_share(struct rehearsal *rehearsal, unsigned shares, struct error *error
     rehearsal->shares = shares;
     say_rehearsal(rehearsal);
     for (int attempt = 0; attempt < 2 && ran && model == NULL; ++attempt) {
-        char *trace = xasprintf("%s/trace-%u-%d", rehearsal->folder, shares, attempt);
+        OWNED char *trace = xasprintf("%s/trace-%u-%d", rehearsal->folder, shares, attempt);
         rehearsal->trace = trace;
         ran = rehearse(rehearsal, error);
         model = ran ? model_from(trace, rehearsal->request, error) : NULL;
-        free(trace);
     }
     return model;
 }

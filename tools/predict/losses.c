@@ -90,7 +90,6 @@ model_losses(const struct model *model, struct loss *losses, size_t room)
         return 0;
     add_waiting(model, &found);
     add_buckets(model, &found);
-    if (found.count > 1)
-        qsort(losses, found.count, sizeof(*losses), greatest_first);
+    SORT(losses, found.count, greatest_first);
     return found.count;
 }

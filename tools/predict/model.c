@@ -9,6 +9,7 @@
 
 #include "launcher/common/waiting.h"
 #include "launcher/common/xcalloc.h"
+#include "tools/common/owned.h"
 #include "tools/common/range.h"
 
 #include <json-c/json.h>
@@ -34,20 +35,18 @@ could_begin(const struct trace_bucket *bucket)
 static double
 ready_of(const struct looked_at *at, size_t k)
 {
-    double *values = xcalloc(at->step_count, sizeof(*values)), latest = -INFINITY;
+    OWNED double *values = xcalloc(at->step_count, sizeof(*values));
+    double latest = -INFINITY;
     for (size_t r = 0; r < at->facts->rank_count; ++r) {
         size_t count = 0;
         for (size_t s = 0; s < at->step_count; ++s) {
             const struct trace_step *step = at->steps[s * at->facts->rank_count + r];
-            if (k >= step->bucket_count)
-                continue;
-            const struct trace_bucket *bucket = &step->buckets[k];
-            values[count++] = could_begin(bucket);
+            if (k < step->bucket_count)
+                values[count++] = could_begin(&step->buckets[k]);
         }
         double ready = waiting_median(values, count);
         latest = ready > latest ? ready : latest; /* a NAN is not */
     }
-    free(values);
     return isfinite(latest) ? latest : 0.0;
 }
 
@@ -83,21 +82,20 @@ static void
 take_order(struct model *model, const struct looked_at *at)
 {
     size_t count = 0;
-    bool *taken = xcalloc(model->gradient_count + 1, sizeof(*taken));
+    OWNED bool *taken = xcalloc(model->gradient_count + 1, sizeof(*taken));
     for (size_t k = 0; k < at->plan->bucket_count; ++k) {
         for (size_t i = 0; i < at->plan->member_counts[k]; ++i) {
             size_t member = at->plan->members[k][i];
-            if (member < model->gradient_count && !taken[member])
-                model->order[count++] = member;
-            if (member < model->gradient_count)
-                taken[member] = true;
+            if (member >= model->gradient_count || taken[member])
+                continue;
+            model->order[count++] = member;
+            taken[member] = true;
         }
     }
     for (size_t i = 0; i < model->gradient_count; ++i) {
         if (!taken[i])
             model->order[count++] = i;
     }
-    free(taken);
 }
 
 /* As the engine has measured them; false: it has not. */
@@ -187,7 +185,7 @@ take_spread(struct model *model, const struct looked_at *at)
 {
     const struct facts *facts = at->facts;
     uint64_t start = at->plan->after_step;
-    double *us = xcalloc(facts->step_count + 1, sizeof(*us));
+    OWNED double *us = xcalloc(facts->step_count + 1, sizeof(*us));
     struct range stretches = {0};
     size_t count = 0;
     for (size_t p = facts->first->plan_count; p-- > 0;) {
@@ -211,7 +209,6 @@ take_spread(struct model *model, const struct looked_at *at)
         model->low = fmin(1.0, range_low(&stretches) / model->measured_step_us);
         model->high = fmax(1.0, range_high(&stretches) / model->measured_step_us);
     }
-    free(us);
 }
 
 /* ---- the cost of an all-reduce ---- */
@@ -224,7 +221,7 @@ struct point {
 static struct point
 point_of(const struct looked_at *at, size_t k)
 {
-    double *values = xcalloc(at->step_count, sizeof(*values));
+    OWNED double *values = xcalloc(at->step_count, sizeof(*values));
     size_t count = 0;
     struct point point = {0.0, NAN};
     for (size_t s = 0; s < at->step_count; ++s) {
@@ -241,7 +238,6 @@ point_of(const struct looked_at *at, size_t k)
             values[count++] = least;
     }
     point.us = waiting_median(values, count);
-    free(values);
     return point;
 }
 
@@ -284,7 +280,7 @@ take_measured_cost(struct model *model, const struct trace_run *run)
 static void
 take_cost(struct model *model, const struct looked_at *at)
 {
-    struct point *points = xcalloc(at->plan->bucket_count + 1, sizeof(*points));
+    OWNED struct point *points = xcalloc(at->plan->bucket_count + 1, sizeof(*points));
     size_t count = 0;
     double latency_us, us_per_byte;
     for (size_t k = 0; k < at->plan->bucket_count; ++k) {
@@ -299,7 +295,6 @@ take_cost(struct model *model, const struct looked_at *at)
             model->samples[model->sample_count++] = (struct cost_sample){(uint64_t)bytes, ns < 1.0 ? 1 : llround(ns)};
         }
     }
-    free(points);
 }
 
 /* ---- all of it ---- */
@@ -323,11 +318,11 @@ take_last_words(struct model *model, const struct looked_at *at)
     const struct trace_step *last = at->steps[(at->step_count - 1) * at->facts->rank_count];
     model->overlapped = at->overlapped || model->ranks == 1; /* which could */
     model->fixed = at->facts->first->bucket_bytes > 0;
-    for (size_t k = 0; k < last->bucket_count; ++k)
-        model->narrow = model->narrow || strcmp(last->buckets[k].type, "float32") != 0;
     double sent = 0.0;
-    for (size_t k = 0; k < last->bucket_count; ++k)
-        sent += (double)last->buckets[k].bytes;
+    FOR_EACH(bucket, last->buckets, last->bucket_count) {
+        model->narrow = model->narrow || strcmp(bucket->type, "float32") != 0;
+        sent += (double)bucket->bytes;
+    }
     model->kept =
         model->narrow && model->bytes > 0 ? (unsigned)fmin(fmax(1e3 * sent / (double)model->bytes, 1), 1000) : 1000;
 }

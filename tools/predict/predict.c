@@ -9,6 +9,7 @@
 
 #include "bucketing/measured.h"
 #include "launcher/common/xcalloc.h"
+#include "tools/common/owned.h"
 #include "tools/predict/model.h"
 
 #include <math.h>
@@ -80,8 +81,9 @@ bool
 model_exposed(const struct model *model, const struct cost *cost, unsigned bytes_kept, double *exposed_us)
 {
     size_t count = model->gradient_count;
-    int64_t *ready_ns = xcalloc(count + 1, sizeof(*ready_ns)), done_ns = llround(model->own_us * 1e3);
-    struct plan_gradient *gradients = xcalloc(count + 1, sizeof(*gradients));
+    int64_t done_ns = llround(model->own_us * 1e3);
+    OWNED int64_t *ready_ns = xcalloc(count + 1, sizeof(*ready_ns));
+    OWNED struct plan_gradient *gradients = xcalloc(count + 1, sizeof(*gradients));
     struct plan_forecast forecast;
     for (size_t i = 0; i < count; ++i) {
         ready_ns[i] = model->overlapped ? model->ready_ns[i] : done_ns;
@@ -94,8 +96,6 @@ model_exposed(const struct model *model, const struct cost *cost, unsigned bytes
     if (known)
         *exposed_us = fmax(0.0, (double)(forecast.end_ns - ready_ns[count]) / 1e3);
     plan_free(plan);
-    free(gradients);
-    free(ready_ns);
     return known;
 }
 

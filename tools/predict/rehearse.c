@@ -12,6 +12,7 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/environment.h"
 #include "tools/common/inner_run.h"
+#include "tools/common/owned.h"
 #include "tools/common/tool_options.h"
 
 #include <errno.h>
@@ -35,7 +36,7 @@ ranks_of(const struct rehearsal *rehearsal)
 
 /* In the rehearsal's folder; `outputs` is one, for what ranks print. */
 struct run_files {
-    char *summary, *log, *outputs;
+    const char *summary, *log, *outputs;
 };
 
 /* ---- the command ---- */
@@ -77,11 +78,9 @@ struct follower {
 static void
 follow_trace(struct follower *follower, const char *trace)
 {
-    if (follower->file == NULL) {
-        char *path = xasprintf("%s/rank-0.jsonl", trace);
+    OWNED char *path = xasprintf("%s/rank-0.jsonl", trace);
+    if (follower->file == NULL)
         follower->file = fopen(path, "re");
-        free(path);
-    }
     if (follower->file == NULL)
         return;
     clearerr(follower->file);
@@ -155,9 +154,8 @@ explain(const struct rehearsal *rehearsal, const struct run_files *files, const 
     int ranks = ranks_of(rehearsal);
     bool shown = false;
     for (int r = 0; r < ranks && !shown; ++r) { /* the one that failed has perhaps ended the others before they spoke */
-        char *errors = xasprintf("%s/rank-%d.err", files->outputs, r);
+        OWNED char *errors = xasprintf("%s/rank-%d.err", files->outputs, r);
         shown = inner_log_show_end(errors);
-        free(errors);
     }
     bool wants_gpus = ranks > 1 && ending->code == DDPRUN_EXIT_USAGE && strstr(reason, "GPU") != NULL;
     return error_set(error, ending->code == DDPRUN_EXIT_NOT_RUN ? DDPRUN_EXIT_NOT_RUN : DDPRUN_EXIT_FAILURE,
@@ -182,19 +180,12 @@ judge_rehearsal(const struct rehearsal *rehearsal, const struct run_files *files
 bool
 rehearse(const struct rehearsal *rehearsal, struct error *error)
 {
-    const struct run_files files = {.summary = xasprintf("%s/summary.json", rehearsal->folder),
-                                    .log = xasprintf("%s/log", rehearsal->folder),
-                                    .outputs = xasprintf("%s/output", rehearsal->folder)};
+    OWNED char *summary = xasprintf("%s/summary.json", rehearsal->folder);
+    OWNED char *log = xasprintf("%s/log", rehearsal->folder), *outputs = xasprintf("%s/output", rehearsal->folder);
+    const struct run_files files = {summary, log, outputs};
     pid_t pid = start(rehearsal, &files);
-    bool ok = pid > 0;
-    if (ok) {
-        struct ending ending = attend(rehearsal, pid);
-        ok = judge_rehearsal(rehearsal, &files, &ending, error);
-    } else {
-        error_set(error, DDPRUN_EXIT_FAILURE, "cannot start the program: %s", strerror(errno));
-    }
-    free(files.outputs);
-    free(files.log);
-    free(files.summary);
-    return ok;
+    if (pid <= 0)
+        return error_set(error, DDPRUN_EXIT_FAILURE, "cannot start the program: %s", strerror(errno));
+    struct ending ending = attend(rehearsal, pid);
+    return judge_rehearsal(rehearsal, &files, &ending, error);
 }

@@ -4,6 +4,7 @@
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/option_rows.h"
+#include "tools/common/owned.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +61,8 @@ static bool
 take_counts(const struct option_row *row, void *target, const char *value, struct error *error)
 {
     struct predict_request *request = target;
-    char *copy = xstrdup(value), *rest = copy;
+    OWNED char *copy = xstrdup(value);
+    char *rest = copy;
     bool ok = true;
     (void)row;
     request->count_count = 0;
@@ -70,7 +72,6 @@ take_counts(const struct option_row *row, void *target, const char *value, struc
         if (ok)
             request->counts[request->count_count++] = (unsigned)count;
     }
-    free(copy);
     return ok || error_set(error, DDPRUN_EXIT_USAGE,
                            "'%s' is not a list of at most %d numbers of ranks from 1 to %d, in -n of predict; write "
                            "for example 2,4,8",

@@ -235,10 +235,9 @@ COMPARES(by_begin, struct shown_bucket, COMPARE(a, b, begin_ns, 0))
 static void
 put_buckets(struct writing *w)
 {
-    if (w->bucket_count > 1)
-        qsort(w->buckets, w->bucket_count, sizeof(w->buckets[0]), by_begin);
-    for (size_t i = 0; i < w->bucket_count; ++i)
-        put_bucket(w, &w->buckets[i]);
+    SORT(w->buckets, w->bucket_count, by_begin);
+    FOR_EACH(bucket, w->buckets, w->bucket_count)
+        put_bucket(w, bucket);
     w->bucket_count = 0;
 }
 
@@ -295,8 +294,7 @@ put_step(struct writing *w, const struct trace_step *step)
 static void
 put_warnings(const struct writing *w)
 {
-    for (size_t i = 0; i < w->run->warning_count; ++i) {
-        const struct trace_warning *warning = &w->run->warnings[i];
+    FOR_EACH(warning, w->run->warnings, w->run->warning_count) {
         char name[WARNING_KEY_BYTES + 16];
         snprintf(name, sizeof(name), "warning: %s", warning->key);
         begin_event(w, "i", TRACK_HOST, name, clock_common(w->clock, warning->at_ns));
@@ -311,11 +309,11 @@ put_run(struct writing *w)
 {
     const struct trace_run *run = w->run;
     put_names(w);
-    for (size_t i = 0; i < run->step_count; ++i) {
-        if (run->steps[i].in_graph)
-            put_graph_step(w, &run->steps[i], i + 1 < run->step_count ? &run->steps[i + 1] : NULL);
+    FOR_EACH(step, run->steps, run->step_count) {
+        if (step->in_graph)
+            put_graph_step(w, step, step + 1 < step_end ? step + 1 : NULL);
         else
-            put_step(w, &run->steps[i]);
+            put_step(w, step);
     }
     put_buckets(w);
     FOR_EACH(exchange, run->exchanges, run->exchange_count) {
@@ -341,8 +339,8 @@ static int64_t
 earliest(const struct trace *trace, const struct run_clock *clocks)
 {
     int64_t origin_ns = INT64_MAX;
-    for (size_t i = 0; i < trace->run_count; ++i) {
-        int64_t at_ns = clock_common(&clocks[i], trace->runs[i].at_ns);
+    FOR_EACH(run, trace->runs, trace->run_count) {
+        int64_t at_ns = clock_common(&clocks[NUMBER_OF(run)], run->at_ns);
         origin_ns = at_ns < origin_ns ? at_ns : origin_ns;
     }
     return origin_ns;

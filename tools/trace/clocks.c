@@ -68,8 +68,8 @@ struct run_clock *
 clocks_align(const struct trace *trace)
 {
     struct run_clock *clocks = xcalloc(trace->run_count + 1, sizeof(*clocks));
-    for (size_t i = 0; i < trace->run_count; ++i)
-        clocks[i] = align(&trace->runs[i], reference_of(trace, &trace->runs[i]));
+    FOR_EACH(run, trace->runs, trace->run_count)
+        clocks[NUMBER_OF(run)] = align(run, reference_of(trace, run));
     return clocks;
 }
 

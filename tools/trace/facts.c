@@ -2,6 +2,7 @@
 #include "tools/trace/facts.h"
 
 #include "launcher/common/xcalloc.h"
+#include "tools/common/owned.h"
 
 #include <json-c/json.h>
 
@@ -26,9 +27,9 @@ take_groups(struct facts *facts)
 {
     const struct trace_run *run = facts->first;
     uint64_t most = 0;
-    for (size_t i = 0; i < run->step_count; ++i) {
-        facts->graph_steps += run->steps[i].in_graph;
-        facts->group_steps[run->steps[i].group] += !run->steps[i].in_graph;
+    FOR_EACH(step, run->steps, run->step_count) {
+        facts->graph_steps += step->in_graph;
+        facts->group_steps[step->group] += !step->in_graph;
     }
     for (int g = 0; g < TRACE_GROUPS; ++g) {
         uint64_t bytes = facts->group_steps[g] > 0; /* and one more: 0 of a group without steps */
@@ -46,12 +47,11 @@ static void
 take_steps(struct rank_facts *rank, int group)
 {
     rank->steps = xcalloc(rank->run->step_count + 1, sizeof(rank->steps[0]));
-    for (size_t i = 0; i < rank->run->step_count; ++i) {
-        if (rank->run->steps[i].group == group && !rank->run->steps[i].in_graph)
-            rank->steps[rank->step_count++] = &rank->run->steps[i];
+    FOR_EACH(step, rank->run->steps, rank->run->step_count) {
+        if (step->group == group && !step->in_graph)
+            rank->steps[rank->step_count++] = step;
     }
-    if (rank->step_count > 1)
-        qsort(rank->steps, rank->step_count, sizeof(rank->steps[0]), by_number);
+    SORT(rank->steps, rank->step_count, by_number);
 }
 
 const struct trace_step *
@@ -71,14 +71,13 @@ take_ranks(struct facts *facts, const struct run_clock *clocks)
     const struct trace *trace = facts->trace;
     int64_t job = INT64_MIN;
     facts->ranks = xcalloc(trace->run_count, sizeof(facts->ranks[0]));
-    for (size_t i = 0; i < trace->run_count; ++i)
-        job = trace->runs[i].job > job ? trace->runs[i].job : job;
-    for (size_t i = 0; i < trace->run_count; ++i) {
-        const struct trace_run *run = &trace->runs[i];
+    FOR_EACH(run, trace->runs, trace->run_count)
+        job = run->job > job ? run->job : job;
+    FOR_EACH(run, trace->runs, trace->run_count) {
         bool again = facts->rank_count > 0 && facts->ranks[facts->rank_count - 1].run->rank == run->rank;
         if (run->job == job && !again)
             facts->ranks[facts->rank_count++] =
-                (struct rank_facts){.run = run, .clock = clocks != NULL ? &clocks[i] : NULL};
+                (struct rank_facts){.run = run, .clock = clocks != NULL ? &clocks[NUMBER_OF(run)] : NULL};
     }
     facts->first = facts->ranks[0].run;
 }
@@ -91,8 +90,9 @@ take_step(const struct facts *facts, uint64_t number, double *durations, struct 
 {
     *step = (struct step_facts){
         .number = number, .least_us = INFINITY, .most_us = -INFINITY, .overlapped = true, .last = last_rank_none()};
-    for (size_t r = 0; r < facts->rank_count; ++r) {
-        const struct trace_step *own = facts_step_of(&facts->ranks[r], number);
+    FOR_EACH(rank, facts->ranks, facts->rank_count) {
+        uint32_t r = NUMBER_OF(rank);
+        const struct trace_step *own = facts_step_of(rank, number);
         if (own == NULL)
             return false;
         durations[r] = duration_of(own);
@@ -112,14 +112,13 @@ static void
 join_steps(struct facts *facts)
 {
     const struct rank_facts *first = &facts->ranks[0];
-    double *durations = xcalloc(facts->rank_count, sizeof(*durations));
+    OWNED double *durations = xcalloc(facts->rank_count, sizeof(*durations));
     facts->steps = xcalloc(first->step_count + 1, sizeof(facts->steps[0]));
     for (size_t i = 0; i < first->step_count; ++i) {
         bool again = i > 0 && first->steps[i]->number == first->steps[i - 1]->number;
         if (!again && take_step(facts, first->steps[i]->number, durations, &facts->steps[facts->step_count]))
             ++facts->step_count;
     }
-    free(durations);
 }
 
 /* ---- what the launcher has written ---- */
@@ -322,8 +321,8 @@ take_plan(struct facts *facts)
     const struct rank_facts *rank = &facts->ranks[0];
     facts->plan = TRACE_LAST(rank->run, plan, facts->group);
     facts->overlap = TRACE_LAST(rank->run, overlap, facts->group);
-    double *bounds = xcalloc(rank->step_count + 1, sizeof(*bounds)),
-           *plans = xcalloc(rank->step_count + 1, sizeof(*plans));
+    OWNED double *bounds = xcalloc(rank->step_count + 1, sizeof(*bounds)),
+                 *plans = xcalloc(rank->step_count + 1, sizeof(*plans));
     for (size_t i = 0; i < rank->step_count; ++i) {
         bool counts = (facts->plan == NULL || rank->steps[i]->number > facts->plan->after_step) &&
                       (facts->overlap == NULL || rank->steps[i]->number > facts->overlap->after_step);
@@ -332,8 +331,6 @@ take_plan(struct facts *facts)
     }
     facts->bound_us = said_or(facts, "exposed_bound_ms", 1e3, waiting_median(bounds, rank->step_count));
     facts->predicted_us = said_or(facts, "exposed_planned_ms", 1e3, waiting_median(plans, rank->step_count));
-    free(bounds);
-    free(plans);
     const struct trace_trial *trial = TRACE_LAST(rank->run, trial, facts->group);
     facts->slowed_us = said_or(facts, "slowed_ms", 1e3, trial != NULL ? trial->slowed_us : NAN);
 }
@@ -341,17 +338,15 @@ take_plan(struct facts *facts)
 double
 facts_percentile(const struct facts *facts, unsigned hundredths)
 {
-    double *values = xcalloc(facts->step_count + 1, sizeof(*values));
+    OWNED double *values = xcalloc(facts->step_count + 1, sizeof(*values));
     size_t count = 0;
-    for (size_t i = 0; i < facts->step_count; ++i) {
-        if (!facts->steps[i].control && !isnan(facts->steps[i].middle_us))
-            values[count++] = facts->steps[i].middle_us;
+    FOR_EACH(step, facts->steps, facts->step_count) {
+        if (!step->control && !isnan(step->middle_us))
+            values[count++] = step->middle_us;
     }
     (void)waiting_median(values, count); /* which sorts them */
     size_t rank = (count * hundredths + 99) / 100;
-    double found = count > 0 ? values[rank > 0 ? rank - 1 : 0] : NAN;
-    free(values);
-    return found;
+    return count > 0 ? values[rank > 0 ? rank - 1 : 0] : NAN;
 }
 
 void
@@ -360,8 +355,8 @@ facts_find(const struct trace *trace, const struct run_clock *clocks, struct fac
     *facts = (struct facts){.trace = trace, .world = trace->world};
     take_ranks(facts, clocks);
     take_groups(facts);
-    for (size_t r = 0; r < facts->rank_count; ++r)
-        take_steps(&facts->ranks[r], facts->group);
+    FOR_EACH_MUTABLE(rank, facts->ranks, facts->rank_count)
+        take_steps(rank, facts->group);
     take_job(facts);
     join_steps(facts);
     take_window(facts);
@@ -376,8 +371,8 @@ facts_find(const struct trace *trace, const struct run_clock *clocks, struct fac
 void
 facts_free(struct facts *facts)
 {
-    for (size_t r = 0; r < facts->rank_count; ++r)
-        free(facts->ranks[r].steps);
+    FOR_EACH(rank, facts->ranks, facts->rank_count)
+        free(rank->steps);
     free(facts->ranks);
     free(facts->waits);
     free(facts->steps);

@@ -6,6 +6,7 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/common/direct.h"
 #include "tools/common/grown.h"
+#include "tools/common/owned.h"
 
 #include <json-c/json.h>
 
@@ -240,9 +241,10 @@ take_costs(struct trace_run *run, json_object *line)
     run->cost_count = 0;
     for (size_t i = 0; i < count; ++i) {
         json_object *entry = json_object_array_get_idx(sizes, i);
-        bool is_pair = json_object_is_type(entry, json_type_array) && json_object_array_length(entry) == 2;
-        int64_t bytes = is_pair ? json_object_get_int64(json_object_array_get_idx(entry, 0)) : -1;
-        int64_t ns = is_pair ? json_object_get_int64(json_object_array_get_idx(entry, 1)) : 0;
+        if (!json_object_is_type(entry, json_type_array) || json_object_array_length(entry) != 2)
+            continue;
+        int64_t bytes = json_object_get_int64(json_object_array_get_idx(entry, 0));
+        int64_t ns = json_object_get_int64(json_object_array_get_idx(entry, 1));
         bool rises = run->cost_count == 0 || (uint64_t)bytes > run->costs[run->cost_count - 1].bytes;
         if (bytes >= 0 && ns > 0 && rises)
             *GROWN(run->costs, run->cost_count) = (struct trace_cost){(uint64_t)bytes, ns};
@@ -387,11 +389,8 @@ contents(int fd, size_t *bytes_p)
         return NULL;
     *bytes_p = (size_t)file.st_size;
     errno = EINVAL;
-    char *all = S_ISREG(file.st_mode) ? xcalloc(1, *bytes_p + 1) : NULL;
-    if (all != NULL && direct_read(fd, all, *bytes_p, 0))
-        return all;
-    free(all);
-    return NULL;
+    OWNED char *all = S_ISREG(file.st_mode) ? xcalloc(1, *bytes_p + 1) : NULL;
+    return all != NULL && direct_read(fd, all, *bytes_p, 0) ? HANDED_ON(all) : NULL;
 }
 
 static void
@@ -400,17 +399,14 @@ read_file(int folder, struct trace *trace, int rank)
     char name[32];
     size_t bytes;
     snprintf(name, sizeof(name), "rank-%d.jsonl", rank);
-    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    char *all = contents(fd, &bytes);
+    OWNED_FD int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    OWNED char *all = contents(fd, &bytes);
     if (all == NULL)
         remark(trace, "%s cannot be read: %s", name, strerror(errno));
     else if (bytes == 0)
         remark(trace, "%s is empty", name);
     else
         trace_take_file(trace, rank, name, all, bytes);
-    free(all);
-    if (fd >= 0)
-        close(fd);
 }
 
 /* ---- the folder ---- */
@@ -445,27 +441,21 @@ static void
 look_for_ranks(struct trace *trace)
 {
     int64_t job = 0;
-    for (size_t i = 0; i < trace->run_count; ++i) {
-        if (trace->runs[i].job > job) {
-            job = trace->runs[i].job;
-            trace->world = trace->runs[i].world;
-        }
+    FOR_EACH(run, trace->runs, trace->run_count) {
+        trace->world = run->job > job ? run->world : trace->world;
+        job = run->job > job ? run->job : job;
     }
-    int missing = 0, first = -1;
+    int missing = 0, first = -1, unended = 0, last = -1;
     for (int rank = 0; rank < trace->world; ++rank) {
-        bool found = false;
-        for (size_t i = 0; i < trace->run_count && !found; ++i)
-            found = trace->runs[i].rank == rank && trace->runs[i].job == job;
+        bool found = ANY(run, trace->runs, trace->run_count, run->rank == rank && run->job == job);
         missing += !found;
         first = !found && first < 0 ? rank : first;
     }
-    int unended = 0, last = -1;
-    for (size_t i = 0; i < trace->run_count; ++i) {
-        bool is_last = i + 1 == trace->run_count || trace->runs[i + 1].rank != trace->runs[i].rank;
-        if (is_last && !trace->runs[i].ended && !trace->runs[i].cut) {
-            ++unended;
-            last = trace->runs[i].rank;
-        }
+    FOR_EACH(run, trace->runs, trace->run_count) {
+        bool is_last = run + 1 == run_end || run[1].rank != run->rank;
+        bool has_no_end = is_last && !run->ended && !run->cut;
+        unended += has_no_end;
+        last = has_no_end ? run->rank : last;
     }
     if (unended == 1)
         remark(trace, "rank-%d.jsonl has no end: the rank is still running, or was killed", last);
@@ -498,11 +488,9 @@ trace_read(const char *folder, struct trace *trace, struct error *error)
     if (trace->run_count == 0)
         return error_set(error, DDPRUN_EXIT_FAILURE, "no readable trace in %s: %s", folder,
                          trace->remark_count > 0 ? trace->remarks[0] : "all files are empty");
-    qsort(trace->runs, trace->run_count, sizeof(trace->runs[0]), by_rank);
-    for (size_t i = 0; i < trace->run_count; ++i) {
-        struct trace_run *run = &trace->runs[i];
-        if (run->step_count > 1)
-            qsort(run->steps, run->step_count, sizeof(run->steps[0]), by_time);
+    SORT(trace->runs, trace->run_count, by_rank);
+    FOR_EACH_MUTABLE(run, trace->runs, trace->run_count) {
+        SORT(run->steps, run->step_count, by_time);
         for (int g = 0; g < TRACE_GROUPS; ++g)
             number_calls(run->tensors[g], run->tensor_counts[g]);
     }
@@ -511,29 +499,22 @@ trace_read(const char *folder, struct trace *trace, struct error *error)
 }
 
 static void
-free_run(struct trace_run *run)
+free_run(const struct trace_run *run)
 {
-    for (size_t i = 0; i < run->step_count; ++i)
-        free(run->steps[i].buckets);
-    for (size_t i = 0; i < run->plan_count; ++i) {
-        for (size_t k = 0; k < run->plans[i].bucket_count; ++k)
-            free(run->plans[i].members[k]);
-        free(run->plans[i].members);
-        free(run->plans[i].member_counts);
+    FOR_EACH(step, run->steps, run->step_count)
+        free(step->buckets);
+    FOR_EACH(plan, run->plans, run->plan_count) {
+        for (size_t k = 0; k < plan->bucket_count; ++k)
+            free(plan->members[k]);
+        free(plan->members);
+        free(plan->member_counts);
     }
     for (int g = 0; g < TRACE_GROUPS; ++g)
         free(run->tensors[g]);
-    for (size_t i = 0; i < run->ready_count; ++i)
-        free(run->readies[i].us);
-    free(run->readies);
-    free(run->trials);
-    free(run->overlaps);
-    free(run->costs);
-    free(run->steps);
-    free(run->exchanges);
-    free(run->means);
-    free(run->warnings);
-    free(run->plans);
+    FOR_EACH(ready, run->readies, run->ready_count)
+        free(ready->us);
+#define FREE_LIST(item, items) free(run->items);
+    TRACE_LISTS(FREE_LIST)
     json_object_put(run->told);
 }
 

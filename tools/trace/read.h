@@ -101,6 +101,16 @@ struct trace_warning {
     char key[WARNING_KEY_BYTES], text[WARNING_TEXT_BYTES];
 };
 
+/* What a run has lists of, with their lengths: `step_count` and so on. Costs are of rising sizes. */
+#define TRACE_LISTS(X)     \
+    X(step, steps)         \
+    X(exchange, exchanges) \
+    X(mean, means)         \
+    X(warning, warnings) X(plan, plans) X(ready, readies) X(trial, trials) X(overlap, overlaps) X(cost, costs)
+#define TRACE_LIST(item, items) \
+    struct trace_##item *items; \
+    size_t item##_count;
+
 /* One program of one rank. */
 struct trace_run {
     int64_t job; /* the same on all ranks */
@@ -111,18 +121,9 @@ struct trace_run {
     uint64_t bucket_bytes;    /* of --bucket-mb; 0: not given, or not known */
     struct json_object *told; /* what the launcher has added at the end (docs/trace.md, "summary"); NULL: it has not */
     struct json_object *summary; /* in it; NULL: the same */
-    struct trace_step *steps;
-    struct trace_exchange *exchanges;
-    struct trace_mean *means;
-    struct trace_warning *warnings;
-    struct trace_plan *plans;
-    struct trace_ready *readies;
-    struct trace_trial *trials;
-    struct trace_overlap *overlaps;
-    struct trace_cost *costs; /* of rising sizes */
+    TRACE_LISTS(TRACE_LIST)
     struct trace_tensor *tensors[TRACE_GROUPS];
-    size_t step_count, exchange_count, mean_count, plan_count, ready_count, trial_count, overlap_count, cost_count,
-        warning_count, tensor_counts[TRACE_GROUPS];
+    size_t tensor_counts[TRACE_GROUPS];
 };
 
 struct trace {

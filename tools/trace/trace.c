@@ -9,16 +9,15 @@ static void
 write_timeline(FILE *out, const struct trace *trace, const struct run_clock *clocks)
 {
     int64_t error_ns = 0, device_ns = 0;
-    for (size_t i = 0; i < trace->run_count; ++i) {
-        if (clocks[i].error_ns == INT64_MAX)
+    FOR_EACH(run, trace->runs, trace->run_count) {
+        int64_t own_ns = clocks[NUMBER_OF(run)].error_ns;
+        if (own_ns == INT64_MAX)
             message_line("trace: the clock of rank %d was not compared with the other clocks; its times may be shifted",
-                         trace->runs[i].rank);
+                         run->rank);
         else
-            error_ns = clocks[i].error_ns > error_ns ? clocks[i].error_ns : error_ns;
-    }
-    for (size_t i = 0; i < trace->run_count; ++i) {
-        for (size_t k = 0; k < trace->runs[i].step_count; ++k)
-            device_ns = trace->runs[i].steps[k].error_ns > device_ns ? trace->runs[i].steps[k].error_ns : device_ns;
+            error_ns = own_ns > error_ns ? own_ns : error_ns;
+        FOR_EACH(step, run->steps, run->step_count)
+            device_ns = step->error_ns > device_ns ? step->error_ns : device_ns;
     }
     message_line("trace: the ranks' clocks are aligned within %.3f ms, each device's with its host's within %.3f ms",
                  (double)error_ns / 1e6, (double)device_ns / 1e6);

@@ -1,17 +1,15 @@
 /* borrow.c - see finding.h. */
 
 #include "launcher/common/xcalloc.h"
+#include "tools/common/grown.h"
+#include "tools/common/owned.h"
 #include "tools/scout/command/analysis/rules.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 /* A launch, and the one that lends to it. */
 struct loan {
     const uint32_t *memory_of;
     const struct scout_op *to, *from;
-    struct scout_effect *effect; /* of `to` */
-    uint32_t dependence_room, elementwise_room;
+    struct scout_effect *effect; /* of `to`, a copy */
 };
 
 /* The lender's allocation as the borrower has it. */
@@ -25,31 +23,31 @@ alloc_here(const struct loan *loan, uint32_t alloc)
 }
 
 static void
-lend_segment(struct loan *loan, uint32_t number, uint32_t theirs)
+lend_segment(struct loan *loan, struct scout_segment *segment, const struct scout_segment *theirs)
 {
     const struct scout_effect *lender = loan->from->effect;
-    struct scout_segment *segment = &loan->effect->segments[number];
-    uint32_t alloc = segment->alloc;
-    if (segment->lo == lender->segments[theirs].lo && segment->hi == lender->segments[theirs].hi)
-        *segment = lender->segments[theirs];
+    struct scout_effect *effect = loan->effect;
+    uint32_t alloc = segment->alloc, number = (uint32_t)(segment - effect->segments);
+    if (segment->lo == theirs->lo && segment->hi == theirs->hi)
+        *segment = *theirs;
     segment->alloc = alloc;
-    segment->tested = lender->segments[theirs].tested;
-    for (uint32_t i = 0; i < lender->dependence_count; ++i)
-        if (lender->dependences[i].from == theirs && loan->effect->dependence_count < loan->dependence_room) {
-            struct scout_dependence *here = &loan->effect->dependences[loan->effect->dependence_count++];
-            *here = lender->dependences[i];
-            here->from = number;
-            here->to = alloc_here(loan, here->to);
-        }
-    for (uint32_t i = 0; i < lender->elementwise_count; ++i)
-        if (lender->elementwise[i].from == lender->segments[theirs].alloc &&
-            lender->elementwise[i].from_base == segment->lo &&
-            loan->effect->elementwise_count < loan->elementwise_room) {
-            struct scout_elementwise *here = &loan->effect->elementwise[loan->effect->elementwise_count++];
-            *here = lender->elementwise[i];
-            here->from = alloc;
-            here->to = alloc_here(loan, here->to);
-        }
+    segment->tested = theirs->tested;
+    FOR_EACH(lent, lender->dependences, lender->dependence_count) {
+        if (&lender->segments[lent->from] != theirs)
+            continue;
+        struct scout_dependence *here = GROWN(effect->dependences, effect->dependence_count);
+        *here = *lent;
+        here->from = number;
+        here->to = alloc_here(loan, here->to);
+    }
+    FOR_EACH(lent, lender->elementwise, lender->elementwise_count) {
+        if (lent->from != theirs->alloc || lent->from_base != segment->lo)
+            continue;
+        struct scout_elementwise *here = GROWN(effect->elementwise, effect->elementwise_count);
+        *here = *lent;
+        here->from = alloc;
+        here->to = alloc_here(loan, here->to);
+    }
 }
 
 /* Whole numbers are tried once they have changed, which the first period cannot show. */
@@ -78,39 +76,41 @@ static bool
 lend(struct loan *loan)
 {
     bool open = false;
-    for (uint32_t i = 0; i < loan->effect->segment_count; ++i) {
-        struct scout_segment *segment = &loan->effect->segments[i];
-        for (uint32_t k = 0; k < loan->from->effect->segment_count && is_wanted(loan, segment); ++k) {
-            const struct scout_segment *theirs = &loan->from->effect->segments[k];
+    FOR_EACH_MUTABLE(segment, loan->effect->segments, loan->effect->segment_count) {
+        FOR_EACH_UNTIL(theirs, loan->from->effect->segments, loan->from->effect->segment_count,
+                       !is_wanted(loan, segment)) {
             bool same = theirs->lo == segment->lo && theirs->hi == segment->hi &&
                         loan->memory_of[theirs->alloc] == loan->memory_of[segment->alloc];
             if (theirs->tested != 0 && (same || is_same_argument(loan, segment, theirs)))
-                lend_segment(loan, i, k);
+                lend_segment(loan, segment, theirs);
         }
         open = open || segment->tested == 0;
     }
     return open;
 }
 
+/* A list that can grow (GROWN). */
 static void *
-copy_of(const void *items, uint32_t count, uint32_t room, size_t item)
+copy_of(const void *items, uint32_t count, size_t item)
 {
-    void *copy = xcalloc(room + 1, item);
+    size_t room = 1;
+    while (room < count)
+        room *= 2;
+    void *copy = xcalloc(room, item);
     if (count > 0)
         memcpy(copy, items, count * item);
     return copy;
 }
 
-/* With room for more. */
 static struct scout_effect *
-copy_effect(const struct scout_effect *old, uint32_t dependences, uint32_t elementwise)
+copy_effect(const struct scout_effect *old)
 {
     struct scout_effect *effect = xcalloc(1, sizeof(*effect));
     *effect = *old;
-    effect->segments = copy_of(old->segments, old->segment_count, old->segment_count, sizeof(*old->segments));
-    effect->dependences = copy_of(old->dependences, old->dependence_count, dependences, sizeof(*old->dependences));
-    effect->elementwise = copy_of(old->elementwise, old->elementwise_count, elementwise, sizeof(*old->elementwise));
-    effect->written = copy_of(old->written, old->written_count, old->written_count, sizeof(*old->written));
+    effect->segments = copy_of(old->segments, old->segment_count, sizeof(*old->segments));
+    effect->dependences = copy_of(old->dependences, old->dependence_count, sizeof(*old->dependences));
+    effect->elementwise = copy_of(old->elementwise, old->elementwise_count, sizeof(*old->elementwise));
+    effect->written = copy_of(old->written, old->written_count, sizeof(*old->written));
     return effect;
 }
 
@@ -119,25 +119,15 @@ complete(const struct scout_log *log, const uint32_t *memory_of, uint32_t first,
          uint32_t number)
 {
     const struct scout_effect *old = log->ops[number].effect;
-    uint32_t dependences = old->dependence_count, elementwise = old->elementwise_count;
-    for (uint32_t i = first + (number - first) % period; i < end; i += period) {
-        dependences += log->ops[i].effect->dependence_count;
-        elementwise += log->ops[i].effect->elementwise_count;
-    }
-    struct scout_effect *effect = copy_effect(old, dependences, elementwise);
-    struct loan loan = {.memory_of = memory_of,
-                        .to = &log->ops[number],
-                        .effect = effect,
-                        .dependence_room = dependences,
-                        .elementwise_room = elementwise};
+    struct loan loan = {.memory_of = memory_of, .to = &log->ops[number], .effect = copy_effect(old)};
     bool open = true;
     for (uint32_t i = first + (number - first) % period; i < end && open; i += period) {
         loan.from = &log->ops[i];
         if (i != number && loan.from->name == loan.to->name)
             open = lend(&loan);
     }
-    effect->why = open ? old->why : SCOUT_NONE;
-    return effect;
+    loan.effect->why = open ? old->why : SCOUT_NONE;
+    return loan.effect;
 }
 
 static bool
@@ -166,8 +156,7 @@ static struct scout_effect *
 effect_as(const struct scout_op *from, const struct scout_op *to)
 {
     const struct loan loan = {.to = to, .from = from};
-    const struct scout_effect *old = from->effect;
-    struct scout_effect *effect = copy_effect(old, old->dependence_count, old->elementwise_count);
+    struct scout_effect *effect = copy_effect(from->effect);
     for (uint32_t i = 0; i < effect->segment_count; ++i)
         effect->segments[i].alloc = alloc_here(&loan, effect->segments[i].alloc);
     for (uint32_t i = 0; i < effect->written_count; ++i)
@@ -302,7 +291,7 @@ borrow_make(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t 
             struct scout_log *lent)
 {
     const struct stretch in = {log, first, end};
-    uint32_t *memory_of;
+    OWNED uint32_t *memory_of = NULL;
     (void)graph_name_memories(log, &memory_of);
     *lent = *log;
     lent->ops = xcalloc(log->op_count + 1, sizeof(*lent->ops));
@@ -325,17 +314,14 @@ borrow_make(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t 
                 free_effect(effect);
         }
     }
-    free(memory_of);
 }
 
 void
 borrow_free(const struct scout_log *log, struct scout_log *lent)
 {
     for (uint32_t i = 0; i < log->op_count; ++i) {
-        struct scout_effect *effect = lent->ops[i].effect;
-        if (effect == log->ops[i].effect)
-            continue;
-        free_effect(effect);
+        if (lent->ops[i].effect != log->ops[i].effect)
+            free_effect(lent->ops[i].effect);
     }
     free(lent->ops);
 }

@@ -8,10 +8,9 @@
 #include "tools/scout/command/analysis/turns.h"
 
 #include "launcher/common/xcalloc.h"
+#include "tools/common/owned.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Bytes [lo, hi) of a memory. Of each segment, from one of the memory's cuts to the next, there are PARTS. */
 enum { IN_FRONT, WRITTEN, BEHIND, PARTS };
@@ -39,7 +38,7 @@ struct finder {
     struct turns *to;
     const char *per_rank; /* "a3,a7" */
     struct place *places;
-    uint32_t place_count, period;
+    uint32_t place_count;
     uint32_t *first_place;                 /* [memory_count]: places of a memory, in the order of its cuts */
     bool *from_data, *from_state, *needed; /* [version_count] */
     uint32_t *noise;                       /* noise_find() */
@@ -69,19 +68,6 @@ place_of(const struct finder *finder, const struct graph_version *version)
     struct place *segment = segment_of(finder, version);
     bool is_unwritten = version->op < 0 && !(segment[WRITTEN].lo <= version->lo && version->hi <= segment[WRITTEN].hi);
     return &segment[!is_unwritten ? WRITTEN : segment[BEHIND].lo < segment[BEHIND].hi ? BEHIND : IN_FRONT];
-}
-
-/* The period of the window that an operation belongs to; -1: it comes before. */
-static int64_t
-period_of(const struct finder *finder, const struct graph_version *version)
-{
-    return version->op < 0 ? -1 : (int64_t)((uint32_t)version->op / finder->period);
-}
-
-static uint32_t
-position(const struct finder *finder, const struct graph_version *version)
-{
-    return (uint32_t)version->op % finder->period;
 }
 
 /* Those from earlier versions: [in_count]. */
@@ -147,7 +133,7 @@ look_at_places(struct finder *finder)
         bool is_scratch = scout_is_scratch(finder->finding, graph->memories[version->memory].alloc);
         for (uint32_t e = 0; e < version->out_count; ++e) {
             const struct graph_version *to = graph_out(graph, version, e);
-            bool is_later = version->op >= 0 ? period_of(finder, to) > period_of(finder, version)
+            bool is_later = version->op >= 0 ? graph_period(finder->graph, to) > graph_period(finder->graph, version)
                                              : version->op == VERSION_BEFORE && place->is_written;
             bool is_host = to->memory == HOST_MEMORY;
             place->is_read = place->is_read || !is_host;
@@ -169,7 +155,7 @@ writer_of(const struct finder *finder, const struct place *place, uint32_t *type
     uint32_t writer = SCOUT_NONE;
     for (uint32_t i = 0; (version = next_in(finder, place, &i)) != NULL; ++i) {
         *type = *type == SCOUT_UNKNOWN ? version->type : *type;
-        if (version->op < (int32_t)finder->period)
+        if (version->op < (int32_t)finder->graph->period)
             writer = finder->graph->first + (uint32_t)version->op;
     }
     return writer;
@@ -179,17 +165,16 @@ writer_of(const struct finder *finder, const struct place *place, uint32_t *type
 static bool
 find_types(struct finder *finder)
 {
-    struct scout_finding typed = {.first = finder->finding->first, .period = finder->period};
-    uint32_t *place_at = xcalloc(finder->place_count + 1, sizeof(*place_at));
+    struct scout_finding typed = {.first = finder->finding->first, .period = finder->graph->period};
+    OWNED uint32_t *place_at = xcalloc(finder->place_count + 1, sizeof(*place_at));
     typed.tensors = xcalloc(finder->place_count + 1, sizeof(*typed.tensors));
-    for (uint32_t p = 0; p < finder->place_count; ++p) {
-        const struct place *place = &finder->places[p];
+    FOR_EACH(place, finder->places, finder->place_count) {
         uint32_t type = SCOUT_UNKNOWN, writer = SCOUT_NONE;
         if (place->is_written && place->stays)
             writer = writer_of(finder, place, &type);
         if (writer == SCOUT_NONE)
             continue;
-        place_at[typed.tensor_count] = p;
+        place_at[typed.tensor_count] = NUMBER_OF(place);
         typed.tensors[typed.tensor_count++] =
             (struct scout_tensor){.role = ROLE_AVERAGE,
                                   .alloc = finder->graph->memories[place->memory].alloc,
@@ -204,7 +189,6 @@ find_types(struct finder *finder)
     for (uint32_t t = 0; t < typed.tensor_count && ok; ++t)
         finder->places[place_at[t]].type = typed.tensors[t].type;
     scout_finding_free(&typed);
-    free(place_at);
     return ok;
 }
 
@@ -225,9 +209,9 @@ is_data(const struct finder *finder, const struct graph_version *version)
         return false;
     if (version->op < 0)
         return !place_of(finder, version)->is_written && version->hi - version->lo > SCALAR_BYTES;
-    uint32_t number = finder->graph->first + (uint32_t)version->op, other = number + finder->period;
+    uint32_t number = finder->graph->first + (uint32_t)version->op, other = number + finder->graph->period;
     if (other >= finder->graph->first + finder->graph->count)
-        other = number - finder->period;
+        other = number - finder->graph->period;
     return version->from_host && (version->bytes > DATA_BYTES || log->ops[number].content != log->ops[other].content);
 }
 
@@ -235,9 +219,9 @@ is_data(const struct finder *finder, const struct graph_version *version)
 static void
 spread(const struct finder *finder, bool *marks)
 {
-    for (uint32_t i = 0; i < finder->graph->version_count; ++i) {
-        const struct graph_version *version = &finder->graph->versions[i];
-        marks[i] = marks[i] || ANY(edge, in_edges(finder, version), version->in_count, marks[edge->from]);
+    FOR_EACH(version, finder->graph->versions, finder->graph->version_count) {
+        bool *mark = &marks[NUMBER_OF(version)];
+        *mark = *mark || ANY(edge, in_edges(finder, version), version->in_count, marks[edge->from]);
     }
 }
 
@@ -257,11 +241,10 @@ feeds_back(const struct finder *finder, const struct place *place)
 {
     enum { NOT_REACHED, WITHIN, BY_OTHERS };
     const struct graph *graph = finder->graph;
-    uint8_t *reached = xcalloc(graph->version_count + 1, sizeof(*reached));
-    bool found = false;
-    for (uint32_t i = 0; i < graph->version_count && !found; ++i) {
-        const struct graph_version *version = &graph->versions[i];
-        int64_t period = period_of(finder, version);
+    OWNED uint8_t *reached = xcalloc(graph->version_count + 1, sizeof(*reached));
+    FOR_EACH(version, graph->versions, graph->version_count) {
+        uint32_t i = NUMBER_OF(version);
+        int64_t period = graph_period(finder->graph, version);
         if (period < 0 || period > 1 || version->memory == HOST_MEMORY)
             continue;
         bool is_here = place_of(finder, version) == place;
@@ -271,10 +254,10 @@ feeds_back(const struct finder *finder, const struct place *place)
                 reached[edge->from] == WITHIN && !(is_here && edge->elementwise) ? BY_OTHERS : reached[edge->from];
             reached[i] = by > reached[i] ? by : reached[i];
         }
-        found = is_here && reached[i] == BY_OTHERS;
+        if (is_here && reached[i] == BY_OTHERS)
+            return true;
     }
-    free(reached);
-    return found;
+    return false;
 }
 
 /* Marks the versions of places that are state, and what is computed from them. Returns whether there is another such
@@ -283,10 +266,8 @@ static bool
 spread_state(struct finder *finder)
 {
     bool more = false;
-    for (uint32_t i = 0; i < finder->graph->version_count; ++i) {
-        const struct graph_version *version = &finder->graph->versions[i];
-        finder->from_state[i] = version->memory != HOST_MEMORY && place_of(finder, version)->is_state;
-    }
+    FOR_EACH(version, finder->graph->versions, finder->graph->version_count)
+        finder->from_state[NUMBER_OF(version)] = version->memory != HOST_MEMORY && place_of(finder, version)->is_state;
     spread(finder, finder->from_state);
     FOR_EACH_MUTABLE(place, finder->places, finder->place_count) {
         if (!place->is_written || !place->stays || place->is_state || !has_marked(finder, place, finder->from_state))
@@ -410,8 +391,8 @@ is_history(const struct finder *finder, const struct place *place, bool whole)
             continue;
         is_row = version->hi - version->lo <= ELEMENT_BYTES &&
                  (before == NULL || ((version->lo == before->hi || (whole && version->lo == 0 && before->lo > 0)) &&
-                                     position(finder, version) == position(finder, before) &&
-                                     period_of(finder, version) == period_of(finder, before) + 1));
+                                     graph_position(finder->graph, version) == graph_position(finder->graph, before) &&
+                                     graph_period(finder->graph, version) == graph_period(finder->graph, before) + 1));
         moves += before != NULL && version->lo > 0;
         before = version;
     }
@@ -452,7 +433,7 @@ may_decide(const struct finder *finder, const struct place *place)
 {
     const struct graph *graph = finder->graph;
     bool may = false;
-    for (uint32_t at = 0; at < finder->period && !may; ++at) {
+    for (uint32_t at = 0; at < finder->graph->period && !may; ++at) {
         const struct scout_op *op = &graph->log->ops[graph->first + at];
         bool gets = false, gets_number = false, writes = false;
         FOR_EACH(argument, op->arguments, op->argument_count) {
@@ -507,8 +488,8 @@ judge_place(struct finder *finder, struct place *place)
 static void
 widen_state(struct finder *finder)
 {
-    for (uint32_t p = 0; p < finder->place_count; ++p) {
-        struct place *place = &finder->places[p], *written = place - p % PARTS + WRITTEN;
+    FOR_EACH_MUTABLE(place, finder->places, finder->place_count) {
+        const struct place *written = place - NUMBER_OF(place) % PARTS + WRITTEN;
         bool is_unread_sum = written->role == PLAY_SUM && !written->is_read && !place->is_read;
         if ((written->role == PLAY_CHANGES || is_unread_sum) && place->lo < place->hi) {
             place->role = written->role;
@@ -533,7 +514,7 @@ static void
 widen_to_zeros(struct finder *finder, struct place *place)
 {
     const struct graph *graph = finder->graph;
-    for (uint32_t at = 0; at < finder->period && !place->is_written && place->lo < place->hi; ++at) {
+    for (uint32_t at = 0; at < finder->graph->period && !place->is_written && place->lo < place->hi; ++at) {
         const struct scout_op *op = &graph->log->ops[graph->first + at];
         for (uint32_t i = 0; i < op->argument_count && place->role != PLAY_CHANGES; ++i) {
             const struct scout_argument *argument = &op->arguments[i];
@@ -570,22 +551,21 @@ static void
 find_parts(struct finder *finder)
 {
     const struct graph *graph = finder->graph;
-    bool *writes = xcalloc(finder->period + 1, sizeof(*writes));
+    OWNED bool *writes = xcalloc(finder->graph->period + 1, sizeof(*writes));
     mark_needed(finder);
-    for (uint32_t at = 0; at < finder->period; ++at)
+    for (uint32_t at = 0; at < finder->graph->period; ++at)
         finder->to->parts[at] = turns_moves_generators(graph->log, graph->first + at) ? PLAY_BY_ALL : PLAY_BY_TURN;
-    for (uint32_t i = 0; i < graph->version_count; ++i) {
-        const struct graph_version *version = &graph->versions[i];
+    FOR_EACH(version, graph->versions, graph->version_count) {
+        uint32_t i = NUMBER_OF(version);
         if (version->op >= 0 && version->memory != HOST_MEMORY)
-            writes[position(finder, version)] = true;
+            writes[graph_position(finder->graph, version)] = true;
         if (version->op >= 0 && finder->needed[i])
-            finder->to->parts[position(finder, version)] = PLAY_BY_ALL;
+            finder->to->parts[graph_position(finder->graph, version)] = PLAY_BY_ALL;
     }
     FOR_EACH(version, graph->versions, graph->version_count) {
-        if (version->op >= 0 && version->memory == HOST_MEMORY && !writes[position(finder, version)])
-            finder->to->parts[position(finder, version)] = PLAY_BY_ALL;
+        if (version->op >= 0 && version->memory == HOST_MEMORY && !writes[graph_position(finder->graph, version)])
+            finder->to->parts[graph_position(finder->graph, version)] = PLAY_BY_ALL;
     }
-    free(writes);
 }
 
 /* An operation that all make in each period may not write what is averaged or added up, and what it writes must have
@@ -598,15 +578,16 @@ judge_parts(struct finder *finder)
     char name[SCOUT_NAME_BYTES], text[64];
     for (uint32_t i = 0; (version = next_in(finder, NULL, &i)) != NULL; ++i) {
         const struct place *place = place_of(finder, version);
-        if (finder->noise[i] != 0 && finder->to->parts[position(finder, version)] == PLAY_BY_ALL)
+        if (finder->noise[i] != 0 && finder->to->parts[graph_position(finder->graph, version)] == PLAY_BY_ALL)
             return turns_refuse(finder->to, "the same launch of %s twice gives different bits, and all ranks make it",
                                 turns_op_name(finder->graph, finder->noise[i] - 1, name));
-        if (finder->to->parts[position(finder, version)] == PLAY_BY_ALL && place->role != 0 &&
+        if (finder->to->parts[graph_position(finder->graph, version)] == PLAY_BY_ALL && place->role != 0 &&
             place->role != PLAY_STREAM)
             return turns_refuse(
                 finder->to,
                 "%s writes %s, which each rank changes in its own step, and memory that is the same on all ranks",
-                turns_op_name(finder->graph, position(finder, version), name), name_place(finder, place, text));
+                turns_op_name(finder->graph, graph_position(finder->graph, version), name),
+                name_place(finder, place, text));
     }
     return true;
 }
@@ -642,7 +623,7 @@ static bool
 may_be_updated(const struct finder *finder, const struct graph_version *sent, const struct graph_version *back)
 {
     return back->from_host && back->bytes == sent->bytes && back->type != SCOUT_INTEGER &&
-           (position(finder, back) < position(finder, sent) || place_of(finder, back)->stays);
+           (graph_position(finder->graph, back) < graph_position(finder->graph, sent) || place_of(finder, back)->stays);
 }
 
 /* What is computed from state may go to the host, and as many bytes come back that are others in each period: a proof
@@ -651,9 +632,8 @@ static bool
 judge_host(const struct finder *finder)
 {
     const struct graph *graph = finder->graph;
-    for (uint32_t i = 0; i < graph->version_count; ++i) {
-        const struct graph_version *sent = &graph->versions[i];
-        if (sent->memory != HOST_MEMORY || sent->bytes <= ELEMENT_BYTES || !finder->from_state[i])
+    FOR_EACH(sent, graph->versions, graph->version_count) {
+        if (sent->memory != HOST_MEMORY || sent->bytes <= ELEMENT_BYTES || !finder->from_state[NUMBER_OF(sent)])
             continue;
         for (uint32_t k = 0; k < graph->version_count && !finder->to->host_may_update; ++k)
             finder->to->host_may_update = finder->from_data[k] && may_be_updated(finder, sent, &graph->versions[k]);
@@ -673,18 +653,16 @@ static void
 find_reads(const struct finder *finder)
 {
     const struct graph *graph = finder->graph;
-    unsigned char *classes = xcalloc(graph->version_count + 1, sizeof(*classes));
-    for (uint32_t i = 0; i < graph->version_count; ++i) {
-        const struct graph_version *version = &graph->versions[i];
+    OWNED unsigned char *classes = xcalloc(graph->version_count + 1, sizeof(*classes));
+    FOR_EACH(version, graph->versions, graph->version_count) {
         enum play_role role = version->memory != HOST_MEMORY ? place_of(finder, version)->role : 0;
-        classes[i] = role == PLAY_CHANGES ? READS_OF_STATE
-                     : role == PLAY_SUM   ? READS_OF_SUM
-                     : role == PLAY_LAST  ? READS_OF_LAST
-                                          : READS_OF_STEP;
+        classes[NUMBER_OF(version)] = role == PLAY_CHANGES ? READS_OF_STATE
+                                      : role == PLAY_SUM   ? READS_OF_SUM
+                                      : role == PLAY_LAST  ? READS_OF_LAST
+                                                           : READS_OF_STEP;
     }
-    reads_find(graph, finder->period, finder->to->parts, classes, &finder->to->reads);
-    noise_note(graph, finder->period, finder->noise, finder->to);
-    free(classes);
+    reads_find(graph, finder->to->parts, classes, &finder->to->reads);
+    noise_note(graph, finder->noise, finder->to);
 }
 
 /* ---- all of it ---- */
@@ -716,8 +694,8 @@ find_border(struct finder *finder)
     for (uint32_t i = 0; (version = next_in(finder, NULL, &i)) != NULL; ++i) {
         enum play_role role = place_of(finder, version)->role;
         bool is_changed = role == PLAY_CHANGES || role == PLAY_SUM || role == PLAY_LAST || role == PLAY_PER_RANK;
-        if (is_changed && position(finder, version) >= finder->to->border)
-            finder->to->border = position(finder, version) + 1;
+        if (is_changed && graph_position(finder->graph, version) >= finder->to->border)
+            finder->to->border = graph_position(finder->graph, version) + 1;
     }
 }
 
@@ -727,21 +705,19 @@ static void
 find_choices(struct finder *finder)
 {
     const struct graph *graph = finder->graph;
-    bool *others = xcalloc(finder->period + 1, sizeof(*others)), *any = xcalloc(finder->period + 1, sizeof(*any));
+    OWNED bool *others = xcalloc(graph->period + 1, sizeof(*others)), *any = xcalloc(graph->period + 1, sizeof(*any));
     FOR_EACH(version, graph->versions, graph->version_count) {
         if (version->op < 0)
             continue;
-        uint32_t at = position(finder, version);
+        uint32_t at = graph_position(finder->graph, version);
         bool is_state = version->memory != HOST_MEMORY && place_of(finder, version)->role == PLAY_CHANGES;
         any[at] = any[at] || is_state;
         others[at] = others[at] || !is_state;
     }
-    for (uint32_t at = 0; at < finder->period; ++at) {
+    for (uint32_t at = 0; at < finder->graph->period; ++at) {
         if (finder->to->parts[at] == PLAY_BY_TURN && any[at] && !others[at])
             finder->to->parts[at] = PLAY_BY_CHOICE;
     }
-    free(others);
-    free(any);
 }
 
 static bool
@@ -750,18 +726,18 @@ find_all(struct finder *finder)
     bool ok = true;
     make_places(finder);
     look_at_places(finder);
-    for (uint32_t at = 0; at < finder->period && ok; ++at)
+    for (uint32_t at = 0; at < finder->graph->period && ok; ++at)
         ok = judge_operation(finder, at);
     ok = ok && find_types(finder) && find_state(finder);
-    for (uint32_t p = 0; p < finder->place_count && ok; ++p)
-        ok = judge_place(finder, &finder->places[p]);
+    FOR_EACH_MUTABLE(place, finder->places, finder->place_count)
+        ok = ok && judge_place(finder, place);
     widen_state(finder);
-    for (uint32_t p = 0; p < finder->place_count; ++p)
-        widen_to_zeros(finder, &finder->places[p]);
+    FOR_EACH_MUTABLE(place, finder->places, finder->place_count)
+        widen_to_zeros(finder, place);
     ok = ok && judge_host(finder) && judge_parts(finder);
-    for (uint32_t p = 0; p < finder->place_count && ok; ++p) {
-        if (finder->places[p].role != 0 && finder->places[p].lo < finder->places[p].hi)
-            add_range(finder, &finder->places[p]);
+    FOR_EACH_UNTIL(place, finder->places, finder->place_count, !ok) {
+        if (place->role != 0 && place->lo < place->hi)
+            add_range(finder, place);
     }
     find_reads(finder);
     if (ok)
@@ -795,12 +771,12 @@ find_from(const struct scout_log *log, const struct scout_finding *finding, cons
         .by = PLAY_BY_STATE, .parts = xcalloc(finding->period + 1, sizeof(*turns->parts)), .first = finding->first};
     borrow_make(log, finding->begin, finding->end, finding->period, READING_OLD, &lent);
     graph_build(&lent, finding->first, (finding->end - finding->first) / finding->period * finding->period, &graph);
+    graph.period = finding->period;
     struct finder finder = {.graph = &graph,
                             .finding = finding,
                             .to = turns,
                             .per_rank = per_rank,
-                            .period = finding->period,
-                            .noise = noise_find(&graph, finding->period, NULL, NULL),
+                            .noise = noise_find(&graph, NULL, NULL),
                             .from_data = xcalloc(graph.version_count + 1, sizeof(bool)),
                             .from_state = xcalloc(graph.version_count + 1, sizeof(bool)),
                             .needed = xcalloc(graph.version_count + 1, sizeof(bool))};

@@ -4,9 +4,7 @@
 #include "tools/scout/command/analysis/rules.h"
 
 #include "launcher/common/xcalloc.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "tools/common/owned.h"
 
 bool
 elementwise_may_scale(const struct roles *roles, uint32_t number)
@@ -122,7 +120,7 @@ is_private(const struct roles *roles, uint32_t number)
 void
 elementwise_find_chain(struct roles *roles)
 {
-    bool *asked = xcalloc(roles->graph->version_count, sizeof(*asked));
+    OWNED bool *asked = xcalloc(roles->graph->version_count, sizeof(*asked));
     memset(roles->scales, 0, roles->graph->version_count);
     memset(roles->kept, 0, roles->graph->version_count);
     for (uint32_t i = roles->graph->version_count; i-- > 0;) {
@@ -136,7 +134,6 @@ elementwise_find_chain(struct roles *roles)
                 asked[edge->from] = true;
         }
     }
-    free(asked);
 }
 
 /* A small input that is less than what it is an input of. */
@@ -268,7 +265,7 @@ uint32_t
 elementwise_parameters_behind(const struct roles *roles, uint32_t number, uint32_t *last)
 {
     uint32_t versions = roles->graph->version_count, count = 0;
-    bool *reached = xcalloc(versions, sizeof(*reached)), *self = xcalloc(versions, sizeof(*self));
+    OWNED bool *reached = xcalloc(versions, sizeof(*reached)), *self = xcalloc(versions, sizeof(*self));
     self[number] = true;
     sources_spread(roles, reached, self, NULL);
     for (uint32_t i = number + 1; i < versions; ++i) {
@@ -277,7 +274,5 @@ elementwise_parameters_behind(const struct roles *roles, uint32_t number, uint32
         count += 1;
         *last = i;
     }
-    free(reached);
-    free(self);
     return count;
 }

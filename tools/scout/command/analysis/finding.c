@@ -1,12 +1,11 @@
 /* finding.c - see finding.h: the period, its border, and for each candidate the roles. */
 
 #include "launcher/common/xcalloc.h"
+#include "tools/common/owned.h"
 #include "tools/scout/command/analysis/rules.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { CANDIDATES_AT_MOST = 64 };
 
@@ -46,15 +45,14 @@ is_from_host(const struct graph *graph, uint32_t position)
  * fewest bytes stay; without copies of data, where the fewest bytes stay. What is set to begin with, and smaller copies
  * in front of the data, belong to the step. */
 static uint32_t
-find_border(const struct graph *graph, uint32_t period, uint64_t *live_bytes)
+find_border(const struct graph *graph, uint64_t *live_bytes)
 {
-    int64_t *change = xcalloc(graph->count + 2, sizeof(*change));
+    const uint32_t period = graph->period;
+    OWNED int64_t *change = xcalloc(graph->count + 2, sizeof(*change));
     FOR_EACH(version, graph->versions, graph->version_count) {
         int32_t last = -1;
-        for (uint32_t e = 0; e < version->out_count; ++e) {
-            int32_t op = graph->versions[graph->edges[graph->outs[version->first_out + e]].to].op;
-            last = op > last ? op : last;
-        }
+        for (uint32_t e = 0; e < version->out_count; ++e)
+            last = graph_out(graph, version, e)->op > last ? graph_out(graph, version, e)->op : last;
         bool is_set = version->in_count == 0 && !version->from_host; /* to what it always is: nothing that stays */
         if (version->op < 0 || last <= version->op || version->memory == HOST_MEMORY || is_set)
             continue;
@@ -81,7 +79,6 @@ find_border(const struct graph *graph, uint32_t period, uint64_t *live_bytes)
         best_live -= change[best];
         best -= 1;
     }
-    free(change);
     *live_bytes = (uint64_t)best_live;
     best += best < period ? period : 0;
     return best;
@@ -141,9 +138,9 @@ find_all(struct roles *roles, struct scout_finding *finding)
 /* From the versions of two periods to the roles of memory. Fills in tensors, notes and, with ROLES_REFUSED or
  * ROLES_NO_LOOP, the reason of `finding`. */
 static enum roles_verdict
-find_roles(const struct graph *graph, uint32_t period, struct scout_finding *finding)
+find_roles(const struct graph *graph, struct scout_finding *finding)
 {
-    struct roles roles = {.graph = graph, .period = period};
+    struct roles roles = {.graph = graph};
     bool **arrays[] = {&roles.source,    &roles.constant, &roles.tainted, &roles.past,  &roles.persistent,
                        &roles.parameter, &roles.carried,  &roles.leads,   &roles.inner, &roles.chain,
                        &roles.gradient,  &roles.between,  &roles.vector};
@@ -167,11 +164,12 @@ read_period(const struct scout_log *lent, uint32_t border, uint32_t period, stru
     finding->first = border;
     finding->period = period;
     graph_build(lent, border, 2 * period, &graph);
-    enum roles_verdict verdict = find_roles(&graph, period, finding);
+    graph.period = period;
+    enum roles_verdict verdict = find_roles(&graph, finding);
     if (verdict == ROLES_FOUND)
         verdict = types_find(&graph, finding);
     if (verdict == ROLES_FOUND)
-        groups_find(&graph, period, finding);
+        groups_find(&graph, finding);
     graph_free(&graph);
     return verdict;
 }
@@ -214,12 +212,11 @@ is_mere_count(const struct scout_tensor *tensor)
 static const struct scout_tensor *
 find_unlike(const struct scout_finding *one, const struct scout_finding *other, bool rough)
 {
-    for (uint32_t i = 0; i < one->tensor_count + other->tensor_count; ++i) {
-        bool first = i < one->tensor_count;
-        const struct scout_finding *in = first ? other : one;
-        const struct scout_tensor *tensor = first ? &one->tensors[i] : &other->tensors[i - one->tensor_count];
-        if (!is_mere_count(tensor) && !ANY(it, in->tensors, in->tensor_count, is_same_tensor(it, tensor, rough)))
-            return tensor;
+    for (int i = 0; i < 2; ++i) {
+        const struct scout_finding *of = i == 0 ? one : other, *in = i == 0 ? other : one;
+        FOR_EACH(tensor, of->tensors, of->tensor_count)
+            if (!is_mere_count(tensor) && !ANY(it, in->tensors, in->tensor_count, is_same_tensor(it, tensor, rough)))
+                return tensor;
     }
     return NULL;
 }
@@ -228,14 +225,14 @@ find_unlike(const struct scout_finding *one, const struct scout_finding *other, 
 static void
 take_states(struct scout_finding *finding, const struct scout_finding *other)
 {
-    for (uint32_t i = 0; i < other->tensor_count; ++i)
-        for (uint32_t k = 0; k < finding->tensor_count; ++k) {
-            if (!is_same_tensor(&finding->tensors[k], &other->tensors[i], false))
+    FOR_EACH(theirs, other->tensors, other->tensor_count)
+        FOR_EACH_MUTABLE(tensor, finding->tensors, finding->tensor_count) {
+            if (!is_same_tensor(tensor, theirs, false))
                 continue;
-            finding->tensors[k].updated |= other->tensors[i].updated;
-            finding->tensors[k].grows |= other->tensors[i].grows;
-            if (other->tensors[i].role == ROLE_OPTIMIZER_STATE)
-                finding->tensors[k].role = ROLE_OPTIMIZER_STATE;
+            tensor->updated |= theirs->updated;
+            tensor->grows |= theirs->grows;
+            if (theirs->role == ROLE_OPTIMIZER_STATE)
+                tensor->role = ROLE_OPTIMIZER_STATE;
         }
 }
 
@@ -277,7 +274,8 @@ try_period(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t p
     finding->end = end;
     borrow_make(log, first, end, period, READING_OLD, &lent);
     graph_build(&lent, first, 3 * period, &graph);
-    uint32_t border = first + find_border(&graph, period, &finding->live_bytes);
+    graph.period = period;
+    uint32_t border = first + find_border(&graph, &finding->live_bytes);
     graph_free(&graph);
     if (border + 2 * period > end)
         border -= period;
@@ -453,8 +451,7 @@ void
 scout_find(const struct scout_log *log, const struct scout_finding *without, struct scout_finding *finding)
 {
     *finding = (struct scout_finding){0};
-    for (uint32_t i = 0; without != NULL && i < without->tensor_count; ++i) {
-        const struct scout_tensor *tensor = &without->tensors[i];
+    FOR_EACH(tensor, without != NULL ? without->tensors : NULL, without != NULL ? without->tensor_count : 0) {
         if (tensor->role == ROLE_SUSPECT && finding->scratch_count < SCRATCH_AT_MOST &&
             !scout_is_scratch(finding, tensor->alloc))
             finding->scratch[finding->scratch_count++] = tensor->alloc;

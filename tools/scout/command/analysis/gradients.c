@@ -5,8 +5,7 @@
 
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
-
-#include <stdlib.h>
+#include "tools/common/owned.h"
 
 /* What a parameter's way up finds. */
 struct way {
@@ -23,13 +22,12 @@ struct way {
 uint32_t
 gradients_add_tensor(struct scout_finding *finding, const struct scout_tensor *tensor)
 {
-    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
-        const struct scout_tensor *other = &finding->tensors[i];
+    FOR_EACH(other, finding->tensors, finding->tensor_count) {
         /* what is written there for another parameter, by another launch, is another gradient */
         bool is_other = tensor->role == ROLE_GRADIENT && other->writer != tensor->writer && other->pair != tensor->pair;
         if (other->role == tensor->role && other->alloc == tensor->alloc && other->lo == tensor->lo &&
             other->hi == tensor->hi && !is_other)
-            return i;
+            return NUMBER_OF(other);
     }
     *GROWN(finding->tensors, finding->tensor_count) = *tensor;
     return finding->tensor_count - 1;
@@ -146,7 +144,8 @@ is_vector(const struct roles *roles, uint32_t number, const bool *vectors)
 bool
 gradients_find_vectors(struct roles *roles)
 {
-    bool some = false, *vectors = xcalloc(roles->graph->version_count + 1, sizeof(*vectors));
+    OWNED bool *vectors = xcalloc(roles->graph->version_count + 1, sizeof(*vectors));
+    bool some = false;
     for (uint32_t i = 0; i < roles->graph->version_count; ++i)
         vectors[i] = is_vector(roles, i, vectors);
     FOR_EACH(edge, roles->graph->edges, roles->graph->edge_count) {
@@ -158,7 +157,6 @@ gradients_find_vectors(struct roles *roles)
         roles->vector[from] = vectors[from];
         some = some || roles->vector[from];
     }
-    free(vectors);
     return some;
 }
 
@@ -204,8 +202,8 @@ gradients_find(struct roles *roles, struct scout_finding *finding)
                                       .pair = PAIR_NONE,
                                       .group = GROUP_NONE,
                                       .writer = gradients_log_op(roles, i)};
-        struct way way = {.roles = roles, .finding = finding, .parameter = i};
-        way.visited = xcalloc(roles->graph->version_count, sizeof(*way.visited));
+        OWNED bool *visited = xcalloc(roles->graph->version_count, sizeof(*visited));
+        struct way way = {.roles = roles, .finding = finding, .parameter = i, .visited = visited};
         way.tensor = gradients_add_tensor(finding, &tensor);
         go_up(&way, i, version->lo, version->hi);
         if (way.follows && !way.own)
@@ -213,6 +211,5 @@ gradients_find(struct roles *roles, struct scout_finding *finding)
         finding->tensors[way.tensor].fused = way.own;
         finding->tensors[way.tensor].cut = way.is_part && reaches_further(roles, i);
         finding->has_later = finding->has_later || roles->between[i];
-        free(way.visited);
     }
 }

@@ -3,9 +3,7 @@
 
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "tools/common/owned.h"
 
 /* Bytes that the operation being added leaves, by memory. */
 struct target {
@@ -28,7 +26,8 @@ uint32_t
 graph_name_memories(const struct scout_log *log, uint32_t **memory_of)
 {
     uint32_t count = 0;
-    uint32_t *of = xcalloc(log->alloc_count + 1, sizeof(*of)), *last = xcalloc(log->alloc_count + 1, sizeof(*last));
+    OWNED uint32_t *last = xcalloc(log->alloc_count + 1, sizeof(*last));
+    uint32_t *of = xcalloc(log->alloc_count + 1, sizeof(*of));
     for (uint32_t i = 0; i < log->alloc_count; ++i) {
         const struct scout_alloc *alloc = &log->allocs[i];
         uint32_t found = count;
@@ -42,7 +41,6 @@ graph_name_memories(const struct scout_log *log, uint32_t **memory_of)
         of[i] = found;
         last[found] = i;
     }
-    free(last);
     *memory_of = of;
     return count;
 }
@@ -124,7 +122,7 @@ name_and_cut(struct graph *graph)
         cut_by_op(graph, &log->ops[graph->first + i]);
     for (uint32_t m = 0; m < graph->memory_count; ++m) {
         struct graph_memory *memory = &graph->memories[m];
-        qsort(memory->cuts, memory->cut_count, sizeof(*memory->cuts), compare_offsets);
+        SORT(memory->cuts, memory->cut_count, compare_offsets);
         uint32_t kept = 0;
         for (uint32_t i = 0; i < memory->cut_count; ++i)
             if (kept == 0 || memory->cuts[kept - 1] != memory->cuts[i])
@@ -249,10 +247,9 @@ segment_end(const struct graph_memory *memory, uint64_t lo)
 static void
 arrange_targets(struct builder *builder)
 {
-    struct target *old = builder->targets;
+    OWNED struct target *old = builder->targets;
     uint32_t count = builder->target_count;
-    if (count > 0)
-        qsort(old, count, sizeof(*old), compare_targets);
+    SORT(old, count, compare_targets);
     builder->targets = NULL;
     builder->target_count = 0;
     for (uint32_t i = 0; i < count;) {
@@ -268,7 +265,6 @@ arrange_targets(struct builder *builder)
             lo = hi;
         }
     }
-    free(old);
 }
 
 /* The end of the targets from `i` on that are of one segment. */
@@ -303,7 +299,7 @@ put_version(struct builder *builder, uint32_t version, uint32_t i, uint32_t end)
     uint64_t lo = builder->targets[i].lo, hi = builder->targets[end - 1].hi;
     uint32_t first = span_at(memory, lo), last = span_at(memory, hi - 1) + 1;
     uint32_t room = last - first + 2 * (end - i) + 1, made = 0;
-    struct graph_span *pieces = xcalloc(room, sizeof(*pieces));
+    OWNED struct graph_span *pieces = xcalloc(room, sizeof(*pieces));
     uint32_t target = i;
     for (uint32_t s = first; s < last; ++s) {
         struct graph_span rest = memory->spans[s];
@@ -331,7 +327,6 @@ put_version(struct builder *builder, uint32_t version, uint32_t i, uint32_t end)
     memmove(memory->spans + first + made, memory->spans + last, behind * sizeof(*memory->spans));
     memcpy(memory->spans + first, pieces, made * sizeof(*pieces));
     memory->span_count = count;
-    free(pieces);
 }
 
 static void
@@ -391,16 +386,16 @@ target_changes(struct builder *builder, const struct scout_effect *effect, uint3
 static void
 target_effect(struct builder *builder, const struct scout_effect *effect)
 {
-    for (uint32_t i = 0; i < effect->segment_count; ++i)
-        (void)enter_memory(builder->graph, effect->segments[i].alloc);
-    for (uint32_t i = 0; i < effect->written_count; ++i)
-        target_changes(builder, effect, effect->written[i].alloc, &effect->written[i].ranges);
-    for (uint32_t i = 0; i < effect->segment_count; ++i) {
-        add_target_ranges(builder, effect->segments[i].alloc, &effect->segments[i].killed);
-        add_target_ranges(builder, effect->segments[i].alloc, &effect->segments[i].modified);
+    FOR_EACH(segment, effect->segments, effect->segment_count)
+        (void)enter_memory(builder->graph, segment->alloc);
+    FOR_EACH(written, effect->written, effect->written_count)
+        target_changes(builder, effect, written->alloc, &written->ranges);
+    FOR_EACH(segment, effect->segments, effect->segment_count) {
+        add_target_ranges(builder, segment->alloc, &segment->killed);
+        add_target_ranges(builder, segment->alloc, &segment->modified);
     }
-    for (uint32_t i = 0; i < effect->dependence_count; ++i)
-        target_changes(builder, effect, effect->dependences[i].to, &effect->dependences[i].changed);
+    FOR_EACH(dependence, effect->dependences, effect->dependence_count)
+        target_changes(builder, effect, dependence->to, &dependence->changed);
 }
 
 static const struct graph_map identity = {0, 0, 1, 1};

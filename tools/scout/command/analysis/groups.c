@@ -3,8 +3,7 @@
 
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
-
-#include <stdlib.h>
+#include "tools/common/owned.h"
 
 /* ---- joining ---- */
 
@@ -30,7 +29,7 @@ static void
 join_tensors(struct scout_finding *finding)
 {
     uint32_t count = finding->tensor_count;
-    uint32_t *order = xcalloc(count + 1, sizeof(*order)), *into = xcalloc(count + 1, sizeof(*into));
+    OWNED uint32_t *order = xcalloc(count + 1, sizeof(*order)), *into = xcalloc(count + 1, sizeof(*into));
     for (uint32_t i = 0; i < count; ++i)
         order[i] = into[i] = i;
     qsort_r(order, count, sizeof(*order), compare_tensors, finding);
@@ -70,25 +69,22 @@ join_tensors(struct scout_finding *finding)
         finding->tensors[order[i]] = tensor;
     }
     finding->tensor_count = kept;
-    free(order);
-    free(into);
 }
 
 /* ---- groups ---- */
 
 /* The first operation of the period that reads what `writer` left in the tensor; the border if none does. */
 static uint32_t
-first_reader(const struct graph *graph, uint32_t period, const struct scout_tensor *tensor)
+first_reader(const struct graph *graph, const struct scout_tensor *tensor)
 {
-    uint32_t first = graph->first + period;
+    uint32_t first = graph->first + graph->period;
     FOR_EACH(version, graph->versions, graph->version_count) {
         if (version->op < 0 || graph->first + (uint32_t)version->op != tensor->writer || version->memory < 0 ||
             graph->memories[version->memory].alloc != tensor->alloc || version->hi <= tensor->lo ||
             version->lo >= tensor->hi)
             continue;
         for (uint32_t e = 0; e < version->out_count; ++e) {
-            uint32_t op =
-                graph->first + (uint32_t)graph->versions[graph->edges[graph->outs[version->first_out + e]].to].op;
+            uint32_t op = graph->first + (uint32_t)graph_out(graph, version, e)->op;
             if (op > tensor->writer && op < first)
                 first = op;
         }
@@ -119,11 +115,11 @@ put_into_group(struct scout_finding *finding, uint32_t tensor, uint32_t group)
 
 /* What is complete before the first use of any waits for the same place; what is not, for the next. */
 static void
-group_gradients(const struct graph *graph, uint32_t period, struct scout_finding *finding)
+group_gradients(const struct graph *graph, struct scout_finding *finding)
 {
-    uint32_t *reader = xcalloc(finding->tensor_count + 1, sizeof(*reader));
+    OWNED uint32_t *reader = xcalloc(finding->tensor_count + 1, sizeof(*reader));
     for (uint32_t i = 0; i < finding->tensor_count; ++i)
-        reader[i] = first_reader(graph, period, &finding->tensors[i]);
+        reader[i] = first_reader(graph, &finding->tensors[i]);
     for (;;) {
         uint32_t before = UINT32_MAX;
         for (uint32_t i = 0; i < finding->tensor_count; ++i)
@@ -140,7 +136,6 @@ group_gradients(const struct graph *graph, uint32_t period, struct scout_finding
     for (uint32_t i = 0; i < finding->tensor_count; ++i)
         if (finding->tensors[i].role == ROLE_PARAMETER && finding->tensors[i].fused)
             put_into_group(finding, i, add_group(finding, reader[i], true));
-    free(reader);
 }
 
 /* In the order of the program. */
@@ -183,9 +178,9 @@ join_fused(struct scout_finding *finding)
 }
 
 void
-groups_find(const struct graph *graph, uint32_t period, struct scout_finding *finding)
+groups_find(const struct graph *graph, struct scout_finding *finding)
 {
-    group_gradients(graph, period, finding);
+    group_gradients(graph, finding);
     sort_groups(finding);
     join_fused(finding);
     join_tensors(finding);

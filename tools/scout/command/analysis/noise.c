@@ -3,12 +3,10 @@
 
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
-
-#include <stdlib.h>
+#include "tools/common/owned.h"
 
 struct spreader {
     const struct graph *graph;
-    uint32_t period;
     uint32_t *marks; /* [version_count]: 1 + the operation of the period that the noise is of; 0: none */
     uint32_t host;   /* the same of what the host has read; 0: nothing with noise */
 };
@@ -30,10 +28,10 @@ is_of_host(const struct spreader *spreader, uint32_t at)
 {
     const struct graph *graph = spreader->graph;
     const struct scout_op *op = &graph->log->ops[graph->first + at];
-    if (at + spreader->period >= graph->count || op->ahead != 0)
+    if (at + graph->period >= graph->count || op->ahead != 0)
         return false;
-    return op->scalars != op[spreader->period].scalars ||
-           (!scout_brings_data(op) && op->content != op[spreader->period].content);
+    return op->scalars != op[graph->period].scalars ||
+           (!scout_brings_data(op) && op->content != op[graph->period].content);
 }
 
 /* What noise had in a place it has in each later period. */
@@ -41,10 +39,8 @@ static uint32_t
 mark_of_place(const struct spreader *spreader, const struct graph_version *place)
 {
     uint32_t mark = 0;
-    for (uint32_t i = 0; i < spreader->graph->version_count && mark == 0; ++i) {
-        const struct graph_version *version = &spreader->graph->versions[i];
-        mark = version->op >= 0 && version_overlaps(version, place) ? spreader->marks[i] : 0;
-    }
+    FOR_EACH_UNTIL(version, spreader->graph->versions, spreader->graph->version_count, mark != 0)
+        mark = version->op >= 0 && version_overlaps(version, place) ? spreader->marks[NUMBER_OF(version)] : 0;
     return mark;
 }
 
@@ -54,9 +50,8 @@ spread(struct spreader *spreader, const bool *makes, const bool *is_clean)
 {
     const struct graph *graph = spreader->graph;
     bool more = false;
-    for (uint32_t i = 0; i < graph->version_count; ++i) {
-        const struct graph_version *version = &graph->versions[i];
-        uint32_t at = version->op >= 0 ? (uint32_t)version->op % spreader->period : 0, mark = 0;
+    FOR_EACH(version, graph->versions, graph->version_count) {
+        uint32_t at = version->op >= 0 ? graph_position(graph, version) : 0, mark = 0, i = NUMBER_OF(version);
         if (spreader->marks[i] != 0 || (is_clean != NULL && is_clean[i]))
             continue;
         if (version->op == VERSION_BEFORE && version->memory != HOST_MEMORY)
@@ -76,34 +71,30 @@ spread(struct spreader *spreader, const bool *makes, const bool *is_clean)
 }
 
 uint32_t *
-noise_find(const struct graph *graph, uint32_t period, const bool *is_left_out, const bool *is_clean)
+noise_find(const struct graph *graph, const bool *is_left_out, const bool *is_clean)
 {
-    bool *makes = xcalloc(period + 1, sizeof(*makes)), any = false;
-    struct spreader spreader = {
-        .graph = graph, .period = period, .marks = xcalloc(graph->version_count + 1, sizeof(*spreader.marks))};
-    for (uint32_t at = 0; at < period; ++at) {
+    OWNED bool *makes = xcalloc(graph->period + 1, sizeof(*makes));
+    bool any = false;
+    struct spreader spreader = {.graph = graph, .marks = xcalloc(graph->version_count + 1, sizeof(*spreader.marks))};
+    for (uint32_t at = 0; at < graph->period; ++at) {
         makes[at] = (is_left_out == NULL || !is_left_out[at]) && is_noisy(graph, at);
         any = any || makes[at];
     }
     while (any && spread(&spreader, makes, is_clean))
         ;
-    free(makes);
     return spreader.marks;
 }
 
 void
-noise_note(const struct graph *graph, uint32_t period, const uint32_t *marks, struct turns *turns)
+noise_note(const struct graph *graph, const uint32_t *marks, struct turns *turns)
 {
-    for (uint32_t i = 0; i < graph->version_count; ++i) {
-        const struct graph_version *version = &graph->versions[i];
-        if (marks[i] != 0 && version->memory != HOST_MEMORY)
+    FOR_EACH(version, graph->versions, graph->version_count) {
+        uint32_t by = marks[NUMBER_OF(version)];
+        if (by != 0 && version->memory != HOST_MEMORY)
             *GROWN(turns->noisy, turns->noisy_count) = (struct turns_noisy){
-                .alloc = graph->memories[version->memory].alloc, .lo = version->lo, .hi = version->hi, .by = marks[i]};
-    }
-    for (uint32_t i = 0; i < graph->version_count; ++i) {
-        const struct graph_version *version = &graph->versions[i];
-        if (version->memory == HOST_MEMORY && version->op >= 0 && marks[i] != 0)
-            turns->reads.of[(uint32_t)version->op % period].noise = marks[i];
+                .alloc = graph->memories[version->memory].alloc, .lo = version->lo, .hi = version->hi, .by = by};
+        else if (by != 0 && version->op >= 0)
+            turns->reads.of[graph_position(graph, version)].noise = by;
     }
 }
 
@@ -111,11 +102,10 @@ uint32_t
 noise_at(const struct scout_log *log, const struct turns *turns, uint32_t alloc, uint64_t lo, uint64_t hi)
 {
     const struct scout_alloc *of = &log->allocs[alloc];
-    uint32_t by = 0;
-    FOR_EACH_UNTIL(it, turns->noisy, turns->noisy_count, by != 0) {
+    FOR_EACH(it, turns->noisy, turns->noisy_count) {
         const struct scout_alloc *alike = &log->allocs[it->alloc];
         if (alike->bytes == of->bytes && alike->ordinal == of->ordinal && it->lo < hi && lo < it->hi)
-            by = it->by;
+            return it->by;
     }
-    return by;
+    return 0;
 }

@@ -8,9 +8,8 @@
 
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
+#include "tools/common/owned.h"
 #include "tools/scout/command/analysis/rules.h"
-
-#include <stdlib.h>
 
 /* A pointer to memory that launches write. */
 struct place {
@@ -26,7 +25,6 @@ struct tokens {
     uint64_t *what;        /* [count]: hash of all but places */
     uint32_t *at;          /* [count + 1]: their places begin there */
     struct place *places;
-    uint32_t place_count;
 };
 
 static uint64_t
@@ -100,7 +98,7 @@ COMPARES(compare_places, struct place *, COMPARE(*a, *b, memory, COMPARE(*a, *b,
 static void
 find_begun(struct listing *listing)
 {
-    struct place **sorted = xcalloc(listing->count + 1, sizeof(struct place *));
+    OWNED struct place **sorted = xcalloc(listing->count + 1, sizeof(struct place *));
     for (uint32_t i = 0; i < listing->count; ++i)
         sorted[i] = &listing->places[i];
     qsort(sorted, listing->count, sizeof(struct place *), compare_places);
@@ -108,29 +106,27 @@ find_begun(struct listing *listing)
         bool again = i > 0 && sorted[i]->memory == sorted[i - 1]->memory && sorted[i]->offset == sorted[i - 1]->offset;
         sorted[i]->begun = again ? sorted[i - 1]->begun : sorted[i]->op;
     }
-    free(sorted);
 }
 
 static void
 find_written(const struct scout_log *log, uint32_t first, uint32_t end, const uint32_t *memory_of, bool *written)
 {
     for (uint32_t i = first; i < end; ++i) {
-        const struct scout_op *op = &log->ops[i];
-        for (uint32_t k = 0; k < op->effect->written_count; ++k)
-            written[memory_of[op->effect->written[k].alloc]] |= op->effect->written[k].ranges.count > 0;
-        for (uint32_t k = 0; k < op->effect->segment_count; ++k)
-            written[memory_of[op->effect->segments[k].alloc]] |=
-                op->effect->segments[k].killed.count + op->effect->segments[k].modified.count > 0;
-        for (uint32_t k = 0; k < op->effect->dependence_count; ++k)
-            written[memory_of[op->effect->dependences[k].to]] |= op->effect->dependences[k].changed.count > 0;
+        const struct scout_effect *effect = log->ops[i].effect;
+        FOR_EACH(it, effect->written, effect->written_count)
+            written[memory_of[it->alloc]] |= it->ranges.count > 0;
+        FOR_EACH(it, effect->segments, effect->segment_count)
+            written[memory_of[it->alloc]] |= it->killed.count + it->modified.count > 0;
+        FOR_EACH(it, effect->dependences, effect->dependence_count)
+            written[memory_of[it->to]] |= it->changed.count > 0;
     }
 }
 
 static void
 tokens_make(const struct scout_log *log, uint32_t first, uint32_t end, bool sizes, struct tokens *tokens)
 {
-    uint32_t *memory_of, memories = graph_name_memories(log, &memory_of);
-    bool *written = xcalloc(memories + 1, sizeof(*written));
+    OWNED uint32_t *memory_of = NULL;
+    OWNED bool *written = xcalloc(graph_name_memories(log, &memory_of) + 1, sizeof(*written));
     find_written(log, first, end, memory_of, written);
     struct listing listing = {.log = log, .memory_of = memory_of, .written = written, .sizes = sizes};
     *tokens = (struct tokens){.first = first,
@@ -147,17 +143,6 @@ tokens_make(const struct scout_log *log, uint32_t first, uint32_t end, bool size
     tokens->at[end - first] = listing.count;
     find_begun(&listing);
     tokens->places = listing.places;
-    tokens->place_count = listing.count;
-    free(written);
-    free(memory_of);
-}
-
-static void
-tokens_free(struct tokens *tokens)
-{
-    free(tokens->what);
-    free(tokens->at);
-    free(tokens->places);
 }
 
 /* ---- what repeats ---- */
@@ -199,6 +184,8 @@ periods_find(const struct scout_log *log, uint32_t first, uint32_t end, bool siz
         if (best.run >= 2 * lag)
             periods[found++] = best;
     }
-    tokens_free(&tokens);
+    free(tokens.what);
+    free(tokens.at);
+    free(tokens.places);
     return found;
 }

@@ -17,7 +17,6 @@ struct finder {
     const enum play_part *parts;
     const unsigned char *classes; /* enum reads_class; NULL: by gradients */
     struct reads *reads;
-    uint32_t period;
     struct seen *seen; /* by writer */
     uint32_t seen_count;
 };
@@ -26,7 +25,7 @@ struct finder {
 static bool
 is_of_step(const struct finder *finder, const struct graph_version *version)
 {
-    return version->op >= 0 && finder->parts[(uint32_t)version->op % finder->period] == PLAY_BY_TURN &&
+    return version->op >= 0 && finder->parts[graph_position(finder->graph, version)] == PLAY_BY_TURN &&
            graph_op(finder->graph, version)->ahead == 0;
 }
 
@@ -44,7 +43,7 @@ static bool
 may_write(const struct finder *finder, int32_t op, const struct graph_version *version)
 {
     const struct scout_op *it = &finder->graph->log->ops[finder->graph->first + (uint32_t)op];
-    return it->ahead == 0 && finder->parts[(uint32_t)op % finder->period] == PLAY_BY_TURN &&
+    return it->ahead == 0 && finder->parts[(uint32_t)op % finder->graph->period] == PLAY_BY_TURN &&
            ANY(argument, it->arguments, it->argument_count,
                (int32_t)finder->graph->memory_of[argument->alloc] == version->memory &&
                    argument->offset < version->hi && argument->end > version->lo);
@@ -54,7 +53,7 @@ may_write(const struct finder *finder, int32_t op, const struct graph_version *v
 static uint32_t
 last_writer(const struct finder *finder, const struct graph_version *from, int32_t read)
 {
-    int32_t writer = from->op, period = (int32_t)finder->period;
+    int32_t writer = from->op, period = (int32_t)finder->graph->period;
     for (int32_t op = from->op + 1; op < read && op / period == from->op / period; ++op)
         writer = may_write(finder, op, from) ? op : writer;
     return (uint32_t)(writer % period);
@@ -64,13 +63,14 @@ last_writer(const struct finder *finder, const struct graph_version *from, int32
 static struct reads_of
 read_of(const struct finder *finder, const struct graph_version *to)
 {
+    const struct graph *graph = finder->graph;
     struct reads_of of = {.kind = PLAY_READS_ALIKE};
     int32_t last = -1;
     for (uint32_t e = 0; e < to->in_count; ++e) {
-        const struct graph_version *from = graph_in(finder->graph, to, e);
+        const struct graph_version *from = graph_in(graph, to, e);
         if (!is_of_step(finder, from))
             continue;
-        uint32_t back = (uint32_t)to->op / finder->period - (uint32_t)from->op / finder->period;
+        uint32_t back = (uint32_t)(graph_period(graph, to) - graph_period(graph, from));
         bool is_first = of.kind == PLAY_READS_ALIKE, is_begin = back > 0 && class_of(finder, from) == READS_OF_STATE;
         back = is_begin ? 0 : back;
         of.kind = is_first || (of.kind == PLAY_READS_STEP && back == of.back) ? PLAY_READS_STEP : PLAY_READS_MIXED;
@@ -78,7 +78,7 @@ read_of(const struct finder *finder, const struct graph_version *to)
             of.kind = PLAY_READS_MIXED;
         of.back = back;
         if (from->op > last)
-            of.writer = is_begin ? (uint32_t)to->op % finder->period : last_writer(finder, from, to->op);
+            of.writer = is_begin ? graph_position(graph, to) : last_writer(finder, from, to->op);
         last = from->op > last ? from->op : last;
     }
     return of;
@@ -90,7 +90,7 @@ find_reads(struct finder *finder)
 {
     FOR_EACH(version, finder->graph->versions, finder->graph->version_count) {
         if (version->op >= 0 && version->memory == HOST_MEMORY)
-            finder->reads->of[(uint32_t)version->op % finder->period] = read_of(finder, version);
+            finder->reads->of[graph_position(finder->graph, version)] = read_of(finder, version);
     }
 }
 
@@ -113,26 +113,26 @@ is_figure(const struct finder *finder, uint32_t alloc, uint64_t bytes)
 static void
 note_write(struct finder *finder, const struct graph_version *version)
 {
-    uint32_t writer = (uint32_t)version->op % finder->period, alloc = finder->graph->memories[version->memory].alloc;
-    bool unread = version->out_count == 0 && is_figure(finder, alloc, version->hi - version->lo);
-    FOR_EACH_MUTABLE(seen, finder->seen, finder->seen_count) {
-        if (seen->written.writer == writer && seen->memory == version->memory && seen->written.lo == version->lo &&
-            seen->written.hi == version->hi) {
-            seen->periods += 1;
-            seen->written.unread = seen->written.unread && unread;
-            return;
-        }
+    const struct graph_memory *memory = &finder->graph->memories[version->memory];
+    uint32_t writer = graph_position(finder->graph, version);
+    bool unread = version->out_count == 0 && is_figure(finder, memory->alloc, version->hi - version->lo);
+    struct seen *seen = FIND(it, finder->seen, finder->seen_count,
+                             it->written.writer == writer && it->memory == version->memory &&
+                                 it->written.lo == version->lo && it->written.hi == version->hi);
+    if (seen != NULL) {
+        seen->periods += 1;
+        seen->written.unread = seen->written.unread && unread;
+        return;
     }
-    *GROWN(finder->seen, finder->seen_count) =
-        (struct seen){.written = {.writer = writer,
-                                  .unread = unread,
-                                  .alloc = alloc,
-                                  .ordinal = finder->graph->memories[version->memory].ordinal,
-                                  .bytes = finder->graph->memories[version->memory].bytes,
-                                  .lo = version->lo,
-                                  .hi = version->hi},
-                      .memory = version->memory,
-                      .periods = 1};
+    *GROWN(finder->seen, finder->seen_count) = (struct seen){.written = {.writer = writer,
+                                                                         .unread = unread,
+                                                                         .alloc = memory->alloc,
+                                                                         .ordinal = memory->ordinal,
+                                                                         .bytes = memory->bytes,
+                                                                         .lo = version->lo,
+                                                                         .hi = version->hi},
+                                                             .memory = version->memory,
+                                                             .periods = 1};
 }
 
 COMPARES(by_place, struct seen,
@@ -154,7 +154,7 @@ add_written(struct reads *reads, const struct play_written *written)
 static bool
 is_elsewhere(const struct finder *finder, const struct seen *place)
 {
-    uint32_t periods = finder->graph->count / finder->period;
+    uint32_t periods = finder->graph->count / finder->graph->period;
     return place->periods != periods &&
            ANY(other, finder->seen, finder->seen_count,
                other != place && other->periods != periods && other->written.writer == place->written.writer &&
@@ -164,28 +164,24 @@ is_elsewhere(const struct finder *finder, const struct seen *place)
 static void
 find_writes(struct finder *finder)
 {
-    const struct graph *graph = finder->graph;
-    for (uint32_t i = 0; i < graph->version_count; ++i) {
-        if (graph->versions[i].memory != HOST_MEMORY && is_of_step(finder, &graph->versions[i]) &&
-            class_of(finder, &graph->versions[i]) == READS_OF_STEP)
-            note_write(finder, &graph->versions[i]);
+    FOR_EACH(version, finder->graph->versions, finder->graph->version_count) {
+        if (version->memory != HOST_MEMORY && is_of_step(finder, version) && class_of(finder, version) == READS_OF_STEP)
+            note_write(finder, version);
     }
-    if (finder->seen_count > 0)
-        qsort(finder->seen, finder->seen_count, sizeof(*finder->seen), by_place);
+    SORT(finder->seen, finder->seen_count, by_place);
     finder->reads->written = xcalloc(finder->seen_count + 1, sizeof(*finder->reads->written));
-    for (uint32_t i = 0; i < finder->seen_count; ++i) {
-        finder->seen[i].written.moves = is_elsewhere(finder, &finder->seen[i]);
-        add_written(finder->reads, &finder->seen[i].written);
+    FOR_EACH_MUTABLE(seen, finder->seen, finder->seen_count) {
+        seen->written.moves = is_elsewhere(finder, seen);
+        add_written(finder->reads, &seen->written);
     }
     free(finder->seen);
 }
 
 void
-reads_find(const struct graph *graph, uint32_t period, const enum play_part *parts, const unsigned char *classes,
-           struct reads *reads)
+reads_find(const struct graph *graph, const enum play_part *parts, const unsigned char *classes, struct reads *reads)
 {
-    *reads = (struct reads){.of = xcalloc(period + 1, sizeof(*reads->of))};
-    struct finder finder = {.graph = graph, .parts = parts, .classes = classes, .reads = reads, .period = period};
+    *reads = (struct reads){.of = xcalloc(graph->period + 1, sizeof(*reads->of))};
+    struct finder finder = {.graph = graph, .parts = parts, .classes = classes, .reads = reads};
     find_reads(&finder);
     find_writes(&finder);
 }

@@ -4,11 +4,10 @@
 #include "tools/scout/command/analysis/rules.h"
 
 #include "launcher/common/xcalloc.h"
+#include "tools/common/owned.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A constant that only scales or masks the update itself. */
 static bool
@@ -43,12 +42,11 @@ enum roles_verdict
 refusals_prove_cut(struct roles *roles, struct scout_finding *finding)
 {
     uint32_t count = roles->graph->version_count;
-    bool *sources = xcalloc(count, sizeof(*sources));
+    OWNED bool *sources = xcalloc(count, sizeof(*sources));
     for (uint32_t i = 0; i < count; ++i)
         sources[i] = roles->source[i] && !(roles->constant[i] && belongs_to_update(roles, i)) &&
                      !(roles->has_large && source_is_small(version_of(roles, i)));
     sources_spread(roles, roles->past, sources, roles->gradient);
-    free(sources);
     for (uint32_t i = 0; i < count; ++i) {
         if (roles->gradient[i])
             finding->paths_cut += version_of(roles, i)->in_count;
@@ -116,10 +114,8 @@ refusals_leads_on(const struct roles *roles, uint32_t number)
 bool
 refusals_leads_to_gradients(const struct roles *roles, uint32_t number)
 {
-    bool *reached = sources_of_place(roles, number);
-    bool found = ANY_NUMBER(i, 0, roles->graph->version_count, reached[i] && roles->gradient[i]);
-    free(reached);
-    return found;
+    OWNED bool *reached = sources_of_place(roles, number);
+    return ANY_NUMBER(i, 0, roles->graph->version_count, reached[i] && roles->gradient[i]);
 }
 
 /* A copy to the host that depends on something from the host of as many bytes, but for a sum beside gradients: these.
@@ -128,26 +124,24 @@ static uint64_t
 sent_and_returned(const struct roles *roles)
 {
     uint32_t count = roles->graph->version_count;
-    bool *leads = xcalloc(count + 1, sizeof(*leads));
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < count && bytes == 0; ++i) {
+    OWNED bool *leads = xcalloc(count + 1, sizeof(*leads));
+    for (uint32_t i = 0; i < count; ++i) {
         const struct graph_version *sent = version_of(roles, i);
         if (sent->memory != HOST_MEMORY || sent->bytes <= ELEMENT_BYTES)
             continue;
         memset(leads, 0, count * sizeof(*leads));
         leads[i] = true;
-        for (uint32_t k = i + 1; k-- > 0 && bytes == 0;) {
+        for (uint32_t k = i + 1; k-- > 0;) {
             FOR_EACH_IN(edge, roles, k)
                 leads[edge->from] = leads[edge->from] || leads[k];
             uint64_t least = sent->bytes > DATA_BYTES ? sent->bytes - ELEMENT_BYTES : sent->bytes;
             if (leads[k] && version_of(roles, k)->from_host &&
                 version_of(roles, k)->bytes - least <= sent->bytes - least &&
                 version_of(roles, k)->type != SCOUT_INTEGER && !roles->constant[k])
-                bytes = sent->bytes;
+                return sent->bytes;
         }
     }
-    free(leads);
-    return bytes;
+    return 0;
 }
 
 /* What stays, and is computed in one operation from data and from all of its own old value. */
@@ -256,7 +250,7 @@ void
 refusals_note_unsure(const struct roles *roles, struct scout_finding *finding)
 {
     uint32_t count = roles->graph->version_count;
-    uint32_t *unsure = xcalloc(count, sizeof(*unsure)); /* 1 + the version that it is computed from */
+    OWNED uint32_t *unsure = xcalloc(count, sizeof(*unsure)); /* 1 + the version that it is computed from */
     char name[SCOUT_NAME_BYTES], place[64];
     for (uint32_t i = 0; i < count; ++i) {
         FOR_EACH_IN(edge, roles, i)
@@ -269,5 +263,4 @@ refusals_note_unsure(const struct roles *roles, struct scout_finding *finding)
                      "wrong",
                      version_op_name(roles, unsure[i] - 1, name), version_place(roles, i, place));
     }
-    free(unsure);
 }

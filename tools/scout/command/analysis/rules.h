@@ -65,6 +65,7 @@ struct graph_memory {
 struct graph {
     const struct scout_log *log;
     uint32_t first, count; /* operations of the log: the window */
+    uint32_t period;       /* of whole periods of so many: set by the caller of graph_build() */
     struct graph_memory *memories;
     uint32_t memory_count;
     uint32_t *memory_of; /* [log->alloc_count] */
@@ -86,6 +87,19 @@ bool graph_ranges_meet(const struct scout_ranges *ranges, uint64_t lo, uint64_t 
 
 /* The operation of a version, NULL for what was there before. */
 const struct scout_op *graph_op(const struct graph *graph, const struct graph_version *version);
+/* Which operation of its period has left a version; and in which period of the window, -1: before the first. */
+static inline uint32_t
+graph_position(const struct graph *graph, const struct graph_version *version)
+{
+    return (uint32_t)version->op % graph->period;
+}
+
+static inline int64_t
+graph_period(const struct graph *graph, const struct graph_version *version)
+{
+    return version->op < 0 ? -1 : (int64_t)((uint32_t)version->op / graph->period);
+}
+
 /* Where an edge of a version leads. */
 static inline const struct graph_version *
 graph_out(const struct graph *graph, const struct graph_version *version, uint32_t i)
@@ -110,7 +124,6 @@ graph_in(const struct graph *graph, const struct graph_version *version, uint32_
 /* A graph of two periods; [i] is about version i. */
 struct roles {
     const struct graph *graph;
-    uint32_t period;
     bool *source, *constant; /* data; data that is the same in each period */
     bool *tainted;           /* computed from data */
     bool has_large;          /* copies from the host, larger than a few numbers */
@@ -138,7 +151,7 @@ enum roles_verdict types_find(const struct graph *graph, struct scout_finding *f
 /* ---- groups.c: which gradients are complete together, and before which operation they must be averaged ---- */
 /* Adds groups to a finding whose tensors are known, and joins tensors that lie side by side. `graph`: of its period and
  * the next. */
-void groups_find(const struct graph *graph, uint32_t period, struct scout_finding *finding);
+void groups_find(const struct graph *graph, struct scout_finding *finding);
 
 /* ---- the rules by which finding.c finds roles, in the order in which they need each other ---- */
 /* What is not larger than SCALAR_BYTES may be a few scalars: norms, flags, counts; if it is larger than an element,
@@ -155,7 +168,7 @@ version_of(const struct roles *roles, uint32_t number)
 static inline bool
 version_in_period(const struct roles *roles, uint32_t number)
 {
-    return version_of(roles, number)->op < (int32_t)roles->period;
+    return version_of(roles, number)->op < (int32_t)roles->graph->period;
 }
 
 /* Its edges from earlier versions; as long as `done` is false. */

@@ -3,7 +3,7 @@
  */
 #include "tools/scout/command/analysis/rules.h"
 
-#include <stdlib.h>
+#include "tools/common/owned.h"
 
 /* What stays and differs between ranks is shown as harmless only if it is known to be: with other contents no parameter
  * and no gradient is another one. Whole numbers are none. */
@@ -19,9 +19,8 @@ role_of_own(const struct roles *roles, uint32_t number)
 static bool
 is_from_itself(const struct roles *roles, uint32_t number)
 {
-    bool *reached = sources_of_place(roles, number), found = reached[number];
-    free(reached);
-    return found;
+    OWNED bool *reached = sources_of_place(roles, number);
+    return reached[number];
 }
 
 /* Whether a version is a gradient, or another sum, that was set to zero for the next step: the same on all ranks. */
@@ -53,12 +52,11 @@ role_of_state(const struct roles *roles, uint32_t number)
 static uint32_t
 partner_of(const struct scout_finding *finding, const struct roles *roles, uint32_t number)
 {
-    for (uint32_t t = 0; t < finding->tensor_count; ++t) {
-        const struct scout_tensor *tensor = &finding->tensors[t];
+    FOR_EACH(tensor, finding->tensors, finding->tensor_count) {
         if (tensor->role == ROLE_PARAMETER && tensor->writer == gradients_log_op(roles, number) &&
             (tensor->hi - tensor->lo) * scout_type_bytes(version_of(roles, number)->type) ==
                 version_of(roles, number)->bytes * scout_type_bytes(tensor->type))
-            return t;
+            return NUMBER_OF(tensor);
     }
     return PAIR_NONE;
 }
@@ -100,12 +98,12 @@ suspect_beside(const struct roles *roles, struct scout_finding *finding, const s
         if (it->slot != place->slot || it->at != place->at || has_place(finding, alloc, it->offset, false) ||
             !is_kept(roles, memory, it->offset))
             continue;
-        for (uint32_t t = 0; t < finding->tensor_count; ++t)
-            if (finding->tensors[t].alloc == alloc && finding->tensors[t].lo <= it->offset &&
-                finding->tensors[t].hi > it->offset) {
-                finding->tensors[t].role = ROLE_SUSPECT;
-                finding->tensors[t].updated = true;
-            }
+        FOR_EACH_MUTABLE(tensor, finding->tensors, finding->tensor_count) {
+            if (tensor->alloc != alloc || tensor->lo > it->offset || tensor->hi <= it->offset)
+                continue;
+            tensor->role = ROLE_SUSPECT;
+            tensor->updated = true;
+        }
         if (!has_place(finding, alloc, it->offset, true))
             (void)gradients_add_tensor(finding, &(struct scout_tensor){.role = ROLE_SUSPECT,
                                                                        .updated = true,
@@ -126,12 +124,12 @@ find_suspects(const struct roles *roles, struct scout_finding *finding)
     for (uint32_t i = 0; i < graph->version_count; ++i) {
         const struct graph_version *version = version_of(roles, i);
         const struct scout_op *op = graph_op(graph, version);
-        for (uint32_t a = 0; roles->parameter[i] && op != NULL && op->kind == SCOUT_LAUNCH && a < op->argument_count;
-             ++a) {
-            const struct scout_argument *place = &op->arguments[a];
+        if (!roles->parameter[i] || op == NULL || op->kind != SCOUT_LAUNCH)
+            continue;
+        FOR_EACH(place, op->arguments, op->argument_count) {
             bool is_own = graph->memory_of[place->alloc] == (uint32_t)version->memory && place->offset <= version->lo &&
                           place->end >= version->hi;
-            for (uint32_t k = 0; is_own && k < roles->period; ++k)
+            for (uint32_t k = 0; is_own && k < roles->graph->period; ++k)
                 if (graph->log->ops[graph->first + k].kind == SCOUT_LAUNCH &&
                     graph->log->ops[graph->first + k].name == op->name)
                     suspect_beside(roles, finding, place, &graph->log->ops[graph->first + k], k);

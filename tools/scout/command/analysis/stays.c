@@ -4,9 +4,7 @@
 #include "tools/scout/command/analysis/rules.h"
 
 #include "launcher/common/xcalloc.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "tools/common/owned.h"
 
 void
 stays_find(struct roles *roles, const struct scout_finding *finding)
@@ -69,10 +67,10 @@ stays_feeds_back(const struct roles *roles, uint32_t number, bool directly)
 {
     const struct graph *graph = roles->graph;
     const struct graph_version *end = version_of(roles, number);
-    enum reached *reached = xcalloc(graph->version_count, sizeof(*reached));
-    bool *own = xcalloc(graph->version_count, sizeof(*own)), found = false;
+    OWNED enum reached *reached = xcalloc(graph->version_count, sizeof(*reached));
+    OWNED bool *own = xcalloc(graph->version_count, sizeof(*own));
     mark_own(roles, number, own);
-    for (uint32_t i = 0; i <= number && !found; ++i) {
+    for (uint32_t i = 0; i <= number; ++i) {
         const struct graph_version *version = version_of(roles, i);
         if (version->op == VERSION_BEFORE && version_overlaps(version, end))
             reached[i] = BY_PLACE;
@@ -81,13 +79,12 @@ stays_feeds_back(const struct roles *roles, uint32_t number, bool directly)
             if (here > reached[i])
                 reached[i] = here;
         }
-        found = own[i] && reached[i] == BY_OTHERS;
+        if (own[i] && reached[i] == BY_OTHERS)
+            return true;
         if (roles->between[i] && directly)
             reached[i] = NOT_REACHED;
     }
-    free(reached);
-    free(own);
-    return found;
+    return false;
 }
 
 /* Whether an operation writes a version in the place of this one, which is not later. */
@@ -112,25 +109,23 @@ bool
 stays_from_itself(const struct roles *roles, uint32_t number)
 {
     const struct graph *graph = roles->graph;
-    bool *reached = xcalloc(graph->version_count, sizeof(*reached));
-    bool found = false;
+    OWNED bool *reached = xcalloc(graph->version_count, sizeof(*reached));
     reached[number] = true;
-    for (uint32_t i = number + 1; i-- > 0 && !found;) {
+    for (uint32_t i = number + 1; i-- > 0;) {
         if (!reached[i])
             continue;
         const struct graph_version *version = version_of(roles, i);
-        if (version->op == VERSION_BEFORE && version->memory != HOST_MEMORY)
-            found = ANY_NUMBER(p, 0, graph->version_count,
-                               roles->persistent[p] && !roles->carried[p] &&
-                                   version_overlaps(version, version_of(roles, p)));
+        if (version->op == VERSION_BEFORE && version->memory != HOST_MEMORY &&
+            ANY_NUMBER(p, 0, graph->version_count,
+                       roles->persistent[p] && !roles->carried[p] && version_overlaps(version, version_of(roles, p))))
+            return true;
         FOR_EACH_IN(edge, roles, i) {
             if (edge->elementwise || stays_made_again(roles, edge) ||
                 (version->bytes <= ELEMENT_BYTES && version_of(roles, edge->from)->bytes == version->bytes))
                 reached[edge->from] = true;
         }
     }
-    free(reached);
-    return found;
+    return false;
 }
 
 /* Whether an edge leaves a version for other memory, in this period, and not element by element. */
@@ -163,9 +158,9 @@ are_used_alike(const struct roles *roles, uint32_t number, uint32_t other)
 static bool
 is_in_other_place(const struct roles *roles, uint32_t number)
 {
-    bool *from = xcalloc(number + 1, sizeof(*from)), found = false;
+    OWNED bool *from = xcalloc(number + 1, sizeof(*from));
     from[number] = true;
-    for (uint32_t i = number + 1; i-- > 0 && !found;) {
+    for (uint32_t i = number + 1; i-- > 0;) {
         const struct graph_version *version = version_of(roles, i);
         if (!from[i])
             continue;
@@ -173,14 +168,13 @@ is_in_other_place(const struct roles *roles, uint32_t number)
             if (edge->elementwise && version_of(roles, edge->from)->bytes == version->bytes)
                 from[edge->from] = true;
         }
-        if (version->op != VERSION_BEFORE || version->memory == version_of(roles, number)->memory)
-            continue;
-        found = ANY_OUT(out, roles, number,
-                        out->elementwise && version_in_period(roles, out->to) &&
-                            version_overlaps(version_of(roles, out->to), version) && are_used_alike(roles, number, i));
+        if (version->op == VERSION_BEFORE && version->memory != version_of(roles, number)->memory &&
+            ANY_OUT(out, roles, number,
+                    out->elementwise && version_in_period(roles, out->to) &&
+                        version_overlaps(version_of(roles, out->to), version) && are_used_alike(roles, number, i)))
+            return true;
     }
-    free(from);
-    return found;
+    return false;
 }
 
 /* A period may hold several steps. The value that a parameter has between two of them comes element by element from
@@ -190,7 +184,7 @@ static void
 find_between(struct roles *roles)
 {
     uint32_t count = roles->graph->version_count;
-    bool *own = xcalloc(count, sizeof(*own)); /* comes from what was in its place */
+    OWNED bool *own = xcalloc(count, sizeof(*own)); /* comes from what was in its place */
     for (uint32_t i = 0; i < count; ++i) {
         const struct graph_version *version = version_of(roles, i);
         own[i] = version->op == VERSION_BEFORE;
@@ -204,14 +198,13 @@ find_between(struct roles *roles)
         roles->between[i] = is_read && version->op >= 0 && version_in_period(roles, i) && roles->tainted[i] &&
                             ((own[i] && changes) || is_in_other_place(roles, i));
     }
-    free(own);
 }
 
 void
 stays_find_parameters(struct roles *roles)
 {
     uint32_t count = roles->graph->version_count;
-    bool *own = xcalloc(count, sizeof(*own)), *between = xcalloc(count, sizeof(*between));
+    OWNED bool *own = xcalloc(count, sizeof(*own)), *between = xcalloc(count, sizeof(*between));
     find_between(roles);
     for (uint32_t i = 0; i < count; ++i) {
         if (!roles->persistent[i] || !roles->tainted[i] || roles->source[i] || !stays_feeds_back(roles, i, true))
@@ -226,8 +219,6 @@ stays_find_parameters(struct roles *roles)
     memcpy(roles->between, between, count);
     for (uint32_t i = 0; i < count; ++i)
         roles->parameter[i] = roles->parameter[i] || between[i];
-    free(own);
-    free(between);
 }
 
 void
@@ -256,7 +247,7 @@ static bool
 is_repeated(const struct roles *roles, const struct graph_version *version)
 {
     const struct scout_op *op = graph_op(roles->graph, version);
-    uint32_t later = (uint32_t)version->op + roles->period;
+    uint32_t later = (uint32_t)version->op + roles->graph->period;
     return op->content != 0 && later < roles->graph->count &&
            roles->graph->log->ops[roles->graph->first + later].content == op->content;
 }
@@ -301,11 +292,11 @@ bool *
 sources_of_place(const struct roles *roles, uint32_t number)
 {
     uint32_t count = roles->graph->version_count;
-    bool *marks = xcalloc(count + 1, sizeof(*marks)), *sources = xcalloc(count + 1, sizeof(*sources));
+    OWNED bool *sources = xcalloc(count + 1, sizeof(*sources));
+    bool *marks = xcalloc(count + 1, sizeof(*marks));
     for (uint32_t i = 0; i < count; ++i)
         sources[i] = version_of(roles, i)->op == VERSION_BEFORE &&
                      version_overlaps(version_of(roles, i), version_of(roles, number));
     sources_spread(roles, marks, sources, NULL);
-    free(sources);
     return marks;
 }

@@ -3,9 +3,9 @@
 
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
+#include "tools/common/owned.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 /* What an operation of the period writes, in any of the recorded periods. */
 struct writes {
@@ -24,7 +24,7 @@ struct sorter {
     struct writes *writes; /* [period] */
     uint32_t *root;        /* [period]: the operation for which all make this one */
     uint32_t *noise;       /* noise_find() */
-    uint32_t period, before;
+    uint32_t before;
 };
 
 bool
@@ -93,12 +93,11 @@ is_read_later(const struct sorter *sorter, const struct graph_version *version)
     const struct graph *graph = sorter->graph;
     bool is_scratch =
         version->memory != HOST_MEMORY && scout_is_scratch(sorter->finding, graph->memories[version->memory].alloc);
-    return !is_scratch && ANY_NUMBER(e, 0, version->out_count, ({
-                                         const struct graph_version *to = graph_out(graph, version, e);
-                                         to->memory != HOST_MEMORY &&
-                                             (version->op < 0 || (uint32_t)to->op / sorter->period >
-                                                                     (uint32_t)version->op / sorter->period);
-                                     }));
+    return !is_scratch &&
+           ANY_NUMBER(e, 0, version->out_count, ({
+                          const struct graph_version *to = graph_out(graph, version, e);
+                          to->memory != HOST_MEMORY &&graph_period(graph, to) > graph_period(graph, version);
+                      }));
 }
 
 /* ---- what operations write ---- */
@@ -117,7 +116,7 @@ note_writes(struct sorter *sorter)
     FOR_EACH(version, graph->versions, graph->version_count) {
         if (version->op < 0)
             continue;
-        struct writes *writes = &sorter->writes[(uint32_t)version->op % sorter->period];
+        struct writes *writes = &sorter->writes[graph_position(graph, version)];
         if (version->memory == HOST_MEMORY) {
             writes->host = true;
             continue;
@@ -128,17 +127,11 @@ note_writes(struct sorter *sorter)
         writes->own = writes->own || own;
         writes->common = writes->common || (!own && !gradient && is_read_later(sorter, version));
     }
-    for (uint32_t at = 0; at < sorter->period; ++at) {
+    for (uint32_t at = 0; at < sorter->graph->period; ++at) {
         bool moves = turns_moves_generators(graph->log, sorter->finding->first + at);
         sorter->writes[at].any = sorter->writes[at].any || moves;
         sorter->writes[at].common = sorter->writes[at].common || moves;
     }
-}
-
-static uint32_t
-position(const struct sorter *sorter, const struct graph_version *version)
-{
-    return (uint32_t)version->op % sorter->period;
 }
 
 /* Whether a version, behind the place where gradients are averaged, is of the update: computed from gradients, or in
@@ -149,14 +142,13 @@ is_updated(const struct sorter *sorter, const struct graph_version *version)
     const struct graph *graph = sorter->graph;
     for (uint32_t e = 0; e < version->in_count; ++e) {
         const struct graph_version *from = graph_in(graph, version, e);
-        bool same_period =
-            from->op >= 0 && (uint32_t)from->op / sorter->period == (uint32_t)version->op / sorter->period;
-        if (meets_gradient(sorter, from) || (same_period && sorter->writes[position(sorter, from)].update))
+        bool same_period = graph_period(graph, from) == graph_period(graph, version);
+        if (meets_gradient(sorter, from) || (same_period && sorter->writes[graph_position(graph, from)].update))
             return true;
     }
     return ANY(other, graph->versions, graph->version_count,
                other->op >= 0 && other->memory == version->memory && other->lo < version->hi &&
-                   version->lo < other->hi && sorter->writes[position(sorter, other)].update &&
+                   version->lo < other->hi && sorter->writes[graph_position(graph, other)].update &&
                    is_read_later(sorter, other));
 }
 
@@ -168,9 +160,9 @@ note_updates(struct sorter *sorter)
     while (more) {
         more = false;
         FOR_EACH(version, graph->versions, graph->version_count) {
-            if (version->op < 0 || version->memory == HOST_MEMORY || position(sorter, version) < sorter->before)
+            if (version->op < 0 || version->memory == HOST_MEMORY || graph_position(graph, version) < sorter->before)
                 continue;
-            struct writes *writes = &sorter->writes[position(sorter, version)];
+            struct writes *writes = &sorter->writes[graph_position(graph, version)];
             if (writes->update || (!writes->gradient && !is_updated(sorter, version)))
                 continue;
             writes->update = true;
@@ -188,8 +180,8 @@ reads_turn(const struct sorter *sorter, uint32_t at)
     const struct graph *graph = sorter->graph;
     return ANY(edge, graph->edges, graph->edge_count, ({
                    const struct graph_version *to = &graph->versions[edge->to], *from = &graph->versions[edge->from];
-                   to->op >= 0 && position(sorter, to) == at && from->op >= 0 && !is_held(sorter, from, true) &&
-                       sorter->turns->parts[position(sorter, from)] == PLAY_BY_TURN;
+                   to->op >= 0 && graph_position(graph, to) == at && from->op >= 0 && !is_held(sorter, from, true) &&
+                       sorter->turns->parts[graph_position(graph, from)] == PLAY_BY_TURN;
                }));
 }
 
@@ -224,15 +216,15 @@ may_be_common(const struct sorter *sorter, uint32_t at)
 static bool
 may_read(const struct sorter *sorter, const struct graph_version *to, const struct graph_version *from)
 {
-    enum play_part part = sorter->turns->parts[position(sorter, to)];
-    enum play_part its = from->op >= 0 ? sorter->turns->parts[position(sorter, from)] : PLAY_BY_ALL;
-    if (its == PLAY_BY_LAST && position(sorter, from) < sorter->before)
+    enum play_part part = sorter->turns->parts[graph_position(sorter->graph, to)];
+    enum play_part its = from->op >= 0 ? sorter->turns->parts[graph_position(sorter->graph, from)] : PLAY_BY_ALL;
+    if (its == PLAY_BY_LAST && graph_position(sorter->graph, from) < sorter->before)
         return part == PLAY_BY_LAST;
     if (part == PLAY_BY_TURN || its == PLAY_BY_ALL || to->memory == HOST_MEMORY)
         return true;
     if (its == PLAY_BY_LAST)
         return part == PLAY_BY_LAST || is_read_later(sorter, from);
-    return part == PLAY_BY_LAST && is_held(sorter, from, true) && position(sorter, from) < sorter->before;
+    return part == PLAY_BY_LAST && is_held(sorter, from, true) && graph_position(sorter->graph, from) < sorter->before;
 }
 
 static bool
@@ -242,21 +234,20 @@ settle_reads(struct sorter *sorter)
     bool more = true;
     while (more) {
         more = false;
-        for (uint32_t e = 0; e < graph->edge_count; ++e) {
-            const struct graph_version *to = &graph->versions[graph->edges[e].to];
-            const struct graph_version *from = &graph->versions[graph->edges[e].from];
+        FOR_EACH(edge, graph->edges, graph->edge_count) {
+            const struct graph_version *to = &graph->versions[edge->to], *from = &graph->versions[edge->from];
             char reader[SCOUT_NAME_BYTES], writer[SCOUT_NAME_BYTES];
             if (to->op < 0 || may_read(sorter, to, from))
                 continue;
-            uint32_t at = position(sorter, from);
+            uint32_t at = graph_position(graph, from);
             bool for_update = from->in_count == 0 && !from->from_host && sorter->turns->parts[at] == PLAY_BY_TURN &&
-                              sorter->turns->parts[position(sorter, to)] == PLAY_BY_LAST;
-            sorter->root[at] = sorter->root[position(sorter, to)];
+                              sorter->turns->parts[graph_position(graph, to)] == PLAY_BY_LAST;
+            sorter->root[at] = sorter->root[graph_position(graph, to)];
             if (!may_be_common(sorter, at))
                 return turns_refuse(
                     sorter->turns,
                     "%s writes memory that is the same on all ranks, and depends on data of one rank, by %s",
-                    turns_op_name(sorter->graph, sorter->root[at], reader), turns_op_name(sorter->graph, at, writer));
+                    turns_op_name(graph, sorter->root[at], reader), turns_op_name(graph, at, writer));
             sorter->turns->parts[at] = for_update ? PLAY_BY_LAST : PLAY_BY_ALL;
             more = true;
         }
@@ -272,14 +263,13 @@ judge_gradients(const struct sorter *sorter)
 {
     const struct graph *graph = sorter->graph;
     char name[SCOUT_NAME_BYTES];
-    for (uint32_t e = 0; e < graph->edge_count; ++e) {
-        const struct graph_version *to = &graph->versions[graph->edges[e].to];
-        const struct graph_version *from = &graph->versions[graph->edges[e].from];
-        if (to->op >= 0 && to->memory != HOST_MEMORY && position(sorter, to) >= sorter->before &&
-            meets_gradient(sorter, to) && !graph->edges[e].elementwise && from->bytes > SCALAR_BYTES &&
+    FOR_EACH(edge, graph->edges, graph->edge_count) {
+        const struct graph_version *to = &graph->versions[edge->to], *from = &graph->versions[edge->from];
+        if (to->op >= 0 && to->memory != HOST_MEMORY && graph_position(graph, to) >= sorter->before &&
+            meets_gradient(sorter, to) && !edge->elementwise && from->bytes > SCALAR_BYTES &&
             !is_held(sorter, from, true))
             return turns_refuse(sorter->turns, "%s computes gradients after the place where they are averaged",
-                                turns_op_name(sorter->graph, position(sorter, to), name));
+                                turns_op_name(graph, graph_position(graph, to), name));
     }
     return true;
 }
@@ -289,7 +279,7 @@ static bool
 has_own_numbers(const struct sorter *sorter, uint32_t at)
 {
     const struct scout_op *op = &sorter->graph->log->ops[sorter->finding->first + at];
-    return at + sorter->period < sorter->graph->count && op->scalars != op[sorter->period].scalars;
+    return at + sorter->graph->period < sorter->graph->count && op->scalars != op[sorter->graph->period].scalars;
 }
 
 /* What changes averaged gradients must be alike for all batches of a round. A mask that is drawn for each is not; what
@@ -300,26 +290,26 @@ judge_changes(const struct sorter *sorter)
 {
     const struct graph *graph = sorter->graph;
     uint32_t read_at = sorter->before;
-    while (read_at < sorter->period && !sorter->writes[read_at].host)
+    while (read_at < sorter->graph->period && !sorter->writes[read_at].host)
         ++read_at;
     for (uint32_t e = 0; e < graph->edge_count; ++e) {
         const struct graph_version *to = &graph->versions[graph->edges[e].to];
         const struct graph_version *from = &graph->versions[graph->edges[e].from];
         char name[SCOUT_NAME_BYTES], other[SCOUT_NAME_BYTES];
-        if (to->op < 0 || from->op < 0 || position(sorter, to) < sorter->before ||
-            (uint32_t)to->op / sorter->period != (uint32_t)from->op / sorter->period)
+        if (to->op < 0 || from->op < 0 || graph_position(graph, to) < sorter->before ||
+            graph_period(graph, to) != graph_period(graph, from))
             continue;
-        uint32_t at = position(sorter, to), source = position(sorter, from);
+        uint32_t at = graph_position(graph, to), source = graph_position(graph, from);
         bool is_gradient = is_held(sorter, from, true), stays = is_read_later(sorter, to);
         bool by_all = !is_gradient && source < sorter->before && sorter->turns->parts[source] == PLAY_BY_ALL &&
                       (from->in_count > 0 || has_own_numbers(sorter, source));
         if (by_all && stays && version_overlaps(from, to) && sorter->turns->parts[at] == PLAY_BY_LAST)
             return turns_refuse(sorter->turns, "%s changes in each batch what %s changes in each update",
-                                turns_op_name(sorter->graph, source, name), turns_op_name(sorter->graph, at, other));
+                                turns_op_name(graph, source, name), turns_op_name(graph, at, other));
         if (meets_gradient(sorter, to) && !stays && to->out_count > 0 && /* and the update reads it */
             (by_all || (is_gradient && at < read_at && has_own_numbers(sorter, at))))
             return turns_refuse(sorter->turns, "%s changes averaged gradients by what differs from batch to batch",
-                                turns_op_name(sorter->graph, at, name));
+                                turns_op_name(graph, at, name));
     }
     return true;
 }
@@ -368,7 +358,7 @@ has_scratch(const struct sorter *sorter, const struct graph_memory *memory)
     const struct graph_version *versions = sorter->graph->versions;
     return ANY(span, memory->spans, memory->span_count,
                versions[span->version].op >= 0 &&
-                   sorter->turns->parts[position(sorter, &versions[span->version])] == PLAY_BY_TURN &&
+                   sorter->turns->parts[graph_position(sorter->graph, &versions[span->version])] == PLAY_BY_TURN &&
                    !is_held(sorter, &versions[span->version], true));
 }
 
@@ -387,7 +377,7 @@ is_loaded(const struct sorter *sorter, uint32_t memory)
 {
     const struct scout_log *log = sorter->graph->log;
     const struct scout_alloc *alloc = &log->allocs[sorter->graph->memories[memory].alloc];
-    return ANY_NUMBER(i, sorter->finding->first, sorter->finding->first + sorter->period,
+    return ANY_NUMBER(i, sorter->finding->first, sorter->finding->first + sorter->graph->period,
                       log->ops[i].ahead != 0 && log->allocs[log->ops[i].to.alloc].bytes == alloc->bytes) &&
            ALL(op, log->ops, log->op_count,
                op->ahead != 0 || (op->kind != SCOUT_COPY && op->kind != SCOUT_FILL) || op->to.alloc == SCOUT_NONE ||
@@ -417,7 +407,7 @@ find_stays(struct sorter *sorter)
         FOR_EACH(span, memory->spans, memory->span_count) {
             const struct graph_version *version = &graph->versions[span->version];
             bool is_written = version->op >= 0;
-            if (is_written ? sorter->turns->parts[position(sorter, version)] != PLAY_BY_TURN &&
+            if (is_written ? sorter->turns->parts[graph_position(graph, version)] != PLAY_BY_TURN &&
                                  is_read_ever(sorter, (int32_t)m, span)
                            : !has_scratch(sorter, memory))
                 turns_add_range(sorter->turns, &(struct turns_range){.role = is_written               ? PLAY_STAYS
@@ -437,7 +427,7 @@ is_scaled(const struct sorter *sorter, const struct graph_version *version)
 {
     const struct graph *graph = sorter->graph;
     bool from_gradients = false, from_others = false;
-    if (version->op < 0 || version->memory == HOST_MEMORY || position(sorter, version) >= sorter->before ||
+    if (version->op < 0 || version->memory == HOST_MEMORY || graph_position(graph, version) >= sorter->before ||
         !meets_gradient(sorter, version) || graph_op(graph, version)->kind == SCOUT_COPY)
         return false;
     for (uint32_t e = 0; e < version->in_count; ++e) {
@@ -457,28 +447,25 @@ static void
 find_noise(const struct sorter *sorter)
 {
     const struct graph *graph = sorter->graph;
-    bool *by_turn = xcalloc(sorter->period + 1, sizeof(*by_turn));
-    bool *is_clean = xcalloc(graph->version_count + 1, sizeof(*is_clean));
-    for (uint32_t at = 0; at < sorter->period; ++at)
+    OWNED bool *by_turn = xcalloc(graph->period + 1, sizeof(*by_turn));
+    OWNED bool *is_clean = xcalloc(graph->version_count + 1, sizeof(*is_clean));
+    for (uint32_t at = 0; at < graph->period; ++at)
         by_turn[at] = sorter->turns->parts[at] == PLAY_BY_TURN;
-    for (uint32_t i = 0; i < graph->version_count; ++i) {
-        const struct graph_version *version = &graph->versions[i];
-        is_clean[i] = version->op >= 0 && version->memory != HOST_MEMORY &&
-                      position(sorter, version) < sorter->before && meets_gradient(sorter, version);
+    FOR_EACH(version, graph->versions, graph->version_count) {
+        is_clean[NUMBER_OF(version)] = version->op >= 0 && version->memory != HOST_MEMORY &&
+                                       graph_position(graph, version) < sorter->before &&
+                                       meets_gradient(sorter, version);
     }
-    uint32_t *between = noise_find(graph, sorter->period, by_turn, is_clean);
+    OWNED uint32_t *between = noise_find(graph, by_turn, is_clean);
     for (uint32_t i = 0; i < graph->version_count; ++i) {
         const struct graph_version *version = &graph->versions[i];
-        uint32_t at = version->op >= 0 ? position(sorter, version) : 0;
+        uint32_t at = version->op >= 0 ? graph_position(graph, version) : 0;
         struct reads_of *of = &sorter->turns->reads.of[at];
         sorter->noise[i] = between[i] != 0 ? between[i] : sorter->noise[i]; /* for this one ranks differ */
         if (between[i] != 0 && version->op >= 0 && version->memory == HOST_MEMORY && of->kind == PLAY_READS_ALIKE)
             of->kind = PLAY_READS_FIRST;
     }
-    noise_note(graph, sorter->period, sorter->noise, sorter->turns);
-    free(between);
-    free(by_turn);
-    free(is_clean);
+    noise_note(graph, sorter->noise, sorter->turns);
 }
 
 static bool
@@ -486,16 +473,16 @@ sort_operations(struct sorter *sorter)
 {
     note_writes(sorter);
     note_updates(sorter);
-    for (uint32_t i = 0; i < sorter->period; ++i) {
+    for (uint32_t i = 0; i < sorter->graph->period; ++i) {
         sorter->turns->parts[i] = part_of(sorter, i);
         sorter->root[i] = i;
     }
     bool ok = judge_tensors(sorter) && judge_gradients(sorter);
-    for (uint32_t i = 0; i < sorter->period && ok; ++i)
+    for (uint32_t i = 0; i < sorter->graph->period && ok; ++i)
         ok = judge_operation(sorter, i);
     ok = ok && settle_reads(sorter) && judge_changes(sorter);
     sorter->turns->is_scaled = ANY(it, sorter->graph->versions, sorter->graph->version_count, is_scaled(sorter, it));
-    reads_find(sorter->graph, sorter->period, sorter->turns->parts, NULL, &sorter->turns->reads);
+    reads_find(sorter->graph, sorter->turns->parts, NULL, &sorter->turns->reads);
     find_noise(sorter);
     if (ok)
         find_stays(sorter);
@@ -513,11 +500,11 @@ turns_find(const struct scout_log *log, const struct scout_finding *finding, str
                             .turns = turns,
                             .writes = xcalloc(finding->period + 1, sizeof(*sorter.writes)),
                             .root = xcalloc(finding->period + 1, sizeof(*sorter.root)),
-                            .period = finding->period,
                             .before = finding->group_count > 0 ? finding->groups[0].before - finding->first : 0};
     borrow_make(log, finding->begin, finding->end, finding->period, READING_OLD, &lent);
     graph_build(&lent, finding->first, (finding->end - finding->first) / finding->period * finding->period, &graph);
-    sorter.noise = noise_find(&graph, finding->period, NULL, NULL);
+    graph.period = finding->period;
+    sorter.noise = noise_find(&graph, NULL, NULL);
     (void)sort_operations(&sorter);
     graph_free(&graph);
     borrow_free(log, &lent);

@@ -37,7 +37,7 @@ enum reads_class { READS_OF_STEP, READS_OF_STATE, READS_OF_SUM, READS_OF_LAST };
  * what a sum is within a round no rank has; and none of them is looked up between steps, for a round ends there.
  * reads_free() releases it.
  */
-void reads_find(const struct graph *graph, uint32_t period, const enum play_part *parts, const unsigned char *classes,
+void reads_find(const struct graph *graph, const enum play_part *parts, const unsigned char *classes,
                 struct reads *reads);
 void reads_free(struct reads *reads);
 
@@ -105,9 +105,9 @@ bool turns_moves_generators(const struct scout_log *log, uint32_t op);
  * does not count; NULL: all count. `is_clean`: [version_count] versions that are the same whatever they are computed
  * from, where the host's numbers are, too; NULL: none is.
  */
-uint32_t *noise_find(const struct graph *graph, uint32_t period, const bool *is_left_out, const bool *is_clean);
+uint32_t *noise_find(const struct graph *graph, const bool *is_left_out, const bool *is_clean);
 /* Fills in turns->noisy, and what reads bring. */
-void noise_note(const struct graph *graph, uint32_t period, const uint32_t *marks, struct turns *turns);
+void noise_note(const struct graph *graph, const uint32_t *marks, struct turns *turns);
 /* turns_noisy.by of the first of these bytes that has noise; 0: none has. */
 uint32_t noise_at(const struct scout_log *log, const struct turns *turns, uint32_t alloc, uint64_t lo, uint64_t hi);
 

@@ -114,31 +114,24 @@ read_graph(struct types *types)
     for (uint32_t e = 0; e < graph->edge_count; ++e)
         if (keeps_type(graph, &graph->edges[e]))
             types->same[same_of(types, graph->edges[e].to)] = same_of(types, graph->edges[e].from);
-    for (uint32_t i = 0; i < graph->version_count; ++i) {
-        const struct graph_version *version = &graph->versions[i];
+    FOR_EACH(version, graph->versions, graph->version_count) {
         if (version->memory == HOST_MEMORY)
             continue;
         if (version->op >= 0)
-            add_uses(types, i, version->op);
+            add_uses(types, NUMBER_OF(version), version->op);
         for (uint32_t e = 0; e < version->out_count; ++e)
-            add_uses(types, i, graph->versions[graph->edges[graph->outs[version->first_out + e]].to].op);
+            add_uses(types, NUMBER_OF(version), graph_out(graph, version, e)->op);
     }
-    if (types->use_count > 0)
-        qsort(types->uses, types->use_count, sizeof(*types->uses), compare_uses);
-    for (uint32_t i = 0; i < types->use_count; ++i)
-        if (types->uses[i].said != SCOUT_UNKNOWN && types->uses[i].said < SCOUT_INTEGER)
-            types->sets[same_of(types, types->uses[i].version)] |= 1U << types->uses[i].said;
-    for (uint32_t t = 0; t < types->finding->tensor_count; ++t) {
-        const struct scout_tensor *tensor = &types->finding->tensors[t];
-        types->version_of[t] = UINT32_MAX;
-        for (uint32_t i = 0; i < graph->version_count && types->version_of[t] == UINT32_MAX; ++i) {
-            const struct graph_version *version = &graph->versions[i];
-            if (version->op >= 0 && version->memory != HOST_MEMORY &&
-                graph->first + (uint32_t)version->op == tensor->writer &&
-                graph->memories[version->memory].alloc == tensor->alloc && version->lo < tensor->hi &&
-                version->hi > tensor->lo)
-                types->version_of[t] = i;
-        }
+    SORT(types->uses, types->use_count, compare_uses);
+    FOR_EACH(use, types->uses, types->use_count)
+        if (use->said != SCOUT_UNKNOWN && use->said < SCOUT_INTEGER)
+            types->sets[same_of(types, use->version)] |= 1U << use->said;
+    FOR_EACH(tensor, types->finding->tensors, types->finding->tensor_count) {
+        const struct graph_version *of =
+            FIND(it, graph->versions, graph->version_count,
+                 it->op >= 0 && it->memory != HOST_MEMORY && graph->first + (uint32_t)it->op == tensor->writer &&
+                     graph->memories[it->memory].alloc == tensor->alloc && it->lo < tensor->hi && it->hi > tensor->lo);
+        types->version_of[NUMBER_OF(tensor)] = of != NULL ? (uint32_t)(of - graph->versions) : UINT32_MAX;
     }
 }
 
@@ -168,8 +161,8 @@ static bool
 spread_pairs(struct types *types, bool guesses)
 {
     bool some = false;
-    for (uint32_t t = 0; t < types->finding->tensor_count; ++t) {
-        const struct scout_tensor *tensor = &types->finding->tensors[t];
+    FOR_EACH(tensor, types->finding->tensors, types->finding->tensor_count) {
+        uint32_t t = NUMBER_OF(tensor);
         if (tensor->pair == PAIR_NONE || !is_pair(tensor, &types->finding->tensors[tensor->pair]))
             continue;
         uint32_t known = *set_of(types, tensor->pair);
@@ -233,10 +226,10 @@ guess(struct types *types)
         if (*open != 0 || types->version_of[t] == UINT32_MAX)
             continue;
         uint32_t same = same_of(types, types->version_of[t]);
-        for (uint32_t i = 0; i < graph->version_count; ++i)
-            if (graph->versions[i].type != SCOUT_UNKNOWN && graph->versions[i].type < SCOUT_INTEGER &&
-                same_of(types, i) == same)
-                set |= 1U << graph->versions[i].type;
+        FOR_EACH(version, graph->versions, graph->version_count)
+            if (version->type != SCOUT_UNKNOWN && version->type < SCOUT_INTEGER &&
+                same_of(types, NUMBER_OF(version)) == same)
+                set |= 1U << version->type;
         if (is_one(set)) {
             *open = set;
             types->guessed[same] = true;
@@ -247,9 +240,8 @@ guess(struct types *types)
 static enum roles_verdict
 put_types(struct types *types)
 {
-    for (uint32_t t = 0; t < types->finding->tensor_count; ++t) {
-        struct scout_tensor *tensor = &types->finding->tensors[t];
-        uint32_t set = *set_of(types, t);
+    FOR_EACH_MUTABLE(tensor, types->finding->tensors, types->finding->tensor_count) {
+        uint32_t t = NUMBER_OF(tensor), set = *set_of(types, t);
         char place[64];
         if (set != 0 && !is_one(set))
             return note_refuse(
