@@ -5,11 +5,10 @@
 #include "launcher/cluster/launched.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/option_rows.h"
+#include "tools/common/owned.h"
 #include "tools/common/tool_options.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 /* The program and what its file tells; filled in from top to bottom. */
 struct target {
@@ -29,15 +28,13 @@ open_target(const char *name, struct target *target)
     if (!target->is_known || target->program.is_script)
         return;
     struct elf_file file;
-    int fd = open(target->program.path, O_RDONLY | O_CLOEXEC);
+    OWNED_FD int fd = open(target->program.path, O_RDONLY | O_CLOEXEC);
     target->has_facts = fd >= 0 && elf_file_open(fd, &file) == 0;
     if (target->has_facts) {
         target->facts = elf_file_facts(&file);
         target->has_needs = elf_needs_read(&file, &target->needs);
         elf_file_close(&file);
     }
-    if (fd >= 0)
-        close(fd);
 }
 
 /* Whether a launcher has started this process, and in which allocation of a scheduler. */
@@ -58,7 +55,7 @@ examine_launcher(struct findings *findings)
 static void
 examine_machine(struct examination *examination)
 {
-    findings_section(examination->findings, "this machine");
+    examination->findings->title = "this machine";
     examine_installation(examination);
     examine_list(examination);
     examine_gpus(examination);
@@ -70,9 +67,8 @@ examine_machine(struct examination *examination)
 static void
 examine_target(struct examination *examination, const char *name, const struct target *target)
 {
-    char *title = xasprintf("the program %s", target->is_known ? target->program.path : name);
-    findings_section(examination->findings, title);
-    free(title);
+    OWNED char *title = xasprintf("the program %s", target->is_known ? target->program.path : name);
+    examination->findings->title = title;
     if (target->is_known)
         examine_program(examination);
     else
@@ -90,8 +86,9 @@ run_doctor(const struct command *command, const struct options *options)
     if (rest[0] != NULL)
         open_target(rest[0], &target);
 
+    struct findings findings = {.out = stdout, .colour = tool_wants_colour()};
     struct examination examination = {
-        .findings = findings_new(),
+        .findings = &findings,
         .options = options,
         .softgpu = options->device == DEVICE_SOFTGPU || target.program.built_for_softgpu,
         .needs_gpu = options->device == DEVICE_GPU || target.is_known,
@@ -103,14 +100,12 @@ run_doctor(const struct command *command, const struct options *options)
     examine_machine(&examination);
     if (rest[0] != NULL)
         examine_target(&examination, rest[0], &target);
-    findings_print(examination.findings, tool_wants_colour(), stdout);
-    bool is_well = findings_count(examination.findings, FINDING_PROBLEM) == 0;
-    findings_free(examination.findings);
+    findings_say_counts(&findings);
     installation_free(&examination.found);
     loader_list_free(&examination.loaded);
     program_free(&target.program);
     int printed = close_stdout(stdout);
-    return is_well ? printed : DDPRUN_EXIT_FAILURE;
+    return findings.counts[FINDING_PROBLEM] == 0 ? printed : DDPRUN_EXIT_FAILURE;
 }
 
 const struct command doctor_command = {

@@ -1,8 +1,9 @@
 /*
- * findings.h - what `ddprun doctor` found, in order: collected by its examinations, printed once at the end.
+ * findings.h - what `ddprun doctor` finds: a line each, as it is found, and at the end how many there are of each
+ * state.
  *
  * Texts may hold names from files and variables whose content is not trusted; control characters and broken UTF-8 are
- * replaced when they come in, so that they reach no terminal. Main thread.
+ * replaced, so that they reach no terminal. Main thread.
  */
 #ifndef DDPRUN_TOOLS_DOCTOR_FINDINGS_H
 #define DDPRUN_TOOLS_DOCTOR_FINDINGS_H
@@ -18,28 +19,24 @@ enum finding_state {
     FINDING_STATE_COUNT,
 };
 
-struct findings;
+struct findings {
+    FILE *out; /* nothing of it waits in its buffer: examinations fork */
+    bool colour;
+    int counts[FINDING_STATE_COUNT];
+    const char *title; /* what follows is about this: "this machine", "the program ./train"; printed once */
+};
 
-struct findings *findings_new(void);
-void findings_free(struct findings *findings);
-
-/* What follows is about this: "this machine", "the program ./train". */
-void findings_section(struct findings *findings, const char *title);
-
-/* All is well with `subject`. The text is one line, without a full stop. */
-void findings_ok(struct findings *findings, const char *subject, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-/* It is not, or something is to be known of it; `advice` says what to do. */
+/* `advice` says what to do; NULL: nothing. The text is one line, without a full stop. */
 void findings_say(struct findings *findings, enum finding_state state, const char *subject, const char *advice,
                   const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* All is well with `subject`. */
+#define findings_ok(findings, subject, ...) findings_say(findings, FINDING_OK, subject, NULL, __VA_ARGS__)
 
 /* From the text of a struct error, "what; what to do". */
 void findings_say_error(struct findings *findings, enum finding_state state, const char *subject, const char *text);
 
-int findings_count(const struct findings *findings, enum finding_state state);
-
-/* A line each, what to do beneath it, at the end how many there are of each state. */
-void findings_print(const struct findings *findings, bool colour, FILE *out);
+/* The last line. */
+void findings_say_counts(const struct findings *findings);
 
 #endif

@@ -6,6 +6,7 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/child.h"
 #include "launcher/start/nvml.h"
+#include "tools/common/owned.h"
 #include "tools/doctor/examine.h"
 
 #include <dlfcn.h>
@@ -19,6 +20,7 @@ enum { LEAST_CUDA = 12040, WANTED_CUDA = 13000, LIMIT_S = 60 };
 
 static const char install_driver[] =
     "install NVIDIA's driver, release 580 or newer; in a container start it with access to the GPUs (--gpus all)";
+static const char restart[] = "see that nvidia-smi works; restart the machine after an update of the driver";
 
 /* ---- in the child: lines "release R", "cuda N", "gpu MODE MIG BYTES BUS NAME", or "none WHY" ---- */
 
@@ -98,11 +100,10 @@ add_gpu(struct gpus *gpus, const char *line)
     gpus->prohibited += mode == NVML_MODE_PROHIBITED;
     gpus->exclusive += mode == NVML_MODE_EXCLUSIVE_PROCESS || mode == NVML_MODE_EXCLUSIVE_THREAD;
     gpus->divided += divided;
-    char *before = gpus->described;
+    OWNED char *before = gpus->described;
     gpus->described =
         xasprintf("%s%s%d %.*s (%.1f GiB, %s)", before != NULL ? before : "", before != NULL ? ", " : "", gpus->count++,
                   (int)strcspn(line + name, "\n"), line + name, (double)bytes / (1 << 30), bus);
-    free(before);
 }
 
 /* The line that begins with `word`, behind it; NULL: no such line. `from` and the text end in a NUL. */
@@ -136,15 +137,14 @@ unless_softgpu(const struct examination *examination, enum finding_state state)
 static void
 judge_version(struct examination *examination, const char *release, int cuda)
 {
+    static const char update[] = "update NVIDIA's driver to release 580 or newer";
     struct findings *findings = examination->findings;
     int length = (int)strcspn(release, "\n");
     if (cuda <= 0)
-        findings_say(findings, unless_softgpu(examination, FINDING_WARNING), "driver",
-                     "update NVIDIA's driver to release 580 or newer", "release %.*s does not report its CUDA version",
-                     length, release);
+        findings_say(findings, unless_softgpu(examination, FINDING_WARNING), "driver", update,
+                     "release %.*s does not report its CUDA version", length, release);
     else if (cuda < LEAST_CUDA)
-        findings_say(findings, unless_softgpu(examination, FINDING_PROBLEM), "driver",
-                     "update NVIDIA's driver to release 580 or newer",
+        findings_say(findings, unless_softgpu(examination, FINDING_PROBLEM), "driver", update,
                      "release %.*s serves CUDA %d.%d only; ddprun reads kernels' arguments by a call of CUDA 12.4",
                      length, release, cuda / 1000, cuda % 1000 / 10);
     else if (cuda < WANTED_CUDA)
@@ -201,7 +201,7 @@ enum { NO_DEVICE = 100 }; /* of cuInit: a driver, and no GPU */
 static bool
 examine_driver(struct examination *examination, int known)
 {
-    struct child_result *result = xcalloc(1, sizeof(*result));
+    OWNED struct child_result *result = xcalloc(1, sizeof(*result));
     struct findings *findings = examination->findings;
     enum finding_state state = unless_softgpu(examination, FINDING_PROBLEM);
     char text[64];
@@ -211,30 +211,27 @@ examine_driver(struct examination *examination, int known)
     const struct refusal *refusal = refusals;
     while (refusal->error != refused && refusal->error != 0)
         ++refusal;
-    bool found = true;
-    if (result->end != CHILD_EXITED || result->code != 0) {
-        findings_say(findings, state, "libcuda.so.1",
-                     "see that nvidia-smi works; restart the machine after an update of the driver",
-                     "opening the driver failed: %s", child_end_text(result, text));
-    } else if (known < 0 && (none != NULL || refused == NO_DEVICE || (refused < 0 && devices <= 0))) {
-        found = false;
-    } else if (none != NULL) {
+    bool is_whole = result->end == CHILD_EXITED && result->code == 0;
+    if (is_whole && known < 0 && (none != NULL || refused == NO_DEVICE || (refused < 0 && devices <= 0)))
+        return false;
+    if (!is_whole)
+        findings_say(findings, state, "libcuda.so.1", restart, "opening the driver failed: %s",
+                     child_end_text(result, text));
+    else if (none != NULL)
         findings_say(findings, state, "libcuda.so.1", refusals[0].advice, "%.*s", (int)strcspn(none, "\n"), none);
-    } else if (refused >= 0) {
+    else if (refused >= 0)
         findings_say(findings, state, "libcuda.so.1", refusal->advice, "cuInit failed with error %d: %s", refused,
                      refusal->means);
-    } else if (known >= 0 && devices != known && getenv("CUDA_VISIBLE_DEVICES") == NULL) {
+    else if (known >= 0 && devices != known && getenv("CUDA_VISIBLE_DEVICES") == NULL)
         findings_say(findings, FINDING_WARNING, "libcuda.so.1", "name the GPUs to use by --gpus",
                      "CUDA finds %d GPUs, NVML finds %d", devices, known);
-    } else {
+    else
         findings_ok(findings, "libcuda.so.1", "opens, and finds %d GPU%s", devices, devices == 1 ? "" : "s");
-    }
     if (known < 0 && devices > 0) {
         examination->gpu_count = devices;
         examination->driver_cuda = number_of(result->text, "cuda");
     }
-    free(result);
-    return found;
+    return true;
 }
 
 /* What shows nothing of CUDA may start a program of softgpu-cc's, and a job has to be told. */
@@ -267,7 +264,7 @@ say_no_gpu(struct examination *examination, const char *why)
 void
 examine_gpus(struct examination *examination)
 {
-    struct child_result *result = xcalloc(1, sizeof(*result));
+    OWNED struct child_result *result = xcalloc(1, sizeof(*result));
     char text[64];
     child_call(ask_nvml, NULL, LIMIT_S, result);
     const char *none = line_of(result->text, "none"), *release = line_of(result->text, "release");
@@ -276,14 +273,12 @@ examine_gpus(struct examination *examination)
         add_gpu(&gpus, line);
 
     if (result->end != CHILD_EXITED || result->code != 0 || (none == NULL && release == NULL)) {
-        findings_say(examination->findings, unless_softgpu(examination, FINDING_PROBLEM), "driver",
-                     "see that nvidia-smi works; restart the machine after an update of the driver",
+        findings_say(examination->findings, unless_softgpu(examination, FINDING_PROBLEM), "driver", restart,
                      "the query by NVML failed: %s", child_end_text(result, text));
     } else if (none != NULL) {
-        char *why = xasprintf("%.*s", (int)strcspn(none, "\n"), none);
+        OWNED char *why = xasprintf("%.*s", (int)strcspn(none, "\n"), none);
         if (!examine_driver(examination, -1))
             say_no_gpu(examination, why);
-        free(why);
     } else {
         examination->gpu_count = gpus.count;
         examination->driver_cuda = number_of(result->text, "cuda");
@@ -296,5 +291,4 @@ examine_gpus(struct examination *examination)
             (void)examine_driver(examination, gpus.count);
     }
     free(gpus.described);
-    free(result);
 }

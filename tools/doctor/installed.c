@@ -6,6 +6,7 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/elf_file.h"
 #include "launcher/start/loader.h"
+#include "tools/common/owned.h"
 #include "tools/doctor/examine.h"
 
 #include <dlfcn.h>
@@ -22,14 +23,12 @@ extern char **environ;
 static void
 say_missing(struct findings *findings, const struct loader_list *loaded)
 {
-    char *missing = NULL;
-    for (size_t i = 0; i < loaded->count; ++i) {
-        if (loaded->libraries[i].path != NULL)
+    OWNED char *missing = NULL;
+    FOR_EACH(library, loaded->libraries, loaded->count) {
+        if (library->path != NULL)
             continue;
-        char *before = missing;
-        missing =
-            xasprintf("%s%s%s", before != NULL ? before : "", before != NULL ? ", " : "", loaded->libraries[i].name);
-        free(before);
+        OWNED char *before = missing;
+        missing = xasprintf("%s%s%s", before != NULL ? before : "", before != NULL ? ", " : "", library->name);
     }
     if (missing != NULL)
         findings_say(findings, FINDING_PROBLEM, "engine", "install the packages that hold them",
@@ -39,7 +38,6 @@ say_missing(struct findings *findings, const struct loader_list *loaded)
                      "the loader cannot load the engine: %s", loaded->complaint);
     else
         findings_ok(findings, "engine", "the loader finds all %zu libraries that it needs", loaded->count);
-    free(missing);
 }
 
 /* The engine is opened when a rank begins; what it lacks would be found out only then. */
@@ -50,10 +48,8 @@ examine_engine(struct examination *examination)
     struct elf_facts own;
     struct loader_list loaded;
     char why[96];
-    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    OWNED_FD int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     bool known = fd >= 0 && elf_file_inspect(fd, &own) == 0 && own.kind == ELF_KIND_DYNAMIC;
-    if (fd >= 0)
-        close(fd);
     if (!known) {
         findings_say(findings, FINDING_WARNING, "engine", "mount /proc", "its libraries are not known: %s",
                      strerror(errno));

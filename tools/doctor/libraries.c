@@ -3,6 +3,7 @@
  */
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/child.h"
+#include "tools/common/owned.h"
 #include "tools/doctor/examine.h"
 
 #include <stdio.h>
@@ -40,11 +41,11 @@ judge_nccl(struct examination *examination, int number, const char *path)
 void
 examine_libraries(struct examination *examination)
 {
-    struct child_result *result = xcalloc(1, sizeof(*result));
-    char *name = examination->options->nccl != NULL ? xstrdup(examination->options->nccl)
-                 : examination->softgpu && examination->is_installed
-                     ? xasprintf("%s/libnccl.so.2", examination->found.softgpu_lib)
-                     : xstrdup("libnccl.so.2");
+    OWNED struct child_result *result = xcalloc(1, sizeof(*result));
+    OWNED char *name = examination->options->nccl != NULL ? xstrdup(examination->options->nccl)
+                       : examination->softgpu && examination->is_installed
+                           ? xasprintf("%s/libnccl.so.2", examination->found.softgpu_lib)
+                           : xstrdup("libnccl.so.2");
     int number, path = 0;
     char end[64];
     nccl_ask(name, result);
@@ -55,6 +56,4 @@ examine_libraries(struct examination *examination)
         say_no_nccl(examination, strncmp(result->text, "none ", 5) == 0 ? result->text + 5 : "no reason was reported");
     else
         judge_nccl(examination, number, result->text + path);
-    free(name);
-    free(result);
 }

@@ -2,6 +2,7 @@
  * loading.c - what the dynamic loader says of the program with the shim preloaded, as a rank would be started.
  */
 #include "launcher/common/xcalloc.h"
+#include "tools/common/owned.h"
 #include "tools/doctor/examine.h"
 
 #include <stdio.h>
@@ -12,12 +13,9 @@
 static bool
 lies_in(const char *path, const char *folder)
 {
-    char *whole = realpath(path, NULL), *place = realpath(folder, NULL);
+    OWNED char *whole = realpath(path, NULL), *place = realpath(folder, NULL);
     size_t length = place != NULL ? strlen(place) : 0;
-    bool inside = whole != NULL && length > 0 && strncmp(whole, place, length) == 0 && whole[length] == '/';
-    free(whole);
-    free(place);
-    return inside;
+    return whole != NULL && length > 0 && strncmp(whole, place, length) == 0 && whole[length] == '/';
 }
 
 /* ---- CUDA's libraries ---- */
@@ -27,7 +25,7 @@ static void
 judge_cuda_library(struct examination *examination, const struct loader_library *library)
 {
     struct findings *findings = examination->findings;
-    char *real = realpath(library->path, NULL);
+    OWNED char *real = realpath(library->path, NULL);
     bool is_stand_in = lies_in(library->path, examination->found.softgpu_lib);
     if (strstr(library->path, "/stubs/") != NULL)
         findings_say(findings, FINDING_PROBLEM, "CUDA library",
@@ -44,7 +42,6 @@ judge_cuda_library(struct examination *examination, const struct loader_library 
                      library->path);
     else
         findings_ok(findings, "CUDA library", "%s is %s", library->name, real != NULL ? real : library->path);
-    free(real);
 }
 
 static void

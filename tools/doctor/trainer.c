@@ -58,8 +58,8 @@ static void
 examine_shared_cudart(struct examination *examination)
 {
     int major = 0;
-    for (size_t i = 0; i < examination->loaded.count; ++i)
-        (void)sscanf(examination->loaded.libraries[i].name, "libcudart.so.%4d", &major);
+    FOR_EACH(library, examination->loaded.libraries, examination->loaded.count)
+        (void)sscanf(library->name, "libcudart.so.%4d", &major);
     if (!examination->softgpu && examination->driver_cuda > 0 && major > examination->driver_cuda / 1000)
         findings_say(examination->findings, FINDING_PROBLEM, "cudart",
                      "update the driver (release 580 or newer for CUDA 13), or build with an older toolkit",
