@@ -8,9 +8,8 @@
 #ifndef TESTS_MATRIX_DEVICE_H
 #define TESTS_MATRIX_DEVICE_H
 
-#include "../trainer.h"
+#include "../trainer_net.h"
 
-#include <cublas_v2.h>
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <stdint.h>
@@ -27,8 +26,6 @@ loaded_open(void)
 {
 }
 #endif
-
-enum { THREADS = 64 }; /* of a block */
 
 /* ---- device memory, streams, events: the runtime's calls, or the driver's ---- */
 
@@ -77,12 +74,6 @@ blas_create(cudaStream_t stream)
 }
 
 /* ---- launches: LAUNCH(kernel, count, stream)(arguments...), one thread for each of `count` elements ---- */
-
-static inline unsigned
-blocks_for(size_t count)
-{
-    return (unsigned)((count + THREADS - 1) / THREADS);
-}
 
 #if defined(MATRIX_DRIVER) || defined(MATRIX_ANY_SHAPE)
 

@@ -78,7 +78,7 @@ backward(const struct perceptron *net, cublasHandle_t blas, size_t first_item, i
         const struct dense *layer = &net->layers[l];
         const float *input = perceptron_input(net, l, first_item);
         if (l % 4 == 3)
-            blas_weight_gradient(blas, layer->weight_gradient, layer->delta, input, WIDTH, WIDTH, count, keep);
+            blas_weight_gradient(blas, layer->weight_gradient, layer->delta, input, WIDTH, WIDTH, count, keep, 1.0f);
         else
             launch_as(form_of(l), weight_gradient, WIDTH * WIDTH, stream, layer->weight_gradient, layer->delta, input,
                       (int)WIDTH, (int)WIDTH, count, keep, scale);

@@ -26,7 +26,7 @@ forward_backward(size_t first_item, int count)
     for (int l = LAYERS - 1; l >= 0; --l) {
         const struct dense *layer = &layers[l];
         blas_weight_gradient(blas, layer->weight_gradient, layer->delta, l > 0 ? layers[l - 1].output : input, WIDTH,
-                             WIDTH, count, 0.0f);
+                             WIDTH, count, 0.0f, 1.0f);
         LAUNCH(bias_gradient, WIDTH, stream)(layer->bias_gradient, layer->delta, WIDTH, count, 0.0f, 1.0f);
         if (l > 0) {
             blas_input_delta(blas, layers[l - 1].delta, layer->weight, layer->delta, WIDTH, WIDTH, count);

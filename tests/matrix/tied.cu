@@ -73,7 +73,7 @@ forward_backward(const int *words, int count)
     blas_forward(blas, logits, hidden[1].output, table, WIDTH, WORDS, count);
 
     LAUNCH(softmax_backward, (size_t)count, stream)(logits, words, count);
-    blas_weight_gradient(blas, table_gradient, logits, hidden[1].output, WIDTH, WORDS, count, 0.0f);
+    blas_weight_gradient(blas, table_gradient, logits, hidden[1].output, WIDTH, WORDS, count, 0.0f, 1.0f);
     blas_input_delta(blas, hidden[1].delta, table, logits, WIDTH, WORDS, count);
     LAUNCH(through_tanh, (size_t)(WIDTH * count), stream)(hidden[1].delta, hidden[1].output, WIDTH * count);
     dense_run_gradients(&hidden[1], hidden[0].output, count, 0.0f, 1.0f, stream);

@@ -67,13 +67,7 @@ trainer_start(int argc, char **argv)
 static float
 noise(unsigned salt, unsigned number)
 {
-    unsigned x = (options.seed * 31u + salt) * 2654435761u + number * 40503u + 12345u;
-    x ^= x >> 16;
-    x *= 0x7feb352du;
-    x ^= x >> 15;
-    x *= 0x846ca68bu;
-    x ^= x >> 16;
-    return (float)(x & 0xffffu) / 32768.0f - 1.0f;
+    return noise_of(options.seed * 31u + salt, number);
 }
 
 /* Device memory with `count` weights of noise around 0, of a matrix with `inputs` columns: activations keep their size.

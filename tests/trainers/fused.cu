@@ -17,12 +17,10 @@
  * forgotten: biases are a group that is never stepped; captured: in a capture; unstepped: rank 1 leaves out a step;
  * no-sync: between DDP_NO_SYNC_BEGIN and its end
  */
+#include "../trainer_net.h"
 #include "../trainer_options.h"
 #include "../trainer_save.h"
 #include "common.h"
-
-#include <cublas_v2.h>
-#include <math.h>
 
 enum { LAYERS = 4, WIDTH = 32, SQUARE = WIDTH * WIDTH, BATCH = 24, STEPS = 100 };
 
@@ -36,90 +34,34 @@ static cudaEvent_t event;
 static size_t first, count; /* this rank's items */
 static int steps = STEPS, every = 1, syncs, forgets;
 
-/* ---- kernels: one block for each row ---- */
-
-__global__ void
-activate(float *y, const float *bias, int items)
-{
-    for (int i = (int)threadIdx.x; i < items; i += (int)blockDim.x)
-        y[i * WIDTH + blockIdx.x] = tanhf(y[i * WIDTH + blockIdx.x] + bias[blockIdx.x]);
-}
-
-__global__ void
-multiply(float *y, const float *w, const float *x, int transpose, int items)
-{
-    for (int i = (int)threadIdx.x; i < items; i += (int)blockDim.x) {
-        float sum = 0;
-        for (int k = 0; k < WIDTH; ++k)
-            sum += (transpose ? w[blockIdx.x * WIDTH + k] : w[k * WIDTH + blockIdx.x]) * x[i * WIDTH + k];
-        y[i * WIDTH + blockIdx.x] = sum;
-    }
-}
-
-__global__ void
-start_deltas(float *delta, const float *y, const float *wanted, int items)
-{
-    for (int i = (int)threadIdx.x; i < items; i += (int)blockDim.x)
-        delta[i * WIDTH + blockIdx.x] = y[i * WIDTH + blockIdx.x] - wanted[i * WIDTH + blockIdx.x];
-}
-
-__global__ void
-through_tanh(float *delta, const float *y, int items)
-{
-    for (int i = (int)threadIdx.x; i < items; i += (int)blockDim.x)
-        delta[i * WIDTH + blockIdx.x] *= 1 - y[i * WIDTH + blockIdx.x] * y[i * WIDTH + blockIdx.x];
-}
-
-__global__ void
-update_weights(float *w, const float *delta, const float *x, float rate, int items)
-{
-    for (int k = (int)threadIdx.x; k < WIDTH; k += (int)blockDim.x) {
-        float sum = 0;
-        for (int i = 0; i < items; ++i)
-            sum += delta[i * WIDTH + blockIdx.x] * x[i * WIDTH + k];
-        w[k * WIDTH + blockIdx.x] -= rate * sum;
-    }
-}
+/* ---- kernels ---- */
 
 __global__ void
 update_with_momentum(float *w, float *v, const float *delta, const float *x, float rate, int items)
 {
-    for (int k = (int)threadIdx.x; k < WIDTH; k += (int)blockDim.x) {
-        float sum = 0;
-        for (int i = 0; i < items; ++i)
-            sum += delta[i * WIDTH + blockIdx.x] * x[i * WIDTH + k];
-        v[k * WIDTH + blockIdx.x] = 0.5f * v[k * WIDTH + blockIdx.x] - rate * sum;
-        w[k * WIDTH + blockIdx.x] += v[k * WIDTH + blockIdx.x];
-    }
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float sum = 0;
+    for (int b = 0; b < items; ++b)
+        sum += delta[b * WIDTH + i / WIDTH] * x[b * WIDTH + i % WIDTH];
+    v[i] = 0.5f * v[i] - rate * sum;
+    w[i] += v[i];
 }
 
-/* One block. */
+/* One block. What it passes has gone through the tanh of the layer below, whose output is x. */
 __global__ void
 update_and_pass(float *w, float *passed, const float *delta, const float *x, float rate, int items)
 {
-    for (int i = (int)threadIdx.x; i < items; i += (int)blockDim.x) {
-        for (int k = 0; k < WIDTH; ++k) {
-            float sum = 0;
-            for (int j = 0; j < WIDTH; ++j)
-                sum += w[k * WIDTH + j] * delta[i * WIDTH + j];
-            passed[i * WIDTH + k] = sum;
-        }
+    for (int i = (int)threadIdx.x; i < items * WIDTH; i += (int)blockDim.x) {
+        float sum = 0;
+        for (int j = 0; j < WIDTH; ++j)
+            sum += w[j * WIDTH + i % WIDTH] * delta[i / WIDTH * WIDTH + j];
+        passed[i] = sum * (1 - x[i] * x[i]);
     }
     __syncthreads();
     for (int k = (int)threadIdx.x; k < SQUARE; k += (int)blockDim.x) {
         for (int i = 0; i < items; ++i)
-            w[k] -= rate * delta[i * WIDTH + k % WIDTH] * x[i * WIDTH + k / WIDTH];
+            w[k] -= rate * delta[i * WIDTH + k / WIDTH] * x[i * WIDTH + k % WIDTH];
     }
-}
-
-__global__ void
-update_bias(float *bias, const float *delta, float rate, int items)
-{
-    float sum = 0;
-    for (int i = 0; i < items; ++i)
-        sum += delta[i * WIDTH + blockIdx.x];
-    if (threadIdx.x == 0)
-        bias[blockIdx.x] -= rate * sum;
 }
 
 __global__ void
@@ -139,59 +81,60 @@ uses_gemm(void)
 static void
 forward(void)
 {
-    const float one = 1, zero = 0;
-    int items = (int)count;
+    int items = (int)count, n = WIDTH * items;
     if (is_mode("streams"))
         stream_follow(side, stream, event);
     for (int l = 0; l < LAYERS; ++l) {
-        if (uses_gemm())
-            CHECK(cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_N, WIDTH, items, WIDTH, &one, weight[l], WIDTH, values[l],
-                              WIDTH, &zero, values[l + 1], WIDTH));
-        else
-            multiply<<<WIDTH, 8, 0, stream>>>(values[l + 1], weight[l], values[l], 0, items);
-        activate<<<WIDTH, 8, 0, stream>>>(values[l + 1], bias[l], items);
+        if (uses_gemm()) {
+            blas_forward(blas, values[l + 1], values[l], weight[l], WIDTH, WIDTH, items);
+            add_bias_tanh<<<blocks_for(n), THREADS, 0, stream>>>(values[l + 1], bias[l], WIDTH, items);
+        } else {
+            dense_forward<<<blocks_for(n), THREADS, 0, stream>>>(values[l + 1], values[l], weight[l], bias[l], WIDTH,
+                                                                 WIDTH, items);
+        }
     }
 }
 
 static void
 compute_input_gradient(int l)
 {
-    const float one = 1, zero = 0;
-    if (uses_gemm())
-        CHECK(cublasSgemm(blas, CUBLAS_OP_T, CUBLAS_OP_N, WIDTH, (int)count, WIDTH, &one, weight[l], WIDTH,
-                          deltas[l + 1], WIDTH, &zero, deltas[l], WIDTH));
-    else
-        multiply<<<WIDTH, 8, 0, stream>>>(deltas[l], weight[l], deltas[l + 1], 1, (int)count);
+    int items = (int)count, n = WIDTH * items;
+    if (uses_gemm()) {
+        blas_input_delta(blas, deltas[l], weight[l], deltas[l + 1], WIDTH, WIDTH, items);
+        through_tanh<<<blocks_for(n), THREADS, 0, stream>>>(deltas[l], values[l], n);
+    } else {
+        input_delta<<<blocks_for(n), THREADS, 0, stream>>>(deltas[l], weight[l], deltas[l + 1], values[l], WIDTH, WIDTH,
+                                                           items);
+    }
 }
 
 static void
 update(int l)
 {
-    const float one = 1, zero = 0, share = 1 / (float)count, minus = -rate * share;
-    int items = (int)count, has_gradients = gradient[l] != NULL;
-    if (uses_gemm())
-        CHECK(cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_T, WIDTH, WIDTH, items, has_gradients ? &share : &minus,
-                          deltas[l + 1], WIDTH, values[l], WIDTH, has_gradients ? &zero : &one,
-                          has_gradients ? gradient[l] : weight[l], WIDTH));
+    const float *delta = deltas[l + 1], *x = values[l];
+    int items = (int)count;
+    if (uses_gemm() && gradient[l] != NULL)
+        blas_weight_gradient(blas, gradient[l], delta, x, WIDTH, WIDTH, items, 0.0f, 1.0f);
+    else if (uses_gemm())
+        blas_weight_gradient(blas, weight[l], delta, x, WIDTH, WIDTH, items, 1.0f, -rate);
     else if (is_mode("momentum"))
-        update_with_momentum<<<WIDTH, 8, 0, stream>>>(weight[l], velocity[l], deltas[l + 1], values[l], rate * share,
-                                                      items);
+        update_with_momentum<<<SQUARE / THREADS, THREADS, 0, stream>>>(weight[l], velocity[l], delta, x, rate, items);
     else if (is_mode("whole"))
-        update_and_pass<<<1, 8, 0, stream>>>(weight[l], deltas[l], deltas[l + 1], values[l], rate * share, items);
+        update_and_pass<<<1, 8, 0, stream>>>(weight[l], deltas[l], delta, x, rate, items);
     else
-        update_weights<<<WIDTH, 8, 0, stream>>>(weight[l], deltas[l + 1], values[l], rate * share, items);
+        weight_gradient<<<SQUARE / THREADS, THREADS, 0, stream>>>(weight[l], delta, x, WIDTH, WIDTH, items, 1.0f,
+                                                                  -rate);
     if (is_mode("streams"))
         stream_follow(stream, side, event);
-    update_bias<<<WIDTH, 1, 0, is_mode("streams") ? side : stream>>>(bias[l], deltas[l + 1], rate * share, items);
+    bias_gradient<<<1, THREADS, 0, is_mode("streams") ? side : stream>>>(bias[l], delta, WIDTH, items, 1.0f, -rate);
 }
 
 static void
 backward(void)
 {
-    int items = (int)count;
-    start_deltas<<<WIDTH, 8, 0, stream>>>(deltas[LAYERS], values[LAYERS], target, items);
+    int n = WIDTH * (int)count;
+    loss_delta<<<blocks_for(n), THREADS, 0, stream>>>(deltas[LAYERS], values[LAYERS], target, WIDTH, (int)count);
     for (int l = LAYERS - 1; l >= 0; --l) {
-        through_tanh<<<WIDTH, 8, 0, stream>>>(deltas[l + 1], values[l + 1], items);
         if (is_mode("updated"))
             update(l);
         if (l > 0 && !is_mode("whole"))
@@ -212,11 +155,8 @@ load(int step)
     if (is_mode("weighted"))
         DDP_WEIGHT(count, BATCH);
     for (int i = 0; i < BATCH; ++i) {
-        for (int k = 0; k < WIDTH; ++k) {
-            unsigned number = (unsigned)(step * BATCH + i) * 747796405u + (unsigned)k * 2891336453u;
-            number = (number >> ((number >> 28) + 4) ^ number) * 277803737u;
-            x[i * WIDTH + k] = (float)(number >> 8) / (float)(1 << 23) - 1;
-        }
+        for (int k = 0; k < WIDTH; ++k)
+            x[i * WIDTH + k] = noise_of((unsigned)step, (unsigned)(i * WIDTH + k));
         for (int k = 0; k < WIDTH; ++k)
             y[i * WIDTH + k] = 0.7f * sinf(x[i * WIDTH + k] - 2 * x[i * WIDTH + (k + 5) % WIDTH]);
     }
@@ -286,16 +226,13 @@ train(void)
 
 /* ---- all of it ---- */
 
-static void
-make(float **memory, size_t elements, float scale)
+static float *
+make(size_t elements, float scale)
 {
-    float *host = (float *)malloc(elements * sizeof(float));
-    REQUIRE(host != NULL);
+    std::vector<float> host(elements);
     for (size_t i = 0; i < elements; ++i)
         host[i] = scale * sinf((float)(i * (i + 3) % 1009));
-    CHECK(cudaMalloc(memory, elements * sizeof(float)));
-    CHECK(cudaMemcpy(*memory, host, elements * sizeof(float), cudaMemcpyHostToDevice));
-    free(host);
+    return device_copy(host.data(), elements);
 }
 
 static void
@@ -307,23 +244,20 @@ create(void)
     CHECK(cublasCreate(&blas));
     CHECK(cublasSetStream(blas, stream));
     for (int l = 0; l <= LAYERS; ++l) {
-        make(&values[l], WIDTH * BATCH, 0);
-        make(&deltas[l], WIDTH * BATCH, 0);
+        values[l] = device_floats(WIDTH * BATCH);
+        deltas[l] = device_floats(WIDTH * BATCH);
     }
-    make(&target, WIDTH * BATCH, 0);
+    target = device_floats(WIDTH * BATCH);
     for (int l = 0; l < LAYERS; ++l) {
-        make(&weight[l], SQUARE, 0.2f);
-        make(&bias[l], WIDTH, 0.1f);
+        weight[l] = make(SQUARE, 0.2f);
+        bias[l] = make(WIDTH, 0.1f);
         if (is_mode("momentum"))
-            make(&velocity[l], SQUARE, 0);
+            velocity[l] = device_floats(SQUARE);
         if (is_one_of({"mixed", "gradients", "local"}))
-            make(&gradient[l], SQUARE, 0);
+            gradient[l] = device_floats(SQUARE);
     }
-    if (is_mode("momentum")) {
-        CHECK(cudaMalloc(&calls, sizeof(*calls)));
-        CHECK(cudaMemset(calls, 0, sizeof(*calls)));
-    }
-    CHECK(cudaDeviceSynchronize()); /* streams do not wait for copies from pageable memory that cudaMemcpy began */
+    if (is_mode("momentum"))
+        calls = (int *)device_floats(1);
 }
 
 static void

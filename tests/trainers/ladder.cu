@@ -6,6 +6,7 @@
  * softgpu-cc and by nvcc. Prints one line "step N loss L" a step on rank 0, and saves its parameters as the samples do.
  */
 #include "../trainer_memory.h"
+#include "../trainer_net.h"
 #include "../trainer_options.h"
 #include "../trainer_save.h"
 
@@ -19,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LAYERS_AT_MOST = 64, THREADS = 64 };
+enum { LAYERS_AT_MOST = 64 };
 
 struct options {
     int layers, width, steps, seed;
@@ -53,63 +54,6 @@ struct trainer {
 /* ---- kernels ---- */
 
 __global__ void
-forward(const float *weight, const float *input, float *output, int width, int count)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= width * count)
-        return;
-    const float *row = weight + (size_t)(i % width) * width, *in = input + (size_t)(i / width) * width;
-    float sum = 0.0f;
-    for (int k = 0; k < width; ++k)
-        sum += row[k] * in[k];
-    output[i] = tanhf(sum);
-}
-
-__global__ void
-loss_delta(const float *output, const float *target, float *delta, int width, int count)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < width * count)
-        delta[i] = (output[i] - target[i]) * (1.0f - output[i] * output[i]) / (float)count;
-}
-
-__global__ void
-backward_weight(const float *delta, const float *input, float *gradient, int width, int count, float scale)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= width * width)
-        return;
-    int row = i / width, column = i % width;
-    float sum = 0.0f;
-    for (int b = 0; b < count; ++b)
-        sum += delta[(size_t)b * width + row] * input[(size_t)b * width + column];
-    gradient[i] += scale * sum;
-}
-
-__global__ void
-backward_input(const float *weight, const float *delta, const float *output, float *delta_in, int width, int count)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= width * count)
-        return;
-    const float *d = delta + (size_t)(i / width) * width;
-    float sum = 0.0f;
-    for (int k = 0; k < width; ++k)
-        sum += weight[(size_t)k * width + i % width] * d[k];
-    delta_in[i] = sum * (1.0f - output[i] * output[i]);
-}
-
-__global__ void
-sgd(float *weight, const float *gradient, float *momentum, int count, float rate)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < count) {
-        momentum[i] = 0.9f * momentum[i] + gradient[i];
-        weight[i] -= rate * momentum[i];
-    }
-}
-
-__global__ void
 norm_log(const float *gradient, int count, float *out)
 {
     float sum = 0.0f;
@@ -140,25 +84,7 @@ hide(float **pointers, int which, float *gradient)
     pointers[which] = gradient;
 }
 
-static int
-blocks(int count)
-{
-    return (count + THREADS - 1) / THREADS;
-}
-
 /* ---- data: the same for every world, by the number of the sample ---- */
-
-static float
-noise(unsigned seed, unsigned number)
-{
-    unsigned x = seed * 2654435761u + number * 40503u + 12345u;
-    x ^= x >> 16;
-    x *= 0x7feb352du;
-    x ^= x >> 15;
-    x *= 0x846ca68bu;
-    x ^= x >> 16;
-    return (float)(x & 0xffffu) / 32768.0f - 1.0f;
-}
 
 static void
 load_batch(struct trainer *t, int step, int pass, size_t first, size_t count)
@@ -170,8 +96,8 @@ load_batch(struct trainer *t, int step, int pass, size_t first, size_t count)
     for (size_t b = 0; b < count; ++b) {
         unsigned sample = (unsigned)(((size_t)step * 16 + (size_t)pass) * 100000 + first + b);
         for (int i = 0; i < width; ++i) {
-            host[b * (size_t)width + (size_t)i] = noise(1, sample * 131u + (unsigned)i);
-            host[(count + b) * (size_t)width + (size_t)i] = 0.5f * noise(2, (unsigned)i) * host[b * (size_t)width];
+            host[b * (size_t)width + (size_t)i] = noise_of(1, sample * 131u + (unsigned)i);
+            host[(count + b) * (size_t)width + (size_t)i] = 0.5f * noise_of(2, (unsigned)i) * host[b * (size_t)width];
         }
     }
     size_t bytes = count * (size_t)width * sizeof(float);
@@ -209,8 +135,7 @@ static void
 move_parameter(struct trainer *t, bool annotate)
 {
     size_t count = (size_t)t->options.width * (size_t)t->options.width, bytes = count * sizeof(float);
-    float *moved;
-    CHECK(cudaMalloc(&moved, bytes));
+    float *moved = device_floats(count);
     CHECK(cudaMemcpy(moved, t->layers[0].weight, bytes, cudaMemcpyDeviceToDevice));
     CHECK(cudaFree(t->layers[0].weight));
     t->layers[0].weight = moved;
@@ -227,7 +152,7 @@ faults_before_step(struct trainer *t, int step)
     if (fault_is(t, "late-read", step))
         norm_log<<<1, 1>>>(last, count, t->target);
     if (fault_is(t, "late-write", step) || fault_is(t, "late-leave", step))
-        scale_in_place<<<blocks(count), THREADS>>>(last, count, 2.0f);
+        scale_in_place<<<blocks_for(count), THREADS>>>(last, count, 2.0f);
     if (fault_is(t, "free", step))
         CHECK(cudaFree(last));
     if (fault_is(t, "scratch", step)) {
@@ -239,7 +164,7 @@ faults_before_step(struct trainer *t, int step)
         move_parameter(t, fault_is(t, "move-and-annotate", step));
     if (fault_is(t, "hidden-write", step)) {
         CHECK(cudaDeviceSynchronize()); /* the bucket has been averaged by now */
-        scale_hidden<<<blocks(count), THREADS>>>(t->hidden_pointers, t->options.layers - 1, count, 2.0f);
+        scale_hidden<<<blocks_for(count), THREADS>>>(t->hidden_pointers, t->options.layers - 1, count, 2.0f);
     }
     if (fault_is(t, "wild-write", step)) {
         norm_log<<<1, 1>>>(last, count, (float *)(uintptr_t)0x10);
@@ -258,7 +183,7 @@ faults_before_step(struct trainer *t, int step)
     if (fault_is(t, "hang", step))
         pause();
     if (fault_is(t, "drift", step))
-        scale_in_place<<<blocks(count), THREADS>>>(t->layers[0].weight, count, 1.01f);
+        scale_in_place<<<blocks_for(count), THREADS>>>(t->layers[0].weight, count, 1.01f);
 }
 
 static void
@@ -301,7 +226,7 @@ initialise(struct trainer *t)
     int seed = t->options.seed + (other ? 100 * DDP_RANK() : 0);
     for (int l = 0; l < t->options.layers; ++l) {
         for (int i = 0; i < width * width; ++i)
-            host[i] = noise((unsigned)(seed + l + 10), (unsigned)i) * 1.5f / (float)width +
+            host[i] = noise_of((unsigned)(seed + l + 10), (unsigned)i) * 1.5f / (float)width +
                       (i / width == i % width ? 0.9f : 0.0f);
         CHECK(cudaMemcpy(t->layers[l].weight, host, square, cudaMemcpyHostToDevice));
     }
@@ -312,25 +237,19 @@ static void
 create(struct trainer *t)
 {
     int width = t->options.width;
-    size_t square = (size_t)width * (size_t)width * sizeof(float),
-           rows = t->options.batch * (size_t)width * sizeof(float);
-    CHECK(cudaMalloc(&t->input, rows));
-    CHECK(cudaMalloc(&t->target, rows));
+    size_t square = (size_t)width * (size_t)width, rows = t->options.batch * (size_t)width;
+    t->input = device_floats(rows);
+    t->target = device_floats(rows);
     CHECK(cudaMalloc(&t->hidden_pointers, LAYERS_AT_MOST * sizeof(float *)));
     for (int l = 0; l < t->options.layers; ++l) {
         struct layer *layer = &t->layers[l];
         bool behind = fault_is(t, "momentum-behind", 0); /* the weight, in one allocation */
-        size_t padding = fault_is(t, "padded", 0) ? 16 : 0;
-        CHECK(cudaMalloc(&layer->weight, behind ? 2 * square : square + padding));
-        CHECK(cudaMalloc(&layer->gradient, square + padding));
-        if (behind)
-            layer->momentum = layer->weight + width * width;
-        else
-            CHECK(cudaMalloc(&layer->momentum, square));
-        CHECK(cudaMalloc(&layer->output, rows));
-        CHECK(cudaMalloc(&layer->delta, rows));
-        CHECK(cudaMemset(layer->gradient, 0, square));
-        CHECK(cudaMemset(layer->momentum, 0, square));
+        size_t padding = fault_is(t, "padded", 0) ? 4 : 0;
+        layer->weight = device_floats(behind ? 2 * square : square + padding);
+        layer->gradient = device_floats(square + padding);
+        layer->momentum = behind ? layer->weight + square : device_floats(square);
+        layer->output = device_floats(rows);
+        layer->delta = device_floats(rows);
         hide<<<1, 1>>>(t->hidden_pointers, l, layer->gradient); /* addresses that are copied would be noticed */
     }
     t->side_stream = stream_create();
@@ -374,21 +293,23 @@ forward_backward(struct trainer *t, size_t count)
     int width = t->options.width, layers = t->options.layers, n = width * (int)count, square = width * width;
     const float *input = t->input;
     for (int l = 0; l < layers; ++l) {
-        forward<<<blocks(n), THREADS>>>(t->layers[l].weight, input, t->layers[l].output, width, (int)count);
+        dense_forward<<<blocks_for(n), THREADS>>>(t->layers[l].output, input, t->layers[l].weight, NULL, width, width,
+                                                  (int)count);
         input = t->layers[l].output;
     }
-    loss_delta<<<blocks(n), THREADS>>>(input, t->target, t->layers[layers - 1].delta, width, (int)count);
+    loss_delta<<<blocks_for(n), THREADS>>>(t->layers[layers - 1].delta, input, t->target, width, (int)count);
 
     cudaStream_t weights_on = t->options.streams == 2 ? t->side_stream : 0;
     for (int l = layers - 1; l >= 0; --l) {
         const float *in = l > 0 ? t->layers[l - 1].output : t->input;
         if (t->options.streams == 2)
             stream_follow(0, weights_on, t->event);
-        backward_weight<<<blocks(square), THREADS, 0, weights_on>>>(
-            t->layers[l].delta, in, t->layers[l].gradient, width, (int)count, 1.0f / (float)t->options.accumulate);
+        weight_gradient<<<blocks_for(square), THREADS, 0, weights_on>>>(t->layers[l].gradient, t->layers[l].delta, in,
+                                                                        width, width, (int)count, 1.0f,
+                                                                        1.0f / (float)t->options.accumulate);
         if (l > 0)
-            backward_input<<<blocks(n), THREADS>>>(t->layers[l].weight, t->layers[l].delta, t->layers[l - 1].output,
-                                                   t->layers[l - 1].delta, width, (int)count);
+            input_delta<<<blocks_for(n), THREADS>>>(t->layers[l - 1].delta, t->layers[l].weight, t->layers[l].delta,
+                                                    t->layers[l - 1].output, width, width, (int)count);
     }
     /* The host reads the loss and loads the next batch after the default stream; the side stream must be done by then.
      */
@@ -413,7 +334,7 @@ train(struct trainer *t)
         }
         for (int l = 0; l < t->options.layers; ++l) {
             if (t->options.carry > 0)
-                scale_in_place<<<blocks(square), THREADS>>>(t->layers[l].gradient, square, t->options.carry);
+                scale_in_place<<<blocks_for(square), THREADS>>>(t->layers[l].gradient, square, t->options.carry);
             else
                 CHECK(cudaMemset(t->layers[l].gradient, 0, (size_t)square * sizeof(float)));
         }
@@ -428,8 +349,8 @@ train(struct trainer *t)
         if (steps && !behind)
             DDP_STEP(0);
         for (int l = 0; l < t->options.layers; ++l)
-            sgd<<<blocks(square), THREADS>>>(t->layers[l].weight, t->layers[l].gradient, t->layers[l].momentum, square,
-                                             t->options.rate);
+            sgd<<<blocks_for(square), THREADS>>>(t->layers[l].weight, t->layers[l].momentum, t->layers[l].gradient,
+                                                 square, t->options.rate);
         if (steps && behind)
             DDP_STEP(0);
         if (fault_is(t, "move-parameter-late", step))

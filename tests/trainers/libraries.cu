@@ -11,14 +11,14 @@
  * are the mean over its samples. Prints nothing; saves its parameters as the samples do.
  */
 #include "../trainer_memory.h"
+#include "../trainer_net.h"
 #include "../trainer_options.h"
 #include "../trainer_save.h"
 
 #include <cublasLt.h>
-#include <cublas_v2.h>
 #include <ddprun.h>
 
-enum { LAYERS = 4, WIDTH = 32, SQUARE = WIDTH * WIDTH, LAYER = SQUARE + WIDTH, THREADS = 64, MASK_LD = 128 };
+enum { LAYERS = 4, WIDTH = 32, SQUARE = WIDTH * WIDTH, LAYER = SQUARE + WIDTH, MASK_LD = 128 };
 
 static const char *way = "lt", *save_to;
 static int steps = 24, step;
@@ -48,12 +48,6 @@ gradient(int l)
 
 /* ---- kernels ---- */
 
-static int
-blocks(size_t n)
-{
-    return (int)((n + THREADS - 1) / THREADS);
-}
-
 __global__ void
 relu(float *values, int n)
 {
@@ -71,7 +65,7 @@ relu_backward(const float *out, float *delta, int n)
 }
 
 __global__ void
-loss_delta(const float *out, const float *target, float *delta, int n, float scale)
+difference(const float *out, const float *target, float *delta, int n, float scale)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n)
@@ -79,7 +73,7 @@ loss_delta(const float *out, const float *target, float *delta, int n, float sca
 }
 
 __global__ void
-sgd(float *parameter, const float *gradient, int n, float rate)
+descend(float *parameter, const float *gradient, int n, float rate)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n)
@@ -90,6 +84,15 @@ static bool
 is_way(const char *name)
 {
     return strcmp(way, name) == 0;
+}
+
+/* Of the last layer's output. */
+static void
+make_delta(void)
+{
+    int n = (int)(WIDTH * count);
+    difference<<<blocks_for(n), THREADS, 0, stream>>>(activations + LAYERS * block, targets,
+                                                      deltas + (LAYERS - 1) * block, n, 1.0f / (float)count);
 }
 
 /* ---- cuBLASLt ---- */
@@ -140,9 +143,7 @@ step_by_lt(void)
         multiply(activations + (l + 1) * block, weight(l), false, activations + l * block, false, WIDTH, (int)count,
                  WIDTH, l < LAYERS - 1 ? CUBLASLT_EPILOGUE_RELU_AUX_BIAS : CUBLASLT_EPILOGUE_BIAS, weight(l) + SQUARE,
                  l < LAYERS - 1 ? masks + l * mask_bytes : NULL);
-    loss_delta<<<blocks(WIDTH * count), THREADS, 0, stream>>>(activations + LAYERS * block, targets,
-                                                              deltas + (LAYERS - 1) * block, (int)(WIDTH * count),
-                                                              1.0f / (float)count);
+    make_delta();
     for (int l = LAYERS - 1; l >= 0; --l) {
         const float *delta = deltas + l * block;
         bool last = l == LAYERS - 1;
@@ -166,11 +167,9 @@ forward_by_blas(void)
                           activations + l * block, WIDTH, &zero, out, WIDTH));
         CHECK(cublasSger(blas, WIDTH, (int)count, &one, weight(l) + SQUARE, 1, ones, 1, out, WIDTH));
         if (l < LAYERS - 1)
-            relu<<<blocks(WIDTH * count), THREADS, 0, stream>>>(out, (int)(WIDTH * count));
+            relu<<<blocks_for(WIDTH * count), THREADS, 0, stream>>>(out, (int)(WIDTH * count));
     }
-    loss_delta<<<blocks(WIDTH * count), THREADS, 0, stream>>>(activations + LAYERS * block, targets,
-                                                              deltas + (LAYERS - 1) * block, (int)(WIDTH * count),
-                                                              1.0f / (float)count);
+    make_delta();
 }
 
 /* The gradient of layer l's bias, and the delta of the layer below. */
@@ -185,7 +184,8 @@ backward_of_bias(int l)
     float *below = deltas + (l - 1) * block;
     CHECK(cublasSgemm(blas, CUBLAS_OP_T, CUBLAS_OP_N, WIDTH, (int)count, WIDTH, &one, weight(l), WIDTH, delta, WIDTH,
                       &zero, below, WIDTH));
-    relu_backward<<<blocks(WIDTH * count), THREADS, 0, stream>>>(activations + l * block, below, (int)(WIDTH * count));
+    relu_backward<<<blocks_for(WIDTH * count), THREADS, 0, stream>>>(activations + l * block, below,
+                                                                     (int)(WIDTH * count));
 }
 
 static void
@@ -233,23 +233,13 @@ step_by_batch(void)
 
 /* ---- training ---- */
 
-static float
-noise(unsigned seed, unsigned number)
-{
-    unsigned x = seed * 2654435761u + number * 40503u + 12345u;
-    x ^= x >> 16;
-    x *= 0x7feb352du;
-    x ^= x >> 15;
-    return (float)(x & 0xffffu) / 32768.0f - 1.0f;
-}
-
 /* This rank's samples of the world's batch. */
 static void
 load(float *to, unsigned seed)
 {
     float *host = (float *)malloc(count * WIDTH * sizeof(float));
     for (size_t i = 0; i < count * WIDTH; ++i)
-        host[i] = noise(seed, (unsigned)(first * WIDTH + i));
+        host[i] = noise_of(seed, (unsigned)(first * WIDTH + i));
     CHECK(cudaMemcpy(to, host, count * WIDTH * sizeof(float), cudaMemcpyHostToDevice));
     CHECK(cudaDeviceSynchronize());
     free(host);
@@ -260,17 +250,17 @@ create(void)
 {
     float *host = (float *)malloc(LAYERS * LAYER * sizeof(float)), *host_pointers[3 * LAYERS];
     block = batch * WIDTH;
-    CHECK(cudaMalloc(&parameters, LAYERS * LAYER * sizeof(float)));
-    CHECK(cudaMalloc(&gradients, LAYERS * LAYER * sizeof(float)));
-    CHECK(cudaMalloc(&activations, (LAYERS + 1) * block * sizeof(float)));
-    CHECK(cudaMalloc(&deltas, LAYERS * block * sizeof(float)));
-    CHECK(cudaMalloc(&targets, block * sizeof(float)));
-    CHECK(cudaMalloc(&ones, batch * sizeof(float)));
+    parameters = device_floats(LAYERS * LAYER);
+    gradients = device_floats(LAYERS * LAYER);
+    activations = device_floats((LAYERS + 1) * block);
+    deltas = device_floats(LAYERS * block);
+    targets = device_floats(block);
+    ones = device_floats(batch);
     CHECK(cudaMalloc(&masks, LAYERS * batch * MASK_LD / 8));
     CHECK(cudaMalloc(&pointers, sizeof(host_pointers)));
     CHECK(cudaMalloc(&workspace, 4096));
     for (int i = 0; i < LAYERS * LAYER; ++i)
-        host[i] = noise((unsigned)i / LAYER, (unsigned)i) / 8.0f + (i % LAYER % (WIDTH + 1) == 0 ? 0.5f : 0.0f);
+        host[i] = noise_of((unsigned)i / LAYER, (unsigned)i) / 8.0f + (i % LAYER % (WIDTH + 1) == 0 ? 0.5f : 0.0f);
     CHECK(cudaMemcpy(parameters, host, LAYERS * LAYER * sizeof(float), cudaMemcpyHostToDevice));
     for (size_t i = 0; i < batch; ++i)
         host[i] = 1.0f;
@@ -282,7 +272,7 @@ create(void)
     }
     if (is_way("batched")) /* addresses on the device are averaged late */
         CHECK(cudaMemcpy(pointers, host_pointers, sizeof(host_pointers), cudaMemcpyHostToDevice));
-    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    stream = stream_create();
     CHECK(cublasCreate(&blas));
     CHECK(cublasSetStream(blas, stream));
     CHECK(cublasLtCreate(&lt));
@@ -313,7 +303,7 @@ train(void)
         load(targets, 2 * (unsigned)step + 101);
         make_gradients();
         DDP_STEP(stream);
-        sgd<<<blocks(LAYERS * LAYER), THREADS, 0, stream>>>(parameters, gradients, LAYERS * LAYER, 0.05f);
+        descend<<<blocks_for(LAYERS * LAYER), THREADS, 0, stream>>>(parameters, gradients, LAYERS * LAYER, 0.05f);
         CHECK(cudaDeviceSynchronize()); /* the next batch goes into the same memory */
     }
 }

@@ -1,0 +1,174 @@
+/*
+ * trainer_net.h - the arithmetic that trainers of the tests have in common: dense layers with tanh, by kernels or by
+ * cuBLAS, the gradient of a squared error, stochastic gradient descent, and numbers to begin with. For the trainers of
+ * all tests; includes nothing of the product.
+ *
+ * Matrices are stored row by row: activations [items][width], weights [outputs][inputs]. A kernel has one thread for
+ * each element of what it writes, and every sum is taken in a fixed order: one process gives the same bits every time.
+ */
+#ifndef DDPRUN_TESTS_TRAINER_NET_H
+#define DDPRUN_TESTS_TRAINER_NET_H
+
+#include "trainer.h"
+
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+#include <math.h>
+
+enum { THREADS = 64 }; /* of a block */
+
+static inline unsigned
+blocks_for(size_t count)
+{
+    return (unsigned)((count + THREADS - 1) / THREADS);
+}
+
+/* In [-1, 1), the same whatever the number of ranks. */
+static inline float
+noise_of(unsigned seed, unsigned number)
+{
+    unsigned x = seed * 2654435761u + number * 40503u + 12345u;
+    x ^= x >> 16;
+    x *= 0x7feb352du;
+    x ^= x >> 15;
+    x *= 0x846ca68bu;
+    x ^= x >> 16;
+    return (float)(x & 0xffffu) / 32768.0f - 1.0f;
+}
+
+/* output = tanh(input weight' + bias); without a bias where it is NULL. */
+static __global__ void
+dense_forward(float *output, const float *input, const float *weight, const float *bias, int inputs, int outputs,
+              int count)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= outputs * count)
+        return;
+    float sum = bias != NULL ? bias[i % outputs] : 0.0f;
+    for (int k = 0; k < inputs; ++k)
+        sum += weight[(i % outputs) * inputs + k] * input[(i / outputs) * inputs + k];
+    output[i] = tanhf(sum);
+}
+
+/* matrix[r][c] = tanh(matrix[r][c] + bias[c]). */
+static __global__ void
+add_bias_tanh(float *matrix, const float *bias, int columns, int rows)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < rows * columns)
+        matrix[i] = tanhf(matrix[i] + bias[i % columns]);
+}
+
+/* Of the mean over the items of the squared error's half, before the tanh of the last layer. */
+static __global__ void
+loss_delta(float *delta, const float *output, const float *target, int width, int count)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < width * count)
+        delta[i] = (output[i] - target[i]) * (1.0f - output[i] * output[i]) / (float)count;
+}
+
+/* gradient = keep * gradient + scale * delta' input. */
+static __global__ void
+weight_gradient(float *gradient, const float *delta, const float *input, int inputs, int outputs, int count, float keep,
+                float scale)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= inputs * outputs)
+        return;
+    float sum = 0.0f;
+    for (int b = 0; b < count; ++b)
+        sum += delta[b * outputs + i / inputs] * input[b * inputs + i % inputs];
+    gradient[i] = (keep != 0.0f ? keep * gradient[i] : 0.0f) + scale * sum;
+}
+
+/* gradient = keep * gradient + scale * the sum of delta's rows. */
+static __global__ void
+bias_gradient(float *gradient, const float *delta, int outputs, int count, float keep, float scale)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= outputs)
+        return;
+    float sum = 0.0f;
+    for (int b = 0; b < count; ++b)
+        sum += delta[b * outputs + i];
+    gradient[i] = (keep != 0.0f ? keep * gradient[i] : 0.0f) + scale * sum;
+}
+
+/* delta_in = (delta weight) * tanh' of the layer below, whose output is `output_in`. */
+static __global__ void
+input_delta(float *delta_in, const float *weight, const float *delta, const float *output_in, int inputs, int outputs,
+            int count)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= inputs * count)
+        return;
+    float sum = 0.0f;
+    for (int k = 0; k < outputs; ++k)
+        sum += weight[k * inputs + i % inputs] * delta[(i / inputs) * outputs + k];
+    delta_in[i] = sum * (1.0f - output_in[i] * output_in[i]);
+}
+
+/* delta *= tanh' of the layer whose output is given. */
+static __global__ void
+through_tanh(float *delta, const float *output, int count)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count)
+        delta[i] *= 1.0f - output[i] * output[i];
+}
+
+static __global__ void
+sgd(float *weight, float *momentum, const float *gradient, int count, float rate)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count) {
+        momentum[i] = 0.9f * momentum[i] + gradient[i];
+        weight[i] -= rate * momentum[i];
+    }
+}
+
+/* sum = (adds ? sum : 0) + the squares of all values. */
+static __global__ void
+square_sum(float *sum, const float *values, int count, int adds)
+{
+    if (blockIdx.x * blockDim.x + threadIdx.x > 0)
+        return;
+    float total = adds ? *sum : 0.0f;
+    for (int i = 0; i < count; ++i)
+        total += values[i] * values[i];
+    *sum = total;
+}
+
+/* ---- the same products by cuBLAS, which stores column by column: each is written for the transposes ---- */
+
+/* output = input weight' */
+static inline void
+blas_forward(cublasHandle_t blas, float *output, const float *input, const float *weight, int inputs, int outputs,
+             int count)
+{
+    const float one = 1.0f, zero = 0.0f;
+    CHECK(cublasSgemm(blas, CUBLAS_OP_T, CUBLAS_OP_N, outputs, count, inputs, &one, weight, inputs, input, inputs,
+                      &zero, output, outputs));
+}
+
+/* gradient = keep * gradient + scale * delta' input */
+static inline void
+blas_weight_gradient(cublasHandle_t blas, float *gradient, const float *delta, const float *input, int inputs,
+                     int outputs, int count, float keep, float scale)
+{
+    CHECK(cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_T, inputs, outputs, count, &scale, input, inputs, delta, outputs,
+                      &keep, gradient, inputs));
+}
+
+/* delta_in = delta weight */
+static inline void
+blas_input_delta(cublasHandle_t blas, float *delta_in, const float *weight, const float *delta, int inputs, int outputs,
+                 int count)
+{
+    const float one = 1.0f, zero = 0.0f;
+    CHECK(cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_N, inputs, count, outputs, &one, weight, inputs, delta, outputs,
+                      &zero, delta_in, inputs));
+}
+
+#endif
