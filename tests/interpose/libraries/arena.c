@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { AGAIN = 8, COVER_READ = 1, COVER_WRITE = 2 };
+
 static CUdeviceptr device;
 static unsigned char arena[ARENA_BYTES]; /* the host's copy: uploaded before a call, downloaded after it */
 static unsigned char kept[ARENA_BYTES], results[ARENA_BYTES], cover[ARENA_BYTES];
@@ -81,7 +83,7 @@ fill(unsigned char *to, enum arena_kind kind)
     memcpy(to, numbers_of[kind] + 8 * arena_below(3 * ARENA_AREA_BYTES / 8), ARENA_AREA_BYTES);
 }
 
-void
+struct record *
 arena_start(void)
 {
     CUcontext context;
@@ -95,6 +97,8 @@ arena_start(void)
     ck_assert_int_eq(cuMemAlloc(&device, ARENA_BYTES), CUDA_SUCCESS);
     for (int kind = ARENA_FLOAT; kind <= ARENA_HALF; ++kind)
         make_numbers((enum arena_kind)kind);
+    ck_assert_ptr_nonnull(recorder_find());
+    return recorder_find();
 }
 
 bool
@@ -109,33 +113,25 @@ arena_fill(unsigned index, enum arena_kind kind)
     fill(arena + (size_t)index * ARENA_AREA_BYTES, kind);
 }
 
-void
-arena_keep(void)
+/* Keeps a copy of everything, and brings it to the device. */
+static void
+keep(void)
 {
     memcpy(kept, arena, ARENA_BYTES);
     upload();
 }
 
-void
-arena_restore(void)
+/* Makes the call, waits for the device, and fetches what is there now. False: the library does not do it. */
+static bool
+make(const struct arena_call *call)
 {
-    memcpy(arena, kept, ARENA_BYTES);
-}
-
-void
-arena_upload_kept(void)
-{
-    arena_restore();
-    upload();
-}
-
-void
-arena_wait(void)
-{
+    if (!call->make(call->values))
+        return false;
     ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
     recorder_find()->paused = true;
     ck_assert_int_eq(cuMemcpyDtoH(arena, device, ARENA_BYTES), CUDA_SUCCESS);
     recorder_find()->paused = false;
+    return true;
 }
 
 static void
@@ -166,16 +162,18 @@ cover_operand(const struct operand *operand)
     }
 }
 
-void
-arena_cover(const struct record *record)
+/* The last call's operands as the record has them: which bytes of the arena they cover. */
+static void
+cover_operands(const struct record *record)
 {
     memset(cover, 0, sizeof(cover));
     for (unsigned i = 0; i < record->operand_count; ++i)
         cover_operand(&record->operands[i]);
 }
 
-int64_t
-arena_stray_write(void)
+/* The first byte that differs from the copy and that no written operand covers; -1 if there is no such byte. */
+static int64_t
+stray_write(void)
 {
     for (size_t i = 0; i < ARENA_BYTES; ++i) {
         if (arena[i] != kept[i] && (cover[i] & COVER_WRITE) == 0)
@@ -184,7 +182,8 @@ arena_stray_write(void)
     return -1;
 }
 
-void arena_keep_results_and_disturb(enum arena_kind (*kind_of)(unsigned index))
+/* Keeps what the written operands now hold; other numbers for every byte that no operand covers, over the copy. */
+static void keep_results_and_disturb(enum arena_kind (*kind_of)(unsigned index))
 {
     memcpy(results, arena, ARENA_BYTES);
     for (unsigned area = 0; area < ARENA_AREAS; ++area) {
@@ -198,8 +197,9 @@ void arena_keep_results_and_disturb(enum arena_kind (*kind_of)(unsigned index))
     upload();
 }
 
-bool
-arena_same_results(void)
+/* Whether written operands hold what was kept. */
+static bool
+same_results(void)
 {
     for (size_t i = 0; i < ARENA_BYTES; ++i) {
         if ((cover[i] & COVER_WRITE) != 0 && arena[i] != results[i])
@@ -214,8 +214,8 @@ changed(uint64_t address, size_t bytes)
     return memcmp(arena + (address - device), kept + (address - device), bytes) != 0;
 }
 
-void
-arena_note_ends(struct arena_ends ends[ARENA_ENDS], const struct operand *operand, size_t element_bytes)
+static void
+note_ends(struct arena_ends ends[ARENA_ENDS], const struct operand *operand, size_t element_bytes)
 {
     struct arena_ends *of = ends;
     if (operand->pointer_count > 0)
@@ -239,4 +239,48 @@ arena_check_ends(const struct arena_ends ends[ARENA_ENDS], const char *symbol)
         ck_assert_msg(of->written > 0 && of->tight * 10 >= of->written * 8,
                       "%s: %s was written %u times, up to both ends %u times", symbol, of->name, of->written,
                       of->tight);
+}
+
+bool
+arena_try(struct record *record, const struct arena_call *call, struct arena_ends ends[ARENA_ENDS],
+          bool (*shows_ends)(const void *values, const struct operand *operand))
+{
+    keep();
+    unsigned long begins = record->begins;
+    if (!make(call))
+        return false;
+    ck_assert_msg(record->begins == begins + 1, "%s: %lu operations reported", call->text, record->begins - begins);
+    cover_operands(record);
+    int64_t stray = stray_write();
+    ck_assert_msg(stray < 0, "%s: wrote byte %ld of area %ld, which is in no operand", call->text,
+                  (long)(stray % ARENA_AREA_BYTES), (long)(stray / ARENA_AREA_BYTES));
+    for (unsigned i = 0; i < record->operand_count; ++i) {
+        const struct operand *operand = &record->operands[i];
+        if (operand->access == ACCESS_WRITE && (shows_ends == NULL || shows_ends(call->values, operand)))
+            note_ends(ends, operand, call->element_bytes);
+    }
+
+    keep_results_and_disturb(call->kind_of);
+    ck_assert(make(call));
+    bool needs_more = !same_results();
+    for (int i = 0; i < AGAIN && needs_more; ++i) { /* a library may give other bits for the same bytes */
+        memcpy(arena, kept, ARENA_BYTES);
+        upload();
+        ck_assert(make(call));
+        needs_more = same_results();
+    }
+    ck_assert_msg(!needs_more, "%s: needs bytes that are in no operand", call->text);
+    return true;
+}
+
+void
+arena_check_dropped(struct record *record, const struct arena_call *call)
+{
+    const struct record nothing = {0};
+    keep();
+    record->skips = true;
+    ck_assert(make(call));
+    record->skips = false;
+    cover_operands(&nothing);
+    ck_assert_msg(stray_write() < 0, "%s was made", call->text);
 }

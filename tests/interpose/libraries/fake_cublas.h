@@ -5,7 +5,7 @@
 #ifndef TESTS_INTERPOSE_LIBRARIES_FAKE_CUBLAS_H
 #define TESTS_INTERPOSE_LIBRARIES_FAKE_CUBLAS_H
 
-#include "arguments.h"
+#include "tests/interpose/words.h"
 
 #include <cublas_api.h>
 #include <stdbool.h>

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CASES = 30, GROUPS = 2, AGAIN = 8 };
+enum { CASES = 30, GROUPS = 2 };
 
 static struct record *record;
 static cublasHandle_t handle;
@@ -32,7 +32,7 @@ struct row {
     cublasStatus_t symbol parameters;                                \
     static cublasStatus_t call_##symbol(const struct values *values) \
     {                                                                \
-        CALLS_VALUES(values)                                         \
+        CALLS_VALUES                                                 \
         return symbol arguments;                                     \
     }
 #include "interpose/shim/libraries/cublas.def"
@@ -201,17 +201,26 @@ random_values(const char *symbol)
 
 static unsigned rows_that_ran;
 
+static const struct row *tried;
+
+static bool
+make_call(const void *values)
+{
+    return tried->call(values) == CUBLAS_STATUS_SUCCESS;
+}
+
 /* A triangle with ones in its diagonal leaves an element of its vector alone; rotmg fills as many parameters as it
  * needs; a factorisation leaves its pivot where it is. */
 static bool
-may_leave_ends(const char *symbol, const struct values *v)
+shows_ends(const void *values, const struct operand *operand)
 {
     const char *const names[] = {"otmg", "getrf", "geqrf", "gels"};
+    (void)operand;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
-        if (strstr(symbol, names[i]) != NULL)
-            return true;
+        if (strstr(tried->symbol, names[i]) != NULL)
+            return false;
     }
-    return v->diag == CUBLAS_DIAG_UNIT;
+    return ((const struct values *)values)->diag != CUBLAS_DIAG_UNIT;
 }
 
 /* Returns whether the library did it. */
@@ -219,43 +228,16 @@ static bool
 run_case(const struct row *row, struct arena_ends *ends)
 {
     struct values v = random_values(row->symbol);
-    arena_keep();
-    unsigned long begins = record->begins;
-    if (row->call(&v) != CUBLAS_STATUS_SUCCESS)
-        return false;
-    arena_wait();
-    ck_assert_msg(record->begins == begins + 1, "%s: %lu operations reported", row->symbol, record->begins - begins);
-    arena_cover(record);
-    int64_t stray = arena_stray_write();
-    ck_assert_msg(stray < 0, "%s: wrote byte %ld of area %ld, which is in no operand (m %ld n %ld k %ld)", row->symbol,
-                  (long)(stray % ARENA_AREA_BYTES), (long)(stray / ARENA_AREA_BYTES), (long)v.m, (long)v.n, (long)v.k);
-    for (unsigned i = 0; i < record->operand_count && !may_leave_ends(row->symbol, &v); ++i) {
-        if (record->operands[i].access == ACCESS_WRITE)
-            arena_note_ends(ends, &record->operands[i], element_bytes);
-    }
-
-    arena_keep_results_and_disturb(kind_of_area);
-    ck_assert_int_eq(row->call(&v), CUBLAS_STATUS_SUCCESS);
-    arena_wait();
-    bool needs_more = !arena_same_results();
-    for (int i = 0; i < AGAIN && needs_more; ++i) { /* a library may give other bits for the same bytes */
-        arena_upload_kept();
-        ck_assert_int_eq(row->call(&v), CUBLAS_STATUS_SUCCESS);
-        arena_wait();
-        needs_more = arena_same_results();
-    }
-    ck_assert_msg(!needs_more, "%s: needs bytes that are in no operand (m %ld n %ld k %ld)", row->symbol, (long)v.m,
-                  (long)v.n, (long)v.k);
-    arena_restore();
-    return true;
+    char text[96];
+    values_describe(&v, row->symbol, text, sizeof(text));
+    tried = row;
+    return arena_try(record, &(struct arena_call){text, &v, make_call, kind_of_area, element_bytes}, ends, shows_ends);
 }
 
 static void
 start(void)
 {
-    arena_start();
-    record = recorder_find();
-    ck_assert_ptr_nonnull(record);
+    record = arena_start();
     ck_assert_int_eq(cublasCreate_v2(&handle), CUBLAS_STATUS_SUCCESS);
     ck_assert_int_eq(cublasSetPointerMode_v2(handle, CUBLAS_POINTER_MODE_DEVICE), CUBLAS_STATUS_SUCCESS);
 }

@@ -31,12 +31,12 @@ struct row {
     cublasStatus_t symbol parameters;                                                \
     static cublasStatus_t call_##symbol(void *function, const struct values *values) \
     {                                                                                \
-        CALLS_VALUES(values)                                                         \
+        CALLS_VALUES                                                                 \
         return ((__typeof__(&(symbol)))function)arguments;                           \
     }                                                                                \
     static unsigned words_##symbol(const struct values *values, uint64_t *to)        \
     {                                                                                \
-        CALLS_VALUES(values)                                                         \
+        CALLS_VALUES                                                                 \
         const uint64_t words[] = {WORDS arguments};                                  \
         memcpy(to, words, sizeof(words));                                            \
         return sizeof(words) / sizeof(words[0]);                                     \

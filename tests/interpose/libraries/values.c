@@ -5,6 +5,8 @@
 
 #include "arena.h"
 
+#include <stdio.h>
+
 enum { SIZE = VALUES_SIZE, BATCH = VALUES_BATCH };
 
 static int64_t
@@ -48,4 +50,10 @@ values_choose_shape(struct values *v)
     v->diag = arena_below(4) == 0 ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT;
     v->side = (cublasSideMode_t)arena_below(2);
     v->mode = (cublasSideMode_t)arena_below(2);
+}
+
+void
+values_describe(const struct values *v, const char *symbol, char *text, size_t room)
+{
+    snprintf(text, room, "%s (m %ld n %ld k %ld)", symbol, (long)v->m, (long)v->n, (long)v->k);
 }
