@@ -92,7 +92,7 @@ waiting_find_straggler(struct waiting *waiting, const struct last_rank *latest, 
 {
     size_t now = count < WAITING_LATEST ? count : WAITING_LATEST;
     int rank = most_often_last(latest, now);
-    waiting->straggler = waiting->last = -1;
+    waiting->straggler = -1;
     if (waiting->count < WAITING_LEAST || latest[0].count < 2 || rank < 0 || gap_of(latest, now, rank) < least)
         return;
     waiting->straggler = rank;
@@ -108,16 +108,12 @@ waiting_take(struct waiting *waiting, const struct rank_waits *ranks, size_t cou
 {
     double sum = 0;
     size_t others = count - (waiting->straggler >= 0);
-    waiting->last = waiting->straggler;
-    for (size_t r = 0; r < count; ++r) {
+    for (size_t r = 0; r < count; ++r)
         sum += (int)r != waiting->straggler ? ranks[r].sum : 0;
-        if (waiting->straggler < 0 && 2 * ranks[r].last_count > waiting->count)
-            waiting->last = (int)r;
-    }
     bool is_known = waiting->count >= WAITING_LEAST && count > 1;
     waiting->waiting = is_known ? sum / (double)(others * waiting->count) : NAN;
     waiting->exposed = waiting->count > 0 ? waiting->exposed / (double)waiting->count : NAN;
-    waiting->last_count = waiting->last >= 0 ? ranks[waiting->last].last_count : 0;
+    waiting->last_count = waiting->straggler >= 0 ? ranks[waiting->straggler].last_count : 0;
 }
 
 const char *
@@ -137,10 +133,6 @@ waiting_text(const struct waiting *waiting, double ms, char text[WAITING_TEXT_BY
     if (waiting->straggler >= 0)
         snprintf(text, WAITING_TEXT_BYTES, "waiting for rank %d: %s ms per step, last to arrive in %zu of %zu steps%s",
                  waiting->straggler, mean, waiting->last_count, waiting->count, now);
-    else if (waiting->last >= 0)
-        snprintf(text, WAITING_TEXT_BYTES,
-                 "waiting for each other: %s ms per step; rank %d arrived last in %zu of %zu measured steps", mean,
-                 waiting->last, waiting->last_count, waiting->count);
     else
         snprintf(text, WAITING_TEXT_BYTES, "waiting for each other: %s ms per step", mean);
     return text;

@@ -40,9 +40,8 @@ struct waiting {
     double exposed;    /* NAN: there are none */
     double waiting;    /* what ranks waited for another one, without the straggler's own; NAN: too few boundaries */
     int straggler;     /* the rank that they waited for, by the latest boundaries, control steps too; -1: none */
-    int last;          /* the straggler, or else the rank that was the last in more than half of them; -1: none */
-    size_t last_count; /* in so many of them it was the last, */
-    size_t now_count, now_latest; /* and the straggler in so many of the latest so many */
+    size_t last_count; /* in so many of them the straggler was the last, */
+    size_t now_count, now_latest; /* and in so many of the latest so many */
 };
 
 /* What one rank waited for others at these boundaries, added up, and at how many it was the last. */

@@ -51,9 +51,9 @@ def read_closing(text):
     find("exposed", "closing", r"exposed communication: (\S+) ms per step", text, float)
     find("waiting", "closing", r"waiting for (?:rank \d+|each other): (\S+) ms", text, float)
     find("straggler", "closing", r"waiting for rank (\d+):", text, int)
-    find("last", "closing", r"(rank \d+ arrived last in \d+ of \d+|last to arrive in \d+ of \d+)", text, str)
+    find("last", "closing", r"(last to arrive in \d+ of \d+)", text, str)
     find("rate", "closing", r"(\S+) steps/s", text, float)
-    find("window", "closing", r"sampled from (steps \d+ to \d+)\)", text, str)
+    find("window", "closing", r"of the (steps \d+ to \d+)\)", text, str)
 
 
 def read_summary(summary):
@@ -78,17 +78,17 @@ def read_page(page, summary):
     for word, name, read in (("step", "step", ms), ("exposed", "exposed", ms), ("waiting", "waiting", ms), ("alone", "alone", ms),
                              ("efficiency", "efficiency", lambda text: 100 * number(text)), ("rate", "steps_per_second", number)):
         find(word, "page's figure", r"<dd id='run-%s'>(\d[^<]*)<" % name, markup["verdict"], read)
-    window = re.search(r"Of (steps \d+ to \d+)[ .]", verdict)
+    window = re.search(r"of (steps \d+ to \d+)[ .]", verdict)
     under = re.search(r"In these steps: (.*?)\. ", times)
     if under:
         find("waiting", "page over its table", r"waiting for (?:rank \d+|each other): (\S+) ms", under[1], float)
         find("straggler", "page over its table", r"waiting for rank (\d+):", under[1], int)
-        find("last", "page over its table", r"(rank \d+ arrived last in \d+ of \d+|last to arrive in \d+ of \d+)", under[1], str)
+        find("last", "page over its table", r"(last to arrive in \d+ of \d+)", under[1], str)
         table = {str(row["Rank"]): row for row in rows(report, "step-times", "What each rank does in a step")}
         if window and "means of %s without control steps" % window[1] not in times:
             complain("the head is of %s, and the table is not" % window[1])
-        for rank, count, of in re.findall(r"rank (\d+)(?:: \S+ ms per step, last to arrive| arrived last) in (\d+) of (\d+)", under[1]):
-            if int(count) != table[rank]["Last in steps"] or (" arrived last in " in under[1] and 2 * int(count) <= int(of)):
+        for rank, count, _ in re.findall(r"rank (\d+): \S+ ms per step, last to arrive in (\d+) of (\d+)", under[1]):
+            if int(count) != table[rank]["Last in steps"]:
                 complain("'%s' is over %s" % (under[1], table[rank]))
         for rank, row in table.items():
             say("exposed", "page's table, rank " + rank, row["Exposed"] / 1000)

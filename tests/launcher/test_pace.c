@@ -146,8 +146,7 @@ TEST(little_is_not_said)
     ck_pace(2 * MS, 27 * MS / 4, -1); /* of 100 ms, of all four */
     struct pace pace = pace_of(ranks, RANKS, NULL);
     ck_assert(!pace.waits);
-    ck_assert_str_eq(waiting_text(&pace.waited, 1e6, text),
-                     "waiting for each other: 6.75 ms per step; rank 2 arrived last in 20 of 20 measured steps");
+    ck_assert_str_eq(waiting_text(&pace.waited, 1e6, text), "waiting for each other: 6.75 ms per step");
     set_waits(20, 2 * MS, 11 * MS, always_2);
     ck_pace(2 * MS, 11 * MS, 2);
     for (int i = 0; i < RANKS; ++i)

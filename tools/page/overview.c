@@ -118,8 +118,8 @@ put_figures(json_object *section, const struct facts *facts)
         snprintf(waits, sizeof(waits), "for rank %d, mean of the others",
                  facts->ranks[facts->waited.straggler].run->rank);
     const char *slowed = facts_number(summary, "overlap_off_step") > 0
-                             ? "at the end overlap was off; while it was on: table of trials"
-                             : "how much longer kernels take beside collectives, in the last trial of overlap";
+                             ? "overlap was off at the end; the table of trials has the time with overlap"
+                             : "how much longer kernels take while collectives run, in the last trial of overlap";
     const struct {
         const char *id, *name, *kind;
         double value;
@@ -127,16 +127,16 @@ put_figures(json_object *section, const struct facts *facts)
     } figures[] = {
         {"ranks", "ranks", "count", facts->world, ""},
         {"step", "a step takes", "time", facts->step_us, "mean"},
-        {"p50", "p50 of all steps", "time", facts_percentile(facts, 50), "half of the steps took no longer"},
+        {"p50", "p50", "time", facts_percentile(facts, 50), "half of the steps take no longer"},
         {"p95", "p95", "time", facts_percentile(facts, 95), ""},
         {"p99", "p99", "time", facts_percentile(facts, 99), ""},
         {"alone", "without averaging", "time", alone_us, facts->world > 1 ? "a step less its losses" : ""},
         {"efficiency", "efficiency", "share", alone_us / facts->step_us, "without averaging / a step"},
         {"exposed", "exposed communication per step", "time", facts->exposed_us, "not hidden by backward, mean"},
-        {"planned", "planned exposed time", "time", facts->predicted_us, "as expected of the last buckets"},
-        {"bound", "least exposed time, estimated", "time", facts->bound_us, "with the best buckets"},
+        {"planned", "planned exposed time", "time", facts->predicted_us, "predicted for the last plan of buckets"},
+        {"bound", "least exposed time, estimated", "time", facts->bound_us, "with the best plan of buckets"},
         {"slowed", "slowed by collectives", "time", facts->slowed_us, slowed},
-        {"waiting", "waiting for ranks per step", "time", facts->waiting_us, waits},
+        {"waiting", "waiting for other ranks", "time", facts->waiting_us, waits},
         {"steps_per_second", "steps per second", "number", facts->steps_per_s, "mean after start-up"},
         {"items_per_second", "items per second", "number", facts_number(summary, "items_per_second"), "of DDP_SHARD"},
         {"steps", "steps", "count", isnan(steps) ? (double)facts->step_count : steps,
@@ -152,12 +152,14 @@ put_figures(json_object *section, const struct facts *facts)
 void
 section_verdict(json_object *report, const struct facts *facts, const struct model *model, const char *why)
 {
-    char caption[200], group[100] = "", text[FIGURE_BYTES];
+    char caption[320], group[100] = "", text[FIGURE_BYTES];
     if (facts->group_count > 1)
-        snprintf(group, sizeof(group), " of group %d, each from one to the next of that group; rates are of all groups",
+        snprintf(group, sizeof(group), " of group %d, and a step is one of that group. Rates are of all groups",
                  facts->group);
-    snprintf(caption, sizeof(caption), "All figures are of steps %llu to %llu%s.",
-             (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted, group);
+    snprintf(
+        caption, sizeof(caption),
+        "Means are of steps %llu to %llu%s. Percentiles are of all traced steps, rates of all steps after start-up.",
+        (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted, group);
     json_object *section =
         report_section(report, "verdict", "Verdict", facts->counted > 0 ? caption : "No step was measured.");
     if (facts->counted > 0)

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdarg.h>
 
-enum { MOST_POINTS = 400 };
+enum { MOST_POINTS = 200 };
 
 static json_object *
 text_of(const char *text)

@@ -62,23 +62,22 @@ put_curves(json_object *section, const struct facts *facts)
 void
 section_steps(json_object *report, const struct facts *facts)
 {
-    char waiting[WAITING_TEXT_BYTES], caption[640];
+    char waiting[WAITING_TEXT_BYTES], caption[800];
     double batches = facts_number(facts->summary, "batches"), each = facts_number(facts->summary, "batches_per_step");
     snprintf(
         caption, sizeof(caption),
-        "A step is measured on the device, from the end of one step to the end of the next. A curve is the median of "
-        "the ranks, its band spans all ranks. The table has means of steps %llu to %llu without control steps, which "
-        "try other buckets or no overlap. Exposed: waiting for the network. Waits: waiting for later ranks. Before: "
-        "forward, and all else before backward. Before and Backward are estimates: the rest of the step, divided as "
-        "in the steps of the trace. Last in steps: in how many this rank arrived last. Delayed others: how "
-        "much earlier the others would have finished without this rank.",
+        "A step lasts from the end of one step to the end of the next, by the device's clock. A curve is the median of "
+        "the ranks; its band spans all ranks. The table has means of steps %llu to %llu without control steps, which "
+        "try other buckets or no overlap. Step is the sum of Before, Backward, Exposed and Waits. Before, estimated: "
+        "forward, and all else before backward. Exposed: waiting for the network. Waits: waiting for later ranks. Last "
+        "in steps: in how many steps this rank arrived last. Delayed others: how much earlier the others would have "
+        "finished a step without this rank.",
         (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
     json_object *section = report_section(report, "step-times", "Step times by rank", caption);
     if (!isnan(batches) && !isnan(each))
         report_sentence(section, "notes",
-                        "With --plan a step is a round of %.0f of the program's %.0f batches. Each rank computed one "
-                        "batch of a round.",
-                        each, batches);
+                        "With --plan a step is a round of %.0f of the program's %.0f batches, one on each rank.", each,
+                        batches);
     if (facts->group_count > 1)
         report_sentence(section, "notes", "Of %zu gradient groups this is group %d, the one with the most bytes.",
                         facts->group_count, facts->group);

@@ -310,7 +310,6 @@ facts_waiting_text(const struct facts *facts, char text[WAITING_TEXT_BYTES])
 {
     struct waiting waited = facts->waited;
     waited.straggler = waited.straggler >= 0 ? facts->ranks[waited.straggler].run->rank : -1;
-    waited.last = waited.last >= 0 ? facts->ranks[waited.last].run->rank : -1;
     return waiting_text(&waited, 1e3, text);
 }
 

@@ -70,9 +70,9 @@ def read_closing(text):
     find("straggler", "closing", r"waiting for rank (\d+): \S+ ms", text)
     find("steps", "closing", r"ranks, (\d+) steps?", text)
     find("overlapped", "closing", r"(\d+) of them overlapped", text)
-    find("measured", "closing", r"mean of (\d+) steps?, sampled", text)
-    find("first", "closing", r"sampled from steps (\d+) to", text)
-    find("last", "closing", r"sampled from steps \d+ to (\d+)", text)
+    find("measured", "closing", r"mean of (\d+) of the steps", text)
+    find("first", "closing", r"of the steps (\d+) to", text)
+    find("last", "closing", r"of the steps \d+ to (\d+)", text)
 
 
 MEMBERS = {"step": "step_ms", "rate": "steps_per_second", "items": "items_per_second", "exposed": "exposed_ms", "planned": "exposed_planned_ms", "bound": "exposed_bound_ms",
@@ -85,7 +85,7 @@ FIGURES = {"step": "step", "rate": "steps_per_second", "items": "items_per_secon
            "waiting": "waiting", "steps": "steps", "overlapped": "overlapped_steps", "seconds": "seconds", "ranks": "ranks", "buckets": "buckets",
            "alone": "alone", "efficiency": "efficiency"}
 NAMES = {"step": "a step takes", "rate": "steps per second", "items": "items per second", "exposed": "exposed communication per step",
-         "planned": "planned exposed time", "bound": "least exposed time, estimated", "slowed": "slowed by collectives", "waiting": "waiting for ranks per step", "steps": "steps",
+         "planned": "planned exposed time", "bound": "least exposed time, estimated", "slowed": "slowed by collectives", "waiting": "waiting for other ranks", "steps": "steps",
          "overlapped": "overlapped steps", "seconds": "wall time", "ranks": "ranks", "buckets": "buckets", "alone": "without averaging",
          "efficiency": "efficiency"}
 COUNTS = {"straggler", "steps", "overlapped", "measured", "first", "last", "ranks", "buckets"}
@@ -130,7 +130,7 @@ def read_page(output, page, summary):
             complain("%s is %s of the whole" % (name, one["value"]))
     verdict, times = plain(markup["verdict"]), plain(markup["step-times"])
     find("step", output + "'s verdict", r"A step takes (\d\S* \S+)\. ", verdict)
-    find("first", output + "'s verdict", r"All figures are of steps (\d+) to", verdict)
+    find("first", output + "'s verdict", r"Means are of steps (\d+) to", verdict)
     hold_losses(output, report, figures, verdict)
     rounded("waiting", output + "'s table", r"In these steps: waiting for (?:rank \d+|each other): (\S+) ms per step", times)
     find("straggler", output + "'s table", r"In these steps: waiting for rank (\d+):", times)
