@@ -258,11 +258,13 @@ TEST(free_waits_for_the_device)
     float by = 1;
     unsigned count = BYTES / sizeof(float);
     void *args[] = {&device, &by, &count};
+    ck_assert_int_eq(cuFuncLoad(add), CUDA_SUCCESS); /* a first launch may wait for the device, and the gate */
     launch_one(load_function(&gate_image), gated, &open);
     ck_assert_int_eq(cuLaunchKernel(add, 4, 1, 1, 256, 1, 1, 0, gated, args, NULL), CUDA_SUCCESS);
     ck_assert_int_eq(cuLaunchHostFunc(opener, open_soon, &open), CUDA_SUCCESS);
     ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
     ck_assert_int_eq(cuStreamQuery(gated), CUDA_SUCCESS);
+    ck_assert_int_eq(atomic_load(&gate_gave_up), 0);
 }
 
 TEST(stream_ordered_memory_lives_until_its_free_is_reached)
