@@ -22,15 +22,16 @@ ends() {
     [ "$(grep -c 'kernel ' out)" -le 1 ] || fail "the kernel is named more than once"
 }
 
-# Two that run for 10 s before they are named, beside the others.
-declare -A spinning=()
+# Each takes 10 s of a processor before it is named, beside the other cases: one of the two in each run.
+declare -A spinning=() named=(
+    [18]="kernel spins: block (0,0,0), thread (3,0,0): it has run for 10 s, now at 0x"
+    [19]="kernel spins_in_loop: it has run for 10 s, now at 0x")
 at_exit '[ ${#spinning[@]} -eq 0 ] || kill -9 "${spinning[@]}"'
-if ! grep -aq __tsan_init "$program"; then # ThreadSanitizer keeps signals back
-    for case in 18 19; do
-        "$program" $case >spins$case 2>&1 </dev/null &
-        spinning[$case]=$!
-    done
-fi
+for case in "${!named[@]}"; do
+    chosen "$case" 2 && ! grep -aq __tsan_init "$program" || continue # ThreadSanitizer keeps signals back
+    "$program" "$case" >"spins$case" 2>&1 </dev/null &
+    spinning[$case]=$!
+done
 
 ends 0 0 "kernel half_at_barrier" "block (0,0,0): deadlock" "33 wait at __syncthreads" "warp 1 wait in __shfl_sync for lanes 0x80000000"
 ends 0 1 "kernel not_in_mask" "lane 16 of warp 0" "0xffff"
@@ -60,9 +61,8 @@ spins() {
     cp "spins$1" out
     prints "$2"
 }
-if [ ${#spinning[@]} -gt 0 ]; then
-    spins 18 "kernel spins: block (0,0,0), thread (3,0,0): it has run for 10 s, now at 0x"
-    spins 19 "kernel spins_in_loop: it has run for 10 s, now at 0x"
-fi
+for case in "${!spinning[@]}"; do
+    spins "$case" "${named[$case]}"
+done
 ends 134 9 "fatal.cu:" "x != 7"
 finish "$cases cases"
