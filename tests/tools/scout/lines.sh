@@ -100,14 +100,23 @@ if is_wanted shares; then
         asked=$([ "$habit" = carried ] && echo 1 || echo 0) # scout asks what the state is
         pasted "shares_$habit" "$work/shares.d" "$work/shares_plain" "$work/shares_$habit.d" shares.cu "$habit"
         check "shares, $habit: a note of what the host computes with its own copy" \
-            test "$(grep -c '^note: each rank computes a whole batch' "$work/shares_$habit.out")" -eq 1
+            test "$(grep -c '^note: ddp_share repeats a rank' "$work/shares_$habit.out")" -eq 1
     done
     asked=0
+    run "$ddprun" -n 2 "$work/shares_labels" labels # 24 records a step, whose images and labels come by two copies
+    check "shares: records are counted as items, once a step" awk -v RS='[ ,;]' '
+        $1 == "steps/s" { steps = last } $1 == "items/s" { items = last } { last = $1 }
+        END { exit !(steps > 0 && items > 23 * steps && items < 25 * steps) }' "$work/stderr"
+    sed 's/BATCH = 24/BATCH = 10/' "$work/shares_labels.d/shares.cu" >"$work/shares.d/again.cu"
+    compile "$work/shares.d" "$work/shares_again" again.cu
+    run "$ddprun" -n 4 "$work/shares_again" labels
+    check "shares: a batch is not cut inside a record" \
+        grep -q 'a batch of 480 bytes, 48 for each item, has no 4 equal shares' "$work/stderr"
     check "shares: lines that leave memory to each rank are said to" grep -q '^note: these lines do not annotate the memory in question' "$work/shares_carried.out"
     check "shares: of the whole set there is one share" test "$(grep -c '^+ *ddp_share(to, bytes, ' "$work/shares_whole.diff")" -eq 1
-    check "shares: of a list each batch is shared" test "$(grep -c '^+ *ddp_share_batches(list, .*, 96, sizeof(int), 0)' "$work/shares_list.diff")" -eq 1
+    check "shares: of a list each batch is shared" test "$(grep -c '^+ *ddp_share_batches(list, .*, 96, DDP_UNCOUNTED | sizeof(int), 0)' "$work/shares_list.diff")" -eq 1
     check "shares: of each time step there is a share, and one of its labels" \
-        test "$(grep -c '^+ *ddp_share_times(data, .*, 6912, 6, sizeof(float), 0)\|^+ *ddp_share(labels' "$work/shares_times.diff")" -eq 2
+        test "$(grep -c '^+ *ddp_share_times(data, .*, 6912, 6, DDP_ALSO | 48, 0)\|^+ *ddp_share(labels' "$work/shares_times.diff")" -eq 2
     check "shares: labels of each time step have a share of each" \
         test "$(grep -c '^+ *ddp_share_times(\(data\|each\), ' "$work/shares_targets.diff")" -eq 2
     sed 's/BATCH = 24/BATCH = 12/' "$work/shares_times.d/shares.cu" >"$work/shares.d/again.cu"

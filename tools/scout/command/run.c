@@ -72,16 +72,14 @@ static void
 show_progress(const struct scout_progress *progress, bool over)
 {
     static bool shown;
-    if (!isatty(STDERR_FILENO))
+    if (!isatty(STDERR_FILENO) || (over && !shown))
         return;
-    if (over) {
-        if (shown)
-            fputs("\r\033[K", stderr);
-        return;
-    }
     shown = true;
     bool is_deep = atomic_load(&progress->stage) == SCOUT_STAGE_DEEP;
-    fprintf(stderr, "\r\033[Kddprun: scout: %llu of %llu operations, %llu repetitions; now %.60s",
+    fputs("\r\033[K", stderr);
+    if (over)
+        return;
+    fprintf(stderr, "ddprun: scout: %llu of %llu operations, %llu repetitions; now %.60s",
             (unsigned long long)atomic_load(is_deep ? &progress->deep : &progress->operations),
             (unsigned long long)atomic_load(is_deep ? &progress->wanted : &progress->operations),
             (unsigned long long)atomic_load(&progress->tests), is_deep ? progress->kernel : "looking for what repeats");
@@ -176,11 +174,7 @@ make_run(const struct scout_order *order, const struct scout_child *child, const
     if (pid > 0) {
         attend_program(order, progress, pid, begin_ms, outcome);
         outcome->repeated = atomic_load(&progress->repeat_ms) != 0;
-        outcome->operations = atomic_load(&progress->operations);
-        outcome->period = atomic_load(&progress->period);
-        outcome->deep = atomic_load(&progress->deep);
-        outcome->stage = atomic_load(&progress->stage);
-        snprintf(outcome->kernel, sizeof(outcome->kernel), "%s", progress->kernel);
+        memcpy(&outcome->progress, progress, sizeof(*progress));
         inner_run_reason(child->summary, outcome->reason, sizeof(outcome->reason));
         bool is_fault =
             outcome->repeated && outcome->signal == 0 && !outcome->late && (outcome->hung || outcome->exit_code != 0);
@@ -200,7 +194,7 @@ static bool
 leave_out(struct scout_outcome *outcome, struct scout_run_settings *settings)
 {
     const struct scout_left_out *failed = &outcome->failed;
-    const char *said = strstr(outcome->reason, outcome->kernel);
+    const char *said = strstr(outcome->reason, outcome->progress.kernel);
     size_t used = strlen(outcome->left_out), i = 0;
     char text[256];
     while (i < SCOUT_LEFT_OUT_AT_MOST && settings->left_out[i].launch != 0)
@@ -211,7 +205,7 @@ leave_out(struct scout_outcome *outcome, struct scout_run_settings *settings)
     if (said != NULL && !outcome->hung)
         snprintf(text, sizeof(text), "%.150s", said);
     else
-        snprintf(text, sizeof(text), "%s %s when it was repeated with other %s", outcome->kernel,
+        snprintf(text, sizeof(text), "%s %s when it was repeated with other %s", outcome->progress.kernel,
                  outcome->hung ? "did not end" : "ended the program", failed->integers ? "integers" : "inputs");
     if (strstr(outcome->left_out, text) == NULL)
         snprintf(outcome->left_out + used, sizeof(outcome->left_out) - used, "%s%s", used > 0 ? "; " : "", text);
@@ -263,30 +257,31 @@ scout_run_judge(const struct scout_order *order, const struct scout_outcome *out
                          outcome->left_out);
     if (outcome->refused && (outcome->late || outcome->exit_code == 0))
         return true;
-    if (outcome->late && outcome->stage != SCOUT_STAGE_DEEP)
+    if (outcome->late && outcome->progress.stage != SCOUT_STAGE_DEEP)
         return error_set(error, code,
                          "the program made %llu operations in %u s and repeated nothing three times; raise --timeout, "
                          "or give it less to do in a step",
-                         (unsigned long long)outcome->operations, order->timeout_s);
+                         (unsigned long long)outcome->progress.operations, order->timeout_s);
     if (outcome->late)
         return error_set(error, code, "recording took longer than %u s (%llu of %llu operations); raise --timeout",
-                         order->timeout_s, (unsigned long long)outcome->deep,
-                         (unsigned long long)outcome->period * DEFAULT_PERIODS);
-    if (outcome->stage == SCOUT_STAGE_OVER)
+                         order->timeout_s, (unsigned long long)outcome->progress.deep,
+                         (unsigned long long)outcome->progress.period * DEFAULT_PERIODS);
+    if (outcome->progress.stage == SCOUT_STAGE_OVER)
         return true;
     if (outcome->exit_code != 0)
         return error_set(error, outcome->exit_code == DDPRUN_EXIT_NOT_RUN ? DDPRUN_EXIT_NOT_RUN : code, "%s",
                          outcome->reason[0] != '\0' ? outcome->reason : "the program failed by itself");
-    if (outcome->stage == SCOUT_STAGE_NONE || outcome->operations == 0)
+    if (outcome->progress.stage == SCOUT_STAGE_NONE || outcome->progress.operations == 0)
         return error_set(error, code,
                          "the program ended without a use of CUDA that ddprun can see; look for a problem with ddprun "
                          "doctor");
-    if (outcome->stage == SCOUT_STAGE_LIGHT)
+    if (outcome->progress.stage == SCOUT_STAGE_LIGHT)
         return error_set(error, code,
                          "the program ended after %llu operations and repeated nothing three times: at least six steps "
                          "are needed, twelve if their sizes vary, with the same launches and copies",
-                         (unsigned long long)outcome->operations);
-    return error_set(
-        error, code, "the program ended before %d periods were recorded (%llu of %llu operations); give it more steps",
-        DEFAULT_PERIODS, (unsigned long long)outcome->deep, (unsigned long long)outcome->period * DEFAULT_PERIODS);
+                         (unsigned long long)outcome->progress.operations);
+    return error_set(error, code,
+                     "the program ended before %d periods were recorded (%llu of %llu operations); give it more steps",
+                     DEFAULT_PERIODS, (unsigned long long)outcome->progress.deep,
+                     (unsigned long long)outcome->progress.period * DEFAULT_PERIODS);
 }

@@ -31,14 +31,12 @@ struct scout_outcome {
     bool hung;                    /* it was ended because a repeated launch did not end */
     bool repeated;                /* a launch was being repeated when it ended */
     bool refused;                 /* periods were recorded that are none of a step */
-    char kernel[128];             /* that was repeated last */
     struct scout_left_out failed; /* the launch that was made again when it ended by itself, or hung */
     unsigned runs;                /* that were made */
     char left_out[1024];          /* launches that ended runs when they were made again: what came of each; "": none */
     char reason[1024];            /* why it failed, by its summary; empty: unknown */
-    uint64_t operations, period, deep;
-    uint32_t stage; /* enum scout_stage */
-    char *log;      /* path, malloc'ed; the file exists if the program became a rank */
+    struct scout_progress progress; /* where it ended */
+    char *log;                      /* path, malloc'ed; the file exists if the program became a rank */
 };
 
 /* A ddprun that is started with the program. */

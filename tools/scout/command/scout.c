@@ -135,17 +135,11 @@ static bool
 is_asked_by_state(const struct turns *by_state, const char *list)
 {
     uint32_t alloc;
-    while (list != NULL && *list != '\0') {
-        uint32_t i = 0;
-        if (!scout_list_next(&list, &alloc))
-            return false;
-        while (i < by_state->range_count &&
-               (by_state->ranges[i].role != PLAY_PER_RANK || by_state->ranges[i].alloc != alloc))
-            ++i;
-        if (i == by_state->range_count)
-            return false;
-    }
-    return true;
+    bool is = true;
+    while (list != NULL && *list != '\0' && is)
+        is = scout_list_next(&list, &alloc) &&
+             ANY(it, by_state->ranges, by_state->range_count, it->role == PLAY_PER_RANK && it->alloc == alloc);
+    return is;
 }
 
 /* Turns by state, and what proofs say of them. */
@@ -226,12 +220,11 @@ report_instead(const struct scout_order *order, const struct request *request, c
 static bool
 has_figures(const struct scout_log *log, const struct scout_tensor *tensor)
 {
-    bool is_own = tensor->role == ROLE_STATISTICS;
-    bool any = tensor->type == SCOUT_INTEGER || tensor->hi - tensor->lo <= ELEMENT_BYTES;
-    any = any || ANY(op, log->ops, log->op_count,
-                     op->kind == SCOUT_COPY && op->to.alloc == SCOUT_NONE && op->from.alloc == tensor->alloc &&
-                         op->from.offset < tensor->hi && op->from.offset + op->bytes > tensor->lo);
-    return is_own && any;
+    return tensor->role == ROLE_STATISTICS &&
+           (tensor->type == SCOUT_INTEGER || tensor->hi - tensor->lo <= ELEMENT_BYTES ||
+            ANY(op, log->ops, log->op_count,
+                op->kind == SCOUT_COPY && op->to.alloc == SCOUT_NONE && op->from.alloc == tensor->alloc &&
+                    op->from.offset < tensor->hi && op->from.offset + op->bytes > tensor->lo));
 }
 
 /* A launch behind the place where gradients are averaged, by which nothing has changed in any recorded step; the end of
@@ -288,14 +281,14 @@ static void
 tell_failures(const struct scout_outcome *outcome, const struct scout_log *log, struct scout_finding *finding)
 {
     char name[SCOUT_NAME_BYTES], place[256];
-    const struct scout_op *op = log->ops, *end = log->ops + log->op_count;
+    const struct scout_op *op =
+        FIND(it, log->ops, log->op_count,
+             it->effect != NULL && strcmp(scout_log_name(log, it->effect->why), SCOUT_FAILED) == 0);
     if (outcome->left_out[0] != '\0')
         tell(finding,
              xasprintf("%s: the last of %u runs does not repeat these launches", outcome->left_out, outcome->runs));
-    while (op < end && (op->effect == NULL || strcmp(scout_log_name(log, op->effect->why), SCOUT_FAILED) != 0))
-        ++op;
     struct sites *sites = sites_open(log);
-    if (op < end)
+    if (op != NULL)
         tell(finding, xasprintf("%s (%s) computes nothing: %s", scout_op_name(log, op, name),
                                 sites_text(sites, op->site, place, sizeof(place)), SCOUT_FAILED));
     sites_close(sites);

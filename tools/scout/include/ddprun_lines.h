@@ -12,24 +12,33 @@
 
 #define DDP_LINES_END(...) (fprintf(stderr, "ddprun_lines.h: " __VA_ARGS__), exit(1))
 
+/* With the bytes of an item: ddprun counts the items of another list of the batch; or it has no figure of items,
+ * because the list comes once for many steps, or the item is an element, of which a record may have several. */
+#define DDP_ALSO      ((size_t)1 << 62)
+#define DDP_UNCOUNTED ((size_t)1 << 61)
+
 /*
- * Overwrites a batch, on the host or the device: this rank's records are copied over those of the other ranks. Sums
- * and means over the batch are then those of the rank's share, and take no less time. Faster: load, copy and compute
- * the share's records alone. `each`: bytes of an element.
+ * Overwrites a batch, on the host or the device: this rank's items are copied over those of the other ranks. Sums and
+ * means over the batch are then those of the rank's share, and take no less time. Faster: load, copy and compute the
+ * share's items alone. `item`: its bytes; where they are an element's, a share may end inside a record. Ends a program
+ * whose batch has no equal shares.
  */
 static inline void
-ddp_share(const void *data, size_t bytes, size_t each, cudaStream_t stream)
+ddp_share(const void *data, size_t bytes, size_t item, cudaStream_t stream)
 {
-    size_t first, count, at;
-    /* Bytes are no items: after two totals that differ ddprun has no figure of items. */
-    DDP_SHARD(2 * bytes, &first, &count);
-    DDP_SHARD(bytes, &first, &count);
-    if (bytes % (each * (size_t)DDP_WORLD_SIZE()) != 0)
-        DDP_LINES_END("a batch of %zu elements has no %d equal shares: choose another batch size\n", bytes / each,
-                      DDP_WORLD_SIZE());
-    for (at = 0; at < bytes; at += count)
-        if (at != first)
-            cudaMemcpyAsync((char *)data + at, (const char *)data + first, count, cudaMemcpyDefault, stream);
+    size_t each = item & ~(DDP_ALSO | DDP_UNCOUNTED), ranks = (size_t)DDP_WORLD_SIZE(), share, unused, at;
+    if (item & DDP_UNCOUNTED) /* after two totals that differ ddprun has no figure */
+        DDP_SHARD(2 * bytes, &share, &unused);
+    if (!(item & DDP_ALSO))
+        DDP_SHARD(bytes / each, &share, &unused);
+    if (bytes % (each * ranks) != 0)
+        DDP_LINES_END("a batch of %zu bytes, %zu for each item, has no %zu equal shares: choose another batch size\n",
+                      bytes, each, ranks);
+    share = bytes / ranks;
+    for (at = 0; at < bytes; at += share)
+        if (at != (size_t)DDP_RANK() * share)
+            cudaMemcpyAsync((char *)data + at, (const char *)data + (size_t)DDP_RANK() * share, share,
+                            cudaMemcpyDefault, stream);
     if (stream == 0)
         cudaStreamSynchronize(stream);
 }
@@ -38,7 +47,7 @@ ddp_share(const void *data, size_t bytes, size_t each, cudaStream_t stream)
  * which one copy brings. Ends a program whose batch has another size than the one that was scouted: it may have other
  * time steps, and lists at other places. */
 static inline void
-ddp_share_times(const void *data, size_t bytes, size_t scouted, size_t times, size_t each, cudaStream_t stream)
+ddp_share_times(const void *data, size_t bytes, size_t scouted, size_t times, size_t item, cudaStream_t stream)
 {
     size_t at;
     if (bytes != scouted)
@@ -46,7 +55,7 @@ ddp_share_times(const void *data, size_t bytes, size_t scouted, size_t times, si
                       "arguments\n",
                       bytes, scouted);
     for (at = 0; at < bytes; at += bytes / times)
-        ddp_share((const char *)data + at, bytes / times, each, stream);
+        ddp_share((const char *)data + at, bytes / times, at > 0 ? item | DDP_ALSO : item, stream);
 }
 
 /* Records that stay on the device, by batches: memory that ddp_share_batches() has overwritten. */
@@ -61,20 +70,13 @@ __attribute__((weak)) unsigned ddp_batches_count;
 /* The same of each batch of records that stay on the device. What is left behind the last one is as it was: all ranks
  * compute the same of it. */
 static inline void
-ddp_share_batches(const void *data, size_t bytes, size_t batch, size_t each, cudaStream_t stream)
+ddp_share_batches(const void *data, size_t bytes, size_t batch, size_t item, cudaStream_t stream)
 {
+    struct ddp_batches it = {(char *)data, bytes, batch};
     size_t at;
-    unsigned i = 0;
     for (at = 0; at + batch <= bytes; at += batch)
-        ddp_share((const char *)data + at, batch, each, stream);
-    while (i < ddp_batches_count && ddp_batches[i].data != (char *)data)
-        ++i;
-    if (i < DDP_BATCHES_AT_MOST) {
-        ddp_batches[i].data = (char *)data;
-        ddp_batches[i].bytes = bytes;
-        ddp_batches[i].batch = batch;
-        ddp_batches_count += i == ddp_batches_count;
-    }
+        ddp_share((const char *)data + at, batch, item, stream);
+    ddp_batches[ddp_batches_count++ % DDP_BATCHES_AT_MOST] = it;
 }
 
 /*
@@ -85,7 +87,7 @@ static inline void
 ddp_check_batch(const void *records)
 {
     unsigned i;
-    for (i = 0; i < ddp_batches_count; ++i) {
+    for (i = 0; i < DDP_BATCHES_AT_MOST; ++i) {
         size_t at = (size_t)((const char *)records - ddp_batches[i].data);
         if (at < ddp_batches[i].bytes && at % ddp_batches[i].batch != 0)
             DDP_LINES_END("a batch begins at byte %zu of its records, and ddprun scout saw batches of %zu bytes: scout "

@@ -170,16 +170,9 @@ enum ratio { RATIO_ONE, RATIO_WIDER, RATIO_NARROWER, RATIO_PAIRS, RATIOS };
 static bool
 fits(enum ratio ratio, size_t from, size_t to)
 {
-    switch (ratio) {
-    case RATIO_ONE:
-        return from == to;
-    case RATIO_WIDER:
-        return from == to / 2;
-    case RATIO_NARROWER:
-        return from / 2 == to;
-    default:
-        return from / 2 == to / 2;
-    }
+    bool from_pairs = ratio == RATIO_NARROWER || ratio == RATIO_PAIRS;
+    bool to_pairs = ratio == RATIO_WIDER || ratio == RATIO_PAIRS;
+    return (from_pairs ? from / 2 : from) == (to_pairs ? to / 2 : to);
 }
 
 static void

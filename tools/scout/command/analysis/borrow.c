@@ -1,15 +1,18 @@
 /* borrow.c - see finding.h. */
 
 #include "launcher/common/xcalloc.h"
-#include "tools/common/grown.h"
-#include "tools/common/owned.h"
 #include "tools/scout/command/analysis/rules.h"
+
+#include <obstack.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* A launch, and the one that lends to it. */
 struct loan {
     const uint32_t *memory_of;
     const struct scout_op *to, *from;
-    struct scout_effect *effect; /* of `to`, a copy */
+    struct scout_effect *effect; /* of `to` */
+    uint32_t dependence_room, elementwise_room;
 };
 
 /* The lender's allocation as the borrower has it. */
@@ -23,31 +26,31 @@ alloc_here(const struct loan *loan, uint32_t alloc)
 }
 
 static void
-lend_segment(struct loan *loan, struct scout_segment *segment, const struct scout_segment *theirs)
+lend_segment(struct loan *loan, uint32_t number, uint32_t theirs)
 {
     const struct scout_effect *lender = loan->from->effect;
-    struct scout_effect *effect = loan->effect;
-    uint32_t alloc = segment->alloc, number = (uint32_t)(segment - effect->segments);
-    if (segment->lo == theirs->lo && segment->hi == theirs->hi)
-        *segment = *theirs;
+    struct scout_segment *segment = &loan->effect->segments[number];
+    uint32_t alloc = segment->alloc;
+    if (segment->lo == lender->segments[theirs].lo && segment->hi == lender->segments[theirs].hi)
+        *segment = lender->segments[theirs];
     segment->alloc = alloc;
-    segment->tested = theirs->tested;
-    FOR_EACH(lent, lender->dependences, lender->dependence_count) {
-        if (&lender->segments[lent->from] != theirs)
-            continue;
-        struct scout_dependence *here = GROWN(effect->dependences, effect->dependence_count);
-        *here = *lent;
-        here->from = number;
-        here->to = alloc_here(loan, here->to);
-    }
-    FOR_EACH(lent, lender->elementwise, lender->elementwise_count) {
-        if (lent->from != theirs->alloc || lent->from_base != segment->lo)
-            continue;
-        struct scout_elementwise *here = GROWN(effect->elementwise, effect->elementwise_count);
-        *here = *lent;
-        here->from = alloc;
-        here->to = alloc_here(loan, here->to);
-    }
+    segment->tested = lender->segments[theirs].tested;
+    for (uint32_t i = 0; i < lender->dependence_count; ++i)
+        if (lender->dependences[i].from == theirs && loan->effect->dependence_count < loan->dependence_room) {
+            struct scout_dependence *here = &loan->effect->dependences[loan->effect->dependence_count++];
+            *here = lender->dependences[i];
+            here->from = number;
+            here->to = alloc_here(loan, here->to);
+        }
+    for (uint32_t i = 0; i < lender->elementwise_count; ++i)
+        if (lender->elementwise[i].from == lender->segments[theirs].alloc &&
+            lender->elementwise[i].from_base == segment->lo &&
+            loan->effect->elementwise_count < loan->elementwise_room) {
+            struct scout_elementwise *here = &loan->effect->elementwise[loan->effect->elementwise_count++];
+            *here = lender->elementwise[i];
+            here->from = alloc;
+            here->to = alloc_here(loan, here->to);
+        }
 }
 
 /* Whole numbers are tried once they have changed, which the first period cannot show. */
@@ -76,58 +79,70 @@ static bool
 lend(struct loan *loan)
 {
     bool open = false;
-    FOR_EACH_MUTABLE(segment, loan->effect->segments, loan->effect->segment_count) {
-        FOR_EACH_UNTIL(theirs, loan->from->effect->segments, loan->from->effect->segment_count,
-                       !is_wanted(loan, segment)) {
+    for (uint32_t i = 0; i < loan->effect->segment_count; ++i) {
+        struct scout_segment *segment = &loan->effect->segments[i];
+        for (uint32_t k = 0; k < loan->from->effect->segment_count && is_wanted(loan, segment); ++k) {
+            const struct scout_segment *theirs = &loan->from->effect->segments[k];
             bool same = theirs->lo == segment->lo && theirs->hi == segment->hi &&
                         loan->memory_of[theirs->alloc] == loan->memory_of[segment->alloc];
             if (theirs->tested != 0 && (same || is_same_argument(loan, segment, theirs)))
-                lend_segment(loan, segment, theirs);
+                lend_segment(loan, i, k);
         }
         open = open || segment->tested == 0;
     }
     return open;
 }
 
-/* A list that can grow (GROWN). */
-static void *
-copy_of(const void *items, uint32_t count, size_t item)
+#define obstack_chunk_alloc malloc
+#define obstack_chunk_free  free
+
+/* The C library's macro aligns from a null pointer on. */
+static void *__attribute__((no_sanitize("pointer-overflow")))
+copy_of(struct scout_log *lent, const void *items, uint32_t count, uint32_t room, size_t item)
 {
-    size_t room = 1;
-    while (room < count)
-        room *= 2;
-    void *copy = xcalloc(room, item);
-    if (count > 0)
-        memcpy(copy, items, count * item);
-    return copy;
+    void *copy = obstack_alloc(lent->held, (room + 1) * item);
+    return count > 0 ? memcpy(copy, items, count * item) : copy;
 }
 
+/* With room for more. */
 static struct scout_effect *
-copy_effect(const struct scout_effect *old)
+copy_effect(struct scout_log *lent, const struct scout_effect *old, uint32_t dependences, uint32_t elementwise)
 {
-    struct scout_effect *effect = xcalloc(1, sizeof(*effect));
-    *effect = *old;
-    effect->segments = copy_of(old->segments, old->segment_count, sizeof(*old->segments));
-    effect->dependences = copy_of(old->dependences, old->dependence_count, sizeof(*old->dependences));
-    effect->elementwise = copy_of(old->elementwise, old->elementwise_count, sizeof(*old->elementwise));
-    effect->written = copy_of(old->written, old->written_count, sizeof(*old->written));
+    uint32_t segments = old->segment_count, written = old->written_count;
+    struct scout_effect *effect = copy_of(lent, old, 1, 1, sizeof(*old));
+    effect->segments = copy_of(lent, old->segments, segments, segments, sizeof(*old->segments));
+    effect->dependences =
+        copy_of(lent, old->dependences, old->dependence_count, dependences, sizeof(*old->dependences));
+    effect->elementwise =
+        copy_of(lent, old->elementwise, old->elementwise_count, elementwise, sizeof(*old->elementwise));
+    effect->written = copy_of(lent, old->written, written, written, sizeof(*old->written));
     return effect;
 }
 
 static struct scout_effect *
 complete(const struct scout_log *log, const uint32_t *memory_of, uint32_t first, uint32_t end, uint32_t period,
-         uint32_t number)
+         uint32_t number, struct scout_log *lent)
 {
     const struct scout_effect *old = log->ops[number].effect;
-    struct loan loan = {.memory_of = memory_of, .to = &log->ops[number], .effect = copy_effect(old)};
+    uint32_t dependences = old->dependence_count, elementwise = old->elementwise_count;
+    for (uint32_t i = first + (number - first) % period; i < end; i += period) {
+        dependences += log->ops[i].effect->dependence_count;
+        elementwise += log->ops[i].effect->elementwise_count;
+    }
+    struct scout_effect *effect = copy_effect(lent, old, dependences, elementwise);
+    struct loan loan = {.memory_of = memory_of,
+                        .to = &log->ops[number],
+                        .effect = effect,
+                        .dependence_room = dependences,
+                        .elementwise_room = elementwise};
     bool open = true;
     for (uint32_t i = first + (number - first) % period; i < end && open; i += period) {
         loan.from = &log->ops[i];
         if (i != number && loan.from->name == loan.to->name)
             open = lend(&loan);
     }
-    loan.effect->why = open ? old->why : SCOUT_NONE;
-    return loan.effect;
+    effect->why = open ? old->why : SCOUT_NONE;
+    return effect;
 }
 
 static bool
@@ -153,10 +168,11 @@ is_idle(const struct scout_effect *effect)
 
 /* What one launch does, as if it were done by another one. */
 static struct scout_effect *
-effect_as(const struct scout_op *from, const struct scout_op *to)
+effect_as(struct scout_log *lent, const struct scout_op *from, const struct scout_op *to)
 {
     const struct loan loan = {.to = to, .from = from};
-    struct scout_effect *effect = copy_effect(from->effect);
+    const struct scout_effect *old = from->effect;
+    struct scout_effect *effect = copy_effect(lent, old, old->dependence_count, old->elementwise_count);
     for (uint32_t i = 0; i < effect->segment_count; ++i)
         effect->segments[i].alloc = alloc_here(&loan, effect->segments[i].alloc);
     for (uint32_t i = 0; i < effect->written_count; ++i)
@@ -170,15 +186,16 @@ effect_as(const struct scout_op *from, const struct scout_op *to)
     return effect;
 }
 
-/* A launch that wrote nothing, as in a step that is left out by a flag, does what it does in another period; NULL: it
- * writes in none. */
+/* A launch that wrote nothing, as in a step that is left out by a flag, does what it does in another period, if it
+ * writes in one. */
 static struct scout_effect *
-awake(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t period, uint32_t number)
+awake(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t period, uint32_t number,
+      struct scout_log *lent)
 {
     for (uint32_t i = first + (number - first) % period; i < end; i += period)
         if (log->ops[i].name == log->ops[number].name && log->ops[i].effect->written_count > 0)
-            return effect_as(&log->ops[i], &log->ops[number]);
-    return NULL;
+            return effect_as(lent, &log->ops[i], &log->ops[number]);
+    return log->ops[number].effect;
 }
 
 /* The launch in the place of `number` in the last period, if it gets the same, of the same size. */
@@ -259,31 +276,21 @@ borrow_find_open(const struct scout_log *log, uint32_t first, uint32_t end)
     return first < end ? first : UINT32_MAX;
 }
 
-/* With what other launches show; `all`: with all that stayed open. NULL: nothing changes. */
+/* With what other launches show; `all`: with all that stayed open. */
 static struct scout_effect *
-closed(const struct stretch *in, const struct scout_op *op, bool all)
+closed(const struct stretch *in, const struct scout_op *op, bool all, struct scout_log *lent)
 {
-    struct scout_effect *effect = NULL;
+    struct scout_effect *effect = op->effect;
     for (uint32_t i = 0; i < op->effect->elementwise_count; ++i) {
         if (op->effect->elementwise[i].samples > 0)
             continue;
         enum shown shown = look_at_others(in, op, &op->effect->elementwise[i]);
         if (shown == SHOWN_OTHERWISE || (shown == SHOWN_NOT && !all))
             continue;
-        effect = effect != NULL ? effect : effect_as(op, op);
+        effect = effect != op->effect ? effect : effect_as(lent, op, op);
         effect->elementwise[i].samples = 1;
     }
     return effect;
-}
-
-static void
-free_effect(struct scout_effect *effect)
-{
-    free(effect->segments);
-    free(effect->dependences);
-    free(effect->elementwise);
-    free(effect->written);
-    free(effect);
 }
 
 void
@@ -291,37 +298,32 @@ borrow_make(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t 
             struct scout_log *lent)
 {
     const struct stretch in = {log, first, end};
-    OWNED uint32_t *memory_of = NULL;
+    uint32_t *memory_of;
     (void)graph_name_memories(log, &memory_of);
     *lent = *log;
+    lent->held = xcalloc(1, sizeof(*lent->held)); /* of its effects */
+    obstack_init(lent->held);
     lent->ops = xcalloc(log->op_count + 1, sizeof(*lent->ops));
     memcpy(lent->ops, log->ops, log->op_count * sizeof(*lent->ops));
     for (uint32_t i = first; i < end; ++i) {
         uint32_t as = reading == READING_NEW ? newest(log, end, period, i) : i;
-        struct scout_effect *effect = NULL;
+        struct scout_effect *effect = log->ops[i].effect;
         if (is_cut_short(log->ops[i].effect) || (as == i && waits_for_integers(log->ops[i].effect)))
-            effect = complete(log, memory_of, first, end, period, i);
+            effect = complete(log, memory_of, first, end, period, i, lent);
         else if (log->ops[i].argument_count > 0 && is_idle(log->ops[as].effect))
-            effect = awake(log, first, end, period, i);
+            effect = awake(log, first, end, period, i, lent);
         else if (as != i)
-            effect = effect_as(&log->ops[as], &log->ops[i]);
-        if (effect != NULL)
-            lent->ops[i].effect = effect;
-        struct scout_effect *whole = closed(&in, &lent->ops[i], reading == READING_OPEN);
-        if (whole != NULL) {
-            lent->ops[i].effect = whole;
-            if (effect != NULL)
-                free_effect(effect);
-        }
+            effect = effect_as(lent, &log->ops[as], &log->ops[i]);
+        lent->ops[i].effect = effect;
+        lent->ops[i].effect = closed(&in, &lent->ops[i], reading == READING_OPEN, lent);
     }
+    free(memory_of);
 }
 
 void
-borrow_free(const struct scout_log *log, struct scout_log *lent)
+borrow_free(struct scout_log *lent)
 {
-    for (uint32_t i = 0; i < log->op_count; ++i) {
-        if (lent->ops[i].effect != log->ops[i].effect)
-            free_effect(lent->ops[i].effect);
-    }
+    obstack_free(lent->held, NULL);
+    free(lent->held);
     free(lent->ops);
 }

@@ -782,7 +782,7 @@ find_from(const struct scout_log *log, const struct scout_finding *finding, cons
                             .needed = xcalloc(graph.version_count + 1, sizeof(bool))};
     (void)find_all(&finder);
     graph_free(&graph);
-    borrow_free(log, &lent);
+    borrow_free(&lent);
     free(finder.places);
     free(finder.first_place);
     free(finder.noise);

@@ -45,7 +45,7 @@ is_from_host(const struct graph *graph, uint32_t position)
  * fewest bytes stay; without copies of data, where the fewest bytes stay. What is set to begin with, and smaller copies
  * in front of the data, belong to the step. */
 static uint32_t
-find_border(const struct graph *graph, uint64_t *live_bytes)
+find_border(const struct graph *graph)
 {
     const uint32_t period = graph->period;
     OWNED int64_t *change = xcalloc(graph->count + 2, sizeof(*change));
@@ -75,11 +75,8 @@ find_border(const struct graph *graph, uint64_t *live_bytes)
         }
     }
     while ((best > period || (best > 1 && !best_data)) &&
-           (only_sets(graph, best - 1) || (best_data && is_from_host(graph, best - 1)))) {
-        best_live -= change[best];
-        best -= 1;
-    }
-    *live_bytes = (uint64_t)best_live;
+           (only_sets(graph, best - 1) || (best_data && is_from_host(graph, best - 1))))
+        --best;
     best += best < period ? period : 0;
     return best;
 }
@@ -98,7 +95,6 @@ forget_tensors(struct scout_finding *finding)
     finding->groups = NULL;
     finding->notes = NULL;
     finding->tensor_count = finding->group_count = finding->note_count = 0;
-    finding->paths_cut = 0;
 }
 
 static enum roles_verdict
@@ -275,22 +271,22 @@ try_period(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t p
     borrow_make(log, first, end, period, READING_OLD, &lent);
     graph_build(&lent, first, 3 * period, &graph);
     graph.period = period;
-    uint32_t border = first + find_border(&graph, &finding->live_bytes);
+    uint32_t border = first + find_border(&graph);
     graph_free(&graph);
     if (border + 2 * period > end)
         border -= period;
     enum roles_verdict verdict = read_period(&lent, border, period, finding);
-    borrow_free(log, &lent);
+    borrow_free(&lent);
     uint32_t open = borrow_find_open(log, first, end);
     if (verdict == ROLES_FOUND && open != UINT32_MAX) {
         borrow_make(log, first, end, period, READING_OPEN, &lent);
         verdict = compare_readings(&lent, open, finding);
-        borrow_free(log, &lent);
+        borrow_free(&lent);
     }
     if (verdict == ROLES_FOUND) {
         borrow_make(log, first, end, period, READING_NEW, &lent);
         verdict = compare_readings(&lent, UINT32_MAX, finding);
-        borrow_free(log, &lent);
+        borrow_free(&lent);
     }
     return verdict;
 }

@@ -61,15 +61,12 @@ struct scout_finding {
     uint32_t first, period; /* operations [first, first + period) of the log are a period, from border to border */
     uint32_t begin, end;    /* in operations [begin, end) of the log, of the deep pass, the period repeats */
     bool has_later;         /* a period holds several updates of a parameter: groups show the first */
-    uint64_t live_bytes;    /* that stay across the border */
     struct scout_tensor *tensors;
     uint32_t tensor_count;
     struct scout_group *groups;
     uint32_t group_count;
     char **notes; /* what to know, one line each */
     uint32_t note_count;
-    uint64_t
-        paths_cut; /* (a): ways from data into the gradients that were cut; with them no way leads to a parameter */
     char instead_of[512];              /* of turns by state: why they are not by gradients; "": it was not asked */
     uint32_t scratch[SCRATCH_AT_MOST]; /* allocations that steps are taken to use as scratch, for a proof to show */
     uint32_t scratch_count;
@@ -153,6 +150,6 @@ void borrow_make(const struct scout_log *log, uint32_t first, uint32_t end, uint
                  struct scout_log *lent);
 /* The first operation of [first, end) of which something stayed open; UINT32_MAX: there is none. */
 uint32_t borrow_find_open(const struct scout_log *log, uint32_t first, uint32_t end);
-void borrow_free(const struct scout_log *log, struct scout_log *lent);
+void borrow_free(struct scout_log *lent);
 
 #endif

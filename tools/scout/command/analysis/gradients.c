@@ -20,16 +20,23 @@ struct way {
 };
 
 uint32_t
-gradients_add_tensor(struct scout_finding *finding, const struct scout_tensor *tensor)
+gradients_add_tensor(struct scout_finding *finding, enum scout_role role, uint32_t alloc, struct scout_range at,
+                     uint32_t type, uint32_t pair, uint32_t writer)
 {
     FOR_EACH(other, finding->tensors, finding->tensor_count) {
         /* what is written there for another parameter, by another launch, is another gradient */
-        bool is_other = tensor->role == ROLE_GRADIENT && other->writer != tensor->writer && other->pair != tensor->pair;
-        if (other->role == tensor->role && other->alloc == tensor->alloc && other->lo == tensor->lo &&
-            other->hi == tensor->hi && !is_other)
+        bool is_other = role == ROLE_GRADIENT && other->writer != writer && other->pair != pair;
+        if (other->role == role && other->alloc == alloc && other->lo == at.lo && other->hi == at.hi && !is_other)
             return NUMBER_OF(other);
     }
-    *GROWN(finding->tensors, finding->tensor_count) = *tensor;
+    *GROWN(finding->tensors, finding->tensor_count) = (struct scout_tensor){.role = role,
+                                                                            .alloc = alloc,
+                                                                            .lo = at.lo,
+                                                                            .hi = at.hi,
+                                                                            .type = type,
+                                                                            .pair = pair,
+                                                                            .group = GROUP_NONE,
+                                                                            .writer = writer};
     return finding->tensor_count - 1;
 }
 
@@ -79,15 +86,9 @@ end_way(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
     way->is_part =
         way->is_part || (scout_type_bytes(version->type) == sizeof(uint16_t) && (version->lo < lo || version->hi > hi));
     uint64_t limit = roles->graph->memories[version->memory].bytes;
-    uint32_t gradient =
-        gradients_add_tensor(way->finding, &(struct scout_tensor){.role = ROLE_GRADIENT,
-                                                                  .alloc = version_alloc(roles, number),
-                                                                  .lo = lo,
-                                                                  .hi = hi < limit ? hi : limit,
-                                                                  .type = version->type,
-                                                                  .pair = way->tensor,
-                                                                  .group = GROUP_NONE,
-                                                                  .writer = gradients_log_op(roles, number)});
+    uint32_t gradient = gradients_add_tensor(way->finding, ROLE_GRADIENT, version_alloc(roles, number),
+                                             (struct scout_range){lo, hi < limit ? hi : limit}, version->type,
+                                             way->tensor, gradients_log_op(roles, number));
     struct scout_tensor *parameter = &way->finding->tensors[way->tensor];
     if (parameter->pair == PAIR_NONE)
         parameter->pair = gradient;
@@ -194,17 +195,11 @@ gradients_find(struct roles *roles, struct scout_finding *finding)
         if (!roles->parameter[i])
             continue;
         const struct graph_version *version = version_of(roles, i);
-        struct scout_tensor tensor = {.role = ROLE_PARAMETER,
-                                      .alloc = version_alloc(roles, i),
-                                      .lo = version->lo,
-                                      .hi = version->hi,
-                                      .type = version->type,
-                                      .pair = PAIR_NONE,
-                                      .group = GROUP_NONE,
-                                      .writer = gradients_log_op(roles, i)};
         OWNED bool *visited = xcalloc(roles->graph->version_count, sizeof(*visited));
         struct way way = {.roles = roles, .finding = finding, .parameter = i, .visited = visited};
-        way.tensor = gradients_add_tensor(finding, &tensor);
+        way.tensor = gradients_add_tensor(finding, ROLE_PARAMETER, version_alloc(roles, i),
+                                          (struct scout_range){version->lo, version->hi}, version->type, PAIR_NONE,
+                                          gradients_log_op(roles, i));
         go_up(&way, i, version->lo, version->hi);
         if (way.follows && !way.own)
             finding->tensors[way.tensor].role = ROLE_AVERAGE;

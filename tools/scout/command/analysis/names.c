@@ -8,7 +8,6 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,11 +102,9 @@ version_place(const struct roles *roles, uint32_t number, char text[64])
 {
     const struct graph_version *version = version_of(roles, number);
     if (version->memory == HOST_MEMORY)
-        snprintf(text, 64, "host memory");
-    else
-        snprintf(text, 64, "a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]", version_alloc(roles, number), version->lo,
-                 version->hi);
-    return text;
+        return strcpy(text, "host memory");
+    return scout_tensor_place(
+        &(struct scout_tensor){.alloc = version_alloc(roles, number), .lo = version->lo, .hi = version->hi}, text);
 }
 
 void

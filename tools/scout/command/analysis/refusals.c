@@ -48,8 +48,6 @@ refusals_prove_cut(struct roles *roles, struct scout_finding *finding)
                      !(roles->has_large && source_is_small(version_of(roles, i)));
     sources_spread(roles, roles->past, sources, roles->gradient);
     for (uint32_t i = 0; i < count; ++i) {
-        if (roles->gradient[i])
-            finding->paths_cut += version_of(roles, i)->in_count;
         if (!roles->parameter[i] || !roles->past[i])
             continue;
         char way[512], place[64];

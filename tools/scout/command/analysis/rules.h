@@ -260,7 +260,9 @@ bool elementwise_goes_on(const struct roles *roles, uint32_t number);
 uint32_t elementwise_parameters_behind(const struct roles *roles, uint32_t number, uint32_t *last);
 
 /* ---- gradients.c: gradients: where a parameter's way up ends ---- */
-uint32_t gradients_add_tensor(struct scout_finding *finding, const struct scout_tensor *tensor);
+/* Once. Returns its number. */
+uint32_t gradients_add_tensor(struct scout_finding *finding, enum scout_role role, uint32_t alloc,
+                              struct scout_range at, uint32_t type, uint32_t pair, uint32_t writer);
 uint32_t gradients_log_op(const struct roles *roles, uint32_t number);
 /* What is used as a few scalars on the way, and is not computed from gradients, is a vector, where it is added to a
  * sum: what a gradient is computed from. Whether there was one. */

@@ -98,22 +98,14 @@ suspect_beside(const struct roles *roles, struct scout_finding *finding, const s
         if (it->slot != place->slot || it->at != place->at || has_place(finding, alloc, it->offset, false) ||
             !is_kept(roles, memory, it->offset))
             continue;
-        FOR_EACH_MUTABLE(tensor, finding->tensors, finding->tensor_count) {
-            if (tensor->alloc != alloc || tensor->lo > it->offset || tensor->hi <= it->offset)
-                continue;
-            tensor->role = ROLE_SUSPECT;
-            tensor->updated = true;
-        }
         if (!has_place(finding, alloc, it->offset, true))
-            (void)gradients_add_tensor(finding, &(struct scout_tensor){.role = ROLE_SUSPECT,
-                                                                       .updated = true,
-                                                                       .alloc = alloc,
-                                                                       .lo = it->offset,
-                                                                       .hi = it->end,
-                                                                       .type = SCOUT_UNKNOWN,
-                                                                       .pair = PAIR_NONE,
-                                                                       .group = GROUP_NONE,
-                                                                       .writer = roles->graph->first + number});
+            (void)gradients_add_tensor(finding, ROLE_SUSPECT, alloc, (struct scout_range){it->offset, it->end},
+                                       SCOUT_UNKNOWN, PAIR_NONE, roles->graph->first + number);
+        FOR_EACH_MUTABLE(tensor, finding->tensors, finding->tensor_count)
+            if (tensor->alloc == alloc && tensor->lo <= it->offset && tensor->hi > it->offset) {
+                tensor->role = ROLE_SUSPECT;
+                tensor->updated = true;
+            }
     }
 }
 
@@ -186,14 +178,9 @@ states_find(const struct roles *roles, struct scout_finding *finding)
                      "%s computes %s from its old value and from data in one launch: if this memory is a parameter, "
                      "annotate it, and call DDP_STEP_PARAMETERS after the launch",
                      version_op_name(roles, i, name), version_place(roles, i, place));
-        uint32_t at = gradients_add_tensor(finding, &(struct scout_tensor){.role = role,
-                                                                           .alloc = version_alloc(roles, i),
-                                                                           .lo = version->lo,
-                                                                           .hi = version->hi,
-                                                                           .type = version->type,
-                                                                           .pair = partner_of(finding, roles, i),
-                                                                           .group = GROUP_NONE,
-                                                                           .writer = gradients_log_op(roles, i)});
+        uint32_t at =
+            gradients_add_tensor(finding, role, version_alloc(roles, i), (struct scout_range){version->lo, version->hi},
+                                 version->type, partner_of(finding, roles, i), gradients_log_op(roles, i));
         if (role == ROLE_SUSPECT)
             note_writing(roles, i, &finding->tensors[at]);
     }

@@ -156,8 +156,7 @@ static void
 note_updates(struct sorter *sorter)
 {
     const struct graph *graph = sorter->graph;
-    bool more = true;
-    while (more) {
+    for (bool more = true; more;) {
         more = false;
         FOR_EACH(version, graph->versions, graph->version_count) {
             if (version->op < 0 || version->memory == HOST_MEMORY || graph_position(graph, version) < sorter->before)
@@ -231,8 +230,7 @@ static bool
 settle_reads(struct sorter *sorter)
 {
     const struct graph *graph = sorter->graph;
-    bool more = true;
-    while (more) {
+    for (bool more = true; more;) {
         more = false;
         FOR_EACH(edge, graph->edges, graph->edge_count) {
             const struct graph_version *to = &graph->versions[edge->to], *from = &graph->versions[edge->from];
@@ -507,7 +505,7 @@ turns_find(const struct scout_log *log, const struct scout_finding *finding, str
     sorter.noise = noise_find(&graph, NULL, NULL);
     (void)sort_operations(&sorter);
     graph_free(&graph);
-    borrow_free(log, &lent);
+    borrow_free(&lent);
     free(sorter.noise);
     free(sorter.writes);
     free(sorter.root);

@@ -145,15 +145,10 @@ set_of(struct types *types, uint32_t tensor)
 
 /* Bytes that differ are found by words: of a number of two words one alone may have changed. */
 static uint64_t
-bytes_of(const struct scout_tensor *tensor, uint64_t each)
+bytes_of(const struct scout_tensor *tensor)
 {
+    const uint64_t each = sizeof(double);
     return (tensor->hi + each - 1) / each * each - tensor->lo / each * each;
-}
-
-static bool
-is_pair(const struct scout_tensor *a, const struct scout_tensor *b)
-{
-    return bytes_of(a, sizeof(double)) == bytes_of(b, sizeof(double));
 }
 
 /* One type that is known of some, to all of which nothing is. Returns whether there was one. */
@@ -163,7 +158,7 @@ spread_pairs(struct types *types, bool guesses)
     bool some = false;
     FOR_EACH(tensor, types->finding->tensors, types->finding->tensor_count) {
         uint32_t t = NUMBER_OF(tensor);
-        if (tensor->pair == PAIR_NONE || !is_pair(tensor, &types->finding->tensors[tensor->pair]))
+        if (tensor->pair == PAIR_NONE || bytes_of(tensor) != bytes_of(&types->finding->tensors[tensor->pair]))
             continue;
         uint32_t known = *set_of(types, tensor->pair);
         uint32_t *open = set_of(types, t);

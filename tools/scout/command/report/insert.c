@@ -606,6 +606,35 @@ print_data(FILE *out, const struct scout_log *log, const struct scout_finding *f
     fputc('\n', out);
 }
 
+/* What batches of shares change. Statistics of a batch, and noise by a record's place in it, show as memory of a rank.
+ */
+static void
+print_shares(FILE *out, const struct scout_log *log, const struct scout_finding *finding, uint64_t records,
+             struct sites *sites)
+{
+    char known[48] = "", place[512];
+    if (records > 0)
+        snprintf(known, sizeof(known), " of %" PRIu64 " records", records);
+    fprintf(out,
+            "note: each rank prints the loss or count of its share: use DDP_MEAN for a mean, DDP_REDUCE for a count, "
+            "and print where DDP_RANK() is 0\n"
+            "note: ddp_share repeats a rank's share in the whole batch: means over the batch are right, and a step is "
+            "no faster than on one GPU. The number of ranks must divide the batch%s. Tests that read the same memory "
+            "are wrong\n",
+            known);
+    const struct scout_tensor *own =
+        FIND(it, finding->tensors, finding->tensor_count,
+             it->hi - it->lo > ELEMENT_BYTES &&
+                 (it->role == ROLE_RANDOM || (it->role == ROLE_STATISTICS && it->type == SCOUT_FLOAT32)));
+    if (own != NULL)
+        name_memory(log, own, NULL, sites, place);
+    if (own != NULL)
+        fprintf(out,
+                "note: %s is each rank's own: with batch normalisation or dropout, training differs a little from one "
+                "process\n",
+                place);
+}
+
 void
 lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct scout_finding *finding,
             struct sites *sites, char **fault_p)
@@ -627,11 +656,6 @@ lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct sc
     if (insertions.unshared != NULL)
         print_data(out, log, finding, &insertions, sites);
     else
-        fputs("note: every rank prints, each the loss or count of its share: average a mean by DDP_MEAN, add a count "
-              "up by DDP_REDUCE, and print where DDP_RANK() is 0\n"
-              "note: each rank computes a whole batch: ddp_share repeats its share in it. Means over the batch are "
-              "right; a step is no faster than on one GPU. The number of ranks must divide the batch. Tests or "
-              "statistics that read the same memory are wrong\n",
-              out);
+        print_shares(out, log, finding, insertions.records, sites);
     free_insertions(&insertions, finding->tensor_count);
 }

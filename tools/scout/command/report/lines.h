@@ -178,6 +178,7 @@ struct insertions {
     uint32_t groups;      /* of lines */
     uint32_t forgotten;   /* DDP_FORGET comes before it is freed: one annotation is of several sizes; SCOUT_NONE */
     const char *unshared; /* why data have no line; NULL: they have */
+    uint64_t records;     /* of a batch; 0: not known */
     bool *data;           /* [period]: such an operation */
 };
 

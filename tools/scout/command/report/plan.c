@@ -134,7 +134,6 @@ put_found(struct json_object *plan, const struct scout_log *log, const struct sc
     json_object_object_add(plan, "period", period);
     play_put_number(period, "first", finding->first);
     play_put_number(period, "operations", finding->period);
-    play_put_number(period, "live_bytes", finding->live_bytes);
     put_reads(period, log, finding, sites);
     put_allocations(plan, log, sites);
     if (!proofs->by_state) {
@@ -146,10 +145,8 @@ put_found(struct json_object *plan, const struct scout_log *log, const struct sc
         json_object_array_add(notes, json_object_new_string(finding->notes[i]));
     struct json_object *proof = json_object_new_object();
     json_object_object_add(plan, "proof", proof);
-    if (!proofs->by_state) {
+    if (!proofs->by_state)
         play_put_text(proof, "gradients_cut", "passed");
-        play_put_number(proof, "ways_cut", finding->paths_cut);
-    }
     put_proof(proof, "halves", &proofs->halves);
     put_proof(proof, "complete", &proofs->complete);
     put_proof(proof, "turns", &proofs->turns);

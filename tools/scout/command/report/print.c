@@ -86,7 +86,7 @@ print_lines(FILE *out, const struct scout_log *log, const struct scout_finding *
               "batch to batch, or scratch; ddprun check tests it\n",
               out);
     if (ok && path != NULL)
-        fprintf(out, "next: patch -p0 <%s; add the lines 'by hand', if there are any; compile; ddprun check\n", path);
+        fprintf(out, "next: patch -p0 <%s; add lines 'by hand', if any; compile; ddprun check\n", path);
     else if (size > 0 && path == NULL)
         fputs("ddprun scout --patch FILE writes them as a diff\n", out);
     if (verbose)
@@ -102,13 +102,11 @@ scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *
 {
     char name[SCOUT_NAME_BYTES];
     struct sites *sites = sites_open(log);
-    fprintf(out,
-            "a step has %" PRIu32 " GPU operations, begins with %s and keeps %" PRIu64 " bytes for the next step\n",
-            finding->period, scout_op_name(log, &log->ops[finding->first], name), finding->live_bytes);
+    fprintf(out, "a step has %" PRIu32 " GPU operations and begins with %s\n", finding->period,
+            scout_op_name(log, &log->ops[finding->first], name));
     if (verbose)
         print_table(out, log, finding, sites);
-    fprintf(out, "proved on %" PRIu64 " paths: data changes parameters only through these gradients\n",
-            finding->paths_cut);
+    fputs("proved: data changes parameters only through these gradients\n", out);
     for (uint32_t i = 0; i < finding->note_count; ++i)
         fprintf(out, "note: %s\n", finding->notes[i]);
     print_host(out, log, sites);

@@ -28,8 +28,10 @@ struct batch {
 
 struct batches {
     struct batch *items;
-    uint32_t count, copies; /* copies of the step come first */
-    uint32_t chosen;        /* memory of which a number may choose the records; SCOUT_NONE */
+    uint32_t count, copies;     /* copies of the step come first */
+    uint32_t chosen;            /* memory of which a number may choose the records; SCOUT_NONE */
+    uint64_t records;           /* of each batch; 0: not known */
+    const struct batch *labels; /* has one element of each of these records */
 };
 
 /* The bytes of all batches in the memory. */
@@ -55,26 +57,68 @@ gets(const struct search *search, const struct scout_op *op, const struct batch 
                    is_in(batch, it->offset));
 }
 
+/* Whether the calls that copy or allocate a batch say this of its bytes. */
+static bool
+is_said(struct search *search, const struct batch *batch, const char *text)
+{
+    struct stack stack = spot_stack(search, batch->copy != SCOUT_NONE ? search->log->ops[batch->copy].site
+                                                                      : search->log->allocs[batch->alloc].site);
+    struct lifted said;
+    return ANY_NUMBER(depth, 0, stack.count,
+                      lift(&search->sources, stack.frames, depth, &said) && strstr(said.bytes, text) != NULL);
+}
+
+/* How many records the batches have, if the smallest has one element of each, as labels have. */
 static void
-add_share(struct search *search, const struct spot *spot, struct lifted *said, const struct batch *batch)
+count_records(struct search *search, struct batches *list)
+{
+    list->labels = list->items;
+    FOR_EACH(it, list->items, list->count)
+        list->labels = it->bytes / it->times < list->labels->bytes / list->labels->times ? it : list->labels;
+    uint64_t count = list->labels->bytes / list->labels->times / sizeof(uint32_t);
+    bool is_word = is_said(search, list->labels, "sizeof(int)") || is_said(search, list->labels, "int32_t)") ||
+                   is_said(search, list->labels, "sizeof(float)");
+    bool is = count > 1 && is_word && ALL(it, list->items, list->count, it->bytes / it->times % count == 0) &&
+              ANY(it, list->items, list->count, it->bytes / it->times > count * sizeof(double));
+    list->records = is ? count : 0;
+}
+
+/* Whether DDP_SHARD gets the records of this list. */
+static bool
+is_counted(const struct search *search, const struct batches *list, const struct batch *batch)
+{
+    const struct batch *it = list->labels;
+    return batch == it || (batch->copy != SCOUT_NONE && it->copy != SCOUT_NONE && batch->at == it->at &&
+                           search->log->ops[batch->copy].site == search->log->ops[it->copy].site);
+}
+
+static void
+add_share(struct search *search, const struct spot *spot, struct lifted *said, const struct batches *list,
+          const struct batch *batch)
 {
     const char *bytes = lift_bare(said->bytes);
     const char *size = strchr(bytes, '*') != NULL ? strstr(bytes, "sizeof(") : NULL; /* of an element, or of a word */
     int length = size != NULL ? (int)source_close(size, strlen("sizeof")) : 1;
-    const char *each = size != NULL ? size : "4", *stream = said->stream[0] != '\0' ? said->stream : "0";
-    const char *memory = lift_bare(said->memory);
+    const char *stream = said->stream[0] != '\0' ? said->stream : "0", *memory = lift_bare(said->memory);
+    const char *figure = list->records == 0 || list->labels >= list->items + list->copies ? "DDP_UNCOUNTED | "
+                         : is_counted(search, list, batch)                                ? ""
+                                                                                          : "DDP_ALSO | ";
     uint64_t rest = bytes_of_all(search, batch) - batch->bytes;
-    char *text = batch->is_part ? xasprintf("ddp_share_times((char *)(%s) + %" PRIu64 ", (%s) - %" PRIu64 ", %" PRIu64
-                                            ", 1, %.*s, %s);",
-                                            memory, batch->at - search->log->ops[batch->copy].to.offset, bytes, rest,
-                                            batch->bytes, length, each, stream)
-                 : batch->times > 1 ? xasprintf("ddp_share_times(%s, %s, %" PRIu64 ", %" PRIu32 ", %.*s, %s);", memory,
-                                                bytes, batch->bytes, batch->times, length, each, stream)
-                 : rest > 0         ? xasprintf("ddp_share_batches(%s, %s, %" PRIu64 ", %.*s, %s);", memory, bytes,
-                                                batch->bytes, length, each, stream)
-                                    : xasprintf("ddp_share(%s, %s, %.*s, %s);", memory, bytes, length, each, stream);
+    char *item = list->records > 0 ? xasprintf("%s%" PRIu64, figure, batch->bytes / batch->times / list->records)
+                                   : xasprintf("%s%.*s", figure, length, size != NULL ? size : "4");
+    char *text =
+        batch->is_part
+            ? xasprintf("ddp_share_times((char *)(%s) + %" PRIu64 ", (%s) - %" PRIu64 ", %" PRIu64 ", 1, %s, %s);",
+                        memory, batch->at - search->log->ops[batch->copy].to.offset, bytes, rest, batch->bytes, item,
+                        stream)
+        : batch->times > 1 ? xasprintf("ddp_share_times(%s, %s, %" PRIu64 ", %" PRIu32 ", %s, %s);", memory, bytes,
+                                       batch->bytes, batch->times, item, stream)
+        : rest > 0
+            ? xasprintf("ddp_share_batches(%s, %s, %" PRIu64 ", %s, %s);", memory, bytes, batch->bytes, item, stream)
+            : xasprintf("ddp_share(%s, %s, %s, %s);", memory, bytes, item, stream);
     spot_add_text(search, spot, text);
     free(text);
+    free(item);
 }
 
 /* Whether a copy from the host that is too small to be data differs from step to step, and an operation in front of the
@@ -378,14 +422,16 @@ comes_in_parts(const struct search *search, const struct batches *list, const st
 
 /* Whether a call also brings another batch, whose line would have other numbers. */
 static bool
-brings_other(const struct search *search, const struct batch *batch, const struct batch *other,
-             const struct stack *stack, uint32_t depth)
+brings_other(const struct search *search, const struct batches *list, const struct batch *batch,
+             const struct batch *other, const struct stack *stack, uint32_t depth)
 {
     struct stack theirs =
         spot_stack(search, other->copy != SCOUT_NONE ? search->log->ops[other->copy].site : SCOUT_NONE);
-    bool is_part = batch->bytes < bytes_of_all(search, batch) || other->bytes < bytes_of_all(search, other);
-    return other->copy != batch->copy && spot_is_same_chain(stack, &theirs, depth) &&
-           (batch->times != other->times || ((is_part || batch->times > 1) && batch->bytes != other->bytes));
+    bool has_numbers = list->records > 0 || batch->times > 1 || batch->bytes < bytes_of_all(search, batch) ||
+                       other->bytes < bytes_of_all(search, other);
+    bool is_like = batch->times == other->times && (!has_numbers || batch->bytes == other->bytes) &&
+                   (list->records == 0 || is_counted(search, list, batch) == is_counted(search, list, other));
+    return other->copy != batch->copy && !is_like && spot_is_same_chain(stack, &theirs, depth);
 }
 
 /* Whether all copies of the log by these calls bring records, and nothing inside them reads what they bring. */
@@ -394,7 +440,7 @@ is_own(struct search *search, const struct batches *list, const struct batch *ba
        uint32_t depth)
 {
     const struct scout_log *log = search->log;
-    if (ANY(it, list->items, list->count, brings_other(search, batch, it, stack, depth)))
+    if (ANY(it, list->items, list->count, brings_other(search, list, batch, it, stack, depth)))
         return false;
     for (uint32_t i = 0, at, unused; i < log->op_count; ++i) {
         const struct scout_op *it = &log->ops[i];
@@ -465,7 +511,7 @@ place_share(struct search *search, const struct batches *list, const struct batc
                                              name_batch(search, batch, &stack, depth, by_number, &said) &&
                                              spot_find_behind(search, &stack.frames[depth], &spot));
     if (found && adds)
-        add_share(search, &spot, &said, batch);
+        add_share(search, &spot, &said, list, batch);
     return found;
 }
 
@@ -519,15 +565,11 @@ static bool
 says_many(struct search *search, const struct scout_op *op, const struct batch *batch)
 {
     struct mangled_parameter said[64];
-    struct lifted lifted;
     int count = mangled_parameters(scout_log_name(search->log, op->name), said, 64);
-    struct stack stack =
-        spot_stack(search, batch->copy != SCOUT_NONE ? search->log->ops[batch->copy].site : SCOUT_NONE);
     return ANY(it, op->arguments, op->argument_count,
                it->alloc == batch->alloc && (int)it->slot < count &&
                    (said[it->slot].is_words || said[it->slot].pointee != SCOUT_UNKNOWN)) ||
-           ANY_NUMBER(depth, 0, stack.count,
-                      lift(&search->sources, stack.frames, depth, &lifted) && strchr(lifted.bytes, '*') != NULL);
+           is_said(search, batch, "*");
 }
 
 /* Whether a launch gets one pointer to a memory, as to a list and not to several, and reads it as whole numbers, by
@@ -632,11 +674,15 @@ shares_place(struct search *search)
     bool is_chosen = list.chosen != SCOUT_NONE && (!is_copied || !any); /* their labels may be */
     bool is_made = ANY(batch, list.items, list.count, is_made_of_all(&list, batch));
     if (all == RECORDS_SHOWN && !is_chosen && !is_made) {
-        placed = ALL(batch, list.items, list.count, can_share(search, &list, batch, false));
+        count_records(search, &list);
+        while (!(placed = ALL(batch, list.items, list.count, can_share(search, &list, batch, false))) &&
+               list.records > 0)
+            list.records = 0; /* lists of several sizes have one line */
         is_unchecked =
             placed && ANY(batch, list.items, list.count, is_one_of_several(search, batch)) &&
             !ANY(batch, list.items, list.count, is_one_of_several(search, batch) && place_batch_check(search, batch));
         placed = placed && !is_unchecked;
+        search->to->records = list.records;
         for (uint32_t i = 0; i < list.count && placed; ++i)
             (void)can_share(search, &list, &list.items[i], true);
     }
