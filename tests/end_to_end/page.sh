@@ -111,7 +111,6 @@ run "$ddprun" report "$work/grouped" -o "$page"
 succeeded "two groups: a page is made"
 looked "two groups"
 check "two groups: the figures are those of the trace" python3 "$here/page.py" groups "$page"
-check "two groups: why overlap stays is said of the one whose trial was faster without" [ "$(grep -c '<p>Overlap stays on: the last trial was faster' "$page")" -eq 1 ]
 check "two groups: one step has the other group's, too" [ "$(grep -c '<td class=.text.>bucket 0[.]0</td>' "$page")" -eq 2 ]
 run "$ddprun" -n 2 --page "$page" --summary-json "$work/summary" "$build/tests/matrix/gan_shared" --rhythm joint --streams 3 --steps 40
 succeeded "a program with two groups: ends well"

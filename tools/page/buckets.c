@@ -78,13 +78,12 @@ put_trials(json_object *section, const struct group_facts *of, const char *name)
     if (change != NULL)
         report_sentence(section, "notes", "Overlap is %s from step %llu on.", change->overlaps ? "on again" : "off",
                         (unsigned long long)change->after_step + 1);
-    const struct trace_trial *last = TRACE_LAST(of->run, trial, of->group);
-    if (last == NULL)
+    if (TRACE_LAST(of->run, trial, of->group) == NULL)
         return;
-    report_sentence(section, "notes", "%s", "A trial compares steps with and without overlap. Times are medians.");
-    if (last->overlapped_us > last->apart_us && (change == NULL || change->overlaps))
-        report_sentence(section, "notes", "%s",
-                        "Overlap stays on: the last trial was faster without it, but a change needs two such trials.");
+    report_sentence(
+        section, "notes", "%s",
+        "A trial compares steps with and without overlap, in pairs. Times are medians. Overlap goes off where "
+        "two trials in a row find steps without it shorter by 1 %, in three of four pairs.");
     struct table table =
         report_table(section, name, "", "After step:count|With overlap:time|Without:time|Slowed:time", MOST_BUCKETS);
     FOR_EACH(trial, of->run->trials, of->run->trial_count) {

@@ -130,7 +130,7 @@ put_figures(json_object *section, const struct facts *facts)
         {"p50", "p50", "time", facts_percentile(facts, 50), "half of the steps take no longer"},
         {"p95", "p95", "time", facts_percentile(facts, 95), ""},
         {"p99", "p99", "time", facts_percentile(facts, 99), ""},
-        {"alone", "without averaging", "time", alone_us, facts->world > 1 ? "a step less its losses" : ""},
+        {"alone", "without averaging", "time", alone_us, facts->world > 1 ? "a step minus its losses" : ""},
         {"efficiency", "efficiency", "share", alone_us / facts->step_us, "without averaging / a step"},
         {"exposed", "exposed communication per step", "time", facts->exposed_us, "not hidden by backward, mean"},
         {"planned", "planned exposed time", "time", facts->predicted_us, "predicted for the last plan of buckets"},

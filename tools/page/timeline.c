@@ -135,10 +135,10 @@ section_timeline(json_object *report, const struct facts *facts)
     char text[FIGURE_BYTES], other[FIGURE_BYTES], waited[FIGURE_BYTES];
     int64_t error_ns = 0;
     const struct step_facts *step = choose_step(facts);
-    json_object *section =
-        report_section(report, "timeline", "One step",
-                       "The step closest to the means. For each rank: the trainer's stream and, below it, the "
-                       "all-reduce of each bucket.");
+    json_object *section = report_section(report, "timeline", "One step",
+                                          "A typical step: its times are closest to the means above. For each rank: "
+                                          "the trainer's stream and, below it, the "
+                                          "all-reduce of each bucket.");
     if (step == NULL) {
         report_sentence(section, "notes", "No step has times of all ranks.");
         return;

@@ -148,8 +148,8 @@ say_change(const struct trial *trial, const struct trial_result *result)
     if (trial->off)
         message_line(
             "overlap is off from step %llu on: steps with overlap took longer than steps without (medians: %.3g and "
-            "%.3g ms); kernels run %.3g ms longer per step while collectives run beside them",
-            step, ms_of(result->present_ns), ms_of(result->other_ns), ms_of(-result->work_ns));
+            "%.3g ms)",
+            step, ms_of(result->present_ns), ms_of(result->other_ns));
     else
         message_line("overlap is on again from step %llu on: a step takes %.3g ms with it and %.3g ms without it", step,
                      ms_of(result->other_ns), ms_of(result->present_ns));

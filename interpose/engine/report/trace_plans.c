@@ -76,7 +76,7 @@ trace_trial(const struct group *group, const struct trial_result *result, size_t
         json_add_us(line, "present_us", (double)result->present_ns / 1e3);
         json_add_us(line, "other_us", (double)result->other_ns / 1e3);
     } else {
-        json_add_us(line, "slowed_us", (double)(overlaps ? -result->work_ns : result->work_ns) / 1e3);
+        json_add_us(line, "slowed_us", (double)trial_slowed(result, overlaps) / 1e3);
         json_add_us(line, "overlapped_us", (double)(overlaps ? result->present_ns : result->other_ns) / 1e3);
         json_add_us(line, "apart_us", (double)(overlaps ? result->other_ns : result->present_ns) / 1e3);
     }

@@ -224,11 +224,10 @@ static const struct scene {
      EDITS(DIFFERS(0.5, ONE(GRADIENT, 3)), DIFFERS(0.2, ONE(PARAMETER, 3), .from = 2),
            DIFFERS(0.7, EVERY(GRADIENT), .from = 2), DIFFERS(0.7, EVERY(PARAMETER), .from = 3)),
      TENSOR("gradient_3"),
-     .says = "in step 1 gradient 4 of 6, `gradient_3` (train.cu:10), 1024 elements, differs from one rank's by 0.5 "
-             "times its norm on all "
-             "ranks; 5 of 6 gradients are equal"},
+     .says = "in step 1 gradient 4 of 6, `gradient_3` (train.cu:10), 1024 elements, on all ranks differs from one "
+             "rank's by 0.5 times its norm; 5 of 6 gradients are equal"},
     {"on rank 1 alone", .ranks = 3, EDITS(DIFFERS(0.5, ONE(GRADIENT, 3), .rank = 2)), TENSOR("gradient_3"),
-     .says = "by 0.5 times its norm on rank 1"},
+     .says = "on rank 1 differs from one rank's by 0.5 times its norm"},
     {"on two ranks of three", .ranks = 3,
      EDITS(DIFFERS(0.5, ONE(GRADIENT, 3), .rank = 2), DIFFERS(0.4, ONE(GRADIENT, 3), .rank = 3)), TENSOR("gradient_3"),
      .says = "on 2 of 3 ranks, rank 1 first"},
@@ -364,15 +363,15 @@ static const struct scene {
      TENSOR("parameter_2"), .says = "before the first DDP_STEP"},
     {"gradients are equal, parameters are not",
      EDITS(DIFFERS(0.1, EVERY(PARAMETER), .from = 2), DIFFERS(0.9, EVERY(GRADIENT), .from = 2)), DIFFERENT(UPDATE),
-     .says = "after step 1 parameter 1 of 6, `parameter_0` (train.cu:10), 1024 elements, differs from one rank's by "
-             "0.1 times its change"},
+     .says = "after step 1 parameter 1 of 6, `parameter_0` (train.cu:10), 1024 elements, on all ranks differs from one "
+             "rank's by 0.1 times its change"},
     {"in a later step",
      EDITS(DIFFERS(0.1, EVERY(PARAMETER), .from = 3), EDIT(HASH, .value = 7, EVERY(PARAMETER), .from = 3, .rank = 2)),
      DIFFERENT(UPDATE), .says = "that are not averaged"},
     {"one parameter", EDITS(DIFFERS(0.1, ONE(PARAMETER, 2), .from = 2)), TENSOR("parameter_2"),
-     .says = "after step 1 parameter 3 of 6, `parameter_2` (train.cu:10), 1024 elements, differs from one rank's by "
-             "0.1 times its change on "
-             "all ranks; the annotated gradients of the step are equal; the other 5 parameters are equal"},
+     .says = "after step 1 parameter 3 of 6, `parameter_2` (train.cu:10), 1024 elements, on all ranks differs from one "
+             "rank's by 0.1 times its change; the annotated gradients of the step are equal; the other 5 parameters "
+             "are equal"},
     {"one parameter, and more of its momentum",
      EDITS(DIFFERS(0.1, ONE(PARAMETER, 2), .from = 3), DIFFERS(0.5, ONE(MEMORY, 2), .from = 3)), TENSOR("parameter_2"),
      .says = "the other 5 parameters are equal", .wishes = "probe"},
@@ -594,8 +593,8 @@ begins_as_it_should(const struct check_verdict *verdict)
                   strncmp(text, "before step 1 ", 14) == 0;
     const char *place = strstr(text, name);
     return begins && place != NULL && differs != NULL && place < differs &&
-           (strstr(differs, " on all ranks") != NULL || strstr(differs, " on rank ") != NULL ||
-            strstr(differs, " ranks, rank ") != NULL);
+           (strstr(place, " on all ranks") != NULL || strstr(place, " on rank ") != NULL ||
+            strstr(place, " ranks, rank ") != NULL);
 }
 
 LOOP_TEST(each_difference_begins_with_its_place, 0, SCENES)

@@ -65,14 +65,12 @@ def read_closing(text):
     said["seconds"] = [(o, v, 0.005 if v < 10 else 0.05) for o, v, h in said.get("seconds", [])]
     rounded("exposed", "closing", r"exposed communication: (\S+) ms per step", text)
     rounded("bound", "closing", r"lower bound for any bucket layout: (\S+?) ms", text)
-    rounded("slowed", "closing", r"exposed communication: .*; kernels run ([0-9.]+) ms longer per step while collectives run beside them", text)
+    rounded("slowed", "closing", r"exposed communication: .*; overlap slows the step's own kernels by ([0-9.]+) ms", text)
     rounded("waiting", "closing", r"waiting for (?:rank \d+|each other): (\S+) ms per step", text)
     find("straggler", "closing", r"waiting for rank (\d+): \S+ ms", text)
     find("steps", "closing", r"ranks, (\d+) steps?", text)
     find("overlapped", "closing", r"(\d+) of them overlapped", text)
-    find("measured", "closing", r"mean of (\d+) of the steps", text)
-    find("first", "closing", r"of the steps (\d+) to", text)
-    find("last", "closing", r"of the steps \d+ to (\d+)", text)
+    find("measured", "closing", r"mean of (\d+) measured steps", text)
 
 
 MEMBERS = {"step": "step_ms", "rate": "steps_per_second", "items": "items_per_second", "exposed": "exposed_ms", "planned": "exposed_planned_ms", "bound": "exposed_bound_ms",

@@ -77,8 +77,8 @@ gradients_say_factor(struct judgement *judgement)
     if (too_small && compensated)
         return verdict_advise(judgement,
                               "if the loss is divided by the whole batch, divide it by the rank's share (the count of "
-                              "DDP_SHARD). If the update divides sums by the share, the training is right: to compare "
-                              "it, let the update divide by the whole batch and use --reduce sum");
+                              "DDP_SHARD). If the update divides by that count, nothing is wrong: to compare such a "
+                              "program, divide by the whole batch in the update, and use --reduce sum");
     if (too_small)
         return verdict_advise(judgement,
                               "each rank divides the loss by the whole batch, and DDP_STEP averages: divide by the "

@@ -167,8 +167,9 @@ const char *const place_same_decision =
     "the host's decision whether to make this operation must be the same on all ranks: decide by averaged values "
     "(DDP_MEAN), not by the rank's number or its own values";
 
-const char *const place_same_update = "this argument of the update must not depend on the rank, the number of ranks or "
-                                      "the share: compute it from the step and from averaged values";
+const char *const place_same_update = "this argument of the update must be the same as on one rank: if it is a "
+                                      "learning rate, compute it from the step; if it is a norm of gradients, call "
+                                      "DDP_STEP before the norm";
 
 bool
 place_say_scalar(const struct finding *finding, size_t at, int least, struct place *place)

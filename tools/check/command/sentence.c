@@ -116,8 +116,8 @@ sentence_place(const struct check_evidence *evidence, const struct check_verdict
     if (isfinite(item->at_first))
         snprintf(by, sizeof(by), " by %.2g times its %s", item->at_first,
                  item->tensor.role == CHECK_GRADIENT || item->tensor.role == CHECK_MEAN ? "norm" : "change");
-    snprintf(text, 600, "%s %s, differs from one %s%s %s", when, sentence_name_item(verdict, item, name),
-             evidence->by_plan ? "process's with all turns" : "rank's", by, sentence_name_ranks(evidence, item, ranks));
+    snprintf(text, 600, "%s %s, %s differs from one %s%s", when, sentence_name_item(verdict, item, name),
+             sentence_name_ranks(evidence, item, ranks), evidence->by_plan ? "process's with all turns" : "rank's", by);
     return text;
 }
 

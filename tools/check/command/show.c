@@ -235,9 +235,9 @@ check_print_table(FILE *out, const struct check_evidence *evidence, const struct
     if (verdict->item_count > 0)
         fprintf(
             out,
-            "K: the K-th annotation or call of this kind; step: the first that differs; difference: the largest of all "
-            "steps, relative; noise: between runs of one rank, with parameters one unit in the last place "
-            "apart\n%-13s %9s  %-8s %-45s %5s %10s %7s\n",
+            "gradient K: of the K-th DDP_GRADIENT; step: the first that differs; difference: the largest of all steps, "
+            "relative to the norm, or to the change of a parameter; noise: that of two runs of one rank\n%-13s %9s  "
+            "%-8s %-45s %5s %10s %7s\n",
             "tensor", "elements", "type", "annotation", "step", "difference", "noise");
     FOR_EACH(item, verdict->items, verdict->item_count) {
         if (!all && ++of_role[item->tensor.role] > ROWS_OF_A_ROLE)

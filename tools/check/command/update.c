@@ -78,7 +78,7 @@ update_say_start(struct judgement *judgement)
                               is_state ? "DDP_STATE" : "DDP_PARAMETER");
     }
     if ((judgement->shown & SHOWN_RANK_0_RIGHT) == 0) {
-        verdict_decide(judgement, ": before the first DDP_STEP it has changed to other values than on one rank");
+        verdict_decide(judgement, ": an update before the first DDP_STEP has changed it, differently from one rank's");
         judgement->verdict->cause = is_one ? CAUSE_TENSOR : CAUSE_UPDATE;
         return verdict_advise(
             judgement, "%s",
@@ -135,9 +135,9 @@ update_say_all(struct judgement *judgement)
     judgement->verdict->cause = is_few ? CAUSE_TENSOR : CAUSE_UPDATE;
     return verdict_advise(
         judgement, "%s",
-        factor != 0  ? "a learning rate, or a factor of the gradients such as a norm that is computed before DDP_STEP, "
-                       "depends on the rank, the number of ranks or the share: compute it from the step and from "
-                       "averaged gradients"
+        factor != 0
+            ? "the update depends on the rank, the number of ranks or the share: if by a learning rate, compute it "
+              "from the step; if by a norm or a clipping of gradients, call DDP_STEP before it"
         : has_graphs ? "check the program without CUDA graphs; then the operation is named"
         : is_few ? "its gradient is not averaged, or only a part of it: annotate the gradient with DDP_GRADIENT and "
                    "its full count, and write it before DDP_STEP; or the update reads memory that differs between ranks"
