@@ -64,7 +64,7 @@ add_rows(const struct forecasts *forecasts, bool keeps, struct scaling *scaling,
     const struct predict_request *request = forecasts->request;
     const struct model *whole = forecasts->kept;
     struct prediction found;
-    scaling->name = keeps ? "Same batch on each rank" : "Batch divided among the ranks";
+    scaling->name = keeps ? "Weak scaling" : "Strong scaling";
     if (!keeps && (whole->batch == 0 || forecasts->shares > 1))
         return true;
     for (size_t i = 0; i < request->count_count; ++i) {
@@ -129,11 +129,12 @@ print_worth(const struct scaling *scaling)
             best = row;
     }
     if (best != NULL)
-        printf("%s: up to %u ranks are worth it, %.2f times as many items per second as one rank (%.2f to %.2f), at an "
-               "efficiency of %.0f %%.\n",
-               scaling->name, best->found.ranks, best->speed_up, best->low, best->high, 100.0 * efficiency_of(best));
+        printf(
+            "%s: the efficiency is at least %.0f %% up to %u ranks: %.2f times the items per second of one rank (%.2f "
+            "to %.2f).\n",
+            scaling->name, 100.0 * WORTH_IT, best->found.ranks, best->speed_up, best->low, best->high);
     else if (any)
-        printf("%s: no number of ranks above is worth it.\n", scaling->name);
+        printf("%s: the efficiency is below %.0f %% in all rows.\n", scaling->name, 100.0 * WORTH_IT);
 }
 
 static void
@@ -160,18 +161,18 @@ static void
 print_assumptions(const struct forecasts *forecasts)
 {
     const struct model *model = forecasts->kept;
-    printf("\nAssumptions:\n"
-           "- without averaging a step takes %.3f ms: mean of all steps after start-up of %u rank%s (%s), with pauses\n"
-           "  such as validation. With the same batch on each rank, a rank's batch is as large as in this run. All\n"
-           "  ranks are equally fast%s. The ranges come from the mean step of each of up to nine parts of the run.\n"
-           "- each rank has a GPU of its own, and as many CPU cores as in this run; with fewer cores it is slower.\n"
-           "- gradients: %zu, of %.2f MB; %s.\n",
-           model->alone_us / 1e3, model->ranks, model->ranks == 1 ? "" : "s", model->host,
-           model->straggler >= 0 ? ": the straggler in the trace is left out" : "", model->gradient_count,
-           (double)model->bytes / 1e6,
-           !model->overlapped       ? "steps do not overlap in this run: all of them are sent after backward"
-           : model->ready_by_bucket ? "ready times are known for buckets, and distributed over their gradients by bytes"
-                                    : "the ready time of each is measured");
+    printf(
+        "\nAssumptions:\n"
+        "- without averaging a step takes %.3f ms: mean of all steps after start-up of %u rank%s (%s), with pauses\n"
+        "  such as validation. All ranks are equally fast%s. Ranges: the mean step of each of nine parts of the run.\n"
+        "- each rank has a GPU of its own, and as many CPU cores as in this run; with fewer cores it is slower.\n"
+        "- gradients: %zu, of %.2f MB; %s.\n",
+        model->alone_us / 1e3, model->ranks, model->ranks == 1 ? "" : "s", model->host,
+        model->straggler >= 0 ? ": the straggler in the trace is left out" : "", model->gradient_count,
+        (double)model->bytes / 1e6,
+        !model->overlapped       ? "steps do not overlap in this run: all are sent after backward"
+        : model->ready_by_bucket ? "ready times are those of buckets, interpolated by bytes within a bucket"
+                                 : "the ready time of each is measured");
     if (forecasts->request->folder == NULL)
         printf("- this machine has %ld cores: contention between more ranks than that is not predicted.\n",
                sysconf(_SC_NPROCESSORS_ONLN));
@@ -185,8 +186,6 @@ print_assumptions(const struct forecasts *forecasts)
     if (model->slowed_us > 0.0)
         printf("- all-reduces during backward make a step %.3f ms longer, on every number of ranks.\n",
                model->slowed_us / 1e3);
-    else
-        printf("- backward and all-reduces do not slow each other down more than in this run.\n");
 }
 
 static void
@@ -211,11 +210,9 @@ static void
 print_unshared(const struct forecasts *forecasts)
 {
     if (forecasts->request->folder != NULL)
-        puts("The trace holds one batch size per rank. To predict a batch that is divided among other numbers of\n"
-             "ranks: ddprun predict PROGRAM.\n");
+        puts("Weak scaling: each rank has a batch as large as in this run. Strong scaling: ddprun predict PROGRAM");
     else if (forecasts->kept->batch == 0)
-        puts("The program does not divide a batch by DDP_SHARD, or its size varies: each rank has a batch as large as\n"
-             "in this run.\n");
+        puts("Weak scaling: each rank has a batch as large as in this run (DDP_SHARD divides no batch of one size)");
 }
 
 bool
@@ -225,10 +222,10 @@ table_print(const struct forecasts *forecasts, struct error *error)
     if (!add_rows(forecasts, false, &shared, error) || !add_rows(forecasts, true, &kept, error))
         return false;
     if (shared.count > 0) {
-        printf("The batch divided among the ranks, as ddprun -n does: %llu items for all ranks together (DDP_SHARD)\n",
-               (unsigned long long)forecasts->kept->batch);
+        unsigned long long batch = forecasts->kept->batch;
+        printf("Strong scaling: one batch of %llu items divided among the ranks (DDP_SHARD)\n", batch);
         print_rows(&shared);
-        puts("\nThe same batch on each rank: as many items for each rank");
+        printf("\nWeak scaling: a batch of %llu items on each rank\n", batch);
     } else {
         print_unshared(forecasts);
     }
