@@ -10,7 +10,7 @@
  *   centres: a parameter that the program changes by reductions alone, without a DDP_STEP
  *   zero: counts of 0, with a null pointer
  * Modes that end the job: mean-of-integers, no-type, no-operation, byte, null, beyond, gradient, captured, not-ours,
- * and those of call_wildly(); centres-differ: as centres, and the last rank adds to its parameter at the end; and by
+ * and those of wrong_modes[]; centres-differ: as centres, and the last rank adds to its parameter at the end; and by
  * ranks that differ: count, kind, place, swapped, at-steps, one-knows, fewer, other-call
  */
 #include "common.h"
@@ -140,7 +140,7 @@ float_numbers(void)
 }
 
 static void
-reduce_types(void)
+reduce_types(int)
 {
     check_type("int32", DDP_INT32, whole_numbers<int32_t>());
     check_type("int64", DDP_INT64, whole_numbers<int64_t>());
@@ -191,7 +191,7 @@ require_device_floats(const char *what, const float *memory, float wanted)
 }
 
 static void
-reduce_in_order(void)
+reduce_in_order(int)
 {
     cudaStream_t streams[2] = {stream_create(), stream_create()};
     cudaEvent_t event = event_create();
@@ -240,7 +240,7 @@ reduce_here(const char *what, float *memory, size_t count)
 }
 
 static void
-reduce_of_the_host(void)
+reduce_of_the_host(int)
 {
     enum { LARGE = (20 << 20) / sizeof(float) + 7 };
     float *pageable = (float *)malloc(LARGE * sizeof(float)), *pinned, *managed;
@@ -261,7 +261,7 @@ reduce_of_the_host(void)
 /* ---- beside a training ---- */
 
 static void
-reduce_in_training(void)
+reduce_in_training(int)
 {
     float *weights[LAYERS], *gradients[LAYERS], *loss = device_floats(COUNT), host_loss;
     cudaStream_t stream = stream_create();
@@ -303,7 +303,7 @@ reduce_in_training(void)
 /* Alternate calls of a loop with few of them, which the last rank makes in another order from number 4 on; the training
  * goes on until it is ended. */
 static void
-reduce_between_steps(void)
+reduce_between_steps(int)
 {
     float *memory[] = {device_floats(COUNT), device_floats(COUNT), device_floats(COUNT)};
     DDP_PARAMETER(memory[0], COUNT, DDP_FLOAT32);
@@ -337,7 +337,7 @@ reduce_steadily(int calls)
 }
 
 static void
-move_centres(void)
+move_centres(int)
 {
     float *centres = device_floats(COUNT);
     DDP_PARAMETER(centres, COUNT, DDP_FLOAT32);
@@ -351,7 +351,7 @@ move_centres(void)
 }
 
 static void
-reduce_nothing(void)
+reduce_nothing(int)
 {
     for (int i = 0; i < 3; ++i)
         DDP_REDUCE(NULL, 0, DDP_FLOAT32, DDP_OP_SUM, 0);
@@ -373,63 +373,27 @@ reduce_captured(float *memory)
     DDP_REDUCE(memory, COUNT, DDP_FLOAT32, DDP_OP_SUM, stream);
 }
 
-/* Addresses that lead nowhere, and memory that cannot be written. */
 static void
-call_wildly(void)
+reduce_in_gradient(float *memory)
 {
-    static const float constants[4] = {1, 2, 3, 4};
-    const uintptr_t nowhere = 0x10000;
-    size_t *nothing = NULL;
-    float value = 1;
-    if (is_mode("read-only"))
-        DDP_REDUCE(constants, 4, DDP_FLOAT32, DDP_OP_SUM, 0);
-    else if (is_mode("wild-mean"))
-        DDP_MEAN((float *)nowhere);
-    else if (is_mode("read-only-mean"))
-        DDP_MEAN((float *)constants);
-    else if (is_mode("wild-label"))
-        DDP_MEAN_AS((const char *)nowhere, &value);
-    else if (is_mode("null-shard"))
-        DDP_SHARD(8, nothing, nothing);
+    DDP_GRADIENT(memory, COUNT, DDP_FLOAT32);
+    DDP_REDUCE(memory + 3, 4, DDP_FLOAT32, DDP_OP_SUM, 0);
 }
 
 static void
-reduce_wrongly(float *memory)
+reduce_of_a_kind(float *memory)
 {
-    float here[4] = {0}, *nothing = NULL;
-    if (is_mode("mean-of-integers"))
-        DDP_REDUCE(memory, COUNT, DDP_INT32, DDP_OP_MEAN, 0);
-    else if (is_mode("no-type"))
-        DDP_REDUCE(memory, COUNT, 77, DDP_OP_SUM, 0);
-    else if (is_mode("no-operation"))
-        DDP_REDUCE(memory, COUNT, DDP_FLOAT32, 5, 0);
-    else if (is_mode("byte"))
-        DDP_REDUCE(memory, COUNT, DDP_UINT8, DDP_OP_SUM, 0);
-    else if (is_mode("null"))
-        DDP_REDUCE(nothing, COUNT, DDP_FLOAT32, DDP_OP_SUM, 0);
-    else if (is_mode("beyond"))
-        DDP_REDUCE(memory, 2 * COUNT, DDP_FLOAT32, DDP_OP_SUM, 0);
-    else if (is_mode("captured"))
-        reduce_captured(memory);
-    else if (is_mode("not-ours"))
-        DDP_REDUCE((void *)(uintptr_t)0x10, 4, DDP_FLOAT32, DDP_OP_SUM, 0);
-    else if (is_mode("gradient")) {
-        DDP_GRADIENT(memory, COUNT, DDP_FLOAT32);
-        DDP_REDUCE(memory + 3, 4, DDP_FLOAT32, DDP_OP_SUM, 0);
-    } else if (is_mode("count"))
-        DDP_REDUCE(memory, is_last() ? COUNT - 1 : COUNT, DDP_FLOAT32, DDP_OP_SUM, 0);
-    else if (is_mode("kind"))
-        DDP_REDUCE(memory, COUNT, is_last() ? DDP_INT32 : DDP_FLOAT32, is_last() ? DDP_OP_MAX : DDP_OP_SUM, 0);
-    else if (is_mode("place"))
-        DDP_REDUCE(is_last() ? here : memory, 4, DDP_FLOAT32, DDP_OP_SUM, 0);
-    else if (is_mode("other-call")) {
-        float value = 1;
-        if (is_last())
-            DDP_MEAN(&value);
-        else
-            DDP_REDUCE(memory, 4, DDP_FLOAT32, DDP_OP_SUM, 0);
-    } else
-        call_wildly();
+    DDP_REDUCE(memory, COUNT, is_last() ? DDP_INT32 : DDP_FLOAT32, is_last() ? DDP_OP_MAX : DDP_OP_SUM, 0);
+}
+
+static void
+reduce_or_mean(float *memory)
+{
+    float value = 1;
+    if (is_last())
+        DDP_MEAN(&value);
+    else
+        DDP_REDUCE(memory, 4, DDP_FLOAT32, DDP_OP_SUM, 0);
 }
 
 /* Both kinds are known to all ranks, when the last one makes its calls in another order: from number 21 on. */
@@ -462,6 +426,49 @@ reduce_one_by_one(float *memory) /* fewer: all the same, but not as many */
         DDP_REDUCE(memory, COUNT, DDP_FLOAT32, DDP_OP_SUM, 0);
 }
 
+static const uintptr_t nowhere = 0x10000;
+static const float constants[4] = {1, 2, 3, 4};
+static float here[4], *nothing;
+static size_t *no_sizes;
+
+/* Those that end the job, with device memory. */
+static const struct {
+    const char *name;
+    void (*reduce)(float *memory);
+} wrong_modes[] = {
+    {"mean-of-integers", [](float *memory) { DDP_REDUCE(memory, COUNT, DDP_INT32, DDP_OP_MEAN, 0); }},
+    {"no-type", [](float *memory) { DDP_REDUCE(memory, COUNT, 77, DDP_OP_SUM, 0); }},
+    {"no-operation", [](float *memory) { DDP_REDUCE(memory, COUNT, DDP_FLOAT32, 5, 0); }},
+    {"byte", [](float *memory) { DDP_REDUCE(memory, COUNT, DDP_UINT8, DDP_OP_SUM, 0); }},
+    {"null", [](float *) { DDP_REDUCE(nothing, COUNT, DDP_FLOAT32, DDP_OP_SUM, 0); }},
+    {"beyond", [](float *memory) { DDP_REDUCE(memory, 2 * COUNT, DDP_FLOAT32, DDP_OP_SUM, 0); }},
+    {"captured", reduce_captured},
+    {"not-ours", [](float *) { DDP_REDUCE((void *)(uintptr_t)0x10, 4, DDP_FLOAT32, DDP_OP_SUM, 0); }},
+    {"gradient", reduce_in_gradient},
+    {"count", [](float *memory) { DDP_REDUCE(memory, is_last() ? COUNT - 1 : COUNT, DDP_FLOAT32, DDP_OP_SUM, 0); }},
+    {"kind", reduce_of_a_kind},
+    {"place", [](float *memory) { DDP_REDUCE(is_last() ? here : memory, 4, DDP_FLOAT32, DDP_OP_SUM, 0); }},
+    {"other-call", reduce_or_mean},
+    {"swapped", reduce_swapped},
+    {"one-knows", reduce_alone},
+    {"fewer", reduce_one_by_one},
+    /* Addresses that lead nowhere, and memory that cannot be written. */
+    {"read-only", [](float *) { DDP_REDUCE(constants, 4, DDP_FLOAT32, DDP_OP_SUM, 0); }},
+    {"wild-mean", [](float *) { DDP_MEAN((float *)nowhere); }},
+    {"read-only-mean", [](float *) { DDP_MEAN((float *)constants); }},
+    {"wild-label", [](float *) { DDP_MEAN_AS((const char *)nowhere, &here[0]); }},
+    {"null-shard", [](float *) { DDP_SHARD(8, no_sizes, no_sizes); }},
+};
+
+static const struct {
+    const char *name;
+    void (*run)(int calls);
+} modes[] = {
+    {"types", reduce_types},          {"order", reduce_in_order},         {"host", reduce_of_the_host},
+    {"training", reduce_in_training}, {"at-steps", reduce_between_steps}, {"steady", reduce_steadily},
+    {"centres", move_centres},        {"centres-differ", move_centres},   {"zero", reduce_nothing},
+};
+
 int
 main(int argc, char **argv)
 {
@@ -469,32 +476,13 @@ main(int argc, char **argv)
     rank = DDP_RANK();
     ranks = DDP_WORLD_SIZE();
     CHECK(cudaFree(0));
-    if (is_mode("types"))
-        reduce_types();
-    else if (is_mode("order"))
-        reduce_in_order();
-    else if (is_mode("host"))
-        reduce_of_the_host();
-    else if (is_mode("training"))
-        reduce_in_training();
-    else if (is_mode("at-steps"))
-        reduce_between_steps();
-    else if (is_mode("steady"))
-        reduce_steadily(argc > 2 ? atoi(argv[2]) : 100);
-    else if (is_mode("centres") || is_mode("centres-differ"))
-        move_centres();
-    else if (is_mode("zero"))
-        reduce_nothing();
-    else {
-        float *memory = device_floats(COUNT);
-        if (is_mode("swapped"))
-            reduce_swapped(memory);
-        else if (is_mode("one-knows"))
-            reduce_alone(memory);
-        else if (is_mode("fewer"))
-            reduce_one_by_one(memory);
-        else
-            reduce_wrongly(memory);
+    for (const auto &of : modes) {
+        if (is_mode(of.name))
+            of.run(argc > 2 ? atoi(argv[2]) : 100);
+    }
+    for (const auto &of : wrong_modes) {
+        if (is_mode(of.name))
+            of.reduce(device_floats(COUNT));
     }
     CHECK(cudaDeviceSynchronize());
     return 0;
