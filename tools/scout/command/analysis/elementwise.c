@@ -184,13 +184,27 @@ leads_by_place(const struct roles *roles, uint32_t number)
                        version_overlaps(version_of(roles, out->to), version_of(roles, number)));
 }
 
+/* Whether a number that is computed from what was in a version's place before, as the norm by which a gradient of one
+ * element is clipped, is all that the version has besides. */
+static bool
+is_scaled_alone(const struct roles *roles, uint32_t number)
+{
+    const struct graph_edge *own = version_own_edge(roles, number, true);
+    if (own == NULL || version_of(roles, number)->bytes > ELEMENT_BYTES)
+        return false;
+    bool *reached = sources_of(roles, own->from, false);
+    bool is = !ANY_IN(edge, roles, number, elementwise_matters(roles, edge) && edge != own && !reached[edge->from]);
+    free(reached);
+    return is;
+}
+
 /* Whether a version is what a sum has become that begins at nothing in this period, or to which several have been added
  * in it: that is the gradient, not what is added to it. */
 static bool
 is_sum(const struct roles *roles, uint32_t number)
 {
     bool several = false;
-    if (!elementwise_has_others(roles, number))
+    if (!elementwise_has_others(roles, number) || is_scaled_alone(roles, number))
         return false;
     for (uint32_t at = number;; at = version_own_edge(roles, at, true)->from) {
         if (version_own_edge(roles, at, true) == NULL)
@@ -264,11 +278,9 @@ elementwise_goes_on(const struct roles *roles, uint32_t number)
 uint32_t
 elementwise_parameters_behind(const struct roles *roles, uint32_t number, uint32_t *last)
 {
-    uint32_t versions = roles->graph->version_count, count = 0;
-    OWNED bool *reached = xcalloc(versions, sizeof(*reached)), *self = xcalloc(versions, sizeof(*self));
-    self[number] = true;
-    sources_spread(roles, reached, self, NULL);
-    for (uint32_t i = number + 1; i < versions; ++i) {
+    uint32_t count = 0;
+    OWNED bool *reached = sources_of(roles, number, false);
+    for (uint32_t i = number + 1; i < roles->graph->version_count; ++i) {
         if (!reached[i] || !roles->parameter[i])
             continue;
         count += 1;

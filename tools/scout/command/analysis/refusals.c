@@ -112,7 +112,7 @@ refusals_leads_on(const struct roles *roles, uint32_t number)
 bool
 refusals_leads_to_gradients(const struct roles *roles, uint32_t number)
 {
-    OWNED bool *reached = sources_of_place(roles, number);
+    OWNED bool *reached = sources_of(roles, number, true);
     return ANY_NUMBER(i, 0, roles->graph->version_count, reached[i] && roles->gradient[i]);
 }
 

@@ -222,7 +222,7 @@ void sources_find(struct roles *roles);
 /* Marks what is computed from sources within the period, not through what is blocked. */
 void sources_spread(const struct roles *roles, bool *marks, const bool *sources, const bool *blocked);
 /* Marks, malloc'ed, of what is computed within the period from what was in the version's place before it. */
-bool *sources_of_place(const struct roles *roles, uint32_t number);
+bool *sources_of(const struct roles *roles, uint32_t number, bool before);
 
 /* ---- stays.c: what stays from period to period, what feeds back, and which of it are parameters ---- */
 void stays_find(struct roles *roles, const struct scout_finding *finding);

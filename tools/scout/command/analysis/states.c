@@ -19,7 +19,7 @@ role_of_own(const struct roles *roles, uint32_t number)
 static bool
 is_from_itself(const struct roles *roles, uint32_t number)
 {
-    OWNED bool *reached = sources_of_place(roles, number);
+    OWNED bool *reached = sources_of(roles, number, true);
     return reached[number];
 }
 

@@ -289,14 +289,15 @@ sources_spread(const struct roles *roles, bool *marks, const bool *sources, cons
 }
 
 bool *
-sources_of_place(const struct roles *roles, uint32_t number)
+sources_of(const struct roles *roles, uint32_t number, bool before)
 {
     uint32_t count = roles->graph->version_count;
     OWNED bool *sources = xcalloc(count + 1, sizeof(*sources));
     bool *marks = xcalloc(count + 1, sizeof(*marks));
     for (uint32_t i = 0; i < count; ++i)
-        sources[i] = version_of(roles, i)->op == VERSION_BEFORE &&
-                     version_overlaps(version_of(roles, i), version_of(roles, number));
+        sources[i] = before ? version_of(roles, i)->op == VERSION_BEFORE &&
+                                  version_overlaps(version_of(roles, i), version_of(roles, number))
+                            : i == number;
     sources_spread(roles, marks, sources, NULL);
     return marks;
 }

@@ -147,8 +147,7 @@ set_of(struct types *types, uint32_t tensor)
 static uint64_t
 bytes_of(const struct scout_tensor *tensor)
 {
-    const uint64_t each = sizeof(double);
-    return (tensor->hi + each - 1) / each * each - tensor->lo / each * each;
+    return (tensor->hi + sizeof(double) - 1) / sizeof(double) - tensor->lo / sizeof(double);
 }
 
 /* One type that is known of some, to all of which nothing is. Returns whether there was one. */

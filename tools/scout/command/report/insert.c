@@ -51,22 +51,18 @@ macro_of(enum scout_role role)
 static void
 count_text(const char *said, uint32_t type, char text[LIFT_BYTES + 16])
 {
-    char copy[LIFT_BYTES];
+    char copy[LIFT_BYTES], ending[24];
     snprintf(copy, sizeof(copy), "%s", said);
     char *bytes = lift_bare(copy);
     uint32_t size = scout_type_bytes(type) > 0 ? scout_type_bytes(type) : 4;
-    char endings[2][24];
-    snprintf(endings[0], sizeof(endings[0]), " * sizeof(%s)", type == SCOUT_FLOAT64 ? "double" : "float");
-    snprintf(endings[1], sizeof(endings[1]), " * %" PRIu32, size);
-    for (size_t i = size < 4; i < sizeof(endings) / sizeof(endings[0]); ++i) {
-        size_t length = strlen(bytes), cut = strlen(endings[i]);
-        if (length > cut && strcmp(bytes + length - cut, endings[i]) == 0) {
-            bytes[length - cut] = '\0';
-            snprintf(text, LIFT_BYTES + 16, "%s", lift_bare(bytes));
-            return;
-        }
-    }
-    snprintf(text, LIFT_BYTES + 16, "(%s) / %" PRIu32, bytes, size);
+    snprintf(ending, sizeof(ending), " * sizeof(%s)", type == SCOUT_FLOAT64 ? "double" : "float");
+    size_t length = strlen(bytes), cut = strlen(ending);
+    bool ends = size >= sizeof(float) && length > cut && strcmp(bytes + length - cut, ending) == 0;
+    bytes[ends ? length - cut : length] = '\0';
+    if (ends)
+        snprintf(text, LIFT_BYTES + 16, "%s", lift_bare(bytes));
+    else
+        snprintf(text, LIFT_BYTES + 16, "(%s) / %" PRIu32, bytes, size);
 }
 
 /* The line of a tensor, as its memory is said. */

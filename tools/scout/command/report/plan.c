@@ -11,7 +11,6 @@
 #include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static void
 put_program(struct json_object *plan, const struct scout_log *log, char *const *words)

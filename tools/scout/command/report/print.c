@@ -168,18 +168,12 @@ proofs_missing(const struct scout_proofs *proofs)
     return NULL;
 }
 
-static void
-print(FILE *out, const char *name, const struct proof *proof)
-{
-    if (proof->end != PROOF_NOT_ASKED)
-        fprintf(out, "proof (%s): %s: %s\n", name, proof_end_name(proof->end), proof->text);
-}
-
 void
 proofs_print(FILE *out, const struct scout_proofs *proofs)
 {
-    print(out, "c", &proofs->halves);
-    print(out, "complete", &proofs->complete);
-    print(out, "d", &proofs->turns);
-    print(out, "per rank", &proofs->own);
+    const struct proof *const all[] = {&proofs->halves, &proofs->complete, &proofs->turns, &proofs->own};
+    static const char *const names[] = {"c", "complete", "d", "per rank"};
+    for (int i = 0; i < 4; ++i)
+        if (all[i]->end != PROOF_NOT_ASKED)
+            fprintf(out, "proof (%s): %s: %s\n", names[i], proof_end_name(all[i]->end), all[i]->text);
 }
