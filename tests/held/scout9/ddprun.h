@@ -1,0 +1,381 @@
+/*
+ * ddprun.h - tell `ddprun` which memory holds parameters and gradients. Header only; nothing to link.
+ *
+ * A program with these lines runs as before when it is started by itself: every macro is then a test of one pointer.
+ * Started as `ddprun -n 8 ./train`, it becomes one of eight ranks that train one model together.
+ *
+ *     cudaMalloc(&w, n * sizeof(float));  cudaMalloc(&dw, n * sizeof(float));
+ *     initialise(w);
+ *     DDP_PARAMETER(w, n, DDP_FLOAT32);          // after the initialisation: all ranks take rank 0's values
+ *     DDP_GRADIENT(dw, n, DDP_FLOAT32);
+ *     for (...) {
+ *         DDP_SHARD(batch, &first, &count);      // this rank's part of the batch
+ *         forward_and_backward(first, count);
+ *         DDP_STEP(0);                           // from here on dw holds the mean over all ranks
+ *         sgd<<<...>>>(w, dw, n);
+ *     }
+ *
+ * The contract of an annotation: a kernel reaches a gradient only through a pointer that is one of its arguments, that
+ * is inside a struct passed by value, or that the host wrote to memory (docs/annotations.md, "Pointers in memory"). A
+ * library call reaches a gradient only through its documented pointer arguments.
+ *
+ * C (C99 and later) and C++ (DDP_TYPE_OF: C++11 and later). Works in executables (PIE or not) and shared libraries;
+ * `ddprun` refuses fully static executables. DDP_STEP and DDP_MEAN: in one thread at a time; other macros: in any
+ * thread. Misuse ends the whole job with one line that names the rank and the line of the source.
+ */
+#ifndef DDPRUN_H
+#define DDPRUN_H
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Version of struct ddp_interface. A shim serves every version up to its own; a newer header ends the job. */
+#define DDP_INTERFACE_VERSION 5
+
+/* Types of elements. Integers are for DDP_STATE and DDP_REDUCE only, DDP_UINT32 and DDP_UINT64 for DDP_REDUCE only. */
+enum ddp_type {
+    DDP_FLOAT32 = 1,
+    DDP_FLOAT64 = 2,
+    DDP_FLOAT16 = 3,
+    DDP_BFLOAT16 = 4,
+    DDP_INT32 = 5,
+    DDP_INT64 = 6,
+    DDP_UINT8 = 7,
+    DDP_UINT32 = 8,
+    DDP_UINT64 = 9
+};
+
+/* What DDP_REDUCE makes of the elements of all ranks. */
+enum ddp_operation { DDP_OP_SUM = 1, DDP_OP_MEAN = 2, DDP_OP_MIN = 3, DDP_OP_MAX = 4 };
+
+/* Where an annotation stands, for messages. Static storage. */
+struct ddp_site {
+    const char *text; /* the annotated expression, as written */
+    const char *file;
+    int line;
+};
+
+/* What the shim offers. Obtained once per source file; never freed. Fields are only ever added at the end. */
+struct ddp_interface {
+    unsigned version;
+    void (*parameter)(void *ptr, size_t count, int type, const struct ddp_site *site);
+    void (*gradient)(void *ptr, size_t count, int type, const struct ddp_site *site);
+    void (*step)(void *stream, const struct ddp_site *site);
+    void (*mean)(float *value, const struct ddp_site *site);
+    void (*shard)(size_t total, size_t *first, size_t *count, const struct ddp_site *site);
+    void (*forget)(void *ptr, const struct ddp_site *site);
+    int (*rank)(void);
+    int (*world_size)(void);
+    int (*local_rank)(void);
+    /* since version 2 */
+    void (*gradient_group)(int id, const struct ddp_site *site);
+    void (*step_group)(int id, void *stream, const struct ddp_site *site);
+    void (*no_sync)(int begins, const struct ddp_site *site);
+    void (*buffer)(void *ptr, size_t count, int type, const struct ddp_site *site);
+    void (*gradient_ready)(void *ptr, void *stream, const struct ddp_site *site);
+    /* since version 3 */
+    void (*state)(void *ptr, size_t count, int type, const struct ddp_site *site);
+    void (*weight)(size_t count, size_t total, const struct ddp_site *site);
+    void (*mean_as)(const char *label, float *value, const struct ddp_site *site);
+    /* since version 4; `sync` does nothing any more */
+    void (*step_parameters)(int group, void *stream, const struct ddp_site *site);
+    void (*sync)(void *stream, const struct ddp_site *site);
+    void (*reduce)(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site);
+    /* since version 5; DDP_FLOAT32 or DDP_FLOAT64; label NULL: called as the site's text */
+    void (*mean_of)(const char *label, void *value, int type, const struct ddp_site *site);
+};
+
+/*
+ * The shim's interface, or NULL when the program was not started by ddprun. By dlsym, because a weak reference does not
+ * bind in an executable that is not position independent.
+ */
+static inline const struct ddp_interface *
+ddp_interface_get(void)
+{
+    static const struct ddp_interface *found;
+    static int looked;
+    if (!__atomic_load_n(&looked, __ATOMIC_ACQUIRE)) {
+        typedef const struct ddp_interface *(*query_fn)(unsigned version);
+        union {
+            void *object;
+            query_fn function;
+        } query;
+        query.object = dlsym(RTLD_DEFAULT, "ddprun_interface");
+        if (query.object != NULL)
+            __atomic_store_n(&found, query.function(DDP_INTERFACE_VERSION), __ATOMIC_RELAXED);
+        __atomic_store_n(&looked, 1, __ATOMIC_RELEASE);
+    }
+    return __atomic_load_n(&found, __ATOMIC_RELAXED);
+}
+
+static inline void
+ddp_shard_alone(size_t total, size_t *first, size_t *count)
+{
+    if (first == NULL || count == NULL) /* ddprun ends the job, and names the place */
+        return;
+    *first = 0;
+    *count = total;
+}
+
+/* CUDA's stream 0 is another stream in code compiled for per-thread default streams; say which one is meant. */
+static inline void *
+ddp_stream(uintptr_t stream)
+{
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM) || defined(__CUDA_API_PER_THREAD_DEFAULT_STREAM)
+    return (void *)(stream == 0 ? (uintptr_t)0x2 : stream);
+#else
+    return (void *)(stream == 0 ? (uintptr_t)0x1 : stream);
+#endif
+}
+
+#define DDP_CALL_(member, first_arg, ...)                                          \
+    do {                                                                           \
+        static const struct ddp_site ddp_site_ = {#first_arg, __FILE__, __LINE__}; \
+        const struct ddp_interface *ddp_found_ = ddp_interface_get();              \
+        if (ddp_found_ != NULL)                                                    \
+            ddp_found_->member(__VA_ARGS__, &ddp_site_);                           \
+    } while (0)
+
+/*
+ * DDP_TYPE_OF(pointer): the type of the elements that `pointer` points to, for code that is generic in it:
+ * DDP_GRADIENT(g, n, DDP_TYPE_OF(g)). A constant; the pointer is not evaluated. Types: float, double and, in C++,
+ * __half of cuda_fp16.h and __nv_bfloat16 of cuda_bf16.h, also const or volatile. These headers may be included before
+ * or after ddprun.h. A pointer to another type does not compile.
+ */
+#if !defined(__cplusplus)
+#define DDP_TYPE_OF(pointer)    __extension__ _Generic(*(pointer), float : DDP_FLOAT32, double : DDP_FLOAT64)
+#define DDP_MEAN_TYPE_(pointer) __extension__ _Generic((pointer), float * : DDP_FLOAT32, double * : DDP_FLOAT64)
+#else
+#define DDP_MEAN_TYPE_(pointer) sizeof(ddp_mean_type_(pointer))
+extern "C++" {
+char (&ddp_mean_type_(float *))[DDP_FLOAT32];
+char (&ddp_mean_type_(double *))[DDP_FLOAT64];
+#if __cplusplus >= 201103L
+#define DDP_TYPE_OF(pointer) static_cast<ddp_type>(sizeof(ddp_type_of_(pointer)))
+/* Becomes a T and nothing else. A class of CUDA is known by its header's function that makes a float of it, which is
+ * looked up when T is known. */
+template <typename T> struct ddp_exactly_ {
+    operator T() const;
+};
+template <typename T, typename = float> struct ddp_half_ {
+    enum { type = 0 };
+};
+template <typename T> struct ddp_half_<T, decltype(__half2float(ddp_exactly_<T>()))> {
+    enum { type = DDP_FLOAT16 };
+};
+template <typename T, typename = float> struct ddp_type_ {
+    enum { type = ddp_half_<T>::type };
+    static_assert(type != 0, "DDP_TYPE_OF takes a pointer to float, double, __half (include cuda_fp16.h) or "
+                             "__nv_bfloat16 (include cuda_bf16.h)");
+};
+template <typename T> struct ddp_type_<T, decltype(__bfloat162float(ddp_exactly_<T>()))> {
+    enum { type = DDP_BFLOAT16 };
+};
+template <> struct ddp_type_<float> {
+    enum { type = DDP_FLOAT32 };
+};
+template <> struct ddp_type_<double> {
+    enum { type = DDP_FLOAT64 };
+};
+template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::type];
+#endif
+}
+#endif
+
+/*
+ * DDP_PARAMETER(ptr, count, type): memory ptr[0..count) holds weights; it is device, managed or host memory. Call it
+ * after their initialisation, once for each tensor, before the first DDP_STEP. At once, all ranks take the values of
+ * rank 0, after all work that this process has enqueued so far (the context is synchronised once). Annotate the same
+ * tensors, in the same order, on all ranks, and from one thread. Annotating the same range again with the same count
+ * and type changes nothing. Annotate a reallocated parameter again before the next DDP_STEP: a parameter that is freed
+ * and not annotated again ends the job there, unless DDP_FORGET was called. Call DDP_FORGET before host memory is
+ * freed. Ends the job: memory that is neither a device's nor the process's own, a range that overlaps another annotated
+ * one, another count, type, expression, line or kind of memory than rank 0's.
+ */
+#define DDP_PARAMETER(ptr, count, type) DDP_CALL_(parameter, ptr, (void *)(ptr), (size_t)(count), (int)(type))
+
+/*
+ * DDP_STATE(ptr, count, type): memory ptr[0..count) holds state of the optimizer: momentum, Adam's moments and step
+ * counter. The rules of DDP_PARAMETER hold: call it after the state is initialised or read from a checkpoint; all ranks
+ * take rank 0's values at once; ddprun compares the ranks' state as it compares parameters. A program in which only
+ * rank 0 reads the checkpoint needs it. Types: those of gradients, and DDP_INT32, DDP_INT64, DDP_UINT8.
+ */
+#define DDP_STATE(ptr, count, type) DDP_CALL_(state, ptr, (void *)(ptr), (size_t)(count), (int)(type))
+
+/*
+ * DDP_GRADIENT(ptr, count, type): memory ptr[0..count) receives a gradient during backward. Call it before the first
+ * DDP_STEP. From then on the memory holds the mean over all ranks from each DDP_STEP to the next write. Each rank
+ * divides its loss by the size of its own share, as a single GPU divides by its batch. Annotate a reallocated gradient
+ * again, in the same order, before backward writes it. Ends the job: what ends it in DDP_PARAMETER, and annotating a
+ * gradient again after it was averaged in the same step.
+ */
+#define DDP_GRADIENT(ptr, count, type) DDP_CALL_(gradient, ptr, (void *)(ptr), (size_t)(count), (int)(type))
+
+/*
+ * DDP_STEP(stream): averages the gradients. Work that is enqueued on `stream` after this call, and work on any other
+ * stream from its first touch of a gradient on, sees averaged gradients. Call it after backward and before the first
+ * use of the gradients: clipping, norms, checks for infinities, the optimizer. Call it once for each optimizer step,
+ * the same number of times on all ranks. The host does not wait, unless gradients of the group, or buffers, are in
+ * memory that the host reaches: then DDP_STEP first waits for the device, and returns when the averages are in place.
+ * `stream` is a cudaStream_t or CUstream; 0 is the default stream of this source file's compilation. Ends the job: no
+ * gradient annotated, ranks that annotated different things, host gradients or buffers in a captured stream.
+ */
+#define DDP_STEP(stream) DDP_CALL_(step, stream, ddp_stream((uintptr_t)(stream)))
+
+/*
+ * DDP_GRADIENT_GROUP(id): gradients that are annotated after this call, in any thread, belong to group id, 0 to 15;
+ * before it, to group 0. Programs with two optimizers (a GAN, a critic and its actor) have two groups of gradients,
+ * each with its own DDP_STEP_GROUP. A gradient has the same group on all ranks, and when it is annotated again.
+ * Parameters and state belong to the group, too, but only DDP_STEP_PARAMETERS_GROUP uses that.
+ */
+#define DDP_GRADIENT_GROUP(id) DDP_CALL_(gradient_group, id, (int)(id))
+
+/*
+ * DDP_STEP_GROUP(id, stream): as DDP_STEP, for the gradients of group id only; DDP_STEP is the step of group 0. All
+ * ranks step the groups in the same order. Gradients may be touched at any time: a value that another optimizer's
+ * backward pass leaves in a gradient counts for the next step of that gradient's own group.
+ */
+#define DDP_STEP_GROUP(id, stream) DDP_CALL_(step_group, stream, (int)(id), ddp_stream((uintptr_t)(stream)))
+
+/*
+ * DDP_STEP_PARAMETERS(stream): averages the parameters of a program without gradient buffers, which updates its
+ * parameters inside backward (for example by a gemm with alpha = -rate and beta = 1 into the weights), or of one that
+ * averages after every K-th update only. Call it after the update, the same number of times on all ranks. From this
+ * call on the annotated parameters, and each DDP_STATE of a float type, hold the mean over all ranks. Stream order and
+ * overlap are as with DDP_STEP: a parameter is averaged after its last update, while backward still works on the
+ * others. Integer state is compared, never averaged. DDP_WEIGHT weights this mean, too. DDP_NO_SYNC_BEGIN and
+ * DDP_GRADIENT_READY work for parameters as for gradients.
+ *
+ * The result equals one rank's step for plain SGD, also with momentum, if each layer's input gradient is computed
+ * before its weights change; `ddprun check` reports if it does not. Ends the job: see the next macro.
+ */
+#define DDP_STEP_PARAMETERS(stream) DDP_STEP_PARAMETERS_GROUP(0, stream)
+
+/*
+ * DDP_STEP_PARAMETERS_GROUP(id, stream): as DDP_STEP_PARAMETERS, for the parameters and states that were annotated
+ * after DDP_GRADIENT_GROUP(id). A program that has gradients for some parameters, and updates others inside backward,
+ * puts the others in a group of their own. Ends the job: a group that has gradients or no parameters, a captured
+ * stream, --reduce sum, --compress.
+ */
+#define DDP_STEP_PARAMETERS_GROUP(id, stream) \
+    DDP_CALL_(step_parameters, stream, (int)(id), ddp_stream((uintptr_t)(stream)))
+
+/* DDP_SYNC(stream): does nothing any more, and will go. To average parameters now, call DDP_STEP_PARAMETERS. */
+#define DDP_SYNC(stream) ((void)(stream))
+
+/*
+ * Gradient accumulation over a number of backward passes that differs from step to step; each BEGIN has its END:
+ *
+ *     DDP_NO_SYNC_BEGIN();
+ *     for (i = 0; i + 1 < passes; ++i)
+ *         forward_and_backward(...);
+ *     DDP_NO_SYNC_END();
+ *     forward_and_backward(...);      // the last pass: gradients are sent as soon as they are complete
+ *     DDP_STEP(stream);
+ *
+ * Work that is enqueued between the two macros counts as work on gradients, but not as a part of the step's pattern,
+ * and no gradient is sent early. Not needed if the number of passes is constant. Ends the job: DDP_STEP between them.
+ */
+#define DDP_NO_SYNC_BEGIN() DDP_CALL_(no_sync, DDP_NO_SYNC_BEGIN, 1)
+#define DDP_NO_SYNC_END()   DDP_CALL_(no_sync, DDP_NO_SYNC_END, 0)
+
+/*
+ * DDP_GRADIENT_READY(ptr, stream): the gradient that `ptr` points into is complete for this step after the work that
+ * `stream` holds now. For gradients whose work ddprun cannot see, or sees too late. From this call on, touches of the
+ * gradient do not count, in this step and in later ones: in a step without the call, the gradient is averaged at
+ * DDP_STEP. Ends the job: a write to the gradient after the call in the same step.
+ */
+#define DDP_GRADIENT_READY(ptr, stream) DDP_CALL_(gradient_ready, ptr, (void *)(ptr), ddp_stream((uintptr_t)(stream)))
+
+/*
+ * DDP_BUFFER(ptr, count, type): memory ptr[0..count) holds state that is no parameter, for example running statistics.
+ * At every DDP_STEP, of any group, all ranks take the bytes of rank 0, in stream order. Call it before the first
+ * DDP_STEP. Ends the job: what ends it in DDP_GRADIENT.
+ */
+#define DDP_BUFFER(ptr, count, type) DDP_CALL_(buffer, ptr, (void *)(ptr), (size_t)(count), (int)(type))
+
+/*
+ * DDP_MEAN(&value): replaces a float or double in host memory by its mean over all ranks, with the same bits on all
+ * ranks: a loss to print, a validation score. It blocks the host until all ranks have called it. All ranks make the
+ * same number of calls, or the job ends after the time limit. Ends the job: a null pointer, device memory.
+ */
+#define DDP_MEAN(pointer) DDP_CALL_(mean_of, pointer, NULL, (void *)(pointer), (int)DDP_MEAN_TYPE_(pointer))
+
+/*
+ * DDP_MEAN_AS(label, &value): as DDP_MEAN, and ddprun shows the value under this label in its status line, closing
+ * lines and summary: DDP_MEAN_AS("loss", &x). `label` is a string; its first 31 bytes are shown. Calls with the same
+ * label are one row, at whatever line they stand. With a null label it is DDP_MEAN. Ends the job: an empty label, and
+ * what ends it in DDP_MEAN.
+ */
+#define DDP_MEAN_AS(label, pointer) \
+    DDP_CALL_(mean_of, pointer, (label), (void *)(pointer), (int)DDP_MEAN_TYPE_(pointer))
+
+/*
+ * DDP_REDUCE(ptr, count, type, op, stream): replaces each of the elements ptr[0..count) by its sum, mean, minimum or
+ * maximum over all ranks (op: DDP_OP_SUM, DDP_OP_MEAN, DDP_OP_MIN, DDP_OP_MAX), for loops that sum over data without
+ * being a training: clusters, histograms, statistics. It needs no annotation and no DDP_STEP; groups,
+ * DDP_NO_SYNC_BEGIN, DDP_WEIGHT, --reduce and --compress do not affect it. Types: DDP_INT32, DDP_INT64, DDP_UINT32,
+ * DDP_UINT64 and the float types; integers wrap around on overflow, and have no mean.
+ *
+ * Device memory is reduced in the order of `stream`, as by a kernel there; the host does not wait. For host memory,
+ * pageable or pinned, and managed memory, the call waits for all streams of the device, and the result is there when
+ * the call returns. All ranks then hold the same bits. With one rank, and without ddprun, the call does nothing and
+ * does not wait.
+ *
+ * All ranks make the same calls in the same order, in one thread at a time. At the first call of each combination of
+ * source line, count, type and operation, the host waits for the other ranks, to compare it. With count 0 the call does
+ * nothing. Ends the job: an operation that the type does not have, a null pointer, memory of an annotated gradient, of
+ * another device or beyond its allocation, host memory that is not the process's, a stream that is being captured into
+ * a CUDA graph, ranks whose calls differ.
+ */
+#define DDP_REDUCE(ptr, count, type, op, stream) \
+    DDP_CALL_(reduce, ptr, (void *)(ptr), (size_t)(count), (int)(type), (int)(op), ddp_stream((uintptr_t)(stream)))
+
+/*
+ * DDP_SHARD(total, &first, &count): gives this rank's share [first, first + count) of `total` items; `first` and
+ * `count` are size_t. Without ddprun they become 0 and total. Shares differ by at most one item. If they differ, the
+ * mean of the ranks' means is not the mean over all items; ddprun reports this once, and DDP_WEIGHT corrects it.
+ */
+#define DDP_SHARD(total, first, count)                              \
+    do {                                                            \
+        ddp_shard_alone((size_t)(total), (first), (count));         \
+        DDP_CALL_(shard, total, (size_t)(total), (first), (count)); \
+    } while (0)
+
+/*
+ * DDP_WEIGHT(count, total): this rank's gradient in the coming step is the mean over `count` items of the `total` items
+ * that all ranks have together. The mean over ranks is weighted by these counts, so it is the mean over all items, also
+ * if shares are unequal:
+ *
+ *     DDP_SHARD(batch, &first, &count);
+ *     DDP_WEIGHT(count, batch);
+ *     forward_and_backward(first, count);   // the loss is divided by count
+ *     DDP_STEP(0);
+ *
+ * Call it before the backward pass, on all ranks in the same steps, in the thread that calls DDP_STEP. Several calls
+ * before one DDP_STEP add up: one for each pass of a gradient accumulation. Each group of gradients adds up all calls
+ * since its own last step. A rank with count 0 adds nothing, whatever its gradients hold. A step without DDP_WEIGHT, or
+ * with equal shares, has the same bits as before. A DDP_STEP that is captured into a CUDA graph keeps the weight of its
+ * capture in every launch. The host waits only for a message in the first step with DDP_WEIGHT. Ends the job: a count
+ * above the total, totals that differ between ranks, counts that do not add up to the total, a call after some of the
+ * step's gradients were averaged, --reduce sum.
+ */
+#define DDP_WEIGHT(count, total) DDP_CALL_(weight, count, (size_t)(count), (size_t)(total))
+
+/*
+ * DDP_FORGET(ptr): removes the annotation of the range at ptr. Call it before the memory gets another use. All ranks
+ * forget the same ranges between the same steps. Unknown pointers are ignored.
+ */
+#define DDP_FORGET(ptr) DDP_CALL_(forget, ptr, (void *)(ptr))
+
+/* This process's rank in 0..DDP_WORLD_SIZE()-1; 0 without ddprun. */
+#define DDP_RANK() (ddp_interface_get() != NULL ? ddp_interface_get()->rank() : 0)
+
+/* Number of ranks; 1 without ddprun. */
+#define DDP_WORLD_SIZE() (ddp_interface_get() != NULL ? ddp_interface_get()->world_size() : 1)
+
+/* Number of this rank among those on its node; 0 without ddprun. */
+#define DDP_LOCAL_RANK() (ddp_interface_get() != NULL ? ddp_interface_get()->local_rank() : 0)
+
+#endif
