@@ -37,10 +37,10 @@ rows=(
     'unit | 1 | update | `unit_length` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: it reads parameters that the rank.s own update has changed'
     'part | 1 | update | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: the ranks. changes add up'
     'forgotten_sum means | 1 | reduction | `move_centre` \(sums.cu:[0-9]+ from sums.cu:[0-9]+\) is the first operation that differs: argument 2 .*points to a value that `add_up` .* computes from the rank.s share alone'
-    'mean_of_sums means | 1 | reduction | `DDP_REDUCE` \(sums.cu:[0-9]+\) is the first operation that differs: the ranks pass parts of one process.s value to it'
+    'mean_of_sums means | 1 | reduction | `DDP_REDUCE` \(sums.cu:[0-9]+\) is the first operation that differs: the ranks pass parts of one process.s `own.sums` to it, .*on all ranks and [0-9.e+-]* in one process'
     'late means | 1 | reduction | `add_up` \(sums.cu:[0-9]+ .*argument 4 .*is 0 on rank 0, 1 on rank 1 and 0 in one process'
     'micro_divisor | 1 | direction | `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*is 12 on rank 0, 15 on rank 1 and 24 in one process'
-    'valid | 1 | direction | `divide` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 .*points to a value that `positives` .* computes from the rank.s share alone; with this number as weight'
+    'valid | 1 | direction | `divide` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 .*points to a value that `positives` .* computes from the rank.s share alone \(element 0: 2 on rank 0, 7 on rank 1 and 9 in one process\); with this number as weight'
     'twice | 3 | batch_dependent | `fetch` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*is 0 on rank 0, 12 on rank 1 and 0 in one process'
     'teacher | 1 | unannotated | `residuals` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*points to memory that is not annotated.*`follow` \(place.cu:[0-9]+ from place.cu:[0-9]+\) wrote it last'
 )
@@ -79,7 +79,7 @@ done <<'ROWS'
 check9/wrong_11_quarry|`nesterov` .*: it changes 1631 elements of the parameter; of the gradient .*DDP_GRADIENT annotates only 1540
 check9/wrong_12_harbour|`output_gradient` .*argument 6 .*is 1/214 on each rank, as in one process: 214 is of the whole batch
 check10/wrong_02_autoenc|`hidden_delta` .*argument 3 .*points to a value that `column_mean` .*computes from the rank's share alone
-check10/wrong_04_softmax|`cublasSaxpy` .*argument 3 \(`&minus`\) is -0.92[0-9]* on all ranks and -1.5 in one process; before it the host reads .* at .*wrong_04_softmax.cu:94
+check10/wrong_04_softmax|`minus` \(wrong_04_softmax.cu:99\), computed from `eta` \(wrong_04_softmax.cu:98\), is -0.92[0-9]* on all ranks and -1.5 in one process, and goes into `cublasSaxpy` .*; before it the host reads .* at .*wrong_04_softmax.cu:94
 ROWS
 
 # Sums of DDP_REDUCE that ranks add in another order move the gradients as far as this one differs: no kernel is named for it.

@@ -128,6 +128,8 @@ struct agreement {
 
 struct agreement agreement_find(const struct check_evidence *evidence);
 
+/* ---- origin.c ---- */
+
 /* `frames`: as a CHECK_ROW_SITE has them. "train.cu:31 from main.cu:80", or what is known; text that is no list of
  * frames is a place already. Reads the object's debug information. Returns `text`. */
 const char *place_name(const char *frames, char *text, size_t room);
@@ -136,5 +138,20 @@ const char *place_name(const char *frames, char *text, size_t room);
  * `number`: from 0. Returns `text`. */
 enum { PLACE_ARGUMENT_BYTES = 96 };
 const char *place_name_argument(const char *frames, uint32_t number, char text[PLACE_ARGUMENT_BYTES]);
+
+/* The line where the host gives an argument its value: `name` is what the argument is called there, `from` is empty or
+ * ", computed from `seen` (train.cu:12)". */
+enum { ORIGIN_PLACE_BYTES = 120, ORIGIN_FROM_BYTES = 300 };
+struct origin {
+    char name[96], place[ORIGIN_PLACE_BYTES], from[ORIGIN_FROM_BYTES];
+};
+/* False: the argument is no variable, or several lines may give it this value. Reads the program's source. */
+bool origin_find(const char *frames, uint32_t number, struct origin *origin);
+/* Instead of an argument's number. ORIGIN_OF_TEXT + number: `from` is the argument as the source has it. Of a copy:
+ * what it gets from the host, and in `from` at most three lines that fill it. Of a decision: the innermost condition
+ * around the call that may differ between ranks. */
+#define ORIGIN_OF_TEXT     (1U << 16)
+#define ORIGIN_OF_COPY     (UINT32_MAX - 1)
+#define ORIGIN_OF_DECISION (UINT32_MAX - 2)
 
 #endif

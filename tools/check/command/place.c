@@ -150,6 +150,7 @@ say_input(const struct finding *finding, size_t at, bool rows_too, int changed, 
                       "if this buffer is trained, annotate it with DDP_PARAMETER and DDP_GRADIENT; if it holds "
                       "statistics of the batch, reduce them with DDP_REDUCE",
                       "%s points to a buffer (DDP_BUFFER) that differs from one process's", ARGUMENT_OF(step, of));
+            place_add_values(finding, &where, place);
             return true;
         }
         if (is_buffer || (k < step->its->arguments && relation != RELATION_SUM))
@@ -180,14 +181,15 @@ say_input(const struct finding *finding, size_t at, bool rows_too, int changed, 
                 : "compute moments and norms after DDP_STEP, from averaged gradients. If this memory is a gradient, "
                   "annotate it with DDP_GRADIENT; if it is optimizer state that one rank alone loads or initialises, "
                   "with DDP_STATE",
-            "%s points to memory that is not annotated, and the ranks' values there differ from one "
-            "process's%s%.200s%s",
-            ARGUMENT_OF(step, of), writer >= 0 ? "; " : "", writer >= 0 ? place_name_step(last, name) : "",
-            writer < 0             ? ""
-            : !is_before           ? " wrote it last"
-            : last->its->from_host ? " copied it from the host before DDP_STEP"
-            : place->tensor != 0   ? " computed it before DDP_STEP, from a gradient"
-                                   : " computed it before DDP_STEP");
+            "%s points to memory that is not annotated, and the ranks' values there differ from one process's",
+            ARGUMENT_OF(step, of));
+        place_add_values(finding, &where, place);
+        if (writer >= 0)
+            place_add(place, "; %.200s%s", place_name_step(last, name),
+                      !is_before             ? " wrote it last"
+                      : last->its->from_host ? " copied it from the host before DDP_STEP"
+                      : place->tensor != 0   ? " computed it before DDP_STEP, from a gradient"
+                                             : " computed it before DDP_STEP");
         return true;
     }
     return false;
@@ -201,6 +203,28 @@ gets_same(const struct finding *finding, size_t at)
     return ALL_NUMBERS(a, 0, step->its->arguments,
                        !step->list[a].is_memory ||
                            relation_of(finding, &(struct where){.at = at, .argument = a}) == RELATION_SAME);
+}
+
+/* An operation before it gets another number and changes no memory that it is given: it may have changed a variable of
+ * the device that the update reads. */
+static bool
+say_variable(const struct finding *finding, size_t at, struct place *place)
+{
+    char name[320];
+    for (size_t i = at; i-- > 0;) {
+        const struct step *step = &finding->one.steps[i];
+        if (step->its->from_host || ANY(it, step->list, step->its->arguments, it->is_memory) ||
+            relation_missing_on(finding, i) >= 0)
+            continue;
+        place->is_probable = true;
+        if (!place_say_scalar(finding, i, 1, place))
+            continue;
+        place_add(place, "; it is given no memory, and may have changed a variable of the device, which %.200s reads",
+                  place_name_step(&finding->one.steps[at], name));
+        return true;
+    }
+    place->is_probable = false;
+    return false;
 }
 
 /* An update whose launch has another grid, or that gets the same memory and leaves another result. */
@@ -221,6 +245,8 @@ say_unseen(const struct finding *finding, size_t at, struct place *place)
             (unsigned long long)step->its->blocks);
         return true;
     }
+    if (is_alike && say_variable(finding, at, place))
+        return true;
     if (is_alike)
         place_say(
             place, PLACE_SCALAR, step, place_same_update,
@@ -268,9 +294,11 @@ say_sum(const struct finding *finding, size_t at, bool is_late, struct place *pl
             : weighs ? place_weigh_shares
                      : "if this value is a count, such as the number of valid labels, call DDP_WEIGHT(count of the "
                        "share, count of the batch) before backward; reduce any other value over the batch (DDP_REDUCE)",
-            "%s points to a value that %.300s computes from the rank's share alone%s", ARGUMENT_OF(step, of),
-            place_name_step(&finding->one.steps[writer], name),
-            weighs ? "; with this number as weight, the mean of the ranks' gradients equals one process's" : "");
+            "%s points to a value that %.300s computes from the rank's share alone", ARGUMENT_OF(step, of),
+            place_name_step(&finding->one.steps[writer], name));
+        place_add_values(finding, &where, place);
+        if (weighs)
+            place_add(place, "; with this number as weight, the mean of the ranks' gradients equals one process's");
         return true;
     }
     return false;
@@ -350,6 +378,7 @@ say_early(const struct finding *finding, size_t at, uint32_t changed, struct pla
                   "before DDP_STEP it writes other values than one process to the memory that %s points to, which must "
                   "be equal on all ranks",
                   ARGUMENT_OF(step, it));
+        place_add_values(finding, &where, place);
         return true;
     }
     if (question->is_averaged &&
@@ -404,17 +433,22 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
     const struct step *step = &finding->one.steps[at];
     const struct look_argument *it = &step->list[changed];
     bool is_update = finding->question->is_update, is_late = !is_update && gets_changed(finding, at, CHECK_GRADIENT);
+    const struct where where = {.at = at, .argument = changed, .after = true};
+    const struct look_argument *of = FIND(of, step->list, step->its->arguments, of->tensor >> 24 == 1 + CHECK_GRADIENT);
     if (strcmp(step->its->name, LOOK_REDUCES) == 0) {
         place_say(place, PLACE_SCALAR, step,
                   "choose the operation of DDP_REDUCE by the values: DDP_OP_SUM for sums, DDP_OP_MEAN for means over "
                   "equal shares",
-                  "the ranks pass parts of one process's value to it, but its result is not that value");
+                  "the ranks pass parts of one process's `%.100s` to it, but its result is not that value",
+                  step->its->place + strcspn(step->its->place, "\n") + 1);
+        place_add_values(finding, &where, place);
         return true;
     }
     if (say_early(finding, at, changed, place))
         return true;
     if (step->its->from_host) {
         if (!is_update && place_say_items(finding, at, place)) {
+            place_add_filled(finding, at, place);
             place_add_read(finding, at, place);
             return true;
         }
@@ -437,11 +471,13 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                      : "the values that a rank copies to the memory of %s are not its share of those that one process "
                        "copies",
             ARGUMENT_OF(step, it));
+        place_add_values(finding, &where, place);
+        place_add_filled(finding, at, place);
         place_add_read(finding, at, place);
         return true;
     }
     bool is_target_itself = place_is_target(finding->question, step, changed),
-         makes_rows = !is_update && !relation_is_result(finding, &(struct where){.at = at, .argument = changed});
+         makes_rows = !is_update && !relation_is_result(finding, &where);
     char unmoved[200] = "";
     if (!is_update && gets_same(finding, at) && are_alike(finding, at) && find_unmoved(finding, at, unmoved)) {
         place_say(place, PLACE_SCALAR, step, "add `first` of DDP_SHARD to where each rank's share begins",
@@ -467,8 +503,7 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                   it->tensor >> 24 == 1 + CHECK_GRADIENT ? "averaged gradients" : "memory that the update depends on");
         return true;
     }
-    if (is_late &&
-        relation_adds(finding, &(struct where){.at = at, .argument = changed, .after = true}) == RELATION_SAME)
+    if (is_late && relation_adds(finding, &where) == RELATION_SAME)
         place_say(
             place, PLACE_CHANGED, step,
             "if this term is equal on all ranks, such as weight decay, divide it as the loss is divided, or add it "
@@ -478,8 +513,9 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
             "sum: the term counts several times");
     else if (is_late)
         place_say(place, PLACE_CHANGED, step, move_step,
-                  "after backward it reads or changes gradients that are not averaged yet, and its results are not "
-                  "proportional to them");
+                  "after backward it reads or changes gradients that are not averaged yet%s%s, and its results are not "
+                  "proportional to them",
+                  of != NULL ? ", by " : "", of != NULL ? ARGUMENT_OF(step, of) : "");
     else {
         char why[200] = ": a row depends on other rows of the share, or on its position in the share";
         if (!find_unmoved(finding, at, why) && !makes_rows)
@@ -499,6 +535,7 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                 : "the ranks' rows in the memory that %s points to differ from one process's%s",
             ARGUMENT_OF(step, it), why);
     }
+    place_add_values(finding, &where, place);
     return true;
 }
 
@@ -531,6 +568,7 @@ say_missing(const struct finding *finding, const struct step *step, size_t at, i
         place_say(place, PLACE_MISSING, step, place_same_decision,
                   makes ? "rank %d makes it, and one process does not" : "one process makes it, and rank %d does not",
                   rank);
+    place_add_decision(step, place);
     place_add_read(finding, at, place);
     return true;
 }
@@ -610,12 +648,34 @@ is_of_backward(const struct finding *finding, const struct where *gradient, int 
                           relation_of(finding, &(struct where){(size_t)writer, a, false}) != RELATION_SAME);
 }
 
+/* Of operations between backward and an update, the first that reads a gradient of the rank's own, such as one that
+ * takes its norm; else the update. */
+static struct where
+find_reader(const struct finding *finding, struct where update)
+{
+    const struct step *steps = finding->one.steps;
+    struct where found = update;
+    for (size_t at = update.at; at-- > 0 && place_has(finding->question, &steps[at]);) {
+        for (uint32_t a = steps[at].its->arguments; a-- > 0;) {
+            const struct where where = {.at = at, .argument = a};
+            bool is_gradient = steps[at].list[a].tensor >> 24 == 1 + CHECK_GRADIENT;
+            if (is_gradient && steps[at].list[a].end > 0)
+                return found;
+            if (is_gradient && finding->matters[at] != 0 && relation_missing_on(finding, at) < 0 &&
+                differs_between_ranks(finding, &where))
+                found = where;
+        }
+    }
+    return update;
+}
+
 /* A parameter is updated by a gradient that each rank still has of its own: its DDP_STEP comes later, or never. */
 static bool
 say_unaveraged(const struct finding *finding, struct place *place)
 {
     char name[320];
     int writer;
+    size_t argument;
     for (struct where where = {.at = 0}; where.at < finding->one.count && !finding->question->is_averaged; ++where.at) {
         const struct step *step = &finding->one.steps[where.at];
         bool updates =
@@ -627,15 +687,23 @@ say_unaveraged(const struct finding *finding, struct place *place)
             if (!is_gradient || relation_missing_on(finding, where.at) >= 0 ||
                 !differs_between_ranks(finding, &where) || !is_of_backward(finding, &where, &writer))
                 continue;
-            place_say(place, PLACE_BEFORE, step,
+            const struct where reader = find_reader(finding, where);
+            bool is_other = reader.at != where.at;
+            const struct step *by = &finding->one.steps[reader.at];
+            of = &by->list[reader.argument];
+            writer = is_other ? find_writer(&finding->one, reader.at, of, by->its->interval, &argument) : writer;
+            place_say(place, PLACE_BEFORE, by,
                       finding->question->has_groups
                           ? "call DDP_STEP_GROUP of this gradient's group between backward and this update; the group "
                             "is that of the last DDP_GRADIENT_GROUP before the gradient's DDP_GRADIENT"
-                          : "call DDP_STEP between backward and this update",
-                      "it updates a parameter, and %s points to a gradient that DDP_STEP has not averaged%s%.260s%s",
-                      ARGUMENT_OF(step, of), writer >= 0 ? " since " : "",
+                          : "call DDP_STEP between backward and this operation",
+                      "%s%s points to a gradient that DDP_STEP has not averaged%s%.260s%s",
+                      is_other ? "" : "it updates a parameter, and ", ARGUMENT_OF(by, of), writer >= 0 ? " since " : "",
                       writer >= 0 ? place_name_step(&finding->one.steps[writer], name) : "",
                       writer >= 0 ? " computed it" : "");
+            place_add_values(finding, &reader, place);
+            if (is_other)
+                place_add(place, "; then %.200s updates a parameter by it", place_name_step(step, name));
             place->tensor = of->tensor;
             return true;
         }
@@ -664,6 +732,37 @@ say_part(const struct finding *finding, struct place *place)
                   (unsigned long long)(changed->end - changed->first) / element_size(of->type), ARGUMENT_OF(step, of),
                   (unsigned long long)of->bytes / element_size(of->type));
         place->tensor = of->tensor;
+        return true;
+    }
+    return false;
+}
+
+/* The memory that differs lies behind the end of a parameter, by whose pointer the update changes it: no pointer of its
+ * own is given to the update. */
+static bool
+say_behind(const struct finding *finding, struct place *place)
+{
+    bool may_be = finding->question->tensor == 0 &&
+                  !ANY(step, finding->one.steps, finding->one.count,
+                       ANY_NUMBER(a, 0, step->its->arguments,
+                                  step->list[a].tensor == 0 && place_is_target(finding->question, step, a)));
+    for (size_t at = 0; at < finding->one.count && may_be; ++at) {
+        const struct step *step = &finding->one.steps[at];
+        const struct look_argument *it =
+                                       FIND(it, step->list, step->its->arguments,
+                                            it->tensor >> 24 == 1 + CHECK_PARAMETER &&
+                                                place_is_target(finding->question, step, (uint32_t)(it - step->list))),
+                                   *of = FIND(of, step->list, step->its->arguments,
+                                              of->tensor >> 24 == 1 + CHECK_GRADIENT);
+        if (it == NULL)
+            continue;
+        place_say(place, PLACE_BEFORE, step, NULL,
+                  "by %s it updates more than the %llu elements that DDP_PARAMETER names", ARGUMENT_OF(step, it),
+                  (unsigned long long)it->bytes / element_size(it->type));
+        if (of != NULL)
+            place_add(place, "; of the gradient that %s points to, DDP_GRADIENT names %llu", ARGUMENT_OF(step, of),
+                      (unsigned long long)of->bytes / element_size(of->type));
+        place->tensor = of != NULL ? of->tensor : it->tensor;
         return true;
     }
     return false;
@@ -712,7 +811,7 @@ find_place(struct finding *finding, struct place *place)
         if (missing_on >= 0) { /* what it makes may not be used */
             bool is_alone = say_missing(finding, step, at, missing_on, false, place);
             if (!is_alone || makes_wrong(finding, at))
-                return is_alone;
+                return say_missing_before(finding, at, place) || is_alone;
             continue;
         }
         if (question->is_update && find_all_extra(finding, at, place))
@@ -755,6 +854,23 @@ is_alike(const struct finding *finding, const struct where *where)
                        (it = relation_argument(finding, r, where)) != NULL && it->value == value);
 }
 
+/* One divided by the items of the batch is among what each rank copies from the host, as one process does. */
+static bool
+say_copied_divisor(const struct finding *finding, const struct where *copy, struct place *place)
+{
+    size_t element = relation_find_value(finding, copy, 1.0 / (double)finding->question->items);
+    if (element == SIZE_MAX ||
+        relation_of(finding, &(struct where){copy->at, copy->argument, .after = true}) != RELATION_SAME)
+        return false;
+    place_say(
+        place, PLACE_SCALAR, &finding->one.steps[copy->at], "",
+        "element %zu of what it copies is 1/%.0f on each rank, as in one process: %.0f items are the whole batch, "
+        "not the rank's share",
+        element, (double)finding->question->items, (double)finding->question->items);
+    place_add_filled(finding, copy->at, place);
+    return true;
+}
+
 /* Where gradients are the Nth part of one rank's, what divides them is of the whole batch, on each rank: one divided by
  * its items; and, probably, the items, which may also be a width, or one divided by any whole number. */
 static bool
@@ -771,6 +887,8 @@ find_divisor(const struct finding *finding, struct place *place)
                    divisor = it->value < 1 ? rint(inverse) : it->value;
             bool is_whole = inverse > 1.5 && fabs(inverse - divisor) < 1e-6 * inverse,
                  is_it = turn == ITEMS ? it->value == items : is_whole && (turn == BY_ANY || divisor == items);
+            if (it->is_memory && turn == BY_ITEMS && step->its->from_host && say_copied_divisor(finding, &of, place))
+                return true;
             if (it->is_memory || !is_it || !is_alike(finding, &of))
                 continue;
             place->is_probable = turn != BY_ITEMS;
@@ -813,10 +931,11 @@ place_find(const struct place_question *question, struct place *place)
         begin_at_own_step(question, r > 0 ? &finding.ranks[r - 1] : &finding.one);
     bool any = ok && find_what_matters(&finding);
     bool in_parts = any && !question->is_update && !question->is_early && place_is_in_parts(&finding.one);
-    bool found = any && (say_unaveraged(&finding, place) || say_part(&finding, place) ? true
-                         : question->is_divided                                       ? find_divisor(&finding, place)
-                         : in_parts ? place_find_in_parts(&finding, place)
-                                    : find_place(&finding, place));
+    bool found =
+        any && (say_unaveraged(&finding, place) || say_part(&finding, place) || say_behind(&finding, place) ? true
+                : question->is_divided ? find_divisor(&finding, place)
+                : in_parts             ? place_find_in_parts(&finding, place)
+                                       : find_place(&finding, place));
     before.tensor = any && !found && question->is_update ? find_gradient(&finding) : 0;
     if (before.tensor != 0 && before.interval > 0) {
         before.since = --before.interval;

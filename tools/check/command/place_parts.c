@@ -95,6 +95,7 @@ place_find_in_parts(const struct finding *finding, struct place *place)
                 "over all its calls of the step, the memory that %s points to holds neither rows of one process's "
                 "memory nor parts of a sum over rows",
                 ARGUMENT_OF(step, it));
+            place_add_values(finding, &where, place);
             return true;
         }
     }

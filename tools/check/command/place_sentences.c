@@ -3,11 +3,13 @@
  */
 #include "tools/check/command/relation.h"
 
+#include "launcher/common/xcalloc.h"
 #include "tools/check/command/evidence.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 bool
@@ -55,18 +57,53 @@ place_say(struct place *place, enum place_kind kind, const struct step *step, co
 }
 
 void
+place_add(struct place *place, const char *format, ...)
+{
+    size_t length = strlen(place->text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(place->text + length, sizeof(place->text) - length, format, args);
+    va_end(args);
+}
+
+/* "0.125 on rank 0, 0.11 on rank 1 and 0.0625 in one process"; values[0] is the last, and NaN is left out. */
+static void
+list_values(const double *values, int ranks, char text[200])
+{
+    bool alike = ALL_NUMBERS(r, 2, ranks + 1, values[r] == values[1]);
+    const char *join = "";
+    size_t used = alike ? (size_t)snprintf(text, 200, "%.6g on all ranks", values[1]) : 0;
+    for (int r = 1; r <= ranks && !alike && used < 140; ++r)
+        if (!isnan(values[r])) {
+            used += (size_t)snprintf(text + used, 200 - used, "%s%.6g on rank %d", join, values[r], r - 1);
+            join = ", ";
+        }
+    snprintf(text + used, 200 - used, " and %.6g in one process", values[0]);
+}
+
+void
 place_list_values(const struct finding *finding, const struct where *where, char text[200])
 {
     int ranks = finding->question->ranks;
-    double first = relation_argument(finding, 0, where)->value;
-    bool alike = ALL_NUMBERS(r, 1, ranks, relation_argument(finding, r, where)->value == first);
-    size_t used = 0;
-    if (alike)
-        used = (size_t)snprintf(text, 200, "%.6g on all ranks", first);
-    for (int r = 0; r < ranks && !alike && used < 140; ++r)
-        used += (size_t)snprintf(text + used, 200 - used, "%s%.6g on rank %d", r > 0 ? ", " : "",
-                                 relation_argument(finding, r, where)->value, r);
-    snprintf(text + used, 200 - used, " and %.6g in one process", relation_argument(finding, -1, where)->value);
+    double *values = xcalloc((size_t)ranks + 1, sizeof(*values));
+    for (int r = -1; r < ranks; ++r)
+        values[r + 1] = relation_argument(finding, r, where)->value;
+    list_values(values, ranks, text);
+    free(values);
+}
+
+void
+place_add_values(const struct finding *finding, const struct where *where, struct place *place)
+{
+    char text[200];
+    double *values = xcalloc((size_t)finding->question->ranks + 1, sizeof(*values));
+    bool of_share;
+    size_t element = relation_element(finding, where, &of_share, values);
+    if (element != SIZE_MAX) {
+        list_values(values, finding->question->ranks, text);
+        place_add(place, " (element %zu%s: %s)", element, of_share ? " of the share" : "", text);
+    }
+    free(values);
 }
 
 bool
@@ -121,6 +158,22 @@ judge_scalar(const struct finding *finding, const struct where *where)
 }
 
 void
+place_add_filled(const struct finding *finding, size_t at, struct place *place)
+{
+    struct origin origin;
+    if (origin_find(finding->one.steps[at].its->place, ORIGIN_OF_COPY, &origin))
+        place_add(place, "; the host fills `%s` at %s", origin.name, origin.from);
+}
+
+void
+place_add_decision(const struct step *step, struct place *place)
+{
+    struct origin origin;
+    if (origin_find(step->its->place, ORIGIN_OF_DECISION, &origin))
+        place_add(place, "; the host decides by `%s` (%s)%s", origin.name, origin.place, origin.from);
+}
+
+void
 place_add_read(const struct finding *finding, size_t at, struct place *place)
 {
     char from[200], first[200] = "";
@@ -130,15 +183,14 @@ place_add_read(const struct finding *finding, size_t at, struct place *place)
             reads = strncmp(step->its->name, "cuMemcpyDtoH", strlen("cuMemcpyDtoH")) == 0 ||
                     (is_library && ALL(it, step->list, step->its->arguments, it->end == 0));
         enum relation relation = reads ? relation_of(finding, &where) : RELATION_SAME;
-        size_t length = strlen(place->text);
         if (relation == RELATION_SAME || relation == RELATION_UNKNOWN ||
             strcmp(place_name(step->its->place, from, sizeof(from)), first) == 0)
             continue;
-        snprintf(place->text + length, sizeof(place->text) - length,
-                 first[0] == '\0'
-                     ? "; before it the host reads a value that is computed from the rank's share alone, at %s"
-                     : " and %s",
-                 from);
+        place_add(place,
+                  first[0] != '\0' ? " and %s"
+                  : is_library     ? "; before it the host reads a value of the rank's share alone at %s"
+                                   : "; before it the host reads a value of the rank's share alone at %s, into %s",
+                  from, ARGUMENT_OF(step, &(struct look_argument){.number = 0}));
         if (first[0] != '\0')
             return;
         snprintf(first, sizeof(first), "%s", from);
@@ -170,6 +222,18 @@ const char *const place_same_decision =
 const char *const place_same_update = "this argument of the update must be the same as on one rank: if it is a "
                                       "learning rate, compute it from the step; if it is a norm of gradients, call "
                                       "DDP_STEP before the norm";
+
+/* The line that gives the argument its value stands first; `values`: what it is, and more of it. */
+static void
+say_origin(const struct step *step, const struct look_argument *it, const struct origin *origin, const char *values,
+           struct place *place)
+{
+    char name[320];
+    snprintf(place->text, sizeof(place->text),
+             "`%s` (%s)%s is %s, and goes into %s as %s: %sthe first operation that differs", origin->name,
+             origin->place, origin->from, values, place_name_step(step, name), ARGUMENT_OF(step, it),
+             place->is_probable ? "probably " : "");
+}
 
 bool
 place_say_scalar(const struct finding *finding, size_t at, int least, struct place *place)
@@ -211,12 +275,18 @@ place_say_scalar(const struct finding *finding, size_t at, int least, struct pla
     if (worst < least)
         return false;
     place_list_values(finding, &found, values);
+    const struct look_argument *it = &step->list[found.argument];
+    struct origin origin;
+    bool has_origin = origin_find(step->its->place, it->number & 0xffff, &origin);
     place_say(place, worst == 2 && !finding->question->is_update ? PLACE_SHARE : PLACE_SCALAR, step,
               finding->question->is_update                  ? place_same_update
               : worst == 1 && !finding->question->is_uneven ? advice[0]
                                                             : advice[worst],
-              "%s%s is %s%s", step->list[found.argument].is_member ? "a number in " : "",
-              ARGUMENT_OF(step, &step->list[found.argument]), values,
+              "%s%s%s is %s", it->is_member ? "a number in " : "", ARGUMENT_OF(step, it), has_origin ? origin.from : "",
+              values);
+    if (has_origin && origin.place[0] != '\0')
+        say_origin(step, it, &origin, values, place);
+    place_add(place, "%s",
               worst == 6 ? "; with this number as weight, the mean of the ranks' gradients equals one process's"
               : moves    ? "; since the step before, it has advanced by the share, and in one process by the batch"
                          : "");

@@ -807,3 +807,54 @@ relation_is_weighted(const struct finding *finding, const struct where *number, 
     free(one.list);
     return is;
 }
+
+size_t
+relation_element(const struct finding *finding, const struct where *where, bool *of_share_p, double values[])
+{
+    const struct look_argument *mine = relation_argument(finding, -1, where), *it;
+    int ranks = finding->question->ranks;
+    bool are_rows = !relation_is_result(finding, where), are_copied = finding->one.steps[where->at].its->from_host,
+         known = !mine->is_part;
+    struct numbers *numbers = xcalloc((size_t)ranks + 1, sizeof(*numbers));
+    size_t found = SIZE_MAX, behind = 0, each = sizeof(float);
+    double worst = near_enough;
+    for (int r = -1; r < ranks && known; ++r) {
+        it = relation_argument(finding, r, where);
+        uint64_t first = where->after && !are_copied ? mine->first : 0, end = it == NULL || !it->is_memory  ? 0
+                                                                              : where->after && !are_copied ? it->end
+                                                                                                            : it->bytes;
+        known = end > first && numbers_of(finding, r, where, first, end, false, &numbers[r + 1]);
+        each = known ? (end - first) / (numbers[r + 1].count > 0 ? numbers[r + 1].count : 1) : each;
+    }
+    /* Rows of rank 0 come first; copies have all ranks' one after the other. */
+    for (int r = 1; r <= ranks && known && (r == 1 || !are_rows || (are_copied && found == SIZE_MAX)); ++r) {
+        for (size_t i = 0; i < numbers[r].count && behind + i < numbers[0].count; ++i) {
+            double one = numbers[0].list[behind + i], own = numbers[r].list[i],
+                   apart = fabs(own - one) / fmax(fmax(fabs(own), fabs(one)), 1e-30);
+            if (!(apart > worst) || (are_rows && found != SIZE_MAX))
+                continue;
+            worst = apart;
+            found = i;
+            values[0] = one;
+            for (int k = 1; k <= ranks; ++k)
+                values[k] = i < numbers[k].count && (k == r || !are_rows) ? numbers[k].list[i] : NAN;
+        }
+        behind += are_rows ? numbers[r].count : 0;
+    }
+    *of_share_p = are_rows;
+    for (int r = 0; r <= ranks; ++r)
+        free(numbers[r].list);
+    free(numbers);
+    return found != SIZE_MAX && where->after && !are_copied ? found + mine->first / each : found;
+}
+
+size_t
+relation_find_value(const struct finding *finding, const struct where *where, double value)
+{
+    const struct look_argument *mine = relation_argument(finding, -1, where);
+    const struct contents *contents = contents_of(&finding->one, mine->after);
+    size_t count = contents != NULL ? contents->bytes / sizeof(float) : 0, i = 0;
+    while (i < count && element_get(ELEMENT_FLOAT32, contents->data, i) != (float)value)
+        ++i;
+    return i < count ? i : SIZE_MAX;
+}

@@ -104,7 +104,21 @@ bool relation_changes_same(const struct finding *finding, size_t at);
 /* Of what the ranks' operations have added there, none where a rank does not make it, to what one rank's has added. */
 enum relation relation_adds(const struct finding *finding, const struct where *where);
 
+/* The element there by which ranks differ most, values[1 + rank], from one process, values[0]. Of rows of the ranks'
+ * shares, *of_share_p, the first that differs on rank 0, or of copies on another rank, which is not NaN; SIZE_MAX: not
+ * known. */
+size_t relation_element(const struct finding *finding, const struct where *where, bool *of_share_p, double values[]);
+
+/* The float there, after the operation, that one process has with this value; SIZE_MAX: none. */
+size_t relation_find_value(const struct finding *finding, const struct where *where, double value);
+
 /* ---- place_sentences.c ---- */
+/* Appends where the host fills what an operation copies from it, if these are three lines at most. */
+void place_add_filled(const struct finding *finding, size_t at, struct place *place);
+
+/* Appends by which condition the host decides whether to make an operation. */
+void place_add_decision(const struct step *step, struct place *place);
+
 /* Appends the last two places before an operation where the host reads, by a copy, what ranks have each of its own
  * share: where the values that it hands out may come from. */
 void place_add_read(const struct finding *finding, size_t at, struct place *place);
@@ -112,6 +126,9 @@ void place_add_read(const struct finding *finding, size_t at, struct place *plac
 /* The place is the operation: "`bce` (train.cu:71) is the first operation that differs: ..." */
 void place_say(struct place *place, enum place_kind kind, const struct step *step, const char *advice,
                const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* Appends to what it says. */
+void place_add(struct place *place, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The operation changes the tensor that differs, by this argument; or it is the DDP_REDUCE that finds it. */
 bool place_is_target(const struct place_question *question, const struct step *step, uint32_t at);
@@ -131,6 +148,9 @@ extern const char *const place_same_update, *const place_same_decision, *const p
 
 /* "0.125 on rank 0, 0.11 on rank 1 and 0.0625 in one process"; the ranks' are one where they are the same. */
 void place_list_values(const struct finding *finding, const struct where *where, char text[200]);
+
+/* Appends what an element of the memory is on the ranks and in one process, where that is known. */
+void place_add_values(const struct finding *finding, const struct where *where, struct place *place);
 
 /* The place is the worst scalar of the operation, if it is so bad (judge_scalar()). */
 bool place_say_scalar(const struct finding *finding, size_t at, int least, struct place *place);

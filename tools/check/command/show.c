@@ -112,6 +112,9 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
     }
     if (evidence->readings != 0 && evidence->one_date)
         text = add_words(text, "dates and random bytes that differ from rank to rank");
+    if (check_rows_next_of(&evidence->ranked[0], CHECK_PARAMETER, NULL) == NULL)
+        fputs("no parameter is annotated: gradients alone were compared; annotate parameters with DDP_PARAMETER\n",
+              out);
     if (limit != NULL)
         fprintf(out,
                 "only %u steps were compared: more steps would take one rank longer than 30 s, or fill more than half "

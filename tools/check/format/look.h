@@ -40,7 +40,7 @@ struct look_operation {
     uint64_t hash, bytes;
     uint64_t blocks;            /* of the grid of a launch; of a DDP_REDUCE: the step that its result counts to */
     bool from_host, is_aside;   /* is_aside: by another thread than the DDP_STEPs */
-    char name[104], place[392]; /* frames, as a CHECK_ROW_SITE has them */
+    char name[104], place[392]; /* frames, as a CHECK_ROW_SITE has them; "train.cu:12" and what a DDP_REDUCE gets */
 };
 
 #endif

@@ -264,8 +264,8 @@ look_reduce_begins(const struct tensor *memory, uint32_t interval)
     CUcontext before = context_enter();
     if (begins(interval, false)) {
         snprintf(around.operation.name, sizeof(around.operation.name), LOOK_REDUCES);
-        snprintf(around.operation.place, sizeof(around.operation.place), "%s:%d", file_name_of(memory->site.file),
-                 memory->site.line);
+        snprintf(around.operation.place, sizeof(around.operation.place), "%s:%d\n%s", file_name_of(memory->site.file),
+                 memory->site.line, memory->site.text);
         keep_pointed(NULL, &(struct pointed){.address = memory->address, .bytes = memory->bytes});
     }
     context_leave(before);

@@ -266,13 +266,7 @@ is_declared(const struct source *source, const char *name, size_t length, size_t
         const struct source_node *node = &source->nodes[i];
         if (node->is_block || node->begin < begin || node->begin >= end)
             continue;
-        struct span own = own_part(source, i);
-        if (node->is_loop) {
-            const char *open = memchr(source->text + own.begin, '(', own.end - own.begin);
-            if (open != NULL)
-                own.begin = (size_t)(open + 1 - source->text);
-        }
-        if (declares(source->text, own, name, length))
+        if (lift_declares(source, i, name, length))
             return true;
     }
     return false;
@@ -862,6 +856,29 @@ lift(struct sources *sources, const struct site_place *frames, uint32_t depth, s
             return false; /* "if (float *w = make(n))": behind the statement the name is not known */
     }
     return lifted->memory[0] != '\0' || lifted->bytes[0] != '\0';
+}
+
+bool
+lift_up(struct sources *sources, const struct site_place *frames, uint32_t depth, char expression[LIFT_BYTES])
+{
+    const struct source *inner = sources_open(sources, frames[depth - 1].file),
+                        *outer = sources_open(sources, frames[depth].file);
+    uint32_t node = outer != NULL ? source_statement(outer, frames[depth].line, frames[depth].column) : NODE_NONE;
+    struct passage passage = {.inner = inner};
+    if (inner == NULL || node == NODE_NONE ||
+        !find_passage(outer, own_part(outer, node), &frames[depth - 1], &frames[depth], &passage))
+        return false;
+    pass_expression(&passage, expression);
+    return expression[0] != '\0';
+}
+
+bool
+lift_declares(const struct source *source, uint32_t node, const char *name, size_t length)
+{
+    struct span own = own_part(source, node);
+    const char *open = source->nodes[node].is_loop ? memchr(source->text + own.begin, '(', own.end - own.begin) : NULL;
+    own.begin = open != NULL ? (size_t)(open + 1 - source->text) : own.begin;
+    return declares(source->text, own, name, length);
 }
 
 char *

@@ -149,6 +149,14 @@ bool lift_find_tail(struct sources *sources, const char *callee, const struct si
 bool lift_argument(const struct source *source, uint32_t node, uint32_t slot, char to[LIFT_BYTES])
     __attribute__((warn_unused_result));
 
+/* Says an expression of the function of frame `depth - 1` as frame `depth`, which calls it, has it. False: not known.
+ */
+bool lift_up(struct sources *sources, const struct site_place *frames, uint32_t depth, char expression[LIFT_BYTES])
+    __attribute__((warn_unused_result));
+
+/* A statement, but for those inside it, declares the name. */
+bool lift_declares(const struct source *source, uint32_t node, const char *name, size_t length);
+
 /* Says it outside the loop that the statement stands in, by that loop's names. False: of several loops, or by names of
  * its body. */
 bool lift_out(const struct source *source, uint32_t node, struct lifted *lifted) __attribute__((warn_unused_result));
