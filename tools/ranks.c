@@ -4,13 +4,11 @@
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 #include "tools/check/format/run.h"
+#include "tools/common/owned.h"
 #include "tools/plan/format/play.h"
 #include "tools/sandbox/files.h"
 #include "tools/scout/format/run.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -24,18 +22,16 @@ is_set(char *const *list, const char *name)
 static void
 set_engine(char ***environment, const char *name)
 {
-    char *path = installation_library(name);
+    OWNED char *path = installation_library(name);
     environment_set(environment, DDPRUN_ENV_ENGINE, path);
-    free(path);
 }
 
 static void
 choose(const struct rank_settings *settings, char ***environment)
 {
     if (settings->options->plan != NULL) {
-        char *plan = xasprintf("%s/" DDPRUN_PLAN_NAME, settings->job_dir);
+        OWNED char *plan = xasprintf("%s/" DDPRUN_PLAN_NAME, settings->job_dir);
         environment_set(environment, DDPRUN_ENV_SCOUT_PLAY, plan);
-        free(plan);
     }
     bool is_played = is_set(*environment, DDPRUN_ENV_SCOUT_PLAY);
     bool is_scouted = is_set(*environment, DDPRUN_ENV_SCOUT_RUN);
@@ -68,9 +64,8 @@ set_date(const struct rank_settings *settings, char ***environment)
         start = time(NULL);
     if (settings->place.rank_count < settings->place.world_size && stat(settings->options->plan, &plan) == 0)
         start = plan.st_mtime;
-    char *date = xasprintf("%lld000000 0", (long long)start);
+    OWNED char *date = xasprintf("%lld000000 0", (long long)start);
     environment_set(environment, FILES_ENV_DATE, date);
-    free(date);
 }
 
 /* What ddprun and the engine say to each other is not the program's. Rank 0 of a plan writes the user's files, and so
@@ -83,22 +78,17 @@ redirect_files(const struct rank_settings *settings, int index, char ***environm
                      (settings->options->plan != NULL && settings->place.first_rank + index == 0 &&
                       !is_set(*environment, DDPRUN_ENV_CHECK_RUN));
     const char *kept = environment_get(*environment, DDPRUN_ENV_CHECK_FILES);
-    char *all = kept != NULL ? xstrdup(kept) : xasprintf("%s/files", settings->job_dir);
-    char *folder = xasprintf("%s/rank-%d", all, settings->place.first_rank + index);
-    bool ok = (make_folder(all) && make_folder(folder)) ||
-              error_set(error, DDPRUN_EXIT_FAILURE,
-                        "cannot make %s, for what the program writes: %s; make room there, or set TMPDIR", folder,
-                        strerror(errno));
-    if (ok) {
-        char *except = xasprintf("%s:%s", settings->job_dir, settings->options->job.trace_dir);
-        environment_set(environment, FILES_ENV_DIR, folder);
-        environment_set(environment, FILES_ENV_EXCEPT, is_writer ? "/" : except);
-        set_date(settings, environment);
-        free(except);
-    }
-    free(folder);
-    free(all);
-    return ok;
+    OWNED char *all = kept != NULL ? xstrdup(kept) : xasprintf("%s/files", settings->job_dir);
+    OWNED char *folder = xasprintf("%s/rank-%d", all, settings->place.first_rank + index);
+    OWNED char *except = xasprintf("%s:%s", settings->job_dir, settings->options->job.trace_dir);
+    if (!make_folder(all) || !make_folder(folder))
+        return error_set(error, DDPRUN_EXIT_FAILURE,
+                         "cannot make %s, for what the program writes: %s; make room there, or set TMPDIR", folder,
+                         strerror(errno));
+    environment_set(environment, FILES_ENV_DIR, folder);
+    environment_set(environment, FILES_ENV_EXCEPT, is_writer ? "/" : except);
+    set_date(settings, environment);
+    return true;
 }
 
 static bool
@@ -110,16 +100,15 @@ prepare(const struct rank_settings *settings, int index, char ***environment, st
         return true;
     if (is_scouted && !is_played)
         environment_set(environment, FILES_ENV_NOTES, "1");
-    char *library = installation_library("libddprun-files.so"); /* without it a program would write the user's files */
+    /* without it a program would write the user's files */
+    OWNED char *library = installation_library("libddprun-files.so");
     bool ok = installation_check(library, "the library that keeps a check's files apart", error) &&
               redirect_files(settings, index, environment, error);
     /* In front of the shim, which hooks functions of libc, too: callers are to be the program's. */
     const char *all = environment_get(*environment, "LD_PRELOAD"), *shim = strstr(all, settings->installation->shim);
-    char *both = xasprintf("%.*s%s:%s", (int)(shim - all), all, library, shim);
+    OWNED char *both = xasprintf("%.*s%s:%s", (int)(shim - all), all, library, shim);
     if (ok && strstr(all, library) == NULL)
         environment_set(environment, "LD_PRELOAD", both);
-    free(both);
-    free(library);
     return ok && installation_check(environment_get(*environment, DDPRUN_ENV_ENGINE), "the engine that this run loads",
                                     error);
 }

@@ -6,6 +6,8 @@
 #ifndef DDPRUN_TOOLS_COMMON_DIRECT_H
 #define DDPRUN_TOOLS_COMMON_DIRECT_H
 
+#include "tools/common/owned.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -53,25 +55,18 @@ direct_save(const char *path, const void *data, size_t bytes)
 static inline bool
 direct_load(const char *path, void *data, size_t bytes)
 {
-    int fd = open_direct(path, O_RDONLY | O_CLOEXEC, 0);
-    bool ok = fd >= 0 && direct_read(fd, data, bytes, -1);
-    if (fd >= 0)
-        close(fd);
-    return ok;
+    OWNED_FD int fd = open_direct(path, O_RDONLY | O_CLOEXEC, 0);
+    return fd >= 0 && direct_read(fd, data, bytes, -1);
 }
 
 /* The pages of a file, shared; `create`: makes it, mode 0600, of zeros. NULL with errno. Ends with munmap(). */
 static inline void *
 direct_map(const char *path, size_t bytes, bool create)
 {
-    int fd = open_direct(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | (create ? O_CREAT | O_TRUNC : 0), 0600);
+    OWNED_FD int fd = open_direct(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | (create ? O_CREAT | O_TRUNC : 0), 0600);
     void *pages = MAP_FAILED;
     if (fd >= 0 && (!create || ftruncate(fd, (off_t)bytes) == 0))
         pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    int cause = errno;
-    if (fd >= 0)
-        close(fd);
-    errno = cause;
     return pages != MAP_FAILED ? pages : NULL;
 }
 

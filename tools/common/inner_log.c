@@ -1,11 +1,11 @@
 /* inner_log.c - see inner_run.h. */
 #include "tools/common/inner_run.h"
+#include "tools/common/owned.h"
 
 #include <fcntl.h>
 #include <json-c/json.h>
+#include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 void
 inner_log_read(const char *path, char *message, size_t size)
@@ -32,19 +32,32 @@ inner_run_reason(const char *summary, char *reason, size_t room)
     json_object_put(root);
 }
 
+void
+inner_run_show(const char *format, ...)
+{
+    static bool is_shown;
+    va_list args;
+    if (!isatty(STDERR_FILENO) || (format == NULL && !is_shown))
+        return;
+    is_shown = format != NULL;
+    fputs(is_shown ? "\r\033[Kddprun: " : "\r\033[K", stderr);
+    va_start(args, format);
+    if (is_shown)
+        vfprintf(stderr, format, args);
+    va_end(args);
+    fflush(stderr);
+}
+
 enum { LAST_LINES = 10, LAST_BYTES = 8192 };
 
 bool
 inner_log_show_end(const char *path)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
+    OWNED_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
     char text[LAST_BYTES + 1];
     off_t bytes = lseek(fd, 0, SEEK_END);
     ssize_t got = pread(fd, text, LAST_BYTES, bytes > LAST_BYTES ? bytes - LAST_BYTES : 0);
-    close(fd);
-    if (got <= 0)
+    if (got <= 0) /* or it is not there */
         return false;
     text[got] = '\0';
     const char *from = text + got;

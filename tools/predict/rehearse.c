@@ -92,19 +92,6 @@ follow_trace(struct follower *follower, const char *trace)
         follower->first_ms = clock_now_ms();
 }
 
-static void
-show_progress(const struct follower *follower, unsigned steps, bool over)
-{
-    if (!isatty(STDERR_FILENO))
-        return;
-    if (over)
-        fputs("\r\033[K", stderr);
-    else
-        fprintf(stderr, "\r\033[Kddprun: predict: step %u of %u", follower->steps < steps ? follower->steps : steps,
-                steps);
-    fflush(stderr);
-}
-
 /* ---- its end ---- */
 
 struct ending {
@@ -126,7 +113,8 @@ attend(const struct rehearsal *rehearsal, pid_t pid)
     struct inner_run run = {.pid = pid, .begin_ms = clock_now_ms()};
     while (inner_run_goes_on(&run)) {
         follow_trace(&follower, rehearsal->trace);
-        show_progress(&follower, request->steps, false);
+        inner_run_show("predict: step %u of %u", follower.steps < request->steps ? follower.steps : request->steps,
+                       request->steps);
         if (run.asked_ms == 0)
             ending.complete = follower.steps >= request->steps + (follower.has_times ? 0 : STEPS_FOR_TIMES) &&
                               clock_now_ms() - follower.first_ms >= LEAST_MS;
@@ -134,7 +122,7 @@ attend(const struct rehearsal *rehearsal, pid_t pid)
         if (ending.complete || ending.late)
             inner_run_end(&run);
     }
-    show_progress(&follower, request->steps, true);
+    inner_run_show(NULL);
     if (follower.file != NULL)
         fclose(follower.file);
     free(follower.line);

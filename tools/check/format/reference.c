@@ -3,6 +3,7 @@
 
 #include "tools/check/format/element.h"
 #include "tools/common/direct.h"
+#include "tools/common/owned.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -188,12 +189,9 @@ reference_is_one(const char *path)
 {
     char begin[sizeof(magic)];
     struct stat file;
-    int fd = open_direct(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
-    bool is_one = fd >= 0 && fstat(fd, &file) == 0 && S_ISREG(file.st_mode) &&
-                  direct_read(fd, begin, sizeof(begin), 0) && memcmp(begin, magic, sizeof(magic)) == 0;
-    if (fd >= 0)
-        close(fd);
-    return is_one;
+    OWNED_FD int fd = open_direct(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
+    return fd >= 0 && fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && direct_read(fd, begin, sizeof(begin), 0) &&
+           memcmp(begin, magic, sizeof(magic)) == 0;
 }
 
 const struct reference_entry *

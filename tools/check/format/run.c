@@ -2,12 +2,11 @@
 #include "tools/check/format/run.h"
 
 #include "tools/common/direct.h"
+#include "tools/common/owned.h"
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 const char *
 check_role_name(uint32_t role)
@@ -60,17 +59,11 @@ check_rows_load(const char *results, int rank, size_t *count_p)
     struct stat file;
     name_rows(results, rank, path);
     *count_p = 0;
-    int fd = open_direct(path, O_RDONLY | O_CLOEXEC, 0);
-    if (fd < 0)
+    OWNED_FD int fd = open_direct(path, O_RDONLY | O_CLOEXEC, 0);
+    size_t count = fd >= 0 && fstat(fd, &file) == 0 ? (size_t)file.st_size / sizeof(struct check_row) : 0;
+    OWNED struct check_row *rows = count > 0 ? malloc(count * sizeof(*rows)) : NULL;
+    if (rows == NULL || !direct_read(fd, rows, count * sizeof(*rows), -1))
         return NULL;
-    size_t count = fstat(fd, &file) == 0 ? (size_t)file.st_size / sizeof(struct check_row) : 0;
-    struct check_row *rows = count > 0 ? malloc(count * sizeof(*rows)) : NULL;
-    if (rows != NULL && direct_read(fd, rows, count * sizeof(*rows), -1)) {
-        *count_p = count;
-    } else {
-        free(rows);
-        rows = NULL;
-    }
-    close(fd);
-    return rows;
+    *count_p = count;
+    return HANDED_ON(rows);
 }

@@ -15,6 +15,7 @@
 #include "launcher/start/job_folder.h"
 #include "tools/check/format/run.h"
 #include "tools/common/inner_run.h"
+#include "tools/common/owned.h"
 #include "tools/common/tool_options.h"
 #include "tools/plan/format/play_json.h"
 #include "tools/scout/command/proofs/prove.h"
@@ -53,11 +54,11 @@ ask_user(struct error *error)
 static bool
 is_allowed(const struct auto_run *run)
 {
-    bool is_wanted = run->options->by == 0 || plan_file_is_by_state(run->plan) == (run->options->by == PLAN_BY_STATE);
+    const struct options *options = run->options;
     const char *list = run->job->per_rank != NULL ? run->job->per_rank : "";
-    is_wanted = is_wanted && strcmp(play_text(run->plan, "per_rank"), list) == 0;
-    return is_wanted &&
-           (run->options->unproved || !json_object_get_boolean(json_object_object_get(run->plan, "unproved")));
+    return (options->by == 0 || plan_file_is_by_state(run->plan) == (options->by == PLAN_BY_STATE)) &&
+           strcmp(play_text(run->plan, "per_rank"), list) == 0 &&
+           (options->unproved || !json_object_get_boolean(json_object_object_get(run->plan, "unproved")));
 }
 
 /* A plan that is kept. run->plan: NULL if none fits. */
@@ -76,22 +77,21 @@ static bool
 make(struct auto_run *run, struct error *error)
 {
     bool unproved = run->options->unproved;
-    char *path = xasprintf("%s/plan.json", run->order.folder), *play = xasprintf("%s/plan.play", run->order.folder);
+    OWNED char *path = xasprintf("%s/plan.json", run->order.folder);
+    OWNED char *play = xasprintf("%s/plan.play", run->order.folder);
     message_line("plan: %s is scouted, and the findings are proved", run->job->program);
-    bool ok = scout_make_plan(&run->order, path, run->job->per_rank, run->options->by, unproved, error) &&
-              plan_file_prepare(path, path, unproved, false, play, error);
-    if (ok) {
-        run->plan = json_object_from_file(path);
-        if (run->plan != NULL && run->job->per_rank != NULL)
-            play_put_text(run->plan, "per_rank", run->job->per_rank);
-        if (run->plan != NULL && unproved)
-            json_object_object_add(run->plan, "unproved", json_object_new_boolean(true));
-        ok = run->plan != NULL || error_set(error, DDPRUN_EXIT_FAILURE, "cannot read %s; make room there", path);
-        run->is_new = true;
-    }
-    free(path);
-    free(play);
-    return ok;
+    if (!scout_make_plan(&run->order, path, run->job->per_rank, run->options->by, unproved, error) ||
+        !plan_file_prepare(path, path, unproved, false, play, error))
+        return false;
+    run->is_new = true;
+    run->plan = json_object_from_file(path);
+    if (run->plan == NULL)
+        return error_set(error, DDPRUN_EXIT_FAILURE, "cannot read %s; make room there", path);
+    if (run->job->per_rank != NULL)
+        play_put_text(run->plan, "per_rank", run->job->per_rank);
+    if (unproved)
+        json_object_object_add(run->plan, "unproved", json_object_new_boolean(true));
+    return true;
 }
 
 /* ---- its times ---- */
@@ -103,10 +103,9 @@ conditions_of(const struct auto_run *run)
     struct word_list words = {0};
     options_hand_on_but(run->options, scout_sets, false, &words);
     char *text = xasprintf("%d ranks", run->job->proving);
-    for (size_t i = 0; words.list != NULL && words.list[i] != NULL; ++i) {
-        char *longer = xasprintf("%s %s", text, words.list[i]);
-        free(text);
-        text = longer;
+    for (size_t i = 0; i < words.count; ++i) {
+        OWNED char *before = text;
+        text = xasprintf("%s %s", before, words.list[i]);
     }
     words_free(words.list);
     return text;
@@ -135,7 +134,7 @@ prove_again(struct auto_run *run, struct error *error)
 static bool
 find_plan(struct auto_run *run, struct error *error)
 {
-    char *conditions = conditions_of(run);
+    OWNED char *conditions = conditions_of(run);
     bool ok = find_kept_plan(run, error);
     struct json_object *forecast = json_object_object_get(run->plan, "forecast");
     if (ok && run->plan != NULL && strcmp(play_text(forecast, "conditions"), conditions) != 0)
@@ -146,7 +145,6 @@ find_plan(struct auto_run *run, struct error *error)
             json_object_object_add(run->plan, "forecast", forecast = json_object_new_object());
         play_put_text(forecast, "conditions", conditions);
     }
-    free(conditions);
     return ok;
 }
 

@@ -8,6 +8,7 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/start/elf_file.h"
+#include "tools/common/owned.h"
 #include "tools/plan/format/play_json.h"
 
 #include <dirent.h>
@@ -43,11 +44,9 @@ static void
 build_of(const char *path, char build[STAMP_BYTES])
 {
     struct elf_facts facts = {.build_id = ""};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    OWNED_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd >= 0 && elf_file_inspect(fd, &facts) != 0)
         facts.build_id[0] = '\0';
-    if (fd >= 0)
-        close(fd);
     stamp_of(path, build);
     if (facts.build_id[0] != '\0')
         snprintf(build, STAMP_BYTES, "%s", facts.build_id);
@@ -90,14 +89,11 @@ open_folder(struct plan_cache *cache, struct error *error)
     if (!is_given && (home == NULL || home[0] != '/'))
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "there is no folder to keep plans of --plan auto in; set HOME or XDG_CACHE_HOME");
-    char *caches = xasprintf("%s%s", is_given ? given : home, is_given ? "" : "/.cache");
-    char *own = xasprintf("%s/ddprun", caches);
+    OWNED char *caches = xasprintf("%s%s", is_given ? given : home, is_given ? "" : "/.cache");
+    OWNED char *own = xasprintf("%s/ddprun", caches);
     (void)mkdir(caches, 0700);
     cache->folder = xasprintf("%s/plans", own);
-    bool ok = check_folder(own, error) && check_folder(cache->folder, error);
-    free(caches);
-    free(own);
-    return ok;
+    return check_folder(own, error) && check_folder(cache->folder, error);
 }
 
 /* Of what a plan is: the program, its arguments, and where it runs. */
@@ -105,14 +101,13 @@ static struct json_object *
 subject_of(const char *program, char *const *arguments, const char *folder, bool softgpu)
 {
     struct json_object *subject = json_object_new_object(), *list = json_object_new_array();
-    char *real = realpath(program, NULL);
+    OWNED char *real = realpath(program, NULL);
     play_put_text(subject, "program", real != NULL ? real : program);
     play_put_text(subject, "folder", folder);
     play_put_text(subject, "device", softgpu ? "softgpu" : "gpu");
     json_object_object_add(subject, "arguments", list);
     for (size_t i = 1; arguments[0] != NULL && arguments[i] != NULL; ++i)
         json_object_array_add(list, json_object_new_string(arguments[i]));
-    free(real);
     return subject;
 }
 
@@ -175,12 +170,11 @@ read_plan(const char *path, struct json_object **plan, struct error *error)
 {
     struct stat file;
     *plan = NULL;
-    char *text = file_read(path, PLAN_MOST_BYTES, NULL, &file);
+    OWNED char *text = file_read(path, PLAN_MOST_BYTES, NULL, &file);
     if (text == NULL && errno == ENOENT)
         return true;
     bool own = text != NULL ? is_own(&file) : errno == EFBIG;
     *plan = own && text != NULL ? json_tokener_parse(text) : NULL;
-    free(text);
     if (!own)
         return refuse_foreign(path, error);
     if (*plan == NULL || !is_whole(*plan))

@@ -4,6 +4,7 @@
 #include "base/printable.h"
 #include "base/protocol.h"
 #include "launcher/common/file_read.h"
+#include "tools/common/owned.h"
 #include "tools/plan/format/play_json.h"
 #include "tools/scout/command/report/proofs.h"
 
@@ -89,8 +90,8 @@ prepare_plan(struct json_object *root, const char *path, bool unproved, bool rea
                          path, damage, path);
     bool ok = play_json_read(member, &play, why);
     const char *turns = getenv(DDPRUN_ENV_PLAN_TURNS);
-    for (uint32_t i = 0; i < play.plan.tensor_count; ++i)
-        snprintf(play.tensors[i].at, sizeof(play.tensors[i].at), "%s", plan_file_place(root, play.tensors[i].alloc));
+    FOR_EACH_MUTABLE(tensor, play.tensors, play.plan.tensor_count)
+        snprintf(tensor->at, sizeof(tensor->at), "%s", plan_file_place(root, tensor->alloc));
     play.plan.data = PLAY_TRAINING;
     play.plan.reads_own = reads_own;
     play.plan.turns = turns != NULL ? (uint32_t)strtoul(turns, NULL, 10) : 0;
@@ -109,11 +110,10 @@ bool
 plan_file_prepare(const char *path, const char *name, bool unproved, bool reads_own, const char *to,
                   struct error *error)
 {
-    char *text = file_read(path, PLAN_MOST_BYTES, NULL, NULL);
+    OWNED char *text = file_read(path, PLAN_MOST_BYTES, NULL, NULL);
     if (text == NULL)
         return file_read_refused("the plan ", name, ", in --plan", error);
     struct json_object *root = json_tokener_parse(text);
-    free(text);
     if (root == NULL)
         return error_set(error, DDPRUN_EXIT_USAGE, "%s, in --plan, is no plan of ddprun scout: it is not JSON, or cut",
                          name);

@@ -3,6 +3,7 @@
 
 #include "tools/check/format/element.h"
 #include "tools/common/direct.h"
+#include "tools/common/owned.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -87,11 +88,9 @@ has_bytes(int fd, const struct play *play)
 bool
 play_load(const char *path, struct play *play)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    OWNED_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
     *play = (struct play){0};
-    if (fd < 0)
-        return false;
-    bool ok = direct_read(fd, &play->plan, sizeof(play->plan), -1);
+    bool ok = fd >= 0 && direct_read(fd, &play->plan, sizeof(play->plan), -1);
     if (ok && (play->plan.version != PLAY_VERSION || !has_bytes(fd, play))) {
         errno = EINVAL;
         ok = false;
@@ -101,7 +100,6 @@ play_load(const char *path, struct play *play)
         ok = *list_of(play, i) != NULL && direct_read(fd, *list_of(play, i), bytes_of(play, i), -1);
     }
     int cause = errno;
-    close(fd);
     if (!ok)
         play_free(play);
     errno = cause;

@@ -6,6 +6,7 @@
 #include "tools/check/format/run.h"
 #include "tools/common/direct.h"
 #include "tools/common/inner_run.h"
+#include "tools/common/owned.h"
 #include "tools/sandbox/files.h"
 #include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/format/log.h"
@@ -67,23 +68,15 @@ scout_child_start(const struct scout_order *order, const struct scout_child *chi
                                                  .old_mask = &order->old_mask});
 }
 
-/* On a terminal, one line that is written over. */
 static void
-show_progress(const struct scout_progress *progress, bool over)
+show_progress(const struct scout_progress *progress)
 {
-    static bool shown;
-    if (!isatty(STDERR_FILENO) || (over && !shown))
-        return;
-    shown = true;
     bool is_deep = atomic_load(&progress->stage) == SCOUT_STAGE_DEEP;
-    fputs("\r\033[K", stderr);
-    if (over)
-        return;
-    fprintf(stderr, "ddprun: scout: %llu of %llu operations, %llu repetitions; now %.60s",
-            (unsigned long long)atomic_load(is_deep ? &progress->deep : &progress->operations),
-            (unsigned long long)atomic_load(is_deep ? &progress->wanted : &progress->operations),
-            (unsigned long long)atomic_load(&progress->tests), is_deep ? progress->kernel : "looking for what repeats");
-    fflush(stderr);
+    inner_run_show("scout: %llu of %llu operations, %llu repetitions; now %.60s",
+                   (unsigned long long)atomic_load(is_deep ? &progress->deep : &progress->operations),
+                   (unsigned long long)atomic_load(is_deep ? &progress->wanted : &progress->operations),
+                   (unsigned long long)atomic_load(&progress->tests),
+                   is_deep ? progress->kernel : "looking for what repeats");
 }
 
 /* Whether the last period that was recorded is a step: something feeds back in it. */
@@ -126,7 +119,10 @@ attend_program(const struct scout_order *order, struct scout_progress *progress,
     while (inner_run_goes_on(&run)) {
         int64_t repeat_ms = (int64_t)atomic_load(&progress->repeat_ms);
         bool over = atomic_load(&progress->stage) == SCOUT_STAGE_OVER;
-        show_progress(progress, over);
+        if (over)
+            inner_run_show(NULL);
+        else
+            show_progress(progress);
         answer_recorder(progress, outcome);
         if (over && order->steps != 0 && inner_run_is_late(&run, order->timeout_s))
             inner_run_end(&run); /* it was to end by itself */
@@ -137,7 +133,7 @@ attend_program(const struct scout_order *order, struct scout_progress *progress,
         if (outcome->hung || outcome->late)
             inner_run_end(&run);
     }
-    show_progress(progress, true);
+    inner_run_show(NULL);
     outcome->exit_code = run.code;
     outcome->signal = run.signal;
 }
@@ -147,14 +143,13 @@ static void
 show_errors(const char *path)
 {
     static const char ours[] = "ddprun: ";
-    char *line = NULL;
+    OWNED char *line = NULL;
     size_t room = 0;
     FILE *file = fopen(path, "re");
     while (file != NULL && getline(&line, &room, file) > 0) {
         if (strncmp(line, ours, strlen(ours)) != 0)
             fputs(line, stderr);
     }
-    free(line);
     if (file != NULL)
         fclose(file);
 }
@@ -217,8 +212,8 @@ scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, s
 {
     const char *kept = getenv("DDPRUN_TEST_RECORDING"); /* by tests, which read it */
     *outcome = (struct scout_outcome){.log = kept != NULL ? xstrdup(kept) : xasprintf("%s/scout.log", order->folder)};
-    char *settings_path = xasprintf("%s/scout.run", order->folder),
-         *summary = xasprintf("%s/scout.json", order->folder), *errors = xasprintf("%s/scout.err", order->folder);
+    OWNED char *settings_path = xasprintf("%s/scout.run", order->folder),
+               *summary = xasprintf("%s/scout.json", order->folder), *errors = xasprintf("%s/scout.err", order->folder);
     static struct scout_run_settings settings; /* large */
     settings = (struct scout_run_settings){.periods = order->steps > DEFAULT_PERIODS ? order->steps : DEFAULT_PERIODS,
                                            .tests = TESTS_AT_MOST,
@@ -240,9 +235,6 @@ scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, s
         (void)error_set(error, DDPRUN_EXIT_FAILURE,
                         "cannot start the program, in %s: %s; make room there, or set TMPDIR", order->folder,
                         strerror(errno));
-    free(settings_path);
-    free(summary);
-    free(errors);
     return ok;
 }
 

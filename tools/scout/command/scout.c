@@ -5,6 +5,7 @@
 #include "launcher/output/whole_file.h"
 #include "launcher/start/job_folder.h"
 #include "tools/common/inner_run.h"
+#include "tools/common/owned.h"
 #include "tools/common/tool_options.h"
 #include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/command/analysis/rules.h"
@@ -100,10 +101,9 @@ is_proved(const struct scout_proofs *proofs, struct error *error)
 static void
 explain(const struct scout_log *log, char **text)
 {
-    char *old = *text;
+    OWNED char *old = *text;
     if (old != NULL)
         *text = sites_explain(log, old);
-    free(old);
 }
 
 /* Prints what proofs say; names of memory get their lines. */
@@ -112,9 +112,8 @@ tell_proofs(const struct request *request, const struct scout_log *log, struct s
 {
     struct proof *const all[] = {&proofs->halves, &proofs->turns, &proofs->own, &proofs->complete};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); ++i) {
-        char *text = sites_explain(log, all[i]->text);
+        OWNED char *text = sites_explain(log, all[i]->text);
         snprintf(all[i]->text, sizeof(all[i]->text), "%s", text);
-        free(text);
     }
     if (!request->silent)
         proofs_print(stdout, proofs);
@@ -247,12 +246,11 @@ find_idle(const struct scout_log *log, const struct scout_finding *finding)
 static bool
 has_own_figures(const struct scout_log *log, const struct scout_finding *finding, struct error *error)
 {
-    char place[64], name[SCOUT_NAME_BYTES], *text = NULL;
+    char place[64], name[SCOUT_NAME_BYTES];
     uint32_t idle = find_idle(log, finding);
-    for (uint32_t i = 0; i < finding->tensor_count && text == NULL; ++i)
-        if (has_figures(log, &finding->tensors[i]))
-            text = sites_explain(log, scout_tensor_place(&finding->tensors[i], place));
-    bool is_idle = idle < finding->first + finding->period, has = text != NULL || is_idle;
+    bool is_idle = idle < finding->first + finding->period;
+    const struct scout_tensor *shown = FIND(it, finding->tensors, finding->tensor_count, has_figures(log, it));
+    OWNED char *text = shown != NULL ? sites_explain(log, scout_tensor_place(shown, place)) : NULL;
     if (text != NULL)
         error_set(error, DDPRUN_EXIT_FAILURE,
                   "only the host reads %s, and each rank would have its own value; --by gradients accepts this", text);
@@ -261,19 +259,16 @@ has_own_figures(const struct scout_log *log, const struct scout_finding *finding
                   "%s, after the update, changed nothing in the recorded steps: if it changes a figure in other steps, "
                   "most of these changes would be left out; --by gradients accepts this",
                   scout_op_name(log, &log->ops[idle], name));
-    free(text);
-    return has;
+    return text != NULL || is_idle;
 }
 
 /* Stands beside what is found, and in the reason of a refusal. */
 static void
 tell(struct scout_finding *finding, char *text)
 {
-    char *reason = finding->reason;
-    note_add(finding, "%s", text);
+    OWNED char *reason = finding->reason;
     finding->reason = reason != NULL ? xasprintf("%s; %s", reason, text) : NULL;
-    free(reason);
-    free(text);
+    note_take(finding, text);
 }
 
 /* What ended a run when it was made again, and the first launch that failed by itself. */

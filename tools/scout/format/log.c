@@ -5,15 +5,12 @@
 #include "tools/scout/format/log.h"
 
 #include "tools/common/direct.h"
+#include "tools/common/owned.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <obstack.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* The last byte is the version. */
 static const char magic[8] = {'d', 'd', 'p', 's', 'c', 'o', 'u', SCOUT_LOG_VERSION};
@@ -258,9 +255,9 @@ code_effect(struct codec *codec, void *record)
         !code_list(codec, &effect->elementwise, effect->elementwise_count, sizeof(*effect->elementwise)))
         return;
     code_segments(codec, effect);
-    for (uint32_t i = 0; i < effect->written_count; ++i) {
-        expect(codec, is_alloc(codec, effect->written[i].alloc));
-        code_ranges(codec, &effect->written[i].ranges, alloc_bytes(codec, effect->written[i].alloc));
+    FOR_EACH_MUTABLE(written, effect->written, effect->written_count) {
+        expect(codec, is_alloc(codec, written->alloc));
+        code_ranges(codec, &written->ranges, alloc_bytes(codec, written->alloc));
     }
     code_dependences(codec, effect);
     FOR_EACH(map, effect->elementwise, effect->elementwise_count)
@@ -495,16 +492,13 @@ scout_log_open(const char *path, struct scout_log *log, const char **why)
 {
     *log = (struct scout_log){0};
     struct stat file;
-    int fd = open_direct(path, O_RDONLY | O_CLOEXEC, 0);
+    OWNED_FD int fd = open_direct(path, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0 || fstat(fd, &file) != 0 || !S_ISREG(file.st_mode)) {
         *why = fd < 0 ? "it cannot be opened" : "it is no file";
-        if (fd >= 0)
-            close(fd);
         return false;
     }
     size_t count = (size_t)file.st_size;
     void *bytes = count > 0 ? mmap(NULL, count, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
-    close(fd);
     if (bytes == MAP_FAILED) {
         *why = "it cannot be read";
         return false;
@@ -521,14 +515,9 @@ scout_log_free(struct scout_log *log)
     if (log->held != NULL)
         obstack_free(log->held, NULL);
     free(log->held);
-    free(log->names);
-    free(log->objects);
-    free(log->sites);
-    free(log->allocs);
-    free(log->ops);
-    free(log->files);
-    free(log->clocks);
-    free(log->annotations);
+    FOR_EACH(kind, kinds, sizeof(kinds) / sizeof(kinds[0]))
+        if (kind->list > 0)
+            owned_free((char *)log + kind->list);
     *log = (struct scout_log){0};
 }
 

@@ -2,12 +2,11 @@
  * mangled.c - see log.h. The C++ library reads the names; here the parameters are taken from its text,
  * "void net::gemm<__half>(__half const*, int)".
  */
+#include "tools/common/owned.h"
 #include "tools/scout/format/log.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { TEXT_AT_MOST = 16384 };
 
@@ -91,7 +90,7 @@ mangled_parameters(const char *name, struct mangled_parameter *parameters, int m
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     int count = 0, status;
-    char *text = NULL;
+    OWNED char *text = NULL;
     (void)pthread_once(&once, find_library);
     if (demangle != NULL && strncmp(name, "_Z", 2) == 0)
         text = demangle(name, NULL, NULL, &status);
@@ -104,7 +103,6 @@ mangled_parameters(const char *name, struct mangled_parameter *parameters, int m
         if (is_known)
             parameters[count++] = read_type(type);
     }
-    free(text);
     for (int i = 0; i < count / 2; ++i) { /* they came from the last to the first */
         struct mangled_parameter first = parameters[i];
         parameters[i] = parameters[count - 1 - i];

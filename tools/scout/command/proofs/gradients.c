@@ -167,8 +167,7 @@ judge_own(const struct scout_finding *finding, const struct play *play, const st
 static bool
 has_named(const struct scout_finding *finding)
 {
-    bool named = ANY(it, finding->tensors, finding->tensor_count, it->named);
-    return named;
+    return ANY(it, finding->tensors, finding->tensor_count, it->named);
 }
 
 /* (c), and what --per-rank names: two ranks whose data differ in a step, and two that have exchanged halves of it. */

@@ -5,14 +5,11 @@
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 #include "tools/common/inner_run.h"
+#include "tools/common/owned.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { GRACE_MS = 3000 }; /* for the other rank, which may wait for the one that cannot go on */
 
@@ -73,19 +70,6 @@ is_over(const struct played *played, int64_t now_ms, int64_t *stuck_ms)
     return all || (*stuck_ms != 0 && now_ms - *stuck_ms > GRACE_MS);
 }
 
-static void
-show_progress(const struct play *play, const struct played *played, bool end)
-{
-    if (!isatty(STDERR_FILENO))
-        return;
-    if (end)
-        fputs("\r\033[K", stderr);
-    else
-        fprintf(stderr, "\r\033[Kddprun: scout: proof (%c), step %u of %u", "ccddeeeeeeff"[play->plan.data],
-                atomic_load(&played->pages[0]->steps), play -> plan.steps);
-    fflush(stderr);
-}
-
 /* Stays with the run until it has ended. The players wait to be ended. */
 static void
 attend(const struct scout_order *order, const struct play *play, pid_t pid, struct played *played)
@@ -94,13 +78,14 @@ attend(const struct scout_order *order, const struct play *play, pid_t pid, stru
     struct inner_run run = {.pid = pid, .begin_ms = clock_now_ms()};
     while (inner_run_goes_on(&run)) {
         bool over = is_over(played, clock_now_ms(), &stuck_ms);
-        show_progress(play, played, false);
+        inner_run_show("scout: proof (%c), step %u of %u", "ccddeeeeeeff"[play->plan.data],
+                       atomic_load(&played->pages[0]->steps), play -> plan.steps);
         played->late = played->late || (!over && inner_run_is_late(&run, order->timeout_s));
         if (played->late || over)
             inner_run_end(&run);
     }
     played->signal = run.signal;
-    show_progress(play, played, true);
+    inner_run_show(NULL);
 }
 
 void
@@ -118,8 +103,8 @@ played_make(struct trial *it, enum play_data data, enum play_begun begun, struct
     if (it->is_ended)
         return false;
     static unsigned made; /* pages of earlier runs stay as they are */
-    char *plan = xasprintf("%s/play.%u", order->folder, made++), *summary = xasprintf("%s.json", plan);
-    char *errors = xasprintf("%s.err", plan);
+    OWNED char *plan = xasprintf("%s/play.%u", order->folder, made++), *summary = xasprintf("%s.json", plan);
+    OWNED char *errors = xasprintf("%s.err", plan);
     bool is_turns = data == PLAY_TURNS || data == PLAY_ALONE, is_auto = is_turns && order->ranks > 0;
     int ranks = is_auto ? order->ranks : PLAY_RANKS;
     const struct scout_child child = {.variable = DDPRUN_ENV_SCOUT_PLAY,
@@ -155,9 +140,6 @@ played_make(struct trial *it, enum play_data data, enum play_begun begun, struct
     if (pid > 0 && played->signal != 0)
         (void)error_set(it->error, 128 + played->signal, "scout ended by signal %d", played->signal);
     it->is_ended = pid <= 0 || played->signal != 0;
-    free(plan);
-    free(summary);
-    free(errors);
     return !it->is_ended;
 }
 

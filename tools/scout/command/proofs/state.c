@@ -4,6 +4,7 @@
  */
 #include "launcher/common/xcalloc.h"
 #include "tools/check/format/element.h"
+#include "tools/common/owned.h"
 #include "tools/scout/command/proofs/prove.h"
 
 #include <float.h>
@@ -347,8 +348,9 @@ judge_number(struct trial *it, uint32_t i)
     struct trial trial = *it;
     enum play_role role = PLAY_CHANGES;
     uint32_t tensor;
+    OWNED struct play_tensor *tensors = xcalloc(play.plan.tensor_count, sizeof(*tensors));
     trial.play = &play;
-    play.tensors = xcalloc(play.plan.tensor_count, sizeof(*play.tensors));
+    play.tensors = tensors;
     for (uint32_t k = 0; k < play.plan.tensor_count; ++k) {
         play.tensors[k] = it->play->tensors[k];
         play.tensors[k].role = k == i ? PLAY_SUM : PLAY_LAST;
@@ -360,7 +362,6 @@ judge_number(struct trial *it, uint32_t i)
                                                         : PLAY_CHANGES;
     it->is_ended = trial.is_ended;
     played_release(&play, &exchanged);
-    free(play.tensors);
     return role;
 }
 
