@@ -19,15 +19,10 @@
 
 /* What programs call that were built with _FORTIFY_SOURCE, or with a glibc before 2.33. */
 int __open_2(const char *path, int flags);
-int __open64_2(const char *path, int flags);
 int __openat_2(int dirfd, const char *path, int flags);
-int __openat64_2(int dirfd, const char *path, int flags);
 int __xstat(int version, const char *path, struct stat *found);
 int __lxstat(int version, const char *path, struct stat *found);
 int __fxstatat(int version, int dirfd, const char *path, struct stat *found, int flags);
-int __xstat64(int version, const char *path, struct stat64 *found);
-int __lxstat64(int version, const char *path, struct stat64 *found);
-int __fxstatat64(int version, int dirfd, const char *path, struct stat64 *found, int flags);
 int __xmknod(int version, const char *path, mode_t mode, dev_t *device);
 int __xmknodat(int version, int dirfd, const char *path, mode_t mode, dev_t *device);
 ssize_t __readlink_chk(const char *path, char *target, size_t size, size_t room);
@@ -56,6 +51,9 @@ enum real_name {
  */
 void *real_function(enum real_name name);
 #define REAL(name) ((__typeof__(&(name)))real_function(REAL_##name))
+
+/* A hook for large files too: on 64-bit machines it is the same function, with the same types. */
+#define ALSO(other, name) __asm__(".globl " #other "\n.set " #other ", " #name);
 
 /* A hook of (path, ...), or (version, path, ...), that reads. With overlay.h, as the next one. */
 #define HOOK_PATH(type, name, follow, declared, given)                                       \

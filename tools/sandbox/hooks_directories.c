@@ -107,13 +107,7 @@ readdir(DIR *stream)
     struct slot *slot = slot_of(stream);
     return slot != NULL ? listing_next(slot->listing) : REAL(readdir)(stream);
 }
-
-struct dirent64 *
-readdir64(DIR *stream)
-{
-    struct slot *slot = slot_of(stream);
-    return slot != NULL ? listing_next(slot->listing) : REAL(readdir64)(stream);
-}
+ALSO(readdir64, readdir)
 
 void
 rewinddir(DIR *stream)

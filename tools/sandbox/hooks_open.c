@@ -119,7 +119,8 @@ mode_of(int flags, va_list args)
 
 /* Opens `path`, from the folder `from`, with the flags `how`; the call behind it gets the folder `at`. `before`
  * declares what else it gets. */
-#define HOOK_OPENS(name, from, how, declared, before, given)                            \
+#define HOOK_OPENS(name, large, from, how, declared, before, given)                     \
+    ALSO(large, name)                                                                   \
     int name declared                                                                   \
     {                                                                                   \
         struct place place;                                                             \
@@ -136,26 +137,21 @@ mode_of(int flags, va_list args)
     mode_t mode = mode_of(flags, args); \
     va_end(args)
 #define CREATES (O_WRONLY | O_CREAT | O_TRUNC)
-HOOK_OPENS(open, AT_FDCWD, flags, (const char *path, int flags, ...), TAKE_MODE, (path, flags, mode))
-HOOK_OPENS(open64, AT_FDCWD, flags, (const char *path, int flags, ...), TAKE_MODE, (path, flags, mode))
-HOOK_OPENS(openat, dirfd, flags, (int dirfd, const char *path, int flags, ...), TAKE_MODE, (at, path, flags, mode))
-HOOK_OPENS(openat64, dirfd, flags, (int dirfd, const char *path, int flags, ...), TAKE_MODE, (at, path, flags, mode))
-HOOK_OPENS(__open_2, AT_FDCWD, flags, (const char *path, int flags), (void)0, (path, flags))
-HOOK_OPENS(__open64_2, AT_FDCWD, flags, (const char *path, int flags), (void)0, (path, flags))
-HOOK_OPENS(__openat_2, dirfd, flags, (int dirfd, const char *path, int flags), (void)0, (at, path, flags))
-HOOK_OPENS(__openat64_2, dirfd, flags, (int dirfd, const char *path, int flags), (void)0, (at, path, flags))
-HOOK_OPENS(creat, AT_FDCWD, CREATES, (const char *path, mode_t mode), (void)0, (path, mode))
-HOOK_OPENS(creat64, AT_FDCWD, CREATES, (const char *path, mode_t mode), (void)0, (path, mode))
+HOOK_OPENS(open, open64, AT_FDCWD, flags, (const char *path, int flags, ...), TAKE_MODE, (path, flags, mode))
+HOOK_OPENS(openat, openat64, dirfd, flags, (int dirfd, const char *path, int flags, ...), TAKE_MODE,
+           (at, path, flags, mode))
+HOOK_OPENS(__open_2, __open64_2, AT_FDCWD, flags, (const char *path, int flags), (void)0, (path, flags))
+HOOK_OPENS(__openat_2, __openat64_2, dirfd, flags, (int dirfd, const char *path, int flags), (void)0, (at, path, flags))
+HOOK_OPENS(creat, creat64, AT_FDCWD, CREATES, (const char *path, mode_t mode), (void)0, (path, mode))
 
-#define HOOK_TRUNCATE(name, type)                                                                  \
-    int name(const char *path, type length)                                                        \
-    {                                                                                              \
-        struct place place;                                                                        \
-        int dirfd = AT_FDCWD;                                                                      \
-        return open_prepare(&dirfd, &path, O_WRONLY, &place) != 0 ? -1 : REAL(name)(path, length); \
-    }
-HOOK_TRUNCATE(truncate, off_t)
-HOOK_TRUNCATE(truncate64, off64_t)
+int
+truncate(const char *path, off_t length)
+{
+    struct place place;
+    int dirfd = AT_FDCWD;
+    return open_prepare(&dirfd, &path, O_WRONLY, &place) != 0 ? -1 : REAL(truncate)(path, length);
+}
+ALSO(truncate64, truncate)
 
 /* The file is prepared now; a child opens it later, by the same name. */
 int

@@ -12,34 +12,27 @@
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
 
-/* A hook of (dirfd, path, ...). */
+/* Hooks of (dirfd, path, ...); and those that have another one for large files. */
 #define HOOK_AT(type, name, follow, declared, given)                                         \
     type name declared                                                                       \
     {                                                                                        \
         struct place place;                                                                  \
         return place_read(&dirfd, &path, follow, &place) != 0 ? (type)-1 : REAL(name) given; \
     }
+#define HOOK_PATH_64(name, ...) ALSO(name##64, name) HOOK_PATH(int, name, __VA_ARGS__)
+#define HOOK_AT_64(name, ...)   ALSO(name##64, name) HOOK_AT(int, name, __VA_ARGS__)
 
-HOOK_PATH(int, stat, PLACE_FOLLOW, (const char *path, struct stat *found), (path, found))
-HOOK_PATH(int, stat64, PLACE_FOLLOW, (const char *path, struct stat64 *found), (path, found))
-HOOK_PATH(int, lstat, PLACE_NO_FOLLOW, (const char *path, struct stat *found), (path, found))
-HOOK_PATH(int, lstat64, PLACE_NO_FOLLOW, (const char *path, struct stat64 *found), (path, found))
-HOOK_AT(int, fstatat, FOLLOWS(flags), (int dirfd, const char *path, struct stat *found, int flags),
-        (dirfd, path, found, flags))
-HOOK_AT(int, fstatat64, FOLLOWS(flags), (int dirfd, const char *path, struct stat64 *found, int flags),
-        (dirfd, path, found, flags))
+HOOK_PATH_64(stat, PLACE_FOLLOW, (const char *path, struct stat *found), (path, found))
+HOOK_PATH_64(lstat, PLACE_NO_FOLLOW, (const char *path, struct stat *found), (path, found))
+HOOK_AT_64(fstatat, FOLLOWS(flags), (int dirfd, const char *path, struct stat *found, int flags),
+           (dirfd, path, found, flags))
 HOOK_AT(int, statx, FOLLOWS(flags), (int dirfd, const char *path, int flags, unsigned mask, struct statx *found),
         (dirfd, path, flags, mask, found))
 
-HOOK_PATH(int, __xstat, PLACE_FOLLOW, (int version, const char *path, struct stat *found), (version, path, found))
-HOOK_PATH(int, __xstat64, PLACE_FOLLOW, (int version, const char *path, struct stat64 *found), (version, path, found))
-HOOK_PATH(int, __lxstat, PLACE_NO_FOLLOW, (int version, const char *path, struct stat *found), (version, path, found))
-HOOK_PATH(int, __lxstat64, PLACE_NO_FOLLOW, (int version, const char *path, struct stat64 *found),
-          (version, path, found))
-HOOK_AT(int, __fxstatat, FOLLOWS(flags), (int version, int dirfd, const char *path, struct stat *found, int flags),
-        (version, dirfd, path, found, flags))
-HOOK_AT(int, __fxstatat64, FOLLOWS(flags), (int version, int dirfd, const char *path, struct stat64 *found, int flags),
-        (version, dirfd, path, found, flags))
+HOOK_PATH_64(__xstat, PLACE_FOLLOW, (int version, const char *path, struct stat *found), (version, path, found))
+HOOK_PATH_64(__lxstat, PLACE_NO_FOLLOW, (int version, const char *path, struct stat *found), (version, path, found))
+HOOK_AT_64(__fxstatat, FOLLOWS(flags), (int version, int dirfd, const char *path, struct stat *found, int flags),
+           (version, dirfd, path, found, flags))
 
 HOOK_PATH(int, access, PLACE_FOLLOW, (const char *path, int how), (path, how))
 HOOK_AT(int, faccessat, FOLLOWS(flags), (int dirfd, const char *path, int how, int flags), (dirfd, path, how, flags))
@@ -54,10 +47,8 @@ HOOK_PATH(ssize_t, __readlink_chk, PLACE_NO_FOLLOW, (const char *path, char *tar
 HOOK_AT(ssize_t, __readlinkat_chk, PLACE_NO_FOLLOW,
         (int dirfd, const char *path, char *target, size_t size, size_t room), (dirfd, path, target, size, room))
 
-HOOK_PATH(int, statfs, PLACE_FOLLOW, (const char *path, struct statfs *found), (path, found))
-HOOK_PATH(int, statfs64, PLACE_FOLLOW, (const char *path, struct statfs64 *found), (path, found))
-HOOK_PATH(int, statvfs, PLACE_FOLLOW, (const char *path, struct statvfs *found), (path, found))
-HOOK_PATH(int, statvfs64, PLACE_FOLLOW, (const char *path, struct statvfs64 *found), (path, found))
+HOOK_PATH_64(statfs, PLACE_FOLLOW, (const char *path, struct statfs *found), (path, found))
+HOOK_PATH_64(statvfs, PLACE_FOLLOW, (const char *path, struct statvfs *found), (path, found))
 
 HOOK_PATH(ssize_t, getxattr, PLACE_FOLLOW, (const char *path, const char *name, void *value, size_t size),
           (path, name, value, size))

@@ -25,40 +25,31 @@ flags_of(const char *mode)
     return flags;
 }
 
-#define HOOK_FOPEN(name)                                                                                \
-    FILE *name(const char *path, const char *mode)                                                      \
-    {                                                                                                   \
-        struct place place;                                                                             \
-        const char *given = path;                                                                       \
-        int dirfd = AT_FDCWD, flags = flags_of(mode);                                                   \
-        FILE *stream = open_prepare(&dirfd, &path, flags, &place) != 0 ? NULL : REAL(name)(path, mode); \
-        note_file(AT_FDCWD, given, stream != NULL ? fileno(stream) : -1, flags);                        \
-        return stream;                                                                                  \
-    }
-HOOK_FOPEN(fopen)
-HOOK_FOPEN(fopen64)
-
-/* Whatever becomes of it, the stream's old file is closed. */
-static FILE *
-close_failed(FILE *stream)
+FILE *
+fopen(const char *path, const char *mode)
 {
+    struct place place;
+    const char *given = path;
+    int dirfd = AT_FDCWD, flags = flags_of(mode);
+    FILE *stream = open_prepare(&dirfd, &path, flags, &place) != 0 ? NULL : REAL(fopen)(path, mode);
+    note_file(AT_FDCWD, given, stream != NULL ? fileno(stream) : -1, flags);
+    return stream;
+}
+ALSO(fopen64, fopen)
+
+FILE *
+freopen(const char *path, const char *mode, FILE *stream)
+{
+    struct place place;
+    int dirfd = AT_FDCWD;
+    if (open_prepare(&dirfd, &path, flags_of(mode), &place) == 0)
+        return REAL(freopen)(path, mode, stream);
     int error = errno;
-    (void)fclose(stream);
+    (void)fclose(stream); /* whatever becomes of it, the stream's old file is closed */
     errno = error;
     return NULL;
 }
-
-#define HOOK_FREOPEN(name)                                            \
-    FILE *name(const char *path, const char *mode, FILE *stream)      \
-    {                                                                 \
-        struct place place;                                           \
-        int dirfd = AT_FDCWD;                                         \
-        if (open_prepare(&dirfd, &path, flags_of(mode), &place) != 0) \
-            return close_failed(stream);                              \
-        return REAL(name)(path, mode, stream);                        \
-    }
-HOOK_FREOPEN(freopen)
-HOOK_FREOPEN(freopen64)
+ALSO(freopen64, freopen)
 
 /* ---- temporary files ---- */
 
@@ -91,6 +82,7 @@ take_name(char *template, const char *path)
 }
 
 #define HOOK_MAKE(name, declared, given)                  \
+    ALSO(name##64, name)                                  \
     int name declared                                     \
     {                                                     \
         struct place place;                               \
@@ -101,13 +93,9 @@ take_name(char *template, const char *path)
         return made;                                      \
     }
 HOOK_MAKE(mkstemp, (char *template), (path))
-HOOK_MAKE(mkstemp64, (char *template), (path))
 HOOK_MAKE(mkostemp, (char *template, int flags), (path, flags))
-HOOK_MAKE(mkostemp64, (char *template, int flags), (path, flags))
 HOOK_MAKE(mkstemps, (char *template, int suffix), (path, suffix))
-HOOK_MAKE(mkstemps64, (char *template, int suffix), (path, suffix))
 HOOK_MAKE(mkostemps, (char *template, int suffix, int flags), (path, suffix, flags))
-HOOK_MAKE(mkostemps64, (char *template, int suffix, int flags), (path, suffix, flags))
 
 char *
 mkdtemp(char *template)

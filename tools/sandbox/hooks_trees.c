@@ -13,27 +13,26 @@
 
 /* ---- scandir ---- */
 
-typedef void any_function(void); /* on these machines struct dirent and struct dirent64 are the same */
-typedef int scandir_filter(const struct dirent64 *entry);
-typedef int scandir_order(const struct dirent64 **a, const struct dirent64 **b);
+typedef int scandir_filter(const struct dirent *entry);
+typedef int scandir_order(const struct dirent **a, const struct dirent **b);
 
 struct entries {
-    struct dirent64 **list;
+    struct dirent **list;
     size_t count, size;
 };
 
 static bool
-add_entry(struct entries *entries, const struct dirent64 *entry)
+add_entry(struct entries *entries, const struct dirent *entry)
 {
     if (entries->count == entries->size) {
         size_t size = entries->size * 2 + 16;
-        struct dirent64 **list = realloc(entries->list, size * sizeof(*list));
+        struct dirent **list = realloc(entries->list, size * sizeof(*list));
         if (list == NULL)
             return false;
         entries->list = list;
         entries->size = size;
     }
-    struct dirent64 *copy = malloc(entry->d_reclen);
+    struct dirent *copy = malloc(entry->d_reclen);
     if (copy == NULL)
         return false;
     entries->list[entries->count++] = memcpy(copy, entry, entry->d_reclen);
@@ -41,10 +40,10 @@ add_entry(struct entries *entries, const struct dirent64 *entry)
 }
 
 static int
-scan_entries(int dirfd, const char *path, struct dirent64 ***list, scandir_filter *filter, scandir_order *order)
+scan_entries(int dirfd, const char *path, struct dirent ***list, scandir_filter *filter, scandir_order *order)
 {
     struct entries entries = {NULL, 0, 0};
-    const struct dirent64 *entry;
+    const struct dirent *entry;
     int saved = errno, fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
     DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
     if (stream == NULL) {
@@ -55,7 +54,7 @@ scan_entries(int dirfd, const char *path, struct dirent64 ***list, scandir_filte
         return -1;
     }
     errno = 0;
-    while ((entry = readdir64(stream)) != NULL) {
+    while ((entry = readdir(stream)) != NULL) {
         if ((filter == NULL || filter(entry) != 0) && !add_entry(&entries, entry)) {
             errno = ENOMEM;
             break;
@@ -73,29 +72,27 @@ scan_entries(int dirfd, const char *path, struct dirent64 ***list, scandir_filte
     }
     if (order != NULL && entries.count > 0)
         qsort(entries.list, entries.count, sizeof(*entries.list),
-              (int (*)(const void *, const void *))(any_function *)order);
+              (int (*)(const void *, const void *))(void (*)(void))order);
     *list = entries.list;
     errno = saved;
     return (int)entries.count;
 }
 
-#define HOOK_SCANDIR(name, dirfd, type, declared, given)                                                      \
-    int name declared                                                                                         \
-    {                                                                                                         \
-        if (files_config() == NULL || !overlay_has_content())                                                 \
-            return REAL(name) given;                                                                          \
-        return scan_entries(dirfd, path, (struct dirent64 ***)list, (scandir_filter *)(any_function *)filter, \
-                            (scandir_order *)(any_function *)order);                                          \
-    }
-#define SCANDIR_CALLBACKS(type) \
-    struct type ***list, int (*filter)(const struct type *), int (*order)(const struct type **, const struct type **)
-HOOK_SCANDIR(scandir, AT_FDCWD, dirent, (const char *path, SCANDIR_CALLBACKS(dirent)), (path, list, filter, order))
-HOOK_SCANDIR(scandir64, AT_FDCWD, dirent64, (const char *path, SCANDIR_CALLBACKS(dirent64)),
-             (path, list, filter, order))
-HOOK_SCANDIR(scandirat, dirfd, dirent, (int dirfd, const char *path, SCANDIR_CALLBACKS(dirent)),
-             (dirfd, path, list, filter, order))
-HOOK_SCANDIR(scandirat64, dirfd, dirent64, (int dirfd, const char *path, SCANDIR_CALLBACKS(dirent64)),
-             (dirfd, path, list, filter, order))
+int
+scandirat(int dirfd, const char *path, struct dirent ***list, scandir_filter *filter, scandir_order *order)
+{
+    if (files_config() == NULL || !overlay_has_content())
+        return REAL(scandirat)(dirfd, path, list, filter, order);
+    return scan_entries(dirfd, path, list, filter, order);
+}
+ALSO(scandirat64, scandirat)
+
+int
+scandir(const char *path, struct dirent ***list, scandir_filter *filter, scandir_order *order)
+{
+    return scandirat(AT_FDCWD, path, list, filter, order);
+}
+ALSO(scandir64, scandir)
 
 /* ---- glob: with the program's functions for directories, or else the hooks ---- */
 
@@ -117,25 +114,18 @@ glob_readdir(void *stream)
     return readdir(stream);
 }
 
-static struct dirent64 *
-glob_readdir64(void *stream)
+int
+glob(const char *pattern, int flags, int (*failed)(const char *path, int error), glob_t *found)
 {
-    return readdir64(stream);
+    if (files_config() == NULL || (flags & GLOB_ALTDIRFUNC) != 0)
+        return REAL(glob)(pattern, flags, failed, found);
+    found->gl_opendir = glob_opendir;
+    found->gl_closedir = glob_closedir;
+    found->gl_readdir = glob_readdir;
+    found->gl_stat = stat;
+    found->gl_lstat = lstat;
+    int result = REAL(glob)(pattern, flags | GLOB_ALTDIRFUNC, failed, found);
+    found->gl_flags &= ~GLOB_ALTDIRFUNC;
+    return result;
 }
-
-#define HOOK_GLOB(name, type, read, look, look_at_link)                                               \
-    int name(const char *pattern, int flags, int (*failed)(const char *path, int error), type *found) \
-    {                                                                                                 \
-        if (files_config() == NULL || (flags & GLOB_ALTDIRFUNC) != 0)                                 \
-            return REAL(name)(pattern, flags, failed, found);                                         \
-        found->gl_opendir = glob_opendir;                                                             \
-        found->gl_closedir = glob_closedir;                                                           \
-        found->gl_readdir = read;                                                                     \
-        found->gl_stat = look;                                                                        \
-        found->gl_lstat = look_at_link;                                                               \
-        int result = REAL(name)(pattern, flags | GLOB_ALTDIRFUNC, failed, found);                     \
-        found->gl_flags &= ~GLOB_ALTDIRFUNC;                                                          \
-        return result;                                                                                \
-    }
-HOOK_GLOB(glob, glob_t, glob_readdir, stat, lstat)
-HOOK_GLOB(glob64, glob64_t, glob_readdir64, stat64, lstat64)
+ALSO(glob64, glob)
