@@ -8,14 +8,8 @@
  */
 #include "tools/plan/trainer/player.h"
 
-#include <string.h>
-
 static uint64_t kept; /* hash of what is touched, before the operation */
-static bool *touched; /* [tensor_count] */
-static bool *used;    /* [tensor_count]: by an operation of the plan, since the memory was made */
 static bool any_unused = true;
-static uint32_t
-    *reached; /* [tensor_count]: behind the plan's last operation that touches it before the average; or 0 */
 
 bool
 pending_is_averaged(const struct play_tensor *tensor)
@@ -33,50 +27,42 @@ mark(uint64_t address, uint64_t bytes)
         if (pending_is_averaged(tensor) && player_touches(tensor, address, bytes))
             found = player_allocation(tensor);
     }
-    for (uint32_t i = 0; i < player.play.plan.tensor_count && found != NULL; ++i)
-        touched[i] = touched[i] || (pending_is_averaged(&player.play.tensors[i]) &&
-                                    player_allocation(&player.play.tensors[i]) == found);
+    FOR_EACH_UNTIL(tensor, player.play.tensors, player.play.plan.tensor_count, found == NULL) {
+        if (pending_is_averaged(tensor) && player_allocation(tensor) == found)
+            player.named[NUMBER_OF(tensor)].is_touched = true;
+    }
     return found != NULL;
-}
-
-static void
-ensure_lists(void)
-{
-    size_t count = player.play.plan.tensor_count + 1;
-    if (touched != NULL)
-        return;
-    touched = scout_zeroed(count, sizeof(*touched));
-    used = scout_zeroed(count, sizeof(*used));
-    reached = scout_zeroed(count, sizeof(*reached));
 }
 
 static bool
 mark_all(const struct operation *operation)
 {
-    ensure_lists();
-    memset(touched, 0, player.play.plan.tensor_count * sizeof(*touched));
+    FOR_EACH_MUTABLE(named, player.named, player.play.plan.tensor_count)
+        named->is_touched = false;
     return player_any(operation, true, mark);
 }
 
 bool
 pending_touched(const struct operation *operation)
 {
-    return mark_all(operation) && ANY_NUMBER(i, 0, player.play.plan.tensor_count,
-                                             touched[i] && (used[i] || player.play.tensors[i].role != PLAY_GRADIENT));
+    return mark_all(operation) &&
+           ANY(it, player.named, player.play.plan.tensor_count,
+               it->is_touched && (it->is_used || player.play.tensors[NUMBER_OF(it)].role != PLAY_GRADIENT));
 }
 
 void
 pending_reached(const struct operation *operation, uint32_t at)
 {
-    bool any = mark_all(operation);
-    for (uint32_t i = 0; any && i < player.play.plan.tensor_count; ++i)
-        reached[i] = touched[i] && reached[i] <= at ? at + 1 : reached[i];
+    (void)mark_all(operation);
+    FOR_EACH_MUTABLE(named, player.named, player.play.plan.tensor_count)
+        named->reached = named->is_touched && named->reached <= at ? at + 1 : named->reached;
 }
 
 bool
 pending_is_complete(uint32_t next)
 {
-    return ANY_NUMBER(i, 0, player.play.plan.tensor_count, touched[i] && reached[i] > 0 && reached[i] <= next);
+    return ANY(it, player.named, player.play.plan.tensor_count,
+               it->is_touched && it->reached > 0 && it->reached <= next);
 }
 
 enum { TABLE_BYTES = 1 << 16 };
@@ -111,34 +97,33 @@ pending_used(const struct operation *operation)
 {
     if (!any_unused)
         return;
-    bool any = mark_all(operation);
+    (void)mark_all(operation);
     any_unused = false;
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        used[i] = used[i] || (any && touched[i]);
-        any_unused = any_unused || (player.play.tensors[i].role == PLAY_GRADIENT && !used[i]);
+    FOR_EACH_MUTABLE(named, player.named, player.play.plan.tensor_count) {
+        named->is_used = named->is_used || named->is_touched;
+        any_unused = any_unused || (player.play.tensors[NUMBER_OF(named)].role == PLAY_GRADIENT && !named->is_used);
     }
 }
 
 void
 pending_averaged(void)
 {
-    for (uint32_t i = 0; any_unused && i < player.play.plan.tensor_count; ++i)
-        used[i] = true; /* by pointers that no argument shows, too */
+    FOR_EACH_MUTABLE(named, player.named, player.play.plan.tensor_count)
+        named->is_used = true; /* by pointers that no argument shows, too */
     any_unused = false;
 }
 
 void
 pending_made(uint32_t tensor)
 {
-    ensure_lists();
-    used[tensor] = false;
+    player.named[tensor].is_used = false;
     any_unused = true;
 }
 
 static bool
 is_touched(uint32_t tensor)
 {
-    return touched[tensor];
+    return player.named[tensor].is_touched;
 }
 
 void

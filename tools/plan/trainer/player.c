@@ -437,10 +437,10 @@ player_hash_all(bool (*is)(uint32_t tensor))
 {
     uint64_t hash = 0;
     player_synchronize();
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
-        hash = is(i) && player_allocation(&player.play.tensors[i]) != NULL
-                   ? hash * 31 + player_hash(&player.play.tensors[i])
-                   : hash;
+    FOR_EACH(tensor, player.play.tensors, player.play.plan.tensor_count) {
+        if (is(NUMBER_OF(tensor)) && player_allocation(tensor) != NULL)
+            hash = hash * 31 + player_hash(tensor);
+    }
     return hash;
 }
 

@@ -39,7 +39,11 @@ struct player {
         struct ddp_site site;
         char text[224];
         bool live; /* the engine knows it */
-    } * named;     /* [tensor_count]: the names that messages have for tensors */
+        /* pending_averages.c: by the operation that is looked at; by one of the plan, since the memory was made; behind
+         * which of these, the last before the average, or 0. */
+        bool is_touched, is_used;
+        uint32_t reached;
+    } * named; /* [tensor_count]: the names that messages have for tensors */
 };
 extern struct player player;
 

@@ -230,11 +230,17 @@ source_of(const struct operation *operation)
     return found;
 }
 
+static size_t
+bytes_brought(const struct operand *to)
+{
+    return operand_rows(to) * operand_row_bytes(to);
+}
+
 /* How many exchanges it takes. */
 static uint64_t
 exchanges_of(const struct operand *to)
 {
-    return (operand_rows(to) * operand_row_bytes(to) + PLAY_SLOT_BYTES - 1) / PLAY_SLOT_BYTES;
+    return (bytes_brought(to) + PLAY_SLOT_BYTES - 1) / PLAY_SLOT_BYTES;
 }
 
 /* ---- of the period ---- */
@@ -491,49 +497,32 @@ say_unsure(const struct operation *operation)
             (unsigned long long)now.period + 1, operation->name, what, now.owner);
 }
 
+/* Of the rows of the host's memory, `count` bytes from byte `at` on: to bytes in a row, or from there. */
+static void
+gather(char *bytes, size_t at, size_t count, bool is_back)
+{
+    const size_t row_bytes = operand_row_bytes(now.to);
+    for (size_t end = at + count, piece; at < end; at += piece, bytes += piece) {
+        size_t row = at / row_bytes, column = at % row_bytes;
+        char *there = (char *)(uintptr_t)now.to->address + row * now.to->pieces.inner_stride + column;
+        piece = row_bytes - column < end - at ? row_bytes - column : end - at;
+        bring(is_back ? there : bytes, is_back ? bytes : there, piece);
+    }
+}
+
 /* Between the host's memory and slots, one behind another. `gives`: to them. */
 static void
 exchange(bool gives, const char *name)
 {
     uint64_t number = now.exchange;
-    size_t at = 0;
-    for (size_t row = 0; row < operand_rows(now.to); ++row) {
-        char *bytes = (char *)(uintptr_t)now.to->address + row * now.to->pieces.inner_stride;
-        for (size_t done = 0, count; done < operand_row_bytes(now.to); done += count) {
-            size_t left = operand_row_bytes(now.to) - done;
-            count = left < PLAY_SLOT_BYTES - at ? left : PLAY_SLOT_BYTES - at;
-            if (at == 0 && gives)
-                wait_until(is_free, number, NULL);
-            if (at == 0 && !gives)
-                wait_until(is_filled, number, name);
-            if (gives)
-                memcpy(bytes_of(number) + at, bytes + done, count);
-            else
-                bring(bytes + done, bytes_of(number) + at, count);
-            at += count;
-            bool is_end =
-                at == PLAY_SLOT_BYTES || (row + 1 == operand_rows(now.to) && done + count == operand_row_bytes(now.to));
-            if (is_end && gives)
-                fill(number++);
-            else if (is_end)
-                take(number++);
-            at = is_end ? 0 : at;
-        }
+    for (size_t at = 0, all = bytes_brought(now.to); at < all; at += PLAY_SLOT_BYTES, ++number) {
+        wait_until(gives ? is_free : is_filled, number, gives ? NULL : name);
+        gather(bytes_of(number), at, all - at < PLAY_SLOT_BYTES ? all - at : PLAY_SLOT_BYTES, !gives);
+        (gives ? fill : take)(number);
     }
 }
 
 /* ---- between machines ---- */
-
-/* Rows of the host's memory, to bytes in a row, or from there. */
-static void
-gather(char *bytes, bool is_back)
-{
-    for (size_t row = 0; row < operand_rows(now.to); ++row) {
-        char *there = (char *)(uintptr_t)now.to->address + row * now.to->pieces.inner_stride;
-        char *here = bytes + row * operand_row_bytes(now.to);
-        bring(is_back ? there : here, is_back ? here : there, operand_row_bytes(now.to));
-    }
-}
 
 /* All ranks come here, at the same place of the program. */
 static void
@@ -545,7 +534,7 @@ exchange_apart(bool gives, const struct operation *operation)
     static char *bytes;
     static size_t room;
     const struct driver *driver = &scout_state.driver;
-    size_t count = (operand_rows(now.to) * operand_row_bytes(now.to) + 3) / 4;
+    size_t all = bytes_brought(now.to), count = (all + 3) / 4;
     if (count == 0)
         return;
     pthread_mutex_lock(&lock);
@@ -562,13 +551,13 @@ exchange_apart(bool gives, const struct operation *operation)
     }
     memset(bytes, 0, count * 4);
     if (gives)
-        gather(bytes, false);
+        gather(bytes, 0, all, false);
     scout_require(driver->cuMemcpyHtoDAsync_p(words, bytes, count * 4, operation->stream), "cuMemcpyHtoD");
     player.engine->reduce((void *)(uintptr_t)words, count, DDP_UINT32, DDP_OP_SUM, operation->stream, &site);
     scout_require(driver->cuMemcpyDtoHAsync_p(bytes, words, count * 4, operation->stream), "cuMemcpyDtoH");
     scout_require(driver->cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
     if (!gives)
-        gather(bytes, true);
+        gather(bytes, 0, all, true);
     pthread_mutex_unlock(&lock);
 }
 
