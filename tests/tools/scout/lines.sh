@@ -65,6 +65,13 @@ if is_wanted one_line; then
     run "$ddprun" -q --device softgpu scout --patch "$work/four.diff" "$work/four_plain"
     check "four macros on a line: another one's name is no gradient" test "$code$(grep -c DDP_GRADIENT "$work/four.diff")$(
         grep -c '^by hand: 2 gradients' "$work/stdout")" = 001
+    sed -e 's|^template <class T> T \*device|static float *device|; s|T \*p;|float *p;|; s|sizeof(T)|4|g; s|device<float>|device|g' \
+        -e 's|^#define CHECK(call) do {.*|#define CHECK(x) do { cudaError_t e = (x); if (e) { printf("%s:%d", __FILE__, __LINE__); exit(1); } } while (0)|' \
+        -e 's|^    if (float \*g = .*|    t.w = device(64); t.g = device(64);|' "$sources/tests/tools/scout/one_line.cu" >"$work/four.d/helper.cu"
+    compile "$work/four.d" "$work/helper_plain" helper.cu
+    run "$ddprun" -q --device softgpu scout --patch "$work/helper.diff" "$work/helper_plain"
+    check "two macros in a function on one line: what it returns has the caller's name" test "$code$(grep -c '^+ *DDP_GRADIENT(.*t[.]g' "$work/helper.diff")$(
+        grep -c '^by hand' "$work/stdout")" = 020
     cd "$work" || exit
 fi
 
@@ -100,7 +107,7 @@ if is_wanted shares; then
         asked=$([ "$habit" = carried ] && echo 1 || echo 0) # scout asks what the state is
         pasted "shares_$habit" "$work/shares.d" "$work/shares_plain" "$work/shares_$habit.d" shares.cu "$habit"
         check "shares, $habit: a note of what the host computes with its own copy" \
-            test "$(grep -c '^note: ddp_share repeats a rank' "$work/shares_$habit.out")" -eq 1
+            test "$(grep -c '^note: ddp_share fills the batch' "$work/shares_$habit.out")" -eq 1
     done
     asked=0
     run "$ddprun" -n 2 "$work/shares_labels" labels # 24 records a step, whose images and labels come by two copies

@@ -168,8 +168,8 @@ refusals_note_host(const struct roles *roles, struct scout_finding *finding)
     uint64_t bytes = sent_and_returned(roles);
     if (bytes > 0)
         note_add(finding,
-                 "%" PRIu64 " bytes that are computed from data are copied to the host, and as many come back: if the "
-                 "host updates parameters, these and their gradients are not in the table",
+                 "%" PRIu64 " bytes computed from data go to the host in each step, and as many come back: if the host "
+                 "updates parameters, scout has not seen them",
                  bytes);
     uint32_t shared = written_by_host(roles->graph->log);
     if (shared != SCOUT_NONE)

@@ -681,12 +681,25 @@ lift_argument(const struct source *source, uint32_t node, uint32_t slot, char to
            strstr(to, "++") == NULL && strstr(to, "--") == NULL;
 }
 
+/* The statement of a frame, also among several of one line: that of the call. */
+static uint32_t
+statement_of(const struct source *source, const struct site_place *frames, uint32_t depth)
+{
+    const struct site_place *at = &frames[depth];
+    if (depth > 0)
+        return source_statement_calling(source, at->line, at->column, frames[depth - 1].function);
+    uint32_t makes = source_statement_calling(source, at->line, at->column, "cudaMalloc");
+    uint32_t copies = source_statement_calling(source, at->line, at->column, "cudaMemcpy");
+    return makes == NODE_NONE || copies == makes ? copies : copies == NODE_NONE ? makes : NODE_NONE;
+}
+
 /* Finds the call of a frame's function in its caller's statement. */
 static bool
-find_passage(const struct source *outer, struct span statement, const struct site_place *from,
-             const struct site_place *at, struct passage *passage)
+find_passage(const struct source *outer, struct span statement, const struct site_place *frames, uint32_t depth,
+             struct passage *passage)
 {
-    uint32_t node = source_statement(passage->inner, from->line, from->column);
+    const struct site_place *from = &frames[depth - 1], *at = &frames[depth];
+    uint32_t node = statement_of(passage->inner, frames, depth - 1);
     passage->function = node != NODE_NONE ? source_function(passage->inner, node) : NODE_NONE;
     if (passage->function == NODE_NONE)
         return false;
@@ -819,7 +832,7 @@ lift(struct sources *sources, const struct site_place *frames, uint32_t depth, s
     *lifted = (struct lifted){0};
     for (uint32_t i = 0; i <= depth; ++i) {
         const struct source *source = sources_open(sources, frames[i].file);
-        uint32_t node = source != NULL ? source_statement(source, frames[i].line, frames[i].column) : NODE_NONE;
+        uint32_t node = source != NULL ? statement_of(source, frames, i) : NODE_NONE;
         if (node == NODE_NONE)
             return false;
         struct span statement = own_part(source, node);
@@ -830,7 +843,7 @@ lift(struct sources *sources, const struct site_place *frames, uint32_t depth, s
                 (!find_tail(sources, source->text, statement, NULL, &both[0]) || !lift(sources, both, 1, lifted)))
                 return false;
         } else {
-            if (!find_passage(source, statement, &frames[i - 1], &frames[i], &passage))
+            if (!find_passage(source, statement, frames, i, &passage))
                 return false;
             bool returns = is_returned(passage.inner, passage.function, passage.said, lifted->memory);
             passage.loop = lifted->loop;
@@ -838,8 +851,7 @@ lift(struct sources *sources, const struct site_place *frames, uint32_t depth, s
             struct lifted outside = *lifted;
             pass_memory(&passage, lifted);
             if (lifted->memory[0] == '\0' && !returns &&
-                lift_out(passage.inner, source_statement(passage.inner, frames[i - 1].line, frames[i - 1].column),
-                         &outside)) {
+                lift_out(passage.inner, statement_of(passage.inner, frames, i - 1), &outside)) {
                 passage.loop = outside.loop;
                 pass_memory(&passage, &outside);
                 *lifted = outside;
@@ -863,10 +875,9 @@ lift_up(struct sources *sources, const struct site_place *frames, uint32_t depth
 {
     const struct source *inner = sources_open(sources, frames[depth - 1].file),
                         *outer = sources_open(sources, frames[depth].file);
-    uint32_t node = outer != NULL ? source_statement(outer, frames[depth].line, frames[depth].column) : NODE_NONE;
+    uint32_t node = outer != NULL ? statement_of(outer, frames, depth) : NODE_NONE;
     struct passage passage = {.inner = inner};
-    if (inner == NULL || node == NODE_NONE ||
-        !find_passage(outer, own_part(outer, node), &frames[depth - 1], &frames[depth], &passage))
+    if (inner == NULL || node == NODE_NONE || !find_passage(outer, own_part(outer, node), frames, depth, &passage))
         return false;
     pass_expression(&passage, expression);
     return expression[0] != '\0';

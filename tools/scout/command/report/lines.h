@@ -89,6 +89,8 @@ void sources_close(struct sources *sources);
 /* The innermost statement of a line; of several, the one around the column, or the first launch of a kernel, if the
  * column is there or behind it. NODE_NONE: which one is not known. */
 uint32_t source_statement(const struct source *source, int line, int column);
+/* Where that is not known, the one that has the line's only call of a function whose name begins so. */
+uint32_t source_statement_calling(const struct source *source, int line, int column, const char *callee);
 /* The number of the line that `at` stands in, from 1. */
 int source_line(const struct source *source, size_t at);
 /* The place of a line's column, both from 1. */

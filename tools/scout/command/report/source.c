@@ -347,6 +347,22 @@ source_statement(const struct source *source, int line, int column)
     return is_one && around == NODE_NONE ? found : around;
 }
 
+uint32_t
+source_statement_calling(const struct source *source, int line, int column, const char *callee)
+{
+    uint32_t found = source_statement(source, line, column);
+    size_t at = source_place(source, line, 1), end = at + strcspn(source->text + at, "\n"), length = strlen(callee);
+    bool is_one = found == NODE_NONE;
+    for (size_t next; is_one && length > 0 && at < end; at = source_skip(source->text, next)) {
+        next = source_token(source->text, at);
+        if (strncmp(source->text + at, callee, length) != 0)
+            continue;
+        is_one = found == NODE_NONE;
+        found = is_one ? statement_at(source, at) : NODE_NONE;
+    }
+    return found;
+}
+
 static bool
 is_within(const struct source *source, uint32_t node, uint32_t around)
 {
