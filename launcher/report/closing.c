@@ -135,9 +135,11 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
             by_plan ? "state" : "annotated parameters", rank->checked_step < rank->step ? " when last compared" : "",
             rank->parameter_hash, rank->check_count, plural(rank->check_count), rank->checked_step, rank->step,
             elements);
+    else if (!by_plan && rank->parameter_elements == 0)
+        say("parameters were not compared across ranks: the program annotates no parameter (DDP_PARAMETER)");
     else
         say("%s not compared across ranks; --check-every K compares %s every K steps",
-            by_plan ? "state was" : "parameters were", by_plan ? "it" : "those that DDP_PARAMETER annotates");
+            by_plan ? "state was" : "parameters were", by_plan ? "it" : "them");
 }
 
 void

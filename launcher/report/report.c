@@ -102,6 +102,12 @@ report_rank(const struct report_subject *subject, char *text, size_t bytes)
     if (bytes == 0)
         return;
     text[0] = '\0';
+    if (view->stage == RANK_STAGE_FAILED && !view->ended) { /* its reason says more than what it does now */
+        char place[RANK_WORDS_BYTES], step[RANK_STEP_BYTES];
+        add_line(text, bytes, "  rank %d%s stopped the job%s", subject->rank, rank_describe_place(view, place),
+                 rank_describe_step(view, step));
+        return;
+    }
     add_head(subject, text, bytes);
     add_activity(view, text, bytes);
     if (subject->status != NULL && view->stage != RANK_STAGE_FAILED) /* else its reason says more */

@@ -30,7 +30,7 @@ struct report_subject {
 enum { REPORT_BYTES = 32 << 10 }; /* room enough for one rank */
 
 /* Headings of its parts; what stands above the first says what the rank does. */
-#define REPORT_EVENTS  "    its last messages to other ranks, averages and annotations:"
+#define REPORT_EVENTS  "    its last events:"
 #define REPORT_THREADS "    its threads:"
 
 /*

@@ -79,7 +79,7 @@ fault "a parameter that drifts" 1 "parameter [0-9]+ of [0-9]+ \(.t->layers\[l\].
 
 run "$ddprun" -n 2 --no-overlap --check-every 100 "$ladder" --steps 12 --fault drift --fault-step 4 --fault-rank 1
 failed_with "a parameter that drifts, without overlap: compared after step 5" 1 "differs between ranks 0 and 1 after step 5:"
-check "a rank that names the reason: no list of its last messages" bash -c "grep -q '^  rank ' '$work/stderr' && ! grep -q 'its last messages' '$work/stderr'"
+check "a rank that names the reason: no list of its last events" bash -c "grep -q '^  rank ' '$work/stderr' && ! grep -q 'its last events' '$work/stderr'"
 
 # All ranks begin alike, and have one DDP_STEP in each step, between backward and the optimizer.
 for rank in 0 2; do
@@ -92,7 +92,7 @@ run "$ddprun" -n 2 --check-every 0 "$ladder" --fault init-late
 failed_with "the same with --check-every 0: compared when steps overlap" 1 "differs between ranks 0 and 1 after step [0-9]+:"
 fault "other initial values on other ranks, then DDP_PARAMETER" 0 "parameters bitwise identical" other-seeds
 fault "DDP_STEP behind the optimizer" 1 "differs between ranks 0 and 1 at the first DDP_STEP: .*, or the optimizer ran before DDP_STEP" step-behind
-fault "DDP_STEP left out" 1 "in step 8 cuMemset.* wrote gradient [0-9] of 8 .* averaged; a step begins with this work, so DDP_STEP was left out of this step" no-step --fault-step 8 &&
+fault "DDP_STEP left out" 1 "in step 8 cuMemset.* wrote gradient [0-9] of 8 .* averaged: DDP_STEP was left out of this step" no-step --fault-step 8 &&
     check "DDP_STEP left out: no advice of another kind" bash -c "! grep -q 'no-overlap' '$work/stderr'"
 run "$ddprun" -n 2 --no-overlap "$ladder" --fault no-step --fault-step 8
 failed_with "DDP_STEP left out, without overlap" 1 "after step 11: DDP_STEP was left out: the work on gradients before DDP_STEP number 8 is that of two steps or more"

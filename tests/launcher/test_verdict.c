@@ -208,8 +208,12 @@ TEST(closing_lines_claim_what_was_checked)
     closing_lines(ranks, 2, true, say);
     ck_assert_str_eq(
         said, "2 ranks, 7 steps, 4 of them overlapped with backward; 1 gradient, 512 bytes per step, in 1 bucket\n"
-              "parameters were not compared across ranks; --check-every K compares those that "
-              "DDP_PARAMETER annotates every K steps\n");
+              "parameters were not compared across ranks: the program annotates no parameter (DDP_PARAMETER)\n");
+    ranks[0].parameter_elements = 130;
+    said[0] = '\0';
+    closing_lines(ranks, 2, true, say);
+    ck_assert_ptr_nonnull(
+        strstr(said, "\nparameters were not compared across ranks; --check-every K compares them every K steps\n"));
     ranks[0].check_count = ranks[1].check_count = 1;
     ranks[0].checked_step = ranks[1].checked_step = 3;
     ranks[0].gradient_elements = 128;

@@ -61,9 +61,10 @@ void
 tensor_refuse_freed(const struct tensor *tensor)
 {
     if (!tensor->placed)
-        stop_job("%s was freed and not annotated again; annotate it after each allocation, or say DDP_FORGET before it "
-                 "is freed",
-                 tensor_text(tensor));
+        stop_job(
+            "%s was freed and not annotated again; annotate it after each allocation, or call DDP_FORGET before it "
+            "is freed",
+            tensor_text(tensor));
 }
 
 void

@@ -214,13 +214,15 @@ say_compression(void)
     }
     engine_unlock();
     int world_size = engine_state.rendezvous.world_size;
+    char unchanged[64] = "";
+    if (others > 0)
+        snprintf(unchanged, sizeof(unchanged), "; %.1f KiB of other types are sent unchanged", (double)others / 1024);
+    bool is_half = compression == DDPRUN_COMPRESS_FP16;
     message_line(
-        "--compress: %.1f KiB of float32 gradients per step are sent as %s, divided by %d before conversion: "
-        "each mean is off by at most %d/%d of the ranks' mean magnitude%s; %.1f KiB of other types are sent as "
-        "they are",
-        (double)narrowed / 1024, compression == DDPRUN_COMPRESS_FP16 ? "float16" : "bfloat16", world_size, world_size,
-        compression == DDPRUN_COMPRESS_FP16 ? 2048 : 256,
-        compression == DDPRUN_COMPRESS_FP16 ? " and 3e-8 per rank" : "", (double)others / 1024);
+        "--compress: %.1f KiB of float32 gradients per step are sent as %s, divided by %d first. Each mean is off "
+        "by at most %d/%d of the ranks' mean magnitude%s%s",
+        (double)narrowed / 1024, is_half ? "float16" : "bfloat16", world_size, world_size, is_half ? 2048 : 256,
+        is_half ? " and 3e-8 per rank" : "", unchanged);
 }
 
 static void

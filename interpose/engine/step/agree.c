@@ -78,11 +78,12 @@ compare_described(const struct control_messages *all, const char *what, size_t f
         size_t common = other_count < zero_count ? other_count : zero_count;
         for (size_t i = 0; i < common; ++i) {
             if (!is_same_shape(&zero[i], &other[i]))
-                stop_job("ranks 0 and %d annotate different %ss: number %zu, `%s` (%s:%d), is %llu %s on rank 0, "
-                         "`%s` (%s:%d) is %llu %s on rank %d",
-                         r, what, first + i + 1, zero[i].text, zero[i].file, zero[i].line,
-                         (unsigned long long)zero[i].count, type_name(zero[i].type), other[i].text, other[i].file,
-                         other[i].line, (unsigned long long)other[i].count, type_name(other[i].type), r);
+                stop_job(
+                    "ranks 0 and %d annotate different %ss: number %zu, `%s` (%s:%d), is %llu %s on rank 0, "
+                    "`%s` (%s:%d) is %llu %s on rank %d; all ranks must make the same annotations in the same order",
+                    r, what, first + i + 1, zero[i].text, zero[i].file, zero[i].line, (unsigned long long)zero[i].count,
+                    type_name(zero[i].type), other[i].text, other[i].file, other[i].line,
+                    (unsigned long long)other[i].count, type_name(other[i].type), r);
             if (!is_same_place(&zero[i], &other[i]))
                 stop_job("ranks 0 and %d annotate %ss in another order: number %zu is `%s` (%s:%d) on rank 0, "
                          "`%s` (%s:%d) on rank %d; all ranks must make the same annotations in the same order",

@@ -50,11 +50,10 @@ static const char *
 advise(const struct late_touch *late)
 {
     if (late->anew)
-        return "a step begins with this work, so DDP_STEP was left out of this step; call it once in each step, "
-               "between backward and the optimizer";
+        return "DDP_STEP was left out of this step. Call it once in each step, between backward and the optimizer";
     if (late->gradient.declared)
         return "DDP_GRADIENT_READY stands before the gradient's last work, or DDP_STEP was left out of this step";
-    return "the steps before did not. Run with --no-overlap";
+    return "earlier steps had no such write. Run with --no-overlap";
 }
 
 static void
@@ -62,7 +61,7 @@ judge_late_write(void *arg, const struct hashed *after)
 {
     struct late_touch *late = arg;
     if (after->hash != late->before)
-        stop_job_soon("in step %llu %s wrote %s after bucket %zu with it had been averaged; %s. Called from: %s",
+        stop_job_soon("in step %llu %s wrote %s after bucket %zu had been averaged: %s. Called from: %s",
                       (unsigned long long)late->step, late->call_text, tensor_text(&late->gradient), late->bucket,
                       advise(late), late->stack);
     hasher_put(late->hasher);

@@ -380,7 +380,7 @@ describe(const struct verdict *worst, int rank, char text[VALUES_TEXT_BYTES])
         snprintf(text, VALUES_TEXT_BYTES, "rank %d alone, or rank 0 alone, has infinite values or NaN", rank);
     else if (found->place == DRIFT_EVERYWHERE)
         snprintf(text, VALUES_TEXT_BYTES,
-                 "on rank %d the difference from rank 0 is %.2g %% of the tensor's change since step %llu", rank,
+                 "on rank %d the difference from rank 0 is %.3g %% of the tensor's change since step %llu", rank,
                  100 * found->apart / fmax(found->moved, DBL_MIN), since);
     else
         snprintf(text, VALUES_TEXT_BYTES,
