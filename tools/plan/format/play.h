@@ -193,7 +193,7 @@ enum play_data {
     PLAY_FIRST_HALVES,    /* or the first halves of what copies bring in one step are those of the step before, */
     PLAY_SECOND_HALVES,   /* or the second ones; */
     PLAY_SAME_READS,      /* of any plan: what the host reads from the third step on is what it read in the second, */
-    PLAY_OTHER_READS,     /* and in the third what it read in the first: `reads` is what it sends behind that */
+    PLAY_OTHER_READS,     /* and in the third what it read in the first: `reads` is what it sends after that */
     PLAY_TRAINING,        /* turns, for as long as the program trains; there are no pages. `turns` > 0: one process
                              plays all */
 };
@@ -208,15 +208,15 @@ enum play_begun {
 struct play_plan {
     uint32_t version; /* PLAY_VERSION */
     uint32_t data;    /* enum play_data */
-    uint32_t steps;   /* after which all has been seen; with borders, the last one is behind a pass outside of steps */
-    uint32_t outside; /* of PLAY_REST_EXCHANGED: the border behind the first such pass; 0: none was seen */
+    uint32_t steps;   /* after which all has been seen; with borders, the last one is after a pass outside of steps */
+    uint32_t outside; /* of PLAY_REST_EXCHANGED: the border after the first such pass; 0: none was seen */
     uint32_t tensor_count, operation_count, object_count, written_count;
     uint32_t reads_own; /* the host reads what its own rank has */
     uint32_t turns;     /* of a round, all of which one process plays; else 0 */
     uint32_t is_timed;  /* once PLAY_TURNS has shown all, ranks train until a round's time is known; once PLAY_ALONE
                          * has, the program goes on as it is, until its batch's is. Rank 0 writes it on its page */
     uint32_t by;        /* enum play_by */
-    uint32_t average_before;    /* operation of the period, the last if there are several; by state, the one behind the
+    uint32_t average_before;    /* operation of the period, the last if there are several; by state, the one after the
                                  * last that writes what is averaged; operation_count: the period's end */
     struct play_times forecast; /* of training */
     uint32_t begun;             /* enum play_begun, of what has noise */
@@ -234,7 +234,7 @@ struct play {
 
 enum play_stage { PLAY_BEFORE_FIRST, PLAY_RUNNING, PLAY_OVER, PLAY_IMPOSSIBLE };
 
-/* How far a tensor with noise is from what another run had, behind a step that began alike, beside what moves in it:
+/* How far a tensor with noise is from what another run had, after a step that began alike, beside what moves in it:
  * the sum over its elements, and the worst of them. Some units in the last place are nothing. */
 struct play_apart {
     double sum;     /* over what the tensor has moved in all; before the first step, over what it holds */
@@ -252,7 +252,7 @@ struct play_page {
     _Atomic uint32_t steps;     /* that are complete */
     _Atomic uint64_t reads;     /* hash of what copies have brought to the host up to the last border, */
     _Atomic uint64_t exchanged; /* and how many bytes that are exchanged were others at the border before */
-    _Atomic uint32_t outside;   /* the border behind a pass outside of steps, as validation; 0: none was seen */
+    _Atomic uint32_t outside;   /* the border after a pass outside of steps, as validation; 0: none was seen */
     _Atomic uint32_t stretches; /* where it is timed: 0, too few rounds were made, or so many stretches of them, */
     uint64_t stretch_ns[PLAY_STRETCHES]; /* and what a round takes in each, or a batch of one process */
     uint32_t number_count;        /* of what copies have brought to the host that has noise: it is not in `reads`, */
@@ -300,11 +300,11 @@ struct play_exchange *play_exchange_map(const char *path, bool create) __attribu
 void play_exchange_unmap(struct play_exchange *exchange);
 
 /* Hash of a tensor as step `step` has left it; 0: as it begins. With other data, of gradients in step 1: this rank's
- * own in the step that has it, and of other tensors that must be alike behind it. 0: it is not there. */
+ * own in the step that has it, and of other tensors that must be alike after it. 0: it is not there. */
 uint64_t *play_hash(const struct play_plan *plan, struct play_page *page, uint32_t step, uint32_t tensor);
 struct play_apart *play_apart(const struct play_plan *plan, struct play_page *page, uint32_t step, uint32_t tensor);
 /* [PLAY_SAMPLES]: elements at equal distances, 0 where there are fewer: of an averaged gradient in the step that has
- * other data, of memory that each rank has for itself after it; by state: of what ranks average, behind the step in
+ * other data, of memory that each rank has for itself after it; by state: of what ranks average, after the step in
  * which halves are exchanged. */
 float *play_sample(const struct play_plan *plan, struct play_page *page, uint32_t tensor);
 

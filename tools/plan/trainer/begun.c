@@ -1,5 +1,5 @@
 /*
- * begun.c - see player.h: of what has noise, how far a run is from another one behind steps that begin with the same
+ * begun.c - see player.h: of what has noise, how far a run is from another one after steps that begin with the same
  * bytes. The other run has written them to a file; so noise does not grow from step to step.
  */
 #include "tools/common/direct.h"
@@ -23,7 +23,7 @@ copies_of(const struct play_tensor *tensor)
     return tensor->noise == 0 ? 0 : tensor->role == PLAY_PER_RANK ? player_world() : 1;
 }
 
-/* The place in the file of a tensor behind a step. */
+/* The place in the file of a tensor after a step. */
 static off_t
 place_of(uint32_t number, uint32_t rank, uint32_t step)
 {

@@ -148,7 +148,7 @@ static bool
 meet_unplanned(const struct operation *operation, const char *name)
 {
     bool touches = is_pending && pending_touched(operation);
-    /* its own gradients, by its own operation, before they are complete: behind that it clips what should be a mean */
+    /* its own gradients, by its own operation, before they are complete: after that it clips what should be a mean */
     bool computes = touches && player_has_turn() && lacks_update() && !pending_is_complete(player.next);
     bool shows = shows_statistics(operation);
     reads_gradients = touches;

@@ -266,7 +266,7 @@ note_operation(const struct operation *operation)
     launches += !loaders_is_transfer(operation);
 }
 
-/* The stream behind all that the program has enqueued so far. */
+/* The stream after all that the program has enqueued so far. */
 static CUstream
 stream_behind(void)
 {
@@ -276,7 +276,7 @@ stream_behind(void)
     return CU_STREAM_LEGACY;
 }
 
-/* What comes next of the program's, on whichever stream, comes behind what was enqueued here. */
+/* What comes next of the program's, on whichever stream, comes after what was enqueued here. */
 static void
 release(void)
 {

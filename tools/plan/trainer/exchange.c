@@ -253,7 +253,7 @@ exchanges_reads(void)
     return player.play.plan.data == PLAY_SAME_READS || player.play.plan.data == PLAY_OTHER_READS;
 }
 
-/* Of the steps behind the one of which the host has read something else: what it sends. */
+/* Of the steps after the one of which the host has read something else: what it sends. */
 static void
 note_sent(const struct operation *operation)
 {
@@ -278,7 +278,7 @@ sample(uint32_t role, uint32_t place)
     }
 }
 
-/* In front of a step's first operation. Does not return behind the step that has other data. */
+/* In front of a step's first operation. Does not return after the step that has other data. */
 static void
 begin_step(void)
 {
@@ -423,7 +423,7 @@ show_reads(void)
     player.pages[0]->number_count = number_count;
 }
 
-/* At a border behind the last one, or at the program's end. */
+/* At a border after the last one, or at the program's end. */
 static void
 end_outside(uint32_t border, bool is_end)
 {

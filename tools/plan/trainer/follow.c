@@ -99,7 +99,7 @@ is_at(struct place *place, const struct play_operation *operation)
     return ANY(site, operation->sites, operation->site_count, is_same_site(&place->site, site));
 }
 
-/* Operations that clear memory at the beginning of the plan: where the program clears behind its update, its first
+/* Operations that clear memory at the beginning of the plan: where the program clears after its update, its first
  * batch comes without them. */
 static uint32_t
 leading_fills(void)

@@ -1,6 +1,6 @@
 /*
  * pending_averages.c - see player.h: operations that are not in the plan, and touch gradients that wait for the other
- * ranks. One that only reads, for a log, may: the gradients have the same bits before it and behind it. The device is
+ * ranks. One that only reads, for a log, may: the gradients have the same bits before it and after it. The device is
  * waited for, and with it ranks whose turn is later: their own gradients do not wait yet.
  *
  * A gradient that no operation of the plan has touched since it was made does not wait: the program gives it its first

@@ -138,7 +138,7 @@ struct way {
     void (*begin)(void);         /* at the plan's first operation, whose memory is annotated */
     void (*begin_period)(void);  /* the first one, too */
     bool (*end_step)(void);      /* this rank's step is complete: whether the round is */
-    /* In front of each operation; of one of the plan; once it is known whether it is made; and behind it. */
+    /* In front of each operation; of one of the plan; once it is known whether it is made; and after it. */
     void (*note)(const struct operation *operation);
     void (*meet)(const struct operation *operation, uint32_t at);
     void (*settle)(const struct operation *operation, uint32_t at);
@@ -148,7 +148,7 @@ struct way {
     bool (*makes)(uint32_t part); /* whether this process makes operations of this part (enum play_part) */
     void (*add_up)(void);         /* where gradients are averaged, in each turn */
     void (*average)(uint32_t at, int group, CUstream stream, const struct ddp_site *site);
-    /* In front of an operation that is not in the plan: whether it reads what waits; behind one that has; behind all.
+    /* In front of an operation that is not in the plan: whether it reads what waits; after one that has; after all.
      */
     bool (*must_close)(const struct operation *operation); /* whether it has to find the round averaged */
     bool (*meet_unplanned)(const struct operation *operation, const char *name);
@@ -157,7 +157,7 @@ struct way {
     void (*judge_look)(const char *name);
     void (*judge_end)(const struct operation *operation, bool enqueued);
     bool (*close)(void); /* the program ends, or gives back what ranks average: whether the open round is averaged */
-    void (*last_look)(void); /* behind that */
+    void (*last_look)(void); /* after that */
     void (*say)(void);       /* at the end: lines for users, by rank 0 */
     void (*end)(void);       /* in place of all that */
 };
@@ -181,7 +181,7 @@ void alone_end(void);
 
 /* ---- turns.c: one process that plays all turns. `period` counts from the first that is played ---- */
 
-/* Before the first operation of a period, and behind the last. */
+/* Before the first operation of a period, and after the last. */
 void turns_begin(uint32_t period);
 void turns_end(uint32_t period);
 /* Where gradients are averaged. */
@@ -225,7 +225,7 @@ void pending_used(const struct operation *operation);
 void pending_averaged(void);
 /* The memory of a tensor of the plan was made. */
 void pending_made(uint32_t tensor);
-/* In front of it, once the engine has seen its beginning; and behind it: whether it has changed them. */
+/* In front of it, once the engine has seen its beginning; and after it: whether it has changed them. */
 void pending_keep(void);
 bool pending_changed(void);
 
@@ -236,7 +236,7 @@ bool pending_is_complete(uint32_t next);
 
 /* ---- unplanned_launches.c: of launches that are not in a plan by gradients ---- */
 
-/* In front of one, by the hash of its name, in this batch; and behind it: whether it comes in each batch and has
+/* In front of one, by the hash of its name, in this batch; and after it: whether it comes in each batch and has
  * changed what is trained. */
 void unplanned_meet(uint64_t hash, const char *name, uint64_t period);
 bool unplanned_changed(bool enqueued);

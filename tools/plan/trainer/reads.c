@@ -4,8 +4,8 @@
  * that all ranks of the machine share (struct play_exchange).
  *
  * All ranks see the same reads in the same order, and number the exchanges alike. Which step has written what a copy of
- * the period brings stands in the plan; the owner gives it away behind the operation that wrote it, if the copy has
- * brought the same bytes of memory in the period before, else behind the copy. What the host reads between periods is
+ * the period brings stands in the plan; the owner gives it away after the operation that wrote it, if the copy has
+ * brought the same bytes of memory in the period before, else after the copy. What the host reads between periods is
  * looked up in the plan's list of what operations write. So is a number in managed memory that nothing on the device
  * reads: it is exchanged when the host has waited, before it can look.
  *
@@ -61,7 +61,7 @@ static __thread struct reading {
         uint64_t exchange;
         CUdeviceptr from;
         size_t bytes;
-    } gives[GIVES_AT_MOST]; /* behind it */
+    } gives[GIVES_AT_MOST]; /* after it */
 } now __attribute__((tls_model("initial-exec")));
 static __thread bool launches __attribute__((tls_model("initial-exec")));
 

@@ -83,7 +83,7 @@ turns_end(uint32_t period)
     }
 }
 
-/* Adds what this turn has computed, as ranks do: each divides before, the sum is divided behind. */
+/* Adds what this turn has computed, as ranks do: each divides before, the sum is divided after. */
 static void
 add_up(struct held *of, uint32_t tensor, bool is_first, bool is_last)
 {

@@ -1,6 +1,6 @@
 /*
  * unplanned_launches.c - see player.h: launches that are not in a plan by gradients, and come in all batches of a
- * round: a part of the program's step that began behind the recorded ones, as a decay or an average that starts late.
+ * round: a part of the program's step that began after the recorded ones, as a decay or an average that starts late.
  * All ranks make them, in each batch, and one update is made for N of these.
  */
 #include "tools/plan/trainer/player.h"
@@ -15,7 +15,7 @@ enum { LAUNCHES_AT_MOST = 64, LOOKS_AT_MOST = 2 };
 /* Guarded by player.following. */
 static struct launch {
     uint64_t name, round, period; /* the last that it came in */
-    uint32_t batches, looks;      /* of that round; at what is trained, before it and behind it */
+    uint32_t batches, looks;      /* of that round; at what is trained, before it and after it */
     char text[PLAY_NAME_BYTES];
 } launches[LAUNCHES_AT_MOST];
 
