@@ -125,7 +125,7 @@ join_path(char target[FILES_DIR_MAX], const char *dir, const char *name)
     return true;
 }
 
-/* A decimal number at *text, which is moved behind it. Not strtoll(), which is another function in newer glibcs. */
+/* A decimal number at *text, which is moved after it. Not strtoll(), which is another function in newer glibcs. */
 static int64_t
 read_number(const char **text)
 {

@@ -26,7 +26,7 @@ is_dots(const char *name)
     return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
 }
 
-/* `path` with the name behind it. */
+/* `path` with the name after it. */
 static bool
 child_path(char child[PATH_MAX], const char *path, const char *name)
 {

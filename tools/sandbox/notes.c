@@ -73,7 +73,7 @@ note_clock(const char *name, void *caller)
     errno = saved;
 }
 
-/* The file that `path` names, behind the folder in which the program believes to be if it is relative. */
+/* The file that `path` names, after the folder in which the program believes to be if it is relative. */
 static void
 note_path(const char *path, uint64_t bytes, bool writes)
 {

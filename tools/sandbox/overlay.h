@@ -226,7 +226,7 @@ enum layer { LAYER_NONE, LAYER_REAL, LAYER_COPY };
 
 struct walk {
     const struct files_config *config; /* NULL: outside of the overlay */
-    char *copy;                        /* the same text as `path`, behind the path of FILES_WRITTEN */
+    char *copy;                        /* the same text as `path`, after the path of FILES_WRITTEN */
     char *path;                        /* "" is the root */
     size_t length;                     /* of path */
     size_t size;                       /* of the memory of path */
