@@ -15,7 +15,7 @@ uint64_t room_available(const char *root);
  * UINT64_MAX: there is none. */
 uint64_t room_limit(const char *name);
 
-/* The number behind `name` in a file of lines "name number", or the whole first line if `name` is "". False: there is
+/* The number after `name` in a file of lines "name number", or the whole first line if `name` is "". False: there is
  * none; "max" is no number. */
 bool room_number(const char *path, const char *name, uint64_t *number_p);
 

@@ -9,7 +9,7 @@
 
 /*
  * A tool's command line; words[0] is its name. False: it is not to be run, and *exit_code is ddprun's: the help was
- * asked for and is printed, or what is wrong was reported. *rest_p: the words behind the options.
+ * asked for and is printed, or what is wrong was reported. *rest_p: the words after the options.
  */
 bool command_begin(const struct command *command, char **words, void *target, char ***rest_p, int *exit_code) MUST_USE;
 

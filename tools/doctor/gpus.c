@@ -106,7 +106,7 @@ add_gpu(struct gpus *gpus, const char *line)
                   (int)strcspn(line + name, "\n"), line + name, (double)bytes / (1 << 30), bus);
 }
 
-/* The line that begins with `word`, behind it; NULL: no such line. `from` and the text end in a NUL. */
+/* The line that begins with `word`, after it; NULL: no such line. `from` and the text end in a NUL. */
 static const char *
 line_of(const char *text, const char *word)
 {

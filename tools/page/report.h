@@ -39,7 +39,7 @@ struct table {
     size_t columns, most, count;
 };
 
-/* `columns`: their names, parted by '|'; behind a ':' the kind of what is in one, or else it is text. `drawn`: what
+/* `columns`: their names, parted by '|'; after a ':' the kind of what is in one, or else it is text. `drawn`: what
  * page.js makes of it: "timeline", "curve", "parts" (bars of the parts of a step), or "". */
 struct table report_table(struct json_object *section, const char *title, const char *drawn, const char *columns,
                           size_t most);

@@ -24,7 +24,7 @@ struct predict_request {
 
 extern const struct option_row predict_rows[]; /* up to one without a name */
 
-/* Without options; and what stands behind them, at least one word: a program, or the folder of a trace. */
+/* Without options; and what stands after them, at least one word: a program, or the folder of a trace. */
 struct predict_request predict_usual(void);
 void predict_take_program(struct predict_request *request, char *const *words);
 

@@ -129,7 +129,7 @@ put_names(const struct writing *w)
     communicators = communicators < COMMUNICATORS_AT_MOST ? communicators : COMMUNICATORS_AT_MOST;
     const struct {
         unsigned first, count;
-        const char *name; /* where there are several, with a number behind it */
+        const char *name; /* where there are several, with a number after it */
     } tracks[] = {{TRACK_TRAINER, groups, groups == 1 ? "trainer (device)" : "trainer (device), group"},
                   {TRACK_COLLECTIVES, communicators, "collectives"},
                   {TRACK_HOST, 1, "DDP_STEP (host)"},

@@ -332,7 +332,7 @@ take_line(struct trace_run *run, json_object *line)
 
 /* ---- a file ---- */
 
-/* One line, which has a newline behind it; NULL: it is not an object. */
+/* One line, which has a newline after it; NULL: it is not an object. */
 static json_object *
 parse(const char *line, size_t bytes)
 {
