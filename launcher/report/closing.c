@@ -191,8 +191,8 @@ closing_lines(const struct rank_view *ranks, int count, bool summary, void (*say
     } else if (count > 1 && used_driver) {
         say("no rank used a GPU under ddprun: nothing was averaged, %d copies ran side by side", count);
     } else if (count > 1 && summary) {
-        say("no rank used CUDA under ddprun: nothing was averaged, %d copies ran side by side (what `sudo`, a static "
-            "wrapper or a shell behind `env -i` starts is not seen)",
+        say("no rank used CUDA under ddprun: nothing was averaged, %d copies ran side by side (programs "
+            "that `sudo`, a static wrapper or `env -i` starts are not seen)",
             count);
     }
 }

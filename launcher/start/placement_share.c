@@ -147,9 +147,9 @@ too_few_cores(struct error *error, unsigned ranks, unsigned cores)
 {
     return error_set(
         error, DDPRUN_EXIT_USAGE,
-        "--bind core gives each rank cores of its own, but %u ranks would share %u; lower -n, or use --bind "
+        "--bind core gives each rank cores of its own, but %u ranks would share %u core%s; lower -n, or use --bind "
         "numa or none",
-        ranks, cores);
+        ranks, cores, cores == 1 ? "" : "s");
 }
 
 /* Some virtual machines have processors without cores. */

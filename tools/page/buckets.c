@@ -118,12 +118,11 @@ put_group(json_object *section, const struct group_facts *of, size_t groups)
 void
 section_buckets(json_object *report, const struct facts *facts)
 {
-    json_object *section = report_section(report, "buckets", "Buckets and tensors",
-                                          "The buckets at the end of the run: one all-reduce sends one bucket. Ready "
-                                          "before end: how long before the end of "
-                                          "backward they were ready. Path: how they get into the bucket. Times are "
-                                          "medians of the steps with these buckets, "
-                                          "on the first rank in the trace.");
+    json_object *section = report_section(
+        report, "buckets", "Buckets and tensors",
+        "The buckets at the end of the run: one all-reduce sends one bucket. Ready before end: how long before the end "
+        "of backward a bucket was ready. Path: how gradients get into the bucket. Times are medians of the steps with "
+        "these buckets, on the first rank in the trace.");
     for (int g = 0; g < TRACE_GROUPS; ++g) {
         struct group_facts of = {.run = facts->first, .group = g, .plan = TRACE_LAST(facts->first, plan, g)};
         if (facts->group_steps[g] > 0 || g == facts->group)

@@ -70,7 +70,7 @@ tensor_refuse_freed(const struct tensor *tensor)
 void
 tensor_refuse_missing(const struct tensor *tensor, const char *what)
 {
-    stop_job("%s: memory of the host from %p to %p cannot be %s: it was freed, or its protection changed; say "
+    stop_job("%s: memory of the host from %p to %p cannot be %s: it was freed, or its protection changed; call "
              "DDP_FORGET before it is freed",
              tensor_text(tensor), (void *)(uintptr_t)tensor->address,
              (void *)(uintptr_t)(tensor->address + tensor->bytes), what);

@@ -298,9 +298,9 @@ say_uneven(size_t total, const struct ddp_site *site)
     else
         message_warning(
             "uneven_shares",
-            "%s:%d: %zu items do not divide evenly among %zu ranks; shares differ by one item, so the mean over "
-            "ranks is not exactly the mean over items; DDP_WEIGHT(count, total) weighs the shares",
-            site->file, site->line, total, world);
+            "%s:%d: %zu items do not divide evenly among %zu ranks: shares differ by one item, and the mean over ranks "
+            "is not the mean over items. Use a batch that %zu divides, or DDP_WEIGHT(count, total)",
+            site->file, site->line, total, world, world);
 }
 
 void

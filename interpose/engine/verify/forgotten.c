@@ -310,8 +310,8 @@ report_tensor(const struct followed *it)
         message_warning(
             "forgotten_tensor",
             "a parameter may have no annotation, or was moved and not annotated again: in %u steps %s updated memory "
-            "without annotation (argument %u, %p) like %s, on each rank with that rank's own gradient (argument %u, "
-            "%p). Annotate it with DDP_PARAMETER and its gradient with DDP_GRADIENT, again after each move",
+            "without annotation (argument %u, %p) like %s, from each rank's own gradient (argument %u, %p). Annotate "
+            "it with DDP_PARAMETER and its gradient with DDP_GRADIENT, again after each move",
             it->steps, current.name, (it->argument & argument) + 1, (void *)(uintptr_t)it->address,
             tensor_text(&place->tensor), (it->gradient_argument & argument) + 1, (void *)(uintptr_t)it->gradient);
     }
