@@ -200,7 +200,8 @@ static const struct row {
     {"fused update with momentum",
      NET MOMENTS "step\n" FORWARD
                  "dx: dh = dy w2 ~h\nfused: w2 += h dy ~m2; m2 += h dy\nfused: w1 += x dh ~m1; m1 += x dh\n",
-     "refused: parameter a3[0:1024] is updated by fused, and has no gradient of its own"},
+     "refused: parameter a3[0:1024] is updated by fused, and scout finds no gradient of it: the update may compute it, "
+     "or reach it by the pointer to the parameter"},
     {"updates inside backward",
      NET "w3 256\ng3 256\nz 1024\ndz 1024\nstep\n" BATCH
          "layer1: h = x w1\nlayer2: y = h w2\nlayer3: z = y w3\nlossk: dz = z t\ndw3: g3 = y dz\ndx: dy = dz w3\nsgd3: "
@@ -248,7 +249,7 @@ static const struct row {
     {"the same bytes in each step", NET "step\nh2d= x\nh2d= t\n" PASS BACKWARD SGD, SGD_OF_BOTH},
     {"preconditioned by products of matrices",
      NET "m1 768\nu1 768\nstep\n" FORWARD BACKWARD "mom: m1 += ~g1\northo: u1 = m1\nsgd: w1 += ~u1\nsgd: w2 += ~g2\n",
-     "refused: scout cannot tell whether a11[0:3072], written by mom, is a parameter: it has no gradient of its own"},
+     "refused: scout cannot tell whether a11[0:3072], written by mom, is a parameter: it finds no gradient of it"},
     {"two steps in a period",
      NET MOMENTS "step\n" FORWARD BACKWARD
                  "log: loss +=\nmom: w1 += ~g1 ~m1; m1 += ~g1\nmom: w2 += ~g2 ~m2; m2 += ~g2\n" FORWARD BACKWARD
@@ -271,7 +272,7 @@ static const struct row {
     {"a rate that comes from the host in each step",
      NET "rate 1\nstep\n" FORWARD BACKWARD "h2d rate\nsgd: w1 += ~g1 rate\nsgd: w2 += ~g2 rate\n", SGD_OF_BOTH},
     {"an update of a parameter and of what may be one", NET "step\n" FORWARD BACKWARD "sgd: w1 += ~g1; w2 *= ~g2\n",
-     "refused: scout cannot tell whether a3[0:1024], written by sgd, is a parameter: it has no gradient of its own"},
+     "refused: scout cannot tell whether a3[0:1024], written by sgd, is a parameter: it finds no gradient of it"},
     {"an update of which too few elements changed, shown by another launch of the kernel",
      NET "step\n" FORWARD BACKWARD "sgd: ?w1 *= ~g1\nsgd: w2 += ~g2\n", SGD_OF_BOTH},
     {"an update of which too few elements changed, and another launch is none",

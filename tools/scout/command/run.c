@@ -168,11 +168,10 @@ make_run(const struct scout_order *order, const struct scout_child *child, const
                     : -1;
     if (pid > 0) {
         attend_program(order, progress, pid, begin_ms, outcome);
-        outcome->repeated = atomic_load(&progress->repeat_ms) != 0;
         memcpy(&outcome->progress, progress, sizeof(*progress));
         inner_run_reason(child->summary, outcome->reason, sizeof(outcome->reason));
-        bool is_fault =
-            outcome->repeated && outcome->signal == 0 && !outcome->late && (outcome->hung || outcome->exit_code != 0);
+        bool is_fault = progress->repeat_ms != 0 && outcome->signal == 0 && !outcome->late &&
+                        (outcome->hung || outcome->exit_code != 0);
         outcome->failed = is_fault ? progress->launch : (struct scout_left_out){0};
         outcome->failed.hung = outcome->hung;
         if (!order->silent && !is_fault && !outcome->late && outcome->signal == 0)

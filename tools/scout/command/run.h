@@ -29,7 +29,6 @@ struct scout_outcome {
     int signal;                   /* that asked for the end; 0: none */
     bool late;                    /* it was ended because of --timeout */
     bool hung;                    /* it was ended because a repeated launch did not end */
-    bool repeated;                /* a launch was being repeated when it ended */
     bool refused;                 /* periods were recorded that are none of a step */
     struct scout_left_out failed; /* the launch that was made again when it ended by itself, or hung */
     unsigned runs;                /* that were made */

@@ -12,10 +12,8 @@ host_put_calls(void)
 {
     static host_calls_fn calls;
     static size_t done;
-    static bool looked;
-    if (!looked)
+    if (calls == NULL)
         calls = (host_calls_fn)dlsym(RTLD_DEFAULT, CALLS_ENTRY);
-    looked = true;
     const struct host_call *list = NULL;
     size_t count = calls != NULL ? calls(&list) : 0;
     for (; done < count; ++done) {

@@ -167,23 +167,15 @@ find_types(struct finder *finder)
 {
     struct scout_finding typed = {.first = finder->finding->first, .period = finder->graph->period};
     OWNED uint32_t *place_at = xcalloc(finder->place_count + 1, sizeof(*place_at));
-    typed.tensors = xcalloc(finder->place_count + 1, sizeof(*typed.tensors));
     FOR_EACH(place, finder->places, finder->place_count) {
         uint32_t type = SCOUT_UNKNOWN, writer = SCOUT_NONE;
         if (place->is_written && place->stays)
             writer = writer_of(finder, place, &type);
         if (writer == SCOUT_NONE)
             continue;
-        place_at[typed.tensor_count] = NUMBER_OF(place);
-        typed.tensors[typed.tensor_count++] =
-            (struct scout_tensor){.role = ROLE_AVERAGE,
-                                  .alloc = finder->graph->memories[place->memory].alloc,
-                                  .lo = place->lo,
-                                  .hi = place->hi,
-                                  .type = type,
-                                  .pair = PAIR_NONE,
-                                  .group = GROUP_NONE,
-                                  .writer = writer};
+        uint32_t alloc = finder->graph->memories[place->memory].alloc;
+        place_at[gradients_add_tensor(&typed, ROLE_AVERAGE, alloc, (struct scout_range){place->lo, place->hi}, type,
+                                      PAIR_NONE, writer)] = NUMBER_OF(place);
     }
     bool ok = types_find(finder->graph, &typed) == ROLES_FOUND || turns_refuse(finder->to, "%s", typed.reason);
     for (uint32_t t = 0; t < typed.tensor_count && ok; ++t)

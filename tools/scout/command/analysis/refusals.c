@@ -94,7 +94,9 @@ refusals_judge_fused(const struct roles *roles, struct scout_finding *finding)
         if (!roles->gradient[i])
             continue;
         if (keeps_state(roles, i))
-            return note_refuse(finding, ROLES_REFUSED, "parameter %s is updated by %s, and has no gradient of its own",
+            return note_refuse(finding, ROLES_REFUSED,
+                               "parameter %s is updated by %s, and scout finds no gradient of it: the update may "
+                               "compute it, or reach it by the pointer to the parameter",
                                version_place(roles, i, place), version_op_name(roles, i, name));
     }
     return ROLES_FOUND;

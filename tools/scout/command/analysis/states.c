@@ -171,7 +171,7 @@ states_find(const struct roles *roles, struct scout_finding *finding)
             ((role == ROLE_CARRIED || role == ROLE_SUSPECT) && may_be_trained(roles, i)))
             return note_refuse(
                 finding, ROLES_REFUSED,
-                "scout cannot tell whether %s, written by %s, is a parameter: it has no gradient of its own",
+                "scout cannot tell whether %s, written by %s, is a parameter: it finds no gradient of it",
                 version_place(roles, i, place), version_op_name(roles, i, name));
         if (role == ROLE_SUSPECT && version_own_edge(roles, i, false) != NULL)
             note_add(finding,

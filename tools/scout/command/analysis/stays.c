@@ -209,7 +209,7 @@ stays_find_parameters(struct roles *roles)
     for (uint32_t i = 0; i < count; ++i) {
         if (!roles->persistent[i] || !roles->tainted[i] || roles->source[i] || !stays_feeds_back(roles, i, true))
             continue;
-        roles->parameter[i] = stays_from_itself(roles, i);
+        roles->parameter[i] = version_of(roles, i)->type != SCOUT_INTEGER && stays_from_itself(roles, i);
         roles->carried[i] = !roles->parameter[i];
         if (roles->parameter[i])
             mark_own(roles, i, own);

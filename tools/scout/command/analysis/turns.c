@@ -5,8 +5,6 @@
 #include "tools/common/grown.h"
 #include "tools/common/owned.h"
 
-#include <stdio.h>
-
 /* What an operation of the period writes, in any of the recorded periods. */
 struct writes {
     bool any;      /* memory of the device */

@@ -4,7 +4,6 @@
 #include "tools/scout/command/proofs/prove.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* Two runs may be so many times as far apart as those of one process: of all that a tensor has moved by at most
  * `most_sum`, of what one element has by at most `most_element`; and by the least of each where these agree by chance.

@@ -11,7 +11,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     BORDERS = 5, /* behind the first, that are looked at: two before contents are exchanged, and three then; */

@@ -690,7 +690,8 @@ shares_place(struct search *search)
     if (is_chosen)
         return "a launch may choose its records by a number, or by a pointer that does not advance evenly";
     if (all != RECORDS_SHOWN)
-        return any ? "scout cannot tell where one record ends and the next begins"
+        return any ? all == RECORDS_OPEN ? "scout cannot tell where one record ends and the next begins"
+                                         : "each copy may bring one record, or a column of all"
                    : "no copy from the host brings data to a step";
     if (is_made)
         return "the host makes a list from the whole batch, such as where groups of records begin";

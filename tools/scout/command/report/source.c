@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CAPITALS "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"
 enum { FILE_BYTES_AT_MOST = 16 << 20, DEPTH_AT_MOST = 200 };
 
 /* ---- tokens ---- */
@@ -187,6 +188,16 @@ parse_head(const char *text, size_t at)
     return source_skip(text, text[at] == '(' ? source_close(text, at) : at);
 }
 
+/* Behind "CREATE(w)" without a semicolon, which a macro's text has: the next line is another statement. `at`: that is
+ * none. */
+static size_t
+parse_macro(const char *text, size_t at)
+{
+    size_t end = source_token(text, at), close = source_close(text, end), next = source_skip(text, close);
+    bool is_macro = text[end] == '(' && close > end && strspn(text + at, CAPITALS) == end - at;
+    return is_macro && source_is_word(text[next]) && begins_line(text, next) ? close : at;
+}
+
 static size_t
 parse_statement(struct source *source, size_t at, uint32_t parent, int depth)
 {
@@ -214,7 +225,8 @@ parse_statement(struct source *source, size_t at, uint32_t parent, int depth)
     } else if (is_any(text, at, labels)) {
         at = parse_label(text, at);
     } else {
-        at = parse_plain(source, at, node, depth);
+        size_t end = parse_macro(text, at);
+        at = end > at ? end : parse_plain(source, at, node, depth);
     }
     source->nodes[node].end = at;
     return at;

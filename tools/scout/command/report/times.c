@@ -164,8 +164,10 @@ times_of(const struct times *times, uint32_t alloc, uint64_t bytes)
     }
     if (first == NODE_NONE)
         return 1;
-    if (passes > 0) /* what moves on through all of it has a time step after the other */
-        return passes == times->count && (begins[1] - begins[0]) * passes == bytes ? passes : 1;
+    /* what moves on through all of it has a time step after the other; one more: what comes next */
+    uint64_t stride = begins[1] - begins[0], steps = stride > 0 && bytes % stride == 0 ? bytes / stride : 0;
+    if (passes > 0)
+        return passes == times->count && (steps == passes || steps == passes + 1) ? (uint32_t)steps : 1;
     if (times->count > 0 && moves_elsewhere(times, alloc, bytes))
         return times->count;
     passes = count_passes(times, first);
