@@ -163,14 +163,16 @@ behind_parts(const char *text, size_t at)
     }
 }
 
-/* Whether cuBLAS, which is called between two places, only reads what it gets by a pointer, such as alpha. */
+/* Whether what is called between two places gives no value to what it gets by a pointer: an allocation, or cuBLAS,
+ * which only reads alpha. */
 static bool
 only_reads(const char *text, size_t begin, size_t end)
 {
     static const char *const results[] = {"nrm2", "dot", "asum", "amax", "amin"};
     const char *call = memmem(text + begin, end - begin, "cublas", strlen("cublas"));
-    return call != NULL &&
-           !ANY(it, results, sizeof(results) / sizeof(results[0]), memmem(call, strcspn(call, "("), *it, strlen(*it)));
+    return memmem(text + begin, end - begin, "lloc", strlen("lloc")) != NULL ||
+           (call != NULL && !ANY(it, results, sizeof(results) / sizeof(results[0]),
+                                 memmem(call, strcspn(call, "("), *it, strlen(*it))));
 }
 
 static size_t
@@ -350,7 +352,8 @@ static bool
 is_share(const struct variable *variable, const struct setting *setting)
 {
     const char *text = variable->source->text;
-    bool is_member, has_value = setting->value.end > setting->value.begin;
+    size_t sign = behind_parts(text, setting->at + variable->length); /* "+=" makes no copy */
+    bool is_member, has_value = setting->value.end > setting->value.begin && text[sign] == '=';
     struct span name = has_value ? bare_name(text, setting->value, &is_member) : (struct span){0};
     struct variable of = find_variable(variable->source, setting->at, text + name.begin, name.end - name.begin);
     struct setting next;
@@ -476,6 +479,25 @@ follow(struct trail trail, uint32_t number, struct origin *origin)
     return false;
 }
 
+/* A function that is not CUDA's gets it, and may change what it holds. */
+static bool
+is_passed(const struct variable *variable)
+{
+    const char *text = variable->source->text;
+    size_t last = variable->in.begin, end;
+    for (size_t at = source_skip(text, last); at < variable->in.end; last = at, at = source_skip(text, end)) {
+        end = source_token(text, at);
+        uint32_t node = is_span(text, at, end, variable->name, variable->length) && strchr("(,", text[last]) != NULL &&
+                                strchr(",)", text[source_skip(text, end)]) != NULL
+                            ? statement_of(variable->source, at)
+                            : NODE_NONE;
+        size_t begin = node != NODE_NONE ? variable->source->nodes[node].begin : at;
+        if (node != NODE_NONE && memmem(text + begin, at - begin, "cuda", 4) == NULL)
+            return true;
+    }
+    return false;
+}
+
 /* The variable that a copy's source begins with: "&batch", "x.data() + first". */
 static bool
 follow_copy(struct trail trail, struct origin *origin)
@@ -487,8 +509,7 @@ follow_copy(struct trail trail, struct origin *origin)
     size_t begin = strspn(text, "&( "), lines = 0, length = 0;
     struct variable variable = find_variable(said.source, said.at, text + begin, source_token(text, begin) - begin);
     struct setting causes[SETTINGS_AT_MOST];
-    size_t settings = variable.is_parameter ? 0 : list_causes(&variable, said.at, causes);
-    settings = settings == 0 && !variable.is_parameter ? list_settings(&variable, causes) : settings;
+    size_t settings = variable.is_parameter || is_passed(&variable) ? 0 : list_causes(&variable, said.at, causes);
     FOR_EACH(it, causes, settings) {
         name_line(said.source, it->at, place);
         if (strcmp(place, last) == 0)
@@ -520,6 +541,24 @@ follow_decision(struct trail trail, struct origin *origin)
     return false;
 }
 
+/* "sum: totals.get()", what the argument is in the function that launches, and in its callers. */
+static bool
+find_text(struct trail trail, uint32_t number, char text[ORIGIN_FROM_BYTES])
+{
+    char expression[LIFT_BYTES];
+    bool is_member, known = find_argument(&trail, number, expression);
+    size_t length = (size_t)snprintf(text, ORIGIN_FROM_BYTES, "%s", known ? expression : "");
+    for (struct said said = {.text = expression}; known && stand_at(&trail, &said);) {
+        struct span name = bare_name(expression, (struct span){0, strlen(expression)}, &is_member);
+        known = name.end > name.begin && !is_member && ++trail.frame < trail.count &&
+                find_variable(said.source, said.at, expression + name.begin, name.end - name.begin).is_parameter &&
+                lift_up(trail.sources, trail.list, trail.frame, expression);
+        if (known)
+            snprintf(text + length, ORIGIN_FROM_BYTES - length, ": %.40s", lift_bare(expression));
+    }
+    return length > 0;
+}
+
 bool
 origin_find(const char *frames, uint32_t number, struct origin *origin)
 {
@@ -533,7 +572,7 @@ origin_find(const char *frames, uint32_t number, struct origin *origin)
         trail.list = sites_frames(sites, 0, &trail.count);
         found = number == ORIGIN_OF_COPY       ? follow_copy(trail, origin)
                 : number == ORIGIN_OF_DECISION ? follow_decision(trail, origin)
-                : number >= ORIGIN_OF_TEXT     ? find_argument(&trail, number - ORIGIN_OF_TEXT, origin->from)
+                : number >= ORIGIN_OF_TEXT     ? find_text(trail, number - ORIGIN_OF_TEXT, origin->from)
                                                : follow(trail, number, origin);
         sources_close(&sources);
         sites_close(sites);

@@ -118,6 +118,22 @@ say_forgotten(const struct finding *finding, const struct step *step, const stru
     return true;
 }
 
+/* Appends what the operation has got that is the rank's own part of a sum, which no DDP_REDUCE has added up. */
+static void
+add_sums(const struct finding *finding, size_t at, struct place *place)
+{
+    const struct step *step = &finding->one.steps[at];
+    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
+        const struct look_argument *of = &step->list[where.argument];
+        if (!of->is_memory || of->tensor != 0 || of->end > 0 || relation_missing_on(finding, at) >= 0 ||
+            relation_of(finding, &where) != RELATION_SUM)
+            continue;
+        place_add(place, "; its %s points to values of the rank's share alone", ARGUMENT_OF(step, of));
+        place_add_values(finding, &where, place);
+        return;
+    }
+}
+
 /* What the operation gets, and no operation of the step has changed, is in no relation to the one rank's; `rows_too`:
  * or has its rows, which need not be those of the batch. A sum that it only reads comes first: a gradient. `changed`:
  * -1, or an argument that it has changed, into something without relation; then what it changes besides counts, as it
@@ -190,6 +206,8 @@ say_input(const struct finding *finding, size_t at, bool rows_too, int changed, 
                       : last->its->from_host ? " copied it from the host before DDP_STEP"
                       : place->tensor != 0   ? " computed it before DDP_STEP, from a gradient"
                                              : " computed it before DDP_STEP");
+        if (writer >= 0 && !last->its->from_host)
+            add_sums(finding, (size_t)writer, place);
         return true;
     }
     return false;
@@ -467,10 +485,10 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                 : "read the batch by `first` and `count` of DDP_SHARD. If these are random numbers, use the same seed "
                   "on all ranks, and draw the numbers of the whole batch on each rank. If the host computes them from "
                   "the share, reduce them (DDP_REDUCE)",
-            is_whole ? "a rank copies other values than one process to the memory of %s, which is not annotated"
+            is_whole ? "a rank copies other values than one process to the memory of %s%s"
                      : "the values that a rank copies to the memory of %s are not its share of those that one process "
-                       "copies",
-            ARGUMENT_OF(step, it));
+                       "copies%s",
+            ARGUMENT_OF(step, it), is_whole && it->tensor == 0 ? ", which is not annotated" : "");
         place_add_values(finding, &where, place);
         place_add_filled(finding, at, place);
         place_add_read(finding, at, place);

@@ -197,7 +197,7 @@ place_add_read(const struct finding *finding, size_t at, struct place *place)
     }
 }
 
-/* The same launch in the step before, which is equal. */
+/* The same launch in the step before, which is equal; not one that has changed nothing, as a decay of zeros. */
 static bool
 find_before(const struct finding *finding, const struct where *where, struct where *then)
 {
@@ -207,7 +207,8 @@ find_before(const struct finding *finding, const struct where *where, struct whe
         const struct step *earlier = &finding->one.steps[then->at];
         if (earlier->its->interval < finding->question->since && strcmp(earlier->its->name, step->its->name) == 0 &&
             strcmp(earlier->its->place, step->its->place) == 0 && earlier->its->arguments == step->its->arguments)
-            return relation_missing_on(finding, then->at) < 0;
+            return relation_missing_on(finding, then->at) < 0 &&
+                   ANY(it, earlier->list, earlier->its->arguments, it->end > 0 && it->before != it->after);
     }
     return false;
 }

@@ -555,6 +555,24 @@ copied_by(const struct looked *looked, const struct look_operation *its, uint32_
     return all;
 }
 
+/* Some items have one process's numbers in another order, as pictures that are shifted otherwise; all others are its.
+ */
+static bool
+are_mixed_up(const struct contents *all, const struct contents *one, uint64_t items)
+{
+    uint64_t each = items > 0 && one->bytes % items == 0 ? one->bytes / items : 0, mixed = 0;
+    for (uint64_t at = 0; each > 0 && at + each <= one->bytes; at += each) {
+        struct numbers left = read_numbers(all, 0, at, at + each), right = read_numbers(one, 0, at, at + each);
+        bool same = memcmp(all->data + at, one->data + at, each) == 0, are = same || are_rows(&left, &right, 1);
+        mixed += !same;
+        free(left.list);
+        free(right.list);
+        if (!are)
+            return false;
+    }
+    return mixed > 0;
+}
+
 static enum relation
 relate_copies(const struct finding *finding, const struct where *where)
 {
@@ -573,11 +591,13 @@ relate_copies(const struct finding *finding, const struct where *where)
     }
     all.data = data;
     struct numbers left = read_numbers(&all, 0, 0, all.bytes), right = read_numbers(&one, 0, 0, known ? one.bytes : 0);
-    enum relation relation = !known                                                         ? RELATION_UNKNOWN
-                             : same                                                         ? RELATION_SAME
-                             : all.bytes == one.bytes && are_rows(&left, &right, 1)         ? RELATION_ROWS
-                             : its->is_aside /* a loader is ahead by any number of steps */ ? RELATION_UNKNOWN
-                                                                                            : RELATION_NONE;
+    enum relation relation =
+        !known ? RELATION_UNKNOWN
+        : same ? RELATION_SAME
+        : all.bytes == one.bytes && are_rows(&left, &right, 1) && !are_mixed_up(&all, &one, finding->question->items)
+            ? RELATION_ROWS
+        : its->is_aside /* a loader is ahead by any number of steps */ ? RELATION_UNKNOWN
+                                                                       : RELATION_NONE;
     if (relation == RELATION_NONE && finding->matters[where->at] == MATTERS_UNSEEN && right.are_whole)
         relation = RELATION_ROWS; /* as where a share begins */
     free(left.list);
