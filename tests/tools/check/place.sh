@@ -79,6 +79,10 @@ done <<'ROWS'
 check9/wrong_11_quarry|`nesterov` .*: it changes 1631 elements of the parameter; of the gradient .*DDP_GRADIENT annotates only 1540
 check9/wrong_12_harbour|`output_gradient` .*argument 6 .*is 1/214 on each rank, as in one process: 214 is of the whole batch
 check10/wrong_02_autoenc|`hidden_delta` .*argument 3 .*points to a value that `column_mean` .*computes from the rank's share alone
+check10/wrong_07_bigram|`lr` \(wrong_07_bigram.cu:117\), computed from `seen` \(wrong_07_bigram.cu:116\), that from `n`, is 0.25 on all ranks and 0.5 in one process, and goes into `apply`
+check10/wrong_03_spirals|`k_add_square` .*argument 1 \(`all\[p\]->g`\) points to a gradient that DDP_STEP has not averaged .*; then `k_climb` .* updates a parameter by it
+check11/wrong_01_kestrel|`cublasSgemm` .*argument 13 \(`c: sim`\) .*element [0-9]+ of the share: [0-9.-]+ on rank 0 and [0-9.-]+ in one process
+check11/wrong_03_saffron|`cuMemcpyHtoDAsync` .*argument 1 \(`image: x`\) are not its share .*; the host fills `image_` at wrong_03_saffron.cu:84
 check10/wrong_04_softmax|`minus` \(wrong_04_softmax.cu:99\), computed from `eta` \(wrong_04_softmax.cu:98\), is -0.92[0-9]* on all ranks and -1.5 in one process, and goes into `cublasSaxpy` .*; before it the host reads .* at .*wrong_04_softmax.cu:94
 ROWS
 
