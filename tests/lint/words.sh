@@ -69,6 +69,7 @@ riddle '"by the plan X is a sum, but ..."' 'is called (a|an|constant) '
 riddle 'name it: the findings, the recording, the last events' '\b[Ww]hat (was|is) (found|recorded)\b|what it did last' "${documents[@]}"
 riddle 'say the form itself' ', as [A-Za-z_]+ has it\b' "${documents[@]}"
 riddle '"within noise", "the largest": a private word for a figure' '\bas its floor\b|\bat worst\b' "${documents[@]}"
+riddle 'use the field'"'"'s term: strong scaling, critical batch size, efficiency, "slow kernels by"' '\bworth (it|its cost)\b|longer per step while|with it had been'
 riddle 'say whose figures: "a printed loss is that of the share"' 'figures of its share'
 [ "$bad" -eq 0 ] && printf '%d files, %d strings\n' "${#files[@]}" "$count"
 exit "$bad"

@@ -56,6 +56,9 @@ its last lines, and what it did last
 the type of the gradient, as DDP_TYPE_OF has it
 two runs of one rank differ as much: as its floor
 each rank prints figures of its share
+up to 64 ranks are worth it
+kernels run 2 ms longer per step while collectives run
+bucket 0 with it had been averaged
 END
 message '"plain"'
 printf 'Averages travel behind each step.\n' >docs/page.md

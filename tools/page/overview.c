@@ -119,7 +119,7 @@ put_figures(json_object *section, const struct facts *facts)
                  facts->ranks[facts->waited.straggler].run->rank);
     const char *slowed = facts_number(summary, "overlap_off_step") > 0
                              ? "overlap was off at the end; the table of trials has the time with overlap"
-                             : "how much longer kernels take while collectives run, in the last trial of overlap";
+                             : "by the last trial of overlap";
     const struct {
         const char *id, *name, *kind;
         double value;
