@@ -2,12 +2,12 @@
  * reads.cu HABIT [--average N] [--steps N] - trainers of one linear layer for tests/tools/scout/reads.sh, whose host
  * reads what a batch has computed, and prints it: `each`: the loss of each batch; `late`: one batch later; `tenth`: of
  * each tenth batch, between batches; `behind`: behind the update; `async`: by a copy in a stream; `rows`: a column of
- * the predictions; `norm`: a norm that cuBLAS gives; `managed`: in managed memory; `length`: the square of the
- * gradient's length, in memory that is cleared for it. And acts on it: `stops`: training ends when it is small;
- * `plateau`: the rate falls when it does not; `factor`: a number that is computed from it goes back to the device;
- * `softmax`: errors are computed on the host. `thread`: another thread reads it. `kept`: errors of some steps are kept,
- * and measured between later ones. Rank 1 is killed (`dies`), or ends (`leaves`), in front of the read of its third
- * batch.
+ * the predictions, to rows of its own; `norm`: a norm that cuBLAS gives; `managed`: in managed memory; `length`: the
+ * square of the gradient's length, in memory that is cleared for it. And acts on it: `stops`: training ends when it is
+ * small; `plateau`: the rate falls when it does not; `factor`: a number that is computed from it goes back to the
+ * device; `softmax`: errors are computed on the host. `thread`: another thread reads it. `kept`: errors of some steps
+ * are kept, and measured between later ones. Rank 1 is killed (`dies`), or ends (`leaves`), in front of the read of its
+ * third batch.
  *
  * --average N: the same program, whose update is made of N batches: what N ranks by turns must print.
  */
@@ -127,7 +127,10 @@ read_result(bool is_behind, cublasHandle_t blas, cudaStream_t stream, const floa
         CHECK(cudaMemcpyAsync(loss, device_loss, sizeof(*loss), cudaMemcpyDeviceToHost, stream));
         CHECK(cudaStreamSynchronize(stream));
     } else if (is("rows")) {
-        CHECK(cudaMemcpy2D(loss, sizeof(float), y, 16 * sizeof(float), sizeof(float), 2, cudaMemcpyDeviceToHost));
+        static float rows[2][3];
+        CHECK(cudaMemcpy2D(rows, sizeof(rows[0]), y, 16 * sizeof(float), sizeof(float), 2, cudaMemcpyDeviceToHost));
+        loss[0] = rows[0][0];
+        loss[1] = rows[1][0];
     } else if (is("norm")) {
         CHECK(cublasSnrm2(blas, BATCH, y, 1, loss));
         CHECK(cublasIsamax(blas, BATCH, y, 1, &index));
