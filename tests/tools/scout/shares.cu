@@ -252,13 +252,13 @@ train_in_time(bool carries, bool labels_each)
     cudaMalloc(&gu, sizeof(first));
     cudaMalloc(&states, (TIMES + 1) * STATE * sizeof(float));
     cudaMalloc(&deltas, (TIMES + 1) * STATE * sizeof(float));
-    cudaMalloc(&data, TIMES * BATCH * INPUTS * sizeof(float));
+    cudaMalloc(&data, (TIMES + 1) * BATCH * INPUTS * sizeof(float)); /* with targets: one time step more is copied */
     cudaMalloc(&each, TIMES * BATCH * sizeof(int));
     cudaMemcpy(u, first, sizeof(first), cudaMemcpyHostToDevice);
     cudaMemset(states, 0, STATE * sizeof(float));
     for (int step = 0; step < STEPS; ++step) {
-        int at = step * BATCH / 4 % (SAMPLES - TIMES * BATCH);
-        cudaMemcpy(data, host_x + at * INPUTS, TIMES * BATCH * INPUTS * sizeof(float), cudaMemcpyHostToDevice);
+        int at = step * BATCH / 4 % (SAMPLES - (TIMES + 1) * BATCH), times = TIMES + labels_each;
+        cudaMemcpy(data, host_x + at * INPUTS, times * BATCH * INPUTS * sizeof(float), cudaMemcpyHostToDevice);
         if (labels_each)
             cudaMemcpy(each, host_labels + at, TIMES * BATCH * sizeof(int), cudaMemcpyHostToDevice);
         else
