@@ -536,7 +536,8 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                   of != NULL ? ", by " : "", of != NULL ? ARGUMENT_OF(step, of) : "");
     else {
         char why[200] = ": a row depends on other rows of the share, or on its position in the share";
-        if (!find_unmoved(finding, at, why) && !makes_rows)
+        bool is_unmoved = find_unmoved(finding, at, why); /* else no labels are forgotten */
+        if (!is_unmoved && !makes_rows)
             snprintf(why, sizeof(why),
                      ": each depends on the share alone, such as a variance or a maximum, or on a row's place in it");
         place_say(
@@ -544,9 +545,12 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
             finding->question->is_reduced
                 ? "if these are initial values, compute them from the whole data, or copy rank 0's to all ranks with "
                   "DDP_STATE; if they are computed from the share, reduce them (DDP_REDUCE)"
-                : "look in this kernel for labels or other inputs that are not moved by `first`; for statistics of the "
+            : is_unmoved
+                ? "look in this kernel for labels or other inputs that are not moved by `first`; for statistics of the "
                   "share (reduce them over the batch with DDP_REDUCE); for positions and random numbers that depend on "
-                  "a row's number in the share (add `first` to it)",
+                  "a row's number in the share (add `first` to it)"
+                : "look in this kernel for statistics of the share (reduce them over the batch with DDP_REDUCE); for "
+                  "positions and random numbers that depend on a row's number in the share (add `first` to it)",
             !makes_rows
                 ? "the ranks' values in the memory that %s points to have neither the sum nor the mean that one "
                   "process has%s"
