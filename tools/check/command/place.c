@@ -536,7 +536,7 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                   of != NULL ? ", by " : "", of != NULL ? ARGUMENT_OF(step, of) : "");
     else {
         char why[200] = ": a row depends on other rows of the share, or on its position in the share";
-        bool is_unmoved = find_unmoved(finding, at, why); /* else no labels are forgotten */
+        bool is_unmoved = find_unmoved(finding, at, why); /* such as labels */
         if (!is_unmoved && !makes_rows)
             snprintf(why, sizeof(why),
                      ": each depends on the share alone, such as a variance or a maximum, or on a row's place in it");
@@ -550,7 +550,8 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                   "share (reduce them over the batch with DDP_REDUCE); for positions and random numbers that depend on "
                   "a row's number in the share (add `first` to it)"
                 : "look in this kernel for statistics of the share (reduce them over the batch with DDP_REDUCE); for "
-                  "positions and random numbers that depend on a row's number in the share (add `first` to it)",
+                  "positions and random numbers that depend on a row's number in the share (add `first` to it); for "
+                  "labels of other items than the share's",
             !makes_rows
                 ? "the ranks' values in the memory that %s points to have neither the sum nor the mean that one "
                   "process has%s"
