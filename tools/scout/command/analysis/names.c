@@ -102,7 +102,7 @@ version_place(const struct roles *roles, uint32_t number, char text[64])
 {
     const struct graph_version *version = version_of(roles, number);
     if (version->memory == HOST_MEMORY)
-        return strcpy(text, "host memory");
+        return memcpy(text, "host memory", sizeof("host memory"));
     return scout_tensor_place(
         &(struct scout_tensor){.alloc = version_alloc(roles, number), .lo = version->lo, .hi = version->hi}, text);
 }
