@@ -10,7 +10,6 @@
 #include "tools/scout/format/run.h"
 
 #include <sys/stat.h>
-#include <time.h>
 
 static bool
 is_set(char *const *list, const char *name)

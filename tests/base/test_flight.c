@@ -9,10 +9,6 @@
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { WRITERS = 2, WRITES = 300000, MANY = 2 * FLIGHT_EVENTS };
 

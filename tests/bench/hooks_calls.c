@@ -12,7 +12,6 @@
 #include <cuda.h>
 #include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { POINTERS = 4, RANGES = 5000, CHOICES = 1024, KERNELS = 100 };

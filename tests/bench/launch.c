@@ -28,7 +28,6 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { RUNS_AT_MOST = 100, COUNTS_AT_MOST = 8, LIMIT_S = 120, HELD_AT_MOST = 64, UNDER_MPIRUN = 100 };
 

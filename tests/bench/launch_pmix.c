@@ -3,7 +3,6 @@
  * blob, all take part in one collecting fence and read it), and leaves in order.
  */
 #include <pmix.h>
-#include <string.h>
 
 int
 main(void)

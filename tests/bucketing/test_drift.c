@@ -9,9 +9,7 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { ELEMENTS = 2000, STEPS = 50, LOOKS = 20 };
 

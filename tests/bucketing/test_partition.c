@@ -10,7 +10,6 @@
 #include "tests/test.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { SMALL = 10, LARGE = 400, HUGE = 10000, CASES = 20, SEEDS = 20, PARTS = 4 };
 

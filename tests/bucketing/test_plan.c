@@ -8,7 +8,6 @@
 #include "tests/test.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { CASES = 500, GRADIENTS = 24 };
 

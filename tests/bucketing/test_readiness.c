@@ -9,7 +9,6 @@
 #include "tests/test.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { CASES = 400, GRADIENTS = 9, TOUCHES = 60, INTERVALS = 4, UNIT_BYTES = 32768 };
 

@@ -13,7 +13,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { CASES = 400, BYTES_AT_MOST = 3000, TOKENS = 65536, VOCABULARY = 50257 };
 

@@ -9,14 +9,11 @@
 #include "base/protocol.h"
 #include "comm/control.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { ROUNDS = 300, BYTES_AT_MOST = 200000, TIMEOUT_S = 120, STRANGERS = 300 };
 

@@ -7,7 +7,6 @@
  * types: FAKE_BYTES is what sizeof(ncclConfig_t) says there.
  */
 #include <limits.h>
-#include <stddef.h>
 #include <stdio.h>
 
 #define EXPORT __attribute__((visibility("default")))

@@ -12,9 +12,6 @@
 
 #include "tests/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { ARENA_BYTES = 1 << 18, RANGES = 10000, RANKS = 7, TENSORS = 300 };
 
 static struct kernels kernels;

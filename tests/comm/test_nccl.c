@@ -8,8 +8,6 @@
 #include "tests/test.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static unsigned opened_count;
 

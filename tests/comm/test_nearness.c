@@ -8,7 +8,6 @@
 #include "tests/test.h"
 
 #include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
 
 enum { ELEMENTS = 32, SEEDS = 20, MANY = 10000 };

@@ -10,9 +10,6 @@
 #include "interpose/engine/step/step.h"
 
 #include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define SILENT __attribute__((no_instrument_function))
 

@@ -15,7 +15,6 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MEMBER_BYTES = 1 << 20, GAP_BYTES = 4096, RANKS = 3 };

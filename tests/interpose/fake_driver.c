@@ -8,7 +8,6 @@
 #include "interpose/shim/older.h"
 
 #include <dlfcn.h>
-#include <stddef.h>
 #include <string.h>
 
 struct row {

@@ -3,7 +3,6 @@
 #include "rank_job.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
 #include <string.h>
 
 int

@@ -3,7 +3,6 @@
  * the shim's dlsym were a call instead of a jump, it would find itself.
  */
 #include <dlfcn.h>
-#include <stddef.h>
 
 #define EXPORT __attribute__((visibility("default")))
 

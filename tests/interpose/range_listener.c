@@ -5,9 +5,6 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 static int to = -1;
 

@@ -6,9 +6,6 @@
 
 #include "tests/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #ifdef __clang__
 #pragma clang diagnostic ignored "-Wthread-safety-analysis" /* one thread: nothing is locked */
 #endif

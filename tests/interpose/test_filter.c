@@ -8,8 +8,6 @@
 #include "tests/test.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { RANGES = 300, ARGUMENTS = 9, ROUNDS = 200, LAUNCHES = 500, KERNELS = 700 };
 

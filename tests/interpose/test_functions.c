@@ -7,9 +7,6 @@
 
 #include "tests/test.h"
 
-#include <stdarg.h>
-#include <string.h>
-
 struct engine_state engine_state;
 static unsigned kernels_added;
 

@@ -33,13 +33,9 @@
 #include "tests/test.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 void *next_asker_next(const char *name);
 void *next_asker_default(const char *name);

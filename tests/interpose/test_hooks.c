@@ -13,9 +13,6 @@
 #include "tests/test.h"
 
 #include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define HOST     ((void *)0x5000)
 #define MORE     ((void *)0x70)

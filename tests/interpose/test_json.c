@@ -10,8 +10,6 @@
 #include <json-c/json.h>
 #include <locale.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 void
 stop_job_by(enum comm_cause cause, const char *format, ...)

@@ -13,8 +13,6 @@
 #include "tests/test.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct fake_record *record;
 

@@ -15,8 +15,6 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static get_proc_fn real_get_proc;
 static void *driver;

@@ -13,12 +13,9 @@
 
 #include <dlfcn.h>
 #include <linux/seccomp.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { RANGES = 60, ARGUMENTS = 11, ROUNDS = 300, LAUNCHES = 40 };
 

@@ -6,9 +6,6 @@
 
 #include "tests/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { CASES = 20000, BYTES = 400, BASE = 5000 };
 
 static uint64_t state = 88172645463325252u;

@@ -20,7 +20,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 static struct rank_status *status;
 static const struct job_options *options;

@@ -1,8 +1,6 @@
 /* net_test.c - see net_test.h. */
 #include "tests/launcher/net_test.h"
 
-#include <string.h>
-
 void
 net_test_open_at(struct net_test *test, struct listener *listener, int world_size, unsigned limit_s)
 {

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { ROWS = 24, COLUMNS = 80, LIMIT_S = 600, NUMBERS = 4 };
 

@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 __attribute__((visibility("default"))) int
 execve(const char *path, char *const arguments[], char *const environment[])

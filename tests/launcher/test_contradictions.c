@@ -10,9 +10,7 @@
 
 #include "tests/test.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { MOST_WORDS = 16 };
 

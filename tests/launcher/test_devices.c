@@ -7,9 +7,6 @@
 
 #include "tests/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define STAND_IN(devices) .softgpu = true, .softgpu_devices = (devices)
 
 static const struct placement {

@@ -16,12 +16,10 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { RANKS = 5, MANY = 256, LOCAL = 7, NOBODY = 65534 };
 

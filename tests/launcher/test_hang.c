@@ -11,7 +11,6 @@
 #include "tests/test.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #define SECOND UINT64_C(1000000000)
 

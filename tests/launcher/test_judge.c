@@ -13,7 +13,6 @@
 #include "tests/test.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #define MS UINT64_C(1000000)
 

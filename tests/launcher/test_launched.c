@@ -9,7 +9,6 @@
 #include "tests/test.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define TORCH "RANK=1 WORLD_SIZE=2 MASTER_ADDR=h1 MASTER_PORT=29500"
 #define RUN   TORCH " LOCAL_RANK=1 TORCHELASTIC_RUN_ID=none"

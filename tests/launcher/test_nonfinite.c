@@ -7,7 +7,6 @@
 #include "tests/test.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { RANKS = 4 };
 #define S UINT64_C(1000000000)

@@ -12,7 +12,6 @@
 #include "tests/test.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { MOST_WORDS = 64 };
 

@@ -6,9 +6,6 @@
 
 #include "tests/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define MS UINT64_C(1000000)
 
 enum { RANKS = 4 };

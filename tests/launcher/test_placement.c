@@ -6,10 +6,6 @@
 
 #include "tests/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { CASES = 300, MOST_RANKS = 24, DESCRIPTION_BYTES = 128 };
 
 static hwloc_topology_t

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define MS UINT64_C(1000000)
 

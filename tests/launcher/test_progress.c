@@ -7,8 +7,6 @@
 #include "tests/test.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define SECOND 1000000000ull

@@ -17,9 +17,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 enum { CASES = 60, SOURCES = 3, MOST_BYTES = 300000 };
 

@@ -10,11 +10,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 enum { STRANGERS = 100 };
 

@@ -13,11 +13,8 @@
 #include "tests/test.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { CLIENT = 2, TRIES = 100, FILLING = 3 };
 

@@ -10,9 +10,7 @@
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 enum { SILENCE_S = 3 };
 

@@ -10,8 +10,6 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define TRAINING .stage = RANK_STAGE_TRAINING, .step = 7
 #define DONE     .stage = RANK_STAGE_ENDED, .step = 7, .ended = true, .order = 1

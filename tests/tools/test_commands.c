@@ -13,9 +13,6 @@
 #include "tests/test.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { MOST_WORDS = 16, COMMANDS = 6 };
 

@@ -8,13 +8,10 @@
 
 #include "tools/common/owned.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 /* As open(). */
 static inline int

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <json-c/json.h>
 #include <stdarg.h>
-#include <stdio.h>
 
 void
 inner_log_read(const char *path, char *message, size_t size)

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { PATIENCE_MS = 20000 }; /* with a ddprun that was asked to end */
 

@@ -8,9 +8,6 @@
 #include "launcher/options/options.h"
 
 #include <signal.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 /* From now on SIGCHLD, SIGUSR1, SIGUSR2 and the signals that ask for the end are read by inner_run_goes_on(). *old: the

@@ -11,9 +11,6 @@
 
 #include <dlfcn.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* CUDA 12.4 brought the call by which kernels' arguments are read; release 580 serves CUDA 13. */
 enum { LEAST_CUDA = 12040, WANTED_CUDA = 13000, LIMIT_S = 60 };

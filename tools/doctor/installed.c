@@ -10,13 +10,9 @@
 #include "tools/doctor/examine.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <link.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 extern char **environ;
 

@@ -6,10 +6,6 @@
 #include "tools/common/owned.h"
 #include "tools/doctor/examine.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* As comm/nccl_versions.h wants it: 2.18. */
 enum { LEAST_NCCL = 21800 };
 

@@ -7,14 +7,9 @@
 #include "tools/common/room.h"
 #include "tools/doctor/examine.h"
 
-#include <errno.h>
 #include <glob.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #define MIB_BYTES (1024.0 * 1024)
 

@@ -5,11 +5,6 @@
 #include "tools/common/owned.h"
 #include "tools/doctor/examine.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 static bool
 lies_in(const char *path, const char *folder)
 {

@@ -7,9 +7,6 @@
 #include "tools/common/each.h"
 #include "tools/doctor/examine.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static bool
 needs_library(const struct examination *examination, const char *prefix)
 {

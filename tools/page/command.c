@@ -12,7 +12,6 @@
 #include <json-c/json.h>
 
 #include <math.h>
-#include <string.h>
 
 /* Figures have spaces and letters of two bytes: printf's widths count bytes. */
 static int

@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdarg.h>
-#include <string.h>
 
 /* Markup, in which each %s is text. */
 static void __attribute__((format(printf, 2, 3))) put(FILE *out, const char *format, ...)

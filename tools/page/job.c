@@ -7,7 +7,6 @@
 #include <json-c/json.h>
 
 #include <math.h>
-#include <string.h>
 
 enum { MOST_OBJECTS = 100, MOST_MEMBERS = 6 };
 

@@ -6,8 +6,6 @@
 
 #include <json-c/json.h>
 
-#include <string.h>
-
 /* page.html with page.css and page.js in it; holes in it are named by comments. */
 extern const char page_html[];
 

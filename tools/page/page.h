@@ -11,8 +11,6 @@
 #include "launcher/options/options.h"
 #include "tools/trace/clocks.h"
 
-#include <stdio.h>
-
 /* command.c. Exit code 1: there is no trace to be read. Main thread. */
 extern const struct command report_command;
 

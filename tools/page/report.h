@@ -12,6 +12,7 @@
 #include "tools/trace/facts.h"
 
 #include <stdio.h>
+#include <string.h>
 
 struct json_object;
 

@@ -7,7 +7,6 @@
 #include <json-c/json.h>
 
 #include <math.h>
-#include <string.h>
 
 enum { MOST_LANES = 8, MOST_SLICES = 2000, MOST_ROWS = 4 /* of a rank's collectives */ };
 

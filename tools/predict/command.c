@@ -10,8 +10,6 @@
 #include "tools/common/tool_options.h"
 #include "tools/predict/model.h"
 
-#include <stdlib.h>
-
 static bool
 refuse(const struct options *options, struct error *error)
 {

@@ -15,10 +15,6 @@
 #include <json-c/json.h>
 
 #include <math.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { COMMUNICATORS = 8 };
 

@@ -13,7 +13,6 @@
 #include "tools/predict/model.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 static double
 hops(unsigned ranks)

@@ -10,9 +10,6 @@
 
 #include "tools/trace/facts.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-
 /* A ring's hop: what a GPU sends to the next one, each direction by itself. Both finite, bandwidth above 0. */
 struct link {
     double bytes_per_us; /* = MB/s, of 10^6 bytes */

@@ -15,12 +15,6 @@
 #include "tools/common/owned.h"
 #include "tools/common/tool_options.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 /* Of ddprun's options those whose value in the runs is given here. */
 static const char *const given_here[] = {"bucket-mb",    "no-overlap",     "plan",     "unproved", "max-restarts",
                                          "trace",        "output",         "progress", "metrics",  "page",

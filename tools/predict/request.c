@@ -6,9 +6,6 @@
 #include "launcher/options/option_rows.h"
 #include "tools/common/owned.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 enum { DEFAULT_STEPS = 60, MOST_STEPS = 900, DEFAULT_TIMEOUT_S = 900, MOST_TIMEOUT_S = 1000000 };

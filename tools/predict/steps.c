@@ -3,8 +3,6 @@
 
 #include "launcher/common/xcalloc.h"
 
-#include <stdlib.h>
-
 static bool
 is_usable(const struct looked_at *at, const struct trace_step *step, uint64_t until)
 {

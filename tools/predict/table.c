@@ -5,8 +5,6 @@
 #include "tools/predict/model.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <unistd.h>
 
 #define WORTH_IT 0.5 /* of what so many ranks could do */
 

@@ -9,11 +9,8 @@
 #include "tools/sandbox/raw.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <execinfo.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/auxv.h>
 
 enum { TRIES = 8, FRAMES = 32, ELF_TYPE_AT = 16, ELF_FIXED = 2 };

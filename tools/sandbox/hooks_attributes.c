@@ -8,7 +8,6 @@
 #include "tools/sandbox/overlay.h"
 #include "tools/sandbox/raw.h"
 
-#include <errno.h>
 #include <sys/xattr.h>
 #include <utime.h>
 

@@ -9,7 +9,6 @@
 #include "tools/sandbox/overlay.h"
 #include "tools/sandbox/raw.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 
 enum { SLOTS = 1024 };

@@ -8,9 +8,6 @@
 #include "tools/sandbox/overlay.h"
 #include "tools/sandbox/raw.h"
 
-#include <errno.h>
-#include <string.h>
-
 static bool
 is_left_alone(const struct place *place)
 {

@@ -8,10 +8,8 @@
 #include "tools/sandbox/overlay.h"
 #include "tools/sandbox/raw.h"
 
-#include <errno.h>
 #include <spawn.h>
 #include <stdarg.h>
-#include <string.h>
 
 static bool
 ends_in_slash(const char *path)

@@ -7,10 +7,7 @@
 #include "tools/sandbox/overlay.h"
 #include "tools/sandbox/raw.h"
 
-#include <errno.h>
 #include <spawn.h>
-#include <stdlib.h>
-#include <string.h>
 
 HOOK_PATH(int, chdir, PLACE_FOLLOW, (const char *path), (path))
 

@@ -5,9 +5,6 @@
 #include "tools/sandbox/overlay.h"
 #include "tools/sandbox/raw.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>

@@ -5,10 +5,6 @@
 #include "tools/sandbox/overlay.h"
 #include "tools/sandbox/raw.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* As fopen() opens a file. An invalid mode counts as reading: libc refuses it. */
 static int
 flags_of(const char *mode)

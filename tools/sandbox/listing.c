@@ -8,9 +8,6 @@
 #include "tools/sandbox/raw.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct listing {
     char *entries; /* struct dirent64, one after the other */

@@ -7,11 +7,9 @@
 #include "tools/sandbox/overlay.h"
 #include "tools/sandbox/raw.h"
 
-#include <errno.h>
 #include <execinfo.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { CALLS_AT_MOST = 512, TEXT_BYTES = 128 * 1024 };
 

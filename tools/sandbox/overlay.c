@@ -8,11 +8,9 @@
 #include "tools/sandbox/overlay.h"
 #include "tools/sandbox/raw.h"
 
-#include <errno.h>
 #include <linux/fs.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
 
 enum { COPY_CHUNK_BYTES = 16384 };

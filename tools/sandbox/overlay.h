@@ -17,11 +17,10 @@
 
 #include <limits.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/types.h>
-#include <time.h>
 
 enum {
     FILES_DIR_MAX = 1024,                     /* of the private folder's path, with one of the names below it */

@@ -6,9 +6,7 @@
 #include "tools/sandbox/overlay.h"
 #include "tools/sandbox/raw.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 bool
 place_of_fd(int fd, char path[PATH_MAX])

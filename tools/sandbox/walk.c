@@ -8,9 +8,6 @@
 
 #include "tools/sandbox/raw.h"
 
-#include <errno.h>
-#include <string.h>
-
 enum { LINKS_MAX = 40 }; /* as the kernel's MAXSYMLINKS */
 
 const char *

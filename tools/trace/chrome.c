@@ -7,9 +7,7 @@
 
 #include <json-c/json.h>
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 
 /* Tracks of a process, as they are shown from above: of the trainer one for each group, for groups may step on streams
  * of their own; one for each communicator; and what the host does. */

@@ -5,7 +5,6 @@
 #include "tools/common/grown.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #define WINDOW_NS INT64_C(60000000000)
 

@@ -7,7 +7,6 @@
 #include <json-c/json.h>
 
 #include <math.h>
-#include <stdlib.h>
 
 #define WAITING_LEAST_US 1e3
 

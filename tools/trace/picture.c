@@ -9,7 +9,6 @@
 #include "tools/trace/facts.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 

@@ -9,9 +9,6 @@
 #include "launcher/options/command.h"
 #include "tools/trace/clocks.h"
 
-#include <stdbool.h>
-#include <stdio.h>
-
 struct picture_request {
     const char *folder, *file; /* of the command line; file: "-" is standard output */
 };

@@ -11,15 +11,10 @@
 #include <json-c/json.h>
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { DEEPEST = 8, MOST_REMARKS = 20 };
 

@@ -12,9 +12,6 @@
 #include "launcher/common/waiting.h"
 #include "tools/common/each.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 enum { TRACE_VERSION = 1, TRACE_MOST_RANKS = 1 << 16, TRACE_GROUPS = 64 };
 
 struct json_object;

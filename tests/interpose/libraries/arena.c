@@ -4,8 +4,6 @@
 #include <check.h>
 #include <cuda.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { AGAIN = 8, COVER_READ = 1, COVER_WRITE = 2 };
 

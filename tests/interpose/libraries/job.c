@@ -7,7 +7,6 @@
 
 #include <ctype.h>
 #include <dlfcn.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A bundle (tests/gpu/bundle.sh) has them elsewhere than the build that compiled this. */

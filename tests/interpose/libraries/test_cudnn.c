@@ -11,8 +11,6 @@
 #include "tests/test.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct record *record;
 

@@ -14,8 +14,6 @@
 #include "tests/test.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { CASES = 30, GROUPS = 2 };
 

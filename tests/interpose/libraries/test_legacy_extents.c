@@ -9,8 +9,6 @@
 
 #include <cublas.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { CASES = 30 };
 

@@ -8,9 +8,6 @@
 #include "tests/test.h"
 
 #include <cublasLt.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { CASES = 60, SIZE = 8, WORKSPACE_BYTES = 4096 };
 enum { AREA_A, AREA_B, AREA_C, AREA_D, AREA_BIAS, AREA_AUX, AREA_ALPHA, AREA_BETA, AREA_WORKSPACE };

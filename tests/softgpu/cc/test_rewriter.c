@@ -8,7 +8,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* The rewritten source, or NULL if it was refused; the caller frees it. */
 static char *

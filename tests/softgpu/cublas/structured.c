@@ -1,8 +1,6 @@
 /* structured.c - see structured.h. */
 #include "structured.h"
 
-#include <string.h>
-
 cublasHandle_t handle;
 
 /* What the case has taken; the next one gives it back. */

@@ -9,9 +9,6 @@
 
 #include <cublas_v2.h>
 #include <math.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { CASES = 20, SIDE = 150, BATCH = 4 };
 

@@ -11,8 +11,6 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <nccl.h>
-#include <stdlib.h>
-#include <string.h>
 
 void *dlsym(void *library, const char *name);
 

@@ -6,7 +6,6 @@
 #include "tests/test.h"
 
 #include <cublas.h>
-#include <stdlib.h>
 
 TEST_GROUP(legacy, .start = device_start);
 

@@ -7,8 +7,6 @@
 
 #include <cublas_v2.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { M = 16, N = 24, K = 300, BYTES = 1 << 16 };
 

@@ -8,9 +8,6 @@
 
 #include <cublas_v2.h>
 #include <math.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { CASES = 200, LENGTH = 90, ROOM = 5000 };
 

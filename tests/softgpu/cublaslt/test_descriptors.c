@@ -7,7 +7,6 @@
 #include "tests/test.h"
 
 #include <cublasLt.h>
-#include <string.h>
 
 static cublasLtHandle_t lt;
 

@@ -9,9 +9,6 @@
 
 #include <cublasLt.h>
 #include <math.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { CASES = 3, SIDE = 100, TYPES = 5 };
 

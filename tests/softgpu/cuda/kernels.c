@@ -4,7 +4,6 @@
 #include "softgpu/private_calls.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 

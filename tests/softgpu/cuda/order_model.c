@@ -1,7 +1,6 @@
 /* order_model.c - see order_model.h. */
 #include "order_model.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- sets ---- */

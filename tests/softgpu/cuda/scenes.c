@@ -8,10 +8,8 @@
 #include <spawn.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 extern char **environ;
 

@@ -10,8 +10,6 @@
 #include "tests/test.h"
 
 #include <cuda_runtime_api.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { ARENA_BYTES = 4096, MOST_COPIES = 20, KINDS = 4 };
 

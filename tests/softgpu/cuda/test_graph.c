@@ -9,8 +9,6 @@
 #include "tests/test.h"
 
 #include <cuda_runtime_api.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- all kinds of work ---- */
 

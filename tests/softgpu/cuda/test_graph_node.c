@@ -11,8 +11,6 @@
 #include "tests/test.h"
 
 #include <cuda_runtime_api.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- random graphs ---- */
 

@@ -12,8 +12,6 @@
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <execinfo.h>
-#include <stdlib.h>
-#include <string.h>
 
 static int dlsym_calls, lookups, launches, per_thread_launches, copies;
 static int launch_frames, copy_frames; /* of the stack, in the last of those calls */

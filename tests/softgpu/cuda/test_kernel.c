@@ -8,9 +8,6 @@
 
 #include "tests/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 struct text {
     char text[24];
 };

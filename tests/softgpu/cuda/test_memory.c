@@ -10,9 +10,6 @@
 
 #include "tests/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { BYTES = 4096 };
 
 static CUdeviceptr

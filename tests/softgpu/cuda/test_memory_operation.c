@@ -9,9 +9,6 @@
 
 #include "tests/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* As a host writes what a stream waits for. */
 static void
 put_word(uint64_t *word, uint64_t value, bool wide)

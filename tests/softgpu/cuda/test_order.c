@@ -10,8 +10,6 @@
 
 #include "tests/test.h"
 
-#include <string.h>
-
 /* ---- what may overlap, does ---- */
 
 /* A kernel of `first` waits for one of `second` that is submitted later. */

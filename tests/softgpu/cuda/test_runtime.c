@@ -11,8 +11,6 @@
 
 #include <cuda_runtime_api.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Declared by NVIDIA's headers for C++ only. */
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes, void *stream);

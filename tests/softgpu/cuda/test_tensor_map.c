@@ -10,9 +10,6 @@
 
 #include "tests/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static const cuuint64_t dimensions[] = {4, 8, 16}, strides[] = {16, 128};
 static const cuuint32_t box[] = {4, 1, 1}, element_strides[] = {1, 1, 1};
 static const int lower[] = {0}, upper[] = {0};

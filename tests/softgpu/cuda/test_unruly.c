@@ -7,7 +7,6 @@
 #include "tests/test.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 
 static bool unruly;

@@ -7,9 +7,6 @@
 
 #include "tests/test.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { UNIT = 2 << 20, UNITS = 16, CHUNKS = 6, STEPS = 300 };
 
 static const CUmemAllocationProp on_device = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,

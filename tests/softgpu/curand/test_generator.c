@@ -9,8 +9,6 @@
 
 #include <curand.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { COUNT = 200000 };
 

@@ -7,7 +7,6 @@
 #include "tests/test.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* Random123, kat_vectors: philox4x32, 10 rounds. */
 LOOP_TEST(test_philox_known_answers, 0, 3)

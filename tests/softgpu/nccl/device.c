@@ -2,7 +2,6 @@
 #include "device.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 void

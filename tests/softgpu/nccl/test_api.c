@@ -5,9 +5,6 @@
 
 #include "tests/test.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum { COUNT = 200003 };

@@ -7,8 +7,6 @@
 
 #include "tests/test.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

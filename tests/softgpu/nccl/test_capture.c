@@ -7,7 +7,6 @@
 
 #include "tests/test.h"
 
-#include <stdbool.h>
 #include <unistd.h>
 
 enum { COUNT = 70001 };

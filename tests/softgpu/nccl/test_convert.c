@@ -8,7 +8,6 @@
 #include "tests/test.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { ROUNDS = 2000, LONGEST = 100, FLOATS = 1 << 20 };
 

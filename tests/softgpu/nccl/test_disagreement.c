@@ -12,8 +12,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* An all-reduce of `count` zeros that all ranks take part in. */
 static void

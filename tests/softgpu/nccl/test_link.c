@@ -10,10 +10,7 @@
 
 #include "tests/test.h"
 
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { COUNT = 1 << 20 };

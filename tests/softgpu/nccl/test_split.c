@@ -6,9 +6,6 @@
 
 #include "tests/test.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
-
 enum { COUNT = 5001 };
 
 /* The communicator has these ranks and can sum: `rank` is this one's number, `sum` that of all contributions. */

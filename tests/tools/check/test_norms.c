@@ -12,7 +12,6 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { TYPES = 4, CASES = 60, MOST_ELEMENTS = 6000 };
 

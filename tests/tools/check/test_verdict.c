@@ -13,10 +13,7 @@
 #include "tests/test.h"
 
 #include <math.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum { MOST_EDITS = 8 };

@@ -4,9 +4,7 @@
 #include "tools/check/format/element.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { ELEMENTS = 1024 };
 

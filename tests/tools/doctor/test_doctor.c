@@ -16,10 +16,7 @@
 
 #include <elf.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 enum { CASES = 2000, TEXT_CASES = 500 };
 

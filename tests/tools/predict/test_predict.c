@@ -11,9 +11,6 @@
 #include <json-c/json.h>
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { RANKS = 3, STEPS = 100, TENSORS = 4, MEGABYTE = 1000000 };
 

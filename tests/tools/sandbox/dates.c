@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <sys/random.h>
 #include <sys/time.h>
-#include <time.h>
 
 enum { US = 1000000, LONG_AGO_S = 1500000000, WAIT_US = 20000 };
 

@@ -6,10 +6,6 @@
 #include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/command/report/lines.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static struct scout_log recording;
 static struct scout_finding finding;
 

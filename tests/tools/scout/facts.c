@@ -7,7 +7,6 @@
 #include "tools/scout/format/log.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* Slots of arguments: r: something outside depends on it; k: overwritten; m: modified; -: none of these.
  * from>to: elementwise. */

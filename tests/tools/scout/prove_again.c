@@ -9,10 +9,6 @@
 #include "tools/scout/command/scout.h"
 
 #include <json-c/json_util.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define DDPRUN "TEST_PROVE_AGAIN_DDPRUN" /* environment: its path */
 

@@ -8,8 +8,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A net of two layers: x -> h -> y -> dy -> dw2, dh -> dw1. */
 #define NET      "x 384\nt 128 int\nw1 768\nw2 256\nh 512\ny 1024\ndy 1024\ndh 512\ng1 768\ng2 256\nloss 1\n"

@@ -8,8 +8,6 @@
 #include "tools/scout/command/analysis/turns.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A net of two layers: x -> h -> y -> dy -> dw2, dh -> dw1. */
 #define NET                                                                                                           \

@@ -5,8 +5,6 @@
 #include "tests/test.h"
 #include "tools/scout/format/log.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>

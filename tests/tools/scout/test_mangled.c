@@ -5,10 +5,6 @@
 #include "tests/test.h"
 #include "tools/scout/format/log.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* For each parameter: -: no pointer; v: a pointer to no float; s, d, h, b: to float32, float64, float16, bfloat16; in
  * upper case: to pointers to them. "": nothing is said. */
 static const struct {

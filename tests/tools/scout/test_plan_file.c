@@ -9,9 +9,6 @@
 #include "tools/plan/format/play_json.h"
 
 #include <json-c/json_object_iterator.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static char folder[sizeof("/tmp/test_plan_file.XXXXXX")];

@@ -8,8 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static char path[sizeof("/tmp/test_play.XXXXXX")];

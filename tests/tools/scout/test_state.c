@@ -10,7 +10,6 @@
 #include "tools/plan/trainer/kernels/state.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { COUNT = 1000, BYTES = (COUNT + 1) * 8, ARRAYS = 3, TYPES = 6, KEEP = 0, CHANGE, DIVIDE, APPLY, KERNEL_COUNT };
 

@@ -7,8 +7,6 @@
 #include "tools/scout/command/analysis/turns.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A net of two layers: x -> h -> y -> dy -> dw2, dh -> dw1. Types are said by a call. */
 #define NET      "x 384\nt 128 int\nw1 768\nw2 256\nh 512\ny 1024\ndy 1024\ndh 512\ng1 768\ng2 256\nloss 1\nc 1\n"

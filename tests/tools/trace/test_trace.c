@@ -7,9 +7,6 @@
 #include "tests/test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define MS INT64_C(1000000)
 #define S  INT64_C(1000000000)

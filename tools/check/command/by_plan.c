@@ -9,10 +9,6 @@
 #include "tools/check/command/check.h"
 #include "tools/plan/command/auto.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 /* An option that says what a plan says otherwise; NULL: none is given. */
 static const char *
 contradiction_of(const struct options *options)

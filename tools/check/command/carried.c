@@ -1,8 +1,6 @@
 /* carried.c - see verdict.h. What the host keeps and trains, and each rank copies to the device. */
 #include "tools/check/command/pattern.h"
 
-#include <stdio.h>
-
 enum { PLACE_BYTES = 300 };
 
 /* Where in the source a call site stands that copies to the device. Returns `text`. */

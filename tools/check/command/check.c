@@ -21,11 +21,7 @@
 #include "tools/common/inner_run.h"
 #include "tools/common/tool_options.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { MOST_EXTRA_RUNS = 2 };
 

@@ -4,8 +4,6 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/common/each.h"
 
-#include <stdlib.h>
-
 /* No step has changed any parameter. What DDP_STEP_PARAMETERS averages is known from the end of the first step on. */
 static bool
 is_unmoved(const struct check_evidence *evidence, const struct check_verdict *verdict)

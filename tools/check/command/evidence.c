@@ -4,9 +4,6 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/common/each.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 void
 check_rows_append(struct check_rows *rows, const char *results, int rank)
 {

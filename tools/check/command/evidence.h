@@ -6,9 +6,8 @@
 
 #include "tools/check/format/run.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 enum check_reading { CHECK_READS_DATE = 1, CHECK_READS_RANDOM = 2 };
 

@@ -12,10 +12,6 @@
 #include "tools/check/format/element.h"
 #include "tools/check/format/reference.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 enum { PIECE_BYTES = 1 << 12 };
 
 /* ---- the mean of the turns ---- */

@@ -5,9 +5,6 @@
 #include "tools/check/format/element.h"
 #include "tools/common/each.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* Of the norm of all tensors of a role, what counts as noise in one of them. */
 static const double role_noise = 1e-4;
 

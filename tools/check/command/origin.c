@@ -8,11 +8,6 @@
 #include "tools/common/each.h"
 #include "tools/scout/command/report/lines.h"
 
-#include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* ---- where a call stands ---- */
 
 enum { FRAMES_AT_MOST = 8 };
@@ -103,22 +98,13 @@ is_link(const char *text, size_t at)
     return text[at] == '.' || (text[at] == '>' && at > 0 && text[at - 1] == '-');
 }
 
-static uint32_t
-statement_of(const struct source *source, size_t at)
-{
-    uint32_t found = NODE_NONE;
-    for (uint32_t i = 0; i < source->count; ++i)
-        if (!source->nodes[i].is_block && source->nodes[i].begin <= at && at < source->nodes[i].end)
-            found = i;
-    return found;
-}
-
 /* The variable that has the name at a place: of the innermost block that declares it, a parameter, or of the file. */
 static struct variable
 find_variable(const struct source *source, size_t at, const char *name, size_t length)
 {
     struct variable variable = {.source = source, .name = name, .length = length, .in = {0, strlen(source->text)}};
-    uint32_t node = statement_of(source, at), function = node != NODE_NONE ? source_function(source, node) : NODE_NONE;
+    uint32_t node = source_statement_at(source, at),
+             function = node != NODE_NONE ? source_function(source, node) : NODE_NONE;
     if (function == NODE_NONE)
         return variable;
     size_t body = source->nodes[source_block(source, function)].begin;
@@ -195,7 +181,7 @@ list_settings(const struct variable *variable, struct setting list[SETTINGS_AT_M
             setting.value = expression_at(text, sign + 1);
         else if (is_declared && strchr("({", text[next]) != NULL && text[next] != '\0' && at > variable->in.begin)
             setting.value = (struct span){next + 1, source_close(text, next) - 1};
-        uint32_t node = statement_of(variable->source, at);
+        uint32_t node = source_statement_at(variable->source, at);
         size_t begin = node != NODE_NONE ? variable->source->nodes[node].begin : at;
         if (setting.value.end == 0 && ((!passes && !fills) || only_reads(text, begin, at)))
             continue;
@@ -273,7 +259,7 @@ static bool
 reaches(const struct variable *variable, size_t set, size_t use)
 {
     const struct source *source = variable->source;
-    uint32_t node = statement_of(source, set);
+    uint32_t node = source_statement_at(source, set);
     if (node != NODE_NONE && source->nodes[node].begin == use)
         return false;
     return variable->in.begin == 0 || set < use ||
@@ -285,7 +271,7 @@ reaches(const struct variable *variable, size_t set, size_t use)
 static bool
 find_condition(const struct source *source, size_t at, struct span in, struct said *said)
 {
-    for (uint32_t node = statement_of(source, at); node != NODE_NONE; node = source->nodes[node].parent) {
+    for (uint32_t node = source_statement_at(source, at); node != NODE_NONE; node = source->nodes[node].parent) {
         size_t begin = source->nodes[node].begin, open = source_skip(source->text, source_token(source->text, begin));
         bool decides = begins(source->text, begin, "if") || begins(source->text, begin, "while");
         *said = (struct said){source->text, {open + 1, source_close(source->text, open) - 1}, source, begin};
@@ -489,7 +475,7 @@ is_passed(const struct variable *variable)
         end = source_token(text, at);
         uint32_t node = is_span(text, at, end, variable->name, variable->length) && strchr("(,", text[last]) != NULL &&
                                 strchr(",)", text[source_skip(text, end)]) != NULL
-                            ? statement_of(variable->source, at)
+                            ? source_statement_at(variable->source, at)
                             : NODE_NONE;
         size_t begin = node != NODE_NONE ? variable->source->nodes[node].begin : at;
         if (node != NODE_NONE && memmem(text + begin, at - begin, "cuda", 4) == NULL)

@@ -3,8 +3,6 @@
 
 #include "tools/common/each.h"
 
-#include <stdlib.h>
-
 static const double same_direction = 0.999; /* cosine */
 
 const struct check_row *

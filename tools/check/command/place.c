@@ -12,9 +12,6 @@
 #include "tools/check/format/element.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- what the tensor depends on ---- */
 

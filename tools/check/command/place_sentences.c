@@ -8,9 +8,6 @@
 
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 bool
 place_has(const struct place_question *question, const struct step *step)

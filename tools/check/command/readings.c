@@ -3,9 +3,6 @@
 
 #include "tools/common/each.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static enum check_reading
 kind_of(const struct check_row *row)
 {

@@ -9,8 +9,6 @@
 #include "tools/check/format/element.h"
 #include "tools/common/each.h"
 
-#include <stdlib.h>
-
 static const double exact = 1e-7; /* of whole numbers, whose squares doubles round */
 
 /* Whether every result of the call is so many times one rank's, or of the largest so far the difference is rounding. */

@@ -6,9 +6,6 @@
 #include "tools/common/grown.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const double near_enough = 1e-4;
 

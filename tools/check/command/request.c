@@ -12,9 +12,6 @@
 #include "tools/check/format/reference.h"
 #include "tools/common/tool_options.h"
 
-#include <stdlib.h>
-#include <time.h>
-#include <unistd.h>
 #include <wordexp.h>
 
 enum { DEFAULT_RANKS = 2 };

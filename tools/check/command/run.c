@@ -10,16 +10,11 @@
 #include "tools/plan/format/play.h"
 #include "tools/sandbox/files.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <json-c/json.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 /* ---- its command ---- */
 

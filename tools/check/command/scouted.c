@@ -9,10 +9,6 @@
 #include "tools/scout/command/report/lines.h"
 #include "tools/scout/command/run.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { LEAST_S = 5 }; /* for annotations, besides the time of the runs */
 
 /* Of bytes [lo, hi): up to where they are annotated alike, and whether they are. */

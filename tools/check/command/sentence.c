@@ -4,8 +4,6 @@
 #include "tools/common/each.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 void
 sentence_say(char text[1024], const char *format, ...)

@@ -14,7 +14,6 @@
 #include "tools/check/command/verdict.h"
 
 #include <signal.h>
-#include <stdio.h>
 
 /* ---- run.c: one run of a check: a ddprun of its own, from its start to its last process ---- */
 /*

@@ -9,8 +9,6 @@
 
 #include <errno.h>
 #include <json-c/json.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { ROWS_OF_A_ROLE = 3, FILES_SHOWN = 5 };
 

@@ -8,11 +8,6 @@
 #include "tools/check/command/check.h"
 #include "tools/check/format/reference.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 static const struct check_wishes none = {.plain = false};
 
 /* ---- a run, and why it may end the check ---- */

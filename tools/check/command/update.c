@@ -2,8 +2,6 @@
 #include "tools/check/command/pattern.h"
 #include "tools/check/format/element.h"
 
-#include <stdio.h>
-
 /* ---- a factor ---- */
 
 /* What the update has changed is so many times one rank's; 0: it is no multiple. */

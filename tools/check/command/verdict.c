@@ -4,10 +4,6 @@
 #include "tools/check/format/element.h"
 #include "tools/common/each.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { LATE = 3, MOST_NUDGED = 4 };
 
 static const double unrepeatable = 1e-3; /* a relative difference of a program from itself that hides too much */

@@ -8,8 +8,6 @@
 #include "tools/common/grown.h"
 
 #include <fts.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A file of one rank. */
 struct copy {

@@ -4,7 +4,6 @@
 #include "tools/check/format/element.h"
 
 #include <stdbool.h>
-#include <string.h>
 
 void
 norms_begin(struct norms *norms, size_t count)

@@ -13,8 +13,6 @@
 
 #include <limits.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 /* Absolute path of struct check_run; absent: an ordinary run. */
 #define DDPRUN_ENV_CHECK_RUN "_DDPRUN_CHECK_RUN"

@@ -3,8 +3,6 @@
 
 #include "tools/check/format/element.h"
 
-#include <stdbool.h>
-
 void
 sketch_begin(struct sketch *sketch, uint64_t count)
 {

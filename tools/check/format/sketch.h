@@ -11,9 +11,6 @@
 
 #include "tools/check/format/norms.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 enum { SKETCH_COUNTERS = 1024 };
 
 struct sketch {

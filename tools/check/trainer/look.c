@@ -16,9 +16,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include <errno.h>
 #include <fcntl.h>
-#include <unistd.h>
 
 static struct {
     char path[PATH_MAX + 32];

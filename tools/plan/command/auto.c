@@ -21,11 +21,6 @@
 #include "tools/scout/command/proofs/prove.h"
 #include "tools/scout/command/scout.h"
 
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 struct auto_run {
     const struct options *options;
     const struct auto_job *job;

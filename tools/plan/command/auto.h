@@ -9,7 +9,6 @@
 #include "launcher/options/options.h"
 
 #include <json-c/json.h>
-#include <stdbool.h>
 
 enum { PLAN_MOST_BYTES = 128 << 20 }; /* of a file */
 struct auto_job {

@@ -12,15 +12,8 @@
 #include "tools/plan/format/play_json.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #define CACHE_VERSION "4 " DDPRUN_VERSION

@@ -8,10 +8,6 @@
 #include "tools/plan/format/play_json.h"
 #include "tools/scout/command/report/proofs.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 bool
 plan_file_is_by_state(struct json_object *plan)
 {

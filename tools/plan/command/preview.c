@@ -6,11 +6,6 @@
 #include "launcher/report/closing.h"
 #include "tools/plan/format/play_json.h"
 
-#include <inttypes.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
-
 enum { ROWS = 3 }; /* of a list; what is longer is counted */
 
 static const char *

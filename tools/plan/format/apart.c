@@ -3,7 +3,6 @@
 #include "tools/plan/format/play.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { UNITS = 8 }; /* in the last place: rounding of single elements */
 

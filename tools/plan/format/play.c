@@ -5,13 +5,10 @@
 #include "tools/common/direct.h"
 #include "tools/common/owned.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* The lists of a play, each with its length: they follow the plan in its file. */
 #define LIST(list, length)                                                                                    \

@@ -13,9 +13,6 @@
 
 #include <limits.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 /* Absolute path of the plan, in the job's folder with --plan (DDPRUN_PLAN_NAME), and of the engine that the player
  * stands in front of; absent: an ordinary run. */

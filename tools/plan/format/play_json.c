@@ -6,7 +6,6 @@
 #include "launcher/common/xcalloc.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <xxhash.h>
 
 /* More than any program has; and room for a list of these is there. */

@@ -15,9 +15,6 @@
 #include "tools/common/idle.h"
 #include "tools/plan/trainer/player.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
 enum { UPDATES_AT_MOST = 1000 };
 
 static char **held;      /* [tensor_count]: what is trained, while a batch is given up; else NULL */

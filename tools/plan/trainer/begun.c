@@ -5,9 +5,6 @@
 #include "tools/common/direct.h"
 #include "tools/plan/trainer/player.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static int file = -1;
 
 static uint64_t

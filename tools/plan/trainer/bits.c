@@ -11,9 +11,6 @@
 #include "tools/check/format/element.h"
 #include "tools/plan/trainer/player.h"
 
-#include <inttypes.h>
-#include <string.h>
-
 enum { BYTES_AT_MOST = 1 << 18, LEAST_WORDS = 32, EXPONENTS = 2048, EVEN, ODD, ALL };
 
 /* Where a float of as many bytes has its exponent. */

@@ -18,11 +18,6 @@
 #include "tools/plan/trainer/kernels/state.h"
 #include "tools/plan/trainer/player.h"
 
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { KEEP, CHANGE, DIVIDE, APPLY, KERNELS, ALIGNED = 16, ROUNDS_OF_ALARM = 3, ROUNDS_OF_PROOF = 2 };
 
 static CUfunction kernels[KERNELS];

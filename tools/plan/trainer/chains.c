@@ -11,7 +11,6 @@
 #include "tools/plan/trainer/player.h"
 
 #include <dlfcn.h>
-#include <string.h>
 
 /* Of libgcc, which backtrace() loads: nothing is linked that the trainer may have by the same name. */
 typedef int (*visit_fn)(void *context, void *data);

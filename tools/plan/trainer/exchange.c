@@ -23,9 +23,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <xxhash.h>
 
 enum { FIRST_EXCHANGE = 2, DATA_BYTES = 64, OUTSIDE_MS = 2000 };

@@ -21,9 +21,6 @@
 #include "tools/sandbox/files.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define NO_PLACE UINT32_MAX
 

@@ -5,7 +5,6 @@
 
 #include <dlfcn.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 
 static const struct engine *behind;
 static bool holds;          /* the engine's gradients */

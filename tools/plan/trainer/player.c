@@ -6,10 +6,6 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 struct player player = {.following = PTHREAD_MUTEX_INITIALIZER};

@@ -17,6 +17,8 @@
 #include "tools/scout/trainer/scout.h"
 
 #include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
 
 enum { PLAYER_PAGES = PLAY_READERS };
 

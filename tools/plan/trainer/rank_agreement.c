@@ -12,7 +12,6 @@
 #include "tools/plan/trainer/player.h"
 
 #include <pthread.h>
-#include <string.h>
 #include <xxhash.h>
 
 enum heard { HEARD_DATA, HEARD_NUMBERS, HEARD_UPDATE, HEARD_COUNT };

@@ -18,12 +18,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 static struct play_exchange *shared; /* NULL: nothing is exchanged */
 static uint32_t rank, world;

@@ -10,9 +10,6 @@
 #include "base/message.h"
 #include "tools/plan/trainer/player.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 enum {
     EVENTS = 64,
     KEPT = 512,   /* rounds */

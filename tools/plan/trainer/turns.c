@@ -8,7 +8,6 @@
 #include "comm/wire.h"
 #include "tools/check/format/element.h"
 
-#include <stdlib.h>
 #include <xxhash.h>
 
 enum { ROUNDS_OF_ALARM = 2 };

@@ -8,8 +8,6 @@
 #include "base/message.h"
 #include "base/printable.h"
 
-#include <string.h>
-
 enum { LAUNCHES_AT_MOST = 64, LOOKS_AT_MOST = 2 };
 
 /* Guarded by player.following. */

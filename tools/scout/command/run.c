@@ -11,12 +11,7 @@
 #include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/format/log.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <time.h>
-#include <unistd.h>
 
 enum {
     TESTS_AT_MOST = 24,  /* of a launch */

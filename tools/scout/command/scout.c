@@ -15,8 +15,6 @@
 #include "tools/scout/format/log.h"
 
 #include <json-c/json.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { DEFAULT_STEPS = 3, MOST_STEPS = 100, MOST_TIMEOUT_S = 1000000 };
 

@@ -16,9 +16,9 @@
 
 #include "tools/common/each.h"
 
-#include <stdbool.h>
+#include <inttypes.h>
 #include <stddef.h>
-#include <stdint.h>
+#include <string.h>
 
 #define SCOUT_LOG_VERSION 5
 

@@ -6,8 +6,6 @@
  */
 #include "tools/scout/trainer/scout.h"
 
-#include <stdlib.h>
-
 static struct allocation **live, **numbered; /* [live_count], by address; [made], by number: NULL: it is freed */
 static size_t live_count;
 static uint32_t made;

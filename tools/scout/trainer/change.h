@@ -9,9 +9,6 @@
 #include "tools/check/format/element.h"
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
 /* As what a segment is changed. Numbers of both signs change theirs, too: some updates are by nothing but the sign.
  * Words may be pairs of 16-bit numbers, where a kernel's name or a call names the type. */

@@ -10,7 +10,6 @@
  */
 #include "tools/scout/trainer/scout.h"
 
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -14,8 +14,6 @@
  */
 #include "tools/scout/trainer/scout.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 #include <xxhash.h>

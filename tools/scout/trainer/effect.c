@@ -6,7 +6,6 @@
  */
 #include "tools/scout/trainer/scout.h"
 
-#include <stdlib.h>
 #include <xxhash.h>
 
 /* Gaps in what changed are closed up to GAP_WORDS, where no pointer was seen to point into them. */

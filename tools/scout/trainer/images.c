@@ -10,7 +10,6 @@
 #include "tools/scout/trainer/scout.h"
 
 #include <float.h>
-#include <stdlib.h>
 #include <xxhash.h>
 
 /* Repetitions may differ by this much of the largest number, and what counts as the same by FACTOR times as much as

@@ -8,7 +8,6 @@
  */
 #include "tools/scout/trainer/scout.h"
 
-#include <stdlib.h>
 #include <xxhash.h>
 
 enum { KEPT_AT_MOST = 1 << 26 }; /* bytes of copies */

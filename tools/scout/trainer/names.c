@@ -10,7 +10,6 @@
 #include <elf.h>
 #include <execinfo.h>
 #include <link.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

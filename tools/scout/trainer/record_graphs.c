@@ -4,8 +4,6 @@
  */
 #include "tools/scout/trainer/scout.h"
 
-#include <stdlib.h>
-
 enum { NODES_STRIDE = 1000 };
 
 /* What was captured into a graph, or what an executable graph was made of. */

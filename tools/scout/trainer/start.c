@@ -9,11 +9,6 @@
 #include "tools/plan/format/play.h"
 #include "tools/scout/trainer/scout.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 static pid_t own_pid;
 
 /* ---- the end ---- */

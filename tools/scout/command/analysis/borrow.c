@@ -4,8 +4,6 @@
 #include "tools/scout/command/analysis/rules.h"
 
 #include <obstack.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A launch, and the one that lends to it. */
 struct loan {

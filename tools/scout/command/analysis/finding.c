@@ -4,7 +4,6 @@
 #include "tools/common/owned.h"
 #include "tools/scout/command/analysis/rules.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 enum { CANDIDATES_AT_MOST = 64 };

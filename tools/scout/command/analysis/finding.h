@@ -9,9 +9,6 @@
 
 #include "tools/scout/format/log.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 enum scout_role {
     ROLE_PARAMETER = 1,
     ROLE_GRADIENT,

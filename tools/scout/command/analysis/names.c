@@ -8,10 +8,6 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 const char *
 scout_role_name(enum scout_role role)
 {

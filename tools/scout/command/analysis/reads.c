@@ -4,8 +4,6 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
-#include <stdlib.h>
-
 struct seen {
     struct play_written written;
     int32_t memory;

@@ -6,7 +6,6 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/common/owned.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 /* A constant that only scales or masks the update itself. */

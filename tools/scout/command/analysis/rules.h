@@ -8,8 +8,6 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/scout/command/analysis/finding.h"
 
-#include <stddef.h>
-
 /*
  * ---- graph.c: which bytes of which operation became which bytes of a later one: versions of memory, and the edges
  * between them, over a window of the log's deep pass.

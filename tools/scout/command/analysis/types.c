@@ -10,10 +10,6 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Versions that are the same elements one after the other share what is known: they have a number, `same`. Of types
  * there are sets, with bit 1 << enum scout_type. */
 struct use { /* by an operation, of a version */

@@ -7,7 +7,6 @@
 #include "tools/scout/command/proofs/prove.h"
 
 #include <math.h>
-#include <string.h>
 
 /* What rounding may change of an average, by its norm: sums of 32 bits, and of 16. */
 static const double rounding = 1e-3, rounding_16 = 3e-2;

@@ -5,7 +5,6 @@
 #include "tools/check/format/element.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 
 enum { HALVES_ALIGNED = 16, ROUNDS = 3, SHORT_ROUNDS = 1 };
 

@@ -7,9 +7,7 @@
 #include "tools/common/inner_run.h"
 #include "tools/common/owned.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
 
 enum { GRACE_MS = 3000 }; /* for the other rank, which may wait for the one that cannot go on */
 

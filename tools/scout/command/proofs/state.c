@@ -8,9 +8,7 @@
 #include "tools/scout/command/proofs/prove.h"
 
 #include <float.h>
-#include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 
 enum {
     BORDERS = 5, /* behind the first, that are looked at: two before contents are exchanged, and three then; */

@@ -7,10 +7,6 @@
 #include "tools/common/range.h"
 #include "tools/plan/format/play_json.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 /* What no operation writes, and is not the same when two runs begin, is an address, or was never set. */
 static bool
 is_left_out(const struct trial *it, const struct played *run, uint32_t tensor)

@@ -10,9 +10,6 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/scout/command/analysis/rules.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-
 static const uint32_t says[] = {[ROLE_PARAMETER] = SCOUT_SAYS_PARAMETER, [ROLE_GRADIENT] = SCOUT_SAYS_GRADIENT};
 
 struct comparison {

@@ -11,10 +11,6 @@
 #include "tools/plan/format/play.h"
 #include "tools/scout/command/analysis/rules.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { TEXT_BYTES = 1024, MADE_AT_MOST = 1024 /* of ddprun_lines.h */ };
 
 static int

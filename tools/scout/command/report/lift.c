@@ -1,9 +1,6 @@
 /* lift.c - see lines.h. */
 #include "tools/scout/command/report/lines.h"
 
-#include <ctype.h>
-#include <string.h>
-
 /* ---- calls in a source's text, with their arguments and the object of a method ---- */
 
 enum { ARGUMENTS_AT_MOST = 24 };

@@ -9,9 +9,7 @@
 #include "tools/scout/command/analysis/rules.h"
 #include "tools/scout/format/log.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <ctype.h>
 #include <stdio.h>
 
 /*
@@ -91,6 +89,8 @@ void sources_close(struct sources *sources);
 uint32_t source_statement(const struct source *source, int line, int column);
 /* Where that is not known, the one that has the line's only call of a function whose name begins so. */
 uint32_t source_statement_calling(const struct source *source, int line, int column, const char *callee);
+/* The innermost one around a place of the text; NODE_NONE. */
+uint32_t source_statement_at(const struct source *source, size_t at);
 /* The number of the line that `at` stands in, from 1. */
 int source_line(const struct source *source, size_t at);
 /* The place of a line's column, both from 1. */

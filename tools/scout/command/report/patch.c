@@ -3,8 +3,6 @@
 
 #include "launcher/common/xcalloc.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 enum { CONTEXT = 3 };

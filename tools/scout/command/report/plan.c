@@ -9,8 +9,6 @@
 
 #include <errno.h>
 #include <json-c/json.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void
 put_program(struct json_object *plan, const struct scout_log *log, char *const *words)

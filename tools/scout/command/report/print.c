@@ -6,9 +6,6 @@
 #include "tools/scout/command/report/lines.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const enum scout_role order[] = {ROLE_PARAMETER, ROLE_GRADIENT,   ROLE_OPTIMIZER_STATE, ROLE_AVERAGE,
                                         ROLE_CARRIED,   ROLE_STATISTICS, ROLE_RANDOM,          ROLE_SUSPECT};

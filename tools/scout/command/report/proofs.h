@@ -8,7 +8,6 @@
 #include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/command/analysis/turns.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 
 enum proof_end { PROOF_NOT_ASKED, PROOF_PASSED, PROOF_FAILED, PROOF_IMPOSSIBLE };

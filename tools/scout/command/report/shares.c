@@ -4,10 +4,6 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
 static bool
 is_data(const struct scout_op *op)
 {

@@ -4,13 +4,9 @@
 #include "base/printable.h"
 #include "launcher/common/xcalloc.h"
 
-#include <ctype.h>
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct site_frames {
     struct site_place *frames; /* NULL: not looked up */

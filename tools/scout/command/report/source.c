@@ -4,10 +4,6 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
-#include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define CAPITALS "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"
 enum { FILE_BYTES_AT_MOST = 16 << 20, DEPTH_AT_MOST = 200 };
 
@@ -306,9 +302,8 @@ source_place(const struct source *source, int line, int column)
     return begin + (column > 0 ? (size_t)column - 1 : 0);
 }
 
-/* The innermost statement around a place; NODE_NONE. */
-static uint32_t
-statement_at(const struct source *source, size_t at)
+uint32_t
+source_statement_at(const struct source *source, size_t at)
 {
     uint32_t found = NODE_NONE;
     for (uint32_t i = 0; i < source->count; ++i)
@@ -340,7 +335,7 @@ source_statement(const struct source *source, int line, int column)
     size_t end = begin + strcspn(source->text + begin, "\n");
     place += strspn(source->text + place, " \t"); /* a macro may stand one column in front of its name */
     const char *launch = memmem(source->text + begin, end - begin, "<<<", 3);
-    uint32_t first = launch != NULL ? statement_at(source, (size_t)(launch - source->text)) : NODE_NONE;
+    uint32_t first = launch != NULL ? source_statement_at(source, (size_t)(launch - source->text)) : NODE_NONE;
     if (first != NODE_NONE && source->nodes[first].begin <= place) /* compilers rewrite it, and columns move */
         place = (size_t)(launch - source->text);
     for (uint32_t i = 0; i < source->count; ++i) {
@@ -350,7 +345,7 @@ source_statement(const struct source *source, int line, int column)
         is_one = is_one && (found == NODE_NONE || node->begin < source->nodes[found].end);
         found = i;
     }
-    uint32_t around = column > 0 && place < end ? statement_at(source, place) : NODE_NONE;
+    uint32_t around = column > 0 && place < end ? source_statement_at(source, place) : NODE_NONE;
     if (around != NODE_NONE && source->nodes[around].begin < begin && found != around &&
         source->nodes[found].begin < source->nodes[around].end)
         around = NODE_NONE; /* between two statements of a line */
@@ -370,7 +365,7 @@ source_statement_calling(const struct source *source, int line, int column, cons
         if (strncmp(source->text + at, callee, length) != 0)
             continue;
         is_one = found == NODE_NONE;
-        found = is_one ? statement_at(source, at) : NODE_NONE;
+        found = is_one ? source_statement_at(source, at) : NODE_NONE;
     }
     return found;
 }

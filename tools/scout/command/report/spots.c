@@ -4,10 +4,6 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
-#include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
-
 struct stack
 spot_stack(const struct search *search, uint32_t site)
 {

@@ -4,8 +4,6 @@
 #include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
-#include <stdlib.h>
-
 /* In which pass of the loop an operation of the period is; NODE_NONE: in none. */
 static uint32_t
 pass_of(const struct times *times, int64_t op)
