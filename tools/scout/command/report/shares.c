@@ -686,9 +686,8 @@ shares_place(struct search *search)
     if (is_chosen)
         return "a launch may choose its records by a number, or by a pointer that does not advance evenly";
     if (all != RECORDS_SHOWN)
-        return any ? all == RECORDS_OPEN
-                         ? "scout cannot tell where one record ends and the next begins"
-                         : "scout cannot tell where one record ends: a copy may bring one, or a column of all"
+        return any ? all == RECORDS_OPEN ? "scout cannot tell where one record ends and the next begins"
+                                         : "scout cannot tell records: a copy may bring one, or a column of all"
                    : "no copy from the host brings data to a step";
     if (is_made)
         return "the host makes a list from the whole batch, such as where groups of records begin";
