@@ -2,7 +2,6 @@
 #include "tools/commands.h"
 
 #include "base/protocol.h"
-#include "launcher/common/xcalloc.h"
 #include "tools/check/format/run.h"
 #include "tools/common/owned.h"
 #include "tools/plan/format/play.h"

@@ -214,7 +214,7 @@ say_time(const struct closing *closing, void (*say)(const char *format, ...))
     if (pace.items_per_s > 0.0)
         printable_append(line, LINE_BYTES, ", %.*f items/s", pace.items_per_s < 100.0 ? 1 : 0, pace.items_per_s);
     if (rank->shard_total == UINT64_MAX)
-        printable_append(line, LINE_BYTES, "; no items/s: calls of DDP_SHARD have different totals");
+        printable_append(line, LINE_BYTES, "; no items/s: DDP_SHARD got batches of different sizes");
     else if (rank->shard_total > 0)
         printable_append(line, LINE_BYTES, "; effective batch of all ranks: %" PRIu64 " items (DDP_SHARD)",
                          rank->shard_total);

@@ -3,7 +3,6 @@
 
 #include "base/protocol.h"
 #include "launcher/cluster/launched.h"
-#include "launcher/common/xcalloc.h"
 #include "launcher/options/option_rows.h"
 #include "tools/common/owned.h"
 #include "tools/common/tool_options.h"

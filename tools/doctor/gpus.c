@@ -3,7 +3,6 @@
  *
  * Both are opened in a child: a driver whose kernel module does not fit can crash or hang in its first call.
  */
-#include "launcher/common/xcalloc.h"
 #include "launcher/start/child.h"
 #include "launcher/start/nvml.h"
 #include "tools/common/owned.h"

@@ -3,7 +3,6 @@
  */
 #include "base/protocol.h"
 #include "launcher/cluster/pmix/library.h"
-#include "launcher/common/xcalloc.h"
 #include "launcher/start/elf_file.h"
 #include "launcher/start/loader.h"
 #include "tools/common/owned.h"

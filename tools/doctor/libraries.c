@@ -1,7 +1,6 @@
 /*
  * libraries.c - the doctor's look at NCCL.
  */
-#include "launcher/common/xcalloc.h"
 #include "launcher/start/child.h"
 #include "tools/common/owned.h"
 #include "tools/doctor/examine.h"

@@ -2,7 +2,6 @@
  * limits.c - the doctor's look at what the system allows: memory, files, processes, shared memory, tracing,
  * and the place of the job's folder. Of a limit that is wide enough nothing is said.
  */
-#include "launcher/common/xcalloc.h"
 #include "launcher/start/job_folder.h"
 #include "tools/common/room.h"
 #include "tools/doctor/examine.h"

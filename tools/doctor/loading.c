@@ -1,7 +1,6 @@
 /*
  * loading.c - what the dynamic loader says of the program with the shim preloaded, as a rank would be started.
  */
-#include "launcher/common/xcalloc.h"
 #include "tools/common/owned.h"
 #include "tools/doctor/examine.h"
 

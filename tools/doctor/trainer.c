@@ -4,7 +4,6 @@
  *
  * The loader's answer is in loading.c.
  */
-#include "tools/common/each.h"
 #include "tools/doctor/examine.h"
 
 static bool

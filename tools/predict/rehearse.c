@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/protocol.h"
-#include "launcher/common/xcalloc.h"
 #include "launcher/start/environment.h"
 #include "tools/common/inner_run.h"
 #include "tools/common/owned.h"

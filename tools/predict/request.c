@@ -2,7 +2,6 @@
 #include "tools/predict/request.h"
 
 #include "base/protocol.h"
-#include "launcher/common/xcalloc.h"
 #include "launcher/options/option_rows.h"
 #include "tools/common/owned.h"
 

@@ -1,7 +1,6 @@
 /* chrome.c - see clocks.h. */
 #include "tools/trace/clocks.h"
 
-#include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 #include "tools/trace/facts.h"
 

@@ -1,7 +1,6 @@
 /* clocks.c - see clocks.h, read.h. */
 #include "tools/trace/clocks.h"
 
-#include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
 #include <math.h>

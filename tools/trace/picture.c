@@ -2,7 +2,6 @@
 #include "tools/trace/picture.h"
 
 #include "base/protocol.h"
-#include "launcher/common/xcalloc.h"
 #include "launcher/options/option_rows.h"
 #include "launcher/output/whole_file.h"
 #include "tools/common/tool_options.h"

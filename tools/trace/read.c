@@ -3,10 +3,8 @@
 
 #include "base/printable.h"
 #include "base/protocol.h"
-#include "launcher/common/xcalloc.h"
 #include "tools/common/direct.h"
 #include "tools/common/grown.h"
-#include "tools/common/owned.h"
 
 #include <json-c/json.h>
 

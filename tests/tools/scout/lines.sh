@@ -56,6 +56,7 @@ if is_wanted one_line; then
     check "one line: no line after return" test "$(grep -c 'return p; ddp_note' "$work/one_line.diff")" -eq 0
     run "$ddprun" -n 2 "$work/one_line"
     check "one line: bytes are not counted as items" test "$code$(grep -c 'steps/s' "$work/stderr")$(grep -Ec 'effective batch|[0-9] items' "$work/stderr")" = 010
+    check "one line: records that scout does not know are said once" test "$(grep -c 'must divide the records of a batch' "$work/stderr")" -eq 1
     check "one line: the step is in front of the first of two updates" grep -Eq '^\+ *DDP_STEP\(0\);$' "$work/one_line.diff"
     mkdir "$work/four.d"
     four='float *m, *n, *o; CHECK(cudaMalloc(\&m, 64)); CHECK(cudaMalloc(\&t.g, 256)); CHECK(cudaMalloc(\&n, 64)); CHECK(cudaMalloc(\&o, 64));'
@@ -121,7 +122,7 @@ if is_wanted shares; then
         grep -q 'a batch of 480 bytes, 48 for each item, has no 4 equal shares' "$work/stderr"
     check "shares: lines that leave memory to each rank are said to" grep -q '^note: these lines do not annotate the memory in question' "$work/shares_carried.out"
     check "shares: of the whole set there is one share" test "$(grep -c '^+ *ddp_share(to, bytes, ' "$work/shares_whole.diff")" -eq 1
-    check "shares: of a list each batch is shared" test "$(grep -c '^+ *ddp_share_batches(list, .*, 96, DDP_UNCOUNTED | sizeof(int), 0)' "$work/shares_list.diff")" -eq 1
+    check "shares: of a list each batch is shared" test "$(grep -c '^+ *ddp_share_batches(list, .*, 96, DDP_ELEMENTS | sizeof(int), 0)' "$work/shares_list.diff")" -eq 1
     check "shares: of each time step there is a share, and one of its labels" \
         test "$(grep -c '^+ *ddp_share_times(data, .*, 6912, 6, DDP_ALSO | 48, 0)\|^+ *ddp_share(labels' "$work/shares_times.diff")" -eq 2
     check "shares: labels of each time step have a share of each" \

@@ -4,8 +4,6 @@
  */
 #include "tools/check/command/evidence.h"
 
-#include "launcher/common/xcalloc.h"
-#include "tools/common/each.h"
 #include "tools/scout/command/report/lines.h"
 
 /* ---- where a call stands ---- */

@@ -1,7 +1,6 @@
 /* relation.c - see relation.h. */
 #include "tools/check/command/relation.h"
 
-#include "launcher/common/xcalloc.h"
 #include "tools/check/format/element.h"
 #include "tools/common/grown.h"
 

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "launcher/start/environment.h"
 #include "tools/check/command/check.h"
-#include "tools/common/each.h"
 #include "tools/common/inner_run.h"
 #include "tools/common/tool_options.h"
 #include "tools/plan/format/play.h"

@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "tools/check/command/check.h"
-#include "tools/common/each.h"
 #include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/command/proofs/prove.h"
 #include "tools/scout/command/report/lines.h"

@@ -3,7 +3,6 @@
  */
 #include "tools/check/command/evidence.h"
 
-#include "launcher/common/xcalloc.h"
 #include "tools/common/each.h"
 #include "tools/common/grown.h"
 

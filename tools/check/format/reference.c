@@ -3,7 +3,6 @@
 
 #include "tools/check/format/element.h"
 #include "tools/common/direct.h"
-#include "tools/common/owned.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

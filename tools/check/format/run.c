@@ -2,7 +2,6 @@
 #include "tools/check/format/run.h"
 
 #include "tools/common/direct.h"
-#include "tools/common/owned.h"
 
 #include <fcntl.h>
 #include <stdio.h>

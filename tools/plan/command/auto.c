@@ -11,7 +11,6 @@
 
 #include "base/message.h"
 #include "base/protocol.h"
-#include "launcher/common/xcalloc.h"
 #include "launcher/start/job_folder.h"
 #include "tools/check/format/run.h"
 #include "tools/common/inner_run.h"

@@ -5,7 +5,6 @@
 
 #include "base/message.h"
 #include "base/protocol.h"
-#include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/start/elf_file.h"
 #include "tools/common/owned.h"

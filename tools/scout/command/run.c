@@ -6,7 +6,6 @@
 #include "tools/check/format/run.h"
 #include "tools/common/direct.h"
 #include "tools/common/inner_run.h"
-#include "tools/common/owned.h"
 #include "tools/sandbox/files.h"
 #include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/format/log.h"

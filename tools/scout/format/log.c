@@ -5,7 +5,6 @@
 #include "tools/scout/format/log.h"
 
 #include "tools/common/direct.h"
-#include "tools/common/owned.h"
 
 #include <fcntl.h>
 #include <obstack.h>

@@ -14,6 +14,7 @@
 
 /* With the bytes of an item: ddprun counts the items of another list of the batch; or it has no figure of items,
  * because the list comes once for many steps, or the item is an element, of which a record may have several. */
+#define DDP_ELEMENTS  ((size_t)3 << 60)
 #define DDP_ALSO      ((size_t)1 << 62)
 #define DDP_UNCOUNTED ((size_t)1 << 61)
 
@@ -23,10 +24,11 @@
  * share's items alone. `item`: its bytes; where they are an element's, a share may end inside a record. Ends a program
  * whose batch has no equal shares.
  */
+__attribute__((weak)) unsigned ddp_warnings;
 static inline void
 ddp_share(const void *data, size_t bytes, size_t item, cudaStream_t stream)
 {
-    size_t each = item & ~(DDP_ALSO | DDP_UNCOUNTED), ranks = (size_t)DDP_WORLD_SIZE(), share, unused, at;
+    size_t each = item & ~(DDP_ALSO | DDP_ELEMENTS), ranks = (size_t)DDP_WORLD_SIZE(), share, unused, at;
     if (item & DDP_UNCOUNTED) /* after two totals that differ ddprun has no figure */
         DDP_SHARD(2 * bytes, &share, &unused);
     if (!(item & DDP_ALSO))
@@ -34,6 +36,10 @@ ddp_share(const void *data, size_t bytes, size_t item, cudaStream_t stream)
     if (bytes % (each * ranks) != 0)
         DDP_LINES_END("a batch of %zu bytes, %zu for each item, has no %zu equal shares: choose another batch size\n",
                       bytes, each, ranks);
+    if ((item & DDP_ELEMENTS) == DDP_ELEMENTS && ranks > 1 && DDP_RANK() == 0 && ddp_warnings++ == 0)
+        fprintf(stderr,
+                "ddprun_lines.h: %zu ranks must divide the records of a batch; ddprun scout does not know them\n",
+                ranks);
     share = bytes / ranks;
     for (at = 0; at < bytes; at += share)
         if (at != (size_t)DDP_RANK() * share)

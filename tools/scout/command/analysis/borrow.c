@@ -1,6 +1,5 @@
 /* borrow.c - see finding.h. */
 
-#include "launcher/common/xcalloc.h"
 #include "tools/scout/command/analysis/rules.h"
 
 #include <obstack.h>

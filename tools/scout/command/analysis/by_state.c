@@ -7,7 +7,6 @@
  */
 #include "tools/scout/command/analysis/turns.h"
 
-#include "launcher/common/xcalloc.h"
 #include "tools/common/owned.h"
 
 #include <stdio.h>

@@ -1,6 +1,5 @@
 /* finding.c - see finding.h: the period, its border, and for each candidate the roles. */
 
-#include "launcher/common/xcalloc.h"
 #include "tools/common/owned.h"
 #include "tools/scout/command/analysis/rules.h"
 

@@ -1,7 +1,6 @@
 /* graph.c - see rules.h. */
 #include "tools/scout/command/analysis/rules.h"
 
-#include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 #include "tools/common/owned.h"
 

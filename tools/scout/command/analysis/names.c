@@ -5,7 +5,6 @@
 #include "tools/scout/command/analysis/rules.h"
 
 #include "base/printable.h"
-#include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
 const char *

@@ -6,7 +6,6 @@
  * that was new as many operations ago; where sizes do not count, so is memory that each period allocates.
  */
 
-#include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 #include "tools/common/owned.h"
 #include "tools/scout/command/analysis/rules.h"

@@ -1,7 +1,6 @@
 /* reads.c - see turns.h. */
 #include "tools/scout/command/analysis/turns.h"
 
-#include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
 struct seen {

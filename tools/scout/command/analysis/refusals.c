@@ -3,7 +3,6 @@
  */
 #include "tools/scout/command/analysis/rules.h"
 
-#include "launcher/common/xcalloc.h"
 #include "tools/common/owned.h"
 
 #include <stdio.h>

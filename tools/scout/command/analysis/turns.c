@@ -1,7 +1,6 @@
 /* turns.c - see turns.h. */
 #include "tools/scout/command/analysis/turns.h"
 
-#include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 #include "tools/common/owned.h"
 

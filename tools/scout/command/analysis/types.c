@@ -7,7 +7,6 @@
  */
 #include "tools/scout/command/analysis/rules.h"
 
-#include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
 /* Versions that are the same elements one after the other share what is known: they have a number, `same`. Of types

@@ -1,6 +1,5 @@
 /* noise.c - see prove.h. */
 #include "base/printable.h"
-#include "launcher/common/xcalloc.h"
 #include "tools/scout/command/proofs/prove.h"
 
 #include <math.h>

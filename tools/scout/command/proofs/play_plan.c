@@ -1,7 +1,6 @@
 /* play_plan.c - see prove.h. */
 #include "tools/scout/command/proofs/prove.h"
 
-#include "launcher/common/xcalloc.h"
 #include "tools/check/format/element.h"
 
 #include <stdarg.h>

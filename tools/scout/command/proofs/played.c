@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/protocol.h"
-#include "launcher/common/xcalloc.h"
 #include "tools/common/inner_run.h"
 #include "tools/common/owned.h"
 

@@ -2,7 +2,6 @@
  * state.c - see prove.h: proof (complete) of plans by state, in one process: what has no class is exchanged, then what
  * ranks average, then halves of the data; and sums.
  */
-#include "launcher/common/xcalloc.h"
 #include "tools/check/format/element.h"
 #include "tools/common/owned.h"
 #include "tools/scout/command/proofs/prove.h"

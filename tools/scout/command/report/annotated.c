@@ -7,7 +7,6 @@
 #include "tools/scout/command/report/lines.h"
 
 #include "base/printable.h"
-#include "launcher/common/xcalloc.h"
 #include "tools/scout/command/analysis/rules.h"
 
 static const uint32_t says[] = {[ROLE_PARAMETER] = SCOUT_SAYS_PARAMETER, [ROLE_GRADIENT] = SCOUT_SAYS_GRADIENT};

@@ -7,7 +7,6 @@
  */
 #include "tools/scout/command/report/lines.h"
 
-#include "launcher/common/xcalloc.h"
 #include "tools/plan/format/play.h"
 #include "tools/scout/command/analysis/rules.h"
 

@@ -1,8 +1,6 @@
 /* patch.c - see lines.h. */
 #include "tools/scout/command/report/lines.h"
 
-#include "launcher/common/xcalloc.h"
-
 #include <sys/stat.h>
 
 enum { CONTEXT = 3 };

@@ -2,7 +2,6 @@
 #include "tools/scout/command/report/proofs.h"
 
 #include "base/protocol.h"
-#include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
 #include "tools/plan/format/play_json.h"
 #include "tools/scout/command/report/lines.h"

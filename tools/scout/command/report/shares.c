@@ -1,7 +1,6 @@
 /* shares.c - see lines.h. */
 #include "tools/scout/command/report/lines.h"
 
-#include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
 static bool
@@ -96,9 +95,10 @@ add_share(struct search *search, const struct spot *spot, struct lifted *said, c
     const char *size = strchr(bytes, '*') != NULL ? strstr(bytes, "sizeof(") : NULL; /* of an element, or of a word */
     int length = size != NULL ? (int)source_close(size, strlen("sizeof")) : 1;
     const char *stream = said->stream[0] != '\0' ? said->stream : "0", *memory = lift_bare(said->memory);
-    const char *figure = list->records == 0 || list->labels >= list->items + list->copies ? "DDP_UNCOUNTED | "
-                         : is_counted(search, list, batch)                                ? ""
-                                                                                          : "DDP_ALSO | ";
+    const char *figure = list->records == 0                           ? "DDP_ELEMENTS | "
+                         : list->labels >= list->items + list->copies ? "DDP_UNCOUNTED | "
+                         : is_counted(search, list, batch)            ? ""
+                                                                      : "DDP_ALSO | ";
     uint64_t rest = bytes_of_all(search, batch) - batch->bytes;
     char *item = list->records > 0 ? xasprintf("%s%" PRIu64, figure, batch->bytes / batch->times / list->records)
                                    : xasprintf("%s%.*s", figure, length, size != NULL ? size : "4");

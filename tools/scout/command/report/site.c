@@ -2,7 +2,6 @@
 #include "tools/scout/command/report/lines.h"
 
 #include "base/printable.h"
-#include "launcher/common/xcalloc.h"
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>

@@ -1,7 +1,6 @@
 /* source.c - see lines.h. */
 #include "tools/scout/command/report/lines.h"
 
-#include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
 #define CAPITALS "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"

@@ -1,7 +1,6 @@
 /* spots.c - see lines.h. */
 #include "tools/scout/command/report/lines.h"
 
-#include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
 struct stack

@@ -1,7 +1,6 @@
 /* times.c - see lines.h. */
 #include "tools/scout/command/report/lines.h"
 
-#include "launcher/common/xcalloc.h"
 #include "tools/common/grown.h"
 
 /* In which pass of the loop an operation of the period is; NODE_NONE: in none. */
