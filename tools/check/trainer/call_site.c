@@ -49,12 +49,10 @@ static struct frame
 find_frame(const void *address)
 {
     struct frame *kept = &remembered[((uintptr_t)address >> 2) % FRAMES_REMEMBERED];
-    pthread_mutex_lock(&frames_lock);
+    HOLD(&frames_lock);
     if (kept->address != address)
         *kept = look_up(address);
-    struct frame frame = *kept;
-    pthread_mutex_unlock(&frames_lock);
-    return frame;
+    return *kept;
 }
 
 uint64_t

@@ -24,6 +24,22 @@
 #include "tools/check/format/reference.h"
 #include "tools/check/format/run.h"
 
+static inline pthread_mutex_t *
+check_lock(pthread_mutex_t *lock)
+{
+    pthread_mutex_lock(lock);
+    return lock;
+}
+
+static inline void
+check_unlock(pthread_mutex_t *const *held)
+{
+    pthread_mutex_unlock(*held);
+}
+
+/* Until the end of the block. */
+#define HOLD(lock) pthread_mutex_t *const held_ __attribute__((unused, cleanup(check_unlock))) = check_lock(lock)
+
 /* ---- course.c ---- */
 /* The calls of observer.c's table (interpose/engine/core/observer.h). */
 void check_open(void (*leave)(void));

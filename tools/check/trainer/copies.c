@@ -7,6 +7,8 @@
  */
 #include "tools/check/trainer/check.h"
 
+#include "tools/common/each.h"
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -51,12 +53,9 @@ hash_values(const char *source, size_t bytes)
 static struct check_copies *
 find_site(uint64_t id, const char *place)
 {
-    for (size_t i = 0; i < site_count; ++i) {
-        if (sites[i].site == id)
-            return &sites[i];
-    }
-    if (site_count == COPIES_SITES_AT_MOST)
-        return NULL;
+    struct check_copies *known = FIND(it, sites, site_count, it->site == id);
+    if (known != NULL || site_count == COPIES_SITES_AT_MOST)
+        return known;
     struct check_row row = {.kind = CHECK_ROW_SITE, .value = id};
     snprintf(row.text, sizeof(row.text), "%s", place);
     values_row(&row);
@@ -68,14 +67,13 @@ void
 copies_seen(uint64_t id, const char *place, const void *source, size_t bytes, bool is_annotated)
 {
     uint64_t values = is_annotated ? 0 : hash_values(source, bytes);
-    pthread_mutex_lock(&copies_lock);
+    HOLD(&copies_lock);
     struct check_copies *own = find_site(id, place);
-    if (own != NULL) {
-        own->chain = XXH3_64bits_withSeed(source, bytes, own->chain);
-        own->values = values != 0 ? XXH3_64bits_withSeed(&values, sizeof(values), own->values) : own->values;
-        own->bytes += bytes;
-    }
-    pthread_mutex_unlock(&copies_lock);
+    if (own == NULL)
+        return;
+    own->chain = XXH3_64bits_withSeed(source, bytes, own->chain);
+    own->values = values != 0 ? XXH3_64bits_withSeed(&values, sizeof(values), own->values) : own->values;
+    own->bytes += bytes;
 }
 
 /* One rank notes what it does not repeat. */
@@ -92,8 +90,8 @@ compare_site(const struct check_copies *own, const struct reference_key *key)
 void
 copies_boundary(uint32_t step)
 {
-    pthread_mutex_lock(&copies_lock);
-    for (struct check_copies *own = sites; own < sites + site_count; ++own) {
+    HOLD(&copies_lock);
+    FOR_EACH_MUTABLE(own, sites, site_count) {
         const struct reference_key key = {.kind = REFERENCE_COPIES, .step = step, .number = (uint32_t)own->site};
         if (own->bytes > 0 && values_writer() != NULL)
             values_put(&key, own, sizeof(*own));
@@ -101,5 +99,4 @@ copies_boundary(uint32_t step)
             compare_site(own, &key);
         *own = (struct check_copies){.site = own->site};
     }
-    pthread_mutex_unlock(&copies_lock);
 }

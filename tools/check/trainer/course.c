@@ -61,17 +61,16 @@ void
 check_annotated(const struct tensor *parameter)
 {
     bool is_grown = check_run.keeps_start || check_run.grown_count > 0;
-    if ((check_run.perturbed || is_grown) && !course.any_boundary) {
-        CUcontext before = context_enter();
-        context_synchronize("at a DDP_PARAMETER");
-        if (check_run.perturbed)
-            values_perturb(parameter, true);
-        else if (check_run.keeps_start)
-            (void)values_keep(parameter, CHECK_PARAMETER, (uint32_t)parameter->index, 0);
-        else /* rank 0's, as all ranks have them */
-            compare_set(parameter, &(struct check_tensor){.number = (uint32_t)parameter->index}, 0, 1);
-        context_leave(before);
-    }
+    if ((!check_run.perturbed && !is_grown) || course.any_boundary)
+        return;
+    ENTER_CONTEXT();
+    context_synchronize("at a DDP_PARAMETER");
+    if (check_run.perturbed)
+        values_perturb(parameter, true);
+    else if (check_run.keeps_start)
+        (void)values_keep(parameter, CHECK_PARAMETER, (uint32_t)parameter->index, 0);
+    else /* rank 0's, as all ranks have them */
+        compare_set(parameter, &(struct check_tensor){.number = (uint32_t)parameter->index}, 0, 1);
 }
 
 void
@@ -432,11 +431,10 @@ void
 check_reduce_begins(const struct observed_reduction *reduced, CUstream stream)
 {
     struct tensor memory = memory_of(reduced);
-    pthread_mutex_lock(&looking);
+    HOLD(&looking);
     if (check_run.look > 0)
         look_reduce_begins(&memory, course.steps);
     reduce_begins(&memory, stream);
-    pthread_mutex_unlock(&looking);
 }
 
 void
@@ -445,7 +443,7 @@ check_reduce_ends(const struct observed_reduction *reduced, CUstream stream)
     if (reduced->call->count == 0)
         return;
     struct tensor memory = memory_of(reduced);
-    pthread_mutex_lock(&looking);
+    HOLD(&looking);
     if (!course.over && course.wait_until_ms == 0 && course.steps <= check_run.steps &&
         atomic_load(&engine_state.captures_open) == 0) {
         settle_memory(&memory, stream);
@@ -457,7 +455,6 @@ check_reduce_ends(const struct observed_reduction *reduced, CUstream stream)
     }
     if (check_run.look > 0)
         look_ends(course.steps == 0); /* before the first DDP_STEP it has no number */
-    pthread_mutex_unlock(&looking);
 }
 
 /* ---- DDP_STEP ---- */
@@ -476,9 +473,11 @@ note_own_gradients(int group, uint32_t step)
         values_note(CHECK_ROW_OWN, step, hash);
 }
 
-static void
-boundary_begins(int group, bool captured)
+void
+check_boundary_begins(int group, bool captured, const struct ddp_site *site)
 {
+    HOLD(&looking);
+    (void)site;
     if (course.over || (course.in_rounds && values_writer() == NULL))
         return;
     if (course.in_rounds)
@@ -495,7 +494,7 @@ boundary_begins(int group, bool captured)
     }
     if (captured || atomic_load(&engine_state.captures_open) > 0) /* nothing may be waited for */
         return;
-    CUcontext before = context_enter();
+    ENTER_CONTEXT();
     context_synchronize("at DDP_STEP");
     if (!course.any_boundary) {
         course.first_group = group;
@@ -506,32 +505,22 @@ boundary_begins(int group, bool captured)
         note_own_gradients(group, step);
     if (group == course.first_group)
         count_step();
-    context_leave(before);
 }
 
 void
-check_boundary_begins(int group, bool captured, const struct ddp_site *site)
+check_boundary_ends(int group)
 {
-    pthread_mutex_lock(&looking);
-    (void)site;
-    boundary_begins(group, captured);
-    pthread_mutex_unlock(&looking);
-}
-
-static void
-boundary_ends(int group)
-{
+    HOLD(&looking);
     uint32_t step = course.group_steps[group];
     if (course.over || course.graphs || step == 0 || (group == course.first_group && step > check_run.steps) ||
         atomic_load(&engine_state.captures_open) > 0)
         return;
-    CUcontext before = context_enter();
+    ENTER_CONTEXT();
     context_synchronize("after DDP_STEP");
     look_at_gradients(group, step);
     look_at_averaged(group, step);
     if (group == course.first_group)
         look_at(TENSOR_BUFFER, step, false);
-    context_leave(before);
 }
 
 /* The memory of the host that the operation copies to the device, or NULL. With cudaMemcpyDefault the call does not say
@@ -552,14 +541,6 @@ host_source_of(const struct operation *operation, size_t *bytes_p)
 }
 
 void
-check_boundary_ends(int group)
-{
-    pthread_mutex_lock(&looking);
-    boundary_ends(group);
-    pthread_mutex_unlock(&looking);
-}
-
-void
 check_operation_begins(const struct operation *operation)
 {
     if (course.over)
@@ -571,12 +552,11 @@ check_operation_begins(const struct operation *operation)
     if (source != NULL)
         check_copied(operation->operand_count > 0 ? operation->operands[0].address : 0, source, bytes, bytes, 1);
     if (operation->graph != NULL && course.graphs && atomic_load(&engine_state.captures_open) == 0) {
-        CUcontext before = context_enter();
+        ENTER_CONTEXT();
         context_synchronize("at the launch of a graph");
         if (!course.any_boundary)
             begin_steps();
         count_step();
-        context_leave(before);
     }
     if (course.steps > 0 && !course.in_rounds)
         updaters_operation_begins(operation);
@@ -591,9 +571,8 @@ check_operation_ends(const struct operation *operation, bool enqueued)
     const void *source = check_run.nudge > 0 && enqueued ? host_source_of(operation, &bytes) : NULL;
     if (source != NULL && operation->operand_count > 0 && atomic_load(&engine_state.captures_open) == 0 &&
         operation->operands[0].bytes == bytes) {
-        CUcontext before = context_enter();
+        ENTER_CONTEXT();
         values_perturb_copied(operation->operands[0].address, source, bytes);
-        context_leave(before);
     }
     if (!course.over && course.steps > 0 && !course.in_rounds)
         updaters_operation_ends(enqueued);
@@ -611,7 +590,7 @@ check_program_ends(void)
         return;
     }
     if (course.any_boundary && !atomic_load(&engine_state.context_ended)) {
-        CUcontext before = context_enter();
+        ENTER_CONTEXT();
         if (engine_state.context != NULL) /* there is none where DDP_REDUCE has seen only memory of the host */
             context_synchronize("at the end");
         ++course.steps;
@@ -619,7 +598,6 @@ check_program_ends(void)
         look_at(TENSOR_STATE, course.steps, true);
         if (!course.in_rounds)
             updaters_boundary(course.steps);
-        context_leave(before);
     }
     end_run(course.steps > 0 ? course.steps - 1 : 0, false);
 }

@@ -241,15 +241,13 @@ look_begins(const struct operation *operation, uint32_t interval, bool from_host
         atomic_load(&engine_state.captures_open) > 0 || stream_is_captured(operation->stream))
         return;
     const struct function_layout *layout = operation->function != NULL ? function_layout(operation->function) : NULL;
-    pthread_mutex_lock(&memory_lock);
-    CUcontext before = context_enter();
+    HOLD(&memory_lock);
+    ENTER_CONTEXT();
     if (!look.opened)
         look_open();
     pointers_visit(operation, layout, true, note_pointer, NULL);
     if (begins(interval, from_host))
         begin_operation(operation, layout);
-    context_leave(before);
-    pthread_mutex_unlock(&memory_lock);
 }
 
 void
@@ -258,16 +256,14 @@ look_reduce_begins(const struct tensor *memory, uint32_t interval)
     around.active = false;
     if (!look.opened || interval >= check_run.look || memory->kind == MEMORY_HOST || memory->bytes == 0)
         return;
-    pthread_mutex_lock(&memory_lock);
-    CUcontext before = context_enter();
-    if (begins(interval, false)) {
-        snprintf(around.operation.name, sizeof(around.operation.name), LOOK_REDUCES);
-        snprintf(around.operation.place, sizeof(around.operation.place), "%s:%d\n%s", file_name_of(memory->site.file),
-                 memory->site.line, memory->site.text);
-        keep_pointed(NULL, &(struct pointed){.address = memory->address, .bytes = memory->bytes});
-    }
-    context_leave(before);
-    pthread_mutex_unlock(&memory_lock);
+    HOLD(&memory_lock);
+    ENTER_CONTEXT();
+    if (!begins(interval, false))
+        return;
+    snprintf(around.operation.name, sizeof(around.operation.name), LOOK_REDUCES);
+    snprintf(around.operation.place, sizeof(around.operation.place), "%s:%d\n%s", file_name_of(memory->site.file),
+             memory->site.line, memory->site.text);
+    keep_pointed(NULL, &(struct pointed){.address = memory->address, .bytes = memory->bytes});
 }
 
 void
@@ -288,9 +284,8 @@ look_boundary(double weight, uint32_t interval)
         struct look_operation operation;
         struct look_argument weight;
     } record = {{.interval = interval, .arguments = 1, .name = LOOK_STEPS}, {.value = weight}};
-    pthread_mutex_lock(&memory_lock);
+    HOLD(&memory_lock);
     put(&record, sizeof(record));
-    pthread_mutex_unlock(&memory_lock);
 }
 
 static void
@@ -312,8 +307,8 @@ look_ends(bool enqueued)
     if (!around.active)
         return;
     around.active = false;
-    pthread_mutex_lock(&memory_lock);
-    CUcontext before = context_enter();
+    HOLD(&memory_lock);
+    ENTER_CONTEXT();
     context_synchronize("after an operation that is looked at");
     for (uint32_t i = 0; i < around.operation.arguments; ++i) {
         struct look_argument *argument = &around.list[i];
@@ -330,6 +325,4 @@ look_ends(bool enqueued)
         put(&around.operation, sizeof(around.operation));
         put(around.list, around.operation.arguments * sizeof(around.list[0]));
     }
-    context_leave(before);
-    pthread_mutex_unlock(&memory_lock);
 }

@@ -18,6 +18,7 @@
 #include "tools/check/format/element.h"
 #include "tools/check/format/sketch.h"
 #include "tools/common/each.h"
+#include "tools/common/owned.h"
 
 enum {
     RANGES_AT_MOST = 4096,
@@ -49,13 +50,12 @@ static struct {
 
 /* ---- for updaters.c ---- */
 
-static struct range_found *
-new_range(const struct check_memory *found, CUdeviceptr address)
+static void
+add_range(const struct check_memory *found, CUdeviceptr address)
 {
-    struct range_found *grown = values_room(memory.ranges, (memory.range_count + 1) * sizeof(*grown));
-    memory.ranges = grown;
-    grown[memory.range_count] = (struct range_found){.memory = *found, .address = address, .updated = address != 0};
-    return &grown[memory.range_count++];
+    memory.ranges = values_room(memory.ranges, (memory.range_count + 1) * sizeof(*memory.ranges));
+    memory.ranges[memory.range_count++] =
+        (struct range_found){.memory = *found, .address = address, .updated = address != 0};
 }
 
 void
@@ -68,7 +68,7 @@ memory_found(const struct check_memory *found, CUdeviceptr address)
         return;
     struct check_memory numbered = *found;
     numbered.tensor.number = (uint32_t)memory.range_count;
-    (void)new_range(&numbered, address);
+    add_range(&numbered, address);
     values_put(&(struct reference_key){.kind = REFERENCE_MEMORY, .number = numbered.tensor.number}, &numbered,
                sizeof(numbered));
 }
@@ -83,7 +83,7 @@ memory_has(CUdeviceptr address)
 void
 memory_resolve(const struct check_memory *at, CUdeviceptr pointer)
 {
-    for (struct range_found *range = memory.ranges; range < memory.ranges + memory.range_count; ++range) {
+    FOR_EACH_MUTABLE(range, memory.ranges, memory.range_count) {
         const struct check_memory *its = &range->memory;
         if (its->call == at->call && its->owner == at->owner && its->ordinal == at->ordinal &&
             its->argument == at->argument) {
@@ -96,7 +96,7 @@ memory_resolve(const struct check_memory *at, CUdeviceptr pointer)
 void
 memory_touched(uint64_t call, CUdeviceptr pointer, size_t copied)
 {
-    for (struct range_found *range = memory.ranges; range < memory.ranges + memory.range_count; ++range) {
+    FOR_EACH_MUTABLE(range, memory.ranges, memory.range_count) {
         bool is_copied = range->updated && pointer == range->address && copied >= range->memory.bytes;
         bool is_given = range->change != NULL && pointer - range->changed_at < range->memory.bytes;
         range->touched = range->touched || is_copied || is_given;
@@ -126,9 +126,10 @@ sketch_tensor(const struct tensor *tensor, struct sketch *sketch)
 }
 
 static struct reference_key
-key_of_sketch(uint32_t role, size_t number, uint32_t step)
+key_of_sketch(const struct range_found *range, uint32_t step)
 {
-    return (struct reference_key){.kind = REFERENCE_SKETCH, .role = role, .step = step, .number = (uint32_t)number};
+    return (struct reference_key){
+        .kind = REFERENCE_SKETCH, .role = CHECK_MEMORY, .step = step, .number = range->memory.tensor.number};
 }
 
 /* Of no bytes: it is not where it was, or nothing of the kind. */
@@ -152,8 +153,8 @@ change_range(struct range_found *range)
     int type = (int)range->memory.tensor.type;
     size_t count = range->memory.tensor.count;
     unsigned fraction_bits = type == ELEMENT_FLOAT64 ? 52 : type == ELEMENT_FLOAT32 ? 23 : 10;
-    char *old = values_room(NULL, range->memory.bytes), *new = values_room(NULL, range->memory.bytes);
-    double *moved = values_room(NULL, count * sizeof(*moved));
+    OWNED char *old = values_room(NULL, range->memory.bytes), *new = values_room(NULL, range->memory.bytes);
+    OWNED double *moved = values_room(NULL, count * sizeof(*moved));
     range->change = values_room(NULL, sizeof(*range->change));
     range->changed_at = range->address;
     values_memory(range->address, range->memory.bytes, old, NULL);
@@ -165,16 +166,13 @@ change_range(struct range_found *range)
     sketch_begin(range->change, count);
     sketch_add(range->change, ELEMENT_FLOAT64, moved, count);
     values_memory(range->address, range->memory.bytes, NULL, new);
-    free(old);
-    free(new);
-    free(moved);
 }
 
 /* False: the reference has none. */
 static bool
 get_sketch(const struct range_found *range, uint32_t step, struct sketch *sketch)
 {
-    const struct reference_key key = key_of_sketch(CHECK_MEMORY, range->memory.tensor.number, step);
+    const struct reference_key key = key_of_sketch(range, step);
     return values_get(&key, sketch, sizeof(*sketch));
 }
 
@@ -243,7 +241,7 @@ static void
 look_at_range(struct range_found *range, const struct tensor *tensor, uint32_t step)
 {
     static struct sketch own; /* large */
-    const struct reference_key key = key_of_sketch(CHECK_MEMORY, range->memory.tensor.number, step);
+    const struct reference_key key = key_of_sketch(range, step);
     sketch_tensor(tensor, &own);
     if (values_writer() != NULL)
         values_put(&key, &own, sizeof(own));
@@ -254,25 +252,23 @@ look_at_range(struct range_found *range, const struct tensor *tensor, uint32_t s
 void
 memory_boundary(uint32_t step)
 {
-    struct tensor *tensors = values_room(NULL, memory.range_count * sizeof(*tensors));
-    for (size_t i = 0; i < memory.range_count; ++i) {
-        struct range_found *range = &memory.ranges[i];
+    OWNED struct tensor *tensors = values_room(NULL, memory.range_count * sizeof(*tensors));
+    FOR_EACH_MUTABLE(range, memory.ranges, memory.range_count) {
         range->updates += range->updated;
         bool is_seen = values_writer() != NULL || (values_reader() != NULL && range->updates >= UPDATES_NEEDED);
-        tensors[i] = step >= FIRST_STEP && is_seen ? tensor_of(range) : (struct tensor){.bytes = 0};
+        tensors[NUMBER_OF(range)] = step >= FIRST_STEP && is_seen ? tensor_of(range) : (struct tensor){.bytes = 0};
     }
     values_together(tensors, memory.range_count);
-    for (size_t i = 0; i < memory.range_count; ++i) {
-        struct range_found *range = &memory.ranges[i];
-        if (tensors[i].bytes > 0)
-            look_at_range(range, &tensors[i], step);
+    FOR_EACH_MUTABLE(range, memory.ranges, memory.range_count) {
+        const struct tensor *tensor = &tensors[NUMBER_OF(range)];
+        if (tensor->bytes > 0)
+            look_at_range(range, tensor, step);
         if (is_probed(range, step))
             change_range(range);
         range->updated = false;
+        if (values_writer() == NULL)
+            range->address = 0; /* until its operation comes again */
     }
-    free(tensors);
-    for (size_t i = 0; i < memory.range_count && values_writer() == NULL; ++i)
-        memory.ranges[i].address = 0; /* until its operation comes again */
 }
 
 /* ---- where ranges are, as is known before the first step ---- */
@@ -287,6 +283,6 @@ memory_open(void)
         if (element_bytes((int)found.tensor.type) == 0 ||
             found.bytes != found.tensor.count * element_size((int)found.tensor.type))
             values_stop_damaged();
-        new_range(&found, 0);
+        add_range(&found, 0);
     }
 }

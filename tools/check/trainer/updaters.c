@@ -14,6 +14,7 @@
 
 #include "tools/check/format/element.h"
 #include "tools/common/each.h"
+#include "tools/common/owned.h"
 
 enum {
     UPDATERS_AT_MOST = 64,
@@ -101,10 +102,9 @@ probe_watched(const struct watched *watched, char *bytes)
 static struct given *
 find_or_add(struct given **list, size_t *count, size_t *capacity, uint64_t call, CUdeviceptr address)
 {
-    for (size_t i = 0; i < *count; ++i) {
-        if ((*list)[i].call == call && (*list)[i].address == address)
-            return &(*list)[i];
-    }
+    struct given *known = FIND(it, *list, *count, it->call == call && it->address == address);
+    if (known != NULL)
+        return known;
     if (*count == *capacity) {
         *capacity = *capacity == 0 ? 1024 : 2 * *capacity;
         *list = values_room(*list, *capacity * sizeof(**list));
@@ -158,11 +158,9 @@ watch_parameter(void *arg, const struct pointed *pointed)
 static bool
 parameter_changed(const struct watched *watched)
 {
-    char *after = values_room(NULL, (size_t)PROBES * PROBE_BYTES);
+    OWNED char *after = values_room(NULL, (size_t)PROBES * PROBE_BYTES);
     size_t bytes = probe_watched(watched, after);
-    bool changed = memcmp(watched->before, after, bytes) != 0;
-    free(after);
-    return changed;
+    return memcmp(watched->before, after, bytes) != 0;
 }
 
 /* Whether the updater was seen to change a parameter that it got in this place. */
@@ -282,7 +280,7 @@ compare_gap(const struct watched *watched, const char *after, size_t first, size
 static void
 compare_around(const struct watched *watched)
 {
-    char *after = values_room(NULL, watched->bytes);
+    OWNED char *after = values_room(NULL, watched->bytes);
     values_memory(watched->begin, watched->bytes, after, NULL);
     for (size_t at = 0; at < watched->bytes;) {
         struct tensor tensor;
@@ -295,7 +293,6 @@ compare_around(const struct watched *watched)
         compare_gap(watched, after, at, gap);
         at = gap;
     }
-    free(after);
 }
 
 /* ---- around an operation ---- */
@@ -398,17 +395,14 @@ updaters_operation_begins(const struct operation *operation)
     if (check_run.probes) {
         layout = operation->function != NULL ? function_layout(operation->function) : NULL;
         around.call = layout != NULL ? layout->call : call_identity(operation->name);
-        pthread_mutex_lock(&memory_lock);
+        HOLD(&memory_lock);
         pointers_visit(operation, layout, true, note_touch, (void *)operation);
-        pthread_mutex_unlock(&memory_lock);
     }
     if (!pointers_may_update(operation, &layout))
         return;
-    pthread_mutex_lock(&memory_lock);
-    CUcontext before = context_enter();
+    HOLD(&memory_lock);
+    ENTER_CONTEXT();
     begin_operation(operation, layout);
-    context_leave(before);
-    pthread_mutex_unlock(&memory_lock);
 }
 
 void
@@ -417,19 +411,17 @@ updaters_operation_ends(bool enqueued)
     if (!around.active)
         return;
     around.active = false;
-    pthread_mutex_lock(&memory_lock);
-    CUcontext before = context_enter();
+    HOLD(&memory_lock);
+    ENTER_CONTEXT();
     if (enqueued)
         context_synchronize("after an operation that may update parameters");
-    for (const struct watched *watched = around.watched; watched < around.watched + around.count; ++watched) {
+    FOR_EACH(watched, around.watched, around.count) {
         if (enqueued && around.is_for_updaters && parameter_changed(watched))
             note_updater(watched);
         else if (enqueued && !around.is_for_updaters)
             compare_around(watched);
         free(watched->before);
     }
-    context_leave(before);
-    pthread_mutex_unlock(&memory_lock);
 }
 
 /* ---- the run ---- */
@@ -448,25 +440,16 @@ updaters_open(void)
     }
 }
 
-/* For the runs that are compared with this one. */
-static void
-write_updaters(void)
-{
-    for (; updaters.written < updaters.count; ++updaters.written) {
-        size_t i = updaters.written;
-        struct reference_key key = {.kind = REFERENCE_UPDATER, .number = (uint32_t)i};
-        values_put(&key, &updaters.list[i].found, sizeof(updaters.list[i].found));
-    }
-}
-
 void
 updaters_boundary(uint32_t step)
 {
-    pthread_mutex_lock(&memory_lock);
+    HOLD(&memory_lock);
     memory_boundary(step);
     updaters.step = step;
     updaters.owner_count = 0;
-    if (finds() && step >= 2)
-        write_updaters();
-    pthread_mutex_unlock(&memory_lock);
+    for (; finds() && step >= 2 && updaters.written < updaters.count; ++updaters.written) {
+        const struct check_updater *found = &updaters.list[updaters.written].found;
+        values_put(&(struct reference_key){.kind = REFERENCE_UPDATER, .number = (uint32_t)updaters.written}, found,
+                   sizeof(*found));
+    }
 }
