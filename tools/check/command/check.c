@@ -19,6 +19,7 @@
 #include "tools/check/format/look.h"
 #include "tools/common/each.h"
 #include "tools/common/inner_run.h"
+#include "tools/common/owned.h"
 #include "tools/common/tool_options.h"
 
 #include <math.h>
@@ -54,9 +55,8 @@ static void
 remove_rows(const char *results, int count)
 {
     for (int rank = 0; rank < count; ++rank) {
-        char *path = xasprintf("%s-%d", results, rank);
+        OWNED char *path = xasprintf("%s-%d", results, rank);
         unlink(path);
-        free(path);
     }
 }
 
@@ -150,13 +150,11 @@ free_ranked(struct check_rows **ranked, int count)
 static bool
 run_ranks_again(struct check *check, bool plain, struct check_rows **rows, struct error *error)
 {
-    char *title = xasprintf("%d ranks %s", check->ranks, plain ? "without overlap" : "a second time");
+    OWNED char *title = xasprintf("%d ranks %s", check->ranks, plain ? "without overlap" : "a second time");
     struct check_order order = order_ranks(check, rows == &check->evidence.twice ? "twice" : "plain", title);
     order.plain = plain;
     int count;
-    bool ok = run_ranks(check, &order, rows, &count, error);
-    free(title);
-    return ok;
+    return run_ranks(check, &order, rows, &count, error);
 }
 
 /* The further run that the verdict asks for first; false: none. */
@@ -170,16 +168,14 @@ run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struc
     /* No run of one rank can be made like the others, or the others divide batches. */
     if (check->in_cluster || check->has_reference || (check->evidence.by_plan && !wishes->plain))
         return false;
-    const bool wanted[SESSION_RUNS] = {
-        [SESSION_FAR] = wishes->far, [SESSION_SCALED] = wishes->factor > 0, [SESSION_PROBE] = wishes->probe};
-    static const enum session_run in_turn[] = {SESSION_FAR, SESSION_SCALED, SESSION_PROBE};
-    for (size_t i = 0; i < sizeof(in_turn) / sizeof(in_turn[0]); ++i) {
-        if (wanted[in_turn[i]] && session_rows(check, in_turn[i])->count == 0) {
-            *ok = session_run(check, in_turn[i], wishes, error);
-            return true;
-        }
-    }
-    if (wishes->nudged)
+    const struct check_evidence *evidence = &check->evidence;
+    if (wishes->far && evidence->far.count == 0)
+        *ok = session_run(check, SESSION_FAR, wishes, error);
+    else if (wishes->factor > 0 && evidence->scaled.count == 0)
+        *ok = session_run(check, SESSION_SCALED, wishes, error);
+    else if (wishes->probe && evidence->probe.count == 0)
+        *ok = session_run(check, SESSION_PROBE, wishes, error);
+    else if (wishes->nudged)
         *ok = session_run(check, SESSION_NUDGED, wishes, error);
     else if (wishes->plain && check->evidence.plain == NULL)
         *ok = run_ranks_again(check, true, &check->evidence.plain, error);
@@ -200,7 +196,7 @@ show_verdict(const struct check *check, const struct check_verdict *verdict)
     if (!check->options->quiet)
         check_print_table(stdout, &check->evidence, verdict, check->options->verbose);
     check_print_verdict(stdout, &check->evidence, verdict, !check->in_cluster && tool_wants_colour());
-    char *annotations =
+    OWNED char *annotations =
         verdict->result == CHECK_EQUAL && !check->evidence.by_plan ? scouted_compare(check, verdict) : NULL;
     fputs(annotations != NULL ? annotations : "", stdout);
     if (annotations != NULL && strstr(annotations, "missing: ") != NULL)
@@ -213,7 +209,6 @@ show_verdict(const struct check *check, const struct check_verdict *verdict)
     bool written = !printed || json == NULL || check_write_json(json, &check->evidence, verdict, annotations, code);
     if (!written)
         message_line("cannot write %s, in --json: %s; the verdict is printed above", json, file_why(errno));
-    free(annotations);
     return (printed && written) || code != 0 ? code : DDPRUN_EXIT_USAGE;
 }
 
@@ -448,13 +443,13 @@ is_forced(const struct check_verdict *verdict, struct check_item *item)
 {
     const char *forced = getenv("_DDPRUN_CHECK_LOOK");
     uint32_t tensor = forced != NULL && verdict->result == CHECK_EQUAL ? (uint32_t)strtoul(forced, NULL, 16) : 0;
-    for (size_t i = 0; i < verdict->item_count && tensor != 0; ++i) {
-        *item = verdict->items[i];
-        item->first_step = 2;
-        if (tensor == ((item->tensor.role + 1) << 24 | item->tensor.number))
-            return true;
-    }
-    return false;
+    const struct check_item *wanted =
+        FIND(it, verdict->items, verdict->item_count, tensor == ((it->tensor.role + 1) << 24 | it->tensor.number));
+    if (wanted == NULL)
+        return false;
+    *item = *wanted;
+    item->first_step = 2;
+    return true;
 }
 
 static bool
@@ -488,13 +483,12 @@ static bool
 run_and_look(struct check *check, struct check_order *order, struct error *error)
 {
     order->lists_files = !check->evidence.by_plan; /* a rank above 0 has a folder of its own by plan */
-    char *files = check_run_files(&check->place, order);
+    OWNED char *files = check_run_files(&check->place, order);
     bool ok = run_ranks(check, order, &check->evidence.ranked, &check->evidence.ranks, error);
     if (files != NULL && ok)
         check->evidence.written = written_find(files, check->evidence.ranks);
     if (files != NULL)
         job_folder_clear(files); /* it may be as large as what the program saves */
-    free(files);
     return ok;
 }
 
@@ -533,7 +527,7 @@ run_all(struct check *check, int *exit_code, struct error *error)
     }
     check->ahead = check->in_cluster || check->evidence.by_plan ? 0 : 1;
     check->evidence.one_date = check->ahead == 0;
-    char *title = check->ranks > 0 ? xasprintf("%d ranks", check->ranks) : xstrdup("all ranks");
+    OWNED char *title = check->ranks > 0 ? xasprintf("%d ranks", check->ranks) : xstrdup("all ranks");
     struct check_order order = order_ranks(check, "ranks", title);
     struct check_verdict verdict = {.result = CHECK_EQUAL};
     bool ok;
@@ -552,7 +546,6 @@ run_all(struct check *check, int *exit_code, struct error *error)
         if (ok)
             *exit_code = show_verdict(check, &verdict);
     }
-    free(title);
     check_verdict_free(&verdict);
     return ok;
 }

@@ -4,6 +4,7 @@
 #include "tools/check/command/pattern.h"
 #include "tools/check/format/element.h"
 #include "tools/common/each.h"
+#include "tools/common/owned.h"
 
 /* Of the norm of all tensors of a role, what counts as noise in one of them. */
 static const double role_noise = 1e-4;
@@ -53,10 +54,10 @@ static struct role_norm *
 role_norms(const struct check_rows *rows, uint32_t *last_step_p)
 {
     uint32_t last = 0;
-    for (size_t i = 0; i < rows->count; ++i)
-        last = is_of_tensor(&rows->rows[i]) && rows->rows[i].step > last ? rows->rows[i].step : last;
+    FOR_EACH(row, rows->rows, rows->count)
+        last = is_of_tensor(row) && row->step > last ? row->step : last;
     struct role_norm *norms = xcalloc((size_t)CHECK_ROLES * (last + 1), sizeof(*norms));
-    for (const struct check_row *row = rows->rows; row < rows->rows + rows->count; ++row) {
+    FOR_EACH(row, rows->rows, rows->count) {
         if (!is_of_tensor(row))
             continue;
         struct role_norm *all = &norms[(size_t)row->tensor.role * (last + 1) + row->step];
@@ -131,13 +132,7 @@ int
 items_compare_rows(const void *a, const void *b)
 {
     const struct check_row *left = *(const struct check_row *const *)a, *right = *(const struct check_row *const *)b;
-    const uint32_t l[] = {left->tensor.role, left->tensor.number, left->step};
-    const uint32_t r[] = {right->tensor.role, right->tensor.number, right->step};
-    for (size_t i = 0; i < sizeof(l) / sizeof(l[0]); ++i) {
-        if (l[i] != r[i])
-            return l[i] < r[i] ? -1 : 1;
-    }
-    return 0;
+    return COMPARE(left, right, tensor.role, COMPARE(left, right, tensor.number, COMPARE(left, right, step, 0)));
 }
 
 struct sorted {
@@ -152,17 +147,15 @@ sort_rows(const struct check_rows *rows)
 {
     struct sorted sorted = {.rows = xcalloc(rows->count + 1, sizeof(*sorted.rows)),
                             .distances = xcalloc(rows->count + 1, sizeof(*sorted.distances))};
-    for (size_t i = 0; i < rows->count; ++i) {
-        if (is_of_tensor(&rows->rows[i]))
-            sorted.rows[sorted.count++] = &rows->rows[i];
-    }
-    qsort(sorted.rows, sorted.count, sizeof(*sorted.rows), items_compare_rows);
+    FOR_EACH(row, rows->rows, rows->count)
+        if (is_of_tensor(row))
+            sorted.rows[sorted.count++] = row;
+    SORT(sorted.rows, sorted.count, items_compare_rows);
     uint32_t last;
-    struct role_norm *norms = role_norms(rows, &last);
+    OWNED struct role_norm *norms = role_norms(rows, &last);
     for (size_t i = 0; i < sorted.count; ++i)
         sorted.distances[i] = distance_of(
             sorted.rows[i], &norms[(size_t)sorted.rows[i]->tensor.role * (last + 1) + sorted.rows[i]->step]);
-    free(norms);
     return sorted;
 }
 
@@ -198,9 +191,8 @@ take_drift_out(struct sorted *sorted, const struct check_rows *rows, bool in_rou
 {
     static const double unit = 0x1p-24; /* of a run that begins with zeros, which stay */
     uint32_t last;
-    struct role_norm *norms = role_norms(rows, &last);
-    double *drift = find_drift(sorted, &norms[(size_t)CHECK_PARAMETER * (last + 1)], last);
-    free(norms);
+    OWNED struct role_norm *norms = role_norms(rows, &last);
+    OWNED double *drift = find_drift(sorted, &norms[(size_t)CHECK_PARAMETER * (last + 1)], last);
     double first = last > 0 ? fmax(drift[1], unit) : unit;
     for (size_t i = 0; i < sorted->count; ++i) {
         uint32_t step = sorted->rows[i]->during > 0 ? sorted->rows[i]->during : sorted->rows[i]->step;
@@ -211,7 +203,6 @@ take_drift_out(struct sorted *sorted, const struct check_rows *rows, bool in_rou
         sorted->distances[i].block *= scale;
         sorted->distances[i].absolute *= scale;
     }
-    free(drift);
 }
 
 /* Makes each distance the largest of its tensor so far. */
@@ -309,10 +300,10 @@ tolerance_of(const struct check_evidence *evidence, const struct check_row *row)
 static double
 bearable_of(const struct check_evidence *evidence, const struct check_row *row)
 {
-    bool own = has_own_tolerance(evidence, row);
+    double own = ITEMS_BEARABLE * items_tolerance((int)row->tensor.type);
     if (row->tensor.role == CHECK_REDUCE)
-        return fmax(evidence->bearable, ITEMS_BEARABLE * items_tolerance((int)row->tensor.type));
-    return own ? ITEMS_BEARABLE * items_tolerance((int)row->tensor.type) : evidence->bearable;
+        return fmax(evidence->bearable, own);
+    return has_own_tolerance(evidence, row) ? own : evidence->bearable;
 }
 
 /*
@@ -369,11 +360,10 @@ is_lost_in_noise(const struct check_evidence *evidence, const struct check_row *
 static bool
 is_decision(const struct check_evidence *evidence, const struct check_row *row)
 {
-    const struct check_rows *nudged = &evidence->nudged;
     bool before = false; /* the row of the step before, of the same run, makes none */
-    const struct check_row *own = NULL;
-    while (row->tensor.role == CHECK_GRADIENT && row->norms.unbounded == 0 &&
-           (own = check_rows_next_of(nudged, CHECK_GRADIENT, own)) != NULL) {
+    if (row->tensor.role != CHECK_GRADIENT || row->norms.unbounded > 0)
+        return false;
+    EACH_ROW_OF(own, &evidence->nudged, CHECK_GRADIENT) {
         if (own->tensor.number != row->tensor.number)
             continue;
         if (own->step == row->step && before &&
@@ -394,11 +384,9 @@ is_nudged(struct check_item *item, const struct check_evidence *evidence, const 
           const struct distance *distance)
 {
     double most = 0;
-    const struct check_rows *nudged = &evidence->nudged;
-    const struct check_row *own = NULL;
-    while (row->tensor.role == CHECK_GRADIENT && (own = check_rows_next_of(nudged, CHECK_GRADIENT, own)) != NULL) {
-        bool is_same = own->step == row->step && own->tensor.number == row->tensor.number;
-        most = is_same ? fmax(most, own->norms.difference) : most;
+    EACH_ROW_OF(own, &evidence->nudged, CHECK_GRADIENT) {
+        if (own->step == row->step && check_same_tensor(&own->tensor, &row->tensor))
+            most = fmax(most, own->norms.difference);
     }
     if (!(most > 0 && row->norms.difference <= ITEMS_FLOOR_FACTOR * most) ||
         distance->typical > bearable_of(evidence, row))
@@ -522,7 +510,7 @@ items_make(const struct check_evidence *evidence, const struct check_rows *ranke
      * does: it is right if nothing else differs in any step. */
     bool weighs = check_evidence_weighs(evidence),
          are_own = check_rows_find(&evidence->ranked[0], CHECK_ROW_AVERAGED) != NULL;
-    for (struct check_item *item = items; item < items + count; ++item) {
+    FOR_EACH_MUTABLE(item, items, count) {
         const struct check_row *probed = find_probed(&evidence->probe, &item->tensor);
         item->is_scratch = probed != NULL && fabs(probed->norms.product) < 0.1; /* nothing of a change was left */
         item->is_own = probed != NULL && probed->value == 0 && item->tensor.group != 1;
@@ -531,7 +519,7 @@ items_make(const struct check_evidence *evidence, const struct check_rows *ranke
             item->differs = item->unclear = false;
         are_own = are_own && (!item->differs || item->is_own || item->tensor.role == CHECK_MEAN);
     }
-    for (struct check_item *item = items; item < items + count; ++item) {
+    FOR_EACH_MUTABLE(item, items, count) {
         item->is_own = item->is_own && are_own && item->differs;
         item->differs = item->differs && !item->is_own;
     }
@@ -543,21 +531,17 @@ static int
 compare_items(const void *a, const void *b)
 {
     const struct check_item *left = a, *right = b;
-    if (left->differs != right->differs)
-        return left->differs ? -1 : 1;
     bool mean = left->tensor.role == CHECK_MEAN;
-    if (mean != (right->tensor.role == CHECK_MEAN)) /* one for each call: many */
+    if (left->differs == right->differs && mean != (right->tensor.role == CHECK_MEAN)) /* one for each call: many */
         return mean ? 1 : -1;
-    if (left->difference != right->difference)
-        return left->difference > right->difference ? -1 : 1;
-    const uint32_t l[] = {left->tensor.role, left->tensor.number}, r[] = {right->tensor.role, right->tensor.number};
-    return l[0] != r[0] ? (l[0] < r[0] ? -1 : 1) : l[1] < r[1] ? -1 : 1;
+    int by_tensor = COMPARE(left, right, tensor.role, COMPARE(left, right, tensor.number, 0));
+    return COMPARE(right, left, differs, COMPARE(right, left, difference, by_tensor));
 }
 
 void
 items_sort(struct check_item *items, size_t count)
 {
-    qsort(items, count, sizeof(*items), compare_items);
+    SORT(items, count, compare_items);
 }
 
 bool
@@ -568,8 +552,6 @@ items_scaled_differ(const struct check_evidence *evidence, uint32_t role)
     size_t count;
     one.ranks = 1;
     one.ranked = &scaled;
-    struct check_item *items = items_make(&one, &scaled, &count);
-    bool differs = ANY(item, items, count, item->tensor.role == role && item->differs);
-    free(items);
-    return differs;
+    OWNED struct check_item *items = items_make(&one, &scaled, &count);
+    return ANY(item, items, count, item->tensor.role == role && item->differs);
 }

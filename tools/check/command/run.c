@@ -5,6 +5,7 @@
 #include "launcher/start/environment.h"
 #include "tools/check/command/check.h"
 #include "tools/common/inner_run.h"
+#include "tools/common/owned.h"
 #include "tools/common/tool_options.h"
 #include "tools/plan/format/play.h"
 #include "tools/sandbox/files.h"
@@ -69,7 +70,8 @@ check_run_files(const struct check_place *place, const struct check_order *order
 static pid_t
 start_run(const struct check_place *place, const struct check_order *order, const struct run_files *files)
 {
-    char date[64], turns[16], *written = check_run_files(place, order);
+    char date[64], turns[16];
+    OWNED char *written = check_run_files(place, order);
     snprintf(date, sizeof(date), "%lld %d", (long long)place->date_us, order->ahead);
     snprintf(turns, sizeof(turns), "%d", order->turns);
     const char *environment[5][2] = {{DDPRUN_ENV_CHECK_RUN, files->settings}, {FILES_ENV_DATE, date}};
@@ -78,19 +80,16 @@ start_run(const struct check_place *place, const struct check_order *order, cons
         memcpy(environment[count++], (const char *[]){DDPRUN_ENV_PLAN_TURNS, turns}, sizeof(*environment));
     if (written != NULL)
         memcpy(environment[count++], (const char *[]){DDPRUN_ENV_CHECK_FILES, written}, sizeof(*environment));
-    pid_t pid =
-        inner_run_start(&(struct inner_start){.options = place->options,
-                                              .sets = check_sets,
-                                              .one_rank = order->ranks == 1,
-                                              .words = options_of(place, order),
-                                              .summary = files->summary,
-                                              .program = order->arguments,
-                                              .errors = place->options->verbose && !order->dry ? NULL : files->log,
-                                              .output = true,
-                                              .environment = environment,
-                                              .old_mask = &place->old_mask});
-    free(written);
-    return pid;
+    return inner_run_start(&(struct inner_start){.options = place->options,
+                                                 .sets = check_sets,
+                                                 .one_rank = order->ranks == 1,
+                                                 .words = options_of(place, order),
+                                                 .summary = files->summary,
+                                                 .program = order->arguments,
+                                                 .errors = place->options->verbose && !order->dry ? NULL : files->log,
+                                                 .output = true,
+                                                 .environment = environment,
+                                                 .old_mask = &place->old_mask});
 }
 
 /* Rows so far of the first rank that is here; they grow with each step. */
@@ -199,10 +198,8 @@ check_run_show(const struct check_place *place, const struct check_order *order)
     if (place->options->verbose)
         return;
     for (int rank = 0; rank < (order->ranks > 0 ? order->ranks : 1); ++rank) {
-        char *errors = xasprintf("%s/%s.output/rank-%d.err", place->folder, order->name, rank);
-        bool shown = inner_log_show_end(errors);
-        free(errors);
-        if (shown)
+        OWNED char *errors = xasprintf("%s/%s.output/rank-%d.err", place->folder, order->name, rank);
+        if (inner_log_show_end(errors))
             return;
     }
 }

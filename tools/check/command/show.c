@@ -4,6 +4,8 @@
 #include "launcher/output/whole_file.h"
 #include "tools/check/command/pattern.h"
 #include "tools/check/format/element.h"
+#include "tools/common/each.h"
+#include "tools/common/owned.h"
 #include "tools/plan/format/play_json.h"
 
 #include <errno.h>
@@ -34,9 +36,8 @@ place_tensor(const struct check_tensor *tensor, char text[46])
 static char *
 add_words(char *text, const char *words)
 {
-    char *both = xasprintf("%s%s%s", text, text[0] != '\0' ? ", " : "", words);
-    free(text);
-    return both;
+    OWNED char *before = text;
+    return xasprintf("%s%s%s", before, before[0] != '\0' ? ", " : "", words);
 }
 
 static const char *
@@ -143,8 +144,8 @@ static void
 print_turns(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict)
 {
     size_t differing = 0;
-    for (size_t i = 0; i < verdict->item_count; ++i)
-        differing += verdict->items[i].difference > 0;
+    FOR_EACH(item, verdict->items, verdict->item_count)
+        differing += item->difference > 0;
     fprintf(out, "%d ranks that take turns compute what one process with all turns computes: ", evidence->ranks);
     if (check_evidence_same_bits(evidence))
         fprintf(out, "the same bits in %zu tensors, in %u rounds\n", verdict->item_count, evidence->steps);
@@ -309,7 +310,7 @@ describe_written(struct json_object *all, const struct written *written)
 static struct json_object *
 describe_check(const struct check_evidence *evidence, const struct check_verdict *verdict, int exit_code)
 {
-    struct json_object *object = json_object_new_object(), *all;
+    struct json_object *object = json_object_new_object();
     play_put_text(object, "ddprun_version", DDPRUN_VERSION);
     play_put_text(object, "verdict", result_name(verdict->result));
     play_put_text(object, "cause", check_cause_name(verdict->cause));
@@ -327,9 +328,9 @@ describe_check(const struct check_evidence *evidence, const struct check_verdict
     json_object_object_add(object, "first_step",
                            verdict->first != NULL ? json_object_new_int((int)items_step(verdict->first)) : NULL);
     json_object_object_add(object, "tensor", verdict->first != NULL ? describe_item(verdict->first) : NULL);
-    all = play_put_list(object, "tensors");
-    for (size_t i = 0; i < verdict->item_count; ++i)
-        json_object_array_add(all, describe_item(&verdict->items[i]));
+    struct json_object *all = play_put_list(object, "tensors");
+    FOR_EACH(item, verdict->items, verdict->item_count)
+        json_object_array_add(all, describe_item(item));
     describe_written(play_put_list(object, "written_by_several"), &evidence->written);
     return object;
 }
@@ -337,31 +338,26 @@ describe_check(const struct check_evidence *evidence, const struct check_verdict
 static bool
 write_object(const char *path, struct json_object *object)
 {
-    char *text =
+    OWNED char *text =
         xasprintf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
                                                                      JSON_C_TO_STRING_NOSLASHESCAPE));
-    bool ok = whole_file_write(path, text, strlen(text));
-    int cause = errno;
-    free(text);
     json_object_put(object);
-    errno = cause;
-    return ok;
+    return whole_file_write(path, text, strlen(text));
 }
 
 bool
 check_write_json(const char *path, const struct check_evidence *evidence, const struct check_verdict *verdict,
                  const char *annotations, int exit_code)
 {
-    struct json_object *object = describe_check(evidence, verdict, exit_code), *missing;
     static const char begin[] = "missing: ";
-    missing = play_put_list(object, "missing");
-    for (const char *line = annotations; line != NULL && line[0] != '\0'; line += strcspn(line, "\n") + 1) {
-        size_t length = strcspn(line, "\n");
-        if (strncmp(line, begin, strlen(begin)) == 0)
-            json_object_array_add(missing,
-                                  json_object_new_string_len(line + strlen(begin), (int)(length - strlen(begin))));
-        if (line[length] == '\0')
-            break;
+    struct json_object *object = describe_check(evidence, verdict, exit_code);
+    struct json_object *missing = play_put_list(object, "missing");
+    for (const char *line = annotations; line != NULL; line = strchr(line, '\n')) {
+        line += line[0] == '\n';
+        if (strncmp(line, begin, strlen(begin)) == 0) {
+            const char *text = line + strlen(begin);
+            json_object_array_add(missing, json_object_new_string_len(text, (int)strcspn(text, "\n")));
+        }
     }
     return write_object(path, object);
 }

@@ -49,7 +49,7 @@ find_largest(const struct check_evidence *evidence, struct check_verdict *verdic
 {
     bool in_rounds = check_evidence_in_rounds(evidence);
     verdict->largest = 0;
-    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
+    FOR_EACH(item, verdict->items, verdict->item_count) {
         bool counts =
             (item->tensor.role == CHECK_PARAMETER || item->tensor.role == CHECK_GRADIENT) && !item->compensated;
         if (in_rounds)
@@ -68,11 +68,10 @@ static int
 narrowest_type(const struct check_evidence *evidence)
 {
     int type = evidence->wire_type;
-    const struct check_row *row = NULL;
-    while (type != ELEMENT_BFLOAT16 && (row = check_rows_next(&evidence->ranked[0], CHECK_ROW_TENSOR, row)) != NULL) {
+    EACH_ROW(row, &evidence->ranked[0], CHECK_ROW_TENSOR) {
         bool narrow = row->tensor.type == ELEMENT_FLOAT16 || row->tensor.type == ELEMENT_BFLOAT16;
         bool counts = row->tensor.role == CHECK_GRADIENT || row->tensor.role == CHECK_PARAMETER;
-        type = counts && narrow ? (int)row->tensor.type : type;
+        type = counts && narrow && type != ELEMENT_BFLOAT16 ? (int)row->tensor.type : type;
     }
     const struct check_row *named[] = {check_rows_find(&evidence->alone, CHECK_ROW_TYPES),
                                        check_rows_find(&evidence->ranked[0], CHECK_ROW_TYPES)};
@@ -337,8 +336,8 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     judgement.agreement = agreement_find(evidence);
     judgement.first = judgement.pattern.first;
     judgement.shown = shown_in_all(&judgement) | (judgement.first != NULL ? shown_of_first(&judgement) : 0);
-    for (size_t i = 0; i < verdict->item_count && evidence->probe.count == 0 && evidence->steps > 1; ++i)
-        wishes->probe = wishes->probe || (verdict->items[i].tensor.role == CHECK_MEMORY && verdict->items[i].differs);
+    wishes->probe = evidence->probe.count == 0 && evidence->steps > 1 &&
+                    ANY(item, verdict->items, verdict->item_count, item->tensor.role == CHECK_MEMORY && item->differs);
     wishes->plain = judgement.first != NULL && (judgement.shown & SHOWN_ROUNDS) == 0 &&
                     evidence->overlapped_steps > 0 && evidence->plain == NULL;
     judge(&judgement);

@@ -3,11 +3,14 @@
 
 #include "tools/check/format/element.h"
 #include "tools/common/direct.h"
+#include "tools/common/each.h"
+#include "tools/common/owned.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 
 static const char magic[8] = "ddpcheck";
@@ -97,17 +100,8 @@ reference_close(struct reference_writer *writer)
 
 /* ---- reading ---- */
 
-static int
-compare_keys(const void *a, const void *b)
-{
-    const struct reference_entry *left = a, *right = b;
-    const uint32_t *l = &left->record.key.kind, *r = &right->record.key.kind;
-    for (size_t i = 0; i < sizeof(struct reference_key) / sizeof(*l); ++i) {
-        if (l[i] != r[i])
-            return l[i] < r[i] ? -1 : 1;
-    }
-    return 0;
-}
+#define BY(field, then) COMPARE(&a->record.key, &b->record.key, field, then)
+COMPARES(compare_keys, struct reference_entry, BY(kind, BY(role, BY(step, BY(number, 0)))))
 
 /* Reads the headers of all records; the file must end with REFERENCE_END. */
 static const char *
@@ -166,7 +160,7 @@ reference_open(const char *path, struct reference_reader *reader, const char **w
         reference_free(reader);
         return false;
     }
-    qsort(reader->entries, reader->count, sizeof(*reader->entries), compare_keys);
+    SORT(reader->entries, reader->count, compare_keys);
     return true;
 }
 

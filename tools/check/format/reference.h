@@ -11,6 +11,8 @@
 #ifndef DDPRUN_TOOLS_CHECK_FORMAT_REFERENCE_H
 #define DDPRUN_TOOLS_CHECK_FORMAT_REFERENCE_H
 
+#include "base/must_use.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -67,20 +69,18 @@ struct reference_writer {
 };
 
 /* Makes the file, or replaces what it holds. False with errno, as all that follow. */
-bool reference_create(const char *path, const struct reference_header *header, struct reference_writer *writer)
-    __attribute__((warn_unused_result));
-bool reference_begin(struct reference_writer *writer, const struct reference_key *key)
-    __attribute__((warn_unused_result));
-bool reference_append(struct reference_writer *writer, const void *data, size_t bytes)
-    __attribute__((warn_unused_result));
-bool reference_end(struct reference_writer *writer) __attribute__((warn_unused_result));
+bool reference_create(const char *path, const struct reference_header *header,
+                      struct reference_writer *writer) MUST_USE;
+bool reference_begin(struct reference_writer *writer, const struct reference_key *key) MUST_USE;
+bool reference_append(struct reference_writer *writer, const void *data, size_t bytes) MUST_USE;
+bool reference_end(struct reference_writer *writer) MUST_USE;
 /* All of a record at once. */
-bool reference_put(struct reference_writer *writer, const struct reference_key *key, const void *data, size_t bytes)
-    __attribute__((warn_unused_result));
+bool reference_put(struct reference_writer *writer, const struct reference_key *key, const void *data,
+                   size_t bytes) MUST_USE;
 /* Continues a file that was closed, in front of its end; REFERENCE_END is to be written again. */
-bool reference_extend(const char *path, struct reference_writer *writer) __attribute__((warn_unused_result));
+bool reference_extend(const char *path, struct reference_writer *writer) MUST_USE;
 /* False if the file system says only now that it is not all there. */
-bool reference_close(struct reference_writer *writer) __attribute__((warn_unused_result));
+bool reference_close(struct reference_writer *writer) MUST_USE;
 
 /* ---- reading ---- */
 
@@ -102,8 +102,7 @@ struct reference_reader {
 };
 
 /* False with *why: what is wrong with the file; static storage. */
-bool reference_open(const char *path, struct reference_reader *reader, const char **why)
-    __attribute__((warn_unused_result));
+bool reference_open(const char *path, struct reference_reader *reader, const char **why) MUST_USE;
 /* A second place in the file of `reader`, which must outlive it; NULL state: no memory. Free `state` of XXH3. */
 struct reference_reader reference_share(const struct reference_reader *reader);
 const struct reference_entry *reference_find(const struct reference_reader *reader, const struct reference_key *key);
@@ -113,18 +112,15 @@ bool reference_is_one(const char *path);
 
 /* The next bytes of a record, from its beginning on; false: the file is damaged or cannot be read. With the last bytes
  * the hash is compared. */
-bool reference_start(struct reference_reader *reader, const struct reference_entry *entry)
-    __attribute__((warn_unused_result));
-bool reference_next(struct reference_reader *reader, void *data, size_t bytes) __attribute__((warn_unused_result));
+bool reference_start(struct reference_reader *reader, const struct reference_entry *entry) MUST_USE;
+bool reference_next(struct reference_reader *reader, void *data, size_t bytes) MUST_USE;
 /* Begins the record of this key, of exactly so many bytes. */
-bool reference_start_of(struct reference_reader *reader, const struct reference_key *key, uint64_t bytes)
-    __attribute__((warn_unused_result));
+bool reference_start_of(struct reference_reader *reader, const struct reference_key *key, uint64_t bytes) MUST_USE;
 /* The next elements of a type of element.h: each of them, `factor` times, is added to values[count]. */
-bool reference_add(struct reference_reader *reader, int type, size_t count, double factor, double *values)
-    __attribute__((warn_unused_result));
+bool reference_add(struct reference_reader *reader, int type, size_t count, double factor, double *values) MUST_USE;
 /* All of a record, of exactly so many bytes. */
-bool reference_get(struct reference_reader *reader, const struct reference_entry *entry, void *data, size_t bytes)
-    __attribute__((warn_unused_result));
+bool reference_get(struct reference_reader *reader, const struct reference_entry *entry, void *data,
+                   size_t bytes) MUST_USE;
 void reference_free(struct reference_reader *reader);
 
 #endif
