@@ -18,29 +18,6 @@
 
 /* ---- its command ---- */
 
-/* Files that the run's ddprun, or its ranks, write or read. */
-struct run_files {
-    char *settings, *summary, *log;
-};
-
-static struct run_files
-name_files(const struct check_place *place, const char *name)
-{
-    return (struct run_files){.settings = xasprintf("%s/%s.run", place->folder, name),
-                              .summary = xasprintf("%s/%s.json", place->folder, name),
-                              .log = xasprintf("%s/%s.log", place->folder, name)};
-}
-
-static void
-free_files(struct run_files *files)
-{
-    unlink(files->settings);
-    unlink(files->summary);
-    free(files->settings);
-    free(files->summary);
-    free(files->log);
-}
-
 static struct word_list
 options_of(const struct check_place *place, const struct check_order *order)
 {
@@ -68,13 +45,14 @@ check_run_files(const struct check_place *place, const struct check_order *order
 }
 
 static pid_t
-start_run(const struct check_place *place, const struct check_order *order, const struct run_files *files)
+start_run(const struct check_place *place, const struct check_order *order, const char *settings, const char *summary,
+          const char *log)
 {
     char date[64], turns[16];
     OWNED char *written = check_run_files(place, order);
     snprintf(date, sizeof(date), "%lld %d", (long long)place->date_us, order->ahead);
     snprintf(turns, sizeof(turns), "%d", order->turns);
-    const char *environment[5][2] = {{DDPRUN_ENV_CHECK_RUN, files->settings}, {FILES_ENV_DATE, date}};
+    const char *environment[5][2] = {{DDPRUN_ENV_CHECK_RUN, settings}, {FILES_ENV_DATE, date}};
     size_t count = 2;
     if (order->turns > 0)
         memcpy(environment[count++], (const char *[]){DDPRUN_ENV_PLAN_TURNS, turns}, sizeof(*environment));
@@ -84,9 +62,9 @@ start_run(const struct check_place *place, const struct check_order *order, cons
                                                  .sets = check_sets,
                                                  .one_rank = order->ranks == 1,
                                                  .words = options_of(place, order),
-                                                 .summary = files->summary,
+                                                 .summary = summary,
                                                  .program = order->arguments,
-                                                 .errors = place->options->verbose && !order->dry ? NULL : files->log,
+                                                 .errors = place->options->verbose && !order->dry ? NULL : log,
                                                  .output = true,
                                                  .environment = environment,
                                                  .old_mask = &place->old_mask});
@@ -172,21 +150,24 @@ check_run_make(const struct check_place *place, const struct check_order *order,
     *outcome = (struct check_outcome){.exit_code = 0};
     outcome->results = place->shared != NULL ? xasprintf("%s.%s", place->shared, order->name)
                                              : xasprintf("%s/%s.rows", place->folder, order->name);
-    struct run_files files = name_files(place, order->name);
+    OWNED char *settings = xasprintf("%s/%s.run", place->folder, order->name);
+    OWNED char *summary = xasprintf("%s/%s.json", place->folder, order->name);
+    OWNED char *log = xasprintf("%s/%s.log", place->folder, order->name);
     struct check_run run = order->run;
     snprintf(run.results, sizeof(run.results), "%s", outcome->results);
-    pid_t pid = check_run_save(files.settings, &run) ? start_run(place, order, &files) : -1;
+    pid_t pid = check_run_save(settings, &run) ? start_run(place, order, settings, summary, log) : -1;
     if (pid > 0) {
         attend_program(place, pid, outcome);
-        read_summary(files.summary, outcome);
+        read_summary(summary, outcome);
         if (outcome->exit_code != 0)
-            inner_log_read(files.log, outcome->reason, sizeof(outcome->reason));
+            inner_log_read(log, outcome->reason, sizeof(outcome->reason));
     } else {
         (void)error_set(error, DDPRUN_EXIT_FAILURE,
                         "cannot start a run of the check, in %s: %s; make room there, or set TMPDIR", place->folder,
                         strerror(errno));
     }
-    free_files(&files);
+    unlink(settings);
+    unlink(summary);
     return pid > 0;
 }
 

@@ -8,7 +8,6 @@
 #include "tools/common/owned.h"
 #include "tools/plan/format/play_json.h"
 
-#include <errno.h>
 #include <json-c/json.h>
 
 enum { ROWS_OF_A_ROLE = 3, FILES_SHOWN = 5 };

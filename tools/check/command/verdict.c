@@ -48,7 +48,6 @@ static void
 find_largest(const struct check_evidence *evidence, struct check_verdict *verdict)
 {
     bool in_rounds = check_evidence_in_rounds(evidence);
-    verdict->largest = 0;
     FOR_EACH(item, verdict->items, verdict->item_count) {
         bool counts =
             (item->tensor.role == CHECK_PARAMETER || item->tensor.role == CHECK_GRADIENT) && !item->compensated;

@@ -8,9 +8,7 @@
 void
 norms_begin(struct norms *norms, size_t count)
 {
-    *norms = (struct norms){.block_elements = (count + NORM_BLOCKS - 1) / NORM_BLOCKS};
-    if (norms->block_elements == 0)
-        norms->block_elements = 1;
+    *norms = (struct norms){.block_elements = count > 0 ? (count + NORM_BLOCKS - 1) / NORM_BLOCKS : 1};
 }
 
 enum { CHUNK = 512 }; /* elements that are converted at a time */

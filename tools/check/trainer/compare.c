@@ -7,6 +7,7 @@
 #include "tools/check/trainer/check.h"
 
 #include "tools/check/format/element.h"
+#include "tools/common/owned.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -29,24 +30,19 @@ compare_restart(void)
     memset(defined, 0, sizeof(defined));
 }
 
-static void
-describe_tensor(const struct tensor *tensor, struct check_tensor *described)
-{
-    *described = (struct check_tensor){.role = tensor->role == TENSOR_STATE ? CHECK_STATE : (uint32_t)tensor->role,
-                                       .number = (uint32_t)tensor->index,
-                                       .group = tensor->averaged ? (uint32_t)tensor->group : 0,
-                                       .type = (uint32_t)tensor->type,
-                                       .count = tensor->count,
-                                       .line = tensor->site.line};
-    snprintf(described->text, sizeof(described->text), "%s", tensor->site.text);
-    snprintf(described->file, sizeof(described->file), "%s", file_name_of(tensor->site.file));
-}
-
 void
 compare_describe(const struct tensor *tensor, enum check_row_kind kind, uint32_t step, struct check_row *row)
 {
-    *row = (struct check_row){.kind = kind, .step = step};
-    describe_tensor(tensor, &row->tensor);
+    *row = (struct check_row){.kind = kind,
+                              .step = step,
+                              .tensor.role = tensor->role == TENSOR_STATE ? CHECK_STATE : (uint32_t)tensor->role,
+                              .tensor.number = (uint32_t)tensor->index,
+                              .tensor.group = tensor->averaged ? (uint32_t)tensor->group : 0,
+                              .tensor.type = (uint32_t)tensor->type,
+                              .tensor.count = tensor->count,
+                              .tensor.line = tensor->site.line};
+    snprintf(row->tensor.text, sizeof(row->tensor.text), "%s", tensor->site.text);
+    snprintf(row->tensor.file, sizeof(row->tensor.file), "%s", file_name_of(tensor->site.file));
 }
 
 void
@@ -137,14 +133,6 @@ hash_piece(void *arg, const void *piece, size_t bytes)
     (void)XXH3_64bits_update(arg, piece, bytes);
 }
 
-static uint64_t
-hash_of(const struct tensor *tensor)
-{
-    XXH3_state_t *hash = begin_hash();
-    values_read_tensor(tensor, hash_piece, hash);
-    return XXH3_64bits_digest(hash);
-}
-
 /* The tensor gets the reference's bytes; `before`, of the step before, is NULL where there is none. */
 static void
 compare_change(const struct tensor *tensor, double units, const struct reference_entry *before,
@@ -152,7 +140,7 @@ compare_change(const struct tensor *tensor, double units, const struct reference
 {
     static struct reference_reader second;
     static char *old;
-    struct update_change *change = values_room(NULL, sizeof(*change));
+    OWNED struct update_change *change = values_room(NULL, sizeof(*change));
     if (second.state == NULL)
         second = reference_share(values_reader());
     old = old == NULL ? values_room(NULL, VALUES_PIECE_BYTES) : old;
@@ -178,7 +166,6 @@ compare_change(const struct tensor *tensor, double units, const struct reference
     norms->unit = change->unit;
     norms->own = sqrt(change->own);
     norms->product = change->product;
-    free(change);
 }
 
 /* The step before, as long as the tensor is what it is. */
@@ -197,7 +184,9 @@ compare_update(const struct tensor *tensor, const struct compare_at *at, const s
 {
     if (entry->record.bytes != tensor->bytes)
         values_stop_damaged();
-    row->value = hash_of(tensor);
+    XXH3_state_t *hash = begin_hash();
+    values_read_tensor(tensor, hash_piece, hash);
+    row->value = XXH3_64bits_digest(hash);
     row->same_bits = row->value == entry->record.contents;
     row->of_change = before != NULL;
     if (!row->same_bits)
@@ -257,18 +246,9 @@ compare_described(const struct tensor *tensor, const struct compare_at *at, stru
 void
 compare_tensor(const struct tensor *tensor, const struct compare_at *at, struct check_row *row)
 {
-    *row = (struct check_row){.kind = CHECK_ROW_TENSOR};
-    describe_tensor(tensor, &row->tensor);
+    compare_describe(tensor, CHECK_ROW_TENSOR, at->step, row);
     define_tensor(&row->tensor);
     (void)compare_described(tensor, at, row);
-}
-
-/* So many elements, `factor` times. */
-static void
-scale_elements(int type, char *values, size_t count, double factor)
-{
-    for (size_t i = 0; i < count && factor != 1; ++i)
-        element_put(type, values, i, factor * element_get(type, values, i));
 }
 
 void
@@ -289,7 +269,8 @@ compare_set(const struct tensor *tensor, const struct check_tensor *described, u
     for (size_t at = 0, here; at < tensor->bytes && ok; at += here) {
         here = tensor->bytes - at < VALUES_PIECE_BYTES ? tensor->bytes - at : VALUES_PIECE_BYTES;
         ok = reference_next(values_reader(), values_theirs, here);
-        scale_elements(tensor->type, values_theirs, here / type_bytes(tensor->type), factor);
+        for (size_t i = 0; i < here / type_bytes(tensor->type) && factor != 1; ++i)
+            element_put(tensor->type, values_theirs, i, factor * element_get(tensor->type, values_theirs, i));
         values_tensor_in(tensor, at, values_theirs, here);
     }
     if (!ok)

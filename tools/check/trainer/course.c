@@ -6,6 +6,8 @@
 
 #include "base/clock.h"
 #include "tools/common/direct.h"
+#include "tools/common/each.h"
+#include "tools/common/owned.h"
 #include "tools/sandbox/files.h"
 
 enum {
@@ -162,7 +164,7 @@ look_at(enum tensor_role role, uint32_t step, bool is_last)
 {
     size_t count;
     struct check_row row;
-    struct tensor *list = list_tensors(role, -1, &count);
+    OWNED struct tensor *list = list_tensors(role, -1, &count);
     const struct compare_at at = {
         .step = step, .is_update = check_run.forced && step > 1 && role != TENSOR_BUFFER, .units = check_run.units};
     values_together(list, count);
@@ -173,7 +175,6 @@ look_at(enum tensor_role role, uint32_t step, bool is_last)
             values_perturb(&list[i], true);
     }
     values_wait();
-    free(list);
 }
 
 static void
@@ -182,11 +183,10 @@ look_at_gradients(int group, uint32_t step)
     size_t count;
     if (compare_leads_on(during(step) > 0 ? during(step) : step))
         return;
-    struct tensor *list = list_tensors(TENSOR_GRADIENT, group, &count);
+    OWNED struct tensor *list = list_tensors(TENSOR_GRADIENT, group, &count);
     values_together(list, count);
     force_gradients(list, count, group, &(struct compare_at){.step = step, .during = during(step)});
     values_wait();
-    free(list);
 }
 
 /* What DDP_STEP_PARAMETERS has averaged at this boundary of the group is as the step leaves it. Each rank's update was
@@ -203,7 +203,7 @@ look_at_averaged(int group, uint32_t step)
     for (size_t k = 0; k < sizeof(roles) / sizeof(roles[0]); ++k) {
         size_t count;
         struct check_row row;
-        struct tensor *list = list_tensors(roles[k], group, &count);
+        OWNED struct tensor *list = list_tensors(roles[k], group, &count);
         for (size_t i = 0; i < count; ++i) {
             if (step == 1)
                 compare_note(CHECK_ROW_AVERAGED, 1, &list[i]);
@@ -212,7 +212,6 @@ look_at_averaged(int group, uint32_t step)
                                   (uint32_t)list[i].index, step + 1);
             compare_tensor(&list[i], &at, &row);
         }
-        free(list);
     }
 }
 
@@ -224,7 +223,8 @@ static void
 note_readings(void)
 {
     enum { READINGS_AT_MOST = 64 };
-    char path[PATH_MAX], *line = NULL;
+    char path[PATH_MAX];
+    OWNED char *line = NULL;
     const char *folder = getenv(FILES_ENV_DIR);
     size_t room = 0;
     snprintf(path, sizeof(path), "%s/" FILES_READINGS, folder != NULL ? folder : "");
@@ -237,7 +237,6 @@ note_readings(void)
         row.text[strcspn(row.text, "\n")] = '\0';
         values_row(&row);
     }
-    free(line);
     if (file != NULL)
         fclose(file);
 }
@@ -257,10 +256,9 @@ note_at_end(void)
                     __atomic_load_n(engine_state.services->library_types, __ATOMIC_RELAXED));
     for (int g = 0; g < GROUPS_AT_MOST && !course.graphs; ++g) {
         size_t count = 0;
-        struct tensor *list = course.group_steps[g] == 0 ? list_tensors(TENSOR_GRADIENT, g, &count) : NULL;
+        OWNED struct tensor *list = course.group_steps[g] == 0 ? list_tensors(TENSOR_GRADIENT, g, &count) : NULL;
         for (size_t i = 0; i < count; ++i)
             compare_note(CHECK_ROW_UNSTEPPED, course.steps, &list[i]);
-        free(list);
     }
 }
 
@@ -341,12 +339,10 @@ begin_steps(void)
 static bool
 may_be_round(void)
 {
-    bool any_gradient = false;
     if (values_reader() != NULL)
         return values_reader()->in_rounds;
     engine_lock();
-    for (int g = 0; g < GROUPS_AT_MOST; ++g)
-        any_gradient = any_gradient || group_has(g, false);
+    bool any_gradient = ANY_NUMBER(g, 0, GROUPS_AT_MOST, group_has(g, false));
     engine_unlock();
     return !any_gradient;
 }
@@ -389,33 +385,6 @@ note_own_part(const struct tensor *memory)
         values_note(CHECK_ROW_OWN, course.steps, values_hash_own(memory, &any));
 }
 
-/* A program may reduce in another thread than it steps in. */
-static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
-
-static void
-reduce_begins(const struct tensor *memory, CUstream stream)
-{
-    if (course.over || atomic_load(&engine_state.captures_open) > 0 || (course.any_boundary && !course.in_rounds))
-        return;
-    if (course.wait_until_ms > 0) {
-        if (clock_now_ms() > course.wait_until_ms)
-            end_run(course.rounds, true);
-        return;
-    }
-    bool begins = course.in_rounds ? reduced_repeats(&memory->site, course.steps) : may_be_round();
-    if (!begins && !course.in_rounds)
-        return;
-    settle_memory(memory, stream);
-    if (!course.in_rounds) {
-        course.in_rounds = true;
-        begin_steps();
-    }
-    if (begins)
-        count_step();
-    if (course.wait_until_ms == 0)
-        note_own_part(memory);
-}
-
 static struct tensor
 memory_of(const struct observed_reduction *reduced)
 {
@@ -427,14 +396,35 @@ memory_of(const struct observed_reduction *reduced)
                            .site = *reduced->call->site};
 }
 
+/* A program may reduce in another thread than it steps in. */
+static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
+
 void
 check_reduce_begins(const struct observed_reduction *reduced, CUstream stream)
 {
-    struct tensor memory = memory_of(reduced);
+    const struct tensor memory = memory_of(reduced);
     HOLD(&looking);
     if (check_run.look > 0)
         look_reduce_begins(&memory, course.steps);
-    reduce_begins(&memory, stream);
+    if (course.over || atomic_load(&engine_state.captures_open) > 0 || (course.any_boundary && !course.in_rounds))
+        return;
+    if (course.wait_until_ms > 0) {
+        if (clock_now_ms() > course.wait_until_ms)
+            end_run(course.rounds, true);
+        return;
+    }
+    bool begins = course.in_rounds ? reduced_repeats(&memory.site, course.steps) : may_be_round();
+    if (!begins && !course.in_rounds)
+        return;
+    settle_memory(&memory, stream);
+    if (!course.in_rounds) {
+        course.in_rounds = true;
+        begin_steps();
+    }
+    if (begins)
+        count_step();
+    if (course.wait_until_ms == 0)
+        note_own_part(&memory);
 }
 
 void

@@ -7,6 +7,7 @@
  * known, and the next step is to be compared like the first. Called by course.c.
  */
 #include "tools/check/trainer/check.h"
+#include "tools/common/owned.h"
 
 static const double same_direction = 0.999; /* cosine */
 static const double same_factor = 0.01;     /* relative */
@@ -56,7 +57,7 @@ force_gradients(const struct tensor *list, size_t count, int group, const struct
     }
     if (keeps)
         return;
-    struct check_row *rows = values_room(NULL, count * sizeof(*rows));
+    OWNED struct check_row *rows = values_room(NULL, count * sizeof(*rows));
     for (size_t i = 0; i < count; ++i)
         compare_tensor(&list[i], at, &rows[i]);
     static double before[GROUPS_AT_MOST]; /* 0: none */
@@ -73,5 +74,4 @@ force_gradients(const struct tensor *list, size_t count, int group, const struct
                                        .during = at->during,
                                        .tensor.group = (uint32_t)group,
                                        .norms.product = factor});
-    free(rows);
 }

@@ -12,6 +12,7 @@
 #include "tools/check/format/look.h"
 #include "tools/common/direct.h"
 #include "tools/common/each.h"
+#include "tools/common/owned.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -199,14 +200,6 @@ begin_operation(const struct operation *operation, const struct function_layout 
     }
 }
 
-static void
-look_open(void)
-{
-    snprintf(look.path, sizeof(look.path), "%s-%d.look", check_run.results, engine_state.rendezvous.rank);
-    look.opened = true;
-    look.fd = open_direct(look.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-}
-
 /* What comes before the first annotation is no part of a step; but of a round, in the calling thread's context. */
 static bool
 has_context(void)
@@ -243,8 +236,11 @@ look_begins(const struct operation *operation, uint32_t interval, bool from_host
     const struct function_layout *layout = operation->function != NULL ? function_layout(operation->function) : NULL;
     HOLD(&memory_lock);
     ENTER_CONTEXT();
-    if (!look.opened)
-        look_open();
+    if (!look.opened) {
+        snprintf(look.path, sizeof(look.path), "%s-%d.look", check_run.results, engine_state.rendezvous.rank);
+        look.opened = true;
+        look.fd = open_direct(look.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    }
     pointers_visit(operation, layout, true, note_pointer, NULL);
     if (begins(interval, from_host))
         begin_operation(operation, layout);
@@ -314,11 +310,10 @@ look_ends(bool enqueued)
         struct look_argument *argument = &around.list[i];
         if (!argument->is_memory)
             continue;
-        char *after = values_room(NULL, argument->bytes);
+        OWNED char *after = values_room(NULL, argument->bytes);
         values_memory(argument->address, argument->bytes, after, NULL);
         find_change(argument, around.before[i], after);
         argument->after = put_contents(after, argument->bytes);
-        free(after);
         free(around.before[i]);
     }
     if (enqueued && around.operation.arguments > 0) {

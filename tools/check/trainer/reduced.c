@@ -77,14 +77,11 @@ find_call(const struct check_tensor *described, uint32_t step)
 {
     uint32_t before = 0;
     read_calls();
-    for (size_t i = 0; i < calls.count; ++i)
-        before += is_at(&calls.list[i], described) && calls.list[i].step == step;
-    for (size_t i = 0; i < calls.count; ++i) {
-        if (is_at(&calls.list[i], described) && calls.list[i].tensor.argument == before)
-            return &calls.list[i];
-    }
-    if (values_writer() == NULL)
-        return NULL;
+    FOR_EACH(call, calls.list, calls.count)
+        before += is_at(call, described) && call->step == step;
+    struct call *known = FIND(call, calls.list, calls.count, is_at(call, described) && call->tensor.argument == before);
+    if (known != NULL || values_writer() == NULL)
+        return known;
     struct check_tensor tensor = *described;
     tensor.number = (uint32_t)calls.count;
     tensor.argument = before;

@@ -8,6 +8,8 @@
 
 #include "comm/hash.h"
 #include "tools/check/format/element.h"
+#include "tools/common/each.h"
+#include "tools/common/owned.h"
 #include "tools/common/room.h"
 
 #define XXH_INLINE_ALL
@@ -133,15 +135,13 @@ program_identity(void)
 {
     uint64_t identity = 0;
     struct stat file;
-    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    OWNED_FD int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     size_t bytes = fd >= 0 && fstat(fd, &file) == 0 ? (size_t)file.st_size : 0;
     void *content = bytes > 0 ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
     if (content != MAP_FAILED) {
         identity = XXH3_64bits(content, bytes);
         (void)munmap(content, bytes);
     }
-    if (fd >= 0)
-        close(fd);
     return identity;
 }
 
@@ -258,10 +258,8 @@ values_ask_for_room(void)
         return;
     uint64_t bytes[TENSOR_ROLES] = {0};
     engine_lock();
-    for (size_t i = 0; i < engine_state.tensor_count; ++i) {
-        const struct tensor *tensor = &memory_state.tensors[i];
+    FOR_EACH(tensor, memory_state.tensors, engine_state.tensor_count)
         bytes[tensor->role] += tensor->bytes;
-    }
     engine_unlock();
     uint32_t steps = check_run.chooses_steps ? CHECK_STEPS_LEAST : check_run.steps;
     uint64_t needed = (steps + 1) * (bytes[TENSOR_PARAMETER] + bytes[TENSOR_STATE]) +
@@ -463,12 +461,11 @@ values_perturb_copied(CUdeviceptr to, const void *source, size_t bytes)
     }
     if (!are_floats || fractions == 0 || device_ask_about(to).type != CU_MEMORYTYPE_DEVICE)
         return;
-    float *new = values_room(NULL, bytes);
+    OWNED float *new = values_room(NULL, bytes);
     memcpy(new, old, bytes);
     element_perturb(ELEMENT_FLOAT32, new, count, (size_t)check_run.nudge << 40, 1);
     for (size_t i = 0; i < count; ++i)
         new[i] = old[i] == truncf(old[i]) ? old[i] : new[i];
     context_synchronize("after a copy from the host");
     values_memory(to, bytes, NULL, new);
-    free(new);
 }
