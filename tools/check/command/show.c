@@ -4,7 +4,6 @@
 #include "launcher/output/whole_file.h"
 #include "tools/check/command/pattern.h"
 #include "tools/check/format/element.h"
-#include "tools/common/each.h"
 #include "tools/common/owned.h"
 #include "tools/plan/format/play_json.h"
 

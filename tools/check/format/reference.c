@@ -4,13 +4,11 @@
 #include "tools/check/format/element.h"
 #include "tools/common/direct.h"
 #include "tools/common/each.h"
-#include "tools/common/owned.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <fcntl.h>
-#include <string.h>
 #include <sys/stat.h>
 
 static const char magic[8] = "ddpcheck";

@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "tools/common/direct.h"
 #include "tools/common/each.h"
-#include "tools/common/owned.h"
 #include "tools/sandbox/files.h"
 
 enum {

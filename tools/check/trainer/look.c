@@ -12,7 +12,6 @@
 #include "tools/check/format/look.h"
 #include "tools/common/direct.h"
 #include "tools/common/each.h"
-#include "tools/common/owned.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -15,7 +15,6 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdarg.h>
@@ -23,7 +22,6 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 _Static_assert(VALUES_PIECE_BYTES % HASH_BLOCK == 0, "hash_part()");
 
