@@ -70,9 +70,9 @@ insert_allocation(uint64_t address, uint64_t bytes, uint32_t memory)
     return allocation;
 }
 
-/* What the driver knows of an address. bytes 0: nothing. */
-static void
-ask_about_address(uint64_t address, uint64_t *begin_p, uint64_t *bytes_p, bool *is_host_p)
+/* What the driver knows of an address: its memory begins at *begin_p. Returns how long it is; 0: nothing. */
+static size_t
+ask_about_address(uint64_t address, uint64_t *begin_p, bool *is_host_p)
 {
     CUdeviceptr begin = 0;
     size_t bytes = 0;
@@ -80,13 +80,12 @@ ask_about_address(uint64_t address, uint64_t *begin_p, uint64_t *bytes_p, bool *
     CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
                                         CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
     void *values[] = {&begin, &bytes, &type, &is_managed};
-    *bytes_p = 0;
     if (!scout_state.driver_ready ||
         scout_state.driver.cuPointerGetAttributes_p(4, attributes, values, address) != CUDA_SUCCESS || begin == 0)
-        return;
+        return 0;
     *begin_p = begin;
-    *bytes_p = bytes;
     *is_host_p = type == CU_MEMORYTYPE_HOST && !is_managed;
+    return bytes;
 }
 
 void
@@ -99,13 +98,11 @@ allocations_add(uint64_t address, uint64_t bytes, enum memory_kind kind)
                                         [MEMORY_PINNED] = SCOUT_PINNED};
     uint64_t begin = address;
     bool is_host = false, is_variable = bytes == 0;
-    if (is_variable) {
-        ask_about_address(address, &begin, &bytes, &is_host);
-        if (bytes == 0)
-            return;
-    }
+    if (is_variable)
+        bytes = ask_about_address(address, &begin, &is_host);
     size_t at = place_of_address(begin);
-    if (at < live_count && live[at]->address < begin + bytes) /* a variable that was asked for twice */
+    /* a variable that was asked for twice */
+    if (bytes == 0 || (at < live_count && live[at]->address < begin + bytes))
         return;
     uint32_t own = memories[kind];
     (void)insert_allocation(begin, bytes, own == SCOUT_PINNED || is_variable ? own : names_memory_of_caller(own));
@@ -150,9 +147,9 @@ allocations_find(uint64_t address)
     if (known != NULL || address < 1u << 16)
         return known;
     size_t at = place_of_address(address);
-    uint64_t begin = 0, bytes = 0;
+    uint64_t begin = 0;
     bool is_host = false;
-    ask_about_address(address, &begin, &bytes, &is_host);
+    uint64_t bytes = ask_about_address(address, &begin, &is_host);
     if (bytes == 0 || address - begin >= bytes || (at < live_count && live[at]->address < begin + bytes))
         return NULL;
     return insert_allocation(begin, bytes, is_host ? SCOUT_PINNED : SCOUT_DEVICE);
@@ -168,9 +165,7 @@ allocations_is_host(uint64_t address)
 void
 allocations_note_offset(struct allocation *allocation, uint64_t offset)
 {
-    uint32_t at = 0;
-    while (at < allocation->offset_count && allocation->offsets[at] < offset)
-        ++at;
+    uint32_t at = COUNT_SORTED(it, allocation->offsets, allocation->offset_count, *it < offset);
     if (at < allocation->offset_count && allocation->offsets[at] == offset)
         return;
     (void)SCOUT_GROWN(allocation->offsets, allocation->offset_count);

@@ -44,42 +44,29 @@ views_map(struct views *made, size_t bytes)
     }
     if (fd >= 0)
         close(fd);
-    for (size_t i = 0; i < COPIES_VIEWS && !ok; ++i) {
+    for (size_t i = 0; i < COPIES_VIEWS && !ok; ++i)
         if (made->view[i] != NULL)
             (void)munmap(made->view[i], bytes);
-    }
     return ok;
 }
 
 bool
 copies_get_views(size_t bytes, void **view)
 {
-    size_t at = 0;
-    while (at < views_count && (views[at].taken || views[at].bytes != bytes))
-        ++at;
-    if (at == views_count) {
-        struct views made;
+    struct views made, *found = FIND(it, views, views_count, !it->taken && it->bytes == bytes);
+    if (found == NULL) {
         if (COPIES_LARGE_TIMES * bytes > room_available("") || !views_map(&made, bytes))
             return false;
-        *SCOUT_GROWN(views, views_count) = made;
+        found = SCOUT_GROWN(views, views_count);
+        *found = made;
     }
     for (size_t i = 0; i < COPIES_VIEWS; ++i) {
-        view[i] = views[at].view[i];
+        view[i] = found->view[i];
         if (i > 0) /* as the first one again */
             (void)madvise(view[i], bytes, MADV_DONTNEED);
     }
-    views[at].taken = true;
+    found->taken = true;
     return true;
-}
-
-static void
-free_views(void)
-{
-    for (size_t i = 0; i < views_count * COPIES_VIEWS; ++i)
-        (void)munmap(views[i / COPIES_VIEWS].view[i % COPIES_VIEWS], views[i / COPIES_VIEWS].bytes);
-    free(views);
-    views = NULL;
-    views_count = 0;
 }
 
 void *
@@ -144,5 +131,9 @@ void
 copies_free(void)
 {
     free_block();
-    free_views();
+    for (size_t i = 0; i < views_count * COPIES_VIEWS; ++i)
+        (void)munmap(views[i / COPIES_VIEWS].view[i % COPIES_VIEWS], views[i / COPIES_VIEWS].bytes);
+    free(views);
+    views = NULL;
+    views_count = 0;
 }

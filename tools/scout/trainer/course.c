@@ -121,10 +121,9 @@ place_begun(uint64_t name, uint64_t offset)
     if (2 * place_count >= place_room) {
         size_t room = place_room > 0 ? 2 * place_room : 1024;
         struct place *more = scout_zeroed(room, sizeof(*more));
-        for (size_t i = 0; i < place_room; ++i) {
-            if (places[i].used)
-                *place_slot(more, room, places[i].name, places[i].offset) = places[i];
-        }
+        FOR_EACH(place, places, place_room)
+            if (place->used)
+                *place_slot(more, room, place->name, place->offset) = *place;
         free(places);
         places = more;
         place_room = room;
@@ -160,14 +159,12 @@ keep_noted(const struct noted *noted)
                        op->bytes,    noted->named_count, op->rows};
     brief.what = XXH3_64bits(what, sizeof(what));
     brief.any_size = XXH3_64bits(what, 6 * sizeof(*what));
-    for (uint32_t i = 0; i < noted->named_count; ++i)
-        add_argument(op->arguments[i].alloc, op->arguments[i].offset, op->arguments[i].slot);
-    if (op->kind == SCOUT_COPY || op->kind == SCOUT_FILL) {
-        if (op->to.alloc != SCOUT_NONE)
-            add_argument(op->to.alloc, op->to.offset, 0);
-        if (op->kind == SCOUT_COPY && op->from.alloc != SCOUT_NONE)
-            add_argument(op->from.alloc, op->from.offset, 1);
-    }
+    FOR_EACH(argument, op->arguments, noted->named_count)
+        add_argument(argument->alloc, argument->offset, argument->slot);
+    if (op->kind == SCOUT_COPY || op->kind == SCOUT_FILL)
+        add_argument(op->to.alloc, op->to.offset, 0);
+    if (op->kind == SCOUT_COPY)
+        add_argument(op->from.alloc, op->from.offset, 1);
     brief.count = (uint32_t)argument_count - brief.first;
     *SCOUT_GROWN(briefs, brief_count) = brief;
 }
@@ -326,8 +323,8 @@ require_room(void)
 {
     const uint64_t available = room_available("");
     uint64_t most = 0;
-    for (size_t i = brief_count - period; i < brief_count; ++i) {
-        uint64_t wanted = room_wanted(&briefs[i]);
+    FOR_EACH(brief, &briefs[brief_count - period], period) {
+        uint64_t wanted = room_wanted(brief);
         most = wanted > most ? wanted : most;
     }
     if (most > available)
@@ -414,30 +411,30 @@ course_note_failure(const struct scout_op *op)
         failed = (struct scout_op){.kind = SCOUT_LAUNCH, .name = op->name, .site = op->site};
 }
 
+static void
+put_behind(const struct scout_op *op, uint32_t why)
+{
+    const struct scout_effect effect = {.why = why, .hidden_write = SCOUT_NONE};
+    (void)scout_writer_put(&scout_state.log, SCOUT_OP, op);
+    (void)scout_writer_put(&scout_state.log, SCOUT_EFFECT, &effect);
+}
+
 /* Behind all operations, as where and when is not known: for managed memory that the host has written a copy of no
  * bytes, and a launch that failed. */
 static void
 put_shared(void)
 {
-    if (failed.kind != 0) {
-        (void)scout_writer_put(&scout_state.log, SCOUT_OP, &failed);
-        (void)scout_writer_put(&scout_state.log, SCOUT_EFFECT,
-                               &(struct scout_effect){.why = names_put(SCOUT_FAILED), .hidden_write = SCOUT_NONE});
-    }
+    struct scout_op copy = {.kind = SCOUT_COPY, .site = SCOUT_NONE, .from = {.alloc = SCOUT_NONE}, .rows = 1};
     size_t count;
     struct allocation **all = allocations_all(&count);
+    if (failed.kind != 0)
+        put_behind(&failed, names_put(SCOUT_FAILED));
     for (size_t i = 0; i < count; ++i) {
         if (!all[i]->is_shared)
             continue;
-        (void)scout_writer_put(&scout_state.log, SCOUT_OP,
-                               &(struct scout_op){.kind = SCOUT_COPY,
-                                                  .name = names_put("the host"),
-                                                  .site = SCOUT_NONE,
-                                                  .to = {.alloc = all[i]->number},
-                                                  .from = {.alloc = SCOUT_NONE},
-                                                  .rows = 1});
-        (void)scout_writer_put(&scout_state.log, SCOUT_EFFECT,
-                               &(struct scout_effect){.why = SCOUT_NONE, .hidden_write = SCOUT_NONE});
+        copy.name = names_put("the host");
+        copy.to.alloc = all[i]->number;
+        put_behind(&copy, SCOUT_NONE);
     }
 }
 

@@ -93,10 +93,9 @@ make_parts_of(struct effect *effect, const struct noted *noted, size_t index, bo
 {
     const struct image *image = &effect->images.items[index];
     size_t begins[ARGUMENTS_AT_MOST], count = 0, covered = 0;
-    for (uint32_t i = 0; i < noted->op.argument_count; ++i) {
-        if (noted->arguments[i].alloc == image->allocation->number)
-            begins[count++] = noted->arguments[i].offset;
-    }
+    FOR_EACH(argument, noted->arguments, noted->op.argument_count)
+        if (argument->alloc == image->allocation->number)
+            begins[count++] = argument->offset;
     qsort(begins, count, sizeof(*begins), compare_sizes);
     for (size_t i = 0; i < count; ++i) {
         if (i > 0 && begins[i] == begins[i - 1])
@@ -155,9 +154,9 @@ static void
 choose_changes(struct effect *effect, bool integers_stay)
 {
     struct integers_part found[PARTS_AT_MOST];
-    size_t count = 0, numbers[PARTS_AT_MOST];
-    for (size_t i = 0; i < effect->part_count; ++i) {
-        struct part *part = &effect->parts[i];
+    struct part *parts[PARTS_AT_MOST];
+    size_t count = 0;
+    FOR_EACH_MUTABLE(part, effect->parts, effect->part_count) {
         const struct image *image = &effect->images.items[part->image];
         if (image->is_table || image->allocation->memory == SCOUT_PINNED)
             continue;
@@ -166,27 +165,24 @@ choose_changes(struct effect *effect, bool integers_stay)
             continue;
         }
         part->change = change_choose(image->before, part->first, part->end, image->fills_zeros, part->named);
-        numbers[count] = i;
+        parts[count] = part;
         if (part->change == CHANGE_NONE || part->change == CHANGE_INTEGER)
             found[count++] = (struct integers_part){
                 part->key, part->change == CHANGE_NONE ? NULL : image->before + part->first, part->end - part->first};
     }
     if (count > 0 && !integers_note(course_turn(), found, count))
         effect->why = names_put("it has more integers than are kept");
-    for (size_t i = 0; i < count && !integers_stay; ++i) {
-        struct part *part = &effect->parts[numbers[i]];
-        choose_integers(part, effect->images.items[part->image].before + part->first);
-    }
+    for (size_t i = 0; i < count && !integers_stay; ++i)
+        choose_integers(parts[i], effect->images.items[parts[i]->image].before + parts[i]->first);
 }
 
 void
 effect_make_parts(struct effect *effect, const struct noted *noted, bool arguments_only, bool integers_stay,
                   bool zeros_stay)
 {
-    for (size_t i = 0; i < effect->images.count; ++i) {
-        struct image *image = &effect->images.items[i];
+    FOR_EACH_MUTABLE(image, effect->images.items, effect->images.count) {
         image->fills_zeros = image->allocation->held_floats && !zeros_stay;
-        make_parts_of(effect, noted, i, arguments_only);
+        make_parts_of(effect, noted, NUMBER_OF(image), arguments_only);
     }
     choose_changes(effect, integers_stay);
 }
@@ -289,8 +285,8 @@ settle_scattered(struct part *part, const struct allocation *allocation)
     enum { FEW_RANGES = 16, WORDS_EACH = 8 };
     struct scout_ranges all, near = {0}, *killed = &part->killed;
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < killed->count; ++i)
-        bytes += killed->items[i].hi - killed->items[i].lo;
+    FOR_EACH(range, killed->items, killed->count)
+        bytes += range->hi - range->lo;
     if (killed->count <= FEW_RANGES || bytes / killed->count >= WORDS_EACH * sizeof(uint32_t))
         return;
     all = ranges_merged(killed, &part->modified);
@@ -436,8 +432,7 @@ judge_part(struct effect *effect, struct part *part)
     for (size_t k = 0; k < effect->images.count; ++k) {
         size_t from = 0;
         ranges_clear(&part->changed[k]);
-        for (size_t i = 0; i < effect->part_count; ++i) { /* those of an image are sorted */
-            const struct part *it = &effect->parts[i];
+        FOR_EACH(it, effect->parts, effect->part_count) { /* those of an image are sorted */
             if (it->image != k || !goes_with(part, it))
                 continue;
             list_changed(&images[k], from, it->first, NULL, &part->changed[k]);
@@ -468,21 +463,12 @@ effect_may_be_least(const struct effect *effect, const struct part *part)
 void
 effect_judge(struct effect *effect, struct part *part)
 {
-    for (size_t i = 0; i < effect->part_count; ++i) {
-        if (goes_with(part, &effect->parts[i]))
-            judge_part(effect, &effect->parts[i]);
-    }
+    FOR_EACH_MUTABLE(it, effect->parts, effect->part_count)
+        if (goes_with(part, it))
+            judge_part(effect, it);
 }
 
 /* ---- several parts at once ---- */
-
-static const struct part *
-part_of(const struct part *const *parts, size_t count, size_t image, size_t word)
-{
-    const struct part *const *found =
-        FIND(part, parts, count, (*part)->image == image && word >= (*part)->first && word < (*part)->end);
-    return found != NULL ? *found : NULL;
-}
 
 bool
 effect_any(const struct effect *effect, const struct part *const *parts, size_t count)
@@ -493,7 +479,9 @@ effect_any(const struct effect *effect, const struct part *const *parts, size_t 
         for (size_t i = images_next_different(image, 0, image->words); i < image->words;
              i = images_next_different(image, i + 1, image->words)) {
             if (part == NULL || part->image != k || i < part->first || i >= part->end) {
-                part = part_of(parts, count, k, i);
+                const struct part *const *found =
+                    FIND(it, parts, count, (*it)->image == k && i >= (*it)->first && i < (*it)->end);
+                part = found != NULL ? *found : NULL;
                 i = part != NULL ? skip_left_alone(image, part, i) : i;
             }
             if (part != NULL && i == part->end) {
@@ -618,8 +606,7 @@ put_dependences(struct effect *effect, struct part *part, uint32_t number, struc
                 .to = effect->images.items[k].allocation->number,
                 .changed = ranges_to_put(&part->changed[k], effect->images.items[k].allocation)};
     }
-    for (size_t i = 0; i < effect->part_count && part->share.hi > part->share.lo; ++i) {
-        struct part *to = &effect->parts[i];
+    FOR_EACH_MUTABLE(to, effect->parts, part->share.hi > part->share.lo ? effect->part_count : 0) {
         const struct allocation *of = effect->images.items[to->image].allocation;
         const struct scout_ranges read = {&part->share, 1}, changed = {&to->reached, 1};
         if (to->reached.hi > 0)

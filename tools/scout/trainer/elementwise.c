@@ -199,12 +199,10 @@ struct changed_words {
 static bool
 was_left_alone(const struct image *image, size_t image_index, size_t word)
 {
-    for (size_t i = 0; i < few_count; ++i) {
-        for (size_t k = 0; k < few[i].count && few[i].part->image == image_index; ++k) {
-            if (few[i].base + few[i].words[k] == word)
-                return images_left_alone(image, word, few[i].changed[k]);
-        }
-    }
+    FOR_EACH(it, few, few_count)
+        for (size_t k = 0; k < it->count && it->part->image == image_index; ++k)
+            if (it->base + it->words[k] == word)
+                return images_left_alone(image, word, it->changed[k]);
     return false;
 }
 
@@ -241,22 +239,15 @@ explains(const struct few *from, enum ratio ratio, size_t word)
     return ANY_NUMBER(k, 0, from->count, fits(ratio, from->words[k], word));
 }
 
-/* Whether an earlier one of the words is of the same element. */
-static bool
-is_counted(const struct few *from, enum ratio ratio, size_t k)
-{
-    return (ratio == RATIO_NARROWER || ratio == RATIO_PAIRS) &&
-           ANY_NUMBER(i, 0, k, from->words[i] / 2 == from->words[k] / 2);
-}
-
 /* How many of the elements that were changed in `from` show in `changed`. */
 static size_t
 count_hits(const struct few *from, enum ratio ratio, const struct changed_words *changed)
 {
+    bool has_pairs = ratio == RATIO_NARROWER || ratio == RATIO_PAIRS; /* two of its words are one element */
     size_t hits = 0;
     for (size_t k = 0; k < from->count; ++k) {
-        hits += !is_counted(from, ratio, k) &&
-                ANY_NUMBER(c, 0, changed->count, fits(ratio, from->words[k], changed->words[c]));
+        bool is_counted = has_pairs && ANY_NUMBER(i, 0, k, from->words[i] / 2 == from->words[k] / 2);
+        hits += !is_counted && ANY_NUMBER(c, 0, changed->count, fits(ratio, from->words[k], changed->words[c]));
     }
     return hits;
 }
@@ -279,9 +270,9 @@ static uint64_t
 bytes_within(const struct scout_ranges *list, size_t first, size_t end)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < list->count; ++i) {
-        uint64_t lo = list->items[i].lo > first * sizeof(uint32_t) ? list->items[i].lo : first * sizeof(uint32_t);
-        uint64_t hi = list->items[i].hi < end * sizeof(uint32_t) ? list->items[i].hi : end * sizeof(uint32_t);
+    FOR_EACH(range, list->items, list->count) {
+        uint64_t lo = range->lo > first * sizeof(uint32_t) ? range->lo : first * sizeof(uint32_t);
+        uint64_t hi = range->hi < end * sizeof(uint32_t) ? range->hi : end * sizeof(uint32_t);
         bytes += lo < hi ? hi - lo : 0;
     }
     return bytes;

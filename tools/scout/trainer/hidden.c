@@ -19,8 +19,8 @@ hidden_begin(const struct images *images)
             *SCOUT_GROWN(others, other_count) = all[i];
     }
     memory_hash(others, other_count, false);
-    for (size_t i = 0; i < other_count; ++i)
-        others[i]->held = others[i]->met;
+    FOR_EACH(other, others, other_count)
+        (*other)->held = (*other)->met;
 }
 
 uint32_t
@@ -35,18 +35,16 @@ void
 hidden_change(void)
 {
     memory_hash(others, other_count, true);
-    for (size_t i = 0; i < other_count; ++i)
-        others[i]->changed = others[i]->turned;
+    FOR_EACH(other, others, other_count)
+        (*other)->changed = (*other)->turned;
 }
 
 void
 hidden_change_back(const char *kernel)
 {
     memory_hash(others, other_count, true);
-    for (size_t i = 0; i < other_count; ++i) {
-        if (others[i]->met != others[i]->changed || others[i]->turned != others[i]->held)
-            scout_stop("%s writes memory that is not among its arguments, for some contents of its memory: its "
-                       "launches cannot be repeated",
-                       kernel);
-    }
+    if (ANY(other, others, other_count, (*other)->met != (*other)->changed || (*other)->turned != (*other)->held))
+        scout_stop("%s writes memory that is not among its arguments, for some contents of its memory: its launches "
+                   "cannot be repeated",
+                   kernel);
 }

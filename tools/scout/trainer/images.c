@@ -61,12 +61,11 @@ bytes_of_image(const struct image *image, size_t first, size_t end)
 static void
 fetch_blocks(const struct image *image, size_t first, size_t end, uint32_t *to)
 {
+    size_t bytes = bytes_of_image(image, first, end);
     if (image->is_large)
-        memory_update(image->allocation, first * BLOCK_BYTES, to + first * BLOCK_WORDS,
-                      bytes_of_image(image, first, end));
+        memory_update(image->allocation, first * BLOCK_BYTES, to + first * BLOCK_WORDS, bytes);
     else
-        memory_read_later(image->allocation, first * BLOCK_BYTES, to + first * BLOCK_WORDS,
-                          bytes_of_image(image, first, end));
+        memory_read_later(image->allocation, first * BLOCK_BYTES, to + first * BLOCK_WORDS, bytes);
 }
 
 static void
@@ -147,9 +146,9 @@ images_add(struct images *images, struct allocation *allocation)
 void
 images_note_host(const struct images *images)
 {
-    for (size_t i = 0; i < images->count; ++i) {
-        struct allocation *allocation = images->items[i].allocation;
-        if (!allocation->left_known || XXH3_64bits(images->items[i].before, allocation->bytes) == allocation->left)
+    FOR_EACH(image, images->items, images->count) {
+        struct allocation *allocation = image->allocation;
+        if (!allocation->left_known || XXH3_64bits(image->before, allocation->bytes) == allocation->left)
             continue;
         allocation->is_shared = true;
         allocation->batch = (struct scout_range){0, allocation->bytes};
@@ -160,11 +159,11 @@ images_note_host(const struct images *images)
 void
 images_note_left(const struct images *images)
 {
-    for (size_t i = 0; i < images->count; ++i) {
-        struct allocation *allocation = images->items[i].allocation;
+    FOR_EACH(image, images->items, images->count) {
+        struct allocation *allocation = image->allocation;
         allocation->left_known = allocation->memory == SCOUT_MANAGED;
         if (allocation->left_known)
-            allocation->left = XXH3_64bits(images->items[i].after, allocation->bytes);
+            allocation->left = XXH3_64bits(image->after, allocation->bytes);
     }
 }
 
@@ -178,8 +177,8 @@ bool
 images_first_run(struct images *images)
 {
     bool host_changed = false;
-    for (size_t i = 0; i < images->count; ++i)
-        fetch_image(&images->items[i], images->items[i].after);
+    FOR_EACH(image, images->items, images->count)
+        fetch_image(image, image->after);
     memory_wait();
     FOR_EACH_MUTABLE(image, images->items, images->count) {
         for (size_t first = 0, end; (end = next_looked(image, &first)) > first; first = end) {
@@ -311,12 +310,12 @@ images_next_written(const struct image *image, size_t from, size_t to)
 void
 images_free(struct images *images)
 {
-    for (size_t i = 0; i < images->count; ++i) {
-        for (size_t k = 0; k < COPIES_VIEWS && !images->items[i].is_large; ++k)
-            copies_put((void *[]){images->items[i].before, images->items[i].after, images->items[i].now}[k]);
-        free(images->items[i].looked);
-        free(images->items[i].written);
-        free(images->items[i].differs);
+    FOR_EACH(image, images->items, images->count) {
+        for (size_t k = 0; k < COPIES_VIEWS && !image->is_large; ++k)
+            copies_put((void *[]){image->before, image->after, image->now}[k]);
+        free(image->looked);
+        free(image->written);
+        free(image->differs);
     }
     copies_settle();
     free(images->items);

@@ -32,14 +32,11 @@ static const bool *noted_launches; /* of the last operation that was noted, as h
 static struct lane *
 lane_of(CUstream stream)
 {
-    struct lane *lane = lanes;
-    while (lane < lanes + lane_count && lane->stream != stream)
-        ++lane;
-    if (lane == lanes + STREAMS_AT_MOST || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
-        return NULL;
-    if (lane == lanes + lane_count)
-        lanes[lane_count++].stream = stream;
-    return lane;
+    struct lane *known = FIND(lane, lanes, lane_count, lane->stream == stream);
+    if (known != NULL || lane_count == STREAMS_AT_MOST || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
+        return known;
+    lanes[lane_count].stream = stream;
+    return &lanes[lane_count++];
 }
 
 bool

@@ -48,15 +48,14 @@ stream_now(void)
 void
 memory_read_later(const struct allocation *allocation, uint64_t offset, void *to, size_t bytes)
 {
-    if (bytes == 0)
-        return;
-    if (allocation->memory == SCOUT_PINNED) {
-        memcpy(to, (const void *)(uintptr_t)(allocation->address + offset), bytes);
-        return;
+    uint64_t from = allocation->address + offset;
+    if (bytes > 0 && allocation->memory == SCOUT_PINNED) {
+        memcpy(to, (const void *)(uintptr_t)from, bytes);
+    } else if (bytes > 0) {
+        CUstream on = stream_now();
+        scout_require(scout_state.driver.cuMemcpyDtoHAsync_p(to, from, bytes, on), "cuMemcpyDtoH");
+        any_enqueued = true;
     }
-    CUstream on = stream_now();
-    scout_require(scout_state.driver.cuMemcpyDtoHAsync_p(to, allocation->address + offset, bytes, on), "cuMemcpyDtoH");
-    any_enqueued = true;
 }
 
 void
@@ -69,16 +68,14 @@ memory_read(const struct allocation *allocation, uint64_t offset, void *to, size
 void
 memory_write(const struct allocation *allocation, uint64_t offset, const void *from, size_t bytes)
 {
-    if (bytes == 0)
-        return;
-    if (allocation->memory == SCOUT_PINNED) {
-        memcpy((void *)(uintptr_t)(allocation->address + offset), from, bytes);
-        return;
+    uint64_t to = allocation->address + offset;
+    if (bytes > 0 && allocation->memory == SCOUT_PINNED) {
+        memcpy((void *)(uintptr_t)to, from, bytes);
+    } else if (bytes > 0) {
+        CUstream on = stream_now();
+        scout_require(scout_state.driver.cuMemcpyHtoDAsync_p(to, from, bytes, on), "cuMemcpyHtoD");
+        any_enqueued = true;
     }
-    CUstream on = stream_now();
-    scout_require(scout_state.driver.cuMemcpyHtoDAsync_p(allocation->address + offset, from, bytes, on),
-                  "cuMemcpyHtoD");
-    any_enqueued = true;
 }
 
 /* ---- by pieces ---- */

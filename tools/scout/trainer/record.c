@@ -81,16 +81,16 @@ describe_launch(struct noted *noted, const struct operation *operation)
     noted->text = kernel->plain;
     noted->unknown = !kernel->known;
     const CUlaunchConfig *config = operation->config;
+    noted->cooperative = begins_with(operation->name, "cuLaunchCooperative");
     if (config != NULL) {
         memcpy(noted->op.grid, (uint32_t[]){config->gridDimX, config->gridDimY, config->gridDimZ},
                sizeof(noted->op.grid));
         memcpy(noted->op.block, (uint32_t[]){config->blockDimX, config->blockDimY, config->blockDimZ},
                sizeof(noted->op.block));
-        for (unsigned i = 0; i < config->numAttrs; ++i)
-            noted->cooperative = noted->cooperative || (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE &&
-                                                        config->attrs[i].value.cooperative != 0);
+        noted->cooperative =
+            noted->cooperative || ANY(it, config->attrs, config->numAttrs,
+                                      it->id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && it->value.cooperative != 0);
     }
-    noted->cooperative = noted->cooperative || begins_with(operation->name, "cuLaunchCooperative");
 
     for (unsigned i = 0; i < kernel->parameter_count; ++i) {
         const char *value = kernels_argument(operation, kernel, i);
@@ -383,11 +383,10 @@ record_annotation(enum scout_annotated says, uint32_t group, const void *address
                                           .text = (char *)site->text,
                                           .file = (char *)site->file,
                                           .line = (uint32_t)site->line};
-    struct allocation *allocation = address != NULL ? allocations_find((uint64_t)(uintptr_t)address) : NULL;
+    struct allocation *allocation = address != NULL ? allocations_find((uintptr_t)address) : NULL;
     if (allocation != NULL) {
         annotation.alloc = allocation->number;
-        annotation.offset =
-            (uint64_t)(uintptr_t)address - allocation->address; /* what is found does not depend on it */
+        annotation.offset = (uintptr_t)address - allocation->address; /* what is found does not depend on it */
     }
     (void)scout_writer_put(&scout_state.log, SCOUT_ANNOTATION, &annotation);
     scout_unlock();

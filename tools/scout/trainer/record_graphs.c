@@ -26,31 +26,25 @@ graphs_capture_is_open(void)
     return captures_open > 0;
 }
 
-static void
-add_graph_argument(struct known_graph *graph, const struct scout_argument *argument)
-{
-    *SCOUT_GROWN(graph->arguments, graph->argument_count) = *argument;
-}
-
 void
 graphs_capture(const struct noted *noted)
 {
     uint32_t first = captured.nodes++ * NODES_STRIDE;
     captured.incomplete = captured.incomplete || noted->opaque || noted->unknown || noted->too_many;
-    for (uint32_t i = 0; i < noted->op.argument_count; ++i) {
-        struct scout_argument argument = noted->arguments[i];
-        argument.slot += first;
-        add_graph_argument(&captured, &argument);
+    FOR_EACH(argument, noted->arguments, noted->op.argument_count) {
+        struct scout_argument *added = SCOUT_GROWN(captured.arguments, captured.argument_count);
+        *added = *argument;
+        added->slot += first;
     }
     const struct scout_place *places[] = {&noted->op.to, &noted->op.from};
     bool moves = noted->op.kind == SCOUT_COPY || noted->op.kind == SCOUT_FILL;
     for (uint32_t i = 0; i < 2 && moves; ++i) {
         if (places[i]->alloc != SCOUT_NONE)
-            add_graph_argument(&captured,
-                               &(struct scout_argument){.slot = first + i,
-                                                        .alloc = places[i]->alloc,
-                                                        .offset = places[i]->offset,
-                                                        .end = places[i]->offset + noted->op.bytes * noted->op.rows});
+            *SCOUT_GROWN(captured.arguments, captured.argument_count) =
+                (struct scout_argument){.slot = first + i,
+                                        .alloc = places[i]->alloc,
+                                        .offset = places[i]->offset,
+                                        .end = places[i]->offset + noted->op.bytes * noted->op.rows};
     }
 }
 
@@ -68,8 +62,8 @@ static void
 keep_graph(void *handle, const struct known_graph *from)
 {
     struct known_graph copy = {.handle = handle, .nodes = from->nodes, .incomplete = from->incomplete};
-    for (uint32_t i = 0; i < from->argument_count; ++i)
-        add_graph_argument(&copy, &from->arguments[i]);
+    FOR_EACH(argument, from->arguments, from->argument_count)
+        *SCOUT_GROWN(copy.arguments, copy.argument_count) = *argument;
     *SCOUT_GROWN(graphs, graph_count) = copy; /* `from` may be one of them */
 }
 

@@ -80,12 +80,6 @@ identity(void)
     return hash;
 }
 
-static bool
-is_clean(void)
-{
-    return has_shown(&clean, identity());
-}
-
 /*
  * Launches that use, of large memory, no more than up to the next place that a pointer was seen at: what lies between
  * has been changed, and nothing came of it. The next launch of the kernel that has as far to go from each of its
@@ -145,12 +139,10 @@ share_tests(void)
     size_t arguments = 0;
     FOR_EACH(part, effect.parts, effect.part_count)
         arguments += part->is_argument;
-    FOR_EACH_MUTABLE(part, effect.parts, arguments + OTHER_TESTS > most_tests ? effect.part_count : 0) {
-        for (size_t k = 0; part->is_argument && k < had.count; ++k) {
+    FOR_EACH_MUTABLE(part, effect.parts, arguments + OTHER_TESTS > most_tests ? effect.part_count : 0)
+        for (size_t k = 0; part->is_argument && k < had.count; ++k)
             if (had.hashes[k] == key_of(part))
                 part->tested_before = k + 1;
-        }
-    }
 }
 
 /* ---- before the first run ---- */
@@ -162,17 +154,6 @@ add_image(struct allocation *allocation, uint64_t offset)
         return false;
     images_look(images_find(&effect.images, allocation->number), stays_near ? offset : 0,
                 stays_near ? allocations_next_offset(allocation, offset) : allocation->bytes);
-    return true;
-}
-
-static bool
-add_images(void)
-{
-    for (uint32_t i = 0; i < noted->op.argument_count; ++i) {
-        struct allocation *allocation = allocations_numbered(noted->arguments[i].alloc);
-        if (allocation != NULL && !add_image(allocation, noted->arguments[i].offset))
-            return false;
-    }
     return true;
 }
 
@@ -267,13 +248,15 @@ repeat_begin(struct noted *begun, CUstream stream)
     kernel_and_grid = XXH3_64bits_withSeed(noted->op.grid, sizeof(noted->op.grid), kernels_hash(noted->text));
     excluded = reason_to_exclude();
     groups_done = gaps_matter = false;
-    stays_near = excluded == NULL && is_clean() && has_shown(&near, reach());
-    too_large = !add_images();
+    stays_near = excluded == NULL && has_shown(&clean, identity()) && has_shown(&near, reach());
+    too_large = ANY(argument, noted->arguments, noted->op.argument_count,
+                    allocations_numbered(argument->alloc) != NULL &&
+                        !add_image(allocations_numbered(argument->alloc), argument->offset));
     if (!too_large)
         follow_tables(begun);
     excluded = reason_to_exclude();
     images_note_host(&effect.images);
-    looks_hidden = !too_large && !is_clean();
+    looks_hidden = !too_large && !has_shown(&clean, identity());
     if (too_large)
         images_free(&effect.images);
     if (looks_hidden)
@@ -354,8 +337,8 @@ static void
 try_lower(struct part *part)
 {
     size_t open = 0;
-    for (size_t i = 0; i < effect.part_count; ++i)
-        open += effect.parts[i].is_argument && !effect.parts[i].was_tried;
+    FOR_EACH(it, effect.parts, effect.part_count)
+        open += it->is_argument && !it->was_tried;
     if (!effect_may_be_least(&effect, part) || effect.verdict == SCOUT_TOLERANCE ||
         effect.tests + open + OTHER_TESTS > most_tests)
         return;
@@ -436,14 +419,11 @@ judge_repeat(enum run run)
 static bool
 find_untested(void)
 {
-    size_t found = effect.part_count;
-    for (size_t i = 0; i < effect.part_count; ++i) {
-        const struct part *part = &effect.parts[i];
+    at = effect.part_count;
+    FOR_EACH(part, effect.parts, effect.part_count)
         if (part->is_argument && !part->is_tested && !part->was_tried &&
-            (found == effect.part_count || part->tested_before < effect.parts[found].tested_before))
-            found = i;
-    }
-    at = found;
+            (at == effect.part_count || part->tested_before < effect.parts[at].tested_before))
+            at = NUMBER_OF(part);
     /* the last test is of few words */
     is_cut_short = is_cut_short || (at < effect.part_count && effect.tests + 1 >= most_tests);
     return at < effect.part_count && !is_cut_short;
@@ -530,7 +510,8 @@ following(enum run run)
     }
 }
 
-static void
+/* Returns that there is no further run. */
+static bool
 finish_repeat(bool repeated)
 {
     if (repeated && groups_done && next == RUN_END && !is_cut_short && !stays_near && effect.verdict != SCOUT_DIFFERS &&
@@ -555,6 +536,7 @@ finish_repeat(bool repeated)
     effect_free(&effect);
     memory_follow(NULL);
     atomic_store(&scout_state.progress->repeat_ms, 0);
+    return false;
 }
 
 /* After the trainer's own run: whether it can be repeated. */
@@ -580,10 +562,8 @@ bool
 repeat_next(void)
 {
     if (next == RUN_FIRST) {
-        if (!look_at_first_run()) {
-            finish_repeat(false);
-            return false;
-        }
+        if (!look_at_first_run())
+            return finish_repeat(false);
         if (!quiet_begin())
             scout_stop("cannot open another file: raise the limit of open files");
     } else {
@@ -596,8 +576,7 @@ repeat_next(void)
             judge_repeat(next);
         if (next == RUN_AGAIN && quiet_has_text()) {
             excluded = "it prints";
-            finish_repeat(true);
-            return false;
+            return finish_repeat(true);
         }
     }
     next = following(next);
@@ -606,10 +585,8 @@ repeat_next(void)
         images_restore(&effect.images, false);
     while (next != RUN_END && effect.tests < most_tests && !prepare_repeat(next))
         next = following(next);
-    if (next == RUN_END || effect.tests >= most_tests) {
-        finish_repeat(true);
-        return false;
-    }
+    if (next == RUN_END || effect.tests >= most_tests)
+        return finish_repeat(true);
     if (noted->opaque) /* it may run on another stream */
         memory_wait();
     ++effect.tests;

@@ -133,6 +133,6 @@ variables_of(CUfunction function, unsigned *count_p)
 void
 variables_forget(void)
 {
-    for (size_t i = 0; i < module_count; ++i)
-        modules[i].handle = NULL; /* the lists stay: kernels refer to them */
+    FOR_EACH_MUTABLE(module, modules, module_count)
+        module->handle = NULL; /* the lists stay: kernels refer to them */
 }

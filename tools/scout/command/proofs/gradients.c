@@ -33,10 +33,9 @@ compare_averages(const struct play *play, struct play_page *const pages[2], stru
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i)
         largest = fmax(largest, norm_of(play_sample(&play->plan, pages[0], i), NULL));
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &play->tensors[i];
         const float *a = play_sample(&play->plan, pages[0], i), *b = play_sample(&play->plan, pages[1], i);
-        double limit = tensor->type <= 2 ? rounding : rounding_16, difference = norm_of(a, b) / limit;
-        if (tensor->role != PLAY_GRADIENT || largest == 0 || difference / largest <= worst)
+        double difference = norm_of(a, b) / (play->tensors[i].type <= 2 ? rounding : rounding_16);
+        if (play->tensors[i].role != PLAY_GRADIENT || largest == 0 || difference / largest <= worst)
             continue;
         worst = difference / largest;
         worst_tensor = i;

@@ -80,11 +80,8 @@ noise_hides(const struct play *play, const struct play_tensor *tensor, struct pr
 bool
 noise_is_small(const struct trial *it)
 {
-    bool is_small = true;
-    for (uint32_t i = 0; i < it->play->plan.tensor_count && is_small; ++i) {
-        const struct play_apart *most = &it->noise.most[i];
-        is_small = (factor * most->sum <= most_sum && factor * most->element <= most_element) ||
-                   !noise_hides(it->play, &it->play->tensors[i], it->proof);
-    }
-    return is_small;
+    const struct play_apart *most = it->noise.most;
+    return ALL_NUMBERS(i, 0, it->play->plan.tensor_count,
+                       (factor * most[i].sum <= most_sum && factor * most[i].element <= most_element) ||
+                           !noise_hides(it->play, &it->play->tensors[i], it->proof));
 }

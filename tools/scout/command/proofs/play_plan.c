@@ -27,10 +27,8 @@ is_from_host(const struct scout_op *op)
 bool
 play_plan_has_halves(const struct scout_log *log, const struct scout_finding *finding, char *why)
 {
-    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
-        if (finding->tensors[i].role == ROLE_STATISTICS)
-            return refuse(why, "the program keeps statistics of its batches, which tie their records together");
-    }
+    if (ANY(tensor, finding->tensors, finding->tensor_count, tensor->role == ROLE_STATISTICS))
+        return refuse(why, "the program keeps statistics of its batches, which tie their records together");
     bool any = false;
     for (uint32_t i = finding->first; i < finding->first + finding->period; ++i) {
         const struct scout_op *op = &log->ops[i];
@@ -47,16 +45,6 @@ play_plan_has_halves(const struct scout_log *log, const struct scout_finding *fi
                           (unsigned long long)op->bytes * op->rows);
     }
     return any || refuse(why, "no copy from the host brings data in a step: there is no batch to halve");
-}
-
-static void
-take_objects(const struct scout_log *log, struct play *play)
-{
-    for (uint32_t i = 0; i < log->object_count; ++i) {
-        struct play_object *to = &play->objects[play->plan.object_count++];
-        snprintf(to->path, sizeof(to->path), "%s", log->objects[i].path);
-        snprintf(to->build_id, sizeof(to->build_id), "%s", log->objects[i].build_id);
-    }
 }
 
 /* Operations [first, end) of the log that the player counts. */
@@ -77,14 +65,6 @@ counted_noise(const struct scout_log *log, const struct scout_finding *finding, 
 }
 
 /* ---- call sites ---- */
-
-static void
-take_site(const struct scout_log *log, uint32_t number, struct play_site *to)
-{
-    const struct scout_site *site = number < log->site_count ? &log->sites[number] : NULL;
-    for (uint32_t i = 0; site != NULL && i < site->count && to->frame_count < PLAY_FRAMES; ++i)
-        to->frames[to->frame_count++] = site->frames[i];
-}
 
 /* Whether two operations do the same to the same tensors: data, and what was not recorded deeply, may lie elsewhere. */
 static bool
@@ -110,25 +90,27 @@ first_alike(const struct scout_log *log, const struct scout_finding *finding)
     return finding->first - (finding->first - alike) / finding->period * finding->period;
 }
 
-/* All places that have called operation `number`, and those like it in later periods. What follows the last whole
+/* All places that have called operation `first`, and those like it in later periods. What follows the last whole
  * period may begin as a period does: validation. What comes before the first may end as one does, but for an update. */
 static bool
-take_sites(const struct scout_log *log, const struct scout_finding *finding, uint32_t number, struct play_operation *to,
+take_sites(const struct scout_log *log, const struct scout_finding *finding, uint32_t first, struct play_operation *to,
            char *why)
 {
     uint32_t end = finding->end - (finding->end - finding->first) % finding->period;
     uint32_t taken[PLAY_SITES];
-    bool has_before = to->part == PLAY_BY_LAST && number >= finding->begin + finding->period;
-    for (uint32_t i = number - (has_before ? finding->period : 0); i < end; i += finding->period) {
-        uint32_t known = 0, site = log->ops[i].site;
-        while (known < to->site_count && taken[known] != site)
-            ++known;
-        if (known == PLAY_SITES)
-            return refuse(why, "%s is called from more than %d places of the program", to->name, PLAY_SITES);
-        if (known < to->site_count)
+    bool has_before = to->part == PLAY_BY_LAST && first >= finding->begin + finding->period;
+    for (uint32_t i = first - (has_before ? finding->period : 0); i < end; i += finding->period) {
+        uint32_t number = log->ops[i].site, frames = number < log->site_count ? log->sites[number].count : 0;
+        if (ANY_NUMBER(known, 0, to->site_count, taken[known] == number))
             continue;
-        taken[known] = site;
-        take_site(log, site, &to->sites[to->site_count++]);
+        if (to->site_count == PLAY_SITES)
+            return refuse(why, "%s is called from more than %d places of the program", to->name, PLAY_SITES);
+        taken[to->site_count] = number;
+        struct play_site *site = &to->sites[to->site_count++];
+        while (site->frame_count < frames && site->frame_count < PLAY_FRAMES) {
+            site->frames[site->frame_count] = log->sites[number].frames[site->frame_count];
+            ++site->frame_count;
+        }
     }
     return true;
 }
@@ -159,10 +141,10 @@ take_operations(const struct scout_log *log, const struct scout_finding *finding
             return false;
     }
     play->written = xcalloc(turns->reads.written_count + 1, sizeof(*play->written));
-    for (; play->plan.written_count < turns->reads.written_count; ++play->plan.written_count) {
-        struct play_written *to = &play->written[play->plan.written_count];
-        *to = turns->reads.written[play->plan.written_count];
-        to->writer = counted(log, finding->first, finding->first + to->writer);
+    FOR_EACH(written, turns->reads.written, turns->reads.written_count) {
+        struct play_written *to = &play->written[play->plan.written_count++];
+        *to = *written;
+        to->writer = counted(log, finding->first, finding->first + written->writer);
     }
     return true;
 }
@@ -268,9 +250,8 @@ static bool
 take_groups(const struct scout_log *log, const struct scout_finding *finding, struct play *play, char *why)
 {
     bool is_inside = finding->group_count > 0;
-    for (uint32_t g = 0; g < finding->group_count; ++g) {
-        uint32_t at = counted(log, finding->first, finding->groups[g].before);
-        play->plan.average_before = at;
+    FOR_EACH(group, finding->groups, finding->group_count) {
+        uint32_t at = play->plan.average_before = counted(log, finding->first, group->before);
         is_inside = is_inside && at > 0 && at < play->plan.operation_count;
     }
     return (is_inside || refuse(why, "gradients are averaged where a step begins")) &&
@@ -294,7 +275,11 @@ play_plan_make(const struct scout_log *log, const struct scout_finding *found, c
                           .tensors = xcalloc(tensors + 1, sizeof(*play->tensors)),
                           .operations = xcalloc(finding->period + 1, sizeof(*play->operations)),
                           .objects = xcalloc(log->object_count + 1, sizeof(*play->objects))};
-    take_objects(log, play);
+    FOR_EACH(object, log->objects, log->object_count) {
+        struct play_object *to = &play->objects[play->plan.object_count++];
+        snprintf(to->path, sizeof(to->path), "%s", object->path);
+        snprintf(to->build_id, sizeof(to->build_id), "%s", object->build_id);
+    }
     if (is_by_state && turns->reason != NULL)
         return refuse(why, "%s", turns->reason);
     if (!take_operations(log, finding, turns, play, why))

@@ -124,20 +124,18 @@ played_make(struct trial *it, enum play_data data, enum play_begun begun, struct
     for (int rank = 0; rank < played->count && ok; ++rank)
         ok = (played->pages[rank] = play_page_map(&play->plan, rank, true)) != NULL;
     pid_t pid = ok ? scout_child_start(order, &child) : -1;
-    if (pid > 0) {
-        attend(order, play, pid, played);
-        inner_run_reason(summary, played->reason, sizeof(played->reason));
-    } else {
+    if (pid <= 0) {
         played_release(play, played);
         *played = (struct played){0};
-        (void)error_set(it->error, DDPRUN_EXIT_FAILURE,
-                        "cannot start the program, in %s: %s; make room there, or set TMPDIR", order->folder,
-                        strerror(errno));
+        it->is_ended = true;
+        return error_set(it->error, DDPRUN_EXIT_FAILURE,
+                         "cannot start the program, in %s: %s; make room there, or set TMPDIR", order->folder,
+                         strerror(errno));
     }
-    if (pid > 0 && played->signal != 0)
-        (void)error_set(it->error, 128 + played->signal, "scout ended by signal %d", played->signal);
-    it->is_ended = pid <= 0 || played->signal != 0;
-    return !it->is_ended;
+    attend(order, play, pid, played);
+    inner_run_reason(summary, played->reason, sizeof(played->reason));
+    it->is_ended = played->signal != 0;
+    return !it->is_ended || error_set(it->error, 128 + played->signal, "scout ended by signal %d", played->signal);
 }
 
 void

@@ -32,14 +32,11 @@ static bool
 judge_borders(const struct trial *it)
 {
     const struct play *play = it->play;
-    for (uint32_t i = 0; i < play->plan.tensor_count && it->proof->end != PROOF_FAILED; ++i) {
-        uint64_t first = played_hash(play, &it->alone, 0, 0, i);
-        for (uint32_t border = BORDERS; border > 0 && play->tensors[i].role == PLAY_UNWRITTEN; --border) {
-            if (played_hash(play, &it->alone, 0, border, i) != first)
+    for (uint32_t i = 0; i < play->plan.tensor_count && it->proof->end != PROOF_FAILED; ++i)
+        for (uint32_t border = BORDERS; border > 0 && play->tensors[i].role == PLAY_UNWRITTEN; --border)
+            if (played_hash(play, &it->alone, 0, border, i) != played_hash(play, &it->alone, 0, 0, i))
                 proof_conclude(it->proof, PROOF_FAILED, "by the plan %s is constant, but it changed in step %u",
                                proof_name(it->proof, &play->tensors[i]), border);
-        }
-    }
     return it->proof->end != PROOF_FAILED;
 }
 
@@ -52,20 +49,20 @@ judge_rest(const struct trial *it, const struct played *rest, uint32_t borders)
     const char *between =
         borders == OUTSIDE ? ", and after the work between steps" : "; no work between steps was seen";
     if (find_unlike_border(it, rest, 0, borders, &tensor, &border)) {
+        const char *name = proof_name(proof, &it->play->tensors[tensor]);
         if (border < BORDERS - 2)
-            proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of one process differ: %s, after step %u",
-                           proof_name(proof, &it->play->tensors[tensor]), border);
+            proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of one process differ: %s, after step %u", name, border);
         else if (border == OUTSIDE)
             proof_conclude(
                 proof, PROOF_FAILED,
                 "memory without a class, set back by one step, changes %s in the work between steps, such as "
                 "validation: this work reads memory that an earlier step wrote, and that differs between ranks",
-                proof_name(proof, &it->play->tensors[tensor]));
+                name);
         else
             proof_conclude(proof, PROOF_FAILED,
                            "memory without a class, set back by one step, changes %s of step %u: the plan "
                            "misses memory that persists from step to step",
-                           proof_name(proof, &it->play->tensors[tensor]), border);
+                           name, border);
     } else if (!noise_reads_are_same(it, rest)) {
         proof_conclude(
             proof, PROOF_FAILED,
@@ -314,9 +311,8 @@ prove_sums(struct trial *it)
     struct play *play = it->play;
     struct played sums = {0};
     uint32_t tensor;
-    for (uint32_t i = 0; i < play->plan.tensor_count; ++i)
-        if (play->tensors[i].may_be_sum)
-            play->tensors[i].role = PLAY_SUM;
+    FOR_EACH_MUTABLE(of, play->tensors, play->plan.tensor_count)
+        of->role = of->may_be_sum ? PLAY_SUM : of->role;
     if (!ANY(it, play->tensors, play->plan.tensor_count, it->role == PLAY_SUM))
         return;
     bool whole = exchange(it, PLAY_SUMS_EXCHANGED, &sums);
@@ -326,10 +322,9 @@ prove_sums(struct trial *it)
         proof_conclude(it->proof, PROOF_FAILED,
                        "%s is computed from memory that is a sum by the plan, or two runs of one process differ",
                        proof_name(it->proof, &play->tensors[tensor]));
-    for (uint32_t i = 0; i < play->plan.tensor_count && whole && it->proof->end == PROOF_NOT_ASKED; ++i) {
+    for (uint32_t i = 0; i < play->plan.tensor_count && whole && it->proof->end == PROOF_NOT_ASKED; ++i)
         if (play->tensors[i].role == PLAY_SUM)
             settle_sum(&play->tensors[i], judge_sum(it, &sums, i), it->proof);
-    }
     played_release(play, &sums);
 }
 
@@ -346,11 +341,9 @@ judge_number(struct trial *it, uint32_t i)
     uint32_t tensor;
     OWNED struct play_tensor *tensors = xcalloc(play.plan.tensor_count, sizeof(*tensors));
     trial.play = &play;
-    play.tensors = tensors;
-    for (uint32_t k = 0; k < play.plan.tensor_count; ++k) {
-        play.tensors[k] = it->play->tensors[k];
-        play.tensors[k].role = k == i ? PLAY_SUM : PLAY_LAST;
-    }
+    play.tensors = memcpy(tensors, play.tensors, play.plan.tensor_count * sizeof(*tensors));
+    for (uint32_t k = 0; k < play.plan.tensor_count; ++k)
+        tensors[k].role = k == i ? PLAY_SUM : PLAY_LAST;
     if (exchange(&trial, PLAY_SUMS_EXCHANGED, &exchanged) && atomic_load(&exchanged.pages[0]->exchanged) > 0 &&
         !sums_reach(&trial, &exchanged, &tensor))
         role = !differs(it, &exchanged, i)              ? PLAY_LAST

@@ -39,16 +39,15 @@ moves(const struct play *play, const struct played *run, uint32_t after, uint32_
 static const struct play_tensor *
 find_longer(const struct play *play, const struct played *ranks, uint32_t rounds, const struct play_tensor **behind)
 {
-    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
-        const struct play_tensor *it = &play->tensors[i];
-        bool changes = moves(play, ranks, 0, rounds, i);
-        for (uint32_t k = 0; k < play->plan.tensor_count && changes; ++k) {
-            const struct play_tensor *parameter = &play->tensors[k];
-            *behind = it;
-            if (parameter->role == PLAY_PARAMETER && parameter->alloc == it->alloc && parameter->hi == it->lo &&
-                (it->role == PLAY_UNWRITTEN || it->role == PLAY_UNREAD))
-                return parameter;
-        }
+    FOR_EACH(it, play->tensors, play->plan.tensor_count) {
+        bool changes =
+            (it->role == PLAY_UNWRITTEN || it->role == PLAY_UNREAD) && moves(play, ranks, 0, rounds, NUMBER_OF(it));
+        const struct play_tensor *parameter =
+            FIND(other, play->tensors, changes ? play->plan.tensor_count : 0,
+                 other->role == PLAY_PARAMETER && other->alloc == it->alloc && other->hi == it->lo);
+        *behind = it;
+        if (parameter != NULL)
+            return parameter;
     }
     return NULL;
 }
@@ -69,9 +68,8 @@ conclude_alike(const struct trial *it, const struct played *ranks, uint32_t roun
                        proof_name(proof, behind));
         return;
     }
-    for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &play->tensors[i];
-        bool is_compared = !is_left_out(it, ranks, i);
+    FOR_EACH(tensor, play->tensors, play->plan.tensor_count) {
+        bool is_compared = !is_left_out(it, ranks, NUMBER_OF(tensor));
         bool is_counted = tensor->role >= PLAY_PER_RANK || tensor->role == PLAY_GRADIENT;
         bytes += is_compared && is_counted ? tensor->hi - tensor->lo : 0;
         left_out += is_compared ? 0 : tensor->hi - tensor->lo;
@@ -79,7 +77,7 @@ conclude_alike(const struct trial *it, const struct played *ranks, uint32_t roun
         by = by == NULL && tensor->noise != 0 ? tensor : by;
         bool is_trained = tensor->role == PLAY_PARAMETER || tensor->role == PLAY_CHANGES;
         trained += is_trained;
-        still += is_trained && rounds > 1 && !moves(play, ranks, 1, rounds, i);
+        still += is_trained && rounds > 1 && !moves(play, ranks, 1, rounds, NUMBER_OF(tensor));
     }
     if (trained > 0 && still == trained) { /* it may name other memory than the program trains */
         proof_conclude(proof, PROOF_IMPOSSIBLE,
@@ -105,18 +103,8 @@ conclude_alike(const struct trial *it, const struct played *ranks, uint32_t roun
                  "; %" PRIu64 " bytes that no operation writes are not compared", left_out);
 }
 
-/* Whether another run like that of one process is the same; if not, (d) is not possible. */
-static void
-judge_again(const struct trial *it, const struct played *again, uint32_t rounds)
-{
-    uint32_t tensor, round;
-    if (played_completed(again) >= rounds && find_unlike(it, again, rounds, &tensor, &round))
-        proof_conclude(it->proof, PROOF_IMPOSSIBLE, "two runs of one process differ: %s, after round %u",
-                       proof_name(it->proof, &it->play->tensors[tensor]), round);
-}
-
-/* Ranks, and one process that plays all turns, by all that stays. A difference counts if one process does the same
- * again. */
+/* Ranks, and one process that plays all turns, by all that stays. A difference counts if another run like that of one
+ * process is the same; if not, (d) is not possible. */
 static void
 judge_turns(struct trial *it, const struct played *ranks, uint32_t rounds)
 {
@@ -141,12 +129,12 @@ judge_turns(struct trial *it, const struct played *ranks, uint32_t rounds)
                    play->plan.by == PLAY_BY_STATE
                        ? "the plan misses memory that persists"
                        : "a gradient is missing or has another type, it is averaged in the wrong place");
-    struct played again = {0};
-    if (proof_is_noisy(play))
-        judge_again(it, &it->noise.others[0], rounds);
-    else if (played_make(it, PLAY_ALONE, PLAY_BEGINS_ITSELF, &again))
-        judge_again(it, &again, rounds);
-    played_release(play, &again);
+    struct played made = {0}, *again = proof_is_noisy(play) ? &it->noise.others[0] : &made;
+    if ((again != &made || played_make(it, PLAY_ALONE, PLAY_BEGINS_ITSELF, &made)) &&
+        played_completed(again) >= rounds && find_unlike(it, again, rounds, &tensor, &round))
+        proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of one process differ: %s, after round %u",
+                       proof_name(proof, &play->tensors[tensor]), round);
+    played_release(play, &made);
 }
 
 /* ---- how fast ---- */
