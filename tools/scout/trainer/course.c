@@ -335,10 +335,12 @@ require_room(void)
 
 /* `like`: the operation that the next one is to be like. */
 static void
-begin_deep(size_t like)
+begin_deep(size_t like, bool resumes)
 {
     struct scout_progress *progress = scout_state.progress;
     first_like = like;
+    is_resumed = resumes;
+    resume_period = 0;
     require_room();
     atomic_store(&progress->period, period);
     atomic_store(&progress->deep, 0);
@@ -360,15 +362,6 @@ back_to_light(void)
     atomic_store(&scout_state.progress->period, 0);
     atomic_store(&scout_state.progress->stage, SCOUT_STAGE_LIGHT);
     atomic_store_explicit(&now, COURSE_LIGHT, memory_order_release);
-}
-
-/* Whether the last operation is like the one of the period before; of the first period of the deep pass that was
- * elsewhere, if the pass was resumed. */
-static bool
-goes_on(void)
-{
-    size_t i = brief_count - 1, turn = i - deep_begin;
-    return is_alike(i, turn + 1 < period ? deep_begin - first_like : period);
 }
 
 void
@@ -500,7 +493,8 @@ course_note(const struct noted *noted, bool may_wait)
     if (course_now() == COURSE_DEEP) {
         size_t done = brief_count - deep_begin;
         atomic_store(&scout_state.progress->deep, done);
-        if (!goes_on())
+        /* Like the one of the period before; of the first period that was elsewhere, if the pass was resumed. */
+        if (!is_alike(brief_count - 1, done < period ? deep_begin - first_like : period))
             leave_deep();
         else if (done >= period * scout_state.settings.periods) {
             put_shared();
@@ -519,9 +513,7 @@ course_note(const struct noted *noted, bool may_wait)
     if (resume_period > 0 && may_wait && !graphs_capture_is_open() &&
         is_alike(brief_count - 1, brief_count - 1 - resume_from)) {
         period = resume_period;
-        is_resumed = true;
-        resume_period = 0;
-        begin_deep(resume_from + 1);
+        begin_deep(resume_from + 1, true);
         return;
     }
     if (brief_count < next_search || !may_wait || graphs_capture_is_open())
@@ -529,9 +521,6 @@ course_note(const struct noted *noted, bool may_wait)
     next_search = brief_count + brief_count / 8 + 1;
     compare_memory();
     period = find_period();
-    if (period > 0) {
-        is_resumed = false;
-        resume_period = 0;
-        begin_deep(brief_count - period);
-    }
+    if (period > 0)
+        begin_deep(brief_count - period, false);
 }

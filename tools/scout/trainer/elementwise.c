@@ -142,11 +142,8 @@ choose_few(struct effect *effect, struct part *part, size_t of, size_t reach)
         count += !far;
         chosen->changed[chosen->count] = value;
         chosen->words[chosen->count++] = word;
-    }
-    for (size_t i = 0; i < chosen->count; ++i) {
-        size_t at = part->first + chosen->words[i];
-        image->now[at] = chosen->changed[i];
-        images_change(image, at, at + 1);
+        image->now[part->first + word] = value;
+        images_change(image, part->first + word, part->first + word + 1);
     }
     part->few = chosen->count;
     if (chosen->count == 0)

@@ -14,10 +14,9 @@ hidden_begin(const struct images *images)
     size_t count;
     struct allocation **all = allocations_all(&count);
     other_count = 0;
-    for (size_t i = 0; i < count; ++i) {
-        if (allocation_is_looked_at(all[i]) && images_find(images, all[i]->number) == NULL)
-            *SCOUT_GROWN(others, other_count) = all[i];
-    }
+    FOR_EACH(it, all, count)
+        if (allocation_is_looked_at(*it) && images_find(images, (*it)->number) == NULL)
+            *SCOUT_GROWN(others, other_count) = *it;
     memory_hash(others, other_count, false);
     FOR_EACH(other, others, other_count)
         (*other)->held = (*other)->met;

@@ -41,20 +41,19 @@ static struct set
 copy_of(const struct integers_part *parts, size_t count)
 {
     struct set set = {.count = count, .bytes = count * sizeof(*parts)};
-    for (size_t i = 0; i < count; ++i)
-        set.bytes += parts[i].words != NULL ? parts[i].count * sizeof(*parts[i].words) : 0;
+    FOR_EACH(part, parts, count)
+        set.bytes += part->words != NULL ? part->count * sizeof(*part->words) : 0;
     set.parts = set.bytes <= KEPT_AT_MOST - kept_bytes ? malloc(set.bytes) : NULL;
     if (set.parts == NULL)
         return set;
     kept_bytes += set.bytes;
     uint32_t *to = (uint32_t *)(set.parts + count);
-    for (size_t i = 0; i < count; ++i) {
-        set.parts[i] = parts[i];
-        if (parts[i].words == NULL)
+    memcpy(set.parts, parts, count * sizeof(*parts));
+    FOR_EACH_MUTABLE(part, set.parts, count) {
+        if (part->words == NULL)
             continue;
-        memcpy(to, parts[i].words, parts[i].count * sizeof(*to));
-        set.parts[i].words = to;
-        to += parts[i].count;
+        part->words = memcpy(to, part->words, part->count * sizeof(*to));
+        to += part->count;
     }
     return set;
 }
@@ -73,10 +72,9 @@ integers_note(uint64_t turn, const struct integers_part *parts, size_t count)
     struct held *it = find_held(turn);
     uint64_t hash = count;
     bool lost = false;
-    for (size_t i = 0; i < count; ++i) {
-        hash = XXH3_64bits_withSeed(&parts[i].key, sizeof(parts[i].key), hash);
-        hash =
-            XXH3_64bits_withSeed(parts[i].words, parts[i].words != NULL ? parts[i].count * sizeof(uint32_t) : 0, hash);
+    FOR_EACH(part, parts, count) {
+        hash = XXH3_64bits_withSeed(&part->key, sizeof(part->key), hash);
+        hash = XXH3_64bits_withSeed(part->words, part->words != NULL ? part->count * sizeof(uint32_t) : 0, hash);
     }
     if (!it->is_known || it->hash != hash) {
         forget_set(&it->other);

@@ -21,12 +21,11 @@ static CUresult
 parameter_info(CUfunction function, bool is_kernel, size_t index, size_t *offset_p, size_t *bytes_p)
 {
     const struct driver *driver = &scout_state.driver;
-    if (is_kernel)
-        return driver->cuKernelGetParamInfo_p != NULL
-                   ? driver->cuKernelGetParamInfo_p((CUkernel)function, index, offset_p, bytes_p)
-                   : CUDA_ERROR_NOT_SUPPORTED;
-    return driver->cuFuncGetParamInfo_p != NULL ? driver->cuFuncGetParamInfo_p(function, index, offset_p, bytes_p)
-                                                : CUDA_ERROR_NOT_SUPPORTED;
+    if (is_kernel && driver->cuKernelGetParamInfo_p != NULL)
+        return driver->cuKernelGetParamInfo_p((CUkernel)function, index, offset_p, bytes_p);
+    if (!is_kernel && driver->cuFuncGetParamInfo_p != NULL)
+        return driver->cuFuncGetParamInfo_p(function, index, offset_p, bytes_p);
+    return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 static const char *

@@ -304,13 +304,14 @@ record_begin(struct operation *operation)
     (void)exchange_mode(mode);
 }
 
-static bool
+static void
 end_deep(struct operation *operation)
 {
     bool is_repeated = is_tried(&current) && is_deep, is_left_out = is_tried(&current) && !is_deep;
+    CUresult answer = CUDA_SUCCESS;
     if (is_deep)
-        repeat_note_done(is_loaders(operation) ? scout_state.driver.cuStreamSynchronize_p(operation->stream)
-                                               : scout_state.driver.cuCtxSynchronize_p());
+        answer = is_loaders(operation) ? scout_state.driver.cuStreamSynchronize_p(operation->stream)
+                                       : scout_state.driver.cuCtxSynchronize_p();
     if (!written && !is_held)
         (void)scout_writer_put(&scout_state.log, SCOUT_OP, &current.op);
     written = true;
@@ -320,8 +321,7 @@ end_deep(struct operation *operation)
             &(struct scout_effect){.verdict = is_left_out ? SCOUT_EXCLUDED : 0,
                                    .why = is_left_out ? names_put("a stream is captured beside it") : SCOUT_NONE,
                                    .hidden_write = SCOUT_NONE});
-    operation->again = is_repeated && repeat_next();
-    return operation->again;
+    operation->again = is_repeated && repeat_next(answer);
 }
 
 void
@@ -335,13 +335,13 @@ record_end(struct operation *operation, bool enqueued)
     if (!enqueued)
         course_note_failure(&current.op);
     CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    if (enqueued && course_now() == COURSE_DEEP) {
-        if (end_deep(operation)) {
-            (void)exchange_mode(mode);
-            return;
-        }
-    } else if (enqueued && !is_held) {
+    if (enqueued && course_now() == COURSE_DEEP)
+        end_deep(operation);
+    else if (enqueued && !is_held)
         (void)scout_writer_put(&scout_state.log, SCOUT_OP, &current.op);
+    if (operation->again) {
+        (void)exchange_mode(mode);
+        return;
     }
     operation->notes = NULL;
     if (enqueued) {

@@ -44,7 +44,6 @@ static const char *excluded; /* why there is no repetition; NULL: there is one *
 static bool too_large, looks_hidden, few_are_clean, is_cut_short;
 static uint64_t kernel_and_grid; /* struct scout_left_out.launch */
 static uint32_t most_tests;
-static CUresult device_answer;
 
 /* What earlier launches have shown, by hashes. */
 struct shown {
@@ -191,9 +190,8 @@ follow_tables(struct noted *launch)
     for (uint32_t i = 0; i < launch->op.argument_count && !too_large; ++i) {
         const struct scout_argument argument = launch->arguments[i];
         struct image *image = images_find(&effect.images, argument.alloc);
-        uint64_t end = argument.end < argument.offset + POINTERS_LOOKED * sizeof(uint64_t)
-                           ? argument.end
-                           : argument.offset + POINTERS_LOOKED * sizeof(uint64_t);
+        uint64_t looked = argument.offset + POINTERS_LOOKED * sizeof(uint64_t);
+        uint64_t end = argument.end < looked ? argument.end : looked;
         for (uint64_t at = (argument.offset + 7) / 8 * 8; at + sizeof(uint64_t) <= end && !too_large; at += 8) {
             uint64_t word;
             memcpy(&word, (const char *)image->before + at, sizeof(word));
@@ -263,12 +261,6 @@ repeat_begin(struct noted *begun, CUstream stream)
         hidden_begin(&effect.images);
     (void)plain_name(noted->text, scout_state.progress->kernel, sizeof(scout_state.progress->kernel));
     atomic_store(&scout_state.progress->repeat_ms, (uint64_t)clock_now_ms());
-}
-
-void
-repeat_note_done(CUresult result)
-{
-    device_answer = result;
 }
 
 /* ---- from run to run ---- */
@@ -541,9 +533,9 @@ finish_repeat(bool repeated)
 
 /* After the trainer's own run: whether it can be repeated. */
 static bool
-look_at_first_run(void)
+look_at_first_run(CUresult answer)
 {
-    if (too_large || device_answer != CUDA_SUCCESS)
+    if (too_large || answer != CUDA_SUCCESS)
         return false;
     bool host_changed = images_first_run(&effect.images);
     images_note_left(&effect.images);
@@ -559,18 +551,17 @@ look_at_first_run(void)
 }
 
 bool
-repeat_next(void)
+repeat_next(CUresult answer)
 {
     if (next == RUN_FIRST) {
-        if (!look_at_first_run())
+        if (!look_at_first_run(answer))
             return finish_repeat(false);
         if (!quiet_begin())
             scout_stop("cannot open another file: raise the limit of open files");
     } else {
-        if (device_answer != CUDA_SUCCESS)
+        if (answer != CUDA_SUCCESS)
             scout_stop("%s failed with %s when it was repeated with other %s", noted->text,
-                       driver_result_name(&scout_state.driver, device_answer),
-                       effect.has_integers ? "integers" : "inputs");
+                       driver_result_name(&scout_state.driver, answer), effect.has_integers ? "integers" : "inputs");
         images_read(&effect.images, next == RUN_AGAIN || next == RUN_HIDDEN, true);
         if (!is_unsure(next) || !set_aside())
             judge_repeat(next);

@@ -512,13 +512,11 @@ void elementwise_fill(struct effect *effect);
 
 /* ---- repeat.c: a launch, repeated ---- */
 
-/* What the device answered when it was waited for, after a call. */
-void repeat_note_done(CUresult result);
 /* Before the call. */
 void repeat_begin(struct noted *launch, CUstream stream);
-/* After a call that the device has done: true, the same call is to be made once more. When it returns false, the
- * effect is written and the memory is as the first call left it. */
-bool repeat_next(void);
+/* After a call that the device has done, with its `answer`: true, the same call is to be made once more. When it
+ * returns false, the effect is written and the memory is as the first call left it. */
+bool repeat_next(CUresult answer);
 
 /* ---- tools/plan/trainer/follow.c: `ddprun --plan`, and `ddprun scout --prove` ---- */
 

@@ -64,10 +64,9 @@ compare_averages(const struct play *play, struct play_page *const pages[2], stru
 static void
 judge_alike(const struct play *play, const struct played *whole, struct proof *proof)
 {
-    for (uint32_t i = 0; i < play->plan.tensor_count && proof->end == PROOF_NOT_ASKED; ++i) {
-        const struct play_tensor *tensor = &play->tensors[i];
+    FOR_EACH_UNTIL(tensor, play->tensors, play->plan.tensor_count, proof->end != PROOF_NOT_ASKED) {
         if (tensor->role == PLAY_GRADIENT || tensor->role > PLAY_COMPARED ||
-            played_hash(play, whole, 0, 1, i) == played_hash(play, whole, 1, 1, i))
+            played_hash(play, whole, 0, 1, NUMBER_OF(tensor)) == played_hash(play, whole, 1, 1, NUMBER_OF(tensor)))
             continue;
         if (noise_hides(play, tensor, proof))
             return;

@@ -47,19 +47,13 @@ proof_is_noisy(const struct play *play)
 
 /* ---- a run ---- */
 
-static uint32_t
-played_stage(const struct played *played, int rank)
-{
-    return atomic_load(&played->pages[rank]->stage);
-}
-
 /* Whether the ranks have seen all they can. *stuck_ms: since when one cannot go on; 0: all can. */
 static bool
 is_over(const struct played *played, int64_t now_ms, int64_t *stuck_ms)
 {
     bool all = true;
     for (int rank = 0; rank < played->count; ++rank) {
-        uint32_t stage = played_stage(played, rank);
+        uint32_t stage = atomic_load(&played->pages[rank]->stage);
         if (stage == PLAY_IMPOSSIBLE && *stuck_ms == 0)
             *stuck_ms = now_ms;
         all = all && (stage == PLAY_OVER || stage == PLAY_IMPOSSIBLE);
@@ -170,7 +164,7 @@ played_steps(const struct played *played, const char **why, struct proof *proof)
     *why = "";
     for (int rank = 0; rank < played->count; ++rank) {
         struct play_page *page = played->pages[rank];
-        uint32_t stage = played_stage(played, rank);
+        uint32_t stage = atomic_load(&page->stage);
         complete = complete && stage == PLAY_OVER;
         begun = begun && (stage == PLAY_RUNNING || stage == PLAY_OVER);
         if (stage == PLAY_IMPOSSIBLE) {
