@@ -16,11 +16,6 @@
 #include "launcher/report/summary.h"
 #include "launcher/start/spawn.h"
 
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 struct job
 job_new(void)
 {

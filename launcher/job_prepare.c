@@ -14,14 +14,10 @@
 #include "launcher/start/loader.h"
 #include "launcher/start/spawn.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static bool
 check_nccl(struct job *job, struct error *error)

@@ -13,15 +13,9 @@
 #include "launcher/output/whole_file.h"
 #include "launcher/start/spawn.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 /* In which a rank's program has been started: a file server may be slow. Less if the others are not to wait so long. */
 enum { START_LIMIT_S = 60 };

@@ -18,15 +18,10 @@
 #include "tools/page/page.h"
 #include "tools/plan/command/auto.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 /* A descriptor below 3 that is closed would be taken by the next open, and ranks would write into it. */
 static void

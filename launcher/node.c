@@ -13,15 +13,11 @@
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* For which the others may stay once one has failed, and then once they were asked to end. */
 enum { OTHERS_MS = 15000, LOOK_MS = 1000 };

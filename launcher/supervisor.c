@@ -28,12 +28,8 @@
 #include "launcher/watch/processes.h"
 #include "launcher/watch/verdict.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum {
     LOOK_INTERVAL_MS = 100,  /* at the status pages, while ranks run and things happen */

@@ -16,9 +16,6 @@
 #include "base/message.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* ---- options ---- */

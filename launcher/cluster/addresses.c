@@ -11,8 +11,6 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>

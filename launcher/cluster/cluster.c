@@ -10,7 +10,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { LAST_WAIT_S = 5, IDLE_MS = 100, LATE_MS = 3000, TELL_MS = 10000 };
 

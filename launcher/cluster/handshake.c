@@ -11,10 +11,6 @@
 #include "launcher/cluster/serialize.h"
 #include "launcher/common/xcalloc.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { HANDSHAKE_MAGIC = 0x64704834 };
 
 static void

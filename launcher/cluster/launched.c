@@ -9,10 +9,6 @@
 #include "base/printable.h"
 #include "base/protocol.h"
 
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { NEEDS_AT_MOST = 6 };
 
 /* One way in which launchers say that a process is one of several. */

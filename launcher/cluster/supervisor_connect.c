@@ -15,10 +15,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 /* A host that is there answers in milliseconds, or after a second if the first packet is lost: those that do not are
  * passed over, and get their whole time in the second round. */

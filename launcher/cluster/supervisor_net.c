@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     BEGIN_LIMIT_MS = 120000, /* in which a client has started its rank */

@@ -18,7 +18,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 /* ROUND_MS: at the least between two rounds of all clients. */
 enum { PENDING_LIMIT_MS = 10000, MEETING_LIMIT_MS = 5000, ROUND_MS = 100, EVENTS = 64, PENDING_MORE = 32 };

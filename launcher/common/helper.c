@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { GOES_ON = -1, TAKES_TIME = -2 }; /* what a helper says besides how its work ended, which is 0 or an errno */
 enum { LOOK_MS = 50, REAP_LOOKS = 100 /* of a millisecond */ };

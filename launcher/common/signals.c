@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <unistd.h>
 
 static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 static const int others[] = {SIGTSTP, SIGUSR1, SIGUSR2, SIGNALS_ORPHANED};

@@ -5,7 +5,6 @@
 #include "launcher/common/xcalloc.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -11,7 +11,6 @@
 #include "base/protocol.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 static const char *const group_titles[GROUP_COUNT] = {

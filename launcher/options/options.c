@@ -7,9 +7,6 @@
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { DEFAULT_HEARTBEAT_TIMEOUT_S = 15 };
 
 static enum options_result

@@ -3,7 +3,6 @@
 
 #include "launcher/common/xcalloc.h"
 
-#include <stdio.h>
 #include <string.h>
 
 char *

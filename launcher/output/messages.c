@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
-#include <unistd.h>
 
 bool
 messages_open(struct messages *messages, struct error *error)

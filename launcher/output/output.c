@@ -6,16 +6,10 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 bool
 output_prepare_folder(const char *dir, const char *option, bool only_looks, struct error *error)

@@ -11,12 +11,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 enum {
     UNFINISHED_MS = 100, /* after which an unfinished line of rank 0 is shown: a prompt, dots that show progress */

@@ -6,8 +6,6 @@
 #include "launcher/watch/verdict.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { LINE_BYTES = 640, TEXT_BYTES = CLOSING_BYTES_TEXT };
 

@@ -11,8 +11,6 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { TEXT_BYTES = 256 };

@@ -17,11 +17,6 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { EVENTS_SHOWN = 8, RANKS_SHOWN = 16, LINE_BYTES = 512, LEAST_LINES = 12 };
 

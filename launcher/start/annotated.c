@@ -4,7 +4,6 @@
 #include "launcher/start/elf_file.h"
 
 #include <fcntl.h>
-#include <string.h>
 #include <unistd.h>
 
 /* Makes *found true where the file shows it. False: it cannot be read. */

@@ -17,7 +17,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* Reads until the pipe closes or the time is over; what does not fit is read and dropped. False: the time is over. */
 static bool

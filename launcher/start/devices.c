@@ -5,7 +5,6 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/nvml.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,10 +1,6 @@
 /* dry_run.c - see environment.h. */
 #include "launcher/start/environment.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 /* A word as a shell reads it back: plain where that is enough, else in single quotes. */
 static void
 print_word(FILE *out, const char *word)

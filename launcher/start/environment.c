@@ -8,12 +8,6 @@
 #include "launcher/options/options.h"
 #include "launcher/start/program.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 static size_t
 length_of(char *const *list)
 {

@@ -10,13 +10,11 @@
 #include "launcher/options/options.h"
 #include "launcher/start/job_folder.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { DISMISSED = 0, NO_GROUPS = -1 };
 enum { END_MS = 1000 };

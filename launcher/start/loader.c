@@ -9,11 +9,7 @@
 #include "launcher/start/environment.h"
 
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { LIMIT_S = 60, MOST_LIBRARIES = 4096, LONGEST_COMPLAINT = 400, WHY_BYTES = 96 };
 

@@ -8,12 +8,8 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/nvml.h"
 
-#include <errno.h>
 #include <linux/mempolicy.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 /* Where the GPU of each rank is: bus ids, "" where that is not known. */
 struct gpu_places {

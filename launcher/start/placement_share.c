@@ -4,8 +4,6 @@
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 
-#include <stdlib.h>
-
 /* Part i of k of n things in a row is [begin, end): parts differ by at most one, and are empty only where n < k. */
 struct part {
     unsigned begin, end;

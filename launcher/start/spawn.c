@@ -12,17 +12,12 @@
 #include "launcher/start/environment.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { SIGNAL_STEP_MS = 100 }; /* within which a second signal is seen */
 

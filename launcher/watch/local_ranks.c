@@ -10,11 +10,7 @@
 #include "launcher/watch/processes.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* ---- what a rank says of itself ---- */
 

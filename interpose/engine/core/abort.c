@@ -10,10 +10,6 @@
 
 #include <signal.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 /* The launcher kills within two seconds; beyond this it is not there. */
 enum { WAIT_FOR_LAUNCHER_S = 10 };

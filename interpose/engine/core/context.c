@@ -7,8 +7,6 @@
  */
 #include "interpose/engine/core/core.h"
 
-#include <stdio.h>
-
 CUcontext
 context_enter(void)
 {

@@ -6,7 +6,6 @@
  */
 #include "interpose/engine/core/core.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 static void (*end)(void), (*fail)(void); /* constant once the engine has started */

@@ -6,10 +6,6 @@
 
 #include "base/clock.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* ---- their times ---- */
 
 static pthread_mutex_t times_lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */

@@ -12,8 +12,6 @@
 #include "comm/hash.h"
 #include "comm/kernels.h"
 
-#include <stdlib.h>
-
 enum { PIECE_BYTES = 1 << 20, SAMPLE_WINDOWS = 8, SAMPLE_WINDOW_BYTES = 2 * HASH_BLOCK, PAGE_RESULTS = 1024 };
 _Static_assert(PIECE_BYTES % HASH_BLOCK == 0 && SAMPLE_WINDOW_BYTES % HASH_BLOCK == 0, "comm/hash.h");
 

@@ -7,8 +7,6 @@
 #include "base/message.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { NOTICES = 4, NOTICE_BYTES = 1024 };
 

@@ -9,7 +9,6 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <stdarg.h>
-#include <stdio.h>
 
 static nvtxDomainHandle_t domain; /* set once, before the first range */
 

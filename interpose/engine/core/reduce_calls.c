@@ -11,9 +11,6 @@
 #include "comm/hash.h"
 
 #include <search.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct {
     uint64_t count, hash;

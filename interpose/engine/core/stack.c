@@ -9,8 +9,6 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <link.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { FRAMES_AT_MOST = 24 };
 

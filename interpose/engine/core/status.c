@@ -13,8 +13,6 @@
 
 #include <ctype.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 void
 status_waits_at(const char *place)

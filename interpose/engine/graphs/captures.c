@@ -13,8 +13,6 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all captures; none is held across a call */

@@ -8,8 +8,6 @@
  */
 #include "interpose/engine/graphs/graphs.h"
 
-#include <stdlib.h>
-
 struct known {
     const void *handle;
     bool executable; /* a CUgraphExec; else a CUgraph */

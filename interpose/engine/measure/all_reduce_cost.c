@@ -10,8 +10,6 @@
  */
 #include "interpose/engine/measure/measure.h"
 
-#include <stdlib.h>
-
 /* The device is busy with IN_FRONT all-reduces when a measured one comes, as it is in backward: the host's time to
  * launch it is hidden. */
 enum { REPEATS = 5, SIZE_FACTOR = 4, IN_FRONT = 2, CALLS = (1 + REPEATS) * (1 + IN_FRONT) };

@@ -10,9 +10,6 @@
  */
 #include "interpose/engine/measure/measure.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum {
     INTERVALS_SAMPLED = MEASURED_INTERVALS,
     SKIPPED_STEPS = 4, /* of a plan: the checks of the first steps take time of their own */

@@ -10,9 +10,6 @@
 
 #include "base/clock.h"
 
-#include <stdlib.h>
-#include <time.h>
-
 /* The part of a gradient that was launched in one bucket; hashed in the communication stream's order. */
 struct escaped {
     struct escaped *next;

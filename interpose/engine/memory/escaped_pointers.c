@@ -17,9 +17,6 @@
 #include "base/message.h"
 #include "bucketing/words.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { WORDS_AT_FIRST = 1024, WORDS_AT_MOST = 1 << 20 };
 
 /* A copy with at least one address in so many bytes is a table of pointers, or a struct that has some. With fewer, as

@@ -3,8 +3,6 @@
  */
 #include "interpose/engine/memory/filter_writer.h"
 
-#include <stdlib.h>
-
 enum {
     HASHES_AT_FIRST = 2048,
     SLOTS_BEHIND = 64,

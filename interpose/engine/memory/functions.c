@@ -12,9 +12,6 @@
 #include <xxhash.h>
 
 #include <search.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { PARAMS_AT_MOST = 4096 };
 

@@ -13,8 +13,6 @@
 #include "interpose/engine/memory/filter_writer.h"
 #include "interpose/engine/memory/memory.h"
 
-#include <stdlib.h>
-
 enum { OWNERS_AT_MOST = 4 };
 
 static struct bounded_ranges *owned[OWNERS_AT_MOST]; /* besides tensors; guarded by the engine's lock */

@@ -11,8 +11,6 @@
 #include "base/message.h"
 
 #include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A struct's words are distinguished from whole arguments by what stands above these bits. */
 enum { WORD_SHIFT = 16 };

@@ -5,9 +5,6 @@
  */
 #include "interpose/engine/memory/escapes.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* The bounds become wider only, until nothing is placed: the filter of launches knows the ranges themselves. */
 static void
 extend_bounds(const struct tensor *tensor) WITH_LOCK

@@ -3,8 +3,6 @@
  */
 #include "interpose/engine/memory/memory.h"
 
-#include <string.h>
-
 static void
 visit_words(uint32_t argument, const void *value, size_t bytes, pointed_fn visit, void *arg)
 {

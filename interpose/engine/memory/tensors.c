@@ -5,9 +5,6 @@
  */
 #include "interpose/engine/memory/memory.h"
 
-#include <stdio.h>
-#include <string.h>
-
 struct memory_state memory_state = {.lowest = UINT64_MAX, .expected_group = SEQUENCE_NONE};
 
 size_t *

@@ -17,9 +17,6 @@
 
 #include "base/message.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* What DDP_SHARD was given in the interval of its last calls. */

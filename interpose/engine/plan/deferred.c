@@ -9,9 +9,6 @@
 
 #include "base/message.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 void
 deferred_order(const struct group *group, size_t *order)
 {

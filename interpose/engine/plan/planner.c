@@ -12,10 +12,6 @@
 #include "interpose/engine/report/report.h"
 #include "interpose/engine/send/send.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* The group's gradients as annotated, for a plan; malloc'ed. */
 static struct plan_gradient *
 gradients_of(const struct group *group) BY_ISSUER

@@ -9,10 +9,6 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* A piece of a plan, as ranks show it to each other. */
 struct shown {
     uint64_t bucket, first_byte, bytes;

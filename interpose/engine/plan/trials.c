@@ -18,9 +18,6 @@
 
 #include "base/message.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 enum {
     SETTLED_STEPS = 12,      /* of a plan, after the checks of its first steps */
     UNMEASURED_STEPS = 72,   /* of one that no measured one follows */

@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <locale.h>
 #include <math.h>
-#include <string.h>
 
 static void
 begin_value(struct json *json, const char *name)

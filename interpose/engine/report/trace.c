@@ -13,8 +13,6 @@
 
 #include "base/clock.h"
 
-#include <stdlib.h>
-
 enum { STEPS_IN_FLIGHT = 16, STEPS_WRITTEN_IN_FULL = 1000, ANCHOR_TRIES = 4 };
 
 #define ANCHOR_PERIOD_NS INT64_C(1000000000)

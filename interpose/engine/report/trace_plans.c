@@ -7,9 +7,6 @@
 
 #include "base/clock.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static void
 add_tensors(struct json *line, const struct group *group)
 {

@@ -17,9 +17,6 @@
 
 #include <semaphore.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
 
 enum { PERIOD_MS = 50, PATIENCE_WITH_WAITERS_MS = 1000 };
 #define NS_PER_MS UINT64_C(1000000)

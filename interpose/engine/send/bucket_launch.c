@@ -13,10 +13,6 @@
 
 #include "base/message.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 enum { STAGED_MULTIPLE = 512 }; /* as cudaMalloc aligns */
 
 /* With lock held: the streams that touched the bucket's gradients since the group's last boundary. */

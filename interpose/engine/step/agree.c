@@ -13,10 +13,6 @@
 
 #include "comm/hash.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* ---- annotations ---- */
 
 enum { TEXT_BYTES = 64 };

@@ -10,8 +10,6 @@
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
 
-#include <stdio.h>
-
 static const char *const macros[TENSOR_ROLES] = {[TENSOR_PARAMETER] = "DDP_PARAMETER",
                                                  [TENSOR_GRADIENT] = "DDP_GRADIENT",
                                                  [TENSOR_BUFFER] = "DDP_BUFFER",

@@ -8,8 +8,6 @@
 #include "interpose/engine/memory/memory.h"
 #include "interpose/engine/step/step.h"
 
-#include <stdlib.h>
-
 /* ---- what becomes executable ---- */
 
 void

@@ -18,10 +18,6 @@
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Nodes that something must come after. */
 struct nodes {
     CUgraphNode *items;

@@ -19,8 +19,6 @@
 #include "base/message.h"
 #include "comm/hash.h"
 
-#include <string.h>
-
 enum { PIECE_BYTES = 4 << 20 };
 
 /* Memory that a piece of a tensor passes through; the issuer's, but for host_memory_readable(). */

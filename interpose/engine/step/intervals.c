@@ -7,8 +7,6 @@
 #include "interpose/engine/send/send.h"
 #include "interpose/engine/step/step.h"
 
-#include <stdio.h>
-
 static struct ddp_site no_sync_site; /* where touches began or ended not to count; guarded by the engine's lock */
 
 void

@@ -20,9 +20,6 @@
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { STAGED_BYTES = 16 << 20 };
 
 /* A call that is being made, for messages: DDP_REDUCE `sums` (main.c:50). */

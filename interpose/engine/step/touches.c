@@ -13,9 +13,6 @@
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 /* One operation, from before it to after it; one for each thread, because operations do not nest. */
 struct touches {
     unsigned watching; /* mask of enum watch: who was notified of its begin */

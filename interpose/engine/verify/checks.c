@@ -20,10 +20,6 @@
 #include "comm/kernels.h"
 
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 enum { FIRST_STEPS = 3, NO_BUCKET = -1, EVERY_BUCKET = -2 };
 

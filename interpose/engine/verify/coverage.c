@@ -13,9 +13,6 @@
 #include "base/message.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { LISTED = 2, LISTING_BYTES = LISTED * (TENSOR_TEXT_BYTES + 64) };
 

@@ -17,7 +17,6 @@
 #include "comm/nearness.h"
 
 #include <math.h>
-#include <string.h>
 
 enum {
     FIRST_BOUNDARY = 1, /* what comes before the first step is initialisation */

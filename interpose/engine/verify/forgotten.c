@@ -23,10 +23,6 @@
 
 #include "base/message.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum {
     FIRST_LOOK = 2,    /* DDP_STEPs before the steps that are looked at */
     LOOK_STEPS = 5,    /* so many of them */

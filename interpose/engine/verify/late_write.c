@@ -7,9 +7,6 @@
 #include "interpose/engine/core/hashing.h"
 #include "interpose/engine/verify/verify.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 struct late_touch {
     struct hasher *hasher;
     struct tensor gradient;

@@ -18,10 +18,6 @@
 
 #include "comm/kernels/nonfinite.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Boundaries without a look after findings that did not stay: in turn 0, 1, 2, ... up to this. Each takes a pass over
  * the parameters. */
 enum { PAUSE_AT_MOST = 16 };

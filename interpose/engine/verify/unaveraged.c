@@ -22,8 +22,6 @@
 #include "base/message.h"
 
 #include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { LAUNCHES_UNANNOTATED = 1000 }; /* for which an annotation may be waited for, besides a time */
 

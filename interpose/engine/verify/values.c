@@ -16,9 +16,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { CHUNK = 1 << 20, REGULAR = 100, AT_END_MOST = 131072 };
 static const double DOUBTED = 0.3; /* of its movement: so far apart was the element that is in doubt */

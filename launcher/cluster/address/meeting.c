@@ -23,9 +23,6 @@
 #include "launcher/common/xcalloc.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum {
     DEFAULT_PORT = 29500,

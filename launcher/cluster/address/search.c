@@ -7,12 +7,10 @@
 #include "launcher/cluster/supervisor_connect.h"
 #include "launcher/common/xcalloc.h"
 
-#include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     OTHER_PORTS_MS = 60, /* after which the next ports are tried, too */

@@ -7,9 +7,6 @@
 #include "launcher/start/environment.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const struct pmix_library *
 no_library(const char *why, struct error *error)

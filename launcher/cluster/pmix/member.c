@@ -19,11 +19,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static pmix_proc_t self;
 static int wake_pipe[2] = {-1, -1}; /* readable: a fence is over, or the launcher is gone */

@@ -14,7 +14,7 @@ says() {
         grep -Eq "$3" "$work/stdout" || echo "$(tail -n 2 "$work/stdout"), not /$3/")"
     run "$ddprun" -n 2 "$program" "$1"
     check "a job: $1" [ "$code" -eq 1 ] # besides the line that says that gradients seem to be missing
-    check "a job: $1: what it says" grep -Eq "^ddprun: rank [01].* at the first DDP_STEP$4" "$work/stderr"
+    check "a job: $1: what it says" grep -Eq "^ddprun: parameter .* at the first DDP_STEP$4" "$work/stderr"
 }
 
 checked 2 "" "$program" nothing
@@ -22,7 +22,7 @@ report "check: statistics that are annotated as nothing" "$(why_not 0 null -)"
 run "$ddprun" -n 2 "$program" nothing
 succeeded "a job: statistics that are annotated as nothing"
 for mode in running unwritten zeroed; do
-    says "$mode" tensor '^what to do: if forward writes this memory .running statistics., annotate it with DDP_BUFFER' ', and has no gradient, or one of zeros: running statistics, .*DDP_BUFFER'
+    says "$mode" tensor '^what to do: if forward writes this memory .running statistics., annotate it with DDP_BUFFER' ': it has no gradient, or a gradient of zeros\. Running statistics.* DDP_BUFFER'
 done
 says late start 'it must come after the initialisation' ': its annotation stands before its initialisation'
 says behind update 'call DDP_STEP between backward and' ': its annotation .*, or the optimizer ran before DDP_STEP'
