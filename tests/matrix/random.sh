@@ -36,7 +36,7 @@ why_not() {
     local grows
     grows=$(grep -c 'passes grow' "$work/stderr")
     run "${settings[@]}" "$ddprun" -n "$world" "${options[@]}" "$trainer" "${arguments[@]}" --save "$work/rank-%d"
-    if [ "$grows" -gt 0 ] && [ "$code" -eq 1 ] && grep -q '^ddprun: rank .* wrote gradient .* after bucket' "$work/stderr"; then
+    if [ "$grows" -gt 0 ] && [ "$code" -eq 1 ] && grep -q '^ddprun: .*in step .* wrote .* after bucket' "$work/stderr"; then
         return
     fi
     if [ "$code" -ne 0 ]; then

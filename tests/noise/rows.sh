@@ -25,14 +25,14 @@ compared=(0 2 4 5 6 100 200 300 400 500) # the steps at which this net's ranks a
 job() {
     local line
     run env "${variables[@]}" "$ddprun" -n "$ranks" "${options[@]}" "$build/tests/noise/net" "${arguments[@]}"
-    line=$(grep -m 1 -E '^ddprun: rank [0-9]+ [^:]*: (parameter|state) [0-9]+ of [0-9]+ .* differs between ' "$work/stderr")
+    line=$(grep -m 1 -E '^ddprun: (parameter|state) [0-9]+ of [0-9]+ .* differs between ' "$work/stderr")
     step=$(sed -nE 's/.* differs between [^:]* (after step ([0-9]+)|at the first DDP_STEP).*/0\2/p' <<<"$line")
     verdict="other end, exit code $code: $(grep -m 1 '^ddprun: ' "$work/stderr")"
     [ "$code" -ne 0 ] || verdict=trains
     [ "$code" -ne 0 ] || ! grep -q 'bitwise identical on all ranks' "$work/stderr" || verdict='trains, the same'
     [ "$code" -ne 0 ] && [ -n "$step" ] || return 0
     step=$((10#$step))
-    verdict="ended $step ($(sed -E 's/^[^:]*: [^:]*: ([a-z]+ [0-9]+) of .*/\1/' <<<"$line"))"
+    verdict="ended $step ($(sed -E 's/^[^:]*: ([a-z]+ [0-9]+) of .*/\1/' <<<"$line"))"
 }
 
 # last_step STEP: that of the third comparison after it.

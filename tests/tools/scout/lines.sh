@@ -282,7 +282,7 @@ done <<END
 + public_memory arena DDP_SHARD, for the data of
 + public_memory pitch 1 gradient, .*: a
 + public_memory resident DDP_SHARD, for records that lie on the device
-+ public_nets single DDP_SHARD, for the data of .*: each copy may bring one record
++ public_nets single DDP_SHARD, for the data of .*: scout cannot tell records: a copy may bring one
 + public_nets per-step call DDP_FORGET before the memory that is allocated at public_nets.cu:[0-9]* from public_nets.cu:[0-9]* is freed: its size changes
 END
 finish

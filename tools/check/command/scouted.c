@@ -90,9 +90,29 @@ print_not_held(FILE *out, const char *why)
     fprintf(out, "not compared: the annotations, with what ddprun scout finds: %s\n", why);
 }
 
-/* What equal steps leave open. A step is missing only where all that was recorded shows the same. */
+/* What the host reads of a rank's share, where nothing makes it that of the batch. */
 static void
-print_open(FILE *out, const char *path)
+print_read(FILE *out, const struct scout_log *log)
+{
+    char place[160] = "";
+    const struct scout_op *read = FIND(op, log->ops, log->op_count,
+                                       op->kind == SCOUT_COPY && op->to.alloc == SCOUT_NONE &&
+                                           op->from.alloc != SCOUT_NONE && op->site < log->site_count);
+    if (read == NULL)
+        return;
+    struct sites *sites = sites_open(log);
+    sites_text(sites, read->site, place, sizeof(place));
+    sites_close(sites);
+    fprintf(out,
+            "not compared: what the host reads, as at %s: a loss or count of a rank's share needs DDP_MEAN or "
+            "DDP_REDUCE\n",
+            place);
+}
+
+/* What equal steps leave open. A step is missing only where all that was recorded shows the same. `averages`: the
+ * program calls DDP_MEAN. */
+static void
+print_open(FILE *out, const char *path, bool averages)
 {
     struct scout_log log;
     struct scout_finding finding;
@@ -102,6 +122,8 @@ print_open(FILE *out, const char *path)
         return;
     }
     scout_find(&log, NULL, &finding);
+    if (!averages)
+        print_read(out, &log);
     bool by_gradients = finding.found && averages_gradients(&log, &finding);
     if (finding.found) {
         struct sites *sites = sites_open(&log);
@@ -134,7 +156,7 @@ scouted_compare(const struct check *check, const struct check_verdict *verdict)
         return NULL;
     FILE *out = open_memstream(&text, &bytes);
     if (scout_program(check, &order, &outcome, &error))
-        print_open(out, outcome.log);
+        print_open(out, outcome.log, ANY(item, verdict->items, verdict->item_count, item->tensor.role == CHECK_MEAN));
     else
         print_not_held(out, error.text);
     fclose(out);

@@ -232,12 +232,11 @@ check_print_table(FILE *out, const struct check_evidence *evidence, const struct
     size_t shown = 0, of_role[CHECK_ROLES] = {0};
     bool has_star = false;
     if (verdict->item_count > 0)
-        fprintf(
-            out,
-            "gradient K: of the K-th DDP_GRADIENT; step: the first that differs; difference: the largest of all steps, "
-            "relative to the norm, or to the change of a parameter; noise: that of two runs of one rank\n%-13s %9s  "
-            "%-8s %-45s %5s %10s %7s\n",
-            "tensor", "elements", "type", "annotation", "step", "difference", "noise");
+        fprintf(out,
+                "step: the first that differs; difference: the largest of all steps, relative to the norm, or to the "
+                "change of a parameter; noise: that of two runs of one rank; gradient K: of the K-th DDP_GRADIENT\n"
+                "%-13s %9s  %-8s %-45s %5s %10s %7s\n",
+                "tensor", "elements", "type", "annotation", "step", "difference", "noise");
     FOR_EACH(item, verdict->items, verdict->item_count) {
         if (!all && ++of_role[item->tensor.role] > ROWS_OF_A_ROLE)
             continue;

@@ -19,19 +19,20 @@
 #ifndef DDPRUN_TOOLS_CHECK_TRAINER_CHECK_H
 #define DDPRUN_TOOLS_CHECK_TRAINER_CHECK_H
 
+#include "interpose/engine/core/capability.h"
 #include "interpose/engine/core/observer.h"
 #include "interpose/engine/memory/memory.h"
 #include "tools/check/format/reference.h"
 #include "tools/check/format/run.h"
 
-static inline pthread_mutex_t *
+static inline pthread_mutex_t *NOT_ANALYSED
 check_lock(pthread_mutex_t *lock)
 {
     pthread_mutex_lock(lock);
     return lock;
 }
 
-static inline void
+static inline void NOT_ANALYSED
 check_unlock(pthread_mutex_t *const *held)
 {
     pthread_mutex_unlock(*held);
