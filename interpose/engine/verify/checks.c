@@ -352,9 +352,9 @@ describe_cause(const struct tensor *tensor, uint32_t differs, const struct compa
 {
     bool were_alike = atomic_load(&engine_state.status->check_count) > 0;
     if (engine_state.services->by_plan)
-        return "all ranks must see the same batches and make the same decisions; look for seeds that differ by rank, "
-               "and "
-               "for decisions that depend on losses or other results (a rank reads the results of its own batches)";
+        return "all ranks must see the same batches and make the same decisions; look for seeds that differ by "
+               "rank, and for decisions that depend on losses or other results (a rank reads the results of its own "
+               "batches)";
     if (comparison->after_step == 0 && checks.final_known)
         return "values that a rank computes from its own data must go through DDP_REDUCE before they change a "
                "parameter";

@@ -425,7 +425,9 @@ report(int step, size_t count)
     for (size_t i = 0; i < count; ++i)
         loss += items.host_losses[i];
     loss /= (float)count;
-    DDP_MEAN(&loss);
+    /* Mistake: what is printed is the loss of the share. */
+    if (!is("own_loss"))
+        DDP_MEAN(&loss);
     if (DDP_RANK() == 0 && !options.quiet)
         printf("step %d loss %.5f\n", step + 1, (double)loss);
 }

@@ -12,11 +12,12 @@
 
 #define DDP_LINES_END(...) (fprintf(stderr, "ddprun_lines.h: " __VA_ARGS__), exit(1))
 
-/* With the bytes of an item: ddprun counts the items of another list of the batch; or it has no figure of items,
- * because the list comes once for many steps, or the item is an element, of which a record may have several. */
-#define DDP_ELEMENTS  ((size_t)3 << 60)
+/* With the bytes of an item: ddprun counts another list of the batch; it has no figure of items, because the list comes
+ * once for many steps; or it has none, and rank 0 warns, because the item is an element, and no record. */
 #define DDP_ALSO      ((size_t)1 << 62)
 #define DDP_UNCOUNTED ((size_t)1 << 61)
+#define DDP_ELEMENTS  (DDP_UNCOUNTED | (size_t)1 << 60)
+__attribute__((weak)) unsigned ddp_warnings;
 
 /*
  * Overwrites a batch, on the host or the device: this rank's items are copied over those of the other ranks. Sums and
@@ -24,7 +25,6 @@
  * share's items alone. `item`: its bytes; where they are an element's, a share may end inside a record. Ends a program
  * whose batch has no equal shares.
  */
-__attribute__((weak)) unsigned ddp_warnings;
 static inline void
 ddp_share(const void *data, size_t bytes, size_t item, cudaStream_t stream)
 {
