@@ -109,7 +109,7 @@ wrong_shards() {
 }
 statistics() {
     run "$launcher" -n 2 --timeout "$seconds" "$build/tests/tools/check/statistics" running
-    [ "$code" -eq 1 ] && grep -q 'running statistics, which forward writes' "$work/stderr"
+    [ "$code" -eq 1 ] && grep -q 'Running statistics, which forward writes' "$work/stderr"
 }
 unseen() { well -n 2 --bucket-mb 0.005 "$trainers/escapes" "$1"; }
 in_graph() { # MODE COUNT [MIB]: trains, and so many steps are in graphs
