@@ -143,14 +143,18 @@ const char *place_name_argument(const char *frames, uint32_t number, char text[P
 enum { ORIGIN_PLACE_BYTES = 120, ORIGIN_FROM_BYTES = 300 };
 struct origin {
     char name[96], place[ORIGIN_PLACE_BYTES], from[ORIGIN_FROM_BYTES];
+    bool is_share; /* what it is computed from is the rank's share, by DDP_SHARD */
 };
 /* False: the argument is no variable, or several lines may give it this value. Reads the program's source. */
 bool origin_find(const char *frames, uint32_t number, struct origin *origin);
 /* Instead of an argument's number. ORIGIN_OF_TEXT + number: `from` is the argument as the source has it. Of a copy:
  * what it gets from the host, and in `from` at most three lines that fill it. Of a decision: the innermost condition
- * around the call that may differ between ranks. */
+ * around the call that may differ between ranks. Of a copy to the host: `from` has the lines, two at most, that use
+ * what it brings. Of a call of CUDA: `name` is the function's, as the source has it. */
 #define ORIGIN_OF_TEXT     (1U << 16)
 #define ORIGIN_OF_COPY     (UINT32_MAX - 1)
 #define ORIGIN_OF_DECISION (UINT32_MAX - 2)
+#define ORIGIN_OF_USE      (UINT32_MAX - 3)
+#define ORIGIN_OF_CALL     (UINT32_MAX - 4)
 
 #endif

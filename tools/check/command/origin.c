@@ -365,9 +365,9 @@ stand_at(const struct trail *trail, struct said *said)
 
 /* Appends ", computed from `seen` (train.cu:12)", and what that is computed from. */
 static void
-add_sources(struct trail trail, const struct said *said, const struct variable *but, int depth,
-            char from[ORIGIN_FROM_BYTES])
+add_sources(struct trail trail, const struct said *said, const struct variable *but, int depth, struct origin *origin)
 {
+    char *from = origin->from;
     struct variable only;
     struct setting next;
     size_t count = 0, length = strlen(from);
@@ -387,13 +387,13 @@ add_sources(struct trail trail, const struct said *said, const struct variable *
         name_line(outer.source, outer.at, place);
         snprintf(from + length, ORIGIN_FROM_BYTES - length, ", that from `%.60s` (%s)", expression, place);
         outer.span = (struct span){0, strlen(expression)};
-        add_sources(trail, &outer, NULL, depth + 1, from);
-    } else if (find_setting(&only, said->at, &next) && !is_share(&only, &next)) {
+        add_sources(trail, &outer, NULL, depth + 1, origin);
+    } else if (find_setting(&only, said->at, &next) && !(origin->is_share = is_share(&only, &next))) {
         name_line(only.source, next.at, place);
         snprintf(from + length, ORIGIN_FROM_BYTES - length, " (%s)", place);
         outer = (struct said){only.source->text, next.value, only.source, next.at};
         if (next.value.end > next.value.begin)
-            add_sources(trail, &outer, &only, depth + 1, from);
+            add_sources(trail, &outer, &only, depth + 1, origin);
     }
 }
 
@@ -432,7 +432,7 @@ follow(struct trail trail, uint32_t number, struct origin *origin)
         struct setting setting;
         if (name.end == name.begin) { /* an expression */
             said.span = (struct span){0, strlen(bare)};
-            add_sources(trail, &said, NULL, 0, origin->from);
+            add_sources(trail, &said, NULL, 0, origin);
             if (trail.frame > begin &&
                 snprintf(origin->name, sizeof(origin->name), "%s", bare) < (int)sizeof(origin->name))
                 name_line(said.source, said.at, origin->place);
@@ -457,7 +457,7 @@ follow(struct trail trail, uint32_t number, struct origin *origin)
         name_line(said.source, setting.at, origin->place);
         said = (struct said){said.source->text, setting.value, said.source, setting.at};
         if (setting.value.end > setting.value.begin)
-            add_sources(trail, &said, &variable, 0, origin->from);
+            add_sources(trail, &said, &variable, 0, origin);
         return true;
     }
     return false;
@@ -519,10 +519,50 @@ follow_decision(struct trail trail, struct origin *origin)
         snprintf(origin->name, sizeof(origin->name), "%.*s", (int)(said.span.end - said.span.begin),
                  said.text + said.span.begin);
         name_line(said.source, said.at, origin->place);
-        add_sources(trail, &said, NULL, 0, origin->from);
+        add_sources(trail, &said, NULL, 0, origin);
         return true;
     }
     return false;
+}
+
+/* The lines that use, after a copy, the variable that it fills. */
+static bool
+follow_use(struct trail trail, struct origin *origin)
+{
+    char text[LIFT_BYTES], place[ORIGIN_PLACE_BYTES], last[ORIGIN_PLACE_BYTES];
+    struct said said = {.text = text};
+    size_t lines = 0, length = 0, end;
+    if (!find_argument(&trail, 0, text) || !stand_at(&trail, &said))
+        return false;
+    size_t begin = strspn(text, "&( ");
+    struct variable variable = find_variable(said.source, said.at, text + begin, source_token(text, begin) - begin);
+    const char *source = said.source->text;
+    name_line(said.source, said.at, last);
+    for (size_t at = source_skip(source, said.at); at < variable.in.end && !variable.is_parameter && lines < 2;
+         at = source_skip(source, end)) {
+        end = source_token(source, at);
+        name_line(said.source, at, place);
+        if (!is_span(source, at, end, variable.name, variable.length) || strcmp(place, last) == 0)
+            continue;
+        length += (size_t)snprintf(origin->from + length, sizeof(origin->from) - length, "%s%s",
+                                   lines++ > 0 ? " and " : "", place);
+        snprintf(last, sizeof(last), "%s", place);
+    }
+    return lines > 0;
+}
+
+/* "cudaMemcpy", where the driver has another name for what it does. */
+static bool
+find_call(struct trail trail, struct origin *origin)
+{
+    struct said said = {.text = NULL};
+    if (!stand_at(&trail, &said))
+        return false;
+    const char *text = said.source->text + said.at, *call = strstr(text, "cudaMem");
+    bool is_near = call != NULL && call < text + strcspn(text, ";");
+    if (is_near)
+        snprintf(origin->name, sizeof(origin->name), "%.*s", (int)(source_token(call, 0)), call);
+    return is_near;
 }
 
 /* "sum: totals.get()", what the argument is in the function that launches, and in its callers. */
@@ -556,6 +596,8 @@ origin_find(const char *frames, uint32_t number, struct origin *origin)
         trail.list = sites_frames(sites, 0, &trail.count);
         found = number == ORIGIN_OF_COPY       ? follow_copy(trail, origin)
                 : number == ORIGIN_OF_DECISION ? follow_decision(trail, origin)
+                : number == ORIGIN_OF_USE      ? follow_use(trail, origin)
+                : number == ORIGIN_OF_CALL     ? find_call(trail, origin)
                 : number >= ORIGIN_OF_TEXT     ? find_text(trail, number - ORIGIN_OF_TEXT, origin->from)
                                                : follow(trail, number, origin);
         sources_close(&sources);

@@ -131,6 +131,44 @@ add_sums(const struct finding *finding, size_t at, struct place *place)
     }
 }
 
+/* What the operation gets was written by operations of steps before: the first of them after which it was not one
+ * process's is the place. */
+static bool
+say_carried(const struct finding *finding, const struct where *read, struct place *place)
+{
+    const struct looked *one = &finding->one;
+    const struct look_argument *of = relation_argument(finding, -1, read);
+    char name[320];
+    for (size_t i = 0; i < 2 * read->at; ++i) { /* what has no relation first */
+        struct where where = {.at = i % read->at, .after = true};
+        const struct step *by = &one->steps[where.at];
+        if (relation_missing_on(finding, where.at) >= 0)
+            continue;
+        for (; where.argument < by->its->arguments; ++where.argument) {
+            enum relation relation =
+                reaches(&by->list[where.argument], of) ? relation_of(finding, &where) : RELATION_SAME;
+            if (relation != RELATION_NONE && (i < read->at || (relation != RELATION_ROWS && relation != RELATION_SUM)))
+                continue;
+            place_say(place, PLACE_INPUT, by,
+                      "if this memory depends on the batch, reduce it over the batch (DDP_REDUCE), or fill it from "
+                      "the rows of the whole batch. Else annotate it: DDP_PARAMETER and DDP_GRADIENT if it is trained, "
+                      "DDP_STATE if it must be equal on all ranks, DDP_BUFFER for running statistics",
+                      "%s points to memory that is not annotated, and there it writes %s",
+                      ARGUMENT_OF(by, &by->list[where.argument]),
+                      relation == RELATION_ROWS
+                          ? "the rows of the rank's share alone, but one process those of the batch"
+                          : "other values than one process");
+            place_add_values(finding, relation == RELATION_ROWS ? read : &where, place);
+            add_sums(finding, where.at, place);
+            place_add(place, "; in step %u %.260s reads it by %s", one->steps[read->at].its->interval + 1,
+                      place_name_step(&one->steps[read->at], name), ARGUMENT_OF(&one->steps[read->at], of));
+            place->is_before = by->its->interval < finding->question->since;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* What the operation gets, and no operation of the step has changed, is in no relation to the one rank's; `rows_too`:
  * or has its rows, which need not be those of the batch. A sum that it only reads comes first: a gradient. `changed`:
  * -1, or an argument that it has changed, into something without relation; then what it changes besides counts, as it
@@ -181,6 +219,8 @@ say_input(const struct finding *finding, size_t at, bool rows_too, int changed, 
                                 ? last->list[a].tensor
                                 : place->tensor;
         if (is_before && place->tensor == 0 && say_forgotten(finding, step, of, last, argument, place))
+            return true;
+        if (!is_before && !finding->question->is_update && say_carried(finding, &where, place))
             return true;
         place_say(
             place, is_before ? PLACE_BEFORE : PLACE_INPUT, step,
@@ -403,6 +443,7 @@ say_early(const struct finding *finding, size_t at, uint32_t changed, struct pla
                   "backward, compute each layer's input gradient before the layer's weights change",
                   "it reads parameters that the rank's own update has changed, and that DDP_STEP_PARAMETERS has not "
                   "averaged yet; its result is not proportional to that change");
+        place_add_values(finding, &where, place);
         return true;
     }
     if (!question->is_averaged || !is_it)
@@ -418,6 +459,7 @@ say_early(const struct finding *finding, size_t at, uint32_t changed, struct pla
                   "DDP_STEP_PARAMETERS needs an update that is linear in the gradient, such as SGD; for Adam or "
                   "clipping give the gradients buffers, and call DDP_STEP before the update",
                   "the change of the parameter is not proportional to the gradient");
+    place_add_values(finding, &where, place);
     return true;
 }
 
@@ -463,8 +505,8 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
         return true;
     if (step->its->from_host) {
         if (!is_update && place_say_items(finding, at, place)) {
-            place_add_filled(finding, at, place);
             place_add_read(finding, at, place);
+            place_add_filled(finding, at, place);
             return true;
         }
         bool is_whole = place_copies_whole(finding, at);
@@ -487,8 +529,8 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                        "copies%s",
             ARGUMENT_OF(step, it), is_whole && it->tensor == 0 ? ", which is not annotated" : "");
         place_add_values(finding, &where, place);
-        place_add_filled(finding, at, place);
         place_add_read(finding, at, place);
+        place_add_filled(finding, at, place);
         return true;
     }
     bool is_target_itself = place_is_target(finding->question, step, changed),
@@ -556,6 +598,8 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
             ARGUMENT_OF(step, it), why);
     }
     place_add_values(finding, &where, place);
+    if (place->kind == PLACE_SHARE && makes_rows)
+        place_add_share(finding, at, place);
     return true;
 }
 
@@ -724,6 +768,39 @@ say_unaveraged(const struct finding *finding, struct place *place)
             place_add_values(finding, &reader, place);
             if (is_other)
                 place_add(place, "; then %.200s updates a parameter by it", place_name_step(step, name));
+            place->tensor = of->tensor;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The host makes the parameter, of a gradient that it has read before DDP_STEP, and does not read after it. */
+static bool
+say_read_early(const struct finding *finding, struct place *place)
+{
+    const struct place_question *question = finding->question;
+    const struct looked *one = &finding->one;
+    char name[320];
+    const struct step *to =
+        FIND(step, one->steps, one->count,
+             step->its->from_host && step->its->arguments > 0 && place_is_target(question, step, 0));
+    for (struct where where = {0}; to != NULL && question->is_update && where.at < one->count; ++where.at) {
+        const struct step *step = &one->steps[where.at];
+        bool reads = strncmp(step->its->name, "cuMemcpyDtoH", strlen("cuMemcpyDtoH")) == 0 &&
+                     step->its->interval + 1 == question->interval && relation_missing_on(finding, where.at) < 0;
+        for (where.argument = 0; where.argument < step->its->arguments && reads; ++where.argument) {
+            const struct look_argument *of = &step->list[where.argument];
+            if (of->tensor >> 24 != 1 + CHECK_GRADIENT || relation_of(finding, &where) != RELATION_SUM ||
+                !differs_between_ranks(finding, &where) ||
+                ANY(other, one->steps, (size_t)(to - one->steps),
+                    other->its->interval == question->interval && strcmp(other->its->name, step->its->name) == 0 &&
+                        ANY(it, other->list, other->its->arguments, it->tensor == of->tensor)))
+                continue;
+            place_say(place, PLACE_BEFORE, step, "call DDP_STEP between backward and this copy",
+                      "%s points to a gradient that DDP_STEP has not averaged", ARGUMENT_OF(step, of));
+            place_add_values(finding, &where, place);
+            place_add(place, "; then %.200s copies a parameter from the host", place_name_step(to, name));
             place->tensor = of->tensor;
             return true;
         }
@@ -951,11 +1028,12 @@ place_find(const struct place_question *question, struct place *place)
         begin_at_own_step(question, r > 0 ? &finding.ranks[r - 1] : &finding.one);
     bool any = ok && find_what_matters(&finding);
     bool in_parts = any && !question->is_update && !question->is_early && place_is_in_parts(&finding.one);
-    bool found =
-        any && (say_unaveraged(&finding, place) || say_part(&finding, place) || say_behind(&finding, place) ? true
-                : question->is_divided ? find_divisor(&finding, place)
-                : in_parts             ? place_find_in_parts(&finding, place)
-                                       : find_place(&finding, place));
+    bool found = any && (say_unaveraged(&finding, place) || say_read_early(&finding, place) ||
+                                 say_part(&finding, place) || say_behind(&finding, place)
+                             ? true
+                         : question->is_divided ? find_divisor(&finding, place)
+                         : in_parts             ? place_find_in_parts(&finding, place)
+                                                : find_place(&finding, place));
     before.tensor = any && !found && question->is_update ? find_gradient(&finding) : 0;
     if (before.tensor != 0 && before.interval > 0) {
         before.since = --before.interval;

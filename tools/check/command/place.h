@@ -41,6 +41,7 @@ enum place_kind {
 
 struct place {
     enum place_kind kind;
+    bool is_before;     /* it comes in a step before */
     bool is_probable;   /* some memory before it was not kept; or an argument may mean something else */
     uint32_t tensor;    /* that the text speaks of, as in struct look_argument; 0: of none */
     char text[840];     /* "`bce` (train.cu:71) is the first operation that differs: ..." */

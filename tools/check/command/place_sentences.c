@@ -30,7 +30,9 @@ place_is_target(const struct place_question *question, const struct step *step, 
 const char *
 place_name_step(const struct step *step, char text[320])
 {
-    const char *name = step->its->name, *version = strstr(name, "_v2");
+    struct origin call;
+    bool has_call = strncmp(step->its->name, "cuMem", 5) == 0 && origin_find(step->its->place, ORIGIN_OF_CALL, &call);
+    const char *name = has_call ? call.name : step->its->name, *version = strstr(name, "_v2");
     char place[200];
     (void)place_name(step->its->place, place, sizeof(place));
     snprintf(text, 320, "`%.*s` (%.190s)", version != NULL ? (int)(version - name) : 96, name,
@@ -96,10 +98,11 @@ place_add_values(const struct finding *finding, const struct where *where, struc
     double *values = xcalloc((size_t)finding->question->ranks + 1, sizeof(*values));
     bool of_share;
     size_t element = relation_element(finding, where, &of_share, values);
-    if (element != SIZE_MAX) {
-        list_values(values, finding->question->ranks, text);
+    list_values(values, finding->question->ranks, text);
+    if (element == RELATION_COUNTS)
+        place_add(place, " (elements that it changes: %s)", text);
+    else if (element != SIZE_MAX)
         place_add(place, " (element %zu%s: %s)", element, of_share ? " of the share" : "", text);
-    }
     free(values);
 }
 
@@ -183,15 +186,35 @@ place_add_read(const struct finding *finding, size_t at, struct place *place)
         if (relation == RELATION_SAME || relation == RELATION_UNKNOWN ||
             strcmp(place_name(step->its->place, from, sizeof(from)), first) == 0)
             continue;
+        struct origin use;
+        bool has_use = !is_library && origin_find(step->its->place, ORIGIN_OF_USE, &use);
         place_add(place,
                   first[0] != '\0' ? " and %s"
-                  : is_library     ? "; before it the host reads a value of the rank's share alone at %s"
-                                   : "; before it the host reads a value of the rank's share alone at %s, into %s",
-                  from, ARGUMENT_OF(step, &(struct look_argument){.number = 0}));
+                  : is_library     ? ", after the host has read a value of the rank's share alone at %s"
+                                   : ", after the host has read values of the rank's share alone at %s into %s%s%s",
+                  from, ARGUMENT_OF(step, &(struct look_argument){.number = 0}), has_use ? ", used at " : "",
+                  has_use ? use.from : "");
         if (first[0] != '\0')
             return;
         snprintf(first, sizeof(first), "%s", from);
     }
+}
+
+void
+place_add_share(const struct finding *finding, size_t at, struct place *place)
+{
+    const struct step *step = &finding->one.steps[at];
+    char values[200];
+    struct where where = {.at = at};
+    while (where.argument < step->its->arguments &&
+           (step->list[where.argument].is_memory || judge_scalar(finding, &where) != 1))
+        ++where.argument;
+    if (where.argument == step->its->arguments)
+        return;
+    place_list_values(finding, &where, values);
+    place_add(place, ", and %s%s, the size of the share, is %s",
+              step->list[where.argument].is_member ? "a number in " : "",
+              ARGUMENT_OF(step, &step->list[where.argument]), values);
 }
 
 /* The same launch in the step before, which is equal; not one that has changed nothing, as a decay of zeros. */
@@ -288,7 +311,7 @@ place_say_scalar(const struct finding *finding, size_t at, int least, struct pla
               worst == 6 ? "; with this number as weight, the mean of the ranks' gradients equals one process's"
               : moves    ? "; since the step before, it has advanced by the share, and in one process by the batch"
                          : "");
-    if (worst == 5 && !moves)
+    if (worst == 5 && !moves && !origin.is_share)
         place_add_read(finding, at, place);
     return true;
 }

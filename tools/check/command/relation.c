@@ -824,15 +824,34 @@ relation_is_weighted(const struct finding *finding, const struct where *number, 
     return is;
 }
 
+/* In which of `layers` equal parts of its own do the ranks' shares lie in one process's memory, as where items are
+ * columns? The number with the most elements that are the same; 1 is also that of shares one after the other. */
+static size_t
+count_layers(const struct numbers *numbers, int ranks)
+{
+    enum { LAYERS_AT_MOST = 4096 };
+    size_t best = 1, most = 0;
+    for (size_t layers = 1; layers <= LAYERS_AT_MOST && layers <= numbers[1].count; ++layers) {
+        size_t same = 0, behind = 0;
+        bool fits = numbers[0].count % layers == 0 && ALL_NUMBERS(r, 1, ranks + 1, numbers[r].count % layers == 0);
+        for (int r = 1; r <= ranks && fits; behind += numbers[r++].count / layers)
+            for (size_t i = 0, width = numbers[r].count / layers; i < numbers[r].count; ++i)
+                same +=
+                    numbers[r].list[i] == numbers[0].list[i / width * (numbers[0].count / layers) + behind + i % width];
+        best = same > most ? layers : best;
+        most = same > most ? same : most;
+    }
+    return best;
+}
+
 size_t
 relation_element(const struct finding *finding, const struct where *where, bool *of_share_p, double values[])
 {
     const struct look_argument *mine = relation_argument(finding, -1, where), *it;
     int ranks = finding->question->ranks;
-    bool are_rows = !relation_is_result(finding, where), are_copied = finding->one.steps[where->at].its->from_host,
-         known = !mine->is_part;
+    bool are_copied = finding->one.steps[where->at].its->from_host, known = !mine->is_part;
     struct numbers *numbers = xcalloc((size_t)ranks + 1, sizeof(*numbers));
-    size_t found = SIZE_MAX, behind = 0, each = sizeof(float);
+    size_t found = SIZE_MAX, behind = 0, each = sizeof(float), all = 0, same = 0;
     double worst = near_enough;
     for (int r = -1; r < ranks && known; ++r) {
         it = relation_argument(finding, r, where);
@@ -841,13 +860,24 @@ relation_element(const struct finding *finding, const struct where *where, bool 
                                                                                                             : it->bytes;
         known = end > first && numbers_of(finding, r, where, first, end, false, &numbers[r + 1]);
         each = known ? (end - first) / (numbers[r + 1].count > 0 ? numbers[r + 1].count : 1) : each;
+        all += r >= 0 && known ? numbers[r + 1].count : 0;
+        same += r >= 0 && known && numbers[r + 1].count == numbers[0].count;
     }
-    /* Rows of rank 0 come first; copies have all ranks' one after the other. */
-    for (int r = 1; r <= ranks && known && (r == 1 || !are_rows || (are_copied && found == SIZE_MAX)); ++r) {
-        for (size_t i = 0; i < numbers[r].count && behind + i < numbers[0].count; ++i) {
-            double one = numbers[0].list[behind + i], own = numbers[r].list[i],
+    bool are_rows = known && same < (size_t)ranks && mine->tensor == 0;
+    size_t layers = known && are_rows && all == numbers[0].count ? count_layers(numbers, ranks) : 1;
+    /* Rows: the first rank whose own are others. The last elements may be unchanged, but not many: else each row of a
+     * share is smaller than one process's, and only the first elements are of the same row and column. */
+    bool are_small = are_rows && fabs((double)all - (double)numbers[0].count) > 0.1 * (double)all;
+    for (int r = 0; r <= ranks && are_small; ++r)
+        values[r] = (double)numbers[r].count;
+    for (int r = 1; r <= ranks && known && (!are_rows || all == numbers[0].count || r == 1); ++r) {
+        size_t width = numbers[r].count / layers > 0 ? numbers[r].count / layers : 1;
+        size_t end = are_small && numbers[r].count > 0 ? 1 : numbers[r].count;
+        for (size_t i = 0; i < end && !(are_rows && found != SIZE_MAX); ++i) {
+            size_t at = are_rows ? i / width * (numbers[0].count / layers) + behind + i % width : i;
+            double one = at < numbers[0].count ? numbers[0].list[at] : NAN, own = numbers[r].list[i],
                    apart = fabs(own - one) / fmax(fmax(fabs(own), fabs(one)), 1e-30);
-            if (!(apart > worst) || (are_rows && found != SIZE_MAX))
+            if (!(apart > worst))
                 continue;
             worst = apart;
             found = i;
@@ -855,13 +885,14 @@ relation_element(const struct finding *finding, const struct where *where, bool 
             for (int k = 1; k <= ranks; ++k)
                 values[k] = i < numbers[k].count && (k == r || !are_rows) ? numbers[k].list[i] : NAN;
         }
-        behind += are_rows ? numbers[r].count : 0;
+        behind += are_rows ? width : 0;
     }
     *of_share_p = are_rows;
+    found = are_small && found == SIZE_MAX ? RELATION_COUNTS : found;
     for (int r = 0; r <= ranks; ++r)
         free(numbers[r].list);
     free(numbers);
-    return found != SIZE_MAX && where->after && !are_copied ? found + mine->first / each : found;
+    return found < RELATION_COUNTS && where->after && !are_copied ? found + mine->first / each : found;
 }
 
 size_t

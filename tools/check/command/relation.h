@@ -105,8 +105,9 @@ bool relation_changes_same(const struct finding *finding, size_t at);
 enum relation relation_adds(const struct finding *finding, const struct where *where);
 
 /* The element there by which ranks differ most, values[1 + rank], from one process, values[0]. Of rows of the ranks'
- * shares, *of_share_p, the first that differs on rank 0, or of copies on another rank, which is not NaN; SIZE_MAX: not
- * known. */
+ * shares, *of_share_p, the first that differs on the first rank with one, whose value is not NaN. RELATION_COUNTS: they
+ * are elements, so many on each. SIZE_MAX: not known. */
+#define RELATION_COUNTS (SIZE_MAX - 1)
 size_t relation_element(const struct finding *finding, const struct where *where, bool *of_share_p, double values[]);
 
 /* The float there, after the operation, that one process has with this value; SIZE_MAX: none. */
@@ -151,6 +152,9 @@ void place_list_values(const struct finding *finding, const struct where *where,
 
 /* Appends what an element of the memory is on the ranks and in one process, where that is known. */
 void place_add_values(const struct finding *finding, const struct where *where, struct place *place);
+
+/* Appends the first argument that adds up over the ranks' shares. */
+void place_add_share(const struct finding *finding, size_t at, struct place *place);
 
 /* The place is the worst scalar of the operation, if it is so bad (judge_scalar()). */
 bool place_say_scalar(const struct finding *finding, size_t at, int least, struct place *place);

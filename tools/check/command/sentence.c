@@ -191,8 +191,8 @@ sentence_put_place(struct check_verdict *verdict, const struct place *place)
     bool is_memory = (verdict->cause == CAUSE_UNANNOTATED && place->kind <= PLACE_BEFORE) ||
                      verdict->first->tensor.role == CHECK_BUFFER;
     uint32_t step = items_step(verdict->first);
-    sentence_say(verdict->text, "in step %u %s%s%s; %s", step > 0 ? step : 1, place->text, name[0] != '\0' ? ": " : "",
-                 name, old);
+    sentence_say(verdict->text, "%s step %u %s%s%s; %s", place->is_before ? "before" : "in", step > 0 ? step : 1,
+                 place->text, name[0] != '\0' ? ": " : "", name, old);
     if (is_memory || (verdict->cause == CAUSE_START && place->kind == PLACE_MISSING)) /* the memory itself says more */
         return;
     set_cause(verdict, place);
