@@ -265,9 +265,10 @@ reaches(const struct variable *variable, size_t set, size_t use)
                node->is_loop && node->begin > variable->in.begin && node->begin < use && set < node->end);
 }
 
-/* The condition of the innermost statement around a place, within a part of the source, that may have another value. */
+/* The condition of the innermost statement around a place, within a part of the source, that may have another value,
+ * whatever `but` has: what a variable is limited to makes no value of its own. */
 static bool
-find_condition(const struct source *source, size_t at, struct span in, struct said *said)
+find_condition(const struct source *source, size_t at, struct span in, const struct variable *but, struct said *said)
 {
     for (uint32_t node = source_statement_at(source, at); node != NODE_NONE; node = source->nodes[node].parent) {
         size_t begin = source->nodes[node].begin, open = source_skip(source->text, source_token(source->text, begin));
@@ -275,7 +276,7 @@ find_condition(const struct source *source, size_t at, struct span in, struct sa
         *said = (struct said){source->text, {open + 1, source_close(source->text, open) - 1}, source, begin};
         if (begin < in.begin)
             return false;
-        if (decides && source->text[open] == '(' && expression_differs(said, NULL, 0, NULL, NULL))
+        if (decides && source->text[open] == '(' && expression_differs(said, but, 0, NULL, NULL))
             return true;
     }
     return false;
@@ -290,7 +291,8 @@ list_causes(const struct variable *variable, size_t use, struct setting list[SET
     size_t known = list_settings(variable, all), count = 0;
     FOR_EACH(it, all, known < SETTINGS_AT_MOST ? known : 0)
         if (reaches(variable, it->at, use) &&
-            (setting_differs(variable, it, 0) || find_condition(variable->source, it->at, variable->in, &condition)))
+            (setting_differs(variable, it, 0) ||
+             find_condition(variable->source, it->at, variable->in, variable, &condition)))
             list[count++] = *it;
     return count;
 }
@@ -514,7 +516,7 @@ follow_decision(struct trail trail, struct origin *origin)
 {
     for (; trail.frame < trail.count; ++trail.frame) {
         struct said said = {.text = NULL};
-        if (!stand_at(&trail, &said) || !find_condition(said.source, said.at, (struct span){0}, &said))
+        if (!stand_at(&trail, &said) || !find_condition(said.source, said.at, (struct span){0}, NULL, &said))
             continue;
         snprintf(origin->name, sizeof(origin->name), "%.*s", (int)(said.span.end - said.span.begin),
                  said.text + said.span.begin);

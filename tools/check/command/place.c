@@ -484,6 +484,16 @@ find_unmoved(const struct finding *finding, size_t at, char text[200])
     return false;
 }
 
+/* Whether all ranks get the one process's number there. */
+static bool
+is_alike(const struct finding *finding, const struct where *where)
+{
+    double value = relation_argument(finding, -1, where)->value;
+    const struct look_argument *it;
+    return ALL_NUMBERS(r, 0, finding->question->ranks,
+                       (it = relation_argument(finding, r, where)) != NULL && it->value == value);
+}
+
 static bool
 say_place(const struct finding *finding, size_t at, uint32_t changed, struct place *place)
 {
@@ -536,9 +546,21 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
     bool is_target_itself = place_is_target(finding->question, step, changed),
          makes_rows = !is_update && !relation_is_result(finding, &where);
     char unmoved[200] = "";
-    if (!is_update && gets_same(finding, at) && are_alike(finding, at) && find_unmoved(finding, at, unmoved)) {
+    bool all_compute_one = !is_update && gets_same(finding, at) && are_alike(finding, at);
+    if (all_compute_one && find_unmoved(finding, at, unmoved)) {
         place_say(place, PLACE_SCALAR, step, "add `first` of DDP_SHARD to where each rank's share begins",
                   "all ranks compute the first items of the batch%s", unmoved);
+        return true;
+    }
+    if (all_compute_one && makes_rows) {
+        place_say(
+            place, PLACE_SHARE, step,
+            "add `first` of DDP_SHARD to a row's number in the share, where positions or random numbers depend on "
+            "it",
+            "all ranks compute the same rows in the memory that %s points to, those that begin the batch",
+            ARGUMENT_OF(step, it));
+        place_add_values(finding, &where, place);
+        place_add_share(finding, at, place);
         return true;
     }
     if (((finding->question->is_uneven || (!is_update && gets_same(finding, at))) &&
@@ -560,7 +582,8 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                   it->tensor >> 24 == 1 + CHECK_GRADIENT ? "averaged gradients" : "memory that the update depends on");
         return true;
     }
-    if (is_late && relation_adds(finding, &where) == RELATION_SAME)
+    bool is_same_term = is_late && relation_adds(finding, &where) == RELATION_SAME;
+    if (is_same_term)
         place_say(
             place, PLACE_CHANGED, step,
             "if this term is equal on all ranks, such as weight decay, divide it as the loss is divided, or add it "
@@ -568,6 +591,12 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
             "DDP_STEP",
             "each rank adds the same term to its gradient as one process does, and the ranks' gradients are parts of a "
             "sum: the term counts several times");
+    else if (is_late && makes_rows && of != NULL)
+        place_say(place, PLACE_CHANGED, step,
+                  "if backward needs these sums of the whole batch, copy the gradient, reduce the copy over the batch "
+                  "(DDP_REDUCE), and read the copy",
+                  "%s points to a gradient of the rank's share alone, from which it computes rows",
+                  ARGUMENT_OF(step, of));
     else if (is_late)
         place_say(place, PLACE_CHANGED, step, move_step,
                   "after backward it reads or changes gradients that are not averaged yet%s%s, and its results are not "
@@ -597,9 +626,19 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                 : "the ranks' rows in the memory that %s points to differ from one process's%s",
             ARGUMENT_OF(step, it), why);
     }
-    place_add_values(finding, &where, place);
+    const struct where of_gradient = {.at = at, .argument = of != NULL ? (size_t)(of - step->list) : 0};
+    place_add_values(finding, is_late && makes_rows && of != NULL ? &of_gradient : &where, place);
     if (place->kind == PLACE_SHARE && makes_rows)
         place_add_share(finding, at, place);
+    char values[200];
+    for (struct where factor = {.at = at}; factor.argument < step->its->arguments && is_same_term; ++factor.argument) {
+        const struct look_argument *number = &step->list[factor.argument];
+        if (number->is_memory || number->is_whole || !is_alike(finding, &factor))
+            continue;
+        place_list_values(finding, &factor, values);
+        place_add(place, ", and %s%s is %s", number->is_member ? "a number in " : "", ARGUMENT_OF(step, number),
+                  values);
+    }
     return true;
 }
 
@@ -939,16 +978,6 @@ find_place(struct finding *finding, struct place *place)
         }
     }
     return say_added(finding, place);
-}
-
-/* Whether all ranks get the one process's number there. */
-static bool
-is_alike(const struct finding *finding, const struct where *where)
-{
-    double value = relation_argument(finding, -1, where)->value;
-    const struct look_argument *it;
-    return ALL_NUMBERS(r, 0, finding->question->ranks,
-                       (it = relation_argument(finding, r, where)) != NULL && it->value == value);
 }
 
 /* One divided by the items of the batch is among what each rank copies from the host, as one process does. */

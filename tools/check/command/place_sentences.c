@@ -189,11 +189,11 @@ place_add_read(const struct finding *finding, size_t at, struct place *place)
         struct origin use;
         bool has_use = !is_library && origin_find(step->its->place, ORIGIN_OF_USE, &use);
         place_add(place,
-                  first[0] != '\0' ? " and %s"
+                  first[0] != '\0' ? ", and at %s"
                   : is_library     ? ", after the host has read a value of the rank's share alone at %s"
-                                   : ", after the host has read values of the rank's share alone at %s into %s%s%s",
-                  from, ARGUMENT_OF(step, &(struct look_argument){.number = 0}), has_use ? ", used at " : "",
-                  has_use ? use.from : "");
+                                   : ", after the host has read values of the rank's share alone at %s into %s%s%s%s",
+                  from, ARGUMENT_OF(step, &(struct look_argument){.number = 0}), has_use ? " (used at " : "",
+                  has_use ? use.from : "", has_use ? ")" : "");
         if (first[0] != '\0')
             return;
         snprintf(first, sizeof(first), "%s", from);

@@ -795,6 +795,19 @@ relation_adds(const struct finding *finding, const struct where *where)
     return relation;
 }
 
+/* A scalar, or what memory has that holds one number; 0: it is none. */
+static double
+number_at(const struct finding *finding, int rank, const struct where *where)
+{
+    const struct look_argument *it = relation_argument(finding, rank, where);
+    struct numbers one = {.count = 0};
+    double number = it != NULL && !it->is_memory ? it->value : 0;
+    if (it != NULL && it->is_memory && numbers_of(finding, rank, where, it->first, it->end, false, &one))
+        number = one.count == 1 ? one.list[0] : 0;
+    free(one.list);
+    return number;
+}
+
 bool
 relation_is_weighted(const struct finding *finding, const struct where *number, const struct where *where)
 {
@@ -806,19 +819,16 @@ relation_is_weighted(const struct finding *finding, const struct where *number, 
     double all = 0;
     bool is = true;
     for (int r = 0; r < finding->question->ranks && is; ++r) {
-        struct numbers weight = {.count = 0}, own = {.count = 0};
-        const struct look_argument *it = relation_argument(finding, r, number);
-        double times = it != NULL && !it->is_memory ? it->value : 0;
-        if (it != NULL && it->is_memory && numbers_of(finding, r, number, it->first, it->end, false, &weight))
-            times = weight.count == 1 ? weight.list[0] : 0;
+        struct numbers own = {.count = 0};
+        double times = number_at(finding, r, number);
         is = times != 0 && numbers_of(finding, r, where, 0, mine->bytes, false, &own) && own.count == one.count;
         all += times;
         for (size_t i = 0; i < one.count && is; ++i)
             sum.list[i] += times * own.list[i];
-        free(weight.list);
         free(own.list);
     }
-    is = is && are_near(sum.list, one.list, all, one.count, 0);
+    is = is && fabs(all - number_at(finding, -1, number)) <= near_enough * fabs(all) &&
+         are_near(sum.list, one.list, all, one.count, 0);
     free(sum.list);
     free(one.list);
     return is;
@@ -844,6 +854,26 @@ count_layers(const struct numbers *numbers, int ranks)
     return best;
 }
 
+/* Of rows that each rank has changed, the bytes of an equal share, whose last elements may be as they were; 0: none. */
+static uint64_t
+size_of_share(const struct finding *finding, const struct where *where)
+{
+    const struct look_argument *mine = relation_argument(finding, -1, where), *it;
+    uint64_t ranks = (uint64_t)finding->question->ranks, all = mine->end - mine->first,
+             share = (all + ranks - 1) / ranks;
+    share = (share + 3) / 4 * 4;
+    for (int r = 0; r < (int)ranks; ++r) {
+        it = relation_argument(finding, r, where);
+        if (it == NULL || it->end <= mine->first)
+            return 0;
+        share = it->end - mine->first > share ? it->end - mine->first : share;
+    }
+    bool is_one = !finding->question->is_uneven && ranks * share <= all + all / 10 &&
+                  mine->first + ranks * share <= mine->bytes &&
+                  ALL_NUMBERS(r, 0, (int)ranks, mine->first + share <= relation_argument(finding, r, where)->bytes);
+    return is_one ? share : 0;
+}
+
 size_t
 relation_element(const struct finding *finding, const struct where *where, bool *of_share_p, double values[])
 {
@@ -853,11 +883,14 @@ relation_element(const struct finding *finding, const struct where *where, bool 
     struct numbers *numbers = xcalloc((size_t)ranks + 1, sizeof(*numbers));
     size_t found = SIZE_MAX, behind = 0, each = sizeof(float), all = 0, same = 0;
     double worst = near_enough;
+    uint64_t share = where->after && !are_copied ? size_of_share(finding, where) : 0;
     for (int r = -1; r < ranks && known; ++r) {
         it = relation_argument(finding, r, where);
-        uint64_t first = where->after && !are_copied ? mine->first : 0, end = it == NULL || !it->is_memory  ? 0
-                                                                              : where->after && !are_copied ? it->end
-                                                                                                            : it->bytes;
+        uint64_t first = where->after && !are_copied ? mine->first : 0,
+                 end = it == NULL || !it->is_memory  ? 0
+                       : share > 0                   ? first + (r < 0 ? (uint64_t)ranks * share : share)
+                       : where->after && !are_copied ? it->end
+                                                     : it->bytes;
         known = end > first && numbers_of(finding, r, where, first, end, false, &numbers[r + 1]);
         each = known ? (end - first) / (numbers[r + 1].count > 0 ? numbers[r + 1].count : 1) : each;
         all += r >= 0 && known ? numbers[r + 1].count : 0;

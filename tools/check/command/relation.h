@@ -95,7 +95,8 @@ struct part {
 };
 enum copied relation_of_copies(const struct finding *finding, size_t at, int rank, struct part *part);
 
-/* Weighed by the ranks' `number`, in memory or a scalar, what they have at `where` makes what the one rank has. */
+/* The ranks' `number`, in memory or a scalar, adds up to one process's, and weighed by it what they have at `where`
+ * makes what the one rank has. */
 bool relation_is_weighted(const struct finding *finding, const struct where *number, const struct where *where);
 
 /* Of an update: it changes memory visibly, and all as on the one rank, or it leaves the same bits. */
