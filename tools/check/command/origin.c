@@ -189,6 +189,20 @@ list_settings(const struct variable *variable, struct setting list[SETTINGS_AT_M
     return count;
 }
 
+/* What it points to may have any value. */
+static bool
+is_pointer(const struct variable *variable)
+{
+    const char *text = variable->source->text;
+    size_t last = variable->in.begin, end;
+    for (size_t at = source_skip(text, last); at < variable->in.end; last = at, at = source_skip(text, end)) {
+        end = source_token(text, at);
+        if (is_span(text, at, end, variable->name, variable->length))
+            return text[last] == '*'; /* where it is declared */
+    }
+    return false;
+}
+
 static bool may_differ(const struct variable *variable, int depth);
 
 /* Of an expression, with the names of a place in a source. */
@@ -225,9 +239,12 @@ expression_differs(const struct said *said, const struct variable *but, int dept
             continue;
         struct variable variable =
             find_variable(said->source, text == said->source->text ? at : said->at, text + at, end - at);
-        if (!may_differ(&variable, depth + 1))
+        bool is_any = is_pointer(&variable);
+        if (!is_any && !may_differ(&variable, depth + 1))
             continue;
         differs = true;
+        if (is_any && count_p != NULL) /* no variable alone */
+            *count_p += 2;
         if (only == NULL || (*count_p > 0 && is_span(text, at, end, only->name, only->length)))
             continue;
         *only = *count_p == 0 ? variable : *only;

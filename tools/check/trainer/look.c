@@ -158,6 +158,18 @@ keep_members(uint32_t number, const void *value, size_t count)
     }
 }
 
+/* A struct of eight bytes: two floats that make no usual double. */
+static bool
+is_pair(const void *bytes)
+{
+    float each[2];
+    double wide;
+    memcpy(each, bytes, sizeof(each));
+    memcpy(&wide, bytes, sizeof(wide));
+    return isnormal(wide) && !(fabs(wide) > 1e-9 && fabs(wide) < 1e9) &&
+           ALL(it, each, 2, fabsf(*it) > 1e-6F && fabsf(*it) < 1e6F);
+}
+
 /* What the argument of an operation points to. A library's number, such as alpha, may be the host's. */
 static void
 keep_pointed(void *arg, const struct pointed *pointed)
@@ -194,8 +206,10 @@ begin_operation(const struct operation *operation, const struct function_layout 
     pointers_visit(operation, layout, true, keep_pointed, NULL);
     for (unsigned i = 0; layout != NULL && i < layout->param_count; ++i) {
         const void *value = pointers_argument(operation, layout, i);
+        size_t bytes = layout->params[i].bytes;
+        bool is_struct = value != NULL && (bytes > sizeof(double) || (bytes == sizeof(double) && is_pair(value)));
         if (value != NULL)
-            (layout->params[i].bytes > sizeof(double) ? keep_members : keep_scalar)(i, value, layout->params[i].bytes);
+            (is_struct ? keep_members : keep_scalar)(i, value, bytes);
     }
 }
 
