@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define SCOUT_LOG_VERSION 5
+#define SCOUT_LOG_VERSION 6
 
 #define SCOUT_NONE UINT32_MAX /* no name, no call site, no allocation: a host address */
 
@@ -100,12 +100,15 @@ struct scout_place {
     uint64_t pitch; /* between rows; ignored for one row */
 };
 
+enum { SCOUT_NUMBERS = 16 };
+
 struct scout_op {
     uint32_t kind; /* enum scout_kind */
     uint32_t name; /* kernel, or call */
     uint32_t site; /* or SCOUT_NONE */
     uint32_t grid[3], block[3];
-    uint64_t scalars; /* hash of the arguments that are no pointers; of a fill: its value */
+    uint64_t scalars;               /* hash of the arguments that are no pointers; of a fill: its value */
+    int64_t numbers[SCOUT_NUMBERS]; /* a kernel's first arguments, as whole numbers of 4 or 8 bytes; 0: another one */
     struct scout_argument *arguments;
     uint32_t argument_count;
     uint32_t answers; /* 1: the call gives the host a result that is computed from its arguments (a norm of cuBLAS) */
@@ -139,6 +142,8 @@ struct scout_segment {
     uint64_t lo, hi;
     uint32_t type;   /* enum scout_type: as what it was perturbed */
     uint32_t tested; /* 0: could not be perturbed; nothing is known of it, and it counts as read */
+    uint64_t used_lo,
+        used_hi; /* results depend on these bytes, which a number or a pointer chooses; 0: not looked for */
     struct scout_ranges killed, modified;
 };
 

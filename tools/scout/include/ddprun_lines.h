@@ -64,42 +64,56 @@ ddp_share_times(const void *data, size_t bytes, size_t scouted, size_t times, si
         ddp_share((const char *)data + at, bytes / times, at > 0 ? item | DDP_ALSO : item, stream);
 }
 
-/* Records that stay on the device, by batches: memory that ddp_share_batches() has overwritten. */
-enum { DDP_BATCHES_AT_MOST = 32 };
-struct ddp_batches {
-    char *data;
-    size_t bytes, batch;
+/* Batches that a launch chooses among records which stay on the device. */
+enum { DDP_SLICES_AT_MOST = 64 };
+struct ddp_slice {
+    char *records, *saved;
+    size_t bytes;
+    int is_shared;
 };
-__attribute__((weak)) struct ddp_batches ddp_batches[DDP_BATCHES_AT_MOST];
-__attribute__((weak)) unsigned ddp_batches_count;
+__attribute__((weak)) struct ddp_slice ddp_slices[DDP_SLICES_AT_MOST];
 
-/* The same of each batch of records that stay on the device. What is left behind the last one is as it was: all ranks
- * compute the same of it. */
+/* After the last gradient of a step: its batches are as they were before ddp_share_slice(). */
 static inline void
-ddp_share_batches(const void *data, size_t bytes, size_t batch, size_t item, cudaStream_t stream)
+ddp_unshare(void)
 {
-    struct ddp_batches it = {(char *)data, bytes, batch};
-    size_t at;
-    for (at = 0; at + batch <= bytes; at += batch)
-        ddp_share((const char *)data + at, batch, item, stream);
-    ddp_batches[ddp_batches_count++ % DDP_BATCHES_AT_MOST] = it;
+    unsigned i;
+    cudaDeviceSynchronize();
+    for (i = 0; i < DDP_SLICES_AT_MOST; ++i) {
+        if (ddp_slices[i].is_shared)
+            cudaMemcpy(ddp_slices[i].records, ddp_slices[i].saved, ddp_slices[i].bytes, cudaMemcpyDefault);
+        ddp_slices[i].is_shared = 0;
+    }
+    cudaDeviceSynchronize();
 }
 
 /*
- * Ends a program that computes from records which do not begin where a batch of ddp_share_batches() does: its batches
- * are smaller than those that were scouted, or no multiple of them. Other memory is not looked at.
+ * ddp_share() of a batch until ddp_unshare(): `scouted` bytes, or what is left of `limit` bytes of records, if that is
+ * less; `limit` 0: not known. `number`: of this line. Ends a program whose batches are smaller than those that were
+ * scouted.
  */
 static inline void
-ddp_check_batch(const void *records)
+ddp_share_slice(unsigned number, const void *records, size_t at, size_t limit, size_t scouted, size_t item)
 {
-    unsigned i;
-    for (i = 0; i < DDP_BATCHES_AT_MOST; ++i) {
-        size_t at = (size_t)((const char *)records - ddp_batches[i].data);
-        if (at < ddp_batches[i].bytes && at % ddp_batches[i].batch != 0)
-            DDP_LINES_END("a batch begins at byte %zu of its records, and ddprun scout saw batches of %zu bytes: scout "
-                          "the program with this batch size\n",
-                          at, ddp_batches[i].batch);
-    }
+    struct ddp_slice *slice = &ddp_slices[number % DDP_SLICES_AT_MOST];
+    char *begin = (char *)records + at;
+    size_t bytes = limit > at && limit - at < scouted ? limit - at : scouted, moved = (size_t)(begin - slice->records);
+    if (slice->records != NULL && moved > 0 && moved < scouted)
+        DDP_LINES_END(
+            "a batch begins %zu bytes after another one, and ddprun scout saw batches of %zu bytes: scout the "
+            "program with this batch size\n",
+            moved, scouted);
+    if (slice->is_shared)
+        ddp_unshare();
+    if (slice->saved == NULL && cudaMalloc((void **)&slice->saved, scouted) != cudaSuccess)
+        DDP_LINES_END("no memory for a copy of a batch of %zu bytes\n", scouted);
+    cudaDeviceSynchronize();
+    if (cudaMemcpy(slice->saved, begin, bytes, cudaMemcpyDefault) != cudaSuccess)
+        DDP_LINES_END("a batch of %zu bytes does not lie in its memory: its size must divide the records\n", bytes);
+    slice->records = begin;
+    slice->bytes = bytes;
+    slice->is_shared = 1;
+    ddp_share(begin, bytes, item, 0);
 }
 
 /*

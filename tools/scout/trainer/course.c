@@ -41,6 +41,7 @@ struct brief_argument {
 struct brief {
     uint64_t what;     /* hash of all but its arguments */
     uint64_t any_size; /* the same, without grids and bytes */
+    uint64_t lengths;  /* as struct noted's */
     uint32_t first, count;
     bool computes; /* a launch, or a graph's */
 };
@@ -152,6 +153,7 @@ keep_noted(const struct noted *noted)
 {
     const struct scout_op *op = &noted->op;
     struct brief brief = {.first = (uint32_t)argument_count,
+                          .lengths = noted->lengths,
                           .computes = op->kind == SCOUT_LAUNCH || op->kind == SCOUT_GRAPH};
     uint64_t what[] = {op->kind,     op->name,           op->kind == SCOUT_COPY ? op->from.alloc == SCOUT_NONE : 0,
                        op->block[0], op->block[1],       op->block[2],
@@ -364,10 +366,11 @@ back_to_light(void)
     atomic_store_explicit(&now, COURSE_LIGHT, memory_order_release);
 }
 
-void
+bool
 course_note_batches(const struct noted *noted)
 {
     const struct brief *then = &briefs[brief_count - period];
+    bool chooses = noted->lengths != then->lengths;
     for (uint32_t k = 0; k < noted->named_count && k < then->count; ++k) {
         const struct brief_argument *was = &arguments[then->first + k];
         uint64_t offset = noted->arguments[k].offset;
@@ -377,6 +380,7 @@ course_note_batches(const struct noted *noted)
         allocation->batch = (struct scout_range){offset, 2 * offset - was->offset};
         allocation->brought_at = scout_state.operation_count;
     }
+    return chooses;
 }
 
 /* The last operation is no part of the period. */

@@ -533,14 +533,11 @@ effect_change_shares(struct effect *effect, bool stay)
 {
     bool any = false;
     FOR_EACH_MUTABLE(part, effect->parts, effect->part_count) {
-        struct image *image = &effect->images.items[part->image];
         part->share = share_of(effect, part, stay);
         size_t first = part->share.lo / sizeof(uint32_t), end = part->share.hi / sizeof(uint32_t);
         if (first == end)
             continue;
-        change_part(part, image, first, end - first, image->now + first);
-        images_change(image, first, end);
-        effect->has_integers = effect->has_integers || part->integers != NULL;
+        effect_change_words(effect, part, first, end);
         any = true;
     }
     return any;
@@ -570,6 +567,26 @@ effect_judge_shares(struct effect *effect)
         if (end > 0)
             part->reached = (struct scout_range){lo, spreads ? hi : end * sizeof(uint32_t)};
     }
+}
+
+/* ---- what a number chooses ---- */
+
+bool
+effect_may_be_chosen(const struct effect *effect, const struct part *part)
+{
+    enum { LEAST_WORDS = 16 };
+    const struct image *image = &effect->images.items[part->image];
+    return part->is_argument && part->is_tested && part->matters && part->end - part->first >= LEAST_WORDS &&
+           part->killed.count + part->modified.count == 0 && !image->is_written && image->allocation->kinds == NULL;
+}
+
+void
+effect_change_words(struct effect *effect, const struct part *part, size_t first, size_t end)
+{
+    struct image *image = &effect->images.items[part->image];
+    change_part(part, image, first, end - first, image->now + first);
+    images_change(image, first, end);
+    effect->has_integers = effect->has_integers || part->integers != NULL;
 }
 
 /* ---- the log ---- */
@@ -675,6 +692,8 @@ effect_put(struct effect *effect)
                                    .hi = end < image->allocation->bytes ? end : image->allocation->bytes,
                                    .type = type_to_put(effect, part),
                                    .tested = part->is_tested,
+                                   .used_lo = part->used_first * sizeof(uint32_t),
+                                   .used_hi = part->used_end * sizeof(uint32_t),
                                    .killed = ranges_to_put(&part->killed, image->allocation),
                                    .modified = ranges_to_put(&part->modified, image->allocation)};
     }

@@ -65,6 +65,8 @@ add_words(struct noted *noted, uint32_t slot, const char *value, const struct ke
                          (struct scout_argument){
                              .slot = slot, .at = (uint32_t)at, .type = parameter->type, .table = parameter->table},
                          word, 0, false);
+        if (noted->op.argument_count == before && slot < SCOUT_NUMBERS && bytes == step && step >= sizeof(int32_t))
+            noted->op.numbers[slot] = step == sizeof(word) ? (int64_t)word : (int32_t)word;
         if (noted->op.argument_count == before)
             noted->op.scalars = XXH3_64bits_withSeed(value + at, step, noted->op.scalars + slot);
         if (noted->op.argument_count == before && !change_is_number((const char *)&word, step))

@@ -30,6 +30,7 @@ enum run {
     RUN_FEW,      /* with few words changed, of all parts that matter */
     RUN_FEW_OF,   /* the same of one part */
     RUN_SHARES,   /* with the first part of each batch changed */
+    RUN_EDGE,     /* with the first or the last words of a part changed, of which a number may choose some */
     RUN_END,
 };
 
@@ -44,6 +45,14 @@ static const char *excluded; /* why there is no repetition; NULL: there is one *
 static bool too_large, looks_hidden, few_are_clean, is_cut_short;
 static uint64_t kernel_and_grid; /* struct scout_left_out.launch */
 static uint32_t most_tests;
+static bool chooses; /* numbers of the launch are other ones than a period before */
+
+/* The search for where the words begin, or `is_last` end, that a launch uses of the part `at`: changing `none` words
+ * from that end on shows nothing, changing `some` does. */
+static struct {
+    size_t none, some;
+    bool is_last;
+} edge;
 
 /* What earlier launches have shown, by hashes. */
 struct shown {
@@ -236,7 +245,7 @@ repeat_begin(struct noted *begun, CUstream stream)
 {
     memory_follow(stream);
     noted = begun;
-    course_note_batches(noted);
+    chooses = course_note_batches(noted);
     next = RUN_FIRST;
     at = learned = 0;
     unsure = RUN_FIRST;
@@ -302,6 +311,11 @@ prepare_repeat(enum run run)
         return elementwise_change(&effect, parts, 1);
     case RUN_SHARES:
         return effect_change_shares(&effect, false) || effect_change_shares(&effect, true);
+    case RUN_EDGE: {
+        size_t count = (edge.none + edge.some) / 2, begin = edge.is_last ? parts[0]->end - count : parts[0]->first;
+        effect_change_words(&effect, parts[0], begin, begin + count);
+        return true;
+    }
     default:
         return false;
     }
@@ -402,6 +416,12 @@ judge_repeat(enum run run)
     case RUN_SHARES:
         effect_judge_shares(&effect);
         break;
+    case RUN_EDGE: {
+        const struct part *part = &effect.parts[at];
+        size_t *side = effect_any(&effect, &part, 1) ? &edge.some : &edge.none;
+        *side = (edge.none + edge.some) / 2;
+        break;
+    }
     default:
         break;
     }
@@ -445,9 +465,34 @@ writes_few(void)
     return count > 0 && count <= FEW_WORDS;
 }
 
+/* The next run of a search for an edge, or the first of another one. */
+static bool
+find_edge(void)
+{
+    struct part *part = at < effect.part_count ? &effect.parts[at] : NULL;
+    if (part != NULL && edge.some - edge.none > 1)
+        return true;
+    if (part != NULL && !edge.is_last) {
+        part->used_first = part->first + edge.none;
+        edge.none = 0;
+        edge.some = part->end - part->first;
+        edge.is_last = true;
+        return true;
+    }
+    if (part != NULL)
+        part->used_end = part->end - edge.none;
+    do
+        ++at;
+    while (at < effect.part_count && !effect_may_be_chosen(&effect, &effect.parts[at]));
+    edge.none = 0;
+    edge.some = at < effect.part_count ? effect.parts[at].end - effect.parts[at].first : 0;
+    edge.is_last = false;
+    return at < effect.part_count;
+}
+
 /*
  * What comes after `run`; sets `at`. Order: the same again, hidden memory, arguments, what lies between them (which may
- * make more parts of arguments), few words of all, few words of each, shares of batches.
+ * make more parts of arguments), few words of all, few words of each, shares of batches, what a number chooses.
  */
 static enum run
 following(enum run run)
@@ -497,6 +542,12 @@ following(enum run run)
     case RUN_FEW_OF:
         ++at;
         return find_few() ? RUN_FEW_OF : RUN_SHARES;
+    case RUN_SHARES:
+        at = (size_t)-1;
+        /* fallthrough */
+    case RUN_EDGE:
+        most_tests += chooses;
+        return chooses && !is_cut_short && effect.verdict == SCOUT_TESTED && find_edge() ? RUN_EDGE : RUN_END;
     default:
         return RUN_END;
     }

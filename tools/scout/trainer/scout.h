@@ -296,8 +296,9 @@ uint64_t course_turn(void);
 uint64_t course_round(void);
 /* When a copy or a fill was made: where the host writes memory, no kernel has. */
 void course_note_copy(const struct scout_op *op);
-/* Before an operation of the deep pass: a pointer that moves on from period to period leads to a batch. */
-void course_note_batches(const struct noted *noted);
+/* Before an operation of the deep pass: a pointer that moves on from period to period leads to a batch. Returns whether
+ * whole numbers among its arguments are other ones than a period before: one may choose a batch. */
+bool course_note_batches(const struct noted *noted);
 /* It was refused, and nothing runs. */
 void course_note_failure(const struct scout_op *op);
 /* After each operation that ran, in the order of the log. `may_wait`: it may wait for the device. */
@@ -443,14 +444,15 @@ struct part {
     bool is_argument;
     bool is_whole; /* one word: a whole number among floats */
     bool is_tested;
-    bool was_tried;             /* also if it cannot be changed */
-    bool is_lower;              /* its numbers become smaller: larger ones have shown nothing */
-    size_t tested_before;       /* by an earlier launch: the larger, the later; 0: never */
-    bool matters;               /* something outside depends on it, or it is modified */
-    size_t few;                 /* words that were changed in the last run of few */
-    bool is_open;               /* which of them showed nothing where something depends on it */
-    struct scout_range share;   /* the first part of a batch, which was changed by itself */
-    struct scout_range reached; /* what came of such shares, in a part of the results; empty: not only there */
+    bool was_tried;              /* also if it cannot be changed */
+    bool is_lower;               /* its numbers become smaller: larger ones have shown nothing */
+    size_t tested_before;        /* by an earlier launch: the larger, the later; 0: never */
+    bool matters;                /* something outside depends on it, or it is modified */
+    size_t few;                  /* words that were changed in the last run of few */
+    bool is_open;                /* which of them showed nothing where something depends on it */
+    struct scout_range share;    /* the first part of a batch, which was changed by itself */
+    size_t used_first, used_end; /* words that results depend on, where a number chooses them; 0: not looked for */
+    struct scout_range reached;  /* what came of such shares, in a part of the results; empty: not only there */
     enum change change;
     uint64_t key;       /* of the argument that points to it, or of its place, in any period */
     uint32_t *integers; /* [end - first]: what CHANGE_INTEGER makes of it; NULL: it stays */
@@ -494,6 +496,10 @@ bool effect_may_be_least(const struct effect *effect, const struct part *part);
 bool effect_change_shares(struct effect *effect, bool stay);
 /* Whether that has changed the first part of the results alone, as it does where records lie one behind the other. */
 void effect_judge_shares(struct effect *effect);
+/* Whether a number may choose which words of a part matter: what no kernel writes, and can be changed. */
+bool effect_may_be_chosen(const struct effect *effect, const struct part *part);
+/* Changes words [first, end) of a part alone. */
+void effect_change_words(struct effect *effect, const struct part *part, size_t first, size_t end);
 /* Whether any word that was not changed on purpose, or a part that was, has another result. */
 bool effect_any(const struct effect *effect, const struct part *const *parts, size_t count);
 /* enum scout_type of what a part seems to hold. */

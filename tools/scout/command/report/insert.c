@@ -400,6 +400,8 @@ place_step(struct search *search, uint32_t number)
     bool is_behind = group->fused || before < group->complete;
     if (!find_between(search, group->complete, before, is_behind, &spot))
         return false;
+    if (search->to->has_slices && !ANY(it, finding->groups, finding->group_count, it->complete > group->complete))
+        spot_add_text(search, &spot, "ddp_unshare();");
     spot_add_text(search, &spot, text);
     return true;
 }

@@ -661,7 +661,7 @@ read_innermost(const struct source *source, struct span statement, size_t place,
 }
 
 bool
-lift_argument(const struct source *source, uint32_t node, uint32_t slot, char to[LIFT_BYTES])
+lift_choice(const struct source *source, uint32_t node, uint32_t slot, char to[LIFT_BYTES], bool *is_choice)
 {
     const char *text = source->text;
     struct span own = own_part(source, node);
@@ -674,8 +674,25 @@ lift_argument(const struct source *source, uint32_t node, uint32_t slot, char to
         if ((launches || calls) && text[open] == '(')
             split_arguments(text, open, &call);
     }
-    return slot < call.count && copy_span(text, call.arguments[slot], to) && strpbrk(to, "={") == NULL &&
-           strstr(to, "++") == NULL && strstr(to, "--") == NULL;
+    if (slot >= call.count || !copy_span(text, call.arguments[slot], to))
+        return false;
+    char *first = strchr(to, '?'), *other = first != NULL ? strrchr(first, ':') : NULL;
+    *is_choice = first != NULL;
+    if (other != NULL) {
+        while (isspace((unsigned char)other[-1]))
+            --other;
+        *other = '\0';
+        first += 1 + strspn(first + 1, " \t\n");
+        memmove(to, first, strlen(first) + 1);
+    }
+    return strpbrk(to, "={?") == NULL && strstr(to, "++") == NULL && strstr(to, "--") == NULL;
+}
+
+bool
+lift_argument(const struct source *source, uint32_t node, uint32_t slot, char to[LIFT_BYTES])
+{
+    bool is_choice;
+    return lift_choice(source, node, slot, to, &is_choice) && !is_choice;
 }
 
 /* The statement of a frame, also among several of one line: that of the call. */

@@ -150,6 +150,9 @@ bool lift_find_tail(struct sources *sources, const char *callee, const struct si
  * not to be said twice. */
 bool lift_argument(const struct source *source, uint32_t node, uint32_t slot, char to[LIFT_BYTES])
     __attribute__((warn_unused_result));
+/* The same; of "l == 0 ? x : z" the first one, and *is_choice: it holds where the loop or the condition begins. */
+bool lift_choice(const struct source *source, uint32_t node, uint32_t slot, char to[LIFT_BYTES], bool *is_choice)
+    __attribute__((warn_unused_result));
 
 /* Says an expression of the function of frame `depth - 1` as frame `depth`, which calls it, has it. False: not known.
  */
@@ -189,6 +192,7 @@ struct insertions {
     uint32_t forgotten;   /* DDP_FORGET comes before it is freed: one annotation is of several sizes; SCOUT_NONE */
     const char *unshared; /* why data have no line; NULL: they have */
     uint64_t records;     /* of a batch; 0: not known */
+    bool has_slices;      /* batches that the step leaves as they were: ddp_unshare() comes with its boundary */
     bool *data;           /* [period]: such an operation */
 };
 

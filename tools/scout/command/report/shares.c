@@ -19,6 +19,9 @@ struct batch {
     uint32_t times; /* time steps that lie in it, each with all records; 0: that cannot be told */
     bool is_part;   /* its copy brings other lists, too: this one lies from `at` on in the memory */
     uint64_t at;
+    bool is_slice;                    /* a pointer of this launch leads to it, or */
+    uint32_t launch, pointer, number; /* its argument; of the number that chooses it, or SCOUT_NONE, */
+    uint64_t unit;                    /* times so many bytes */
 };
 
 struct batches {
@@ -63,21 +66,6 @@ is_said(struct search *search, const struct batch *batch, const char *text)
                       lift(&search->sources, stack.frames, depth, &said) && strstr(said.bytes, text) != NULL);
 }
 
-/* How many records the batches have, if the smallest has one element of each, as labels have. */
-static void
-count_records(struct search *search, struct batches *list)
-{
-    list->labels = list->items;
-    FOR_EACH(it, list->items, list->count)
-        list->labels = it->bytes / it->times < list->labels->bytes / list->labels->times ? it : list->labels;
-    uint64_t count = list->labels->bytes / list->labels->times / sizeof(uint32_t);
-    bool is_word = is_said(search, list->labels, "sizeof(int)") || is_said(search, list->labels, "int32_t)") ||
-                   is_said(search, list->labels, "sizeof(float)");
-    bool is = count > 1 && is_word && ALL(it, list->items, list->count, it->bytes / it->times % count == 0) &&
-              ANY(it, list->items, list->count, it->bytes / it->times > count * sizeof(double));
-    list->records = is ? count : 0;
-}
-
 /* Whether DDP_SHARD gets the records of this list. */
 static bool
 is_counted(const struct search *search, const struct batches *list, const struct batch *batch)
@@ -95,23 +83,24 @@ add_share(struct search *search, const struct spot *spot, struct lifted *said, c
     const char *size = strchr(bytes, '*') != NULL ? strstr(bytes, "sizeof(") : NULL; /* of an element, or of a word */
     int length = size != NULL ? (int)source_close(size, strlen("sizeof")) : 1;
     const char *stream = said->stream[0] != '\0' ? said->stream : "0", *memory = lift_bare(said->memory);
-    const char *figure = list->records == 0                           ? "DDP_ELEMENTS | "
-                         : list->labels >= list->items + list->copies ? "DDP_UNCOUNTED | "
-                         : is_counted(search, list, batch)            ? ""
-                                                                      : "DDP_ALSO | ";
+    const char *figure = list->records == 0                                                      ? "DDP_ELEMENTS | "
+                         : list->labels >= list->items + list->copies && !list->labels->is_slice ? "DDP_UNCOUNTED | "
+                         : is_counted(search, list, batch)                                       ? ""
+                                                                                                 : "DDP_ALSO | ";
     uint64_t rest = bytes_of_all(search, batch) - batch->bytes;
     char *item = list->records > 0 ? xasprintf("%s%" PRIu64, figure, batch->bytes / batch->times / list->records)
                                    : xasprintf("%s%.*s", figure, length, size != NULL ? size : "4");
     char *text =
-        batch->is_part
+        batch->is_slice
+            ? xasprintf("ddp_share_slice(%zu, %s, %s, %" PRIu64 ", %" PRIu64 ", %s);", (size_t)(batch - list->items),
+                        memory, bytes, batch->number != SCOUT_NONE ? rest + batch->bytes : 0, batch->bytes, item)
+        : batch->is_part
             ? xasprintf("ddp_share_times((char *)(%s) + %" PRIu64 ", (%s) - %" PRIu64 ", %" PRIu64 ", 1, %s, %s);",
                         memory, batch->at - search->log->ops[batch->copy].to.offset, bytes, rest, batch->bytes, item,
                         stream)
         : batch->times > 1 ? xasprintf("ddp_share_times(%s, %s, %" PRIu64 ", %" PRIu32 ", %s, %s);", memory, bytes,
                                        batch->bytes, batch->times, item, stream)
-        : rest > 0
-            ? xasprintf("ddp_share_batches(%s, %s, %" PRIu64 ", %s, %s);", memory, bytes, batch->bytes, item, stream)
-            : xasprintf("ddp_share(%s, %s, %s, %s);", memory, bytes, item, stream);
+                           : xasprintf("ddp_share(%s, %s, %s, %s);", memory, bytes, item, stream);
     spot_add_text(search, spot, text);
     free(text);
     free(item);
@@ -218,6 +207,151 @@ is_of_steps(const struct search *search, uint32_t number)
     return is && ops[number].from.alloc == SCOUT_NONE && ops[number].to.alloc != SCOUT_NONE;
 }
 
+/* By how much an argument of a launch moves on from step to step, but where it falls back; 0: it does not, or not
+ * evenly. */
+static int64_t
+advance_of(const struct search *search, uint32_t launch, uint32_t slot)
+{
+    const struct scout_op *ops = search->log->ops;
+    const uint32_t period = search->finding->period;
+    int64_t by = 0;
+    for (uint32_t i = launch; i + period < search->finding->end; i += period) {
+        int64_t step = ops[i + period].numbers[slot] - ops[i].numbers[slot];
+        if (step == 0 || ops[i].numbers[slot] < 0 || (step > 0 && by > 0 && step != by))
+            return 0;
+        by = step > 0 ? step : by;
+    }
+    return by;
+}
+
+/* What a launch showed to use of memory that it gets; NULL: it was not looked for. */
+static const struct scout_segment *
+used_of(const struct scout_op *op, uint32_t alloc)
+{
+    const struct scout_effect *effect = op->effect;
+    return effect == NULL ? NULL
+                          : FIND(it, effect->segments, effect->segment_count, it->alloc == alloc && it->used_hi > 0);
+}
+
+/* The bytes that one more in a number moves what its launch uses of memory, from `offset` on: in all steps these bytes
+ * and no others, but for the last record's, were used. 0: not known. `by`: how much the number moves from step to step;
+ * 0: whether they stay. */
+static uint64_t
+unit_of(const struct search *search, uint32_t alloc, uint32_t launch, uint32_t slot, uint64_t offset, int64_t by)
+{
+    const struct scout_op *ops = search->log->ops;
+    const struct scout_segment *first = NULL;
+    int64_t at = 0, unit = 0;
+    for (uint32_t i = launch; i < search->finding->end; i += search->finding->period) {
+        const struct scout_segment *used = used_of(&ops[i], alloc);
+        if (used == NULL)
+            continue;
+        int64_t number = ops[i].numbers[slot];
+        if (first != NULL && by == 0 && used->used_lo == first->used_lo)
+            unit = 1;
+        else if (first != NULL && number != at && unit == 0)
+            unit = ((int64_t)used->used_lo - (int64_t)first->used_lo) / (number - at);
+        else if (first == NULL)
+            first = used;
+        at = number;
+    }
+    for (uint32_t i = launch; i < search->finding->end && unit > 0 && by > 0; i += search->finding->period) {
+        const struct scout_segment *used = used_of(&ops[i], alloc);
+        uint64_t lo = offset + (uint64_t)(unit * ops[i].numbers[slot]), hi = lo + (uint64_t)(unit * by);
+        if (used != NULL && (used->used_lo != lo || used->used_hi > hi || used->used_hi + (uint64_t)unit <= hi))
+            return 0;
+    }
+    return unit > 0 ? (uint64_t)unit : 0;
+}
+
+/* Whether a number of each other launch of steps that gets the memory is that of `batch`. */
+static bool
+is_said_alike(const struct search *search, const struct batch *batch)
+{
+    const struct scout_op *ops = search->log->ops;
+    const uint32_t period = search->finding->period;
+    for (uint32_t i = search->finding->begin; i < search->finding->begin + period; ++i) {
+        bool gets_it = ANY(it, ops[i].arguments, ops[i].argument_count, it->alloc == batch->alloc);
+        bool is_like = ANY_NUMBER(
+            slot, 0, SCOUT_NUMBERS,
+            ALL_NUMBERS(k, 0, (search->finding->end - search->finding->begin) / period,
+                        ops[i + k * period].numbers[slot] == ops[batch->launch + k * period].numbers[batch->number]));
+        if (gets_it && !is_like)
+            return false;
+    }
+    return true;
+}
+
+/* A batch in memory that steps only read, which a number of a launch chooses. Labels that cannot be changed have as
+ * many records as other memory of which the same launch shows them. */
+static void
+add_chosen(const struct search *search, struct batches *list, uint32_t alloc)
+{
+    const struct scout_log *log = search->log;
+    const struct scout_finding *finding = search->finding;
+    for (uint32_t k = finding->first; k < finding->first + finding->period; ++k) {
+        uint32_t i = finding->begin + (k - finding->begin) % finding->period; /* in the first step that was learned */
+        const struct scout_argument *got =
+            FIND(it, log->ops[i].arguments, log->ops[i].argument_count, it->alloc == alloc && it->at == 0);
+        for (uint32_t slot = 0; got != NULL && slot < SCOUT_NUMBERS; ++slot) {
+            int64_t by = advance_of(search, i, slot);
+            uint64_t unit = by > 0 ? unit_of(search, alloc, i, slot, got->offset, by) : 0;
+            const struct batch *like = FIND(it, list->items, list->count,
+                                            it->is_slice && it->number != SCOUT_NONE &&
+                                                log->ops[it->launch].numbers[it->number] == log->ops[i].numbers[slot] &&
+                                                it->bytes == it->unit * (uint64_t)by);
+            if (unit == 0 && by > 0 && like != NULL && used_of(&log->ops[i], alloc) == NULL && got->offset == 0 &&
+                log->allocs[alloc].bytes * like->unit % log->allocs[like->alloc].bytes == 0)
+                unit = log->allocs[alloc].bytes * like->unit / log->allocs[like->alloc].bytes;
+            const struct batch batch = {.alloc = alloc,
+                                        .bytes = unit * (uint64_t)by,
+                                        .copy = SCOUT_NONE,
+                                        .begin = search->finding->first,
+                                        .is_small = unit * (uint64_t)by <= DATA_BYTES,
+                                        .times = 1,
+                                        .is_slice = true,
+                                        .launch = i,
+                                        .pointer = got->slot,
+                                        .number = slot,
+                                        .unit = unit};
+            if (unit == 0 || !is_said_alike(search, &batch))
+                continue;
+            *GROWN(list->items, list->count) = batch;
+            return;
+        }
+    }
+}
+
+/* A batch that a pointer chooses by moving on. */
+static void
+add_moving(const struct search *search, struct batches *list, uint32_t alloc, uint64_t bytes)
+{
+    for (uint32_t i = search->finding->first; i < search->finding->first + search->finding->period; ++i)
+        FOR_EACH(it, search->log->ops[i].arguments, search->log->ops[i].argument_count) {
+            if (it->alloc != alloc || it->at != 0)
+                continue;
+            *GROWN(list->items, list->count) = (struct batch){.alloc = alloc,
+                                                              .bytes = bytes,
+                                                              .copy = SCOUT_NONE,
+                                                              .begin = search->finding->first,
+                                                              .is_small = bytes <= DATA_BYTES,
+                                                              .times = 1,
+                                                              .is_slice = true,
+                                                              .launch = i,
+                                                              .pointer = it->slot,
+                                                              .number = SCOUT_NONE};
+            return;
+        }
+}
+
+/* Whether launches showed to use the same bytes of memory in each step: a table. */
+static bool
+is_table(const struct search *search, uint32_t alloc)
+{
+    return ANY_NUMBER(i, search->finding->begin, search->finding->begin + search->finding->period,
+                      unit_of(search, alloc, i, 0, 0, 0) > 0);
+}
+
 enum records { RECORDS_OPEN, RECORDS_SHOWN, RECORDS_ONE, RECORDS_UNTESTED };
 
 /* Whether a place is a gradient's or a parameter's. */
@@ -281,6 +415,55 @@ goes_on(const struct search *search, const struct scout_op *op)
     return goes;
 }
 
+static uint64_t
+common_divisor(uint64_t a, uint64_t b)
+{
+    return b == 0 ? a : common_divisor(b, a % b);
+}
+
+/* The largest number that a launch of the step gets, or has blocks of, and that divides the elements of each batch and
+ * of all that launches make of them: of several layers, whose widths differ, only the number of records does. A smaller
+ * one keeps records whole, too. 0: none is known. */
+static uint64_t
+count_by_results(const struct search *search, const struct batches *list)
+{
+    const struct scout_op *ops = search->log->ops, *boundary = &ops[search->finding->groups->before];
+    uint64_t all = 0, most = 0;
+    FOR_EACH(it, list->items, list->count)
+        all = common_divisor(it->bytes / it->times, all);
+    for (const struct scout_op *op = &ops[search->finding->first]; op < boundary; ++op)
+        for (uint32_t i = 0; op->effect != NULL && i < op->effect->segment_count; ++i) {
+            const struct scout_segment *it = &op->effect->segments[i];
+            uint64_t lo = it->killed.count == 1 ? it->killed.items[0].lo : 0,
+                     bytes = it->killed.count == 1 ? it->killed.items[0].hi - lo : 0;
+            if (bytes > sizeof(double) && !is_trained(search, it->alloc, lo))
+                all = common_divisor(bytes, all);
+        }
+    for (const struct scout_op *op = &ops[search->finding->first]; op < boundary; ++op)
+        for (uint32_t i = 0; i < SCOUT_NUMBERS + 3; ++i) {
+            uint64_t number = i < SCOUT_NUMBERS ? (uint64_t)op->numbers[i] : op->grid[i - SCOUT_NUMBERS];
+            bool divides =
+                op->kind == SCOUT_LAUNCH && number > 1 && number < all && all % (number * sizeof(float)) == 0;
+            most = divides && number > most ? number : most;
+        }
+    return most;
+}
+
+/* How many records the batches have: the smallest has one element of each, as labels have, or results show it. */
+static void
+count_records(struct search *search, struct batches *list)
+{
+    list->labels = list->items;
+    FOR_EACH(it, list->items, list->count)
+        list->labels = it->bytes / it->times < list->labels->bytes / list->labels->times ? it : list->labels;
+    uint64_t count = list->labels->bytes / list->labels->times / sizeof(uint32_t);
+    bool is_word = is_said(search, list->labels, "sizeof(int)") || is_said(search, list->labels, "int32_t)") ||
+                   is_said(search, list->labels, "sizeof(float)");
+    bool is = count > 1 && is_word && ALL(it, list->items, list->count, it->bytes / it->times % count == 0) &&
+              ANY(it, list->items, list->count, it->bytes / it->times > count * sizeof(double));
+    list->records = is ? count : count_by_results(search, list);
+}
+
 /* Whether the host writes memory that it shares with the device in each step. */
 static bool
 is_rewritten(const struct search *search, uint32_t alloc)
@@ -341,32 +524,55 @@ list_copy(const struct search *search, uint32_t number, struct batches *list)
     }
 }
 
-/* What copies bring, and what pointers move on in; all that lies on the device only where nothing else is a batch. */
+static bool
+is_sliced(const struct batches *list, uint32_t alloc)
+{
+    return ANY(it, list->items, list->count, it->is_slice && it->alloc == alloc);
+}
+
+/* What pointers and numbers choose in memory that steps only read; labels by other batches. */
+static void
+list_slices(const struct search *search, struct batches *list)
+{
+    const struct scout_log *log = search->log;
+    for (uint32_t i = 0, unused; i < 2 * log->alloc_count; ++i) {
+        uint32_t a = i % log->alloc_count;
+        uint64_t bytes = is_sliced(list, a) || !is_only_read(search, a, &unused) || is_rewritten(search, a)
+                             ? 0
+                             : batch_on_device(search, a);
+        if (bytes == CHOSEN)
+            add_chosen(search, list, a);
+        else if (bytes > ELEMENT_BYTES && bytes < log->allocs[a].bytes)
+            add_moving(search, list, a, bytes);
+    }
+}
+
+/* What copies bring, and what is chosen on the device; all that lies there only where nothing else is a batch. */
 static void
 list_batches(const struct search *search, struct batches *list)
 {
-    enum { MOVING, WHOLE, MANAGED, KINDS };
+    enum { CHOOSING, WHOLE, MANAGED, KINDS };
     const struct scout_log *log = search->log;
     *list = (struct batches){.chosen = SCOUT_NONE};
     uint32_t first = search->finding->first;
     for (uint32_t i = first; shares_next(search, &i); ++i)
         list_copy(search, i, list);
     list->copies = list->count;
-    for (int kind = MOVING; kind < KINDS && (kind == MOVING || (list->count == 0 && list->chosen == SCOUT_NONE));
+    list_slices(search, list);
+    for (int kind = CHOOSING; kind < KINDS && (kind == CHOOSING || (list->count == 0 && list->chosen == SCOUT_NONE));
          ++kind)
         for (uint32_t a = 0, copy = SCOUT_NONE, unused; a < log->alloc_count; ++a) {
             bool is_managed = log->allocs[a].memory == SCOUT_MANAGED;
-            bool stays = is_managed ? kind == MOVING && !is_rewritten(search, a)
-                                    : is_brought_once(search, a, kind != MOVING, &copy);
-            if (!is_only_read(search, a, &unused) || !(kind < MANAGED ? stays : is_rewritten(search, a)))
+            bool stays = !is_managed && is_brought_once(search, a, kind != CHOOSING, &copy);
+            if (is_sliced(list, a) || !is_only_read(search, a, &unused) ||
+                !(kind < MANAGED ? stays : is_rewritten(search, a)))
                 continue;
-            copy = is_managed ? SCOUT_NONE : copy;
             uint64_t bytes = kind < MANAGED ? batch_on_device(search, a) : log->allocs[a].bytes;
             if (bytes == CHOSEN)
-                list->chosen = is_managed ? list->chosen : a;
-            else if (bytes > ELEMENT_BYTES && (bytes == log->allocs[a].bytes) == (kind > MOVING))
+                list->chosen = is_table(search, a) ? list->chosen : a;
+            else if (kind > CHOOSING && bytes > ELEMENT_BYTES && bytes == log->allocs[a].bytes)
                 *GROWN(list->items, list->count) =
-                    (struct batch){a, bytes, copy, first, bytes <= DATA_BYTES, 1, false, 0};
+                    (struct batch){a, bytes, is_managed ? SCOUT_NONE : copy, first, bytes <= DATA_BYTES, 1, false, 0};
         }
 }
 
@@ -423,8 +629,7 @@ brings_other(const struct search *search, const struct batches *list, const stru
 {
     struct stack theirs =
         spot_stack(search, other->copy != SCOUT_NONE ? search->log->ops[other->copy].site : SCOUT_NONE);
-    bool has_numbers = list->records > 0 || batch->times > 1 || batch->bytes < bytes_of_all(search, batch) ||
-                       other->bytes < bytes_of_all(search, other);
+    bool has_numbers = list->records > 0 || batch->times > 1 || batch->is_part || other->is_part;
     bool is_like = batch->times == other->times && (!has_numbers || batch->bytes == other->bytes) &&
                    (list->records == 0 || is_counted(search, list, batch) == is_counted(search, list, other));
     return other->copy != batch->copy && !is_like && spot_is_same_chain(stack, &theirs, depth);
@@ -455,23 +660,18 @@ is_own(struct search *search, const struct batches *list, const struct batch *ba
     return true;
 }
 
-/* Memory that the host shares with the device, in front of the first launch that reads it; of several batches, in front
- * of the first step. */
+/* Memory that the host shares with the device, in front of the first launch that reads it. */
 static bool
 find_managed_line(struct search *search, const struct stack *made, const struct batch *batch, struct spot *spot,
                   struct lifted *said)
 {
     uint32_t at_made, at_step, launch;
-    const struct source *source;
     (void)is_only_read(search, batch->alloc, &launch);
     struct stack step = spot_stack(search, search->log->ops[launch].site);
     *spot = (struct spot){0};
     if (!spot_find_parting(made, &step, &at_made, &at_step) || !lift(&search->sources, made->frames, at_made, said))
         return false;
-    uint32_t from = spot_node(search, &made->frames[at_made], &source);
     spot->node = spot_node(search, &step.frames[at_step], &spot->source);
-    if (spot->node != NODE_NONE && batch->bytes < bytes_of_all(search, batch))
-        spot->node = from != NODE_NONE ? source_beside(source, spot->node, from) : NODE_NONE;
     return spot->node != NODE_NONE;
 }
 
@@ -511,48 +711,58 @@ place_share(struct search *search, const struct batches *list, const struct batc
     return found;
 }
 
+/* In front of the launch that a pointer or a number gives its batch, or of the call that leads to it, in the outermost
+ * function of the step that says both. */
+static bool
+place_slice(struct search *search, const struct batches *list, const struct batch *batch, bool adds)
+{
+    struct stack stack = spot_stack(search, search->log->ops[batch->launch].site),
+                 step = spot_stack(search, search->log->ops[search->finding->groups->before].site);
+    struct lifted now = {0}, said;
+    struct spot spot = {0}, found = {0};
+    uint32_t last, unused;
+    bool is_said = false, is_choice = false, any = false, has_number = batch->number != SCOUT_NONE;
+    (void)spot_find_parting(&stack, &step, &last, &unused);
+    for (uint32_t depth = 0; depth <= last && depth < stack.count; ++depth) { /* the kernel's own line may be one */
+        const struct site_place *frames = stack.frames;
+        bool is_first = !is_said;
+        spot.node = spot_node(search, &frames[depth], &spot.source);
+        if (spot.node == NODE_NONE && is_said)
+            break;
+        if (spot.node == NODE_NONE)
+            continue;
+        is_said = is_said ? lift_up(&search->sources, frames, depth, now.memory) &&
+                                (!has_number || lift_up(&search->sources, frames, depth, now.bytes))
+                          : depth < 2 && lift_choice(spot.source, spot.node, batch->pointer, now.memory, &is_choice) &&
+                                (!has_number || lift_argument(spot.source, spot.node, batch->number, now.bytes));
+        if (!is_said && !is_first)
+            break;
+        uint32_t parent = spot.source->nodes[spot.node].parent;
+        if (is_said && (!is_first || !is_choice) && now.memory[0] != '&' && parent != NODE_NONE &&
+            spot.source->nodes[parent].is_block && !spot.source->nodes[spot.node].is_loop) {
+            found = spot;
+            said = now;
+            any = true;
+        }
+    }
+    if (!any)
+        return false;
+    char *at = has_number ? xasprintf("(size_t)(%s) * %" PRIu64, lift_bare(said.bytes), batch->unit) : xstrdup("0");
+    snprintf(said.bytes, sizeof(said.bytes), "%s", at);
+    free(at);
+    if (adds)
+        add_share(search, &found, &said, list, batch);
+    return true;
+}
+
 /* By its name, or else by the number of its allocation. */
 static bool
 can_share(struct search *search, const struct batches *list, const struct batch *batch, bool adds)
 {
+    if (batch->is_slice)
+        return place_slice(search, list, batch, adds);
     return place_share(search, list, batch, false, adds) ||
            (search->number[batch->alloc] != SCOUT_NONE && place_share(search, list, batch, true, adds));
-}
-
-static bool
-is_one_of_several(const struct search *search, const struct batch *batch)
-{
-    return !batch->is_part && batch->bytes < bytes_of_all(search, batch);
-}
-
-/* The size of a batch stands in the lines as a number, so each step checks it, where a launch gets a pointer to a
- * batch.
- */
-static bool
-place_batch_check(struct search *search, const struct batch *batch)
-{
-    for (uint32_t i = search->finding->first; i < search->finding->end; ++i) {
-        const struct scout_op *op = &search->log->ops[i];
-        struct stack stack = spot_stack(search, op->site);
-        for (uint32_t a = 0; a < op->argument_count; ++a) {
-            char records[LIFT_BYTES], *text;
-            struct spot spot = {0};
-            if (op->arguments[a].alloc != batch->alloc || op->arguments[a].at != 0)
-                continue;
-            for (uint32_t depth = 0; depth < stack.count && depth < 2; ++depth) { /* the kernel's own line may be one */
-                spot.node = spot_node(search, &stack.frames[depth], &spot.source);
-                uint32_t parent = spot.node != NODE_NONE ? spot.source->nodes[spot.node].parent : NODE_NONE;
-                if (parent == NODE_NONE || !spot.source->nodes[parent].is_block ||
-                    !lift_argument(spot.source, spot.node, op->arguments[a].slot, records) || records[0] == '&')
-                    continue;
-                text = xasprintf("ddp_check_batch(%s);", records);
-                spot_add_text(search, &spot, text);
-                free(text);
-                return true;
-            }
-        }
-    }
-    return false;
 }
 
 /* Whether a launch takes a batch for numbers, by its name, or the batch's copy says how many elements it brings:
@@ -630,6 +840,8 @@ find_shares(struct search *search, struct batches *list)
         bool is_one = (i < list->copies && comes_in_parts(search, list, batch)) || (batch->is_small && !divides) ||
                       batch->times == 0;
         enum records records = is_one ? RECORDS_ONE : find_records(search, batch, divides, &leads);
+        if (batch->is_slice && batch->number != SCOUT_NONE && batch->times == 1)
+            records = RECORDS_SHOWN; /* by the bytes that launches use */
         if (batch->bytes == search->log->allocs[batch->alloc].bytes && i >= list->copies && !leads && !divides)
             records = RECORDS_ONE; /* a table, which is read beside what is made of records */
         if (!batch->is_small || records == RECORDS_ONE || (alone && leads)) /* labels alone show no records */
@@ -646,8 +858,9 @@ shares_count(struct search *search)
         search->number[a] = SCOUT_NONE;
     if (find_shares(search, &list) == RECORDS_SHOWN && list.chosen == SCOUT_NONE)
         for (uint32_t i = 0; i < list.count; ++i)
-            search->counted[list.items[i].alloc] =
-                search->counted[list.items[i].alloc] || !place_share(search, &list, &list.items[i], false, false);
+            if (!list.items[i].is_slice)
+                search->counted[list.items[i].alloc] =
+                    search->counted[list.items[i].alloc] || !place_share(search, &list, &list.items[i], false, false);
     free(list.items);
 }
 
@@ -664,7 +877,7 @@ const char *
 shares_place(struct search *search)
 {
     struct batches list;
-    bool placed = true, is_unchecked = false;
+    bool placed = true;
     enum records all = find_shares(search, &list);
     bool is_copied = list.count == list.copies, any = list.count > 0;
     bool is_chosen = list.chosen != SCOUT_NONE && (!is_copied || !any); /* their labels may be */
@@ -674,11 +887,8 @@ shares_place(struct search *search)
         while (!(placed = ALL(batch, list.items, list.count, can_share(search, &list, batch, false))) &&
                list.records > 0)
             list.records = 0; /* lists of several sizes have one line */
-        is_unchecked =
-            placed && ANY(batch, list.items, list.count, is_one_of_several(search, batch)) &&
-            !ANY(batch, list.items, list.count, is_one_of_several(search, batch) && place_batch_check(search, batch));
-        placed = placed && !is_unchecked;
         search->to->records = list.records;
+        search->to->has_slices = placed && ANY(batch, list.items, list.count, batch->is_slice);
         for (uint32_t i = 0; i < list.count && placed; ++i)
             (void)can_share(search, &list, &list.items[i], true);
     }
@@ -691,7 +901,5 @@ shares_place(struct search *search)
                    : "no copy from the host brings data to a step";
     if (is_made)
         return "the host makes a list from the whole batch, such as where groups of records begin";
-    if (is_unchecked)
-        return "no source line is known in which a launch gets a pointer to a batch";
     return placed ? NULL : "no source line after the copies names their memory";
 }
