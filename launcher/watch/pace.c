@@ -144,7 +144,7 @@ noise_scale_text(const struct noise_scale *noise, char text[NOISE_TEXT_BYTES])
     snprintf(text, NOISE_TEXT_BYTES,
              "the critical batch size (gradient noise scale) is about %s %s (%s to %s). This run has %s, so a larger "
              "batch saves %s",
-             waiting_ms_text(noise->scale, scale), noise->in_items ? "items" : "batches of a rank",
+             waiting_ms_text(noise->scale, scale), noise->in_items ? "items" : "times the batch of one rank",
              waiting_ms_text(noise->scale * (1 - noise->spread), low),
              waiting_ms_text(noise->scale * (1 + noise->spread), high), waiting_ms_text(noise->batch, batch),
              noise->batch < noise->scale ? "steps" : "few steps");

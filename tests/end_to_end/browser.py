@@ -125,7 +125,7 @@ class Browser:
 
 # Headings of a table, and whether its rows are in the order of the numbers in a column: 1 up, -1 down, 0 neither.
 ORDER = """(column => {
-  const numbers = [...document.querySelector('#buckets table').tBodies[0].rows].map(r => parseFloat(r.cells[column].textContent.replaceAll(',', '')));
+  const numbers = [...document.querySelector('#buckets details[open] table').tBodies[0].rows].map(r => parseFloat(r.cells[column].textContent.replaceAll(',', '')));
   const up = numbers.every((v, i) => i === 0 || numbers[i - 1] <= v), down = numbers.every((v, i) => i === 0 || numbers[i - 1] >= v);
   return up === down ? 0 : up ? 1 : -1;
 })(%d)"""
@@ -135,10 +135,10 @@ SCALE = """(() => {
   return (ticks[1][0] - ticks[0][0]) / (ticks[1][1] - ticks[0][1]);
 })()"""
 SIGHT = "(e => { e.scrollIntoView({block: 'center'}); const p = e.getBoundingClientRect(); return [p.left + p.width / 2, p.top + p.height / 2]; })(%s)"
-# Tables of curves are closed, and open by a click; all else is there to be read.
-CURVE = "[...document.querySelectorAll('details')].find(d => d.querySelector('th').textContent === 'Step')"
-WITHOUT = """(() => [...document.querySelectorAll('details, td, dd, p')].filter(e => e.closest('details')?.querySelector('th').textContent !== 'Step'
-  && (e.tagName === 'DETAILS' ? !e.open : e.textContent.trim() !== '' && e.getBoundingClientRect().height === 0)).map(e => e.textContent.slice(0, 60)))()"""
+# What is folded opens by a click; all else is there to be read.
+CURVE = "[...document.querySelectorAll('details')].find(d => d.querySelector('th')?.textContent === 'Step')"
+WITHOUT = """(() => [...document.querySelectorAll('td, dd, p')].filter(e => !e.closest('details:not([open])')
+  && e.textContent.trim() !== '' && e.getBoundingClientRect().height === 0).map(e => e.textContent.slice(0, 60)))()"""
 
 
 def mouse(browser, kind, place, **more):
@@ -155,13 +155,13 @@ def click(browser, element):
 def use(browser):
     """A page with buckets and a timeline."""
     for wanted in (1, -1):
-        click(browser, "document.querySelectorAll('#buckets th button')[1]")
-        if browser.evaluate(ORDER % 1) not in (wanted, 0) or browser.evaluate("document.querySelector('#buckets th:nth-child(2)').ariaSort") != \
+        click(browser, "document.querySelectorAll('#buckets [open] th button')[1]")
+        if browser.evaluate(ORDER % 1) not in (wanted, 0) or browser.evaluate("document.querySelector('#buckets [open] th:nth-child(2)').ariaSort") != \
                 ("ascending" if wanted > 0 else "descending"):
             complain("a click on a heading does not sort: %s" % browser.evaluate(ORDER % 1))
-    click(browser, "document.querySelectorAll('#buckets th button')[0]")
-    click(browser, "document.querySelectorAll('#buckets th button')[0]")
-    if browser.evaluate("document.querySelectorAll('#buckets table tbody tr').length") < 2 or browser.evaluate(ORDER % 0) != -1:
+    click(browser, "document.querySelectorAll('#buckets [open] th button')[0]")
+    click(browser, "document.querySelectorAll('#buckets [open] th button')[0]")
+    if browser.evaluate("document.querySelectorAll('#buckets [open] table tbody tr').length") < 2 or browser.evaluate(ORDER % 0) != -1:
         complain("a second click on a heading does not sort downwards")
     picture = "document.querySelector('#timeline svg.chart')"
     place, scales = browser.evaluate(SIGHT % (picture + ".querySelector('rect.before')")), [browser.evaluate(SCALE)]

@@ -17,8 +17,8 @@ train() {
     done
     run "$ddprun" -n "$ranks" -v --device softgpu --summary-json "$work/end.json" "${options[@]}" "$trainer" "${@:2}"
     succeeded "$ranks ranks, ${options[*]} ${*:2}: ends well"
-    # "N items" or "N batches": what is said
-    said=$(sed -n "s/^ddprun: $sentence \([0-9.]*\) \(items\|batches\).*/\1 \2/p" "$work/stderr")
+    # "N items" or "N times": what is said
+    said=$(sed -n "s/^ddprun: $sentence \([0-9.]*\) \(items\|times\).*/\1 \2/p" "$work/stderr")
 }
 
 # within_15 NAME UNIT BATCH: of the value that the trainer has printed, which is in items; BATCH: as many of them are one of the unit, an
@@ -44,7 +44,7 @@ in_turn 2 && { # the noise is 30 times the gradient
 }
 in_turn 2 && {
     train 2 -- --shard 0 --sigma 100
-    within_15 "without DDP_SHARD" batches 4
+    within_15 "without DDP_SHARD" times 4
 }
 in_turn 2 && { # a step has 3 batches of 8 items
     train 2 -- --passes 3 --sigma 100

@@ -15,7 +15,7 @@ UNITS = {"\u00b5s": 0.001, "ms": 1, "s": 1000}
 TIMED = {"balanced", "slow", "turns", "link", "host", "nan", "failed", "restarted", "plan"}
 MUST = {
     "slow": [("closing", r"waiting for rank 1: "), ("page", r"waiting for rank 1: "), ("page", r"look at rank 1 "), ("predict", r"look at rank 1 ")],
-    "turns": [("closing", r"waiting for each other: "), ("page", r"waiting for each other: "), ("predict", r"waiting for each other: ")],
+    "turns": [("closing", r"waiting for each other: "), ("page", r"Most of the lost time is waiting for other ranks: "), ("predict", r"waiting for each other: ")],
     "nan": [("closing", r"has NaN in step \d+, before averaging"), ("page", r"has NaN in step \d+, before averaging")],
     "failed": [("page", r"The job failed with exit code 139: rank 1 was ended by SIGSEGV")],
     "hung": [("closing", r"rank 1 .* keeps the others waiting: .*; rank 0 .* has waited"), ("page", r"rank 1 .* keeps the others waiting: ")],
@@ -71,29 +71,23 @@ def read_page(page, summary):
     head, verdict, times = (plain(markup[name]) for name in ("head", "verdict", "step-times"))
     find("step", "page's verdict", r"A step takes (\d\S* \S+)\.", verdict, ms)
     for word in ("exposed", "waiting"):
-        find(word, "page's verdict", r"The largest loss is %s [^:]*: (\S+ \S+)\." % word, verdict, ms)
-    find("straggler", "page's verdict", r"The largest loss is waiting for rank (\d+):", verdict, int)
-    find("waiting", "page's losses", r"waiting for (?:rank \d+|each other): (\S+) ms", verdict, float)
-    find("straggler", "page's losses", r"waiting for rank (\d+): \S+ ms", verdict, int)
+        find(word, "page's verdict", r"Most of the lost time is %s [^:]*: (\S+ \S+) per step\." % word, verdict, ms)
+    find("straggler", "page's verdict", r"Most of the lost time is waiting for rank (\d+):", verdict, int)
     for word, name, read in (("step", "step", ms), ("exposed", "exposed", ms), ("waiting", "waiting", ms), ("alone", "alone", ms),
                              ("efficiency", "efficiency", lambda text: 100 * number(text)), ("rate", "steps_per_second", number)):
         find(word, "page's figure", r"<dd id='run-%s'>(\d[^<]*)<" % name, markup["verdict"], read)
     window = re.search(r"of (steps \d+ to \d+)[ .]", verdict)
-    under = re.search(r"In these steps: (.*?)\. ", times)
-    if under:
-        find("waiting", "page over its table", r"waiting for (?:rank \d+|each other): (\S+) ms", under[1], float)
-        find("straggler", "page over its table", r"waiting for rank (\d+):", under[1], int)
-        find("last", "page over its table", r"(last to arrive in \d+ of \d+)", under[1], str)
-        table = {str(row["Rank"]): row for row in rows(report, "step-times", "What each rank does in a step")}
-        if window and "means of %s without control steps" % window[1] not in times:
+    table = {str(row["Rank"]): row for row in rows(report, "step-times", "What each rank does in a step")}
+    if table:
+        if window and "Means of %s." % window[1] not in times:
             complain("the head is of %s, and the table is not" % window[1])
-        for rank, count, _ in re.findall(r"rank (\d+): \S+ ms per step, last to arrive in (\d+) of (\d+)", under[1]):
-            if int(count) != table[rank]["Last in steps"]:
-                complain("'%s' is over %s" % (under[1], table[rank]))
-        for rank, row in table.items():
+        if summary["waited_for"] is not None:
+            count = table[str(summary["waited_for"])]["Last in steps"]
+            say("last", "page's table", "last to arrive in %d of %d" % (count, summary["measured_steps"]))
+        for rank, row in table.items() if summary["exposed_ms"] is not None else ():
             say("exposed", "page's table, rank " + rank, row["Exposed"] / 1000)
         if summary["waiting_ms"] is not None:
-            others = [row["Waits"] / 1000 for rank, row in table.items() if rank != str(summary["waited_for"])]
+            others = [row["Waits for ranks"] / 1000 for rank, row in table.items() if rank != str(summary["waited_for"])]
             say("waiting", "page's table, in all", sum(others) / len(others))
     found = re.search(r"<p class='bad'>([^<]* has (?:an infinite|NaN)[^<]*)</p>", markup["head"])
     if found and summary["nonfinite"]:

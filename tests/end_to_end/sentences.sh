@@ -40,8 +40,8 @@ changed() { # FILE PATTERN REPLACEMENT
 }
 changed page.html '(A step takes )[0-9.]+' '\17.77'
 changed page.html '(run-efficiency.>)[0-9.]+' '\177.7'
-changed page.html '(In these steps: waiting for rank 1: )[0-9.]+' '\17.77'
-changed page.html '(In these steps: .*last to arrive in )[0-9]+ of ' '\11 of '
+changed page.html '(Most of the lost time is waiting for rank 1: )[0-9.]+' '\17.77'
+changed closing '(last to arrive in )[0-9]+ of ' '\11 of '
 changed closing '(exposed communication: )[0-9.]+' '\177.7'
 changed closing 'waiting for rank 1' 'waiting for rank 2'
 changed summary '("steps_per_second": )[0-9.]+' '\11.5'

@@ -59,7 +59,7 @@ bucket_of(const struct group_facts *of, size_t tensor)
 static void
 put_tensors(json_object *section, const struct group_facts *of, const char *name, size_t most)
 {
-    struct table table = report_table(section, name, "",
+    struct table table = report_table(section, name, "closed",
                                       "Number:count|Tensor:code|Annotated at:code|Type|Elements:count|"
                                       "Bytes:bytes|Bucket:count",
                                       most);
@@ -70,22 +70,15 @@ put_tensors(json_object *section, const struct group_facts *of, const char *name
     }
 }
 
-/* What trials of the group found, and where overlap was switched last. */
+/* What trials of the group found. */
 static void
 put_trials(json_object *section, const struct group_facts *of, const char *name)
 {
-    const struct trace_overlap *change = TRACE_LAST(of->run, overlap, of->group);
-    if (change != NULL)
-        report_sentence(section, "notes", "Overlap is %s from step %llu on.", change->overlaps ? "on again" : "off",
-                        (unsigned long long)change->after_step + 1);
     if (TRACE_LAST(of->run, trial, of->group) == NULL)
         return;
-    report_sentence(
-        section, "notes", "%s",
-        "A trial compares steps with and without overlap, in pairs. Times are medians. Overlap goes off where "
-        "two trials in a row find steps without it shorter by 1 %, in three of four pairs.");
-    struct table table =
-        report_table(section, name, "", "After step:count|With overlap:time|Without:time|Slowed:time", MOST_BUCKETS);
+    struct table table = report_table(section, name, "closed",
+                                      "After step:count|With overlap:time|Without:time|Slowed:time", MOST_BUCKETS);
+    report_sentence(table.object, "notes", "Medians of pairs of steps. Slowed: longer kernels during all-reduces.");
     FOR_EACH(trial, of->run->trials, of->run->trial_count) {
         if (trial->group == of->group)
             report_row(&table,
@@ -107,9 +100,12 @@ put_group(json_object *section, const struct group_facts *of, size_t groups)
     if (of->plan == NULL)
         report_sentence(section, "notes", "The trace has no plan of buckets.");
     struct table table = report_table(section, buckets, "",
-                                      "Bucket:count|Tensors:count|Bytes:bytes|Ready before end:time|"
-                                      "All-reduce:time|GB/s:number|Path|Sent as",
+                                      "Bucket:count|Tensors:count|Bytes:bytes|Ready before backward's end:time|"
+                                      "All-reduce:time|GB/s:number|Packed|Sent as",
                                       MOST_BUCKETS / groups);
+    if (of->plan != NULL)
+        report_sentence(table.object, "notes", "Medians of the steps after step %llu, on rank %d.",
+                        (unsigned long long)of->plan->after_step, of->run->rank);
     for (size_t k = 0; of->plan != NULL && k < of->plan->bucket_count; ++k)
         put_bucket(&table, of, (unsigned)k);
     put_tensors(section, of, tensors, MOST_TENSORS / groups);
@@ -118,11 +114,8 @@ put_group(json_object *section, const struct group_facts *of, size_t groups)
 void
 section_buckets(json_object *report, const struct facts *facts)
 {
-    json_object *section = report_section(
-        report, "buckets", "Buckets and tensors",
-        "The buckets at the end of the run: one all-reduce sends one bucket. Ready before end: how long before the end "
-        "of backward a bucket was ready. Path: how gradients get into the bucket. Times are medians of the steps with "
-        "these buckets, on the first rank in the trace.");
+    json_object *section = report_section(report, "buckets", "Buckets and tensors",
+                                          "A bucket is the gradients that one all-reduce sends.");
     for (int g = 0; g < TRACE_GROUPS; ++g) {
         struct group_facts of = {.run = facts->first, .group = g, .plan = TRACE_LAST(facts->first, plan, g)};
         if (facts->group_steps[g] > 0 || g == facts->group)

@@ -34,6 +34,13 @@ put_sentence(FILE *out, json_object *sentence)
     put(out, "<p>%s</p>\n", json_object_get_string(sentence));
 }
 
+/* Of a figure that shows after a click; those are the last of their list. */
+static bool
+is_folded(json_object *part)
+{
+    return json_object_get_boolean(json_object_object_get(part, "folded"));
+}
+
 static void
 put_figure(FILE *out, json_object *figure)
 {
@@ -59,11 +66,14 @@ put_table(FILE *out, json_object *table)
     const char *title = facts_string(table, "title");
     json_object *columns = report_list(table, "columns"), *rows = report_list(table, "rows");
     /* curves are long, and closed unless they are drawn or asked for */
-    put(out, strcmp(facts_string(table, "drawn"), "curve") == 0 ? "<details>" : "<details open>");
-    put(out,
-        "<summary><h3>%s</h3></summary>\n<div class='box' tabindex='0' role='region' aria-label='%s'>"
-        "<table>\n<thead><tr>",
-        title, title);
+    bool closed =
+        strcmp(facts_string(table, "drawn"), "curve") == 0 || strcmp(facts_string(table, "drawn"), "closed") == 0;
+    put(out, closed ? "<details>\n" : "<details open>\n");
+    put(out, "<summary><h3>%s</h3></summary>\n", title);
+    for (size_t i = 0; i < json_object_array_length(report_list(table, "notes")); ++i)
+        put(out, "<p class='caption'>%s</p>\n",
+            json_object_get_string(json_object_array_get_idx(report_list(table, "notes"), i)));
+    put(out, "<div class='box' tabindex='0' role='region' aria-label='%s'><table>\n<thead><tr>", title);
     for (size_t c = 0; c < json_object_array_length(columns); ++c) {
         json_object *column = json_object_array_get_idx(columns, c);
         put(out, "<th scope='col' class='%s'>%s</th>", facts_string(column, "kind"), facts_string(column, "name"));
@@ -103,10 +113,17 @@ put_section(FILE *out, json_object *section, const char *tag)
     put(out, "<p class='caption'>%s</p>\n", facts_string(section, "caption"));
     for (size_t p = 0; p < sizeof(parts) / sizeof(parts[0]); ++p) {
         json_object *list = report_list(section, parts[p].list);
+        bool folded = false;
         put(out, "<div class='%s'>\n", parts[p].list);
-        for (size_t i = 0; i < json_object_array_length(list); ++i)
-            parts[p].put(out, json_object_array_get_idx(list, i));
-        put(out, "</div>\n");
+        for (size_t i = 0; i < json_object_array_length(list); ++i) {
+            json_object *part = json_object_array_get_idx(list, i);
+            if (is_folded(part) && !folded) {
+                folded = true;
+                put(out, "</div>\n<details><summary>more figures</summary><div class='figures'>\n");
+            }
+            parts[p].put(out, part);
+        }
+        put(out, folded ? "</div></details>\n" : "</div>\n");
     }
     put(out, "</section>\n");
 }

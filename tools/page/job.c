@@ -39,12 +39,11 @@ section_ends(json_object *report, const struct facts *facts)
 {
     if (facts_number(facts->summary, "exit_code") > 0)
         put_objects(report, facts, "each_rank", "failure", "How the job ended", "End of each rank",
-                    "The completed steps of each rank, and the end of its process: a signal, an exit code, or neither, "
-                    "if it was stopped with the job.",
+                    "A rank without signal and exit code was stopped with the job.",
                     (const char *const[MOST_MEMBERS]){"rank", "host", "gpu", "steps", "signal", "exit_code"},
                     "Rank:count|Host|GPU|Steps:count|Signal|Exit code:count");
     put_objects(report, facts, "warnings", "warnings", "Warnings", "Kinds of warnings",
-                "How often each kind came, and its first text and step. Rows without a rank: from ddprun itself.",
+                "First text and step of each kind. Without a rank: from ddprun.",
                 (const char *const[MOST_MEMBERS]){"rank", "step", "count", "key", "text"},
                 "Rank:count|Step:count|Count:count|Kind|Text");
 }
@@ -53,7 +52,7 @@ section_ends(json_object *report, const struct facts *facts)
 static void
 put_members(json_object *section, const char *title, json_object *object)
 {
-    struct table table = report_table(section, title, "", "Name|Value", MOST_OBJECTS);
+    struct table table = report_table(section, title, "closed", "Name|Value", MOST_OBJECTS);
     json_object_object_foreach(object, name, value)
     {
         const char *text = json_object_get_string(value);
@@ -66,8 +65,7 @@ void
 section_settings(json_object *report, const struct facts *facts)
 {
     json_object *section = report_section(report, "settings", "Settings, versions, checks",
-                                          "The values in force, from the command line, the environment or the "
-                                          "defaults; and the figures of --summary-json, which man ddprun explains.");
+                                          "man ddprun explains options, and the figures of --summary-json.");
     if (facts->summary == NULL || facts->settings == NULL) {
         report_sentence(section, "notes",
                         "The trace has no summary of the job: the job is still running, or it was killed.");

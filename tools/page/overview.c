@@ -56,34 +56,34 @@ put_longest(json_object *section, const struct facts *facts)
         longest = longest == NULL || step->middle_us > longest->middle_us ? step : longest;
     }
     if (longest != NULL && facts->step_us > 1.5 * p50_us)
-        report_sentence(
-            section, "notes", "Half of the steps take at most %s. The longest traced step, step %llu, takes %s.",
-            figure_time(p50_us, half), (unsigned long long)longest->number, figure_time(longest->middle_us, most));
+        report_sentence(section, "notes",
+                        "Half of the steps take at most %s. The longest traced step, step %llu, takes %s: evaluation "
+                        "and checkpoints count as part of a step.",
+                        figure_time(p50_us, half), (unsigned long long)longest->number,
+                        figure_time(longest->middle_us, most));
 }
 
-/* The parts of a step that are lost, and which is the largest. */
+/* Which lost part of a step is the largest: the figures have all. */
 static void
 put_lost(json_object *section, const struct facts *facts)
 {
     char text[FIGURE_BYTES], waiting[40] = "waiting for other ranks";
     if (facts->waited.straggler >= 0)
         snprintf(waiting, sizeof(waiting), "waiting for rank %d", facts->ranks[facts->waited.straggler].run->rank);
-    const char *const names[] = {waiting, "exposed communication", "work slowed by collectives"};
+    const char *const names[] = {waiting, "exposed communication (waiting for the network after backward)",
+                                 "kernels slowed by all-reduces"};
     const double us[] = {facts->waiting_us, facts->exposed_us, facts->slowed_us};
     size_t most = 0;
     for (size_t i = 1; i < sizeof(us) / sizeof(us[0]); ++i)
         most = us[i] > us[most] ? i : most;
     if (facts->world == 1 || isnan(us[0]))
         return;
-    report_sentence(section, "notes", "The largest loss is %s: %s.", names[most], figure_time(us[most], text));
-    struct table table =
-        report_table(section, "Losses of time", "", "Loss|Per step:time|Of the step:share", MOST_LOSSES);
-    for (size_t i = 0; i < sizeof(us) / sizeof(us[0]); ++i)
-        report_row(&table, ROW({.text = names[i]}, {us[i]}, {us[i] / facts->step_us}));
+    report_sentence(section, "notes", "Most of the lost time is %s: %s per step.", names[most],
+                    figure_time(us[most], text));
 }
 
 static void
-put_losses(json_object *section, const struct facts *facts, const struct model *model, const char *why)
+put_losses(json_object *section, const struct model *model, const char *why)
 {
     char text[FIGURE_BYTES];
     struct loss losses[MOST_LOSSES];
@@ -92,17 +92,12 @@ put_losses(json_object *section, const struct facts *facts, const struct model *
         report_sentence(section, "notes", "Possible gains are not known: %s.", why);
     else if (count == 0)
         report_sentence(section, "notes", "%s", "No option of ddprun would save 1 % of a step or more.");
-    else if (!losses[0].unmeasured) /* of the others the table says what to try */
-        report_sentence(section, "notes", "About %s of a step can be saved: %s.", figure_time(losses[0].gain_us, text),
-                        losses[0].advice);
-    if (count == 0)
-        return;
-    struct table table = report_table(section, "What may save time", "",
-                                      "Loss|Saved by|Gain per step:time|Of the step:share", MOST_LOSSES);
     for (size_t i = 0; i < count; ++i) {
-        double gain_us = losses[i].unmeasured ? NAN : losses[i].gain_us;
-        report_row(&table,
-                   ROW({.text = losses[i].what}, {.text = losses[i].advice}, {gain_us}, {gain_us / facts->step_us}));
+        if (losses[i].unmeasured)
+            report_sentence(section, "notes", "Ranks wait for each other: %s.", losses[i].advice);
+        else
+            report_sentence(section, "notes", "About %s of a step can be saved: %s.",
+                            figure_time(losses[i].gain_us, text), losses[i].advice);
     }
 }
 
@@ -110,55 +105,49 @@ put_losses(json_object *section, const struct facts *facts, const struct model *
 static void
 put_figures(json_object *section, const struct facts *facts)
 {
-    char waits[64] = "mean of the ranks";
     json_object *summary = facts->summary;
     double steps = facts_number(summary, "steps"), alone_us = facts->world > 1 ? facts_alone(facts) : NAN;
-    if (facts->waited.straggler >= 0)
-        snprintf(waits, sizeof(waits), "for rank %d, mean of the others",
-                 facts->ranks[facts->waited.straggler].run->rank);
-    const char *slowed = facts_number(summary, "overlap_off_step") > 0
-                             ? "overlap was off at the end; the table of trials has the time with overlap"
-                             : "by the last trial of overlap";
     const struct {
         const char *id, *name, *kind;
         double value;
         const char *note;
+        bool folded; /* not for a first reading */
     } figures[] = {
         {"ranks", "ranks", "count", facts->world, ""},
-        {"step", "a step takes", "time", facts->step_us, "mean"},
-        {"p50", "p50", "time", facts_percentile(facts, 50), "half of the steps take no longer"},
-        {"p95", "p95", "time", facts_percentile(facts, 95), ""},
-        {"p99", "p99", "time", facts_percentile(facts, 99), ""},
-        {"alone", "without averaging", "time", alone_us, facts->world > 1 ? "a step minus its losses" : ""},
-        {"efficiency", "efficiency", "share", alone_us / facts->step_us, "without averaging / a step"},
-        {"exposed", "exposed communication per step", "time", facts->exposed_us, "not hidden by backward, mean"},
-        {"planned", "planned exposed time", "time", facts->predicted_us, "predicted for the last plan of buckets"},
-        {"bound", "least exposed time, estimated", "time", facts->bound_us, "with the best plan of buckets"},
-        {"slowed", "slowed by collectives", "time", facts->slowed_us, slowed},
-        {"waiting", "waiting for other ranks", "time", facts->waiting_us, waits},
+        {"step", "a step takes", "time", facts->step_us, "mean, from one DDP_STEP to the next"},
+        {"alone", "without averaging", "time", alone_us, facts->world > 1 ? "a step minus the lost time" : ""},
+        {"efficiency", "efficiency", "share", alone_us / facts->step_us, "time without averaging / time of a step"},
+        {"exposed", "exposed communication per step", "time", facts->exposed_us,
+         "waiting for the network after backward, mean"},
+        {"slowed", "kernels slowed by all-reduces", "time", facts->slowed_us, "compared with steps without overlap"},
+        {"waiting", "waiting for other ranks", "time", facts->waiting_us, "mean of the ranks that wait"},
         {"steps_per_second", "steps per second", "number", facts->steps_per_s, "mean after start-up"},
-        {"items_per_second", "items per second", "number", facts_number(summary, "items_per_second"), "of DDP_SHARD"},
+        {"items_per_second", "items per second", "number", facts_number(summary, "items_per_second"),
+         "items that DDP_SHARD divides"},
         {"steps", "steps", "count", isnan(steps) ? (double)facts->step_count : steps,
          isnan(steps) ? "in the trace" : ""},
-        {"overlapped_steps", "overlapped steps", "count", facts_number(summary, "overlapped_steps"), ""},
-        {"buckets", "buckets", "count", facts_number(summary, "buckets"), ""},
-        {"seconds", "wall time", "time", 1e6 * facts_number(summary, "seconds"), "from start to end"}};
+        {"seconds", "wall time", "time", 1e6 * facts_number(summary, "seconds"), "from start to end"},
+        {"p50", "p50", "time", facts_percentile(facts, 50), "half of all traced steps take no longer", true},
+        {"p95", "p95", "time", facts_percentile(facts, 95), "", true},
+        {"p99", "p99", "time", facts_percentile(facts, 99), "", true},
+        {"planned", "planned exposed time", "time", facts->predicted_us, "predicted for the last buckets", true},
+        {"bound", "least exposed time, estimated", "time", facts->bound_us, "with the best buckets", true},
+        {"overlapped_steps", "overlapped steps", "count", facts_number(summary, "overlapped_steps"), "", true},
+        {"buckets", "buckets", "count", facts_number(summary, "buckets"), "", true}};
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); ++i)
         if (!isnan(figures[i].value))
-            report_figure(section, figures[i].id, figures[i].name, figures[i].kind, figures[i].value, figures[i].note);
+            report_figure(section, figures[i].id, figures[i].name, figures[i].kind, figures[i].value, figures[i].note,
+                          figures[i].folded);
 }
 
 void
 section_verdict(json_object *report, const struct facts *facts, const struct model *model, const char *why)
 {
-    char caption[320], group[100] = "", text[FIGURE_BYTES];
+    char caption[100], group[40] = "", text[FIGURE_BYTES];
     if (facts->group_count > 1)
-        snprintf(group, sizeof(group), " of group %d, and a step is one of that group. Rates are of all groups",
-                 facts->group);
-    snprintf(
-        caption, sizeof(caption),
-        "Means are of steps %llu to %llu%s. Percentiles are of all traced steps, rates of all steps after start-up.",
-        (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted, group);
+        snprintf(group, sizeof(group), " of gradient group %d", facts->group);
+    snprintf(caption, sizeof(caption), "Means are of steps %llu to %llu%s.", (unsigned long long)facts->first_counted,
+             (unsigned long long)facts->last_counted, group);
     json_object *section =
         report_section(report, "verdict", "Verdict", facts->counted > 0 ? caption : "No step was measured.");
     if (facts->counted > 0)
@@ -167,6 +156,6 @@ section_verdict(json_object *report, const struct facts *facts, const struct mod
     put_lost(section, facts);
     if (facts->noise != NULL)
         report_sentence(section, "notes", "By the gradients, %s.", facts_string(facts->noise, "text"));
-    put_losses(section, facts, model, why);
+    put_losses(section, model, why);
     put_figures(section, facts);
 }

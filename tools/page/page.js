@@ -102,7 +102,7 @@ function sortable(table, data) {
 }
 
 // Columns of a table as bars behind its rows: parts of a step side by side.
-const BARS = {Before: 'before', Backward: 'backward', Exposed: 'network', Waits: 'ranks'};
+const BARS = {'Before backward': 'before', Backward: 'backward', Exposed: 'network', 'Waits for ranks': 'ranks'};
 
 function drawParts(table, data) {
     const parts = data.columns.map(column => BARS[column.name]), shown = row => row.filter((_, i) => parts[i]);

@@ -114,10 +114,12 @@ figure_text(const char *kind, double value, char text[FIGURE_BYTES])
 }
 
 void
-report_figure(json_object *section, const char *id, const char *name, const char *kind, double value, const char *note)
+report_figure(json_object *section, const char *id, const char *name, const char *kind, double value, const char *note,
+              bool folded)
 {
     json_object *figure = add_object(section, "figures", "id", id, "name", name, "kind", kind, "note", note, NULL);
     json_object_object_add(figure, "value", number_of(value));
+    json_object_object_add(figure, "folded", json_object_new_boolean(folded));
 }
 
 /* ---- tables ---- */

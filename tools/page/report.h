@@ -21,16 +21,18 @@ enum { REPORT_VERSION = 1, REPORT_VERDICT = 1 /* the number of its section */, F
 /* Adds a section at the end. `id` is a word, as are those of figures. */
 struct json_object *report_section(struct json_object *report, const char *id, const char *title, const char *caption);
 
-/* Adds a sentence to the section's list of this name: "notes", or "bad", which are of failures and stand first. */
+/* Adds a sentence to the section's list of this name: "notes", or "bad", which are of failures and stand first. A table
+ * has "notes", too, above its rows. */
 void report_sentence(struct json_object *section, const char *list, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /*
  * What a number is: "time" (microseconds), "bytes", "count", "share" (1: all) or "number". Kinds of texts are "text"
- * and "code". A figure's text has three digits and a unit, and is "-" where it is not known.
+ * and "code". A figure's text has three digits and a unit, and is "-" where it is not known. What is `folded` shows
+ * after a click.
  */
 void report_figure(struct json_object *section, const char *id, const char *name, const char *kind, double value,
-                   const char *note);
+                   const char *note, bool folded);
 const char *figure_text(const char *kind, double value, char text[FIGURE_BYTES]);
 #define figure_time(us, text) figure_text("time", us, text)
 
@@ -41,7 +43,8 @@ struct table {
 };
 
 /* `columns`: their names, parted by '|'; after a ':' the kind of what is in one, or else it is text. `drawn`: what
- * page.js makes of it: "timeline", "curve", "parts" (bars of the parts of a step), or "". */
+ * page.js makes of it: "timeline", "curve", "parts" (bars of the parts of a step), or ""; "closed": it opens by a
+ * click. */
 struct table report_table(struct json_object *section, const char *title, const char *drawn, const char *columns,
                           size_t most);
 

@@ -16,10 +16,14 @@ enum { MOST_RANKS = 64, MOST_CURVES = 12 };
 static void
 put_ranks(json_object *section, const struct facts *facts)
 {
-    struct table table = report_table(section, "What each rank does in a step", "parts",
-                                      "Rank:count|Host|Before:time|Backward:time|Exposed:time|Waits:time|Step:time|"
-                                      "Last in steps:count|Delayed others:time",
-                                      MOST_RANKS);
+    struct table table =
+        report_table(section, "What each rank does in a step", "parts",
+                     "Rank:count|Host|Before backward:time|Backward:time|Exposed:time|Waits for ranks:time|Step:time|"
+                     "Last in steps:count|Delayed others:time",
+                     MOST_RANKS);
+    report_sentence(table.object, "notes",
+                    "Means of steps %llu to %llu. Exposed: waiting for the network after backward.",
+                    (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
     FOR_EACH(rank, facts->ranks, facts->rank_count) {
         uint32_t r = NUMBER_OF(rank);
         double waits_us = facts_waiting(facts, r), own_us = rank->step_us - facts->exposed_us - waits_us;
@@ -35,7 +39,7 @@ put_ranks(json_object *section, const struct facts *facts)
 static const char *
 mark_of(const struct facts *facts, const struct step_facts *step)
 {
-    const char *mark = step->control ? "control step of a trial: other overlap or other buckets" : NULL;
+    const char *mark = step->control ? "control step: tries other buckets or no overlap" : NULL;
     FOR_EACH(change, facts->first->overlaps, facts->first->overlap_count) {
         if (change->group == facts->group && change->after_step + 1 == step->number)
             mark = change->overlaps ? "overlap is on again from here on" : "overlap is off from here on";
@@ -62,18 +66,9 @@ put_curves(json_object *section, const struct facts *facts)
 void
 section_steps(json_object *report, const struct facts *facts)
 {
-    char waiting[WAITING_TEXT_BYTES], caption[800];
     double batches = facts_number(facts->summary, "batches"), each = facts_number(facts->summary, "batches_per_step");
-    snprintf(
-        caption, sizeof(caption),
-        "A step lasts from the end of one step to the end of the next, by the device's clock. A curve is the median of "
-        "the ranks; its band spans all ranks. The table has means of steps %llu to %llu without control steps, which "
-        "try other buckets or no overlap. Step is the sum of Before, Backward, Exposed and Waits. Before, estimated: "
-        "forward, and all else before backward. Exposed: waiting for the network. Waits: waiting for later ranks. Last "
-        "in steps: in how many steps this rank arrived last. Delayed others: how much earlier the others would have "
-        "finished a step without this rank.",
-        (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
-    json_object *section = report_section(report, "step-times", "Step times by rank", caption);
+    json_object *section = report_section(report, "step-times", "Step times by rank",
+                                          "Lines are medians of the ranks; bands span all ranks.");
     if (!isnan(batches) && !isnan(each))
         report_sentence(section, "notes",
                         "With --plan a step is a round of %.0f of the program's %.0f batches, one on each rank.", each,
@@ -87,8 +82,6 @@ section_steps(json_object *report, const struct facts *facts)
         report_sentence(section, "notes", "No step has times of all ranks.");
         return;
     }
-    if (facts->rank_count > 1 && !isnan(facts->waiting_us))
-        report_sentence(section, "notes", "In these steps: %s.", facts_waiting_text(facts, waiting));
     put_curves(section, facts);
     put_ranks(section, facts);
 }

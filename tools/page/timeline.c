@@ -15,7 +15,8 @@ struct lane {
     struct table *table;
     const struct facts *facts;
     const struct rank_facts *rank;
-    int64_t begin_ns, end_ns; /* of the common clock: what the picture shows */
+    int64_t begin_ns, end_ns; /* of the common clock: what the picture shows; */
+    int64_t arrived_ns;       /* and when the last rank was through with backward of the step */
 };
 
 static int64_t
@@ -65,14 +66,16 @@ put_slice(const struct lane *lane, const char *track, const char *name, const ch
                                     {zero_us + begin}, {end - begin}, {zero_us + ready}, {bytes}));
 }
 
+/* `arrived_ns`: as in a lane; INT64_MAX: not known. */
 static void
-put_step(const struct lane *lane, const struct trace_step *step)
+put_step(const struct lane *lane, const struct trace_step *step, int64_t arrived_ns)
 {
     char track[40] = "device", name[40], group[16];
     bool many = lane->facts->group_count > 1;
     double backward_us = isnan(step->backward_us) ? 0 : step->backward_us;
     struct last_rank last = waits_of(lane->facts->trace, lane->rank->run, step);
-    double ranks_us = last.rank < 0 ? 0 : step->released_us - last.waited;
+    double until_us = (double)(arrived_ns - time_of(lane->rank, step, 0)) / 1e3; /* then all are there */
+    double ranks_us = last.rank < 0 ? 0 : fmin(step->released_us - last.waited, until_us);
     if (many)
         snprintf(track, sizeof(track), "group %d", step->group);
     snprintf(group, sizeof(group), "%d.", step->group);
@@ -92,7 +95,7 @@ put_step(const struct lane *lane, const struct trace_step *step)
                  bucket->communicator < MOST_ROWS ? bucket->communicator : MOST_ROWS - 1);
         snprintf(name, sizeof(name), "bucket %.*s%u", many ? (int)sizeof(group) : 0, group, bucket->number);
         if (!isnan(bucket->begin_us) && !isnan(bucket->end_us))
-            put_slice(lane, track, name, bucket->early ? "sent during backward" : "sent after backward", step,
+            put_slice(lane, track, name, bucket->begin_us < 0 ? "sent during backward" : "sent after backward", step,
                       bucket->begin_us, bucket->end_us, bucket->ready_us, (double)bucket->bytes);
     }
 }
@@ -102,28 +105,29 @@ static void
 put_lane(const struct lane *lane, const struct trace_step *shown)
 {
     double bound_us = !isnan(shown->bound_us) ? shown->bound_us : lane->facts->bound_us;
-    put_step(lane, shown);
+    put_step(lane, shown, lane->arrived_ns);
     if (!isnan(bound_us))
         put_slice(lane, "device", "", "estimated lower bound of any bucket layout", shown, bound_us, bound_us, NAN,
                   NAN);
     FOR_EACH(step, lane->rank->run->steps, lane->rank->run->step_count) {
         if (step->group != shown->group && !step->in_graph)
-            put_step(lane, step);
+            put_step(lane, step, INT64_MAX);
     }
 }
 
 static void
 put_lanes(struct table *table, const struct facts *facts, uint64_t number, size_t lanes)
 {
-    int64_t begin_ns = INT64_MAX, end_ns = INT64_MIN;
+    int64_t begin_ns = INT64_MAX, end_ns = INT64_MIN, arrived_ns = INT64_MIN;
     FOR_EACH(rank, facts->ranks, lanes) {
         const struct trace_step *step = facts_step_of(rank, number);
         int64_t begin = time_of(rank, step, begin_us(step)), end = time_of(rank, step, step->released_us);
         begin_ns = begin < begin_ns ? begin : begin_ns;
         end_ns = end > end_ns ? end : end_ns;
+        arrived_ns = time_of(rank, step, 0) > arrived_ns ? time_of(rank, step, 0) : arrived_ns;
     }
     FOR_EACH(rank, facts->ranks, lanes)
-        put_lane(&(struct lane){table, facts, rank, begin_ns, end_ns}, facts_step_of(rank, number));
+        put_lane(&(struct lane){table, facts, rank, begin_ns, end_ns, arrived_ns}, facts_step_of(rank, number));
 }
 
 /* ---- all of it ---- */
@@ -131,13 +135,11 @@ put_lanes(struct table *table, const struct facts *facts, uint64_t number, size_
 void
 section_timeline(json_object *report, const struct facts *facts)
 {
-    char text[FIGURE_BYTES], other[FIGURE_BYTES], waited[FIGURE_BYTES];
+    char took[FIGURE_BYTES], mean[FIGURE_BYTES];
     int64_t error_ns = 0;
     const struct step_facts *step = choose_step(facts);
-    json_object *section = report_section(report, "timeline", "One step",
-                                          "A typical step: its times are closest to the means above. For each rank: "
-                                          "the trainer's stream and, below it, the "
-                                          "all-reduce of each bucket.");
+    json_object *section =
+        report_section(report, "timeline", "One step", "For each rank its stream, and below it its all-reduces.");
     if (step == NULL) {
         report_sentence(section, "notes", "No step has times of all ranks.");
         return;
@@ -146,13 +148,9 @@ section_timeline(json_object *report, const struct facts *facts)
         error_ns = rank->clock->error_ns > error_ns ? rank->clock->error_ns : error_ns;
     /* without a common clock ranks cannot stand in one picture */
     size_t most = error_ns == INT64_MAX ? 1 : MOST_LANES, lanes = facts->rank_count < most ? facts->rank_count : most;
-    bool alike = strcmp(figure_time(step->least_us, text), figure_time(step->most_us, other)) == 0;
-    report_sentence(section, "notes", "Step %llu took %s%s%s, with %s of exposed communication.",
-                    (unsigned long long)step->number, text, alike ? "" : " (quickest rank) to ", alike ? "" : other,
-                    figure_time(step->last.waited, waited));
-    if (lanes > 1)
-        report_sentence(section, "notes", "The clocks of the ranks are aligned within %s.",
-                        figure_time((double)error_ns / 1e3, text));
+    report_sentence(section, "notes", "Step %llu took %s, and the mean step takes %s.",
+                    (unsigned long long)step->number, figure_time(step->middle_us, took),
+                    figure_time(facts->step_us, mean));
     if (lanes < facts->rank_count)
         report_sentence(section, "notes", "The picture shows %zu of %zu ranks.", lanes, facts->rank_count);
     struct table table =

@@ -7,7 +7,8 @@
 #include <math.h>
 #include <stdarg.h>
 
-#define LEAST_GAIN 0.01 /* of a step */
+#define LEAST_GAIN  0.01      /* of a step */
+#define LEAST_BYTES (1 << 20) /* of gradients, for --compress: half of fewer bytes saves little */
 
 struct found {
     struct loss *losses;
@@ -43,8 +44,8 @@ add_waiting(const struct model *model, struct found *found)
                  model->straggler, model->straggler_host);
     else
         add_loss(found, model->waiting_us, true, model->waiting, "%s",
-                 model->unbound ? "try --bind core, which binds each rank to cores of its own; no rank is bound now"
-                                : "make steps equally long: batches of one size, cores without other processes");
+                 model->unbound ? "try --bind core, which gives each rank its own cores"
+                                : "give all ranks batches of one size, and cores without other processes");
 }
 
 /* What buckets planned from measured times leave exposed, with so many thousandths of the bytes. NAN: not known. */
@@ -73,7 +74,7 @@ add_buckets(const struct model *model, struct found *found)
     if (model->fixed && model->overlapped)
         add_loss(found, model->exposed_us - best_us, false, "--bucket-mb sets the size of buckets",
                  "leave --bucket-mb out: buckets are then planned from measured times");
-    if (!model->narrow && bytes_prevail(model))
+    if (!model->narrow && model->bytes >= LEAST_BYTES && bytes_prevail(model))
         add_loss(found, fmin(left_us, best_us) - best_exposed(model, 500), false,
                  "the network is too slow for the gradients",
                  "--compress fp16 or bf16 sends half of the bytes, and rounds gradients");
