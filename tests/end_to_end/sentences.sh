@@ -16,7 +16,7 @@ kind() {
     run "$ddprun" --device softgpu --trace "$work/trace" --page "$work/page.html" --summary-json "$work/summary" "${@:3}"
     check "$name: exit code $wanted" [ "$code" -eq "$wanted" ]
     cp "$work/stderr" "$work/closing"
-    run "$ddprun" predict -n 2,3,4 "$work/trace"
+    run "$ddprun" predict -n "$(sed -n 's/^ *"ranks": \([0-9]*\),$/\1/p' "$work/summary" | head -n 1)" "$work/trace"
     cp "$work/stdout" "$work/predict"
     held "$name"
 }

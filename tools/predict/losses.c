@@ -66,16 +66,14 @@ bytes_prevail(const struct model *model)
     return model_cost(model, model->ranks, NULL, &cost) && cost_fs(&cost, model->bytes) / 2 >= cost_fs(&cost, 0);
 }
 
-/* And of the network, what is beyond that which better buckets save. */
 static void
 add_buckets(const struct model *model, struct found *found)
 {
-    double best_us = best_exposed(model, model->kept), left_us = model->fixed ? best_us : model->exposed_us;
-    if (model->fixed && model->overlapped)
-        add_loss(found, model->exposed_us - best_us, false, "--bucket-mb sets the size of buckets",
+    if (model->fixed)
+        add_loss(found, model->exposed_us, true, "--bucket-mb sets the size of buckets",
                  "leave --bucket-mb out: buckets are then planned from measured times");
     if (!model->narrow && model->bytes >= LEAST_BYTES && bytes_prevail(model))
-        add_loss(found, fmin(left_us, best_us) - best_exposed(model, 500), false,
+        add_loss(found, fmin(model->exposed_us, best_exposed(model, model->kept)) - best_exposed(model, 500), false,
                  "the network is too slow for the gradients",
                  "--compress fp16 or bf16 sends half of the bytes, and rounds gradients");
 }

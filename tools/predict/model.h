@@ -30,21 +30,20 @@ struct model {
     double measured_step_us, exposed_us; /* as users see them */
     double items;                        /* that DDP_SHARD shares out in a step; 0: not known */
     uint64_t batch;                      /* that one DDP_SHARD shares out; 0: not known */
-    bool overlapped;
-    bool narrow;   /* what is sent is not float32 throughout, */
-    unsigned kept; /* and so many thousandths of the bytes of gradients */
-    bool fixed;    /* --bucket-mb was given */
+    bool overlapped;                     /* steps overlap, by known ready times */
+    bool narrow;                         /* what is sent is not float32 throughout, */
+    unsigned kept;                       /* and so many thousandths of the bytes of gradients */
+    bool fixed;                          /* --bucket-mb was given, and steps overlap */
 
     struct plan_gradient *gradients;
     int64_t *ready_ns; /* [gradient_count]: since the step's begin */
     size_t *order;
     size_t gradient_count;
-    uint64_t bytes;       /* of gradients */
-    bool ready_by_bucket; /* times are known of buckets only, and spread over their tensors */
+    uint64_t bytes;   /* of gradients */
+    bool lacks_times; /* steps overlap, and the engine has not measured when gradients are ready */
 
     struct cost_sample samples[MODEL_SAMPLES_AT_MOST]; /* of an all-reduce of these ranks */
     size_t sample_count;                               /* 0: not known */
-    bool cost_measured;                                /* by the engine; else fitted to the buckets' times */
 };
 
 /* The cost of an all-reduce on `ranks` ranks: over `link`, or (NULL) as measured. False: not known. */
@@ -54,28 +53,5 @@ bool model_cost(const struct model *model, unsigned ranks, const struct link *li
  * sent. False: beyond all bounds. */
 bool model_exposed(const struct model *model, const struct cost *cost, unsigned bytes_kept,
                    double *exposed_us) MUST_USE;
-
-/* ---- steps.c ---- */
-/*
- * The steps of a trace that a model is made of: those of the last job, of the group with the most bytes, of the last
- * of its plans of buckets that has enough.
- */
-
-/* Of a plan: all is checked in three of its first steps, and the next one waits for that. They do not count. */
-enum { STEPS_FIRST = 4 };
-/* A plan with fewer says little of its steps. */
-enum { STEPS_ENOUGH = 8 };
-
-/* Points into the facts, and into their trace. */
-struct looked_at {
-    const struct facts *facts;
-    bool overlapped; /* its steps do */
-    const struct trace_plan *plan;
-    const struct trace_step **steps; /* [step_count * facts->rank_count], oldest first; the caller frees it */
-    size_t step_count;
-};
-
-/* NULL; or what is missing, for the user. */
-const char *steps_look(const struct facts *facts, struct looked_at *at) MUST_USE;
 
 #endif

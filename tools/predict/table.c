@@ -35,11 +35,13 @@ predict(const struct forecasts *forecasts, const struct model *model, unsigned r
         struct error *error)
 {
     const struct link *link = link_of(forecasts);
+    if (model_predict(model, ranks, link, row))
+        return true;
     if (link == NULL && ranks > 1 && model->sample_count == 0)
         return error_set(error, DDPRUN_EXIT_FAILURE,
-                         "the trace has no time of an all-reduce: give --link BANDWIDTH,LATENCY");
-    return model_predict(model, ranks, link, row) ||
-           error_set(error, DDPRUN_EXIT_FAILURE, "a step of %u ranks would take longer than half an hour", ranks);
+                         "the trace has no time of an all-reduce: give --link BANDWIDTH,LATENCY; it is measured for "
+                         "256 KiB of gradients and more, without --bucket-mb");
+    return error_set(error, DDPRUN_EXIT_FAILURE, "a step of %u ranks would take longer than half an hour", ranks);
 }
 
 static void
@@ -148,11 +150,10 @@ print_link(const struct model *model, const struct link *link)
     if (!model_cost(model, model->ranks, NULL, &cost))
         return;
     double small_us = (double)cost_fs(&cost, 4096) / 1e9, large_us = (double)cost_fs(&cost, model->bytes) / 1e9;
-    printf("- all-reduce: %s on %u ranks: %.1f us for 4 KiB, %.1f us for all %.2f MB; on n ranks a ring:\n"
+    printf("- all-reduce: measured on %u ranks: %.1f us for 4 KiB, %.1f us for all %.2f MB; on n ranks a ring:\n"
            "  2 (n - 1) latencies, 2 (n - 1) / n times the bytes. All links are equal: for a job on several\n"
            "  hosts give --link.\n",
-           model->cost_measured ? "measured" : "fitted to the buckets' times", model->ranks, small_us, large_us,
-           (double)model->bytes / 1e6);
+           model->ranks, small_us, large_us, (double)model->bytes / 1e6);
 }
 
 static void
@@ -168,9 +169,10 @@ print_assumptions(const struct forecasts *forecasts)
         model->alone_us / 1e3, model->ranks, model->ranks == 1 ? "" : "s", model->host,
         model->straggler >= 0 ? ": the straggler in the trace is left out" : "", model->gradient_count,
         (double)model->bytes / 1e6,
-        !model->overlapped       ? "steps do not overlap in this run: all are sent after backward"
-        : model->ready_by_bucket ? "ready times are those of buckets, interpolated by bytes within a bucket"
-                                 : "the ready time of each is measured");
+        model->lacks_times
+            ? "their ready times were not measured: they count as sent after backward, which is the worst case"
+        : !model->overlapped ? "steps do not overlap in this run: all are sent after backward"
+                             : "the ready time of each is measured");
     if (forecasts->request->folder == NULL)
         printf("- this machine has %ld cores: contention between more ranks than that is not predicted.\n",
                sysconf(_SC_NPROCESSORS_ONLN));

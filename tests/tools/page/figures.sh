@@ -19,7 +19,7 @@ kind() {
     run "$ddprun" report "$of/trace" "$of/trace"
     cp "$work/stdout" "$of/compared"
     run "$ddprun" trace "$of/trace" -o "$of/timeline"
-    run "$ddprun" predict -n 2,3,4 "$of/trace"
+    run "$ddprun" predict -n "$(sed -n 's/^ *"ranks": \([0-9]*\),$/\1/p' "$of/summary" | head -n 1)" "$of/trace"
     cp "$work/stdout" "$of/predict"
     check "$name: one value for each figure" python3 "$figures" "$name" "$of"
 }
