@@ -290,7 +290,7 @@ def line(of, **fields):
 
 def bucket(number, begin, end):
     return {"bucket": number, "early": True, "ready_us": begin - 5, "begin_us": begin, "end_us": end, "bytes": 4096, "path": "in place",
-            "type": "float32", "communicator": 0}
+            "type": "float32"}
 
 
 def write(folder, ranks, steps, names):

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { MOST_LANES = 8, MOST_SLICES = 2000, MOST_ROWS = 4 /* of a rank's collectives */ };
+enum { MOST_LANES = 8, MOST_SLICES = 2000 };
 
 /* What is added to the table: slices of one rank, in microseconds of the picture. */
 struct lane {
@@ -91,11 +91,9 @@ put_step(const struct lane *lane, const struct trace_step *step, int64_t arrived
             put_slice(lane, track, "", parts[i].part, step, parts[i].begin, parts[i].end, NAN, NAN);
     }
     FOR_EACH(bucket, step->buckets, step->bucket_count) {
-        snprintf(track, sizeof(track), "collectives %u",
-                 bucket->communicator < MOST_ROWS ? bucket->communicator : MOST_ROWS - 1);
         snprintf(name, sizeof(name), "bucket %.*s%u", many ? (int)sizeof(group) : 0, group, bucket->number);
         if (!isnan(bucket->begin_us) && !isnan(bucket->end_us))
-            put_slice(lane, track, name, bucket->begin_us < 0 ? "sent during backward" : "sent after backward", step,
+            put_slice(lane, "collectives", name, bucket->begin_us < 0 ? "sent during backward" : "sent after backward", step,
                       bucket->begin_us, bucket->end_us, bucket->ready_us, (double)bucket->bytes);
     }
 }

@@ -9,12 +9,11 @@
 #include <math.h>
 
 /* Tracks of a process, as they are shown from above: of the trainer one for each group, for groups may step on streams
- * of their own; one for each communicator; and what the host does. */
+ * of their own; one of collectives; and what the host does. */
 enum {
-    COMMUNICATORS_AT_MOST = 64,
     TRACK_TRAINER = 1,
     TRACK_COLLECTIVES = TRACK_TRAINER + TRACE_GROUPS,
-    TRACK_HOST = TRACK_COLLECTIVES + COMMUNICATORS_AT_MOST,
+    TRACK_HOST,
     TRACK_RANKS,
     TRACK_GRAPHS,
     TRACKS
@@ -109,26 +108,21 @@ name_track(const struct writing *w, unsigned track, const char *name)
 static void
 put_names(const struct writing *w)
 {
-    unsigned communicators = 0, groups = 1;
+    unsigned groups = 1;
     bool graphs = ANY(step, w->run->steps, w->run->step_count, step->in_graph);
-    FOR_EACH(step, w->run->steps, w->run->step_count) {
+    FOR_EACH(step, w->run->steps, w->run->step_count)
         groups = (unsigned)step->group >= groups ? (unsigned)step->group + 1 : groups;
-        FOR_EACH(bucket, step->buckets, step->bucket_count) {
-            communicators = bucket->communicator >= communicators ? bucket->communicator + 1 : communicators;
-        }
-    }
     char *name = xasprintf("rank %d (%s)", w->run->rank, w->run->host);
     fprintf(w->out, ",\n{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":", w->run->rank);
     put_text(w->out, name);
     fprintf(w->out, "}},\n{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%d}}",
             w->run->rank, w->run->rank);
     free(name);
-    communicators = communicators < COMMUNICATORS_AT_MOST ? communicators : COMMUNICATORS_AT_MOST;
     const struct {
         unsigned first, count;
         const char *name; /* where there are several, with a number after it */
     } tracks[] = {{TRACK_TRAINER, groups, groups == 1 ? "trainer (device)" : "trainer (device), group"},
-                  {TRACK_COLLECTIVES, communicators, "collectives"},
+                  {TRACK_COLLECTIVES, 1, "collectives"},
                   {TRACK_HOST, 1, "DDP_STEP (host)"},
                   {TRACK_RANKS, 1, "waits for ranks (host)"},
                   {TRACK_GRAPHS, graphs, "steps in CUDA graphs (host)"}};
@@ -172,9 +166,8 @@ put_flow(const struct writing *w, const struct trace_step *step, const struct tr
          int64_t begin_ns, int64_t end_ns)
 {
     static const char *const phases[] = {"s", "t", "f"};
-    unsigned track = TRACK_COLLECTIVES + bucket->communicator;
     unsigned trainer = TRACK_TRAINER + (unsigned)step->group;
-    const unsigned tracks[] = {trainer, track, trainer};
+    const unsigned tracks[] = {trainer, TRACK_COLLECTIVES, trainer};
     const int64_t times_ns[] = {ready_ns, begin_ns, end_ns - 1}; /* inside the slice, not at its end */
     for (int i = 0; i < 3; ++i) {
         begin_event(w, phases[i], tracks[i], "gradients", times_ns[i]);
@@ -189,12 +182,12 @@ clamp(int64_t ns, int64_t least_ns, int64_t most_ns)
     return ns < least_ns ? least_ns : ns > most_ns ? most_ns : ns;
 }
 
-/* Keeps it for put_buckets(): steps of several groups share a communicator. */
+/* Keeps it for put_buckets(): steps of several groups share the track. */
 static void
 keep_bucket(struct writing *w, const struct trace_step *step, const struct trace_bucket *bucket, int64_t step_begin_ns,
             int64_t released_ns)
 {
-    if (isnan(bucket->begin_us) || isnan(bucket->end_us) || bucket->communicator >= COMMUNICATORS_AT_MOST)
+    if (isnan(bucket->begin_us) || isnan(bucket->end_us))
         return;
     *GROWN(w->buckets, w->bucket_count) = (struct shown_bucket){.step = step,
                                                                 .bucket = bucket,
@@ -209,12 +202,12 @@ put_bucket(struct writing *w, const struct shown_bucket *shown)
 {
     const struct trace_step *step = shown->step;
     const struct trace_bucket *bucket = shown->bucket;
-    unsigned track = TRACK_COLLECTIVES + bucket->communicator;
     char name[32];
     snprintf(name, sizeof(name), "bucket %u", bucket->number);
-    int64_t begin_ns = shown->begin_ns > w->ends_ns[track] ? shown->begin_ns : w->ends_ns[track];
+    int64_t begin_ns =
+        shown->begin_ns > w->ends_ns[TRACK_COLLECTIVES] ? shown->begin_ns : w->ends_ns[TRACK_COLLECTIVES];
     int64_t ready_ns = after_boundary(w, step, isnan(bucket->ready_us) ? 0 : bucket->ready_us);
-    if (!begin_slice(w, track, name, begin_ns, shown->end_ns))
+    if (!begin_slice(w, TRACK_COLLECTIVES, name, begin_ns, shown->end_ns))
         return;
     fprintf(w->out, ",\"args\":{\"step\":%llu,\"group\":%d,\"bytes\":%llu,\"early\":%s,\"path\":",
             (unsigned long long)step->number, step->group, (unsigned long long)bucket->bytes,

@@ -126,7 +126,6 @@ take_step(struct trace_run *run, json_object *line)
         json_object *entry = json_object_array_get_idx(buckets, k);
         struct trace_bucket *bucket = GROWN(step.buckets, step.bucket_count);
         bucket->number = (unsigned)count_of(entry, "bucket");
-        bucket->communicator = (unsigned)count_of(entry, "communicator");
         bucket->early = truth(entry, "early");
         bucket->ready_us = number(entry, "ready_us");
         bucket->begin_us = number(entry, "begin_us");

@@ -17,7 +17,7 @@ enum { TRACE_VERSION = 1, TRACE_MOST_RANKS = 1 << 16, TRACE_GROUPS = 64 };
 struct json_object;
 
 struct trace_bucket {
-    unsigned number, communicator;
+    unsigned number;
     bool early;
     double ready_us, begin_us, end_us; /* to the step's boundary; NAN: not known */
     uint64_t bytes;
