@@ -6,6 +6,7 @@
 
 #include <json-c/json.h>
 
+#include <ctype.h>
 #include <math.h>
 #include <time.h>
 
@@ -94,7 +95,8 @@ put_losses(json_object *section, const struct model *model, const char *why)
         report_sentence(section, "notes", "%s", "No option of ddprun would save 1 % of a step or more.");
     for (size_t i = 0; i < count; ++i) {
         if (losses[i].unmeasured)
-            report_sentence(section, "notes", "What may help, as %s: %s.", losses[i].what, losses[i].advice);
+            report_sentence(section, "notes", "%c%s. What may help: %s.", toupper((unsigned char)losses[i].what[0]),
+                            losses[i].what + 1, losses[i].advice);
         else
             report_sentence(section, "notes", "About %s of a step can be saved: %s.",
                             figure_time(losses[i].gain_us, text), losses[i].advice);
