@@ -212,7 +212,7 @@ place_add_share(const struct finding *finding, size_t at, struct place *place)
     if (where.argument == step->its->arguments)
         return;
     place_list_values(finding, &where, values);
-    place_add(place, ", and %s%s, the size of the share, is %s",
+    place_add(place, ", and %s%s, which depends on the size of the share, is %s",
               step->list[where.argument].is_member ? "a number in " : "",
               ARGUMENT_OF(step, &step->list[where.argument]), values);
 }
@@ -300,7 +300,9 @@ place_say_scalar(const struct finding *finding, size_t at, int least, struct pla
     struct origin origin;
     bool has_origin = origin_find(step->its->place, it->number & 0xffff, &origin);
     place_say(place, worst == 2 && !finding->question->is_update ? PLACE_SHARE : PLACE_SCALAR, step,
-              finding->question->is_update                  ? place_same_update
+              finding->question->is_update && origin.is_share
+                  ? "compute it from the step, or from the items of the whole batch, not of the rank's share"
+              : finding->question->is_update                ? place_same_update
               : worst == 1 && !finding->question->is_uneven ? advice[0]
                                                             : advice[worst],
               "%s%s%s is %s", it->is_member ? "a number in " : "", ARGUMENT_OF(step, it), has_origin ? origin.from : "",

@@ -860,17 +860,11 @@ size_of_share(const struct finding *finding, const struct where *where)
 {
     const struct look_argument *mine = relation_argument(finding, -1, where), *it;
     uint64_t ranks = (uint64_t)finding->question->ranks, all = mine->end - mine->first,
-             share = (all + ranks - 1) / ranks;
-    share = (share + 3) / 4 * 4;
-    for (int r = 0; r < (int)ranks; ++r) {
-        it = relation_argument(finding, r, where);
-        if (it == NULL || it->end <= mine->first)
-            return 0;
-        share = it->end - mine->first > share ? it->end - mine->first : share;
-    }
-    bool is_one = !finding->question->is_uneven && ranks * share <= all + all / 10 &&
-                  mine->first + ranks * share <= mine->bytes &&
-                  ALL_NUMBERS(r, 0, (int)ranks, mine->first + share <= relation_argument(finding, r, where)->bytes);
+             share = ((all + ranks - 1) / ranks + 3) / 4 * 4, end = mine->first + share;
+    bool is_one = !finding->question->is_uneven && mine->first + ranks * share <= mine->bytes &&
+                  ALL_NUMBERS(r, 0, (int)ranks,
+                              (it = relation_argument(finding, r, where)) != NULL && it->end <= end &&
+                                  it->end + share / 10 >= end && end <= it->bytes);
     return is_one ? share : 0;
 }
 

@@ -196,7 +196,8 @@ sentence_put_place(struct check_verdict *verdict, const struct place *place)
     if (is_memory || (verdict->cause == CAUSE_START && place->kind == PLACE_MISSING)) /* the memory itself says more */
         return;
     set_cause(verdict, place);
-    if (place->advice != NULL && (verdict->factor == 0 || place->kind == PLACE_INPUT || place->kind == PLACE_BEFORE ||
-                                  place->kind == PLACE_UNNAMED || place->kind == PLACE_MISSING))
+    if (place->advice != NULL &&
+        (verdict->factor == 0 || verdict->cause == CAUSE_UPDATE || place->kind == PLACE_INPUT ||
+         place->kind == PLACE_BEFORE || place->kind == PLACE_UNNAMED || place->kind == PLACE_MISSING))
         sentence_say(verdict->advice, "%s", place->advice);
 }
