@@ -16,7 +16,7 @@ rows=(
     'centre | 3 | batch_dependent | `centre` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: the ranks. rows in the memory that argument 1 .*points to differ from one process.s'
     'noise | 3 | batch_dependent | `noise` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 .*is 0 on rank 0, 1 on rank 1 and 0 in one process'
     'items | 1 | data | `cudaMemcpy` \(place.cu:[0-9]+\) is the first operation that differs: of the 1536 bytes that one process copies here, rank 1 copies 768 from byte 0 on, but its share begins at byte 768'
-    'resident | 1 | direction | `residuals` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: all ranks compute the first items of the batch; argument [0-9] .*points to the same values on all ranks'
+    'resident | 1 | direction | `residuals` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: all ranks compute the first items of the batch .*; argument [0-9] .*points to the same values on all ranks'
     'unmoved | 3 | batch_dependent | `residuals` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: .*; argument 3 \(`y`\) points to the same values on all ranks: if it holds the batch, add `first`'
     'own | 1 | data | `cudaMemcpy` \(place.cu:[0-9]+\) is the first operation that differs: a rank copies other values than one process to the memory of argument 1 \(`all`\)'
     'skip | 1 | update | `cudaMemcpy` \(place.cu:[0-9]+\) is the first operation that differs: between two DDP_STEPs rank 0 makes it [0-9] times?, and one process [0-9]'

@@ -260,28 +260,6 @@ gets_same(const struct finding *finding, size_t at)
                            relation_of(finding, &(struct where){.at = at, .argument = a}) == RELATION_SAME);
 }
 
-/* An operation before it gets another number and changes no memory that it is given: it may have changed a variable of
- * the device that the update reads. */
-static bool
-say_variable(const struct finding *finding, size_t at, struct place *place)
-{
-    char name[320];
-    for (size_t i = at; i-- > 0;) {
-        const struct step *step = &finding->one.steps[i];
-        if (step->its->from_host || ANY(it, step->list, step->its->arguments, it->is_memory) ||
-            relation_missing_on(finding, i) >= 0)
-            continue;
-        place->is_probable = true;
-        if (!place_say_scalar(finding, i, 1, place))
-            continue;
-        place_add(place, "; it is given no memory, and may have changed a variable of the device, which %.200s reads",
-                  place_name_step(&finding->one.steps[at], name));
-        return true;
-    }
-    place->is_probable = false;
-    return false;
-}
-
 /* An update whose launch has another grid, or that gets the same memory and leaves another result. */
 static bool
 say_unseen(const struct finding *finding, size_t at, struct place *place)
@@ -300,8 +278,6 @@ say_unseen(const struct finding *finding, size_t at, struct place *place)
             (unsigned long long)step->its->blocks);
         return true;
     }
-    if (is_alike && say_variable(finding, at, place))
-        return true;
     if (is_alike)
         place_say(
             place, PLACE_SCALAR, step, place_same_update,
@@ -547,20 +523,15 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
          makes_rows = !is_update && !relation_is_result(finding, &where);
     char unmoved[200] = "";
     bool all_compute_one = !is_update && gets_same(finding, at) && are_alike(finding, at);
-    if (all_compute_one && find_unmoved(finding, at, unmoved)) {
-        place_say(place, PLACE_SCALAR, step, "add `first` of DDP_SHARD to where each rank's share begins",
-                  "all ranks compute the first items of the batch%s", unmoved);
-        return true;
-    }
-    if (all_compute_one && makes_rows) {
+    if (all_compute_one && (find_unmoved(finding, at, unmoved) || makes_rows)) {
         place_say(
-            place, PLACE_SHARE, step,
-            "add `first` of DDP_SHARD to a row's number in the share, where positions or random numbers depend on "
-            "it",
-            "all ranks compute the same rows in the memory that %s points to, those that begin the batch",
-            ARGUMENT_OF(step, it));
+            place, unmoved[0] != '\0' ? PLACE_SCALAR : PLACE_SHARE, step,
+            "add `first` of DDP_SHARD to where each rank's share begins, and to a row's number in the share where "
+            "positions or random numbers depend on it",
+            "all ranks compute the first items of the batch in the memory that %s points to", ARGUMENT_OF(step, it));
         place_add_values(finding, &where, place);
         place_add_share(finding, at, place);
+        place_add(place, "%s", unmoved);
         return true;
     }
     if (((finding->question->is_uneven || (!is_update && gets_same(finding, at))) &&
@@ -980,23 +951,6 @@ find_place(struct finding *finding, struct place *place)
     return say_added(finding, place);
 }
 
-/* One divided by the items of the batch is among what each rank copies from the host, as one process does. */
-static bool
-say_copied_divisor(const struct finding *finding, const struct where *copy, struct place *place)
-{
-    size_t element = relation_find_value(finding, copy, 1.0 / (double)finding->question->items);
-    if (element == SIZE_MAX ||
-        relation_of(finding, &(struct where){copy->at, copy->argument, .after = true}) != RELATION_SAME)
-        return false;
-    place_say(
-        place, PLACE_SCALAR, &finding->one.steps[copy->at], "",
-        "element %zu of what it copies is 1/%.0f on each rank, as in one process: %.0f items are the whole batch, "
-        "not the rank's share",
-        element, (double)finding->question->items, (double)finding->question->items);
-    place_add_filled(finding, copy->at, place);
-    return true;
-}
-
 /* Where gradients are the Nth part of one rank's, what divides them is of the whole batch, on each rank: one divided by
  * its items; and, probably, the items, which may also be a width, or one divided by any whole number. */
 static bool
@@ -1013,8 +967,6 @@ find_divisor(const struct finding *finding, struct place *place)
                    divisor = it->value < 1 ? rint(inverse) : it->value;
             bool is_whole = inverse > 1.5 && fabs(inverse - divisor) < 1e-6 * inverse,
                  is_it = turn == ITEMS ? it->value == items : is_whole && (turn == BY_ANY || divisor == items);
-            if (it->is_memory && turn == BY_ITEMS && step->its->from_host && say_copied_divisor(finding, &of, place))
-                return true;
             if (it->is_memory || !is_it || !is_alike(finding, &of))
                 continue;
             place->is_probable = turn != BY_ITEMS;

@@ -921,14 +921,3 @@ relation_element(const struct finding *finding, const struct where *where, bool 
     free(numbers);
     return found < RELATION_COUNTS && where->after && !are_copied ? found + mine->first / each : found;
 }
-
-size_t
-relation_find_value(const struct finding *finding, const struct where *where, double value)
-{
-    const struct look_argument *mine = relation_argument(finding, -1, where);
-    const struct contents *contents = contents_of(&finding->one, mine->after);
-    size_t count = contents != NULL ? contents->bytes / sizeof(float) : 0, i = 0;
-    while (i < count && element_get(ELEMENT_FLOAT32, contents->data, i) != (float)value)
-        ++i;
-    return i < count ? i : SIZE_MAX;
-}

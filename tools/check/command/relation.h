@@ -111,9 +111,6 @@ enum relation relation_adds(const struct finding *finding, const struct where *w
 #define RELATION_COUNTS (SIZE_MAX - 1)
 size_t relation_element(const struct finding *finding, const struct where *where, bool *of_share_p, double values[]);
 
-/* The float there, after the operation, that one process has with this value; SIZE_MAX: none. */
-size_t relation_find_value(const struct finding *finding, const struct where *where, double value);
-
 /* ---- place_sentences.c ---- */
 /* Appends where the host fills what an operation copies from it, if these are three lines at most. */
 void place_add_filled(const struct finding *finding, size_t at, struct place *place);
