@@ -240,9 +240,9 @@ const char *const place_same_decision =
     "the host's decision whether to make this operation must be the same on all ranks: decide by averaged values "
     "(DDP_MEAN), not by the rank's number or its own values";
 
-const char *const place_same_update = "this argument of the update must be the same as on one rank: if it is a "
-                                      "learning rate, compute it from the step; if it is a norm of gradients, call "
-                                      "DDP_STEP before the norm";
+const char *const place_same_update =
+    "this argument of the update depends on the rank, the number of ranks or the share: if it is a learning rate, "
+    "compute it from the step; if it is a norm of gradients, call DDP_STEP before the norm";
 
 /* The line that gives the argument its value stands first; `values`: what it is, and more of it. */
 static void
