@@ -854,17 +854,17 @@ count_layers(const struct numbers *numbers, int ranks)
     return best;
 }
 
-/* Of rows that each rank has changed, the bytes of an equal share, whose last elements may be as they were; 0: none. */
+/* Of rows that each rank has changed, the bytes of an equal share; the first and the last elements may be as they were.
+ * 0: none. */
 static uint64_t
 size_of_share(const struct finding *finding, const struct where *where)
 {
     const struct look_argument *mine = relation_argument(finding, -1, where), *it;
-    uint64_t ranks = (uint64_t)finding->question->ranks, all = mine->end - mine->first,
-             share = ((all + ranks - 1) / ranks + 3) / 4 * 4, end = mine->first + share;
-    bool is_one = !finding->question->is_uneven && mine->first + ranks * share <= mine->bytes &&
+    uint64_t ranks = (uint64_t)finding->question->ranks, share = ((mine->end + ranks - 1) / ranks + 3) / 4 * 4;
+    bool is_one = !finding->question->is_uneven && ranks * share <= mine->bytes &&
                   ALL_NUMBERS(r, 0, (int)ranks,
-                              (it = relation_argument(finding, r, where)) != NULL && it->end <= end &&
-                                  it->end + share / 10 >= end && end <= it->bytes);
+                              (it = relation_argument(finding, r, where)) != NULL && it->end <= share &&
+                                  it->end + share / 10 >= share && share <= it->bytes);
     return is_one ? share : 0;
 }
 
@@ -880,7 +880,7 @@ relation_element(const struct finding *finding, const struct where *where, bool 
     uint64_t share = where->after && !are_copied ? size_of_share(finding, where) : 0;
     for (int r = -1; r < ranks && known; ++r) {
         it = relation_argument(finding, r, where);
-        uint64_t first = where->after && !are_copied ? mine->first : 0,
+        uint64_t first = where->after && !are_copied && share == 0 ? mine->first : 0,
                  end = it == NULL || !it->is_memory  ? 0
                        : share > 0                   ? first + (r < 0 ? (uint64_t)ranks * share : share)
                        : where->after && !are_copied ? it->end
@@ -891,13 +891,14 @@ relation_element(const struct finding *finding, const struct where *where, bool 
         same += r >= 0 && known && numbers[r + 1].count == numbers[0].count;
     }
     bool are_rows = known && same < (size_t)ranks && mine->tensor == 0;
-    size_t layers = known && are_rows && all == numbers[0].count ? count_layers(numbers, ranks) : 1;
+    bool are_laid = (share > 0 || are_copied) && all == numbers[0].count;
+    size_t layers = known && are_rows && are_laid ? count_layers(numbers, ranks) : 1;
     /* Rows: the first rank whose own are others. The last elements may be unchanged, but not many: else each row of a
      * share is smaller than one process's, and only the first elements are of the same row and column. */
     bool are_small = are_rows && fabs((double)all - (double)numbers[0].count) > 0.1 * (double)all;
     for (int r = 0; r <= ranks && are_small; ++r)
         values[r] = (double)numbers[r].count;
-    for (int r = 1; r <= ranks && known && (!are_rows || all == numbers[0].count || r == 1); ++r) {
+    for (int r = 1; r <= ranks && known && (!are_rows || are_laid || r == 1); ++r) {
         size_t width = numbers[r].count / layers > 0 ? numbers[r].count / layers : 1;
         size_t end = are_small && numbers[r].count > 0 ? 1 : numbers[r].count;
         for (size_t i = 0; i < end && !(are_rows && found != SIZE_MAX); ++i) {
@@ -919,5 +920,5 @@ relation_element(const struct finding *finding, const struct where *where, bool 
     for (int r = 0; r <= ranks; ++r)
         free(numbers[r].list);
     free(numbers);
-    return found < RELATION_COUNTS && where->after && !are_copied ? found + mine->first / each : found;
+    return found < RELATION_COUNTS && where->after && !are_copied && share == 0 ? found + mine->first / each : found;
 }
