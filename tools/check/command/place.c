@@ -368,8 +368,9 @@ say_whole(const struct finding *finding, size_t at, struct place *place)
             place, PLACE_SHARE, step,
             "if these integers count or pick rows of the share, compute them over the whole batch; if they number "
             "rows, add `first` of DDP_SHARD",
-            "%s points to integers that differ from one process's; %.200s computes them",
+            "%s points to integers that %.200s computes, and that differ from one process's",
             ARGUMENT_OF(step, &step->list[a]), place_name_step(&finding->one.steps[writer], name));
+        place_add_values(finding, &(struct where){.at = (size_t)writer, .argument = argument, .after = true}, place);
         return true;
     }
     return false;
