@@ -368,7 +368,7 @@ GROUPS = {"verdict": ["Means are of steps 2 to 40 of gradient group 1.", "A step
 KNOWN = {"verdict": ["Means are of steps 1 to 20.", "A step takes 20.2 ms.", "Most of the lost time is waiting for rank 2: 4.00 ms per step.", "steps per second 49.5 ",
                      "About 4.00 ms of a step can be saved: look at rank 2 (h2): its host's load", "exposed communication per step 500 \u00b5s waiting for the network after backward, mean",
                      "planned exposed time 400 \u00b5s", "least exposed time, estimated 300 \u00b5s", "waiting for other ranks 4.00 ms mean of the ranks that wait"],
-         "step-times": ["2 h2 14.0 ms 5.50 ms 500 \u00b5s 0 \u00b5s 20.0 ms 20 4.00 ms", "0 h0 10.2 ms 5.50 ms 500 \u00b5s 4.00 ms 20.2 ms 0 0 \u00b5s"],
+         "step-times": ["2 h2 14.0 ms 5.50 ms 500 \u00b5s 0 \u00b5s 20.0 ms 20", "0 h0 10.2 ms 5.50 ms 500 \u00b5s 4.00 ms 20.2 ms 0"],
          "timeline": ["took 20.0 ms, and the mean step takes 20.2 ms.", "2 device exposed communication 19.7 ms 500 \u00b5s - -",
                       "0 device waits for other ranks 15.7 ms 4.00 ms - -", "0 device estimated lower bound of any bucket layout 16.0 ms 0 \u00b5s"],
          "buckets": ["w t.c:1 float32 4 16 bytes 0"]}

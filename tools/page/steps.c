@@ -19,7 +19,7 @@ put_ranks(json_object *section, const struct facts *facts)
     struct table table =
         report_table(section, "What each rank does in a step", "parts",
                      "Rank:count|Host|Before backward:time|Backward:time|Exposed:time|Waits for ranks:time|Step:time|"
-                     "Last in steps:count|Delayed others:time",
+                     "Last in steps:count",
                      MOST_RANKS);
     report_sentence(table.object, "notes",
                     "Means of steps %llu to %llu. Exposed: waiting for the network after backward.",
@@ -30,8 +30,7 @@ put_ranks(json_object *section, const struct facts *facts)
         /* The trace has some of quick steps, and the means are of more: the share is that of the trace. */
         double share = rank->before_us / (rank->before_us + rank->backward_us);
         report_row(&table, ROW({rank->run->rank}, {.text = rank->run->host}, {own_us * share}, {own_us * (1 - share)},
-                               {facts->exposed_us}, {waits_us}, {rank->step_us}, {(double)facts->waits[r].last_count},
-                               {rank->kept_us}));
+                               {facts->exposed_us}, {waits_us}, {rank->step_us}, {(double)facts->waits[r].last_count}));
     }
 }
 
