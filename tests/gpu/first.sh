@@ -365,7 +365,7 @@ check() {
 # plan_row NAME PROGRAM WORDS...: by --plan auto: the proof, what a plan by state takes, how long a round takes, and took in the proof
 plan_row() {
     ddprun 300 2 --plan auto --slow --yes "${@:2}"
-    expect_success "$1 by --plan auto" "exit code 0" "exit code 0: $(grep -oE 'proof \(d\): [a-z]*|each rank takes [0-9]+ bytes|a round took .*' "$log/stderr" |
+    expect_success "$1 by --plan auto" "exit code 0" "exit code 0: $(grep -oE 'proof \(d\): [a-z]*|each rank takes [0-9]+ bytes|ranks took .*' "$log/stderr" |
         sed 's/^each .* bytes/& besides the program/' | paste -sd ';')"
 }
 

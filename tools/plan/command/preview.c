@@ -53,8 +53,9 @@ print_times(struct json_object *plan, int ranks)
     if (round == 0 || batch == 0)
         message_line("the speed is not known: the program makes too few batches");
     else
-        message_line("a round of %d takes %.3g ms, one process %.3g ms a batch: %.2f times as fast (%.2f to %.2f)",
-                     ranks, round, batch, times < ranks ? times : ranks, forecast.low / 100.0, forecast.high / 100.0);
+        message_line("forecast: %d ranks take %.3g ms for %d batches, one process %.3g ms: %.2f times as fast%s", ranks,
+                     round, ranks, batch * ranks, times < ranks ? times : ranks,
+                     forecast.high > 2 * forecast.low ? "; the measured times vary by more than a factor of two" : "");
 }
 
 /* One that was not asked for is not there. */
@@ -76,8 +77,8 @@ print_proofs(struct json_object *plan)
     print_proof(plan, "turns", "d", "the ranks have the bits of one process that computes all batches");
     print_proof(plan, "per_rank", "per rank", "memory of --per-rank is carried from batch to batch, and not trained");
     message_line(
-        "not proved: later batches; that the learning rate suits the larger batch; that the loss is a mean over "
-        "a batch, and no sum");
+        "not proved: that later batches do the same; that the learning rate suits the larger batch; that the loss "
+        "is a mean over a batch, not a sum");
 }
 
 /* Where in the source the program calls operation `number` of a step. */
@@ -149,7 +150,7 @@ print_by_gradients(struct json_object *plan, int ranks)
         message_line("note: %s", json_object_get_string(json_object_array_get_idx(notes, i)));
     message_line(
         "%d batches of the program make one update: rank r computes batch r of them. The learning rate stays the "
-        "program's. Batches at the end that are fewer than %d are in no update",
+        "program's. The last batches, if fewer than %d, are in no update",
         ranks, ranks);
 }
 
@@ -194,9 +195,9 @@ preview_print(struct json_object *plan, int ranks, int timed, bool reads_own)
     else
         print_by_gradients(plan, ranks);
     unsigned reads = preview_reads(plan, true);
-    message_line("each loss that the program prints is that of %s. Step counters and schedules advance by %d for each "
-                 "update",
-                 reads_own ? "the last batch that rank 0 computed" : "its own batch", ranks);
+    message_line("the program prints the loss of %s. Its step counters and schedules advance by %d for each update",
+                 reads_own ? "the last batch that rank 0 computed" : "each batch, from the rank that computed it",
+                 ranks);
     if (reads_own && reads > 0)
         message_line("--reads own: for another rank's batch these reads return old values, which mean nothing");
     print_times(plan, timed);

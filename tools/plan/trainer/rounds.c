@@ -139,14 +139,12 @@ rounds_end(void)
         qsort(ns, count, sizeof(ns[0]), by_size);
         double ms = (double)ns[middle] / 1e6, said = (double)plan->forecast.round_ns / 1e6;
         double times = ms > 0 ? (double)plan->forecast.batch_ns / 1e6 * player_world() / ms : 0;
-        char proof[160] = "";
+        char proof[60] = "";
         times = times < player_world() ? times : player_world();
         if (plan->forecast.ranks == player_world()) /* else the proof was made with those of one host */
-            snprintf(proof, sizeof(proof),
-                     "; in the proof it took %.3g ms, %.2f to %.2f times as fast (the round took %.1f %% %s)", said,
-                     plan->forecast.low / 100.0, plan->forecast.high / 100.0,
-                     (ms < said ? said - ms : ms - said) / said * 100, ms < said ? "less" : "more");
-        message_line("plan: a round took %.3g ms, %.2f times as fast as one process%s", ms, times, proof);
+            snprintf(proof, sizeof(proof), " (forecast: %.3g ms)", said);
+        message_line("plan: %u ranks took %.3g ms for %u batches%s, %.2f times as fast as one process", player_world(),
+                     ms, player_world(), proof, times);
         if (times < 1)
             message_warning("slow_plan", "plan: these ranks were slower than one process: %.2f times as fast", times);
     }
