@@ -69,9 +69,9 @@ check_mixed(const struct options *options, struct error *error)
 {
     return options->mixed || options->mixed_given == NULL ||
            error_set(error, DDPRUN_EXIT_USAGE,
-                     "--%s is an option of ddprun %s; write ddprun %s --%s ... (see ddprun %s --help)",
-                     options->mixed_given, option_mixed->name, option_mixed->name, options->mixed_given,
-                     option_mixed->name);
+                     "--%s is an option of ddprun %s (see ddprun %s --help); the program's own options stand after the "
+                     "program: ddprun -n N PROGRAM OPTIONS",
+                     options->mixed_given, option_mixed->name, option_mixed->name);
 }
 
 /* Options that exclude each other, wherever they come from. Pairs that are not here go together;
