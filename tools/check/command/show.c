@@ -233,8 +233,8 @@ check_print_table(FILE *out, const struct check_evidence *evidence, const struct
     bool has_star = false;
     if (verdict->item_count > 0)
         fprintf(out,
-                "step: the first that differs; difference: the largest of all steps, relative to the norm, or to the "
-                "change of a parameter; noise: that of two runs of one rank; gradient K: of the K-th DDP_GRADIENT\n"
+                "step: the first that differs; difference: the largest relative one of all steps; "
+                "noise: the difference of two runs of one rank\n"
                 "%-13s %9s  %-8s %-45s %5s %10s %7s\n",
                 "tensor", "elements", "type", "annotation", "step", "difference", "noise");
     FOR_EACH(item, verdict->items, verdict->item_count) {
