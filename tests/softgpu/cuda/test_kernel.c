@@ -325,7 +325,7 @@ TEST(a_failed_kernel_loses_the_context)
     ck_assert_int_eq(cuMemAlloc(&device, 8), CUDA_ERROR_ASSERT);
     ck_assert_int_eq(cuStreamSynchronize(NULL), CUDA_ERROR_ASSERT);
     ck_assert_int_eq(cuLaunchKernel(whole, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL), CUDA_ERROR_ASSERT);
-    ck_assert_int_eq(atomic_load(&calls), 0); /* what was enqueued behind it never runs */
+    ck_assert_int_eq(atomic_load(&calls), 0); /* what was enqueued after it never runs */
     (void)!cuDevicePrimaryCtxReset(0);
     ck_assert_int_eq(cuMemAlloc(&device, 8), CUDA_SUCCESS);
     ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);

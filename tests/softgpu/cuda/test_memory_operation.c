@@ -2,7 +2,7 @@
  * test_memory_operation.c - streams that wait for a value in memory, or write one.
  *
  * Properties: a wait is over exactly when its condition holds, in each of the four kinds and both widths (random values
- * against the manual's formulas); what stands behind it in its stream sees what was written before the value; the
+ * against the manual's formulas); what stands after it in its stream sees what was written before the value; the
  * operations of a batch run in their order; a captured one runs at each launch; what no GPU would take is refused.
  */
 #include "kernels.h"

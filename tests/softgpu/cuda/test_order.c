@@ -83,7 +83,7 @@ TEST(null_stream_is_the_threads_own_for_per_thread_callers)
     atomic_store(&other.end, 0);
     close_gate(blocking);
     ck_assert_int_eq(launch(span, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamSynchronize(CU_STREAM_PER_THREAD), CUDA_SUCCESS); /* not behind the blocking stream */
+    ck_assert_int_eq(cuStreamSynchronize(CU_STREAM_PER_THREAD), CUDA_SUCCESS); /* not after the blocking stream */
     ck_assert_uint_ne(atomic_load(&other.end), 0);
     launch_one(span, NULL, &late); /* the legacy one is */
     open_gate();

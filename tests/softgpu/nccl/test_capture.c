@@ -30,7 +30,7 @@ end(CUstream stream)
 
 TEST_GROUP(capture, .timeout_s = 100);
 
-/* Every collective and a pair of messages, with eager operations before, between and behind the launches. */
+/* Every collective and a pair of messages, with eager operations before, between and after the launches. */
 RANKS_LOOP_TEST(captured_operations_run_at_each_launch, 1, 4, 0)
 {
     ncclComm_t comm = device_comm(rank, n, shared, 0);
@@ -93,7 +93,7 @@ RANKS_LOOP_TEST(graphs_and_eager_operations_keep_their_order, 2, 4, 0)
     EXPECT_CUDA(cuEventRecord(fork, captured));
     EXPECT_CUDA(cuStreamWaitEvent(beside, fork, 0));
     EXPECT_NCCL(ncclAllReduce(a, b, COUNT, ncclFloat, ncclSum, comm, captured), ncclSuccess);
-    EXPECT_NCCL(ncclAllReduce(b, c, COUNT, ncclFloat, ncclSum, comm, beside), ncclSuccess); /* behind that one */
+    EXPECT_NCCL(ncclAllReduce(b, c, COUNT, ncclFloat, ncclSum, comm, beside), ncclSuccess); /* after that one */
     EXPECT_NCCL(ncclAllReduce(c, a, COUNT, ncclFloat, ncclAvg, comm, captured), ncclSuccess);
     CUgraphExec exec = end(captured);
     float expected = 1;

@@ -96,7 +96,7 @@ RANKS_TEST(waiting_for_a_rank_that_left_ends, 3, 0)
     exchange_join(&exchange, rank, n, shared);
     reduce_zeros(&exchange, 300000);
     if (rank == 1) {
-        /* Leaving behind a finished operation takes nothing away from those who are still at it. */
+        /* Leaving after a finished operation takes nothing away from those who are still at it. */
         exchange_leave(&exchange);
         return;
     }

@@ -1,6 +1,6 @@
 /*
  * test_failures.c - when ranks disagree, die or give up, through NCCL's interface: every rank learns it from
- * ncclCommGetAsyncError, nothing behind a failed operation sees its buffer before the rank gives the communicator up,
+ * ncclCommGetAsyncError, nothing after a failed operation sees its buffer before the rank gives the communicator up,
  * then no stream hangs, and nothing is left behind.
  */
 #include "device.h"
@@ -130,7 +130,7 @@ killed_with_a_child(int rank, int n, struct ranks_shared *shared)
     }
     EXPECT_NCCL(ncclAllReduce(values, values, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
     EXPECT(device_await_error(comm) == ncclRemoteError);
-    EXPECT(cuStreamQuery(stream) == CUDA_ERROR_NOT_READY); /* who comes behind must not take it for a sum */
+    EXPECT(cuStreamQuery(stream) == CUDA_ERROR_NOT_READY); /* who comes after it must not take it for a sum */
     EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
     EXPECT_CUDA(cuStreamSynchronize(stream));
     return 0;

@@ -270,7 +270,7 @@ send_main(void *argument)
     while (atomic_load(remote_waiters(sending->segment->remote)) == 0)
         usleep(1000);
     switch (sending->what) {
-    case MANY_AT_ONCE: /* behind one that has been received; more than one call reads */
+    case MANY_AT_ONCE: /* after one that has been received; more than one call reads */
         send_progress(sending->link, 1);
         while (atomic_load(&sending->segment->slots[1]->progress[PROGRESS].value) == 0)
             usleep(1000);
@@ -283,7 +283,7 @@ send_main(void *argument)
         send_bytes(sending->link, data, LARGE);
         send_progress(sending->link, 1);
         break;
-    case PIECE: /* nothing comes behind it */
+    case PIECE: /* nothing comes after it */
         send_bytes(sending->link, &piece, sizeof(piece));
         send_bytes(sending->link, data, 30000);
         usleep(10000);

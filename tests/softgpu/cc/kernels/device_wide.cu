@@ -449,7 +449,7 @@ increment(int *x, int n, int by)
         x[i] += by;
 }
 
-/* Neither a kernel before the algorithm nor one behind it changes its place. */
+/* Neither a kernel before the algorithm nor one after it changes its place. */
 static void
 test_order(int n)
 {
