@@ -31,10 +31,10 @@ for mode in "${modes[@]}"; do
     done
 done
 
-# What comes behind the last touch of the steps before is too late, also if it is known in front of the update.
+# What comes after the last touch of the steps before is too late, also if it is known in front of the update.
 [ "$#" -eq 1 ] || finish
 trains behind 7
-failed_with "a kernel that scales behind backward" 1 'scale wrote gradient .* after bucket .* had been averaged'
+failed_with "a kernel that scales after backward" 1 'scale wrote gradient .* after bucket .* had been averaged'
 trains filled 7
-failed_with "zeros behind backward" 1 'cuMemset.* wrote gradient .* after bucket .* had been averaged'
+failed_with "zeros after backward" 1 'cuMemset.* wrote gradient .* after bucket .* had been averaged'
 finish

@@ -7,7 +7,7 @@ hangs=$build/tests/trainers/hangs
 limit=120
 ending=$(patient $((sanitized ? 3 : 1)) $((sanitized ? 10 : 3))) # longer than ranks take to start
 warning=$((ending < 20 ? 1 : ending / 10))                      # which follows from it
-long=$((20 * ending))                                           # for those that continue behind a warning
+long=$((20 * ending))                                           # for those that continue after a warning
 
 # try COMMAND...: ordinarily a third of them; of what is left out nothing is said.
 try() {

@@ -33,7 +33,7 @@ run "$ddprun" -n 2 --bucket-mb 1 --trace "$work/pieces" "$paced" --layers 4 --ki
 succeeded 'gradients in pieces of 1 MiB: all means are right'
 check 'gradients in pieces: five buckets and the small ones' grep -q '"bucket":5,"early":true' "$work/pieces/rank-1.jsonl"
 
-# Memory that is freed between the first bucket and DDP_STEP is counted; behind DDP_STEP, and before there is a plan, it is not.
+# Memory that is freed between the first bucket and DDP_STEP is counted; after DDP_STEP, and before there is a plan, it is not.
 run "$ddprun" -v -n 2 --bucket-mb 0.02 --summary-json "$work/amid.json" "$build/tests/trainers/ladder" --steps 12 --fault scratch
 succeeded 'memory freed in backward'
 check 'memory freed in backward: the summary has it' awk '/"frees_in_backward"/ { n = $2 + 0 } END { exit !(n >= 6 && n <= 10) }' "$work/amid.json"

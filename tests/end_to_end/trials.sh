@@ -28,7 +28,7 @@ tries() {
     done
 }
 
-# buckets NAME: what control steps have sent is what the steps before and behind them have.
+# buckets NAME: what control steps have sent is what the steps before and after them have.
 buckets() {
     local rank same=1
     for rank in 0 1; do

@@ -92,7 +92,7 @@ one_line "no gradient is annotated, and _Exit" 1 "parameters of rank [01] change
 run "$ddprun" -q -n 2 --unannotated "$stepless" train 8
 silent "no DDP_STEP, --unannotated"
 run "$ddprun" -q -n 2 "$stepless" early 8
-one_line "parameters that are initialised behind their annotation: a warning" 0 "parameter [1-9] of [0-9] \(.weights\[t\]..* changed between DDP_PARAMETER and the first DDP_STEP"
+one_line "parameters that are initialised after their annotation: a warning" 0 "parameter [1-9] of [0-9] \(.weights\[t\]..* changed between DDP_PARAMETER and the first DDP_STEP"
 
 # ---- a library of the program that joins the job of another PMIx server ----
 mpi=$(ldconfig -p 2>/dev/null | sed -n 's/.*libmpi\.so\.40 .*=> //p' | head -n 1)

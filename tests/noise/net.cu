@@ -14,7 +14,7 @@
  * --noise: what is added up by atomics in any order. off: nothing, so that all repeats bit by bit; norm: the norms;
  * sums: gradients and statistics, too; all: each element's step besides
  * --mistake, of rank --who (the last) from step --from on: gradient: that of tensor --tensor is not annotated;
- * forgotten: neither it nor its parameter is; behind: DDP_STEP stands behind the optimizer; state: rank 0 alone reads
+ * forgotten: neither it nor its parameter is; behind: DDP_STEP stands after the optimizer; state: rank 0 alone reads
  * moments; rate: its rate is --more larger; row, element: row 0 of the embedding, an element of the last layer, is
  * updated by its own gradient; count: the gradient of the last layer is divided by a count that is short by one. Once,
  * in step --from: still: a number changes that no step moves; nan: it becomes NaN; counter: the number of the step,
