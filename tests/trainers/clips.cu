@@ -16,9 +16,9 @@
  * missing: not at all; part: in two parts; again: every third step makes backward, zeros, backward; before: gradients
  * are scaled in front of DDP_STEP in every second step; skip: every fourth step makes no update, and later some of
  * these have two passes; branch: every third step has one more kernel in backward, in front of the last, and later
- * behind it; both: later steps read the gradients in front of the update, and have one more kernel at the end.
+ * after it; both: later steps read the gradients in front of the update, and have one more kernel at the end.
  *
- * Misuse: behind: the kernel that scales in front of the update comes behind backward in step 30; filled: as again, but
+ * Misuse: behind: the kernel that scales in front of the update comes after backward in step 30; filled: as again, but
  * only in step 30.
  */
 #include "common.h"

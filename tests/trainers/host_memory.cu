@@ -4,15 +4,15 @@
  * (malloc), registered (cudaHostRegister, for as long as a step), or mixed: each layer's in another kind.
  *
  * In step s the gradient of rank r holds (2 s + 1)(r + 1) + i % 7 in element i. The host knows what each mean is, and
- * reads it right behind DDP_STEP, where its memory is the host's: the program's exit code is 0 only if all of them are
+ * reads it right after DDP_STEP, where its memory is the host's: the program's exit code is 0 only if all of them are
  * right. Modes:
  *   plain
  *   accumulate: by two passes
  *   no-sync: the first of them is marked
- *   ready: DDP_GRADIENT_READY stands behind backward, before the host writes as in host-writes
+ *   ready: DDP_GRADIENT_READY stands after backward, before the host writes as in host-writes
  *   groups: odd layers are a group of their own
  *   weight: the last rank has twice as many items
- *   host-writes: behind backward and before DDP_STEP the host adds 1 to what it reaches
+ *   host-writes: after backward and before DDP_STEP the host adds 1 to what it reaches
  *   graph: the step is captured
  *   parameters: backward writes the parameters themselves, and DDP_STEP_PARAMETERS averages them
  *   freed-at-end: memory of the host is given back before the program ends

@@ -6,7 +6,7 @@
  * shares in every step; equal: shares of one size zero: the last rank has no item in every third step; its gradients
  * then hold NaN, and it runs no kernel on them sometimes: DDP_WEIGHT in every fifth step only, the others have equal
  * shares accumulate: two passes, a call for each; groups: the last layer is a group of its own graph: the step is
- * captured; other-launch: and DDP_WEIGHT says something else before a launch late: DDP_WEIGHT stands behind backward;
+ * captured; other-launch: and DDP_WEIGHT says something else before a launch late: DDP_WEIGHT stands after backward;
  * above: count exceeds total; alone: count is less than total on all ranks sum, total: the last rank's count or total
  * is too large from the tenth step on missing: the last rank does not call it from the tenth step on; never: it never
  * does; shards: besides, DDP_SHARD is given 48 instead of 96 items on the last rank from the tenth step on;

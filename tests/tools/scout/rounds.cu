@@ -13,12 +13,12 @@
  *   norm       batch-norm, with running means on the device
  *   index      the data lies on the device, and a kernel takes a batch by a number that the host draws
  *   clock      the seed of weights and data is the time, and a random byte of the system
- *   tests      behind training comes a test, by lines of its own in the function that trains
+ *   tests      after training comes a test, by lines of its own in the function that trains
  *   epochs     the same, and a validation each few batches, in the middle of rounds, too
  *   lines      a step calls a kernel from one of two lines of a function, by turns
  *   next       each step ends with a copy of the next batch
- *   shares     behind training comes a test, by the lines of training
- *   clears     gradients are cleared behind the update
+ *   shares     after training comes a test, by the lines of training
+ *   clears     gradients are cleared after the update
  *
  * (figures of `tests` and `epochs` are held against the host's) and by guards, which end it:
  *

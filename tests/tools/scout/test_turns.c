@@ -164,7 +164,7 @@ TEST(a_defect_of_the_rules_is_seen)
     }
 }
 
-/* A place behind clipping is one that proof (c) must not pass over as records that lie beside each other. */
+/* A place after clipping is one that proof (c) must not pass over as records that lie beside each other. */
 TEST(a_gradient_that_is_scaled_before_it_is_averaged)
 {
     static const char *const mutants[] = {"SCOUT_NONE", "SCOUT_DOWNSTREAM"};
