@@ -101,10 +101,10 @@ figure_text(const char *kind, double value, char text[FIGURE_BYTES])
         }
     }
     size /= divide;
-    int behind = is_whole || size < 5e-3 || size >= 99.95 ? 0 : size < 9.995 ? 2 : 1;
+    int digits = is_whole || size < 5e-3 || size >= 99.95 ? 0 : size < 9.995 ? 2 : 1;
     bool is_plain = size < 1e15 && (size == 0 || size >= 0.1 || unit[0] != '\0');
     value = is_plain && size < 5e-3 ? 0 : value / divide; /* no "-0" */
-    snprintf(text, FIGURE_BYTES, is_plain ? "%.*f" : "%.*g", is_plain ? behind : 3, value);
+    snprintf(text, FIGURE_BYTES, is_plain ? "%.*f" : "%.*g", is_plain ? digits : 3, value);
     for (size_t at = strlen(text); is_count && is_plain && at > 3; text[at] = ',') { /* one for each three digits */
         at -= 3;
         memmove(text + at + 1, text + at, strlen(text + at) + 1);

@@ -90,9 +90,9 @@ clock_common(const struct run_clock *clock, int64_t ns)
         return ns;
     if (next == 0 || next == clock->count)
         return ns - clock->points[next == 0 ? 0 : next - 1].difference_ns;
-    const struct clock_difference *before = &clock->points[next - 1], *behind = &clock->points[next];
-    double share = (double)(ns - before->at_ns) / (double)(behind->at_ns - before->at_ns);
-    return ns - before->difference_ns - (int64_t)(share * (double)(behind->difference_ns - before->difference_ns));
+    const struct clock_difference *before = &clock->points[next - 1], *after = &clock->points[next];
+    double share = (double)(ns - before->at_ns) / (double)(after->at_ns - before->at_ns);
+    return ns - before->difference_ns - (int64_t)(share * (double)(after->difference_ns - before->difference_ns));
 }
 
 enum { MOST_APART = 256 };
