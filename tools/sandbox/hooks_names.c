@@ -175,21 +175,12 @@ linkat(int olddirfd, const char *old, int newdirfd, const char *path, int flags)
         return files_fail(ENOENT);
     if (place_resolve(newdirfd, path, PLACE_ENTRY, &place) != 0)
         return -1;
-    if (from.kind == PLACE_PASS) {
-        /* Perhaps an unnamed file, by its descriptor. */
-        if (place.kind == PLACE_ABSENT) {
-            if (overlay_prepare_create(&place) != 0)
-                return -1;
-            place_use_copy(&place, &newdirfd, &path);
-        } else if (place.kind != PLACE_PASS) {
-            return files_fail(EEXIST);
-        } else {
-            place_use_real(&place, &newdirfd, &path);
-        }
+    if (from.kind == PLACE_PASS && place.kind == PLACE_PASS) {
         place_use_real(&from, &olddirfd, &old);
+        place_use_real(&place, &newdirfd, &path);
         return REAL(linkat)(olddirfd, old, newdirfd, path, flags);
     }
-    return place.kind == PLACE_PASS ? files_fail(EXDEV) : link_to(&from, &place);
+    return from.kind == PLACE_PASS || place.kind == PLACE_PASS ? files_fail(EXDEV) : link_to(&from, &place);
 }
 
 int

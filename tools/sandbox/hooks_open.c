@@ -18,22 +18,6 @@ ends_in_slash(const char *path)
     return length > 0 && path[length - 1] == '/';
 }
 
-/* An unnamed file, in a folder. */
-static int
-prepare_unnamed(int *dirfd, const char **path, struct place *place)
-{
-    if (place_resolve(*dirfd, *path, PLACE_FOLLOW, place) != 0)
-        return -1;
-    if (place->kind == PLACE_ABSENT)
-        return files_fail(ENOENT);
-    if (place->kind == PLACE_PASS || !S_ISDIR(place->mode))
-        return place_use_real(place, dirfd, path);
-    if (place->kind == PLACE_REAL && (raw_access(place->path, W_OK | X_OK) != 0 || overlay_make_parents(place) != 0 ||
-                                      (raw_mkdir(place->copy, 0700) != 0 && errno != EEXIST)))
-        return -1;
-    return place_use_copy(place, dirfd, path);
-}
-
 /* The file is there. */
 static int
 prepare_existing(int *dirfd, const char **path, int flags, struct place *place)
@@ -46,7 +30,7 @@ prepare_existing(int *dirfd, const char **path, int flags, struct place *place)
     if (S_ISLNK(place->mode))
         return files_fail(ELOOP); /* O_NOFOLLOW */
     if (S_ISDIR(place->mode))
-        return files_fail(EISDIR);
+        return files_fail(EISDIR); /* of O_TMPFILE: as where the file system has no unnamed files */
     if (place->kind == PLACE_REAL) {
         if (!S_ISREG(place->mode) || (mode == O_RDONLY && (flags & O_TRUNC) == 0))
             return place_use_real(place, dirfd, path);
@@ -79,8 +63,6 @@ open_prepare(int *dirfd, const char **path, int flags, struct place *place)
         return 0;
     if ((flags & O_PATH) != 0 || !writes)
         return place_read(dirfd, path, follow, place);
-    if ((flags & O_TMPFILE) == O_TMPFILE)
-        return prepare_unnamed(dirfd, path, place);
     if (creates && ends_in_slash(*path)) {
         if (place_resolve(*dirfd, *path, PLACE_ENTRY, place) != 0)
             return -1;

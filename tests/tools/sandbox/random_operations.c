@@ -133,12 +133,37 @@ print_stat(const char *path, bool follow)
         printf("    %o\n", found.st_mode & S_IFMT);
 }
 
+static int
+by_name(const void *a, const void *b)
+{
+    return strcmp((*(struct dirent *const *)a)->d_name, (*(struct dirent *const *)b)->d_name);
+}
+
+/* As scandir() by name, which shows a real directory without what the run has made in it. */
+static int
+entries_of(const char *path, struct dirent ***entries)
+{
+    DIR *stream = opendir(path);
+    int count = 0;
+    *entries = NULL;
+    if (stream == NULL)
+        return -1;
+    for (const struct dirent *entry; (entry = readdir(stream)) != NULL; ++count) {
+        *entries = realloc(*entries, (size_t)(count + 1) * sizeof(**entries));
+        (*entries)[count] = memcpy(malloc(entry->d_reclen), entry, entry->d_reclen);
+    }
+    closedir(stream);
+    if (count > 0)
+        qsort(*entries, (size_t)count, sizeof(**entries), by_name);
+    return count;
+}
+
 static void
 list(const char *path)
 {
     struct dirent **entries = NULL;
-    int count = scandir(path, &entries, NULL, alphasort);
-    print_result("scandir", path, count);
+    int count = entries_of(path, &entries);
+    print_result("entries", path, count);
     for (int i = 0; i < count; ++i) {
         printf("    %s %d\n", entries[i]->d_name, entries[i]->d_type);
         free(entries[i]);
@@ -344,7 +369,7 @@ static void
 print_tree(const char *path)
 {
     struct dirent **entries = NULL;
-    int count = scandir(path, &entries, NULL, alphasort);
+    int count = entries_of(path, &entries);
     for (int i = 0; i < count; ++i) {
         char child[PATH_MAX];
         struct stat found;
