@@ -430,6 +430,7 @@ question_of(const struct check_evidence *evidence, const struct check_verdict *v
     }
     question.forgotten = missing > 0 && alike > 0 ? &first->tensor : NULL;
     question.has_groups =
+        check_rows_find(&evidence->ranked[0], CHECK_ROW_UNSTEPPED) != NULL ||
         ANY(item, verdict->items, verdict->item_count, item->tensor.role == CHECK_GRADIENT && item->tensor.group > 0);
     question.is_update = role != CHECK_GRADIENT && role != CHECK_REDUCE && !question.is_early;
     if (question.is_averaged)
