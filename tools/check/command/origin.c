@@ -387,7 +387,7 @@ static void
 add_sources(struct trail trail, const struct said *said, const struct variable *but, int depth, struct origin *origin)
 {
     char *from = origin->from;
-    struct variable only;
+    struct variable only = {.name = ""};
     struct setting next;
     size_t count = 0, length = strlen(from);
     char place[ORIGIN_PLACE_BYTES], expression[LIFT_BYTES];

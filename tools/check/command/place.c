@@ -140,7 +140,7 @@ say_carried(const struct finding *finding, const struct where *read, struct plac
     const struct look_argument *of = relation_argument(finding, -1, read);
     char name[320];
     for (size_t i = 0; i < 2 * read->at; ++i) { /* what has no relation first */
-        struct where where = {.at = i % read->at, .after = true};
+        struct where where = {.at = i < read->at ? i : i - read->at, .after = true};
         const struct step *by = &one->steps[where.at];
         if (relation_missing_on(finding, where.at) >= 0)
             continue;
