@@ -370,7 +370,7 @@ KNOWN = {"verdict": ["Means are of steps 1 to 20.", "A step takes 20.2 ms.", "Mo
                      "planned exposed time 400 \u00b5s", "least exposed time, estimated 300 \u00b5s", "waiting for other ranks 4.00 ms mean of the ranks that wait"],
          "step-times": ["2 h2 14.0 ms 5.50 ms 500 \u00b5s 0 \u00b5s 20.0 ms 20", "0 h0 10.2 ms 5.50 ms 500 \u00b5s 4.00 ms 20.2 ms 0"],
          "timeline": ["took 20.0 ms, and the mean step takes 20.2 ms.", "2 device exposed communication 19.7 ms 500 \u00b5s - -",
-                      "0 device waits for other ranks 15.7 ms 4.00 ms - -", "0 device estimated lower bound of any bucket layout 16.0 ms 0 \u00b5s"],
+                      "0 device waits for other ranks 15.7 ms 4.00 ms - -", "bucket 0 sent during backward", "bucket 1 sent after backward", "0 device estimated lower bound of any bucket layout 16.0 ms 0 \u00b5s"],
          "buckets": ["w t.c:1 float32 4 16 bytes 0"]}
 LONG = {"verdict": ["A step takes 45.2 ms. Half of the steps take at most 20.0 ms. The longest traced step, step 11, takes 520 ms: evaluation and checkpoints count as part of a step. Most"]}
 
