@@ -44,8 +44,8 @@ for text in 'averaged over 2 ranks, before .* at .*:[0-9]+' 'gradient +a[0-9]+\[
     '2 ranks took [0-9.e+]+ ms for 2 batches \(forecast: [0-9.e+]+ ms\), [0-9.]+ times as fast'; do
     check "it is said: $text" grep -Eq "$text" "$work/stderr"
 done
-sed -nE 's/.*ranks t[ao]o?ke? .* ([0-9.]+) times as fast.*/\1/p' "$work/stderr" >times
-check "forecast and last line are never above the ranks" test "$(awk '$1 <= 2' times | wc -l)" -eq 2
+sed -nE 's/.*ranks t[ao]o?ke? .* ([0-9.]+) times as fast.*/\1/p' "$work/stderr" >speeds
+check "forecast and last line are never above the ranks" test "$(awk '$1 <= 2' speeds | wc -l)" -eq 2
 rm auto.par
 auto --yes --slow "${digits[@]}" --steps 120 --save auto.par
 ends "second start" 0 'bitwise identical' ''
