@@ -73,8 +73,7 @@ parse_tools(int argc, char **argv)
         fuzz_require(rest >= 1 && rest <= argc, "what follows the options is among the words");
         fuzz_require(request.count_count >= 1 && request.count_count <= PREDICT_MOST_COUNTS,
                      "there are counts of ranks");
-        fuzz_require(request.steps >= PREDICT_LEAST_STEPS && request.timeout_s >= 1,
-                     "there are steps, and time for them");
+        fuzz_require(request.steps >= PREDICT_LEAST_STEPS, "there are steps");
     }
     result = command_parse(&picture, argc, argv, &file, &rest, &error);
     fuzz_require(result != OPTIONS_RUN || (rest >= 1 && rest <= argc && (file.file == NULL || file.file[0] != '\0')),

@@ -7,7 +7,7 @@
 
 #include <sys/stat.h>
 
-enum { DEFAULT_STEPS = 60, MOST_STEPS = 900, DEFAULT_TIMEOUT_S = 900, MOST_TIMEOUT_S = 1000000 };
+enum { DEFAULT_STEPS = 60, MOST_STEPS = 900 };
 
 /* ---- values ---- */
 
@@ -106,10 +106,6 @@ const struct option_row predict_rows[] = {
      .argument = "M",
      WHOLE(steps, PREDICT_LEAST_STEPS, MOST_STEPS, "a number from 40 to 900"),
      .help = "measured steps of the program, 40 to 900 (default 60)"},
-    {.name = "timeout",
-     .argument = "SECONDS",
-     WHOLE(timeout_s, 1, MOST_TIMEOUT_S, "a number from 1 to 1000000"),
-     .help = "end the program if these steps take longer (default 900)"},
     HELP_ROW,
     {0},
 };
@@ -118,8 +114,7 @@ struct predict_request
 predict_usual(void)
 {
     static const unsigned usual[] = {2, 4, 8, 16, 32, 64};
-    struct predict_request request = {
-        .steps = DEFAULT_STEPS, .timeout_s = DEFAULT_TIMEOUT_S, .count_count = sizeof(usual) / sizeof(usual[0])};
+    struct predict_request request = {.steps = DEFAULT_STEPS, .count_count = sizeof(usual) / sizeof(usual[0])};
     memcpy(request.counts, usual, sizeof(usual));
     return request;
 }

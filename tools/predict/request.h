@@ -17,8 +17,8 @@ struct predict_request {
     size_t count_count;
     bool has_link;
     struct link link;
-    unsigned steps, timeout_s; /* of the program */
-    const char *folder;        /* a trace; NULL: the program is run */
+    unsigned steps;     /* of the program */
+    const char *folder; /* a trace; NULL: the program is run */
     char *const *program;
 };
 
