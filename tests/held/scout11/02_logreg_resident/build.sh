@@ -1,0 +1,2 @@
+#!/bin/sh
+${NVCC:-nvcc} -O2 -g -std=c++14 logreg.cu -o train

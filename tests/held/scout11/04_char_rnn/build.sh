@@ -1,0 +1,2 @@
+#!/bin/sh
+${NVCC:-nvcc} -O2 -g rnn.cu -o train
