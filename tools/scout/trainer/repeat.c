@@ -479,11 +479,12 @@ find_edge(void)
         edge.is_last = true;
         return true;
     }
-    if (part != NULL)
+    if (part != NULL && part->used_first < part->end - edge.none)
         part->used_end = part->end - edge.none;
     do
         ++at;
-    while (at < effect.part_count && !effect_may_be_chosen(&effect, &effect.parts[at]));
+    while (at < effect.part_count && ((effect.parts[at].change == CHANGE_INTEGER && ended_runs(true) > 0) ||
+                                      !effect_may_be_chosen(&effect, &effect.parts[at])));
     edge.none = 0;
     edge.some = at < effect.part_count ? effect.parts[at].end - effect.parts[at].first : 0;
     edge.is_last = false;
@@ -547,7 +548,7 @@ following(enum run run)
         /* fallthrough */
     case RUN_EDGE:
         most_tests += chooses;
-        return chooses && !is_cut_short && effect.verdict == SCOUT_TESTED && find_edge() ? RUN_EDGE : RUN_END;
+        return chooses && !is_cut_short && find_edge() ? RUN_EDGE : RUN_END;
     default:
         return RUN_END;
     }

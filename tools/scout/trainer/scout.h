@@ -496,8 +496,9 @@ bool effect_may_be_least(const struct effect *effect, const struct part *part);
 bool effect_change_shares(struct effect *effect, bool stay);
 /* Whether that has changed the first part of the results alone, as it does where records lie one behind the other. */
 void effect_judge_shares(struct effect *effect);
-/* Whether a number may choose which words of a part matter: what no kernel writes, and can be changed. */
-bool effect_may_be_chosen(const struct effect *effect, const struct part *part);
+/* Whether a number may choose which words of a part matter: what no kernel writes, and can be changed. Whole numbers
+ * get other contents. */
+bool effect_may_be_chosen(const struct effect *effect, struct part *part);
 /* Changes words [first, end) of a part alone. */
 void effect_change_words(struct effect *effect, const struct part *part, size_t first, size_t end);
 /* Whether any word that was not changed on purpose, or a part that was, has another result. */

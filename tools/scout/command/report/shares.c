@@ -233,35 +233,29 @@ used_of(const struct scout_op *op, uint32_t alloc)
                           : FIND(it, effect->segments, effect->segment_count, it->alloc == alloc && it->used_hi > 0);
 }
 
-/* The bytes that one more in a number moves what its launch uses of memory, from `offset` on: in all steps these bytes
- * and no others, but for the last record's, were used. 0: not known. `by`: how much the number moves from step to step;
- * 0: whether they stay. */
+/* By how many bytes, a multiple of a word's, one more in a number moves what its launch uses of memory, from `offset`
+ * on: in all steps that is between the number's place and `by` further on, and only this many bytes make it so. 0: none
+ * do, or several. */
 static uint64_t
 unit_of(const struct search *search, uint32_t alloc, uint32_t launch, uint32_t slot, uint64_t offset, int64_t by)
 {
-    const struct scout_op *ops = search->log->ops;
-    const struct scout_segment *first = NULL;
-    int64_t at = 0, unit = 0;
+    enum { WORD = sizeof(uint32_t) };
+    uint64_t least = WORD, most = search->log->allocs[alloc].bytes;
+    uint32_t count = 0;
     for (uint32_t i = launch; i < search->finding->end; i += search->finding->period) {
-        const struct scout_segment *used = used_of(&ops[i], alloc);
+        const struct scout_op *op = &search->log->ops[i];
+        const struct scout_segment *used = used_of(op, alloc);
         if (used == NULL)
             continue;
-        int64_t number = ops[i].numbers[slot];
-        if (first != NULL && by == 0 && used->used_lo == first->used_lo)
-            unit = 1;
-        else if (first != NULL && number != at && unit == 0)
-            unit = ((int64_t)used->used_lo - (int64_t)first->used_lo) / (number - at);
-        else if (first == NULL)
-            first = used;
-        at = number;
+        uint64_t number = (uint64_t)op->numbers[slot], end = number + (uint64_t)by;
+        uint64_t lo = (used->used_hi - offset + end - 1) / end,
+                 hi = number > 0 ? (used->used_lo - offset) / number : most;
+        least = lo > least ? lo : least;
+        most = hi < most ? hi : most;
+        ++count;
     }
-    for (uint32_t i = launch; i < search->finding->end && unit > 0 && by > 0; i += search->finding->period) {
-        const struct scout_segment *used = used_of(&ops[i], alloc);
-        uint64_t lo = offset + (uint64_t)(unit * ops[i].numbers[slot]), hi = lo + (uint64_t)(unit * by);
-        if (used != NULL && (used->used_lo != lo || used->used_hi > hi || used->used_hi + (uint64_t)unit <= hi))
-            return 0;
-    }
-    return unit > 0 ? (uint64_t)unit : 0;
+    least = (least + WORD - 1) / WORD * WORD;
+    return count > 1 && least == most / WORD * WORD ? least : 0;
 }
 
 /* Whether a number of each other launch of steps that gets the memory is that of `batch`. */
@@ -344,12 +338,27 @@ add_moving(const struct search *search, struct batches *list, uint32_t alloc, ui
         }
 }
 
-/* Whether launches showed to use the same bytes of memory in each step: a table. */
+/* Whether launches showed to use the same bytes of memory in each step, a table, or bytes all over it, beside a list of
+ * whole numbers that chooses them. */
 static bool
-is_table(const struct search *search, uint32_t alloc)
+is_table(const struct search *search, const struct batches *list, uint32_t alloc)
 {
-    return ANY_NUMBER(i, search->finding->begin, search->finding->begin + search->finding->period,
-                      unit_of(search, alloc, i, 0, 0, 0) > 0);
+    const struct scout_alloc *allocs = search->log->allocs;
+    FOR_EACH(it, list->items, list->count) {
+        const struct scout_op *op = &search->log->ops[it->launch];
+        const struct scout_segment *used = used_of(op, alloc), *own = used_of(op, it->alloc);
+        if (it->is_slice && used != NULL && own != NULL && own->type == SCOUT_INTEGER &&
+            (double)(used->used_hi - used->used_lo) / (double)allocs[alloc].bytes >
+                2.0 * (double)it->bytes / (double)allocs[it->alloc].bytes)
+            return true;
+    }
+    for (uint32_t i = search->finding->begin; i + search->finding->period < search->finding->end; ++i) {
+        const struct scout_segment *used = used_of(&search->log->ops[i], alloc),
+                                   *later = used_of(&search->log->ops[i + search->finding->period], alloc);
+        if (used != NULL && later != NULL && used->used_lo == later->used_lo && used->used_hi == later->used_hi)
+            return true;
+    }
+    return false;
 }
 
 enum records { RECORDS_OPEN, RECORDS_SHOWN, RECORDS_ONE, RECORDS_UNTESTED };
@@ -415,41 +424,7 @@ goes_on(const struct search *search, const struct scout_op *op)
     return goes;
 }
 
-static uint64_t
-common_divisor(uint64_t a, uint64_t b)
-{
-    return b == 0 ? a : common_divisor(b, a % b);
-}
-
-/* The largest number that a launch of the step gets, or has blocks of, and that divides the elements of each batch and
- * of all that launches make of them: of several layers, whose widths differ, only the number of records does. A smaller
- * one keeps records whole, too. 0: none is known. */
-static uint64_t
-count_by_results(const struct search *search, const struct batches *list)
-{
-    const struct scout_op *ops = search->log->ops, *boundary = &ops[search->finding->groups->before];
-    uint64_t all = 0, most = 0;
-    FOR_EACH(it, list->items, list->count)
-        all = common_divisor(it->bytes / it->times, all);
-    for (const struct scout_op *op = &ops[search->finding->first]; op < boundary; ++op)
-        for (uint32_t i = 0; op->effect != NULL && i < op->effect->segment_count; ++i) {
-            const struct scout_segment *it = &op->effect->segments[i];
-            uint64_t lo = it->killed.count == 1 ? it->killed.items[0].lo : 0,
-                     bytes = it->killed.count == 1 ? it->killed.items[0].hi - lo : 0;
-            if (bytes > sizeof(double) && !is_trained(search, it->alloc, lo))
-                all = common_divisor(bytes, all);
-        }
-    for (const struct scout_op *op = &ops[search->finding->first]; op < boundary; ++op)
-        for (uint32_t i = 0; i < SCOUT_NUMBERS + 3; ++i) {
-            uint64_t number = i < SCOUT_NUMBERS ? (uint64_t)op->numbers[i] : op->grid[i - SCOUT_NUMBERS];
-            bool divides =
-                op->kind == SCOUT_LAUNCH && number > 1 && number < all && all % (number * sizeof(float)) == 0;
-            most = divides && number > most ? number : most;
-        }
-    return most;
-}
-
-/* How many records the batches have: the smallest has one element of each, as labels have, or results show it. */
+/* How many records the batches have, if the smallest has one element of each, as labels have. */
 static void
 count_records(struct search *search, struct batches *list)
 {
@@ -461,7 +436,7 @@ count_records(struct search *search, struct batches *list)
                    is_said(search, list->labels, "sizeof(float)");
     bool is = count > 1 && is_word && ALL(it, list->items, list->count, it->bytes / it->times % count == 0) &&
               ANY(it, list->items, list->count, it->bytes / it->times > count * sizeof(double));
-    list->records = is ? count : count_by_results(search, list);
+    list->records = is ? count : 0;
 }
 
 /* Whether the host writes memory that it shares with the device in each step. */
@@ -569,7 +544,7 @@ list_batches(const struct search *search, struct batches *list)
                 continue;
             uint64_t bytes = kind < MANAGED ? batch_on_device(search, a) : log->allocs[a].bytes;
             if (bytes == CHOSEN)
-                list->chosen = is_table(search, a) ? list->chosen : a;
+                list->chosen = is_table(search, list, a) ? list->chosen : a;
             else if (kind > CHOOSING && bytes > ELEMENT_BYTES && bytes == log->allocs[a].bytes)
                 *GROWN(list->items, list->count) =
                     (struct batch){a, bytes, is_managed ? SCOUT_NONE : copy, first, bytes <= DATA_BYTES, 1, false, 0};
@@ -711,6 +686,31 @@ place_share(struct search *search, const struct batches *list, const struct batc
     return found;
 }
 
+/* Whether a statement is in a loop that does not lead to the boundary of the step. */
+static bool
+is_repeated(const struct spot *spot, uint32_t step)
+{
+    const struct source_node *nodes = spot->source->nodes;
+    for (uint32_t i = spot->node; i != NODE_NONE; i = nodes[i].parent)
+        if (nodes[i].is_loop &&
+            (step == NODE_NONE || nodes[step].begin < nodes[i].begin || nodes[step].begin >= nodes[i].end))
+            return true;
+    return false;
+}
+
+/* Whether all launches of steps by these calls get the batch. */
+static bool
+is_for_batch(struct search *search, const struct batch *batch, const struct stack *stack, uint32_t depth)
+{
+    for (uint32_t i = search->finding->first; i < search->finding->end; ++i) {
+        struct stack other = spot_stack(search, search->log->ops[i].site);
+        if (search->log->ops[i].kind == SCOUT_LAUNCH && spot_is_same_chain(stack, &other, depth) &&
+            !gets(search, &search->log->ops[i], batch))
+            return false;
+    }
+    return true;
+}
+
 /* In front of the launch that a pointer or a number gives its batch, or of the call that leads to it, in the outermost
  * function of the step that says both. */
 static bool
@@ -720,9 +720,11 @@ place_slice(struct search *search, const struct batches *list, const struct batc
                  step = spot_stack(search, search->log->ops[search->finding->groups->before].site);
     struct lifted now = {0}, said;
     struct spot spot = {0}, found = {0};
-    uint32_t last, unused;
+    uint32_t last, at_step;
     bool is_said = false, is_choice = false, any = false, has_number = batch->number != SCOUT_NONE;
-    (void)spot_find_parting(&stack, &step, &last, &unused);
+    if (!spot_find_parting(&stack, &step, &last, &at_step))
+        return false;
+    uint32_t step_node = spot_node(search, &step.frames[at_step], &spot.source);
     for (uint32_t depth = 0; depth <= last && depth < stack.count; ++depth) { /* the kernel's own line may be one */
         const struct site_place *frames = stack.frames;
         bool is_first = !is_said;
@@ -738,8 +740,10 @@ place_slice(struct search *search, const struct batches *list, const struct batc
         if (!is_said && !is_first)
             break;
         uint32_t parent = spot.source->nodes[spot.node].parent;
-        if (is_said && (!is_first || !is_choice) && now.memory[0] != '&' && parent != NODE_NONE &&
-            spot.source->nodes[parent].is_block && !spot.source->nodes[spot.node].is_loop) {
+        if (is_said && (!is_first || !is_choice) &&
+            ((depth == last && !is_repeated(&spot, step_node)) || is_for_batch(search, batch, &stack, depth)) &&
+            now.memory[0] != '&' && parent != NODE_NONE && spot.source->nodes[parent].is_block &&
+            !spot.source->nodes[spot.node].is_loop) {
             found = spot;
             said = now;
             any = true;

@@ -290,15 +290,47 @@ source_line(const struct source *source, size_t at)
     return line;
 }
 
+/* How many columns a token has where macros are expanded, as far as the file defines them: "#define NAME text". */
+static size_t
+width_of(const char *text, size_t at, int depth)
+{
+    enum { DEEPEST = 8 };
+    size_t end = source_token(text, at), width = 0;
+    char *define = xasprintf("#define %.*s ", (int)(end - at), text + at);
+    const char *found = source_is_word(text[at]) && depth < DEEPEST ? strstr(text, define) : NULL;
+    size_t next = found != NULL ? (size_t)(found - text) + strlen(define) : 0, stop = next + strcspn(text + next, "\n");
+    free(define);
+    if (found == NULL)
+        return end - at;
+    for (next += strspn(text + next, " \t"); next < stop; next = source_skip(text, source_token(text, next))) {
+        size_t last = source_token(text, next);
+        width += width_of(text, next, depth + 1) + (last < stop && isspace((unsigned char)text[last]) != 0);
+    }
+    return width;
+}
+
+/* Compilers of CUDA count columns where macros are expanded, and several blanks inside a line are one. */
 size_t
 source_place(const struct source *source, int line, int column)
 {
-    size_t begin = 0;
-    for (int i = 1; i < line && source->text[begin] != '\0'; ++i) {
-        begin += strcspn(source->text + begin, "\n");
-        begin += source->text[begin] == '\n';
+    const char *text = source->text;
+    size_t begin = 0, shown = 1;
+    for (int i = 1; i < line && text[begin] != '\0'; ++i) {
+        begin += strcspn(text + begin, "\n");
+        begin += text[begin] == '\n';
     }
-    return begin + (column > 0 ? (size_t)column - 1 : 0);
+    size_t at = begin + strspn(text + begin, " \t");
+    shown += at - begin;
+    if (column <= 0 || (size_t)column < shown)
+        return begin + (column > 0 ? (size_t)column - 1 : 0);
+    while (text[at] != '\0' && text[at] != '\n') {
+        size_t end = source_token(text, at), blanks = strspn(text + end, " \t"), width = width_of(text, at, 0);
+        if ((size_t)column < shown + width)
+            return at + ((size_t)column - shown < end - at ? (size_t)column - shown : 0);
+        shown += width + (blanks > 0);
+        at = end + blanks;
+    }
+    return at;
 }
 
 uint32_t
