@@ -93,8 +93,8 @@ put_step(const struct lane *lane, const struct trace_step *step, int64_t arrived
     FOR_EACH(bucket, step->buckets, step->bucket_count) {
         snprintf(name, sizeof(name), "bucket %.*s%u", many ? (int)sizeof(group) : 0, group, bucket->number);
         if (!isnan(bucket->begin_us) && !isnan(bucket->end_us))
-            put_slice(lane, "collectives", name, bucket->begin_us < 0 ? "sent during backward" : "sent after backward", step,
-                      bucket->begin_us, bucket->end_us, bucket->ready_us, (double)bucket->bytes);
+            put_slice(lane, "collectives", name, bucket->begin_us < 0 ? "sent during backward" : "sent after backward",
+                      step, bucket->begin_us, bucket->end_us, bucket->ready_us, (double)bucket->bytes);
     }
 }
 

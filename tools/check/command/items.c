@@ -376,20 +376,24 @@ is_decision(const struct check_evidence *evidence, const struct check_row *row)
 
 /*
  * One rank, whose steps begin a unit in the last place away, and whose data are, makes a difference of this size of the
- * gradient in this step: it nearly cancels, and the order of its sum decides. No such difference is more than what is
- * bearable beside what gradients typically have.
+ * gradient in this step, or relatively in any other: it nearly cancels, or its sum is long, and the order of its sum
+ * decides. No such difference is more than what is bearable beside what gradients typically have; and none that this
+ * step has not shown more than what is bearable beside the gradient.
  */
 static bool
 is_nudged(struct check_item *item, const struct check_evidence *evidence, const struct check_row *row,
           const struct distance *distance)
 {
-    double most = 0;
+    double most = 0, relative = 0, bearable = bearable_of(evidence, row);
     EACH_ROW_OF(own, &evidence->nudged, CHECK_GRADIENT) {
-        if (own->step == row->step && check_same_tensor(&own->tensor, &row->tensor))
-            most = fmax(most, own->norms.difference);
+        if (!check_same_tensor(&own->tensor, &row->tensor) || own->norms.unbounded > 0)
+            continue;
+        most = own->step == row->step ? fmax(most, own->norms.difference) : most;
+        relative = own->norms.reference > 0 ? fmax(relative, own->norms.difference / own->norms.reference) : relative;
     }
-    if (!(most > 0 && row->norms.difference <= ITEMS_FLOOR_FACTOR * most) ||
-        distance->typical > bearable_of(evidence, row))
+    if (fmax(distance->whole, distance->block) <= bearable)
+        most = fmax(most, relative * row->norms.reference);
+    if (!(most > 0 && row->norms.difference <= ITEMS_FLOOR_FACTOR * most) || distance->typical > bearable)
         return false;
     item->floor = fmax(item->floor, distance->whole * most / row->norms.difference);
     return true;
