@@ -56,7 +56,7 @@ if is_wanted one_line; then
     check "one line: no line after return" test "$(grep -c 'return p; ddp_note' "$work/one_line.diff")" -eq 0
     run "$ddprun" -n 2 "$work/one_line"
     check "one line: bytes are not counted as items" test "$code$(grep -c 'steps/s' "$work/stderr")$(grep -Ec 'effective batch|[0-9] items' "$work/stderr")" = 010
-    check "one line: records that scout does not know are said once" test "$(grep -c 'must divide the records of a batch' "$work/stderr")" -eq 1
+    check "one line: records that scout does not know are said once" test "$(grep -c 'does not know the records of a batch: 2 ranks must divide them' "$work/stderr")" -eq 1
     check "one line: the step is in front of the first of two updates" grep -Eq '^\+ *DDP_STEP\(0\);$' "$work/one_line.diff"
     mkdir "$work/four.d"
     four='float *m, *n, *o; CHECK(cudaMalloc(\&m, 64)); CHECK(cudaMalloc(\&t.g, 256)); CHECK(cudaMalloc(\&n, 64)); CHECK(cudaMalloc(\&o, 64));'
@@ -123,6 +123,13 @@ if is_wanted shares; then
     check "shares: lines that leave memory to each rank are said to" grep -q '^note: these lines do not annotate the memory in question' "$work/shares_carried.out"
     check "shares: of the whole set there is one share" test "$(grep -c '^+ *ddp_share(to, bytes, ' "$work/shares_whole.diff")" -eq 1
     check "shares: of a list each batch is shared" test "$(grep -c '^+ *ddp_share_slice(0, list + step \* BATCH % SAMPLES, 0, 0, 96, DDP_ELEMENTS | 4)' "$work/shares_list.diff")" -eq 1
+    run "$ddprun" -n 3 "$work/shares_list" list
+    check "shares: more than two shares of unknown records end the program" test "$((code != 0))$(
+        grep -c 'does not know the bytes of a record, and 3 shares may cut inside one' "$work/stderr" | sed 's/[1-9]$/1/')" = 11
+    sed 's/DDP_ELEMENTS | 4)/4)/' "$work/shares_list.d/shares.cu" >"$work/shares.d/again.cu"
+    compile "$work/shares.d" "$work/shares_again" again.cu
+    run "$ddprun" -n 3 "$work/shares_again" list
+    check "shares: bytes of a record that are written by hand are taken" test "$code" -eq 0
     check "shares: of each time step there is a share, and one of its labels" \
         test "$(grep -c '^+ *ddp_share_times(data, .*, 6912, 6, DDP_ALSO | 48, 0)\|^+ *ddp_share(labels' "$work/shares_times.diff")" -eq 2
     check "shares: labels of each time step have a share of each" \

@@ -13,7 +13,8 @@
 #define DDP_LINES_END(...) (fprintf(stderr, "ddprun_lines.h: " __VA_ARGS__), exit(1))
 
 /* With the bytes of an item: ddprun counts another list of the batch; it has no figure of items, because the list comes
- * once for many steps; or it has none, and rank 0 warns, because the item is an element, and no record. */
+ * once for many steps; or it has none, because the item is an element, and no record: two ranks alone may run, and rank
+ * 0 warns. */
 #define DDP_ALSO      ((size_t)1 << 62)
 #define DDP_UNCOUNTED ((size_t)1 << 61)
 #define DDP_ELEMENTS  (DDP_UNCOUNTED | (size_t)1 << 60)
@@ -36,9 +37,14 @@ ddp_share(const void *data, size_t bytes, size_t item, cudaStream_t stream)
     if (bytes % (each * ranks) != 0)
         DDP_LINES_END("a batch of %zu bytes, %zu for each item, has no %zu equal shares: choose another batch size\n",
                       bytes, each, ranks);
+    if ((item & DDP_ELEMENTS) == DDP_ELEMENTS && ranks > 2) /* `ddprun check` compares two ranks with one */
+        DDP_LINES_END("ddprun scout does not know the bytes of a record, and %zu shares may cut inside one: write them "
+                      "in the ddp_share line instead of DDP_ELEMENTS and what follows it\n",
+                      ranks);
     if ((item & DDP_ELEMENTS) == DDP_ELEMENTS && ranks > 1 && DDP_RANK() == 0 && ddp_warnings++ == 0)
         fprintf(stderr,
-                "ddprun_lines.h: %zu ranks must divide the records of a batch; ddprun scout does not know them\n",
+                "ddprun_lines.h: ddprun scout does not know the records of a batch: %zu ranks must divide them, "
+                "as `ddprun check` shows\n",
                 ranks);
     share = bytes / ranks;
     for (at = 0; at < bytes; at += share)

@@ -571,31 +571,13 @@ effect_judge_shares(struct effect *effect)
 
 /* ---- what a number chooses ---- */
 
-/* Whole numbers of which no other contents are known become the next ones that differ, which are as valid. False: all
- * are the same. */
-static bool
-take_neighbours(const struct image *image, struct part *part)
-{
-    const uint32_t *words = image->before + part->first;
-    size_t last = part->end - part->first - 1, other = 0;
-    while (other < last && words[other] == words[last])
-        ++other;
-    part->integers = scout_zeroed(last + 1, sizeof(*part->integers));
-    part->integers[last] = words[other];
-    for (size_t i = last; i-- > 0;)
-        part->integers[i] = words[i + 1] != words[i] ? words[i + 1] : part->integers[i + 1];
-    return other < last;
-}
-
 bool
 effect_may_be_chosen(const struct effect *effect, struct part *part)
 {
     enum { LEAST_WORDS = 16 };
     const struct image *image = &effect->images.items[part->image];
-    bool is_kept = part->change == CHANGE_INTEGER && part->integers == NULL;
-    return part->is_argument && (is_kept || (part->is_tested && part->matters)) &&
-           part->end - part->first >= LEAST_WORDS && part->killed.count + part->modified.count == 0 &&
-           !image->is_written && image->allocation->kinds == NULL && (!is_kept || take_neighbours(image, part));
+    return part->is_argument && part->is_tested && part->matters && part->end - part->first >= LEAST_WORDS &&
+           part->killed.count + part->modified.count == 0 && !image->is_written && image->allocation->kinds == NULL;
 }
 
 void
