@@ -338,20 +338,10 @@ add_moving(const struct search *search, struct batches *list, uint32_t alloc, ui
         }
 }
 
-/* Whether launches showed to use the same bytes of memory in each step, a table, or bytes all over it, beside a list of
- * whole numbers that chooses them. */
+/* Whether launches showed to use the same bytes of memory in each step: a table. */
 static bool
-is_table(const struct search *search, const struct batches *list, uint32_t alloc)
+is_table(const struct search *search, uint32_t alloc)
 {
-    const struct scout_alloc *allocs = search->log->allocs;
-    FOR_EACH(it, list->items, list->count) {
-        const struct scout_op *op = &search->log->ops[it->launch];
-        const struct scout_segment *used = used_of(op, alloc), *own = used_of(op, it->alloc);
-        if (it->is_slice && used != NULL && own != NULL && own->type == SCOUT_INTEGER &&
-            (double)(used->used_hi - used->used_lo) / (double)allocs[alloc].bytes >
-                2.0 * (double)it->bytes / (double)allocs[it->alloc].bytes)
-            return true;
-    }
     for (uint32_t i = search->finding->begin; i + search->finding->period < search->finding->end; ++i) {
         const struct scout_segment *used = used_of(&search->log->ops[i], alloc),
                                    *later = used_of(&search->log->ops[i + search->finding->period], alloc);
@@ -544,7 +534,7 @@ list_batches(const struct search *search, struct batches *list)
                 continue;
             uint64_t bytes = kind < MANAGED ? batch_on_device(search, a) : log->allocs[a].bytes;
             if (bytes == CHOSEN)
-                list->chosen = is_table(search, list, a) ? list->chosen : a;
+                list->chosen = is_table(search, a) ? list->chosen : a;
             else if (kind > CHOOSING && bytes > ELEMENT_BYTES && bytes == log->allocs[a].bytes)
                 *GROWN(list->items, list->count) =
                     (struct batch){a, bytes, is_managed ? SCOUT_NONE : copy, first, bytes <= DATA_BYTES, 1, false, 0};
