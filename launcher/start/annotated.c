@@ -13,8 +13,7 @@ typedef bool find_evidence(const struct elf_file *file, bool *found);
 static bool
 find_annotation(const struct elf_file *file, bool *found)
 {
-    struct elf_text text = {"ddprun_interface", found};
-    return elf_file_search(file, &text, 1, UINT64_MAX);
+    return elf_file_search(file, "ddprun_interface", found);
 }
 
 /* Without a table of sections there is no evidence of kernels. */

@@ -214,31 +214,19 @@ elf_file_has_section(const struct elf_file *file, bool (*is_wanted)(const char *
     return false;
 }
 
+/* Windows overlap, so that no text is cut. */
 static bool
-all_found(const struct elf_text *texts, size_t count)
-{
-    size_t i = 0;
-    while (i < count && *texts[i].found)
-        ++i;
-    return i == count;
-}
-
-/* Windows overlap, so that no text is cut. `left` is what may still be read of the whole file. */
-static bool
-search_segment(const struct elf_file *file, const GElf_Phdr *segment, const struct elf_text *texts, size_t count,
-               unsigned char *window, uint64_t *left)
+search_segment(const struct elf_file *file, const GElf_Phdr *segment, const char *text, unsigned char *window,
+               bool *found)
 {
     uint64_t done = 0;
-    while (done < segment->p_filesz && !all_found(texts, count)) {
+    while (done < segment->p_filesz && !*found) {
         uint64_t bytes = segment->p_filesz - done;
         if (bytes > WINDOW_BYTES)
             bytes = WINDOW_BYTES;
-        if (bytes > *left || !read_at(file, window, bytes, segment->p_offset + done))
+        if (!read_at(file, window, bytes, segment->p_offset + done))
             return false;
-        for (size_t i = 0; i < count; ++i)
-            *texts[i].found =
-                *texts[i].found || memmem(window, bytes, texts[i].text, strlen(texts[i].text) + 1) != NULL;
-        *left -= bytes;
+        *found = memmem(window, bytes, text, strlen(text) + 1) != NULL;
         done += bytes;
         if (done < segment->p_filesz)
             done -= LONGEST_TEXT;
@@ -247,13 +235,14 @@ search_segment(const struct elf_file *file, const GElf_Phdr *segment, const stru
 }
 
 bool
-elf_file_search(const struct elf_file *file, const struct elf_text *texts, size_t count, uint64_t most)
+elf_file_search(const struct elf_file *file, const char *text, bool *found)
 {
     unsigned char *window = malloc(WINDOW_BYTES);
     bool all = window != NULL;
     GElf_Phdr segment;
-    for (size_t next = 0; window != NULL && next_segment(file, PT_LOAD, &next, &segment);)
-        all = search_segment(file, &segment, texts, count, window, &most) && all;
+    *found = false;
+    for (size_t next = 0; window != NULL && !*found && next_segment(file, PT_LOAD, &next, &segment);)
+        all = search_segment(file, &segment, text, window, found) && all;
     free(window);
     return all;
 }

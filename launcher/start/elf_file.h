@@ -62,15 +62,8 @@ bool elf_file_is_dynamic(const struct elf_file *file);
 /* Whether it has a section with bytes whose name `is_wanted`. */
 bool elf_file_has_section(const struct elf_file *file, bool (*is_wanted)(const char *name));
 
-/* A text that ends with a NUL in the file too, so that a longer one does not count; at most 31 bytes. */
-struct elf_text {
-    const char *text;
-    bool *found; /* becomes true */
-};
-
-/* Looks for the texts in what is loaded, until all are found. False: it is not read to its end, for that would be more
- * than `most` bytes, or it leads outside of the file. */
-bool elf_file_search(const struct elf_file *file, const struct elf_text *texts, size_t count, uint64_t most)
-    __attribute__((warn_unused_result));
+/* Whether a text of at most 31 bytes, which ends with a NUL in the file too, so that a longer one does not count, is in
+ * what is loaded. False: it is not read to its end, for it leads outside of the file. */
+bool elf_file_search(const struct elf_file *file, const char *text, bool *found) __attribute__((warn_unused_result));
 
 #endif

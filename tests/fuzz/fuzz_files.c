@@ -6,7 +6,6 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "launcher/start/elf_file.h"
-#include "tools/doctor/elf_needs.h"
 
 #include <limits.h>
 #include <string.h>
@@ -17,7 +16,7 @@ void
 fuzz_elf(const uint8_t *bytes, size_t count)
 {
     struct elf_file file;
-    struct elf_needs needs;
+    bool found;
     int fd = memfd_create("program", MFD_CLOEXEC);
     fuzz_require(fd >= 0 && write(fd, bytes, count) == (ssize_t)count, "there is memory for the file");
     fuzz_require(elf_file_open(fd, &file) == 0, "the file can be read");
@@ -28,7 +27,8 @@ fuzz_elf(const uint8_t *bytes, size_t count)
     if (facts.kind == ELF_KIND_DYNAMIC)
         fuzz_require(facts.interpreter[0] != '\0' && strnlen(facts.interpreter, PATH_MAX) < PATH_MAX,
                      "a dynamic program names its loader");
-    fuzz_require(!elf_needs_read(&file, &needs) || is_elf, "only an ELF file says something");
+    fuzz_require(!elf_file_search(&file, "ddprun_interface", &found) || !found || is_elf,
+                 "only an ELF file says something");
     elf_file_close(&file);
     close(fd);
 }

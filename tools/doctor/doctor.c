@@ -13,8 +13,7 @@
 struct target {
     struct program program;
     struct elf_facts facts;
-    struct elf_needs needs;
-    bool is_known, has_facts, has_needs;
+    bool is_known, has_facts, is_whole, has_kernels;
     struct error error; /* if it is not known */
 };
 
@@ -31,7 +30,8 @@ open_target(const char *name, struct target *target)
     target->has_facts = fd >= 0 && elf_file_open(fd, &file) == 0;
     if (target->has_facts) {
         target->facts = elf_file_facts(&file);
-        target->has_needs = elf_needs_read(&file, &target->needs);
+        target->is_whole = elf_file_is_dynamic(&file);
+        target->has_kernels = target->is_whole && elf_file_has_section(&file, is_section_of_kernels);
         elf_file_close(&file);
     }
 }
@@ -93,7 +93,8 @@ run_doctor(const struct command *command, const struct options *options)
         .needs_gpu = options->device == DEVICE_GPU || target.is_known,
         .program = target.is_known ? &target.program : NULL,
         .facts = target.has_facts ? &target.facts : NULL,
-        .needs = target.has_needs ? &target.needs : NULL,
+        .is_whole = target.is_whole,
+        .has_kernels = target.has_kernels,
     };
     examination.needs_gpu = examination.needs_gpu && !examination.softgpu;
     examine_machine(&examination);

@@ -13,20 +13,20 @@
 #include "launcher/start/loader.h"
 #include "launcher/start/program.h"
 #include "tools/common/each.h"
-#include "tools/doctor/elf_needs.h"
 #include "tools/doctor/findings.h"
 
 struct examination {
     struct findings *findings;
     const struct options *options;
-    bool softgpu;               /* jobs of interest run on the stand-in: by --device, or by the program's note */
-    bool needs_gpu;             /* else: of this program, or with --device gpu, no rank is started without a GPU */
-    int gpu_count, driver_cuda; /* once examine_gpus() has looked: GPUs, and the driver's CUDA, 13000; 0: not known */
-    bool is_installed;          /* then the next is filled in */
-    struct installation found;  /* what lies next to the launcher */
+    bool softgpu;                  /* jobs of interest run on the stand-in: by --device, or by the program's note */
+    bool needs_gpu;                /* else: of this program, or with --device gpu, no rank is started without a GPU */
+    int gpu_count;                 /* once examine_gpus() has looked */
+    bool is_installed;             /* then the next is filled in */
+    struct installation found;     /* what lies next to the launcher */
     const struct program *program; /* NULL: none was named, or it cannot be started at all */
     const struct elf_facts *facts; /* of the program, or of a script's interpreter; NULL: not known */
-    const struct elf_needs *needs; /* the same */
+    bool is_whole;                 /* what its file says to the dynamic loader */
+    bool has_kernels;              /* nvcc compiled some of it */
     bool has_list;                 /* then the next is what the loader would load for the program, with the shim */
     struct loader_list loaded;
     char why[96]; /* it has none */

@@ -46,7 +46,7 @@ ask_nvml(void *context)
     return 0;
 }
 
-/* Lines "cuda N" and "devices N", or "refuses ERROR", or "none WHY". Loads what the trainer's cudart loads, by the same
+/* A line "devices N", or "refuses ERROR", or "none WHY". Loads what the trainer's cudart loads, by the same
  * name. */
 static int
 ask_driver(void *context)
@@ -57,12 +57,11 @@ ask_driver(void *context)
         printf("none %s\n", dlerror());
         return 0;
     }
-    int (*init)(unsigned flags), (*version)(int *version), (*count)(int *count);
+    int (*init)(unsigned flags), (*count)(int *count);
     *(void **)&init = dlsym(driver, "cuInit");
-    *(void **)&version = dlsym(driver, "cuDriverGetVersion");
     *(void **)&count = dlsym(driver, "cuDeviceGetCount");
-    if (init == NULL || version == NULL || count == NULL) {
-        printf("none it lacks cuInit, cuDriverGetVersion or cuDeviceGetCount\n");
+    if (init == NULL || count == NULL) {
+        printf("none it lacks cuInit or cuDeviceGetCount\n");
         return 0;
     }
     int number = 0, answer = init(0);
@@ -70,8 +69,6 @@ ask_driver(void *context)
         printf("refuses %d\n", answer);
         return 0;
     }
-    if (version(&number) == 0)
-        printf("cuda %d\n", number);
     if (count(&number) == 0)
         printf("devices %d\n", number);
     return 0;
@@ -223,10 +220,8 @@ examine_driver(struct examination *examination, int known)
                      "CUDA finds %d GPUs, NVML finds %d", devices, known);
     else
         findings_ok(findings, "libcuda.so.1", "opens, and finds %d GPU%s", devices, devices == 1 ? "" : "s");
-    if (known < 0 && devices > 0) {
+    if (known < 0 && devices > 0)
         examination->gpu_count = devices;
-        examination->driver_cuda = number_of(result->text, "cuda");
-    }
     return true;
 }
 
@@ -277,8 +272,7 @@ examine_gpus(struct examination *examination)
             say_no_gpu(examination, why);
     } else {
         examination->gpu_count = gpus.count;
-        examination->driver_cuda = number_of(result->text, "cuda");
-        judge_version(examination, release, examination->driver_cuda);
+        judge_version(examination, release, number_of(result->text, "cuda"));
         if (gpus.count == 0)
             say_no_gpu(examination, "the driver works, but finds no GPU");
         else

@@ -124,7 +124,7 @@ environment_of_rank(const struct examination *examination)
 void
 examine_list(struct examination *examination)
 {
-    if (!examination->is_installed || examination->needs == NULL || !loader_is_own(examination->facts->interpreter))
+    if (!examination->is_installed || !examination->is_whole || !loader_is_own(examination->facts->interpreter))
         return;
     char **environment = environment_of_rank(examination);
     examination->has_list = loader_ask(examination->facts->interpreter, examination->program->path, environment,

@@ -117,12 +117,9 @@ link -DANNOTATED -I"$include" -o "$top/p/plain" "$top/main.c"
 STUB_GPUS=2 LD_LIBRARY_PATH=$top/gpu examine ./plain
 report "a program for GPUs, and two of them" "$(finds "$rc" '^machine\|ok\|driver\|release 580.65.06, serves CUDA 13.0' \
     '^machine\|ok\|GPUs\|2: 0 Stub GPU \(80.0 GiB, 0000:10:00.0\), 1 Stub GPU' '^machine\|ok\|libcuda.so.1\|opens, and finds 2 GPUs' \
-    '^program\|ok\|cudart\|static, according to its file: it opens the driver' '^program\|ok\|shim\|is preloaded' '^program\|ok\|annotations\|the program uses' '!problem\|(shim|GPUs|driver)')"
+    '^program\|ok\|shim\|is preloaded' '^program\|ok\|annotations\|the program uses' '!problem\|(shim|GPUs|driver)')"
 STUB_GPUS=1 STUB_CUDA=12020 STUB_MODE=2 LD_LIBRARY_PATH=$top/gpu examine ./plain
 report "an old driver, GPUs in a mode that prohibits computing" "$(finds 1 '^machine\|problem\|driver\|.*CUDA 12.2 only' '^machine\|problem\|compute mode')"
-link -o "$top/p/needs_13" "$top/calls.c" "$top/p/lib/libcudart.so.13"
-STUB_GPUS=1 STUB_CUDA=12040 LD_LIBRARY_PATH=$top/gpu examine ./needs_13
-report "a program for a newer CUDA than the driver's" "$(finds 1 '^program\|problem\|cudart\|shared, of CUDA 13, but the driver serves CUDA 12.4')"
 STUB_GPUS=1 STUB_CUDA=12040 LD_LIBRARY_PATH=$top/gpu examine ./plain
 report "a driver that is not quite new" "$(finds "$rc" '^machine\|warning\|driver\|.*CUDA 12.4')"
 STUB_GPUS=1 STUB_CRASH=1 LD_LIBRARY_PATH=$top/gpu examine ./plain
@@ -142,12 +139,14 @@ if [ ! -e /dev/nvidia0 ]; then # and so no NVML
         report "a driver without NVML and GPU, $nothing" "$(finds 1 '^machine\|problem\|GPUs\|none: ' '!problem\|libcuda')"
     done
 fi
+printf '%s\n' '__attribute__((section(".nv_fatbin"), used)) static const char kernels[8] = "x";' >"$top/kernels.c"
+link -o "$top/p/has_kernels" "$top/main.c" "$top/kernels.c"
 STUB_GPUS=0 LD_LIBRARY_PATH=$top/gpu examine ./plain
 report "a driver, but no GPU" "$(finds 1 '^machine\|problem\|GPUs\|none: the driver works')"
 STUB_GPUS=1 STUB_NAME=$'\033]0;x\a' LD_LIBRARY_PATH=$top/gpu examine ./plain
 report "a GPU's name cannot speak to the terminal" "$(finds "$rc" '0 \?\]0;x\?')"
 if [ ! -e /dev/nvidia0 ]; then
-    examine ./plain
+    examine ./has_kernels
     report "a program for GPUs, and none" "$(finds 1 '^machine\|problem\|GPUs\|none: .*the program needs one')"
     printf '#!/bin/sh\nexec ./plain\n' >"$top/p/starts_it" && chmod 755 "$top/p/starts_it"
     examine ./starts_it
@@ -170,26 +169,14 @@ report "an RPATH that goes before the stand-in" "$(finds 1 "^program\|problem\|C
 link -o "$top/p/right_library" "$top/calls.c" "$top/note.o" "$top/p/lib/libcudart.so.13" -Wl,--enable-new-dtags -Wl,-rpath,"$top/p/lib"
 examine ./right_library
 report "a RUNPATH that does not" "$(finds 1 "^program\|ok\|CUDA library\|libcudart.so.13 is $top/lib/softgpu/" '!^program\|problem')"
-link -o "$top/p/static_runtime" "$top/main.c" "$top/note.o"
-examine ./static_runtime
-report "NVIDIA's static cudart in a program for the stand-in" "$(finds 1 '^program\|problem\|cudart\|static and NVIDIA.*\|link it with softgpu-cc')"
-printf 'const char forwarders[] __attribute__((section(".rodata"), used)) = "libsoftgpu.so";\nconst struct { int owner, text, type; char name[8], folder[%d]; } note __attribute__((section(".note.softgpu"), used)) = {8, %d, 2, "softgpu", "%s"};\n' \
-    $(((${#top} + 28) / 4 * 4)) $((${#top} + 13)) "$top/lib/softgpu" >"$top/forwards.c"
-link -o "$top/p/forwards" "$top/main.c" "$top/forwards.c"
-examine ./forwards
-report "forwarders to the stand-in" "$(finds 1 "^program\|ok\|cudart\|the stand-in's" '!^program\|problem')"
 DDPRUN_DEVICE=gpu examine ./right_library
 report "--device gpu and a program for the stand-in" "$(finds 1 '^program\|problem\|device\|./right_library was built by softgpu-cc and cannot use a GPU.*\|build it with nvcc' \
     '!program\|(problem|warning)\|CUDA library' '!problem\|GPUs')"
 link -o "$top/p/for_gpu" "$top/calls.c" "$top/p/lib/libcudart.so.13"
 LD_LIBRARY_PATH=$top/lib/softgpu examine ./for_gpu
 report "the stand-in's folder in the way" "$(finds 1 '^program\|problem\|CUDA library\|.*found in the stand-in')"
-printf '%s\n' '__attribute__((section(".nv_fatbin"), used)) static const char kernels[8] = "x";' >"$top/kernels.c"
-link -o "$top/p/has_kernels" "$top/main.c" "$top/kernels.c"
 DDPRUN_DEVICE=softgpu examine ./has_kernels
 report "--device softgpu and kernels for GPUs" "$(finds 1 '^program\|problem\|device\|built for GPUs, with kernels of its own, which the stand-in cannot run\|build it with softgpu-cc')"
-DDPRUN_DEVICE=softgpu examine ./plain
-report "--device softgpu and no kernels" "$(finds "$rc" '^program\|ok\|device\|built for GPUs\|$')"
 DDPRUN_COMPRESS=fp16 examine "$fake"
 report "--compress without kernels for it" "$(finds 1 '^machine\|problem\|kernels\|.*--compress does not work')"
 link -shared -fPIC -Wl,-soname,libcudnn.so.77 -o "$top/p/libcudnn.so.77" "$top/library.c"
@@ -249,15 +236,10 @@ report "a library that is no NCCL" "$(grep -q "no_nccl.so is not NCCL 2" "$top/t
 # ---- what was really built ----
 if [ -e "$build/samples/gpu/digits_static" ]; then
     examine "$build/samples/gpu/digits_static"
-    report "static cudart, as nvcc links it" "$(finds "$rc" '^program\|ok\|cudart\|static, according to its file: it opens the driver' '^program\|ok\|device\|built for GPUs, with kernels' \
+    report "a program as nvcc links it" "$(finds "$rc" '^program\|ok\|device\|built for GPUs, with kernels' \
         '^program\|ok\|annotations' '^program\|ok\|shim')"
-    strip -s -o "$top/p/stripped" "$build/samples/gpu/digits_static"
-    examine ./stripped
-    report "static cudart, stripped" "$(finds "$rc" '^program\|ok\|cudart\|static, according to its file: it opens the driver')"
-    examine "$build/samples/gpu/digits"
-    report "shared cudart, as nvcc links it" "$(finds "$rc" '^program\|ok\|cudart\|shared')"
 else
-    echo "skip - static cudart, as nvcc links it (no nvcc when this was built)"
+    echo "skip - a program as nvcc links it (no nvcc when this was built)"
 fi
 if [ -e "$build/lib/softgpu/libnccl.so.2" ] && [ -e "$build/lib/libddprun-engine.so" ]; then
     ddprun=$build/bin/ddprun

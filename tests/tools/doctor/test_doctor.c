@@ -6,9 +6,9 @@
  * ends the test.
  */
 #include "launcher/start/child.h"
+#include "launcher/start/elf_file.h"
 #include "launcher/start/loader.h"
 #include "launcher/start/program.h"
-#include "tools/doctor/elf_needs.h"
 #include "tools/doctor/examine.h"
 #include "tools/doctor/findings.h"
 
@@ -62,39 +62,47 @@ make_image(struct image *image)
 }
 
 static bool
-read_needs(const void *bytes, size_t count, struct elf_needs *needs)
+is_wanted(const char *name)
+{
+    return strcmp(name, ".nv_fatbin") == 0;
+}
+
+/* What is in the file; false: it is not whole. */
+static bool
+look(const void *bytes, size_t count, const char *text, bool *has_text, bool *has_section)
 {
     struct elf_file file;
     int fd = memfd_create("program", MFD_CLOEXEC);
     ck_assert(write(fd, bytes, count) == (ssize_t)count);
     ck_assert_int_eq(elf_file_open(fd, &file), 0);
-    bool is_read = elf_needs_read(&file, needs);
+    bool is_whole = elf_file_is_dynamic(&file);
+    *has_section = is_whole && elf_file_has_section(&file, is_wanted);
+    *has_text = false;
+    if (is_whole)
+        ck_assert(elf_file_search(&file, text, has_text) || count < sizeof(struct image));
     elf_file_close(&file);
     close(fd);
-    return is_read;
+    return is_whole;
 }
 
 TEST_GROUP(all, .timeout_s = 120);
 
-TEST(what_a_program_needs_is_read)
+TEST(what_is_in_a_program_is_found)
 {
     struct image image;
-    struct elf_needs needs;
+    bool text, section;
     make_image(&image);
-    ck_assert(read_needs(&image, sizeof(image), &needs));
-    ck_assert(needs.has_kernels);
-    ck_assert(needs.names_driver);
-    ck_assert(needs.names_softgpu); /* a linker may merge it into the end of a longer text */
-    ck_assert(!needs.names_driver_entry);
+    ck_assert(look(&image, sizeof(image), "libcuda.so.1", &text, &section) && text && section);
+    ck_assert(look(&image, sizeof(image), "libsoftgpu.so", &text, &section) && text); /* at the end of a longer text */
+    ck_assert(look(&image, sizeof(image), "cuGetProcAddress_v2", &text, &section) && !text);
     image.sections[2].sh_type = SHT_NOBITS; /* as in a file of debug information */
-    ck_assert(read_needs(&image, sizeof(image), &needs));
-    ck_assert(!needs.has_kernels);
+    ck_assert(look(&image, sizeof(image), "libcuda.so.1", &text, &section) && text && !section);
 }
 
 TEST(a_text_is_found_wherever_it_lies)
 {
     enum { WINDOW = 1 << 20 };
-    struct elf_needs needs;
+    bool text, section;
     size_t bytes = sizeof(struct image) + 2 * WINDOW;
     unsigned char *file = calloc(1, bytes);
     struct image image;
@@ -105,8 +113,8 @@ TEST(a_text_is_found_wherever_it_lies)
     for (int shift = -20; shift <= 2; ++shift) { /* across the end of the first window */
         memset(file + WINDOW - 64, 0, 128);
         memcpy(file + WINDOW + shift, "libsoftgpu.so", sizeof("libsoftgpu.so"));
-        ck_assert(read_needs(file, bytes, &needs));
-        ck_assert(needs.names_softgpu && !needs.names_driver);
+        ck_assert(look(file, bytes, "libsoftgpu.so", &text, &section) && text);
+        ck_assert(look(file, bytes, "libcuda.so.1", &text, &section) && !text);
     }
     free(file);
 }
@@ -114,8 +122,8 @@ TEST(a_text_is_found_wherever_it_lies)
 static void
 expect_damage(const struct image *image)
 {
-    struct elf_needs needs;
-    ck_assert(!read_needs(image, sizeof(*image), &needs));
+    bool text, section;
+    ck_assert(!look(image, sizeof(*image), "libcuda.so.1", &text, &section));
 }
 
 TEST(what_leads_outside_is_damage)
@@ -130,21 +138,6 @@ TEST(what_leads_outside_is_damage)
     make_image(&image);
     image.header.e_phnum = UINT16_MAX;
     expect_damage(&image);
-}
-
-LOOP_TEST(random_damage_is_survived, 0, CASES)
-{
-    unsigned seed = (unsigned)_i;
-    struct image image;
-    make_image(&image);
-    unsigned char bytes[sizeof(image)];
-    memcpy(bytes, &image, sizeof(bytes));
-    for (int changes = 1 + rand_r(&seed) % 6; changes > 0; --changes)
-        bytes[16 + (size_t)rand_r(&seed) % (sizeof(bytes) - 16)] =
-            (unsigned char)(rand_r(&seed) % 3 == 0 ? 255 : rand_r(&seed));
-    size_t count = rand_r(&seed) % 2 == 0 ? sizeof(bytes) : (size_t)rand_r(&seed) % (sizeof(bytes) + 1);
-    struct elf_needs needs;
-    ck_assert(!read_needs(bytes, count, &needs) || count >= sizeof(image.header));
 }
 
 /* ---- the loader's list ---- */
