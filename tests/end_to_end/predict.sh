@@ -123,7 +123,7 @@ measured sharing_holds
 judge "the batch shared out among 2 ranks" "$share_2" "$shared_two" 0
 grep -q 'too noisy' "$work/sharing" || check "... items are known of one call before the loop" awk -v share="$share_4" 'NF == 8 && $1 == 4 && $2 == share { d = $5 - 64000 / share; found = d < 2 && d > -2 } END { exit !found }' "$work/sharing"
 
-# saves NAME PATTERN OPTIONS... -- COMMAND...: the first suggestion is PATTERN's, and saves what the run without it shows, if it says so.
+# saves NAME PATTERN OPTIONS... -- COMMAND...: predict names PATTERN first, and where it gives a gain, a run without the planted loss is as much shorter.
 saves() {
     local name=$1 pattern=$2
     in_turn 3 || return 0
