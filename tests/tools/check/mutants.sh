@@ -66,11 +66,6 @@ late_norm() { # of own gradients, in each eighth step: with overlap it is that o
     [ -z "$(why_not 1 update -)" ]
 }
 
-grown() { # sums, where compared is with means
-    checked 2 "--reduce sum --batch-grows" "$build/tests/tools/check/grown"
-    [ -z "$(why_not 1 scale gradient)" ]
-}
-
 idle() { # a rank without records in the last step, and in the one behind it
     checked 3 "--steps 64" "$rows" --habit idle
     [ -z "$(why_not 0 null -)" ]
@@ -111,7 +106,6 @@ mutant CHECK_ZEROS_ONE_BATCH zeros
 mutant CHECK_REDUCED_NOT_FORCED chaotic_sums
 mutant CHECK_MANAGED_UNSEEN managed
 mutant CHECK_FAR_NEAR host_memory
-mutant CHECK_GROWN_TAKEN grown
 mutant CHECK_LEAVES_BUCKETS idle
 mutant CHECK_LATE_UNSEEN probe
 mutant CHECK_LATE_EQUAL late_norm

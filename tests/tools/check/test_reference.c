@@ -326,8 +326,7 @@ TEST(what_is_asked_of_a_run_is_read)
     asked = (struct check_run){.mode = CHECK_COMPARES,
                                .steps = 5,
                                .perturbed = true,
-                               .grown = 1,
-                               .grown_count = 4,
+                               .look = 4,
                                .probes = true,
                                .reference = "/a/reference",
                                .results = "/some/rows"};

@@ -15,7 +15,6 @@ contradiction_of(const struct options *options)
 {
     return check_options.reference != NULL               ? "--reference"
            : check_options.alone != NULL                 ? "--alone"
-           : check_options.batch_grows                   ? "--batch-grows"
            : options->job.reduction == DDPRUN_REDUCE_SUM ? "--reduce sum"
                                                          : NULL;
 }

@@ -342,7 +342,7 @@ is_looked_at(const struct check *check, const struct check_verdict *verdict)
     bool has_place = role != CHECK_MEAN && (role != CHECK_REDUCE || check_evidence_in_rounds(evidence));
     bool is_scale = verdict->cause == CAUSE_SCALE && factor_meaning(evidence, verdict->factor)[0] != '\0' &&
                     !is_divided(evidence, verdict);
-    bool is_possible = !check->in_cluster && !check->has_reference && !evidence->by_plan && !evidence->grows &&
+    bool is_possible = !check->in_cluster && !check->has_reference && !evidence->by_plan &&
                        check_evidence_is_forced(evidence) && verdict->bearable <= ITEMS_BEARABLE * items_tolerance(0);
     return verdict->result != CHECK_EQUAL && is_possible && causes[verdict->cause] && has_place &&
            !verdict->is_precise && !is_scale;
@@ -515,9 +515,7 @@ run_all(struct check *check, int *exit_code, struct error *error)
 {
     if (!rehearse_program(check, error))
         return false;
-    if (check->has_reference    ? !session_load_reference(check, error)
-        : check->evidence.grows ? !grown_make_reference(check, error)
-                                : !session_make_reference(check, error))
+    if (check->has_reference ? !session_load_reference(check, error) : !session_make_reference(check, error))
         return false;
     if (check->only_writes) {
         printf("the reference is written: %s (%u steps)\nwhat to do: compare with it: ddprun check -n N --reference %s "

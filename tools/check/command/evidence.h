@@ -31,22 +31,19 @@ struct written {
 };
 
 struct check_evidence {
-    unsigned steps;   /* that were compared */
-    int ranks;        /* N */
-    double tolerance; /* relative difference that counts as equal; below 0: as check_judge() finds best */
-    bool is_asked;    /* it was given; filled in by check_judge() */
-    double bearable;  /* above this nothing counts as equal; filled in by check_judge() */
-    bool forced;      /* every step began from the reference, but for CUDA graphs */
-    bool sums;        /* --reduce sum */
-    bool grows; /* --batch-grows: runs of one rank are of all ranks, and compared is with the mean of their gradients */
+    unsigned steps;          /* that were compared */
+    int ranks;               /* N */
+    double tolerance;        /* relative difference that counts as equal; below 0: as check_judge() finds best */
+    bool is_asked;           /* it was given; filled in by check_judge() */
+    double bearable;         /* above this nothing counts as equal; filled in by check_judge() */
+    bool forced;             /* every step began from the reference, but for CUDA graphs */
+    bool sums;               /* --reduce sum */
     bool by_plan;            /* --plan: ranks take turns, and one process plays all turns; a step is a round */
     int wire_type;           /* of element.h, that --compress sends gradients as; 0: their own */
     struct check_rows alone; /* of the run that wrote the reference: notes only */
     struct check_rows again; /* one rank, compared with itself; count 0: not known */
     struct check_rows perturbed;
     struct check_rows *ranked; /* [ranks]: the run that is checked */
-    struct check_rows grown;   /* grows: gradients of step 1 of rank 0's batch, as it has them among the ranks, compared
-                                  with those of one rank alone; count 0: not known */
     struct check_rows probe;   /* what becomes of changes to unannotated memory; count 0: no such run */
     struct check_rows scaled;  /* one rank, whose gradients are so many times the reference's as the ranks' are; in
                                   rounds: whose first results of DDP_REDUCE are changed */

@@ -66,8 +66,7 @@ gradients_say_factor(struct judgement *judgement)
     double n = evidence->ranks, factor = 1;
     (void)pattern_is_scaled(evidence, &factor);
     bool too_small = fabs(factor * n - 1) < 0.02, too_large = fabs(factor / n - 1) < 0.02;
-    bool compensated = pattern->all[CHECK_PARAMETER] > 0 && pattern->ever[CHECK_PARAMETER] == 0 &&
-                       !evidence->grows; /* the ranks' own */
+    bool compensated = pattern->all[CHECK_PARAMETER] > 0 && pattern->ever[CHECK_PARAMETER] == 0;
     judgement->wishes->factor = compensated && check_evidence_is_forced(evidence) ? factor : 0;
     verdict_decide(judgement, ": every gradient is %.4g times one rank's%s%s", factor, factor_meaning(evidence, factor),
                    compensated ? ", and the parameters are equal: the update compensates the factor" : "");
@@ -96,13 +95,10 @@ bool
 gradients_say_data_set(struct judgement *judgement)
 {
     int ranks = judgement->evidence->ranks;
-    return verdict_conclude(
-        judgement,
-        "give one rank the batch of all ranks: --alone \"ARGUMENTS\"; or, if each rank is to have a batch "
-        "of its own, check with --batch-grows",
-        "; each of %d ranks computes a batch as large as that of one rank alone: together they "
-        "compute one that is %d times as large",
-        ranks, ranks);
+    return verdict_conclude(judgement, "give one rank the batch of all ranks: --alone \"ARGUMENTS\"",
+                            "; each of %d ranks computes a batch as large as that of one rank alone: together they "
+                            "compute one that is %d times as large",
+                            ranks, ranks);
 }
 
 /* A gradient, a buffer or a mean. */

@@ -46,7 +46,7 @@ OPTION("reference", "FILE", TEXT(reference, "a file"),
 OPTION("tolerance", "X", REAL(tolerance, 0, 1, "a relative difference from 0 to 1"),
        .help = "relative difference that counts as equal (default: 1e-5, or 20 times\nthe noise, at most 4e-5; 4e-3 where gradients are float16 or sent as\nfloat16, 3e-2 for bfloat16; with more than 4 times these the verdict is\nnever equal)")
 OPTION("batch-grows", NULL, SWITCH(batch_grows),
-       .help = "each rank has a whole batch: compare with the mean of N gradients\nof one rank, one for each rank's batch")
+       .help = "gone: give one rank the batch of all ranks by --alone")
 OPTION("free", NULL, SWITCH(is_free),
        .help = "do not set tensors to the reference's values in each step:\n"
                "differences add up")

@@ -67,7 +67,6 @@ enum shown {
     SHOWN_DIFFERENCE = 1 << 7,    /* something differs from one rank: `first` */
     SHOWN_PLAIN_RIGHT = 1 << 8,   /* and nothing without overlap */
     SHOWN_PLAN = 1 << 9,          /* ranks take turns by a plan */
-    SHOWN_GROWS = 1 << 10,        /* --batch-grows */
     SHOWN_UNBOUNDED = 1 << 11,    /* it is infinite or NaN on one side only */
     SHOWN_MEMORY = 1 << 12,       /* unannotated memory differs, and what is annotated comes of it */
     SHOWN_START = 1 << 13,        /* it differs when the first step begins */

@@ -55,12 +55,9 @@ refuse_others(const struct check *check, struct error *error)
     if (check_options.per_rank != NULL)
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "--per-rank is for ddprun --plan auto, and ddprun check makes no plan; leave it out");
-    const char *other = check_options.reference != NULL ? "--reference"
-                        : check_options.alone != NULL   ? "--alone"
-                        : check_options.is_free         ? "--free"
-                                                        : NULL;
-    if (check_options.batch_grows && other != NULL)
-        return error_set(error, DDPRUN_EXIT_USAGE, "%s and --batch-grows contradict each other; leave one out", other);
+    if (check_options.batch_grows)
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "--batch-grows is gone: give one rank the batch of all ranks by --alone \"ARGUMENTS\"");
     return whole_file_check(check_options.json, "--json", error);
 }
 
@@ -140,10 +137,8 @@ session_prepare(struct check *check, struct error *error)
 {
     const struct options *options = check->options;
     check->is_free = check_options.is_free || options->plan != NULL;
-    bool grows = check_options.batch_grows; /* all ranks make as many steps, whatever time they take */
-    check->chooses_steps = check_options.steps == 0 && !grows;
-    check->steps = check_options.steps != 0 ? check_options.steps : grows ? CHECK_STEPS_GROWN : CHECK_STEPS;
-    check->evidence.grows = grows;
+    check->chooses_steps = check_options.steps == 0;
+    check->steps = check_options.steps != 0 ? check_options.steps : CHECK_STEPS;
     check->evidence.by_plan = options->plan != NULL;
     if (!find_ranks(check, error) || !refuse_others(check, error) || !look_at_reference(check, error) ||
         !job_folder_make(&check->folder, error) || (options->plan != NULL && !by_plan_prepare(check, error)))
@@ -164,7 +159,6 @@ session_prepare(struct check *check, struct error *error)
     check->place.step_limit_s = options->timeout_s;
     bool kept = check_options.reference != NULL;
     check->runs_planned = check->evidence.by_plan ? 2
-                          : grows                 ? check->ranks + 5
                           : check->has_reference  ? 1
                                                   : 3 + (kept ? 2 : 0) + (check->only_writes ? 0 : 1);
     check->evidence.steps = check->steps;

@@ -125,23 +125,14 @@ enum session_run {
     SESSION_KEPT,
     SESSION_NUDGED =
         SESSION_KEPT, /* which differences rounding makes where a decision hangs on it: each time by another pattern */
-    SESSION_GROWN,    /* of a process for each rank */
     SESSION_RUNS,
 };
-/* Makes a run, but for those of processes for each rank. */
 bool session_run(struct check *check, enum session_run which, const struct check_wishes *wishes,
                  struct error *error) MUST_USE;
 /* What it has left. */
 struct check_rows *session_rows(struct check *check, enum session_run which);
 /* The first two. */
 bool session_run_floor(struct check *check, struct error *error) MUST_USE;
-
-/* ---- grown.c: for --batch-grows ---- */
-/*
- * The runs of the ranks that write the reference, and of one rank with the batch of each rank in turn. Then the
- * reference's gradients, and parameters that DDP_STEP_PARAMETERS averages, are the mean of the turns'.
- */
-bool grown_make_reference(struct check *check, struct error *error) MUST_USE;
 
 /* ---- by_plan.c: for --plan ---- */
 /* Refuses what does not go with it, and a plan that ranks cannot follow. */

@@ -207,10 +207,10 @@ check_print_verdict(FILE *out, const struct check_evidence *evidence, const stru
     if (verdict->result == CHECK_EQUAL && evidence->by_plan)
         print_turns(out, evidence, verdict);
     else if (verdict->result == CHECK_EQUAL)
-        fprintf(out, "%d ranks compute %s: in %u %s%s %s differ by at most %.1e (up to %.1e counts as equal)\n",
-                evidence->ranks,
-                evidence->grows ? "the mean of one rank's gradients for each rank's batch" : "what one rank computes",
-                evidence->steps, in_rounds ? "round" : "step", evidence->steps == 1 ? "" : "s",
+        fprintf(out,
+                "%d ranks compute what one rank computes: in %u %s%s %s differ by at most %.1e (up to %.1e counts as "
+                "equal)\n",
+                evidence->ranks, evidence->steps, in_rounds ? "round" : "step", evidence->steps == 1 ? "" : "s",
                 in_rounds ? "results of DDP_REDUCE" : "gradients and parameters", verdict->largest,
                 fmin(fmax(verdict->tolerance, ITEMS_FLOOR_FACTOR * verdict->largest_floor),
                      fmax(verdict->tolerance, verdict->bearable)));

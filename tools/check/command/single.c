@@ -17,7 +17,7 @@ session_order(const struct check *check, const char *name, const char *title, en
 {
     struct check_order order = {.name = name,
                                 .title = title,
-                                .ranks = check->evidence.grows ? check->ranks : 1,
+                                .ranks = 1,
                                 .arguments = check->alone,
                                 .turns = check->evidence.by_plan ? check->ranks : 0,
                                 .run = {.mode = mode,
@@ -126,7 +126,6 @@ static const struct {
     [SESSION_FAR] = {"far", "with very different parameters", offsetof(struct check_evidence, far)},
     [SESSION_NUDGED] = {"nudged", "with parameters and data of each step changed by one unit in the last place",
                         offsetof(struct check_evidence, nudged)},
-    [SESSION_GROWN] = {.rows = offsetof(struct check_evidence, grown)},
 };
 
 struct check_rows *
@@ -139,7 +138,7 @@ bool
 session_run(struct check *check, enum session_run which, const struct check_wishes *wishes, struct error *error)
 {
     struct check_evidence *evidence = &check->evidence;
-    const char *subject = evidence->by_plan ? "one process" : evidence->grows ? "the ranks" : "one rank";
+    const char *subject = evidence->by_plan ? "one process" : "one rank";
     bool scales = which == SESSION_SCALED && !check_evidence_in_rounds(evidence), is_far = which == SESSION_FAR,
          is_nudged = which == SESSION_NUDGED, is_perturbed = which == SESSION_PERTURBED;
     char *title = scales ? xasprintf("%s, with %.4g times the gradients", subject, wishes->factor)

@@ -89,9 +89,8 @@ update_say_start(struct judgement *judgement)
     judgement->verdict->cause = CAUSE_START;
     return verdict_advise(judgement,
                           "%s copies rank 0's values to all ranks at once: it must come after the initialisation (and "
-                          "after loading a checkpoint)%s",
-                          is_state ? "DDP_STATE" : "DDP_PARAMETER",
-                          judgement->evidence->grows ? "; and DDP_STEP must come before the update" : "");
+                          "after loading a checkpoint)",
+                          is_state ? "DDP_STATE" : "DDP_PARAMETER");
 }
 
 /* ---- the update ---- */

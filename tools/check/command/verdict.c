@@ -16,33 +16,6 @@ check_cause_name(enum check_cause cause)
     return names[cause];
 }
 
-/* What rank 0 computes of its first batch is another thing where there are N ranks. */
-static bool
-say_grown(struct judgement *judgement)
-{
-    const struct check_evidence *evidence = judgement->evidence;
-    struct check_verdict *verdict = judgement->verdict;
-    struct check_evidence one = *evidence;
-    struct check_rows rows = evidence->grown;
-    double factor;
-    one.ranked = &rows;
-    if (rows.count == 0 || !pattern_is_scaled(&one, &factor))
-        return false;
-    bool is_update = rows.rows[0].averaged; /* of sums over records so many times as large */
-    if (is_update && fabs(factor / evidence->ranks - 1) < 0.01)
-        return false;
-    verdict->factor = factor;
-    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_SCALE, NULL);
-    sentence_say(verdict->text, "in step 1 rank 0's own %s are %.4g times those of one rank alone for the same batch%s",
-                 is_update ? "updates" : "gradients", factor, factor_meaning(evidence, factor));
-    sentence_say(
-        verdict->advice,
-        is_update ? "DDP_STEP_PARAMETERS averages the ranks' updates: use the learning rate of one rank, or rate * "
-                    "DDP_WORLD_SIZE() where the loss is a sum over records"
-                  : "DDP_STEP averages the ranks' gradients: compute them as one rank does, without DDP_WORLD_SIZE()");
-    return true;
-}
-
 /* Over all that counts; the roles whose differences are shown. */
 static void
 find_largest(const struct check_evidence *evidence, struct check_verdict *verdict)
@@ -223,8 +196,7 @@ static const struct verdict_row table[] = {
     ROW(RANKS, DIFFERENT, SHOWN_RANKS, 0, equal_say_ranks),
     ROW(STOPPED, DIFFERENT, SHOWN_ALARM, SHOWN_DIFFERENCE, say_alarm),
     ROW(REDUCTION, DIFFERENT, SHOWN_ROUNDS, 0, reductions_say_rounds),
-    ROW(SCALE, DIFFERENT, SHOWN_GROWS, 0, say_grown),
-    ROW(STOPPED, DIFFERENT, 0, SHOWN_DIFFERENCE | SHOWN_ROUNDS | SHOWN_GROWS | SHOWN_PLAN, say_goes_on),
+    ROW(STOPPED, DIFFERENT, 0, SHOWN_DIFFERENCE | SHOWN_ROUNDS | SHOWN_PLAN, say_goes_on),
     ROW(NONE, EQUAL, 0, SHOWN_DIFFERENCE, equal_say),
     ROW(OVERLAP, DIFFERENT, SHOWN_PLAIN_RIGHT, 0, say_overlap),
     ROW(PLAN, DIFFERENT, SHOWN_PLAN, 0, say_plan),
@@ -232,12 +204,11 @@ static const struct verdict_row table[] = {
     /* unannotated memory; a factor of all gradients explains it */
     ROW(UNANNOTATED, DIFFERENT, SHOWN_MEMORY, SHOWN_SCALED, update_say_memory),
     ROW(UPDATE, DIFFERENT, SHOWN_START, 0, update_say_start),
-    ROW(TENSOR, DIFFERENT, 0, SHOWN_GROWS, update_say_wide),
+    ROW(TENSOR, DIFFERENT, 0, 0, update_say_wide),
     /* gradients */
     ROW(INDIVISIBLE, NOT_COMPARABLE, SHOWN_GRADIENT | SHOWN_UNEVEN, SHOWN_WEIGHS, gradients_say_uneven),
     ROW(SCALE, DIFFERENT, SHOWN_GRADIENT, 0, gradients_say_factor),
-    ROW(DATA_SET, NOT_COMPARABLE, SHOWN_FIRST | SHOWN_WHOLE, SHOWN_GROWS | SHOWN_ONE_BATCH | SHOWN_FEW,
-        gradients_say_data_set),
+    ROW(DATA_SET, NOT_COMPARABLE, SHOWN_FIRST | SHOWN_WHOLE, SHOWN_ONE_BATCH | SHOWN_FEW, gradients_say_data_set),
     ROW(DIRECTION, DIFFERENT, SHOWN_RESULT, 0, gradients_say_differ),
     /* the update */
     ROW(UPDATE, DIFFERENT, 0, 0, update_say_all),
@@ -281,22 +252,19 @@ shown_in_all(const struct judgement *judgement)
 {
     const struct check_evidence *evidence = judgement->evidence;
     const struct pattern *pattern = &judgement->pattern;
-    /* Ranks that go on with bits of their own do not repeat what they do where their steps begin alike. */
-    bool part = evidence->grows && judgement->agreement.moment != 0;
     double repeated = pattern_worst(evidence, &evidence->again);
     bool apart =
         judgement->agreement.moment != 0 && (pattern->moment == 0 || judgement->agreement.moment < pattern->moment);
     bool stopped = evidence->stopped[0] != '\0' &&
                    !differs_before_stop(evidence, apart ? judgement->agreement.moment : pattern->moment);
-    return (repeated > fmax(unrepeatable, evidence->tolerance) && !part ? SHOWN_UNREPEATED : 0) |
+    return (repeated > fmax(unrepeatable, evidence->tolerance) ? SHOWN_UNREPEATED : 0) |
            (!is_compared(evidence) ? SHOWN_NOTHING : 0) | (stopped ? SHOWN_STOP : 0) | (apart ? SHOWN_RANKS : 0) |
            (find_alarm(evidence) != NULL ? SHOWN_ALARM : 0) | (check_evidence_in_rounds(evidence) ? SHOWN_ROUNDS : 0) |
            (pattern->moment != 0 ? SHOWN_DIFFERENCE : 0) |
            (pattern->moment != 0 && evidence->plain != NULL && pattern_is_right(evidence, evidence->plain)
                 ? SHOWN_PLAIN_RIGHT
                 : 0) |
-           (evidence->by_plan ? SHOWN_PLAN : 0) | (evidence->grows ? SHOWN_GROWS : 0) |
-           (check_evidence_weighs(evidence) ? SHOWN_WEIGHS : 0) |
+           (evidence->by_plan ? SHOWN_PLAN : 0) | (check_evidence_weighs(evidence) ? SHOWN_WEIGHS : 0) |
            (pattern_has_one_batch(evidence) ? SHOWN_ONE_BATCH : 0) |
            (pattern_takes_whole_batches(evidence) ? SHOWN_WHOLE : 0);
 }
@@ -354,8 +322,7 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     wishes->nudged = verdict->result != CHECK_EQUAL && first != NULL && check_evidence_is_forced(evidence) &&
                      first->tensor.role == CHECK_GRADIENT && !first->unbounded && evidence->nudged_runs < MOST_NUDGED &&
                      (is_late || first->typical <= evidence->bearable);
-    if (!evidence->grows)
-        carried_judge(evidence, verdict, wishes);
+    carried_judge(evidence, verdict, wishes);
     if (verdict->cause == CAUSE_NOT_REPEATABLE && evidence->readings != 0)
         sentence_add_readings(evidence, verdict);
 }

@@ -211,28 +211,6 @@ reference_next(struct reference_reader *reader, void *data, size_t bytes)
 }
 
 bool
-reference_start_of(struct reference_reader *reader, const struct reference_key *key, uint64_t bytes)
-{
-    const struct reference_entry *entry = reference_find(reader, key);
-    return entry != NULL && entry->record.bytes == bytes && reference_start(reader, entry);
-}
-
-bool
-reference_add(struct reference_reader *reader, int type, size_t count, double factor, double *values)
-{
-    char bytes[8 * 1024];
-    size_t each = element_bytes(type), at_once = sizeof(bytes) / each;
-    for (size_t at = 0; at < count; at += at_once) {
-        size_t here = count - at < at_once ? count - at : at_once;
-        if (!reference_next(reader, bytes, here * each))
-            return false;
-        for (size_t i = 0; i < here; ++i)
-            values[at + i] += factor * element_get(type, bytes, i);
-    }
-    return true;
-}
-
-bool
 reference_get(struct reference_reader *reader, const struct reference_entry *entry, void *data, size_t bytes)
 {
     return entry->record.bytes == bytes && reference_start(reader, entry) && reference_next(reader, data, bytes);

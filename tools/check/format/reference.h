@@ -31,9 +31,6 @@ enum reference_kind {
     REFERENCE_END,        /* `step`: steps made; `number` 1: they are rounds of DDP_REDUCE calls */
 };
 
-/* Added to the step of a gradient: what the step goes on with, where that is not what is compared. */
-#define REFERENCE_GOES_ON UINT32_C(0x80000000)
-
 struct reference_header {
     char magic[8]; /* "ddpcheck" */
     uint32_t version;
@@ -114,10 +111,6 @@ bool reference_is_one(const char *path);
  * the hash is compared. */
 bool reference_start(struct reference_reader *reader, const struct reference_entry *entry) MUST_USE;
 bool reference_next(struct reference_reader *reader, void *data, size_t bytes) MUST_USE;
-/* Begins the record of this key, of exactly so many bytes. */
-bool reference_start_of(struct reference_reader *reader, const struct reference_key *key, uint64_t bytes) MUST_USE;
-/* The next elements of a type of element.h: each of them, `factor` times, is added to values[count]. */
-bool reference_add(struct reference_reader *reader, int type, size_t count, double factor, double *values) MUST_USE;
 /* All of a record, of exactly so many bytes. */
 bool reference_get(struct reference_reader *reader, const struct reference_entry *entry, void *data,
                    size_t bytes) MUST_USE;

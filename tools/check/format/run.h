@@ -26,10 +26,9 @@ enum check_mode {
 
 /*
  * Steps of a reference where --steps does not say how many: CHECK_STEPS; fewer, but CHECK_STEPS_LEAST, where they take
- * longer than CHECK_RUN_S behind the start, or half of the room for the reference. With --batch-grows
- * CHECK_STEPS_GROWN.
+ * longer than CHECK_RUN_S behind the start, or half of the room for the reference.
  */
-enum { CHECK_STEPS_LEAST = 3, CHECK_STEPS_GROWN = 8, CHECK_STEPS = 64, CHECK_RUN_S = 30 };
+enum { CHECK_STEPS_LEAST = 3, CHECK_STEPS = 64, CHECK_RUN_S = 30 };
 
 struct check_run {
     uint32_t mode;      /* enum check_mode */
@@ -42,17 +41,12 @@ struct check_run {
     double units;       /* forced: so many units in the last place of what an update leaves are rounding */
     double factor;      /* forced: gradients are set to so many times the reference's; 0: as is found. Where steps
                            are rounds, not 0: what DDP_REDUCE finds in the first is changed */
-    bool keeps_start;   /* CHECK_WRITES: parameters as they are annotated are kept, too, as of step 0 */
-    uint32_t grown, grown_count; /* grown_count > 0: one process is rank `grown` of so many to the program; its own
-                                    gradients, and what its updates make of averaged parameters, go into `own`; each
-                                    step begins from what the ranks have, which the reference is */
-    bool by_plan;                /* ranks take turns: a rank may have sent gradients of a round that stays open */
-    uint32_t look, look_since;   /* operations before this DDP_STEP are kept, from that one on; 0: not */
-    bool looks_early;            /* also those before the first annotation */
-    bool probes;                 /* unannotated memory is changed, to see the effect */
+    bool by_plan;       /* ranks take turns: a rank may have sent gradients of a round that stays open */
+    uint32_t look, look_since; /* operations before this DDP_STEP are kept, from that one on; 0: not */
+    bool looks_early;          /* also those before the first annotation */
+    bool probes;               /* unannotated memory is changed, to see the effect */
     char reference[PATH_MAX];
     char results[PATH_MAX];
-    char own[PATH_MAX];
 };
 
 /* False with errno. */
@@ -116,8 +110,8 @@ enum check_row_kind {
     CHECK_ROW_TENSOR,   /* `norms` of a tensor at a step */
     CHECK_ROW_OWN,      /* `value`: hash of this rank's own gradients before they were averaged; in rounds: of floats
                            before DDP_REDUCE */
-    CHECK_ROW_SHARD,    /* `value`: items of the first DDP_SHARD, and where they change; of --batch-grows, in each step;
-                           `uneven`: not the same for each rank */
+    CHECK_ROW_SHARD,    /* `value`: items of the first DDP_SHARD, and where they change; `uneven`: not the same for each
+                           rank */
     CHECK_ROW_COPIED,   /* `value`: bytes that the host copies to the device in a step, of all but the first two */
     CHECK_ROW_STEP,     /* a boundary was reached; `value`: the number of ranks */
     CHECK_ROW_GRAPHS,   /* DDP_STEP is captured: only launches are compared */

@@ -86,8 +86,8 @@ bool values_room_ends(uint32_t done);
 void values_restart(void);
 /* The run has made so many steps, `in_rounds` of DDP_REDUCE calls. `by_us`: and the program is ended now. */
 void values_close(uint32_t steps, bool by_us, bool in_rounds);
-/* The tensor as it is, `number` of its enum check_role, goes into the reference that is written, or into check_run.own.
- * Returns how many of its elements are infinite or NaN. */
+/* The tensor as it is, `number` of its enum check_role, goes into the reference that is written. Returns how many of
+ * its elements are infinite or NaN. */
 uint64_t values_keep(const struct tensor *tensor, uint32_t role, uint32_t number, uint32_t step);
 void values_row(const struct check_row *row);
 /* A row that is no more than a kind, a step and a value. */

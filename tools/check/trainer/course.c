@@ -49,7 +49,6 @@ check_open(void (*leave)(void))
         course.leave();
     course.opened = true;
     engine_state.off = OFF_LAUNCH_FILTER | OFF_NONFINITE | OFF_UNAVERAGED | OFF_FORGOTTEN | OFF_TRIALS;
-    engine_state.takes_turn = check_run.grown_count > 0;
     /* The launcher compares the ranks, by the hashes that all of them leave of every tensor at every step. */
     engine_state.options.check_every = 0;
     values_open();
@@ -61,17 +60,11 @@ check_open(void (*leave)(void))
 void
 check_annotated(const struct tensor *parameter)
 {
-    bool is_grown = check_run.keeps_start || check_run.grown_count > 0;
-    if ((!check_run.perturbed && !is_grown) || course.any_boundary)
+    if (!check_run.perturbed || course.any_boundary)
         return;
     ENTER_CONTEXT();
     context_synchronize("at a DDP_PARAMETER");
-    if (check_run.perturbed)
-        values_perturb(parameter, true);
-    else if (check_run.keeps_start)
-        (void)values_keep(parameter, CHECK_PARAMETER, (uint32_t)parameter->index, 0);
-    else /* rank 0's, as all ranks have them */
-        compare_set(parameter, &(struct check_tensor){.number = (uint32_t)parameter->index}, 0, 1);
+    values_perturb(parameter, true);
 }
 
 void
@@ -85,24 +78,15 @@ void
 check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
 {
     size_t world = (size_t)engine_state.rendezvous.world_size;
-    if (check_run.grown_count > 0) {
-        size_t turns = check_run.grown_count, turn = check_run.grown;
-        size_t base = total / turns, more = total % turns;
-        *first = turn * base + (turn < more ? turn : more);
-        *count = base + (turn < more);
-    }
-    (void)site;
+    (void)first, (void)count, (void)site;
     struct check_row row = {
         .kind = CHECK_ROW_SHARD, .step = course.steps, .value = total, .uneven = total % world != 0};
     static size_t last;
-    static uint32_t last_step;
-    bool is_other = total != last || (check_run.grown_count > 0 && course.steps != last_step);
-    if (course.shards == 0 || row.uneven || (is_other && course.shards < SHARDS_AT_MOST)) {
+    if (course.shards == 0 || row.uneven || (total != last && course.shards < SHARDS_AT_MOST)) {
         ++course.shards;
         values_row(&row);
     }
     last = total;
-    last_step = course.steps;
 }
 
 void
@@ -206,9 +190,6 @@ look_at_averaged(int group, uint32_t step)
         for (size_t i = 0; i < count; ++i) {
             if (step == 1)
                 compare_note(CHECK_ROW_AVERAGED, 1, &list[i]);
-            if (check_run.grown_count > 0)
-                (void)values_keep(&list[i], roles[k] == TENSOR_STATE ? CHECK_STATE : CHECK_PARAMETER,
-                                  (uint32_t)list[i].index, step + 1);
             compare_tensor(&list[i], &at, &row);
         }
     }

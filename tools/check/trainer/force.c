@@ -49,14 +49,6 @@ find_factor(const struct check_row *rows, size_t count, double before)
 void
 force_gradients(const struct tensor *list, size_t count, int group, const struct compare_at *at)
 {
-    bool keeps = check_run.grown_count > 0; /* own ones */
-    for (size_t i = 0; i < count && keeps; ++i) {
-        const struct check_tensor described = {.role = CHECK_GRADIENT, .number = (uint32_t)list[i].index};
-        (void)values_keep(&list[i], CHECK_GRADIENT, (uint32_t)list[i].index, at->step);
-        compare_set(&list[i], &described, at->step, 1);
-    }
-    if (keeps)
-        return;
     OWNED struct check_row *rows = values_room(NULL, count * sizeof(*rows));
     for (size_t i = 0; i < count; ++i)
         compare_tensor(&list[i], at, &rows[i]);

@@ -69,10 +69,6 @@ alone_install(struct engine *engine)
 static void
 show_engine(struct engine *engine)
 {
-    if (check_run.grown_count > 0) {
-        engine->rank = (int)check_run.grown;
-        engine->world_size = (int)check_run.grown_count;
-    }
     if (!engine->watching)
         alone_install(engine);
 }

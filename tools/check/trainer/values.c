@@ -31,7 +31,6 @@ char *values_piece, *values_theirs;
 static struct {
     struct reference_writer writer;
     struct reference_reader reader;
-    struct reference_writer own; /* check_run.own */
     bool writes, reads;
     uint64_t room; /* for the reference, at its beginning; bytes */
     int rows_fd;
@@ -148,12 +147,6 @@ open_reference(void)
 {
     struct reference_header header = {
         .steps = check_run.steps, .is_free = !check_run.forced, .program = program_identity()};
-    size_t length = strlen(check_run.reference);
-    if (check_run.mode == CHECK_WRITES && engine_state.rendezvous.rank > 0) /* the reference is rank 0's */
-        snprintf(check_run.reference + length, sizeof(check_run.reference) - length, "-%d",
-                 engine_state.rendezvous.rank);
-    if (check_run.grown_count > 0 && !reference_create(check_run.own, &header, &values.own))
-        values_stop_writing();
     if (check_run.mode == CHECK_WRITES) {
         if (!reference_create(check_run.reference, &header, &values.writer))
             values_stop_writing();
@@ -199,10 +192,6 @@ values_close(uint32_t steps, bool by_us, bool in_rounds)
             values_stop_writing();
         values.writes = false;
     }
-    if (check_run.grown_count > 0 &&
-        (!reference_put(&values.own, &(struct reference_key){.kind = REFERENCE_END, .step = steps}, "", 0) ||
-         !reference_close(&values.own)))
-        values_stop_writing();
     values_note(CHECK_ROW_END, steps, by_us);
 }
 
@@ -225,7 +214,7 @@ keep_piece(void *arg, const void *piece, size_t bytes)
 uint64_t
 values_keep(const struct tensor *tensor, uint32_t role, uint32_t number, uint32_t step)
 {
-    struct keeping keeping = {.writer = values.writes ? &values.writer : &values.own, .type = tensor->type};
+    struct keeping keeping = {.writer = &values.writer, .type = tensor->type};
     const struct reference_key key = {.kind = REFERENCE_VALUES, .role = role, .step = step, .number = number};
     if (!reference_begin(keeping.writer, &key))
         values_stop_writing();
