@@ -10,12 +10,6 @@ static struct allocation **live, **numbered; /* [live_count], by address; [made]
 static size_t live_count;
 static uint32_t made;
 
-/* The ordinals of allocations of one size: bits of those in use. */
-static struct size {
-    uint64_t bytes, *used;
-    size_t words;
-} * sizes;
-static size_t size_count;
 static uint64_t changes = 1; /* of `live`, so far */
 
 /* The first place whose allocation ends behind `address`. */
@@ -25,31 +19,19 @@ place_of_address(uint64_t address)
     return COUNT_SORTED(it, live, live_count, (*it)->address + (*it)->bytes <= address);
 }
 
-static struct size *
-size_of(uint64_t bytes)
-{
-    struct size *found = FIND(size, sizes, size_count, size->bytes == bytes);
-    if (found == NULL) {
-        found = SCOUT_GROWN(sizes, size_count);
-        found->bytes = bytes;
-    }
-    return found;
-}
-
-/* The least that is free. */
+/* The least that no live allocation of this size has. */
 static uint32_t
-take_ordinal(uint64_t bytes)
+free_ordinal(uint64_t bytes)
 {
-    enum { BITS = 64 };
-    struct size *size = size_of(bytes);
-    size_t word = 0;
-    while (word < size->words && size->used[word] == UINT64_MAX)
-        ++word;
-    if (word == size->words)
-        (void)SCOUT_GROWN(size->used, size->words);
-    unsigned bit = (unsigned)__builtin_ctzll(~size->used[word]);
-    size->used[word] |= UINT64_C(1) << bit;
-    return (uint32_t)(word * BITS + bit);
+    bool *taken = scout_zeroed(live_count + 1, sizeof(*taken));
+    uint32_t ordinal = 0;
+    FOR_EACH(it, live, live_count)
+        if ((*it)->bytes == bytes && (*it)->ordinal < live_count)
+            taken[(*it)->ordinal] = true;
+    while (taken[ordinal])
+        ++ordinal;
+    free(taken);
+    return ordinal;
 }
 
 static struct allocation *
@@ -57,7 +39,7 @@ insert_allocation(uint64_t address, uint64_t bytes, uint32_t memory)
 {
     struct allocation *allocation = scout_zeroed(1, sizeof(*allocation));
     *allocation = (struct allocation){
-        .number = made, .address = address, .bytes = bytes, .ordinal = take_ordinal(bytes), .memory = memory};
+        .number = made, .address = address, .bytes = bytes, .ordinal = free_ordinal(bytes), .memory = memory};
     size_t at = place_of_address(address);
     (void)SCOUT_GROWN(live, live_count);
     memmove(&live[at + 1], &live[at], (live_count - 1 - at) * sizeof(*live));
@@ -80,7 +62,7 @@ ask_about_address(uint64_t address, uint64_t *begin_p, bool *is_host_p)
     CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
                                         CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
     void *values[] = {&begin, &bytes, &type, &is_managed};
-    if (!scout_state.driver_ready ||
+    if (scout_state.driver.cuPointerGetAttributes_p == NULL ||
         scout_state.driver.cuPointerGetAttributes_p(4, attributes, values, address) != CUDA_SUCCESS || begin == 0)
         return 0;
     *begin_p = begin;
@@ -115,7 +97,6 @@ allocations_remove(uint64_t address, uint64_t bytes)
     while (at < live_count && (bytes == 0 ? live[at]->address == address : live[at]->address < address + bytes)) {
         (void)scout_writer_put(&scout_state.log, SCOUT_FREE, &live[at]->number);
         numbered[live[at]->number] = NULL;
-        size_of(live[at]->bytes)->used[live[at]->ordinal / 64] &= ~(UINT64_C(1) << live[at]->ordinal % 64);
         free(live[at]->offsets);
         free(live[at]->kinds);
         free(live[at]);

@@ -13,8 +13,7 @@
 
 struct scout_state scout_state;
 
-static pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the filling of the driver's table */
-static pthread_mutex_t passing = PTHREAD_MUTEX_INITIALIZER;     /* from `begin` to `end` of an operation */
+static pthread_mutex_t passing = PTHREAD_MUTEX_INITIALIZER; /* from `begin` to `end` of an operation */
 
 /* In a run of `ddprun check --plan` the launcher is to know why. */
 static void
@@ -75,18 +74,19 @@ scout_require(CUresult result, const char *what)
     scout_stop("%s", error.text);
 }
 
+static void
+fill_driver(void)
+{
+    struct comm_error error;
+    if (!driver_fill(&scout_state.driver, scout_state.services->driver_function, &error))
+        scout_stop("%s", error.text);
+}
+
 void
 scout_ensure_driver(void)
 {
-    if (atomic_load_explicit(&scout_state.driver_ready, memory_order_acquire))
-        return;
-    pthread_mutex_lock(&driver_lock);
-    struct comm_error error;
-    if (!atomic_load(&scout_state.driver_ready) &&
-        !driver_fill(&scout_state.driver, scout_state.services->driver_function, &error))
-        scout_stop("%s", error.text);
-    atomic_store_explicit(&scout_state.driver_ready, true, memory_order_release);
-    pthread_mutex_unlock(&driver_lock);
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, fill_driver);
 }
 
 void

@@ -14,6 +14,7 @@
  */
 #include "tools/scout/trainer/scout.h"
 
+#include <search.h>
 #include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -46,13 +47,11 @@ struct brief {
     bool computes; /* a launch, or a graph's */
 };
 
-/* Where operations were, and since when: a hash table, [place_room] a power of two. */
-static struct place {
+/* Where operations were, and since when: a tree of search.h. */
+struct place {
     uint64_t name, offset;
     uint32_t begun;
-    bool used;
-} * places;
-static size_t place_count, place_room;
+};
 
 static struct brief *briefs;
 static size_t brief_count;
@@ -105,47 +104,33 @@ course_round(void)
 
 /* ---- what repeats ---- */
 
-static struct place *
-place_slot(struct place *table, size_t room, uint64_t name, uint64_t offset)
-{
-    uint64_t key[] = {name, offset};
-    size_t at = (size_t)XXH3_64bits(key, sizeof(key)) & (room - 1);
-    while (table[at].used && (table[at].name != name || table[at].offset != offset))
-        at = (at + 1) & (room - 1);
-    return &table[at];
-}
+COMPARES(compare_places, struct place, COMPARE(a, b, name, COMPARE(a, b, offset, 0)))
 
 /* The operation that was the first one in a place; this one, if none was there before. */
 static uint32_t
 place_begun(uint64_t name, uint64_t offset)
 {
-    if (2 * place_count >= place_room) {
-        size_t room = place_room > 0 ? 2 * place_room : 1024;
-        struct place *more = scout_zeroed(room, sizeof(*more));
-        FOR_EACH(place, places, place_room)
-            if (place->used)
-                *place_slot(more, room, place->name, place->offset) = *place;
-        free(places);
-        places = more;
-        place_room = room;
-    }
-    struct place *place = place_slot(places, place_room, name, offset);
-    if (!place->used) {
-        *place = (struct place){name, offset, (uint32_t)brief_count, true};
-        ++place_count;
-    }
-    return place->begun;
+    static void *places;
+    static struct place *added;
+    added = added == NULL ? scout_zeroed(1, sizeof(*added)) : added;
+    *added = (struct place){name, offset, (uint32_t)brief_count};
+    struct place *const *found = tsearch(added, &places, compare_places);
+    if (found == NULL)
+        scout_stop("out of memory");
+    added = *found == added ? NULL : added;
+    return (*found)->begun;
 }
 
 static void
 add_argument(uint32_t number, uint64_t offset, uint32_t slot)
 {
-    const struct allocation *allocation = allocations_numbered(number);
+    struct allocation *allocation = allocations_numbered(number);
     if (allocation == NULL)
         return;
     uint64_t name = allocations_name(allocation);
+    allocation->met_at = allocation->met_at > 0 ? allocation->met_at : brief_count + 1;
     *SCOUT_GROWN(arguments, argument_count) = (struct brief_argument){
-        name, allocation->bytes, offset, number, slot, place_begun(name, offset), place_begun(number, UINT64_MAX)};
+        name, allocation->bytes, offset, number, slot, place_begun(name, offset), (uint32_t)allocation->met_at - 1};
 }
 
 static void

@@ -38,7 +38,6 @@ struct scout_state {
     struct scout_progress *progress; /* mapped, shared with the launcher */
     struct scout_writer log;
     struct driver driver;
-    _Atomic bool driver_ready;
     uint64_t operation_count;
     uint64_t copied_bytes; /* most memory that copies took at a time */
 };
@@ -110,6 +109,7 @@ struct allocation {
     uint64_t met, turned, held, changed; /* hashes of what passed by last and of what was made of it; hidden.c's */
     bool hash_known;
     uint64_t hash;     /* of what it held last */
+    uint64_t met_at;   /* operations up to the first one that got it; 0: there was none */
     uint64_t *offsets; /* sorted: at which pointers into it were seen */
     uint32_t offset_count;
     uint8_t *kinds; /* of its words, for whole.c; NULL: no launch has written it */
