@@ -1,8 +1,8 @@
 """timeline.py TRACE TIMELINE - holds a timeline of `ddprun trace` to the trace that it was made from.
 
-Slices of a track do not overlap (one may be inside another); each flow has its three parts, in order, each inside a slice; each
-bucket of each step is there once, as long as the trace says, and no earlier than it was ready; what a step waited is split into
-the network's part and that of the rank that came last; control steps are marked as such. Prints what is wrong; exit code 1.
+Slices of a track do not overlap (one may be inside another); each bucket of each step is there once, on its group's track, as
+long as the trace says, and no earlier than it was ready; what a step waited is split into the network's part and that of the rank
+that came last; control steps are marked as such. Prints what is wrong; exit code 1.
 """
 import glob
 import json
@@ -32,28 +32,7 @@ def check_tracks(events):
             if open_ends and one["ts"] + one["dur"] > open_ends[-1] + CLOSE_US:
                 complain("track %s: %s at %.3f reaches beyond the slice that it begins in" % (track, one["name"], one["ts"]))
             open_ends.append(one["ts"] + one["dur"])
-    return tracks
-
-
-def check_flows(events, tracks):
-    flows = {}
-    for event in events:
-        if event["ph"] in "stf":
-            flows.setdefault(event["id"], []).append(event)
-    for name, parts in flows.items():
-        if [e["ph"] for e in parts] != ["s", "t", "f"]:
-            complain("flow %s has the parts %s" % (name, [e["ph"] for e in parts]))
-        elif not parts[0]["ts"] <= parts[1]["ts"] <= parts[2]["ts"] + CLOSE_US:
-            complain("flow %s goes back in time" % name)
-    begins = {}
-    for track, slices in tracks.items():
-        begins[track] = sorted((s["ts"], s["ts"] + s["dur"]) for s in slices)
-    for name, parts in flows.items():
-        for part in parts:
-            at = part["ts"]
-            if not any(b - CLOSE_US <= at <= e + CLOSE_US for b, e in begins.get((part["pid"], part["tid"]), [])):
-                complain("flow %s: its part %s is in no slice" % (name, part["ph"]))
-    return len(flows)
+    return len(tracks)
 
 
 def lines_of(folder):
@@ -64,13 +43,16 @@ def lines_of(folder):
 
 
 def check_buckets(folder, events):
-    shown = {}
+    shown, tracks = {}, {}
     for event in events:
         if event["ph"] == "X" and event["name"].startswith("bucket "):
             key = (event["pid"], event["args"]["group"], event["args"]["step"], int(event["name"].split()[1]))
             if key in shown:
                 complain("bucket %s is there twice" % (key,))
             shown[key] = event
+            tracks.setdefault(event["tid"], set()).add(event["args"]["group"])
+    if any(len(groups) > 1 for groups in tracks.values()):
+        complain("a track has buckets of several groups: %s" % tracks)
     count = 0
     for rank, line in lines_of(folder):
         if "step" not in line or "graph" in line:
@@ -149,14 +131,14 @@ def check_names(events):
 def main():
     events = json.load(open(sys.argv[2], encoding="utf-8"))["traceEvents"]
     tracks = check_tracks(events)
-    flows, buckets = check_flows(events, tracks), check_buckets(sys.argv[1], events)
+    buckets = check_buckets(sys.argv[1], events)
     if check_waits(sys.argv[1], events) == 0:
         complain("no step says what it waited for")
-    if buckets == 0 or flows != buckets:
-        complain("%d buckets, %d flows" % (buckets, flows))
+    if buckets == 0:
+        complain("there are no buckets")
     check_names(events)
     controls = check_control(sys.argv[1], events)
-    print("%d events, %d tracks, %d flows, %d control steps, %d complaints" % (len(events), len(tracks), flows, controls, len(wrong)))
+    print("%d events, %d tracks, %d buckets, %d control steps, %d complaints" % (len(events), tracks, buckets, controls, len(wrong)))
     sys.exit(1 if wrong else 0)
 
 

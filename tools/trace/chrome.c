@@ -1,32 +1,24 @@
 /* chrome.c - see clocks.h. */
 #include "tools/trace/clocks.h"
 
-#include "tools/common/grown.h"
 #include "tools/trace/facts.h"
 
 #include <json-c/json.h>
 
 #include <math.h>
 
-/* Tracks of a process, as they are shown from above: of the trainer one for each group, for groups may step on streams
- * of their own; one of collectives; and what the host does. */
+/* Tracks of a process, as they are shown from above: of the trainer and of collectives one for each group, for groups
+ * may step on streams of their own; and what the host does. */
 enum {
     TRACK_TRAINER = 1,
     TRACK_COLLECTIVES = TRACK_TRAINER + TRACE_GROUPS,
-    TRACK_HOST,
+    TRACK_HOST = TRACK_COLLECTIVES + TRACE_GROUPS,
     TRACK_RANKS,
     TRACK_GRAPHS,
     TRACKS
 };
 
 enum { MOST_NAMES = 20 };
-
-/* A bucket of a step that is shown; times are those of the common clock. */
-struct shown_bucket {
-    const struct trace_step *step;
-    const struct trace_bucket *bucket;
-    int64_t begin_ns, end_ns, step_begin_ns, released_ns;
-};
 
 /* One rank's run on its way to the file. */
 struct writing {
@@ -37,8 +29,6 @@ struct writing {
     const struct run_clock *clock;
     unsigned batches;        /* of a step: more than one where ranks take turns */
     int64_t ends_ns[TRACKS]; /* of each track: when the last slice ended */
-    struct shown_bucket *buckets;
-    size_t bucket_count;
 };
 
 static void
@@ -122,7 +112,7 @@ put_names(const struct writing *w)
         unsigned first, count;
         const char *name; /* where there are several, with a number after it */
     } tracks[] = {{TRACK_TRAINER, groups, groups == 1 ? "trainer (device)" : "trainer (device), group"},
-                  {TRACK_COLLECTIVES, 1, "collectives"},
+                  {TRACK_COLLECTIVES, groups, groups == 1 ? "collectives" : "collectives, group"},
                   {TRACK_HOST, 1, "DDP_STEP (host)"},
                   {TRACK_RANKS, 1, "waits for ranks (host)"},
                   {TRACK_GRAPHS, graphs, "steps in CUDA graphs (host)"}};
@@ -160,75 +150,29 @@ put_tensors(const struct writing *w, const struct trace_step *step, unsigned buc
     fputs("]", w->out);
 }
 
-/* From the moment when the bucket was ready, through its collective, to the end of what DDP_STEP waits for. */
-static void
-put_flow(const struct writing *w, const struct trace_step *step, const struct trace_bucket *bucket, int64_t ready_ns,
-         int64_t begin_ns, int64_t end_ns)
-{
-    static const char *const phases[] = {"s", "t", "f"};
-    unsigned trainer = TRACK_TRAINER + (unsigned)step->group;
-    const unsigned tracks[] = {trainer, TRACK_COLLECTIVES, trainer};
-    const int64_t times_ns[] = {ready_ns, begin_ns, end_ns - 1}; /* inside the slice, not at its end */
-    for (int i = 0; i < 3; ++i) {
-        begin_event(w, phases[i], tracks[i], "gradients", times_ns[i]);
-        fprintf(w->out, ",\"cat\":\"bucket\",\"id\":\"%lld.%d.%d.%llu.%u\",\"bp\":\"e\"}", (long long)w->run->job,
-                w->run->rank, step->group, (unsigned long long)step->number, bucket->number);
-    }
-}
-
 static int64_t
 clamp(int64_t ns, int64_t least_ns, int64_t most_ns)
 {
     return ns < least_ns ? least_ns : ns > most_ns ? most_ns : ns;
 }
 
-/* Keeps it for put_buckets(): steps of several groups share the track. */
 static void
-keep_bucket(struct writing *w, const struct trace_step *step, const struct trace_bucket *bucket, int64_t step_begin_ns,
-            int64_t released_ns)
+put_bucket(struct writing *w, const struct trace_step *step, const struct trace_bucket *bucket)
 {
-    if (isnan(bucket->begin_us) || isnan(bucket->end_us))
-        return;
-    *GROWN(w->buckets, w->bucket_count) = (struct shown_bucket){.step = step,
-                                                                .bucket = bucket,
-                                                                .begin_ns = after_boundary(w, step, bucket->begin_us),
-                                                                .end_ns = after_boundary(w, step, bucket->end_us),
-                                                                .step_begin_ns = step_begin_ns,
-                                                                .released_ns = released_ns};
-}
-
-static void
-put_bucket(struct writing *w, const struct shown_bucket *shown)
-{
-    const struct trace_step *step = shown->step;
-    const struct trace_bucket *bucket = shown->bucket;
     char name[32];
     snprintf(name, sizeof(name), "bucket %u", bucket->number);
-    int64_t begin_ns =
-        shown->begin_ns > w->ends_ns[TRACK_COLLECTIVES] ? shown->begin_ns : w->ends_ns[TRACK_COLLECTIVES];
-    int64_t ready_ns = after_boundary(w, step, isnan(bucket->ready_us) ? 0 : bucket->ready_us);
-    if (!begin_slice(w, TRACK_COLLECTIVES, name, begin_ns, shown->end_ns))
+    if (isnan(bucket->begin_us) || isnan(bucket->end_us) ||
+        !begin_slice(w, TRACK_COLLECTIVES + (unsigned)step->group, name, after_boundary(w, step, bucket->begin_us),
+                     after_boundary(w, step, bucket->end_us)))
         return;
-    fprintf(w->out, ",\"args\":{\"step\":%llu,\"group\":%d,\"bytes\":%llu,\"early\":%s,\"path\":",
-            (unsigned long long)step->number, step->group, (unsigned long long)bucket->bytes,
-            bucket->early ? "true" : "false");
+    fprintf(w->out,
+            ",\"args\":{\"step\":%" PRIu64 ",\"group\":%d,\"bytes\":%" PRIu64 ",\"early\":%s,\"path\":", step->number,
+            step->group, bucket->bytes, bucket->early ? "true" : "false");
     put_text(w->out, bucket->path);
     fputs(",\"type\":", w->out);
     put_text(w->out, bucket->type);
     put_tensors(w, step, bucket->number);
     fputs("}}", w->out);
-    put_flow(w, step, bucket, clamp(ready_ns, shown->step_begin_ns, begin_ns), begin_ns, shown->released_ns);
-}
-
-COMPARES(by_begin, struct shown_bucket, COMPARE(a, b, begin_ns, 0))
-
-static void
-put_buckets(struct writing *w)
-{
-    SORT(w->buckets, w->bucket_count, by_begin);
-    FOR_EACH(bucket, w->buckets, w->bucket_count)
-        put_bucket(w, bucket);
-    w->bucket_count = 0;
 }
 
 /* What is known of a step in a graph is when the host launched it, which may be far ahead of the device: it is shown up
@@ -274,10 +218,10 @@ put_step(struct writing *w, const struct trace_step *step)
     inner_slice(w, track, "waits for other ranks", boundary_ns, came_ns);
     inner_slice(w, track, last.rank < 0 ? "waits for averages" : "exposed communication", came_ns, released_ns);
     for (size_t k = 0; k < step->bucket_count; ++k)
-        keep_bucket(w, step, &step->buckets[k], begin_ns, released_ns);
+        put_bucket(w, step, &step->buckets[k]);
     if (step->entered_ns > 0 && begin_slice(w, TRACK_HOST, "DDP_STEP", clock_common(w->clock, step->entered_ns),
                                             clock_common(w->clock, step->left_ns)))
-        fprintf(w->out, ",\"args\":{\"step\":%llu,\"group\":%d}}", (unsigned long long)step->number, step->group);
+        fprintf(w->out, ",\"args\":{\"step\":%" PRIu64 ",\"group\":%d}}", step->number, step->group);
 }
 
 /* Where the rank warned first, by the warning's key. */
@@ -305,7 +249,6 @@ put_run(struct writing *w)
         else
             put_step(w, step);
     }
-    put_buckets(w);
     FOR_EACH(exchange, run->exchanges, run->exchange_count) {
         if (begin_slice(w, TRACK_RANKS, exchange->about, clock_common(w->clock, exchange->begin_ns),
                         clock_common(w->clock, exchange->end_ns)))
@@ -358,6 +301,5 @@ chrome_write(FILE *out, const struct trace *trace, const struct run_clock *clock
         put_run(w);
     }
     fputs("\n]}\n", out);
-    free(w->buckets);
     free(w);
 }
