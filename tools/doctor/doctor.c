@@ -1,4 +1,4 @@
-/* doctor.c - see doctor.h: the order of the examinations, and what is printed. */
+/* doctor.c - see examine.h: the order of the examinations. */
 #include "tools/doctor/examine.h"
 
 #include "base/protocol.h"
@@ -9,104 +9,87 @@
 
 #include <fcntl.h>
 
-/* The program and what its file tells; filled in from top to bottom. */
-struct target {
-    struct program program;
-    struct elf_facts facts;
-    bool is_known, has_facts, is_whole, has_kernels;
-    struct error error; /* if it is not known */
-};
-
-static const struct option_row rows[] = {HELP_ROW, {0}};
-
+/* What the file of the program that was named tells. *error: if there is none that can be started. */
 static void
-open_target(const char *name, struct target *target)
+open_program(struct examination *it, const char *name, struct error *error)
 {
-    target->is_known = program_find(name, getenv("PATH"), &target->program, &target->error);
-    if (!target->is_known || target->program.is_script)
-        return;
     struct elf_file file;
-    OWNED_FD int fd = open(target->program.path, O_RDONLY | O_CLOEXEC);
-    target->has_facts = fd >= 0 && elf_file_open(fd, &file) == 0;
-    if (target->has_facts) {
-        target->facts = elf_file_facts(&file);
-        target->is_whole = elf_file_is_dynamic(&file);
-        target->has_kernels = target->is_whole && elf_file_has_section(&file, is_section_of_kernels);
-        elf_file_close(&file);
-    }
+    it->has_program = program_find(name, getenv("PATH"), &it->program, error);
+    if (!it->has_program || it->program.is_script)
+        return;
+    OWNED_FD int fd = open(it->program.path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || elf_file_open(fd, &file) != 0)
+        return;
+    it->facts = elf_file_facts(&file);
+    it->is_whole = elf_file_is_dynamic(&file);
+    it->has_kernels = it->is_whole && elf_file_has_section(&file, is_section_of_kernels);
+    elf_file_close(&file);
 }
 
 /* Whether a launcher has started this process, and in which allocation of a scheduler. */
 static void
-examine_launcher(struct findings *findings)
+examine_launcher(struct examination *it)
 {
     struct launched launched;
     struct error error;
     const char *job = getenv("SLURM_JOB_ID"), *nodes = getenv("SLURM_JOB_NODELIST");
     if (job != NULL)
-        findings_ok(findings, "Slurm", "inside allocation %s, on %s", job, nodes != NULL ? nodes : "?");
+        findings_ok(it, "Slurm", "inside allocation %s, on %s", job, nodes != NULL ? nodes : "?");
     if (!launched_look(&(struct launch_request){.node_rank = -1}, &launched, &error))
-        findings_say_error(findings, FINDING_PROBLEM, "launcher", error.text);
+        findings_say_error(it, FINDING_PROBLEM, "launcher", error.text);
     else if (launched.by != LAUNCHED_ALONE)
-        findings_ok(findings, "launcher", "this process is one of several, by %s", launched.variables);
+        findings_ok(it, "launcher", "this process is one of several, by %s", launched.variables);
 }
 
 static void
-examine_machine(struct examination *examination)
+examine_machine(struct examination *it)
 {
-    examination->findings->title = "this machine";
-    examine_installation(examination);
-    examine_list(examination);
-    examine_gpus(examination);
-    examine_libraries(examination);
-    examine_launcher(examination->findings);
-    examine_limits(examination);
+    it->title = "this machine";
+    examine_installation(it);
+    examine_list(it);
+    examine_gpus(it);
+    examine_nccl(it);
+    examine_launcher(it);
+    examine_limits(it);
 }
 
 static void
-examine_target(struct examination *examination, const char *name, const struct target *target)
+examine_target(struct examination *it, const char *name, const struct error *error)
 {
-    OWNED char *title = xasprintf("the program %s", target->is_known ? target->program.path : name);
-    examination->findings->title = title;
-    if (target->is_known)
-        examine_program(examination);
+    OWNED char *title = xasprintf("the program %s", it->has_program ? it->program.path : name);
+    it->title = title;
+    if (it->has_program)
+        examine_program(it);
     else
-        findings_say_error(examination->findings, FINDING_PROBLEM, "file", target->error.text);
+        findings_say_error(it, FINDING_PROBLEM, "file", error->text);
 }
 
 static int
 run_doctor(const struct command *command, const struct options *options)
 {
-    struct target target = {0};
+    struct examination it = {.out = stdout, .options = options};
+    struct error error;
     char **rest;
     int exit_code;
     if (!command_begin(command, options->program, NULL, &rest, &exit_code))
         return exit_code;
     if (rest[0] != NULL)
-        open_target(rest[0], &target);
-
-    struct findings findings = {.out = stdout, .colour = tool_wants_colour()};
-    struct examination examination = {
-        .findings = &findings,
-        .options = options,
-        .softgpu = options->device == DEVICE_SOFTGPU || target.program.built_for_softgpu,
-        .needs_gpu = options->device == DEVICE_GPU || target.is_known,
-        .program = target.is_known ? &target.program : NULL,
-        .facts = target.has_facts ? &target.facts : NULL,
-        .is_whole = target.is_whole,
-        .has_kernels = target.has_kernels,
-    };
-    examination.needs_gpu = examination.needs_gpu && !examination.softgpu;
-    examine_machine(&examination);
+        open_program(&it, rest[0], &error);
+    it.colour = tool_wants_colour();
+    it.softgpu = options->device == DEVICE_SOFTGPU || it.program.built_for_softgpu;
+    it.needs_gpu = (options->device == DEVICE_GPU || it.has_program) && !it.softgpu;
+    examine_machine(&it);
     if (rest[0] != NULL)
-        examine_target(&examination, rest[0], &target);
-    findings_say_counts(&findings);
-    installation_free(&examination.found);
-    loader_list_free(&examination.loaded);
-    program_free(&target.program);
+        examine_target(&it, rest[0], &error);
+    findings_say_counts(&it);
+    installation_free(&it.found);
+    loader_list_free(&it.loaded);
+    program_free(&it.program);
     int printed = close_stdout(stdout);
-    return findings.counts[FINDING_PROBLEM] == 0 ? printed : DDPRUN_EXIT_FAILURE;
+    return it.counts[FINDING_PROBLEM] == 0 ? printed : DDPRUN_EXIT_FAILURE;
 }
+
+static const struct option_row rows[] = {HELP_ROW, {0}};
 
 const struct command doctor_command = {
     .name = "doctor",

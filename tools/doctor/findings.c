@@ -1,8 +1,7 @@
-/* findings.c - see findings.h. */
-#include "tools/doctor/findings.h"
+/* findings.c - see examine.h: what is printed. */
+#include "tools/doctor/examine.h"
 
 #include "base/printable.h"
-#include "launcher/common/xcalloc.h"
 #include "tools/common/owned.h"
 
 #include <stdarg.h>
@@ -26,7 +25,7 @@ print_line(FILE *out, const char *before, const char *text)
 }
 
 void
-findings_say(struct findings *findings, enum finding_state state, const char *subject, const char *advice,
+findings_say(struct examination *it, enum finding_state state, const char *subject, const char *advice,
              const char *format, ...)
 {
     enum { STATE_WIDTH = 7 };
@@ -36,39 +35,39 @@ findings_say(struct findings *findings, enum finding_state state, const char *su
     if (vasprintf(&text, format, args) < 0)
         text = xstrdup("(no memory to say it)");
     va_end(args);
-    if (findings->title != NULL)
-        print_line(findings->out, "", findings->title);
-    findings->title = NULL;
-    if (findings->colour)
-        fprintf(findings->out, "  \033[%sm%-*s\033[0m  ", states[state].colour, STATE_WIDTH, states[state].name);
+    if (it->title != NULL)
+        print_line(it->out, "", it->title);
+    it->title = NULL;
+    if (it->colour)
+        fprintf(it->out, "  \033[%sm%-*s\033[0m  ", states[state].colour, STATE_WIDTH, states[state].name);
     else
-        fprintf(findings->out, "  %-*s  ", STATE_WIDTH, states[state].name);
-    fprintf(findings->out, "%s: ", subject);
-    print_line(findings->out, "", text);
+        fprintf(it->out, "  %-*s  ", STATE_WIDTH, states[state].name);
+    fprintf(it->out, "%s: ", subject);
+    print_line(it->out, "", text);
     if (advice != NULL)
-        print_line(findings->out, "           -> ", advice);
-    fflush(findings->out);
-    findings->counts[state] += 1;
+        print_line(it->out, "           -> ", advice);
+    fflush(it->out);
+    it->counts[state] += 1;
     free(text);
 }
 
 void
-findings_say_error(struct findings *findings, enum finding_state state, const char *subject, const char *text)
+findings_say_error(struct examination *it, enum finding_state state, const char *subject, const char *text)
 {
     OWNED char *what = xstrdup(text);
     char *todo = strstr(what, "; ");
     if (todo != NULL)
         *todo = '\0';
-    findings_say(findings, state, subject, todo != NULL ? todo + 2 : "fix that", "%s", what);
+    findings_say(it, state, subject, todo != NULL ? todo + 2 : "fix that", "%s", what);
 }
 
 void
-findings_say_counts(const struct findings *findings)
+findings_say_counts(const struct examination *it)
 {
     for (int state = 0; state < FINDING_STATE_COUNT; ++state) {
-        int count = findings->counts[state];
-        fprintf(findings->out, "%s%d %s%s", state == 0 ? "" : ", ", count, states[state].name,
+        int count = it->counts[state];
+        fprintf(it->out, "%s%d %s%s", state == 0 ? "" : ", ", count, states[state].name,
                 count == 1 || state == FINDING_OK ? "" : "s");
     }
-    fputc('\n', findings->out);
+    fputc('\n', it->out);
 }

@@ -9,7 +9,7 @@
 #include "tools/doctor/examine.h"
 
 #include <dlfcn.h>
-#include <inttypes.h>
+#include <sys/mman.h>
 
 /* CUDA 12.4 brought the call by which kernels' arguments are read; release 580 serves CUDA 13. */
 enum { LEAST_CUDA = 12040, WANTED_CUDA = 13000, LIMIT_S = 60 };
@@ -18,152 +18,135 @@ static const char install_driver[] =
     "install NVIDIA's driver, release 580 or newer; in a container start it with access to the GPUs (--gpus all)";
 static const char restart[] = "see that nvidia-smi works; restart the machine after an update of the driver";
 
-/* ---- in the child: lines "release R", "cuda N", "gpu MODE MIG BYTES BUS NAME", or "none WHY" ---- */
+/* What a child was told, in pages that it shares with the doctor. */
+struct answers {
+    char none[256]; /* why there is no NVML, or no driver; "": there is */
+    char release[NVML_TEXT_BYTES];
+    int cuda, count;
+    int prohibited, exclusive, divided; /* how many of these */
+    char described[8192];               /* "0 NVIDIA H200 (139.8 GiB, 0000:3b:00.0), ..." */
+    int devices;                        /* that the driver finds */
+    int refused;                        /* the error of cuInit; 0: none */
+};
+
+/* ---- in the child ---- */
+
+static void
+add_gpu(struct answers *to, const struct nvml_gpu *gpu)
+{
+    size_t length = strlen(to->described);
+    to->prohibited += gpu->compute_mode == NVML_MODE_PROHIBITED;
+    to->exclusive +=
+        gpu->compute_mode == NVML_MODE_EXCLUSIVE_PROCESS || gpu->compute_mode == NVML_MODE_EXCLUSIVE_THREAD;
+    to->divided += gpu->is_divided;
+    snprintf(to->described + length, sizeof(to->described) - length, "%s%d %s (%.1f GiB, %s)", length > 0 ? ", " : "",
+             to->count++, gpu->name[0] != '\0' ? gpu->name : "(no name)", (double)gpu->memory_bytes / (1 << 30),
+             gpu->bus_id[0] != '\0' ? gpu->bus_id : "-");
+}
 
 static int
 ask_nvml(void *context)
 {
-    (void)context;
+    struct answers *to = context;
     const char *why;
     struct nvml *nvml = nvml_open(&why);
     if (nvml == NULL) {
-        printf("none %s\n", why);
+        snprintf(to->none, sizeof(to->none), "%s", why);
         return 0;
     }
-    char release[NVML_TEXT_BYTES];
-    int cuda_version;
-    nvml_driver(nvml, release, &cuda_version);
-    printf("release %s\ncuda %d\n", release, cuda_version);
-    int count = nvml_gpu_count(nvml);
-    for (int i = 0; i < count; ++i) {
-        struct nvml_gpu gpu;
-        if (nvml_gpu_read(nvml, i, &gpu))
-            printf("gpu %d %d %" PRIu64 " %s %s\n", (int)gpu.compute_mode, gpu.is_divided, gpu.memory_bytes,
-                   gpu.bus_id[0] != '\0' ? gpu.bus_id : "-", gpu.name[0] != '\0' ? gpu.name : "(no name)");
-        else
-            printf("gpu -1 0 0 - (no name)\n");
+    nvml_driver(nvml, to->release, &to->cuda);
+    for (int i = 0, count = nvml_gpu_count(nvml); i < count; ++i) {
+        struct nvml_gpu gpu = {.compute_mode = NVML_MODE_UNKNOWN};
+        if (!nvml_gpu_read(nvml, i, &gpu))
+            gpu = (struct nvml_gpu){.compute_mode = NVML_MODE_UNKNOWN};
+        add_gpu(to, &gpu);
     }
     return 0;
 }
 
-/* A line "devices N", or "refuses ERROR", or "none WHY". Loads what the trainer's cudart loads, by the same
- * name. */
+/* Loads what the trainer's cudart loads, by the same name. */
 static int
 ask_driver(void *context)
 {
-    (void)context;
+    struct answers *to = context;
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    int (*init)(unsigned flags) = NULL, (*count)(int *count) = NULL;
     if (driver == NULL) {
-        printf("none %s\n", dlerror());
+        snprintf(to->none, sizeof(to->none), "%s", dlerror());
         return 0;
     }
-    int (*init)(unsigned flags), (*count)(int *count);
     *(void **)&init = dlsym(driver, "cuInit");
     *(void **)&count = dlsym(driver, "cuDeviceGetCount");
-    if (init == NULL || count == NULL) {
-        printf("none it lacks cuInit or cuDeviceGetCount\n");
-        return 0;
-    }
-    int number = 0, answer = init(0);
-    if (answer != 0) {
-        printf("refuses %d\n", answer);
-        return 0;
-    }
-    if (count(&number) == 0)
-        printf("devices %d\n", number);
+    if (init == NULL || count == NULL)
+        snprintf(to->none, sizeof(to->none), "it lacks cuInit or cuDeviceGetCount");
+    else if ((to->refused = init(0)) == 0)
+        (void)count(&to->devices);
     return 0;
 }
 
 /* ---- what is made of it ---- */
 
-struct gpus {
-    int count;
-    int prohibited, exclusive, divided; /* how many of them */
-    char *described;                    /* "0 NVIDIA H200 (139.8 GiB, 0000:3b:00.0), ..." */
-};
+enum { FAILED_BYTES = 64 };
 
-static void
-add_gpu(struct gpus *gpus, const char *line)
+/* A child's answers, for munmap(). NULL: `failed` says how it ended. */
+static struct answers *
+ask(int (*function)(void *context), char failed[FAILED_BYTES])
 {
-    int mode, divided, name = 0;
-    uint64_t bytes;
-    char bus[NVML_TEXT_BYTES];
-    if (sscanf(line, "%d %d %" SCNu64 " %95s %n", &mode, &divided, &bytes, bus, &name) < 4 || name == 0)
-        return;
-    gpus->prohibited += mode == NVML_MODE_PROHIBITED;
-    gpus->exclusive += mode == NVML_MODE_EXCLUSIVE_PROCESS || mode == NVML_MODE_EXCLUSIVE_THREAD;
-    gpus->divided += divided;
-    OWNED char *before = gpus->described;
-    gpus->described =
-        xasprintf("%s%s%d %.*s (%.1f GiB, %s)", before != NULL ? before : "", before != NULL ? ", " : "", gpus->count++,
-                  (int)strcspn(line + name, "\n"), line + name, (double)bytes / (1 << 30), bus);
-}
-
-/* The line that begins with `word`, after it; NULL: no such line. `from` and the text end in a NUL. */
-static const char *
-line_of(const char *text, const char *word)
-{
-    size_t length = strlen(word);
-    while (text != NULL && *text != '\0') {
-        if (strncmp(text, word, length) == 0 && text[length] == ' ')
-            return text + length + 1;
-        text = strchr(text, '\n');
-        text = text != NULL ? text + 1 : NULL;
+    OWNED struct child_result *result = xcalloc(1, sizeof(*result));
+    struct answers *answers = mmap(NULL, sizeof(*answers), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (answers == MAP_FAILED) {
+        snprintf(failed, FAILED_BYTES, "%s", strerror(errno));
+        return NULL;
     }
+    child_call(function, answers, LIMIT_S, result);
+    if (result->end == CHILD_EXITED && result->code == 0)
+        return answers;
+    (void)child_end_text(result, failed);
+    munmap(answers, sizeof(*answers));
     return NULL;
-}
-
-static int
-number_of(const char *text, const char *word)
-{
-    const char *line = line_of(text, word);
-    return line != NULL ? (int)strtol(line, NULL, 10) : -1;
 }
 
 /* A job on the stand-in does without GPUs, whatever is wrong with them. */
 static enum finding_state
-unless_softgpu(const struct examination *examination, enum finding_state state)
+unless_softgpu(const struct examination *it, enum finding_state state)
 {
-    return examination->softgpu ? FINDING_NOTE : state;
+    return it->softgpu ? FINDING_NOTE : state;
 }
 
 static void
-judge_version(struct examination *examination, const char *release, int cuda)
+judge_version(struct examination *it, const struct answers *told)
 {
     static const char update[] = "update NVIDIA's driver to release 580 or newer";
-    struct findings *findings = examination->findings;
-    int length = (int)strcspn(release, "\n");
-    if (cuda <= 0)
-        findings_say(findings, unless_softgpu(examination, FINDING_WARNING), "driver", update,
-                     "release %.*s does not report its CUDA version", length, release);
-    else if (cuda < LEAST_CUDA)
-        findings_say(findings, unless_softgpu(examination, FINDING_PROBLEM), "driver", update,
-                     "release %.*s serves CUDA %d.%d only; ddprun reads kernels' arguments by a call of CUDA 12.4",
-                     length, release, cuda / 1000, cuda % 1000 / 10);
-    else if (cuda < WANTED_CUDA)
-        findings_say(findings, unless_softgpu(examination, FINDING_WARNING), "driver",
+    const char *release = told->release;
+    int major = told->cuda / 1000, minor = told->cuda % 1000 / 10;
+    if (told->cuda <= 0)
+        findings_say(it, unless_softgpu(it, FINDING_WARNING), "driver", update,
+                     "release %s does not report its CUDA version", release);
+    else if (told->cuda < LEAST_CUDA)
+        findings_say(it, unless_softgpu(it, FINDING_PROBLEM), "driver", update,
+                     "release %s serves CUDA %d.%d only; ddprun reads kernels' arguments by a call of CUDA 12.4",
+                     release, major, minor);
+    else if (told->cuda < WANTED_CUDA)
+        findings_say(it, unless_softgpu(it, FINDING_WARNING), "driver",
                      "update it to release 580 or newer, or use programs built with that CUDA version",
-                     "release %.*s serves CUDA %d.%d; programs built with CUDA 13 do not run on it", length, release,
-                     cuda / 1000, cuda % 1000 / 10);
+                     "release %s serves CUDA %d.%d; programs built with CUDA 13 do not run on it", release, major,
+                     minor);
     else
-        findings_ok(findings, "driver", "release %.*s, serves CUDA %d.%d", length, release, cuda / 1000,
-                    cuda % 1000 / 10);
+        findings_ok(it, "driver", "release %s, serves CUDA %d.%d", release, major, minor);
 }
 
 static void
-judge_gpus(struct examination *examination, const struct gpus *gpus)
+judge_gpus(struct examination *it, const struct answers *gpus)
 {
-    struct findings *findings = examination->findings;
-    findings_ok(findings, "GPUs", "%d: %s", gpus->count, gpus->described);
+    findings_ok(it, "GPUs", "%d: %s", gpus->count, gpus->described);
     if (gpus->prohibited > 0)
-        findings_say(findings, unless_softgpu(examination, FINDING_PROBLEM), "compute mode",
-                     "nvidia-smi -c DEFAULT, as root", "%d of the GPUs do not allow compute programs (mode PROHIBITED)",
-                     gpus->prohibited);
+        findings_say(it, unless_softgpu(it, FINDING_PROBLEM), "compute mode", "nvidia-smi -c DEFAULT, as root",
+                     "%d of the GPUs do not allow compute programs (mode PROHIBITED)", gpus->prohibited);
     if (gpus->exclusive > 0)
-        findings_say(findings, FINDING_NOTE, "compute mode", "nvidia-smi -c DEFAULT, as root, if --share-gpu is wanted",
+        findings_say(it, FINDING_NOTE, "compute mode", "nvidia-smi -c DEFAULT, as root, if --share-gpu is wanted",
                      "%d of the GPUs serve one process at a time (mode EXCLUSIVE)", gpus->exclusive);
     if (gpus->divided > 0)
-        findings_say(findings, FINDING_NOTE, "MIG",
+        findings_say(it, FINDING_NOTE, "MIG",
                      "name the instances, one for each rank: --gpus MIG-...,MIG-... (nvidia-smi -L lists them); NCCL "
                      "may refuse several instances of one GPU",
                      "%d of the GPUs are divided into MIG instances", gpus->divided);
@@ -192,93 +175,83 @@ enum { NO_DEVICE = 100 }; /* of cuInit: a driver, and no GPU */
 /* Asks the driver for what a program gets. False: there is none, or it has no GPU. `known`: GPUs that NVML knows, -1:
  * there is no NVML. */
 static bool
-examine_driver(struct examination *examination, int known)
+examine_driver(struct examination *it, int known)
 {
-    OWNED struct child_result *result = xcalloc(1, sizeof(*result));
-    struct findings *findings = examination->findings;
-    enum finding_state state = unless_softgpu(examination, FINDING_PROBLEM);
-    char text[64];
-    child_call(ask_driver, NULL, LIMIT_S, result);
-    const char *none = line_of(result->text, "none");
-    int devices = number_of(result->text, "devices"), refused = number_of(result->text, "refuses");
+    enum finding_state state = unless_softgpu(it, FINDING_PROBLEM);
+    char failed[FAILED_BYTES];
+    struct answers *told = ask(ask_driver, failed);
+    bool has_none = told != NULL && told->none[0] != '\0', is_there = true;
     const struct refusal *refusal = refusals;
-    while (refusal->error != refused && refusal->error != 0)
+    while (told != NULL && refusal->error != told->refused && refusal->error != 0)
         ++refusal;
-    bool is_whole = result->end == CHILD_EXITED && result->code == 0;
-    if (is_whole && known < 0 && (none != NULL || refused == NO_DEVICE || (refused < 0 && devices <= 0)))
-        return false;
-    if (!is_whole)
-        findings_say(findings, state, "libcuda.so.1", restart, "opening the driver failed: %s",
-                     child_end_text(result, text));
-    else if (none != NULL)
-        findings_say(findings, state, "libcuda.so.1", refusals[0].advice, "%.*s", (int)strcspn(none, "\n"), none);
-    else if (refused >= 0)
-        findings_say(findings, state, "libcuda.so.1", refusal->advice, "cuInit failed with error %d: %s", refused,
+    if (told == NULL)
+        findings_say(it, state, "libcuda.so.1", restart, "opening the driver failed: %s", failed);
+    else if (known < 0 && (has_none || told->refused == NO_DEVICE || (told->refused == 0 && told->devices <= 0)))
+        is_there = false;
+    else if (has_none)
+        findings_say(it, state, "libcuda.so.1", refusals[0].advice, "%s", told->none);
+    else if (told->refused != 0)
+        findings_say(it, state, "libcuda.so.1", refusal->advice, "cuInit failed with error %d: %s", told->refused,
                      refusal->means);
-    else if (known >= 0 && devices != known && getenv("CUDA_VISIBLE_DEVICES") == NULL)
-        findings_say(findings, FINDING_WARNING, "libcuda.so.1", "name the GPUs to use by --gpus",
-                     "CUDA finds %d GPUs, NVML finds %d", devices, known);
+    else if (known >= 0 && told->devices != known && getenv("CUDA_VISIBLE_DEVICES") == NULL)
+        findings_say(it, FINDING_WARNING, "libcuda.so.1", "name the GPUs to use by --gpus",
+                     "CUDA finds %d GPUs, NVML finds %d", told->devices, known);
     else
-        findings_ok(findings, "libcuda.so.1", "opens, and finds %d GPU%s", devices, devices == 1 ? "" : "s");
-    if (known < 0 && devices > 0)
-        examination->gpu_count = devices;
-    return true;
+        findings_ok(it, "libcuda.so.1", "opens, and finds %d GPU%s", told->devices, told->devices == 1 ? "" : "s");
+    if (told != NULL && known < 0)
+        it->gpu_count = told->devices;
+    if (told != NULL)
+        munmap(told, sizeof(*told));
+    return is_there;
 }
 
 /* What shows nothing of CUDA may start a program of softgpu-cc's, and a job has to be told. */
 static bool
-may_be_wrapper(const struct examination *examination)
+may_be_wrapper(const struct examination *it)
 {
-    return examination->options->device == DEVICE_AUTO && examination->program != NULL &&
-           !trainer_shows_cuda(examination);
+    return it->options->device == DEVICE_AUTO && it->has_program && !trainer_shows_cuda(it);
 }
 
 static void
-say_no_gpu(struct examination *examination, const char *why)
+say_no_gpu(struct examination *it, const char *why)
 {
-    struct findings *findings = examination->findings;
-    if (examination->needs_gpu && may_be_wrapper(examination))
-        findings_say(findings, FINDING_PROBLEM, "GPUs",
+    if (it->needs_gpu && may_be_wrapper(it))
+        findings_say(it, FINDING_PROBLEM, "GPUs",
                      "add --device softgpu if it starts a program that softgpu-cc has built; otherwise install "
                      "NVIDIA's driver",
                      "none: %s; without --device softgpu ranks need one", why);
-    else if (examination->needs_gpu)
-        findings_say(findings, FINDING_PROBLEM, "GPUs", install_driver, "none: %s; the program needs one", why);
-    else if (examination->softgpu)
-        findings_ok(findings, "GPUs", "no GPU; the stand-in does not need one (%s)", why);
+    else if (it->needs_gpu)
+        findings_say(it, FINDING_PROBLEM, "GPUs", install_driver, "none: %s; the program needs one", why);
+    else if (it->softgpu)
+        findings_ok(it, "GPUs", "no GPU; the stand-in does not need one (%s)", why);
     else
-        findings_say(findings, FINDING_NOTE, "GPUs",
+        findings_say(it, FINDING_NOTE, "GPUs",
                      "ignore this for programs built by softgpu-cc; for others install NVIDIA's driver", "none: %s",
                      why);
 }
 
 void
-examine_gpus(struct examination *examination)
+examine_gpus(struct examination *it)
 {
-    OWNED struct child_result *result = xcalloc(1, sizeof(*result));
-    char text[64];
-    child_call(ask_nvml, NULL, LIMIT_S, result);
-    const char *none = line_of(result->text, "none"), *release = line_of(result->text, "release");
-    struct gpus gpus = {0};
-    for (const char *line = result->text; (line = line_of(line, "gpu")) != NULL;)
-        add_gpu(&gpus, line);
-
-    if (result->end != CHILD_EXITED || result->code != 0 || (none == NULL && release == NULL)) {
-        findings_say(examination->findings, unless_softgpu(examination, FINDING_PROBLEM), "driver", restart,
-                     "the query by NVML failed: %s", child_end_text(result, text));
-    } else if (none != NULL) {
-        OWNED char *why = xasprintf("%.*s", (int)strcspn(none, "\n"), none);
-        if (!examine_driver(examination, -1))
-            say_no_gpu(examination, why);
-    } else {
-        examination->gpu_count = gpus.count;
-        judge_version(examination, release, number_of(result->text, "cuda"));
-        if (gpus.count == 0)
-            say_no_gpu(examination, "the driver works, but finds no GPU");
-        else
-            judge_gpus(examination, &gpus);
-        if (gpus.count > 0)
-            (void)examine_driver(examination, gpus.count);
+    char failed[FAILED_BYTES];
+    struct answers *told = ask(ask_nvml, failed);
+    if (told == NULL) {
+        findings_say(it, unless_softgpu(it, FINDING_PROBLEM), "driver", restart, "the query by NVML failed: %s",
+                     failed);
+        return;
     }
-    free(gpus.described);
+    if (told->none[0] != '\0') {
+        if (!examine_driver(it, -1))
+            say_no_gpu(it, told->none);
+    } else {
+        it->gpu_count = told->count;
+        judge_version(it, told);
+        if (told->count == 0) {
+            say_no_gpu(it, "the driver works, but finds no GPU");
+        } else {
+            judge_gpus(it, told);
+            (void)examine_driver(it, told->count);
+        }
+    }
+    munmap(told, sizeof(*told));
 }

@@ -26,17 +26,17 @@ limit_of(int resource)
 
 /* `what`: of what there are too few. */
 static void
-examine_count(struct findings *findings, int resource, rlim_t least, const char *subject, const char *advice,
+examine_count(struct examination *it, int resource, rlim_t least, const char *subject, const char *advice,
               const char *what)
 {
     rlim_t most = limit_of(resource);
     if (most < least)
-        findings_say(findings, FINDING_WARNING, subject, advice, "at most %llu %s", (unsigned long long)most, what);
+        findings_say(it, FINDING_WARNING, subject, advice, "at most %llu %s", (unsigned long long)most, what);
 }
 
 /* InfiniBand's drivers lock the memory that they send from; without InfiniBand the limit hardly matters. */
 static void
-examine_locked_memory(struct findings *findings)
+examine_locked_memory(struct examination *it)
 {
     rlim_t locked = limit_of(RLIMIT_MEMLOCK);
     glob_t adapters = {0};
@@ -44,80 +44,78 @@ examine_locked_memory(struct findings *findings)
     globfree(&adapters);
     if (infiniband && locked < (rlim_t)LEAST_LOCKED_MIB << 20)
         findings_say(
-            findings, FINDING_WARNING, "locked memory",
+            it, FINDING_WARNING, "locked memory",
             "ulimit -l unlimited (under Slurm: LimitMEMLOCK=infinity for slurmd; docker run --ulimit memlock=-1)",
             "at most %.0f MiB; NCCL over the InfiniBand of this machine needs more", (double)locked / MIB_BYTES);
 }
 
 /* NCCL's ranks of one machine exchange through /dev/shm; so do those of the stand-in. */
 static void
-examine_shared_memory(struct findings *findings)
+examine_shared_memory(struct examination *it)
 {
     struct statvfs shm;
     if (statvfs("/dev/shm", &shm) != 0 || access("/dev/shm", W_OK | X_OK) != 0) {
-        findings_say(findings, FINDING_PROBLEM, "/dev/shm", "mount a tmpfs there, writable by every user",
+        findings_say(it, FINDING_PROBLEM, "/dev/shm", "mount a tmpfs there, writable by every user",
                      "cannot be written: %s; ranks of one machine exchange through it", strerror(errno));
         return;
     }
     double size = (double)shm.f_blocks * (double)shm.f_frsize / MIB_BYTES;
     double space = (double)shm.f_bavail * (double)shm.f_frsize / MIB_BYTES;
     if (space < LEAST_SHM_MIB)
-        findings_say(findings, FINDING_WARNING, "/dev/shm",
+        findings_say(it, FINDING_WARNING, "/dev/shm",
                      "make it larger (docker run --shm-size=1g), or remove files from it",
                      "%.0f MiB free of %.0f MiB; NCCL may want more for many ranks", space, size);
     else
-        findings_ok(findings, "/dev/shm", "%.0f MiB free of %.0f MiB", space, size);
+        findings_ok(it, "/dev/shm", "%.0f MiB free of %.0f MiB", space, size);
 }
 
 /* Of this container or job, which all its ranks share. */
 static void
-examine_cgroup(struct findings *findings)
+examine_cgroup(struct examination *it)
 {
     uint64_t processes = room_limit("pids.max");
     if (processes < LEAST_PROCESSES)
-        findings_say(findings, FINDING_WARNING, "cgroup",
+        findings_say(it, FINDING_WARNING, "cgroup",
                      "raise the limit of the container or the job, if ranks cannot start threads",
                      "%llu processes, for all ranks of this machine together", (unsigned long long)processes);
 }
 
 /* The report of a hang reads the stacks of ranks, which are children of ddprun (yama: 0 and 1 allow that). */
 static void
-examine_tracing(struct findings *findings)
+examine_tracing(struct examination *it)
 {
     uint64_t scope = 0;
     (void)room_number("/proc/sys/kernel/yama/ptrace_scope", "", &scope);
     if (scope >= 3 || (scope == 2 && geteuid() != 0))
-        findings_say(findings, FINDING_WARNING, "stacks of ranks", "set kernel.yama.ptrace_scope to 1, as root",
+        findings_say(it, FINDING_WARNING, "stacks of ranks", "set kernel.yama.ptrace_scope to 1, as root",
                      "kernel.yama.ptrace_scope is %d: a report about hung ranks cannot show their stacks", (int)scope);
 }
 
 /* Made and removed for real: this finds a full disk too. */
 static void
-examine_job_folder(struct findings *findings)
+examine_job_folder(struct examination *it)
 {
     struct job_folder folder;
     struct error error;
     if (!job_folder_make(&folder, &error)) {
-        findings_say_error(findings, FINDING_PROBLEM, "job folder", error.text);
+        findings_say_error(it, FINDING_PROBLEM, "job folder", error.text);
         return;
     }
     const char *slash = strrchr(folder.path, '/');
-    findings_ok(findings, "job folder", "can be made in %.*s", slash == folder.path ? 1 : (int)(slash - folder.path),
+    findings_ok(it, "job folder", "can be made in %.*s", slash == folder.path ? 1 : (int)(slash - folder.path),
                 folder.path);
     job_folder_remove(&folder);
 }
 
 void
-examine_limits(struct examination *examination)
+examine_limits(struct examination *it)
 {
-    struct findings *findings = examination->findings;
-    examine_job_folder(findings);
-    examine_shared_memory(findings);
-    examine_locked_memory(findings);
-    examine_count(findings, RLIMIT_NOFILE, LEAST_FILES, "open files", "ulimit -n 4096",
-                  "in a process; many ranks need more");
-    examine_count(findings, RLIMIT_NPROC, LEAST_PROCESSES, "processes", "ulimit -u 16384, or ask the administrator",
+    examine_job_folder(it);
+    examine_shared_memory(it);
+    examine_locked_memory(it);
+    examine_count(it, RLIMIT_NOFILE, LEAST_FILES, "open files", "ulimit -n 4096", "in a process; many ranks need more");
+    examine_count(it, RLIMIT_NPROC, LEAST_PROCESSES, "processes", "ulimit -u 16384, or ask the administrator",
                   "processes and threads of yours; each rank has dozens");
-    examine_cgroup(findings);
-    examine_tracing(findings);
+    examine_cgroup(it);
+    examine_tracing(it);
 }

@@ -10,7 +10,6 @@
 #include "launcher/start/loader.h"
 #include "launcher/start/program.h"
 #include "tools/doctor/examine.h"
-#include "tools/doctor/findings.h"
 
 #include "tests/test.h"
 
@@ -223,11 +222,11 @@ LOOP_TEST(no_bytes_reach_the_terminal_as_they_are, 0, TEXT_CASES)
     bytes[sizeof(bytes) - 1] = '\0';
     char *text = NULL;
     size_t count;
-    struct findings findings = {.out = open_memstream(&text, &count), .title = bytes};
-    findings_say(&findings, FINDING_PROBLEM, subject, bytes, "%s", bytes);
-    findings_ok(&findings, subject, "%s", bytes);
-    findings_say_counts(&findings);
-    fclose(findings.out);
+    struct examination it = {.out = open_memstream(&text, &count), .title = bytes};
+    findings_say(&it, FINDING_PROBLEM, subject, bytes, "%s", bytes);
+    findings_ok(&it, subject, "%s", bytes);
+    findings_say_counts(&it);
+    fclose(it.out);
     int lines = 0;
     for (const char *p = text; *p != '\0'; ++p) {
         ck_assert((unsigned char)*p >= 0x20 || *p == '\n');
@@ -242,17 +241,17 @@ TEST(good_text_stays)
 {
     char *text = NULL;
     size_t count;
-    struct findings findings = {.out = open_memstream(&text, &count), .title = "this machine"};
-    findings_say(&findings, FINDING_NOTE, "a", "tu was",
+    struct examination it = {.out = open_memstream(&text, &count), .title = "this machine"};
+    findings_say(&it, FINDING_NOTE, "a", "tu was",
                  "Gr\xc3\xbc\xc3\x9f"
                  "e \xe2\x82\xac \xf0\x9f\x98\x80");
-    findings_ok(&findings, "b", "%d", 7);
-    findings_say_counts(&findings);
-    fclose(findings.out);
+    findings_ok(&it, "b", "%d", 7);
+    findings_say_counts(&it);
+    fclose(it.out);
     ck_assert_str_eq(text, "this machine\n  note     a: Gr\xc3\xbc\xc3\x9f"
                            "e \xe2\x82\xac \xf0\x9f\x98\x80\n"
                            "           -> tu was\n  ok       b: 7\n1 ok, 1 note, 0 warnings, 0 problems\n");
-    ck_assert_int_eq(findings.counts[FINDING_NOTE], 1);
+    ck_assert_int_eq(it.counts[FINDING_NOTE], 1);
     free(text);
 }
 
