@@ -87,45 +87,35 @@ follow_trace(struct follower *follower, const char *trace)
 
 /* ---- its end ---- */
 
-struct ending {
-    int code;      /* of its ddprun */
-    int signal;    /* that asked for the end; 0: none */
-    bool complete; /* it was asked to end after its steps */
-};
-
 /* A process that has just begun is interrupted less often than others on a busy machine. */
 enum { LEAST_MS = 1000 };
 
-static struct ending
-attend(const struct rehearsal *rehearsal, pid_t pid)
+/* Until its end. Returns whether it was asked to end after its steps. */
+static bool
+attend(const struct rehearsal *rehearsal, struct inner_run *run)
 {
-    const struct predict_request *request = rehearsal->request;
+    const unsigned steps = rehearsal->request->steps;
     struct follower follower = {0};
-    struct ending ending = {0};
-    struct inner_run run = {.pid = pid, .begin_ms = clock_now_ms()};
-    while (inner_run_goes_on(&run)) {
+    bool is_complete = false;
+    while (inner_run_goes_on(run)) {
         follow_trace(&follower, rehearsal->trace);
-        inner_run_show("predict: step %u of %u", follower.steps < request->steps ? follower.steps : request->steps,
-                       request->steps);
-        if (run.asked_ms == 0)
-            ending.complete = follower.steps >= request->steps + (follower.has_times ? 0 : STEPS_FOR_TIMES) &&
-                              clock_now_ms() - follower.first_ms >= LEAST_MS;
-        if (ending.complete)
-            inner_run_end(&run);
+        inner_run_show("predict: step %u of %u", follower.steps < steps ? follower.steps : steps, steps);
+        if (run->asked_ms == 0)
+            is_complete = follower.steps >= steps + (follower.has_times ? 0 : STEPS_FOR_TIMES) &&
+                          clock_now_ms() - follower.first_ms >= LEAST_MS;
+        if (is_complete)
+            inner_run_end(run);
     }
     inner_run_show(NULL);
     if (follower.file != NULL)
         fclose(follower.file);
     free(follower.line);
-    ending.code = run.code;
-    ending.signal = run.signal;
-    return ending;
+    return is_complete;
 }
 
 /* Shows the program's own last words, and takes over why its ddprun says that it ended. */
 static bool
-explain(const struct rehearsal *rehearsal, const struct run_files *files, const struct ending *ending,
-        struct error *error)
+explain(const struct rehearsal *rehearsal, const struct run_files *files, int code, struct error *error)
 {
     char reason[1200];
     inner_run_reason(files->summary, reason, sizeof(reason));
@@ -136,20 +126,11 @@ explain(const struct rehearsal *rehearsal, const struct run_files *files, const 
         OWNED char *errors = xasprintf("%s/rank-%d.err", files->outputs, r);
         shown = inner_log_show_end(errors);
     }
-    bool wants_gpus = ranks > 1 && ending->code == DDPRUN_EXIT_USAGE && strstr(reason, "GPU") != NULL;
-    return error_set(error, ending->code == DDPRUN_EXIT_NOT_RUN ? DDPRUN_EXIT_NOT_RUN : DDPRUN_EXIT_FAILURE,
+    bool wants_gpus = ranks > 1 && code == DDPRUN_EXIT_USAGE && strstr(reason, "GPU") != NULL;
+    return error_set(error, code == DDPRUN_EXIT_NOT_RUN ? DDPRUN_EXIT_NOT_RUN : DDPRUN_EXIT_FAILURE,
                      "the program cannot be run on %d rank%s: %s%s", ranks, ranks == 1 ? "" : "s",
                      reason[0] != '\0' ? reason : "no reason is known",
                      wants_gpus ? "; for one GPU give --link BANDWIDTH,LATENCY" : "");
-}
-
-static bool
-judge_rehearsal(const struct rehearsal *rehearsal, const struct run_files *files, const struct ending *ending,
-                struct error *error)
-{
-    if (ending->signal != 0)
-        return error_set(error, 128 + ending->signal, "predict ended by signal %d", ending->signal);
-    return ending->complete || ending->code == 0 || explain(rehearsal, files, ending, error);
 }
 
 bool
@@ -158,9 +139,11 @@ rehearse(const struct rehearsal *rehearsal, struct error *error)
     OWNED char *summary = xasprintf("%s/summary.json", rehearsal->folder);
     OWNED char *log = xasprintf("%s/log", rehearsal->folder), *outputs = xasprintf("%s/output", rehearsal->folder);
     const struct run_files files = {summary, log, outputs};
-    pid_t pid = start(rehearsal, &files);
-    if (pid <= 0)
+    struct inner_run run = {.pid = start(rehearsal, &files), .begin_ms = clock_now_ms()};
+    if (run.pid <= 0)
         return error_set(error, DDPRUN_EXIT_FAILURE, "cannot start the program: %s", strerror(errno));
-    struct ending ending = attend(rehearsal, pid);
-    return judge_rehearsal(rehearsal, &files, &ending, error);
+    bool is_complete = attend(rehearsal, &run);
+    if (run.signal != 0)
+        return error_set(error, 128 + run.signal, "predict ended by signal %d", run.signal);
+    return is_complete || run.code == 0 || explain(rehearsal, &files, run.code, error);
 }

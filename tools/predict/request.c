@@ -16,27 +16,15 @@ struct unit {
     double factor;
 };
 
-/* Digits, with a fraction or without, and a unit; up to `end` or the end of the text. NULL: it is not that. */
-static const char *
-parse_quantity(const char *text, const struct unit *units, char end, double *value)
+/* A number of digits, with a fraction or without, in one of the units. */
+static bool
+take_quantity(const char *number, const char *unit, const struct unit *units, double *value)
 {
-    size_t digits = strspn(text, "0123456789"), fraction = 0;
-    if (text[digits] == '.')
-        fraction = 1 + strspn(text + digits + 1, "0123456789");
-    if (digits == 0 || digits > 12 || fraction == 1 || fraction > 12)
-        return NULL;
-    const char *rest = text + digits + fraction;
-    char number[32];
-    snprintf(number, sizeof(number), "%.*s", (int)(digits + fraction), text); /* no exponent: the rest is the unit */
-    *value = strtod(number, NULL);
-    size_t length = end != '\0' ? strcspn(rest, (char[]){end, '\0'}) : strlen(rest);
-    for (; units->name != NULL; ++units) {
-        if (strlen(units->name) == length && strncmp(units->name, rest, length) == 0 && rest[length] == end) {
-            *value *= units->factor;
-            return rest + length;
-        }
-    }
-    return NULL;
+    char *end;
+    while (units->name != NULL && strcmp(units->name, unit) != 0)
+        ++units;
+    *value = strtod(number, &end) * units->factor;
+    return units->name != NULL && *end == '\0' && number[0] != '.' && end[-1] != '.';
 }
 
 bool
@@ -44,10 +32,13 @@ predict_parse_link(const char *text, struct link *link)
 {
     static const struct unit bandwidths[] = {{"Gbit", 125.0}, {"Mbit", 0.125}, {"GB", 1000.0}, {"MB", 1.0}, {NULL, 0}};
     static const struct unit latencies[] = {{"ns", 1e-3}, {"us", 1.0}, {"ms", 1e3}, {NULL, 0}};
+    char bandwidth[16], latency[16], names[2][8]; /* without an exponent: what follows digits is the unit */
     struct link parsed;
-    const char *comma = parse_quantity(text, bandwidths, ',', &parsed.bytes_per_us);
-    if (comma == NULL || parse_quantity(comma + 1, latencies, '\0', &parsed.latency_us) == NULL ||
-        parsed.bytes_per_us < 1e-3 || parsed.bytes_per_us > 1e9 || parsed.latency_us > 1e7)
+    int end = 0;
+    if (sscanf(text, "%15[0-9.]%7[A-Za-z],%15[0-9.]%7[A-Za-z]%n", bandwidth, names[0], latency, names[1], &end) != 4 ||
+        text[end] != '\0' || !take_quantity(bandwidth, names[0], bandwidths, &parsed.bytes_per_us) ||
+        !take_quantity(latency, names[1], latencies, &parsed.latency_us) || parsed.bytes_per_us < 1e-3 ||
+        parsed.bytes_per_us > 1e9 || parsed.latency_us > 1e7)
         return false;
     *link = parsed;
     return true;
