@@ -1,11 +1,10 @@
 /*
  * auto.c - see auto.h.
  *
- *     a plan is kept, and was proved for this build, these arguments and files         it is used
+ *     a plan is kept, and was proved for this build, these arguments, files and options         it is used
  *     else                                                          the program is scouted, and its plan proved
  *
- * Proof (d) is made with the ranks of the job, and timed. Of a plan that was proved with another number of them, or
- * other options, it is made once more.
+ * Proof (d) is made with the ranks of the job, and timed.
  */
 #include "tools/plan/command/auto.h"
 
@@ -17,7 +16,6 @@
 #include "tools/common/owned.h"
 #include "tools/common/tool_options.h"
 #include "tools/plan/format/play_json.h"
-#include "tools/scout/command/proofs/prove.h"
 #include "tools/scout/command/scout.h"
 
 struct auto_run {
@@ -26,7 +24,6 @@ struct auto_run {
     struct scout_order order;
     struct plan_cache cache;
     struct json_object *plan;
-    bool is_new; /* it is to be kept */
 };
 
 /* One line, read byte by byte, for what follows is the program's. */
@@ -44,29 +41,6 @@ ask_user(struct error *error)
 
 /* ---- the plan ---- */
 
-/* A plan that was made with --unproved is for that alone, and one with --per-rank for the same list. */
-static bool
-is_allowed(const struct auto_run *run)
-{
-    const struct options *options = run->options;
-    const char *list = run->job->per_rank != NULL ? run->job->per_rank : "";
-    return (options->by == 0 || plan_file_is_by_state(run->plan) == (options->by == PLAN_BY_STATE)) &&
-           strcmp(play_text(run->plan, "per_rank"), list) == 0 &&
-           (options->unproved || !json_object_get_boolean(json_object_object_get(run->plan, "unproved")));
-}
-
-/* A plan that is kept. run->plan: NULL if none fits. */
-static bool
-find_kept_plan(struct auto_run *run, struct error *error)
-{
-    bool ok = plan_cache_find(&run->cache, &run->plan, error);
-    if (ok && run->plan != NULL && !is_allowed(run)) {
-        json_object_put(run->plan);
-        run->plan = NULL;
-    }
-    return ok;
-}
-
 static bool
 make(struct auto_run *run, struct error *error)
 {
@@ -77,69 +51,26 @@ make(struct auto_run *run, struct error *error)
     if (!scout_make_plan(&run->order, path, run->job->per_rank, run->options->by, unproved, error) ||
         !plan_file_prepare(path, path, unproved, false, play, error))
         return false;
-    run->is_new = true;
     run->plan = json_object_from_file(path);
-    if (run->plan == NULL)
-        return error_set(error, DDPRUN_EXIT_FAILURE, "cannot read %s; make room there", path);
-    if (run->job->per_rank != NULL)
-        play_put_text(run->plan, "per_rank", run->job->per_rank);
-    if (unproved)
-        json_object_object_add(run->plan, "unproved", json_object_new_boolean(true));
-    return true;
+    return run->plan != NULL || error_set(error, DDPRUN_EXIT_FAILURE, "cannot read %s; make room there", path);
 }
 
-/* ---- its times ---- */
-
-/* What they depend on: ranks, and all options that they are given. */
+/* What a plan, its proofs and its times depend on besides the program: ranks, and options. malloc'ed. */
 static char *
 conditions_of(const struct auto_run *run)
 {
     struct word_list words = {0};
-    options_hand_on_but(run->options, scout_sets, false, &words);
-    char *text = xasprintf("%d ranks", run->job->proving);
+    const struct options *options = run->options;
+    options_hand_on_but(options, scout_sets, false, &words);
+    char *text =
+        xasprintf("%d ranks, by %d, per rank %s%s", run->job->proving, (int)options->by,
+                  run->job->per_rank != NULL ? run->job->per_rank : "-", options->unproved ? ", unproved" : "");
     for (size_t i = 0; i < words.count; ++i) {
         OWNED char *before = text;
         text = xasprintf("%s %s", before, words.list[i]);
     }
     words_free(words.list);
     return text;
-}
-
-/* Proof (d) with these ranks and options, of a plan that is kept. It may not pass, and then the plan is gone. */
-static bool
-prove_again(struct auto_run *run, struct error *error)
-{
-    struct proof proof = {0};
-    struct play_times times = {0};
-    message_line("plan: proof (d) is made with %d ranks, and timed", run->job->proving);
-    bool ok = scout_prove_again(&run->order, json_object_object_get(run->plan, "turns"), &proof, &times, error);
-    if (ok && proof.end == PROOF_PASSED) {
-        play_json_put_times(run->plan, &times);
-    } else if (ok) {
-        message_line("plan: proof (d): %s: %s; the plan is made again", proof_end_name(proof.end), proof.text);
-        json_object_put(run->plan);
-        run->plan = NULL;
-    }
-    run->is_new = true;
-    return ok;
-}
-
-/* A plan, and what it takes in these conditions. */
-static bool
-find_plan(struct auto_run *run, struct error *error)
-{
-    OWNED char *conditions = conditions_of(run);
-    bool ok = find_kept_plan(run, error);
-    struct json_object *forecast = json_object_object_get(run->plan, "forecast");
-    if (ok && run->plan != NULL && strcmp(play_text(forecast, "conditions"), conditions) != 0)
-        ok = prove_again(run, error);
-    ok = ok && (run->plan != NULL || make(run, error));
-    if (ok && run->is_new) {
-        if (!json_object_object_get_ex(run->plan, "forecast", &forecast))
-            json_object_object_add(run->plan, "forecast", forecast = json_object_new_object());
-        play_put_text(forecast, "conditions", conditions);
-    }
-    return ok;
 }
 
 /* With --yes, ranks that are slower than one process are not started. */
@@ -173,7 +104,8 @@ prepare_auto_run(struct auto_run *run, struct error *error)
         run->order.folder = folder.path;
         run->order.timeout_s = run->options->timeout_s;
         run->order.silent = true;
-        ok = find_plan(run, error) && (!run->is_new || plan_cache_keep(&run->cache, run->plan, error));
+        ok = plan_cache_find(&run->cache, &run->plan, error) &&
+             (run->plan != NULL || (make(run, error) && plan_cache_keep(&run->cache, run->plan, error)));
         job_folder_remove(&folder);
     }
     sigprocmask(SIG_SETMASK, old_mask, NULL);
@@ -212,7 +144,8 @@ plan_auto(struct options *options, const struct auto_job *job, struct error *err
     bool asks = !options->yes && !job->is_restart;
     run.order = (struct scout_order){.options = options, .program = options->program, .ranks = job->proving};
     const char *folder = getcwd(here, sizeof(here)) != NULL ? here : "";
-    bool ok = plan_cache_open(job->program, options->program, folder, job->softgpu, &run.cache, error) &&
+    OWNED char *conditions = conditions_of(&run);
+    bool ok = plan_cache_open(job->program, options->program, folder, job->softgpu, conditions, &run.cache, error) &&
               prepare_auto_run(&run, error);
     if (ok && (asks || (!options->quiet && !job->is_restart))) {
         message_line("plan: its file is %s", run.cache.path);

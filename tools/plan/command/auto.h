@@ -60,9 +60,9 @@ bool plan_file_is_by_state(struct json_object *plan);
 
 /* ---- cache.c: plans that `--plan auto` has made, kept in ${XDG_CACHE_HOME:-~/.cache}/ddprun/plans ---- */
 /*
- * A file is a plan of `ddprun scout --prove --json`, with the member "cache": of which program and arguments it is, the
- * build-ids of all objects of the program, and the files that it reads, with size and date. Where one of these is
- * another, all proofs have to be made again: other arguments may clip, or normalise over a batch.
+ * A file is a plan of `ddprun scout --prove --json`, with the member "cache": of which program, arguments and options
+ * it is, the build-ids of all objects of the program, and the files that it reads, with size and date. Where one of
+ * these is another, all proofs have to be made again: other arguments may clip, or normalise over a batch.
  *
  * The folder and its files are the user's own: what another user could have written is an error. A file is written
  * beside its place and renamed. Main thread.
@@ -70,15 +70,15 @@ bool plan_file_is_by_state(struct json_object *plan);
 
 struct plan_cache {
     char *folder;
-    char *path;                  /* for the plan of this program and these arguments */
-    struct json_object *subject; /* the two */
+    char *path;                  /* for the plan of this program, these arguments and options */
+    struct json_object *subject; /* all that */
 };
 
-/* `program`: its file; `arguments`: its argv; `folder`: in which it is started. Error, with the exit code of wrong
- * usage: there is no folder to keep plans in, or it is not the user's own. plan_cache_close() releases it, whatever was
- * returned. */
+/* `program`: its file; `arguments`: its argv; `folder`: in which it is started; `conditions`: ranks and options. Error,
+ * with the exit code of wrong usage: there is no folder to keep plans in, or it is not the user's own.
+ * plan_cache_close() releases it, whatever was returned. */
 bool plan_cache_open(const char *program, char *const *arguments, const char *folder, bool softgpu,
-                     struct plan_cache *cache, struct error *error) MUST_USE;
+                     const char *conditions, struct plan_cache *cache, struct error *error) MUST_USE;
 
 /*
  * The plan that was proved for this build, these arguments and the files that the program reads. *plan: NULL if there

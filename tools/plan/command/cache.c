@@ -88,15 +88,16 @@ open_folder(struct plan_cache *cache, struct error *error)
     return check_folder(own, error) && check_folder(cache->folder, error);
 }
 
-/* Of what a plan is: the program, its arguments, and where it runs. */
+/* Of what a plan is: the program, its arguments, and where and how it runs. */
 static struct json_object *
-subject_of(const char *program, char *const *arguments, const char *folder, bool softgpu)
+subject_of(const char *program, char *const *arguments, const char *folder, bool softgpu, const char *conditions)
 {
     struct json_object *subject = json_object_new_object(), *list = json_object_new_array();
     OWNED char *real = realpath(program, NULL);
     play_put_text(subject, "program", real != NULL ? real : program);
     play_put_text(subject, "folder", folder);
     play_put_text(subject, "device", softgpu ? "softgpu" : "gpu");
+    play_put_text(subject, "conditions", conditions);
     json_object_object_add(subject, "arguments", list);
     for (size_t i = 1; arguments[0] != NULL && arguments[i] != NULL; ++i)
         json_object_array_add(list, json_object_new_string(arguments[i]));
@@ -104,10 +105,10 @@ subject_of(const char *program, char *const *arguments, const char *folder, bool
 }
 
 bool
-plan_cache_open(const char *program, char *const *arguments, const char *folder, bool softgpu, struct plan_cache *cache,
-                struct error *error)
+plan_cache_open(const char *program, char *const *arguments, const char *folder, bool softgpu, const char *conditions,
+                struct plan_cache *cache, struct error *error)
 {
-    *cache = (struct plan_cache){.subject = subject_of(program, arguments, folder, softgpu)};
+    *cache = (struct plan_cache){.subject = subject_of(program, arguments, folder, softgpu, conditions)};
     if (!open_folder(cache, error))
         return false;
     const char *text = json_object_to_json_string(cache->subject);

@@ -248,18 +248,3 @@ proof_play_turns(struct trial *it, struct play_times *times)
     played_release(it->play, &ranks);
     trial_release(it);
 }
-
-bool
-scout_prove_again(const struct scout_order *order, struct json_object *turns, struct proof *proof,
-                  struct play_times *times, struct error *error)
-{
-    struct play play;
-    struct trial trial = {.order = order, .play = &play, .proof = proof, .error = error};
-    char why[PLAY_WHY_BYTES] = "";
-    if (play_json_read(turns, &play, why))
-        proof_play_turns(&trial, times);
-    else
-        proof_conclude(proof, PROOF_IMPOSSIBLE, "%s", why);
-    play_free(&play);
-    return !trial.is_ended;
-}
