@@ -61,8 +61,8 @@ bool plan_file_is_by_state(struct json_object *plan);
 /* ---- cache.c: plans that `--plan auto` has made, kept in ${XDG_CACHE_HOME:-~/.cache}/ddprun/plans ---- */
 /*
  * A file is a plan of `ddprun scout --prove --json`, with the member "cache": of which program, arguments and options
- * it is, the build-ids of all objects of the program, and the files that it reads, with size and date. Where one of
- * these is another, all proofs have to be made again: other arguments may clip, or normalise over a batch.
+ * it is, and the files of the program's code and those that it reads, with size and date. Where one of these is
+ * another, all proofs have to be made again: other arguments may clip, or normalise over a batch.
  *
  * The folder and its files are the user's own: what another user could have written is an error. A file is written
  * beside its place and renamed. Main thread.

@@ -6,7 +6,6 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/output/whole_file.h"
-#include "launcher/start/elf_file.h"
 #include "tools/common/owned.h"
 #include "tools/plan/format/play_json.h"
 
@@ -15,9 +14,9 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
-#define CACHE_VERSION "4 " DDPRUN_VERSION
+#define CACHE_VERSION "5 " DDPRUN_VERSION
 
-enum { STAMP_BYTES = 2 * ELF_BUILD_ID_BYTES + 1, KEPT = 256 /* plans of all programs */ };
+enum { STAMP_BYTES = 64, KEPT = 256 /* plans of all programs */ };
 
 /* ---- what a file is ---- */
 
@@ -29,19 +28,6 @@ stamp_of(const char *path, char stamp[STAMP_BYTES])
     stamp[0] = '\0';
     if (stat(path, &file) == 0 && S_ISREG(file.st_mode) && file.st_size > 0)
         snprintf(stamp, STAMP_BYTES, "%ld bytes, %ld.%09ld", file.st_size, file.st_mtim.tv_sec, file.st_mtim.tv_nsec);
-}
-
-/* Its build-id; of a file without one, its stamp. */
-static void
-build_of(const char *path, char build[STAMP_BYTES])
-{
-    struct elf_facts facts = {.build_id = ""};
-    OWNED_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd >= 0 && elf_file_inspect(fd, &facts) != 0)
-        facts.build_id[0] = '\0';
-    stamp_of(path, build);
-    if (facts.build_id[0] != '\0')
-        snprintf(build, STAMP_BYTES, "%s", facts.build_id);
 }
 
 /* ---- the folder ---- */
@@ -118,15 +104,15 @@ plan_cache_open(const char *program, char *const *arguments, const char *folder,
 
 /* ---- reading ---- */
 
-/* Whether all files of a list are what they were; `of`: what is known of one. */
+/* Whether all files of a list are what they were. */
 static bool
-are_same(struct json_object *list, void (*of)(const char *path, char known[STAMP_BYTES]))
+are_same(struct json_object *list)
 {
     bool same = json_object_is_type(list, json_type_array);
     for (size_t i = 0; same && i < json_object_array_length(list); ++i) {
         struct json_object *item = json_object_array_get_idx(list, i);
         char now[STAMP_BYTES];
-        of(play_text(item, "path"), now);
+        stamp_of(play_text(item, "path"), now);
         same = strcmp(now, play_text(item, "is")) == 0;
     }
     return same;
@@ -182,8 +168,7 @@ is_usable(const struct plan_cache *cache, struct json_object *plan)
     struct json_object *cached = json_object_object_get(plan, "cache");
     return strcmp(play_text(cached, "version"), CACHE_VERSION) == 0 &&
            json_object_equal(json_object_object_get(cached, "subject"), cache->subject) &&
-           are_same(json_object_object_get(cached, "objects"), build_of) &&
-           are_same(json_object_object_get(cached, "files"), stamp_of);
+           are_same(json_object_object_get(cached, "files"));
 }
 
 bool
@@ -198,31 +183,25 @@ plan_cache_find(const struct plan_cache *cache, struct json_object **plan, struc
 
 /* ---- writing ---- */
 
-static void
-add_known(struct json_object *to, const char *path, const char *is)
-{
-    struct json_object *item = play_put_item(to);
-    play_put_text(item, "path", path);
-    play_put_text(item, "is", is);
-}
-
 /* What the plan is of: the objects of the program as the recording has seen them, and the files that it reads. */
 static void
 put_known(struct json_object *cached, struct json_object *plan)
 {
-    struct json_object *objects = json_object_object_get(json_object_object_get(plan, "program"), "objects");
-    struct json_object *files = json_object_object_get(plan, "files"), *to = play_put_list(cached, "objects");
-    char is[STAMP_BYTES];
-    for (size_t i = 0; i < play_length(objects); ++i) {
-        struct json_object *object = json_object_array_get_idx(objects, i);
-        add_known(to, play_text(object, "path"), play_text(object, "build_id"));
-    }
-    to = play_put_list(cached, "files");
-    for (size_t i = 0; i < play_length(files); ++i) {
-        struct json_object *file = json_object_array_get_idx(files, i);
-        stamp_of(play_text(file, "path"), is);
-        if (!json_object_get_boolean(json_object_object_get(file, "writes")) && is[0] != '\0')
-            add_known(to, play_text(file, "path"), is);
+    struct json_object *lists[] = {json_object_object_get(json_object_object_get(plan, "program"), "objects"),
+                                   json_object_object_get(plan, "files")},
+                       *to = play_put_list(cached, "files");
+    for (size_t l = 0; l < 2; ++l) {
+        for (size_t i = 0; i < play_length(lists[l]); ++i) {
+            struct json_object *file = json_object_array_get_idx(lists[l], i), *item;
+            const char *path = play_text(file, "path");
+            char is[STAMP_BYTES];
+            stamp_of(path, is);
+            if (json_object_get_boolean(json_object_object_get(file, "writes")) || is[0] == '\0')
+                continue;
+            item = play_put_item(to);
+            play_put_text(item, "path", path);
+            play_put_text(item, "is", is);
+        }
     }
 }
 

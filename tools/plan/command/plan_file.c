@@ -14,6 +14,15 @@ plan_file_is_by_state(struct json_object *plan)
     return strcmp(play_text(json_object_object_get(plan, "turns"), "by"), "state") == 0;
 }
 
+/* `or_unproved`: it can be used with --unproved, too. */
+static bool
+refuse(const char *path, const char *what, bool or_unproved, struct error *error)
+{
+    return error_set(error, DDPRUN_EXIT_USAGE,
+                     "the plan %s %s; make it again: ddprun scout --prove --json %s -- PROGRAM%s", path, what, path,
+                     or_unproved ? ", or add --unproved" : "");
+}
+
 /* By proof (d), and by state by (complete), unless it need not be; and by the one that --per-rank needs. */
 static bool
 is_proved(struct json_object *root, const char *path, bool unproved, struct error *error)
@@ -26,10 +35,7 @@ is_proved(struct json_object *root, const char *path, bool unproved, struct erro
         struct json_object *proof = json_object_object_get(all, proofs[i][0]);
         const char *end = play_text(proof, "end");
         if (end[0] == '\0')
-            return error_set(error, DDPRUN_EXIT_USAGE,
-                             "the plan %s is not proved; make it again: ddprun scout --prove --json %s -- PROGRAM, "
-                             "or add --unproved",
-                             path, path);
+            return refuse(path, "is not proved", true, error);
         if (strcmp(end, "passed") != 0)
             return error_set(error, DDPRUN_EXIT_USAGE,
                              "proof (%s) of the plan %s: %s: %s; --unproved runs it all the same", proofs[i][1], path,
@@ -73,17 +79,12 @@ prepare_plan(struct json_object *root, const char *path, bool unproved, bool rea
     if (reason[0] != '\0')
         return error_set(error, DDPRUN_EXIT_USAGE, "ranks cannot take turns by the plan %s: %s", path, reason);
     if (!json_object_object_get_ex(root, "turns", &member))
-        return error_set(
-            error, DDPRUN_EXIT_USAGE,
-            "the plan %s does not say how ranks take turns; make it again: ddprun scout --prove --json %s -- PROGRAM",
-            path, path);
+        return refuse(path, "does not say how ranks take turns", false, error);
     if (!is_proved(root, path, unproved, error))
         return false;
     const char *damage = unproved ? NULL : play_json_damage(root);
     if (damage != NULL)
-        return error_set(error, DDPRUN_EXIT_USAGE,
-                         "the plan %s %s; make it again: ddprun scout --prove --json %s -- PROGRAM, or add --unproved",
-                         path, damage, path);
+        return refuse(path, damage, true, error);
     bool ok = play_json_read(member, &play, why);
     const char *turns = getenv(DDPRUN_ENV_PLAN_TURNS);
     FOR_EACH_MUTABLE(tensor, play.tensors, play.plan.tensor_count)
