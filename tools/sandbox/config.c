@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -92,10 +93,10 @@ except_add_cuda(void)
     const char *cache = getenv("CUDA_CACHE_PATH"), *home = getenv("HOME");
     if (cache != NULL && *cache != '\0') {
         except_add(cache, strlen(cache), false);
-    } else if (home != NULL && home[0] == '/' && strlen(home) < PATH_MAX - sizeof("/.nv")) {
+    } else if (home != NULL && home[0] == '/') {
         char path[PATH_MAX];
-        (void)stpcpy(stpcpy(path, home), "/.nv");
-        except_add(path, strlen(path), false);
+        int length = snprintf(path, sizeof(path), "%s/.nv", home);
+        except_add(path, length < PATH_MAX ? (size_t)length : 0, false);
     }
 }
 
@@ -111,17 +112,6 @@ except_add_nccl(const char *variable)
 }
 
 /* ---- the environment ---- */
-
-static bool
-join_path(char target[FILES_DIR_MAX], const char *dir, const char *name)
-{
-    if (strlen(dir) + 1 + strlen(name) >= FILES_DIR_MAX)
-        return false;
-    char *end = stpcpy(target, dir);
-    *end = '/';
-    (void)stpcpy(end + 1, name);
-    return true;
-}
 
 /* A decimal number at *text, which is moved after it. Not strtoll(), which is another function in newer glibcs. */
 static int64_t
@@ -157,13 +147,13 @@ read_environment(void)
     read_date(getenv(FILES_ENV_DATE));
     redirects = excepted == NULL || strcmp(excepted, "/") != 0;
     /* A folder that cannot be one must not mean that the user's files are written: then every write fails. */
-    if (*dir != '/' || !place_canonical(dir, canonical) || !join_path(config.written, canonical, FILES_WRITTEN)) {
-        memcpy(canonical, "/proc/self/none", sizeof("/proc/self/none"));
-        (void)join_path(config.written, canonical, FILES_WRITTEN);
-    }
-    (void)join_path(config.removed, canonical, FILES_REMOVED);
-    (void)join_path(config.copies, canonical, FILES_COPIES);
-    memcpy(config.dir, canonical, strlen(canonical) + 1);
+    if (*dir != '/' || !place_canonical(dir, canonical) ||
+        strlen(canonical) + sizeof("/" FILES_WRITTEN) > FILES_DIR_MAX)
+        (void)stpcpy(canonical, "/proc/self/none");
+    (void)stpcpy(config.dir, canonical);
+    (void)stpcpy(stpcpy(config.written, canonical), "/" FILES_WRITTEN);
+    (void)stpcpy(stpcpy(config.removed, canonical), "/" FILES_REMOVED);
+    (void)stpcpy(stpcpy(config.copies, canonical), "/" FILES_COPIES);
     date.dir = config.dir;
     config.written_length = strlen(config.written);
     except_add_list(excepted);

@@ -55,14 +55,16 @@ void *real_function(enum real_name name);
 /* A hook for large files too: on 64-bit machines it is the same function, with the same types. */
 #define ALSO(other, name) __asm__(".globl " #other "\n.set " #other ", " #name);
 
-/* A hook of (path, ...), or (version, path, ...), that reads. With overlay.h, as the next one. */
-#define HOOK_PATH(type, name, follow, declared, given)                                       \
-    type name declared                                                                       \
-    {                                                                                        \
-        struct place place;                                                                  \
-        int dirfd = AT_FDCWD;                                                                \
-        return place_read(&dirfd, &path, follow, &place) != 0 ? (type)-1 : REAL(name) given; \
+/* A hook that reads what `path` names, from the folder `from`; the call behind it gets the folder `at`. With overlay.h,
+ * as the next ones. */
+#define HOOK_AT(type, name, from, follow, declared, given)                                \
+    type name declared                                                                    \
+    {                                                                                     \
+        struct place place;                                                               \
+        int at = from;                                                                    \
+        return place_read(&at, &path, follow, &place) != 0 ? (type)-1 : REAL(name) given; \
     }
+#define HOOK_PATH(type, name, ...) HOOK_AT(type, name, AT_FDCWD, __VA_ARGS__)
 
 #define FOLLOWS(flags) PLACE_FOLLOW_UNLESS(((flags)&AT_SYMLINK_NOFOLLOW) != 0)
 

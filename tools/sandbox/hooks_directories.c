@@ -55,7 +55,7 @@ attach_place(DIR *stream, const struct place *place)
     int saved = errno;
     if (stream == NULL || place->kind != PLACE_REAL || (!place->has_copy && !overlay_has_marks(place->path)))
         return stream;
-    struct listing *listing = listing_read(place->path);
+    struct listing *listing = listing_read(place);
     if (listing != NULL && slot_take(stream, listing)) {
         errno = saved;
         return stream;

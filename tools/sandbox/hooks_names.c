@@ -276,37 +276,31 @@ rename_place(struct place *from, struct place *to, unsigned flags)
     return 0;
 }
 
-/* 1: done, or refused (*result); 0: the call is for the real function. */
-static int
-prepare_renaming(int *olddirfd, const char **old, int *newdirfd, const char **path, struct place *from,
-                 struct place *to, unsigned flags, int *result)
+int
+renameat2(int olddirfd, const char *old, int newdirfd, const char *path, unsigned flags)
 {
-    *result = -1;
-    if (place_resolve(*olddirfd, *old, PLACE_ENTRY, from) != 0 || place_resolve(*newdirfd, *path, PLACE_ENTRY, to) != 0)
-        return 1;
-    if (from->kind == PLACE_PASS && to->kind == PLACE_PASS) {
-        place_use_real(from, olddirfd, old);
-        place_use_real(to, newdirfd, path);
-        return 0;
+    struct place from, to;
+    if (place_resolve(olddirfd, old, PLACE_ENTRY, &from) != 0 || place_resolve(newdirfd, path, PLACE_ENTRY, &to) != 0)
+        return -1;
+    if (from.kind == PLACE_PASS && to.kind == PLACE_PASS) {
+        place_use_real(&from, &olddirfd, &old);
+        place_use_real(&to, &newdirfd, &path);
+        return flags == 0 ? REAL(renameat)(olddirfd, old, newdirfd, path)
+                          : REAL(renameat2)(olddirfd, old, newdirfd, path, flags);
     }
-    if (from->kind == PLACE_PASS || to->kind == PLACE_PASS)
-        *result = files_fail(EXDEV); /* as between file systems: the program copies it */
-    else
-        *result = rename_place(from, to, flags);
-    return 1;
+    if (from.kind == PLACE_PASS || to.kind == PLACE_PASS)
+        return files_fail(EXDEV); /* as between file systems: the program copies it */
+    return rename_place(&from, &to, flags);
 }
 
-#define HOOK_RENAMES(name, old_from, from, flags, declared, given)                                                 \
-    int name declared                                                                                              \
-    {                                                                                                              \
-        struct place old_place, place;                                                                             \
-        int old_at = old_from, at = from, result;                                                                  \
-        return prepare_renaming(&old_at, &old, &at, &path, &old_place, &place, flags, &result) ? result            \
-                                                                                               : REAL(name) given; \
-    }
-HOOK_RENAMES(rename, AT_FDCWD, AT_FDCWD, 0, (const char *old, const char *path), (old, path))
-HOOK_RENAMES(renameat, olddirfd, newdirfd, 0, (int olddirfd, const char *old, int newdirfd, const char *path),
-             (old_at, old, at, path))
-HOOK_RENAMES(renameat2, olddirfd, newdirfd, flags,
-             (int olddirfd, const char *old, int newdirfd, const char *path, unsigned flags),
-             (old_at, old, at, path, flags))
+int
+renameat(int olddirfd, const char *old, int newdirfd, const char *path)
+{
+    return renameat2(olddirfd, old, newdirfd, path, 0);
+}
+
+int
+rename(const char *old, const char *path)
+{
+    return files_config() == NULL ? REAL(rename)(old, path) : renameat2(AT_FDCWD, old, AT_FDCWD, path, 0);
+}

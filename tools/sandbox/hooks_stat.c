@@ -9,40 +9,35 @@
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
 
-/* Hooks of (dirfd, path, ...); and those that have another one for large files. */
-#define HOOK_AT(type, name, follow, declared, given)                                         \
-    type name declared                                                                       \
-    {                                                                                        \
-        struct place place;                                                                  \
-        return place_read(&dirfd, &path, follow, &place) != 0 ? (type)-1 : REAL(name) given; \
-    }
-#define HOOK_PATH_64(name, ...) ALSO(name##64, name) HOOK_PATH(int, name, __VA_ARGS__)
+/* Those that have another one for large files. */
 #define HOOK_AT_64(name, ...)   ALSO(name##64, name) HOOK_AT(int, name, __VA_ARGS__)
+#define HOOK_PATH_64(name, ...) HOOK_AT_64(name, AT_FDCWD, __VA_ARGS__)
 
 HOOK_PATH_64(stat, PLACE_FOLLOW, (const char *path, struct stat *found), (path, found))
 HOOK_PATH_64(lstat, PLACE_NO_FOLLOW, (const char *path, struct stat *found), (path, found))
-HOOK_AT_64(fstatat, FOLLOWS(flags), (int dirfd, const char *path, struct stat *found, int flags),
-           (dirfd, path, found, flags))
-HOOK_AT(int, statx, FOLLOWS(flags), (int dirfd, const char *path, int flags, unsigned mask, struct statx *found),
-        (dirfd, path, flags, mask, found))
+HOOK_AT_64(fstatat, dirfd, FOLLOWS(flags), (int dirfd, const char *path, struct stat *found, int flags),
+           (at, path, found, flags))
+HOOK_AT(int, statx, dirfd, FOLLOWS(flags), (int dirfd, const char *path, int flags, unsigned mask, struct statx *found),
+        (at, path, flags, mask, found))
 
 HOOK_PATH_64(__xstat, PLACE_FOLLOW, (int version, const char *path, struct stat *found), (version, path, found))
 HOOK_PATH_64(__lxstat, PLACE_NO_FOLLOW, (int version, const char *path, struct stat *found), (version, path, found))
-HOOK_AT_64(__fxstatat, FOLLOWS(flags), (int version, int dirfd, const char *path, struct stat *found, int flags),
-           (version, dirfd, path, found, flags))
+HOOK_AT_64(__fxstatat, dirfd, FOLLOWS(flags), (int version, int dirfd, const char *path, struct stat *found, int flags),
+           (version, at, path, found, flags))
 
 HOOK_PATH(int, access, PLACE_FOLLOW, (const char *path, int how), (path, how))
-HOOK_AT(int, faccessat, FOLLOWS(flags), (int dirfd, const char *path, int how, int flags), (dirfd, path, how, flags))
+HOOK_AT(int, faccessat, dirfd, FOLLOWS(flags), (int dirfd, const char *path, int how, int flags),
+        (at, path, how, flags))
 HOOK_PATH(int, euidaccess, PLACE_FOLLOW, (const char *path, int how), (path, how))
 HOOK_PATH(int, eaccess, PLACE_FOLLOW, (const char *path, int how), (path, how))
 
 HOOK_PATH(ssize_t, readlink, PLACE_NO_FOLLOW, (const char *path, char *target, size_t size), (path, target, size))
-HOOK_AT(ssize_t, readlinkat, PLACE_NO_FOLLOW, (int dirfd, const char *path, char *target, size_t size),
-        (dirfd, path, target, size))
+HOOK_AT(ssize_t, readlinkat, dirfd, PLACE_NO_FOLLOW, (int dirfd, const char *path, char *target, size_t size),
+        (at, path, target, size))
 HOOK_PATH(ssize_t, __readlink_chk, PLACE_NO_FOLLOW, (const char *path, char *target, size_t size, size_t room),
           (path, target, size, room))
-HOOK_AT(ssize_t, __readlinkat_chk, PLACE_NO_FOLLOW,
-        (int dirfd, const char *path, char *target, size_t size, size_t room), (dirfd, path, target, size, room))
+HOOK_AT(ssize_t, __readlinkat_chk, dirfd, PLACE_NO_FOLLOW,
+        (int dirfd, const char *path, char *target, size_t size, size_t room), (at, path, target, size, room))
 
 HOOK_PATH_64(statfs, PLACE_FOLLOW, (const char *path, struct statfs *found), (path, found))
 HOOK_PATH_64(statvfs, PLACE_FOLLOW, (const char *path, struct statvfs *found), (path, found))

@@ -1,5 +1,6 @@
 /*
- * listing.c - what the program sees in a directory that is really there and has copies or marks below it.
+ * listing.c - what the program sees in a directory: entries of the real one, without what copies and marks hide, and of
+ * its copy.
  *
  * The list is made at once, so that it stays as it is while the program creates and removes what it reads of. Called by
  * hooks_directories.c, and by the hooks of rmdir and rename.
@@ -12,10 +13,11 @@
 struct listing {
     char *entries; /* struct dirent64, one after the other */
     size_t used, size, at;
-    char path[]; /* of the directory */
+    bool has_real; /* the real directory is seen */
+    char path[];   /* of the directory */
 };
 
-enum { CHUNK_BYTES = 8192, NEVER = -1 };
+enum { CHUNK_BYTES = 8192 };
 
 static bool
 is_dots(const char *name)
@@ -33,35 +35,6 @@ child_path(char child[PATH_MAX], const char *path, const char *name)
     *end = '/';
     (void)stpcpy(end + 1, name);
     return true;
-}
-
-/* Calls `each` for the entries of a directory on the disk until it returns other than 0, and returns that; or -1. */
-static int
-for_each_entry(const char *directory, int (*each)(const struct dirent64 *entry, void *context), void *context)
-{
-    union {
-        char bytes[CHUNK_BYTES];
-        struct dirent64 aligned;
-    } chunk;
-    int fd = raw_open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0), result = 0;
-    if (fd < 0)
-        return -1;
-    while (result == 0) {
-        long count = syscall(SYS_getdents64, fd, chunk.bytes, sizeof(chunk.bytes));
-        if (count <= 0) {
-            result = (int)count;
-            break;
-        }
-        for (long at = 0; at < count && result == 0;) {
-            const struct dirent64 *entry = (const struct dirent64 *)(chunk.bytes + at);
-            at += entry->d_reclen;
-            result = each(entry, context);
-        }
-    }
-    int error = errno;
-    (void)syscall(SYS_close, fd);
-    errno = error;
-    return result;
 }
 
 /* Whether the real entry is the one that is seen. */
@@ -86,7 +59,7 @@ list_entry(struct listing *listing, const struct dirent64 *entry)
         size_t size = (listing->size + length) * 2;
         char *entries = realloc(listing->entries, size);
         if (entries == NULL)
-            return NEVER;
+            return -1;
         listing->entries = entries;
         listing->size = size;
     }
@@ -97,17 +70,30 @@ list_entry(struct listing *listing, const struct dirent64 *entry)
     return 0;
 }
 
+/* Adds the entries of a directory on the disk that are seen, of `folder`, a copy, or of the real one. 0, or -1. */
 static int
-add_real(const struct dirent64 *entry, void *context)
+list_folder(struct listing *listing, const char *folder, bool is_copy)
 {
-    struct listing *listing = context;
-    return is_seen(listing->path, entry->d_name) ? list_entry(listing, entry) : 0;
-}
-
-static int
-add_copy(const struct dirent64 *entry, void *context)
-{
-    return is_dots(entry->d_name) ? 0 : list_entry(context, entry);
+    union {
+        char bytes[CHUNK_BYTES];
+        struct dirent64 aligned;
+    } chunk;
+    int fd = raw_open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0), result = 0;
+    long count = 1;
+    if (fd < 0)
+        return -1;
+    while (result == 0 && (count = syscall(SYS_getdents64, fd, chunk.bytes, sizeof(chunk.bytes))) > 0) {
+        for (long at = 0; at < count && result == 0;) {
+            const struct dirent64 *entry = (const struct dirent64 *)(chunk.bytes + at);
+            at += entry->d_reclen;
+            if (is_copy ? !is_dots(entry->d_name) : is_seen(listing->path, entry->d_name))
+                result = list_entry(listing, entry);
+        }
+    }
+    int error = errno;
+    (void)syscall(SYS_close, fd);
+    errno = error;
+    return count < 0 ? -1 : result;
 }
 
 bool
@@ -117,23 +103,22 @@ listing_again(struct listing *listing)
     int saved = errno;
     listing->used = listing->at = 0;
     path_in(copy, files_config()->written, listing->path);
-    if (for_each_entry(listing->path, add_real, listing) != 0)
-        return false;
-    if (for_each_entry(copy, add_copy, listing) != 0 && errno != ENOENT)
+    if ((listing->has_real && list_folder(listing, listing->path, false) != 0) ||
+        (list_folder(listing, copy, true) != 0 && errno != ENOENT))
         return false;
     errno = saved;
     return true;
 }
 
 struct listing *
-listing_read(const char *path)
+listing_read(const struct place *place)
 {
-    size_t size = strlen(path) + 1;
+    size_t size = strlen(place->path) + 1;
     struct listing *listing = malloc(sizeof(*listing) + size);
     if (listing == NULL)
         return NULL;
-    *listing = (struct listing){.entries = NULL};
-    memcpy(listing->path, path, size);
+    *listing = (struct listing){.has_real = place->kind == PLACE_REAL};
+    memcpy(listing->path, place->path, size);
     if (listing_again(listing))
         return listing;
     int error = errno;
@@ -162,39 +147,24 @@ listing_next(struct listing *listing)
 
 /* ---- whole directories ---- */
 
-static int
-is_entry(const struct dirent64 *entry, void *context)
-{
-    (void)context;
-    return is_dots(entry->d_name) ? 0 : 1;
-}
-
-static int
-is_seen_entry(const struct dirent64 *entry, void *context)
-{
-    return !is_dots(entry->d_name) && is_seen(context, entry->d_name);
-}
-
 int
 listing_is_empty(const struct place *place)
 {
-    int has = for_each_entry(place->copy, is_entry, NULL);
-    if (has < 0 && errno != ENOENT)
+    struct listing *listing = listing_read(place);
+    const struct dirent64 *entry;
+    if (listing == NULL)
         return -1;
-    if (has <= 0 && place->kind == PLACE_REAL) {
-        char path[PATH_MAX];
-        memcpy(path, place->path, strlen(place->path) + 1);
-        has = for_each_entry(path, is_seen_entry, path);
-        if (has < 0)
-            return -1;
-    }
-    return has <= 0;
+    do
+        entry = listing_next(listing);
+    while (entry != NULL && is_dots(entry->d_name));
+    listing_free(listing);
+    return entry == NULL;
 }
 
 static int
 copy_up_children(const struct place *place)
 {
-    struct listing *listing = listing_read(place->path);
+    struct listing *listing = listing_read(place);
     struct place *child = malloc(sizeof(*child));
     int failed = listing == NULL || child == NULL ? -1 : 0;
     const struct dirent64 *entry;

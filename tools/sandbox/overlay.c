@@ -35,10 +35,7 @@ overlay_has_content(void)
 bool
 overlay_is_removed(const char *path)
 {
-    char mark[FILES_PATH_MAX];
-    struct stat found;
-    path_in(mark, files_config()->removed, path);
-    return raw_lstat(mark, &found) == 0 ? S_ISREG(found.st_mode) : errno == ENOTDIR;
+    return path_is_removed(path, files_config()->removed);
 }
 
 bool
@@ -225,16 +222,19 @@ copy_content(int from, int to)
     }
 }
 
-/* Copies the file into `target`, which is made, with mode, times and where possible the owner. */
+/* Makes the file `target` of the same mode and times, and where possible of the same owner. Without content the program
+ * need not be able to read the file. */
 static int
 copy_file(const char *source, const char *target, bool with_content)
 {
     struct stat found;
-    int from = raw_open(source, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
-    if (from < 0)
+    if (raw_lstat(source, &found) != 0)
+        return -1;
+    int from = with_content ? raw_open(source, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0) : -1;
+    if (with_content && from < 0)
         return -1;
     int to = raw_open(target, O_WRONLY | O_CREAT | O_EXCL, 0600);
-    int failed = to < 0 || raw_fstat(from, &found) != 0 || (with_content && copy_content(from, to) != 0);
+    int failed = to < 0 || (with_content && copy_content(from, to) != 0);
     if (!failed) {
         struct timespec times[2] = {found.st_atim, found.st_mtim};
         (void)!syscall(SYS_fchown, to, found.st_uid, found.st_gid);
@@ -242,7 +242,8 @@ copy_file(const char *source, const char *target, bool with_content)
         (void)syscall(SYS_utimensat, to, NULL, times, 0);
     }
     int error = errno;
-    (void)syscall(SYS_close, from);
+    if (from >= 0)
+        (void)syscall(SYS_close, from);
     if (to >= 0) {
         (void)syscall(SYS_close, to);
         if (failed)
@@ -263,18 +264,6 @@ copy_link(const char *source, const char *target)
     return (int)syscall(SYS_symlinkat, text, AT_FDCWD, target);
 }
 
-/* An empty file of the same mode, for a program that may write the file but need not be able to read it. */
-static int
-make_empty(const char *target, mode_t mode)
-{
-    int fd = raw_open(target, O_WRONLY | O_CREAT | O_EXCL, 0600);
-    if (fd < 0)
-        return -1;
-    int failed = (int)syscall(SYS_fchmod, fd, mode & 07777);
-    (void)syscall(SYS_close, fd);
-    return failed;
-}
-
 int
 overlay_copy_up(struct place *place, bool with_content)
 {
@@ -282,9 +271,8 @@ overlay_copy_up(struct place *place, bool with_content)
     int saved = errno;
     if (overlay_make_parents(place) != 0 || temporary_name(temporary) != 0)
         return -1;
-    if (S_ISLNK(place->mode) ? copy_link(place->path, temporary) != 0
-        : with_content       ? copy_file(place->path, temporary, true) != 0
-                             : make_empty(temporary, place->mode) != 0)
+    if ((S_ISLNK(place->mode) ? copy_link(place->path, temporary) : copy_file(place->path, temporary, with_content)) !=
+        0)
         return -1;
     int failed = raw_link(temporary, place->copy) != 0 && errno != EEXIST; /* another one's copy is as good */
     int error = errno;

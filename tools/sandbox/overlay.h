@@ -2,10 +2,10 @@
  * overlay.h - what the files of this folder know of each other.
  *
  * The rules of this folder: nothing but libc is needed; a hook may be called at any time, by any thread, in a forked
- * child and before the constructor; no lock, no output, no exit; nothing allocates but what lists directories, and
- * backtrace() of a note; errno after a success is what it was before. The library's own look-ups and copies are system
- * calls (raw_*), so they pass no hook; the program's call goes to the next definition of the function, by REAL(name),
- * with the path that it means.
+ * child and before the constructor; no lock, no output, no exit; nothing allocates but what lists directories, or
+ * asks whether one is empty, and backtrace() of a note; errno after a success is what it was before. The library's own
+ * look-ups and copies are system calls (raw_*), so they pass no hook; the program's call goes to the next definition of
+ * the function, by REAL(name), with the path that it means.
  *
  * All state is in the private folder, so that processes share it. It only grows in one respect: what is marked as
  * removed stays so, and a new file of that name lies in FILES_WRITTEN above the mark.
@@ -37,6 +37,9 @@ bool files_is_magic(const char *path);
 
 /* `path` in a folder of the private one. */
 void path_in(char target[FILES_PATH_MAX], const char *folder, const char *path);
+
+/* Whether a mark in the folder FILES_REMOVED hides the real thing at `path`. */
+bool path_is_removed(const char *path, const char *removed);
 
 /* `text` without `prefix`, if that ends where a name ends: "" or "/..."; NULL if it does not begin with it. */
 const char *files_below(const char *text, const char *prefix);
@@ -197,8 +200,8 @@ int open_prepare(int *dirfd, const char **path, int flags, struct place *place) 
 
 struct listing;
 
-/* All that the program sees in the directory, which is PLACE_REAL; NULL with errno. */
-struct listing *listing_read(const char *path);
+/* All that the program sees in the directory; NULL with errno. */
+struct listing *listing_read(const struct place *place);
 void listing_free(struct listing *listing);
 
 /* Reads it again, from the beginning. */
@@ -229,8 +232,7 @@ struct walk {
     char *path;                        /* "" is the root */
     size_t length;                     /* of path */
     size_t size;                       /* of the memory of path */
-    /* Where path has been cut off, nothing deeper is: SIZE_MAX as long as that is not known. */
-    size_t copies_end, marks_end, hidden_from;
+    size_t hidden_from; /* length of the path from which on nothing real is seen; SIZE_MAX: all of it is */
     bool steered;
     char *rest; /* what is still to be walked, in a buffer of PATH_MAX */
     /* What the last look-up found. */

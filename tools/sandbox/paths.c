@@ -100,8 +100,6 @@ place_resolve(int dirfd, const char *path, enum place_follow follow, struct plac
                         .copy = place->copy,
                         .path = place->copy + config->written_length,
                         .size = sizeof(place->copy) - config->written_length,
-                        .copies_end = SIZE_MAX,
-                        .marks_end = SIZE_MAX,
                         .hidden_from = SIZE_MAX};
     if (walk.size > PATH_MAX)
         walk.size = PATH_MAX;

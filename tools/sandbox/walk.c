@@ -1,9 +1,4 @@
-/*
- * walk.c - see overlay.h.
- *
- * Below the last directory that has a copy, and below the last that has a mark, neither is looked for: in a region of
- * the file system without either, a name costs one system call.
- */
+/* walk.c - see overlay.h. */
 #include "tools/sandbox/overlay.h"
 
 #include "tools/sandbox/raw.h"
@@ -30,10 +25,6 @@ cut_path(struct walk *walk, size_t length)
 {
     walk->length = length;
     walk->path[length] = '\0';
-    if (length < walk->copies_end)
-        walk->copies_end = SIZE_MAX;
-    if (length < walk->marks_end)
-        walk->marks_end = SIZE_MAX;
     if (length < walk->hidden_from)
         walk->hidden_from = SIZE_MAX;
 }
@@ -67,17 +58,13 @@ path_in(char target[FILES_PATH_MAX], const char *folder, const char *path)
     target[length + size] = '\0';
 }
 
-/* The mark of the path: in walk->marks_end or walk->hidden_from. */
-static void
-look_for_mark(struct walk *walk)
+bool
+path_is_removed(const char *path, const char *removed)
 {
     char mark[FILES_PATH_MAX];
     struct stat found;
-    path_in(mark, walk->config->removed, walk->path);
-    if (raw_lstat(mark, &found) != 0)
-        *(errno == ENOTDIR ? &walk->hidden_from : &walk->marks_end) = walk->length;
-    else if (S_ISREG(found.st_mode))
-        walk->hidden_from = walk->length;
+    path_in(mark, removed, path);
+    return raw_lstat(mark, &found) == 0 ? S_ISREG(found.st_mode) : errno == ENOTDIR;
 }
 
 /* What is at walk->path. */
@@ -87,20 +74,19 @@ look_at_path(struct walk *walk)
     struct stat found;
     walk->layer = LAYER_NONE;
     walk->error = ENOENT;
-    if (walk->config != NULL && walk->copies_end == SIZE_MAX) {
+    if (walk->config != NULL) {
         if (raw_lstat(walk->copy, &found) == 0) {
             walk->layer = LAYER_COPY;
             walk->mode = found.st_mode;
             return;
         }
-        if (errno != ENOENT && errno != ENOTDIR) {
+        if (errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG) { /* so long is no copy */
             walk->error = errno;
             return;
         }
-        walk->copies_end = walk->length;
+        if (walk->hidden_from == SIZE_MAX && path_is_removed(walk->path, walk->config->removed))
+            walk->hidden_from = walk->length;
     }
-    if (walk->config != NULL && walk->marks_end == SIZE_MAX && walk->hidden_from == SIZE_MAX)
-        look_for_mark(walk);
     if (walk->hidden_from != SIZE_MAX)
         return;
     if (raw_lstat(walk->length > 0 ? walk->path : "/", &found) != 0) {
@@ -193,8 +179,7 @@ place_canonical(const char *path, char canonical[PATH_MAX])
 {
     char buffer[PATH_MAX];
     size_t length = strlen(path);
-    struct walk walk = {
-        .path = canonical, .size = PATH_MAX, .copies_end = SIZE_MAX, .marks_end = SIZE_MAX, .hidden_from = SIZE_MAX};
+    struct walk walk = {.path = canonical, .size = PATH_MAX, .hidden_from = SIZE_MAX};
     enum place_last last;
     bool ends_in_slash;
     if (length >= sizeof(buffer))
