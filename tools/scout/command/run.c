@@ -13,7 +13,6 @@
 #include <sys/mman.h>
 
 enum {
-    TESTS_AT_MOST = 24,  /* of a launch */
     DEFAULT_PERIODS = 3, /* two that can be compared, wherever in a period the recording begins */
     TRIAL_LIMIT_S = 60,  /* of one repetition */
     DAY_S = 86400,
@@ -209,7 +208,6 @@ scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, s
                *summary = xasprintf("%s/scout.json", order->folder), *errors = xasprintf("%s/scout.err", order->folder);
     static struct scout_run_settings settings; /* large */
     settings = (struct scout_run_settings){.periods = order->steps > DEFAULT_PERIODS ? order->steps : DEFAULT_PERIODS,
-                                           .tests = TESTS_AT_MOST,
                                            .goes_on = order->steps == 0};
     snprintf(settings.log, sizeof(settings.log), "%s", outcome->log);
     snprintf(settings.progress, sizeof(settings.progress), "%s/scout.progress", order->folder);

@@ -25,7 +25,6 @@ enum { SCOUT_LEFT_OUT_AT_MOST = 8 };
 
 struct scout_run_settings {
     uint32_t periods; /* that are recorded with repeated launches */
-    uint32_t tests;   /* at most, of a launch */
     uint32_t goes_on; /* 1: the trainer continues after them; 0: it is ended */
     struct scout_left_out left_out[SCOUT_LEFT_OUT_AT_MOST];
     char log[PATH_MAX];

@@ -61,7 +61,7 @@ find_known_graph(void *handle)
 static void
 keep_graph(void *handle, const struct known_graph *from)
 {
-    struct known_graph copy = {.handle = handle, .nodes = from->nodes, .incomplete = from->incomplete};
+    struct known_graph copy = {.handle = handle, .incomplete = from->incomplete};
     FOR_EACH(argument, from->arguments, from->argument_count)
         *SCOUT_GROWN(copy.arguments, copy.argument_count) = *argument;
     *SCOUT_GROWN(graphs, graph_count) = copy; /* `from` may be one of them */
@@ -73,7 +73,6 @@ graphs_describe(struct noted *noted, CUgraphExec graph)
     const struct known_graph *known = find_known_graph(graph);
     noted->op.kind = SCOUT_GRAPH;
     noted->unknown = known == NULL || known->incomplete;
-    noted->nodes = known != NULL ? known->nodes : 0;
     for (uint32_t i = 0; known != NULL && i < known->argument_count; ++i) {
         if (noted->op.argument_count == ARGUMENTS_AT_MOST) {
             noted->too_many = true;

@@ -42,10 +42,9 @@ static enum run
 static uint32_t learned;     /* repetitions for that */
 static size_t at;            /* the part, or the image of a group */
 static const char *excluded; /* why there is no repetition; NULL: there is one */
-static bool too_large, looks_hidden, few_are_clean, is_cut_short;
+static bool too_large, looks_hidden, few_are_clean;
 static uint64_t kernel_and_grid; /* struct scout_left_out.launch */
-static uint32_t most_tests;
-static bool chooses; /* numbers of the launch are other ones than a period before */
+static bool chooses;             /* numbers of the launch are other ones than a period before */
 
 /* The search for where the words begin, or `is_last` end, that a launch uses of the part `at`: changing `none` words
  * from that end on shows nothing, changing `some` does. */
@@ -124,34 +123,6 @@ are_gaps_open(void)
 
 /* Launches that had other bits when one like them was repeated. */
 static struct shown noisy;
-
-/* ---- launches with more arguments than tests ---- */
-
-/* Parts that an earlier launch of the same kernel has tested: each launch then tests others. */
-static struct shown had;
-
-static uint64_t
-key_of(const struct part *part)
-{
-    const struct allocation *allocation = effect.images.items[part->image].allocation;
-    uint64_t words[] = {noted->op.name, allocations_name(allocation), part->first};
-    return XXH3_64bits(words, sizeof(words));
-}
-
-enum { OTHER_TESTS = 4 };
-
-/* Marks the parts that an earlier launch has tested, to come last if not all of them can be tested in this one. */
-static void
-share_tests(void)
-{
-    size_t arguments = 0;
-    FOR_EACH(part, effect.parts, effect.part_count)
-        arguments += part->is_argument;
-    FOR_EACH_MUTABLE(part, effect.parts, arguments + OTHER_TESTS > most_tests ? effect.part_count : 0)
-        for (size_t k = 0; part->is_argument && k < had.count; ++k)
-            if (had.hashes[k] == key_of(part))
-                part->tested_before = k + 1;
-}
 
 /* ---- before the first run ---- */
 
@@ -250,8 +221,6 @@ repeat_begin(struct noted *begun, CUstream stream)
     at = learned = 0;
     unsure = RUN_FIRST;
     few_are_clean = true;
-    is_cut_short = false;
-    most_tests = scout_state.settings.tests * (noted->nodes > 1 ? noted->nodes : 1);
     kernel_and_grid = XXH3_64bits_withSeed(noted->op.grid, sizeof(noted->op.grid), kernels_hash(noted->text));
     excluded = reason_to_exclude();
     groups_done = gaps_matter = false;
@@ -337,16 +306,12 @@ judge_group(void)
     }
 }
 
-/* A single number that was overwritten is tried once more, where that leaves room for the tests of others, and results
- * do not differ by chance: one more run is one more chance. */
+/* A single number that was overwritten is tried once more, where results do not differ by chance: one more run is one
+ * more chance. */
 static void
 try_lower(struct part *part)
 {
-    size_t open = 0;
-    FOR_EACH(it, effect.parts, effect.part_count)
-        open += it->is_argument && !it->was_tried;
-    if (!effect_may_be_least(&effect, part) || effect.verdict == SCOUT_TOLERANCE ||
-        effect.tests + open + OTHER_TESTS > most_tests)
+    if (!effect_may_be_least(&effect, part) || effect.verdict == SCOUT_TOLERANCE)
         return;
     part->is_lower = true;
     part->is_tested = part->was_tried = false;
@@ -401,7 +366,6 @@ judge_repeat(enum run run)
         break;
     case RUN_PART:
         effect_judge(&effect, &effect.parts[at]);
-        note_shown(&had, key_of(&effect.parts[at]));
         try_lower(&effect.parts[at]);
         break;
     case RUN_GROUP:
@@ -427,18 +391,15 @@ judge_repeat(enum run run)
     }
 }
 
-/* The next part that is an argument, and was not changed yet: the one whose test is longest ago. */
+/* The next part that is an argument, and was not changed yet. */
 static bool
 find_untested(void)
 {
-    at = effect.part_count;
-    FOR_EACH(part, effect.parts, effect.part_count)
-        if (part->is_argument && !part->is_tested && !part->was_tried &&
-            (at == effect.part_count || part->tested_before < effect.parts[at].tested_before))
-            at = NUMBER_OF(part);
-    /* the last test is of few words */
-    is_cut_short = is_cut_short || (at < effect.part_count && effect.tests + 1 >= most_tests);
-    return at < effect.part_count && !is_cut_short;
+    at = 0;
+    while (at < effect.part_count &&
+           (!effect.parts[at].is_argument || effect.parts[at].is_tested || effect.parts[at].was_tried))
+        ++at;
+    return at < effect.part_count;
 }
 
 /* The next one that matters, and whose words are not known to be elementwise or not from the run of all. */
@@ -505,24 +466,17 @@ following(enum run run)
     case RUN_LEARNING:
         if (effect.verdict == SCOUT_DIFFERS)
             return RUN_END;
-        if (unsure != RUN_FIRST) {
-            ++most_tests;
+        if (unsure != RUN_FIRST)
             return ++learned < CHANCES && effect.verdict == SCOUT_TESTED ? RUN_LEARNING : unsure;
-        }
         if (effect.verdict == SCOUT_TOLERANCE && effect.tests < 1 + LEARNING_RUNS)
             return RUN_LEARNING;
-        if (effect.verdict == SCOUT_TESTED && effect.tests < LEARNING_RUNS && writes_few()) {
-            ++most_tests; /* besides those of parts */
+        if (effect.verdict == SCOUT_TESTED && effect.tests < LEARNING_RUNS && writes_few())
             return RUN_LEARNING;
-        }
         if (looks_hidden)
             return RUN_HIDDEN;
         /* fallthrough */
     case RUN_HIDDEN:
-        at = (size_t)-1;
-        /* fallthrough */
     case RUN_PART:
-        ++at;
         if (find_untested())
             return RUN_PART;
         if (groups_done)
@@ -531,12 +485,9 @@ following(enum run run)
         /* fallthrough */
     case RUN_GROUP:
         groups_done = true;
-        if (++at < effect.images.count && !is_cut_short)
+        if (++at < effect.images.count)
             return RUN_GROUP;
-        at = 0;
-        if (find_untested())
-            return RUN_PART;
-        return RUN_FEW;
+        return find_untested() ? RUN_PART : RUN_FEW;
     case RUN_FEW:
         at = (size_t)-1;
         /* fallthrough */
@@ -547,8 +498,7 @@ following(enum run run)
         at = (size_t)-1;
         /* fallthrough */
     case RUN_EDGE:
-        most_tests += chooses;
-        return chooses && !is_cut_short && find_edge() ? RUN_EDGE : RUN_END;
+        return chooses && find_edge() ? RUN_EDGE : RUN_END;
     default:
         return RUN_END;
     }
@@ -558,8 +508,7 @@ following(enum run run)
 static bool
 finish_repeat(bool repeated)
 {
-    if (repeated && groups_done && next == RUN_END && !is_cut_short && !stays_near && effect.verdict != SCOUT_DIFFERS &&
-        !are_gaps_open())
+    if (groups_done && !stays_near && effect.verdict != SCOUT_DIFFERS && !are_gaps_open())
         note_shown(&near, reach());
     if (repeated) {
         images_read(&effect.images, true, false);
@@ -572,8 +521,6 @@ finish_repeat(bool repeated)
     if (excluded != NULL) {
         effect.verdict = SCOUT_EXCLUDED;
         effect.why = names_put(excluded);
-    } else if (is_cut_short && effect.verdict != SCOUT_DIFFERS) {
-        effect.why = names_put("it has more inputs than are tried");
     }
     elementwise_fill(&effect);
     effect_put(&effect);
@@ -598,7 +545,6 @@ look_at_first_run(CUresult answer)
     if (excluded == NULL && effect.hidden_write != SCOUT_NONE)
         excluded = "it writes memory that is not among its arguments";
     effect_make_parts(&effect, noted, stays_near, ended_runs(true) > 0, ended_runs(false) > 0);
-    share_tests();
     return excluded == NULL;
 }
 
@@ -624,11 +570,11 @@ repeat_next(CUresult answer)
     }
     next = following(next);
     effect.has_integers = false;
-    if (next != RUN_END && effect.tests < most_tests)
+    if (next != RUN_END)
         images_restore(&effect.images, false);
-    while (next != RUN_END && effect.tests < most_tests && !prepare_repeat(next))
+    while (next != RUN_END && !prepare_repeat(next))
         next = following(next);
-    if (next == RUN_END || effect.tests >= most_tests)
+    if (next == RUN_END)
         return finish_repeat(true);
     if (noted->opaque) /* it may run on another stream */
         memory_wait();

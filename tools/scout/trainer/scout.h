@@ -232,7 +232,6 @@ struct noted {
     bool too_many;                     /* there are more */
     bool unknown;                      /* the driver does not tell its parameters, or it is a graph not seen made */
     bool opaque;                       /* the hook cannot tell what it gets */
-    uint32_t nodes;                    /* of a graph */
     bool cooperative;                  /* its blocks wait for each other */
     uint64_t lengths;                  /* hash of the numbers among its parameters that have no fraction */
     const char *text;                  /* op.name, for readers */
@@ -446,7 +445,6 @@ struct part {
     bool is_tested;
     bool was_tried;              /* also if it cannot be changed */
     bool is_lower;               /* its numbers become smaller: larger ones have shown nothing */
-    size_t tested_before;        /* by an earlier launch: the larger, the later; 0: never */
     bool matters;                /* something outside depends on it, or it is modified */
     size_t few;                  /* words that were changed in the last run of few */
     bool is_open;                /* which of them showed nothing where something depends on it */
