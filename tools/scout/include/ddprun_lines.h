@@ -123,7 +123,8 @@ ddp_share_slice(unsigned number, const void *records, size_t at, size_t limit, s
 }
 
 /*
- * Memory that has no name where it could be annotated, in the order of its allocation.
+ * Memory that has no name where it could be annotated, in the order of its allocation: `#define cudaMalloc ddp_malloc`
+ * stands before the function that allocates it.
  */
 enum { DDP_MADE_AT_MOST = 1024 };
 struct ddp_made {
@@ -133,14 +134,32 @@ struct ddp_made {
 __attribute__((weak)) struct ddp_made ddp_made[DDP_MADE_AT_MOST];
 __attribute__((weak)) unsigned ddp_made_count;
 
-static inline void
-ddp_note(void *memory, size_t bytes)
+static inline cudaError_t
+ddp_note(void *memory, size_t bytes, cudaError_t result)
 {
     if (ddp_made_count < DDP_MADE_AT_MOST) {
-        ddp_made[ddp_made_count].memory = memory;
+        ddp_made[ddp_made_count].memory = *(void **)memory;
         ddp_made[ddp_made_count].bytes = bytes;
     }
     ++ddp_made_count;
+    return result;
+}
+
+static inline cudaError_t
+ddp_malloc(void *memory, size_t bytes)
+{
+    return ddp_note(memory, bytes, cudaMalloc((void **)memory, bytes));
+}
+
+#ifdef __cplusplus
+#define DDP_FLAGS = cudaMemAttachGlobal
+#else
+#define DDP_FLAGS
+#endif
+static inline cudaError_t
+ddp_malloc_managed(void *memory, size_t bytes, unsigned flags DDP_FLAGS)
+{
+    return ddp_note(memory, bytes, cudaMallocManaged((void **)memory, bytes, flags));
 }
 
 /* Ends a program that has made other allocations than the one that was scouted. */
@@ -149,8 +168,9 @@ ddp_check_made(unsigned count)
 {
     if (ddp_made_count != count)
         DDP_LINES_END(
-            "ddp_note() was called %u times, and ddprun scout saw %u allocations: scout with these arguments, "
-            "or see whether a ddp_note() line is not reached\n",
+            "ddp_malloc() was called %u times, and ddprun scout saw %u allocations: scout with these arguments, or see "
+            "whether an allocation between '#define cudaMalloc ddp_malloc' and '#undef cudaMalloc' is by another "
+            "call\n",
             ddp_made_count, count);
 }
 

@@ -283,8 +283,7 @@ course_note_copy(const struct scout_op *op)
     if (allocation != NULL)
         allocation->host_wrote = true, allocation->left_known = false;
     if (allocation != NULL && op->kind == SCOUT_COPY && op->from.alloc == SCOUT_NONE && op->rows == 1) {
-        allocation->batch = (struct scout_range){op->to.offset, op->to.offset + op->bytes};
-        allocation->brought_at = scout_state.operation_count;
+        allocations_note_batch(allocation, op->to.offset, op->to.offset + op->bytes);
     }
 }
 
@@ -362,8 +361,7 @@ course_note_batches(const struct noted *noted)
         struct allocation *allocation = allocations_numbered(was->alloc);
         if (allocation == NULL || noted->arguments[k].alloc != was->alloc || offset <= was->offset)
             continue;
-        allocation->batch = (struct scout_range){offset, 2 * offset - was->offset};
-        allocation->brought_at = scout_state.operation_count;
+        allocations_note_batch(allocation, offset, 2 * offset - was->offset);
     }
     return chooses;
 }

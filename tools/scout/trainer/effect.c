@@ -514,15 +514,19 @@ share_of(const struct effect *effect, const struct part *part, bool stays)
     const struct image *image = &effect->images.items[part->image];
     const struct allocation *allocation = image->allocation;
     uint64_t lo = part->first * sizeof(uint32_t), hi = part->end * sizeof(uint32_t);
-    bool is_old = scout_state.operation_count - allocation->brought_at >= atomic_load(&scout_state.progress->period);
+    const struct scout_batch *batch = allocations_batch(allocation, lo, hi);
+    if (batch == NULL)
+        return (struct scout_range){0};
+    bool is_old = scout_state.operation_count - batch->at >= atomic_load(&scout_state.progress->period);
     is_old = stays ? !is_old || allocation->kinds != NULL : is_old;
     bool is_open = /* a share of one alone does not belong to the others */
         (part->change == CHANGE_INTEGER && part->integers == NULL) ||
         ANY(it, effect->parts, effect->part_count, it != part && goes_with(part, it) && it->killed.count == 0);
-    uint64_t aligned = allocation->batch.hi - allocation->batch.lo > 64 ? 16 : sizeof(uint32_t); /* a few labels */
-    lo = allocation->batch.lo > lo ? allocation->batch.lo / aligned * aligned : lo;
-    hi = allocation->batch.hi < hi ? allocation->batch.hi : hi;
-    bool is_result = image->is_written || part->killed.count + part->modified.count > 0;
+    uint64_t aligned = batch->range.hi - batch->range.lo > 64 ? 16 : sizeof(uint32_t); /* a few labels */
+    lo = batch->range.lo > lo ? batch->range.lo / aligned * aligned : lo;
+    hi = batch->range.hi < hi ? batch->range.hi : hi;
+    bool is_result =
+        part->killed.count + part->modified.count > 0 || images_next_written(image, part->first, part->end) < part->end;
     if (lo >= hi || is_old || is_open || !part->is_argument || !part->is_tested || is_result)
         return (struct scout_range){0};
     return (struct scout_range){lo, lo + (hi - lo) / QUARTER / aligned * aligned};

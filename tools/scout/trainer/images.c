@@ -151,8 +151,7 @@ images_note_host(const struct images *images)
         if (!allocation->left_known || XXH3_64bits(image->before, allocation->bytes) == allocation->left)
             continue;
         allocation->is_shared = true;
-        allocation->batch = (struct scout_range){0, allocation->bytes};
-        allocation->brought_at = scout_state.operation_count;
+        allocations_note_batch(allocation, 0, allocation->bytes);
     }
 }
 

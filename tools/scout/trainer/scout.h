@@ -93,19 +93,24 @@ void host_put_calls(void);
 
 /* ---- allocations.c: memory that the device reaches ---- */
 
+enum { BATCHES_AT_MOST = 8 };
+
 struct allocation {
     uint32_t number; /* in the log */
     uint64_t address, bytes;
     uint32_t ordinal;
-    uint32_t memory;          /* enum scout_memory */
-    bool held_floats;         /* some of its words have looked like numbers with a fraction */
-    bool host_wrote;          /* since `hash` was taken */
-    bool left_known;          /* managed memory: */
-    uint64_t left;            /* hash of what the last launch has left there */
-    bool is_shared;           /* the host wrote it between launches */
-    struct scout_range batch; /* what the last copy from the host has brought, or a pointer has moved to */
-    uint64_t brought_at;      /* operations before it */
-    uint64_t named_between;   /* of a run by a plan: periods that had begun when an operation between them named it */
+    uint32_t memory;     /* enum scout_memory */
+    bool held_floats;    /* some of its words have looked like numbers with a fraction */
+    bool host_wrote;     /* since `hash` was taken */
+    bool left_known;     /* managed memory: */
+    uint64_t left;       /* hash of what the last launch has left there */
+    bool is_shared;      /* the host wrote it between launches */
+    struct scout_batch { /* what copies from the host have brought, or a pointer has moved to; the last ones */
+        struct scout_range range;
+        uint64_t at; /* operations before it */
+    } batches[BATCHES_AT_MOST];
+    uint32_t batch_count;   /* so far */
+    uint64_t named_between; /* of a run by a plan: periods that had begun when an operation between them named it */
     uint64_t met, turned, held, changed; /* hashes of what passed by last and of what was made of it; hidden.c's */
     bool hash_known;
     uint64_t hash;     /* of what it held last */
@@ -121,6 +126,11 @@ allocation_is_looked_at(const struct allocation *allocation)
 {
     return allocation->memory != SCOUT_PINNED && allocation->memory != SCOUT_SCRATCH;
 }
+
+/* A batch that comes now. */
+void allocations_note_batch(struct allocation *allocation, uint64_t lo, uint64_t hi);
+/* The last one that has bytes of [lo, hi); NULL: none. */
+const struct scout_batch *allocations_batch(const struct allocation *allocation, uint64_t lo, uint64_t hi);
 
 /* `bytes` 0: the driver is asked. Memory that is known already stays as it is. */
 void allocations_add(uint64_t address, uint64_t bytes, enum memory_kind kind);

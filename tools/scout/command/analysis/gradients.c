@@ -122,6 +122,8 @@ go_up(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
             image_lo = map->from_base + begin / map->to_bytes * map->from_bytes;
             image_hi = map->from_base + (hi - map->to_base + map->to_bytes - 1) / map->to_bytes * map->from_bytes;
         }
+        if (image_lo >= from->hi || image_hi <= from->lo)
+            continue; /* other elements than the way's */
         go_up(way, edge->from, image_lo, image_hi);
     }
 }

@@ -12,14 +12,18 @@
 
 enum { TEXT_BYTES = 1024, MADE_AT_MOST = 1024 /* of ddprun_lines.h */ };
 
+static bool
+closes(const struct insertion *insertion)
+{
+    return strcmp(insertion->text, "}") == 0 || strncmp(insertion->text, "#undef", 6) == 0;
+}
+
 static int
 compare_insertions(const void *a, const void *b)
 {
     const struct insertion *x = a, *y = b;
-    int file = strcmp(x->file, y->file);
-    int closes = (strcmp(x->text, "}") == 0) - (strcmp(y->text, "}") == 0); /* what it closes comes first */
-    return file != 0 ? file
-                     : COMPARE(x, y, line, COMPARE(x, y, within, closes != 0 ? closes : COMPARE(x, y, number, 0)));
+    int file = strcmp(x->file, y->file), order = closes(y) - closes(x); /* what it closes comes first */
+    return file != 0 ? file : COMPARE(x, y, line, COMPARE(x, y, within, order != 0 ? order : COMPARE(x, y, number, 0)));
 }
 
 /* ---- tensors ---- */
@@ -79,10 +83,8 @@ tensor_text(const struct search *search, const struct scout_tensor *tensor, cons
     if (search->to->groups > 1)
         snprintf(group, sizeof(group), "DDP_GRADIENT_GROUP(%" PRIu32 "); ",
                  tensor->group != GROUP_NONE ? search->to->group_of[tensor->group] : 0);
-    bool loops = said->loop[0] != '\0';
-    return snprintf(text, TEXT_BYTES, "%s%s%s%s(%s, %s, %s);%s%s", said->loop, loops ? " {\n    " : "", group,
-                    macro_of(tensor->role), memory, count, type_word(tensor->type),
-                    tensor->guessed ? " /* the type is a guess */" : "", loops ? "\n}" : "") < TEXT_BYTES;
+    return snprintf(text, TEXT_BYTES, "%s%s(%s, %s, %s);%s", group, macro_of(tensor->role), memory, count,
+                    type_word(tensor->type), tensor->guessed ? " /* the type is a guess */" : "") < TEXT_BYTES;
 }
 
 /* Whether an operation may set memory of the allocation; what steps launch, too, reads it. */
@@ -203,13 +205,48 @@ place_tensor(struct search *search, const struct scout_tensor *tensor)
 
 /* ---- tensors that have no name of their own ---- */
 
-/* The allocation of memory as its innermost call says it. */
+/* The function, or what else is outermost around the call that allocates memory: nothing else of the program may
+ * allocate there, but it does. False: not known, or lines of its own cannot stand around it. */
 static bool
-find_allocation(struct search *search, uint32_t alloc, struct spot *spot, struct lifted *said)
+find_maker(struct search *search, uint32_t alloc, struct spot *spot)
 {
-    struct stack made = spot_stack(search, search->log->allocs[alloc].site);
-    return made.count > 0 && lift(&search->sources, made.frames, 0, said) && said->memory[0] != '\0' &&
-           said->bytes[0] != '\0' && spot_find_behind(search, &made.frames[0], spot);
+    const struct scout_log *log = search->log;
+    struct stack made = spot_stack(search, log->allocs[alloc].site);
+    struct site_place tail;
+    bool is_variable = ANY(op, log->ops, log->op_count, op->site == log->allocs[alloc].site);
+    *spot = (struct spot){0};
+    if (made.count == 0 || is_variable || log->allocs[alloc].memory > SCOUT_MANAGED)
+        return false;
+    bool is_tail = lift_find_tail(&search->sources, NULL, &made.frames[0], &tail);
+    spot->source = sources_open(&search->sources, is_tail ? tail.file : made.frames[0].file);
+    if (spot->source == NULL)
+        return false;
+    size_t at = source_place(spot->source, is_tail ? tail.line : made.frames[0].line, 1);
+    spot->node = source_statement_at(spot->source, source_skip(spot->source->text, at));
+    while (spot->node != NODE_NONE && spot->source->nodes[spot->node].parent != NODE_NONE)
+        spot->node = spot->source->nodes[spot->node].parent;
+    if (spot->node == NODE_NONE || !spot_has_line(spot))
+        return false;
+    spot->behind = spot->source->nodes[spot->node].end;
+    return spot_has_line(spot);
+}
+
+/* Names for ddprun_lines.h what allocates in a function. */
+static void
+add_maker(struct search *search, struct spot *spot)
+{
+    static const char *const calls[][2] = {{"cudaMalloc", "ddp_malloc"}, {"cudaMallocManaged", "ddp_malloc_managed"}};
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); ++i) {
+        if (i > 0 && strstr(spot->source->text, calls[i][0]) == NULL)
+            continue;
+        char *begin = xasprintf("#define %s %s", calls[i][0], calls[i][1]), *end = xasprintf("#undef %s", calls[i][0]);
+        spot->behind = 0;
+        spot_add_text(search, spot, begin);
+        spot->behind = spot->source->nodes[spot->node].end;
+        spot_add_text(search, spot, end);
+        free(begin);
+        free(end);
+    }
 }
 
 /* In front of the first step, behind all that sets a tensor: the innermost place that two calls show. */
@@ -230,25 +267,32 @@ find_front(struct search *search, const struct scout_tensor *tensor, struct spot
     return function != NODE_NONE && function != spot->node;
 }
 
-/* Whether the counts of allocations have room, and which number each has: all that the same calls allocate in front of
- * the first step are counted. What the calls of a step make is the step's: copies may enter the log later than they are
- * made, and so may the first step's begin. */
+/* Whether memory is made before the first step, and calls of steps make none like it. */
+static bool
+is_front(const struct search *search, uint32_t alloc)
+{
+    const struct scout_alloc *allocs = search->log->allocs;
+    return allocs[alloc].made_at <= search->begun &&
+           !ANY(other, allocs, search->log->alloc_count,
+                other->site == allocs[alloc].site && other->made_at > search->begun);
+}
+
+/* Whether the counts of allocations have room, and which number each has: all that the same functions allocate in front
+ * of the first step are counted. What the calls of a step make is the step's: copies may enter the log later than they
+ * are made, and so may the first step's begin. */
 static bool
 count_allocations(struct search *search, uint32_t *count_p)
 {
     const struct scout_log *log = search->log;
+    struct spot spot, other;
     *count_p = 0;
     for (uint32_t a = 0; a < log->alloc_count; ++a) {
-        struct stack made = spot_stack(search, log->allocs[a].site);
-        bool is_front = log->allocs[a].made_at <= search->begun &&
-                        !ANY(other, log->allocs, log->alloc_count,
-                             other->site == log->allocs[a].site && other->made_at > search->begun);
         search->number[a] = SCOUT_NONE;
-        for (uint32_t k = 0; k < log->alloc_count && is_front && search->number[a] == SCOUT_NONE; ++k) {
-            struct stack other = spot_stack(search, log->allocs[k].site);
-            if (search->counted[k] && spot_is_same_chain(&made, &other, 0))
+        bool is_one = is_front(search, a) && find_maker(search, a, &spot);
+        for (uint32_t k = 0; k < log->alloc_count && is_one && search->number[a] == SCOUT_NONE; ++k)
+            if (search->counted[k] && find_maker(search, k, &other) && spot.source == other.source &&
+                spot.node == other.node)
                 search->number[a] = (*count_p)++;
-        }
     }
     return *count_p <= MADE_AT_MOST;
 }
@@ -262,28 +306,24 @@ place_by_number(struct search *search)
     const struct scout_finding *finding = search->finding;
     bool *counted = search->counted;
     struct spot front = {0}, spot;
-    struct lifted said;
     uint32_t count;
     for (uint32_t i = 0; i < finding->tensor_count; ++i) {
         const struct scout_tensor *tensor = &finding->tensors[i];
         if (!has_annotation(finding, tensor) || search->to->names[i] != NULL ||
-            scout_is_remade(log, finding, tensor->alloc) || log->allocs[tensor->alloc].made_at > search->start ||
-            !find_allocation(search, tensor->alloc, &spot, &said) || !find_front(search, tensor, &spot))
+            scout_is_remade(log, finding, tensor->alloc) || !is_front(search, tensor->alloc) ||
+            !find_front(search, tensor, &spot))
             continue;
         counted[tensor->alloc] = true;
         if (front.source == NULL || spot.source->nodes[spot.node].begin > front.source->nodes[front.node].begin)
             front = spot;
     }
     for (uint32_t a = 0; a < log->alloc_count; ++a)
-        counted[a] = counted[a] && log->allocs[a].made_at <= search->start && find_allocation(search, a, &spot, &said);
+        counted[a] = counted[a] && is_front(search, a) && find_maker(search, a, &spot);
     bool has_room = count_allocations(search, &count);
+    for (uint32_t a = 0; a < log->alloc_count && has_room; ++a)
+        if (search->number[a] != SCOUT_NONE && find_maker(search, a, &spot))
+            add_maker(search, &spot);
     char text[TEXT_BYTES];
-    for (uint32_t a = 0; a < log->alloc_count && has_room; ++a) {
-        if (search->number[a] == SCOUT_NONE || !find_allocation(search, a, &spot, &said))
-            continue;
-        snprintf(text, sizeof(text), "ddp_note(%s, %s);", said.memory, said.bytes);
-        spot_add_text(search, &spot, text);
-    }
     snprintf(text, sizeof(text), "ddp_check_made(%" PRIu32 ");", count);
     if (count > 0 && has_room && front.source != NULL)
         spot_add_text(search, &front, text);
@@ -292,7 +332,7 @@ place_by_number(struct search *search)
         if (!has_annotation(finding, tensor) || search->to->names[i] != NULL || !counted[tensor->alloc] ||
             search->number[tensor->alloc] == SCOUT_NONE || front.source == NULL)
             continue;
-        said = (struct lifted){0};
+        struct lifted said = {0};
         snprintf(said.memory, sizeof(said.memory), "ddp_made[%" PRIu32 "].memory", search->number[tensor->alloc]);
         snprintf(said.bytes, sizeof(said.bytes), "ddp_made[%" PRIu32 "].bytes", search->number[tensor->alloc]);
         if (tensor_text(search, &wide, &said, text)) {
@@ -528,7 +568,7 @@ print_row(FILE *out, const struct scout_log *log, const struct scout_finding *fi
     fprintf(out, ": %s%s%s", begin, is_one ? "" : count > 2 ? " to " : ", ", is_one ? "" : end);
     if (by_hand)
         fputs(": no variable of the sources is known to hold this memory; annotate it, or allocate it before the first "
-              "step in a line of its own, without a macro; compile with -g",
+              "step; compile with -g",
               out);
     fputs(tensor->fused && !by_hand ? "; DDP_STEP_PARAMETERS averages its change\n" : "\n", out);
 }

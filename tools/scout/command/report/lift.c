@@ -9,7 +9,6 @@ struct call {
     struct span name, object; /* name: up to the arguments; object: "layer->weight." of a method, "" without one */
     struct span arguments[ARGUMENTS_AT_MOST];
     uint32_t count;
-    bool makes; /* a constructor: the object is what it makes */
 };
 
 /* The part without comments, and with one blank for each gap. False: no room. */
@@ -121,44 +120,6 @@ object_before(const char *text, size_t begin, size_t name)
     return (struct span){begin_of_postfix(text, begin, end - (is_arrow ? 2 : 1)), end};
 }
 
-/* Of several calls the one around `place` counts. */
-struct choice {
-    size_t place;
-    unsigned found;
-    bool has_place;
-    struct call *call;
-};
-
-/* A call whose name is at `begin`, and whose arguments begin at `open`. */
-static void
-choose(const char *text, size_t begin, size_t open, struct span object, bool makes, struct choice *choice)
-{
-    bool is_there = begin <= choice->place && choice->place < source_close(text, open);
-    ++choice->found;
-    if (choice->has_place || (choice->found > 1 && !is_there))
-        return;
-    choice->has_place = is_there;
-    *choice->call = (struct call){.name = {begin, open}, .object = object, .makes = makes};
-    split_arguments(text, open, choice->call);
-}
-
-/* What a declaration makes: "a(1), b{2}". */
-static void
-choose_declarators(const char *text, size_t at, size_t end, struct choice *choice)
-{
-    while (at < end && source_is_word(text[at])) {
-        struct span object = {at, source_token(text, at)};
-        at = source_skip(text, object.end);
-        if (text[at] == '(' || text[at] == '{') {
-            choose(text, object.begin, at, object, true, choice);
-            at = source_skip(text, source_close(text, at));
-        }
-        if (text[at] != ',')
-            return;
-        at = source_skip(text, at + 1);
-    }
-}
-
 static bool
 is_behind_new(const char *text, size_t begin, size_t at)
 {
@@ -168,24 +129,26 @@ is_behind_new(const char *text, size_t begin, size_t at)
            (at == begin + 3 || !source_is_word(text[at - 4]));
 }
 
-/* A call "name(", "name<int>(", of a constructor "name object(", in a part of the text. False: none, or which of
- * several is not known. */
+/* A call "name(", "name<int>(" in a part of the text; of several the one around `place`. What a constructor makes is
+ * not named. False: none, or which of several is not known. */
 static bool
-find_call(const char *text, struct span in, const char *name, bool makes, size_t place, struct call *call)
+find_call(const char *text, struct span in, const char *name, size_t place, struct call *call)
 {
-    struct choice choice = {.place = place, .call = call};
     size_t length = strcspn(name, "<");
-    for (size_t at = source_skip(text, in.begin), end; at < in.end; at = source_skip(text, end)) {
+    unsigned found = 0;
+    bool has_place = false;
+    for (size_t at = source_skip(text, in.begin), end; at < in.end && !has_place; at = source_skip(text, end)) {
         end = source_token(text, at);
-        if (!is_word(text, (struct span){at, end}, name, length))
-            continue;
         size_t open = source_skip_angles(text, source_skip(text, end), in.end);
-        if (makes)
-            choose_declarators(text, open, in.end, &choice);
-        else if (text[open] == '(')
-            choose(text, at, open, object_before(text, in.begin, at), is_behind_new(text, in.begin, at), &choice);
+        if (!is_word(text, (struct span){at, end}, name, length) || text[open] != '(')
+            continue;
+        has_place = at <= place && place < source_close(text, open);
+        if (++found > 1 && !has_place)
+            continue;
+        *call = (struct call){.name = {at, open}, .object = object_before(text, in.begin, at)};
+        split_arguments(text, open, call);
     }
-    return choice.has_place || choice.found == 1;
+    return has_place || found == 1;
 }
 
 /* The part of a statement that is its own, in front of statements inside it. */
@@ -315,8 +278,6 @@ struct passage {
     const struct source *outer;
     struct span statement; /* of `outer`, with the call */
     struct call call;
-    const char *loop; /* "for (int i = 0; i < n; ++i)": its names are those of the expression */
-    bool is_left;     /* not the function is left, but that loop */
     const char *name; /* of the function, "make<float>" with what its template got */
 };
 
@@ -400,7 +361,7 @@ pass_constant(const struct passage *passage, const char *name, size_t length, ch
     for (uint32_t i = passage->function + 1; i < inner->count && inner->nodes[i].begin < passage->said; ++i) {
         struct span own = own_part(inner, i);
         const char *text = inner->text + own.begin, *equal = memchr(text, '=', own.end - own.begin);
-        if (inner->nodes[i].is_block || (strncmp(text, "const ", 6) != 0 && !passage->is_left) || equal == NULL ||
+        if (inner->nodes[i].is_block || strncmp(text, "const ", 6) != 0 || equal == NULL ||
             memchr(text, ',', own.end - own.begin) != NULL || !declares(inner->text, own, name, length))
             continue;
         struct span of = {(size_t)(equal + 1 - inner->text), own.end - 1};
@@ -526,11 +487,6 @@ pass_name(const struct passage *passage, const char *name, size_t length, char t
 {
     const struct source *inner = passage->inner;
     char text[LIFT_BYTES];
-    bool is_kept =
-        passage->loop != NULL && passage->loop[0] != '\0' &&
-        declares(passage->loop, (struct span){strcspn(passage->loop, "(") + 1, strlen(passage->loop)}, name, length);
-    if (is_kept)
-        return snprintf(to, LIFT_BYTES, "%.*s", (int)length, name) < LIFT_BYTES;
     for (uint32_t i = 0; i < passage->parameters.count; ++i) {
         struct span parameter = parameter_name(inner->text, passage->parameters.arguments[i]);
         if (!is_word(inner->text, parameter, name, length))
@@ -544,13 +500,11 @@ pass_name(const struct passage *passage, const char *name, size_t length, char t
         snprintf(text, sizeof(text), "%.*s", (int)length, name);
         if (pass_constant(passage, name, length, to))
             return true;
-        if (passage->is_left || !is_returned(inner, passage->function, passage->said, text))
+        if (!is_returned(inner, passage->function, passage->said, text))
             return false;
         assigned_to(passage->outer->text, passage->statement, &passage->call, to);
         return to[0] != '\0' && is_primary(to);
     }
-    if (passage->is_left)
-        return snprintf(to, LIFT_BYTES, "%.*s", (int)length, name) < LIFT_BYTES;
     uint32_t number;
     if (is_of_template(inner, passage->function, name, length, &number))
         return number != NODE_NONE && passage->name != NULL && template_argument(passage->name, number, to);
@@ -561,13 +515,13 @@ pass_name(const struct passage *passage, const char *name, size_t length, char t
     bool is_hidden = false;
     if (is_member(passage, name, length, &is_hidden)) {
         bool has_object = passage->call.object.end > passage->call.object.begin;
-        if (has_object ? is_hidden : passage->call.makes) /* the latter by new */
+        size_t begin = passage->statement.begin, name_at = passage->call.name.begin;
+        if (has_object ? is_hidden : is_behind_new(passage->outer->text, begin, name_at))
             return false;
         if (has_object && !copy_span(passage->outer->text, passage->call.object, text))
             return false;
     }
-    return snprintf(to, LIFT_BYTES, "%s%s%.*s", text, text[0] != '\0' && passage->call.makes ? "." : "", (int)length,
-                    name) < LIFT_BYTES;
+    return snprintf(to, LIFT_BYTES, "%s%.*s", text, (int)length, name) < LIFT_BYTES;
 }
 
 /* Says an expression of the function at its call; "" if that is not possible. */
@@ -648,7 +602,7 @@ read_innermost(const struct source *source, struct span statement, size_t place,
     const char *text = source->text;
     struct call call;
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); ++i) {
-        if (!find_call(text, statement, calls[i].name, false, place, &call) || call.count <= calls[i].bytes)
+        if (!find_call(text, statement, calls[i].name, place, &call) || call.count <= calls[i].bytes)
             continue;
         bool said = calls[i].copies ? copy_span(text, call.arguments[0], lifted->memory)
                                     : pointed_to(text, call.arguments[0], lifted->memory);
@@ -723,47 +677,10 @@ find_passage(const struct source *outer, struct span statement, const struct sit
     passage->outer = outer;
     passage->statement = statement;
     passage->name = from->function;
-    if (!find_call(passage->inner->text, header, from->function, false, 0, &passage->parameters))
+    if (!find_call(passage->inner->text, header, from->function, 0, &passage->parameters))
         return false;
     size_t place = source_place(outer, at->line, at->column);
-    return find_call(outer->text, statement, from->function, false, place, &passage->call) ||
-           find_call(outer->text, statement, from->function, true, place, &passage->call);
-}
-
-bool
-lift_out(const struct source *source, uint32_t node, struct lifted *lifted)
-{
-    uint32_t loop = NODE_NONE;
-    for (uint32_t i = source->nodes[node].parent; i != NODE_NONE; i = source->nodes[i].parent) {
-        bool is_for = strncmp(source->text + source->nodes[i].begin, "for", 3) == 0;
-        if (source->nodes[i].is_loop && (loop != NODE_NONE || !is_for))
-            return false;
-        loop = source->nodes[i].is_loop ? i : loop;
-    }
-    if (loop == NODE_NONE || lifted->loop[0] != '\0' || !copy_span(source->text, own_part(source, loop), lifted->loop))
-        return false;
-    struct passage passage = {.inner = source,
-                              .function = loop,
-                              .said = source->nodes[node].begin,
-                              .outer = source,
-                              .loop = lifted->loop,
-                              .is_left = true};
-    pass_expression(&passage, lifted->memory);
-    pass_expression(&passage, lifted->bytes);
-    return lifted->memory[0] != '\0' && lifted->bytes[0] != '\0' && strstr(lifted->memory, "++") == NULL;
-}
-
-static void
-pass_memory(const struct passage *passage, struct lifted *lifted)
-{
-    bool loops = lifted->loop[0] != '\0';
-    pass_expression(passage, lifted->loop);
-    pass_expression(passage, lifted->memory);
-    lifted->is_fixed = lifted->is_fixed || is_fixed(passage, lifted->bytes);
-    pass_expression(passage, lifted->bytes);
-    lifted->is_fixed = lifted->is_fixed && lifted->bytes[0] == '\0';
-    if (loops && lifted->loop[0] == '\0') /* its names are not known here */
-        lifted->memory[0] = lifted->bytes[0] = '\0';
+    return find_call(outer->text, statement, from->function, place, &passage->call);
 }
 
 /* A function that the statement calls, and that ends with a call of `callee`, or, NULL, of CUDA's for memory: it ends
@@ -784,7 +701,7 @@ find_tail(const struct sources *sources, const char *text, struct span statement
                 uint32_t block = source_function(source, n) == n ? source_block(source, n) : NODE_NONE, last = block;
                 if (block == NODE_NONE ||
                     !find_call(source->text, (struct span){source->nodes[n].begin, source->nodes[block].begin},
-                               tail->function, false, 0, &header))
+                               tail->function, 0, &header))
                     continue;
                 for (uint32_t i = block + 1; i < source->count && source->nodes[i].begin < source->nodes[n].end; ++i)
                     last = source->nodes[i].parent == block ? i : last;
@@ -806,8 +723,10 @@ lift_find_tail(struct sources *sources, const char *callee, const struct site_pl
     const struct source *source = sources_open(sources, from->file);
     uint32_t node = source != NULL ? source_statement(source, from->line, from->column) : NODE_NONE;
     *tail = (struct site_place){0};
-    return node != NODE_NONE && !has_word(source->text, own_part(source, node), callee) &&
-           find_tail(sources, source->text, own_part(source, node), callee, tail);
+    struct lifted said;
+    bool calls = node != NODE_NONE && (callee != NULL ? has_word(source->text, own_part(source, node), callee)
+                                                      : read_innermost(source, own_part(source, node), 0, &said));
+    return node != NODE_NONE && !calls && find_tail(sources, source->text, own_part(source, node), callee, tail);
 }
 
 /* "name = ", "name += ", "++name", "&name". */
@@ -833,7 +752,7 @@ lift_changes(const struct source *source, struct span part, const struct lifted 
     const char *const expressions[] = {lifted->memory, lifted->bytes};
     struct span name;
     bool changes = false;
-    for (size_t i = 0; i < 2 && lifted->loop[0] == '\0'; ++i)
+    for (size_t i = 0; i < 2; ++i)
         for (size_t at = 0; next_name(expressions[i], &at, &name) && !changes;)
             changes = sets_name(source->text, part, expressions[i] + name.begin, name.end - name.begin);
     return changes;
@@ -860,17 +779,11 @@ lift(struct sources *sources, const struct site_place *frames, uint32_t depth, s
             if (!find_passage(source, statement, frames, i, &passage))
                 return false;
             bool returns = is_returned(passage.inner, passage.function, passage.said, lifted->memory);
-            passage.loop = lifted->loop;
             pass_expression(&passage, lifted->stream);
-            struct lifted outside = *lifted;
-            pass_memory(&passage, lifted);
-            if (lifted->memory[0] == '\0' && !returns &&
-                lift_out(passage.inner, statement_of(passage.inner, frames, i - 1), &outside)) {
-                passage.loop = outside.loop;
-                pass_memory(&passage, &outside);
-                *lifted = outside;
-                passage.loop = lifted->loop;
-            }
+            pass_expression(&passage, lifted->memory);
+            lifted->is_fixed = lifted->is_fixed || is_fixed(&passage, lifted->bytes);
+            pass_expression(&passage, lifted->bytes);
+            lifted->is_fixed = lifted->is_fixed && lifted->bytes[0] == '\0';
             if (lifted->memory[0] == '\0' && returns)
                 assigned_to(source->text, statement, &passage.call, lifted->memory);
         }

@@ -133,16 +133,15 @@ struct span {
 /* Expressions, "" what is not known. Of a copy the memory is where it goes to. */
 struct lifted {
     char memory[LIFT_BYTES], bytes[LIFT_BYTES], stream[LIFT_BYTES];
-    char loop[LIFT_BYTES]; /* "for (int i = 0; i < n; ++i)", whose names memory and bytes have; "": no loop */
-    bool is_fixed;         /* bytes is not said, but is a parameter of a template */
+    bool is_fixed; /* bytes is not said, but is a parameter of a template */
 };
 
 /* As frame `depth` of a call's stack says it. False: not known there, not even the bytes. */
 bool lift(struct sources *sources, const struct site_place *frames, uint32_t depth, struct lifted *lifted)
     __attribute__((warn_unused_result));
 
-/* The frame that is missing between a call of `callee` and the frame `from`: of a function that ends with this call,
- * by a jump. False: none is. */
+/* The frame that is missing between a call of `callee`, or, NULL, of CUDA's for memory, and the frame `from`: of a
+ * function that ends with this call, by a jump. False: none is. */
 bool lift_find_tail(struct sources *sources, const char *callee, const struct site_place *from, struct site_place *tail)
     __attribute__((warn_unused_result));
 
@@ -161,10 +160,6 @@ bool lift_up(struct sources *sources, const struct site_place *frames, uint32_t 
 
 /* A statement, but for those inside it, declares the name. */
 bool lift_declares(const struct source *source, uint32_t node, const char *name, size_t length);
-
-/* Says it outside the loop that the statement stands in, by that loop's names. False: of several loops, or by names of
- * its body. */
-bool lift_out(const struct source *source, uint32_t node, struct lifted *lifted) __attribute__((warn_unused_result));
 
 /* Whether a part of a source's text may give a name of an expression another value. */
 bool lift_changes(const struct source *source, struct span part, const struct lifted *lifted);
@@ -261,6 +256,8 @@ struct stack spot_stack(const struct search *search, uint32_t site);
 bool spot_find_parting(const struct stack *a, const struct stack *b, uint32_t *a_p, uint32_t *b_p);
 /* Whether two stacks have the same frames from the call outwards to frame `depth`. */
 bool spot_is_same_chain(const struct stack *a, const struct stack *b, uint32_t depth);
+/* Whether a whole line can be put there. */
+bool spot_has_line(const struct spot *spot);
 /* Whether a statement there is reached. */
 bool spot_is_usable(const struct spot *spot);
 /* Behind the last statement of the line that begins behind a statement, in the same block. */
@@ -271,8 +268,7 @@ void spot_add_text(struct search *search, const struct spot *spot, const char *t
 uint32_t spot_node(struct search *search, const struct site_place *place, const struct source **source_p);
 /* Behind the statement of a frame; in a function's header, at the begin of its body. */
 bool spot_find_behind(struct search *search, const struct site_place *place, struct spot *spot);
-/* Behind the statement `set`, for what is said at the statement `made` of the same function, which may be in a loop of
- * its own. */
+/* Behind the statement `set`, for what is said at the statement `made` of the same block. */
 bool spot_find_behind_both(struct search *search, const struct site_place *made, const struct site_place *set,
                            struct spot *spot, struct lifted *said);
 

@@ -276,6 +276,23 @@ is_said_alike(const struct search *search, const struct batch *batch)
     return true;
 }
 
+/* A batch to which an argument of a launch leads. */
+static struct batch
+slice_of(const struct search *search, uint32_t alloc, uint64_t bytes, uint32_t launch,
+         const struct scout_argument *argument)
+{
+    return (struct batch){.alloc = alloc,
+                          .bytes = bytes,
+                          .copy = SCOUT_NONE,
+                          .begin = search->finding->first,
+                          .is_small = bytes <= DATA_BYTES,
+                          .times = 1,
+                          .is_slice = true,
+                          .launch = launch,
+                          .pointer = argument->slot,
+                          .number = SCOUT_NONE};
+}
+
 /* A batch in memory that steps only read, which a number of a launch chooses. Labels that cannot be changed have as
  * many records as other memory of which the same launch shows them. */
 static void
@@ -297,17 +314,9 @@ add_chosen(const struct search *search, struct batches *list, uint32_t alloc)
             if (unit == 0 && by > 0 && like != NULL && used_of(&log->ops[i], alloc) == NULL && got->offset == 0 &&
                 log->allocs[alloc].bytes * like->unit % log->allocs[like->alloc].bytes == 0)
                 unit = log->allocs[alloc].bytes * like->unit / log->allocs[like->alloc].bytes;
-            const struct batch batch = {.alloc = alloc,
-                                        .bytes = unit * (uint64_t)by,
-                                        .copy = SCOUT_NONE,
-                                        .begin = search->finding->first,
-                                        .is_small = unit * (uint64_t)by <= DATA_BYTES,
-                                        .times = 1,
-                                        .is_slice = true,
-                                        .launch = i,
-                                        .pointer = got->slot,
-                                        .number = slot,
-                                        .unit = unit};
+            struct batch batch = slice_of(search, alloc, unit * (uint64_t)by, i, got);
+            batch.number = slot;
+            batch.unit = unit;
             if (unit == 0 || !is_said_alike(search, &batch))
                 continue;
             *GROWN(list->items, list->count) = batch;
@@ -324,16 +333,7 @@ add_moving(const struct search *search, struct batches *list, uint32_t alloc, ui
         FOR_EACH(it, search->log->ops[i].arguments, search->log->ops[i].argument_count) {
             if (it->alloc != alloc || it->at != 0)
                 continue;
-            *GROWN(list->items, list->count) = (struct batch){.alloc = alloc,
-                                                              .bytes = bytes,
-                                                              .copy = SCOUT_NONE,
-                                                              .begin = search->finding->first,
-                                                              .is_small = bytes <= DATA_BYTES,
-                                                              .times = 1,
-                                                              .is_slice = true,
-                                                              .launch = i,
-                                                              .pointer = it->slot,
-                                                              .number = SCOUT_NONE};
+            *GROWN(list->items, list->count) = slice_of(search, alloc, bytes, i, it);
             return;
         }
 }

@@ -76,9 +76,8 @@ spot_is_usable(const struct spot *spot)
     return spot->behind == 0 || (strncmp(node, "return", 6) != 0 && strncmp(text + begin, "return", 6) != 0);
 }
 
-/* Whether a whole line can be put there. */
-static bool
-has_line(const struct spot *spot)
+bool
+spot_has_line(const struct spot *spot)
 {
     const struct source *source = spot->source;
     size_t at = spot->behind, line = at + strcspn(source->text + at, "\n");
@@ -115,8 +114,9 @@ spot_add_text(struct search *search, const struct spot *spot, const char *text)
     char indent[64];
     bool is_inside = spot->behind > 0 && spot->behind < node->end; /* of the function */
     snprintf(indent, sizeof(indent), "%.*s%s", (int)strspn(begin, " \t"), begin, is_inside ? "    " : "");
-    add_include(search, spot, strstr(text, "ddp_") != NULL ? "#include <ddprun_lines.h>" : "#include <ddprun.h>");
-    if (!has_line(spot)) {
+    add_include(search, spot,
+                strstr(text, "ddp_") != NULL || text[0] == '#' ? "#include <ddprun_lines.h>" : "#include <ddprun.h>");
+    if (!spot_has_line(spot)) {
         char *within = xasprintf(spot->behind == 0 ? "%s " : spot->needs_braces ? " %s }" : " %s", text);
         if (spot->needs_braces)
             add_within(search, spot->source, node->begin, "{ ");
@@ -181,8 +181,7 @@ spot_find_behind_both(struct search *search, const struct site_place *made, cons
         return false;
     uint32_t ours = source_beside(spot->source, from, to);
     spot->node = source_beside(spot->source, to, from);
-    if (spot->node == NODE_NONE || ours == spot->node ||
-        (ours != from && (!spot->source->nodes[ours].is_loop || !lift_out(spot->source, from, said))))
+    if (spot->node == NODE_NONE || ours == spot->node || ours != from)
         return false;
     if (spot->source->nodes[ours].end > spot->source->nodes[spot->node].end)
         spot->node = ours;
