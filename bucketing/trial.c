@@ -41,9 +41,8 @@ compare_ns(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-/* Sorts the values; of an even number, the mean of the two in the middle. */
-static int64_t
-median(int64_t *values, size_t count)
+int64_t
+trial_median(int64_t *values, size_t count)
 {
     qsort(values, count, sizeof(values[0]), compare_ns);
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
@@ -92,11 +91,11 @@ trial_compare(const struct trial_step *const *ranks, size_t rank_count, const st
         return false;
     }
     result->rounds = count;
-    result->present_ns = median(values[PRESENT], count);
-    result->other_ns = median(values[OTHER], count);
-    result->other_wait_ns = median(values[OTHER_WAIT], count);
-    result->gained_ns = median(values[GAINED], count);
-    result->work_ns = median(values[WORK], count);
+    result->present_ns = trial_median(values[PRESENT], count);
+    result->other_ns = trial_median(values[OTHER], count);
+    result->other_wait_ns = trial_median(values[OTHER_WAIT], count);
+    result->gained_ns = trial_median(values[GAINED], count);
+    result->work_ns = trial_median(values[WORK], count);
     return true;
 }
 

@@ -45,6 +45,9 @@ struct trial_result {
     size_t more, less;            /* rounds in which its own work was longer, and shorter */
 };
 
+/* Sorts the values; of an even number, the mean of the two in the middle. */
+int64_t trial_median(int64_t *values, size_t count);
+
 /* Which way step number `step` of a trial goes. */
 size_t trial_way(const struct trial_shape *shape, size_t step);
 

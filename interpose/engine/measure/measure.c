@@ -75,22 +75,6 @@ elapsed_ns(CUevent from, CUevent to, int64_t *ns_p)
     return true;
 }
 
-static int
-compare_ns(const void *a, const void *b)
-{
-    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return left < right ? -1 : left > right;
-}
-
-static int64_t
-median(const int64_t *values, size_t count)
-{
-    int64_t sorted[INTERVALS_SAMPLED];
-    memcpy(sorted, values, count * sizeof(sorted[0]));
-    qsort(sorted, count, sizeof(sorted[0]), compare_ns);
-    return sorted[count / 2];
-}
-
 /* ---- waits at boundaries ---- */
 
 /* For the report: all groups that have a plan's promise, added up. */
@@ -170,17 +154,18 @@ next_wait(struct measured *of)
     return wait->in_flight || (scarce && wait->boundary % RANK_EXPOSED_SPARSE != 0) ? NULL : wait;
 }
 
-void
+CUevent
 measure_released(const struct group *group, CUstream stream)
 {
     struct measured *of = measured_of(group);
     struct wait *wait = next_wait(of);
     if (wait == NULL)
-        return;
+        return NULL;
     record(wait->released, stream);
     wait->in_flight = true;
     wait->control = group->control;
     of->wait_at = (of->wait_at + 1) % WAITS_IN_FLIGHT;
+    return wait->released;
 }
 
 /* ---- ready times ---- */
@@ -221,7 +206,7 @@ measure_ready_event(const struct group *group, size_t gradient)
     return of->ready[gradient];
 }
 
-void
+CUevent
 measure_backward_done(const struct group *group, CUstream stream)
 {
     struct measured *of = measured_of(group);
@@ -239,10 +224,10 @@ measure_backward_done(const struct group *group, CUstream stream)
     of->recording = false;
     bool whole = recorded && group->overlapping && !group->readiness.deviates;
     issuer_unlock();
-    if (!whole)
-        return;
-    record(of->done, stream);
-    of->pending = true;
+    if (whole)
+        record(of->done, stream);
+    of->pending = of->pending || whole;
+    return wait != NULL ? wait->backward_done : NULL;
 }
 
 /* Room for the group's gradients. */
@@ -334,7 +319,7 @@ measure_times(const struct group *group, int64_t *ns)
         int64_t values[INTERVALS_SAMPLED];
         for (size_t s = 0; s < INTERVALS_SAMPLED; ++s)
             values[s] = of->samples[s][i];
-        ns[i] = median(values, INTERVALS_SAMPLED);
+        ns[i] = trial_median(values, INTERVALS_SAMPLED);
     }
     return true;
 }

@@ -39,11 +39,12 @@ void measure_forget(const struct group *group) BY_ISSUER;
 /* With lock held: the event to record on the stream that has just made the gradient ready; NULL: none. */
 CUevent measure_ready_event(const struct group *group, size_t gradient) WITH_LOCK;
 
-/* The issuer, at a boundary: the group's backward is done on `stream`, which has not been made to wait. */
-void measure_backward_done(const struct group *group, CUstream stream) BY_ISSUER;
+/* The issuer, at a boundary: the group's backward is done on `stream`, which has not been made to wait. The event that
+ * is recorded there, for the next WAITS_IN_FLIGHT boundaries; NULL: this boundary is not looked at. */
+CUevent measure_backward_done(const struct group *group, CUstream stream) BY_ISSUER;
 
-/* The issuer, after that: `stream` has been made to wait for the reduction. */
-void measure_released(const struct group *group, CUstream stream) BY_ISSUER;
+/* The issuer, after that: `stream` has been made to wait for the reduction. The event, in the same way. */
+CUevent measure_released(const struct group *group, CUstream stream) BY_ISSUER;
 
 /* The issuer: a new interval of the group begins. */
 void measure_next_interval(const struct group *group, CUstream stream) BY_ISSUER;

@@ -35,17 +35,18 @@ void trace_trial(const struct group *group, const struct trial_result *result, s
                  bool overlaps) BY_ISSUER;
 /* Steps overlap from here on, or do not. */
 void trace_overlap(const struct group *group, bool overlaps) BY_ISSUER;
-/* Its backward is done. What the group's plan promises: waiting at the boundary, and its lower bound; negative: not
- * known. */
-void trace_boundary(const struct group *group, CUstream stream, int64_t promised_ns, int64_t bound_ns) BY_ISSUER;
+/* Its backward is done. `measured`: the event of measure_backward_done(), so that the trace and the closing lines have
+ * one time; NULL: the trace records its own. What the group's plan promises: waiting at the boundary, and its lower
+ * bound; negative: not known. */
+void trace_boundary(const struct group *group, CUstream stream, CUevent measured, int64_t promised_ns,
+                    int64_t bound_ns) BY_ISSUER;
 void trace_captured_step(int group, const struct shipment *shipment, uint64_t number,
                          bool overlaps);                                 /* passed, in a graph */
 void trace_checked(const struct group *group, uint64_t bytes) BY_ISSUER; /* so many bytes were copied to the host */
-/* The stream waits for the averages of this step from here on. */
-void trace_released(const struct group *group, CUstream stream) BY_ISSUER;
+/* The stream waits for the averages of this step from here on. `measured`: of measure_released(), or NULL. */
+void trace_released(const struct group *group, CUstream stream, CUevent measured) BY_ISSUER;
 void trace_step_end(const struct group *group, CUstream stream) BY_ISSUER;
-/* An operation on the stream, which is about to be enqueued, completes a gradient of the group. Any
- * thread. */
+/* An operation on the stream, about to be enqueued, completes a gradient of the group. Any thread. */
 void trace_completes(const struct group *group, CUstream stream);
 /* A watcher's (core/observer.h). */
 void trace_bucket_ready(const struct group *group, size_t bucket, uint64_t streams) BY_ISSUER;

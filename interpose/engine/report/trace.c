@@ -33,10 +33,11 @@ struct step_trace {
     bool overlapped;
     bool control; /* a trial has it go another way than the others */
     bool used;
-    bool has_begin;                 /* its begin is recorded */
-    bool has_backward;              /* backward is recorded; guarded by the lock */
-    CUevent begin, backward;        /* of the interval; before the operation that completes its first gradient */
-    CUevent boundary, released;     /* around what the trainer's stream waits */
+    bool has_begin;             /* its begin is recorded */
+    bool has_backward;          /* backward is recorded; guarded by the lock */
+    CUevent begin, backward;    /* of the interval; before the operation that completes its first gradient */
+    CUevent boundary, released; /* around what the trainer's stream waits: measure.c's, or the step's own */
+    CUevent own_boundary, own_released;
     int64_t entered_ns, left_ns;    /* the host, in DDP_STEP */
     int64_t predicted_ns, bound_ns; /* negative: not known */
     uint64_t check_bytes;
@@ -250,7 +251,7 @@ static void
 free_events(struct step_trace *step)
 {
     const struct driver *driver = &engine_state.driver;
-    CUevent own[] = {step->begin, step->backward, step->boundary, step->released};
+    CUevent own[] = {step->begin, step->backward, step->own_boundary, step->own_released};
     for (size_t k = 0; k < step->bucket_count; ++k) {
         (void)driver->cuEventDestroy_p(step->buckets[k].ready);
         (void)driver->cuEventDestroy_p(step->buckets[k].begin);
@@ -281,8 +282,8 @@ make_events(struct step_trace *step, size_t bucket_count)
     add_buckets(step, bucket_count);
     step->begin = timing_event();
     step->backward = timing_event();
-    step->boundary = timing_event();
-    step->released = timing_event();
+    step->own_boundary = timing_event();
+    step->own_released = timing_event();
 }
 
 /* While there is none, no touch is followed. */
@@ -387,11 +388,20 @@ trace_bucket_end(const struct group *group, size_t bucket, bool early)
     trace_record(of->end, first_stream());
 }
 
+/* A host may lose its core between two records: two events there would mean two times. */
+static CUevent
+measured_or_own(CUevent measured, CUevent own, CUstream stream)
+{
+    if (measured == NULL)
+        trace_record(own, stream);
+    return measured != NULL ? measured : own;
+}
+
 void
-trace_boundary(const struct group *group, CUstream stream, int64_t promised_ns, int64_t bound_ns)
+trace_boundary(const struct group *group, CUstream stream, CUevent measured, int64_t promised_ns, int64_t bound_ns)
 {
     struct step_trace *step = current_step(group);
-    trace_record(step->boundary, stream);
+    step->boundary = measured_or_own(measured, step->own_boundary, stream);
     step->entered_ns = clock_now_ns();
     step->step = engine_state.boundary_count + 1;
     step->overlapped = group->overlapping && !group->withheld;
@@ -401,11 +411,12 @@ trace_boundary(const struct group *group, CUstream stream, int64_t promised_ns, 
 }
 
 void
-trace_released(const struct group *group, CUstream stream)
+trace_released(const struct group *group, CUstream stream, CUevent measured)
 {
-    trace_record(current_step(group)->released, stream);
-    current_step(group)->left_ns = clock_now_ns();
-    current_step(group)->used = true;
+    struct step_trace *step = current_step(group);
+    step->released = measured_or_own(measured, step->own_released, stream);
+    step->left_ns = clock_now_ns();
+    step->used = true;
 }
 
 void

@@ -206,17 +206,17 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     agree_on_boundary(group, site);
     host_memory_send(group);
     measure_promised(group, &exposed_ns, &bound_ns);
-    TRACED(trace_boundary(group, stream, exposed_ns, bound_ns));
-    measure_backward_done(group, stream);
+    CUevent done = measure_backward_done(group, stream);
+    TRACED(trace_boundary(group, stream, done, exposed_ns, bound_ns));
     trials_backward_done(group, stream);
     step_wait_for_producers(group, stream);
     flush_buckets(group);
     buffers_send();
     bool compares = checks_parameters_due(group); /* until they are hashed */
     step_release(group, stream);
-    measure_released(group, stream);
+    CUevent released = measure_released(group, stream);
+    TRACED(trace_released(group, stream, released));
     trials_released(group, stream);
-    TRACED(trace_released(group, stream));
     checks_after_release();
     host_memory_end(group);
     if (compares)
