@@ -25,7 +25,7 @@ static void
 place_tensor(const struct check_tensor *tensor, char text[46])
 {
     if (tensor->role == CHECK_MEMORY)
-        snprintf(text, 46, "none: argument %u of %s", tensor->argument + 1, tensor->text);
+        snprintf(text, 46, "not annotated: argument %u of %s", tensor->argument + 1, tensor->text);
     else
         snprintf(text, 46, "%.32s:%d %s", tensor->file, tensor->line, tensor->text);
 }
@@ -99,7 +99,7 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
     char *text = xstrdup("");
     uint32_t last = UINT32_MAX; /* rows of a group follow each other */
     if (evidence->overlapped_steps < 3)
-        text = add_words(text, "overlap with backward (in three steps at least)");
+        text = add_words(text, "overlap with backward (fewer than three steps overlapped)");
     EACH_ROW(row, &evidence->ranked[0], CHECK_ROW_UNSTEPPED) {
         char group[64];
         snprintf(group, sizeof(group), "a step of group %u", row->tensor.group);
@@ -233,8 +233,8 @@ check_print_table(FILE *out, const struct check_evidence *evidence, const struct
     bool has_star = false;
     if (verdict->item_count > 0)
         fprintf(out,
-                "step: the first that differs; difference: the largest relative one of all steps; "
-                "noise: the difference of two runs of one rank\n"
+                "step: the first step that differs; difference: the largest relative difference of two ranks from one; "
+                "noise: the same of two runs of one rank\n"
                 "%-13s %9s  %-8s %-45s %5s %10s %7s\n",
                 "tensor", "elements", "type", "annotation", "step", "difference", "noise");
     FOR_EACH(item, verdict->items, verdict->item_count) {
