@@ -108,11 +108,11 @@ sys.path.insert(0, sys.argv[1])
 from report import report_of, rows
 report = report_of(open(sys.argv[2], encoding="utf-8").read())
 marks = {row["Step"]: row["Mark"] for row in rows(report, "step-times", "Duration of each step")}
-assert list(marks.values()).count("control step: tries other buckets or no overlap") == 24, marks
-assert marks[int(sys.argv[3])] == "overlap is off from here on", marks
+assert list(marks.values()).count("trial of other buckets, or without overlap") == 24, marks
+assert marks[int(sys.argv[3])] == "overlap is off from this step on", marks
 assert len(rows(report, "buckets", "Trials of overlap")) == 2, report
 END
-check "overlap does not pay: ... and says it" grep -q '>overlap is off from here on<' "$work/page.html"
+check "overlap does not pay: ... and says it" grep -q '>overlap is off from this step on<' "$work/page.html"
 
 if in_turn 3; then
     # Until layers take their time on the host: then nothing runs beside collectives, and overlap saves what they take. The trial that finds

@@ -48,7 +48,7 @@ section_ends(json_object *report, const struct facts *facts)
                 "Rank:count|Step:count|Count:count|Kind|Text");
 }
 
-/* A table of an object's members that are no lists. */
+/* A table of an object's members that are known and no lists. */
 static void
 put_members(json_object *section, const char *title, json_object *object)
 {
@@ -56,8 +56,9 @@ put_members(json_object *section, const char *title, json_object *object)
     json_object_object_foreach(object, name, value)
     {
         const char *text = json_object_get_string(value);
-        if (!json_object_is_type(value, json_type_array) && !json_object_is_type(value, json_type_object))
-            report_row(&table, ROW({.text = name}, {.text = text != NULL ? text : "-"}));
+        if (text != NULL && !json_object_is_type(value, json_type_array) &&
+            !json_object_is_type(value, json_type_object))
+            report_row(&table, ROW({.text = name}, {.text = text}));
     }
 }
 

@@ -54,14 +54,14 @@ put_longest(json_object *section, const struct facts *facts)
     FOR_EACH(step, facts->steps, facts->step_count) {
         if (!step->counts || isnan(step->middle_us))
             continue;
-        longest = longest == NULL || step->middle_us > longest->middle_us ? step : longest;
+        longest = longest == NULL || step->most_us > longest->most_us ? step : longest;
     }
     if (longest != NULL && facts->step_us > 1.5 * p50_us)
         report_sentence(section, "notes",
-                        "Half of the steps take at most %s. The longest traced step, step %llu, takes %s: evaluation "
-                        "and checkpoints count as part of a step.",
+                        "Half of the steps take at most %s. The longest traced step, step %llu, takes a rank %s: "
+                        "evaluation and checkpoints count as part of a step.",
                         figure_time(p50_us, half), (unsigned long long)longest->number,
-                        figure_time(longest->middle_us, most));
+                        figure_time(longest->most_us, most));
 }
 
 /* Which lost part of a step is the largest: the figures have all. */
@@ -103,7 +103,7 @@ put_losses(json_object *section, const struct model *model, const char *why)
     }
 }
 
-/* Without averaging, slowed, exposed and waiting add up to what a step takes. */
+/* Without averaging, exposed, and the larger of slowed and waiting add up to what a step takes. */
 static void
 put_figures(json_object *section, const struct facts *facts)
 {
@@ -117,7 +117,8 @@ put_figures(json_object *section, const struct facts *facts)
     } figures[] = {
         {"ranks", "ranks", "count", facts->world, ""},
         {"step", "a step takes", "time", facts->step_us, "mean, from one DDP_STEP to the next"},
-        {"alone", "without averaging", "time", alone_us, facts->world > 1 ? "a step minus the lost time" : ""},
+        {"alone", "without averaging", "time", alone_us,
+         facts->world > 1 ? "a step minus exposed and the larger of slowed and waiting" : ""},
         {"efficiency", "efficiency", "share", alone_us / facts->step_us, "time without averaging / time of a step"},
         {"exposed", "exposed communication per step", "time", facts->exposed_us,
          "waiting for the network after backward, mean"},
@@ -131,11 +132,7 @@ put_figures(json_object *section, const struct facts *facts)
         {"seconds", "wall time", "time", 1e6 * facts_number(summary, "seconds"), "from start to end"},
         {"p50", "p50", "time", facts_percentile(facts, 50), "half of all traced steps take no longer", true},
         {"p95", "p95", "time", facts_percentile(facts, 95), "", true},
-        {"p99", "p99", "time", facts_percentile(facts, 99), "", true},
-        {"planned", "planned exposed time", "time", facts->predicted_us, "predicted for the last buckets", true},
-        {"bound", "least exposed time, estimated", "time", facts->bound_us, "with the best buckets", true},
-        {"overlapped_steps", "overlapped steps", "count", facts_number(summary, "overlapped_steps"), "", true},
-        {"buckets", "buckets", "count", facts_number(summary, "buckets"), "", true}};
+        {"p99", "p99", "time", facts_percentile(facts, 99), "", true}};
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); ++i)
         if (!isnan(figures[i].value))
             report_figure(section, figures[i].id, figures[i].name, figures[i].kind, figures[i].value, figures[i].note,

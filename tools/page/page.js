@@ -174,8 +174,7 @@ function drawCurve(table, data) {
 
 const PARTS = {
     'before backward': 'before', backward: 'backward', 'waits for other ranks': 'ranks',
-    'exposed communication': 'network', 'sent during backward': 'early', 'sent after backward': 'late',
-    'estimated lower bound of any bucket layout': 'bound'};
+    'exposed communication': 'network', 'begins during backward': 'early', 'begins after backward': 'late'};
 
 function drawTimeline(table, data) {
     const [ROW, BAR, NAME, GAP, BOTTOM, ZOOM] = [24, 16, 18, 8, 24, 1.5], place = placeAbove(table);

@@ -160,11 +160,14 @@ void
 report_curve(json_object *section, const char *title, const char *kind, const struct point *points, size_t count)
 {
     char columns[120];
-    size_t each = count / MOST_POINTS + 1;
+    size_t each = count > MOST_POINTS ? (count + MOST_POINTS - 1) / MOST_POINTS : 1;
     bool bands = each > 1 || ANY(point, points, count, point->low < point->high);
     snprintf(columns, sizeof(columns),
              bands ? "Step:count|Mean:%s|Mark|Least:%s|Greatest:%s" : "Step:count|Value:%s|Mark", kind, kind, kind);
     struct table table = report_table(section, title, "curve", columns, SIZE_MAX);
+    if (each > 1)
+        report_sentence(table.object, "notes", "A row stands for %zu steps: the step that it names and those after it.",
+                        each);
     for (size_t first = 0; first < count; first += each) {
         size_t end = first + each < count ? first + each : count, known = 0;
         struct point all = {points[first].x, 0, NAN, NAN, ""};

@@ -38,10 +38,10 @@ put_ranks(json_object *section, const struct facts *facts)
 static const char *
 mark_of(const struct facts *facts, const struct step_facts *step)
 {
-    const char *mark = step->control ? "control step: tries other buckets or no overlap" : NULL;
+    const char *mark = step->control ? "trial of other buckets, or without overlap" : NULL;
     FOR_EACH(change, facts->first->overlaps, facts->first->overlap_count) {
         if (change->group == facts->group && change->after_step + 1 == step->number)
-            mark = change->overlaps ? "overlap is on again from here on" : "overlap is off from here on";
+            mark = change->overlaps ? "overlap is on again from this step on" : "overlap is off from this step on";
     }
     return mark;
 }
@@ -67,7 +67,7 @@ section_steps(json_object *report, const struct facts *facts)
 {
     double batches = facts_number(facts->summary, "batches"), each = facts_number(facts->summary, "batches_per_step");
     json_object *section = report_section(report, "step-times", "Step times by rank",
-                                          "Lines are medians of the ranks; bands span all ranks.");
+                                          "Mean: the median of the ranks. Least and greatest: of all ranks.");
     if (!isnan(batches) && !isnan(each))
         report_sentence(section, "notes",
                         "With --plan a step is a round of %.0f of the program's %.0f batches, one on each rank.", each,

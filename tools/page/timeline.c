@@ -93,8 +93,9 @@ put_step(const struct lane *lane, const struct trace_step *step, int64_t arrived
     FOR_EACH(bucket, step->buckets, step->bucket_count) {
         snprintf(name, sizeof(name), "bucket %.*s%u", many ? (int)sizeof(group) : 0, group, bucket->number);
         if (!isnan(bucket->begin_us) && !isnan(bucket->end_us))
-            put_slice(lane, "collectives", name, bucket->begin_us < 0 ? "sent during backward" : "sent after backward",
-                      step, bucket->begin_us, bucket->end_us, bucket->ready_us, (double)bucket->bytes);
+            put_slice(lane, "collectives", name,
+                      bucket->begin_us < 0 ? "begins during backward" : "begins after backward", step, bucket->begin_us,
+                      bucket->end_us, bucket->ready_us, (double)bucket->bytes);
     }
 }
 
@@ -102,11 +103,7 @@ put_step(const struct lane *lane, const struct trace_step *step, int64_t arrived
 static void
 put_lane(const struct lane *lane, const struct trace_step *shown)
 {
-    double bound_us = !isnan(shown->bound_us) ? shown->bound_us : lane->facts->bound_us;
     put_step(lane, shown, lane->arrived_ns);
-    if (!isnan(bound_us))
-        put_slice(lane, "device", "", "estimated lower bound of any bucket layout", shown, bound_us, bound_us, NAN,
-                  NAN);
     FOR_EACH(step, lane->rank->run->steps, lane->rank->run->step_count) {
         if (step->group != shown->group && !step->in_graph)
             put_step(lane, step, INT64_MAX);
@@ -133,11 +130,13 @@ put_lanes(struct table *table, const struct facts *facts, uint64_t number, size_
 void
 section_timeline(json_object *report, const struct facts *facts)
 {
-    char took[FIGURE_BYTES], mean[FIGURE_BYTES];
+    char shortest[FIGURE_BYTES], longest[FIGURE_BYTES];
     int64_t error_ns = 0;
     const struct step_facts *step = choose_step(facts);
-    json_object *section =
-        report_section(report, "timeline", "One step", "For each rank its stream, and below it its all-reduces.");
+    json_object *section = report_section(
+        report, "timeline", "One step",
+        "For each rank its stream, and below it its all-reduces. One that is launched during backward may begin "
+        "after backward.");
     if (step == NULL) {
         report_sentence(section, "notes", "No step has times of all ranks.");
         return;
@@ -146,9 +145,10 @@ section_timeline(json_object *report, const struct facts *facts)
         error_ns = rank->clock->error_ns > error_ns ? rank->clock->error_ns : error_ns;
     /* without a common clock ranks cannot stand in one picture */
     size_t most = error_ns == INT64_MAX ? 1 : MOST_LANES, lanes = facts->rank_count < most ? facts->rank_count : most;
-    report_sentence(section, "notes", "Step %llu took %s, and the mean step takes %s.",
-                    (unsigned long long)step->number, figure_time(step->middle_us, took),
-                    figure_time(facts->step_us, mean));
+    report_sentence(
+        section, "notes",
+        "Step %llu took %s to %s, by rank. Ranks begin it at different times, so the picture may show more.",
+        (unsigned long long)step->number, figure_time(step->least_us, shortest), figure_time(step->most_us, longest));
     if (lanes < facts->rank_count)
         report_sentence(section, "notes", "The picture shows %zu of %zu ranks.", lanes, facts->rank_count);
     struct table table =

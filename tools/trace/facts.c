@@ -300,7 +300,8 @@ facts_waiting(const struct facts *facts, size_t rank)
 double
 facts_alone(const struct facts *facts)
 {
-    double alone_us = facts->own_us - (isnan(facts->slowed_us) ? 0 : facts->slowed_us);
+    double hidden_us = isnan(facts->waiting_us) ? 0 : facts->waiting_us;
+    double alone_us = facts->own_us - (facts->slowed_us > hidden_us ? facts->slowed_us - hidden_us : 0);
     return alone_us > 0 ? alone_us : NAN;
 }
 
@@ -312,23 +313,13 @@ facts_waiting_text(const struct facts *facts, char text[WAITING_TEXT_BYTES])
     return waiting_text(&waited, 1e3, text);
 }
 
-/* What the plan of the last steps says, on the first rank. Without overlap it promises nothing. */
+/* The plan of the last steps, on the first rank. */
 static void
 take_plan(struct facts *facts)
 {
     const struct rank_facts *rank = &facts->ranks[0];
     facts->plan = TRACE_LAST(rank->run, plan, facts->group);
     facts->overlap = TRACE_LAST(rank->run, overlap, facts->group);
-    OWNED double *bounds = xcalloc(rank->step_count + 1, sizeof(*bounds)),
-                 *plans = xcalloc(rank->step_count + 1, sizeof(*plans));
-    for (size_t i = 0; i < rank->step_count; ++i) {
-        bool counts = (facts->plan == NULL || rank->steps[i]->number > facts->plan->after_step) &&
-                      (facts->overlap == NULL || rank->steps[i]->number > facts->overlap->after_step);
-        bounds[i] = counts ? rank->steps[i]->bound_us : NAN;
-        plans[i] = counts ? rank->steps[i]->predicted_us : NAN;
-    }
-    facts->bound_us = said_or(facts, "exposed_bound_ms", 1e3, waiting_median(bounds, rank->step_count));
-    facts->predicted_us = said_or(facts, "exposed_planned_ms", 1e3, waiting_median(plans, rank->step_count));
     const struct trace_trial *trial = TRACE_LAST(rank->run, trial, facts->group);
     facts->slowed_us = said_or(facts, "slowed_ms", 1e3, trial != NULL ? trial->slowed_us : NAN);
 }

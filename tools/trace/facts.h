@@ -46,8 +46,7 @@ struct facts {
     double steps_per_s;                   /* of all groups */
     double step_us;                       /* all that follows is in it, and own_us is the rest: */
     double own_us, exposed_us, waiting_us;
-    double slowed_us; /* of own_us, by the last trial; NAN: there was none */
-    double bound_us, predicted_us;
+    double slowed_us;                       /* of own_us, by the last trial; NAN: there was none */
     struct waiting waited;                  /* the same, by indices of ranks */
     struct rank_waits *waits;               /* [rank_count]: for other ranks, added up over `counted` steps */
     const struct trace_plan *plan;          /* of the group, the last one; NULL: none */
@@ -62,7 +61,8 @@ struct facts {
 void facts_find(const struct trace *trace, const struct run_clock *clocks, struct facts *facts);
 void facts_free(struct facts *facts);
 
-/* What a step takes without averaging, and a straggler; NAN: not known. */
+/* What a step takes without averaging, and a straggler; NAN: not known. `slowed_us` is that of the rank with the most
+ * work in each step, for which the others wait: so waiting counts once, and of slowed only what exceeds it. */
 double facts_alone(const struct facts *facts);
 
 /* What the rank waited for others, in the mean; NAN: not known. */
